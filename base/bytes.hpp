@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace weir {
+
+using Bytes = std::vector<std::byte>;
+using BytesView = std::span<const std::byte>;
+
+/// Read-only bytes that keep their owner alive: a tensor's storage, a received buffer, a mapped file. Copying a Segment
+/// copies two pointers. In an actor message it travels out of line: the socket reads from, and writes to, this memory.
+class Segment {
+ public:
+  Segment() = default;
+  Segment(std::shared_ptr<const void> owner, BytesView bytes) : owner_(std::move(owner)), bytes_(bytes) {}
+
+  /// Takes a buffer over without copying its bytes.
+  static Segment own(Bytes bytes) {
+    auto owner = std::make_shared<const Bytes>(std::move(bytes));
+    BytesView view(*owner);
+    return {std::move(owner), view};
+  }
+
+  BytesView bytes() const { return bytes_; }
+  std::size_t size() const { return bytes_.size(); }
+  bool empty() const { return bytes_.empty(); }
+
+ private:
+  std::shared_ptr<const void> owner_;
+  BytesView bytes_;
+};
+
+}  // namespace weir

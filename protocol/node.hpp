@@ -1,0 +1,130 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "runtime/actor_ref.hpp"
+#include "runtime/methods.hpp"
+
+namespace weir::protocol {
+
+namespace net = boost::asio;
+
+/// Amounts by resource name: "cpu" in cores, "gpu" in devices, "memory" in bytes, and whatever the site adds.
+using Resources = std::map<std::string, double>;
+
+/// What a node says of itself when it joins.
+struct NodeInfo {
+  std::string name;  ///< unique in the cluster; the same name with a new incarnation replaces the old one
+  std::string host;  ///< address under which workers of other nodes reach this node's workers
+  std::uint64_t incarnation = 0;
+  Resources resources;
+  std::map<std::string, std::string> labels;
+  std::string version;
+  std::uint32_t pid = 0;
+};
+
+struct NodeWelcome {
+  std::string node_id;
+  std::uint64_t epoch = 0;  ///< fencing number: every later message of this node carries it, an old one is refused
+  std::uint32_t heartbeat_milliseconds = 500;
+  std::uint32_t missed_heartbeats_max = 4;
+};
+
+struct NodeHeartbeat {
+  std::string node_id;
+  std::uint64_t epoch = 0;
+  double cpu_load = 0;  ///< cores in use, over the last interval
+  std::uint64_t memory_used_bytes = 0;
+  std::uint64_t memory_total_bytes = 0;
+  std::uint64_t network_sent_bytes = 0;      ///< of the host's interfaces but loopback, since the node started
+  std::uint64_t network_received_bytes = 0;
+};
+
+/// Start one worker process in a slot of this node.
+struct WorkerLaunch {
+  std::string worker_id;  ///< chosen by the head, unique for ever
+  std::string job_id;
+  std::uint32_t rank = 0;
+  std::uint64_t epoch = 0;
+  Resources resources;                         ///< what the slot grants; "cpu" sets the process's thread count
+  std::map<std::string, std::string> environment;  ///< added to the node's own, which carries no token
+};
+
+struct WorkerStarted {
+  std::uint32_t pid = 0;
+};
+
+/// How a worker process ended. Exactly one is sent for every WorkerStarted.
+struct WorkerExit {
+  std::string node_id;
+  std::string worker_id;
+  std::string job_id;
+  std::uint32_t rank = 0;
+  std::uint32_t pid = 0;
+  std::optional<int> exit_code;  ///< if it exited
+  std::optional<int> signal;     ///< if it was killed
+  std::string last_output;       ///< the end of what it printed, at most 4 KiB
+};
+
+/// Output captured from worker processes, in order per worker.
+struct OutputBatch {
+  struct Chunk {
+    std::string worker_id;
+    std::string job_id;
+    std::uint32_t rank = 0;
+    std::uint64_t offset = 0;  ///< bytes of this worker's output before this chunk: repeats can be told from news
+    std::string text;
+  };
+  std::string node_id;
+  std::vector<Chunk> chunks;
+};
+
+/// The node agent, as the head sees it: one per node, named "agent".
+struct NodeAgent {
+  static constexpr std::string_view type_name = "node_agent";
+  virtual ~NodeAgent() = default;
+
+  /// Starts the process. Fails with: conflict (worker id known), io (the program cannot be started), exhausted.
+  virtual net::awaitable<Result<WorkerStarted>> start_worker(WorkerLaunch launch) = 0;
+
+  /// SIGTERM, after `grace_milliseconds` SIGKILL. Idempotent; unknown ids are not an error. The WorkerExit follows.
+  virtual net::awaitable<Result<void>> stop_worker(std::string worker_id, std::uint32_t grace_milliseconds) = 0;
+
+  static constexpr auto methods() {
+    return runtime::methods<runtime::Method<&NodeAgent::start_worker, "start_worker">,
+                            runtime::Method<&NodeAgent::stop_worker, "stop_worker">>();
+  }
+};
+
+/// The head's membership, as nodes see it: named "membership".
+struct Membership {
+  static constexpr std::string_view type_name = "membership";
+  virtual ~Membership() = default;
+
+  /// Fails with: unauthenticated, conflict (a living node has that name), unsupported (other version).
+  virtual net::awaitable<Result<NodeWelcome>> join(NodeInfo info, runtime::ActorRef<NodeAgent> agent) = 0;
+
+  /// Fails with: not_found or conflict when the node was declared lost meanwhile; it then kills its workers and joins
+  /// anew.
+  virtual net::awaitable<Result<void>> heartbeat(NodeHeartbeat beat) = 0;
+
+  virtual net::awaitable<Result<void>> worker_exited(WorkerExit exit) = 0;
+
+  /// Answered when the output is on disk.
+  virtual net::awaitable<Result<void>> output(OutputBatch batch) = 0;
+
+  static constexpr auto methods() {
+    return runtime::methods<runtime::Method<&Membership::join, "join">,
+                            runtime::Method<&Membership::heartbeat, "heartbeat">,
+                            runtime::Method<&Membership::worker_exited, "worker_exited">,
+                            runtime::Method<&Membership::output, "output">>();
+  }
+};
+
+}  // namespace weir::protocol

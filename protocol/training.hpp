@@ -1,0 +1,145 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+#include "runtime/actor_ref.hpp"
+#include "runtime/methods.hpp"
+
+namespace weir::protocol {
+
+namespace net = boost::asio;
+
+/// Where a rank accepts gradient connections.
+struct RankEndpoint {
+  std::uint32_t rank = 0;
+  std::string host;
+  std::uint16_t port = 0;
+};
+
+/// One rank's part of a job.
+struct Assignment {
+  std::string job_id;
+  std::string spec;  ///< the normalized job spec, JSON
+  std::uint32_t rank = 0;
+  std::uint32_t world = 1;
+  std::uint64_t epoch = 0;    ///< membership epoch; the gradient sockets refuse any other
+  std::string group_secret;   ///< what the ranks of this job prove to each other
+  std::string listen_host;    ///< where to accept gradient connections
+  Segment resume_from;        ///< the checkpoint to go on from (safetensors, see protocol/checkpoint.hpp), or empty
+};
+
+struct Prepared {
+  RankEndpoint endpoint;
+  std::uint64_t steps_total = 0;
+  std::uint64_t parameters = 0;  ///< trained scalars
+};
+
+/// One value of a worker's time series. Names are those of the contract: loss, samples_per_second, bytes_sent, ...
+struct MetricPoint {
+  std::string name;
+  std::uint64_t step = 0;
+  double wall_seconds = 0;        ///< since the worker's first step began
+  std::uint64_t wire_bytes = 0;   ///< gradient bytes this worker had written to sockets by then
+  double value = 0;
+};
+
+/// A worker's news, numbered from 1 per worker: the head takes each number once, answers when it is committed, and the
+/// worker repeats a report until then.
+struct Report {
+  std::string job_id;
+  std::uint32_t rank = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t sequence = 0;
+  std::uint64_t step = 0;  ///< steps completed
+  std::vector<MetricPoint> points;
+};
+
+/// One rank's share of a checkpoint, itself a safetensors file. The head joins the shares of all ranks into one file.
+struct CheckpointShare {
+  std::string job_id;
+  std::uint32_t rank = 0;
+  std::uint32_t world = 1;
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0;
+  Segment safetensors;
+};
+
+enum class Outcome : std::uint8_t { finished, stopped, failed };
+
+/// A rank's last word.
+struct TrainingEnd {
+  std::string job_id;
+  std::uint32_t rank = 0;
+  std::uint64_t epoch = 0;
+  Outcome outcome = Outcome::finished;
+  std::uint64_t step = 0;
+  std::optional<std::uint32_t> lost_rank;  ///< failed because this peer's connection broke
+  std::string cause;                       ///< for people, if it failed
+};
+
+/// A trainer, as the head sees it.
+struct Training {
+  static constexpr std::string_view type_name = "training";
+  virtual ~Training() = default;
+
+  /// Builds model, shard and exchange and opens the gradient port.
+  /// Fails with: invalid_argument, not_found (dataset), malformed (dataset, checkpoint), io.
+  virtual net::awaitable<Result<Prepared>> prepare(Assignment assignment) = 0;
+
+  /// Connects the gradient sockets of the group (`peers` holds every rank, in rank order) and starts training.
+  /// Returns as soon as the first step may begin. Fails with: peer_lost, unauthenticated, deadline_exceeded.
+  virtual net::awaitable<Result<void>> start(std::vector<RankEndpoint> peers) = 0;
+
+  /// Asks for a stop at the next step that all ranks agree on; a checkpoint is taken there. The TrainingEnd follows.
+  virtual net::awaitable<Result<void>> stop() = 0;
+
+  /// A peer is gone: every waiting exchange of this rank fails now. The TrainingEnd follows.
+  virtual net::awaitable<Result<void>> abort(std::string cause) = 0;
+
+  static constexpr auto methods() {
+    return runtime::methods<runtime::Method<&Training::prepare, "prepare">, runtime::Method<&Training::start, "start">,
+                            runtime::Method<&Training::stop, "stop">, runtime::Method<&Training::abort, "abort">>();
+  }
+};
+
+/// What a worker process offers before it has actors: named "worker" in each worker process.
+struct WorkerHost {
+  static constexpr std::string_view type_name = "worker_host";
+  virtual ~WorkerHost() = default;
+
+  /// Creates an actor of a type from the worker's catalog ("trainer", ...) and gives its id.
+  /// Fails with: not_found (no such type), invalid_argument.
+  virtual net::awaitable<Result<std::uint64_t>> create(std::string type, std::string name) = 0;
+
+  static constexpr auto methods() { return runtime::methods<runtime::Method<&WorkerHost::create, "create">>(); }
+};
+
+/// The head's jobs, as workers see them: named "jobs".
+struct Jobs {
+  static constexpr std::string_view type_name = "jobs";
+  virtual ~Jobs() = default;
+
+  /// A worker process is up. Fails with: not_found or conflict (nobody waits for it any more: it then exits).
+  virtual net::awaitable<Result<void>> worker_up(std::string worker_id, runtime::ActorRef<WorkerHost> host) = 0;
+
+  /// Answered when committed. Fails with: conflict (old epoch).
+  virtual net::awaitable<Result<void>> report(Report report) = 0;
+
+  /// Answered when the share is kept; the checkpoint exists once the share of every rank is.
+  virtual net::awaitable<Result<void>> checkpoint(CheckpointShare share) = 0;
+
+  virtual net::awaitable<Result<void>> ended(TrainingEnd end) = 0;
+
+  static constexpr auto methods() {
+    return runtime::methods<runtime::Method<&Jobs::worker_up, "worker_up">, runtime::Method<&Jobs::report, "report">,
+                            runtime::Method<&Jobs::checkpoint, "checkpoint">, runtime::Method<&Jobs::ended, "ended">>();
+  }
+};
+
+}  // namespace weir::protocol
