@@ -1,0 +1,144 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "cluster/records.hpp"
+#include "cluster/stream.hpp"
+#include "protocol/schema.hpp"
+
+namespace weir::runtime {
+class Clock;
+class Transport;
+}  // namespace weir::runtime
+
+namespace weir::cluster {
+
+class Store;
+
+namespace net = boost::asio;
+
+struct HeadOptions {
+  std::string listen = "127.0.0.1:6380";  ///< control port; port 0 lets the system choose, see Head::control_address
+  std::filesystem::path data_dir;         ///< job files below it; the caller holds its lock (DataDir)
+  std::string secret;                     ///< shared with nodes and workers: the content of the token file
+  nlohmann::json catalog;                 ///< models, datasets, compressors, ...: what `weir-worker catalog` prints
+  std::string version;
+  std::optional<std::uint64_t> id_seed;  ///< fixes the ids, for tests; otherwise the system's entropy
+};
+
+/// What a submitted document became. Either `problems` is empty and there is a job, or it was refused.
+struct Submission {
+  std::vector<protocol::Problem> problems;
+  std::optional<JobRecord> job;
+  bool created = false;  ///< false: the answer to an earlier request with the same idempotency key
+};
+
+/// A dry run.
+struct Validation {
+  std::vector<protocol::Problem> problems;
+  nlohmann::json spec;       ///< normalized, if there are no problems
+  nlohmann::json placement;  ///< {"fits": true, "workers": [{"rank","node"}]} or {"fits": false, "reason": "..."}
+  /// {"parameters", "bytes_dense", "bytes_sent"}: an estimate for one worker and one exchange, in bytes; null members
+  /// where the catalog does not tell the model's size.
+  nlohmann::json round;
+};
+
+struct Health {
+  bool store_writable = false;
+  bool accepting = false;  ///< the control port is open and the head is not stopping
+  std::uint32_t nodes_alive = 0;
+  std::uint32_t jobs_active = 0;
+  std::string detail;  ///< why not ready, or ""
+};
+
+/// The head of a cluster: membership, scheduler, jobs, store and stream behind one door, for the API and the command
+/// line. Owned by main; every function may be awaited from any executor and resumes there. Whatever changes state is
+/// committed before it answers. Every function can fail with: io, exhausted (disk full), cancelled (stopping).
+class Head {
+ public:
+  virtual ~Head() = default;
+
+  /// Opens what it needs, recovers what was under way, and accepts nodes. `store` must be open; executor, clock and
+  /// transport outlive the head. Fails with: io (address in use), and what the store fails with.
+  static net::awaitable<Result<std::unique_ptr<Head>>> start(HeadOptions options, net::any_io_executor executor,
+                                                             runtime::Clock& clock, runtime::Transport& transport,
+                                                             std::unique_ptr<Store> store);
+
+  /// Lets go of everything in order: no new work, workers stopped by their nodes' leases, store flushed and closed.
+  virtual net::awaitable<void> stop() = 0;
+
+  /// Where nodes reach this head, with the port really in use.
+  virtual std::string control_address() const = 0;
+
+  /// Checks and commits a job. `idempotency_key` may be empty. Fails with: conflict (the key was used with another
+  /// body).
+  virtual net::awaitable<Result<Submission>> submit(nlohmann::json spec, std::string idempotency_key) = 0;
+
+  /// What submit would do, without doing it.
+  virtual net::awaitable<Result<Validation>> validate(nlohmann::json spec) = 0;
+
+  /// Fails with: invalid_argument (limit, cursor).
+  virtual net::awaitable<Result<JobPage>> jobs(JobQuery query) = 0;
+
+  /// Fails with: not_found.
+  virtual net::awaitable<Result<JobRecord>> job(std::string id) = 0;
+
+  /// The workers of a job, in rank order. Fails with: not_found.
+  virtual net::awaitable<Result<std::vector<WorkerRecord>>> workers(std::string id) = 0;
+
+  /// Asks the job to stop and answers with it as it stands; stopping a job that has ended changes nothing.
+  /// Fails with: not_found.
+  virtual net::awaitable<Result<JobRecord>> stop_job(std::string id) = 0;
+
+  /// Forgets a job and deletes its files. Fails with: not_found, conflict (it has not ended).
+  virtual net::awaitable<Result<void>> remove_job(std::string id) = 0;
+
+  /// Fails with: not_found, invalid_argument (points).
+  virtual net::awaitable<Result<std::vector<MetricSeries>>> metrics(MetricQuery query) = 0;
+
+  /// At most `limit` (<= 1 MiB) bytes of a worker's output from `offset`, cut at a UTF-8 boundary. An offset beyond
+  /// the end gives an empty slice. Fails with: not_found (job or worker).
+  virtual net::awaitable<Result<LogSlice>> logs(std::string id, std::uint32_t worker, std::uint64_t offset,
+                                                std::uint64_t limit) = 0;
+
+  /// Events of a job, or of the cluster if `job_id` is empty, after a sequence number, oldest first.
+  /// Fails with: not_found, invalid_argument (limit above 1000).
+  virtual net::awaitable<Result<EventPage>> events(std::string job_id, std::uint64_t after, std::uint32_t limit) = 0;
+
+  /// By step, oldest first. Fails with: not_found.
+  virtual net::awaitable<Result<std::vector<CheckpointRecord>>> checkpoints(std::string id) = 0;
+
+  /// The file of one checkpoint, to read at once: pruning may remove it later. Fails with: not_found.
+  virtual net::awaitable<Result<std::filesystem::path>> checkpoint_path(std::string id, std::uint64_t step) = 0;
+
+  /// Living nodes by name, then lost ones.
+  virtual net::awaitable<Result<std::vector<NodeRecord>>> nodes() = 0;
+
+  /// By id or by name. Fails with: not_found.
+  virtual net::awaitable<Result<NodeRecord>> node(std::string id) = 0;
+
+  /// Places nothing more on the node; what runs there goes on. Idempotent. Fails with: not_found, conflict (lost).
+  virtual net::awaitable<Result<NodeRecord>> drain(std::string id) = 0;
+
+  /// Actors whose name or type contains `filter`, by name, `limit` (1..1000) after `cursor`.
+  virtual net::awaitable<Result<ActorPage>> actors(std::string filter, std::uint32_t limit, std::string cursor) = 0;
+
+  /// The stream after a sequence number (an SSE Last-Event-ID), or from now on.
+  virtual net::awaitable<Result<std::unique_ptr<Subscription>>> subscribe(Topics topics,
+                                                                          std::optional<std::uint64_t> after) = 0;
+
+  virtual net::awaitable<Result<Health>> health() = 0;
+
+  /// The catalog given in the options. Safe from any thread.
+  virtual const nlohmann::json& catalog() const = 0;
+};
+
+}  // namespace weir::cluster

@@ -1,0 +1,225 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/node.hpp"
+
+/// What the head knows, as values: rows of the store, answers of the API and items of the stream.
+namespace weir::cluster {
+
+/// UTC wall time, to the millisecond.
+using Time = std::chrono::sys_time<std::chrono::milliseconds>;
+
+/// ISO-8601 in UTC with milliseconds, as every API answer prints it: 2025-01-31T12:00:00.000Z.
+std::string to_iso8601(Time time);
+
+enum class JobState : std::uint8_t { pending, running, succeeded, failed, stopped };
+inline bool terminal(JobState s) { return s >= JobState::succeeded; }
+std::string_view to_string(JobState state);  ///< PENDING, RUNNING, SUCCEEDED, FAILED, STOPPED
+std::optional<JobState> job_state(std::string_view name);
+
+/// Where a job that has not ended stands; `none` once it has.
+enum class JobPhase : std::uint8_t { none, queued, placing, spawning, initialising, training, recovering, stopping };
+std::string_view to_string(JobPhase phase);  ///< lower case; "" for none
+
+enum class WorkerState : std::uint8_t { starting, running, exited };
+std::string_view to_string(WorkerState state);
+
+/// One worker process of a job, the latest incarnation of its rank.
+struct WorkerRecord {
+  std::string id;
+  std::string job_id;
+  std::uint32_t rank = 0;
+  std::string node_id;
+  std::string node;  ///< the node's name
+  std::uint32_t pid = 0;
+  WorkerState state = WorkerState::starting;
+  std::optional<int> exit_code;
+  std::optional<int> signal;
+  std::optional<Time> started_at;
+  std::optional<Time> ended_at;
+};
+
+struct JobRecord {
+  std::string id;
+  std::string name;
+  JobState state = JobState::pending;
+  JobPhase phase = JobPhase::queued;
+  std::string reason;   ///< why it waits, or the cause chain of its end; "" when there is nothing to say
+  nlohmann::json spec;  ///< normalized: every default filled in
+  std::int32_t priority = 0;
+  std::uint32_t restarts = 0;
+  Time created_at{};
+  std::optional<Time> started_at;
+  std::optional<Time> ended_at;
+  std::uint64_t step = 0;
+  std::uint64_t steps_total = 0;  ///< 0 until the workers have said
+  /// accuracy, test_loss, loss, bytes_sent, bytes_received, bytes_dense, compression_ratio, samples_per_second,
+  /// compression_ratio_after_warmup, workers: [{rank, bytes_sent, bytes_dense, ...}]. Absent = not measured (yet).
+  nlohmann::json summary = nlohmann::json::object();
+};
+
+struct JobQuery {
+  std::optional<JobState> state;
+  std::string text;          ///< part of the id or name, case-insensitive; "" = all
+  std::uint32_t limit = 50;  ///< 1..1000
+  std::string cursor;        ///< `next` of the page before; "" = from the newest
+};
+
+struct JobPage {
+  std::vector<JobRecord> jobs;  ///< newest first
+  std::string next;             ///< cursor of the next page, "" if this is the last
+};
+
+enum class NodeState : std::uint8_t { alive, draining, lost };
+std::string_view to_string(NodeState state);
+
+struct NodeRecord {
+  std::string id;
+  std::string name;
+  std::string host;
+  NodeState state = NodeState::alive;
+  std::uint64_t epoch = 0;
+  protocol::Resources resources;
+  protocol::Resources allocated;  ///< granted to workers now
+  std::map<std::string, std::string> labels;
+  std::string version;
+  std::uint32_t pid = 0;
+  Time joined_at{};
+  std::optional<Time> lost_at;
+  std::string reason;  ///< why it was lost, or ""
+  Time heartbeat_at{};
+  double cpu_load = 0;  ///< cores
+  std::uint64_t memory_used_bytes = 0;
+  std::uint64_t memory_total_bytes = 0;
+  std::uint64_t network_sent_bytes = 0;
+  std::uint64_t network_received_bytes = 0;
+  std::vector<WorkerRecord> workers;  ///< placed on it now
+};
+
+enum class Severity : std::uint8_t { info, warning, error };
+std::string_view to_string(Severity severity);
+
+/// Something that happened to the cluster (job_id empty) or to a job.
+struct EventRecord {
+  std::uint64_t sequence = 0;  ///< given by the store, grows
+  Time time{};
+  std::string job_id;
+  Severity severity = Severity::info;
+  std::string kind;  ///< a stable word: job_submitted, job_state, worker_started, worker_exited, node_joined, ...
+  std::string message;
+  std::string node;  ///< name, or ""
+  std::optional<std::uint32_t> worker;
+};
+
+struct EventPage {
+  std::vector<EventRecord> events;  ///< oldest first
+  std::uint64_t next = 0;           ///< pass as `after` for what follows; 0 if this was the last page
+};
+
+/// One value of a time series. `worker` is a rank, or absent for the job as a whole.
+struct MetricRow {
+  std::string name;
+  std::optional<std::uint32_t> worker;
+  std::uint64_t step = 0;
+  double wall_seconds = 0;
+  std::uint64_t wire_bytes = 0;
+  double value = 0;
+};
+
+enum class MetricAxis : std::uint8_t { step, wall, bytes };
+std::string_view to_string(MetricAxis axis);
+std::optional<MetricAxis> metric_axis(std::string_view name);
+
+struct MetricQuery {
+  std::string job_id;
+  std::vector<std::string> names;  ///< empty = all
+  MetricAxis x = MetricAxis::step;
+  std::optional<double> from;  ///< inclusive
+  std::optional<double> to;    ///< inclusive
+  std::uint32_t points = 500;  ///< buckets over the whole range, 1..5000
+};
+
+/// One bucket: its last x, and the least, greatest and last value in it. Extremes always survive down-sampling.
+struct MetricBucket {
+  double x = 0;
+  double min = 0;
+  double max = 0;
+  double last = 0;
+};
+
+struct MetricSeries {
+  std::string name;
+  std::optional<std::uint32_t> worker;
+  std::vector<MetricBucket> points;  ///< oldest first
+};
+
+/// A piece of a worker's output, cut at byte offsets.
+struct LogSlice {
+  std::string text;
+  std::uint64_t offset = 0;  ///< of the first byte of `text`
+  std::uint64_t next = 0;    ///< offset to ask for next
+  std::uint64_t size = 0;    ///< bytes there are now
+  bool complete = false;     ///< the job has ended: nothing will be appended
+};
+
+struct CheckpointRecord {
+  std::string job_id;
+  std::uint64_t step = 0;
+  std::uint64_t bytes = 0;
+  Time created_at{};
+};
+
+/// An actor somewhere in the cluster.
+struct ActorRecord {
+  std::string name;  ///< unique: "head/membership", "<worker id>/trainer", ...
+  std::string type;
+  std::string state;
+  std::string node;    ///< node name, "" in the head
+  std::string job_id;  ///< or ""
+  std::uint64_t mailbox_depth = 0;
+  std::uint64_t messages_handled = 0;
+};
+
+struct ActorPage {
+  std::vector<ActorRecord> actors;  ///< by name
+  std::string next;
+};
+
+/// What the stream carries. Names (to_string) are the SSE event names.
+enum class StreamKind : std::uint8_t {
+  node,        ///< a node as /nodes/{id} gives it. Topic cluster. Heartbeats are transient, changes of state are kept
+  event,       ///< an event as /events gives it. Topics cluster (no job) or job:ID
+  job,         ///< a job as /jobs/{id} gives it, after a change. Topics jobs, job:ID
+  job_end,     ///< the same, once, when it has become terminal: nothing about the job follows but the last of its log
+  metrics,     ///< {"job", "points": [[name, worker|null, step, wall_seconds, wire_bytes, value], ...]}. Topic job:ID
+  checkpoint,  ///< {"job", "step", "bytes", "created_at"}. Topic job:ID
+  log,         ///< {"job", "worker", "offset", "text"}. Topic logs:ID
+};
+std::string_view to_string(StreamKind kind);
+std::optional<StreamKind> stream_kind(std::string_view name);
+
+struct StreamItem {
+  /// The SSE id: grows by one for every item kept in the store, survives restarts. 0 = transient, never replayed.
+  std::uint64_t sequence = 0;
+  StreamKind kind = StreamKind::event;
+  std::string job_id;  ///< "" for the cluster's own
+  std::string data;    ///< JSON text, one line
+};
+
+nlohmann::json to_json(const JobRecord& job);
+nlohmann::json to_json(const WorkerRecord& worker);
+nlohmann::json to_json(const NodeRecord& node);
+nlohmann::json to_json(const EventRecord& event);
+nlohmann::json to_json(const MetricSeries& series);
+nlohmann::json to_json(const CheckpointRecord& checkpoint);
+nlohmann::json to_json(const ActorRecord& actor);
+
+}  // namespace weir::cluster

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/result.hpp"
+#include "cluster/records.hpp"
+
+namespace weir::cluster {
+
+namespace net = boost::asio;
+
+/// One change of the head's truth. A job is written whole; the rest are rows.
+namespace change {
+struct AddJob {
+  JobRecord job;
+  std::string idempotency_key;  ///< "" = none
+  std::string body_hash;        ///< of the submitted document
+};
+struct PutJob {
+  JobRecord job;  ///< all but the spec, which never changes
+};
+struct RemoveJob {
+  std::string id;  ///< with its workers, events, metrics and checkpoints
+};
+struct PutWorker {
+  WorkerRecord worker;
+};
+struct PutNode {
+  NodeRecord node;  ///< identity and state; load figures are not kept
+};
+struct AddEvent {
+  EventRecord event;  ///< its sequence is given by the store; it is published too
+};
+struct AddMetrics {
+  std::string job_id;
+  std::vector<MetricRow> rows;
+};
+/// A worker's reports up to `sequence` are in this commit.
+struct PutReported {
+  std::string worker_id;
+  std::uint64_t sequence = 0;
+};
+struct AddCheckpoint {
+  CheckpointRecord checkpoint;
+};
+struct RemoveCheckpoint {
+  std::string job_id;
+  std::uint64_t step = 0;
+};
+/// Puts an item on the stream.
+struct Publish {
+  StreamKind kind = StreamKind::job;
+  std::string job_id;
+  std::string data;
+};
+struct PutEpoch {
+  std::uint64_t epoch = 0;
+};
+}  // namespace change
+
+using Change = std::variant<change::AddJob, change::PutJob, change::RemoveJob, change::PutWorker, change::PutNode,
+                            change::AddEvent, change::AddMetrics, change::PutReported, change::AddCheckpoint,
+                            change::RemoveCheckpoint, change::Publish, change::PutEpoch>;
+
+/// The job an idempotency key led to, and the body it came with.
+struct KeyUse {
+  std::string job_id;
+  std::string body_hash;
+};
+
+/// The head's memory: the one place where its truth is. Owned by the head; may be called from any executor, answers
+/// resume on the caller's. Commits are applied in the order of the calls.
+/// Every function can fail with: io (the file cannot be read or written, or is damaged), exhausted (disk full),
+/// cancelled (closed).
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  /// Applies all changes or none, and answers once they would survive the death of this process and of the machine.
+  /// Fails with: conflict (a job id or idempotency key is taken, nothing is changed).
+  virtual net::awaitable<Result<void>> commit(std::vector<Change> changes) = 0;
+
+  virtual net::awaitable<Result<std::optional<JobRecord>>> job(std::string id) = 0;
+  virtual net::awaitable<Result<JobPage>> jobs(JobQuery query) = 0;
+  /// Every job that has not ended, oldest first.
+  virtual net::awaitable<Result<std::vector<JobRecord>>> unfinished_jobs() = 0;
+  virtual net::awaitable<Result<std::optional<KeyUse>>> idempotency_key(std::string key) = 0;
+  virtual net::awaitable<Result<std::vector<WorkerRecord>>> workers(std::string job_id) = 0;
+  virtual net::awaitable<Result<std::vector<NodeRecord>>> nodes() = 0;
+  virtual net::awaitable<Result<EventPage>> events(std::string job_id, std::uint64_t after, std::uint32_t limit) = 0;
+  virtual net::awaitable<Result<std::vector<MetricSeries>>> metrics(MetricQuery query) = 0;
+  virtual net::awaitable<Result<std::vector<CheckpointRecord>>> checkpoints(std::string job_id) = 0;
+  /// The membership epoch last put, 0 at first.
+  virtual net::awaitable<Result<std::uint64_t>> epoch() = 0;
+
+  struct StreamPage {
+    std::uint64_t oldest = 0;  ///< first sequence kept; one more than `newest` if none is
+    std::uint64_t newest = 0;
+    std::vector<StreamItem> items;  ///< with sequence > after, at most `limit`, oldest first
+  };
+  virtual net::awaitable<Result<StreamPage>> stream(std::uint64_t after, std::uint32_t limit) = 0;
+
+  /// Told of stream items right after their commit, in sequence order, on the writer's thread: it must be quick. Set
+  /// before the first commit.
+  using Observer = std::function<void(const std::vector<StreamItem>&)>;
+  virtual void observe(Observer observer) = 0;
+
+  /// Finishes the commits under way; later calls fail with cancelled.
+  virtual net::awaitable<void> close() = 0;
+};
+
+}  // namespace weir::cluster

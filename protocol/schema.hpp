@@ -1,0 +1,35 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weir::protocol {
+
+/// One thing that is wrong with a document: where (RFC 6901 JSON pointer, "" is the whole document) and what, for
+/// people.
+struct Problem {
+  std::string pointer;
+  std::string message;
+
+  friend bool operator==(const Problem&, const Problem&) = default;
+};
+
+/// Checks `document` against a JSON schema and fills in the defaults of absent properties, in place. Gives every
+/// problem found, in document order; none means the document is valid and complete.
+///
+/// The subset of JSON Schema 2020-12 that is understood: type (a name or a list of names), properties, required,
+/// additionalProperties (false, or a schema for the others), enum, const, minimum, maximum, exclusiveMinimum,
+/// exclusiveMaximum, minLength, maxLength, pattern-free strings, items, minItems, maxItems, default. The schema is
+/// ours and trusted, the document is not: it may be anything that parses.
+std::vector<Problem> check_and_complete(const nlohmann::json& schema, nlohmann::json& document,
+                                        std::string_view pointer = "");
+
+/// The candidate nearest to `name` by edit distance, or "" if none is near enough to be what was meant.
+std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
+
+/// `pointer` extended by one reference token, escaped.
+std::string pointer_to(std::string_view pointer, std::string_view token);
+
+}  // namespace weir::protocol
