@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+namespace weir::bench {
+
+/// What `weir bench NAME` was asked for.
+struct Options {
+  bool json = false;   ///< JSON lines on stdout instead of a table
+  std::string filter;  ///< a regular expression over row names; empty: all
+};
+
+}  // namespace weir::bench
