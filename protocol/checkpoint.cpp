@@ -1,0 +1,102 @@
+#include "protocol/checkpoint.hpp"
+
+#include <charconv>
+#include <limits>
+#include <vector>
+
+#include "base/errc.hpp"
+
+namespace weir::protocol {
+namespace {
+
+constexpr const char* format_key = "weir.checkpoint";
+constexpr const char* step_key = "weir.step";
+constexpr const char* world_key = "weir.world";
+constexpr const char* rank_key = "weir.rank";
+constexpr const char* format_version = "1";
+
+Error malformed(std::string what) { return {Errc::malformed, "checkpoint: " + std::move(what)}; }
+
+Result<std::uint64_t> number(const Safetensors& file, const char* key, std::uint64_t maximum) {
+  const auto found = file.metadata.find(key);
+  if (found == file.metadata.end()) return malformed(std::string("no ") + key);
+  const auto& text = found->second;
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value > maximum) {
+    return malformed(std::string(key) + " is not a usable number");
+  }
+  return value;
+}
+
+/// Whether rank `rank` may hold a tensor of that name.
+bool may_hold(std::uint32_t rank, std::string_view name) {
+  return name.starts_with("rank.") ? name.starts_with(rank_prefix(rank)) : rank == 0;
+}
+
+}  // namespace
+
+std::string rank_prefix(std::uint32_t rank) { return "rank." + std::to_string(rank) + "."; }
+
+std::map<std::string, std::string> to_metadata(const CheckpointHeader& header) {
+  std::map<std::string, std::string> metadata{{format_key, format_version},
+                                              {step_key, std::to_string(header.step)},
+                                              {world_key, std::to_string(header.world)}};
+  if (header.rank) metadata[rank_key] = std::to_string(*header.rank);
+  return metadata;
+}
+
+Result<CheckpointHeader> read_checkpoint_header(const Safetensors& file) {
+  const auto format = file.metadata.find(format_key);
+  if (format == file.metadata.end()) return malformed("the file is no weir checkpoint");
+  if (format->second != format_version) {
+    return Error{Errc::unsupported, "checkpoint: format " + format->second + ", this build reads format 1"};
+  }
+  constexpr std::uint64_t rank_max = std::numeric_limits<std::uint32_t>::max();
+  const auto step = number(file, step_key, std::numeric_limits<std::uint64_t>::max());
+  if (!step) return step.error();
+  const auto world = number(file, world_key, rank_max);
+  if (!world) return world.error();
+  CheckpointHeader header{*step, static_cast<std::uint32_t>(*world), std::nullopt};
+  if (file.metadata.contains(rank_key)) {
+    const auto rank = number(file, rank_key, rank_max);
+    if (!rank) return rank.error();
+    if (*rank >= *world) return malformed("rank " + std::to_string(*rank) + " of " + std::to_string(*world));
+    header.rank = static_cast<std::uint32_t>(*rank);
+  }
+  return header;
+}
+
+Result<Bytes> join_checkpoint(std::span<const Segment> shares) {
+  std::vector<StoredTensor> all;
+  std::vector<bool> seen(shares.size(), false);
+  std::optional<std::uint64_t> step;
+  for (const auto& share : shares) {
+    auto file = read_safetensors(share);
+    if (!file) return file.error();
+    const auto header = read_checkpoint_header(*file);
+    if (!header) return header.error();
+    if (!header->rank) return malformed("a whole checkpoint among the shares");
+    if (header->world != shares.size()) {
+      return malformed(std::to_string(shares.size()) + " shares of a job with " + std::to_string(header->world) +
+                       " ranks");
+    }
+    const auto rank = *header->rank;
+    if (seen[rank]) return malformed("two shares of rank " + std::to_string(rank));
+    seen[rank] = true;
+    if (step.value_or(header->step) != header->step) return malformed("shares of different steps");
+    step = header->step;
+    for (auto& tensor : file->tensors) {
+      if (!may_hold(rank, tensor.name)) {
+        return malformed("rank " + std::to_string(rank) + " may not hold '" + tensor.name + "'");
+      }
+      all.push_back(std::move(tensor));
+    }
+  }
+  if (!step) return malformed("no shares");
+  auto joined = write_safetensors(to_metadata({*step, static_cast<std::uint32_t>(shares.size()), std::nullopt}), all);
+  if (!joined) return malformed(joined.error().context);
+  return joined;
+}
+
+}  // namespace weir::protocol

@@ -1,0 +1,195 @@
+#include "protocol/safetensors.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "base/errc.hpp"
+
+namespace weir::protocol {
+namespace {
+
+using nlohmann::json;
+
+struct DtypeRow {
+  Dtype dtype;
+  std::string_view name;
+  std::size_t size;
+};
+
+constexpr std::array dtypes{
+    DtypeRow{Dtype::boolean, "BOOL", 1}, DtypeRow{Dtype::u8, "U8", 1},     DtypeRow{Dtype::i8, "I8", 1},
+    DtypeRow{Dtype::u16, "U16", 2},      DtypeRow{Dtype::i16, "I16", 2},   DtypeRow{Dtype::f16, "F16", 2},
+    DtypeRow{Dtype::bf16, "BF16", 2},    DtypeRow{Dtype::u32, "U32", 4},   DtypeRow{Dtype::i32, "I32", 4},
+    DtypeRow{Dtype::f32, "F32", 4},      DtypeRow{Dtype::u64, "U64", 8},   DtypeRow{Dtype::i64, "I64", 8},
+    DtypeRow{Dtype::f64, "F64", 8}};
+
+constexpr std::size_t length_bytes = 8;
+constexpr std::size_t dimensions_max = 16;
+constexpr std::string_view metadata_key = "__metadata__";
+
+Error malformed(std::string what) { return {Errc::malformed, "safetensors: " + std::move(what)}; }
+
+std::uint64_t load_u64(BytesView bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t i = length_bytes; i-- > 0;) value = value << 8 | std::to_integer<std::uint64_t>(bytes[i]);
+  return value;
+}
+
+/// Bytes of a tensor of that shape, or nothing if no memory could hold it.
+std::optional<std::uint64_t> bytes_of(Dtype dtype, const std::vector<std::uint64_t>& shape) {
+  std::uint64_t bytes = size_of(dtype);
+  for (const auto extent : shape) {
+    if (__builtin_mul_overflow(bytes, extent, &bytes)) return std::nullopt;
+  }
+  return bytes;
+}
+
+/// Parses the header; a key that appears twice in one object is refused, since readers would differ on which counts.
+Result<json> parse_header(BytesView text) {
+  std::vector<std::set<std::string>> keys;
+  bool repeated = false;
+  const auto watch = [&](int, json::parse_event_t event, json& value) {
+    if (event == json::parse_event_t::object_start) keys.emplace_back();
+    if (event == json::parse_event_t::object_end) keys.pop_back();
+    if (event == json::parse_event_t::key) repeated |= !keys.back().insert(value.get<std::string>()).second;
+    return true;
+  };
+  const auto* begin = reinterpret_cast<const char*>(text.data());
+  auto header = json::parse(begin, begin + text.size(), watch, /*allow_exceptions=*/false);
+  if (header.is_discarded() || !header.is_object()) return malformed("the header is not a JSON object");
+  if (repeated) return malformed("the header has a name twice");
+  return header;
+}
+
+Result<std::vector<std::uint64_t>> read_numbers(const json& entry, const char* key, std::size_t count_max) {
+  const auto found = entry.find(key);
+  if (found == entry.end() || !found->is_array() || found->size() > count_max) {
+    return malformed(std::string("no usable ") + key);
+  }
+  std::vector<std::uint64_t> numbers;
+  for (const auto& number : *found) {
+    if (!number.is_number_unsigned()) return malformed(std::string("a number of ") + key + " is not whole");
+    numbers.push_back(number.get<std::uint64_t>());
+  }
+  return numbers;
+}
+
+Result<StoredTensor> read_entry(const std::string& name, const json& entry, BytesView data) {
+  if (!entry.is_object()) return malformed("the entry is not an object");
+  const auto type = entry.find("dtype");
+  if (type == entry.end() || !type->is_string()) return malformed("no dtype");
+  const auto row = std::ranges::find(dtypes, type->get_ref<const std::string&>(), &DtypeRow::name);
+  if (row == dtypes.end()) return Error{Errc::unsupported, "safetensors: unknown dtype " + type->dump()};
+
+  auto shape = read_numbers(entry, "shape", dimensions_max);
+  if (!shape) return shape.error();
+  auto offsets = read_numbers(entry, "data_offsets", 2);
+  if (!offsets) return offsets.error();
+  if (offsets->size() != 2) return malformed("data_offsets needs two numbers");
+  const auto [begin, end] = std::pair{(*offsets)[0], (*offsets)[1]};
+  if (begin > end || end > data.size()) return malformed("data_offsets lie outside the file");
+  if (bytes_of(row->dtype, *shape) != end - begin) return malformed("data_offsets do not fit the shape");
+  return StoredTensor{name, row->dtype, std::move(*shape), data.subspan(begin, end - begin)};
+}
+
+Result<std::map<std::string, std::string>> read_metadata(const json& entry) {
+  if (!entry.is_object()) return malformed("__metadata__ is not an object");
+  std::map<std::string, std::string> metadata;
+  for (const auto& [key, value] : entry.items()) {
+    if (!value.is_string()) return malformed("__metadata__ holds something that is not text");
+    metadata[key] = value.get<std::string>();
+  }
+  return metadata;
+}
+
+Result<void> check_covered(const std::vector<StoredTensor>& in_order, BytesView data) {
+  const std::byte* next = data.data();
+  for (const auto& tensor : in_order) {
+    if (tensor.bytes.data() != next) return malformed("tensors overlap or leave a hole before " + tensor.name);
+    next += tensor.bytes.size();
+  }
+  if (next != data.data() + data.size()) return malformed("bytes after the last tensor");
+  return {};
+}
+
+}  // namespace
+
+std::size_t size_of(Dtype dtype) { return std::ranges::find(dtypes, dtype, &DtypeRow::dtype)->size; }
+std::string_view name_of(Dtype dtype) { return std::ranges::find(dtypes, dtype, &DtypeRow::dtype)->name; }
+
+const StoredTensor* Safetensors::find(std::string_view name) const {
+  const auto found = std::ranges::find(tensors, name, &StoredTensor::name);
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+Result<Safetensors> read_safetensors(Segment file) {
+  const auto bytes = file.bytes();
+  if (bytes.size() < length_bytes) return malformed("shorter than its length field");
+  const auto header_bytes = load_u64(bytes);
+  if (header_bytes > safetensors_header_bytes_max) return malformed("the header is longer than 16 MiB");
+  if (header_bytes > bytes.size() - length_bytes) return malformed("the file ends within the header");
+  auto header = parse_header(bytes.subspan(length_bytes, header_bytes));
+  if (!header) return header.error();
+
+  const auto data = bytes.subspan(length_bytes + header_bytes);
+  Safetensors result;
+  for (const auto& [name, entry] : header->items()) {
+    if (name == metadata_key) {
+      auto metadata = read_metadata(entry);
+      if (!metadata) return metadata.error();
+      result.metadata = std::move(*metadata);
+      continue;
+    }
+    auto tensor = read_entry(name, entry, data);
+    if (!tensor) return tensor.error().within("tensor '" + name + "'");
+    result.tensors.push_back(std::move(*tensor));
+  }
+  // Empty tensors share their offset with the next one: they go first.
+  std::ranges::sort(result.tensors, {}, [](const StoredTensor& t) { return std::pair{t.bytes.data(), t.bytes.size()}; });
+  if (auto covered = check_covered(result.tensors, data); !covered) return covered.error();
+  result.file = std::move(file);
+  return result;
+}
+
+Result<Bytes> write_safetensors(const std::map<std::string, std::string>& metadata,
+                                std::span<const StoredTensor> tensors) {
+  std::vector<const StoredTensor*> order;
+  for (const auto& tensor : tensors) order.push_back(&tensor);
+  std::ranges::sort(order, [](const StoredTensor* a, const StoredTensor* b) {
+    return std::pair{size_of(b->dtype), std::string_view(a->name)} < std::pair{size_of(a->dtype), std::string_view(b->name)};
+  });
+
+  json header = json::object();
+  if (!metadata.empty()) header[std::string(metadata_key)] = metadata;
+  std::uint64_t offset = 0;
+  for (const auto* tensor : order) {
+    if (tensor->name == metadata_key || header.contains(tensor->name)) {
+      return Error{Errc::invalid_argument, "safetensors: the name '" + tensor->name + "' is taken"};
+    }
+    if (bytes_of(tensor->dtype, tensor->shape) != tensor->bytes.size()) {
+      return Error{Errc::invalid_argument, "safetensors: the bytes of '" + tensor->name + "' do not fit its shape"};
+    }
+    header[tensor->name] = {{"dtype", name_of(tensor->dtype)},
+                            {"shape", tensor->shape},
+                            {"data_offsets", {offset, offset + tensor->bytes.size()}}};
+    offset += tensor->bytes.size();
+  }
+  // Names that are not UTF-8 are replaced rather than thrown at the caller; they come from our own code.
+  std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
+  while (text.size() % length_bytes != 0) text.push_back(' ');
+
+  Bytes out;
+  out.reserve(length_bytes + text.size() + offset);
+  for (std::size_t i = 0; i < length_bytes; ++i) out.push_back(static_cast<std::byte>(text.size() >> (8 * i)));
+  const auto header_view = std::as_bytes(std::span(text));
+  out.insert(out.end(), header_view.begin(), header_view.end());
+  for (const auto* tensor : order) out.insert(out.end(), tensor->bytes.begin(), tensor->bytes.end());
+  return out;
+}
+
+}  // namespace weir::protocol

@@ -1,0 +1,75 @@
+#include "protocol/checkpoint.hpp"
+
+#include <gtest/gtest.h>
+
+#include "base/errc.hpp"
+
+namespace weir::protocol {
+namespace {
+
+Segment share(std::uint32_t rank, std::uint32_t world, std::uint64_t step, const std::vector<std::string>& names) {
+  static const std::vector<float> values{1, 2};
+  std::vector<StoredTensor> tensors;
+  for (const auto& name : names) tensors.push_back({name, Dtype::f32, {2}, std::as_bytes(std::span(values))});
+  return Segment::own(write_safetensors(to_metadata({step, world, rank}), tensors).value());
+}
+
+TEST(Checkpoint, SharesJoinIntoOneFileInAnyOrder) {
+  const auto zero = share(0, 2, 9, {"model.weight", "rank.0.memory"});
+  const auto one = share(1, 2, 9, {"rank.1.memory"});
+  const auto joined = join_checkpoint(std::vector{zero, one}).value();
+  EXPECT_EQ(joined, join_checkpoint(std::vector{one, zero}).value());
+
+  const auto file = read_safetensors(Segment::own(joined)).value();
+  const auto header = read_checkpoint_header(file).value();
+  EXPECT_EQ(header.step, 9u);
+  EXPECT_EQ(header.world, 2u);
+  EXPECT_FALSE(header.rank);
+  for (const char* name : {"model.weight", "rank.0.memory", "rank.1.memory"}) EXPECT_NE(file.find(name), nullptr) << name;
+}
+
+TEST(Checkpoint, RefusesSharesThatDoNotBelongTogether) {
+  const auto zero = share(0, 2, 9, {"model.weight"});
+  const std::vector<std::pair<const char*, std::vector<Segment>>> sets{
+      {"none", {}},
+      {"one missing", {zero}},
+      {"one twice", {zero, zero}},
+      {"other step", {zero, share(1, 2, 8, {"rank.1.memory"})}},
+      {"other world", {zero, share(1, 3, 9, {"rank.1.memory"})}},
+      {"another rank's name", {zero, share(1, 2, 9, {"rank.0.memory"})}},
+      {"the job's name from rank 1", {zero, share(1, 2, 9, {"model.bias"})}},
+      {"rank 10 is not rank 1", {zero, share(1, 2, 9, {"rank.10.memory"})}},
+      {"a whole checkpoint", {zero, Segment::own(write_safetensors(to_metadata({9, 2, {}}), {}).value())}},
+      {"garbage", {zero, Segment::own(Bytes(20))}},
+  };
+  for (const auto& [what, shares] : sets) {
+    const auto joined = join_checkpoint(shares);
+    ASSERT_FALSE(joined) << what;
+    EXPECT_EQ(joined.error().code, Errc::malformed) << what;
+  }
+}
+
+TEST(Checkpoint, HeaderIsCheckedBeforeItIsUsed) {
+  const auto read = [](std::map<std::string, std::string> metadata) {
+    return read_checkpoint_header(read_safetensors(Segment::own(write_safetensors(metadata, {}).value())).value());
+  };
+  auto good = to_metadata({1, 2, 1});
+  EXPECT_TRUE(read(good));
+  for (const char* key : {"weir.step", "weir.world", "weir.rank"}) {
+    for (const char* value : {"", "-1", "x", "1x", "99999999999999999999999"}) {
+      auto bad = good;
+      bad[key] = value;
+      EXPECT_FALSE(read(bad)) << key << "=" << value;
+    }
+  }
+  auto beyond = good;
+  beyond["weir.rank"] = "2";
+  EXPECT_EQ(read(beyond).error().code, Errc::malformed);
+  auto later = good;
+  later["weir.checkpoint"] = "2";
+  EXPECT_EQ(read(later).error().code, Errc::unsupported);
+  EXPECT_EQ(read({}).error().code, Errc::malformed);
+}
+
+}  // namespace
+}  // namespace weir::protocol
