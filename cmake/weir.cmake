@@ -1,9 +1,9 @@
-# The three build rules of this project. Warnings come from the presets, not from the targets.
+# The build rules of this project. Warnings come from the presets, not from the targets.
 
 find_program(WEIR_CCACHE ccache)
 if(WEIR_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER
-      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${WEIR_CCACHE})
+  set(sloppiness pch_defines,time_macros,include_file_mtime,include_file_ctime)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=${sloppiness} ${WEIR_CCACHE})
 endif()
 find_program(WEIR_MOLD mold)
 if(WEIR_MOLD)
@@ -12,7 +12,6 @@ endif()
 
 # weir_library(NAME SOURCES a.cpp ... DEPS x y ...)
 # One static library per folder: target weir_NAME, alias weir::NAME, headers included from the project root.
-# Each header is also compiled alone (target weir_NAME_headers), so that it includes what it uses.
 function(weir_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   if(ARG_SOURCES)
@@ -47,6 +46,43 @@ function(weir_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
+  # Discovered when ctest starts: the sanitizers then have their settings from the test preset.
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+endfunction()
+
+# weir_fuzz(NAME SOURCES x_fuzz.cpp DEPS x y ...): a libFuzzer target whose inputs are kept in tests/fuzz/corpus/NAME.
+# In the fuzz preset it is built to search (target `fuzz_targets`); in every other it is a test that replays the corpus.
+function(weir_fuzz name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  if(WEIR_FUZZ)
+    add_executable(${name} EXCLUDE_FROM_ALL ${ARG_SOURCES})
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)
+    add_dependencies(fuzz_targets ${name})
+  else()
+    add_executable(${name} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/fuzz/replay.cpp)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+    add_test(NAME ${name}.corpus COMMAND ${name} ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
+    set_tests_properties(${name}.corpus PROPERTIES LABELS contract TIMEOUT 300)
+  endif()
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+endfunction()
+
+# weir_headers(FOLDERS a b ... DEPS x y ...): target `headers` compiles every header of these folders alone, which shows
+# that each includes what it uses. Not part of the default build.
+function(weir_headers)
+  cmake_parse_arguments(ARG "" "" "FOLDERS;DEPS" ${ARGN})
+  set(units "")
+  foreach(folder IN LISTS ARG_FOLDERS)
+    file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/${folder}/*.hpp)
+    foreach(header IN LISTS headers)
+      set(unit ${PROJECT_BINARY_DIR}/headers/${header}.cpp)
+      file(CONFIGURE OUTPUT ${unit} CONTENT "#include \"${header}\"\n")
+      list(APPEND units ${unit})
+    endforeach()
+  endforeach()
+  add_library(headers OBJECT EXCLUDE_FROM_ALL ${units})
+  target_include_directories(headers PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(headers PRIVATE ${ARG_DEPS})
 endfunction()

@@ -1,0 +1,79 @@
+# The commands of this project. Each installs what it needs (Debian packages as root or with sudo, npm packages by
+# lockfile) and is quick when there is nothing to do.
+
+.DEFAULT_GOAL := help
+.PHONY: help deps build run test lint format bench asan tsan fuzz docker-test clean
+
+JOBS ?= $(shell scripts/jobs.sh)
+SOURCES = git ls-files '*.cpp' '*.hpp'
+
+# CMake's own account of a configure run is worth reading only when it fails.
+configure = mkdir -p build && { cmake --preset $(1) > build/$(1).log 2>&1 || { cat build/$(1).log; exit 1; }; }
+
+help: ## list these commands
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+deps: ## install what building and testing needs
+	@scripts/deps.sh build test
+	@scripts/dashboard.sh modules
+
+build: ## release build: build/release/bin/weir and weir-worker
+	@scripts/deps.sh build
+	@scripts/dashboard.sh build
+	@$(call configure,release)
+	@cmake --build build/release -j $(JOBS)
+
+run: build ## a cluster, the example job in the browser, its results
+	@scripts/deps.sh build test
+	@python3 scripts/demo.py
+
+test: ## build and run every test: C++, system, dashboard, browser
+	@scripts/deps.sh build test
+	@$(MAKE) --no-print-directory build
+	@python3 scripts/test.py
+
+lint: ## clang-format, tests/tidy, headers alone, clang-tidy, TypeScript
+	@scripts/deps.sh build test lint
+	@scripts/dashboard.sh build
+	@$(call configure,dev)
+	$(SOURCES) | xargs clang-format --dry-run -Werror
+	python3 tests/tidy/tidy.py
+	cmake --build build/dev -j $(JOBS) --target headers
+	$(SOURCES) | grep '[.]cpp$$' | grep -v '^tests/' | \
+	  xargs -n 1 -P $(JOBS) clang-tidy-16 -p build/dev --quiet
+	cd dashboard && node_modules/.bin/tsc --noEmit
+
+format: ## rewrite the C++ sources in the project's format
+	@scripts/deps.sh lint
+	$(SOURCES) | xargs clang-format -i
+
+bench: build ## every benchmark, as JSON lines
+	@for bench in actors exchange compressors train; do build/release/bin/weir bench $$bench --json || exit 1; done
+
+asan: ## unit and contract tests under AddressSanitizer and UBSan
+	@scripts/deps.sh build test
+	@scripts/dashboard.sh build
+	@$(call configure,asan)
+	@cmake --build build/asan -j $(JOBS)
+	ctest --preset asan -j $(JOBS)
+
+tsan: ## unit and contract tests under ThreadSanitizer
+	@scripts/deps.sh build test
+	@scripts/dashboard.sh build
+	@$(call configure,tsan)
+	@cmake --build build/tsan -j $(JOBS)
+	ctest --preset tsan -j $(JOBS)
+
+FUZZ_SECONDS ?= 60
+fuzz: ## every fuzz target for FUZZ_SECONDS, from its corpus
+	@scripts/deps.sh build fuzz
+	@$(call configure,fuzz)
+	@cmake --build build/fuzz -j $(JOBS) --target fuzz_targets
+	@tests/fuzz/run.sh build/fuzz/fuzz $(FUZZ_SECONDS)
+
+docker-test: ## containers for real: head and two nodes, a job, a killed node
+	@scripts/deps.sh docker
+	@docker/test.sh
+
+clean: ## remove what was built
+	rm -rf build dashboard/dist dashboard/node_modules

@@ -1,0 +1,20 @@
+#!/bin/sh
+# Fuzzes every target for a bounded time, starting from its corpus; new inputs stay in the build tree.
+# usage: tests/fuzz/run.sh FOLDER_OF_TARGETS SECONDS_EACH
+set -eu
+targets=$1
+seconds=$2
+corpus=$(cd "$(dirname "$0")" && pwd)/corpus
+count=0
+for target in "$targets"/*_fuzz; do
+  [ -x "$target" ] || continue
+  name=$(basename "$target")
+  found=$targets/found/$name
+  mkdir -p "$found"
+  echo "== $name, $seconds s"
+  "$target" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=2048 -malloc_limit_mb=512 -max_len=65536 \
+    -artifact_prefix="$targets/crash-$name-" -print_final_stats=1 -verbosity=0 "$found" "$corpus/$name"
+  count=$((count + 1))
+done
+[ "$count" -gt 0 ] || { echo "no fuzz target was built" >&2; exit 1; }
+echo "$count fuzz targets, no crash, leak or timeout"

@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""Rules of the sources that no compiler checks. Prints `path:line: rule: what` for each breach; exits 1 on any.
+
+Each rule is a function from a Tree (every source file's text) to problems, listed in RULES; tidy_test.py shows for each
+that it catches what it is for and leaves its look-alikes alone.
+"""
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, Iterator
+
+from cpp_text import capturing_lambda_coroutines, code_only, line_of
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+# What each folder may include of the others; `tests` may include all.
+MAY_INCLUDE = {
+    "base": set(),
+    "runtime": {"base"},
+    "protocol": {"base", "runtime"},
+    "collectives": {"base", "runtime", "protocol"},
+    "compressors": {"base"},
+    "actors": {"base", "runtime", "protocol", "collectives", "compressors"},
+    "cluster": {"base", "runtime", "protocol"},
+    "api": {"base", "runtime", "protocol", "cluster"},
+    "bench": {"base", "runtime", "protocol", "collectives", "compressors", "actors", "cluster"},
+    "cli": {"base", "runtime", "protocol", "cluster", "api", "bench"},
+}
+MAY_USE_TORCH = {"compressors", "actors", "bench"}
+
+LINE_COLUMNS_MAX = 120
+FILE_LINES_MAX = 600
+
+
+@dataclass(frozen=True)
+class Problem:
+    path: str
+    line: int
+    rule: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.rule}: {self.what}"
+
+
+class Tree:
+    """Every source file by its path from the root. `code` is C++ with comments and literals blanked, lines kept."""
+
+    def __init__(self, files: dict[str, str]):
+        self.files = files
+        self.code = {path: code_only(text) for path, text in files.items() if is_cpp(path)}
+
+    def matches(self, pattern: str, where: Callable[[str], bool], blanked: bool) -> Iterator[tuple[str, int, re.Match]]:
+        for path, text in (self.code if blanked else self.files).items():
+            if where(path):
+                for match in re.finditer(pattern, text, re.MULTILINE):
+                    yield path, line_of(text, match.start()), match
+
+
+def is_cpp(path: str) -> bool:
+    return path.endswith((".cpp", ".hpp"))
+
+
+def is_code(path: str) -> bool:
+    return is_cpp(path) or path.endswith(
+        (".py", ".sh", ".ts", ".tsx", ".css", ".sql", ".cmake", "CMakeLists.txt", "Makefile"))
+
+
+def is_test(path: str) -> bool:
+    return path.startswith("tests/") or ".test." in path or "/e2e/" in path or "/tests/" in path
+
+
+def is_tidy(path: str) -> bool:
+    """The rules' own files hold what they forbid."""
+    return path.startswith("tests/tidy/")
+
+
+def include_directions(tree: Tree) -> Iterator[Problem]:
+    includes = r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]'
+    for path, line, match in tree.matches(includes, is_cpp, blanked=False):
+        folder, included = path.split("/")[0], match[1].split("/")[0]
+        if folder not in MAY_INCLUDE:
+            continue
+        if included in MAY_INCLUDE and included != folder and included not in MAY_INCLUDE[folder]:
+            yield Problem(path, line, "include_directions", f"{folder} may not include {included} ({match[1]})")
+        if included in ("torch", "ATen", "c10") and folder not in MAY_USE_TORCH:
+            yield Problem(path, line, "include_directions", f"{folder} may not use LibTorch ({match[1]})")
+
+
+def banned_words(tree: Tree) -> Iterator[Problem]:
+    for path, line, _ in tree.matches(r"\bdetached\b", is_cpp, blanked=True):
+        yield Problem(path, line, "banned_words", "`detached` swallows exceptions; use TaskGroup::spawn")
+    for path, line, _ in tree.matches(r"\busing\s+namespace\b", lambda p: p.endswith(".hpp"), blanked=True):
+        yield Problem(path, line, "banned_words", "`using namespace` in a header")
+
+
+def sleeps_in_tests(tree: Tree) -> Iterator[Problem]:
+    cpp = r"\bthis_thread\s*::\s*sleep_\w+|\b(?:u|nano)sleep\s*\(|(?<![\w.:>])(?:::)?sleep\s*\("
+    script = r"\btime\.sleep\b|\bfrom time import .*\bsleep\b|\bwaitForTimeout\b|\bsetTimeout\s*\(|^\s*sleep\s+[0-9.]"
+    for path, line, match in tree.matches(cpp, is_test, blanked=True):
+        yield Problem(path, line, "sleeps_in_tests", f"`{match[0]}`: wait for the event itself")
+    scripts = lambda p: is_test(p) and not is_cpp(p) and not is_tidy(p)
+    for path, line, match in tree.matches(script, scripts, blanked=False):
+        yield Problem(path, line, "sleeps_in_tests", f"`{match[0].strip()}`: wait for the event itself")
+
+
+def lambda_coroutines(tree: Tree) -> Iterator[Problem]:
+    for path, code in tree.code.items():
+        for offset, why in capturing_lambda_coroutines(code):
+            yield Problem(path, line_of(code, offset), "lambda_coroutines", why)
+
+
+def long_lines(tree: Tree) -> Iterator[Problem]:
+    for path, text in tree.files.items():
+        if is_code(path):
+            for number, line in enumerate(text.splitlines(), 1):
+                if len(line) > LINE_COLUMNS_MAX:
+                    yield Problem(path, number, "long_lines", f"{len(line)} columns, {LINE_COLUMNS_MAX} at most")
+
+
+def long_files(tree: Tree) -> Iterator[Problem]:
+    for path, text in tree.files.items():
+        lines = text.count("\n")
+        if is_code(path) and lines > FILE_LINES_MAX:
+            yield Problem(path, lines, "long_files", f"{lines} lines, {FILE_LINES_MAX} at most")
+
+
+def left_behind(tree: Tree) -> Iterator[Problem]:
+    words = r"\b(?:TODO|FIXME|XXX|HACK)\b|\b[Ss]tubs?\b|\bnot (?:yet )?implemented\b|filled by the module's first"
+    for path, line, match in tree.matches(words, lambda p: is_code(p) and not is_tidy(p), blanked=False):
+        yield Problem(path, line, "left_behind", f"`{match[0]}`")
+
+
+def dead_files(tree: Tree) -> Iterator[Problem]:
+    builds = {p.rpartition("/")[0]: t for p, t in tree.files.items() if p.endswith("CMakeLists.txt")}
+    included: set[str] = set()
+    for path, _, match in tree.matches(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', is_cpp, blanked=False):
+        included |= {match[1], f"{path.rpartition('/')[0]}/{match[1]}"}
+    everything_cmake = "\n".join(t for p, t in tree.files.items() if p.endswith((".cmake", "CMakeLists.txt")))
+    for path in tree.code:
+        if path.endswith(".hpp") and path not in included:
+            yield Problem(path, 1, "dead_files", "no file includes this header")
+        if path.endswith(".cpp"):
+            # Named by the CMakeLists.txt of a folder above, relative to it, or by its full path anywhere.
+            folders = [path[:i] for i, c in enumerate(path) if c == "/"] + [""]
+            named = any(re.search(rf"(?<![\w/.]){re.escape(path.removeprefix(f + '/'))}(?![\w.])", builds[f])
+                        for f in folders if f in builds)
+            if not named and f"/{path}" not in everything_cmake:
+                yield Problem(path, 1, "dead_files", "no CMakeLists.txt builds this file")
+
+
+def static_registrars(tree: Tree) -> Iterator[Problem]:
+    objects = r"^[ \t]*(?:(?:static|inline|const|constinit)\s+)+[\w:]*\bRegist(?:er|rar)\w*(?:<[^;]*>)?\s+\w+\s*[({=;]"
+    reason = "linkers drop such objects from static libraries; list it in a catalog"
+    for path, line, _ in tree.matches(objects, is_cpp, blanked=True):
+        yield Problem(path, line, "static_registrars", reason)
+    macros = r"^[ \t]*#[ \t]*define[ \t]+\w*REGIST\w*\(|__attribute__\s*\(\(\s*constructor"
+    for path, line, _ in tree.matches(macros, is_cpp, blanked=True):
+        yield Problem(path, line, "static_registrars", "registration is a visible list, not a macro or constructor")
+
+
+RULES = [include_directions, banned_words, sleeps_in_tests, lambda_coroutines, long_lines, long_files, left_behind,
+         dead_files, static_registrars]
+
+
+def check(tree: Tree) -> list[Problem]:
+    return sorted((p for rule in RULES for p in rule(tree)), key=lambda p: (p.path, p.line, p.rule))
+
+
+def source_tree() -> Tree:
+    listed = subprocess.run(["git", "-c", f"safe.directory={ROOT}", "ls-files", "-co", "--exclude-standard", "-z"],
+                            cwd=ROOT, check=True, capture_output=True).stdout.decode()
+    paths = sorted(p for p in listed.split("\0") if is_code(p) and (ROOT / p).is_file())
+    return Tree({p: (ROOT / p).read_text(errors="replace") for p in paths})
+
+
+def main() -> int:
+    tree = source_tree()
+    problems = check(tree)
+    for problem in problems:
+        print(problem)
+    print(f"{len(tree.files)} files, {len(RULES)} rules, {len(problems)} problems")
+    return 1 if problems or not tree.files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

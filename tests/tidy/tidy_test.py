@@ -1,0 +1,157 @@
+"""Each rule of tidy.py catches what it is for, and leaves what only looks like it alone."""
+
+import unittest
+
+import tidy
+
+
+def broken(rule, files):
+    """The paths:lines that `rule` reports in a tree of these files."""
+    return [f"{p.path}:{p.line}" for p in rule(tidy.Tree(files))]
+
+
+class IncludeDirections(unittest.TestCase):
+    def test_upward_includes(self):
+        self.assertEqual(broken(tidy.include_directions, {
+            "runtime/a.hpp": '#include "cluster/jobs.hpp"\n',
+            "cluster/b.cpp": '#include <vector>\n#include "compressors/topk.hpp"\n',
+            "actors/c.cpp": '#include "api/server.hpp"\n',
+        }), ["runtime/a.hpp:1", "cluster/b.cpp:2", "actors/c.cpp:1"])
+
+    def test_torch_outside_its_folders(self):
+        self.assertEqual(broken(tidy.include_directions, {
+            "cluster/a.cpp": "#include <torch/all.h>\n",
+            "compressors/b.cpp": "#include <ATen/core/Tensor.h>\n",
+        }), ["cluster/a.cpp:1"])
+
+    def test_downward_includes_are_fine(self):
+        self.assertEqual(broken(tidy.include_directions, {
+            "api/a.cpp": '#include "cluster/jobs.hpp"\n#include "api/server.hpp"\n',
+            "tests/api/b.cpp": '#include "actors/trainer.hpp"\n',
+        }), [])
+
+
+class BannedWords(unittest.TestCase):
+    def test_detached(self):
+        files = {"a/a.cpp": "co_spawn(io, f(),\n  net::detached);\n"}
+        self.assertEqual(broken(tidy.banned_words, files), ["a/a.cpp:2"])
+
+    def test_using_namespace_in_a_header(self):
+        self.assertEqual(broken(tidy.banned_words, {
+            "a/a.hpp": "using namespace std;\n", "a/a.cpp": "using namespace std::chrono_literals;\n"}), ["a/a.hpp:1"])
+
+    def test_comments_and_strings_are_fine(self):
+        self.assertEqual(broken(tidy.banned_words, {
+            "a/a.hpp": '// never detached\n/* using namespace x */\n',
+            "a/a.cpp": 'auto s = "detached";\nauto r = R"(detached)";\n'}), [])
+
+
+class SleepsInTests(unittest.TestCase):
+    def test_every_language(self):
+        self.assertEqual(broken(tidy.sleeps_in_tests, {
+            "tests/a_test.cpp": "std::this_thread::sleep_for(1s);\nusleep(3);\n::sleep(1);\n",
+            "tests/system/b.py": "import time\ntime.sleep(1)\n",
+            "dashboard/src/c.test.ts": "await new Promise((r) => setTimeout(r, 100))\n",
+            "dashboard/e2e/d.spec.ts": "await page.waitForTimeout(500)\n",
+            "tests/e.sh": "sleep 5\n",
+        }), ["tests/a_test.cpp:1", "tests/a_test.cpp:2", "tests/a_test.cpp:3", "tests/system/b.py:2",
+             "dashboard/src/c.test.ts:1", "dashboard/e2e/d.spec.ts:1", "tests/e.sh:1"])
+
+    def test_virtual_clocks_and_other_code_are_fine(self):
+        self.assertEqual(broken(tidy.sleeps_in_tests, {
+            "tests/a_test.cpp": "co_await clock.sleep_until(t);\nco_await clock->sleep(t);\n",
+            "runtime/b.cpp": "std::this_thread::sleep_for(1s);\n",
+        }), [])
+
+
+class LambdaCoroutines(unittest.TestCase):
+    def test_inside_co_await(self):
+        self.assertEqual(broken(tidy.lambda_coroutines, {"a/a.cpp": """
+awaitable<void> f() {
+  co_await co_spawn(io, [v = std::move(v)]() mutable -> awaitable<void> {
+    co_return;
+  }, use_awaitable);
+  auto r = co_await (g([this] { co_return co_await h(); }) || timer());
+}
+"""}), ["a/a.cpp:3", "a/a.cpp:6"])
+
+    def test_called_on_the_spot(self):
+        self.assertEqual(broken(tidy.lambda_coroutines, {"a/a.cpp": """
+void f() {
+  group.spawn("x", [this]() -> net::awaitable<void> { co_await g(); }());
+}
+"""}), ["a/a.cpp:3"])
+
+    def test_named_captureless_or_plain_lambdas_are_fine(self):
+        self.assertEqual(broken(tidy.lambda_coroutines, {"a/a.cpp": """
+awaitable<void> f() {
+  auto named = [v = 1]() -> awaitable<void> { co_return; };
+  co_await co_spawn(io, named, use_awaitable);
+  co_await co_spawn(io, []() -> awaitable<void> { co_return; }, use_awaitable);
+  co_await post(io, [this] { count_[0]++; });
+  co_await run([&] { auto inner = []() -> awaitable<void> { co_return; }; start(inner); });
+  [[maybe_unused]] int x = table[index];
+}
+"""}), [])
+
+
+class LongLinesAndFiles(unittest.TestCase):
+    def test_lines(self):
+        self.assertEqual(broken(tidy.long_lines, {"a/a.cpp": "x" * 120 + "\n" + "x" * 121 + "\n"}), ["a/a.cpp:2"])
+
+    def test_files(self):
+        self.assertEqual(broken(tidy.long_files, {"a/a.cpp": "\n" * 600, "a/b.cpp": "\n" * 601}), ["a/b.cpp:601"])
+
+
+class LeftBehind(unittest.TestCase):
+    def test_words(self):
+        self.assertEqual(broken(tidy.left_behind, {
+            "a/a.cpp": "// TODO later\nint f() { return 0; }  // stub\n",
+            "b/b.ts": "throw new Error('not implemented')\n",
+        }), ["a/a.cpp:1", "a/a.cpp:2", "b/b.ts:1"])
+
+    def test_other_words_are_fine(self):
+        self.assertEqual(broken(tidy.left_behind, {"a/a.cpp": "int stubborn = 1;  // implemented\n"}), [])
+
+
+class DeadFiles(unittest.TestCase):
+    def test_unbuilt_and_unincluded(self):
+        self.assertEqual(broken(tidy.dead_files, {
+            "a/CMakeLists.txt": "weir_library(a SOURCES used.cpp sub/deep.cpp)\n",
+            "a/used.cpp": '#include "a/used.hpp"\n', "a/used.hpp": "", "a/sub/deep.cpp": "",
+            "a/unused.hpp": "", "a/sed.cpp": "", "a/sub/used.cpp": "",
+        }), ["a/unused.hpp:1", "a/sed.cpp:1", "a/sub/used.cpp:1"])
+
+    def test_named_by_full_path(self):
+        self.assertEqual(broken(tidy.dead_files, {
+            "cmake/x.cmake": "add_executable(x ${PROJECT_SOURCE_DIR}/tests/replay.cpp)\n", "tests/replay.cpp": ""}), [])
+
+
+class StaticRegistrars(unittest.TestCase):
+    def test_objects_macros_and_constructors(self):
+        self.assertEqual(broken(tidy.static_registrars, {
+            "a/a.cpp": 'static Registrar<TopK> topk_registrar("topk");\n'
+                       "static const RegisterCompressor r{make};\n"
+                       "#define REGISTER_ACTOR(T) struct T##_\n"
+                       "__attribute__((constructor)) void f() {}\n"}),
+            ["a/a.cpp:1", "a/a.cpp:2", "a/a.cpp:3", "a/a.cpp:4"])
+
+    def test_declarations_are_fine(self):
+        self.assertEqual(broken(tidy.static_registrars, {
+            "a/a.hpp": "static void register_route(int a);\nvoid registered();\nRegistration registration_;\n"}), [])
+
+
+class WholeTree(unittest.TestCase):
+    def test_every_rule_has_a_test(self):
+        tested = {name for name in globals() if isinstance(globals()[name], type)}
+        self.assertTrue(all(callable(rule) for rule in tidy.RULES))
+        self.assertGreaterEqual(len(tested), len(tidy.RULES) - 1)  # lines and files share one class
+
+    def test_problems_name_place_rule_and_reason(self):
+        problems = tidy.check(tidy.Tree({"base/a.cpp": "// TODO\n"}))
+        self.assertEqual([str(p) for p in problems], [
+            "base/a.cpp:1: dead_files: no CMakeLists.txt builds this file", "base/a.cpp:1: left_behind: `TODO`"])
+
+
+if __name__ == "__main__":
+    unittest.main()
