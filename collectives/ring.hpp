@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+#include "collectives/communicator.hpp"
+
+namespace weir::collectives {
+
+// Ring algorithms over P ranks: rank r sends to r + 1 and receives from r - 1, so every link carries the same
+// load. alpha: latency of a message in seconds; beta: seconds per byte. All ranks call the same function with
+// sizes that fit, in the same order. They fail with what Communicator::exchange fails with; the contents of
+// the result are then unspecified.
+
+/// Sums `values` over all ranks, in place. Any P, any length, but the same on every rank. Each element is
+/// added up along one path and then copied, so all ranks end with the same bits. Cost: 2 (P-1) alpha + 2
+/// (P-1)/P n beta for n bytes; the additions overlap with the transfer.
+Result<void> ring_all_reduce(Communicator& group, std::span<float> values);
+
+/// Gives every rank the payload of every rank: `gathered[r]` becomes rank r's, of whatever length (buffers
+/// are reused). A payload longer than `payload_bytes_max` is refused before memory is taken for it
+/// (malformed; invalid_argument if it is the own one). Cost: (P-1) alpha + (P-1) k beta for payloads of k
+/// bytes.
+Result<void> ring_all_gather(Communicator& group, BytesView own, std::size_t payload_bytes_max,
+                             std::vector<Bytes>& gathered);
+
+/// Bytes that one rank sends in ring_all_reduce of `count` floats, headers included; ranks differ by a few
+/// bytes when P does not divide the count.
+std::uint64_t ring_all_reduce_sent_bytes(std::uint32_t rank, std::uint32_t size, std::size_t count);
+
+}  // namespace weir::collectives
