@@ -1,0 +1,142 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+
+namespace weir::runtime {
+
+/// What a frame is for. Values are part of the wire format.
+enum class FrameKind : std::uint8_t {
+  hello = 1,   ///< handshake: who I am, and a nonce
+  proof = 2,   ///< handshake: that I know the secret
+  refuse = 3,  ///< handshake: why the link is closed
+  call = 4,
+  tell = 5,
+  reply = 6,
+  ping = 7,
+  pong = 8,
+};
+inline constexpr std::uint8_t frame_kind_max = 8;
+
+/// What a receiver is ready to take. A frame that says more is refused before anything is allocated for it.
+struct FrameLimits {
+  std::uint32_t body_bytes_max = 16u << 20;
+  std::uint32_t segments_max = 256;
+  std::uint64_t segments_bytes_max = 4ull << 30;  ///< all segments of one frame together
+
+  /// What a peer may send before it has proven that it knows the secret.
+  static FrameLimits unauthenticated() { return {.body_bytes_max = 4096, .segments_max = 0, .segments_bytes_max = 0}; }
+};
+
+/// A received frame. `body` is valid until the callback that got it returns; segments own their bytes.
+struct FrameView {
+  FrameKind kind{};
+  BytesView body;
+  std::span<const Segment> segments;
+};
+
+/// Wire format, little endian:
+///
+///     offset size
+///      0     4    magic "WEIR"
+///      4     1    version, 1
+///      5     1    kind
+///      6     2    number of segments, n
+///      8     4    bytes of the body, b
+///     12     4    low half of xxh3-64 over bytes 0..11: lengths are believed only after this
+///     16     8    xxh3-64 over everything that follows
+///     24     8n   bytes of each segment
+///     24+8n  b    body, then the segments' bytes
+inline constexpr std::size_t frame_header_bytes = 24;
+inline constexpr std::uint8_t frame_version = 1;
+
+/// Frames waiting to be written. Bodies are copied in (they are small), segments are only referenced, so that one
+/// gathering write takes many frames. Not thread-safe.
+class FrameBuffer {
+ public:
+  /// Appends one frame. Fails with: exhausted (a count or length that the header cannot hold).
+  Result<void> add(FrameKind kind, BytesView body, std::span<const Segment> segments);
+
+  /// Everything added, in order, as at most `out.size()` spans; gives how many were filled. Valid until the next change.
+  std::size_t spans(std::span<BytesView> out) const;
+
+  /// Drops the first `count` bytes: they are written.
+  void consume(std::size_t count);
+
+  std::size_t bytes() const { return bytes_ - consumed_; }
+  bool empty() const { return bytes() == 0; }
+  void clear();
+
+ private:
+  struct Cut {
+    std::size_t after;  ///< the segment comes after this many bytes of inline_
+    Segment segment;
+  };
+  Bytes inline_;
+  std::vector<Cut> cuts_;
+  std::size_t bytes_ = 0;
+  std::size_t consumed_ = 0;
+  std::size_t inline_done_ = 0;   ///< written bytes of inline_
+  std::size_t cuts_done_ = 0;     ///< written segments
+  std::size_t segment_done_ = 0;  ///< written bytes of the segment that is next
+};
+
+/// Cuts a byte stream into frames. The reader of the stream asks where the next bytes shall go, puts them there and
+/// says how many: large bodies and segments are thus received straight into their final place.
+/// After an error the stream is lost: close the link. Not thread-safe.
+class FrameDecoder {
+ public:
+  explicit FrameDecoder(FrameLimits limits = {}, std::size_t buffer_bytes = 256 << 10);
+
+  /// Where the next bytes shall be written. Never empty.
+  std::span<std::byte> prepare();
+
+  /// `count` bytes were written there.
+  void commit(std::size_t count);
+
+  /// The next complete frame; false if more bytes are needed. The frame is valid until the next call of any member.
+  /// Fails with: malformed, unsupported (another version), exhausted (over the limits).
+  Result<bool> next(FrameView& frame);
+
+  /// From the next header on.
+  void set_limits(FrameLimits limits) { limits_ = limits; }
+
+ private:
+  struct Header {
+    FrameKind kind{};
+    std::uint16_t segments = 0;
+    std::uint32_t body_bytes = 0;
+    std::uint64_t checksum = 0;
+  };
+  /// A frame that does not fit into the buffer, or has segments: collected in its own memory.
+  struct Large {
+    Header header;
+    BytesView table;
+    std::shared_ptr<std::byte[]> body;
+    std::vector<Segment> segments;
+    std::vector<std::span<std::byte>> parts;  ///< still to be filled: body, then segments
+    std::size_t part = 0;
+    std::size_t part_done = 0;
+  };
+
+  Result<Header> parse_header(BytesView bytes) const;
+  Result<void> begin_large(const Header& header, BytesView table);
+  void fill_large();
+  Result<bool> finish_large(FrameView& frame);
+
+  FrameLimits limits_;
+  std::unique_ptr<std::byte[]> buffer_;
+  std::size_t capacity_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  bool collecting_ = false;
+  Large large_;
+  Bytes large_table_;
+};
+
+}  // namespace weir::runtime
