@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "protocol/node.hpp"
+#include "protocol/resources.hpp"
 
 /// What the head knows, as values: rows of the store, answers of the API and items of the stream.
 namespace weir::cluster {
@@ -45,6 +45,9 @@ struct WorkerRecord {
   std::optional<int> signal;
   std::optional<Time> started_at;
   std::optional<Time> ended_at;
+  std::uint64_t step = 0;  ///< completed
+  /// Last value of each of its metrics by name, and bytes_sent_after_warmup, bytes_dense_after_warmup if it has them.
+  nlohmann::json figures = nlohmann::json::object();
 };
 
 struct JobRecord {
@@ -61,8 +64,9 @@ struct JobRecord {
   std::optional<Time> ended_at;
   std::uint64_t step = 0;
   std::uint64_t steps_total = 0;  ///< 0 until the workers have said
-  /// accuracy, test_loss, loss, bytes_sent, bytes_received, bytes_dense, compression_ratio, samples_per_second,
-  /// compression_ratio_after_warmup, workers: [{rank, bytes_sent, bytes_dense, ...}]. Absent = not measured (yet).
+  /// accuracy, test_loss, loss, samples_per_second, bytes_sent, bytes_received, bytes_dense, compression_ratio, and
+  /// bytes_sent_after_warmup, bytes_dense_after_warmup, compression_ratio_after_warmup: sums over the workers (loss:
+  /// their mean). workers: [{"rank", "bytes_sent", "bytes_dense", ...}]. Absent = not measured (yet).
   nlohmann::json summary = nlohmann::json::object();
 };
 
@@ -88,7 +92,7 @@ struct NodeRecord {
   NodeState state = NodeState::alive;
   std::uint64_t epoch = 0;
   protocol::Resources resources;
-  protocol::Resources allocated;  ///< granted to workers now
+  protocol::Resources used;  ///< granted to workers now
   std::map<std::string, std::string> labels;
   std::string version;
   std::uint32_t pid = 0;
@@ -113,7 +117,7 @@ struct EventRecord {
   Time time{};
   std::string job_id;
   Severity severity = Severity::info;
-  std::string kind;  ///< a stable word: job_submitted, job_state, worker_started, worker_exited, node_joined, ...
+  std::string kind;  ///< for programs: job.state, worker.started, worker.exited, node.joined, node.lost, checkpoint.saved, ...
   std::string message;
   std::string node;  ///< name, or ""
   std::optional<std::uint32_t> worker;
@@ -193,19 +197,18 @@ struct ActorPage {
   std::string next;
 };
 
-/// What the stream carries. Names (to_string) are the SSE event names.
+/// What the stream carries. Names (to_string) are the SSE event names; the comment gives the data.
 enum class StreamKind : std::uint8_t {
   node,        ///< a node as /nodes/{id} gives it. Topic cluster. Heartbeats are transient, changes of state are kept
   event,       ///< an event as /events gives it. Topics cluster (no job) or job:ID
-  job,         ///< a job as /jobs/{id} gives it, after a change. Topics jobs, job:ID
-  job_end,     ///< the same, once, when it has become terminal: nothing about the job follows but the last of its log
+  job,         ///< a job as /jobs gives it, after a change. Topics jobs, job:ID
+  job_end,     ///< the same, once, when it has ended: nothing about the job follows. Topics jobs, job:ID, logs:ID
   metrics,     ///< {"job", "points": [[name, worker|null, step, wall_seconds, wire_bytes, value], ...]}. Topic job:ID
   checkpoint,  ///< {"job", "step", "bytes", "created_at"}. Topic job:ID
   log,         ///< {"job", "worker", "offset", "text"}. Topic logs:ID
 };
 std::string_view to_string(StreamKind kind);
 std::optional<StreamKind> stream_kind(std::string_view name);
-
 struct StreamItem {
   /// The SSE id: grows by one for every item kept in the store, survives restarts. 0 = transient, never replayed.
   std::uint64_t sequence = 0;

@@ -8,15 +8,13 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "protocol/resources.hpp"
 #include "runtime/actor_ref.hpp"
 #include "runtime/methods.hpp"
 
 namespace weir::protocol {
 
 namespace net = boost::asio;
-
-/// Amounts by resource name: "cpu" in cores, "gpu" in devices, "memory" in bytes, and whatever the site adds.
-using Resources = std::map<std::string, double>;
 
 /// What a node says of itself when it joins.
 struct NodeInfo {

@@ -7,11 +7,12 @@
 
 namespace weir::protocol {
 
-/// One thing that is wrong with a document: where (RFC 6901 JSON pointer, "" is the whole document) and what, for
-/// people.
+/// One thing that is wrong with a document: where (RFC 6901 JSON pointer, "" is the whole document), what, for people,
+/// and the nearest name that would have been right, if one is near.
 struct Problem {
   std::string pointer;
   std::string message;
+  std::string suggestion = {};
 
   friend bool operator==(const Problem&, const Problem&) = default;
 };
@@ -21,7 +22,7 @@ struct Problem {
 ///
 /// The subset of JSON Schema 2020-12 that is understood: type (a name or a list of names), properties, required,
 /// additionalProperties (false, or a schema for the others), enum, const, minimum, maximum, exclusiveMinimum,
-/// exclusiveMaximum, minLength, maxLength, pattern-free strings, items, minItems, maxItems, default. The schema is
+/// exclusiveMaximum, minLength, maxLength, items, minItems, maxItems, default. The schema is
 /// ours and trusted, the document is not: it may be anything that parses.
 std::vector<Problem> check_and_complete(const nlohmann::json& schema, nlohmann::json& document,
                                         std::string_view pointer = "");

@@ -1,0 +1,202 @@
+#include "protocol/job_spec.hpp"
+
+#include <algorithm>
+
+#include "base/ensure.hpp"
+#include "base/errc.hpp"
+#include "protocol/job_spec_schema.hpp"
+
+namespace weir::protocol {
+namespace {
+
+using nlohmann::json;
+
+/// The entry of that name in one of the catalog's lists, or null.
+const json* find_entry(const json& catalog, const char* list, const std::string& name) {
+  const auto entries = catalog.find(list);
+  if (entries == catalog.end()) return nullptr;
+  for (const auto& entry : *entries) {
+    if (entry.value("name", "") == name) return &entry;
+  }
+  return nullptr;
+}
+
+/// The second half of the check: what only the catalog knows. Runs on a spec that follows the schema.
+class CatalogCheck {
+ public:
+  CatalogCheck(json& spec, const json& catalog) : spec_(spec), catalog_(catalog) {}
+
+  std::vector<Problem> run() {
+    choice("models", "model", spec_["model"], "/model");
+    choice("datasets", "dataset", spec_["dataset"], "/dataset");
+    mode_and_topology();
+    beside_name("optimizers", "optimizer", spec_["training"]["optimizer"], "/training/optimizer");
+    beside_name("lr_schedules", "learning rate schedule", spec_["training"]["lr_schedule"], "/training/lr_schedule");
+    compression();
+    workers();
+    if (spec_["name"].is_null()) {
+      spec_["name"] = spec_["model"]["name"].get<std::string>() + "-" + spec_["compression"]["name"].get<std::string>();
+    }
+    return std::move(problems_);
+  }
+
+ private:
+  /// Finds the named entry or says what there is.
+  const json* named(const char* list, const std::string& noun, const std::string& name, const std::string& at) {
+    if (const json* entry = find_entry(catalog_, list, name)) return entry;
+    std::vector<std::string> names;
+    std::string known;
+    for (const auto& entry : catalog_.value(list, json::array())) {
+      names.push_back(entry.value("name", ""));
+      known += (known.empty() ? "" : ", ") + names.back();
+    }
+    const auto nearest = nearest_name(name, names);
+    std::string message = "there is no " + noun + " \"" + name + "\"";
+    message += nearest.empty() ? "; the catalog has: " + known : "; did you mean \"" + nearest + "\"?";
+    problems_.push_back({at, std::move(message), nearest});
+    return nullptr;
+  }
+
+  void params(const json& entry, json& value, const std::string& at) {
+    static const json nothing = {{"type", "object"}, {"additionalProperties", false}};
+    const auto schema = entry.find("params");
+    const auto found = check_and_complete(schema == entry.end() ? nothing : *schema, value, at);
+    problems_.insert(problems_.end(), found.begin(), found.end());
+  }
+
+  /// {"name", "params"}.
+  const json* choice(const char* list, const std::string& noun, json& value, const std::string& at) {
+    const json* entry = named(list, noun, value["name"], at + "/name");
+    if (entry != nullptr) params(*entry, value["params"], at + "/params");
+    return entry;
+  }
+
+  /// {"name", and the parameters beside it}.
+  void beside_name(const char* list, const std::string& noun, json& value, const std::string& at) {
+    const json name = value["name"];
+    const json* entry = named(list, noun, name, at + "/name");
+    if (entry == nullptr) return;
+    value.erase("name");
+    params(*entry, value, at);
+    value["name"] = name;
+  }
+
+  void mode_and_topology() {
+    json& training = spec_["training"];
+    const std::string topology = spec_["exchange"]["topology"];
+    const json* mode = named("modes", "training mode", training["mode"], "/training/mode");
+    if (mode != nullptr) params(*mode, training["params"], "/training/params");
+    if (named("topologies", "topology", topology, "/exchange/topology") == nullptr || mode == nullptr) return;
+    const auto fitting = mode->find("topologies");
+    if (fitting == mode->end() || std::find(fitting->begin(), fitting->end(), json(topology)) != fitting->end()) return;
+    problems_.push_back({"/exchange/topology", "training mode \"" + training["mode"].get<std::string>() +
+                                                   "\" does not work over \"" + topology + "\"; it takes " +
+                                                   fitting->dump()});
+  }
+
+  void compression() {
+    json& part = spec_["compression"];
+    const json* compressor = choice("compressors", "compressor", part, "/compression");
+    if (part["memory"].is_null()) {
+      if (compressor == nullptr) return;
+      part["memory"] = compressor->value("default_memory", "none");
+    }
+    const std::string memory = part["memory"];
+    const json* entry = named("memories", "memory", memory, "/compression/memory");
+    if (entry == nullptr) return;
+    params(*entry, part["memory_params"], "/compression/memory_params");
+    if (compressor == nullptr) return;
+    const auto fitting = compressor->find("memories");
+    if (fitting == compressor->end()) return;
+    if (std::find(fitting->begin(), fitting->end(), json(memory)) != fitting->end()) return;
+    problems_.push_back({"/compression/memory", "memory \"" + memory + "\" does not fit compressor \"" +
+                                                    part["name"].get<std::string>() + "\"; it takes " +
+                                                    fitting->dump()});
+  }
+
+  void workers() {
+    json& part = spec_["resources"];
+    if (part["min_workers"].is_null()) part["min_workers"] = part["workers"];
+    if (part["min_workers"] > part["workers"]) {
+      problems_.push_back({"/resources/min_workers", "must be at most /resources/workers, which is " +
+                                                         part["workers"].dump()});
+    }
+    if (!part["per_worker"].contains("cpu")) part["per_worker"]["cpu"] = 1;
+  }
+
+  json& spec_;
+  const json& catalog_;
+  std::vector<Problem> problems_;
+};
+
+/// A choice whose parameters stand beside its name.
+Choice beside_name(const json& value) {
+  Choice result{value.at("name"), value};
+  result.params.erase("name");
+  return result;
+}
+
+template <class T>
+std::optional<T> nullable(const json& value) {
+  return value.is_null() ? std::nullopt : std::optional<T>(value.get<T>());
+}
+
+JobSpec read(const json& spec) {
+  JobSpec result;
+  result.name = spec.at("name");
+  result.model = {spec.at("model").at("name"), spec.at("model").at("params")};
+  const json& dataset = spec.at("dataset");
+  result.dataset = {{dataset.at("name"), dataset.at("params")},
+                    nullable<std::string>(dataset.at("path")),
+                    dataset.at("partition")};
+  const json& training = spec.at("training");
+  result.training = {{training.at("mode"), training.at("params")},
+                     training.at("epochs"),
+                     nullable<std::uint64_t>(training.at("max_steps")),
+                     training.at("batch_size"),
+                     beside_name(training.at("optimizer")),
+                     beside_name(training.at("lr_schedule")),
+                     training.at("seed")};
+  const json& compression = spec.at("compression");
+  result.compression = {{compression.at("name"), compression.at("params")},
+                        {compression.at("memory"), compression.at("memory_params")},
+                        compression.at("apply_to")};
+  const json& exchange = spec.at("exchange");
+  result.exchange = {exchange.at("topology"), exchange.at("transport"), exchange.at("bucket_bytes")};
+  const json& resources = spec.at("resources");
+  result.resources = {resources.at("workers"), resources.at("min_workers"), resources.at("per_worker"),
+                      resources.at("placement") == "spread" ? Placement::spread : Placement::pack,
+                      resources.at("priority")};
+  result.evaluate_every_steps = spec.at("evaluation").at("every_steps");
+  const json& checkpoint = spec.at("checkpoint");
+  result.checkpoint_every_steps = checkpoint.at("every_steps");
+  result.checkpoints_kept = checkpoint.at("keep");
+  if (const json& from = checkpoint.at("resume_from"); !from.is_null()) {
+    result.resume_from = JobSpec::ResumeFrom{from.at("job"), nullable<std::uint64_t>(from.at("step"))};
+  }
+  result.restarts_max = spec.at("fault_tolerance").at("max_restarts");
+  return result;
+}
+
+}  // namespace
+
+const json& job_spec_schema() {
+  static const json schema = json::parse(job_spec_schema_text);
+  return schema;
+}
+
+std::vector<Problem> normalize_job_spec(json& spec, const json& catalog) {
+  auto problems = check_and_complete(job_spec_schema(), spec);
+  if (!problems.empty()) return problems;
+  return CatalogCheck(spec, catalog).run();
+}
+
+Result<JobSpec> parse_job_spec(const json& spec) {
+  try {
+    return read(spec);
+  } catch (const json::exception& e) {
+    return Error{Errc::malformed, std::string("a job spec that is not normalized: ") + e.what()};
+  }
+}
+
+}  // namespace weir::protocol

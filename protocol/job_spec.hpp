@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "protocol/resources.hpp"
+#include "protocol/schema.hpp"
+
+namespace weir::protocol {
+
+/// Something the catalog lists, as a job names it, with complete parameters (a JSON object).
+struct Choice {
+  std::string name;
+  nlohmann::json params = nlohmann::json::object();
+};
+
+enum class Placement : std::uint8_t { pack, spread };
+
+/// A normalized job spec: job_spec.schema.json, typed. Every name is in the catalog and every default filled in.
+struct JobSpec {
+  struct Dataset {
+    Choice choice;
+    std::optional<std::string> path;
+    std::string partition;  ///< iid, by_class, dirichlet
+  };
+  struct Training {
+    Choice mode;
+    double epochs = 1;
+    std::optional<std::uint64_t> max_steps;
+    std::uint64_t batch_size = 64;  ///< samples per worker and step
+    Choice optimizer;
+    Choice lr_schedule;
+    std::uint64_t seed = 1;
+  };
+  struct Compression {
+    Choice compressor;
+    Choice memory;  ///< the compressor's own default if the job named none; an empty name if there is none
+    std::string apply_to;
+  };
+  struct Exchange {
+    std::string topology;
+    std::string transport;
+    std::uint64_t bucket_bytes = 0;
+  };
+  struct Wanted {
+    std::uint32_t workers = 1;
+    std::uint32_t min_workers = 1;
+    Resources per_worker;
+    Placement placement = Placement::pack;
+    std::int32_t priority = 0;
+  };
+  struct ResumeFrom {
+    std::string job_id;
+    std::optional<std::uint64_t> step;  ///< none: the newest
+  };
+
+  std::string name;
+  Choice model;
+  Dataset dataset;
+  Training training;
+  Compression compression;
+  Exchange exchange;
+  Wanted resources;
+  std::uint64_t evaluate_every_steps = 0;    ///< 0: only at the end
+  std::uint64_t checkpoint_every_steps = 0;  ///< 0: only at the end and when stopped
+  std::uint32_t checkpoints_kept = 3;
+  std::optional<ResumeFrom> resume_from;
+  std::uint32_t restarts_max = 0;
+};
+
+/// The schema of a job spec, without the catalog's part.
+const nlohmann::json& job_spec_schema();
+
+/// Checks a job spec against the schema and the catalog (what `weir-worker catalog` prints) and completes it in place:
+/// defaults, the catalog's parameter defaults, the job's name, the compressor's memory. Gives every problem found; if
+/// there are none, the spec is normalized.
+std::vector<Problem> normalize_job_spec(nlohmann::json& spec, const nlohmann::json& catalog);
+
+/// Reads a normalized spec. Fails with: malformed (it is not normalized; the context says where).
+Result<JobSpec> parse_job_spec(const nlohmann::json& spec);
+
+}  // namespace weir::protocol

@@ -1,0 +1,87 @@
+#include "protocol/job_spec.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/errc.hpp"
+#include "tests/protocol/test_catalog.hpp"
+
+namespace weir::protocol {
+namespace {
+
+using nlohmann::json;
+using testing::Contains;
+using testing::Field;
+using testing::IsEmpty;
+
+auto at(const char* pointer) { return Contains(Field(&Problem::pointer, pointer)); }
+
+json minimal() { return json::parse(R"({"model": {"name": "lenet"}, "dataset": {"name": "fashion-mnist"}})"); }
+
+std::vector<Problem> problems_of(json spec) { return normalize_job_spec(spec, test_catalog()); }
+
+TEST(JobSpec, TwoNamesAreEnough) {
+  json spec = minimal();
+  ASSERT_THAT(normalize_job_spec(spec, test_catalog()), IsEmpty());
+  EXPECT_EQ(spec["name"], "lenet-none");
+  EXPECT_EQ(spec["training"]["optimizer"], json::parse(R"({"name":"sgd","lr":0.05,"momentum":0.9})"));
+  EXPECT_EQ(spec["compression"]["memory"], "none");
+  const auto typed = parse_job_spec(spec);
+  ASSERT_TRUE(typed) << typed.error().message();
+  EXPECT_EQ(typed->resources.workers, 1u);
+  EXPECT_EQ(typed->resources.per_worker, (Resources{{"cpu", 1}}));
+  EXPECT_EQ(typed->training.optimizer.params, json::parse(R"({"lr":0.05,"momentum":0.9})"));
+  EXPECT_EQ(typed->restarts_max, 3u);
+}
+
+TEST(JobSpec, NormalizingTwiceChangesNothing) {
+  json spec = minimal();
+  spec["compression"] = {{"name", "dgc"}};
+  ASSERT_THAT(normalize_job_spec(spec, test_catalog()), IsEmpty());
+  EXPECT_EQ(spec["compression"]["memory"], "dgc");
+  EXPECT_EQ(spec["compression"]["params"]["ratio"], 0.001);
+  json again = spec;
+  ASSERT_THAT(normalize_job_spec(again, test_catalog()), IsEmpty());
+  EXPECT_EQ(again, spec);
+}
+
+TEST(JobSpec, NamesMustBeInTheCatalog) {
+  json spec = minimal();
+  spec["model"]["name"] = "lenett";
+  const auto problems = problems_of(spec);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0], (Problem{"/model/name", "there is no model \"lenett\"; did you mean \"lenet\"?", "lenet"}));
+  spec = minimal();
+  spec["training"] = {{"mode", "async"}, {"optimizer", {{"name", "lion"}}}};
+  spec["exchange"] = {{"topology", "star"}};
+  EXPECT_THAT(problems_of(spec), at("/training/mode"));
+  EXPECT_THAT(problems_of(spec), at("/training/optimizer/name"));
+  EXPECT_THAT(problems_of(spec), at("/exchange/topology"));
+}
+
+TEST(JobSpec, ParametersFollowTheirCatalogEntry) {
+  json spec = minimal();
+  spec["compression"] = {{"name", "topk"}, {"params", {{"ratio", 0}}}};
+  spec["training"] = {{"optimizer", {{"name", "sgd"}, {"rl", 0.1}}}};
+  EXPECT_THAT(problems_of(spec), at("/compression/params/ratio"));
+  EXPECT_THAT(problems_of(spec), at("/training/optimizer/rl"));
+}
+
+TEST(JobSpec, FieldsMustFitEachOther) {
+  json spec = minimal();
+  spec["resources"] = {{"workers", 2}, {"min_workers", 3}};
+  spec["compression"] = {{"name", "none"}, {"memory", "dgc"}};
+  EXPECT_THAT(problems_of(spec), at("/resources/min_workers"));
+  EXPECT_THAT(problems_of(spec), at("/compression/memory"));
+}
+
+TEST(JobSpec, WrongShapesAreRefusedBeforeTheCatalogIsAsked) {
+  for (const char* text : {"null", "[]", "7", R"({"model": 1, "dataset": []})", R"({"model": {"name": 5}})",
+                           R"({"model": {"name": "lenet", "params": []}, "dataset": {"name": "fashion-mnist"}})"}) {
+    EXPECT_FALSE(problems_of(json::parse(text)).empty()) << text;
+  }
+  EXPECT_EQ(parse_job_spec(minimal()).error().code, Errc::malformed);
+}
+
+}  // namespace
+}  // namespace weir::protocol

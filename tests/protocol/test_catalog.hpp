@@ -1,0 +1,35 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+namespace weir::protocol {
+
+/// A small catalog of the shape that `weir-worker catalog` prints, so that tests below the trainers need no LibTorch.
+inline nlohmann::json test_catalog() {
+  return nlohmann::json::parse(R"({
+    "models": [{"name": "lenet", "summary": "", "parameters": 61706,
+                "params": {"type": "object", "properties": {}, "additionalProperties": false}}],
+    "datasets": [{"name": "fashion-mnist", "summary": "",
+                  "params": {"type": "object", "properties": {}, "additionalProperties": false}}],
+    "compressors": [
+      {"name": "none", "summary": "", "default_memory": "none", "memories": ["none"],
+       "params": {"type": "object", "properties": {}, "additionalProperties": false}},
+      {"name": "topk", "summary": "", "default_memory": "residual", "memories": ["none", "residual"],
+       "params": {"type": "object", "additionalProperties": false, "properties": {
+         "ratio": {"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": 0.01}}}},
+      {"name": "dgc", "summary": "", "default_memory": "dgc", "memories": ["dgc"],
+       "params": {"type": "object", "additionalProperties": false, "properties": {
+         "ratio": {"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": 0.001},
+         "warmup_epochs": {"type": "number", "minimum": 0, "default": 1}}}}],
+    "memories": [{"name": "none", "summary": ""}, {"name": "residual", "summary": ""}, {"name": "dgc", "summary": ""}],
+    "modes": [{"name": "sync", "summary": "", "topologies": ["ring"]}],
+    "topologies": [{"name": "ring", "summary": ""}],
+    "optimizers": [{"name": "sgd", "summary": "",
+       "params": {"type": "object", "additionalProperties": false, "properties": {
+         "lr": {"type": "number", "exclusiveMinimum": 0, "default": 0.05},
+         "momentum": {"type": "number", "minimum": 0, "exclusiveMaximum": 1, "default": 0.9}}}}],
+    "lr_schedules": [{"name": "constant", "summary": ""}]
+  })");
+}
+
+}  // namespace weir::protocol
