@@ -14,26 +14,26 @@ help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
 deps: ## install what building and testing needs
-	@scripts/deps.sh build test
+	@scripts/deps.sh build dashboard test
 	@scripts/dashboard.sh modules
 
 build: ## release build: build/release/bin/weir and weir-worker
-	@scripts/deps.sh build
+	@scripts/deps.sh build dashboard
 	@scripts/dashboard.sh build
 	@$(call configure,release)
 	@cmake --build build/release -j $(JOBS)
 
-run: build ## a cluster, the example job in the browser, its results
-	@scripts/deps.sh build test
+run: build # a cluster, the example job in the browser, its results
+	@scripts/deps.sh build dashboard test
 	@python3 scripts/demo.py
 
 test: ## build and run every test: C++, system, dashboard, browser
-	@scripts/deps.sh build test
+	@scripts/deps.sh build dashboard test
 	@$(MAKE) --no-print-directory build
 	@python3 scripts/test.py
 
 lint: ## clang-format, tests/tidy, headers alone, clang-tidy, TypeScript
-	@scripts/deps.sh build test lint
+	@scripts/deps.sh build dashboard test lint
 	@scripts/dashboard.sh build
 	@$(call configure,dev)
 	$(SOURCES) | xargs clang-format --dry-run -Werror
@@ -51,14 +51,14 @@ bench: build ## every benchmark, as JSON lines
 	@for bench in actors exchange compressors train; do build/release/bin/weir bench $$bench --json || exit 1; done
 
 asan: ## unit and contract tests under AddressSanitizer and UBSan
-	@scripts/deps.sh build test
+	@scripts/deps.sh build dashboard test
 	@scripts/dashboard.sh build
 	@$(call configure,asan)
 	@cmake --build build/asan -j $(JOBS)
 	ctest --preset asan -j $(JOBS)
 
 tsan: ## unit and contract tests under ThreadSanitizer
-	@scripts/deps.sh build test
+	@scripts/deps.sh build dashboard test
 	@scripts/dashboard.sh build
 	@$(call configure,tsan)
 	@cmake --build build/tsan -j $(JOBS)
@@ -73,7 +73,7 @@ fuzz: ## every fuzz target for FUZZ_SECONDS, from its corpus
 
 docker-test: ## containers for real: head and two nodes, a job, a killed node
 	@scripts/deps.sh docker
-	@docker/test.sh
+	@python3 docker/test.py
 
 clean: ## remove what was built
 	rm -rf build dashboard/dist dashboard/node_modules

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a make target needs; quick and silent when they are all there.
-# usage: scripts/deps.sh GROUP...     groups: build test lint fuzz docker
+# usage: scripts/deps.sh GROUP...     groups: build dashboard test lint fuzz docker
 set -eu
 
 # What compiles and runs weir. OpenBLAS matters: with the reference BLAS that libtorch-dev pulls in alone, a matrix
@@ -17,7 +17,8 @@ podman="podman buildah podman-compose runc netavark aardvark-dns debootstrap ipt
 wanted=""
 for group in "$@"; do
   case $group in
-    build) wanted="$wanted $build"
+    build) wanted="$wanted $build" ;;
+    dashboard)
       # Debian's own Node serves where there is none, or too old a one.
       major=$( (node -p 'process.versions.node.split(".")[0]' && command -v npm >/dev/null) 2>/dev/null || echo 0)
       [ "$major" -ge 18 ] 2>/dev/null || wanted="$wanted nodejs npm" ;;
@@ -26,7 +27,7 @@ for group in "$@"; do
     fuzz) wanted="$wanted $fuzz" ;;
     docker) wanted="$wanted $docker"
       docker info >/dev/null 2>&1 || wanted="$wanted $podman" ;;
-    *) echo "deps.sh: no group '$group' (build test lint fuzz docker)" >&2; exit 2 ;;
+    *) echo "deps.sh: no group '$group' (build dashboard test lint fuzz docker)" >&2; exit 2 ;;
   esac
 done
 

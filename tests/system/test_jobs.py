@@ -1,0 +1,133 @@
+"""Jobs that go well, from submit to SUCCEEDED, with the real processes."""
+
+import json
+import struct
+import unittest
+
+from cluster import LONG, SystemTest, job
+
+
+def tensors(safetensors: bytes) -> dict[str, bytes]:
+    """The bytes of each tensor of a safetensors file, by name."""
+    (length,) = struct.unpack("<Q", safetensors[:8])
+    header = json.loads(safetensors[8:8 + length])
+    data = safetensors[8 + length:]
+    return {name: data[entry["data_offsets"][0]:entry["data_offsets"][1]]
+            for name, entry in header.items() if name != "__metadata__"}
+
+
+class Jobs(SystemTest):
+    def test_four_workers_on_two_nodes(self):
+        self.cluster.start({"alpha": 2, "beta": 2})
+        api = self.cluster.api
+        for compressor in ("none", "topk", "dgc"):
+            with self.subTest(compressor=compressor):
+                submitted = api.submit(job(workers=4, steps=12, compressor=compressor, evaluation={"every_steps": 6}))
+                ended = api.wait_ended(submitted["id"])
+                self.assertEqual(ended["state"], "SUCCEEDED", ended["reason"])
+                self.assertEqual((ended["step"], ended["steps_total"]), (12, 12))
+                self.assertEqual({w["node"] for w in ended["workers"]}, {"alpha", "beta"})
+                self.assertEqual([w["exit_code"] for w in ended["workers"]], [0, 0, 0, 0])
+                summary = ended["summary"]
+                self.assertGreater(summary["accuracy"], 0)
+                self.assertGreater(summary["bytes_sent"], 0)
+                if compressor == "none":  # the dense ring itself, plus its framing
+                    self.assertGreaterEqual(summary["bytes_sent"], summary["bytes_dense"])
+                    self.assertLess(summary["bytes_sent"], 1.05 * summary["bytes_dense"])
+                losses = api.series(ended["id"], "loss")
+                self.assertEqual(losses[-1][0], 12)
+                for rank in range(4):
+                    self.assertTrue(api.series(ended["id"], "bytes_sent", rank), f"rank {rank} sent no metrics")
+                states = [e["kind"] for e in api.get(f"/api/v1/jobs/{ended['id']}/events?limit=1000")["events"]]
+                self.assertTrue(states)
+                self.assertTrue(api.get(f"/api/v1/jobs/{ended['id']}/logs?worker=0")["text"], "rank 0 printed nothing")
+        self.cluster.await_idle("alpha", "beta")
+
+    def test_two_at_once(self):
+        self.cluster.start({"alpha": 4})
+        api = self.cluster.api
+        ids = [api.submit(job(workers=2, steps=LONG, compressor=c))["id"] for c in ("none", "dgc")]
+        for job_id in ids:
+            api.wait_step(job_id, 3)
+        for job_id in ids:
+            self.assertEqual(api.job(job_id)["state"], "RUNNING", "both train at the same time")
+            api.call("POST", f"/api/v1/jobs/{job_id}/stop")
+        for job_id in ids:
+            self.assertEqual(api.wait_ended(job_id)["state"], "STOPPED")
+        self.cluster.await_idle("alpha")
+
+    def test_waits_for_a_free_slot(self):
+        self.cluster.start({"alpha": 2})
+        api = self.cluster.api
+        first = api.submit(job(workers=2, steps=LONG))["id"]
+        api.wait_step(first, 1)
+        second = api.submit(job(workers=2, steps=3))["id"]
+        waiting = api.wait_job(second, lambda j: j["reason"], 30, "a job that says why it waits")
+        self.assertEqual(waiting["state"], "PENDING")
+        api.call("POST", f"/api/v1/jobs/{first}/stop")
+        self.assertEqual(api.wait_ended(second)["state"], "SUCCEEDED")
+
+    def test_resumed_equals_uninterrupted_bit_for_bit(self):
+        self.cluster.start({"alpha": 2})
+        api = self.cluster.api
+        steps = 150
+        spec = job(workers=2, steps=steps, compressor="dgc", checkpoint={"every_steps": 50, "keep": 10})
+
+        def final_tensors(job_id: str) -> dict[str, bytes]:
+            path = f"/api/v1/jobs/{job_id}/checkpoints"
+            self.assertIn(steps, [c["step"] for c in api.get(path)["checkpoints"]])
+            status, _, body = api.request("GET", f"{path}/{steps}")
+            self.assertEqual(status, 200)
+            return tensors(body)
+
+        whole = api.wait_ended(api.submit(spec)["id"])
+        self.assertEqual(whole["state"], "SUCCEEDED", whole["reason"])
+
+        interrupted = api.submit(spec)["id"]
+        api.wait_step(interrupted, 5)
+        api.call("POST", f"/api/v1/jobs/{interrupted}/stop")
+        stopped = api.wait_ended(interrupted)
+        self.assertEqual(stopped["state"], "STOPPED", stopped["reason"])
+        self.assertLess(stopped["step"], steps, "it was to be interrupted")
+        kept = [c["step"] for c in api.get(f"/api/v1/jobs/{interrupted}/checkpoints")["checkpoints"]]
+        self.assertIn(stopped["step"], kept, "a stop leaves a checkpoint at its step")
+
+        spec["checkpoint"]["resume_from"] = {"job": interrupted, "step": stopped["step"]}
+        resumed = api.wait_ended(api.submit(spec)["id"])
+        self.assertEqual(resumed["state"], "SUCCEEDED", resumed["reason"])
+
+        expected, found = final_tensors(whole["id"]), final_tensors(resumed["id"])
+        self.assertEqual(expected.keys(), found.keys())
+        self.assertEqual([name for name in expected if expected[name] != found[name]], [])
+
+    def test_stop_is_idempotent_and_delete_wants_an_end(self):
+        self.cluster.start({"alpha": 2})
+        api = self.cluster.api
+        job_id = api.submit(job(steps=LONG))["id"]
+        api.wait_step(job_id, 1)
+        self.assertEqual(api.request("DELETE", f"/api/v1/jobs/{job_id}")[0], 409)
+        for _ in range(2):
+            self.assertLess(api.request("POST", f"/api/v1/jobs/{job_id}/stop")[0], 300)
+        self.assertEqual(api.wait_ended(job_id)["state"], "STOPPED")
+        self.assertLess(api.request("POST", f"/api/v1/jobs/{job_id}/stop")[0], 300)
+        self.assertEqual(api.request("DELETE", f"/api/v1/jobs/{job_id}")[0], 204)
+        self.assertEqual(api.request("GET", f"/api/v1/jobs/{job_id}")[0], 404)
+
+
+class Stream(SystemTest):
+    def test_follows_a_job_to_its_end_and_resumes_without_gap_or_repeat(self):
+        self.cluster.start({"alpha": 2})
+        api = self.cluster.api
+        job_id = api.submit(job(steps=30))["id"]
+        followed = list(api.stream(f"job:{job_id}", after=0))
+        self.assertEqual(followed[-1][1], "job_end")
+        self.assertEqual(followed[-1][2]["state"], "SUCCEEDED")
+        numbers = [sequence for sequence, _, _ in followed if sequence is not None]
+        self.assertEqual(numbers, sorted(set(numbers)))
+        middle = numbers[len(numbers) // 2]
+        again = [sequence for sequence, _, _ in api.stream(f"job:{job_id}", after=middle) if sequence is not None]
+        self.assertEqual(again, [n for n in numbers if n > middle])
+
+
+if __name__ == "__main__":
+    unittest.main()
