@@ -36,7 +36,7 @@ lint: ## clang-format, tests/tidy, headers alone, clang-tidy, TypeScript
 	@scripts/deps.sh build dashboard test lint
 	@scripts/dashboard.sh build
 	@$(call configure,dev)
-	$(SOURCES) | xargs clang-format --dry-run -Werror
+	$(SOURCES) | xargs clang-format-16 --dry-run -Werror
 	python3 tests/tidy/tidy.py
 	cmake --build build/dev -j $(JOBS) --target headers
 	$(SOURCES) | grep '[.]cpp$$' | grep -v '^tests/' | \
@@ -45,7 +45,7 @@ lint: ## clang-format, tests/tidy, headers alone, clang-tidy, TypeScript
 
 format: ## rewrite the C++ sources in the project's format
 	@scripts/deps.sh lint
-	$(SOURCES) | xargs clang-format -i
+	$(SOURCES) | xargs clang-format-16 -i
 
 bench: build ## every benchmark, as JSON lines
 	@for bench in actors exchange compressors train; do build/release/bin/weir bench $$bench --json || exit 1; done
