@@ -29,11 +29,14 @@ struct CompressorEntry {
 
 /// A memory as the catalog lists it: type_name, summary and schema() as above, and
 ///
-///     static std::optional<std::string> misfit(const Traits& compressor);  // why it does not fit, if it does not
-///     static Result<std::unique_ptr<Memory>> make(const nlohmann::json& params, const MemorySetting& setting);
+///     static constexpr MemoryTraits type_traits;
+///     static std::optional<std::string> misfit(const Traits& compressor);  // why it does not fit, if it
+///     does not static Result<std::unique_ptr<Memory>> make(const nlohmann::json& params, const
+///     MemorySetting& setting);
 struct MemoryEntry {
   std::string name;
   std::string summary;
+  MemoryTraits traits;
   std::function<nlohmann::json()> schema;
   std::function<std::optional<std::string>(const Traits&)> misfit;
   std::function<Result<std::unique_ptr<Memory>>(const nlohmann::json&, const MemorySetting&)> make;
@@ -59,12 +62,13 @@ class Catalog {
  public:
   template <class C>
   Catalog& add_compressor() {
-    return add(CompressorEntry{std::string(C::type_name), std::string(C::summary), std::string(C::default_memory),
-                               &C::schema, &C::make});
+    return add(CompressorEntry{std::string(C::type_name), std::string(C::summary),
+                               std::string(C::default_memory), &C::schema, &C::make});
   }
   template <class M>
   Catalog& add_memory() {
-    return add(MemoryEntry{std::string(M::type_name), std::string(M::summary), &M::schema, &M::misfit, &M::make});
+    return add(MemoryEntry{std::string(M::type_name), std::string(M::summary), M::type_traits, &M::schema,
+                           &M::misfit, &M::make});
   }
   /// A name that is there already is a bug of the caller.
   Catalog& add(CompressorEntry entry);
@@ -73,13 +77,14 @@ class Catalog {
   const std::vector<CompressorEntry>& compressors() const { return compressors_; }
   const std::vector<MemoryEntry>& memories() const { return memories_; }
 
-  /// Fails with: not_found (no such compressor or memory; names the nearest), invalid_argument (a parameter, or the
-  /// memory does not fit the compressor; says why).
+  /// Fails with: not_found (no such compressor or memory; names the nearest), invalid_argument (a parameter,
+  /// or the memory does not fit the compressor; says why).
   Result<Compression> make(const CompressionRequest& request) const;
-  Result<std::unique_ptr<Compressor>> make_compressor(std::string_view name, const nlohmann::json& params) const;
+  Result<std::unique_ptr<Compressor>> make_compressor(std::string_view name,
+                                                      const nlohmann::json& params) const;
 
-  /// {"compressors": [{name, summary, params, default_memory, memories, traits}], "memories": [{name, summary, params,
-  /// owns_momentum}]}, where `params` is a JSON schema and `memories` those that fit.
+  /// {"compressors": [{name, summary, params, default_memory, memories, traits}], "memories": [{name,
+  /// summary, params, owns_momentum}]}, where `params` is a JSON schema and `memories` those that fit.
   nlohmann::json describe() const;
 
  private:

@@ -13,8 +13,8 @@
 
 namespace weir::compressors {
 
-/// What a compressor or memory may know of the tensor and the round. Randomness and schedules are functions of these
-/// alone, so a round can be repeated bit for bit, on any thread and any rank.
+/// What a compressor or memory may know of the tensor and the round. Randomness and schedules are functions
+/// of these alone, so a round can be repeated bit for bit, on any thread and any rank.
 struct Round {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;    ///< optimizer steps done before this one
@@ -22,23 +22,24 @@ struct Round {
   std::uint32_t tensor = 0;  ///< position of the tensor in the model
   std::uint32_t rank = 0;
   std::uint32_t world = 1;
-  std::uint32_t pass = 0;    ///< which pass of the round this is, for compressors that have several
+  std::uint32_t pass = 0;  ///< which pass of the round this is, for compressors that have several
 };
 
 /// How the payloads of the ranks are brought together.
 enum class Reduction : std::uint8_t {
-  sum,     ///< payloads are arrays of float32, equally long on every rank, whose sum decodes to the sum: all-reduce
+  sum,     ///< payloads are arrays of float32, equally long on every rank, whose sum decodes to the sum:
+           ///< all-reduce
   gather,  ///< each rank's payload is decoded on its own, in rank order: all-gather
 };
 
 struct Traits {
   /// One entry per pass of a round; nearly everybody has one.
   std::vector<Reduction> passes = {Reduction::gather};
-  bool lossless = false;      ///< decodes to the very floats that were encoded
-  bool biased = true;         ///< needs a memory to converge
-  bool sparse = false;        ///< a payload carries some positions and says which (Compressor::support)
-  bool stateful = false;      ///< keeps something between rounds (Compressor::save)
-  double warmup_epochs = 0;   ///< compresses less until this epoch
+  bool lossless = false;     ///< decodes to the very floats that were encoded
+  bool biased = true;        ///< needs a memory to converge
+  bool sparse = false;       ///< a payload carries some positions and says which (Compressor::support)
+  bool stateful = false;     ///< keeps something between rounds (Compressor::save)
+  double warmup_epochs = 0;  ///< compresses less until this epoch
 };
 
 /// A tensor of saved state. The name is unique within the object that saved it.
@@ -47,15 +48,16 @@ struct NamedTensor {
   at::Tensor tensor;
 };
 
-/// Encodes one tensor's gradient for the wire. Owned by the exchange of one trainer, one object for all its tensors;
-/// called by one thread at a time. A round of one tensor is, for each pass p of traits().passes:
+/// Encodes one tensor's gradient for the wire. Owned by the exchange of one trainer, one object for all its
+/// tensors; called by one thread at a time. A round of one tensor is, for each pass p of traits().passes:
 ///
 ///     encode(gradient, round with pass = p, out)
 ///     out of all ranks is summed or gathered, as passes[p] says
 ///     the last pass: decode_add(result, ...) for the sum, or for each rank's payload in rank order
 ///     any other:     absorb(results, ...)
 ///
-/// A one-pass compressor overrides do_encode and do_decode_add; what is common (shape, type, device) is checked here.
+/// A one-pass compressor overrides do_encode and do_decode_add; what is common (shape, type, device) is
+/// checked here.
 class Compressor {
  public:
   Compressor() = default;
@@ -66,24 +68,26 @@ class Compressor {
   virtual std::string_view name() const = 0;
   virtual Traits traits() const = 0;
 
-  /// Appends the encoding of `gradient` to `out`. Any shape, also empty; a tensor that is not float32 or not contiguous
-  /// is converted first. On failure `out` is as it was.
-  /// Fails with: invalid_argument (NaN or infinity, naming the tensor's position), unsupported (2^32 entries or more).
+  /// Appends the encoding of `gradient` to `out`. Any shape, also empty; a tensor that is not float32 or not
+  /// contiguous is converted first. On failure `out` is as it was. Fails with: invalid_argument (NaN or
+  /// infinity, naming the tensor's position), unsupported (2^32 entries or more).
   Result<void> encode(const at::Tensor& gradient, const Round& round, Bytes& out);
 
-  /// Adds `weight` times the decoded tensor to `sum` (float32, contiguous, the gradient's shape). The payload is
-  /// untrusted: at worst it fails, with `sum` partly added to, but never outside of it.
-  /// Fails with: malformed, unsupported, invalid_argument (`sum` is not as described).
+  /// Adds `weight` times the decoded tensor to `sum` (float32, contiguous, the gradient's shape). The payload
+  /// is untrusted: at worst it fails, with `sum` partly added to, but never outside of it. Fails with:
+  /// malformed, unsupported, invalid_argument (`sum` is not as described).
   Result<void> decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum);
 
-  /// Takes what came of pass `round.pass`: one view for a sum, one per rank for a gather. For the passes before the last.
+  /// Takes what came of pass `round.pass`: one view for a sum, one per rank for a gather. For the passes
+  /// before the last.
   virtual Result<void> absorb(std::span<const BytesView> results, const Round& round);
 
   /// Gives the positions, ascending, that a payload for `entries` entries carries. For traits().sparse.
-  virtual Result<void> support(BytesView payload, std::uint64_t entries, std::vector<std::uint32_t>& positions);
+  virtual Result<void> support(BytesView payload, std::uint64_t entries,
+                               std::vector<std::uint32_t>& positions);
 
-  /// A b such that |x - decode(encode(x))|^2 <= b |x|^2 for every x of that many entries (in expectation, for those
-  /// that draw their support): 0 for lossless, 1 - k/n for top-k. Contraction is b < 1.
+  /// A b such that |x - decode(encode(x))|^2 <= b |x|^2 for every x of that many entries (in expectation, for
+  /// those that draw their support): 0 for lossless, 1 - k/n for top-k. Contraction is b < 1.
   virtual double error_bound(std::uint64_t entries, const Round& round) const = 0;
 
   /// State for a checkpoint. The tensors alias the live ones: write them out before the next round.
@@ -94,7 +98,8 @@ class Compressor {
  protected:
   /// `gradient` is float32 and contiguous, with fewer than 2^32 entries.
   virtual Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) = 0;
-  virtual Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) = 0;
+  virtual Result<void> do_decode_add(BytesView payload, const Round& round, float weight,
+                                     at::Tensor& sum) = 0;
 };
 
 }  // namespace weir::compressors

@@ -17,21 +17,21 @@ namespace weir::compressors {
 
 /// What a memory has to know of the training it serves.
 struct MemorySetting {
-  double momentum = 0;    ///< the optimizer's, for memories that take momentum over
+  double momentum = 0;  ///< the optimizer's, for memories that take momentum over
   bool nesterov = false;
 };
 
 struct MemoryTraits {
-  /// Momentum is applied here, before compression: the optimizer must not apply it to the gradient again, only to its
-  /// weight-decay term.
+  /// Momentum is applied here, before compression: the optimizer must not apply it to the gradient again,
+  /// only to its weight-decay term.
   bool owns_momentum = false;
   /// update() looks at the payload. If not, it may be given none (an all-reduce may have overwritten it).
   bool reads_payload = false;
 };
 
-/// What one rank remembers between rounds so that a lossy compressor converges: the part not sent yet, momentum.
-/// Owned by the exchange of one trainer, one object for all its tensors; called by one thread at a time. State is made
-/// when a tensor (Round::tensor) is first seen. A round of a compressed tensor is
+/// What one rank remembers between rounds so that a lossy compressor converges: the part not sent yet,
+/// momentum. Owned by the exchange of one trainer, one object for all its tensors; called by one thread at a
+/// time. State is made when a tensor (Round::tensor) is first seen. A round of a compressed tensor is
 ///
 ///     encode(compensate(gradient)) -> exchange -> decode -> update(own payload, mean)
 ///
@@ -46,13 +46,14 @@ class Memory {
   virtual std::string_view name() const = 0;
   virtual MemoryTraits traits() const = 0;
 
-  /// Gives what to encode in the place of `gradient` (float32, contiguous): the gradient itself or a tensor of this
-  /// memory, valid and unchanged until update(). `gradient` is not written to.
-  /// Fails with: invalid_argument (the shape differs from the tensor's last one).
+  /// Gives what to encode in the place of `gradient` (float32, contiguous): the gradient itself or a tensor
+  /// of this memory, valid and unchanged until update(). `gradient` is not written to. Fails with:
+  /// invalid_argument (the shape differs from the tensor's last one).
   virtual Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) = 0;
 
   /// The round is over: `payload` is what this rank encoded, `mean` what all ranks decoded.
-  virtual Result<void> update(const Round& round, Compressor& compressor, BytesView payload, const at::Tensor& mean) = 0;
+  virtual Result<void> update(const Round& round, Compressor& compressor, BytesView payload,
+                              const at::Tensor& mean) = 0;
 
   /// Turns the averaged gradient of a tensor that was sent dense into what the optimizer applies, in place.
   virtual Result<void> average_dense(at::Tensor& mean, const Round& round);

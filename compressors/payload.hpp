@@ -9,7 +9,8 @@
 
 namespace weir::compressors {
 
-/// Every gathered payload is one of these on the wire (a payload that is summed has no header, it is bare floats):
+/// Every gathered payload is one of these on the wire (a payload that is summed has no header, it is bare
+/// floats):
 ///
 ///     0      u8      0xA0 | version (1)
 ///     1      u8      format, one number per body layout
@@ -25,7 +26,8 @@ enum class Format : std::uint8_t {
 inline constexpr std::uint8_t payload_version = 1;
 inline constexpr std::size_t payload_header_bytes_max = 11;
 
-/// Writes one payload at the end of a buffer: header and room for the body at once, checksum when the body is there.
+/// Writes one payload at the end of a buffer: header and room for the body at once, checksum when the body is
+/// there.
 class PayloadWriter {
  public:
   PayloadWriter(Bytes& out, Format format, std::size_t body_bytes);
@@ -40,8 +42,8 @@ class PayloadWriter {
   std::size_t body_;
 };
 
-/// Cuts the first payload off `stream`: gives it whole, header included, and moves `stream` behind it. Only the
-/// header is read. Fails with: malformed, unsupported (another version); `stream` then stays.
+/// Cuts the first payload off `stream`: gives it whole, header included, and moves `stream` behind it. Only
+/// the header is read. Fails with: malformed, unsupported (another version); `stream` then stays.
 Result<BytesView> take_payload(BytesView& stream);
 
 /// Checks header and checksum of exactly one payload of that format and gives its body.

@@ -1,0 +1,46 @@
+#include "compressors/compressor.hpp"
+
+#include <ATen/ATen.h>
+
+#include <limits>
+
+#include "base/errc.hpp"
+
+namespace weir::compressors {
+
+Result<void> Compressor::encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  if (!gradient.defined() || !gradient.is_floating_point() || !gradient.device().is_cpu()) {
+    return Error(Errc::invalid_argument,
+                 std::string(name()) + " encodes floating-point tensors on the processor");
+  }
+  if (static_cast<std::uint64_t>(gradient.numel()) > std::numeric_limits<std::uint32_t>::max()) {
+    return Error(Errc::unsupported, "tensor " + std::to_string(round.tensor) + " has 2^32 entries or more");
+  }
+  const std::size_t before = out.size();
+  auto encoded = do_encode(gradient.detach().to(at::kFloat).contiguous(), round, out);
+  if (!encoded) out.resize(before);
+  return encoded;
+}
+
+Result<void> Compressor::decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
+  if (!sum.defined() || sum.scalar_type() != at::kFloat || !sum.is_contiguous() || !sum.device().is_cpu()) {
+    return Error(Errc::invalid_argument,
+                 std::string(name()) + " decodes into contiguous float32 on the processor");
+  }
+  return do_decode_add(payload, round, weight, sum);
+}
+
+Result<void> Compressor::absorb(std::span<const BytesView>, const Round&) {
+  return Error(Errc::unsupported, std::string(name()) + " has one pass");
+}
+
+Result<void> Compressor::support(BytesView, std::uint64_t, std::vector<std::uint32_t>&) {
+  return Error(Errc::unsupported, std::string(name()) + " sends every entry");
+}
+
+Result<void> Compressor::restore(std::span<const NamedTensor> state) {
+  if (state.empty()) return {};
+  return Error(Errc::malformed, std::string(name()) + " keeps no state, but the checkpoint has some for it");
+}
+
+}  // namespace weir::compressors

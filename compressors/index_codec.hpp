@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+
+namespace weir::compressors {
+
+/// How a sparse payload writes its positions. They ascend strictly and lie below `entries`; that the same
+/// `count` and `entries` are known on both sides is the payload's business. The id is what stands on the
+/// wire.
+struct IndexCodec {
+  std::string_view name;
+  std::uint8_t id;
+
+  std::size_t (*bytes)(std::span<const std::uint32_t> positions, std::uint64_t entries);
+  /// Fills `out`, which has bytes() bytes.
+  void (*encode)(std::span<const std::uint32_t> positions, std::uint64_t entries, std::span<std::byte> out);
+  /// Fills `positions`. The bytes are untrusted: what encode() would not have written for these positions is
+  /// refused. Fails with: malformed.
+  Result<void> (*decode)(BytesView in, std::uint64_t entries, std::span<std::uint32_t> positions);
+};
+
+extern const IndexCodec raw32_codec;  ///< raw32_codec.cpp: 32 bits each
+extern const IndexCodec
+    elias_fano_codec;  ///< elias_fano_codec.cpp: about 2 + log2(entries / count) bits each
+
+/// Every codec, in the order of their ids.
+std::span<const IndexCodec* const> index_codecs();
+
+/// By wire id. Fails with: unsupported.
+Result<const IndexCodec*> index_codec(std::uint8_t id);
+
+/// The codec named `name`; for "auto" the one that writes these positions shortest.
+const IndexCodec& choose_index_codec(std::string_view name, std::span<const std::uint32_t> positions,
+                                     std::uint64_t entries);
+
+/// The names choose_index_codec takes.
+std::vector<std::string_view> index_codec_names();
+
+}  // namespace weir::compressors

@@ -1,0 +1,141 @@
+// What every memory promises with every compressor it fits.
+
+#include <gtest/gtest.h>
+
+#include "base/errc.hpp"
+#include "support.hpp"
+
+namespace weir::compressors::test {
+namespace {
+
+struct Pair {
+  std::string compressor;
+  std::string memory;
+};
+
+void PrintTo(const Pair& it, std::ostream* out) {
+  *out << it.compressor << " with " << it.memory;
+}
+
+std::vector<Pair> fitting_pairs() {
+  std::vector<Pair> pairs;
+  const nlohmann::json catalog = builtin().describe();
+  for (const auto& compressor : catalog.at("compressors")) {
+    for (const auto& memory : compressor.at("memories")) pairs.push_back({compressor.at("name"), memory});
+  }
+  return pairs;
+}
+
+Compression make(const Pair& pair, bool nesterov = false) {
+  const nlohmann::json params =
+      pair.compressor == "none" ? nlohmann::json() : nlohmann::json{{"ratio", 0.05}};
+  const nlohmann::json defaults;
+  return std::move(builtin()
+                       .make({.compressor = pair.compressor,
+                              .params = params,
+                              .memory = pair.memory,
+                              .memory_params = defaults,
+                              .setting = {.momentum = 0.9, .nesterov = nesterov}})
+                       .value());
+}
+
+constexpr std::uint32_t tensors = 2;
+
+/// One round of one rank alone; gives what was exchanged.
+at::Tensor run_round(Compression& compression, const at::Tensor& gradient, const Round& round) {
+  const at::Tensor input = compression.memory->compensate(gradient, round).value();
+  const Bytes payload = encoded(*compression.compressor, input, round);
+  at::Tensor mean = decoded(*compression.compressor, payload, gradient, round);
+  compression.memory->update(round, *compression.compressor, payload, mean).value();
+  return mean;
+}
+
+at::Tensor gradient_at(std::uint64_t step, std::uint32_t tensor) {
+  return gaussian(tensor == 0 ? 1'500 : 40, 1'000 + step * tensors + tensor)
+      .reshape({tensor == 0 ? 30 : 4, -1});
+}
+
+std::vector<NamedTensor> cloned(const std::vector<NamedTensor>& state) {
+  std::vector<NamedTensor> copy;
+  for (const NamedTensor& tensor : state) copy.push_back({tensor.name, tensor.tensor.clone()});
+  return copy;
+}
+
+class MemoryContract : public ::testing::TestWithParam<Pair> {};
+
+INSTANTIATE_TEST_SUITE_P(Catalog, MemoryContract, ::testing::ValuesIn(fitting_pairs()),
+                         [](const auto& info) { return info.param.compressor + "_" + info.param.memory; });
+
+TEST_P(MemoryContract, LeavesTheGradientAlone) {
+  Compression compression = make(GetParam());
+  const at::Tensor gradient = gradient_at(0, 0);
+  const at::Tensor before = gradient.clone();
+  run_round(compression, gradient, round_at(0));
+  run_round(compression, gradient, round_at(1));
+  EXPECT_TRUE(same_bits(gradient, before));
+}
+
+TEST_P(MemoryContract, StateGoesOnBitForBitAfterARestore) {
+  for (const bool nesterov : {false, true}) {
+    Compression first = make(GetParam(), nesterov);
+    for (std::uint64_t step = 0; step < 4; ++step) {
+      for (std::uint32_t tensor = 0; tensor < tensors; ++tensor) {
+        run_round(first, gradient_at(step, tensor), round_at(step, tensor));
+      }
+    }
+    at::Tensor bias = gaussian(9, 3);
+    ASSERT_TRUE(first.memory->average_dense(bias, round_at(3, tensors)));
+
+    Compression second = make(GetParam(), nesterov);
+    run_round(second, gradient_at(9, 1), round_at(9, 1));  // state that the restore has to replace
+    ASSERT_TRUE(second.memory->restore(cloned(first.memory->save())));
+    ASSERT_TRUE(second.compressor->restore(cloned(first.compressor->save())));
+    for (std::uint64_t step = 4; step < 8; ++step) {
+      for (std::uint32_t tensor = 0; tensor < tensors; ++tensor) {
+        const Round round = round_at(step, tensor);
+        EXPECT_TRUE(same_bits(run_round(first, gradient_at(step, tensor), round),
+                              run_round(second, gradient_at(step, tensor), round)));
+      }
+      at::Tensor a = gaussian(9, step);
+      at::Tensor b = a.clone();
+      ASSERT_TRUE(first.memory->average_dense(a, round_at(step, tensors)));
+      ASSERT_TRUE(second.memory->average_dense(b, round_at(step, tensors)));
+      EXPECT_TRUE(same_bits(a, b));
+    }
+    const auto left = first.memory->save();
+    const auto right = second.memory->save();
+    ASSERT_EQ(left.size(), right.size());
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      EXPECT_EQ(left[i].name, right[i].name);
+      EXPECT_TRUE(same_bits(left[i].tensor, right[i].tensor)) << left[i].name;
+    }
+  }
+}
+
+TEST_P(MemoryContract, RefusesStateThatIsNotItsOwn) {
+  Compression compression = make(GetParam());
+  for (const char* name :
+       {"", "residue.0", "residual", "velocity.", "velocity.-1", "momentum.x", "momentum.1.2"}) {
+    const std::vector<NamedTensor> state = {{name, at::zeros({2})}};
+    EXPECT_EQ(compression.memory->restore(state).error().code, Errc::malformed) << name;
+  }
+  for (const char* name : {"residual.0", "velocity.0"}) {
+    const std::vector<NamedTensor> state = {{name, at::zeros({2}, at::kDouble)}};
+    EXPECT_EQ(compression.memory->restore(state).error().code, Errc::malformed) << name;
+  }
+  EXPECT_TRUE(compression.memory->restore({}));
+}
+
+TEST_P(MemoryContract, RefusesATensorThatChangesItsShape) {
+  Compression compression = make(GetParam());
+  run_round(compression, gradient_at(0, 0), round_at(0));
+  const auto again = compression.memory->compensate(gaussian(7, 1), round_at(1));
+  if (compression.memory->save().empty()) {
+    EXPECT_TRUE(again);
+  } else {
+    EXPECT_EQ(again.error().code, Errc::invalid_argument);
+  }
+}
+
+}  // namespace
+}  // namespace weir::compressors::test

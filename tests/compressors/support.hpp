@@ -1,0 +1,102 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/philox.hpp"
+#include "compressors/catalog.hpp"
+#include "compressors/compressor.hpp"
+
+namespace weir::compressors::test {
+
+/// Tensors that are the same on every machine: LibTorch's own random numbers differ between versions.
+inline at::Tensor uniform(std::int64_t entries, std::uint64_t seed) {
+  at::Tensor tensor = at::empty({entries}, at::kFloat);
+  const Philox philox(seed);
+  for (std::int64_t i = 0; i < entries; ++i) {
+    const std::uint32_t word = philox.at(0, 0, static_cast<std::uint32_t>(i))[0];
+    tensor.data_ptr<float>()[i] = (static_cast<float>(word >> 8) + 0.5F) / 16777216.0F;
+  }
+  return tensor;
+}
+
+inline at::Tensor gaussian(std::int64_t entries, std::uint64_t seed) {
+  const at::Tensor radius = at::sqrt(-2 * at::log(uniform(entries, seed)));
+  return radius * at::cos(6.28318530718F * uniform(entries, ~seed));
+}
+
+/// Nine in ten entries are zero.
+inline at::Tensor sparse(std::int64_t entries, std::uint64_t seed) {
+  return gaussian(entries, seed) * (uniform(entries, seed + 77) < 0.1F);
+}
+
+/// Cubed Gaussian: few entries hold nearly all of the norm.
+inline at::Tensor heavy_tailed(std::int64_t entries, std::uint64_t seed) {
+  const at::Tensor x = gaussian(entries, seed);
+  return x * x * x;
+}
+
+inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() &&
+         std::memcmp(a.contiguous().data_ptr(), b.contiguous().data_ptr(), a.nbytes()) == 0;
+}
+
+inline double squared_norm(const at::Tensor& x) {
+  return x.to(at::kDouble).pow(2).sum().item<double>();
+}
+
+/// A compressor of the catalog with some parameters.
+struct Case {
+  std::string name;
+  nlohmann::json params;
+
+  std::unique_ptr<Compressor> make() const {
+    return std::move(builtin().make_compressor(name, params).value());
+  }
+};
+
+inline void PrintTo(const Case& it, std::ostream* out) {
+  *out << it.name << it.params.dump();
+}
+
+/// Every compressor with its defaults, and with each value of its choices and a few of its ratio.
+inline std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const CompressorEntry& entry : builtin().compressors()) {
+    all.push_back({entry.name, nlohmann::json::object()});
+    const nlohmann::json schema = entry.schema();
+    for (const auto& [parameter, property] : schema.at("properties").items()) {
+      for (const auto& choice : property.value("enum", nlohmann::json::array())) {
+        all.push_back({entry.name, {{parameter, choice}}});
+      }
+      if (parameter != "ratio") continue;
+      for (const double ratio : {0.02, 0.3, 1.0}) all.push_back({entry.name, {{"ratio", ratio}}});
+    }
+  }
+  return all;
+}
+
+/// After any warm-up, so that a ratio is what it says.
+inline Round round_at(std::uint64_t step, std::uint32_t tensor = 0) {
+  return {.seed = 42, .step = step, .epoch = 1000, .tensor = tensor};
+}
+
+inline Bytes encoded(Compressor& compressor, const at::Tensor& x, const Round& round) {
+  Bytes out;
+  compressor.encode(x, round, out).value();
+  return out;
+}
+
+inline at::Tensor decoded(Compressor& compressor, BytesView payload, const at::Tensor& like,
+                          const Round& round) {
+  at::Tensor sum = at::zeros(like.sizes(), at::kFloat);
+  compressor.decode_add(payload, round, 1, sum).value();
+  return sum;
+}
+
+}  // namespace weir::compressors::test
