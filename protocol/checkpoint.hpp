@@ -12,9 +12,9 @@
 
 namespace weir::protocol {
 
-/// A checkpoint is one safetensors file. Tensors of the whole job (model, optimizer) are written by rank 0 under plain
-/// names; what each rank has for itself (compressor memory, random generators) stands under "rank.<r>.". Each rank
-/// sends a share; the head joins the shares.
+/// A checkpoint is one safetensors file. Tensors of the whole job (model, optimizer) are written by rank 0
+/// under plain names; what each rank has for itself (compressor memory, random generators) stands under
+/// "rank.<r>.". Each rank sends a share; the head joins the shares.
 struct CheckpointHeader {
   std::uint64_t step = 0;             ///< steps done when it was taken
   std::uint32_t world = 1;            ///< ranks of the job
@@ -30,9 +30,9 @@ std::map<std::string, std::string> to_metadata(const CheckpointHeader& header);
 /// Fails with: malformed, unsupported (a later format).
 Result<CheckpointHeader> read_checkpoint_header(const Safetensors& file);
 
-/// Joins the shares of all ranks of one step, in any order, into one file. The same shares give the same bytes.
-/// Fails with: malformed (no safetensors file, a rank missing or twice, ranks of different steps, a tensor under
-/// another rank's prefix, a tensor of the whole job from a rank other than 0).
+/// Joins the shares of all ranks of one step, in any order, into one file. The same shares give the same
+/// bytes. Fails with: malformed (no safetensors file, a rank missing or twice, ranks of different steps, a
+/// tensor under another rank's prefix, a tensor of the whole job from a rank other than 0).
 Result<Bytes> join_checkpoint(std::span<const Segment> shares);
 
 }  // namespace weir::protocol

@@ -22,17 +22,19 @@ struct DtypeRow {
 };
 
 constexpr std::array dtypes{
-    DtypeRow{Dtype::boolean, "BOOL", 1}, DtypeRow{Dtype::u8, "U8", 1},     DtypeRow{Dtype::i8, "I8", 1},
-    DtypeRow{Dtype::u16, "U16", 2},      DtypeRow{Dtype::i16, "I16", 2},   DtypeRow{Dtype::f16, "F16", 2},
-    DtypeRow{Dtype::bf16, "BF16", 2},    DtypeRow{Dtype::u32, "U32", 4},   DtypeRow{Dtype::i32, "I32", 4},
-    DtypeRow{Dtype::f32, "F32", 4},      DtypeRow{Dtype::u64, "U64", 8},   DtypeRow{Dtype::i64, "I64", 8},
+    DtypeRow{Dtype::boolean, "BOOL", 1}, DtypeRow{Dtype::u8, "U8", 1},   DtypeRow{Dtype::i8, "I8", 1},
+    DtypeRow{Dtype::u16, "U16", 2},      DtypeRow{Dtype::i16, "I16", 2}, DtypeRow{Dtype::f16, "F16", 2},
+    DtypeRow{Dtype::bf16, "BF16", 2},    DtypeRow{Dtype::u32, "U32", 4}, DtypeRow{Dtype::i32, "I32", 4},
+    DtypeRow{Dtype::f32, "F32", 4},      DtypeRow{Dtype::u64, "U64", 8}, DtypeRow{Dtype::i64, "I64", 8},
     DtypeRow{Dtype::f64, "F64", 8}};
 
 constexpr std::size_t length_bytes = 8;
 constexpr std::size_t dimensions_max = 16;
 constexpr std::string_view metadata_key = "__metadata__";
 
-Error malformed(std::string what) { return {Errc::malformed, "safetensors: " + std::move(what)}; }
+Error malformed(std::string what) {
+  return {Errc::malformed, "safetensors: " + std::move(what)};
+}
 
 std::uint64_t load_u64(BytesView bytes) {
   std::uint64_t value = 0;
@@ -49,7 +51,8 @@ std::optional<std::uint64_t> bytes_of(Dtype dtype, const std::vector<std::uint64
   return bytes;
 }
 
-/// Parses the header; a key that appears twice in one object is refused, since readers would differ on which counts.
+/// Parses the header; a key that appears twice in one object is refused, since readers would differ on which
+/// counts.
 Result<json> parse_header(BytesView text) {
   std::vector<std::set<std::string>> keys;
   bool repeated = false;
@@ -110,7 +113,8 @@ Result<std::map<std::string, std::string>> read_metadata(const json& entry) {
 Result<void> check_covered(const std::vector<StoredTensor>& in_order, BytesView data) {
   const std::byte* next = data.data();
   for (const auto& tensor : in_order) {
-    if (tensor.bytes.data() != next) return malformed("tensors overlap or leave a hole before " + tensor.name);
+    if (tensor.bytes.data() != next)
+      return malformed("tensors overlap or leave a hole before " + tensor.name);
     next += tensor.bytes.size();
   }
   if (next != data.data() + data.size()) return malformed("bytes after the last tensor");
@@ -119,8 +123,12 @@ Result<void> check_covered(const std::vector<StoredTensor>& in_order, BytesView 
 
 }  // namespace
 
-std::size_t size_of(Dtype dtype) { return std::ranges::find(dtypes, dtype, &DtypeRow::dtype)->size; }
-std::string_view name_of(Dtype dtype) { return std::ranges::find(dtypes, dtype, &DtypeRow::dtype)->name; }
+std::size_t size_of(Dtype dtype) {
+  return std::ranges::find(dtypes, dtype, &DtypeRow::dtype)->size;
+}
+std::string_view name_of(Dtype dtype) {
+  return std::ranges::find(dtypes, dtype, &DtypeRow::dtype)->name;
+}
 
 const StoredTensor* Safetensors::find(std::string_view name) const {
   const auto found = std::ranges::find(tensors, name, &StoredTensor::name);
@@ -150,7 +158,9 @@ Result<Safetensors> read_safetensors(Segment file) {
     result.tensors.push_back(std::move(*tensor));
   }
   // Empty tensors share their offset with the next one: they go first.
-  std::ranges::sort(result.tensors, {}, [](const StoredTensor& t) { return std::pair{t.bytes.data(), t.bytes.size()}; });
+  std::ranges::sort(result.tensors, {}, [](const StoredTensor& t) {
+    return std::pair{t.bytes.data(), t.bytes.size()};
+  });
   if (auto covered = check_covered(result.tensors, data); !covered) return covered.error();
   result.file = std::move(file);
   return result;
@@ -161,7 +171,8 @@ Result<Bytes> write_safetensors(const std::map<std::string, std::string>& metada
   std::vector<const StoredTensor*> order;
   for (const auto& tensor : tensors) order.push_back(&tensor);
   std::ranges::sort(order, [](const StoredTensor* a, const StoredTensor* b) {
-    return std::pair{size_of(b->dtype), std::string_view(a->name)} < std::pair{size_of(a->dtype), std::string_view(b->name)};
+    return std::pair{size_of(b->dtype), std::string_view(a->name)} <
+           std::pair{size_of(a->dtype), std::string_view(b->name)};
   });
 
   json header = json::object();
@@ -172,7 +183,8 @@ Result<Bytes> write_safetensors(const std::map<std::string, std::string>& metada
       return Error{Errc::invalid_argument, "safetensors: the name '" + tensor->name + "' is taken"};
     }
     if (bytes_of(tensor->dtype, tensor->shape) != tensor->bytes.size()) {
-      return Error{Errc::invalid_argument, "safetensors: the bytes of '" + tensor->name + "' do not fit its shape"};
+      return Error{Errc::invalid_argument,
+                   "safetensors: the bytes of '" + tensor->name + "' do not fit its shape"};
     }
     header[tensor->name] = {{"dtype", name_of(tensor->dtype)},
                             {"shape", tensor->shape},
@@ -185,7 +197,8 @@ Result<Bytes> write_safetensors(const std::map<std::string, std::string>& metada
 
   Bytes out;
   out.reserve(length_bytes + text.size() + offset);
-  for (std::size_t i = 0; i < length_bytes; ++i) out.push_back(static_cast<std::byte>(text.size() >> (8 * i)));
+  for (std::size_t i = 0; i < length_bytes; ++i)
+    out.push_back(static_cast<std::byte>(text.size() >> (8 * i)));
   const auto header_view = std::as_bytes(std::span(text));
   out.insert(out.end(), header_view.begin(), header_view.end());
   for (const auto* tensor : order) out.insert(out.end(), tensor->bytes.begin(), tensor->bytes.end());

@@ -41,12 +41,13 @@ struct Safetensors {
 /// The longest JSON header that is read.
 inline constexpr std::uint64_t safetensors_header_bytes_max = 16 << 20;
 
-/// Reads a file from anywhere: every length is checked before it is used, and the data must be exactly covered by the
-/// tensors. Nothing is copied. Fails with: malformed, unsupported (a dtype that this build does not know).
+/// Reads a file from anywhere: every length is checked before it is used, and the data must be exactly
+/// covered by the tensors. Nothing is copied. Fails with: malformed, unsupported (a dtype that this build
+/// does not know).
 Result<Safetensors> read_safetensors(Segment file);
 
-/// Writes the tensors, largest element type first so that each is aligned, then by name: equal contents give equal
-/// bytes. Fails with: invalid_argument (a name twice or reserved, or bytes that do not fit the shape).
+/// Writes the tensors, largest element type first so that each is aligned, then by name: equal contents give
+/// equal bytes. Fails with: invalid_argument (a name twice or reserved, or bytes that do not fit the shape).
 Result<Bytes> write_safetensors(const std::map<std::string, std::string>& metadata,
                                 std::span<const StoredTensor> tensors);
 

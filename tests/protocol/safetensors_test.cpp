@@ -18,10 +18,14 @@ Segment file_of(std::string header, std::size_t data_bytes, std::uint64_t header
   return Segment::own(std::move(out));
 }
 
-Segment file_of(const std::string& header, std::size_t data_bytes) { return file_of(header, data_bytes, header.size()); }
+Segment file_of(const std::string& header, std::size_t data_bytes) {
+  return file_of(header, data_bytes, header.size());
+}
 
-std::string entry(const std::string& name, const std::string& dtype, const std::string& shape, const std::string& offsets) {
-  return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}";
+std::string entry(const std::string& name, const std::string& dtype, const std::string& shape,
+                  const std::string& offsets) {
+  return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets +
+         "}";
 }
 
 TEST(Safetensors, WhatIsWrittenIsRead) {
@@ -80,7 +84,8 @@ TEST(Safetensors, RefusesHostileFiles) {
       {"bytes beyond the tensors", file_of(good, 9)},
       {"data missing", file_of(good, 7)},
       {"end before begin", file_of("{" + entry("a", "F32", "[2]", "[8,0]") + "}", 8)},
-      {"a product that overflows", file_of("{" + entry("a", "F32", "[4611686018427387904,4]", "[0,0]") + "}", 0)},
+      {"a product that overflows",
+       file_of("{" + entry("a", "F32", "[4611686018427387904,4]", "[0,0]") + "}", 0)},
       {"negative", file_of("{" + entry("a", "F32", "[-1]", "[0,0]") + "}", 0)},
       {"fraction", file_of("{" + entry("a", "F32", "[1.5]", "[0,4]") + "}", 4)},
       {"one offset", file_of("{" + entry("a", "F32", "[1]", "[0]") + "}", 4)},
@@ -89,16 +94,20 @@ TEST(Safetensors, RefusesHostileFiles) {
       {"no dtype", file_of("{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4)},
       {"metadata holds a number", file_of("{\"__metadata__\":{\"a\":1}}", 0)},
       {"metadata is text", file_of("{\"__metadata__\":\"a\"}", 0)},
-      {"overlap", file_of("{" + entry("a", "F32", "[2]", "[0,8]") + "," + entry("b", "F32", "[2]", "[4,12]") + "}", 12)},
-      {"hole", file_of("{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("b", "F32", "[1]", "[8,12]") + "}", 12)},
-      {"twice", file_of("{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("a", "F32", "[1]", "[4,8]") + "}", 8)},
+      {"overlap",
+       file_of("{" + entry("a", "F32", "[2]", "[0,8]") + "," + entry("b", "F32", "[2]", "[4,12]") + "}", 12)},
+      {"hole",
+       file_of("{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("b", "F32", "[1]", "[8,12]") + "}", 12)},
+      {"twice",
+       file_of("{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("a", "F32", "[1]", "[4,8]") + "}", 8)},
   };
   for (const auto& [what, file] : files) {
     const auto read = read_safetensors(file);
     ASSERT_FALSE(read) << what;
     EXPECT_EQ(read.error().code, Errc::malformed) << what << ": " << read.error().message();
   }
-  EXPECT_EQ(read_safetensors(file_of("{" + entry("a", "F7", "[1]", "[0,4]") + "}", 4)).error().code, Errc::unsupported);
+  EXPECT_EQ(read_safetensors(file_of("{" + entry("a", "F7", "[1]", "[0,4]") + "}", 4)).error().code,
+            Errc::unsupported);
 }
 
 TEST(Safetensors, EveryTruncationIsRefused) {

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/result.hpp"
+
+namespace weir::actors {
+
+/// What a model must fit: images of these extents, and the number of classes to tell apart.
+struct ExampleShape {
+  std::int64_t channels = 1;
+  std::int64_t height = 1;
+  std::int64_t width = 1;
+  std::int64_t classes = 2;
+
+  friend bool operator==(const ExampleShape&, const ExampleShape&) = default;
+};
+
+struct Batch {
+  at::Tensor input;   ///< float32, [count, channels, height, width], normalised
+  at::Tensor target;  ///< int64 classes, [count]
+};
+
+/// Labelled examples, read-only once made: any thread may take batches.
+class Examples {
+ public:
+  virtual ~Examples() = default;
+
+  /// The class of every example; its size is the number of examples.
+  virtual std::span<const std::uint8_t> classes() const = 0;
+
+  /// The examples at these positions, in this order. Every position is below classes().size().
+  virtual Batch batch(std::span<const std::uint32_t> positions) const = 0;
+};
+
+/// A source of examples to learn from and to be tested on. Made by the catalog without reading anything.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  virtual ExampleShape shape() const = 0;
+
+  /// Fails with: not_found (a file; the context says how to get it), malformed (a file), io.
+  virtual Result<std::unique_ptr<Examples>> train() const = 0;
+  virtual Result<std::unique_ptr<Examples>> test() const = 0;
+};
+
+}  // namespace weir::actors

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <vector>
+
+#include "actors/datasets/dataset.hpp"
+
+namespace weir::actors {
+
+/// Images kept as the bytes they came as, a quarter of what floats would take; a batch is normalised when it
+/// is taken.
+class Images final : public Examples {
+ public:
+  /// How bytes become floats: (byte / 255 - mean) / deviation.
+  struct Scale {
+    float mean = 0;
+    float deviation = 1;
+  };
+
+  /// `pixels` holds one image after another, as many as there are `classes`.
+  Images(ExampleShape shape, Scale scale, std::vector<std::uint8_t> pixels,
+         std::vector<std::uint8_t> classes);
+
+  std::span<const std::uint8_t> classes() const override { return classes_; }
+  Batch batch(std::span<const std::uint32_t> positions) const override;
+
+ private:
+  ExampleShape shape_;
+  Scale scale_;
+  std::vector<std::uint8_t> pixels_;
+  std::vector<std::uint8_t> classes_;
+};
+
+}  // namespace weir::actors

@@ -1,0 +1,31 @@
+#include "actors/models/catalog.hpp"
+
+#include <torch/utils.h>
+
+#include <mutex>
+
+#include "actors/models/lenet.hpp"
+#include "actors/models/mlp.hpp"
+
+namespace weir::actors {
+
+const Menu<Model, const ExampleShape&>& models() {
+  static const auto menu = Menu<Model, const ExampleShape&>("model").add<LeNet>().add<Mlp>();
+  return menu;
+}
+
+Result<std::unique_ptr<Model>> make_model(std::string_view name, const nlohmann::json& params,
+                                          const ExampleShape& shape, std::uint64_t seed) {
+  static std::mutex generator;
+  const std::lock_guard lock(generator);
+  torch::manual_seed(seed);
+  return models().make(name, params, shape);
+}
+
+std::vector<NamedTensor> state_of(const Model& model) {
+  auto state = model.parameters();
+  for (auto& buffer : model.buffers()) state.push_back(std::move(buffer));
+  return state;
+}
+
+}  // namespace weir::actors

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+#include "actors/datasets/dataset.hpp"
+#include "actors/menu.hpp"
+#include "actors/models/model.hpp"
+
+namespace weir::actors {
+
+/// Every model; the maker takes the shape of the dataset's examples.
+const Menu<Model, const ExampleShape&>& models();
+
+/// Makes a model whose parameters are drawn from `seed`. Thread-safe: LibTorch's global generator is held
+/// meanwhile. Fails with: not_found, invalid_argument (parameters, or images that are too small for the
+/// model).
+Result<std::unique_ptr<Model>> make_model(std::string_view name, const nlohmann::json& params,
+                                          const ExampleShape& shape, std::uint64_t seed);
+
+}  // namespace weir::actors

@@ -1,0 +1,43 @@
+#include "actors/models/mlp.hpp"
+
+#include <torch/nn/modules/linear.h>
+
+#include "actors/menu.hpp"
+#include "actors/models/module.hpp"
+
+namespace weir::actors {
+namespace {
+
+class Net : public torch::nn::Module {
+ public:
+  Net(const ExampleShape& shape, std::int64_t hidden)
+      : fc1_(register_module("fc1", torch::nn::Linear(shape.channels * shape.height * shape.width, hidden))),
+        fc2_(register_module("fc2", torch::nn::Linear(hidden, shape.classes))) {}
+
+  at::Tensor forward(const at::Tensor& input) {
+    return fc2_->forward(at::relu(fc1_->forward(input.flatten(1))));
+  }
+
+ private:
+  torch::nn::Linear fc1_, fc2_;
+};
+
+}  // namespace
+
+nlohmann::json Mlp::schema() {
+  return {{"type", "object"},
+          {"properties",
+           {{"hidden",
+             {{"type", "integer"},
+              {"minimum", 1},
+              {"maximum", 65536},
+              {"default", 64},
+              {"description", "width of the hidden layer"}}}}},
+          {"additionalProperties", false}};
+}
+
+Result<std::unique_ptr<Model>> Mlp::make(const nlohmann::json& params, const ExampleShape& shape) {
+  return std::make_unique<Module<Net>>(shape, params.at("hidden").get<std::int64_t>());
+}
+
+}  // namespace weir::actors

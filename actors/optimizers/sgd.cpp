@@ -1,0 +1,85 @@
+#include "actors/optimizers/sgd.hpp"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+namespace weir::actors {
+
+using nlohmann::json;
+
+json Sgd::schema() {
+  return {
+      {"type", "object"},
+      {"properties",
+       {{"lr",
+         {{"type", "number"}, {"exclusiveMinimum", 0}, {"default", 0.05}, {"description", "learning rate"}}},
+        {"momentum", {{"type", "number"}, {"minimum", 0}, {"exclusiveMaximum", 1}, {"default", 0.9}}},
+        {"nesterov", {{"type", "boolean"}, {"default", false}}},
+        {"weight_decay", {{"type", "number"}, {"minimum", 0}, {"default", 0}}}}},
+      {"additionalProperties", false}};
+}
+
+Result<std::unique_ptr<Optimizer>> Sgd::make(const json& params, const OptimizerSetting& setting) {
+  const Options options{params.at("momentum"), params.at("nesterov"), params.at("weight_decay")};
+  if (options.nesterov && options.momentum == 0) {
+    return Error{Errc::invalid_argument, "optimizer sgd: nesterov needs momentum above 0"};
+  }
+  return std::make_unique<Sgd>(options, setting);
+}
+
+Sgd::Sgd(Options options, OptimizerSetting setting)
+    : options_(options), setting_(std::move(setting)), momenta_(setting_.parameters.size()) {}
+
+at::Tensor Sgd::with_momentum(std::size_t parameter, at::Tensor direction) {
+  if (options_.momentum == 0) return direction;
+  auto& momentum = momenta_[parameter];
+  if (!momentum.defined()) {
+    momentum = direction.clone();
+  } else {
+    momentum.mul_(options_.momentum).add_(direction);
+  }
+  return options_.nesterov ? direction.add(momentum, options_.momentum) : momentum;
+}
+
+void Sgd::step(std::span<const at::Tensor> gradients, double learning_rate) {
+  const at::NoGradGuard no_grad;
+  ensure(gradients.size() == setting_.parameters.size(), "one gradient per parameter");
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    at::Tensor parameter = setting_.parameters[i].tensor;
+    const bool decays = options_.weight_decay != 0;
+    if (setting_.momentum_applied) {
+      parameter.add_(gradients[i], -learning_rate);
+      if (decays) parameter.add_(with_momentum(i, parameter.mul(options_.weight_decay)), -learning_rate);
+    } else {
+      const auto direction = decays ? gradients[i].add(parameter, options_.weight_decay) : gradients[i];
+      parameter.add_(with_momentum(i, direction), -learning_rate);
+    }
+  }
+}
+
+std::vector<NamedTensor> Sgd::save() const {
+  std::vector<NamedTensor> state;
+  for (std::size_t i = 0; i < momenta_.size(); ++i) {
+    if (momenta_[i].defined()) state.push_back({"momentum." + setting_.parameters[i].name, momenta_[i]});
+  }
+  return state;
+}
+
+Result<void> Sgd::restore(std::span<const NamedTensor> state) {
+  std::vector<at::Tensor> momenta(momenta_.size());
+  for (const auto& saved : state) {
+    const auto owner = std::ranges::find_if(setting_.parameters, [&](const NamedTensor& parameter) {
+      return saved.name == "momentum." + parameter.name;
+    });
+    if (owner == setting_.parameters.end() || saved.tensor.sizes() != owner->tensor.sizes() ||
+        saved.tensor.scalar_type() != owner->tensor.scalar_type()) {
+      return Error{Errc::malformed, "optimizer sgd: the state '" + saved.name + "' fits no parameter"};
+    }
+    momenta[static_cast<std::size_t>(owner - setting_.parameters.begin())] = saved.tensor.clone();
+  }
+  momenta_ = std::move(momenta);
+  return {};
+}
+
+}  // namespace weir::actors

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "actors/optimizers/optimizer.hpp"
+
+namespace weir::actors {
+
+/// Stochastic gradient descent with momentum, bit for bit as torch::optim::SGD:
+///
+///     d = g + weight_decay x;  m = momentum m + d;  x -= rate (nesterov ? d + momentum m : m)
+///
+/// If momentum is in the gradients already, it is kept for the weight decay alone (algorithms of DGC):
+///
+///     d = weight_decay x;      m = momentum m + d;  x -= rate (g + (nesterov ? d + momentum m : m))
+class Sgd final : public Optimizer {
+ public:
+  static constexpr std::string_view type_name = "sgd";
+  static constexpr std::string_view summary = "stochastic gradient descent with momentum and weight decay";
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Optimizer>> make(const nlohmann::json& params,
+                                                 const OptimizerSetting& setting);
+
+  struct Options {
+    double momentum = 0;
+    bool nesterov = false;
+    double weight_decay = 0;
+  };
+  Sgd(Options options, OptimizerSetting setting);
+
+  void step(std::span<const at::Tensor> gradients, double learning_rate) override;
+  std::vector<NamedTensor> save() const override;
+  Result<void> restore(std::span<const NamedTensor> state) override;
+
+ private:
+  at::Tensor with_momentum(std::size_t parameter, at::Tensor direction);
+
+  Options options_;
+  OptimizerSetting setting_;
+  std::vector<at::Tensor> momenta_;  ///< undefined until a parameter's first step
+};
+
+}  // namespace weir::actors

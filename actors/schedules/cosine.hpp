@@ -1,0 +1,45 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numbers>
+#include <string_view>
+
+#include "actors/schedules/schedule.hpp"
+
+namespace weir::actors {
+
+/// From 1 to 0 along half a cosine over the whole training (Loshchilov and Hutter 2017), after a linear rise
+/// over the first `warmup_epochs`.
+class Cosine final : public Schedule {
+ public:
+  static constexpr std::string_view type_name = "cosine";
+  static constexpr std::string_view summary =
+      "down to 0 along half a cosine, after an optional linear warm-up";
+  static nlohmann::json schema() {
+    return {{"type", "object"},
+            {"properties", {{"warmup_epochs", {{"type", "number"}, {"minimum", 0}, {"default", 0}}}}},
+            {"additionalProperties", false}};
+  }
+  static Result<std::unique_ptr<Schedule>> make(const nlohmann::json& params,
+                                                const ScheduleSetting& setting) {
+    return std::make_unique<Cosine>(
+        params.at("warmup_epochs").get<double>() * static_cast<double>(setting.steps_per_epoch),
+        static_cast<double>(setting.steps_total));
+  }
+
+  Cosine(double warmup_steps, double steps_total) : warmup_steps_(warmup_steps), steps_total_(steps_total) {}
+  double factor(std::uint64_t step) const override {
+    const auto done = static_cast<double>(step);
+    if (done < warmup_steps_) return (done + 1) / (warmup_steps_ + 1);
+    const double length = std::max(1.0, steps_total_ - warmup_steps_);
+    return 0.5 * (1 + std::cos(std::numbers::pi * std::min(1.0, (done - warmup_steps_) / length)));
+  }
+
+ private:
+  double warmup_steps_;
+  double steps_total_;
+};
+
+}  // namespace weir::actors

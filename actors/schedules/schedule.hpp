@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "actors/menu.hpp"
+
+namespace weir::actors {
+
+/// How long the training is, for schedules that depend on it.
+struct ScheduleSetting {
+  std::uint64_t steps_per_epoch = 1;
+  std::uint64_t steps_total = 1;
+};
+
+/// The learning rate over time, as a factor on training.optimizer.lr. A function of the step alone.
+class Schedule {
+ public:
+  virtual ~Schedule() = default;
+  /// `step` counts from 0 for the first step of the job.
+  virtual double factor(std::uint64_t step) const = 0;
+};
+
+/// Every schedule; what they are made of is training.lr_schedule of the job spec without its name.
+const Menu<Schedule, const ScheduleSetting&>& schedules();
+
+}  // namespace weir::actors

@@ -1,0 +1,94 @@
+#include "actors/optimizers/sgd.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/optim/sgd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+namespace weir::actors {
+namespace {
+
+struct Case {
+  double momentum;
+  bool nesterov;
+  double weight_decay;
+};
+
+class SgdCase : public ::testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Sgd, SgdCase,
+                         ::testing::Values(Case{0, false, 0}, Case{0, false, 1e-2}, Case{0.9, false, 0},
+                                           Case{0.9, false, 1e-2}, Case{0.9, true, 0},
+                                           Case{0.9, true, 1e-2}));
+
+std::unique_ptr<Optimizer> make(const Case& c, const std::vector<NamedTensor>& parameters,
+                                bool momentum_applied = false) {
+  const nlohmann::json params{
+      {"momentum", c.momentum}, {"nesterov", c.nesterov}, {"weight_decay", c.weight_decay}};
+  return optimizers().make("sgd", params, OptimizerSetting{parameters, momentum_applied}).value();
+}
+
+TEST_P(SgdCase, IsBitForBitThatOfTorch) {
+  torch::manual_seed(1);
+  const auto& c = GetParam();
+  const auto start = torch::randn({17, 3});
+  auto reference = start.clone().set_requires_grad(true);
+  auto mine = start.clone().set_requires_grad(true);
+  const auto options =
+      torch::optim::SGDOptions(0.1).momentum(c.momentum).nesterov(c.nesterov).weight_decay(c.weight_decay);
+  torch::optim::SGD torch_sgd({reference}, options);
+  const auto sgd = make(c, {{"w", mine}});
+  for (int step = 0; step < 5; ++step) {
+    const auto gradient = torch::randn({17, 3});
+    reference.mutable_grad() = gradient.clone();
+    torch_sgd.step();
+    sgd->step(std::vector{gradient}, 0.1);
+    EXPECT_TRUE(mine.equal(reference)) << "step " << step;
+  }
+}
+
+TEST_P(SgdCase, ContinuesFromSavedState) {
+  torch::manual_seed(2);
+  const auto one = torch::randn({5});
+  const auto first = make(GetParam(), {{"w", one}});
+  first->step(std::vector{torch::randn({5})}, 0.1);
+  const auto two = one.clone();
+  const auto second = make(GetParam(), {{"w", two}});
+  ASSERT_TRUE(second->restore(first->save()));
+  const auto gradient = torch::randn({5});
+  first->step(std::vector{gradient.clone()}, 0.1);
+  second->step(std::vector{gradient.clone()}, 0.1);
+  EXPECT_TRUE(one.equal(two));
+}
+
+TEST(Sgd, MomentumThatIsInTheGradientsIsNotAppliedAgain) {
+  const auto parameter = torch::zeros({1});
+  const auto sgd = make({0.9, false, 0}, {{"w", parameter}}, true);
+  for (int step = 0; step < 3; ++step) sgd->step(std::vector{torch::ones({1})}, 0.5);
+  EXPECT_EQ(parameter.item<float>(), -1.5f);
+}
+
+TEST(Sgd, WeightDecayKeepsItsOwnMomentum) {
+  const auto parameter = torch::ones({1});
+  const auto sgd = make({0.5, false, 0.5}, {{"w", parameter}}, true);
+  const std::vector zero{torch::zeros({1})};
+  sgd->step(zero, 0.5);  // d = 0.5, m = 0.5, x = 0.75
+  EXPECT_FLOAT_EQ(parameter.item<float>(), 0.75f);
+  sgd->step(zero, 0.5);  // d = 0.375, m = 0.625, x = 0.4375
+  EXPECT_FLOAT_EQ(parameter.item<float>(), 0.4375f);
+}
+
+TEST(Sgd, RefusesStateOfAnotherModel) {
+  const auto sgd = make({0.9, false, 0}, {{"w", torch::zeros({2})}});
+  EXPECT_EQ(sgd->restore(std::vector{NamedTensor{"momentum.v", torch::zeros({2})}}).error().code,
+            Errc::malformed);
+  EXPECT_EQ(sgd->restore(std::vector{NamedTensor{"momentum.w", torch::zeros({3})}}).error().code,
+            Errc::malformed);
+}
+
+TEST(Sgd, NesterovNeedsMomentum) {
+  const auto made = optimizers().make("sgd", {{"nesterov", true}, {"momentum", 0}}, OptimizerSetting{});
+  EXPECT_EQ(made.error().code, Errc::invalid_argument);
+}
+
+}  // namespace
+}  // namespace weir::actors
