@@ -1,0 +1,129 @@
+#include "collectives/frame.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/errc.hpp"
+#include "collectives/tcp_communicator.hpp"
+#include "tests/collectives/group.hpp"
+
+namespace weir::collectives {
+namespace {
+
+constexpr std::uint64_t epoch = 9;
+
+/// One rank of two, whose peer is the test itself, byte by byte.
+class TcpFrames : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    int pair[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    peer_ = Descriptor(pair[0]);
+    std::vector<Descriptor> sockets(2);
+    sockets[1] = Descriptor(pair[1]);
+    rank_ = tcp_communicator(0, epoch, std::move(sockets));
+  }
+
+  void send(BytesView bytes) {
+    ASSERT_EQ(::send(*peer_, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  }
+  void send_frame(const FrameHeader& header, BytesView payload) {
+    send(encode(header, payload));
+    send(payload);
+  }
+  Result<void> receive(testing::Keep& keep) { return rank_->exchange(1, {}, 1, keep); }
+  boost::system::error_code receive_error() {
+    testing::Keep keep;
+    const auto done = receive(keep);
+    return done ? boost::system::error_code() : done.error().code;
+  }
+
+  Descriptor peer_;
+  std::unique_ptr<Communicator> rank_;
+  Bytes payload_ = Bytes(100, std::byte{5});
+};
+
+FrameHeader header_for(BytesView payload) {
+  return {.epoch = epoch,
+          .message_bytes = payload.size(),
+          .frame_bytes = static_cast<std::uint32_t>(payload.size())};
+}
+
+TEST_F(TcpFrames, AGoodFrameArrives) {
+  send_frame(header_for(payload_), payload_);
+  testing::Keep keep;
+  ASSERT_TRUE(receive(keep));
+  EXPECT_EQ(keep.bytes, payload_);
+}
+
+TEST_F(TcpFrames, AnyChangedByteIsNoticed) {
+  const FrameHeaderBytes good = encode(header_for(payload_), payload_);
+  for (std::size_t at = 0; at < good.size() + payload_.size(); ++at) {
+    SetUp();
+    FrameHeaderBytes header = good;
+    Bytes payload = payload_;
+    (at < header.size() ? header[at] : payload[at - header.size()]) ^= std::byte{0x10};
+    send(header);
+    send(payload);
+    ::shutdown(*peer_, SHUT_WR);  // a length that claims more must not be waited for
+    const auto code = receive_error();
+    EXPECT_TRUE(code == Errc::malformed || code == Errc::unsupported || code == Errc::peer_lost)
+        << "byte " << at;
+  }
+}
+
+TEST_F(TcpFrames, AnotherEpochIsMalformed) {
+  FrameHeader header = header_for(payload_);
+  header.epoch = epoch - 1;
+  send_frame(header, payload_);
+  EXPECT_EQ(receive_error(), Errc::malformed);
+}
+
+TEST_F(TcpFrames, ARepeatedFrameIsMalformed) {
+  send_frame(header_for(payload_), payload_);
+  send_frame(header_for(payload_), payload_);
+  EXPECT_FALSE(receive_error());
+  EXPECT_EQ(receive_error(), Errc::malformed);
+}
+
+TEST_F(TcpFrames, AFrameThatClaimsMoreThanItsMessageIsMalformed) {
+  FrameHeader header = header_for(payload_);
+  header.message_bytes = 50;
+  send_frame(header, payload_);
+  EXPECT_EQ(receive_error(), Errc::malformed);
+}
+
+TEST_F(TcpFrames, AHugeFrameLengthIsRefused) {
+  FrameHeader header = header_for(payload_);
+  header.message_bytes = header.frame_bytes = 0xffffffff;
+  send_frame(header, payload_);
+  EXPECT_EQ(receive_error(), Errc::malformed);
+}
+
+TEST_F(TcpFrames, GarbageIsMalformed) {
+  send(Bytes(1000, std::byte{0x77}));
+  EXPECT_EQ(receive_error(), Errc::malformed);
+}
+
+TEST_F(TcpFrames, APeerThatGaveUpNamesTheCulprit) {
+  send_frame({.kind = FrameKind::failed, .epoch = epoch, .message_bytes = 5}, {});
+  EXPECT_EQ(receive_error(), Errc::peer_lost);
+  EXPECT_EQ(rank_->lost_rank(), 5U);
+}
+
+TEST(FrameHeader, ReadsWhatItWrote) {
+  const FrameHeader header{FrameKind::goodbye, 3, 4, 5, 6};
+  const auto read = decode(encode(header, {}));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->kind, header.kind);
+  EXPECT_EQ(read->epoch, 3U);
+  EXPECT_EQ(read->sequence, 4U);
+  EXPECT_EQ(read->message_bytes, 5U);
+  EXPECT_EQ(read->frame_bytes, 6U);
+}
+
+}  // namespace
+}  // namespace weir::collectives
