@@ -48,8 +48,7 @@ class Communicator {
 
   /// What a message costs on the wire. An empty message is one header.
   static constexpr std::uint64_t wire_bytes(std::uint64_t message_bytes) {
-    const std::uint64_t frames =
-        message_bytes == 0 ? 1 : (message_bytes + piece_bytes_max - 1) / piece_bytes_max;
+    const std::uint64_t frames = message_bytes == 0 ? 1 : (message_bytes + piece_bytes_max - 1) / piece_bytes_max;
     return message_bytes + frames * frame_header_bytes;
   }
 
@@ -63,8 +62,7 @@ class Communicator {
   /// system. Fails with: peer_lost (ANY rank of the group, not only these two, naming it), malformed (a frame
   /// does not follow the format, or is not the one that is due), what the receiver returned, or the error
   /// given to `abort`.
-  virtual Result<void> exchange(std::uint32_t to, BytesView message, std::uint32_t from,
-                                Receiver& receiver) = 0;
+  virtual Result<void> exchange(std::uint32_t to, BytesView message, std::uint32_t from, Receiver& receiver) = 0;
 
   /// Makes the pending call and all later ones fail at once with `cause`. From any thread.
   virtual void abort(Error cause) = 0;

@@ -52,13 +52,11 @@ FrameHeaderBytes encode(const FrameHeader& header, BytesView payload) {
 Result<FrameHeader> decode(const FrameHeaderBytes& bytes) {
   if (take<std::uint32_t>(bytes, 0) != magic) return Error{Errc::malformed, "no gradient frame starts here"};
   if (take<std::uint8_t>(bytes, 4) != version) {
-    return Error{Errc::unsupported,
-                 "gradient frame of version " + std::to_string(take<std::uint8_t>(bytes, 4))};
+    return Error{Errc::unsupported, "gradient frame of version " + std::to_string(take<std::uint8_t>(bytes, 4))};
   }
   FrameHeader header;
   const auto kind = take<std::uint8_t>(bytes, 5);
-  if (kind < 1 || kind > 3)
-    return Error{Errc::malformed, "gradient frame of unknown kind " + std::to_string(kind)};
+  if (kind < 1 || kind > 3) return Error{Errc::malformed, "gradient frame of unknown kind " + std::to_string(kind)};
   header.kind = static_cast<FrameKind>(kind);
   header.epoch = take<std::uint64_t>(bytes, 8);
   header.sequence = take<std::uint64_t>(bytes, 16);

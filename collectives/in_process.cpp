@@ -29,9 +29,7 @@ struct Member {
 struct Exchange {
   explicit Exchange(std::uint32_t size) : size(size), members(size), queues(std::size_t{size} * size) {}
 
-  std::deque<Bytes>& queue(std::uint32_t from, std::uint32_t to) {
-    return queues[std::size_t{from} * size + to];
-  }
+  std::deque<Bytes>& queue(std::uint32_t from, std::uint32_t to) { return queues[std::size_t{from} * size + to]; }
 
   const std::uint32_t size;
   std::mutex mutex;
@@ -53,10 +51,8 @@ class InProcess final : public Communicator {
   std::uint32_t rank() const override { return rank_; }
   std::uint32_t size() const override { return shared_->size; }
 
-  Result<void> exchange(std::uint32_t to, BytesView message, std::uint32_t from,
-                        Receiver& receiver) override {
-    ensure(to < size() && from < size() && to != rank_ && from != rank_,
-           "exchange with a rank outside the group");
+  Result<void> exchange(std::uint32_t to, BytesView message, std::uint32_t from, Receiver& receiver) override {
+    ensure(to < size() && from < size() && to != rank_ && from != rank_, "exchange with a rank outside the group");
     std::unique_lock lock(shared_->mutex);
     bool sent = false;
     std::optional<Bytes> incoming;
@@ -108,8 +104,7 @@ class InProcess final : public Communicator {
   std::optional<std::uint32_t> missing_rank(std::uint32_t to, std::uint32_t from) const {
     for (std::uint32_t r = 0; r < shared_->size; ++r) {
       const Member& member = shared_->members[r];
-      if (member.lost || (member.left && r != rank_ && (r == to || r == from)))
-        return member.lost_rank.value_or(r);
+      if (member.lost || (member.left && r != rank_ && (r == to || r == from))) return member.lost_rank.value_or(r);
     }
     return std::nullopt;
   }
@@ -152,8 +147,7 @@ std::vector<std::unique_ptr<Communicator>> in_process_group(std::uint32_t size) 
   ensure(size > 0, "a group has at least one rank");
   auto shared = std::make_shared<Exchange>(size);
   std::vector<std::unique_ptr<Communicator>> group;
-  for (std::uint32_t rank = 0; rank < size; ++rank)
-    group.push_back(std::make_unique<InProcess>(shared, rank));
+  for (std::uint32_t rank = 0; rank < size; ++rank) group.push_back(std::make_unique<InProcess>(shared, rank));
   return group;
 }
 

@@ -52,9 +52,7 @@ class Adder final : public Receiver {
  public:
   void aim_at(std::span<float> sum) { sum_ = sum; }
 
-  Result<void> begin(std::uint64_t message_bytes) override {
-    return expect_length(message_bytes, sum_.size_bytes());
-  }
+  Result<void> begin(std::uint64_t message_bytes) override { return expect_length(message_bytes, sum_.size_bytes()); }
   std::span<std::byte> place(std::uint64_t, std::size_t bytes) override {
     if (scratch_.size() * sizeof(float) < bytes) scratch_.resize((bytes + sizeof(float) - 1) / sizeof(float));
     return std::as_writable_bytes(std::span(scratch_)).first(bytes);
@@ -74,12 +72,8 @@ class Filler final : public Receiver {
  public:
   explicit Filler(std::span<std::byte> into) : into_(into) {}
 
-  Result<void> begin(std::uint64_t message_bytes) override {
-    return expect_length(message_bytes, into_.size());
-  }
-  std::span<std::byte> place(std::uint64_t offset, std::size_t bytes) override {
-    return into_.subspan(offset, bytes);
-  }
+  Result<void> begin(std::uint64_t message_bytes) override { return expect_length(message_bytes, into_.size()); }
+  std::span<std::byte> place(std::uint64_t offset, std::size_t bytes) override { return into_.subspan(offset, bytes); }
   void arrived(std::uint64_t, BytesView) override {}
 
  private:
@@ -93,8 +87,8 @@ class Collector final : public Receiver {
 
   Result<void> begin(std::uint64_t message_bytes) override {
     if (message_bytes > bytes_max_) {
-      return Error{Errc::malformed, "a payload of " + std::to_string(message_bytes) +
-                                        " bytes where at most " + std::to_string(bytes_max_) + " can be"};
+      return Error{Errc::malformed, "a payload of " + std::to_string(message_bytes) + " bytes where at most " +
+                                        std::to_string(bytes_max_) + " can be"};
     }
     into_.resize(message_bytes);
     return {};
@@ -136,16 +130,14 @@ Result<void> ring_all_gather(Communicator& group, BytesView own, std::size_t pay
                              std::vector<Bytes>& gathered) {
   const Ring ring{group.rank(), group.size()};
   if (own.size() > payload_bytes_max) {
-    return Error{Errc::invalid_argument, "a payload of " + std::to_string(own.size()) +
-                                             " bytes exceeds the limit of " +
+    return Error{Errc::invalid_argument, "a payload of " + std::to_string(own.size()) + " bytes exceeds the limit of " +
                                              std::to_string(payload_bytes_max)};
   }
   gathered.resize(ring.size);
   gathered[ring.rank].assign(own.begin(), own.end());
   for (std::uint32_t step = 0; step + 1 < ring.size; ++step) {
     Collector collector(gathered[ring.before(step + 1)], payload_bytes_max);
-    if (auto r = group.exchange(ring.next(), gathered[ring.before(step)], ring.previous(), collector); !r)
-      return r;
+    if (auto r = group.exchange(ring.next(), gathered[ring.before(step)], ring.previous(), collector); !r) return r;
   }
   return {};
 }

@@ -35,10 +35,8 @@ class TcpCommunicator final : public Communicator {
   std::uint32_t rank() const override { return rank_; }
   std::uint32_t size() const override { return static_cast<std::uint32_t>(links_.size()); }
 
-  Result<void> exchange(std::uint32_t to, BytesView message, std::uint32_t from,
-                        Receiver& receiver) override {
-    ensure(to < size() && from < size() && to != rank_ && from != rank_,
-           "exchange with a rank outside the group");
+  Result<void> exchange(std::uint32_t to, BytesView message, std::uint32_t from, Receiver& receiver) override {
+    ensure(to < size() && from < size() && to != rank_ && from != rank_, "exchange with a rank outside the group");
     if (auto failed = failure()) return fail(rank_, *failed);
     TcpLink& out = *links_[to];
     TcpLink& in = *links_[from];
@@ -153,8 +151,8 @@ class TcpCommunicator final : public Communicator {
     std::lock_guard lock(mutex_);
     if (!failure_) {
       if (error.code == Errc::peer_lost) lost_rank_ = lost;
-      failure_ = peer == lost ? error.within(who)
-                              : Error{error.code, who + " is gone, says rank " + std::to_string(peer)};
+      failure_ =
+          peer == lost ? error.within(who) : Error{error.code, who + " is gone, says rank " + std::to_string(peer)};
     }
     return *failure_;
   }

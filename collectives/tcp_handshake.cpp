@@ -73,10 +73,8 @@ Error broken(const boost::system::error_code& code) {
 }
 
 Error refusal(Verdict verdict) {
-  if (verdict == Verdict::other_group)
-    return {Errc::conflict, "the other side is of another job, epoch or group"};
-  if (verdict == Verdict::not_proved)
-    return {Errc::unauthenticated, "the other side does not accept our proof"};
+  if (verdict == Verdict::other_group) return {Errc::conflict, "the other side is of another job, epoch or group"};
+  if (verdict == Verdict::not_proved) return {Errc::unauthenticated, "the other side does not accept our proof"};
   return {Errc::malformed, "a handshake with an unknown verdict"};
 }
 
@@ -114,8 +112,7 @@ net::awaitable<Result<void>> greet(tcp::socket& socket, const Group& group, std:
   if (!equal_in_constant_time(answer->proof, proof(group, called, hello, answer->nonce))) {
     co_return Error{Errc::unauthenticated, "the other side does not know the group's secret"};
   }
-  if (auto sent = co_await write(socket, proof(group, caller, hello, answer->nonce)); !sent)
-    co_return sent.error();
+  if (auto sent = co_await write(socket, proof(group, caller, hello, answer->nonce)); !sent) co_return sent.error();
   auto last = co_await read<Final>(socket);
   if (!last) co_return last.error();
   if (last->magic != magic) co_return Error{Errc::malformed, "the handshake does not end as it should"};
@@ -131,8 +128,8 @@ net::awaitable<Result<std::uint32_t>> admit(tcp::socket& socket, const Group& gr
     co_return Error{Errc::unsupported, "handshake of version " + std::to_string(hello->version)};
   }
   Answer answer{.magic = magic};
-  const bool same_group = hello->epoch == group.epoch && hello->size == group.size &&
-                          hello->to == group.rank && hello->from > group.rank && hello->from < group.size &&
+  const bool same_group = hello->epoch == group.epoch && hello->size == group.size && hello->to == group.rank &&
+                          hello->from > group.rank && hello->from < group.size &&
                           hello->job == XXH3_64bits(group.job_id.data(), group.job_id.size());
   if (!same_group) {
     answer.verdict = Verdict::other_group;

@@ -16,18 +16,14 @@ namespace {
 // A read for a header asks for more than the header, so that a small message costs one system call.
 constexpr std::size_t read_ahead_bytes = 4096;
 
-Error lost(const char* how) {
-  return {Errc::peer_lost, how};
-}
+Error lost(const char* how) { return {Errc::peer_lost, how}; }
 
 Error system_error(const char* what) {
   const boost::system::error_code code(errno, boost::system::system_category());
   return {Errc::peer_lost, std::string(what) + ": " + code.message()};
 }
 
-bool would_block() {
-  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-}
+bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
 }  // namespace
 
@@ -119,8 +115,8 @@ Result<void> TcpLink::begin_piece() {
     return lost(header->kind == FrameKind::goodbye ? "left the group" : "gave up");
   }
   if (header->sequence != sequence_in_) {
-    return Error{Errc::malformed, "frame " + std::to_string(header->sequence) + " where " +
-                                      std::to_string(sequence_in_) + " is due"};
+    return Error{Errc::malformed,
+                 "frame " + std::to_string(header->sequence) + " where " + std::to_string(sequence_in_) + " is due"};
   }
   if (!message_in_bytes_) {
     if (auto begun = receiver_->begin(header->message_bytes); !begun) return begun;
@@ -139,8 +135,7 @@ Result<void> TcpLink::begin_piece() {
 
 /// A payload is complete: checks it and hands it on.
 Result<void> TcpLink::end_piece() {
-  if (!checksum_fits(header_in_, piece_in_))
-    return Error{Errc::malformed, "a frame whose checksum does not fit"};
+  if (!checksum_fits(header_in_, piece_in_)) return Error{Errc::malformed, "a frame whose checksum does not fit"};
   if (!piece_in_.empty()) receiver_->arrived(message_in_taken_, piece_in_);
   message_in_taken_ += piece_in_.size();
   ++sequence_in_;
@@ -195,8 +190,7 @@ void TcpLink::read_to_end() {
     const ssize_t got = ::recv(*socket_, ahead_.data() + before, ahead_.size() - before, MSG_DONTWAIT);
     ahead_.resize(before + (got > 0 ? static_cast<std::size_t>(got) : 0));
     if (got < 0 && errno == EINTR) continue;
-    if (got > 0)
-      traffic_.received_bytes.fetch_add(static_cast<std::uint64_t>(got), std::memory_order_relaxed);
+    if (got > 0) traffic_.received_bytes.fetch_add(static_cast<std::uint64_t>(got), std::memory_order_relaxed);
     if (got <= 0) ended_ = true;
   }
   FrameHeaderBytes last;
@@ -216,12 +210,10 @@ void TcpLink::note_ending(const FrameHeader& last) {
 
 void TcpLink::leave(FrameKind kind, std::uint64_t value) {
   if (!sending_) {
-    const FrameHeader header{
-        .kind = kind, .epoch = epoch_, .sequence = sequence_out_++, .message_bytes = value};
+    const FrameHeader header{.kind = kind, .epoch = epoch_, .sequence = sequence_out_++, .message_bytes = value};
     const FrameHeaderBytes bytes = encode(header, {});
     const ssize_t written = ::send(*socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (written > 0)
-      traffic_.sent_bytes.fetch_add(static_cast<std::uint64_t>(written), std::memory_order_relaxed);
+    if (written > 0) traffic_.sent_bytes.fetch_add(static_cast<std::uint64_t>(written), std::memory_order_relaxed);
   }
   ::shutdown(*socket_, SHUT_WR);
 }

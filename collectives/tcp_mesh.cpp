@@ -30,8 +30,7 @@ using std::chrono::milliseconds;
 
 inline constexpr auto nothrow = net::as_tuple(net::use_awaitable);
 
-constexpr milliseconds handshake_limit{
-    5000};  ///< for one connection: a silent stranger holds its place no longer
+constexpr milliseconds handshake_limit{5000};  ///< for one connection: a silent stranger holds its place no longer
 constexpr milliseconds call_again_after{50};
 constexpr std::size_t unproved_max = 256;  ///< callers in their handshake at once; more are turned away
 
@@ -39,9 +38,7 @@ constexpr std::size_t unproved_max = 256;  ///< callers in their handshake at on
 /// for ever. Buffer sizes are left to the kernel: fixing them turns its auto-tuning off, which cost
 /// throughput where measured.
 void tune(int fd) {
-  const auto set = [fd](int level, int name, int value) {
-    ::setsockopt(fd, level, name, &value, sizeof value);
-  };
+  const auto set = [fd](int level, int name, int value) { ::setsockopt(fd, level, name, &value, sizeof value); };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
   set(IPPROTO_TCP, TCP_KEEPIDLE, 5);
@@ -53,8 +50,7 @@ void tune(int fd) {
 /// Closes a socket at a deadline, unless destroyed before.
 class ClosingTimer {
  public:
-  ClosingTimer(std::shared_ptr<tcp::socket> socket, milliseconds after)
-      : timer_(socket->get_executor(), after) {
+  ClosingTimer(std::shared_ptr<tcp::socket> socket, milliseconds after) : timer_(socket->get_executor(), after) {
     timer_.async_wait([socket = std::move(socket)](boost::system::error_code stopped) {
       boost::system::error_code ignored;
       if (!stopped) socket->close(ignored);
@@ -157,8 +153,7 @@ class Mesh final : public TcpMesh {
     boost::system::error_code bad_address;
     const tcp::endpoint endpoint(net::ip::make_address(peers_[rank].host, bad_address), peers_[rank].port);
     if (bad_address) {
-      finish({Errc::invalid_argument,
-              "rank " + std::to_string(rank) + " has no usable address: " + peers_[rank].host});
+      finish({Errc::invalid_argument, "rank " + std::to_string(rank) + " has no usable address: " + peers_[rank].host});
       co_return;
     }
     while (true) {

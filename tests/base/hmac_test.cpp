@@ -7,9 +7,7 @@
 namespace weir {
 namespace {
 
-BytesView bytes(std::string_view text) {
-  return std::as_bytes(std::span(text));
-}
+BytesView bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 std::string hex(const Digest& digest) {
   std::string text;
@@ -23,9 +21,9 @@ std::string hex(const Digest& digest) {
 TEST(Hmac, GivesTheAnswersOfRfc4231) {
   EXPECT_EQ(hex(hmac_sha256("Jefe", {bytes("what do ya want "), bytes("for nothing?")})),
             "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
-  EXPECT_EQ(hex(hmac_sha256(std::string(131, '\xaa'),
-                            {bytes("Test Using Larger Than Block-Size Key - Hash Key First")})),
-            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+  EXPECT_EQ(
+      hex(hmac_sha256(std::string(131, '\xaa'), {bytes("Test Using Larger Than Block-Size Key - Hash Key First")})),
+      "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
 
 TEST(Hmac, ComparesDigests) {
@@ -36,9 +34,7 @@ TEST(Hmac, ComparesDigests) {
   EXPECT_FALSE(equal_in_constant_time(a, b));
 }
 
-TEST(Hmac, RandomDigestsDiffer) {
-  EXPECT_NE(random_digest(), random_digest());
-}
+TEST(Hmac, RandomDigestsDiffer) { EXPECT_NE(random_digest(), random_digest()); }
 
 }  // namespace
 }  // namespace weir

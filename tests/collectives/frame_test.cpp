@@ -47,9 +47,7 @@ class TcpFrames : public ::testing::Test {
 };
 
 FrameHeader header_for(BytesView payload) {
-  return {.epoch = epoch,
-          .message_bytes = payload.size(),
-          .frame_bytes = static_cast<std::uint32_t>(payload.size())};
+  return {.epoch = epoch, .message_bytes = payload.size(), .frame_bytes = static_cast<std::uint32_t>(payload.size())};
 }
 
 TEST_F(TcpFrames, AGoodFrameArrives) {
@@ -70,8 +68,7 @@ TEST_F(TcpFrames, AnyChangedByteIsNoticed) {
     send(payload);
     ::shutdown(*peer_, SHUT_WR);  // a length that claims more must not be waited for
     const auto code = receive_error();
-    EXPECT_TRUE(code == Errc::malformed || code == Errc::unsupported || code == Errc::peer_lost)
-        << "byte " << at;
+    EXPECT_TRUE(code == Errc::malformed || code == Errc::unsupported || code == Errc::peer_lost) << "byte " << at;
   }
 }
 

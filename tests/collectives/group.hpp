@@ -62,9 +62,7 @@ struct Transport {
 
 inline const Transport transports[] = {{"tcp", tcp_group}, {"in_process", in_process_group}};
 
-inline std::string transport_name(const ::testing::TestParamInfo<Transport>& info) {
-  return info.param.name;
-}
+inline std::string transport_name(const ::testing::TestParamInfo<Transport>& info) { return info.param.name; }
 
 /// Keeps a message of up to 64 MB.
 class Keep final : public Receiver {

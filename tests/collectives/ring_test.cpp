@@ -24,8 +24,7 @@ std::string case_name(const ::testing::TestParamInfo<std::tuple<Transport, std::
 }
 
 INSTANTIATE_TEST_SUITE_P(Groups, Ring,
-                         ::testing::Combine(::testing::ValuesIn(transports),
-                                            ::testing::Values(1U, 2U, 3U, 4U, 7U)),
+                         ::testing::Combine(::testing::ValuesIn(transports), ::testing::Values(1U, 2U, 3U, 4U, 7U)),
                          case_name);
 
 std::vector<float> noise(std::uint32_t rank, std::size_t count) {
@@ -51,8 +50,7 @@ TEST_P(Ring, SumsAnyLengthToTheSameBitsOnEveryRank) {
       const auto before = group[rank]->traffic();
       const auto reduced = ring_all_reduce(*group[rank], values[rank]);
       ASSERT_TRUE(reduced) << reduced.error().message();
-      EXPECT_EQ(group[rank]->traffic().sent_bytes - before.sent_bytes,
-                ring_all_reduce_sent_bytes(rank, size(), count));
+      EXPECT_EQ(group[rank]->traffic().sent_bytes - before.sent_bytes, ring_all_reduce_sent_bytes(rank, size(), count));
     });
     for (std::size_t i = 0; i < count; ++i) ASSERT_NEAR(values[0][i], expected[i], 1e-4) << "element " << i;
     for (std::uint32_t r = 1; r < size(); ++r) {
@@ -70,17 +68,14 @@ TEST_P(Ring, SendsTheFormulaPlusFraming) {
     ASSERT_TRUE(ring_all_reduce(*group[rank], values));
     const std::uint64_t messages = 2 * (size() - 1);
     const std::uint64_t chunk_bytes = count / size() * sizeof(float);
-    const std::uint64_t frames =
-        (chunk_bytes + Communicator::piece_bytes_max - 1) / Communicator::piece_bytes_max;
+    const std::uint64_t frames = (chunk_bytes + Communicator::piece_bytes_max - 1) / Communicator::piece_bytes_max;
     const std::uint64_t due = messages * (chunk_bytes + frames * Communicator::frame_header_bytes);
     EXPECT_EQ(group[rank]->traffic().sent_bytes, due);
     EXPECT_EQ(group[rank]->traffic().received_bytes, due);
   });
 }
 
-Bytes payload_of(std::uint32_t rank, std::size_t bytes) {
-  return Bytes(bytes, static_cast<std::byte>(rank + 1));
-}
+Bytes payload_of(std::uint32_t rank, std::size_t bytes) { return Bytes(bytes, static_cast<std::byte>(rank + 1)); }
 
 TEST_P(Ring, GathersRaggedPayloadsInRankOrder) {
   const Communicators group = make();
@@ -90,8 +85,7 @@ TEST_P(Ring, GathersRaggedPayloadsInRankOrder) {
       const auto done = ring_all_gather(*group[rank], payload_of(rank, rank * scale), 10'000'000, gathered);
       ASSERT_TRUE(done) << done.error().message();
       ASSERT_EQ(gathered.size(), size());
-      for (std::uint32_t r = 0; r < size(); ++r)
-        ASSERT_EQ(gathered[r], payload_of(r, r * scale)) << "from rank " << r;
+      for (std::uint32_t r = 0; r < size(); ++r) ASSERT_EQ(gathered[r], payload_of(r, r * scale)) << "from rank " << r;
     }
   });
 }

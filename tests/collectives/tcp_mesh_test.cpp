@@ -30,8 +30,7 @@ TEST(TcpMesh, StrangersOnThePortAreTurnedAwayAndTheGroupGoesOn) {
   std::vector<tcp::socket> strangers;
   for (int i = 0; i < 8; ++i) {
     strangers.push_back(dial(io, peers[0].port));  // all before the ranks themselves
-    if (i % 2 == 0)
-      net::write(strangers.back(), net::buffer(std::string(100'000, static_cast<char>('A' + i))));
+    if (i % 2 == 0) net::write(strangers.back(), net::buffer(std::string(100'000, static_cast<char>('A' + i))));
   }
   std::string hello_then_silence("WEIH\1\0\0\0", 8);
   net::write(strangers.back(), net::buffer(hello_then_silence));
