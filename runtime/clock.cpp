@@ -1,9 +1,9 @@
 #include "runtime/clock.hpp"
 
+#include <atomic>
 #include <boost/asio/associated_cancellation_slot.hpp>
-#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/associated_executor.hpp>
 #include <boost/asio/deferred.hpp>
-#include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
@@ -49,7 +49,7 @@ struct StartSleep {
 class SystemTimer final : public Timer {
  public:
   SystemTimer(net::any_io_executor executor, Clock::time_point when, std::function<void()> callback)
-      : timer_(std::move(executor), when), alive_(std::make_shared<bool>(true)) {
+      : timer_(std::move(executor), when), alive_(std::make_shared<std::atomic<bool>>(true)) {
     timer_.async_wait([alive = alive_, run = std::move(callback)](boost::system::error_code failed) {
       if (!failed && *alive) run();
     });
@@ -58,7 +58,7 @@ class SystemTimer final : public Timer {
 
  private:
   net::steady_timer timer_;
-  std::shared_ptr<bool> alive_;  // an alarm that has already been queued must not run after the reset
+  std::shared_ptr<std::atomic<bool>> alive_;  // an alarm already queued must not run after the reset
 };
 
 }  // namespace

@@ -113,17 +113,6 @@ class FrameDecoder {
     std::uint32_t body_bytes = 0;
     std::uint64_t checksum = 0;
   };
-  /// A frame that does not fit into the buffer, or has segments: collected in its own memory.
-  struct Large {
-    Header header;
-    BytesView table;
-    std::shared_ptr<std::byte[]> body;
-    std::vector<Segment> segments;
-    std::vector<std::span<std::byte>> parts;  ///< still to be filled: body, then segments
-    std::size_t part = 0;
-    std::size_t part_done = 0;
-  };
-
   Result<Header> parse_header(BytesView bytes) const;
   Result<void> begin_large(const Header& header, BytesView table);
   void fill_large();
@@ -134,9 +123,16 @@ class FrameDecoder {
   std::size_t capacity_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
+
+  // A frame with segments, or one too large for the buffer, is collected in memory of its own.
   bool collecting_ = false;
-  Large large_;
-  Bytes large_table_;
+  Header header_;
+  std::size_t table_bytes_ = 0;
+  Segment body_;  ///< table and body
+  std::vector<Segment> segments_;
+  std::vector<std::span<std::byte>> parts_;  ///< to be filled, in order: body, segments
+  std::size_t part_ = 0;
+  std::size_t part_done_ = 0;
 };
 
 }  // namespace weir::runtime

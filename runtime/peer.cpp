@@ -1,0 +1,197 @@
+#include "runtime/peer.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include "runtime/serialize.hpp"
+#include "runtime/system_core.hpp"
+
+namespace weir::runtime {
+namespace {
+
+/// A message being written. The memory is used again for the next one of this thread.
+struct Scratch {
+  Bytes body;
+  std::vector<Segment> segments;
+
+  static Scratch& clean() {
+    static thread_local Scratch scratch;
+    scratch.body.clear();
+    scratch.segments.clear();
+    return scratch;
+  }
+  Writer writer() { return {body, segments}; }
+};
+
+}  // namespace
+
+Peer::Peer(std::shared_ptr<SystemCore> core, std::shared_ptr<Link> link, Handshake::Role role)
+    : core_(std::move(core)),
+      router_(core_),
+      link_(std::move(link)),
+      handshake_(role, core_->options().secret, {core_->process(), core_->options().name}),
+      calls_(std::make_shared<CallTable>(core_->options().clock, link_->executor())) {}
+
+void Peer::start() {
+  link_->set_limits(FrameLimits::unauthenticated());
+  watch(core_->options().handshake_limit, &Peer::check_handshake);
+  link_->start(shared_from_this());
+  if (auto hello = handshake_.open()) send(*hello);
+}
+
+void Peer::on_frame(const FrameView& frame) {
+  if (!open_.load(std::memory_order_relaxed)) return on_handshake_frame(frame);
+  switch (frame.kind) {
+    case FrameKind::call:
+    case FrameKind::tell: return on_message(frame);
+    case FrameKind::reply: return on_reply(frame);
+    case FrameKind::ping: (void)link_->send(FrameKind::pong, {}, {}); return;
+    case FrameKind::pong: return;
+    case FrameKind::hello:
+    case FrameKind::proof:
+    case FrameKind::refuse: return close({Errc::malformed, "a handshake frame after the handshake"});
+  }
+}
+
+void Peer::on_handshake_frame(const FrameView& frame) {
+  auto reply = handshake_.receive(frame);
+  if (!reply) {
+    if (frame.kind != FrameKind::refuse) send(Handshake::refuse(reply.error()));
+    return close(reply.error());
+  }
+  if (reply->has_value()) send(**reply);
+  if (!handshake_.done()) return;
+  outcome_ = PeerId{handshake_.peer().process};
+  link_->set_limits({});
+  open_ = true;
+  watch(core_->options().idle_limit, &Peer::check_alive);
+  core_->joined(shared_from_this());
+  ready_.set();
+}
+
+Result<CallKey> Peer::call(std::uint64_t actor, const MethodKey& method, Clock::duration limit, const Message& message,
+                           std::unique_ptr<PendingReply>& waiting) {
+  auto call = calls_->add(limit, waiting);
+  if (!call) return call.error();
+  Scratch& scratch = Scratch::clean();
+  Writer out = scratch.writer();
+  out.number(*call);
+  out.number(actor);
+  out.number(method.method);
+  message.write(out);
+  if (auto sent = link_->send(FrameKind::call, scratch.body, scratch.segments); !sent) {
+    waiting = calls_->take(*call);
+    if (waiting) return sent.error();  // otherwise the link's end has told it meanwhile
+  }
+  return CallKey{calls_, *call};
+}
+
+Result<void> Peer::tell(std::uint64_t actor, const MethodKey& method, const Message& message) {
+  Scratch& scratch = Scratch::clean();
+  Writer out = scratch.writer();
+  out.number(actor);
+  out.number(method.method);
+  message.write(out);
+  return link_->send(FrameKind::tell, scratch.body, scratch.segments);
+}
+
+void Peer::on_message(const FrameView& frame) {
+  Reader in(frame.body, frame.segments, &router_, handshake_.peer().process);
+  Reply reply;
+  std::uint64_t actor = 0;
+  std::uint64_t method = 0;
+  const bool wants_answer = frame.kind == FrameKind::call;
+  if ((wants_answer && !in.number(reply.call)) || !in.number(actor) || !in.number(method)) {
+    return close({Errc::malformed, "a message without its addresses"});
+  }
+  if (wants_answer) reply.port = shared_from_this();
+  auto cell = core_->find_actor(actor);
+  if (!cell) return refuse_call(reply, {Errc::not_found, "no such actor"});
+  const auto found = cell->find_method(method);
+  if (found.method == nullptr) return refuse_call(reply, {Errc::not_found, "the actor has no such method"});
+  auto turn = found.method->parse(found.object, in, reply);
+  if (!turn) return refuse_call(reply, turn.error().within("arguments"));
+  if (auto accepted = cell->accept(*turn); !accepted) refuse_call(reply, accepted.error());
+}
+
+void Peer::refuse_call(const Reply& reply, const Error& why) {
+  if (!reply.port) {
+    spdlog::warn("a message from {} is dropped: {}", link_->remote(), why.message());
+    return;
+  }
+  Result<void> refused = why;
+  detail::ResultAnswer<void> answer_with(refused);  // errors look the same whatever the method's value is
+  answer(reply.call, answer_with);
+}
+
+void Peer::answer(std::uint64_t call, Answer& answer) {
+  Scratch& scratch = Scratch::clean();
+  Writer out = scratch.writer();
+  out.number(call);
+  answer.write(out);
+  auto sent = link_->send(FrameKind::reply, scratch.body, scratch.segments);
+  if (!sent && sent.error().code == Errc::exhausted) {
+    close({Errc::exhausted, "the peer asks but does not read the answers"});
+  }
+}
+
+void Peer::on_reply(const FrameView& frame) {
+  Reader in(frame.body, frame.segments, &router_, handshake_.peer().process);
+  std::uint64_t call = 0;
+  if (!in.number(call)) return close({Errc::malformed, "an answer without its call's number"});
+  if (auto waiting = calls_->take(call)) waiting->accept(in);  // nobody: it came after the deadline
+}
+
+void Peer::send(const Handshake::Reply& reply) { (void)link_->send(reply.kind, reply.body, {}); }
+
+void Peer::close(const Error& why) { link_->close(why); }
+
+void Peer::give_up(const Error& why) {
+  calls_->close(why);
+  link_->close(why);
+}
+
+void Peer::on_closed(const Error& reason) {
+  watchdog_.reset();
+  const bool was_open = open_.exchange(false);
+  if (!was_open) {
+    outcome_ = reason;
+    if (handshake_.done()) return;
+    spdlog::warn("{}: link with {} ended in its handshake: {}", core_->options().name, link_->remote(),
+                 reason.message());
+  }
+  // Whatever broke the link, to the callers it is one thing. The reason stays in the text.
+  const bool deliberate = reason.code == Errc::peer_lost || reason.code == Errc::cancelled;
+  calls_->close(deliberate ? reason : Error{Errc::peer_lost, reason.message()});
+  core_->ended(shared_from_this(), reason);
+  ready_.set();
+}
+
+void Peer::watch(Clock::duration time, void (Peer::*check)()) {
+  Clock& clock = core_->options().clock;
+  watchdog_ = clock.set_timer(link_->executor(), clock.now() + time, [weak = weak_from_this(), check] {
+    if (auto self = weak.lock()) (self.get()->*check)();
+  });
+}
+
+void Peer::check_handshake() {
+  if (!open_) close({Errc::deadline_exceeded, "no handshake in time"});
+}
+
+void Peer::check_alive() {
+  const std::uint64_t heard = link_->bytes_received();
+  silent_checks_ = heard == heard_bytes_ ? silent_checks_ + 1 : 0;
+  heard_bytes_ = heard;
+  if (silent_checks_ >= 2) {
+    const auto seconds = std::chrono::duration<double>(core_->options().idle_limit).count() * 2;
+    return close({Errc::peer_lost, "silent for " + std::to_string(seconds) + " s"});
+  }
+  if (silent_checks_ == 1) (void)link_->send(FrameKind::ping, {}, {});
+  watch(core_->options().idle_limit, &Peer::check_alive);
+}
+
+PeerInfo Peer::info() const {
+  return {{handshake_.peer().process}, handshake_.peer().name, link_->remote(), link_->bytes_sent(),
+          link_->bytes_received(), calls_->size()};
+}
+
+}  // namespace weir::runtime

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "runtime/actor_system.hpp"
+#include "runtime/call_table.hpp"
+#include "runtime/event.hpp"
+#include "runtime/handshake.hpp"
+#include "runtime/transport.hpp"
+
+namespace weir::runtime {
+
+/// One link to another process: handshake, calls and answers in both directions, keep-alive. Owned by its Link until
+/// that is closed, by the SystemCore while it is a peer, and by turns that have to answer over it.
+/// Frames and the end are handled on the link's strand; call(), tell(), answer() come from any thread.
+class Peer final : public LinkHandler, public ReplyPort, public std::enable_shared_from_this<Peer> {
+ public:
+  Peer(std::shared_ptr<SystemCore> core, std::shared_ptr<Link> link, Handshake::Role role);
+
+  /// Begins the handshake.
+  void start();
+
+  /// Set when the handshake has ended, either way; then outcome() tells.
+  const Event& ready() const { return ready_; }
+  Result<PeerId> outcome() const { return outcome_; }
+
+  Result<CallKey> call(std::uint64_t actor, const MethodKey& method, Clock::duration limit, const Message& message,
+                       std::unique_ptr<PendingReply>& waiting);
+  Result<void> tell(std::uint64_t actor, const MethodKey& method, const Message& message);
+
+  /// ReplyPort
+  void answer(std::uint64_t call, Answer& answer) override;
+
+  /// Fails all waiting callers with `why` now and closes the link.
+  void give_up(const Error& why);
+
+  PeerInfo info() const;
+
+  /// LinkHandler
+  void on_frame(const FrameView& frame) override;
+  void on_closed(const Error& reason) override;
+
+ private:
+  void on_handshake_frame(const FrameView& frame);
+  void on_message(const FrameView& frame);
+  void on_reply(const FrameView& frame);
+  /// The message reaches no actor: its caller, if there is one, hears why.
+  void refuse_call(const Reply& reply, const Error& why);
+  void send(const Handshake::Reply& reply);
+  void close(const Error& why);
+  void watch(Clock::duration time, void (Peer::*check)());
+  void check_handshake();
+  void check_alive();
+
+  const std::shared_ptr<SystemCore> core_;
+  const std::shared_ptr<Router> router_;  ///< the same, for the ActorRefs in received messages
+  std::shared_ptr<Link> link_;
+  Handshake handshake_;
+  Event ready_;
+  Result<PeerId> outcome_ = Error{Errc::peer_lost};
+  std::shared_ptr<CallTable> calls_;
+  std::unique_ptr<Timer> watchdog_;
+  std::uint64_t heard_bytes_ = 0;
+  int silent_checks_ = 0;
+  std::atomic<bool> open_ = false;
+};
+
+}  // namespace weir::runtime

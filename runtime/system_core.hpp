@@ -1,0 +1,80 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "runtime/actor_cell.hpp"
+#include "runtime/actor_system.hpp"
+#include "runtime/call_table.hpp"
+
+namespace weir::runtime {
+
+class Peer;
+
+/// What an ActorSystem is made of: who lives here, who is linked, and the way of a message to either. Shared by the
+/// system, its links and all ActorRefs; any thread.
+class SystemCore final : public Router, public std::enable_shared_from_this<SystemCore> {
+ public:
+  static std::shared_ptr<SystemCore> make(ActorSystem::Options options);
+
+  // Router
+  std::uint64_t process() const override { return process_; }
+  Result<CallKey> call(const Address& to, const MethodKey& method, Clock::duration limit, Message& message,
+                       std::unique_ptr<PendingReply>& waiting) override;
+  Result<void> tell(const Address& to, const MethodKey& method, Message& message) override;
+
+  // Actors
+  Result<Address> add_actor(ActorSystem& system, ActorCell::Parts parts);
+  void remove_actor(std::uint64_t id);
+  std::shared_ptr<ActorCell> find_actor(std::uint64_t id) const;
+  std::vector<std::shared_ptr<ActorCell>> cells() const;
+
+  // Links
+  Result<Endpoint> listen(const Endpoint& at);
+  std::shared_ptr<Peer> begin_link(std::shared_ptr<Link> link, bool connecting);
+  /// The peer has proven itself. One that comes from the same process as an older one replaces it.
+  void joined(const std::shared_ptr<Peer>& peer);
+  void ended(const std::shared_ptr<Peer>& peer, const Error& why);
+  std::shared_ptr<Peer> find_peer(std::uint64_t process) const;
+  std::vector<std::shared_ptr<Peer>> peers() const;
+  void on_peer_joined(net::any_io_executor executor, ActorSystem::PeerJoined callback);
+  void on_peer_lost(net::any_io_executor executor, ActorSystem::PeerLost callback);
+
+  /// No new actor, listener or link from here on.
+  void close_doors();
+  /// Drops every actor, link and waiting caller.
+  void cut_off();
+
+  const ActorSystem::Options& options() const { return options_; }
+
+ private:
+  explicit SystemCore(ActorSystem::Options options);
+  void accept_link(std::shared_ptr<Link> link);
+  void tell_joined(const PeerInfo& peer);
+  void tell_lost(const PeerInfo& peer, const Error& why);
+
+  /// Answers between actors of this process.
+  class LocalAnswers;
+
+  ActorSystem::Options options_;
+  const std::uint64_t process_;
+  std::shared_ptr<CallTable> local_calls_;
+  std::shared_ptr<ReplyPort> local_answers_;
+
+  mutable std::mutex mutex_;
+  bool closed_ = false;
+  std::uint64_t next_actor_ = 1;
+  std::unordered_map<std::uint64_t, std::shared_ptr<ActorCell>> actors_;  ///< by number, and by the name's number
+  std::unordered_map<std::uint64_t, std::shared_ptr<Peer>> peers_;
+  std::vector<std::shared_ptr<Peer>> handshaking_;
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  std::vector<std::pair<net::any_io_executor, ActorSystem::PeerJoined>> joined_callbacks_;
+  std::vector<std::pair<net::any_io_executor, ActorSystem::PeerLost>> lost_callbacks_;
+};
+
+}  // namespace weir::runtime
