@@ -1,0 +1,223 @@
+#include "bench/exchange.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <barrier>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "collectives/ring.hpp"
+#include "collectives/tcp_mesh.hpp"
+
+namespace weir::bench {
+namespace {
+
+using boost::asio::ip::tcp;
+using collectives::Communicator;
+using Seconds = std::chrono::duration<double>;
+
+constexpr std::size_t block_bytes = 256 * 1024;
+constexpr std::chrono::seconds join_deadline{10};
+
+struct Case {
+  std::string name;
+  std::uint32_t ranks;
+  std::size_t bytes;  ///< of the array, or of one rank's payload
+  int rounds;
+
+  std::string title() const { return name + "/" + std::to_string(ranks) + "/" + std::to_string(bytes); }
+};
+
+struct Sample {
+  double p50 = 0;
+  double p99 = 0;
+};
+
+Sample summarize(std::vector<double> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  const auto at = [&](double share) {
+    const auto index = static_cast<std::size_t>(share * static_cast<double>(seconds.size()));
+    return seconds[std::min(index, seconds.size() - 1)];
+  };
+  return {at(0.5), at(0.99)};
+}
+
+/// Runs `round(rank)` on one thread per rank, all ranks starting each round together; a round lasts until its slowest
+/// rank is done. The first round warms up and does not count.
+Sample time_rounds(std::uint32_t ranks, int rounds, const std::function<void(std::uint32_t)>& round) {
+  std::barrier together(ranks);
+  std::vector<std::vector<double>> seconds(ranks);
+  {
+    std::vector<std::jthread> threads;
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&, rank] {
+        for (int i = 0; i <= rounds; ++i) {
+          together.arrive_and_wait();
+          const auto begin = std::chrono::steady_clock::now();
+          round(rank);
+          if (i > 0) seconds[rank].push_back(Seconds(std::chrono::steady_clock::now() - begin).count());
+        }
+      });
+    }
+  }
+  std::vector<double> slowest(seconds[0]);
+  for (const auto& of_rank : seconds) {
+    for (std::size_t i = 0; i < slowest.size(); ++i) slowest[i] = std::max(slowest[i], of_rank[i]);
+  }
+  return summarize(std::move(slowest));
+}
+
+/// Bare sockets in a ring: what TCP on this machine gives with as many streams at once.
+class BareRing {
+ public:
+  explicit BareRing(std::uint32_t ranks) {
+    const tcp::endpoint loopback(boost::asio::ip::address_v4::loopback(), 0);
+    tcp::acceptor acceptor(io_, loopback);
+    for (std::uint32_t r = 0; r < ranks; ++r) {
+      auto& [in, out] = places_.emplace_back(tcp::socket(io_), tcp::socket(io_));
+      out.connect(acceptor.local_endpoint());
+      out.set_option(tcp::no_delay(true));
+    }
+    // Accepted in the order of the calls: rank r's call is taken by rank r + 1.
+    for (std::uint32_t r = 0; r < ranks; ++r) places_[(r + 1) % ranks].first = acceptor.accept();
+    for (auto& [in, out] : places_) {
+      in.non_blocking(true);
+      out.non_blocking(true);
+    }
+  }
+
+  /// Moves so many bytes out to the next rank and as many in from the one before, at once.
+  void pass(std::uint32_t rank, std::uint64_t bytes) {
+    auto& [in, out] = places_[rank];
+    thread_local Bytes outgoing(block_bytes);
+    thread_local Bytes incoming(block_bytes);
+    std::uint64_t to_send = bytes;
+    std::uint64_t to_receive = bytes;
+    while (to_send + to_receive > 0) {
+      boost::system::error_code code;
+      std::size_t moved = 0;
+      if (to_send > 0) {
+        const std::size_t sent = out.write_some(boost::asio::buffer(outgoing, limit(to_send)), code);
+        to_send -= sent;
+        moved += sent;
+      }
+      if (to_receive > 0) {
+        const std::size_t got = in.read_some(boost::asio::buffer(incoming, limit(to_receive)), code);
+        to_receive -= got;
+        moved += got;
+      }
+      if (moved > 0) continue;
+      pollfd waits[2] = {{to_receive > 0 ? in.native_handle() : -1, POLLIN, 0},
+                         {to_send > 0 ? out.native_handle() : -1, POLLOUT, 0}};
+      ::poll(waits, 2, -1);
+    }
+  }
+
+ private:
+  static std::size_t limit(std::uint64_t bytes) {
+    return static_cast<std::size_t>(std::min<std::uint64_t>(bytes, block_bytes));
+  }
+
+  boost::asio::io_context io_;
+  std::vector<std::pair<tcp::socket, tcp::socket>> places_;  // from the rank before, to the next
+};
+
+std::vector<std::unique_ptr<Communicator>> join_group(std::uint32_t ranks) {
+  std::vector<std::unique_ptr<collectives::TcpMesh>> meshes;
+  std::vector<collectives::Peer> peers;
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    meshes.push_back(collectives::TcpMesh::bind("127.0.0.1").value());
+    peers.push_back({"127.0.0.1", meshes.back()->port()});
+  }
+  std::vector<std::unique_ptr<Communicator>> group(ranks);
+  std::vector<std::jthread> threads;
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    threads.emplace_back([&, r] {
+      const collectives::Group own{.job_id = "bench", .epoch = 1, .secret = "bench", .rank = r, .size = ranks};
+      group[r] = meshes[r]->join(own, peers, join_deadline).value();
+    });
+  }
+  threads.clear();
+  return group;
+}
+
+struct Row {
+  Sample ours;
+  Sample limit;
+  std::uint64_t bytes_sent = 0;  ///< by rank 0, in one round
+};
+
+Row run(const Case& c) {
+  auto group = join_group(c.ranks);
+  std::vector<std::vector<float>> values(c.ranks);
+  std::vector<std::vector<Bytes>> gathered(c.ranks);
+  const Bytes payload(c.bytes, std::byte{1});
+  for (auto& v : values) v.resize(c.bytes / sizeof(float));
+  const auto round = [&](std::uint32_t rank) {
+    if (c.name == "ring_all_reduce") {
+      collectives::ring_all_reduce(*group[rank], values[rank]).value();
+    } else {
+      collectives::ring_all_gather(*group[rank], payload, c.bytes, gathered[rank]).value();
+    }
+  };
+  Row row;
+  row.ours = time_rounds(c.ranks, c.rounds, round);
+  row.bytes_sent = group[0]->traffic().sent_bytes / static_cast<std::uint64_t>(c.rounds + 1);
+  BareRing bare(c.ranks);
+  row.limit = time_rounds(c.ranks, c.rounds, [&](std::uint32_t rank) { bare.pass(rank, row.bytes_sent); });
+  return row;
+}
+
+void print(const Options& options, const Case& c, const Row& row) {
+  const double share = row.limit.p50 / row.ours.p50;
+  if (options.json) {
+    const nlohmann::json line{{"bench", "exchange"},
+                              {"name", c.name},
+                              {"case", {{"ranks", c.ranks}, {"bytes", c.bytes}, {"transport", "tcp"}}},
+                              {"metrics",
+                               {{"seconds_p50", row.ours.p50},
+                                {"seconds_p99", row.ours.p99},
+                                {"line_rate_share", share},
+                                {"bytes_sent", row.bytes_sent},
+                                {"stream_seconds_p50", row.limit.p50},
+                                {"stream_seconds_p99", row.limit.p99}}}};
+    std::cout << line.dump() << std::endl;
+    return;
+  }
+  std::cout << std::left << std::setw(34) << c.title() << std::right << std::fixed << std::setprecision(3)
+            << std::setw(10) << row.ours.p50 * 1e3 << " ms p50" << std::setw(10) << row.ours.p99 * 1e3 << " ms p99"
+            << std::setw(10) << row.limit.p50 * 1e3 << " ms bare TCP" << std::setw(8) << std::setprecision(2) << share
+            << " of line rate" << std::endl;
+}
+
+}  // namespace
+
+int exchange(const Options& options) {
+  std::vector<Case> cases;
+  for (const std::uint32_t ranks : {2U, 4U}) {
+    cases.push_back({"ring_all_reduce", ranks, 256'000, 200});
+    cases.push_back({"ring_all_reduce", ranks, 64'000'000, 7});
+    cases.push_back({"ring_all_gather", ranks, 64'000, 200});
+  }
+  const std::regex filter(options.filter);
+  for (const Case& c : cases) {
+    if (std::regex_search(c.title(), filter)) print(options, c, run(c));
+  }
+  return 0;
+}
+
+}  // namespace weir::bench
