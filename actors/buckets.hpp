@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace weir::actors {
+
+/// Parameters whose gradients are exchanged together.
+struct Bucket {
+  std::vector<std::uint32_t> parameters;  ///< positions in the model
+  bool coded = false;                     ///< through the compressor; if not, as plain floats
+};
+
+/// One parameter, as the plan sees it.
+struct ParameterSize {
+  std::uint64_t bytes = 0;
+  bool coded = false;
+};
+
+struct BucketSizes {
+  std::uint64_t first_bytes = 1 << 20;  ///< small, so that the exchange starts early in the backward pass
+  std::uint64_t bytes = 25 << 20;
+};
+
+/// Fills buckets in the reverse order of the parameters, the order in which the backward pass finishes their gradients
+/// (as PyTorch's DDP does). A bucket is closed when it has reached its size. Plain parameters of a model with coded
+/// ones are few and small: they share one bucket, the last. The last bucket is always a plain one, if need be without
+/// parameters: it carries the votes. Every parameter is in exactly one bucket.
+std::vector<Bucket> plan_buckets(std::span<const ParameterSize> parameters, const BucketSizes& sizes);
+
+}  // namespace weir::actors

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "actors/buckets.hpp"
+#include "base/result.hpp"
+#include "collectives/communicator.hpp"
+#include "compressors/catalog.hpp"
+
+namespace weir::actors {
+
+using compressors::NamedTensor;
+
+/// Brings the gradients of all ranks together while the backward pass goes on: hooks on the parameters notice when a
+/// bucket's gradients are complete, and a thread of its own takes the buckets through compensate, encode, all-gather or
+/// all-reduce, decode and update, always in the same order on all ranks.
+///
+///     exchange.begin(step, epoch, vote);
+///     loss.backward();
+///     agreed = exchange.finish();       // then exchange.gradients() are the means over all ranks, equal everywhere
+///
+/// Owned by the trainer; used by its compute thread. The first failure is final.
+class Exchange {
+ public:
+  struct Options {
+    std::uint64_t seed = 0;
+    BucketSizes bucket_sizes;
+  };
+
+  /// Where a step's exchange spent its time, in seconds. All but `wait` pass on the communication thread, beside the
+  /// backward pass; `wait` is what the compute thread then still waited.
+  struct Times {
+    double encode = 0;
+    double exchange = 0;
+    double decode = 0;
+    double wait = 0;
+  };
+
+  /// What came of one step.
+  struct Agreed {
+    float votes = 0;  ///< the sum of all ranks' votes
+    Times times;
+  };
+
+  /// `parameters` are leaves that require gradients. `group` is used by the communication thread until this object is
+  /// gone, and must outlive it.
+  Exchange(std::vector<NamedTensor> parameters, compressors::Compression compression, collectives::Communicator& group,
+           Options options);
+  /// Ends the communication thread. An exchange that is under way has to be ended first: Communicator::abort.
+  ~Exchange();
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  /// Before the backward pass of step `step` (steps done before it). `epoch`: passes over the data done, with fraction.
+  void begin(std::uint64_t step, double epoch, float vote);
+
+  /// After the backward pass: waits until all buckets are through. Parameters without a gradient count as zero.
+  /// Fails with what Communicator, Compressor and Memory fail with.
+  Result<Agreed> finish();
+
+  /// One mean per parameter, valid until the next begin().
+  std::span<const at::Tensor> gradients() const { return means_; }
+
+  const compressors::Compression& compression() const { return compression_; }
+
+  /// In the order in which they are exchanged.
+  std::span<const Bucket> buckets() const { return buckets_; }
+
+  /// What each rank sends per step if all is dense: bytes of the ring all-reduce without headers.
+  std::uint64_t dense_bytes_per_step() const;
+
+ private:
+  class ReadyHook;
+  struct Hook;
+
+  void on_ready(std::uint32_t parameter);
+  void communicate(const std::stop_token& stopping);
+  Result<void> run(std::size_t bucket);
+  Result<void> run_plain(std::size_t bucket);
+  Result<void> run_coded(const Bucket& bucket);
+  Result<void> gather_pass(const Bucket& bucket, std::uint32_t pass, bool last);
+  Result<void> sum_pass(const Bucket& bucket, std::uint32_t pass, bool last);
+  Result<void> conclude(std::uint32_t parameter, std::span<const BytesView> results, std::uint32_t pass, bool last,
+                        BytesView own);
+  compressors::Round round_of(std::uint32_t parameter, std::uint32_t pass) const;
+  at::Tensor gradient_of(std::uint32_t parameter) const;
+
+  std::vector<NamedTensor> parameters_;
+  compressors::Compression compression_;
+  collectives::Communicator& group_;
+  Options options_;
+  std::vector<Bucket> buckets_;
+  std::vector<std::uint32_t> bucket_of_;      ///< by parameter
+  std::vector<at::Tensor> flats_;             ///< by bucket; plain ones only, the last with one float more: the votes
+  std::vector<at::Tensor> means_;             ///< by parameter; of plain buckets, views of the flat tensor
+  std::vector<std::unique_ptr<Hook>> hooks_;  ///< by parameter
+
+  // Compute thread.
+  std::vector<bool> ready_;           ///< by parameter
+  std::vector<std::size_t> missing_;  ///< by bucket: parameters not ready
+  std::size_t next_ = 0;              ///< bucket to hand over next
+
+  // Communication thread, while a step is under way.
+  std::uint64_t step_ = 0;
+  double epoch_ = 0;
+  float vote_ = 0;
+  Agreed agreed_;
+  std::vector<at::Tensor> compensated_;  ///< by position in the bucket
+  Bytes payload_;                        ///< of all tensors of the bucket
+  std::vector<std::size_t> ends_;        ///< where each tensor's payload ends in payload_
+  Bytes own_sum_;                        ///< payload_ before the sum overwrote it
+  std::vector<Bytes> gathered_;
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::size_t handed_over_ = 0;  ///< buckets whose gradients are complete
+  std::size_t through_ = 0;      ///< buckets exchanged
+  std::optional<Error> failure_;
+  std::jthread thread_;  ///< last: it uses all of the above
+};
+
+/// Fails with conflict if the parameters are not bit for bit the same on every rank, and with what the group fails with.
+Result<void> check_equal(std::span<const NamedTensor> parameters, collectives::Communicator& group);
+
+}  // namespace weir::actors
