@@ -1,0 +1,198 @@
+import { signal, type ReadonlySignal } from '@preact/signals';
+
+/** What LiveStream uses of an EventSource, so that tests can stand in for it. */
+export interface Source {
+  readonly readyState: number;
+  addEventListener(kind: string, handler: (event: { data: string; lastEventId: string }) => void): void;
+  onopen: (() => void) | null;
+  onerror: (() => void) | null;
+  close(): void;
+}
+
+export interface LiveStatus {
+  state: 'idle' | 'connecting' | 'live' | 'lost';
+  /** When that state began, in milliseconds since the epoch. */
+  since: number;
+}
+
+export interface Follower {
+  topics: string[];
+  /** A record of one of the topics (or of any other topic followed in this tab: check the job's id). */
+  record(kind: string, data: unknown): void;
+  /**
+   * The stream has just begun to carry a topic of this follower, and what happened before is not in it: read the
+   * present state now. Called again when the head no longer has the place where the stream broke off.
+   */
+  fresh(): void;
+}
+
+export interface LiveOptions {
+  open(url: string): Source;
+  /** Finds out why the head refuses the stream; a 401 ends the session elsewhere. */
+  probe(): Promise<unknown>;
+  now(): number;
+}
+
+const recordKinds = ['node', 'event', 'job', 'job_end', 'metrics', 'checkpoint', 'log'];
+const closed = 2;
+const retryMillisecondsMax = 10_000;
+
+/**
+ * The tab's one connection for live records, whatever the pages on it follow. When topics come or go the connection is
+ * made anew from the last sequence number, so nothing is missed or told twice; the browser does the same by itself
+ * (Last-Event-ID) when the connection breaks. Nobody waits for it: pages show what they have and go on when it is back.
+ */
+export class LiveStream {
+  private readonly followers = new Set<Follower>();
+  /** Followers that have read the present state at least once. */
+  private readonly told = new Set<Follower>();
+  private source: Source | null = null;
+  /** Topics that the present connection carries, sorted. */
+  private carried: string[] = [];
+  /** Topics whose past is known up to lastId: a connection that goes on from there needs no fresh(). */
+  private continuous = new Set<string>();
+  private lastId: string | null = null;
+  private planned = false;
+  private retry: ReturnType<typeof setTimeout> | null = null;
+  private failures = 0;
+  private readonly state = signal<LiveStatus>({ state: 'idle', since: 0 });
+
+  constructor(private readonly options: LiveOptions) {}
+
+  get status(): ReadonlySignal<LiveStatus> {
+    return this.state;
+  }
+
+  /** Starts to follow; the result ends it. */
+  follow(follower: Follower): () => void {
+    this.followers.add(follower);
+    // Its page knows nothing yet, even where another follower already has the topic.
+    if (this.state.value.state === 'live' && follower.topics.every((topic) => this.carried.includes(topic))) {
+      queueMicrotask(() => this.refresh((other) => other === follower));
+    } else {
+      this.plan();
+    }
+    return () => {
+      this.followers.delete(follower);
+      this.told.delete(follower);
+      this.plan();
+    };
+  }
+
+  /** Drops the connection and what it knew; the next follow() starts anew. For the end of a session. */
+  stop(): void {
+    this.disconnect();
+    this.lastId = null;
+    this.continuous.clear();
+    this.set('idle');
+  }
+
+  /** Connects again at once, for instance after a login. */
+  restart(): void {
+    this.stop();
+    this.plan();
+  }
+
+  /** Leaving one page and entering the next is one change, not two. */
+  private plan(): void {
+    if (this.planned) return;
+    this.planned = true;
+    queueMicrotask(() => {
+      this.planned = false;
+      const wanted = this.wanted();
+      if (this.source !== null && wanted.join() === this.carried.join()) return;
+      this.connect(wanted);
+    });
+  }
+
+  private wanted(): string[] {
+    return [...new Set([...this.followers].flatMap((follower) => follower.topics))].sort();
+  }
+
+  private connect(topics: string[]): void {
+    this.disconnect();
+    this.continuous = new Set(topics.filter((topic) => this.continuous.has(topic)));
+    if (topics.length === 0) {
+      this.lastId = null;
+      this.set('idle');
+      return;
+    }
+    this.carried = topics;
+    if (this.state.value.state === 'idle') this.set('connecting');
+    const place = this.lastId === null ? '' : `&last_event_id=${encodeURIComponent(this.lastId)}`;
+    const source = this.options.open(`/api/v1/stream?topics=${topics.map(encodeURIComponent).join(',')}${place}`);
+    this.source = source;
+    source.onopen = () => this.opened();
+    source.onerror = () => this.failed(source);
+    for (const kind of recordKinds) {
+      source.addEventListener(kind, (event) => {
+        this.place(event.lastEventId);
+        this.deliver(kind, event.data);
+      });
+    }
+    source.addEventListener('reset', (event) => {
+      this.place(event.lastEventId);
+      this.refresh(() => true);
+    });
+  }
+
+  private disconnect(): void {
+    if (this.retry !== null) clearTimeout(this.retry);
+    this.retry = null;
+    this.source?.close();
+    this.source = null;
+    this.carried = [];
+  }
+
+  private opened(): void {
+    this.failures = 0;
+    this.set('live');
+    const begun = this.carried.filter((topic) => !this.continuous.has(topic));
+    // Without a place the stream began with what happens from now on: whatever was missed must be read.
+    const all = this.lastId === null;
+    this.continuous = new Set(this.carried);
+    this.refresh((follower) => all || follower.topics.some((topic) => begun.includes(topic)));
+  }
+
+  private failed(source: Source): void {
+    if (source !== this.source) return;
+    if (this.state.value.state !== 'lost') this.set('lost');
+    this.refresh((follower) => !this.told.has(follower));
+    if (source.readyState !== closed) return;  // the browser tries again by itself
+    this.disconnect();
+    const delay = Math.min(retryMillisecondsMax, 500 * 2 ** this.failures++) * (0.5 + Math.random() / 2);
+    this.retry = setTimeout(() => {
+      this.retry = null;
+      this.options.probe().then(
+        () => this.connect(this.wanted()),
+        () => this.followers.size > 0 && this.state.value.state === 'lost' && this.connect(this.wanted()),
+      );
+    }, delay);
+  }
+
+  private place(id: string): void {
+    if (id !== '') this.lastId = id;
+  }
+
+  private deliver(kind: string, text: string): void {
+    let data: unknown;
+    try {
+      data = JSON.parse(text);
+    } catch {
+      return;  // cut off by the end of the connection; it comes again
+    }
+    for (const follower of [...this.followers]) follower.record(kind, data);
+  }
+
+  private refresh(which: (follower: Follower) => boolean): void {
+    for (const follower of [...this.followers]) {
+      if (!which(follower)) continue;
+      this.told.add(follower);
+      follower.fresh();
+    }
+  }
+
+  private set(state: LiveStatus['state']): void {
+    if (this.state.value.state !== state) this.state.value = { state, since: this.options.now() };
+  }
+}

@@ -1,0 +1,54 @@
+/** The API's nouns, by the names of the OpenAPI document (`npm run types` makes schema.d.ts from it). */
+import type { components } from './schema';
+
+type Schemas = components['schemas'];
+
+export type Actor = Schemas['Actor'];
+export type ActorList = Schemas['ActorList'];
+export type Catalog = Schemas['Catalog'];
+export type CatalogEntry = Schemas['CatalogEntry'];
+export type Checkpoint = Schemas['Checkpoint'];
+export type CheckpointList = Schemas['CheckpointList'];
+export type Event = Schemas['Event'];
+export type EventList = Schemas['EventList'];
+export type Job = Schemas['Job'];
+export type JobList = Schemas['JobList'];
+export type JobState = Schemas['JobState'];
+export type LogChunk = Schemas['LogChunk'];
+export type Metrics = Schemas['Metrics'];
+export type MetricsAxis = Schemas['MetricsAxis'];
+export type Node = Schemas['Node'];
+export type NodeList = Schemas['NodeList'];
+export type Problem = Schemas['Problem'];
+export type ValidateResult = Schemas['ValidateResult'];
+export type Version = Schemas['Version'];
+export type Worker = Schemas['Worker'];
+
+/** A job spec as the user writes it: any JSON object; the head says what is wrong with it. */
+export type Spec = Record<string, unknown>;
+
+/** One live value of a job's time series, as the stream's `metrics` record carries it. */
+export type LivePoint = [
+  name: string,
+  worker: number | null,
+  step: number,
+  wallSeconds: number,
+  wireBytes: number,
+  value: number | null,
+];
+export interface MetricsRecord {
+  job: string;
+  points: LivePoint[];
+}
+export interface LogRecord {
+  job: string;
+  worker: number;
+  offset: number;
+  text: string;
+}
+
+export const jobStates: readonly JobState[] = ['PENDING', 'RUNNING', 'SUCCEEDED', 'FAILED', 'STOPPED'];
+
+export function isTerminal(state: JobState): boolean {
+  return state === 'SUCCEEDED' || state === 'FAILED' || state === 'STOPPED';
+}

@@ -1,0 +1,41 @@
+import { useEffect } from 'preact/hooks';
+import { Banners } from './components/banners';
+import { Help } from './components/help';
+import { Header } from './components/header';
+import { Empty } from './components/ui';
+import { match, route } from './router';
+import { readVersion, session } from './state/session';
+import { ActorsView } from './views/actors';
+import { JobView } from './views/job';
+import { JobsView } from './views/jobs';
+import { LoginView } from './views/login';
+import { NodesView } from './views/nodes';
+import { OverviewView } from './views/overview';
+import { SubmitView } from './views/submit';
+
+export function App() {
+  useEffect(() => {
+    readVersion().catch(() => {});  // a 401 closes the session; any other failure shows on the page itself
+  }, []);
+  if (session.value === 'closed') return <LoginView />;
+  return (
+    <>
+      <a class="skip" href="#main">Skip to content</a>
+      <Header />
+      <Banners />
+      <main id="main" tabIndex={-1}>{view(route.value.path)}</main>
+      <Help />
+    </>
+  );
+}
+
+function view(path: string) {
+  if (path === '/') return <OverviewView />;
+  if (path === '/jobs') return <JobsView />;
+  if (path === '/nodes') return <NodesView />;
+  if (path === '/actors') return <ActorsView />;
+  if (path === '/submit') return <SubmitView />;
+  const job = match('/jobs/:id', path);
+  if (job?.['id'] !== undefined) return <JobView key={job['id']} id={job['id']} />;
+  return <Empty title="There is no such page"><a href="/">Back to the overview</a></Empty>;
+}

@@ -1,0 +1,241 @@
+import { useSignal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import uPlot from 'uplot';
+import { bytes, count, seconds } from '../format';
+import { shownTheme } from '../state/theme';
+import type { MetricsAxis } from '../api/types';
+import type { Zoom } from '../state/metrics';
+import { chartData, columnsPerLine, lastValue } from './data';
+import { lineStyle, type LineStyle } from './palette';
+import type { Series } from './series';
+
+export interface ChartLine {
+  label: string;
+  series: Series;
+}
+
+export interface ChartProps {
+  title: string;
+  /** How a value is written in legend and axis. */
+  format: (value: number | null) => string;
+  lines: ChartLine[];
+  axis: MetricsAxis;
+  smoothing: number;
+  log: boolean;
+  zoom: Zoom | null;
+  /** Moves when any of the lines has changed. */
+  version: number;
+  onZoom: (zoom: Zoom | null) => void;
+  onLog: (log: boolean) => void;
+  /** What to say while there is no point yet. */
+  empty: string;
+}
+
+const axisNames: Record<MetricsAxis, string> = { step: 'step', wall: 'time since the first step', bytes: 'bytes sent' };
+const height = 220;
+const tableRowsMax = 100;
+
+export function axisFormat(axis: MetricsAxis): (value: number | null) => string {
+  return axis === 'step' ? count : axis === 'wall' ? seconds : bytes;
+}
+
+/** One chart with its legend. Cursors of all charts on a page move together; dragging zooms all of them. */
+export function Chart(props: ChartProps) {
+  const { title, lines, axis, log, format, zoom } = props;
+  const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const latest = useRef(props);
+  latest.current = props;
+  const hovered = useSignal<number | null>(null);
+  const theme = shownTheme.value;
+  const styles = lines.map((_, index) => lineStyle(index, theme));
+  const smoothed = props.smoothing > 0;
+  const labels = lines.map(({ label }) => label).join();
+  const points = lines.map(({ series }) => series.points);
+  const bare = points.every((line) => line.length === 0);
+
+  // What uPlot cannot change on a chart that exists makes a new one.
+  useEffect(() => {
+    const element = place.current;
+    if (element === null || bare) return;
+    const chart = new uPlot(
+      options(() => latest.current, element.clientWidth, styles, element, (index) => {
+        hovered.value = index;
+      }, (range) => latest.current.onZoom(range)),
+      dataOf(latest.current), element);
+    plot.current = chart;
+    const resize = new ResizeObserver(() => chart.setSize({ width: element.clientWidth, height }));
+    resize.observe(element);
+    return () => {
+      resize.disconnect();
+      chart.destroy();
+      plot.current = null;
+    };
+  }, [axis, log, theme, labels, smoothed, bare]);
+
+  // Points come many times a second; a screen shows at most one picture per frame.
+  useEffect(() => {
+    const frame = requestAnimationFrame(() => plot.current?.setData(dataOf(latest.current)));
+    return () => cancelAnimationFrame(frame);
+  }, [props.version, props.smoothing, zoom]);
+
+  const at = hovered.value;
+  const shownX = at === null ? null : (plot.current?.data[0][at] ?? null);
+  return (
+    <figure class="chart">
+      <figcaption>
+        <h3>{title}</h3>
+        <span class="chart-x">{shownX === null ? '' : `${axis === 'step' ? 'step ' : ''}${axisFormat(axis)(shownX)}`}</span>
+        <button type="button" class="button-small" aria-pressed={log} onClick={() => props.onLog(!log)}>log</button>
+      </figcaption>
+      <div class="chart-plot" ref={place} role="img" aria-label={`${title} by ${axisNames[axis]}`}
+        onDblClick={() => props.onZoom(null)}>
+        {bare && <p class="chart-empty">{props.empty}</p>}
+      </div>
+      <ul class="legend">
+        {lines.map(({ label, series }, index) => {
+          const value = shownX === null ? lastValue(series.points) : valueAt(series, shownX);
+          return (
+            <li key={label}>
+              <Swatch style={styles[index]!} />
+              {label} <b>{format(value)}</b>
+            </li>
+          );
+        })}
+      </ul>
+      <Table {...props} />
+    </figure>
+  );
+}
+
+function Swatch({ style }: { style: LineStyle }) {
+  return (
+    <svg width="26" height="8" aria-hidden="true">
+      <line x1="1" y1="4" x2="25" y2="4" stroke={style.colour} stroke-width="2.5"
+        stroke-dasharray={style.dash.map((length) => length * 0.8).join(' ')} />
+    </svg>
+  );
+}
+
+/** The same figures for those who cannot see the chart; made only when opened. */
+function Table({ lines, axis, format, title }: ChartProps) {
+  const open = useSignal(false);
+  const rows = new Map<number, (number | null | undefined)[]>();
+  if (open.value) {
+    for (const [index, { series }] of lines.entries()) {
+      for (const point of series.points.slice(-tableRowsMax)) {
+        const row = rows.get(point.x) ?? new Array<number | null | undefined>(lines.length);
+        row[index] = point.last;
+        rows.set(point.x, row);
+      }
+    }
+  }
+  const newest = [...rows].sort(([a], [b]) => b - a).slice(0, tableRowsMax);
+  return (
+    <details class="chart-table" onToggle={(event) => {
+      open.value = event.currentTarget.open;
+    }}>
+      <summary>Table</summary>
+      {open.value && (
+        <div class="scroll" tabIndex={0} role="region" aria-label={`${title}, newest values first`}>
+          <table>
+            <thead><tr><th>{axis}</th>{lines.map(({ label }) => <th key={label}>{label}</th>)}</tr></thead>
+            <tbody>
+              {newest.map(([x, row]) => (
+                <tr key={x}>
+                  <td>{axisFormat(axis)(x)}</td>
+                  {lines.map(({ label }, index) => <td key={label}>{format(row[index] ?? null)}</td>)}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </details>
+  );
+}
+
+function dataOf({ lines, smoothing, log }: ChartProps): uPlot.AlignedData {
+  return chartData(lines.map(({ series }) => series.points), { smoothing, positiveOnly: log });
+}
+
+/** The value at x, or the last one before it. */
+function valueAt(series: Series, x: number): number | null {
+  const { points } = series;
+  let low = 0;
+  let high = points.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (points[middle]!.x <= x) low = middle + 1;
+    else high = middle;
+  }
+  return low === 0 ? null : points[low - 1]!.last;
+}
+
+function options(current: () => ChartProps, width: number, styles: LineStyle[], element: Element,
+  onHover: (index: number | null) => void, onZoom: (zoom: Zoom) => void): uPlot.Options {
+  const props = current();
+  const css = getComputedStyle(element);
+  const ink = css.getPropertyValue('--ink-soft').trim();
+  const grid = { stroke: css.getPropertyValue('--line').trim(), width: 1 };
+  const font = `11px ${css.fontFamily}`;
+  const write = (format: (value: number | null) => string) =>
+    (_: uPlot, splits: number[]) => splits.map((value) => format(value));
+  const axisStyle = { stroke: ink, grid, ticks: { ...grid, size: 4 }, font, labelFont: font };
+  const series: uPlot.Series[] = [{}];
+  const bands: uPlot.Band[] = [];
+  for (const [index, { colour, dash }] of styles.entries()) {
+    const first = 1 + index * columnsPerLine;
+    const hidden = { stroke: 'transparent', width: 0, points: { show: false }, spanGaps: false };
+    series.push(
+      hidden,
+      hidden,
+      { stroke: `${colour}55`, width: 1, points: { show: false }, show: props.smoothing > 0 },
+      { stroke: colour, width: 2, dash, points: { show: false } },
+    );
+    bands.push({ series: [first, first + 1], fill: `${colour}26` });
+  }
+  return {
+    width,
+    height,
+    series,
+    bands,
+    legend: { show: false },
+    scales: {
+      x: {
+        time: false,
+        range: (_, low, high) => {
+          const zoom = current().zoom;
+          if (zoom !== null) return [zoom.from, zoom.to];
+          return low === high ? [low - 0.5, low + 0.5] : [low, high];
+        },
+      },
+      y: { distr: props.log ? 3 : 1 },
+    },
+    axes: [
+      { ...axisStyle, values: write(axisFormat(props.axis)), space: props.axis === 'step' ? 50 : 80 },
+      {
+        ...axisStyle,
+        size: 62,
+        values: (_, splits) => splits.map((value) => (value === null ? '' : props.format(value))),
+      },
+    ],
+    cursor: {
+      // Other charts follow the pointer, but only the one under it is dragged.
+      sync: { key: 'job', filters: { pub: (type) => type === 'mousemove' || type === 'mouseleave' } },
+      drag: { x: true, y: false, setScale: false },
+      points: { size: 6 },
+    },
+    hooks: {
+      setCursor: [(chart) => onHover(chart.cursor.idx ?? null)],
+      setSelect: [
+        (chart) => {
+          const { left, width: selected } = chart.select;
+          if (selected < 4) return;
+          onZoom({ from: chart.posToVal(left, 'x'), to: chart.posToVal(left + selected, 'x') });
+          chart.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+        },
+      ],
+    },
+  };
+}

@@ -1,0 +1,70 @@
+import type { LivePoint, MetricsAxis } from '../api/types';
+
+/** One bucket of a series: what the head answers as [x, min, max, last]. */
+export interface Bucket {
+  x: number;
+  min: number | null;
+  max: number | null;
+  last: number | null;
+}
+
+/** The x of a live point on an axis. */
+export function axisValue(point: LivePoint, axis: MetricsAxis): number {
+  return point[axis === 'step' ? 2 : axis === 'wall' ? 3 : 4];
+}
+
+/**
+ * The points of one line: a history from the head, in buckets, then live points appended one by one. When it has grown
+ * to twice its bound, neighbours are joined in pairs, which keeps every extreme. Sorted by x at all times.
+ */
+export class Series {
+  private buckets: Bucket[] = [];
+
+  /** `bound`: how many buckets are worth keeping, at least 2 (the chart's width in pixels). */
+  constructor(private bound = 1000) {}
+
+  get points(): readonly Bucket[] {
+    return this.buckets;
+  }
+
+  /** Takes the head's answer as the past. Live points beyond its end stay. */
+  setHistory(points: readonly (readonly (number | null)[])[], bound = this.bound): void {
+    this.bound = Math.max(2, bound);
+    const history: Bucket[] = [];
+    for (const [x, min, max, last] of points) {
+      if (x === null || x === undefined) continue;
+      history.push({ x, min: min ?? null, max: max ?? null, last: last ?? null });
+    }
+    const end = history.at(-1)?.x ?? -Infinity;
+    this.buckets = [...history, ...this.buckets.filter((bucket) => bucket.x > end)];
+  }
+
+  /** Adds a live value; one that the history or an earlier record already covers is left out. */
+  append(x: number, value: number | null): boolean {
+    if (x <= (this.buckets.at(-1)?.x ?? -Infinity)) return false;
+    this.buckets.push({ x, min: value, max: value, last: value });
+    if (this.buckets.length > 2 * this.bound) this.buckets = halved(this.buckets);
+    return true;
+  }
+
+  clear(): void {
+    this.buckets = [];
+  }
+}
+
+/** Every two neighbours as one: the later x and last, the extremes of both. */
+export function halved(buckets: readonly Bucket[]): Bucket[] {
+  const result: Bucket[] = [];
+  for (let i = 0; i < buckets.length; i += 2) {
+    const a = buckets[i]!;
+    const b = buckets[i + 1];
+    if (b === undefined) result.push(a);
+    else result.push({ x: b.x, min: extreme(Math.min, a.min, b.min), max: extreme(Math.max, a.max, b.max), last: b.last });
+  }
+  return result;
+}
+
+function extreme(choose: (a: number, b: number) => number, a: number | null, b: number | null): number | null {
+  if (a === null) return b;
+  return b === null ? a : choose(a, b);
+}

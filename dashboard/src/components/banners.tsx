@@ -1,0 +1,28 @@
+import { span } from '../format';
+import { now } from '../state/clock';
+import { live, version } from '../state/session';
+import { Icon, icons } from './icons';
+
+/** A connection that comes back within this is nobody's concern. */
+const patience = 1000;
+
+export function Banners() {
+  const { state, since } = live.status.value;
+  const away = now.value - since;
+  return (
+    <>
+      {version.value?.insecure && (
+        <div class="banner banner-warn" role="status">
+          <Icon path={icons.warn} />
+          This head listens beyond loopback without TLS: tokens and results can be read on the network.
+        </div>
+      )}
+      {state === 'lost' && away >= patience && (
+        <div class="banner banner-lost" role="alert">
+          <Icon path={icons.warn} />
+          <span>Disconnected from the head for {span(away)}. What you see is from before; it goes on by itself.</span>
+        </div>
+      )}
+    </>
+  );
+}

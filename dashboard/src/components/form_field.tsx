@@ -1,0 +1,50 @@
+import type { FormField } from '../forms/job_form';
+import { defaultText, inputText, rangeText } from '../forms/schema';
+import type { SubmitForm } from '../state/submit_form';
+
+/** One input with its name, what it means, its range and default, and what is wrong with it. */
+export function FormFieldView({ field, form }: { field: FormField; form: SubmitForm }) {
+  const id = `field${field.pointer.replace(/\//g, '-')}`;
+  const { schema } = field;
+  const faults = form.faults.value.get(field.pointer) ?? [];
+  const unfit = form.unfit.value.get(field.pointer)?.[1];
+  const range = rangeText(schema);
+  const wrong = faults.length > 0 || unfit !== undefined;
+  return (
+    <div class={wrong ? 'field field-wrong' : 'field'}>
+      <label for={id}>{field.label}{range !== '' && <span class="faint"> {range}</span>}</label>
+      <Input field={field} form={form} id={id} wrong={wrong} />
+      <p class="hint" id={`${id}-hint`}>{schema.description}</p>
+      <div id={`${id}-fault`} class="fault" role="status">
+        {unfit !== undefined && <p>{unfit}</p>}
+        {faults.map(({ detail, suggestion }) => (
+          <p key={detail}>
+            {detail}{suggestion !== undefined && suggestion !== '' && <> Did you mean “{suggestion}”?</>}
+          </p>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+function Input({ field, form, id, wrong }: { field: FormField; form: SubmitForm; id: string; wrong: boolean }) {
+  const fallback = defaultText(field.schema);
+  const value = form.shown(field);
+  const common = { id, name: field.pointer, 'aria-invalid': wrong, 'aria-describedby': `${id}-hint ${id}-fault` };
+  if (field.kind === 'choice' || field.kind === 'boolean') {
+    const options = field.kind === 'boolean' ? ['true', 'false'] : (field.schema.enum ?? []).map(inputText);
+    const unknown = value !== '' && !options.includes(value);
+    return (
+      <select {...common} value={value} onChange={(event) => form.type(field, event.currentTarget.value)}>
+        {!field.required && <option value="">{fallback === '' ? 'default' : `default: ${fallback}`}</option>}
+        {unknown && <option value={value}>{value}</option>}
+        {options.filter((option) => option !== '').map((option) => <option key={option} value={option}>{option}</option>)}
+      </select>
+    );
+  }
+  const numeric = field.kind === 'integer' || field.kind === 'number';
+  return (
+    <input {...common} type="text" inputMode={numeric ? 'decimal' : 'text'} value={value} placeholder={fallback}
+      autocomplete="off" spellcheck={false} onInput={(event) => form.type(field, event.currentTarget.value)} />
+  );
+}

@@ -1,0 +1,100 @@
+import { useSignal } from '@preact/signals';
+import { ApiError } from '../api/client';
+import { isTerminal, type Job } from '../api/types';
+import { bytes, count, elapsed, number, percent, ratio, span, time } from '../format';
+import { now } from '../state/clock';
+import type { JobPage } from '../state/job';
+import { Icon, icons, StateBadge } from './icons';
+import { Progress } from './job_table';
+import { Timeline } from './timeline';
+import { Confirm, CopyButton, ErrorPanel, Stat } from './ui';
+
+export function JobHeader({ page, job }: { page: JobPage; job: Job }) {
+  const asking = useSignal<'stop' | 'delete' | null>(null);
+  const failure = useSignal<ApiError | null>(null);
+  const run = async (action: () => Promise<void>) => {
+    try {
+      await action();
+      failure.value = null;
+    } catch (error) {
+      failure.value = error instanceof ApiError ? error : new ApiError(String(error), 0, null);
+    }
+  };
+  const ended = isTerminal(job.state);
+  const close = () => {
+    asking.value = null;
+  };
+  return (
+    <>
+      <div class="page-head job-head">
+        <div>
+          <p class="crumb"><a href="/jobs">Jobs</a> / <span class="mono">{job.id}</span> <CopyButton text={job.id} /></p>
+          <h1>{job.name || job.id} <StateBadge state={job.state} phase={job.phase} /></h1>
+        </div>
+        <div class="buttons">
+          <button type="button" disabled={ended || job.phase === 'stopping'} title={ended ? 'It has ended' : ''}
+            onClick={() => {
+              asking.value = 'stop';
+            }}><Icon path={icons.stop} /> Stop</button>
+          <a class="button" href={`/submit?from=${encodeURIComponent(job.id)}`}><Icon path={icons.again} /> Resubmit</a>
+          <button type="button" disabled={!ended} title={ended ? '' : 'Only a job that has ended can be deleted'}
+            onClick={() => {
+              asking.value = 'delete';
+            }}><Icon path={icons.trash} /> Delete</button>
+        </div>
+      </div>
+      {failure.value && <ErrorPanel error={failure.value} />}
+      {job.reason !== null && job.reason !== '' && (
+        <p class={`reason reason-${job.state.toLowerCase()}`}>
+          <b>{job.state === 'FAILED' ? 'Failed' : job.state === 'PENDING' ? 'Waiting' : 'Note'}:</b> {job.reason}
+        </p>
+      )}
+      <Figures job={job} />
+      <Timeline job={job} events={page.events.data.value ?? []} />
+      {asking.value === 'stop' && (
+        <Confirm title={`Stop ${job.name || job.id}?`} action="Stop the job" danger onClose={close}
+          onConfirm={() => void run(() => page.stop())}>
+          <p>All workers stop after the step they agree on, and a checkpoint is taken there.</p>
+        </Confirm>
+      )}
+      {asking.value === 'delete' && (
+        <Confirm title={`Delete ${job.name || job.id}?`} action="Delete for ever" danger onClose={close}
+          onConfirm={() => void run(() => page.remove())}>
+          <p>Its metrics, logs and checkpoints are deleted with it. This cannot be undone.</p>
+        </Confirm>
+      )}
+    </>
+  );
+}
+
+function Figures({ job }: { job: Job }) {
+  const { summary } = job;
+  const ran = elapsed(job.started_at, job.ended_at, now.value);
+  const left = remaining(job, ran);
+  return (
+    <div class="stats">
+      <Stat name="Step" value={<>{count(job.step)} <small>of {count(job.steps_total)}</small></>}
+        note={<Progress job={job} />} />
+      <Stat name="Test accuracy" value={percent(summary.accuracy)}
+        note={summary.loss == null ? null : `training loss ${number(summary.loss)}`} />
+      <Stat name="Throughput" value={<>{count(summary.samples_per_second)} <small>samples/s</small></>} />
+      <Stat name="Bytes sent" value={bytes(summary.bytes_sent)} note={`dense ring ${bytes(summary.bytes_dense)}`} />
+      <Stat name="Less than dense" value={ratio(summary.compression_ratio)} note={afterWarmup(job)} />
+      <Stat name="Ran for" value={ran === null ? '–' : span(ran)}
+        note={left ?? (job.started_at === null ? 'not started' : `since ${time(job.started_at)}`)} />
+    </div>
+  );
+}
+
+function afterWarmup({ summary }: Job): string | null {
+  const sent = summary.bytes_sent_after_warmup;
+  const dense = summary.bytes_dense_after_warmup;
+  return sent && dense ? `${ratio(dense / sent)} after the warm-up` : null;
+}
+
+/** "about 2 min left", from the pace so far; nothing before there is one. */
+function remaining(job: Job, ran: number | null): string | null {
+  if (job.state !== 'RUNNING' || ran === null || job.step < 10 || !job.steps_total) return null;
+  const left = (ran / job.step) * (job.steps_total - job.step);
+  return left > 0 ? `about ${span(left)} left` : null;
+}

@@ -1,0 +1,75 @@
+import type { Job } from '../api/types';
+import { bytes, elapsed, percent, ratio, span } from '../format';
+import { getAt } from '../forms/pointer';
+import { now } from '../state/clock';
+import { StateBadge } from './icons';
+import { Ago, Empty } from './ui';
+
+/** `short` leaves out what the overview has no room for. */
+export function JobTable({ jobs, short }: { jobs: readonly Job[]; short?: boolean }) {
+  if (jobs.length === 0) {
+    return (
+      <Empty title="No jobs" command="weir submit job.json --follow">
+        <a href="/submit">Submit one here</a>, or from a shell:
+      </Empty>
+    );
+  }
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label="Jobs">
+      <table class="rows">
+        <thead>
+          <tr>
+            <th>Name</th><th>State</th><th>Progress</th>
+            {!short && <><th>Model</th><th>Compressor</th><th class="num">Workers</th></>}
+            <th class="num">Accuracy</th>
+            {!short && <><th class="num">Sent</th><th class="num">Ratio</th><th class="num">Ran</th></>}
+            <th class="num">Created</th>
+            {!short && <th><span class="hidden">Logs</span></th>}
+          </tr>
+        </thead>
+        <tbody>{jobs.map((job) => <Row key={job.id} job={job} short={short ?? false} />)}</tbody>
+      </table>
+    </div>
+  );
+}
+
+function Row({ job, short }: { job: Job; short: boolean }) {
+  const href = `/jobs/${encodeURIComponent(job.id)}`;
+  const ran = elapsed(job.started_at, job.ended_at, now.value);
+  const named = (pointer: string) => String(getAt(job.spec, pointer) ?? '–');
+  return (
+    <tr data-row>
+      <td><a href={href}>{job.name || job.id}</a></td>
+      <td title={job.reason ?? ''}><StateBadge state={job.state} phase={job.state === 'RUNNING' ? job.phase : ''} /></td>
+      <td><Progress job={job} /></td>
+      {!short && (
+        <>
+          <td>{named('/model/name')}</td>
+          <td>{named('/compression/name')}</td>
+          <td class="num">{named('/resources/workers')}</td>
+        </>
+      )}
+      <td class="num">{percent(job.summary.accuracy)}</td>
+      {!short && (
+        <>
+          <td class="num">{bytes(job.summary.bytes_sent)}</td>
+          <td class="num">{ratio(job.summary.compression_ratio)}</td>
+          <td class="num">{ran === null ? '–' : span(ran)}</td>
+        </>
+      )}
+      <td class="num"><Ago at={job.created_at} /></td>
+      {!short && <td><a href={`${href}?tab=logs`} aria-label={`Logs of ${job.name || job.id}`}>logs</a></td>}
+    </tr>
+  );
+}
+
+export function Progress({ job }: { job: Job }) {
+  const total = job.steps_total ?? 0;
+  const share = total > 0 ? Math.min(1, job.step / total) : 0;
+  return (
+    <div class={`progress progress-${job.state.toLowerCase()}`} role="progressbar" aria-label={`Steps of ${job.name}`}
+      aria-valuemin={0} aria-valuemax={100} aria-valuenow={Math.round(share * 100)} title={`${job.step} of ${total} steps`}>
+      <div style={{ width: `${share * 100}%` }} />
+    </div>
+  );
+}

@@ -1,0 +1,193 @@
+import { useSignal } from '@preact/signals';
+import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
+import { bytes } from '../format';
+import { route, setQuery } from '../router';
+import { Logs, type LogLine } from '../state/logs';
+import { useFollower } from '../state/hooks';
+import { Icon, icons } from './icons';
+import { findLines, layout, pieces, visible } from './log_rows';
+import { Empty, ErrorPanel, Skeleton } from './ui';
+
+/** As in parts.css: .log-line. */
+const rowHeight = 18;
+const overscan = 12;
+
+/** The tail of a job's output. Only the lines in view are in the document, whatever their number. */
+export function LogView({ job, ended }: { job: string; ended: boolean }) {
+  const logs = useFollower(() => new Logs(job), `logs:${job}`);
+  const { query } = route.value;
+  const worker = query.get('worker');
+  const wrap = query.get('wrap') !== '0';
+  const find = query.get('find') ?? '';
+  const following = useSignal(true);
+  const at = useSignal(0);
+  const version = logs.version.value;
+  // Paused: what is on screen stays as it was, news is counted.
+  const frozen = useRef<readonly LogLine[] | null>(null);
+  const all = useMemo(() => logs.buffer.lines.filter((line) => worker === null || line.worker === Number(worker)),
+    [version, worker, logs]);
+  if (following.value) frozen.current = null;
+  else frozen.current ??= all;
+  const lines = frozen.current ?? all;
+  const found = useMemo(() => findLines(lines, find), [lines, find]);
+  const error = logs.tail.error.value;
+  const read = logs.tail.data.value !== null;
+  const workers = logs.workers.value;
+  const step = (by: number) => {
+    if (found.length === 0) return;
+    following.value = false;
+    at.value = (at.value + by + found.length) % found.length;
+  };
+  return (
+    <section class="card card-log" aria-label="Logs">
+      <div class="toolbar">
+        <label class="tool">Worker
+          <select value={worker ?? ''} onChange={(event) => setQuery({ worker: event.currentTarget.value || null })}>
+            <option value="">all</option>
+            {workers.map(({ worker: rank }) => <option key={rank} value={String(rank)}>rank {rank}</option>)}
+          </select>
+        </label>
+        <label class="tool">
+          <span class="hidden">Find in the log</span>
+          <input type="search" data-search placeholder="Find" value={find}
+            onInput={(event) => {
+              at.value = 0;
+              setQuery({ find: event.currentTarget.value });
+            }}
+            onKeyDown={(event) => {
+              if (event.key === 'Enter') step(event.shiftKey ? -1 : 1);
+            }} />
+        </label>
+        {find !== '' && (
+          <span class="tool" role="status">
+            {found.length === 0 ? 'not found' : `${Math.min(at.value, found.length - 1) + 1} of ${found.length} lines`}
+            <button type="button" class="button-small" aria-label="Match before" onClick={() => step(-1)}>↑</button>
+            <button type="button" class="button-small" aria-label="Next match" onClick={() => step(1)}>↓</button>
+          </span>
+        )}
+        <label class="tool"><input type="checkbox" checked={wrap}
+          onChange={(event) => setQuery({ wrap: event.currentTarget.checked ? null : '0' })} /> wrap</label>
+        <span class="tool-space" />
+        <button type="button" aria-pressed={!following.value} onClick={() => {
+          following.value = !following.value;
+        }}>
+          {following.value ? 'Pause' : `Follow${all.length > lines.length ? ` (${all.length - lines.length} new)` : ''}`}
+        </button>
+        <Downloads job={job} worker={worker} workers={workers} />
+      </div>
+      {error && <ErrorPanel error={error} retry={() => logs.fresh()} />}
+      {!read ? (!error && <Skeleton rows={8} />) : lines.length === 0 ? (
+        <Empty title={ended ? 'The workers printed nothing' : 'Nothing printed yet'} command={`weir job logs ${job}`} />
+      ) : (
+        <Lines lines={lines} wrap={wrap} find={find} all={worker === null && workers.length > 1}
+          jump={following.value ? null : (found[at.value] ?? null)} follow={following.value} version={version}
+          onLeave={() => {
+            following.value = false;
+          }} />
+      )}
+      {logs.cut.value && <p class="faint log-note">Only the end of the output is shown. The download has all of it.</p>}
+    </section>
+  );
+}
+
+/** Straight from the head to a file: nothing of it passes through the page. */
+function Downloads({ job, worker, workers }: {
+  job: string;
+  worker: string | null;
+  workers: { worker: number; size: number }[];
+}) {
+  const shown = workers.filter(({ worker: rank }) => worker === null || rank === Number(worker));
+  const href = (rank: number) => `/api/v1/jobs/${encodeURIComponent(job)}/logs?worker=${rank}&format=text`;
+  if (shown.length === 1) {
+    const rank = shown[0]!.worker;
+    return <a class="button" href={href(rank)} download={`${job}-worker-${rank}.log`}><Icon path={icons.download} /> Download</a>;
+  }
+  return (
+    <details class="menu">
+      <summary class="button"><Icon path={icons.download} /> Download</summary>
+      <ul>
+        {shown.map(({ worker: rank, size }) => (
+          <li key={rank}>
+            <a href={href(rank)} download={`${job}-worker-${rank}.log`}>rank {rank} <span class="faint">{bytes(size)}</span></a>
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}
+
+function Lines({ lines, wrap, find, all, jump, follow, version, onLeave }: {
+  lines: readonly LogLine[];
+  wrap: boolean;
+  find: string;
+  all: boolean;
+  jump: number | null;
+  follow: boolean;
+  version: number;
+  onLeave: () => void;
+}) {
+  const box = useRef<HTMLDivElement>(null);
+  const view = useSignal({ top: 0, height: 600, columns: 120 });
+  // Where we scrolled to ourselves; anything else was the reader's hand.
+  const own = useRef(0);
+  const place = useMemo(() => layout(lines.map(({ text }) => text.length), wrap ? view.value.columns : null),
+    [lines, version, wrap, view.value.columns]);
+
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (element === null) return;
+    const measure = () => {
+      const probe = element.querySelector<HTMLElement>('.log-probe');
+      const character = (probe?.getBoundingClientRect().width ?? 80) / 10;
+      const gutter = all ? 52 : 0;
+      const columns = Math.max(20, Math.floor((element.clientWidth - 24 - gutter) / character));
+      view.value = { ...view.value, height: element.clientHeight, columns };
+    };
+    measure();
+    const resize = new ResizeObserver(measure);
+    resize.observe(element);
+    return () => resize.disconnect();
+  }, [all]);
+
+  const scrollTo = (top: number) => {
+    const element = box.current;
+    if (element === null) return;
+    element.scrollTop = top;
+    own.current = element.scrollTop;
+  };
+  useLayoutEffect(() => {
+    if (follow) scrollTo(place.rows * rowHeight);
+  }, [follow, place]);
+  useEffect(() => {
+    if (jump !== null) scrollTo(Math.max(0, place.tops[jump]! * rowHeight - view.value.height / 2));
+  }, [jump, find]);
+
+  const { top, height } = view.value;
+  const [from, to] = visible(place, Math.floor(top / rowHeight) - overscan, Math.ceil((top + height) / rowHeight) + overscan);
+  return (
+    <div class={wrap ? 'log log-wrap' : 'log'} ref={box} tabIndex={0} role="log" aria-label="Output" aria-live="off"
+      onScroll={(event) => {
+        const element = event.currentTarget;
+        view.value = { ...view.value, top: element.scrollTop };
+        const up = element.scrollTop < own.current - 2;
+        if (follow && up && element.scrollTop + element.clientHeight < element.scrollHeight - rowHeight) onLeave();
+        own.current = element.scrollTop;
+      }}>
+      <span class="log-probe" aria-hidden="true">0000000000</span>
+      <div class="log-space" style={{ height: `${place.rows * rowHeight}px` }}>
+        <div class="log-window" style={{ transform: `translateY(${place.tops[from]! * rowHeight}px)` }}>
+          {lines.slice(from, to).map((line, index) => (
+            <div key={line.id} class={from + index === jump ? 'log-line log-here' : 'log-line'}>
+              {all && <span class={`log-rank log-rank-${line.worker % 8}`}>r{line.worker}</span>}
+              <span class="log-text">{marked(line.text, find)}</span>
+            </div>
+          ))}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function marked(text: string, find: string) {
+  return pieces(text, find).map((piece, index) => (index % 2 === 1 ? <mark key={index}>{piece}</mark> : piece));
+}

@@ -1,0 +1,94 @@
+/** How numbers, sizes and times are written for people. Everything is a pure function; no locale is assumed. */
+
+const missing = '–';
+
+/** 12,345,678 */
+export function count(value: number | null | undefined): string {
+  if (!isNumber(value)) return missing;
+  return String(Math.round(value)).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
+}
+
+/** Four significant digits, without noise: 0.05, 1.234, 12,346, 3.2e-7. */
+export function number(value: number | null | undefined): string {
+  if (!isNumber(value)) return missing;
+  const size = Math.abs(value);
+  if (value === 0) return '0';
+  if (size >= 1e9 || size < 1e-4) return value.toExponential(1).replace('e+', 'e');
+  if (size >= 1000) return count(value);
+  return String(Number(value.toPrecision(4)));
+}
+
+const byteUnits = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'];
+
+/** Decimal units, as networks count: 1.5 kB, 12.3 MB. */
+export function bytes(value: number | null | undefined): string {
+  if (!isNumber(value)) return missing;
+  let size = Math.abs(value);
+  let unit = 0;
+  while (size >= 999.5 && unit < byteUnits.length - 1) {
+    size /= 1000;
+    ++unit;
+  }
+  const digits = unit === 0 || size >= 99.95 ? 0 : 1;
+  return `${value < 0 ? '-' : ''}${size.toFixed(digits)} ${byteUnits[unit] ?? ''}`;
+}
+
+/** 0.8934 -> 89.3 % */
+export function percent(value: number | null | undefined): string {
+  return isNumber(value) ? `${(value * 100).toFixed(1)} %` : missing;
+}
+
+/** 412 -> 412x; what the wire is spared. */
+export function ratio(value: number | null | undefined): string {
+  if (!isNumber(value)) return missing;
+  return `${value >= 100 ? count(value) : value.toFixed(value >= 10 ? 1 : 2)}×`;
+}
+
+/** Short spans as measured, long ones as people count: 0.4 ms, 12.5 ms, 1.25 s, 3 min 05 s, 2 h 04 min, 3 d 04 h. */
+export function seconds(value: number | null | undefined): string {
+  if (!isNumber(value)) return missing;
+  if (value < 0) return `-${seconds(-value)}`;
+  if (value === 0) return '0 s';
+  if (value < 1e-3) return `${(value * 1e6).toFixed(0)} µs`;
+  if (value < 0.9995) return `${Number((value * 1e3).toPrecision(3))} ms`;
+  if (value < 59.95) return `${Number(value.toPrecision(3))} s`;
+  const whole = Math.round(value);
+  const two = (part: number) => String(part).padStart(2, '0');
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${two(whole % 60)} s`;
+  if (whole < 86_400) return `${Math.floor(whole / 3600)} h ${two(Math.floor(whole / 60) % 60)} min`;
+  return `${Math.floor(whole / 86_400)} d ${two(Math.floor(whole / 3600) % 24)} h`;
+}
+
+/** Whole seconds and up, for ages and durations that tick. */
+export function span(milliseconds: number): string {
+  return seconds(Math.max(0, Math.round(milliseconds / 1000)));
+}
+
+/** How long ago, from an ISO time: "just now", "12 s ago". */
+export function ago(at: string | null | undefined, now: number): string {
+  if (at === null || at === undefined) return missing;
+  const then = Date.parse(at);
+  if (Number.isNaN(then)) return missing;
+  const past = now - then;
+  return past < 2000 ? 'just now' : `${span(past)} ago`;
+}
+
+/** Local wall-clock time, to the second: 2026-11-21 01:09:30. */
+export function time(at: string | null | undefined): string {
+  const date = new Date(at ?? '');
+  if (Number.isNaN(date.getTime())) return missing;
+  const two = (part: number) => String(part).padStart(2, '0');
+  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+}
+
+/** From start to end, or to now while it runs; null if it has not started. */
+export function elapsed(start: string | null, end: string | null, now: number): number | null {
+  if (start === null) return null;
+  const span = (end === null ? now : Date.parse(end)) - Date.parse(start);
+  return Number.isNaN(span) ? null : Math.max(0, span);
+}
+
+function isNumber(value: number | null | undefined): value is number {
+  return typeof value === 'number' && Number.isFinite(value);
+}

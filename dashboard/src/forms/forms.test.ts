@@ -1,0 +1,127 @@
+import { describe, expect, it } from 'vitest';
+import type { Catalog } from '../api/types';
+import { dependents, formGroups } from './job_form';
+import { faultsByPlace, getAt, setAt } from './pointer';
+import { defaultText, field, fieldsOf, parseInput, rangeText, type JsonSchema } from './schema';
+
+const entry = (name: string, params: JsonSchema = {}, more = {}) => ({ name, summary: `About ${name}`, params, ...more });
+const catalog = {
+  models: [entry('lenet'), entry('mlp', { properties: { hidden: { type: 'integer', default: 64, minimum: 1 } } })],
+  datasets: [entry('fashion-mnist')],
+  compressors: [
+    entry('none', {}, { memories: [] }),
+    entry('dgc', { properties: { ratio: { type: 'number', exclusiveMinimum: 0, maximum: 1, default: 0.001 } } },
+      { memories: ['dgc'] }),
+  ],
+  memories: [entry('residual'), entry('dgc')],
+  modes: [entry('sync')],
+  topologies: [entry('ring')],
+  optimizers: [entry('sgd', { properties: { lr: { type: 'number', default: 0.05 } } })],
+  lr_schedules: [entry('constant')],
+} as unknown as Catalog;
+
+const schema: JsonSchema = {
+  properties: {
+    name: { type: 'string' },
+    model: { properties: { name: { type: 'string' }, params: { type: 'object' } } },
+    dataset: { properties: { name: { type: 'string' }, path: { type: ['string', 'null'], default: null } } },
+    training: {
+      properties: {
+        mode: { type: 'string', default: 'sync' },
+        epochs: { type: 'integer', default: 1, minimum: 1 },
+        optimizer: { properties: { name: { type: 'string', default: 'sgd' }, lr: { type: 'number' } } },
+        params: { type: 'object' },
+      },
+    },
+    compression: { properties: { name: { type: 'string', default: 'none' }, params: { type: 'object' },
+      memory: { type: ['string', 'null'] } } },
+  },
+};
+const pointers = (spec: Record<string, unknown>) =>
+  formGroups(schema, catalog, spec).flatMap(({ fields }) => fields.map(({ pointer }) => pointer));
+
+describe('formGroups', () => {
+  it('asks what the schema has, with choices and parameters from the catalog', () => {
+    const spec = { model: { name: 'mlp' }, compression: { name: 'dgc' } };
+    expect(pointers(spec)).toEqual(['/name', '/model/name', '/model/params/hidden', '/dataset/name', '/dataset/path',
+      '/training/mode', '/training/epochs', '/training/optimizer/name', '/training/optimizer/lr', '/compression/name',
+      '/compression/params/ratio', '/compression/memory']);
+  });
+
+  it('has the parameters of what is chosen only, by default if nothing is', () => {
+    expect(pointers({})).toContain('/training/optimizer/lr');
+    expect(pointers({})).not.toContain('/compression/params/ratio');
+    expect(pointers({ model: { name: 'unheard-of' } })).not.toContain('/model/params/hidden');
+  });
+
+  it('offers the memories that the compressor works with', () => {
+    const fields = formGroups(schema, catalog, { compression: { name: 'dgc' } }).flatMap((group) => group.fields);
+    expect(fields.find(({ pointer }) => pointer === '/compression/memory')?.schema.enum).toEqual(['dgc']);
+  });
+
+  it('knows what a new choice makes meaningless', () => {
+    expect(dependents('/compression/name')).toEqual(['/compression/params', '/compression/memory']);
+    expect(dependents('/model/name')).toEqual(['/model/params']);
+    expect(dependents('/training/optimizer/name')).toEqual([]);
+  });
+});
+
+describe('fields', () => {
+  const one = (property: JsonSchema) => field(property, '/a', 'b');
+
+  it('come from the schema, in its order', () => {
+    const fields = fieldsOf({ properties: { batch_size: { type: 'integer' }, 'a/b': { type: ['string', 'null'] } } }, '/x');
+    expect(fields.map(({ pointer, label, kind, nullable }) => [pointer, label, kind, nullable])).toEqual([
+      ['/x/batch_size', 'Batch size', 'integer', false],
+      ['/x/a~1b', 'A/b', 'text', true],
+    ]);
+  });
+
+  it('say their range and default', () => {
+    expect(rangeText({ exclusiveMinimum: 0, maximum: 1 })).toBe('> 0, ≤ 1');
+    expect(defaultText({ default: 0.001 })).toBe('0.001');
+    expect(defaultText({ default: null })).toBe('none');
+    expect(defaultText({})).toBe('');
+  });
+
+  it('turn text into values of their type', () => {
+    const ratio = one({ type: 'number', exclusiveMinimum: 0, maximum: 1 });
+    expect(parseInput(ratio, '0.01')).toEqual({ value: 0.01 });
+    expect(parseInput(ratio, ' ')).toEqual({ value: undefined });
+    expect(parseInput(ratio, '0')).toEqual({ error: 'must be > 0, ≤ 1' });
+    expect(parseInput(ratio, 'lots')).toEqual({ error: 'is not a number' });
+    expect(parseInput(one({ type: 'integer' }), '1.5')).toEqual({ error: 'is not a whole number' });
+    expect(parseInput(one({ type: 'boolean' }), 'true')).toEqual({ value: true });
+    expect(parseInput(one({ enum: [1, 'a'] }), '1')).toEqual({ value: 1 });
+    expect(parseInput(one({ type: 'object' }), '{"cpu": 1}')).toEqual({ value: { cpu: 1 } });
+    expect(parseInput(one({ type: 'object' }), '{')).toEqual({ error: 'is not JSON' });
+  });
+});
+
+describe('pointers', () => {
+  it('read and change without touching the original', () => {
+    const spec = { training: { epochs: 2, 'a/b': 1 } };
+    expect(getAt(spec, '/training/a~1b')).toBe(1);
+    expect(getAt(spec, '/training/toString')).toBeUndefined();
+    expect(setAt(spec, '/training/epochs', 3)).toEqual({ training: { epochs: 3, 'a/b': 1 } });
+    expect(setAt(spec, '/model/name', 'lenet')).toMatchObject({ model: { name: 'lenet' } });
+    expect(spec.training.epochs).toBe(2);
+  });
+
+  it('remove a value and what is empty without it', () => {
+    expect(setAt({ a: { b: 1 }, c: 2 }, '/a/b', undefined)).toEqual({ c: 2 });
+  });
+
+  it('are safe with hostile names', () => {
+    const result = setAt({}, '/__proto__/polluted', true);
+    expect(Object.getPrototypeOf(result)).toBe(Object.prototype);
+    expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
+  });
+
+  it('put a fault at the deepest field that holds it', () => {
+    const faults = [{ pointer: '/training/optimizer/lr', detail: 'a' }, { pointer: '/modle', detail: 'b' }];
+    const placed = faultsByPlace(faults, ['/training', '/training/optimizer/lr', '/model']);
+    expect(placed.get('/training/optimizer/lr')?.[0]?.detail).toBe('a');
+    expect(placed.get('')?.[0]?.detail).toBe('b');
+  });
+});

@@ -1,0 +1,110 @@
+/** From a JSON schema (the subset that the head's own checker knows) to inputs, and from what is typed to values. */
+
+export interface JsonSchema {
+  type?: string | string[];
+  description?: string;
+  default?: unknown;
+  enum?: unknown[];
+  const?: unknown;
+  minimum?: number;
+  maximum?: number;
+  exclusiveMinimum?: number;
+  exclusiveMaximum?: number;
+  minLength?: number;
+  maxLength?: number;
+  properties?: Record<string, JsonSchema>;
+  additionalProperties?: boolean | JsonSchema;
+}
+
+export type FieldKind = 'number' | 'integer' | 'text' | 'boolean' | 'choice' | 'json';
+
+export interface Field {
+  /** RFC 6901, into the job spec. */
+  pointer: string;
+  label: string;
+  kind: FieldKind;
+  nullable: boolean;
+  schema: JsonSchema;
+}
+
+/** One field per property of an object schema, in the schema's order. */
+export function fieldsOf(schema: JsonSchema | undefined, pointer: string): Field[] {
+  return Object.entries(schema?.properties ?? {}).map(([name, property]) => field(property, pointer, name));
+}
+
+export function field(schema: JsonSchema, parent: string, name: string): Field {
+  const types = schema.type === undefined ? [] : Array.isArray(schema.type) ? schema.type : [schema.type];
+  const pointer = `${parent}/${name.replace(/~/g, '~0').replace(/\//g, '~1')}`;
+  return { pointer, label: labelOf(name), kind: kindOf(schema, types), nullable: types.includes('null'), schema };
+}
+
+function kindOf(schema: JsonSchema, types: string[]): FieldKind {
+  if (schema.enum !== undefined) return 'choice';
+  const [type] = types.filter((name) => name !== 'null');
+  if (type === 'integer' || type === 'number' || type === 'boolean') return type;
+  return type === 'string' ? 'text' : 'json';
+}
+
+/** batch_size -> Batch size */
+export function labelOf(name: string): string {
+  const words = name.replace(/_/g, ' ');
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** What an empty input means, for its placeholder. */
+export function defaultText(schema: JsonSchema): string {
+  if (schema.default === undefined) return '';
+  if (schema.default === null) return 'none';
+  return typeof schema.default === 'string' ? schema.default : JSON.stringify(schema.default);
+}
+
+/** The permitted range in words, or "": "> 0, ≤ 1". */
+export function rangeText(schema: JsonSchema): string {
+  const parts: string[] = [];
+  if (schema.exclusiveMinimum !== undefined) parts.push(`> ${schema.exclusiveMinimum}`);
+  if (schema.minimum !== undefined) parts.push(`≥ ${schema.minimum}`);
+  if (schema.exclusiveMaximum !== undefined) parts.push(`< ${schema.exclusiveMaximum}`);
+  if (schema.maximum !== undefined) parts.push(`≤ ${schema.maximum}`);
+  return parts.join(', ');
+}
+
+/** What an input shows for a value of the spec. */
+export function inputText(value: unknown): string {
+  if (value === undefined || value === null) return '';
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+export type Parsed = { value: unknown } | { error: string };
+
+/** What was typed, as a value; undefined for "leave it out, the head knows the default". */
+export function parseInput(of: Field, text: string): Parsed {
+  const trimmed = text.trim();
+  if (trimmed === '') return { value: undefined };
+  if (of.kind === 'choice') {
+    const chosen = of.schema.enum?.find((option) => inputText(option) === trimmed);
+    return chosen === undefined ? { error: 'is not one of the choices' } : { value: chosen };
+  }
+  if (of.kind === 'boolean') return { value: trimmed === 'true' };
+  if (of.kind === 'text') return { value: trimmed };
+  if (of.kind === 'json') {
+    try {
+      return { value: JSON.parse(trimmed) as unknown };
+    } catch {
+      return { error: 'is not JSON' };
+    }
+  }
+  const value = Number(trimmed);
+  if (!Number.isFinite(value)) return { error: 'is not a number' };
+  if (of.kind === 'integer' && !Number.isInteger(value)) return { error: 'is not a whole number' };
+  const range = rangeText(of.schema);
+  return withinRange(value, of.schema) ? { value } : { error: `must be ${range}` };
+}
+
+function withinRange(value: number, { minimum, maximum, exclusiveMinimum, exclusiveMaximum }: JsonSchema): boolean {
+  return (
+    (minimum === undefined || value >= minimum) &&
+    (maximum === undefined || value <= maximum) &&
+    (exclusiveMinimum === undefined || value > exclusiveMinimum) &&
+    (exclusiveMaximum === undefined || value < exclusiveMaximum)
+  );
+}

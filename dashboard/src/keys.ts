@@ -1,0 +1,62 @@
+import { signal } from '@preact/signals';
+import { navigate } from './router';
+
+export const helpOpen = signal(false);
+
+/** What the keys do, in the order in which the help shows them. */
+export const shortcuts: readonly { keys: string[]; does: string }[] = [
+  { keys: ['/'], does: 'Search' },
+  { keys: ['g', 'o'], does: 'Overview' },
+  { keys: ['g', 'j'], does: 'Jobs' },
+  { keys: ['g', 'n'], does: 'Nodes' },
+  { keys: ['g', 'a'], does: 'Actors' },
+  { keys: ['g', 's'], does: 'Submit a job' },
+  { keys: ['j'], does: 'Next row of a table' },
+  { keys: ['k'], does: 'Row before' },
+  { keys: ['Enter'], does: 'Open the row' },
+  { keys: ['Esc'], does: 'Close, leave a field, show the whole chart again' },
+  { keys: ['?'], does: 'This help' },
+];
+
+const places: Record<string, string> = { o: '/', j: '/jobs', n: '/nodes', a: '/actors', s: '/submit' };
+
+/** What Esc does when nothing else takes it, for instance leaving a chart's zoom. Set by the page on screen. */
+export const escape = signal<(() => void) | null>(null);
+
+let going = false;
+
+export function startKeys(): void {
+  addEventListener('keydown', (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const target = event.target as HTMLElement;
+    const typing = target.isContentEditable || /^(input|textarea|select)$/i.test(target.tagName);
+    if (event.key === 'Escape') {
+      if (typing) target.blur();
+      else if (document.querySelector('dialog[open]') === null) escape.value?.();
+      return;
+    }
+    if (typing || document.querySelector('dialog[open]') !== null) return;
+    if (going) {
+      going = false;
+      const place = places[event.key];
+      if (place !== undefined) navigate(place);
+      return;
+    }
+    if (event.key === 'g') going = true;
+    else if (event.key === '?') helpOpen.value = true;
+    else if (event.key === 'j' || event.key === 'k') moveRow(event.key === 'j' ? 1 : -1);
+    else if (event.key === '/') {
+      const search = document.querySelector<HTMLInputElement>('[data-search]');
+      if (search === null) return;
+      event.preventDefault();
+      search.focus();
+      search.select();
+    }
+  });
+}
+
+function moveRow(by: number): void {
+  const rows = [...document.querySelectorAll<HTMLElement>('main [data-row] a:first-of-type')];
+  const at = rows.indexOf(document.activeElement as HTMLElement);
+  rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : Math.max(0, Math.min(rows.length - 1, at + by))]?.focus();
+}

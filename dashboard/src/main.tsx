@@ -1,0 +1,13 @@
+import { render } from 'preact';
+import 'uplot/dist/uPlot.min.css';
+import './styles/base.css';
+import './styles/parts.css';
+import './styles/pages.css';
+import { App } from './app';
+import { startKeys } from './keys';
+import { startRouter } from './router';
+
+startRouter();
+startKeys();
+const place = document.getElementById('app');
+if (place !== null) render(<App />, place);

@@ -1,0 +1,123 @@
+import { signal } from '@preact/signals';
+import { get, request } from '../api/client';
+import type { Follower } from '../api/live';
+import { isTerminal, type Checkpoint, type CheckpointList, type Event, type EventList, type Job, type Metrics as Answer,
+  type MetricsRecord, type Worker } from '../api/types';
+import { Metrics } from './metrics';
+import { Resource } from './resource';
+
+/** Fields of a worker that its metrics carry by the same name. */
+const workerFigures = new Set(['loss', 'samples_per_second', 'bytes_sent', 'bytes_received', 'bytes_dense',
+  'compression_ratio', 'step_seconds', 'wait_seconds']);
+
+const eventsMax = 1000;
+
+/** One job, as its page shows it: read once, then kept up by the stream. */
+export class JobPage implements Follower {
+  readonly topics: string[];
+  readonly job = new Resource<Job>();
+  readonly events = new Resource<Event[]>();
+  readonly checkpoints = new Resource<Checkpoint[]>();
+  readonly metrics: Metrics;
+  /** The job was there and is no longer: deleted here or elsewhere. */
+  readonly gone = signal(false);
+  private readonly path: string;
+
+  constructor(readonly id: string, points: number) {
+    this.topics = [`job:${id}`];
+    this.path = `/api/v1/jobs/${encodeURIComponent(id)}`;
+    this.metrics = new Metrics((query, signal) => get<Answer>(`${this.path}/metrics`, { ...query }, signal),
+      points);
+  }
+
+  fresh(): void {
+    void this.loadJob();
+    void this.loadEvents();
+    void this.loadCheckpoints();
+    void this.metrics.load();
+  }
+
+  record(kind: string, data: unknown): void {
+    if (kind === 'metrics') this.tookMetrics(data as MetricsRecord);
+    if (kind === 'event') this.tookEvent(data as Event);
+    if (kind === 'checkpoint') this.tookCheckpoint(data as Checkpoint & { job: string });
+    if (kind === 'job' || kind === 'job_end') this.tookJob(data as Job);
+  }
+
+  async stop(): Promise<void> {
+    const job = await request<Job>('POST', `${this.path}/stop`);
+    this.tookJob(job);
+  }
+
+  async remove(): Promise<void> {
+    await request('DELETE', this.path);
+    this.gone.value = true;
+  }
+
+  private async loadJob(): Promise<void> {
+    const had = this.job.data.value !== null;
+    await this.job.load((signal) => get<Job>(this.path, {}, signal));
+    if (had && this.job.error.value?.status === 404) this.gone.value = true;
+  }
+
+  private loadEvents(): Promise<boolean> {
+    return this.events.load(async (signal) => {
+      const all: Event[] = [];
+      let cursor: string | null = null;
+      do {
+        const page: EventList = await get<EventList>(`${this.path}/events`, { limit: 1000, cursor }, signal);
+        all.push(...page.events);
+        cursor = page.next;
+      } while (cursor !== null && all.length < eventsMax);
+      return all;
+    });
+  }
+
+  private loadCheckpoints(): Promise<boolean> {
+    return this.checkpoints.load(
+      async (signal) => (await get<CheckpointList>(`${this.path}/checkpoints`, {}, signal)).checkpoints);
+  }
+
+  private tookJob(news: Job): void {
+    if (news.id !== this.id) return;
+    const known = this.job.data.value;
+    if (known === null) return;
+    this.job.update(() => ({ ...news, ...(news.workers === undefined && known.workers && { workers: known.workers }) }));
+    // Ranks, nodes and exits are told with the job itself only: read them when it has moved on.
+    if (news.phase !== known.phase || news.state !== known.state) void this.loadJob();
+    if (isTerminal(news.state) && !isTerminal(known.state)) void this.loadCheckpoints();
+  }
+
+  private tookMetrics(record: MetricsRecord): void {
+    if (record.job !== this.id) return;
+    this.metrics.append(record.points);
+    this.job.update((job) => (job.workers ? { ...job, workers: withFigures(job.workers, record) } : job));
+  }
+
+  private tookEvent(event: Event): void {
+    if (event.job !== this.id) return;
+    this.events.update((known) => (known.some((other) => other.id === event.id) ? known : [...known, event]));
+    if (event.worker !== null && event.worker !== undefined) void this.loadJob();
+  }
+
+  private tookCheckpoint(news: Checkpoint & { job: string }): void {
+    if (news.job !== this.id) return;
+    this.checkpoints.update((known) => [...known.filter((other) => other.step !== news.step), news]);
+  }
+}
+
+/** The workers with the last values of a metrics record filled in. */
+export function withFigures(workers: readonly Worker[], record: MetricsRecord): Worker[] {
+  const changes = new Map<number, Partial<Worker>>();
+  for (const [name, worker, step, , , value] of record.points) {
+    if (worker === null) continue;
+    const change = changes.get(worker) ?? {};
+    changes.set(worker, change);
+    if (workerFigures.has(name)) Object.assign(change, { [name]: value });
+    change.step = Math.max(change.step ?? 0, step);
+  }
+  return workers.map((worker) => {
+    const change = changes.get(worker.rank);
+    return change ? { ...worker, ...change, step: Math.max(worker.step, change.step ?? 0) } : worker;
+  });
+}

@@ -1,0 +1,82 @@
+import { describe, expect, it } from 'vitest';
+import type { LivePoint, Metrics as Answer } from '../api/types';
+import { Metrics, type MetricsQuery } from './metrics';
+
+/** A head whose answers the test gives when it likes. */
+function head() {
+  const asked: { query: MetricsQuery; answer: (series: Answer['series']) => void; signal: AbortSignal }[] = [];
+  const read = (query: MetricsQuery, signal: AbortSignal) =>
+    new Promise<Answer>((resolve, reject) => {
+      signal.addEventListener('abort', () => reject(new Error('aborted')));
+      asked.push({ query, signal, answer: (series) => resolve({ job: 'a', x: query.x, series }) });
+    });
+  return { asked, metrics: new Metrics(read, 500) };
+}
+
+const loss = (step: number, value: number, worker: number | null = null): LivePoint =>
+  ['loss', worker, step, step / 10, step * 100, value];
+const xs = (metrics: Metrics, worker: number | null = null) => metrics.line('loss', worker).points.map(({ x }) => x);
+
+describe('Metrics', () => {
+  it('reads the history once, at the width of the charts, then lives off the stream', async () => {
+    const { asked, metrics } = head();
+    const loading = metrics.load();
+    expect(asked[0]!.query).toEqual({ worker: 'job', x: 'step', points: 500 });
+    metrics.append([loss(3, 1), loss(4, 1)]);
+    asked[0]!.answer([{ name: 'loss', worker: null, points: [[1, 0, 0, 0], [3, 1, 1, 1]] }]);
+    await loading;
+    metrics.append([loss(4, 1), loss(5, 1)]);
+    expect(xs(metrics)).toEqual([1, 3, 4, 5]);
+    expect(asked).toHaveLength(1);
+  });
+
+  it('takes live points on the axis that is shown', async () => {
+    const { asked, metrics } = head();
+    const changing = metrics.setAxis('bytes');
+    asked[0]!.answer([{ name: 'loss', worker: null, points: [[100, 1, 1, 1]] }]);
+    await changing;
+    metrics.append([loss(2, 1)]);
+    expect(asked[0]!.query.x).toBe('bytes');
+    expect(xs(metrics)).toEqual([100, 200]);
+  });
+
+  it('drops an answer that a later question has overtaken', async () => {
+    const { asked, metrics } = head();
+    const first = metrics.load();
+    const second = metrics.setAxis('wall');
+    expect(asked[0]!.signal.aborted).toBe(true);
+    asked[1]!.answer([{ name: 'loss', worker: null, points: [[0.1, 1, 1, 1]] }]);
+    await Promise.all([first, second]);
+    expect(xs(metrics)).toEqual([0.1]);
+  });
+
+  it('zooms at once with what it has, then in full detail, and keeps the whole', async () => {
+    const { asked, metrics } = head();
+    const loading = metrics.load();
+    asked[0]!.answer([{ name: 'loss', worker: null, points: [[10, 0, 0, 0], [20, 0, 0, 0], [30, 0, 0, 0]] }]);
+    await loading;
+    const zooming = metrics.setZoom({ from: 15, to: 25 });
+    expect(xs(metrics)).toEqual([20]);
+    asked[1]!.answer([{ name: 'loss', worker: null, points: [[16, 0, 0, 0], [18, 0, 0, 0], [24, 0, 0, 0]] }]);
+    await zooming;
+    expect(asked[1]!.query).toMatchObject({ from: 15, to: 25, points: 500 });
+    expect(xs(metrics)).toEqual([16, 18, 24]);
+    metrics.append([loss(31, 0)]);
+    expect(xs(metrics)).toEqual([16, 18, 24]);
+    await metrics.setZoom(null);
+    expect(xs(metrics)).toEqual([10, 20, 30, 31]);
+    expect(asked).toHaveLength(2);
+  });
+
+  it('keeps the ranks apart, and only when they are shown', async () => {
+    const { asked, metrics } = head();
+    metrics.append([loss(1, 5, 0), loss(1, 6, 1)]);
+    expect(metrics.workers('loss')).toEqual([]);
+    const reading = metrics.setWorkers(true);
+    asked[0]!.answer([]);
+    await reading;
+    metrics.append([loss(2, 5, 10), loss(2, 6, 9)]);
+    expect(metrics.workers('loss')).toEqual([9, 10]);
+    expect(xs(metrics, 9)).toEqual([2]);
+  });
+});

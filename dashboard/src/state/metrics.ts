@@ -1,0 +1,144 @@
+import { signal } from '@preact/signals';
+import { axisValue, Series } from '../charts/series';
+import type { LivePoint, Metrics as MetricsAnswer, MetricsAxis } from '../api/types';
+import { Resource } from './resource';
+
+export interface Zoom {
+  from: number;
+  to: number;
+}
+
+export interface MetricsQuery {
+  worker: string;
+  x: MetricsAxis;
+  from?: number;
+  to?: number;
+  points: number;
+}
+export type ReadMetrics = (query: MetricsQuery, signal: AbortSignal) => Promise<MetricsAnswer>;
+
+/** `null` is the whole job. */
+type Key = string;
+const keyOf = (name: string, worker: number | null): Key => `${name}/${worker ?? 'job'}`;
+
+/**
+ * A job's time series on one axis: the whole history once, down-sampled by the head to the chart's width, then only
+ * what the stream brings. A zoomed stretch is read once more at full detail and kept beside the whole.
+ */
+export class Metrics {
+  /** Counts changes: a chart draws anew when it moves. */
+  readonly version = signal(0);
+  readonly axis = signal<MetricsAxis>('step');
+  readonly zoom = signal<Zoom | null>(null);
+  readonly history = new Resource<MetricsAnswer>();
+  private readonly detail = new Resource<MetricsAnswer>();
+  private readonly whole = new Map<Key, Series>();
+  private readonly part = new Map<Key, Series>();
+  private worker = 'job';
+
+  /** `points`: the charts' width in pixels, since more than one point per pixel shows nothing. */
+  constructor(
+    private readonly read: ReadMetrics,
+    private readonly points: number,
+  ) {}
+
+  /** The line to draw, from the zoomed stretch if there is one. */
+  line(name: string, worker: number | null): Series {
+    return series(this.zoom.value === null ? this.whole : this.part, keyOf(name, worker));
+  }
+
+  /** Ranks that have a series of this name, ascending. */
+  workers(name: string): number[] {
+    const ranks: number[] = [];
+    for (const key of this.whole.keys()) {
+      const [of, worker] = key.split('/');
+      if (of === name && worker !== 'job') ranks.push(Number(worker));
+    }
+    return ranks.sort((a, b) => a - b);
+  }
+
+  /** Reads the whole history. */
+  async load(): Promise<void> {
+    const query = { worker: this.worker, x: this.axis.value, points: this.points };
+    if (await this.history.load((signal) => this.read(query, signal))) {
+      this.take(this.whole, this.history.data.value);
+      if (this.zoom.value !== null) await this.loadZoom(this.zoom.value);
+    }
+  }
+
+  async setAxis(axis: MetricsAxis): Promise<void> {
+    if (axis === this.axis.value) return;
+    this.axis.value = axis;
+    this.zoom.value = null;
+    this.whole.clear();
+    await this.load();
+  }
+
+  /** Whether the series of each rank are read and kept as well as the whole job's. */
+  async setWorkers(all: boolean): Promise<void> {
+    const worker = all ? 'all' : 'job';
+    if (worker === this.worker) return;
+    this.worker = worker;
+    await this.load();
+  }
+
+  async setZoom(zoom: Zoom | null): Promise<void> {
+    if (zoom === null) {
+      if (this.zoom.value === null) return;
+      this.zoom.value = null;
+      this.detail.cancel();
+      this.part.clear();
+      ++this.version.value;
+      return;
+    }
+    await this.loadZoom(zoom);
+  }
+
+  append(points: readonly LivePoint[]): void {
+    const axis = this.axis.value;
+    const zoom = this.zoom.value;
+    let changed = false;
+    for (const point of points) {
+      const [name, worker, , , , value] = point;
+      if (worker !== null && this.worker === 'job') continue;
+      const x = axisValue(point, axis);
+      const key = keyOf(name, worker);
+      changed = series(this.whole, key).append(x, value) || changed;
+      if (zoom !== null && x >= zoom.from && x <= zoom.to) series(this.part, key).append(x, value);
+    }
+    if (changed) ++this.version.value;
+  }
+
+  private async loadZoom(zoom: Zoom): Promise<void> {
+    const query = { worker: this.worker, x: this.axis.value, ...zoom, points: this.points };
+    // The whole is cut to the stretch at once; the finer points replace it when they are there.
+    this.part.clear();
+    for (const [key, line] of this.whole) {
+      const inside = line.points.filter(({ x }) => x >= zoom.from && x <= zoom.to);
+      series(this.part, key).setHistory(inside.map(({ x, min, max, last }) => [x, min, max, last]));
+    }
+    this.zoom.value = zoom;
+    ++this.version.value;
+    if (await this.detail.load((signal) => this.read(query, signal))) {
+      for (const line of this.part.values()) line.clear();
+      this.take(this.part, this.detail.data.value);
+    }
+  }
+
+  private take(into: Map<Key, Series>, answer: MetricsAnswer | null): void {
+    if (answer === null || answer.x !== this.axis.value) return;
+    for (const { name, worker, points } of answer.series) {
+      series(into, keyOf(name, worker)).setHistory(points, this.points);
+    }
+    ++this.version.value;
+  }
+}
+
+function series(map: Map<Key, Series>, key: Key): Series {
+  let found = map.get(key);
+  if (found === undefined) {
+    found = new Series();
+    map.set(key, found);
+  }
+  return found;
+}

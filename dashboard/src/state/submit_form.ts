@@ -1,0 +1,140 @@
+import { computed, signal } from '@preact/signals';
+import { ApiError, get, idempotencyKey, request } from '../api/client';
+import type { Catalog, Job, Spec, ValidateResult } from '../api/types';
+import { dependents, formGroups, type FormField } from '../forms/job_form';
+import { faultsByPlace, getAt, isObject, setAt, type Fault } from '../forms/pointer';
+import { inputText, parseInput, type JsonSchema } from '../forms/schema';
+import { Resource } from './resource';
+
+interface Shapes {
+  catalog: Catalog;
+  schema: JsonSchema;
+}
+
+/** One spec, in two views that agree: the form and the JSON text. What the head says of it stands beside its fields. */
+export class SubmitForm {
+  readonly shapes = new Resource<Shapes>();
+  readonly spec = signal<Spec>({});
+  readonly text = signal('{}');
+  /** Why the text is not a spec; the form waits until it is one again. */
+  readonly textFault = signal<string | null>(null);
+  /** What was typed into fields and is no value of theirs, by pointer: [text, what is wrong]. */
+  readonly unfit = signal<ReadonlyMap<string, [string, string]>>(new Map());
+  readonly refused = signal<ApiError | null>(null);
+  readonly checked = signal<ValidateResult | null>(null);
+  readonly busy = signal(false);
+  private key = idempotencyKey();
+
+  readonly groups = computed(() => {
+    const shapes = this.shapes.data.value;
+    return shapes === null ? [] : formGroups(shapes.schema, shapes.catalog, this.spec.value);
+  });
+
+  /** The head's faults by the field that shows them; those of no field under "". */
+  readonly faults = computed((): Map<string, Fault[]> => {
+    const places = this.groups.value.flatMap((group) => group.fields.map(({ pointer }) => pointer));
+    return faultsByPlace(this.refused.value?.problem?.errors ?? [], places);
+  });
+
+  /** Reads the catalog, and the job to start from if there is one. */
+  async load(from: string | null, step: number | null): Promise<void> {
+    await this.shapes.load(async (signal) => {
+      const [catalog, api, job] = await Promise.all([
+        get<Catalog>('/api/v1/catalog', {}, signal),
+        get<{ components: { schemas: { JobSpec: JsonSchema } } }>('/openapi.json', {}, signal),
+        from === null ? null : get<Job>(`/api/v1/jobs/${encodeURIComponent(from)}`, {}, signal),
+      ]);
+      this.set(job === null ? firstSpec(catalog) : startingFrom(job, step));
+      return { catalog, schema: api.components.schemas.JobSpec };
+    });
+  }
+
+  /** What the field shows: what was typed, or the spec's value. */
+  shown(of: FormField): string {
+    return this.unfit.value.get(of.pointer)?.[0] ?? inputText(getAt(this.spec.value, of.pointer));
+  }
+
+  type(of: FormField, text: string): void {
+    const parsed = parseInput(of, text);
+    const unfit = new Map(this.unfit.value);
+    if ('error' in parsed) {
+      unfit.set(of.pointer, [text, parsed.error]);
+      this.unfit.value = unfit;
+      return;
+    }
+    unfit.delete(of.pointer);
+    let spec = setAt(this.spec.value, of.pointer, parsed.value);
+    for (const pointer of dependents(of.pointer)) {
+      spec = setAt(spec, pointer, undefined);
+      for (const typed of unfit.keys()) if (typed.startsWith(`${pointer}/`)) unfit.delete(typed);
+    }
+    this.unfit.value = unfit;
+    this.change(spec);
+    this.text.value = JSON.stringify(spec, null, 2);
+    this.textFault.value = null;
+  }
+
+  edit(text: string): void {
+    this.text.value = text;
+    try {
+      const spec: unknown = JSON.parse(text);
+      if (!isObject(spec)) throw new Error('A job spec is a JSON object');
+      this.textFault.value = null;
+      this.unfit.value = new Map();
+      this.change(spec);
+    } catch (error) {
+      this.textFault.value = error instanceof Error ? error.message : String(error);
+    }
+  }
+
+  async validate(): Promise<void> {
+    this.checked.value = await this.send<ValidateResult>('/api/v1/jobs/validate', {});
+  }
+
+  /** Gives the new job, or null: `refused` says why. Pressing twice makes one job. */
+  submit(): Promise<Job | null> {
+    return this.send<Job>('/api/v1/jobs', { 'Idempotency-Key': this.key });
+  }
+
+  private async send<T>(path: string, headers: Record<string, string>): Promise<T | null> {
+    if (this.busy.value) return null;
+    this.busy.value = true;
+    this.refused.value = null;
+    this.checked.value = null;
+    try {
+      return await request<T>('POST', path, { body: this.spec.value, headers });
+    } catch (error) {
+      this.refused.value = error instanceof ApiError ? error : new ApiError(String(error), 0, null);
+      return null;
+    } finally {
+      this.busy.value = false;
+    }
+  }
+
+  private set(spec: Spec): void {
+    this.change(spec);
+    this.text.value = JSON.stringify(spec, null, 2);
+  }
+
+  private change(spec: Spec): void {
+    this.spec.value = spec;
+    this.key = idempotencyKey();  // another body is another request
+    this.checked.value = null;
+  }
+}
+
+/** Something that can be submitted as it is: the first of what must be chosen. */
+export function firstSpec(catalog: Catalog): Spec {
+  const model = catalog.models[0]?.name;
+  const dataset = catalog.datasets[0]?.name;
+  return {
+    ...(model !== undefined && { name: `${model}-1`, model: { name: model } }),
+    ...(dataset !== undefined && { dataset: { name: dataset } }),
+  };
+}
+
+/** The spec of an earlier job, to run again; with a step it goes on from that checkpoint. */
+export function startingFrom(job: Job, step: number | null): Spec {
+  const resume = step === null ? null : { job: job.id, step };
+  return setAt(job.spec, '/checkpoint/resume_from', resume ?? undefined);
+}

@@ -1,0 +1,92 @@
+import { useEffect } from 'preact/hooks';
+import { EventTable } from '../components/events';
+import { Checkpoints } from '../components/checkpoints';
+import { JobCharts } from '../components/job_charts';
+import { JobHeader } from '../components/job_header';
+import { LogView } from '../components/log_view';
+import { Card, CopyButton, Empty, ErrorPanel, Skeleton } from '../components/ui';
+import { WorkerTable } from '../components/worker_table';
+import { navigate, route } from '../router';
+import { JobPage } from '../state/job';
+import { useFollower, useTitle } from '../state/hooks';
+
+const tabs = [
+  { id: '', label: 'Training' },
+  { id: 'logs', label: 'Logs' },
+  { id: 'events', label: 'Events' },
+  { id: 'checkpoints', label: 'Checkpoints' },
+  { id: 'spec', label: 'Spec' },
+];
+
+export function JobView({ id }: { id: string }) {
+  const page = useFollower(() => new JobPage(id, chartPoints()), id);
+  const job = page.job.data.value;
+  const error = page.job.error.value;
+  useTitle(job?.name || `Job ${id}`);
+  const gone = page.gone.value;
+  useEffect(() => {
+    if (gone) navigate('/jobs', 'replace');
+  }, [gone]);
+  if (job === null) {
+    if (error?.status === 404) {
+      return <Empty title={`There is no job ${id}`} command="weir job list">It may have been deleted.</Empty>;
+    }
+    if (error !== null) return <ErrorPanel error={error} retry={() => page.fresh()} />;
+    return <Card><Skeleton rows={10} /></Card>;
+  }
+  const { query } = route.value;
+  const tab = query.get('tab') ?? '';
+  const counts: Record<string, number | undefined> = {
+    events: page.events.data.value?.length,
+    checkpoints: page.checkpoints.data.value?.length,
+  };
+  const href = (to: string) => {
+    const next = new URLSearchParams(query);
+    if (to === '') next.delete('tab');
+    else next.set('tab', to);
+    const text = next.toString();
+    return `/jobs/${encodeURIComponent(id)}${text === '' ? '' : `?${text}`}`;
+  };
+  return (
+    <>
+      <JobHeader page={page} job={job} />
+      <nav class="tabs" aria-label="Parts of the job">
+        {tabs.map((entry) => (
+          <a key={entry.id} href={href(entry.id)} aria-current={tab === entry.id ? 'page' : undefined}>
+            {entry.label}{counts[entry.id] ? <span class="count">{counts[entry.id]}</span> : null}
+          </a>
+        ))}
+      </nav>
+      {tab === '' && (
+        <>
+          <JobCharts page={page} />
+          <Card title="Workers"><WorkerTable job={job} /></Card>
+        </>
+      )}
+      {tab === 'logs' && <LogView job={id} ended={job.ended_at !== null} />}
+      {tab === 'events' && <Card title="Events"><EventsPart page={page} /></Card>}
+      {tab === 'checkpoints' && <Card title="Checkpoints"><Checkpoints page={page} job={job} /></Card>}
+      {tab === 'spec' && (
+        <Card title="Spec" tools={<CopyButton text={JSON.stringify(job.spec, null, 2)} />}>
+          <pre class="code scroll" tabIndex={0} role="region" aria-label="Job spec">
+            {JSON.stringify(job.spec, null, 2)}
+          </pre>
+        </Card>
+      )}
+    </>
+  );
+}
+
+/** Charts stand two in a row. */
+function chartPoints(): number {
+  return Math.min(2000, Math.max(300, Math.ceil(innerWidth / 2)));
+}
+
+function EventsPart({ page }: { page: JobPage }) {
+  const events = page.events.data.value;
+  const error = page.events.error.value;
+  if (error) return <ErrorPanel error={error} retry={() => page.fresh()} />;
+  if (events === null) return <Skeleton />;
+  if (events.length === 0) return <Empty title="Nothing has happened yet" />;
+  return <EventTable events={[...events].reverse()} />;
+}

@@ -1,0 +1,110 @@
+import { jobStates, type Event, type Node } from '../api/types';
+import { StateBadge } from '../components/icons';
+import { EventTable } from '../components/events';
+import { JobTable } from '../components/job_table';
+import { Ago, Card, Empty, ErrorPanel, Meter, Skeleton, Stat } from '../components/ui';
+import { bytes, number } from '../format';
+import { Cluster, type JobCount, type NodeRates } from '../state/cluster';
+import { useFollower, useTitle } from '../state/hooks';
+
+export function OverviewView() {
+  useTitle('Overview');
+  const cluster = useFollower(() => new Cluster(), 'overview');
+  const nodes = cluster.nodes.data.value;
+  const failure = cluster.nodes.error.value;
+  return (
+    <>
+      <h1>Cluster</h1>
+      {failure && <ErrorPanel error={failure} retry={() => cluster.fresh()} />}
+      <Figures cluster={cluster} />
+      <Card title="Jobs by state" tools={<a href="/jobs">All jobs</a>}>
+        <div class="states">
+          {jobStates.map((state) => (
+            <a key={state} class="state-tile" href={`/jobs?state=${state}`}>
+              <span class="state-count">{countText(cluster.jobs.data.value?.[state])}</span>
+              <StateBadge state={state} />
+            </a>
+          ))}
+        </div>
+      </Card>
+      <Card title="Nodes" tools={<a href="/nodes">All nodes</a>}>
+        {nodes === null ? (!failure && <Skeleton />) : nodes.length === 0 ? (
+          <Empty title="No node has joined" command="weir node --head 127.0.0.1:6380">
+            Jobs wait until a node offers what they ask for.
+          </Empty>
+        ) : (
+          <div class="nodes">
+            {nodes.slice(0, 12).map((node) => (
+              <NodeCard key={node.id} node={node} rates={cluster.rates.value.get(node.id)} />
+            ))}
+          </div>
+        )}
+      </Card>
+      <div class="columns">
+        <Card title="Newest jobs" tools={<a href="/jobs">All jobs</a>}>
+          {cluster.recent.data.value === null ? (!failure && <Skeleton />) :
+            <JobTable jobs={cluster.recent.data.value} short />}
+        </Card>
+        <Card title="What happened">
+          <EventList events={cluster.events.data.value} failed={failure !== null} />
+        </Card>
+      </div>
+    </>
+  );
+}
+
+function Figures({ cluster }: { cluster: Cluster }) {
+  const nodes = cluster.nodes.data.value ?? [];
+  const alive = nodes.filter(({ state }) => state !== 'lost');
+  const total = (pick: (node: Node) => number | undefined) => alive.reduce((sum, node) => sum + (pick(node) ?? 0), 0);
+  const cpu = total((node) => node.resources['cpu']);
+  const used = total((node) => node.used['cpu']);
+  const lost = nodes.length - alive.length;
+  const known = cluster.nodes.data.value !== null;
+  const memory = total((node) => node.memory_used_bytes);
+  return (
+    <div class="stats">
+      <Stat name="Nodes" href="/nodes" value={known ? alive.length : '–'}
+        note={lost > 0 ? <span class="bad">{lost} lost</span> : known ? 'all alive' : null} />
+      <Stat name="CPU slots used" href="/nodes" value={<>{number(used)} <small>of {number(cpu)}</small></>}
+        note={<Meter value={used} max={cpu} label="CPU slots used" />} />
+      <Stat name="CPU load" href="/nodes" value={<>{total((node) => node.cpu_load).toFixed(1)} <small>cores</small></>}
+        note={`${total((node) => node.workers?.length)} workers`} />
+      <Stat name="Memory" href="/nodes" value={bytes(memory)}
+        note={<Meter value={memory} max={total((node) => node.memory_total_bytes)} label="Memory used" />} />
+      <Stat name="Actors" href="/actors" value={countText(cluster.actors.data.value)} note="head and workers" />
+    </div>
+  );
+}
+
+function NodeCard({ node, rates }: { node: Node; rates: NodeRates | undefined }) {
+  const cpu = node.resources['cpu'] ?? 0;
+  return (
+    <article class={`node node-${node.state}`}>
+      <header>
+        <a href={`/nodes?q=${encodeURIComponent(node.name)}`}>{node.name}</a>
+        <span class="node-state">{node.state}</span>
+      </header>
+      <dl>
+        <div><dt>Slots</dt><dd>{number(node.used['cpu'] ?? 0)} of {number(cpu)} cpu</dd></div>
+        <Meter value={node.used['cpu'] ?? 0} max={cpu} label={`CPU slots used on ${node.name}`} />
+        <div><dt>Load</dt><dd>{(node.cpu_load ?? 0).toFixed(2)} cores</dd></div>
+        <div><dt>Memory</dt><dd>{bytes(node.memory_used_bytes)} of {bytes(node.memory_total_bytes)}</dd></div>
+        <Meter value={node.memory_used_bytes ?? 0} max={node.memory_total_bytes ?? 0} label={`Memory of ${node.name}`} />
+        <div><dt>Network</dt><dd>↑ {bytes(rates?.sent)}/s ↓ {bytes(rates?.received)}/s</dd></div>
+        <div><dt>Heartbeat</dt><dd><Ago at={node.last_heartbeat_at} /></dd></div>
+      </dl>
+    </article>
+  );
+}
+
+function EventList({ events, failed }: { events: Event[] | null; failed: boolean }) {
+  if (events === null) return failed ? null : <Skeleton />;
+  if (events.length === 0) return <Empty title="Nothing yet" />;
+  return <EventTable events={events.slice(0, 12)} links />;
+}
+
+function countText(count: JobCount | null | undefined): string {
+  if (count === null || count === undefined) return '–';
+  return count.more ? `${count.jobs}+` : String(count.jobs);
+}

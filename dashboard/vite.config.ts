@@ -1,0 +1,16 @@
+import { defineConfig } from 'vitest/config';
+
+const head = process.env['WEIR_ADDRESS'] ?? 'http://127.0.0.1:8265';
+
+export default defineConfig({
+  build: {
+    target: 'es2022',
+    // The content security policy allows no inline anything, so nothing is inlined as a data: URL either.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    reportCompressedSize: false,
+  },
+  // `npm run dev` serves the sources and passes everything else on to a running head.
+  server: { proxy: { '/api': head, '/login': head, '/openapi.json': head } },
+  test: { include: ['src/**/*.test.ts', 'tests/**/*.test.ts'], environment: 'node' },
+});
