@@ -58,10 +58,13 @@ class ProcessSpawner {
  public:
   virtual ~ProcessSpawner() = default;
 
-  /// The child leads its own process group and dies with this process. Fails with: io (program missing or not
-  /// executable), exhausted (processes, descriptors).
+  /// The child leads its own process group and dies with this process. Takes as long as fork and exec do, about a
+  /// millisecond. Fails with: io (program missing or not executable, no process or descriptor left).
   virtual Result<std::unique_ptr<Process>> spawn(net::any_io_executor executor, ProcessSpec spec) = 0;
 };
+
+/// In a child that was given a lifeline: true once the parent is gone. False at once if there is none, or when cancelled.
+net::awaitable<bool> wait_for_parents_end();
 
 /// The real one. Children are forked from one thread that lives as long as the spawner: the kernel sends a child its
 /// parent-death signal when the *thread* that forked it ends.

@@ -89,7 +89,8 @@ net::awaitable<void> TaskGroup::join() {
   auto state = state_;  // the group itself may go away meanwhile
   while (!state->tasks.empty()) {
     Event empty = state->empty;
-    if (!co_await empty.wait()) co_return;
+    const bool waited = co_await empty.wait();
+    if (!waited) co_return;
   }
 }
 
