@@ -15,15 +15,19 @@ import { SubmitView } from './views/submit';
 
 export function App() {
   useEffect(() => {
-    readVersion().catch(() => {});  // a 401 closes the session; any other failure shows on the page itself
+    readVersion().catch(() => {}); // a 401 closes the session; any other failure shows on the page itself
   }, []);
   if (session.value === 'closed') return <LoginView />;
   return (
     <>
-      <a class="skip" href="#main">Skip to content</a>
+      <a class="skip" href="#main">
+        Skip to content
+      </a>
       <Header />
       <Banners />
-      <main id="main" tabIndex={-1}>{view(route.value.path)}</main>
+      <main id="main" tabIndex={-1}>
+        {view(route.value.path)}
+      </main>
       <Help />
     </>
   );
@@ -37,5 +41,9 @@ function view(path: string) {
   if (path === '/submit') return <SubmitView />;
   const job = match('/jobs/:id', path);
   if (job?.['id'] !== undefined) return <JobView key={job['id']} id={job['id']} />;
-  return <Empty title="There is no such page"><a href="/">Back to the overview</a></Empty>;
+  return (
+    <Empty title="There is no such page">
+      <a href="/">Back to the overview</a>
+    </Empty>
+  );
 }

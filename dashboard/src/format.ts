@@ -64,13 +64,16 @@ export function span(milliseconds: number): string {
   return seconds(Math.max(0, Math.round(milliseconds / 1000)));
 }
 
-/** How long ago, from an ISO time: "just now", "12 s ago". */
+/** How long ago, from an ISO time: "just now", "12 s ago", "3 h ago". */
 export function ago(at: string | null | undefined, now: number): string {
   if (at === null || at === undefined) return missing;
   const then = Date.parse(at);
   if (Number.isNaN(then)) return missing;
-  const past = now - then;
-  return past < 2000 ? 'just now' : `${span(past)} ago`;
+  const past = Math.round((now - then) / 1000);
+  if (past < 2) return 'just now';
+  if (past < 60) return `${past} s ago`;
+  if (past < 3600) return `${Math.floor(past / 60)} min ago`;
+  return past < 86_400 ? `${Math.floor(past / 3600)} h ago` : `${Math.floor(past / 86_400)} d ago`;
 }
 
 /** Local wall-clock time, to the second: 2026-11-21 01:09:30. */

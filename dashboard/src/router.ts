@@ -39,7 +39,8 @@ export function startRouter(): void {
   document.addEventListener('click', (event) => {
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
     const link = (event.target as Element).closest('a');
-    if (link === null || link.target !== '' || link.hasAttribute('download') || link.origin !== location.origin) return;
+    if (link === null || link.target !== '' || link.hasAttribute('download') || link.origin !== location.origin)
+      return;
     if (/^\/(api|login|openapi\.json|metrics|healthz|readyz)(\/|$)/.test(link.pathname)) return;
     if (link.hash !== '' && link.pathname === location.pathname) return;
     event.preventDefault();

@@ -94,12 +94,12 @@ describe('LiveStream', () => {
     stream.follow(job);
     await settle();
     expect(wires[0]!.readyState).toBe(2);
-    expect(wire().url).toBe('/api/v1/stream?topics=cluster,job%3A7&last_event_id=41');
+    expect(wire().url).toBe('/api/v1/stream?topics=cluster,job%3A7,jobs&last_event_id=41');
     wire().open();
     expect([cluster.freshened, job.freshened]).toEqual([1, 1]);
     leave();
     await settle();
-    expect(wire().url).toBe('/api/v1/stream?topics=job%3A7&last_event_id=41');
+    expect(wire().url).toBe('/api/v1/stream?topics=job%3A7,jobs&last_event_id=41');
     wire().open();
     expect(job.freshened).toBe(1);
   });
@@ -110,7 +110,10 @@ describe('LiveStream', () => {
     leave();
     stream.follow(new Page(['job:2']));
     await settle();
-    expect(wires.map(({ url }) => url)).toEqual(['/api/v1/stream?topics=job%3A1', '/api/v1/stream?topics=job%3A2']);
+    expect(wires.map(({ url }) => url)).toEqual([
+      '/api/v1/stream?topics=job%3A1,jobs',
+      '/api/v1/stream?topics=job%3A2,jobs',
+    ]);
   });
 
   it('a second page on the same topic reads for itself without a new connection', async () => {

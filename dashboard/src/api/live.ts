@@ -17,6 +17,8 @@ export interface LiveStatus {
 
 export interface Follower {
   topics: string[];
+  /** True once there is nothing to follow any more. */
+  readonly gone?: ReadonlySignal<boolean>;
   /** A record of one of the topics (or of any other topic followed in this tab: check the job's id). */
   record(kind: string, data: unknown): void;
   /**
@@ -106,7 +108,9 @@ export class LiveStream {
   }
 
   private wanted(): string[] {
-    return [...new Set([...this.followers].flatMap((follower) => follower.topics))].sort();
+    if (this.followers.size === 0) return [];
+    // The stream of one job alone ends with the job; ours goes on.
+    return [...new Set(['jobs', ...[...this.followers].flatMap((follower) => follower.topics)])].sort();
   }
 
   private connect(topics: string[]): void {
@@ -158,16 +162,25 @@ export class LiveStream {
     if (source !== this.source) return;
     if (this.state.value.state !== 'lost') this.set('lost');
     this.refresh((follower) => !this.told.has(follower));
-    if (source.readyState !== closed) return;  // the browser tries again by itself
+    if (source.readyState !== closed) return; // the browser tries again by itself
     this.disconnect();
     const delay = Math.min(retryMillisecondsMax, 500 * 2 ** this.failures++) * (0.5 + Math.random() / 2);
     this.retry = setTimeout(() => {
       this.retry = null;
-      this.options.probe().then(
-        () => this.connect(this.wanted()),
-        () => this.followers.size > 0 && this.state.value.state === 'lost' && this.connect(this.wanted()),
-      );
+      void this.ask().then(() => {
+        if (this.source === null && this.state.value.state === 'lost') this.connect(this.wanted());
+      });
     }, delay);
+  }
+
+  /** If the head answers but refuses the stream, one of our topics may be no more: its page finds out by reading. */
+  private async ask(): Promise<void> {
+    try {
+      await this.options.probe();
+      if (this.failures > 1) this.refresh(() => true);
+    } catch {
+      // It is away, or our session has ended: either shows elsewhere.
+    }
   }
 
   private place(id: string): void {
@@ -179,7 +192,7 @@ export class LiveStream {
     try {
       data = JSON.parse(text);
     } catch {
-      return;  // cut off by the end of the connection; it comes again
+      return; // cut off by the end of the connection; it comes again
     }
     for (const follower of [...this.followers]) follower.record(kind, data);
   }

@@ -31,7 +31,11 @@ export interface ChartProps {
   empty: string;
 }
 
-const axisNames: Record<MetricsAxis, string> = { step: 'step', wall: 'time since the first step', bytes: 'bytes sent' };
+const axisNames: Record<MetricsAxis, string> = {
+  step: 'step',
+  wall: 'time since the first step',
+  bytes: 'bytes sent',
+};
 const height = 220;
 const tableRowsMax = 100;
 
@@ -59,10 +63,19 @@ export function Chart(props: ChartProps) {
     const element = place.current;
     if (element === null || bare) return;
     const chart = new uPlot(
-      options(() => latest.current, element.clientWidth, styles, element, (index) => {
-        hovered.value = index;
-      }, (range) => latest.current.onZoom(range)),
-      dataOf(latest.current), element);
+      options(
+        () => latest.current,
+        element.clientWidth,
+        styles,
+        element,
+        (index) => {
+          hovered.value = index;
+        },
+        (range) => latest.current.onZoom(range),
+      ),
+      dataOf(latest.current),
+      element,
+    );
     plot.current = chart;
     const resize = new ResizeObserver(() => chart.setSize({ width: element.clientWidth, height }));
     resize.observe(element);
@@ -85,11 +98,20 @@ export function Chart(props: ChartProps) {
     <figure class="chart">
       <figcaption>
         <h3>{title}</h3>
-        <span class="chart-x">{shownX === null ? '' : `${axis === 'step' ? 'step ' : ''}${axisFormat(axis)(shownX)}`}</span>
-        <button type="button" class="button-small" aria-pressed={log} onClick={() => props.onLog(!log)}>log</button>
+        <span class="chart-x">
+          {shownX === null ? '' : (axis === 'step' ? 'step ' : '') + axisFormat(axis)(shownX)}
+        </span>
+        <button type="button" class="button-small" aria-pressed={log} onClick={() => props.onLog(!log)}>
+          log
+        </button>
       </figcaption>
-      <div class="chart-plot" ref={place} role="img" aria-label={`${title} by ${axisNames[axis]}`}
-        onDblClick={() => props.onZoom(null)}>
+      <div
+        class="chart-plot"
+        ref={place}
+        role="img"
+        aria-label={`${title} by ${axisNames[axis]}`}
+        onDblClick={() => props.onZoom(null)}
+      >
         {bare && <p class="chart-empty">{props.empty}</p>}
       </div>
       <ul class="legend">
@@ -111,8 +133,15 @@ export function Chart(props: ChartProps) {
 function Swatch({ style }: { style: LineStyle }) {
   return (
     <svg width="26" height="8" aria-hidden="true">
-      <line x1="1" y1="4" x2="25" y2="4" stroke={style.colour} stroke-width="2.5"
-        stroke-dasharray={style.dash.map((length) => length * 0.8).join(' ')} />
+      <line
+        x1="1"
+        y1="4"
+        x2="25"
+        y2="4"
+        stroke={style.colour}
+        stroke-width="2.5"
+        stroke-dasharray={style.dash.map((length) => length * 0.8).join(' ')}
+      />
     </svg>
   );
 }
@@ -132,19 +161,31 @@ function Table({ lines, axis, format, title }: ChartProps) {
   }
   const newest = [...rows].sort(([a], [b]) => b - a).slice(0, tableRowsMax);
   return (
-    <details class="chart-table" onToggle={(event) => {
-      open.value = event.currentTarget.open;
-    }}>
+    <details
+      class="chart-table"
+      onToggle={(event) => {
+        open.value = event.currentTarget.open;
+      }}
+    >
       <summary>Table</summary>
       {open.value && (
         <div class="scroll" tabIndex={0} role="region" aria-label={`${title}, newest values first`}>
           <table>
-            <thead><tr><th>{axis}</th>{lines.map(({ label }) => <th key={label}>{label}</th>)}</tr></thead>
+            <thead>
+              <tr>
+                <th>{axis}</th>
+                {lines.map(({ label }) => (
+                  <th key={label}>{label}</th>
+                ))}
+              </tr>
+            </thead>
             <tbody>
               {newest.map(([x, row]) => (
                 <tr key={x}>
                   <td>{axisFormat(axis)(x)}</td>
-                  {lines.map(({ label }, index) => <td key={label}>{format(row[index] ?? null)}</td>)}
+                  {lines.map(({ label }, index) => (
+                    <td key={label}>{format(row[index] ?? null)}</td>
+                  ))}
                 </tr>
               ))}
             </tbody>
@@ -156,7 +197,10 @@ function Table({ lines, axis, format, title }: ChartProps) {
 }
 
 function dataOf({ lines, smoothing, log }: ChartProps): uPlot.AlignedData {
-  return chartData(lines.map(({ series }) => series.points), { smoothing, positiveOnly: log });
+  return chartData(
+    lines.map(({ series }) => series.points),
+    { smoothing, positiveOnly: log },
+  );
 }
 
 /** The value at x, or the last one before it. */
@@ -172,15 +216,27 @@ function valueAt(series: Series, x: number): number | null {
   return low === 0 ? null : points[low - 1]!.last;
 }
 
-function options(current: () => ChartProps, width: number, styles: LineStyle[], element: Element,
-  onHover: (index: number | null) => void, onZoom: (zoom: Zoom) => void): uPlot.Options {
+function isPowerOfTen(value: number): boolean {
+  const power = Math.log10(value);
+  return Math.abs(power - Math.round(power)) < 1e-9;
+}
+
+function options(
+  current: () => ChartProps,
+  width: number,
+  styles: LineStyle[],
+  element: Element,
+  onHover: (index: number | null) => void,
+  onZoom: (zoom: Zoom) => void,
+): uPlot.Options {
   const props = current();
   const css = getComputedStyle(element);
   const ink = css.getPropertyValue('--ink-soft').trim();
   const grid = { stroke: css.getPropertyValue('--line').trim(), width: 1 };
+  const powers = (_: uPlot, splits: number[]) => splits.map((value) => (isPowerOfTen(value) ? value : null));
   const font = `11px ${css.fontFamily}`;
-  const write = (format: (value: number | null) => string) =>
-    (_: uPlot, splits: number[]) => splits.map((value) => format(value));
+  const write = (format: (value: number | null) => string) => (_: uPlot, splits: number[]) =>
+    splits.map((value) => format(value));
   const axisStyle = { stroke: ink, grid, ticks: { ...grid, size: 4 }, font, labelFont: font };
   const series: uPlot.Series[] = [{}];
   const bands: uPlot.Band[] = [];
@@ -213,10 +269,11 @@ function options(current: () => ChartProps, width: number, styles: LineStyle[], 
       y: { distr: props.log ? 3 : 1 },
     },
     axes: [
-      { ...axisStyle, values: write(axisFormat(props.axis)), space: props.axis === 'step' ? 50 : 80 },
+      { ...axisStyle, size: 30, values: write(axisFormat(props.axis)), space: props.axis === 'step' ? 50 : 80 },
       {
         ...axisStyle,
         size: 62,
+        ...(props.log && { grid: { ...grid, filter: powers }, ticks: { ...grid, size: 4, filter: powers } }),
         values: (_, splits) => splits.map((value) => (value === null ? '' : props.format(value))),
       },
     ],

@@ -8,17 +8,27 @@ const points = (...values: [number, number | null][]) =>
 describe('Series', () => {
   it('appends only what is new', () => {
     const series = new Series();
-    series.setHistory([[1, 0, 3, 2], [2, 1, 5, 4]]);
+    series.setHistory([
+      [1, 0, 3, 2],
+      [2, 1, 5, 4],
+    ]);
     expect(series.append(2, 9)).toBe(false);
     expect(series.append(3, 6)).toBe(true);
-    expect(series.points.map(({ x, last }) => [x, last])).toEqual([[1, 2], [2, 4], [3, 6]]);
+    expect(series.points.map(({ x, last }) => [x, last])).toEqual([
+      [1, 2],
+      [2, 4],
+      [3, 6],
+    ]);
   });
 
   it('keeps live points that came while the history was read', () => {
     const series = new Series();
     series.append(5, 50);
     series.append(6, 60);
-    series.setHistory([[4, 40, 40, 40], [5, 50, 50, 50]]);
+    series.setHistory([
+      [4, 40, 40, 40],
+      [5, 50, 50, 50],
+    ]);
     expect(series.points.map(({ x }) => x)).toEqual([4, 5, 6]);
   });
 
@@ -53,7 +63,11 @@ describe('chartData', () => {
   });
 
   it('leaves out what a log axis cannot show', () => {
-    expect([...chartData([points([1, 0], [2, -1], [3, 2])], { ...plain, positiveOnly: true })[4]!]).toEqual([null, null, 2]);
+    expect([...chartData([points([1, 0], [2, -1], [3, 2])], { ...plain, positiveOnly: true })[4]!]).toEqual([
+      null,
+      null,
+      2,
+    ]);
   });
 
   it('keeps the raw line beside the smoothed one', () => {

@@ -23,7 +23,10 @@ export function chartData(lines: readonly (readonly Bucket[])[], options: DataOp
     const min: (number | null | undefined)[] = new Array(xs.length);
     const raw: (number | null | undefined)[] = new Array(xs.length);
     const smooth: (number | null | undefined)[] = new Array(xs.length);
-    const smoothed = ema(line.map((bucket) => bucket.last), options.smoothing);
+    const smoothed = ema(
+      line.map((bucket) => bucket.last),
+      options.smoothing,
+    );
     let at = 0;
     for (const [index, bucket] of line.entries()) {
       while (xs[at]! < bucket.x) ++at;

@@ -59,7 +59,13 @@ export function halved(buckets: readonly Bucket[]): Bucket[] {
     const a = buckets[i]!;
     const b = buckets[i + 1];
     if (b === undefined) result.push(a);
-    else result.push({ x: b.x, min: extreme(Math.min, a.min, b.min), max: extreme(Math.max, a.max, b.max), last: b.last });
+    else
+      result.push({
+        x: b.x,
+        min: extreme(Math.min, a.min, b.min),
+        max: extreme(Math.max, a.max, b.max),
+        last: b.last,
+      });
   }
   return result;
 }

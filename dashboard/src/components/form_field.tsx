@@ -12,14 +12,20 @@ export function FormFieldView({ field, form }: { field: FormField; form: SubmitF
   const wrong = faults.length > 0 || unfit !== undefined;
   return (
     <div class={wrong ? 'field field-wrong' : 'field'}>
-      <label for={id}>{field.label}{range !== '' && <span class="faint"> {range}</span>}</label>
+      <label for={id}>
+        {field.label}
+        {range !== '' && <span class="faint"> {range}</span>}
+      </label>
       <Input field={field} form={form} id={id} wrong={wrong} />
-      <p class="hint" id={`${id}-hint`}>{schema.description}</p>
+      <p class="hint" id={`${id}-hint`}>
+        {schema.description}
+      </p>
       <div id={`${id}-fault`} class="fault" role="status">
         {unfit !== undefined && <p>{unfit}</p>}
         {faults.map(({ detail, suggestion }) => (
           <p key={detail}>
-            {detail}{suggestion !== undefined && suggestion !== '' && <> Did you mean “{suggestion}”?</>}
+            {detail}
+            {suggestion !== undefined && suggestion !== '' && <> Did you mean “{suggestion}”?</>}
           </p>
         ))}
       </div>
@@ -38,13 +44,27 @@ function Input({ field, form, id, wrong }: { field: FormField; form: SubmitForm;
       <select {...common} value={value} onChange={(event) => form.type(field, event.currentTarget.value)}>
         {!field.required && <option value="">{fallback === '' ? 'default' : `default: ${fallback}`}</option>}
         {unknown && <option value={value}>{value}</option>}
-        {options.filter((option) => option !== '').map((option) => <option key={option} value={option}>{option}</option>)}
+        {options
+          .filter((option) => option !== '')
+          .map((option) => (
+            <option key={option} value={option}>
+              {option}
+            </option>
+          ))}
       </select>
     );
   }
   const numeric = field.kind === 'integer' || field.kind === 'number';
   return (
-    <input {...common} type="text" inputMode={numeric ? 'decimal' : 'text'} value={value} placeholder={fallback}
-      autocomplete="off" spellcheck={false} onInput={(event) => form.type(field, event.currentTarget.value)} />
+    <input
+      {...common}
+      type="text"
+      inputMode={numeric ? 'decimal' : 'text'}
+      value={value}
+      placeholder={fallback}
+      autocomplete="off"
+      spellcheck={false}
+      onInput={(event) => form.type(field, event.currentTarget.value)}
+    />
   );
 }

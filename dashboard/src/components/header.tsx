@@ -18,8 +18,15 @@ export function Header() {
   return (
     <header class="top">
       <a class="logo" href="/" aria-label="weir, overview">
-        <svg width="28" height="28" viewBox="0 0 32 32" fill="none" stroke-linecap="round" stroke-width="3.2"
-          aria-hidden="true">
+        <svg
+          width="28"
+          height="28"
+          viewBox="0 0 32 32"
+          fill="none"
+          stroke-linecap="round"
+          stroke-width="3.2"
+          aria-hidden="true"
+        >
           <path d="M4 10c4-4 8-4 12 0s8 4 12 0" stroke="var(--accent)" />
           <path d="M4 18c4-4 8-4 12 0s8 4 12 0" stroke="var(--accent-soft)" />
           <path d="M12 26h8" stroke="var(--accent-soft)" />
@@ -28,23 +35,43 @@ export function Header() {
       </a>
       <nav aria-label="Pages">
         {pages.map(({ href, label }) => (
-          <a key={href} href={href} aria-current={here(href) ? 'page' : undefined}>{label}</a>
+          <a key={href} href={href} aria-current={here(href) ? 'page' : undefined}>
+            {label}
+          </a>
         ))}
       </nav>
       <Search />
-      <a class="button primary" href="/submit"><Icon path={icons.plus} /> Submit a job</a>
+      <a class="button primary" href="/submit">
+        <Icon path={icons.plus} /> Submit a job
+      </a>
       <LiveMark />
-      <button type="button" class="button-icon" onClick={nextTheme} aria-label={`Theme: ${theme.value}. Change`}
-        title={`Theme: ${theme.value}`}>
+      <button
+        type="button"
+        class="button-icon"
+        onClick={nextTheme}
+        aria-label={`Theme: ${theme.value}. Change`}
+        title={`Theme: ${theme.value}`}
+      >
         <Icon path={themeIcons[theme.value]} />
       </button>
-      <button type="button" class="button-icon" onClick={() => {
-        helpOpen.value = true;
-      }} aria-label="Keyboard help" title="Keyboard help">
+      <button
+        type="button"
+        class="button-icon"
+        onClick={() => {
+          helpOpen.value = true;
+        }}
+        aria-label="Keyboard help"
+        title="Keyboard help"
+      >
         <span aria-hidden="true">?</span>
       </button>
-      <button type="button" class="button-icon" aria-label="Log out" title="Log out"
-        onClick={() => void logOut().catch(() => {})}>
+      <button
+        type="button"
+        class="button-icon"
+        aria-label="Log out"
+        title="Log out"
+        onClick={() => void logOut().catch(() => {})}
+      >
         <Icon path={icons.out} />
       </button>
     </header>
@@ -65,23 +92,41 @@ function Search() {
     navigate(`/jobs${tail === '' ? '' : `?${tail}`}`, path === '/jobs' ? 'replace' : 'push');
   };
   return (
-    <form class="search" role="search" onSubmit={(event) => {
-      event.preventDefault();
-      go(new FormData(event.currentTarget).get('q')?.toString().trim() ?? '');
-    }}>
+    <form
+      class="search"
+      role="search"
+      onSubmit={(event) => {
+        event.preventDefault();
+        go(new FormData(event.currentTarget).get('q')?.toString().trim() ?? '');
+      }}
+    >
       <Icon path={icons.search} />
-      <input name="q" type="search" data-search placeholder="Search jobs" aria-label="Search jobs by name or id"
-        maxLength={200} value={shown} onInput={(event) => {
+      <input
+        name="q"
+        type="search"
+        data-search
+        placeholder="Search jobs"
+        aria-label="Search jobs by name or id"
+        maxLength={200}
+        value={shown}
+        onInput={(event) => {
           if (path === '/jobs') go(event.currentTarget.value.trim());
-        }} />
+        }}
+      />
       <kbd>/</kbd>
     </form>
   );
 }
 
-const liveWords = { idle: 'Not connected', connecting: 'Connecting', live: 'Live', lost: 'Disconnected' };
+const liveWords = { connecting: 'Connecting', live: 'Live', lost: 'Disconnected' };
 
 function LiveMark() {
   const { state } = live.status.value;
-  return <span class={`live live-${state}`} title={liveWords[state]}><i aria-hidden="true" />{liveWords[state]}</span>;
+  if (state === 'idle') return null; // this page shows nothing that changes by itself
+  return (
+    <span class={`live live-${state}`} title={liveWords[state]}>
+      <i aria-hidden="true" />
+      {liveWords[state]}
+    </span>
+  );
 }

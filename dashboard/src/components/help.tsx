@@ -10,20 +10,37 @@ export function Help() {
   }, [open]);
   if (!open) return null;
   return (
-    <dialog ref={dialog} aria-labelledby="help-title" onClose={() => {
-      helpOpen.value = false;
-    }}>
+    <dialog
+      ref={dialog}
+      aria-labelledby="help-title"
+      onClose={() => {
+        helpOpen.value = false;
+      }}
+    >
       <h2 id="help-title">Keyboard</h2>
       <dl class="keys">
         {shortcuts.map(({ keys, does }) => (
           <div key={does}>
-            <dt>{keys.map((key) => <kbd key={key}>{key}</kbd>)}</dt>
+            <dt>
+              {keys.map((key) => (
+                <kbd key={key}>{key}</kbd>
+              ))}
+            </dt>
             <dd>{does}</dd>
           </div>
         ))}
       </dl>
-      <p class="faint">weir {version.value?.version} · <a href="/openapi.json" target="_blank">API</a></p>
-      <div class="buttons"><button type="button" autofocus onClick={() => dialog.current?.close()}>Close</button></div>
+      <p class="faint">
+        weir {version.value?.version} ·{' '}
+        <a href="/openapi.json" target="_blank">
+          API
+        </a>
+      </p>
+      <div class="buttons">
+        <button type="button" autofocus onClick={() => dialog.current?.close()}>
+          Close
+        </button>
+      </div>
     </dialog>
   );
 }

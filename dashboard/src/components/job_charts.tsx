@@ -19,17 +19,44 @@ interface ChartSpec {
 
 const phases = ['compute', 'encode', 'exchange', 'decode', 'wait'];
 const charts: readonly ChartSpec[] = [
-  { id: 'loss', title: 'Loss', format: number,
-    metrics: [{ name: 'loss', label: 'training' }, { name: 'test_loss', label: 'test' }] },
+  {
+    id: 'loss',
+    title: 'Loss',
+    format: number,
+    metrics: [
+      { name: 'loss', label: 'training' },
+      { name: 'test_loss', label: 'test' },
+    ],
+  },
   { id: 'accuracy', title: 'Test accuracy', format: percent, metrics: [{ name: 'accuracy', label: 'accuracy' }] },
-  { id: 'throughput', title: 'Throughput, samples/s', format: number,
-    metrics: [{ name: 'samples_per_second', label: 'samples/s' }] },
-  { id: 'traffic', title: 'Traffic, cumulative', format: bytes, log: true,
-    metrics: [{ name: 'bytes_sent', label: 'sent' }, { name: 'bytes_dense', label: 'dense ring' }] },
-  { id: 'phases', title: 'Time per step, by phase', format: seconds,
-    metrics: phases.map((name) => ({ name: `${name}_seconds`, label: name })) },
-  { id: 'ratio', title: 'Compression ratio', format: ratio,
-    metrics: [{ name: 'compression_ratio', label: 'dense / sent' }] },
+  {
+    id: 'throughput',
+    title: 'Throughput, samples/s',
+    format: number,
+    metrics: [{ name: 'samples_per_second', label: 'samples/s' }],
+  },
+  {
+    id: 'traffic',
+    title: 'Traffic, cumulative',
+    format: bytes,
+    log: true,
+    metrics: [
+      { name: 'bytes_sent', label: 'sent' },
+      { name: 'bytes_dense', label: 'dense ring' },
+    ],
+  },
+  {
+    id: 'phases',
+    title: 'Time per step, by phase',
+    format: seconds,
+    metrics: phases.map((name) => ({ name: `${name}_seconds`, label: name })),
+  },
+  {
+    id: 'ratio',
+    title: 'Compression ratio',
+    format: ratio,
+    metrics: [{ name: 'compression_ratio', label: 'dense / sent' }],
+  },
 ];
 
 const axes: readonly { value: MetricsAxis; label: string }[] = [
@@ -48,7 +75,10 @@ export function JobCharts({ page }: { page: JobPage }) {
   const smoothing = Math.min(0.99, Math.max(0, Number(query.get('smooth') ?? 0) || 0));
   const byWorker = query.get('by') === 'worker';
   const zoomText = query.get('zoom') ?? '';
-  useEffect(() => void metrics.setAxis(axis).then(() => metrics.setZoom(zoomOf(zoomText))), [metrics, axis, zoomText]);
+  useEffect(
+    () => void metrics.setAxis(axis).then(() => metrics.setZoom(zoomOf(zoomText))),
+    [metrics, axis, zoomText],
+  );
   useEffect(() => void metrics.setWorkers(byWorker), [metrics, byWorker]);
   const setZoom = (zoom: Zoom | null) => setQuery({ zoom: zoom && `${exact(zoom.from)}~${exact(zoom.to)}` });
   useEffect(() => {
@@ -65,29 +95,69 @@ export function JobCharts({ page }: { page: JobPage }) {
   return (
     <section aria-label="Charts">
       <div class="toolbar">
-        <span class="tool"><span>by</span> <Choice label="Horizontal axis" options={axes} value={axis}
-          onChange={(value) => setQuery({ x: value === 'step' ? null : value, zoom: null })} /></span>
-        <label class="tool">Smoothing
-          <input type="range" min="0" max="0.98" step="0.02" value={smoothing}
-            onInput={(event) => setQuery({ smooth: event.currentTarget.value === '0' ? null : event.currentTarget.value })} />
+        <span class="tool">
+          <span>by</span>{' '}
+          <Choice
+            label="Horizontal axis"
+            options={axes}
+            value={axis}
+            onChange={(value) => setQuery({ x: value === 'step' ? null : value, zoom: null })}
+          />
+        </span>
+        <label class="tool">
+          Smoothing
+          <input
+            type="range"
+            min="0"
+            max="0.98"
+            step="0.02"
+            value={smoothing}
+            onInput={(event) =>
+              setQuery({ smooth: event.currentTarget.value === '0' ? null : event.currentTarget.value })
+            }
+          />
           <output>{smoothing.toFixed(2)}</output>
         </label>
-        <label class="tool"><input type="checkbox" checked={byWorker}
-          onChange={(event) => setQuery({ by: event.currentTarget.checked ? 'worker' : null })} /> each worker</label>
+        <label class="tool">
+          <input
+            type="checkbox"
+            checked={byWorker}
+            onChange={(event) => setQuery({ by: event.currentTarget.checked ? 'worker' : null })}
+          />{' '}
+          each worker
+        </label>
         <span class="tool-space" />
-        {zoomText !== ''
-          ? <button type="button" onClick={() => setZoom(null)}>Show all <kbd>Esc</kbd></button>
-          : <span class="faint">Drag over a chart to zoom</span>}
-        <a href={`/api/v1/jobs/${encodeURIComponent(page.id)}/metrics?format=csv&points=10000`}
-          download={`${page.id}.csv`}>CSV</a>
+        {zoomText !== '' ? (
+          <button type="button" onClick={() => setZoom(null)}>
+            Show all <kbd>Esc</kbd>
+          </button>
+        ) : (
+          <span class="faint">Drag over a chart to zoom</span>
+        )}
+        <a
+          href={`/api/v1/jobs/${encodeURIComponent(page.id)}/metrics?format=csv&points=10000`}
+          download={`${page.id}.csv`}
+        >
+          CSV
+        </a>
       </div>
       {error && <ErrorPanel error={error} retry={() => void metrics.load()} />}
       <div class="charts">
         {charts.map((chart) => (
-          <Chart key={chart.id} title={chart.title} format={chart.format} lines={linesOf(chart, page, byWorker)}
-            axis={metrics.axis.value} smoothing={smoothing} log={logs.includes(chart.id)} zoom={metrics.zoom.value}
-            version={version} onZoom={setZoom} onLog={(on) => setLog(chart.id, on)}
-            empty={metrics.history.loading.value ? 'Loading' : 'No points yet'} />
+          <Chart
+            key={chart.id}
+            title={chart.title}
+            format={chart.format}
+            lines={linesOf(chart, page, byWorker)}
+            axis={metrics.axis.value}
+            smoothing={smoothing}
+            log={logs.includes(chart.id)}
+            zoom={metrics.zoom.value}
+            version={version}
+            onZoom={setZoom}
+            onLog={(on) => setLog(chart.id, on)}
+            empty={metrics.history.loading.value ? 'Loading' : 'No points yet'}
+          />
         ))}
       </div>
     </section>

@@ -28,19 +28,37 @@ export function JobHeader({ page, job }: { page: JobPage; job: Job }) {
     <>
       <div class="page-head job-head">
         <div>
-          <p class="crumb"><a href="/jobs">Jobs</a> / <span class="mono">{job.id}</span> <CopyButton text={job.id} /></p>
-          <h1>{job.name || job.id} <StateBadge state={job.state} phase={job.phase} /></h1>
+          <p class="crumb">
+            <a href="/jobs">Jobs</a> / <span class="mono">{job.id}</span> <CopyButton text={job.id} />
+          </p>
+          <h1>
+            {job.name || job.id} <StateBadge state={job.state} phase={job.phase} />
+          </h1>
         </div>
         <div class="buttons">
-          <button type="button" disabled={ended || job.phase === 'stopping'} title={ended ? 'It has ended' : ''}
+          <button
+            type="button"
+            disabled={ended || job.phase === 'stopping'}
+            title={ended ? 'It has ended' : ''}
             onClick={() => {
               asking.value = 'stop';
-            }}><Icon path={icons.stop} /> Stop</button>
-          <a class="button" href={`/submit?from=${encodeURIComponent(job.id)}`}><Icon path={icons.again} /> Resubmit</a>
-          <button type="button" disabled={!ended} title={ended ? '' : 'Only a job that has ended can be deleted'}
+            }}
+          >
+            <Icon path={icons.stop} /> Stop
+          </button>
+          <a class="button" href={`/submit?from=${encodeURIComponent(job.id)}`}>
+            <Icon path={icons.again} /> Resubmit
+          </a>
+          <button
+            type="button"
+            disabled={!ended}
+            title={ended ? '' : 'Only a job that has ended can be deleted'}
             onClick={() => {
               asking.value = 'delete';
-            }}><Icon path={icons.trash} /> Delete</button>
+            }}
+          >
+            <Icon path={icons.trash} /> Delete
+          </button>
         </div>
       </div>
       {failure.value && <ErrorPanel error={failure.value} />}
@@ -52,14 +70,24 @@ export function JobHeader({ page, job }: { page: JobPage; job: Job }) {
       <Figures job={job} />
       <Timeline job={job} events={page.events.data.value ?? []} />
       {asking.value === 'stop' && (
-        <Confirm title={`Stop ${job.name || job.id}?`} action="Stop the job" danger onClose={close}
-          onConfirm={() => void run(() => page.stop())}>
+        <Confirm
+          title={`Stop ${job.name || job.id}?`}
+          action="Stop the job"
+          danger
+          onClose={close}
+          onConfirm={() => void run(() => page.stop())}
+        >
           <p>All workers stop after the step they agree on, and a checkpoint is taken there.</p>
         </Confirm>
       )}
       {asking.value === 'delete' && (
-        <Confirm title={`Delete ${job.name || job.id}?`} action="Delete for ever" danger onClose={close}
-          onConfirm={() => void run(() => page.remove())}>
+        <Confirm
+          title={`Delete ${job.name || job.id}?`}
+          action="Delete for ever"
+          danger
+          onClose={close}
+          onConfirm={() => void run(() => page.remove())}
+        >
           <p>Its metrics, logs and checkpoints are deleted with it. This cannot be undone.</p>
         </Confirm>
       )}
@@ -73,15 +101,35 @@ function Figures({ job }: { job: Job }) {
   const left = remaining(job, ran);
   return (
     <div class="stats">
-      <Stat name="Step" value={<>{count(job.step)} <small>of {count(job.steps_total)}</small></>}
-        note={<Progress job={job} />} />
-      <Stat name="Test accuracy" value={percent(summary.accuracy)}
-        note={summary.loss == null ? null : `training loss ${number(summary.loss)}`} />
-      <Stat name="Throughput" value={<>{count(summary.samples_per_second)} <small>samples/s</small></>} />
+      <Stat
+        name="Step"
+        value={
+          <>
+            {count(job.step)} <small>of {count(job.steps_total)}</small>
+          </>
+        }
+        note={<Progress job={job} />}
+      />
+      <Stat
+        name="Test accuracy"
+        value={percent(summary.accuracy)}
+        note={summary.loss == null ? null : `training loss ${number(summary.loss)}`}
+      />
+      <Stat
+        name="Throughput"
+        value={
+          <>
+            {count(summary.samples_per_second)} <small>samples/s</small>
+          </>
+        }
+      />
       <Stat name="Bytes sent" value={bytes(summary.bytes_sent)} note={`dense ring ${bytes(summary.bytes_dense)}`} />
       <Stat name="Less than dense" value={ratio(summary.compression_ratio)} note={afterWarmup(job)} />
-      <Stat name="Ran for" value={ran === null ? '–' : span(ran)}
-        note={left ?? (job.started_at === null ? 'not started' : `since ${time(job.started_at)}`)} />
+      <Stat
+        name="Ran for"
+        value={ran === null ? '–' : span(ran)}
+        note={left ?? (job.started_at === null ? 'not started' : `since ${time(job.started_at)}`)}
+      />
     </div>
   );
 }

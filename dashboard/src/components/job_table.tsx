@@ -19,15 +19,37 @@ export function JobTable({ jobs, short }: { jobs: readonly Job[]; short?: boolea
       <table class="rows">
         <thead>
           <tr>
-            <th>Name</th><th>State</th><th>Progress</th>
-            {!short && <><th>Model</th><th>Compressor</th><th class="num">Workers</th></>}
+            <th>Name</th>
+            <th>State</th>
+            <th>Progress</th>
+            {!short && (
+              <>
+                <th>Model</th>
+                <th>Compressor</th>
+                <th class="num">Workers</th>
+              </>
+            )}
             <th class="num">Accuracy</th>
-            {!short && <><th class="num">Sent</th><th class="num">Ratio</th><th class="num">Ran</th></>}
+            {!short && (
+              <>
+                <th class="num">Sent</th>
+                <th class="num">Ratio</th>
+                <th class="num">Ran</th>
+              </>
+            )}
             <th class="num">Created</th>
-            {!short && <th><span class="hidden">Logs</span></th>}
+            {!short && (
+              <th>
+                <span class="hidden">Logs</span>
+              </th>
+            )}
           </tr>
         </thead>
-        <tbody>{jobs.map((job) => <Row key={job.id} job={job} short={short ?? false} />)}</tbody>
+        <tbody>
+          {jobs.map((job) => (
+            <Row key={job.id} job={job} short={short ?? false} />
+          ))}
+        </tbody>
       </table>
     </div>
   );
@@ -39,9 +61,15 @@ function Row({ job, short }: { job: Job; short: boolean }) {
   const named = (pointer: string) => String(getAt(job.spec, pointer) ?? '–');
   return (
     <tr data-row>
-      <td><a href={href}>{job.name || job.id}</a></td>
-      <td title={job.reason ?? ''}><StateBadge state={job.state} phase={job.state === 'RUNNING' ? job.phase : ''} /></td>
-      <td><Progress job={job} /></td>
+      <td>
+        <a href={href}>{job.name || job.id}</a>
+      </td>
+      <td title={job.reason ?? ''}>
+        <StateBadge state={job.state} phase={job.state === 'RUNNING' ? job.phase : ''} />
+      </td>
+      <td>
+        <Progress job={job} />
+      </td>
       {!short && (
         <>
           <td>{named('/model/name')}</td>
@@ -57,8 +85,16 @@ function Row({ job, short }: { job: Job; short: boolean }) {
           <td class="num">{ran === null ? '–' : span(ran)}</td>
         </>
       )}
-      <td class="num"><Ago at={job.created_at} /></td>
-      {!short && <td><a href={`${href}?tab=logs`} aria-label={`Logs of ${job.name || job.id}`}>logs</a></td>}
+      <td class="num">
+        <Ago at={job.created_at} />
+      </td>
+      {!short && (
+        <td>
+          <a href={`${href}?tab=logs`} aria-label={`Logs of ${job.name || job.id}`}>
+            logs
+          </a>
+        </td>
+      )}
     </tr>
   );
 }
@@ -67,8 +103,15 @@ export function Progress({ job }: { job: Job }) {
   const total = job.steps_total ?? 0;
   const share = total > 0 ? Math.min(1, job.step / total) : 0;
   return (
-    <div class={`progress progress-${job.state.toLowerCase()}`} role="progressbar" aria-label={`Steps of ${job.name}`}
-      aria-valuemin={0} aria-valuemax={100} aria-valuenow={Math.round(share * 100)} title={`${job.step} of ${total} steps`}>
+    <div
+      class={`progress progress-${job.state.toLowerCase()}`}
+      role="progressbar"
+      aria-label={`Steps of ${job.name}`}
+      aria-valuemin={0}
+      aria-valuemax={100}
+      aria-valuenow={Math.round(share * 100)}
+      title={`${job.step} of ${total} steps`}
+    >
       <div style={{ width: `${share * 100}%` }} />
     </div>
   );

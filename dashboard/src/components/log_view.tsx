@@ -24,8 +24,10 @@ export function LogView({ job, ended }: { job: string; ended: boolean }) {
   const version = logs.version.value;
   // Paused: what is on screen stays as it was, news is counted.
   const frozen = useRef<readonly LogLine[] | null>(null);
-  const all = useMemo(() => logs.buffer.lines.filter((line) => worker === null || line.worker === Number(worker)),
-    [version, worker, logs]);
+  const all = useMemo(
+    () => logs.buffer.lines.filter((line) => worker === null || line.worker === Number(worker)),
+    [version, worker, logs],
+  );
   if (following.value) frozen.current = null;
   else frozen.current ??= all;
   const lines = frozen.current ?? all;
@@ -41,57 +43,103 @@ export function LogView({ job, ended }: { job: string; ended: boolean }) {
   return (
     <section class="card card-log" aria-label="Logs">
       <div class="toolbar">
-        <label class="tool">Worker
+        <label class="tool">
+          Worker
           <select value={worker ?? ''} onChange={(event) => setQuery({ worker: event.currentTarget.value || null })}>
             <option value="">all</option>
-            {workers.map(({ worker: rank }) => <option key={rank} value={String(rank)}>rank {rank}</option>)}
+            {workers.map(({ worker: rank }) => (
+              <option key={rank} value={String(rank)}>
+                rank {rank}
+              </option>
+            ))}
           </select>
         </label>
         <label class="tool">
           <span class="hidden">Find in the log</span>
-          <input type="search" data-search placeholder="Find" value={find}
+          <input
+            type="search"
+            data-search
+            placeholder="Find"
+            value={find}
             onInput={(event) => {
               at.value = 0;
               setQuery({ find: event.currentTarget.value });
             }}
             onKeyDown={(event) => {
               if (event.key === 'Enter') step(event.shiftKey ? -1 : 1);
-            }} />
+            }}
+          />
         </label>
         {find !== '' && (
           <span class="tool" role="status">
-            {found.length === 0 ? 'not found' : `${Math.min(at.value, found.length - 1) + 1} of ${found.length} lines`}
-            <button type="button" class="button-small" aria-label="Match before" onClick={() => step(-1)}>↑</button>
-            <button type="button" class="button-small" aria-label="Next match" onClick={() => step(1)}>↓</button>
+            {found.length === 0
+              ? 'not found'
+              : `${Math.min(at.value, found.length - 1) + 1} of ${found.length} lines`}
+            <button type="button" class="button-small" aria-label="Match before" onClick={() => step(-1)}>
+              ↑
+            </button>
+            <button type="button" class="button-small" aria-label="Next match" onClick={() => step(1)}>
+              ↓
+            </button>
           </span>
         )}
-        <label class="tool"><input type="checkbox" checked={wrap}
-          onChange={(event) => setQuery({ wrap: event.currentTarget.checked ? null : '0' })} /> wrap</label>
+        <label class="tool">
+          <input
+            type="checkbox"
+            checked={wrap}
+            onChange={(event) => setQuery({ wrap: event.currentTarget.checked ? null : '0' })}
+          />{' '}
+          wrap
+        </label>
         <span class="tool-space" />
-        <button type="button" aria-pressed={!following.value} onClick={() => {
-          following.value = !following.value;
-        }}>
-          {following.value ? 'Pause' : `Follow${all.length > lines.length ? ` (${all.length - lines.length} new)` : ''}`}
+        <button
+          type="button"
+          aria-pressed={!following.value}
+          onClick={() => {
+            following.value = !following.value;
+          }}
+        >
+          {following.value
+            ? 'Pause'
+            : `Follow${all.length > lines.length ? ` (${all.length - lines.length} new)` : ''}`}
         </button>
         <Downloads job={job} worker={worker} workers={workers} />
       </div>
       {error && <ErrorPanel error={error} retry={() => logs.fresh()} />}
-      {!read ? (!error && <Skeleton rows={8} />) : lines.length === 0 ? (
-        <Empty title={ended ? 'The workers printed nothing' : 'Nothing printed yet'} command={`weir job logs ${job}`} />
+      {!read ? (
+        !error && <Skeleton rows={8} />
+      ) : lines.length === 0 ? (
+        <Empty
+          title={ended ? 'The workers printed nothing' : 'Nothing printed yet'}
+          command={`weir job logs ${job}`}
+        />
       ) : (
-        <Lines lines={lines} wrap={wrap} find={find} all={worker === null && workers.length > 1}
-          jump={following.value ? null : (found[at.value] ?? null)} follow={following.value} version={version}
+        <Lines
+          lines={lines}
+          wrap={wrap}
+          find={find}
+          all={worker === null && workers.length > 1}
+          jump={following.value ? null : (found[at.value] ?? null)}
+          follow={following.value}
+          version={version}
           onLeave={() => {
             following.value = false;
-          }} />
+          }}
+        />
       )}
-      {logs.cut.value && <p class="faint log-note">Only the end of the output is shown. The download has all of it.</p>}
+      {logs.cut.value && (
+        <p class="faint log-note">Only the end of the output is shown. The download has all of it.</p>
+      )}
     </section>
   );
 }
 
 /** Straight from the head to a file: nothing of it passes through the page. */
-function Downloads({ job, worker, workers }: {
+function Downloads({
+  job,
+  worker,
+  workers,
+}: {
   job: string;
   worker: string | null;
   workers: { worker: number; size: number }[];
@@ -100,15 +148,23 @@ function Downloads({ job, worker, workers }: {
   const href = (rank: number) => `/api/v1/jobs/${encodeURIComponent(job)}/logs?worker=${rank}&format=text`;
   if (shown.length === 1) {
     const rank = shown[0]!.worker;
-    return <a class="button" href={href(rank)} download={`${job}-worker-${rank}.log`}><Icon path={icons.download} /> Download</a>;
+    return (
+      <a class="button" href={href(rank)} download={`${job}-worker-${rank}.log`}>
+        <Icon path={icons.download} /> Download
+      </a>
+    );
   }
   return (
     <details class="menu">
-      <summary class="button"><Icon path={icons.download} /> Download</summary>
+      <summary class="button">
+        <Icon path={icons.download} /> Download
+      </summary>
       <ul>
         {shown.map(({ worker: rank, size }) => (
           <li key={rank}>
-            <a href={href(rank)} download={`${job}-worker-${rank}.log`}>rank {rank} <span class="faint">{bytes(size)}</span></a>
+            <a href={href(rank)} download={`${job}-worker-${rank}.log`}>
+              rank {rank} <span class="faint">{bytes(size)}</span>
+            </a>
           </li>
         ))}
       </ul>
@@ -116,7 +172,16 @@ function Downloads({ job, worker, workers }: {
   );
 }
 
-function Lines({ lines, wrap, find, all, jump, follow, version, onLeave }: {
+function Lines({
+  lines,
+  wrap,
+  find,
+  all,
+  jump,
+  follow,
+  version,
+  onLeave,
+}: {
   lines: readonly LogLine[];
   wrap: boolean;
   find: string;
@@ -130,8 +195,14 @@ function Lines({ lines, wrap, find, all, jump, follow, version, onLeave }: {
   const view = useSignal({ top: 0, height: 600, columns: 120 });
   // Where we scrolled to ourselves; anything else was the reader's hand.
   const own = useRef(0);
-  const place = useMemo(() => layout(lines.map(({ text }) => text.length), wrap ? view.value.columns : null),
-    [lines, version, wrap, view.value.columns]);
+  const place = useMemo(
+    () =>
+      layout(
+        lines.map(({ text }) => text.length),
+        wrap ? view.value.columns : null,
+      ),
+    [lines, version, wrap, view.value.columns],
+  );
 
   useLayoutEffect(() => {
     const element = box.current;
@@ -163,17 +234,30 @@ function Lines({ lines, wrap, find, all, jump, follow, version, onLeave }: {
   }, [jump, find]);
 
   const { top, height } = view.value;
-  const [from, to] = visible(place, Math.floor(top / rowHeight) - overscan, Math.ceil((top + height) / rowHeight) + overscan);
+  const [from, to] = visible(
+    place,
+    Math.floor(top / rowHeight) - overscan,
+    Math.ceil((top + height) / rowHeight) + overscan,
+  );
   return (
-    <div class={wrap ? 'log log-wrap' : 'log'} ref={box} tabIndex={0} role="log" aria-label="Output" aria-live="off"
+    <div
+      class={wrap ? 'log log-wrap' : 'log'}
+      ref={box}
+      tabIndex={0}
+      role="log"
+      aria-label="Output"
+      aria-live="off"
       onScroll={(event) => {
         const element = event.currentTarget;
         view.value = { ...view.value, top: element.scrollTop };
         const up = element.scrollTop < own.current - 2;
         if (follow && up && element.scrollTop + element.clientHeight < element.scrollHeight - rowHeight) onLeave();
         own.current = element.scrollTop;
-      }}>
-      <span class="log-probe" aria-hidden="true">0000000000</span>
+      }}
+    >
+      <span class="log-probe" aria-hidden="true">
+        0000000000
+      </span>
       <div class="log-space" style={{ height: `${place.rows * rowHeight}px` }}>
         <div class="log-window" style={{ transform: `translateY(${place.tops[from]! * rowHeight}px)` }}>
           {lines.slice(from, to).map((line, index) => (

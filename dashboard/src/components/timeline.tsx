@@ -30,23 +30,40 @@ export function Timeline({ job, events }: { job: Job; events: readonly Event[] }
     <div class="timeline">
       <div class="timeline-bar">
         {parts.map((part) => (
-          <div key={part.state} class={`timeline-part timeline-${part.state}`}
+          <div
+            key={part.state}
+            class={`timeline-part timeline-${part.state}`}
             style={{ flexGrow: (part.to - part.from) / whole }}
-            title={`${part.state} from ${time(new Date(part.from).toISOString())} for ${span(part.to - part.from)}`} />
+            title={`${part.state} from ${time(new Date(part.from).toISOString())} for ${span(part.to - part.from)}`}
+          />
         ))}
         {marks.map((event) => (
-          <span key={event.id} class={`timeline-mark mark-${event.severity}`} title={`${time(event.at)} ${event.message}`}
-            style={{ left: `${Math.min(1, Math.max(0, (Date.parse(event.at) - from) / whole)) * 100}%` }} />
+          <span
+            key={event.id}
+            class={`timeline-mark mark-${event.severity}`}
+            title={`${time(event.at)} ${event.message}`}
+            style={{ left: `${Math.min(1, Math.max(0, (Date.parse(event.at) - from) / whole)) * 100}%` }}
+          />
         ))}
       </div>
       <ol>
-        <li><b>created</b> {time(job.created_at)}</li>
+        <li>
+          <b>created</b> {time(job.created_at)}
+        </li>
         {job.started_at !== null && (
-          <li><b>started</b> after {span(Date.parse(job.started_at) - Date.parse(job.created_at))}</li>
+          <li>
+            <b>started</b> after {span(Date.parse(job.started_at) - Date.parse(job.created_at))}
+          </li>
         )}
-        {job.ended_at !== null
-          ? <li><b>{job.state.toLowerCase()}</b> {time(job.ended_at)}</li>
-          : <li><b>{job.phase || job.state.toLowerCase()}</b> now</li>}
+        {job.ended_at !== null ? (
+          <li>
+            <b>{job.state.toLowerCase()}</b> {time(job.ended_at)}
+          </li>
+        ) : (
+          <li>
+            <b>{job.phase || job.state.toLowerCase()}</b> now
+          </li>
+        )}
       </ol>
     </div>
   );

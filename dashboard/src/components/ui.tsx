@@ -5,7 +5,12 @@ import { ago, time } from '../format';
 import { now } from '../state/clock';
 import { Icon, icons } from './icons';
 
-export function Card({ title, tools, children, wide }: {
+export function Card({
+  title,
+  tools,
+  children,
+  wide,
+}: {
   title?: ComponentChildren;
   tools?: ComponentChildren;
   children: ComponentChildren;
@@ -25,7 +30,12 @@ export function Card({ title, tools, children, wide }: {
 }
 
 /** A figure with its name; a link where there is a list behind it. */
-export function Stat({ name, value, note, href }: {
+export function Stat({
+  name,
+  value,
+  note,
+  href,
+}: {
   name: string;
   value: ComponentChildren;
   note?: ComponentChildren;
@@ -38,14 +48,26 @@ export function Stat({ name, value, note, href }: {
       {note !== undefined && note !== null && <span class="stat-note">{note}</span>}
     </>
   );
-  return href === undefined ? <div class="stat">{inside}</div> : <a class="stat" href={href}>{inside}</a>;
+  return href === undefined ? (
+    <div class="stat">{inside}</div>
+  ) : (
+    <a class="stat" href={href}>
+      {inside}
+    </a>
+  );
 }
 
 export function Meter({ value, max, label }: { value: number; max: number; label: string }) {
   const share = max > 0 ? Math.min(1, value / max) : 0;
   return (
-    <div class={share > 0.9 ? 'meter meter-full' : 'meter'} role="meter" aria-label={label} aria-valuemin={0}
-      aria-valuemax={max} aria-valuenow={Math.min(value, max)}>
+    <div
+      class={share > 0.9 ? 'meter meter-full' : 'meter'}
+      role="meter"
+      aria-label={label}
+      aria-valuemin={0}
+      aria-valuemax={max}
+      aria-valuenow={Math.min(value, max)}
+    >
       <div style={{ width: `${share * 100}%` }} />
     </div>
   );
@@ -53,20 +75,30 @@ export function Meter({ value, max, label }: { value: number; max: number; label
 
 /** Ages tick by themselves; the exact time is the tooltip. */
 export function Ago({ at }: { at: string | null | undefined }) {
-  return <time dateTime={at ?? ''} title={time(at)}>{ago(at, now.value)}</time>;
+  return (
+    <time dateTime={at ?? ''} title={time(at)}>
+      {ago(at, now.value)}
+    </time>
+  );
 }
 
 export function Skeleton({ rows = 3 }: { rows?: number }) {
   return (
     <div class="skeleton" role="status">
       <span class="hidden">Loading</span>
-      {Array.from({ length: rows }, (_, row) => <div key={row} />)}
+      {Array.from({ length: rows }, (_, row) => (
+        <div key={row} />
+      ))}
     </div>
   );
 }
 
 /** Nothing there, and the command that would change it. */
-export function Empty({ title, children, command }: {
+export function Empty({
+  title,
+  children,
+  command,
+}: {
   title: string;
   children?: ComponentChildren;
   command?: string;
@@ -99,8 +131,12 @@ export function CopyButton({ text }: { text: string }) {
   // Without a secure context there is no clipboard: the text can still be selected.
   if (navigator.clipboard === undefined) return null;
   return (
-    <button type="button" class="button-icon" aria-label={done ? 'Copied' : `Copy ${text}`}
-      onClick={() => void navigator.clipboard.writeText(text).then(() => setDone(true))}>
+    <button
+      type="button"
+      class="button-icon"
+      aria-label={done ? 'Copied' : `Copy ${text}`}
+      onClick={() => void navigator.clipboard.writeText(text).then(() => setDone(true))}
+    >
       <Icon path={done ? icons.check : icons.copy} />
     </button>
   );
@@ -115,13 +151,22 @@ export function ErrorPanel({ error, retry }: { error: ApiError; retry?: () => vo
         {error.problem?.detail !== undefined && <p>{error.problem.detail}</p>}
         {error.requestId !== null && <p class="faint">Request {error.requestId}</p>}
       </div>
-      {retry && <button type="button" onClick={retry}>Try again</button>}
+      {retry && (
+        <button type="button" onClick={retry}>
+          Try again
+        </button>
+      )}
     </div>
   );
 }
 
 /** One of a few, as a row of buttons. */
-export function Choice<T extends string>({ label, options, value, onChange }: {
+export function Choice<T extends string>({
+  label,
+  options,
+  value,
+  onChange,
+}: {
   label: string;
   options: readonly { value: T; label: string }[];
   value: T;
@@ -130,8 +175,12 @@ export function Choice<T extends string>({ label, options, value, onChange }: {
   return (
     <div class="choice" role="group" aria-label={label}>
       {options.map((option) => (
-        <button key={option.value} type="button" aria-pressed={option.value === value}
-          onClick={() => onChange(option.value)}>
+        <button
+          key={option.value}
+          type="button"
+          aria-pressed={option.value === value}
+          onClick={() => onChange(option.value)}
+        >
           {option.label}
         </button>
       ))}
@@ -140,7 +189,14 @@ export function Choice<T extends string>({ label, options, value, onChange }: {
 }
 
 /** Asks before something that cannot be undone. The browser's own dialog keeps focus inside and closes on Esc. */
-export function Confirm({ title, children, action, danger, onConfirm, onClose }: {
+export function Confirm({
+  title,
+  children,
+  action,
+  danger,
+  onConfirm,
+  onClose,
+}: {
   title: string;
   children: ComponentChildren;
   action: string;
@@ -155,11 +211,20 @@ export function Confirm({ title, children, action, danger, onConfirm, onClose }:
       <h2 id="confirm-title">{title}</h2>
       <div>{children}</div>
       <div class="buttons">
-        <button type="button" onClick={() => dialog.current?.close()}>Cancel</button>
-        <button type="button" class={danger ? 'danger' : 'primary'} autofocus onClick={() => {
-          onConfirm();
-          dialog.current?.close();
-        }}>{action}</button>
+        <button type="button" onClick={() => dialog.current?.close()}>
+          Cancel
+        </button>
+        <button
+          type="button"
+          class={danger ? 'danger' : 'primary'}
+          autofocus
+          onClick={() => {
+            onConfirm();
+            dialog.current?.close();
+          }}
+        >
+          {action}
+        </button>
       </div>
     </dialog>
   );

@@ -11,12 +11,15 @@ export function ValidateView({ result }: { result: ValidateResult }) {
     <Card title="The spec is valid">
       <div class="stats" role="status">
         <Stat name="Bytes a worker sends per round" value={bytes(sent)} note="after the warm-up" />
-        <Stat name="Dense ring" value={bytes(dense)}
-          note={sent && dense ? `${ratio(dense / sent)} as much` : null} />
+        <Stat name="Dense ring" value={bytes(dense)} note={sent && dense ? `${ratio(dense / sent)} as much` : null} />
       </div>
       {result.placement.feasible ? (
         <ul class="placement">
-          {[...byNode].map(([node, ranks]) => <li key={node}><b>{node}</b> rank {ranks.join(', ')}</li>)}
+          {[...byNode].map(([node, ranks]) => (
+            <li key={node}>
+              <b>{node}</b> rank {ranks.join(', ')}
+            </li>
+          ))}
         </ul>
       ) : (
         <p class="fault">It would wait: {result.placement.reason}</p>

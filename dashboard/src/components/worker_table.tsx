@@ -11,10 +11,21 @@ export function WorkerTable({ job }: { job: Job }) {
       <table class="rows">
         <thead>
           <tr>
-            <th>Rank</th><th>Node</th><th>State</th><th class="num">Step</th><th class="num">Loss</th>
-            <th class="num">Samples/s</th><th class="num">Step time</th><th class="num">Waiting</th>
-            <th class="num">Sent</th><th class="num">Received</th><th class="num">Ratio</th>
-            <th class="num">Pid</th><th><span class="hidden">Logs</span></th>
+            <th>Rank</th>
+            <th>Node</th>
+            <th>State</th>
+            <th class="num">Step</th>
+            <th class="num">Loss</th>
+            <th class="num">Samples/s</th>
+            <th class="num">Step time</th>
+            <th class="num">Waiting</th>
+            <th class="num">Sent</th>
+            <th class="num">Received</th>
+            <th class="num">Ratio</th>
+            <th class="num">Pid</th>
+            <th>
+              <span class="hidden">Logs</span>
+            </th>
           </tr>
         </thead>
         <tbody>
@@ -22,8 +33,14 @@ export function WorkerTable({ job }: { job: Job }) {
             <tr key={worker.rank}>
               <td>{worker.rank}</td>
               <td>{worker.node ? <a href={`/nodes?q=${encodeURIComponent(worker.node)}`}>{worker.node}</a> : '–'}</td>
-              <td>{worker.state}{ending(worker)}</td>
-              <td class="num">{count(worker.step)}{worker.step < ahead && <span class="faint"> −{ahead - worker.step}</span>}</td>
+              <td>
+                {worker.state}
+                {ending(worker)}
+              </td>
+              <td class="num">
+                {count(worker.step)}
+                {worker.step < ahead && <span class="faint"> −{ahead - worker.step}</span>}
+              </td>
               <td class="num">{number(worker.loss)}</td>
               <td class="num">{count(worker.samples_per_second)}</td>
               <td class="num">{seconds(worker.step_seconds)}</td>
@@ -32,8 +49,14 @@ export function WorkerTable({ job }: { job: Job }) {
               <td class="num">{bytes(worker.bytes_received)}</td>
               <td class="num">{ratio(worker.compression_ratio)}</td>
               <td class="num">{worker.pid ?? '–'}</td>
-              <td><a href={`/jobs/${encodeURIComponent(job.id)}?tab=logs&worker=${worker.rank}`}
-                aria-label={`Logs of rank ${worker.rank}`}>logs</a></td>
+              <td>
+                <a
+                  href={`/jobs/${encodeURIComponent(job.id)}?tab=logs&worker=${worker.rank}`}
+                  aria-label={`Logs of rank ${worker.rank}`}
+                >
+                  logs
+                </a>
+              </td>
             </tr>
           ))}
         </tbody>

@@ -4,14 +4,22 @@ import { dependents, formGroups } from './job_form';
 import { faultsByPlace, getAt, setAt } from './pointer';
 import { defaultText, field, fieldsOf, parseInput, rangeText, type JsonSchema } from './schema';
 
-const entry = (name: string, params: JsonSchema = {}, more = {}) => ({ name, summary: `About ${name}`, params, ...more });
+const entry = (name: string, params: JsonSchema = {}, more = {}) => ({
+  name,
+  summary: `About ${name}`,
+  params,
+  ...more,
+});
 const catalog = {
   models: [entry('lenet'), entry('mlp', { properties: { hidden: { type: 'integer', default: 64, minimum: 1 } } })],
   datasets: [entry('fashion-mnist')],
   compressors: [
     entry('none', {}, { memories: [] }),
-    entry('dgc', { properties: { ratio: { type: 'number', exclusiveMinimum: 0, maximum: 1, default: 0.001 } } },
-      { memories: ['dgc'] }),
+    entry(
+      'dgc',
+      { properties: { ratio: { type: 'number', exclusiveMinimum: 0, maximum: 1, default: 0.001 } } },
+      { memories: ['dgc'] },
+    ),
   ],
   memories: [entry('residual'), entry('dgc')],
   modes: [entry('sync')],
@@ -33,8 +41,13 @@ const schema: JsonSchema = {
         params: { type: 'object' },
       },
     },
-    compression: { properties: { name: { type: 'string', default: 'none' }, params: { type: 'object' },
-      memory: { type: ['string', 'null'] } } },
+    compression: {
+      properties: {
+        name: { type: 'string', default: 'none' },
+        params: { type: 'object' },
+        memory: { type: ['string', 'null'] },
+      },
+    },
   },
 };
 const pointers = (spec: Record<string, unknown>) =>
@@ -43,9 +56,20 @@ const pointers = (spec: Record<string, unknown>) =>
 describe('formGroups', () => {
   it('asks what the schema has, with choices and parameters from the catalog', () => {
     const spec = { model: { name: 'mlp' }, compression: { name: 'dgc' } };
-    expect(pointers(spec)).toEqual(['/name', '/model/name', '/model/params/hidden', '/dataset/name', '/dataset/path',
-      '/training/mode', '/training/epochs', '/training/optimizer/name', '/training/optimizer/lr', '/compression/name',
-      '/compression/params/ratio', '/compression/memory']);
+    expect(pointers(spec)).toEqual([
+      '/name',
+      '/model/name',
+      '/model/params/hidden',
+      '/dataset/name',
+      '/dataset/path',
+      '/training/mode',
+      '/training/epochs',
+      '/training/optimizer/name',
+      '/training/optimizer/lr',
+      '/compression/name',
+      '/compression/params/ratio',
+      '/compression/memory',
+    ]);
   });
 
   it('has the parameters of what is chosen only, by default if nothing is', () => {
@@ -60,7 +84,11 @@ describe('formGroups', () => {
   });
 
   it('knows what a new choice makes meaningless', () => {
-    expect(dependents('/compression/name')).toEqual(['/compression/params', '/compression/memory']);
+    expect(dependents('/compression/name')).toEqual([
+      '/compression/params',
+      '/compression/memory',
+      '/compression/memory_params',
+    ]);
     expect(dependents('/model/name')).toEqual(['/model/params']);
     expect(dependents('/training/optimizer/name')).toEqual([]);
   });
@@ -70,7 +98,10 @@ describe('fields', () => {
   const one = (property: JsonSchema) => field(property, '/a', 'b');
 
   it('come from the schema, in its order', () => {
-    const fields = fieldsOf({ properties: { batch_size: { type: 'integer' }, 'a/b': { type: ['string', 'null'] } } }, '/x');
+    const fields = fieldsOf(
+      { properties: { batch_size: { type: 'integer' }, 'a/b': { type: ['string', 'null'] } } },
+      '/x',
+    );
     expect(fields.map(({ pointer, label, kind, nullable }) => [pointer, label, kind, nullable])).toEqual([
       ['/x/batch_size', 'Batch size', 'integer', false],
       ['/x/a~1b', 'A/b', 'text', true],
@@ -119,7 +150,10 @@ describe('pointers', () => {
   });
 
   it('put a fault at the deepest field that holds it', () => {
-    const faults = [{ pointer: '/training/optimizer/lr', detail: 'a' }, { pointer: '/modle', detail: 'b' }];
+    const faults = [
+      { pointer: '/training/optimizer/lr', detail: 'a' },
+      { pointer: '/modle', detail: 'b' },
+    ];
     const placed = faultsByPlace(faults, ['/training', '/training/optimizer/lr', '/model']);
     expect(placed.get('/training/optimizer/lr')?.[0]?.detail).toBe('a');
     expect(placed.get('')?.[0]?.detail).toBe('b');

@@ -1,7 +1,12 @@
 /** Reading and changing JSON documents by RFC 6901 pointers, without touching the original. */
 
 function tokens(pointer: string): string[] {
-  return pointer === '' ? [] : pointer.slice(1).split('/').map((token) => token.replace(/~1/g, '/').replace(/~0/g, '~'));
+  return pointer === ''
+    ? []
+    : pointer
+        .slice(1)
+        .split('/')
+        .map((token) => token.replace(/~1/g, '/').replace(/~0/g, '~'));
 }
 
 type Json = Record<string, unknown>;

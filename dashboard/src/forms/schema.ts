@@ -47,7 +47,7 @@ function kindOf(schema: JsonSchema, types: string[]): FieldKind {
 
 /** batch_size -> Batch size */
 export function labelOf(name: string): string {
-  const words = name.replace(/_/g, ' ');
+  const words = name.replace(/_/g, ' ').replace(/^lr\b/, 'learning rate');
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 

@@ -1,8 +1,17 @@
 import { signal } from '@preact/signals';
 import { get } from '../api/client';
 import type { Follower } from '../api/live';
-import { jobStates, type ActorList, type Event, type EventList, type Job, type JobList, type JobState, type Node,
-  type NodeList } from '../api/types';
+import {
+  jobStates,
+  type ActorList,
+  type Event,
+  type EventList,
+  type Job,
+  type JobList,
+  type JobState,
+  type Node,
+  type NodeList,
+} from '../api/types';
 import { Resource } from './resource';
 
 /** How many jobs are in a state: exact below the page size, "at least" beyond. */
@@ -34,7 +43,8 @@ export class Cluster implements Follower {
   fresh(): void {
     void this.nodes.load(async (signal) => (await get<NodeList>('/api/v1/nodes', { limit: 1000 }, signal)).nodes);
     void this.events.load(
-      async (signal) => (await get<EventList>('/api/v1/events', { limit: eventsMax }, signal)).events);
+      async (signal) => (await get<EventList>('/api/v1/events', { limit: eventsMax }, signal)).events,
+    );
     void this.actors.load(async (signal) => {
       const page = await get<ActorList>('/api/v1/actors', { limit: 1000 }, signal);
       return { jobs: page.actors.length, more: page.next !== null };
@@ -52,11 +62,15 @@ export class Cluster implements Follower {
   private countJobs(): Promise<boolean> {
     return this.jobs.load(async (signal) => {
       const pages = await Promise.all(
-        jobStates.map((state) => get<JobList>('/api/v1/jobs', { state, limit: pageSize }, signal)));
+        jobStates.map((state) => get<JobList>('/api/v1/jobs', { state, limit: pageSize }, signal)),
+      );
       this.states.clear();
       for (const page of pages) for (const job of page.jobs) this.states.set(job.id, job.state);
       const counts = pages.map((page) => ({ jobs: page.jobs.length, more: page.next !== null }));
-      return Object.fromEntries(jobStates.map((state, index) => [state, counts[index]])) as Record<JobState, JobCount>;
+      return Object.fromEntries(jobStates.map((state, index) => [state, counts[index]])) as Record<
+        JobState,
+        JobCount
+      >;
     });
   }
 

@@ -2,10 +2,11 @@ import { useEffect, useMemo } from 'preact/hooks';
 import type { Follower } from '../api/live';
 import { live } from './session';
 
-/** A follower of the stream for as long as the component is on screen; made anew when `key` changes. */
+/** A follower of the stream while the component is on screen and there is something to follow; one per `key`. */
 export function useFollower<T extends Follower>(make: () => T, key: string): T {
   const follower = useMemo(make, [key]);
-  useEffect(() => live.follow(follower), [follower]);
+  const gone = follower.gone?.value ?? false;
+  useEffect(() => (gone ? undefined : live.follow(follower)), [follower, gone]);
   return follower;
 }
 

@@ -1,14 +1,31 @@
 import { signal } from '@preact/signals';
 import { get, request } from '../api/client';
 import type { Follower } from '../api/live';
-import { isTerminal, type Checkpoint, type CheckpointList, type Event, type EventList, type Job, type Metrics as Answer,
-  type MetricsRecord, type Worker } from '../api/types';
+import {
+  isTerminal,
+  type Checkpoint,
+  type CheckpointList,
+  type Event,
+  type EventList,
+  type Job,
+  type Metrics as Answer,
+  type MetricsRecord,
+  type Worker,
+} from '../api/types';
 import { Metrics } from './metrics';
 import { Resource } from './resource';
 
 /** Fields of a worker that its metrics carry by the same name. */
-const workerFigures = new Set(['loss', 'samples_per_second', 'bytes_sent', 'bytes_received', 'bytes_dense',
-  'compression_ratio', 'step_seconds', 'wait_seconds']);
+const workerFigures = new Set([
+  'loss',
+  'samples_per_second',
+  'bytes_sent',
+  'bytes_received',
+  'bytes_dense',
+  'compression_ratio',
+  'step_seconds',
+  'wait_seconds',
+]);
 
 const eventsMax = 1000;
 
@@ -19,15 +36,17 @@ export class JobPage implements Follower {
   readonly events = new Resource<Event[]>();
   readonly checkpoints = new Resource<Checkpoint[]>();
   readonly metrics: Metrics;
-  /** The job was there and is no longer: deleted here or elsewhere. */
+  /** There is no such job, or no longer: deleted here or elsewhere. */
   readonly gone = signal(false);
   private readonly path: string;
 
-  constructor(readonly id: string, points: number) {
+  constructor(
+    readonly id: string,
+    points: number,
+  ) {
     this.topics = [`job:${id}`];
     this.path = `/api/v1/jobs/${encodeURIComponent(id)}`;
-    this.metrics = new Metrics((query, signal) => get<Answer>(`${this.path}/metrics`, { ...query }, signal),
-      points);
+    this.metrics = new Metrics((query, signal) => get<Answer>(`${this.path}/metrics`, { ...query }, signal), points);
   }
 
   fresh(): void {
@@ -55,9 +74,8 @@ export class JobPage implements Follower {
   }
 
   private async loadJob(): Promise<void> {
-    const had = this.job.data.value !== null;
     await this.job.load((signal) => get<Job>(this.path, {}, signal));
-    if (had && this.job.error.value?.status === 404) this.gone.value = true;
+    if (this.job.error.value?.status === 404) this.gone.value = true;
   }
 
   private loadEvents(): Promise<boolean> {
@@ -75,14 +93,18 @@ export class JobPage implements Follower {
 
   private loadCheckpoints(): Promise<boolean> {
     return this.checkpoints.load(
-      async (signal) => (await get<CheckpointList>(`${this.path}/checkpoints`, {}, signal)).checkpoints);
+      async (signal) => (await get<CheckpointList>(`${this.path}/checkpoints`, {}, signal)).checkpoints,
+    );
   }
 
   private tookJob(news: Job): void {
     if (news.id !== this.id) return;
     const known = this.job.data.value;
     if (known === null) return;
-    this.job.update(() => ({ ...news, ...(news.workers === undefined && known.workers && { workers: known.workers }) }));
+    this.job.update(() => ({
+      ...news,
+      ...(news.workers === undefined && known.workers && { workers: known.workers }),
+    }));
     // Ranks, nodes and exits are told with the job itself only: read them when it has moved on.
     if (news.phase !== known.phase || news.state !== known.state) void this.loadJob();
     if (isTerminal(news.state) && !isTerminal(known.state)) void this.loadCheckpoints();

@@ -11,7 +11,7 @@ export interface JobFilter {
 
 const limit = 50;
 
-/** One page of the job list. Rows that are shown follow the stream; a new job that belongs on the first page joins it. */
+/** One page of the job list. Its rows follow the stream; a new job joins the first page if it belongs there. */
 export class JobPages implements Follower {
   readonly topics = ['jobs'];
   readonly page = new Resource<JobList>();

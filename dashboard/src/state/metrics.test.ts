@@ -13,8 +13,14 @@ function head() {
   return { asked, metrics: new Metrics(read, 500) };
 }
 
-const loss = (step: number, value: number, worker: number | null = null): LivePoint =>
-  ['loss', worker, step, step / 10, step * 100, value];
+const loss = (step: number, value: number, worker: number | null = null): LivePoint => [
+  'loss',
+  worker,
+  step,
+  step / 10,
+  step * 100,
+  value,
+];
 const xs = (metrics: Metrics, worker: number | null = null) => metrics.line('loss', worker).points.map(({ x }) => x);
 
 describe('Metrics', () => {
@@ -23,7 +29,16 @@ describe('Metrics', () => {
     const loading = metrics.load();
     expect(asked[0]!.query).toEqual({ worker: 'job', x: 'step', points: 500 });
     metrics.append([loss(3, 1), loss(4, 1)]);
-    asked[0]!.answer([{ name: 'loss', worker: null, points: [[1, 0, 0, 0], [3, 1, 1, 1]] }]);
+    asked[0]!.answer([
+      {
+        name: 'loss',
+        worker: null,
+        points: [
+          [1, 0, 0, 0],
+          [3, 1, 1, 1],
+        ],
+      },
+    ]);
     await loading;
     metrics.append([loss(4, 1), loss(5, 1)]);
     expect(xs(metrics)).toEqual([1, 3, 4, 5]);
@@ -53,11 +68,31 @@ describe('Metrics', () => {
   it('zooms at once with what it has, then in full detail, and keeps the whole', async () => {
     const { asked, metrics } = head();
     const loading = metrics.load();
-    asked[0]!.answer([{ name: 'loss', worker: null, points: [[10, 0, 0, 0], [20, 0, 0, 0], [30, 0, 0, 0]] }]);
+    asked[0]!.answer([
+      {
+        name: 'loss',
+        worker: null,
+        points: [
+          [10, 0, 0, 0],
+          [20, 0, 0, 0],
+          [30, 0, 0, 0],
+        ],
+      },
+    ]);
     await loading;
     const zooming = metrics.setZoom({ from: 15, to: 25 });
     expect(xs(metrics)).toEqual([20]);
-    asked[1]!.answer([{ name: 'loss', worker: null, points: [[16, 0, 0, 0], [18, 0, 0, 0], [24, 0, 0, 0]] }]);
+    asked[1]!.answer([
+      {
+        name: 'loss',
+        worker: null,
+        points: [
+          [16, 0, 0, 0],
+          [18, 0, 0, 0],
+          [24, 0, 0, 0],
+        ],
+      },
+    ]);
     await zooming;
     expect(asked[1]!.query).toMatchObject({ from: 15, to: 25, points: 500 });
     expect(xs(metrics)).toEqual([16, 18, 24]);

@@ -118,7 +118,7 @@ export class SubmitForm {
 
   private change(spec: Spec): void {
     this.spec.value = spec;
-    this.key = idempotencyKey();  // another body is another request
+    this.key = idempotencyKey(); // another body is another request
     this.checked.value = null;
   }
 }

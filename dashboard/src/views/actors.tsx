@@ -33,13 +33,24 @@ export function ActorsView() {
       <h1>Actors</h1>
       <Card>
         {error && <ErrorPanel error={error} />}
-        {page === null ? (!error && <Skeleton rows={6} />) : page.actors.length === 0 ? <Empty title="No actor" /> : (
+        {page === null ? (
+          !error && <Skeleton rows={6} />
+        ) : page.actors.length === 0 ? (
+          <Empty title="No actor" />
+        ) : (
           <div class="scroll" tabIndex={0} role="region" aria-label="Actors">
             <table class="rows">
               <thead>
                 <tr>
-                  <th>Name</th><th>Type</th><th>State</th><th>Process</th><th>Node</th><th>Job</th>
-                  <th class="num">Mailbox</th><th class="num">Messages</th><th class="num">Bytes received</th>
+                  <th>Name</th>
+                  <th>Type</th>
+                  <th>State</th>
+                  <th>Process</th>
+                  <th>Node</th>
+                  <th>Job</th>
+                  <th class="num">Mailbox</th>
+                  <th class="num">Messages</th>
+                  <th class="num">Bytes received</th>
                 </tr>
               </thead>
               <tbody>
@@ -49,7 +60,9 @@ export function ActorsView() {
                     <td>{actor.type}</td>
                     <td>{actor.state}</td>
                     <td class="mono">{actor.process ?? 'head'}</td>
-                    <td>{actor.node ? <a href={`/nodes?q=${encodeURIComponent(actor.node)}`}>{actor.node}</a> : 'head'}</td>
+                    <td>
+                      {actor.node ? <a href={`/nodes?q=${encodeURIComponent(actor.node)}`}>{actor.node}</a> : 'head'}
+                    </td>
                     <td>{actor.job ? <a href={`/jobs/${encodeURIComponent(actor.job)}`}>{actor.job}</a> : '–'}</td>
                     <td class="num">{count(actor.mailbox_depth)}</td>
                     <td class="num">{count(actor.messages_handled)}</td>
@@ -62,8 +75,12 @@ export function ActorsView() {
         )}
         {page !== null && (cursor !== '' || page.next !== null) && (
           <nav class="pages" aria-label="Pages of the list">
-            <button type="button" disabled={cursor === ''} onClick={() => setQuery({ cursor: null })}>First</button>
-            <button type="button" disabled={page.next === null} onClick={() => setQuery({ cursor: page.next })}>Next</button>
+            <button type="button" disabled={cursor === ''} onClick={() => setQuery({ cursor: null })}>
+              First
+            </button>
+            <button type="button" disabled={page.next === null} onClick={() => setQuery({ cursor: page.next })}>
+              Next
+            </button>
           </nav>
         )}
       </Card>

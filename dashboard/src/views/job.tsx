@@ -25,14 +25,22 @@ export function JobView({ id }: { id: string }) {
   useTitle(job?.name || `Job ${id}`);
   const gone = page.gone.value;
   useEffect(() => {
-    if (gone) navigate('/jobs', 'replace');
+    if (gone && page.job.data.value !== null) navigate('/jobs', 'replace');
   }, [gone]);
   if (job === null) {
     if (error?.status === 404) {
-      return <Empty title={`There is no job ${id}`} command="weir job list">It may have been deleted.</Empty>;
+      return (
+        <Empty title={`There is no job ${id}`} command="weir job list">
+          It may have been deleted.
+        </Empty>
+      );
     }
     if (error !== null) return <ErrorPanel error={error} retry={() => page.fresh()} />;
-    return <Card><Skeleton rows={10} /></Card>;
+    return (
+      <Card>
+        <Skeleton rows={10} />
+      </Card>
+    );
   }
   const { query } = route.value;
   const tab = query.get('tab') ?? '';
@@ -53,19 +61,30 @@ export function JobView({ id }: { id: string }) {
       <nav class="tabs" aria-label="Parts of the job">
         {tabs.map((entry) => (
           <a key={entry.id} href={href(entry.id)} aria-current={tab === entry.id ? 'page' : undefined}>
-            {entry.label}{counts[entry.id] ? <span class="count">{counts[entry.id]}</span> : null}
+            {entry.label}
+            {counts[entry.id] ? <span class="count">{counts[entry.id]}</span> : null}
           </a>
         ))}
       </nav>
       {tab === '' && (
         <>
           <JobCharts page={page} />
-          <Card title="Workers"><WorkerTable job={job} /></Card>
+          <Card title="Workers">
+            <WorkerTable job={job} />
+          </Card>
         </>
       )}
       {tab === 'logs' && <LogView job={id} ended={job.ended_at !== null} />}
-      {tab === 'events' && <Card title="Events"><EventsPart page={page} /></Card>}
-      {tab === 'checkpoints' && <Card title="Checkpoints"><Checkpoints page={page} job={job} /></Card>}
+      {tab === 'events' && (
+        <Card title="Events">
+          <EventsPart page={page} />
+        </Card>
+      )}
+      {tab === 'checkpoints' && (
+        <Card title="Checkpoints">
+          <Checkpoints page={page} job={job} />
+        </Card>
+      )}
       {tab === 'spec' && (
         <Card title="Spec" tools={<CopyButton text={JSON.stringify(job.spec, null, 2)} />}>
           <pre class="code scroll" tabIndex={0} role="region" aria-label="Job spec">

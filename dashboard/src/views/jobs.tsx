@@ -6,10 +6,13 @@ import { route, setQuery } from '../router';
 import { useFollower, useTitle } from '../state/hooks';
 import { JobPages } from '../state/job_pages';
 
-const filters = [{ value: '', label: 'All' }, ...jobStates.map((state) => ({
-  value: state as string,
-  label: state.charAt(0) + state.slice(1).toLowerCase(),
-}))];
+const filters = [
+  { value: '', label: 'All' },
+  ...jobStates.map((state) => ({
+    value: state as string,
+    label: state.charAt(0) + state.slice(1).toLowerCase(),
+  })),
+];
 
 export function JobsView() {
   useTitle('Jobs');
@@ -22,34 +25,52 @@ export function JobsView() {
   useEffect(() => list.show(filter), [list, filter]);
   const page = list.page.data.value;
   const error = list.page.error.value;
-  const before = query.get('before')?.split('~').filter((part) => part !== '') ?? [];
+  const before =
+    query
+      .get('before')
+      ?.split('~')
+      .filter((part) => part !== '') ?? [];
   const go = (to: string, trail: string[]) => setQuery({ cursor: to, before: trail.join('~') });
   return (
     <>
       <div class="page-head">
         <h1>Jobs</h1>
-        <Choice label="State" options={filters} value={state}
-          onChange={(value) => setQuery({ state: value, cursor: null, before: null })} />
+        <Choice
+          label="State"
+          options={filters}
+          value={state}
+          onChange={(value) => setQuery({ state: value, cursor: null, before: null })}
+        />
         {q !== '' && (
           <button type="button" class="chip" onClick={() => setQuery({ q: null, cursor: null, before: null })}>
-            “{q}” <span aria-hidden="true">×</span><span class="hidden">remove search</span>
+            “{q}” <span aria-hidden="true">×</span>
+            <span class="hidden">remove search</span>
           </button>
         )}
       </div>
       <Card>
         {error && <ErrorPanel error={error} retry={() => list.fresh()} />}
-        {page === null ? (!error && <Skeleton rows={8} />) :
-          page.jobs.length === 0 && (q !== '' || state !== '' || cursor !== '')
-            ? <Empty title="No job matches">Try another state or search.</Empty>
-            : <JobTable jobs={page.jobs} />}
+        {page === null ? (
+          !error && <Skeleton rows={8} />
+        ) : page.jobs.length === 0 && (q !== '' || state !== '' || cursor !== '') ? (
+          <Empty title="No job matches">Try another state or search.</Empty>
+        ) : (
+          <JobTable jobs={page.jobs} />
+        )}
         {page !== null && (cursor !== '' || page.next !== null) && (
           <nav class="pages" aria-label="Pages of the list">
-            <button type="button" disabled={cursor === ''}
-              onClick={() => go(before.at(-1) === '-' ? '' : (before.at(-1) ?? ''), before.slice(0, -1))}>
+            <button
+              type="button"
+              disabled={cursor === ''}
+              onClick={() => go(before.at(-1) === '-' ? '' : (before.at(-1) ?? ''), before.slice(0, -1))}
+            >
               Newer
             </button>
-            <button type="button" disabled={page.next === null}
-              onClick={() => go(page.next ?? '', [...before, cursor === '' ? '-' : cursor])}>
+            <button
+              type="button"
+              disabled={page.next === null}
+              onClick={() => go(page.next ?? '', [...before, cursor === '' ? '-' : cursor])}
+            >
               Older
             </button>
           </nav>

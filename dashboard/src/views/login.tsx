@@ -23,19 +23,26 @@ export function LoginView() {
   };
   return (
     <main class="login">
-      <form class="card" onSubmit={(event) => {
-        event.preventDefault();
-        void submit(event.currentTarget);
-      }}>
+      <form
+        class="card"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void submit(event.currentTarget);
+        }}
+      >
         <h1>weir</h1>
-        <p>Open the link that <code>weir up</code> or <code>weir head</code> printed when it started, or paste the
-          head's token.</p>
+        <p>
+          Open the link that <code>weir up</code> or <code>weir head</code> printed when it started, or paste the
+          head's token.
+        </p>
         <label>
           Token
           <input name="token" type="password" autocomplete="off" autofocus required spellcheck={false} />
         </label>
         {error.value && <ErrorPanel error={error.value} />}
-        <button type="submit" class="primary" disabled={busy.value}>Log in</button>
+        <button type="submit" class="primary" disabled={busy.value}>
+          Log in
+        </button>
         <p class="faint">The token is in the head's data directory:</p>
         <Command text="cat ~/.local/share/weir/token" />
       </form>

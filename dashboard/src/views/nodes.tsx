@@ -28,28 +28,51 @@ export function NodesView() {
     <>
       <div class="page-head">
         <h1>Nodes</h1>
-        {q !== '' && <a class="chip" href="/nodes">“{q}” <span aria-hidden="true">×</span>
-          <span class="hidden">show all</span></a>}
+        {q !== '' && (
+          <a class="chip" href="/nodes">
+            “{q}” <span aria-hidden="true">×</span>
+            <span class="hidden">show all</span>
+          </a>
+        )}
       </div>
       <Card>
         {error && <ErrorPanel error={error} retry={() => cluster.fresh()} />}
-        {nodes === null ? (!error && <Skeleton rows={4} />) : nodes.length === 0 ? (
-          <Empty title="No node" command="weir node --head 127.0.0.1:6380">Start one on any machine that reaches the
-            head's control port; it needs the head's token.</Empty>
+        {nodes === null ? (
+          !error && <Skeleton rows={4} />
+        ) : nodes.length === 0 ? (
+          <Empty title="No node" command="weir node --head 127.0.0.1:6380">
+            Start one on any machine that reaches the head's control port; it needs the head's token.
+          </Empty>
         ) : (
           <div class="scroll" tabIndex={0} role="region" aria-label="Nodes">
             <table class="rows">
               <thead>
                 <tr>
-                  <th>Name</th><th>State</th><th>CPU slots</th><th>Load</th><th>Memory</th><th>Network</th>
-                  <th>Workers</th><th>Labels</th><th>Heartbeat</th><th>Joined</th><th><span class="hidden">Drain</span></th>
+                  <th>Name</th>
+                  <th>State</th>
+                  <th>CPU slots</th>
+                  <th>Load</th>
+                  <th>Memory</th>
+                  <th>Network</th>
+                  <th>Workers</th>
+                  <th>Labels</th>
+                  <th>Heartbeat</th>
+                  <th>Joined</th>
+                  <th>
+                    <span class="hidden">Drain</span>
+                  </th>
                 </tr>
               </thead>
               <tbody>
                 {nodes.map((node) => (
-                  <NodeRow key={node.id} node={node} cluster={cluster} onDrain={() => {
-                    draining.value = node;
-                  }} />
+                  <NodeRow
+                    key={node.id}
+                    node={node}
+                    cluster={cluster}
+                    onDrain={() => {
+                      draining.value = node;
+                    }}
+                  />
                 ))}
               </tbody>
             </table>
@@ -57,10 +80,14 @@ export function NodesView() {
         )}
       </Card>
       {draining.value && (
-        <Confirm title={`Drain ${draining.value.name}?`} action="Drain" onConfirm={() => void drain(draining.value!)}
+        <Confirm
+          title={`Drain ${draining.value.name}?`}
+          action="Drain"
+          onConfirm={() => void drain(draining.value!)}
           onClose={() => {
             draining.value = null;
-          }}>
+          }}
+        >
           <p>No new worker is placed there. Those that run go on to their end.</p>
         </Confirm>
       )}
@@ -78,20 +105,30 @@ function NodeRow({ node, cluster, onDrain }: { node: Node; cluster: Cluster; onD
         <a href={`/nodes?q=${encodeURIComponent(node.name)}`}>{node.name}</a>
         <div class="faint">{node.host}</div>
       </td>
-      <td><span class={`node-state node-state-${node.state}`}>{node.state}</span></td>
+      <td>
+        <span class={`node-state node-state-${node.state}`}>{node.state}</span>
+      </td>
       <td>
         {number(node.used['cpu'] ?? 0)} of {number(cpu)}
         <Meter value={node.used['cpu'] ?? 0} max={cpu} label={`CPU slots used on ${node.name}`} />
         {others.map(([name, amount]) => (
-          <div key={name} class="faint">{name} {number(node.used[name] ?? 0)} of {number(amount)}</div>
+          <div key={name} class="faint">
+            {name} {number(node.used[name] ?? 0)} of {number(amount)}
+          </div>
         ))}
       </td>
       <td>{(node.cpu_load ?? 0).toFixed(2)} cores</td>
       <td>
         {bytes(node.memory_used_bytes)} of {bytes(node.memory_total_bytes)}
-        <Meter value={node.memory_used_bytes ?? 0} max={node.memory_total_bytes ?? 0} label={`Memory of ${node.name}`} />
+        <Meter
+          value={node.memory_used_bytes ?? 0}
+          max={node.memory_total_bytes ?? 0}
+          label={`Memory of ${node.name}`}
+        />
       </td>
-      <td>↑ {bytes(rates?.sent)}/s<div>↓ {bytes(rates?.received)}/s</div></td>
+      <td>
+        ↑ {bytes(rates?.sent)}/s<div>↓ {bytes(rates?.received)}/s</div>
+      </td>
       <td>
         {(node.workers ?? []).map((worker) => (
           <div key={worker.worker_id}>
@@ -100,12 +137,28 @@ function NodeRow({ node, cluster, onDrain }: { node: Node; cluster: Cluster; onD
           </div>
         ))}
       </td>
-      <td>{Object.entries(node.labels).map(([name, value]) => <span key={name} class="chip">{name}={value}</span>)}</td>
-      <td><Ago at={node.last_heartbeat_at} /></td>
-      <td><Ago at={node.joined_at} /></td>
       <td>
-        <button type="button" disabled={node.state !== 'alive'} onClick={onDrain}
-          title={node.state === 'alive' ? '' : `It is ${node.state}`}>Drain</button>
+        {Object.entries(node.labels).map(([name, value]) => (
+          <span key={name} class="chip">
+            {name}={value}
+          </span>
+        ))}
+      </td>
+      <td>
+        <Ago at={node.last_heartbeat_at} />
+      </td>
+      <td>
+        <Ago at={node.joined_at} />
+      </td>
+      <td>
+        <button
+          type="button"
+          disabled={node.state !== 'alive'}
+          onClick={onDrain}
+          title={node.state === 'alive' ? '' : `It is ${node.state}`}
+        >
+          Drain
+        </button>
       </td>
     </tr>
   );

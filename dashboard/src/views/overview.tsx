@@ -28,7 +28,9 @@ export function OverviewView() {
         </div>
       </Card>
       <Card title="Nodes" tools={<a href="/nodes">All nodes</a>}>
-        {nodes === null ? (!failure && <Skeleton />) : nodes.length === 0 ? (
+        {nodes === null ? (
+          !failure && <Skeleton />
+        ) : nodes.length === 0 ? (
           <Empty title="No node has joined" command="weir node --head 127.0.0.1:6380">
             Jobs wait until a node offers what they ask for.
           </Empty>
@@ -42,8 +44,11 @@ export function OverviewView() {
       </Card>
       <div class="columns">
         <Card title="Newest jobs" tools={<a href="/jobs">All jobs</a>}>
-          {cluster.recent.data.value === null ? (!failure && <Skeleton />) :
-            <JobTable jobs={cluster.recent.data.value} short />}
+          {cluster.recent.data.value === null ? (
+            !failure && <Skeleton />
+          ) : (
+            <JobTable jobs={cluster.recent.data.value} short />
+          )}
         </Card>
         <Card title="What happened">
           <EventList events={cluster.events.data.value} failed={failure !== null} />
@@ -53,25 +58,57 @@ export function OverviewView() {
   );
 }
 
+type Figure = (node: Node) => number | undefined;
+
+function sum(nodes: readonly Node[], pick: Figure): number {
+  return nodes.reduce((total, node) => total + (pick(node) ?? 0), 0);
+}
+
 function Figures({ cluster }: { cluster: Cluster }) {
   const nodes = cluster.nodes.data.value ?? [];
   const alive = nodes.filter(({ state }) => state !== 'lost');
-  const total = (pick: (node: Node) => number | undefined) => alive.reduce((sum, node) => sum + (pick(node) ?? 0), 0);
+  const total = (pick: Figure) => sum(alive, pick);
   const cpu = total((node) => node.resources['cpu']);
   const used = total((node) => node.used['cpu']);
   const lost = nodes.length - alive.length;
   const known = cluster.nodes.data.value !== null;
-  const memory = total((node) => node.memory_used_bytes);
+  // Nodes of one host report the same memory.
+  const hosts = [...new Map(alive.map((node) => [node.host, node])).values()];
+  const memory = sum(hosts, (node) => node.memory_used_bytes);
   return (
     <div class="stats">
-      <Stat name="Nodes" href="/nodes" value={known ? alive.length : '–'}
-        note={lost > 0 ? <span class="bad">{lost} lost</span> : known ? 'all alive' : null} />
-      <Stat name="CPU slots used" href="/nodes" value={<>{number(used)} <small>of {number(cpu)}</small></>}
-        note={<Meter value={used} max={cpu} label="CPU slots used" />} />
-      <Stat name="CPU load" href="/nodes" value={<>{total((node) => node.cpu_load).toFixed(1)} <small>cores</small></>}
-        note={`${total((node) => node.workers?.length)} workers`} />
-      <Stat name="Memory" href="/nodes" value={bytes(memory)}
-        note={<Meter value={memory} max={total((node) => node.memory_total_bytes)} label="Memory used" />} />
+      <Stat
+        name="Nodes"
+        href="/nodes"
+        value={known ? alive.length : '–'}
+        note={lost > 0 ? <span class="bad">{lost} lost</span> : known ? 'all alive' : null}
+      />
+      <Stat
+        name="CPU slots used"
+        href="/nodes"
+        value={
+          <>
+            {number(used)} <small>of {number(cpu)}</small>
+          </>
+        }
+        note={<Meter value={used} max={cpu} label="CPU slots used" />}
+      />
+      <Stat
+        name="CPU load"
+        href="/nodes"
+        value={
+          <>
+            {total((node) => node.cpu_load).toFixed(1)} <small>cores</small>
+          </>
+        }
+        note={`${total((node) => node.workers?.length)} workers`}
+      />
+      <Stat
+        name="Memory"
+        href="/nodes"
+        value={bytes(memory)}
+        note={<Meter value={memory} max={sum(hosts, (node) => node.memory_total_bytes)} label="Memory used" />}
+      />
       <Stat name="Actors" href="/actors" value={countText(cluster.actors.data.value)} note="head and workers" />
     </div>
   );
@@ -86,13 +123,40 @@ function NodeCard({ node, rates }: { node: Node; rates: NodeRates | undefined })
         <span class="node-state">{node.state}</span>
       </header>
       <dl>
-        <div><dt>Slots</dt><dd>{number(node.used['cpu'] ?? 0)} of {number(cpu)} cpu</dd></div>
-        <Meter value={node.used['cpu'] ?? 0} max={cpu} label={`CPU slots used on ${node.name}`} />
-        <div><dt>Load</dt><dd>{(node.cpu_load ?? 0).toFixed(2)} cores</dd></div>
-        <div><dt>Memory</dt><dd>{bytes(node.memory_used_bytes)} of {bytes(node.memory_total_bytes)}</dd></div>
-        <Meter value={node.memory_used_bytes ?? 0} max={node.memory_total_bytes ?? 0} label={`Memory of ${node.name}`} />
-        <div><dt>Network</dt><dd>↑ {bytes(rates?.sent)}/s ↓ {bytes(rates?.received)}/s</dd></div>
-        <div><dt>Heartbeat</dt><dd><Ago at={node.last_heartbeat_at} /></dd></div>
+        <div>
+          <dt>Slots</dt>
+          <dd>
+            {number(node.used['cpu'] ?? 0)} of {number(cpu)} cpu
+            <Meter value={node.used['cpu'] ?? 0} max={cpu} label={`CPU slots used on ${node.name}`} />
+          </dd>
+        </div>
+        <div>
+          <dt>Load</dt>
+          <dd>{(node.cpu_load ?? 0).toFixed(2)} cores</dd>
+        </div>
+        <div>
+          <dt>Memory</dt>
+          <dd>
+            {bytes(node.memory_used_bytes)} of {bytes(node.memory_total_bytes)}
+            <Meter
+              value={node.memory_used_bytes ?? 0}
+              max={node.memory_total_bytes ?? 0}
+              label={`Memory of ${node.name}`}
+            />
+          </dd>
+        </div>
+        <div>
+          <dt>Network</dt>
+          <dd>
+            ↑ {bytes(rates?.sent)}/s ↓ {bytes(rates?.received)}/s
+          </dd>
+        </div>
+        <div>
+          <dt>Heartbeat</dt>
+          <dd>
+            <Ago at={node.last_heartbeat_at} />
+          </dd>
+        </div>
       </dl>
     </article>
   );

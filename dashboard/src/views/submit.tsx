@@ -13,7 +13,8 @@ export function SubmitView() {
   const from = route.value.query.get('from');
   const step = route.value.query.get('step');
   const form = useMemo(() => new SubmitForm(), [from, step]);
-  useEffect(() => void form.load(from, step === null ? null : Number(step)), [form]);
+  const load = () => void form.load(from, step === null ? null : Number(step));
+  useEffect(load, [form]);
   const failure = form.shapes.error.value;
   const ready = form.shapes.data.value !== null;
   const blocked = form.textFault.value !== null || form.unfit.value.size > 0 || form.busy.value;
@@ -26,31 +27,60 @@ export function SubmitView() {
       <div class="page-head">
         <h1>{from === null ? 'Submit a job' : 'Submit again'}</h1>
         {from !== null && (
-          <span class="faint">from <a href={`/jobs/${encodeURIComponent(from)}`}>{from}</a>
-            {step !== null && `, going on from step ${step}`}</span>
+          <span class="faint">
+            from <a href={`/jobs/${encodeURIComponent(from)}`}>{from}</a>
+            {step !== null && `, going on from step ${step}`}
+          </span>
         )}
       </div>
-      {failure && <ErrorPanel error={failure} retry={() => void form.load(from, step === null ? null : Number(step))} />}
-      {!ready ? (!failure && <Card><Skeleton rows={8} /></Card>) : (
-        <form class="submit" noValidate onSubmit={(event) => {
-          event.preventDefault();
-          void submit();
-        }}>
+      {failure && <ErrorPanel error={failure} retry={load} />}
+      {!ready ? (
+        !failure && (
+          <Card>
+            <Skeleton rows={8} />
+          </Card>
+        )
+      ) : (
+        <form
+          class="submit"
+          noValidate
+          onSubmit={(event) => {
+            event.preventDefault();
+            void submit();
+          }}
+        >
           <fieldset class="submit-form" disabled={form.textFault.value !== null}>
             <legend class="hidden">Job spec</legend>
-            {form.groups.value.map((group) => <Group key={group.title} group={group} form={form} />)}
+            {form.groups.value.map((group) => (
+              <Group key={group.title} group={group} form={form} />
+            ))}
           </fieldset>
           <div class="submit-side">
             <Card title="Spec as JSON">
-              <label class="hidden" for="spec-text">Job spec as JSON</label>
-              <textarea id="spec-text" class="code" rows={22} spellcheck={false} value={form.text.value}
-                aria-invalid={form.textFault.value !== null} aria-describedby="spec-fault"
-                onInput={(event) => form.edit(event.currentTarget.value)} />
-              <p id="spec-fault" class="fault" role="status">{form.textFault.value}</p>
+              <label class="hidden" for="spec-text">
+                Job spec as JSON
+              </label>
+              <textarea
+                id="spec-text"
+                class="code"
+                rows={22}
+                spellcheck={false}
+                value={form.text.value}
+                aria-invalid={form.textFault.value !== null}
+                aria-describedby="spec-fault"
+                onInput={(event) => form.edit(event.currentTarget.value)}
+              />
+              <p id="spec-fault" class="fault" role="status">
+                {form.textFault.value}
+              </p>
               <Refusal form={form} />
               <div class="buttons">
-                <button type="button" disabled={blocked} onClick={() => void form.validate()}>Validate</button>
-                <button type="submit" class="primary" disabled={blocked}>Submit</button>
+                <button type="button" disabled={blocked} onClick={() => void form.validate()}>
+                  Validate
+                </button>
+                <button type="submit" class="primary" disabled={blocked}>
+                  Submit
+                </button>
               </div>
             </Card>
             {form.checked.value && <ValidateView result={form.checked.value} />}
@@ -67,20 +97,47 @@ function Group({ group, form }: { group: FormGroup; form: SubmitForm }) {
   // What is wrong must be seen.
   const wrong = hidden.some(({ pointer }) => faults.has(pointer) || form.unfit.value.has(pointer));
   const open = useSignal(false);
+  if (hidden.length === group.fields.length) {
+    return (
+      <details
+        class="card card-fold"
+        open={open.value || wrong}
+        onToggle={(event) => {
+          open.value = event.currentTarget.open;
+        }}
+      >
+        <summary>
+          <h2>{group.title}</h2>
+        </summary>
+        <div class="fields">
+          {hidden.map((field) => (
+            <FormFieldView key={field.pointer} field={field} form={form} />
+          ))}
+        </div>
+      </details>
+    );
+  }
   return (
     <Card title={group.title}>
       <div class="fields">
-        {group.fields.filter(({ basic }) => basic).map((field) => (
-          <FormFieldView key={field.pointer} field={field} form={form} />
-        ))}
+        {group.fields
+          .filter(({ basic }) => basic)
+          .map((field) => (
+            <FormFieldView key={field.pointer} field={field} form={form} />
+          ))}
       </div>
       {hidden.length > 0 && (
-        <details open={open.value || wrong} onToggle={(event) => {
-          open.value = event.currentTarget.open;
-        }}>
-          <summary>{hidden.length === group.fields.length ? '' : 'More '}{group.title.toLowerCase()} settings</summary>
+        <details
+          open={open.value || wrong}
+          onToggle={(event) => {
+            open.value = event.currentTarget.open;
+          }}
+        >
+          <summary>More {group.title.toLowerCase()} settings</summary>
           <div class="fields">
-            {hidden.map((field) => <FormFieldView key={field.pointer} field={field} form={form} />)}
+            {hidden.map((field) => (
+              <FormFieldView key={field.pointer} field={field} form={form} />
+            ))}
           </div>
         </details>
       )}
@@ -101,7 +158,12 @@ function Refusal({ form }: { form: SubmitForm }) {
           {elsewhere.map(({ pointer, detail, suggestion }) => (
             <li key={pointer + detail}>
               <code>{pointer || 'the spec'}</code> {detail}
-              {suggestion !== undefined && suggestion !== '' && <> Did you mean <code>{suggestion}</code>?</>}
+              {suggestion !== undefined && suggestion !== '' && (
+                <>
+                  {' '}
+                  Did you mean <code>{suggestion}</code>?
+                </>
+              )}
             </li>
           ))}
         </ul>

@@ -1,0 +1,86 @@
+import { mkdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { test as base, expect, type Page } from '@playwright/test';
+import { MockHead } from './mock/head';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const pictures = new URL('screenshots-output/', import.meta.url).pathname;
+mkdirSync(pictures, { recursive: true });
+
+/** What no page may ever do, collected while a test runs. */
+interface Watch {
+  complaints: string[];
+}
+
+export const test = base.extend<{ head: MockHead; address: string; watch: Watch }>({
+  head: async ({}, use) => {
+    const head = new MockHead();
+    await use(head);
+    await head.stop();
+  },
+  address: async ({ head }, use) => {
+    await use(await head.start());
+  },
+  /** Every test fails on a broken content security policy, a script error, a dialog or a request to anyone else. */
+  watch: [
+    async ({ page }, use) => {
+      const complaints: string[] = [];
+      const origins = new Set<string>();
+      page.on('console', (message) => {
+        if (/content security policy|refused to/i.test(message.text())) complaints.push(message.text());
+      });
+      page.on('pageerror', (error) => complaints.push(String(error)));
+      page.on('dialog', (dialog) => {
+        complaints.push(`dialog: ${dialog.message()}`);
+        void dialog.dismiss();
+      });
+      page.on('request', (request) => {
+        if (/^(data|blob):/.test(request.url())) return;
+        origins.add(new URL(request.url()).origin);
+      });
+      await use({ complaints });
+      expect(complaints).toEqual([]);
+      expect([...origins].filter((origin) => !/^http:\/\/(127\.0\.0\.1|localhost):\d+$/.test(origin))).toEqual([]);
+    },
+    { auto: true },
+  ],
+});
+
+/** Opens the dashboard as the printed link does. */
+export async function logIn(page: Page, address: string): Promise<void> {
+  await page.goto(`${address}/login?code=once`);
+}
+
+/** Nothing on the page that people with other senses or hands cannot use, by the rules that a program can check. */
+export async function expectAccessible(page: Page): Promise<void> {
+  await page.evaluate(axe);
+  const violations = await page.evaluate(async () => {
+    const { axe } = window as unknown as { axe: { run: (context: unknown, options: unknown) => Promise<AxeResult> } };
+    const result = await axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] });
+    return result.violations.map(
+      ({ id, nodes }) =>
+        `${id}: ${nodes
+          .slice(0, 4)
+          .map(({ target, failureSummary }) => `${target.join(' ')} ${failureSummary}`)
+          .join(' | ')}`,
+    );
+  });
+  expect(violations).toEqual([]);
+}
+
+interface AxeResult {
+  violations: { id: string; nodes: { target: string[]; failureSummary: string }[] }[];
+}
+
+/** A picture of the page in both themes, each checked for accessibility. */
+export async function picture(page: Page, name: string): Promise<void> {
+  for (const theme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' });
+    await expect(page.locator('html')).toHaveAttribute('data-theme', theme);
+    await expectAccessible(page);
+    await page.screenshot({ path: `${pictures}${name}-${theme}.png`, fullPage: true });
+  }
+  await page.emulateMedia({ colorScheme: null, reducedMotion: null });
+}
+
+export { expect };

@@ -1,0 +1,170 @@
+import { logText, valueOf } from './mock/data';
+import type { MockHead } from './mock/head';
+import { expect, logIn, picture, test } from './fixtures';
+
+test.beforeEach(async ({ page, address }) => {
+  await logIn(page, address);
+  await page.goto(`${address}/jobs/job-run`);
+  await expect(page.locator('.chart canvas')).toHaveCount(6);
+});
+
+function step(head: MockHead, at: number): void {
+  const job = head.job('job-run');
+  job.step = at;
+  const points = ['loss', 'samples_per_second', 'bytes_sent', 'bytes_dense'].flatMap((name) => [
+    [name, null, at, at * 0.21, at * 15_900, valueOf(name, at)],
+    [name, 2, at, at * 0.21, at * 15_900, valueOf(name, at)],
+  ]);
+  head.publish('metrics', ['job:job-run'], { job: 'job-run', points });
+  const { workers: _, ...told } = job;
+  head.publish('job', ['jobs', 'job:job-run'], told);
+}
+
+const histories = (head: MockHead) => head.requests.filter((request) => request.includes('/metrics'));
+
+test('live: points are appended, the history is read once', async ({ page, head }) => {
+  await expect(page.getByText('Live', { exact: true })).toBeVisible();
+  await picture(page, 'job');
+  for (let at = 313; at <= 330; ++at) step(head, at);
+  await expect(page.locator('.stats')).toContainText('330');
+  const loss = page.locator('.chart', { hasText: 'Loss' });
+  await expect(loss.locator('.legend')).toContainText(String(Number(valueOf('loss', 330).toPrecision(4))));
+  await expect(page.getByRole('row', { name: /^2 n2/ })).toContainText('330');
+  expect(histories(head)).toHaveLength(1);
+});
+
+test('live: a cut connection is told, and nothing is missed', async ({ page, head }) => {
+  await expect(page.getByText('Live', { exact: true })).toBeVisible();
+  step(head, 313);
+  await expect(page.locator('.stats')).toContainText('313');
+  head.cut();
+  await expect(page.getByRole('alert')).toContainText('Disconnected');
+  await picture(page, 'disconnected');
+  for (let at = 314; at <= 320; ++at) step(head, at);
+  head.comeBack();
+  await expect(page.locator('.stats')).toContainText('320');
+  await expect(page.getByRole('alert')).toBeHidden();
+  expect(histories(head)).toHaveLength(1);
+});
+
+test('live: a head that forgot our place is read anew', async ({ page, head }) => {
+  await expect(page.getByText('Live', { exact: true })).toBeVisible();
+  step(head, 313);
+  await expect(page.locator('.stats')).toContainText('313');
+  head.cut();
+  await expect(page.getByRole('alert')).toContainText('Disconnected');
+  head.job('job-run').step = 400;
+  head.forget();
+  head.comeBack();
+  await expect(page.locator('.stats')).toContainText('400');
+  await expect.poll(() => histories(head).length).toBe(2);
+});
+
+test('one stream per tab, whatever page it shows', async ({ page, head }) => {
+  await page.getByRole('link', { name: 'Logs', exact: true }).click();
+  await expect(page.getByRole('log')).toContainText('rank');
+  await page.getByRole('link', { name: 'Jobs', exact: true }).first().click();
+  await expect(page.locator('tbody tr').first()).toBeVisible();
+  await expect.poll(() => head.followers).toBe(1);
+});
+
+test('charts: axis, smoothing, zoom and log are in the URL', async ({ page, head }) => {
+  await page.getByRole('button', { name: 'Bytes', exact: true }).click();
+  await expect(page).toHaveURL(/x=bytes/);
+  await expect.poll(() => histories(head).at(-1)).toContain('x=bytes');
+  await page.getByRole('button', { name: 'Step', exact: true }).click();
+  await page.getByLabel('Smoothing').fill('0.8');
+  const plot = page.locator('.chart .u-over').first();
+  const box = (await plot.boundingBox())!;
+  await page.mouse.move(box.x + box.width * 0.3, box.y + 60);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.6, box.y + 60, { steps: 5 });
+  await page.mouse.up();
+  await expect(page).toHaveURL(/zoom=/);
+  await expect.poll(() => histories(head).at(-1)).toMatch(/from=\d+.*&to=\d+/);
+  await page.locator('.chart').first().getByRole('button', { name: 'log' }).click();
+  await expect(page).toHaveURL(/log=traffic%2Closs/);
+  const link = page.url();
+  await picture(page, 'job-zoomed');
+  await page.goto(link);
+  await expect(page.locator('.chart canvas')).toHaveCount(6);
+  await expect(page.getByLabel('Smoothing')).toHaveValue('0.8');
+  await page.keyboard.press('Escape');
+  await expect(page).not.toHaveURL(/zoom=/);
+});
+
+test('charts: by worker, and as a table', async ({ page }) => {
+  await page.getByLabel('each worker').check();
+  await expect(page.locator('.chart').first().locator('.legend')).toContainText('rank 3');
+  await picture(page, 'job-workers');
+  await page.locator('.chart').first().getByText('Table').click();
+  await expect(page.locator('.chart').first().getByRole('cell', { name: '312', exact: true })).toBeVisible();
+});
+
+test('logs: a live tail of few elements, found, paused, filtered, downloaded unrendered', async ({ page, head }) => {
+  await page.getByRole('link', { name: 'Logs', exact: true }).click();
+  const log = page.getByRole('log');
+  await expect(log).toContainText('rank 3');
+  await expect.poll(() => page.locator('.log-line').count()).toBeLessThan(200);
+  await expect(page.getByText('Live', { exact: true })).toBeVisible();
+  const { size } = logText(head.job('job-run'), new URLSearchParams({ worker: '3' }));
+  head.publish('log', ['logs:job-run'], { job: 'job-run', worker: 3, offset: size, text: 'fresh from the worker\n' });
+  await expect(log).toContainText('fresh from the worker');
+  await picture(page, 'job-logs');
+  await page.getByRole('button', { name: 'Pause' }).click();
+  head.publish('log', ['logs:job-run'], { job: 'job-run', worker: 3, offset: size + 22, text: 'while paused\n' });
+  await expect(page.getByRole('button', { name: 'Follow (1 new)' })).toBeVisible();
+  await expect(log).not.toContainText('while paused');
+  await page.getByRole('button', { name: /Follow/ }).click();
+  await expect(log).toContainText('while paused');
+  await page.getByLabel('Worker').selectOption('2');
+  await expect(log).not.toContainText('rank 3');
+  await page.getByLabel('Find in the log').fill('step 2001 ');
+  await expect(page.getByText('1 of 1 lines')).toBeVisible();
+  await page.getByLabel('Next match').click();
+  await expect(log.locator('mark')).toHaveText('step 2001 ');
+  await expect(page.getByRole('link', { name: 'Download' })).toHaveAttribute('href', /worker=2&format=text/);
+  await expect(page).toHaveURL(/worker=2/);
+});
+
+test('logs: output is text', async ({ page, address }) => {
+  await page.goto(`${address}/jobs/job-run?tab=logs&worker=0&find=alert`);
+  await page.getByRole('log').press('Home');
+  await expect(page.locator('.log script')).toHaveCount(0);
+});
+
+test('events, checkpoints, spec', async ({ page }) => {
+  await page.getByRole('link', { name: /^Events/ }).click();
+  await expect(page.getByText('node n3 sent no heartbeat')).toBeVisible();
+  await picture(page, 'job-events');
+  await page.getByRole('link', { name: /^Checkpoints/ }).click();
+  await expect(page.getByRole('link', { name: 'step-250.safetensors' })).toHaveAttribute(
+    'href',
+    '/api/v1/jobs/job-run/checkpoints/250',
+  );
+  await picture(page, 'job-checkpoints');
+  await page.getByRole('link', { name: 'Spec' }).click();
+  await expect(page.locator('pre')).toContainText('"fashion-mnist"');
+  await picture(page, 'job-spec');
+});
+
+test('stop asks first; then the job can be deleted, and its page is left', async ({ page, head, address }) => {
+  await expect(page.getByRole('button', { name: 'Delete' })).toBeDisabled();
+  await page.getByRole('button', { name: 'Stop' }).click();
+  await page.keyboard.press('Escape');
+  expect(head.job('job-run').state).toBe('RUNNING');
+  await page.getByRole('button', { name: 'Stop' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Stop the job' }).click();
+  await expect(page.locator('h1 .badge')).toHaveText('STOPPED');
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete for ever' }).click();
+  await expect(page).toHaveURL(`${address}/jobs`);
+  expect(head.jobs.some(({ id }) => id === 'job-run')).toBe(false);
+});
+
+test('a failed job says who, where and why', async ({ page, address }) => {
+  await page.goto(`${address}/jobs/job-fail`);
+  await expect(page.getByText('worker 2 on n2 was killed by signal 9')).toBeVisible();
+  await expect(page.getByRole('row', { name: /^2 n2/ })).toContainText('signal 9');
+  await picture(page, 'job-failed');
+});

@@ -1,0 +1,344 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { extname, join } from 'node:path';
+import type { Event, Job, JobState, Node } from '../../src/api/types';
+import { catalog, checkpointsOf, eventsOf, history, logText, manyJobs, nodes } from './data';
+
+const dist = new URL('../../dist/', import.meta.url).pathname;
+const api = JSON.parse(readFileSync(new URL('../../../api/openapi.json', import.meta.url), 'utf8'));
+api.components.schemas.JobSpec = JSON.parse(
+  readFileSync(new URL('../../../protocol/job_spec.schema.json', import.meta.url), 'utf8'),
+);
+const policy =
+  "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; " +
+  "frame-ancestors 'none'";
+const types: Record<string, string> = {
+  '.html': 'text/html',
+  '.js': 'text/javascript',
+  '.css': 'text/css',
+  '.svg': 'image/svg+xml',
+};
+
+interface Record_ {
+  id: number;
+  kind: string;
+  topics: string[];
+  data: unknown;
+}
+
+export const token = 'mock-token';
+
+/**
+ * A head in the test's hand, for what a real one cannot be asked to do on the spot: ten thousand jobs, a connection cut
+ * at a given moment, a forgotten stream position, an expired session, hostile names. It serves the built dashboard with
+ * the head's own headers, and the API's shapes.
+ */
+export class MockHead {
+  readonly jobs = manyJobs();
+  readonly nodes: Node[] = nodes();
+  readonly events: Event[];
+  readonly requests: string[] = [];
+  insecure = false;
+  /** Every API request is answered 401 from now on. */
+  expired = false;
+  /** Lets the stream's connections wait without an answer. */
+  private away = false;
+  private readonly streams = new Set<{ response: ServerResponse; topics: string[] }>();
+  private readonly records: Record_[] = [];
+  private forgotten = 0;
+  private sequence = 100;
+  private readonly server: Server;
+
+  constructor() {
+    this.events = eventsOf(this.jobs[0]!);
+    this.server = createServer((request, response) => {
+      void this.serve(request, response).catch((error: unknown) => response.writeHead(500).end(String(error)));
+    });
+  }
+
+  async start(): Promise<string> {
+    await new Promise<void>((resolve) => this.server.listen(0, '127.0.0.1', resolve));
+    return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
+  }
+
+  async stop(): Promise<void> {
+    this.server.closeAllConnections();
+    await new Promise((resolve) => this.server.close(resolve));
+  }
+
+  job(id: string): Job {
+    const job = this.jobs.find((candidate) => candidate.id === id);
+    if (job === undefined) throw new Error(`no job ${id}`);
+    return job;
+  }
+
+  /** Publishes a record; those who follow one of the topics get it now, others when they resume. */
+  publish(kind: string, topics: string[], data: unknown): void {
+    const record = { id: ++this.sequence, kind, topics, data };
+    this.records.push(record);
+    for (const stream of this.streams) deliver(stream, record);
+  }
+
+  setState(id: string, state: JobState, change: Partial<Job> = {}): void {
+    const job = Object.assign(this.job(id), { state }, change);
+    const { workers: _, ...told } = job;
+    this.publish(job.ended_at === null ? 'job' : 'job_end', ['jobs', `job:${id}`], told);
+  }
+
+  /** Cuts every stream, and refuses new ones until it is back. */
+  cut(): void {
+    this.away = true;
+    for (const { response } of this.streams) response.destroy();
+    this.streams.clear();
+  }
+
+  comeBack(): void {
+    this.away = false;
+  }
+
+  /** Forgets the past: whoever resumes from before gets a reset. */
+  forget(): void {
+    this.forgotten = ++this.sequence;
+    this.records.length = 0;
+  }
+
+  /** How many stream connections are open. */
+  get followers(): number {
+    return this.streams.size;
+  }
+
+  private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const address = new URL(request.url ?? '/', 'http://head');
+    this.requests.push(`${request.method} ${address.pathname}${address.search}`);
+    response.setHeader('Content-Security-Policy', policy);
+    response.setHeader('X-Content-Type-Options', 'nosniff');
+    response.setHeader('X-Request-Id', 'req-7');
+    const { pathname } = address;
+    if (pathname === '/login') {
+      response.writeHead(303, { Location: '/', 'Set-Cookie': 'weir_session=yes; HttpOnly; Path=/' }).end();
+      return;
+    }
+    if (!pathname.startsWith('/api/') && pathname !== '/openapi.json') return file(pathname, response);
+    const known =
+      request.headers.cookie?.includes('weir_session=yes') || request.headers.authorization === `Bearer ${token}`;
+    if (this.expired || !known) return problem(response, 401, 'No token, or a wrong one');
+    if (pathname === '/openapi.json') return json(response, 200, api);
+    const parts = pathname.slice('/api/v1/'.length).split('/').map(decodeURIComponent);
+    if (parts[0] === 'jobs' && parts.length >= 2 && parts[1] !== 'validate') {
+      return this.oneJob(request, response, address, parts);
+    }
+    if (parts[0] === 'jobs') return this.allJobs(request, response, address, parts);
+    return this.cluster(request, response, address, parts);
+  }
+
+  private cluster(request: IncomingMessage, response: ServerResponse, { searchParams }: URL, parts: string[]): void {
+    switch (parts[0]) {
+      case 'version':
+        return json(response, 200, {
+          version: '0.1.0',
+          api: 'v1',
+          started_at: nodes()[0]!.joined_at,
+          insecure: this.insecure,
+        });
+      case 'session':
+        if (request.method === 'POST') response.setHeader('Set-Cookie', 'weir_session=yes; HttpOnly; Path=/');
+        else response.setHeader('Set-Cookie', 'weir_session=; Max-Age=0; Path=/');
+        response.writeHead(204).end();
+        return;
+      case 'catalog':
+        return json(response, 200, catalog);
+      case 'events':
+        return json(response, 200, { events: this.events, next: null });
+      case 'actors':
+        return json(response, 200, {
+          next: null,
+          actors: [
+            {
+              name: 'membership',
+              type: 'membership',
+              state: 'running',
+              node: null,
+              job: null,
+              process: 'head',
+              mailbox_depth: 0,
+              messages_handled: 5120,
+              bytes: 1_250_000,
+            },
+            ...[0, 1, 2, 3].map((rank) => ({
+              name: `trainer-${rank}`,
+              type: 'trainer',
+              state: 'running',
+              node: 'n1',
+              job: this.jobs[0]!.id,
+              process: `w-${rank}`,
+              mailbox_depth: 0,
+              messages_handled: 18,
+              bytes: 2400,
+            })),
+          ],
+        });
+      case 'nodes': {
+        const node = this.nodes.find(({ id }) => id === parts[1]);
+        if (node === undefined) return json(response, 200, { nodes: this.nodes, next: null });
+        node.state = 'draining';
+        this.publish('node', ['cluster'], node);
+        return json(response, 200, node);
+      }
+      case 'stream':
+        return this.stream(request, response, searchParams);
+      default:
+        return problem(response, 404, 'No such thing');
+    }
+  }
+
+  private async allJobs(request: IncomingMessage, response: ServerResponse, { searchParams }: URL, parts: string[]) {
+    if (request.method === 'GET') {
+      const states = searchParams.get('state')?.split(',');
+      const q = (searchParams.get('q') ?? '').toLowerCase();
+      const limit = Number(searchParams.get('limit') ?? 100);
+      const start = Number(searchParams.get('cursor') ?? 0);
+      const all = this.jobs.filter(
+        (job) =>
+          (!states || states.includes(job.state)) &&
+          (job.name.toLowerCase().includes(q) || job.id.toLowerCase().includes(q)),
+      );
+      const rows = all.slice(start, start + limit).map(({ workers: _, ...job }) => job);
+      return json(response, 200, { jobs: rows, next: start + limit < all.length ? String(start + limit) : null });
+    }
+    const spec = JSON.parse(await bodyOf(request));
+    if (spec.training?.epoch !== undefined) {
+      return problem(response, 422, 'The job spec is not valid', [
+        { pointer: '/training/epoch', detail: 'is not a known field', suggestion: 'epochs' },
+      ]);
+    }
+    if (spec.resources?.workers === 13) {
+      return problem(response, 422, 'The job spec is not valid', [
+        { pointer: '/resources/workers', detail: 'must be at most 12 here' },
+      ]);
+    }
+    const full = { ...spec, training: { mode: 'sync', epochs: 1, batch_size: 64, ...spec.training } };
+    if (parts[1] === 'validate') {
+      const count = spec.resources?.workers ?? 1;
+      return json(response, 200, {
+        valid: true,
+        spec: full,
+        round_bytes: { sent_per_worker: 1480, dense_per_worker: 370_236 },
+        placement: {
+          feasible: true,
+          reason: null,
+          workers: Array.from({ length: count }, (_, rank) => ({ rank, node: `n${1 + (rank >> 1)}` })),
+        },
+      });
+    }
+    const job: Job = {
+      ...this.jobs[0]!,
+      id: `job-${this.jobs.length}`,
+      name: spec.name ?? 'unnamed',
+      state: 'PENDING',
+      phase: 'queued',
+      reason: null,
+      spec: full,
+      created_at: new Date().toISOString(),
+      started_at: null,
+      step: 0,
+      steps_total: null,
+      summary: {},
+      workers: [],
+    };
+    this.jobs.unshift(job);
+    this.publish('job', ['jobs', `job:${job.id}`], job);
+    return json(response, 201, job);
+  }
+
+  private oneJob(request: IncomingMessage, response: ServerResponse, { searchParams }: URL, parts: string[]): void {
+    const job = this.jobs.find(({ id }) => id === parts[1]);
+    if (job === undefined) return problem(response, 404, `There is no job ${parts[1]}`);
+    switch (parts[2]) {
+      case undefined:
+        if (request.method !== 'DELETE') return json(response, 200, job);
+        this.jobs.splice(this.jobs.indexOf(job), 1);
+        response.writeHead(204).end();
+        return;
+      case 'stop':
+        this.setState(job.id, 'STOPPED', {
+          phase: '',
+          reason: 'stopped by request',
+          ended_at: new Date().toISOString(),
+        });
+        return json(response, 202, job);
+      case 'metrics':
+        return json(response, 200, history(job, searchParams));
+      case 'events':
+        return json(response, 200, { events: this.events, next: null });
+      case 'checkpoints':
+        return json(response, 200, { checkpoints: checkpointsOf(job), next: null });
+      case 'logs':
+        return json(response, 200, logText(job, searchParams));
+      default:
+        return problem(response, 404, 'No such thing');
+    }
+  }
+
+  private stream(request: IncomingMessage, response: ServerResponse, query: URLSearchParams): void {
+    if (this.away) {
+      response.destroy();
+      return;
+    }
+    const stream = { response, topics: (query.get('topics') ?? '').split(',') };
+    for (const topic of stream.topics.filter((name) => name.startsWith('job:'))) {
+      if (!this.jobs.some(({ id }) => `job:${id}` === topic)) return problem(response, 404, 'There is no such job');
+    }
+    response.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-store' });
+    response.write('retry: 100\n\n');
+    const place = request.headers['last-event-id'] ?? query.get('last_event_id');
+    if (place !== null && place !== undefined) {
+      const after = Number(place);
+      if (after < this.forgotten) {
+        response.write(`id: ${this.sequence}\nevent: reset\ndata: {"sequence":${this.sequence}}\n\n`);
+      } else {
+        for (const record of this.records) if (record.id > after) deliver(stream, record);
+      }
+    }
+    this.streams.add(stream);
+    response.on('close', () => this.streams.delete(stream));
+  }
+}
+
+function deliver({ response, topics }: { response: ServerResponse; topics: string[] }, record: Record_): void {
+  if (!record.topics.some((topic) => topics.includes(topic))) return;
+  response.write(`id: ${record.id}\nevent: ${record.kind}\ndata: ${JSON.stringify(record.data)}\n\n`);
+}
+
+function json(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(body));
+}
+
+function problem(response: ServerResponse, status: number, detail: string, errors?: unknown[]): void {
+  const title = status === 404 ? 'Not found' : status === 401 ? 'Unauthorized' : 'Unprocessable content';
+  response
+    .writeHead(status, { 'Content-Type': 'application/problem+json' })
+    .end(
+      JSON.stringify({ type: 'about:blank', title, status, detail, request_id: 'req-7', ...(errors && { errors }) }),
+    );
+}
+
+async function bodyOf(request: IncomingMessage): Promise<string> {
+  let text = '';
+  for await (const piece of request) text += String(piece);
+  return text;
+}
+
+/** A file of the built dashboard; any other path is the page itself, as the head does it. */
+function file(path: string, response: ServerResponse): void {
+  const name = extname(path) === '' ? '/index.html' : path;
+  try {
+    const content = readFileSync(join(dist, name));
+    const tag = createHash('sha256').update(content).digest('hex').slice(0, 16);
+    response.writeHead(200, { 'Content-Type': types[extname(name)] ?? 'application/octet-stream', ETag: `"${tag}"` });
+    response.end(content);
+  } catch {
+    response.writeHead(404).end();
+  }
+}

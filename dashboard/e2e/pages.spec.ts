@@ -1,0 +1,126 @@
+import { hostileName } from './mock/data';
+import { expect, logIn, picture, test } from './fixtures';
+
+test.beforeEach(({ page, address }) => logIn(page, address));
+
+test('overview: every number leads to its list', async ({ page, address }) => {
+  await expect(page.getByRole('link', { name: /Actors 5/ })).toBeVisible();
+  await expect(page.getByText('1 lost')).toBeVisible();
+  await expect(page.locator('.state-tile', { hasText: 'FAILED' })).toContainText('100+');
+  await picture(page, 'overview');
+  await page.locator('.state-tile', { hasText: 'FAILED' }).click();
+  await expect(page).toHaveURL(`${address}/jobs?state=FAILED`);
+});
+
+test('overview: follows the stream', async ({ page, head }) => {
+  await expect(page.locator('.state-tile', { hasText: 'RUNNING' })).toContainText('1');
+  await expect(page.getByText('Live', { exact: true })).toBeVisible();
+  head.setState('job-wait', 'RUNNING', { phase: 'training' });
+  await expect(page.locator('.state-tile', { hasText: 'RUNNING' })).toContainText('2');
+  await expect(page.locator('.state-tile', { hasText: 'PENDING' })).toContainText('0');
+  head.publish('event', ['cluster'], { ...head.events[0]!, id: 77, message: 'something new' });
+  await expect(page.getByText('something new')).toBeVisible();
+});
+
+test('overview: says when the head is open to the network', async ({ page, head }) => {
+  head.insecure = true;
+  await page.reload();
+  await expect(page.getByText('without TLS')).toBeVisible();
+});
+
+test('nodes: load, heartbeat, drain', async ({ page, address, head }) => {
+  await page.goto(`${address}/nodes`);
+  await expect(page.getByRole('row', { name: /n3/ })).toContainText('lost');
+  await picture(page, 'nodes');
+  await page.getByRole('row', { name: /n1/ }).getByRole('button', { name: 'Drain' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Drain' }).click();
+  await expect(page.getByRole('row', { name: /n1/ })).toContainText('draining');
+  expect(head.nodes[0]!.state).toBe('draining');
+});
+
+test('actors', async ({ page, address }) => {
+  await page.goto(`${address}/actors`);
+  await expect(page.getByRole('row', { name: /trainer-3/ })).toBeVisible();
+  await picture(page, 'actors');
+});
+
+test('jobs: ten thousand of them, paged, filtered and searched, all in the URL', async ({ page, address, head }) => {
+  await page.goto(`${address}/jobs`);
+  await expect(page.locator('tbody tr')).toHaveCount(50);
+  await picture(page, 'jobs');
+  await page.getByRole('button', { name: 'Older' }).click();
+  await expect(page).toHaveURL(/cursor=50/);
+  await expect(page.getByRole('link', { name: 'sweep-9950', exact: true })).toBeVisible();
+  await page.reload();
+  await expect(page.getByRole('link', { name: 'sweep-9950', exact: true })).toBeVisible();
+  await page.getByRole('button', { name: 'Newer' }).click();
+  await expect(page.getByRole('link', { name: 'lenet-dgc', exact: true })).toBeVisible();
+  await page.getByRole('button', { name: 'Failed' }).click();
+  await expect(page).toHaveURL(`${address}/jobs?state=FAILED`);
+  await expect(page.locator('tbody .badge').first()).toHaveText('FAILED');
+  await page.keyboard.press('/');
+  await page.keyboard.type('topk');
+  await expect(page).toHaveURL(/q=topk/);
+  await expect(page.locator('tbody tr')).toHaveCount(1);
+  expect(head.requests.filter((request) => /\/api\/v1\/jobs\?/.test(request) && !/limit=/.test(request))).toEqual([]);
+});
+
+test('jobs: a name is text, whatever is in it', async ({ page, address }) => {
+  await page.goto(`${address}/jobs`);
+  await expect(page.getByRole('link', { name: hostileName, exact: true })).toBeVisible();
+  await expect(page.locator('main img')).toHaveCount(0);
+  await page.goto(`${address}/jobs/job-wait`);
+  await expect(page.getByRole('heading', { level: 1 })).toContainText(hostileName);
+  await expect(page.getByText('it would fit with 8 workers')).toBeVisible();
+  await picture(page, 'job-pending');
+});
+
+test('a job that does not exist, a page that does not exist', async ({ page, address }) => {
+  await page.goto(`${address}/jobs/nope`);
+  await expect(page.getByText('There is no job nope')).toBeVisible();
+  await expect(page.getByText('Disconnected')).toBeHidden();
+  await page.goto(`${address}/nope`);
+  await expect(page.getByText('There is no such page')).toBeVisible();
+});
+
+test('login: the token opens it, an expired session closes it', async ({ page, address, head }) => {
+  await page.context().clearCookies();
+  await page.goto(`${address}/jobs`);
+  await picture(page, 'login');
+  await page.getByRole('textbox', { name: 'Token' }).fill('wrong');
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await expect(page.getByRole('alert')).toContainText('req-7');
+  await page.getByRole('textbox', { name: 'Token' }).fill('mock-token');
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await expect(page.locator('tbody tr')).toHaveCount(50);
+  head.expired = true;
+  head.cut();
+  await expect(page.getByRole('textbox', { name: 'Token' })).toBeVisible();
+});
+
+test('keyboard: everywhere without a mouse', async ({ page, address }) => {
+  await expect(page.getByRole('heading', { name: 'Cluster' })).toBeVisible();
+  await page.keyboard.press('?');
+  await expect(page.getByRole('dialog')).toContainText('Submit a job');
+  await picture(page, 'help');
+  await page.keyboard.press('Escape');
+  await expect(page.getByRole('dialog')).toBeHidden();
+  await page.keyboard.press('g');
+  await page.keyboard.press('j');
+  await expect(page).toHaveURL(`${address}/jobs`);
+  await expect(page.locator('tbody tr')).toHaveCount(50);
+  await page.keyboard.press('j');
+  await page.keyboard.press('Enter');
+  await expect(page).toHaveURL(`${address}/jobs/job-run`);
+  await page.keyboard.press('g');
+  await page.keyboard.press('o');
+  await expect(page).toHaveURL(`${address}/`);
+});
+
+test('the theme is remembered', async ({ page }) => {
+  await page.getByRole('button', { name: /^Theme/ }).click();
+  await page.getByRole('button', { name: /^Theme/ }).click();
+  await expect(page.locator('html')).toHaveAttribute('data-theme', 'dark');
+  await page.reload();
+  await expect(page.locator('html')).toHaveAttribute('data-theme', 'dark');
+});
