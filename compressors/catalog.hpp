@@ -62,13 +62,13 @@ class Catalog {
  public:
   template <class C>
   Catalog& add_compressor() {
-    return add(CompressorEntry{std::string(C::type_name), std::string(C::summary),
-                               std::string(C::default_memory), &C::schema, &C::make});
+    return add(CompressorEntry{std::string(C::type_name), std::string(C::summary), std::string(C::default_memory),
+                               &C::schema, &C::make});
   }
   template <class M>
   Catalog& add_memory() {
-    return add(MemoryEntry{std::string(M::type_name), std::string(M::summary), M::type_traits, &M::schema,
-                           &M::misfit, &M::make});
+    return add(MemoryEntry{std::string(M::type_name), std::string(M::summary), M::type_traits, &M::schema, &M::misfit,
+                           &M::make});
   }
   /// A name that is there already is a bug of the caller.
   Catalog& add(CompressorEntry entry);
@@ -80,8 +80,7 @@ class Catalog {
   /// Fails with: not_found (no such compressor or memory; names the nearest), invalid_argument (a parameter,
   /// or the memory does not fit the compressor; says why).
   Result<Compression> make(const CompressionRequest& request) const;
-  Result<std::unique_ptr<Compressor>> make_compressor(std::string_view name,
-                                                      const nlohmann::json& params) const;
+  Result<std::unique_ptr<Compressor>> make_compressor(std::string_view name, const nlohmann::json& params) const;
 
   /// {"compressors": [{name, summary, params, default_memory, memories, traits}], "memories": [{name,
   /// summary, params, owns_momentum}]}, where `params` is a JSON schema and `memories` those that fit.

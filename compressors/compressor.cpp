@@ -10,8 +10,7 @@ namespace weir::compressors {
 
 Result<void> Compressor::encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
   if (!gradient.defined() || !gradient.is_floating_point() || !gradient.device().is_cpu()) {
-    return Error(Errc::invalid_argument,
-                 std::string(name()) + " encodes floating-point tensors on the processor");
+    return Error(Errc::invalid_argument, std::string(name()) + " encodes floating-point tensors on the processor");
   }
   if (static_cast<std::uint64_t>(gradient.numel()) > std::numeric_limits<std::uint32_t>::max()) {
     return Error(Errc::unsupported, "tensor " + std::to_string(round.tensor) + " has 2^32 entries or more");
@@ -24,8 +23,7 @@ Result<void> Compressor::encode(const at::Tensor& gradient, const Round& round, 
 
 Result<void> Compressor::decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
   if (!sum.defined() || sum.scalar_type() != at::kFloat || !sum.is_contiguous() || !sum.device().is_cpu()) {
-    return Error(Errc::invalid_argument,
-                 std::string(name()) + " decodes into contiguous float32 on the processor");
+    return Error(Errc::invalid_argument, std::string(name()) + " decodes into contiguous float32 on the processor");
   }
   return do_decode_add(payload, round, weight, sum);
 }

@@ -83,8 +83,7 @@ class Compressor {
   virtual Result<void> absorb(std::span<const BytesView> results, const Round& round);
 
   /// Gives the positions, ascending, that a payload for `entries` entries carries. For traits().sparse.
-  virtual Result<void> support(BytesView payload, std::uint64_t entries,
-                               std::vector<std::uint32_t>& positions);
+  virtual Result<void> support(BytesView payload, std::uint64_t entries, std::vector<std::uint32_t>& positions);
 
   /// A b such that |x - decode(encode(x))|^2 <= b |x|^2 for every x of that many entries (in expectation, for
   /// those that draw their support): 0 for lossless, 1 - k/n for top-k. Contraction is b < 1.
@@ -98,8 +97,7 @@ class Compressor {
  protected:
   /// `gradient` is float32 and contiguous, with fewer than 2^32 entries.
   virtual Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) = 0;
-  virtual Result<void> do_decode_add(BytesView payload, const Round& round, float weight,
-                                     at::Tensor& sum) = 0;
+  virtual Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) = 0;
 };
 
 }  // namespace weir::compressors

@@ -19,8 +19,7 @@ const Params<Dgc::Options>& params() {
                   "Share of the entries that is sent after the warm-up.")
           .number("warmup_epochs", &Options::warmup_epochs, {.minimum = 0},
                   "Epochs over which the ratio comes down to its value; long trainings take 4 or 5.")
-          .optional_number("warmup_coefficient", &Options::warmup_coefficient,
-                           {.exclusive_minimum = 0, .maximum = 1},
+          .optional_number("warmup_coefficient", &Options::warmup_coefficient, {.exclusive_minimum = 0, .maximum = 1},
                            "Ratio of warm-up epoch e (from 0): this to the power e + 1. "
                            "Null: ratio^((e + 1) / (warmup_epochs + 1)).")
           .numbers("warmup_ratios", &Options::warmup_ratios, {.exclusive_minimum = 0, .maximum = 1},
@@ -43,9 +42,7 @@ const Params<Dgc::Options>& params() {
 
 /// The least magnitude to collect for a threshold: at least the smallest there is above zero, which is never
 /// sent.
-std::uint32_t floor_of(float threshold) {
-  return std::max(magnitude(threshold), 1u);
-}
+std::uint32_t floor_of(float threshold) { return std::max(magnitude(threshold), 1u); }
 
 }  // namespace
 
@@ -61,9 +58,7 @@ SamplePlan SamplePlan::of(std::uint64_t entries, double ratio, double sample_rat
   return {.stride = stride, .samples = entries / stride};
 }
 
-nlohmann::json Dgc::schema() {
-  return params().schema();
-}
+nlohmann::json Dgc::schema() { return params().schema(); }
 
 Result<std::unique_ptr<Compressor>> Dgc::make(const nlohmann::json& given) {
   auto options = params().parse(given);
@@ -95,8 +90,7 @@ Result<void> Dgc::choose(std::span<const float> values, const Round& round, Sele
   return {};
 }
 
-float Dgc::sampled_threshold(std::span<const float> values, const SamplePlan& plan, double ratio,
-                             const Round& round) {
+float Dgc::sampled_threshold(std::span<const float> values, const SamplePlan& plan, double ratio, const Round& round) {
   const std::uint32_t word = Philox(round.seed).at(round.step, round.tensor, 0)[0];
   const std::size_t start = Philox::below(static_cast<std::uint32_t>(plan.stride), word);
   sample_.resize(plan.samples);

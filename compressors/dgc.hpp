@@ -36,8 +36,8 @@ class Dgc final : public Sparsifier {
   struct Options {
     double ratio = 0.001;
     double warmup_epochs = 1;
-    std::optional<double> warmup_coefficient;
-    std::vector<double> warmup_ratios;
+    std::optional<double> warmup_coefficient = std::nullopt;
+    std::vector<double> warmup_ratios = {};
     double sample_ratio = 0.01;
     double upper_bound = 1.3;
     double lower_bound = 0.8;
@@ -55,8 +55,7 @@ class Dgc final : public Sparsifier {
   Result<void> choose(std::span<const float> values, const Round& round, Selection& out) override;
 
  private:
-  float sampled_threshold(std::span<const float> values, const SamplePlan& plan, double ratio,
-                          const Round& round);
+  float sampled_threshold(std::span<const float> values, const SamplePlan& plan, double ratio, const Round& round);
   void adapt(std::span<const float> values, float threshold, std::size_t kept, Selection& out) const;
 
   Options options_;

@@ -16,22 +16,18 @@ const Params<DgcMemory::Options>& params() {
           .flag("momentum_masking", &Options::momentum_masking,
                 "Forget the momentum of the entries that were sent, so that it does not pull in an old "
                 "direction.")
-          .optional_number(
-              "clip_norm", &Options::clip_norm, {.exclusive_minimum = 0},
-              "Clip each tensor's gradient to this norm over the square root of the number of ranks. "
-              "Null: no clipping.");
+          .optional_number("clip_norm", &Options::clip_norm, {.exclusive_minimum = 0},
+                           "Clip each tensor's gradient to this norm over the square root of the number of ranks. "
+                           "Null: no clipping.");
   return params;
 }
 
 }  // namespace
 
-nlohmann::json DgcMemory::schema() {
-  return params().schema();
-}
+nlohmann::json DgcMemory::schema() { return params().schema(); }
 
 std::optional<std::string> DgcMemory::misfit(const Traits& compressor) {
-  if (!compressor.sparse)
-    return "it does not say which entries it sent, whose velocity would have to be cleared";
+  if (!compressor.sparse) return "it does not say which entries it sent, whose velocity would have to be cleared";
   return std::nullopt;
 }
 
@@ -46,14 +42,12 @@ Result<at::Tensor> DgcMemory::compensate(const at::Tensor& gradient, const Round
   if (!momentum) return momentum;
   auto velocity = velocities_.of(round, gradient);
   if (!velocity) return velocity;
-  const MomentumStep step{static_cast<float>(setting_.momentum), clip_scale(flat(gradient), round),
-                          setting_.nesterov};
+  const MomentumStep step{static_cast<float>(setting_.momentum), clip_scale(flat(gradient), round), setting_.nesterov};
   accumulate_momentum(step, flat(gradient), flat(*momentum), flat(*velocity));
   return velocity;
 }
 
-Result<void> DgcMemory::update(const Round& round, Compressor& compressor, BytesView payload,
-                               const at::Tensor& mean) {
+Result<void> DgcMemory::update(const Round& round, Compressor& compressor, BytesView payload, const at::Tensor& mean) {
   auto velocity = velocities_.of(round, mean);
   if (!velocity) return velocity.error();
   auto momentum = momenta_.of(round, mean);

@@ -22,8 +22,7 @@ namespace weir::compressors {
 class DgcMemory final : public Memory {
  public:
   static constexpr std::string_view type_name = "dgc";
-  static constexpr std::string_view summary =
-      "Momentum correction with factor masking and local clipping (DGC).";
+  static constexpr std::string_view summary = "Momentum correction with factor masking and local clipping (DGC).";
   static nlohmann::json schema();
   static constexpr MemoryTraits type_traits = {.owns_momentum = true, .reads_payload = true};
   static std::optional<std::string> misfit(const Traits& compressor);
@@ -31,15 +30,14 @@ class DgcMemory final : public Memory {
 
   struct Options {
     bool momentum_masking = true;
-    std::optional<double> clip_norm;
+    std::optional<double> clip_norm = std::nullopt;
   };
   DgcMemory(Options options, const MemorySetting& setting) : options_(options), setting_(setting) {}
 
   std::string_view name() const override { return type_name; }
   MemoryTraits traits() const override { return type_traits; }
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
-  Result<void> update(const Round& round, Compressor& compressor, BytesView payload,
-                      const at::Tensor& mean) override;
+  Result<void> update(const Round& round, Compressor& compressor, BytesView payload, const at::Tensor& mean) override;
   Result<void> average_dense(at::Tensor& mean, const Round& round) override;
   std::vector<NamedTensor> save() const override;
   Result<void> restore(std::span<const NamedTensor> state) override;

@@ -45,8 +45,7 @@ std::uint64_t load_word(BytesView from, std::size_t at) {
 /// The low parts: fields of `bits` bits (at most 32, so that one always lies within eight bytes).
 class LowParts {
  public:
-  LowParts(BytesView bytes, unsigned bits)
-      : bytes_(bytes), bits_(bits), mask_((std::uint64_t{1} << bits) - 1) {}
+  LowParts(BytesView bytes, unsigned bits) : bytes_(bytes), bits_(bits), mask_((std::uint64_t{1} << bits) - 1) {}
 
   std::uint32_t operator[](std::size_t i) const {
     const std::uint64_t bit = std::uint64_t{i} * bits_;
@@ -75,8 +74,7 @@ std::size_t elias_fano_bytes(std::span<const std::uint32_t> positions, std::uint
   return Shape(positions.size(), entries).bytes();
 }
 
-void elias_fano_encode(std::span<const std::uint32_t> positions, std::uint64_t entries,
-                       std::span<std::byte> out) {
+void elias_fano_encode(std::span<const std::uint32_t> positions, std::uint64_t entries, std::span<std::byte> out) {
   const Shape shape(positions.size(), entries);
   ensure(out.size() == shape.bytes(), "room for Elias-Fano positions");
   std::ranges::fill(out, std::byte{0});
@@ -88,9 +86,7 @@ void elias_fano_encode(std::span<const std::uint32_t> positions, std::uint64_t e
   }
 }
 
-Error malformed(const char* what) {
-  return Error(Errc::malformed, what);
-}
+Error malformed(const char* what) { return Error(Errc::malformed, what); }
 
 Result<void> elias_fano_decode(BytesView in, std::uint64_t entries, std::span<std::uint32_t> positions) {
   if (positions.size() > entries) return malformed("more positions than entries");
@@ -106,8 +102,7 @@ Result<void> elias_fano_decode(BytesView in, std::uint64_t entries, std::span<st
       if (found == positions.size()) return malformed("more positions than announced");
       const std::uint64_t bit = at * 8 + static_cast<unsigned>(std::countr_zero(word));
       const std::uint64_t position = ((bit - found) << shape.low_bits) | low[found];
-      if (position < least || position >= entries)
-        return malformed("positions do not ascend within the tensor");
+      if (position < least || position >= entries) return malformed("positions do not ascend within the tensor");
       positions[found++] = static_cast<std::uint32_t>(position);
       least = position + 1;
     }
@@ -122,7 +117,6 @@ Result<void> elias_fano_decode(BytesView in, std::uint64_t entries, std::span<st
 
 }  // namespace
 
-constexpr IndexCodec elias_fano_codec{"elias_fano", 1, elias_fano_bytes, elias_fano_encode,
-                                      elias_fano_decode};
+constexpr IndexCodec elias_fano_codec{"elias_fano", 1, elias_fano_bytes, elias_fano_encode, elias_fano_decode};
 
 }  // namespace weir::compressors

@@ -26,9 +26,8 @@ struct IndexCodec {
   Result<void> (*decode)(BytesView in, std::uint64_t entries, std::span<std::uint32_t> positions);
 };
 
-extern const IndexCodec raw32_codec;  ///< raw32_codec.cpp: 32 bits each
-extern const IndexCodec
-    elias_fano_codec;  ///< elias_fano_codec.cpp: about 2 + log2(entries / count) bits each
+extern const IndexCodec raw32_codec;       ///< raw32_codec.cpp: 32 bits each
+extern const IndexCodec elias_fano_codec;  ///< elias_fano_codec.cpp: about 2 + log2(entries / count) bits each
 
 /// Every codec, in the order of their ids.
 std::span<const IndexCodec* const> index_codecs();

@@ -16,8 +16,7 @@ std::size_t collect_portable(const float* x, std::size_t n, std::uint32_t least,
   std::size_t found = 0;
   for (std::size_t start = 0; start < n && found <= limit; start += block) {
     const std::size_t end = std::min(n, start + block);
-    std::uint32_t any =
-        0;  // most blocks have nothing to keep: one test for all of it, without branches inside
+    std::uint32_t any = 0;  // most blocks have nothing to keep: one test for all of it, without branches inside
     for (std::size_t i = start; i < end; ++i) any |= magnitude(x[i]) >= least;
     if (any == 0) continue;
     for (std::size_t i = start; i < end; ++i) {
@@ -56,8 +55,7 @@ void add_scaled(float weight, BytesView from, std::span<float> to) {
   }
 }
 
-void accumulate_residual(float beta, float gamma, std::span<const float> gradient,
-                         std::span<float> residual) {
+void accumulate_residual(float beta, float gamma, std::span<const float> gradient, std::span<float> residual) {
   ensure(gradient.size() == residual.size(), "a residual of the gradient's size");
   const float* __restrict g = gradient.data();
   float* __restrict r = residual.data();
@@ -67,8 +65,7 @@ void accumulate_residual(float beta, float gamma, std::span<const float> gradien
 
 void accumulate_momentum(const MomentumStep& step, std::span<const float> gradient, std::span<float> momentum,
                          std::span<float> velocity) {
-  ensure(gradient.size() == momentum.size() && gradient.size() == velocity.size(),
-         "momentum of the gradient's size");
+  ensure(gradient.size() == momentum.size() && gradient.size() == velocity.size(), "momentum of the gradient's size");
   const float* __restrict g = gradient.data();
   float* __restrict m = momentum.data();
   float* __restrict v = velocity.data();
@@ -105,8 +102,7 @@ double sum_of_squares(std::span<const float> values) {
   std::array<double, 8> lanes{};
   std::size_t i = 0;
   for (; i + lanes.size() <= values.size(); i += lanes.size()) {
-    for (std::size_t j = 0; j < lanes.size(); ++j)
-      lanes[j] += static_cast<double>(values[i + j]) * values[i + j];
+    for (std::size_t j = 0; j < lanes.size(); ++j) lanes[j] += static_cast<double>(values[i + j]) * values[i + j];
   }
   for (std::size_t j = 0; i < values.size(); ++i, ++j) lanes[j] += static_cast<double>(values[i]) * values[i];
   double sum = 0;

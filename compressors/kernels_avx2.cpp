@@ -46,10 +46,9 @@ WEIR_AVX2 std::size_t collect_avx2(const float* x, std::size_t n, std::uint32_t 
   std::size_t found = 0;
   std::size_t i = 0;
   for (; i + 32 <= n && found <= limit; i += 32) {
-    const __m256i keep[4] = {_mm256_cmpgt_epi32(load_magnitudes(x + i), below),
-                             _mm256_cmpgt_epi32(load_magnitudes(x + i + 8), below),
-                             _mm256_cmpgt_epi32(load_magnitudes(x + i + 16), below),
-                             _mm256_cmpgt_epi32(load_magnitudes(x + i + 24), below)};
+    const __m256i keep[4] = {
+        _mm256_cmpgt_epi32(load_magnitudes(x + i), below), _mm256_cmpgt_epi32(load_magnitudes(x + i + 8), below),
+        _mm256_cmpgt_epi32(load_magnitudes(x + i + 16), below), _mm256_cmpgt_epi32(load_magnitudes(x + i + 24), below)};
     const __m256i any = _mm256_or_si256(_mm256_or_si256(keep[0], keep[1]), _mm256_or_si256(keep[2], keep[3]));
     if (_mm256_testz_si256(any, any)) continue;
     for (unsigned part = 0; part < 4; ++part) {
@@ -59,8 +58,7 @@ WEIR_AVX2 std::size_t collect_avx2(const float* x, std::size_t n, std::uint32_t 
       const auto packed = std::bit_cast<long long>(lanes_of_mask[mask]);
       const __m256i order = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(packed));
       const __m256i position = _mm256_add_epi32(_mm256_set1_epi32(static_cast<int>(at)), lanes);
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(positions + found),
-                          _mm256_permutevar8x32_epi32(position, order));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(positions + found), _mm256_permutevar8x32_epi32(position, order));
       _mm256_storeu_ps(values + found, _mm256_permutevar8x32_ps(_mm256_loadu_ps(x + at), order));
       found += static_cast<std::size_t>(std::popcount(mask));
     }
@@ -77,15 +75,11 @@ constexpr Kernels avx2{"avx2", collect_avx2};
 
 }  // namespace
 
-const Kernels* avx2_kernels() {
-  return __builtin_cpu_supports("avx2") ? &avx2 : nullptr;
-}
+const Kernels* avx2_kernels() { return __builtin_cpu_supports("avx2") ? &avx2 : nullptr; }
 
 #else
 
-const Kernels* avx2_kernels() {
-  return nullptr;
-}
+const Kernels* avx2_kernels() { return nullptr; }
 
 #endif
 

@@ -14,9 +14,7 @@ const Params<Options>& params() {
 
 }  // namespace
 
-nlohmann::json NoMemory::schema() {
-  return params().schema();
-}
+nlohmann::json NoMemory::schema() { return params().schema(); }
 
 Result<std::unique_ptr<Memory>> NoMemory::make(const nlohmann::json& given, const MemorySetting&) {
   const auto options = params().parse(given);

@@ -20,9 +20,7 @@ const Params<Options>& params() {
 
 }  // namespace
 
-nlohmann::json None::schema() {
-  return params().schema();
-}
+nlohmann::json None::schema() { return params().schema(); }
 
 Result<std::unique_ptr<Compressor>> None::make(const nlohmann::json& given) {
   const auto options = params().parse(given);
@@ -30,9 +28,7 @@ Result<std::unique_ptr<Compressor>> None::make(const nlohmann::json& given) {
   return std::make_unique<None>();
 }
 
-Traits None::traits() const {
-  return {.passes = {Reduction::sum}, .lossless = true, .biased = false};
-}
+Traits None::traits() const { return {.passes = {Reduction::sum}, .lossless = true, .biased = false}; }
 
 Result<void> None::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
   constexpr std::size_t block = 8192;  // floats: checked, then copied while they are in the cache
@@ -51,8 +47,7 @@ Result<void> None::do_decode_add(BytesView payload, const Round&, float weight, 
   const std::span<float> target = flat(sum);
   if (payload.size() != target.size_bytes()) {
     return Error(Errc::malformed, "a dense payload of " + std::to_string(payload.size()) +
-                                      " bytes came for a tensor of " + std::to_string(target.size()) +
-                                      " floats");
+                                      " bytes came for a tensor of " + std::to_string(target.size()) + " floats");
   }
   add_scaled(weight, payload, target);
   return {};

@@ -5,15 +5,14 @@
 
 namespace weir::compressors {
 
-Result<nlohmann::json> checked_params(std::string_view owner, const nlohmann::json& schema,
-                                      nlohmann::json params) {
+Result<nlohmann::json> checked_params(std::string_view owner, const nlohmann::json& schema, nlohmann::json params) {
   if (params.is_null()) params = nlohmann::json::object();
   const auto problems = protocol::check_and_complete(schema, params);
   if (problems.empty()) return params;
   std::string what = "parameters of '" + std::string(owner) + "'";
   for (const auto& problem : problems) {
-    what += (&problem == &problems.front() ? ": " : "; ") +
-            (problem.pointer.empty() ? "" : problem.pointer + " ") + problem.message;
+    what += (&problem == &problems.front() ? ": " : "; ") + (problem.pointer.empty() ? "" : problem.pointer + " ") +
+            problem.message;
   }
   return Error(Errc::invalid_argument, what);
 }

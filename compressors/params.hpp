@@ -23,8 +23,7 @@ struct Range {
 /// Checks `params` (null means none) against the schema and gives them with defaults filled in.
 /// Fails with: invalid_argument, naming every parameter that is wrong and, for unknown ones, the nearest
 /// known.
-Result<nlohmann::json> checked_params(std::string_view owner, const nlohmann::json& schema,
-                                      nlohmann::json params);
+Result<nlohmann::json> checked_params(std::string_view owner, const nlohmann::json& schema, nlohmann::json params);
 
 /// The property of a number or an array of numbers.
 nlohmann::json number_schema(std::string_view type, const Range& range, std::string_view description);
@@ -41,12 +40,10 @@ class Params {
     schema_ = {{"type", "object"}, {"properties", nlohmann::json::object()}, {"additionalProperties", false}};
   }
 
-  Params& number(const char* name, double Options::*member, const Range& range,
-                 std::string_view description) {
+  Params& number(const char* name, double Options::*member, const Range& range, std::string_view description) {
     return add(name, member, number_schema("number", range, description));
   }
-  Params& integer(const char* name, std::int64_t Options::*member, const Range& range,
-                  std::string_view description) {
+  Params& integer(const char* name, std::int64_t Options::*member, const Range& range, std::string_view description) {
     return add(name, member, number_schema("integer", range, description));
   }
   Params& flag(const char* name, bool Options::*member, std::string_view description) {
@@ -91,9 +88,8 @@ class Params {
   Params& add(const char* name, T Options::*member, nlohmann::json property) {
     property["default"] = Options{}.*member;
     schema_["properties"][name] = std::move(property);
-    readers_.push_back([name, member](const nlohmann::json& from, Options& to) {
-      to.*member = from.at(name).template get<T>();
-    });
+    readers_.push_back(
+        [name, member](const nlohmann::json& from, Options& to) { to.*member = from.at(name).template get<T>(); });
     return *this;
   }
 

@@ -35,8 +35,8 @@ Result<Header> read_header(BytesView bytes) {
   const auto first = std::to_integer<std::uint8_t>(bytes[0]);
   if ((first & 0xF0) != magic) return Error(Errc::malformed, "not a gradient payload");
   if ((first & 0x0F) != payload_version) {
-    return Error(Errc::unsupported, "payload version " + std::to_string(first & 0x0F) +
-                                        "; this build reads version " + std::to_string(payload_version));
+    return Error(Errc::unsupported, "payload version " + std::to_string(first & 0x0F) + "; this build reads version " +
+                                        std::to_string(payload_version));
   }
   Header header;
   header.format = static_cast<Format>(bytes[1]);
@@ -45,8 +45,7 @@ Result<Header> read_header(BytesView bytes) {
   if (!body_bytes) return Error(Errc::malformed, "a payload's length is not a number");
   header.checksum_at = bytes.size() - rest.size();
   if (rest.size() < checksum_bytes || rest.size() - checksum_bytes < *body_bytes) {
-    return Error(Errc::malformed,
-                 "a payload says it has " + std::to_string(*body_bytes) + " bytes, but it is cut off");
+    return Error(Errc::malformed, "a payload says it has " + std::to_string(*body_bytes) + " bytes, but it is cut off");
   }
   header.body_bytes = *body_bytes;
   return header;
@@ -54,8 +53,7 @@ Result<Header> read_header(BytesView bytes) {
 
 }  // namespace
 
-PayloadWriter::PayloadWriter(Bytes& out, Format format, std::size_t body_bytes)
-    : out_(out), start_(out.size()) {
+PayloadWriter::PayloadWriter(Bytes& out, Format format, std::size_t body_bytes) : out_(out), start_(out.size()) {
   ensure(body_bytes <= varint_max, "a payload is too long for its header");
   out_.push_back(std::byte{magic | payload_version});
   out_.push_back(static_cast<std::byte>(format));
@@ -64,9 +62,7 @@ PayloadWriter::PayloadWriter(Bytes& out, Format format, std::size_t body_bytes)
   body_ = out_.size() - body_bytes;
 }
 
-std::span<std::byte> PayloadWriter::body() {
-  return std::span(out_).subspan(body_);
-}
+std::span<std::byte> PayloadWriter::body() { return std::span(out_).subspan(body_); }
 
 void PayloadWriter::seal() {
   Header header;

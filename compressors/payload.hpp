@@ -15,7 +15,7 @@ namespace weir::compressors {
 ///     0      u8      0xA0 | version (1)
 ///     1      u8      format, one number per body layout
 ///     2      varint  bytes of the body (LEB128, 1 to 5 bytes, shortest form)
-///     ..     u32     low half of XXH3-64 over the bytes before this and then the body, little-endian
+///     ..     u32     checksum: low half of XXH3-64 of the body, seeded with XXH3-64 of the bytes before this
 ///     ..     body
 ///
 /// that is 7 to 11 bytes more than the body. Payloads follow each other without gaps in a bucket.

@@ -7,9 +7,7 @@
 namespace weir::compressors {
 namespace {
 
-std::size_t raw32_bytes(std::span<const std::uint32_t> positions, std::uint64_t) {
-  return positions.size_bytes();
-}
+std::size_t raw32_bytes(std::span<const std::uint32_t> positions, std::uint64_t) { return positions.size_bytes(); }
 
 void raw32_encode(std::span<const std::uint32_t> positions, std::uint64_t, std::span<std::byte> out) {
   ensure(out.size() == positions.size_bytes(), "room for raw positions");

@@ -12,21 +12,17 @@ const Params<ResidualMemory::Options>& params() {
   static const Params<Options> params =
       Params<Options>("memory residual")
           .number("beta", &Options::beta, {.minimum = 0, .maximum = 1}, "Share of the residual that is kept.")
-          .number("gamma", &Options::gamma, {.exclusive_minimum = 0, .maximum = 1},
-                  "Weight of the new gradient.");
+          .number("gamma", &Options::gamma, {.exclusive_minimum = 0, .maximum = 1}, "Weight of the new gradient.");
   return params;
 }
 
 }  // namespace
 
-nlohmann::json ResidualMemory::schema() {
-  return params().schema();
-}
+nlohmann::json ResidualMemory::schema() { return params().schema(); }
 
 std::optional<std::string> ResidualMemory::misfit(const Traits& compressor) {
   if (compressor.lossless) return "it sends everything, so that no residual is left";
-  if (compressor.passes.size() > 1)
-    return "what one rank sends in several passes cannot be taken off its residual";
+  if (compressor.passes.size() > 1) return "what one rank sends in several passes cannot be taken off its residual";
   return std::nullopt;
 }
 

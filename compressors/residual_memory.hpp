@@ -35,12 +35,9 @@ class ResidualMemory final : public Memory {
   std::string_view name() const override { return type_name; }
   MemoryTraits traits() const override { return type_traits; }
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
-  Result<void> update(const Round& round, Compressor& compressor, BytesView payload,
-                      const at::Tensor& mean) override;
+  Result<void> update(const Round& round, Compressor& compressor, BytesView payload, const at::Tensor& mean) override;
   std::vector<NamedTensor> save() const override;
-  Result<void> restore(std::span<const NamedTensor> state) override {
-    return restore_stores(state, {&residuals_});
-  }
+  Result<void> restore(std::span<const NamedTensor> state) override { return restore_stores(state, {&residuals_}); }
 
  private:
   Options options_;

@@ -12,8 +12,8 @@ namespace {
 /// One digit of the radix selection in cut_at_rank: among values whose magnitude agrees with `prefix` above
 /// the digit, finds the digit of the `rank`-th largest, and leaves in `rank` its rank among those that have
 /// this digit too.
-std::uint32_t digit_at_rank(std::span<const float> values, unsigned shift, unsigned bits,
-                            std::uint32_t prefix, std::size_t& rank) {
+std::uint32_t digit_at_rank(std::span<const float> values, unsigned shift, unsigned bits, std::uint32_t prefix,
+                            std::size_t& rank) {
   std::array<std::uint64_t, 2048> histogram{};
   const std::uint32_t mask = (1u << bits) - 1;
   for (const float value : values) {

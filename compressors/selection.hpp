@@ -22,9 +22,7 @@ struct Selection {
 
 /// |x| as an integer of the same order. Infinity and NaN come last, so whoever looks for the largest meets
 /// them.
-inline std::uint32_t magnitude(float x) {
-  return std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFFu;
-}
+inline std::uint32_t magnitude(float x) { return std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFFu; }
 
 inline constexpr std::uint32_t magnitude_infinite = 0x7F800000u;
 

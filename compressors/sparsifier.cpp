@@ -12,8 +12,8 @@
 namespace weir::compressors {
 namespace {
 
-void write(const Selection& selection, std::uint32_t entries, const IndexCodec& index,
-           const ValueCodec& value, Bytes& out) {
+void write(const Selection& selection, std::uint32_t entries, const IndexCodec& index, const ValueCodec& value,
+           Bytes& out) {
   const auto count = static_cast<std::uint32_t>(selection.size());
   const std::size_t index_bytes = index.bytes(selection.positions, entries);
   const std::size_t value_bytes = value.bytes(count);
@@ -35,11 +35,10 @@ Result<void> read(BytesView payload, std::uint64_t entries, bool values_wanted, 
   BytesView body = *opened;
   const auto said_entries = read_varint(body);
   const auto count = read_varint(body);
-  if (!said_entries || !count || body.empty())
-    return Error(Errc::malformed, "a sparse payload's head is cut off");
+  if (!said_entries || !count || body.empty()) return Error(Errc::malformed, "a sparse payload's head is cut off");
   if (*said_entries != entries) {
-    return Error(Errc::malformed, "a payload for " + std::to_string(*said_entries) +
-                                      " entries came for a tensor of " + std::to_string(entries));
+    return Error(Errc::malformed, "a payload for " + std::to_string(*said_entries) + " entries came for a tensor of " +
+                                      std::to_string(entries));
   }
   if (*count > entries) return Error(Errc::malformed, "a payload has more entries than its tensor");
   const auto codecs = std::to_integer<std::uint8_t>(body[0]);
@@ -72,8 +71,7 @@ Result<void> Sparsifier::do_encode(const at::Tensor& gradient, const Round& roun
     if (!chosen) return chosen.error();
   }
   const auto entries = static_cast<std::uint32_t>(values.size());
-  write(selection_, entries, choose_index_codec(index_codec_, selection_.positions, entries), fp32_codec,
-        out);
+  write(selection_, entries, choose_index_codec(index_codec_, selection_.positions, entries), fp32_codec, out);
   return {};
 }
 
@@ -87,8 +85,7 @@ Result<void> Sparsifier::do_decode_add(BytesView payload, const Round&, float we
   return {};
 }
 
-Result<void> Sparsifier::support(BytesView payload, std::uint64_t entries,
-                                 std::vector<std::uint32_t>& positions) {
+Result<void> Sparsifier::support(BytesView payload, std::uint64_t entries, std::vector<std::uint32_t>& positions) {
   positions.clear();
   const auto got = read(payload, entries, false, selection_);
   if (!got) return got.error();
@@ -100,8 +97,8 @@ Error non_finite(const Round& round, std::span<const float> values) {
   const std::size_t at = find_non_finite(values);
   return Error(Errc::invalid_argument,
                "the gradient of tensor " + std::to_string(round.tensor) + " is " +
-                   (at < values.size() && std::isinf(values[at]) ? "infinite" : "not a number") +
-                   " at entry " + std::to_string(at) + " in step " + std::to_string(round.step));
+                   (at < values.size() && std::isinf(values[at]) ? "infinite" : "not a number") + " at entry " +
+                   std::to_string(at) + " in step " + std::to_string(round.step));
 }
 
 std::size_t entries_kept(double ratio, std::uint64_t entries) {

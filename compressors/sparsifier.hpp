@@ -18,8 +18,7 @@ namespace weir::compressors {
 ///     ...     values, as the value codec writes them
 class Sparsifier : public Compressor {
  public:
-  Result<void> support(BytesView payload, std::uint64_t entries,
-                       std::vector<std::uint32_t>& positions) override;
+  Result<void> support(BytesView payload, std::uint64_t entries, std::vector<std::uint32_t>& positions) override;
 
  protected:
   /// `index_codec` is one of index_codec_names().

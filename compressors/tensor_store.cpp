@@ -13,8 +13,7 @@ namespace {
 
 /// The tensor's position in "<store>.<position>".
 std::optional<std::uint32_t> position_in(std::string_view name, std::string_view store) {
-  if (!name.starts_with(store) || name.size() < store.size() + 2 || name[store.size()] != '.')
-    return std::nullopt;
+  if (!name.starts_with(store) || name.size() < store.size() + 2 || name[store.size()] != '.') return std::nullopt;
   name.remove_prefix(store.size() + 1);
   std::uint32_t position = 0;
   const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), position);
@@ -29,21 +28,17 @@ Result<at::Tensor> TensorStore::of(const Round& round, const at::Tensor& like) {
   if (!tensor.defined()) tensor = at::zeros(like.sizes(), at::kFloat);
   if (tensor.sizes() != like.sizes()) {
     return Error(Errc::invalid_argument, name_ + " of tensor " + std::to_string(round.tensor) + " has " +
-                                             std::to_string(tensor.numel()) +
-                                             " entries in another shape than its " + "gradient, which has " +
-                                             std::to_string(like.numel()));
+                                             std::to_string(tensor.numel()) + " entries in another shape than its " +
+                                             "gradient, which has " + std::to_string(like.numel()));
   }
   return tensor;
 }
 
 void TensorStore::save(std::vector<NamedTensor>& to) const {
-  for (const auto& [position, tensor] : tensors_)
-    to.push_back({name_ + "." + std::to_string(position), tensor});
+  for (const auto& [position, tensor] : tensors_) to.push_back({name_ + "." + std::to_string(position), tensor});
 }
 
-bool TensorStore::owns(std::string_view name) const {
-  return position_in(name, name_).has_value();
-}
+bool TensorStore::owns(std::string_view name) const { return position_in(name, name_).has_value(); }
 
 Result<void> TensorStore::restore(const NamedTensor& from) {
   const auto position = position_in(from.name, name_);
@@ -61,11 +56,10 @@ Result<void> restore_stores(std::span<const NamedTensor> state, std::initializer
   };
   clear();
   for (const NamedTensor& tensor : state) {
-    const auto owner =
-        std::ranges::find_if(stores, [&](TensorStore* store) { return store->owns(tensor.name); });
-    const Result<void> restored =
-        owner != stores.end() ? (*owner)->restore(tensor)
-                              : Error(Errc::malformed, "saved state '" + tensor.name + "' is not known here");
+    const auto owner = std::ranges::find_if(stores, [&](TensorStore* store) { return store->owns(tensor.name); });
+    const Result<void> restored = owner != stores.end()
+                                      ? (*owner)->restore(tensor)
+                                      : Error(Errc::malformed, "saved state '" + tensor.name + "' is not known here");
     if (restored) continue;
     clear();
     return restored.error();

@@ -11,12 +11,11 @@ namespace {
 
 const Params<TopK::Options>& params() {
   using Options = TopK::Options;
-  static const Params<Options> params =
-      Params<Options>(TopK::type_name)
-          .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1},
-                  "Share of the entries that is sent.")
-          .choice("index_codec", &Options::index_codec, index_codec_names(),
-                  "How positions are written; auto takes the shortest.");
+  static const Params<Options> params = Params<Options>(TopK::type_name)
+                                            .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1},
+                                                    "Share of the entries that is sent.")
+                                            .choice("index_codec", &Options::index_codec, index_codec_names(),
+                                                    "How positions are written; auto takes the shortest.");
   return params;
 }
 
@@ -39,9 +38,7 @@ std::uint32_t probable_floor(std::span<const float> values, std::size_t rank, st
 
 }  // namespace
 
-nlohmann::json TopK::schema() {
-  return params().schema();
-}
+nlohmann::json TopK::schema() { return params().schema(); }
 
 Result<std::unique_ptr<Compressor>> TopK::make(const nlohmann::json& given) {
   auto options = params().parse(given);

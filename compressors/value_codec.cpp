@@ -9,9 +9,7 @@
 namespace weir::compressors {
 namespace {
 
-std::size_t fp32_bytes(std::size_t count) {
-  return count * sizeof(float);
-}
+std::size_t fp32_bytes(std::size_t count) { return count * sizeof(float); }
 
 void fp32_encode(std::span<const float> values, std::span<std::byte> out) {
   if (!values.empty()) std::memcpy(out.data(), values.data(), values.size_bytes());

@@ -14,14 +14,11 @@ namespace weir::compressors {
 // Numbers in payloads: fixed 32-bit little-endian, and LEB128 varints of up to 32 bits in their shortest
 // form.
 
-static_assert(std::endian::native == std::endian::little,
-              "payloads are written by copying little-endian words");
+static_assert(std::endian::native == std::endian::little, "payloads are written by copying little-endian words");
 
 inline constexpr std::uint64_t varint_max = std::numeric_limits<std::uint32_t>::max();
 
-inline void store_u32(std::byte* to, std::uint32_t value) {
-  std::memcpy(to, &value, sizeof value);
-}
+inline void store_u32(std::byte* to, std::uint32_t value) { std::memcpy(to, &value, sizeof value); }
 
 inline std::uint32_t load_u32(const std::byte* from) {
   std::uint32_t value;

@@ -5,9 +5,7 @@
 
 namespace weir::compressors {
 
-double Warmup::length() const {
-  return ratios.empty() ? epochs : static_cast<double>(ratios.size());
-}
+double Warmup::length() const { return ratios.empty() ? epochs : static_cast<double>(ratios.size()); }
 
 double Warmup::ratio(double base, double epoch) const {
   if (epoch >= length()) return base;

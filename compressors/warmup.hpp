@@ -8,9 +8,10 @@ namespace weir::compressors {
 /// DGC's warm-up: the first epochs send more, so that early, fast-changing gradients are not held back.
 struct Warmup {
   double epochs = 0;
-  std::optional<double>
-      coefficient;  ///< ratio of epoch e is coefficient^(e + 1); unset: base^((e + 1) / (epochs + 1))
-  std::vector<double> ratios;  ///< one per epoch, in the place of `epochs` and `coefficient`
+  /// The ratio of epoch e is coefficient^(e + 1); without one, base^((e + 1) / (epochs + 1)).
+  std::optional<double> coefficient = std::nullopt;
+  /// One ratio per epoch, in the place of `epochs` and `coefficient`.
+  std::vector<double> ratios = {};
 
   double length() const;
 

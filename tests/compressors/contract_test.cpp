@@ -51,8 +51,7 @@ std::vector<std::string> names(std::initializer_list<Reduction> wanted) {
   return found;
 }
 
-INSTANTIATE_TEST_SUITE_P(Catalog, CompressorContract,
-                         ::testing::ValuesIn(names({Reduction::sum, Reduction::gather})),
+INSTANTIATE_TEST_SUITE_P(Catalog, CompressorContract, ::testing::ValuesIn(names({Reduction::sum, Reduction::gather})),
                          [](const auto& info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Catalog, GatheredContract, ::testing::ValuesIn(names({Reduction::gather})),
                          [](const auto& info) { return info.param; });
@@ -61,8 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Catalog, SummedContract, ::testing::ValuesIn(names({Red
 
 TEST_P(CompressorContract, KeepsItsErrorBound) {
   for_each_case([&] {
-    for (const at::Tensor& x :
-         {gaussian(20'000, 1), sparse(20'000, 2), heavy_tailed(20'000, 3), gaussian(37, 4)}) {
+    for (const at::Tensor& x : {gaussian(20'000, 1), sparse(20'000, 2), heavy_tailed(20'000, 3), gaussian(37, 4)}) {
       const at::Tensor y = decoded(*compressor_, encode(x), x, round_);
       const double bound = compressor_->error_bound(static_cast<std::uint64_t>(x.numel()), round_);
       EXPECT_LE(squared_norm(x - y), bound * squared_norm(x) * (1 + 1e-6));
@@ -151,8 +149,7 @@ TEST_P(CompressorContract, ConvertsOtherLayoutsAndFloats) {
     EXPECT_EQ(encode(x.to(at::kHalf)), encode(x.to(at::kHalf).to(at::kFloat)));
     EXPECT_EQ(encode(x.to(at::kBFloat16)), encode(x.to(at::kBFloat16).to(at::kFloat)));
     Bytes out;
-    EXPECT_EQ(compressor_->encode(at::ones({4}, at::kLong), round_, out).error().code,
-              Errc::invalid_argument);
+    EXPECT_EQ(compressor_->encode(at::ones({4}, at::kLong), round_, out).error().code, Errc::invalid_argument);
     EXPECT_EQ(compressor_->encode(at::Tensor(), round_, out).error().code, Errc::invalid_argument);
   });
 }
@@ -182,9 +179,7 @@ TEST_P(CompressorContract, RefusesDestinationsItCannotAddTo) {
   for_each_case([&] {
     const at::Tensor x = gaussian(36, 12).reshape({6, 6});
     const Bytes payload = encode(x);
-    const auto code_for = [&](at::Tensor sum) {
-      return compressor_->decode_add(payload, round_, 1, sum).error().code;
-    };
+    const auto code_for = [&](at::Tensor sum) { return compressor_->decode_add(payload, round_, 1, sum).error().code; };
     EXPECT_EQ(code_for(at::zeros({6, 6}).t()), Errc::invalid_argument);
     EXPECT_EQ(code_for(at::zeros({6, 7}).slice(1, 0, 6)), Errc::invalid_argument);
     EXPECT_EQ(code_for(at::zeros({6, 6}, at::kDouble)), Errc::invalid_argument);
@@ -277,8 +272,7 @@ TEST_P(CompressorContract, SaysWhichEntriesItSent) {
       return;
     }
     ASSERT_TRUE(known);
-    EXPECT_EQ(std::ranges::adjacent_find(positions, std::greater_equal<>()), positions.end())
-        << "they ascend";
+    EXPECT_EQ(std::ranges::adjacent_find(positions, std::greater_equal<>()), positions.end()) << "they ascend";
     const at::Tensor y = decoded(*compressor_, payload, x, round_);
     EXPECT_EQ(static_cast<std::int64_t>(positions.size()), at::count_nonzero(y).item<std::int64_t>());
     for (const std::uint32_t position : positions) EXPECT_NE(y.data_ptr<float>()[position], 0);
@@ -295,13 +289,11 @@ TEST_P(SummedContract, SumsOnTheWire) {
     ASSERT_EQ(sum.size(), other.size());
     ASSERT_EQ(sum.size() % sizeof(float), 0);
     const auto floats = [](Bytes& bytes) {
-      return at::from_blob(bytes.data(), {static_cast<std::int64_t>(bytes.size() / sizeof(float))},
-                           at::kFloat);
+      return at::from_blob(bytes.data(), {static_cast<std::int64_t>(bytes.size() / sizeof(float))}, at::kFloat);
     };
     floats(sum).add_(floats(const_cast<Bytes&>(other)));
-    EXPECT_TRUE(
-        at::allclose(decoded(*compressor_, sum, x, round_),
-                     decoded(*compressor_, encode(x), x, round_) + decoded(*compressor_, other, y, round_)));
+    EXPECT_TRUE(at::allclose(decoded(*compressor_, sum, x, round_),
+                             decoded(*compressor_, encode(x), x, round_) + decoded(*compressor_, other, y, round_)));
   });
 }
 

@@ -13,9 +13,7 @@ struct Pair {
   std::string memory;
 };
 
-void PrintTo(const Pair& it, std::ostream* out) {
-  *out << it.compressor << " with " << it.memory;
-}
+void PrintTo(const Pair& it, std::ostream* out) { *out << it.compressor << " with " << it.memory; }
 
 std::vector<Pair> fitting_pairs() {
   std::vector<Pair> pairs;
@@ -27,8 +25,7 @@ std::vector<Pair> fitting_pairs() {
 }
 
 Compression make(const Pair& pair, bool nesterov = false) {
-  const nlohmann::json params =
-      pair.compressor == "none" ? nlohmann::json() : nlohmann::json{{"ratio", 0.05}};
+  const nlohmann::json params = pair.compressor == "none" ? nlohmann::json() : nlohmann::json{{"ratio", 0.05}};
   const nlohmann::json defaults;
   return std::move(builtin()
                        .make({.compressor = pair.compressor,
@@ -51,8 +48,7 @@ at::Tensor run_round(Compression& compression, const at::Tensor& gradient, const
 }
 
 at::Tensor gradient_at(std::uint64_t step, std::uint32_t tensor) {
-  return gaussian(tensor == 0 ? 1'500 : 40, 1'000 + step * tensors + tensor)
-      .reshape({tensor == 0 ? 30 : 4, -1});
+  return gaussian(tensor == 0 ? 1'500 : 40, 1'000 + step * tensors + tensor).reshape({tensor == 0 ? 30 : 4, -1});
 }
 
 std::vector<NamedTensor> cloned(const std::vector<NamedTensor>& state) {
@@ -114,8 +110,7 @@ TEST_P(MemoryContract, StateGoesOnBitForBitAfterARestore) {
 
 TEST_P(MemoryContract, RefusesStateThatIsNotItsOwn) {
   Compression compression = make(GetParam());
-  for (const char* name :
-       {"", "residue.0", "residual", "velocity.", "velocity.-1", "momentum.x", "momentum.1.2"}) {
+  for (const char* name : {"", "residue.0", "residual", "velocity.", "velocity.-1", "momentum.x", "momentum.1.2"}) {
     const std::vector<NamedTensor> state = {{name, at::zeros({2})}};
     EXPECT_EQ(compression.memory->restore(state).error().code, Errc::malformed) << name;
   }

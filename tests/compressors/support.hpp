@@ -46,23 +46,17 @@ inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
          std::memcmp(a.contiguous().data_ptr(), b.contiguous().data_ptr(), a.nbytes()) == 0;
 }
 
-inline double squared_norm(const at::Tensor& x) {
-  return x.to(at::kDouble).pow(2).sum().item<double>();
-}
+inline double squared_norm(const at::Tensor& x) { return x.to(at::kDouble).pow(2).sum().item<double>(); }
 
 /// A compressor of the catalog with some parameters.
 struct Case {
   std::string name;
   nlohmann::json params;
 
-  std::unique_ptr<Compressor> make() const {
-    return std::move(builtin().make_compressor(name, params).value());
-  }
+  std::unique_ptr<Compressor> make() const { return std::move(builtin().make_compressor(name, params).value()); }
 };
 
-inline void PrintTo(const Case& it, std::ostream* out) {
-  *out << it.name << it.params.dump();
-}
+inline void PrintTo(const Case& it, std::ostream* out) { *out << it.name << it.params.dump(); }
 
 /// Every compressor with its defaults, and with each value of its choices and a few of its ratio.
 inline std::vector<Case> cases() {
@@ -92,8 +86,7 @@ inline Bytes encoded(Compressor& compressor, const at::Tensor& x, const Round& r
   return out;
 }
 
-inline at::Tensor decoded(Compressor& compressor, BytesView payload, const at::Tensor& like,
-                          const Round& round) {
+inline at::Tensor decoded(Compressor& compressor, BytesView payload, const at::Tensor& like, const Round& round) {
   at::Tensor sum = at::zeros(like.sizes(), at::kFloat);
   compressor.decode_add(payload, round, 1, sum).value();
   return sum;

@@ -22,7 +22,7 @@ MAY_INCLUDE = {
     "runtime": {"base"},
     "protocol": {"base", "runtime"},
     "collectives": {"base", "runtime", "protocol"},
-    "compressors": {"base"},
+    "compressors": {"base", "protocol"},
     "actors": {"base", "runtime", "protocol", "collectives", "compressors"},
     "cluster": {"base", "runtime", "protocol"},
     "api": {"base", "runtime", "protocol", "cluster"},

@@ -1,0 +1,111 @@
+#include "compressors/catalog.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/errc.hpp"
+#include "compressors/topk.hpp"
+#include "support.hpp"
+
+namespace weir::compressors::test {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+Error refusal(const std::string& compressor, const json& params, const std::string& memory = "",
+              const json& memory_params = {}) {
+  auto made = builtin().make(
+      {.compressor = compressor, .params = params, .memory = memory, .memory_params = memory_params, .setting = {}});
+  return made ? Error() : made.error();
+}
+
+TEST(Catalog, UnknownNamesGiveTheNearest) {
+  EXPECT_EQ(refusal("topq", {}).code, Errc::not_found);
+  EXPECT_THAT(refusal("topq", {}).context, HasSubstr("'topk'"));
+  EXPECT_THAT(refusal("zzzzzzzzzz", {}).context, HasSubstr("none, topk, dgc"));
+  EXPECT_EQ(refusal("topk", {}, "residula").code, Errc::not_found);
+  EXPECT_THAT(refusal("topk", {}, "residula").context, HasSubstr("'residual'"));
+}
+
+TEST(Catalog, UnknownParametersGiveTheNearest) {
+  const Error error = refusal("dgc", {{"ratoi", 0.1}});
+  EXPECT_EQ(error.code, Errc::invalid_argument);
+  EXPECT_THAT(error.context, HasSubstr("ratoi"));
+  EXPECT_THAT(error.context, HasSubstr("ratio"));
+}
+
+TEST(Catalog, ParametersAreCheckedAgainstTheirRanges) {
+  const std::vector<std::pair<std::string, json>> wrong = {{"topk", {{"ratio", 0}}},
+                                                           {"topk", {{"ratio", 1.5}}},
+                                                           {"topk", {{"ratio", "much"}}},
+                                                           {"topk", {{"ratio", nullptr}}},
+                                                           {"topk", {{"index_codec", "zip"}}},
+                                                           {"none", {{"ratio", 0.1}}},
+                                                           {"dgc", {{"adaptations_max", 1.5}}},
+                                                           {"dgc", {{"warmup_ratios", {0.2, 2}}}},
+                                                           {"dgc", {{"resample", 1}}},
+                                                           {"dgc", {{"warmup_coefficient", 0}}},
+                                                           {"dgc", json::array()},
+                                                           {"dgc", "fast"}};
+  for (const auto& [name, params] : wrong) EXPECT_EQ(refusal(name, params).code, Errc::invalid_argument) << params;
+  EXPECT_EQ(refusal("topk", {}, "residual", {{"beta", -1}}).code, Errc::invalid_argument);
+  EXPECT_FALSE(refusal("dgc", {{"warmup_coefficient", nullptr}, {"warmup_ratios", {0.2, 0.02}}}).code.failed());
+  EXPECT_FALSE(refusal("dgc", {}, "", {{"clip_norm", 1.5}}).code.failed());
+}
+
+TEST(Catalog, MemoriesThatDoNotFitAreRefusedWithAReason) {
+  EXPECT_EQ(refusal("none", {}, "residual").code, Errc::invalid_argument);
+  EXPECT_THAT(refusal("none", {}, "residual").context, HasSubstr("sends everything"));
+  EXPECT_THAT(refusal("none", {}, "dgc").context, HasSubstr("which entries it sent"));
+  EXPECT_FALSE(refusal("topk", {}, "dgc").code.failed());
+  EXPECT_FALSE(refusal("dgc", {}, "none").code.failed());
+}
+
+TEST(Catalog, DefaultMemoriesFit) {
+  const json catalog = builtin().describe();
+  for (const json& compressor : catalog.at("compressors")) {
+    EXPECT_THAT(compressor.at("memories"), ::testing::Contains(compressor.at("default_memory")));
+  }
+}
+
+TEST(Catalog, DescribesEveryParameter) {
+  const json catalog = builtin().describe();
+  ASSERT_EQ(catalog.at("compressors").size(), builtin().compressors().size());
+  ASSERT_EQ(catalog.at("memories").size(), builtin().memories().size());
+  for (const char* kind : {"compressors", "memories"}) {
+    for (const json& entry : catalog.at(kind)) {
+      EXPECT_FALSE(entry.at("summary").get<std::string>().empty());
+      EXPECT_EQ(entry.at("params").at("additionalProperties"), false);
+      for (const auto& [name, property] : entry.at("params").at("properties").items()) {
+        EXPECT_TRUE(property.contains("type")) << name;
+        EXPECT_TRUE(property.contains("default")) << name;
+        EXPECT_FALSE(property.at("description").get<std::string>().empty()) << name;
+      }
+    }
+  }
+  const json dgc = catalog.at("compressors").at(2);
+  EXPECT_EQ(dgc.at("name"), "dgc");
+  EXPECT_EQ(dgc.at("traits").at("passes"), json::array({"gather"}));
+  EXPECT_EQ(dgc.at("traits").at("warmup"), true);
+  EXPECT_EQ(dgc.at("params").at("properties").at("ratio").at("exclusiveMinimum"), 0);
+  EXPECT_EQ(dgc.at("params").at("properties").at("ratio").at("default"), 0.001);
+  EXPECT_EQ(catalog.at("memories").at(2).at("owns_momentum"), true);
+}
+
+TEST(Catalog, TakesCompressorsOfOthers) {
+  Catalog mine = builtin();
+  CompressorEntry entry = mine.compressors()[1];
+  entry.name = "my_topk";
+  mine.add(entry);
+  EXPECT_EQ(mine.make_compressor("my_topk", nullptr).value()->name(), "topk");
+}
+
+TEST(CatalogDeathTest, ANameIsTakenOnce) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  Catalog mine = builtin();
+  EXPECT_DEATH(mine.add(CompressorEntry(mine.compressors()[0])), "two compressors of one name");
+}
+
+}  // namespace
+}  // namespace weir::compressors::test

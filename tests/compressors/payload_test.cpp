@@ -1,0 +1,98 @@
+#include "compressors/payload.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/errc.hpp"
+#include "compressors/varint.hpp"
+#include "support.hpp"
+
+namespace weir::compressors::test {
+namespace {
+
+Bytes bytes(std::initializer_list<unsigned> values) {
+  Bytes out;
+  for (const unsigned value : values) out.push_back(static_cast<std::byte>(value));
+  return out;
+}
+
+Bytes payload_of(BytesView body) {
+  Bytes out;
+  PayloadWriter writer(out, Format::sparse, body.size());
+  std::ranges::copy(body, writer.body().begin());
+  writer.seal();
+  return out;
+}
+
+TEST(Payload, OpensWhatWasWritten) {
+  for (const std::size_t size : {0, 1, 127, 128, 20'000}) {
+    const Bytes body(size, std::byte{0x5A});
+    const Bytes payload = payload_of(body);
+    EXPECT_LE(payload.size(), size + payload_header_bytes_max);
+    EXPECT_TRUE(std::ranges::equal(open_payload(payload, Format::sparse).value(), body));
+  }
+}
+
+TEST(Payload, HasThisLayoutOnTheWire) {
+  EXPECT_EQ(payload_of(bytes({1, 2, 3})), bytes({0xA1, 1, 3, 0xBA, 0x67, 0x08, 0x2E, 1, 2, 3}));
+}
+
+TEST(Payload, AnotherVersionIsUnsupported) {
+  Bytes payload = payload_of(bytes({1, 2, 3}));
+  payload[0] = std::byte{0xA2};
+  EXPECT_EQ(open_payload(payload, Format::sparse).error().code, Errc::unsupported);
+  BytesView stream = payload;
+  EXPECT_EQ(take_payload(stream).error().code, Errc::unsupported);
+  payload[0] = std::byte{0xB1};
+  EXPECT_EQ(open_payload(payload, Format::sparse).error().code, Errc::malformed);
+}
+
+TEST(Payload, AnotherFormatIsUnsupported) {
+  EXPECT_EQ(open_payload(payload_of(bytes({1})), static_cast<Format>(200)).error().code, Errc::unsupported);
+}
+
+TEST(Payload, TakesOneAfterTheOther) {
+  Bytes stream = payload_of(bytes({1, 2, 3}));
+  const Bytes second = payload_of(bytes({}));
+  stream.insert(stream.end(), second.begin(), second.end());
+  EXPECT_EQ(open_payload(stream, Format::sparse).error().code, Errc::malformed) << "something follows";
+  BytesView rest = stream;
+  EXPECT_EQ(take_payload(rest).value().size(), stream.size() - second.size());
+  EXPECT_TRUE(std::ranges::equal(take_payload(rest).value(), second));
+  EXPECT_EQ(take_payload(rest).error().code, Errc::malformed) << "nothing is left";
+}
+
+TEST(Payload, DoesNotReadBehindTheEnd) {
+  const Bytes payload = payload_of(bytes({1, 2, 3}));
+  for (std::size_t size = 0; size < payload.size(); ++size) {
+    const Bytes cut(payload.begin(), payload.begin() + static_cast<std::ptrdiff_t>(size));
+    EXPECT_EQ(open_payload(cut, Format::sparse).error().code, Errc::malformed);
+    BytesView stream = cut;
+    EXPECT_EQ(take_payload(stream).error().code, Errc::malformed);
+    EXPECT_EQ(stream.size(), size);
+  }
+  const Bytes huge = bytes({0xA1, 1, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F, 0, 0, 0, 0, 1});
+  EXPECT_EQ(open_payload(huge, Format::sparse).error().code, Errc::malformed);
+}
+
+TEST(Varint, RoundTripsAndRefusesOtherForms) {
+  for (const std::uint32_t value : {0U, 1U, 127U, 128U, 16'383U, 16'384U, 0x7FFF'FFFFU, 0xFFFF'FFFFU}) {
+    Bytes out;
+    append_varint(out, value);
+    EXPECT_EQ(out.size(), varint_bytes(value));
+    BytesView in = out;
+    EXPECT_EQ(read_varint(in), value);
+    EXPECT_TRUE(in.empty());
+    BytesView cut = BytesView(out).first(out.size() - 1);
+    EXPECT_EQ(read_varint(cut), std::nullopt);
+  }
+  for (const Bytes& wrong :
+       {bytes({0x80, 0x00}), bytes({0xFF, 0xFF, 0xFF, 0xFF, 0x10}), bytes({0x80, 0x80, 0x80, 0x80, 0x80, 0x01})}) {
+    BytesView in = wrong;
+    EXPECT_EQ(read_varint(in), std::nullopt);
+  }
+}
+
+}  // namespace
+}  // namespace weir::compressors::test

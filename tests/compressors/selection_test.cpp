@@ -1,0 +1,146 @@
+#include "compressors/selection.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/philox.hpp"
+#include "compressors/kernels.hpp"
+
+namespace weir::compressors::test {
+namespace {
+
+/// Few distinct magnitudes, so that there are many ties, of both signs.
+std::vector<float> coarse(std::size_t entries, std::uint64_t seed) {
+  std::vector<float> values(entries);
+  for (std::size_t i = 0; i < entries; ++i) {
+    const auto words = Philox(seed).at(0, 0, static_cast<std::uint32_t>(i));
+    values[i] = static_cast<float>(words[0] % 17) * (words[1] % 2 ? 0.25F : -0.25F);
+  }
+  return values;
+}
+
+std::vector<std::size_t> by_magnitude(std::span<const float> values) {
+  std::vector<std::size_t> order(values.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::stable_sort(order,
+                           [&](std::size_t a, std::size_t b) { return std::abs(values[a]) > std::abs(values[b]); });
+  return order;
+}
+
+TEST(CutAtRank, KeepsExactlyThatMany) {
+  const std::vector<float> values = coarse(501, 1);
+  const auto order = by_magnitude(values);
+  for (const std::size_t rank : {1, 2, 17, 250, 500, 501}) {
+    const Cut cut = cut_at_rank(values, rank);
+    EXPECT_EQ(cut.magnitude, magnitude(values[order[rank - 1]]));
+    const auto above = std::ranges::count_if(values, [&](float x) { return magnitude(x) > cut.magnitude; });
+    EXPECT_EQ(static_cast<std::size_t>(above) + cut.ties, rank);
+  }
+}
+
+TEST(SelectLargest, TakesTheFirstAmongEquals) {
+  const std::vector<float> values = {1, -2, 2, 0, -2, 3, 2};
+  Selection out;
+  select_largest(values, 3, out);
+  EXPECT_EQ(out.positions, (std::vector<std::uint32_t>{1, 2, 5}));
+  EXPECT_EQ(out.values, (std::vector<float>{-2, 2, 3}));
+}
+
+TEST(SelectLargest, LeavesZerosOut) {
+  Selection out;
+  select_largest(std::vector<float>{0, -1, -0.0F, 0}, 3, out);
+  EXPECT_EQ(out.positions, std::vector<std::uint32_t>{1});
+  select_largest(std::vector<float>{0, 0}, 1, out);
+  EXPECT_EQ(out.size(), 0);
+}
+
+TEST(Trim, CutsWhatWasCollected) {
+  const std::vector<float> values = coarse(400, 2);
+  Selection all;
+  Selection exact;
+  ASSERT_TRUE(collect(values, 1, values.size(), all));
+  trim(all, cut_at_rank(all.values, 99));
+  select_largest(values, 99, exact);
+  EXPECT_EQ(all.positions, exact.positions);
+  EXPECT_EQ(all.values, exact.values);
+}
+
+TEST(Collect, GivesUpAboveItsLimit) {
+  const std::vector<float> values(1'000, 1.0F);
+  Selection out;
+  EXPECT_FALSE(collect(values, 1, 999, out));
+  EXPECT_EQ(out.size(), 0);
+  EXPECT_TRUE(collect(values, 1, 1'000, out));
+  EXPECT_EQ(out.size(), 1'000);
+  EXPECT_TRUE(collect(values, magnitude(1.5F), 0, out));
+  EXPECT_EQ(out.size(), 0);
+}
+
+TEST(Kernels, EverySetCollectsTheSame) {
+  std::vector<float> values = coarse(4'099, 3);
+  values[77] = NAN;
+  values[4'098] = -INFINITY;
+  std::vector<const Kernels*> sets = {&portable_kernels, &kernels()};
+  if (avx2_kernels() != nullptr) sets.push_back(avx2_kernels());
+  for (const std::size_t n : {0, 1, 7, 8, 31, 32, 33, 100, 4'099}) {
+    for (const float threshold : {0.25F, 2.0F, 4.0F, 4.25F}) {
+      std::vector<std::uint32_t> expected;
+      for (std::size_t i = 0; i < n; ++i) {
+        if (magnitude(values[i]) >= magnitude(threshold)) expected.push_back(static_cast<std::uint32_t>(i));
+      }
+      for (const Kernels* set : sets) {
+        std::vector<std::uint32_t> positions(n + collect_slack);
+        std::vector<float> found(n + collect_slack);
+        const std::size_t count =
+            set->collect(values.data(), n, magnitude(threshold), n, positions.data(), found.data());
+        ASSERT_EQ(count, expected.size()) << set->name;
+        positions.resize(count);
+        EXPECT_EQ(positions, expected) << set->name;
+        for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(magnitude(found[i]), magnitude(values[expected[i]]));
+      }
+    }
+  }
+}
+
+TEST(Kernels, EverySetStaysWithinItsSlack) {
+  const std::vector<float> values(500, 1.0F);
+  std::vector<const Kernels*> sets = {&portable_kernels, &kernels()};
+  for (const Kernels* set : sets) {
+    for (std::size_t limit = 0; limit < 100; ++limit) {
+      std::vector<std::uint32_t> positions(limit + collect_slack + 1, 0xABCD);
+      std::vector<float> found(limit + collect_slack + 1, 7);
+      EXPECT_GT(set->collect(values.data(), values.size(), 1, limit, positions.data(), found.data()), limit);
+      EXPECT_EQ(positions.back(), 0xABCDU);
+      EXPECT_EQ(found.back(), 7);
+    }
+  }
+}
+
+TEST(Kernels, AddScaledReadsBytesAtAnyAddress) {
+  const std::vector<float> values = coarse(100, 4);
+  Bytes shifted(3 + values.size() * sizeof(float));
+  std::memcpy(shifted.data() + 3, values.data(), values.size() * sizeof(float));
+  std::vector<float> sum(values.size(), 1);
+  add_scaled(0.5F, BytesView(shifted).subspan(3), sum);
+  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(sum[i], 1 + 0.5F * values[i]);
+}
+
+TEST(Kernels, NonFiniteValuesAreFound) {
+  std::vector<float> values(100, -3.0e38F);
+  EXPECT_TRUE(all_finite(values));
+  EXPECT_EQ(find_non_finite(values), values.size());
+  values[99] = NAN;
+  EXPECT_FALSE(all_finite(values));
+  EXPECT_EQ(find_non_finite(values), 99);
+}
+
+TEST(Kernels, SumOfSquaresCountsEveryValue) {
+  for (const std::size_t n : {0, 1, 7, 8, 9, 1'003})
+    EXPECT_EQ(sum_of_squares(std::vector<float>(n, -2)), 4.0 * static_cast<double>(n));
+}
+
+}  // namespace
+}  // namespace weir::compressors::test
