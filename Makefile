@@ -70,6 +70,10 @@ fuzz: ## every fuzz target for FUZZ_SECONDS, from its corpus
 	@$(call configure,fuzz)
 	@cmake --build build/fuzz -j $(JOBS) --target fuzz_targets
 	@tests/fuzz/run.sh build/fuzz/fuzz $(FUZZ_SECONDS)
+	@$(call configure,asan)
+	@cmake --build build/asan -j $(JOBS) --target payload_fuzz
+	@WEIR_FUZZ_KEEP=build/asan/payload_fuzz.input build/asan/tests/payload_fuzz --mutate $(FUZZ_SECONDS) \
+	  tests/fuzz/corpus/payload_fuzz | tail -n 1
 
 docker-test: ## containers for real: head and two nodes, a job, a killed node
 	@scripts/deps.sh docker

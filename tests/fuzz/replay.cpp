@@ -1,27 +1,91 @@
-// Runs a fuzz target once over every file of the folders given: the main function of corpus regression tests, which
-// every compiler can build.
+// The main function of a fuzz target where there is no libFuzzer: runs it over every file of the folders given, and
+// with `--mutate SECONDS` goes on with random changes of these inputs for that long. It has no coverage to guide it;
+// the searching itself is libFuzzer's where clang can build the target (`make fuzz`).
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
+#include <string_view>
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
-int main(int argc, char** argv) {
-  std::size_t inputs = 0;
-  for (int i = 1; i < argc; ++i) {
-    for (const auto& entry : std::filesystem::directory_iterator(argv[i])) {
-      std::ifstream file(entry.path(), std::ios::binary);
-      const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-      std::printf("%s (%zu bytes)\n", entry.path().filename().c_str(), bytes.size());
-      std::fflush(stdout);  // the last line names the input, should the target abort
-      LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
-      ++inputs;
+namespace {
+
+using Input = std::vector<std::uint8_t>;
+
+Input read(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// One to four changes: a byte replaced, a bit flipped, a piece cut out, doubled or taken from another input.
+Input mutated(const std::vector<Input>& inputs, std::mt19937_64& random) {
+  const auto below = [&random](std::size_t n) { return n == 0 ? 0 : random() % n; };
+  Input input = inputs[below(inputs.size())];
+  for (std::size_t changes = 1 + below(4); changes > 0; --changes) {
+    const auto at = static_cast<std::ptrdiff_t>(below(input.size() + 1));
+    const auto length = static_cast<std::ptrdiff_t>(below(input.size() - static_cast<std::size_t>(at) + 1));
+    switch (below(5)) {
+      case 0:
+        if (length > 0) input[static_cast<std::size_t>(at)] = static_cast<std::uint8_t>(random());
+        break;
+      case 1:
+        if (length > 0) input[static_cast<std::size_t>(at)] ^= static_cast<std::uint8_t>(1U << below(8));
+        break;
+      case 2: input.erase(input.begin() + at, input.begin() + at + length); break;
+      case 3: {
+        const Input piece(input.begin() + at, input.begin() + at + length);
+        input.insert(input.begin() + at, piece.begin(), piece.end());
+        break;
+      }
+      default: {
+        const Input& other = inputs[below(inputs.size())];
+        const auto from = static_cast<std::ptrdiff_t>(below(other.size() + 1));
+        input.insert(input.begin() + at, other.begin() + from, other.end());
+      }
     }
   }
-  if (inputs == 0) std::fprintf(stderr, "no inputs: give folders with at least one file\n");
-  return inputs == 0 ? 1 : 0;
+  if (input.size() > 65536) input.resize(65536);
+  return input;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::chrono::seconds mutate_for{0};
+  std::vector<Input> inputs;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string_view(argv[i]) == "--mutate" && i + 1 < argc) {
+      mutate_for = std::chrono::seconds(std::atoi(argv[++i]));
+      continue;
+    }
+    for (const auto& entry : std::filesystem::directory_iterator(argv[i])) {
+      inputs.push_back(read(entry.path()));
+      std::printf("%s (%zu bytes)\n", entry.path().filename().c_str(), inputs.back().size());
+      std::fflush(stdout);  // the last line names the input, should the target abort
+      LLVMFuzzerTestOneInput(inputs.back().data(), inputs.back().size());
+    }
+  }
+  if (inputs.empty()) {
+    std::fprintf(stderr, "no inputs: give folders with at least one file\n");
+    return 1;
+  }
+  std::mt19937_64 random(1);
+  const auto deadline = std::chrono::steady_clock::now() + mutate_for;
+  std::size_t count = 0;
+  for (; std::chrono::steady_clock::now() < deadline; ++count) {
+    const Input input = mutated(inputs, random);
+    if (const char* keep = std::getenv("WEIR_FUZZ_KEEP")) {  // the input that kills the target is found there
+      std::ofstream(keep, std::ios::binary).write(reinterpret_cast<const char*>(input.data()), std::ssize(input));
+    }
+    LLVMFuzzerTestOneInput(input.data(), input.size());
+  }
+  if (count > 0) std::printf("%zu changed inputs\n", count);
+  return 0;
 }
