@@ -142,7 +142,8 @@ net::awaitable<void> ActorCell::pump(std::shared_ptr<ActorCell> self) {
     if (self->closed_ || self->idle_.size() >= idle_pumps_max) break;
     // The parked pump belongs to the cell: it must not own it.
     ActorCell* cell = std::exchange(self, nullptr).get();
-    co_await net::async_initiate<const net::deferred_t&, void()>(Park{cell}, net::deferred);
+    Park park{cell};
+    co_await net::async_initiate<const net::deferred_t&, void()>(std::move(park), net::deferred);
     self = cell->shared_from_this();
   }
   --self->pumps_;

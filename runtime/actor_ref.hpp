@@ -176,8 +176,8 @@ template <auto M>
 net::awaitable<Result<ValueOf<M>>> call(std::shared_ptr<Router> router, Address to, Clock::duration limit,
                                         ArgumentsOf<M> arguments) {
   if (!router) co_return Error{Errc::not_found, "call on an empty ActorRef"};
-  co_return co_await net::async_initiate<const net::deferred_t&, void(Result<ValueOf<M>>)>(
-      StartCall<M>{router, to, limit, arguments}, net::deferred);
+  StartCall<M> start{router, to, limit, arguments};
+  co_return co_await net::async_initiate<const net::deferred_t&, void(Result<ValueOf<M>>)>(start, net::deferred);
 }
 
 /// True for T itself and for actors that implement T.
@@ -193,6 +193,8 @@ concept Implements = std::same_as<Actor, T> || std::derived_from<Actor, T>;
 ///     Result<int> sum = co_await counter.call<&Counter::add>(5);                    // 30 s deadline
 ///     Result<int> sum = co_await counter.within(100ms).call<&Counter::add>(5);
 ///     Result<void> sent = counter.tell<&Counter::add>(5);                           // no answer
+///
+/// With g++ 12, build no argument with braces inside the co_await expression: it would be destroyed twice.
 ///
 /// Messages of one sender to one actor arrive in the order sent. A call is sent when it is awaited, and waits on the
 /// executor of the awaiting coroutine, which must be a strand or belong to one thread.

@@ -64,9 +64,8 @@ class SystemTimer final : public Timer {
 }  // namespace
 
 net::awaitable<bool> Clock::sleep_until(time_point when) {
-  auto executor = co_await net::this_coro::executor;
-  co_return co_await net::async_initiate<const net::deferred_t&, void(bool)>(StartSleep{*this, executor, when},
-                                                                             net::deferred);
+  StartSleep start{*this, co_await net::this_coro::executor, when};
+  co_return co_await net::async_initiate<const net::deferred_t&, void(bool)>(std::move(start), net::deferred);
 }
 
 net::awaitable<bool> Clock::sleep_for(duration time) { return sleep_until(now() + time); }

@@ -92,9 +92,8 @@ bool Event::is_set() const {
 }
 
 net::awaitable<bool> Event::wait() const {
-  auto state = state_;
-  co_return co_await net::async_initiate<const net::deferred_t&, void(bool)>(State::Start{std::move(state)},
-                                                                             net::deferred);
+  State::Start start{state_};  // named: g++ 12 destroys an aggregate that is built inside a co_await expression twice
+  co_return co_await net::async_initiate<const net::deferred_t&, void(bool)>(std::move(start), net::deferred);
 }
 
 }  // namespace weir::runtime

@@ -62,7 +62,7 @@ class FrameBuffer {
   /// Appends one frame. Fails with: exhausted (a count or length that the header cannot hold).
   Result<void> add(FrameKind kind, BytesView body, std::span<const Segment> segments);
 
-  /// Everything added, in order, as at most `out.size()` spans; gives how many were filled. Valid until the next change.
+  /// Everything added, in order, as at most `out.size()` spans; gives how many were filled. Valid until a change.
   std::size_t spans(std::span<BytesView> out) const;
 
   /// Drops the first `count` bytes: they are written.

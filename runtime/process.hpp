@@ -63,7 +63,7 @@ class ProcessSpawner {
   virtual Result<std::unique_ptr<Process>> spawn(net::any_io_executor executor, ProcessSpec spec) = 0;
 };
 
-/// In a child that was given a lifeline: true once the parent is gone. False at once if there is none, or when cancelled.
+/// In a child that was given a lifeline: true once the parent is gone. False at once if there is none, or if cancelled.
 net::awaitable<bool> wait_for_parents_end();
 
 /// The real one. Children are forked from one thread that lives as long as the spawner: the kernel sends a child its

@@ -193,14 +193,16 @@ struct Codec<Segment> {
   static bool read(Reader& in, Segment& value) { return in.segment(value); }
 };
 
+/// Lists of these are copied in one piece.
+template <class T>
+inline constexpr bool is_flat = (std::is_arithmetic_v<T> && !std::same_as<T, bool>) || std::same_as<T, std::byte>;
+
 template <class T>
 struct Codec<std::vector<T>> {
-  /// Numbers are copied in one piece.
-  static constexpr bool flat = (std::is_arithmetic_v<T> && !std::same_as<T, bool>) || std::same_as<T, std::byte>;
 
   static void write(Writer& out, const std::vector<T>& value) {
     out.count(value.size());
-    if constexpr (flat) {
+    if constexpr (is_flat<T>) {
       out.raw(value.data(), value.size() * sizeof(T));
     } else {
       for (const T& item : value) Codec<T>::write(out, item);
@@ -209,7 +211,7 @@ struct Codec<std::vector<T>> {
   static bool read(Reader& in, std::vector<T>& value) {
     std::size_t n = 0;
     value.clear();
-    if constexpr (flat) {
+    if constexpr (is_flat<T>) {
       if (!in.count(n, sizeof(T))) return false;
       value.resize(n);
       return in.raw(value.data(), n * sizeof(T));
@@ -229,9 +231,11 @@ struct Codec<std::vector<T>> {
 template <class T, std::size_t N>
 struct Codec<std::array<T, N>> {
   static void write(Writer& out, const std::array<T, N>& value) {
+    if constexpr (is_flat<T>) return out.raw(value.data(), sizeof value);
     for (const T& item : value) Codec<T>::write(out, item);
   }
   static bool read(Reader& in, std::array<T, N>& value) {
+    if constexpr (is_flat<T>) return in.raw(value.data(), sizeof value);
     for (T& item : value) {
       if (!Codec<T>::read(in, item)) return false;
     }
@@ -284,8 +288,8 @@ struct Codec<std::tuple<T...>> {
                value);
   }
   static bool read(Reader& in, std::tuple<T...>& value) {
-    return std::apply([&in](auto&... item) { return (Codec<std::remove_cvref_t<decltype(item)>>::read(in, item) && ...); },
-                      value);
+    return std::apply(
+        [&in](auto&... item) { return (Codec<std::remove_cvref_t<decltype(item)>>::read(in, item) && ...); }, value);
   }
 };
 

@@ -37,7 +37,10 @@ void log_thrown(const std::exception_ptr& thrown) {
 class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> {
  public:
   TcpLink(Tcp::socket socket, const TcpOptions& options)
-      : socket_(std::move(socket)), executor_(socket_.get_executor()), decoder_(options.limits), queued_bytes_max_(options.queued_bytes_max) {
+      : socket_(std::move(socket)),
+        executor_(socket_.get_executor()),
+        decoder_(options.limits),
+        queued_bytes_max_(options.queued_bytes_max) {
     error_code ignored;  // a socket that has broken already shows it at the first read
     socket_.set_option(Tcp::no_delay(true), ignored);
     socket_.non_blocking(true, ignored);

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
@@ -18,6 +19,10 @@ namespace weir::runtime {
 struct Endpoint {
   std::string host;
   std::uint16_t port = 0;
+
+  // Not an aggregate: g++ 12 destroys an aggregate that is built inside a co_await expression twice.
+  Endpoint() = default;
+  Endpoint(std::string h, std::uint16_t p) : host(std::move(h)), port(p) {}
 
   /// Accepts "host:port" and "[v6]:port". Fails with: invalid_argument.
   static Result<Endpoint> parse(std::string_view text);

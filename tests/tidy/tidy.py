@@ -113,6 +113,46 @@ def lambda_coroutines(tree: Tree) -> Iterator[Problem]:
             yield Problem(path, line_of(code, offset), "lambda_coroutines", why)
 
 
+def awaited_aggregates(tree: Tree) -> Iterator[Problem]:
+    """g++ 12 destroys twice what is built with braces inside a co_await expression."""
+    for path, code in tree.code.items():
+        for match in re.finditer(r"\bco_await\b", code):
+            if re.search(r"\b[A-Z]\w*\s*\{|[(,]\s*\{", awaited_expression(code, match.end())):
+                yield Problem(path, line_of(code, match.start()), "awaited_aggregates",
+                              "braces inside a co_await expression; give the value a name before")
+
+
+def awaited_expression(code: str, start: int) -> str:
+    depth = 0
+    for end in range(start, len(code)):
+        depth += (code[end] in "([{") - (code[end] in ")]}")
+        if depth < 0 or (depth == 0 and code[end] == ";"):
+            return code[start:end]
+    return code[start:]
+
+
+def awaits_in_first_condition(tree: Tree) -> Iterator[Problem]:
+    """g++ 12 resumes a coroutine at a wrong place if its body begins with a condition that awaits."""
+    pattern = r"\)(?:\s|const|noexcept|override|final)*\{\s*(?:if|while)\s*\([^;{}]*\bco_await\b"
+    for path, code in tree.code.items():
+        for match in re.finditer(pattern, code):
+            after = match.end() + len(awaited_expression(code, match.end()))
+            in_statement = code[after:after + 1] == ";"  # `if (auto x = co_await f(); x)` is fine
+            in_block = re.search(r"\b(?:for|if|while|switch)\s*$", code[:opening_of(code, match.start())])
+            if not in_statement and not in_block:
+                yield Problem(path, line_of(code, match.end()), "awaits_in_first_condition",
+                              "the body begins with a condition that awaits; use a variable")
+
+
+def opening_of(code: str, closing: int) -> int:
+    depth = 0
+    for at in range(closing, -1, -1):
+        depth += (code[at] == ")") - (code[at] == "(")
+        if depth == 0:
+            return at
+    return 0
+
+
 def long_lines(tree: Tree) -> Iterator[Problem]:
     for path, text in tree.files.items():
         if is_code(path):
@@ -162,8 +202,8 @@ def static_registrars(tree: Tree) -> Iterator[Problem]:
         yield Problem(path, line, "static_registrars", "registration is a visible list, not a macro or constructor")
 
 
-RULES = [include_directions, banned_words, sleeps_in_tests, lambda_coroutines, long_lines, long_files, left_behind,
-         dead_files, static_registrars]
+RULES = [include_directions, banned_words, sleeps_in_tests, lambda_coroutines, awaited_aggregates,
+         awaits_in_first_condition, long_lines, long_files, left_behind, dead_files, static_registrars]
 
 
 def check(tree: Tree) -> list[Problem]:

@@ -95,6 +95,44 @@ awaitable<void> f() {
 """}), [])
 
 
+class AwaitsThatTheCompilerBreaks(unittest.TestCase):
+    def test_braces_inside_co_await(self):
+        self.assertEqual(broken(tidy.awaited_aggregates, {"a/a.cpp": """
+            auto a = co_await f(Agg{"x", 1});
+            auto b = co_await actor.call<&T::m>(
+                1, {"x", 1});
+        """}), ["a/a.cpp:2", "a/a.cpp:3"])
+
+    def test_named_values_are_fine(self):
+        self.assertEqual(broken(tidy.awaited_aggregates, {"a/a.cpp": """
+            auto a = co_await f(agg);
+            if (auto r = co_await f(agg); !r) co_return Error{Errc::io, "x"};
+            if (!co_await g()) { x(); }
+        """}), [])
+
+    def test_first_condition(self):
+        self.assertEqual(broken(tidy.awaits_in_first_condition, {"a/a.cpp": """
+            awaitable<int> f(int x) const {
+              if (!co_await g(x)) co_return 1;
+            }
+            awaitable<int> h() {
+              while (co_await g(1)) {
+              }
+            }
+        """}), ["a/a.cpp:3", "a/a.cpp:6"])
+
+    def test_later_conditions_are_fine(self):
+        self.assertEqual(broken(tidy.awaits_in_first_condition, {"a/a.cpp": """
+            awaitable<int> f(int x) {
+              for (int i = 0; i < x; ++i) {
+                if (!co_await g(i)) co_return 1;
+              }
+              if (auto y = co_await g(x); y) co_return 2;
+            }
+            awaitable<int> h() { if (auto y = co_await g(1); y) co_return 2; }
+        """}), [])
+
+
 class LongLinesAndFiles(unittest.TestCase):
     def test_lines(self):
         self.assertEqual(broken(tidy.long_lines, {"a/a.cpp": "x" * 120 + "\n" + "x" * 121 + "\n"}), ["a/a.cpp:2"])
