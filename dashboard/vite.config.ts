@@ -2,6 +2,8 @@ import { defineConfig } from 'vitest/config';
 
 const head = process.env['WEIR_ADDRESS'] ?? 'http://127.0.0.1:8265';
 
+const passOn = { target: head, changeOrigin: true, headers: { origin: head } };
+
 export default defineConfig({
   build: {
     target: 'es2022',
@@ -10,7 +12,8 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
   },
-  // `npm run dev` serves the sources and passes everything else on to a running head.
-  server: { proxy: { '/api': head, '/login': head, '/openapi.json': head } },
+  // `npm run dev` serves the sources and passes everything else on to a running head, which takes requests of its own
+  // origin only.
+  server: { proxy: { '/api': passOn, '/login': passOn, '/openapi.json': passOn } },
   test: { include: ['src/**/*.test.ts', 'tests/**/*.test.ts'], environment: 'node' },
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ago, bytes, count, elapsed, number, percent, ratio, seconds, span } from './format';
+import { ago, bytes, count, elapsed, number, percent, rate, ratio, seconds, span } from './format';
 
 describe('format', () => {
   it.each([
@@ -52,6 +52,8 @@ describe('format', () => {
     expect(ratio(412.4)).toBe('412×');
     expect(ratio(1.5)).toBe('1.50×');
     expect(percent(null)).toBe('–');
+    expect(rate(2500)).toBe('2.5 kB/s');
+    expect(rate(undefined)).toBe('–');
   });
 
   it('tells ages and durations', () => {

@@ -33,6 +33,11 @@ export function bytes(value: number | null | undefined): string {
   return `${value < 0 ? '-' : ''}${size.toFixed(digits)} ${byteUnits[unit] ?? ''}`;
 }
 
+/** 1.5 kB/s */
+export function rate(value: number | null | undefined): string {
+  return isNumber(value) ? `${bytes(value)}/s` : missing;
+}
+
 /** 0.8934 -> 89.3 % */
 export function percent(value: number | null | undefined): string {
   return isNumber(value) ? `${(value * 100).toFixed(1)} %` : missing;

@@ -84,7 +84,7 @@ export class Cluster implements Follower {
   private jobChanged(job: Job): void {
     this.recent.update((known) => {
       const at = known.findIndex((other) => other.id === job.id);
-      if (at >= 0) return known.with(at, { ...job });
+      if (at >= 0) return known.map((other) => (other.id === job.id ? job : other));
       return [job, ...known].sort((a, b) => Date.parse(b.created_at) - Date.parse(a.created_at)).slice(0, 8);
     });
     const before = this.states.get(job.id);
@@ -100,7 +100,9 @@ export class Cluster implements Follower {
 
 export function withNode(nodes: Node[], node: Node): Node[] {
   const at = nodes.findIndex((known) => known.id === node.id);
-  return at >= 0 ? nodes.with(at, node) : [...nodes, node].sort((a, b) => a.name.localeCompare(b.name));
+  return at >= 0
+    ? nodes.map((known) => (known.id === node.id ? node : known))
+    : [...nodes, node].sort((a, b) => a.name.localeCompare(b.name));
 }
 
 /** Newest first, once each, at most `eventsMax`. */

@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals';
 import { request, ApiError } from '../api/client';
 import type { Node } from '../api/types';
 import { Ago, Card, Confirm, Empty, ErrorPanel, Meter, Skeleton } from '../components/ui';
-import { bytes, number } from '../format';
+import { bytes, number, rate } from '../format';
 import { route } from '../router';
 import { Cluster } from '../state/cluster';
 import { useFollower, useTitle } from '../state/hooks';
@@ -127,7 +127,8 @@ function NodeRow({ node, cluster, onDrain }: { node: Node; cluster: Cluster; onD
         />
       </td>
       <td>
-        ↑ {bytes(rates?.sent)}/s<div>↓ {bytes(rates?.received)}/s</div>
+        ↑ {rate(rates?.sent)}
+        <div>↓ {rate(rates?.received)}</div>
       </td>
       <td>
         {(node.workers ?? []).map((worker) => (

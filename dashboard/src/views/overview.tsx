@@ -3,7 +3,7 @@ import { StateBadge } from '../components/icons';
 import { EventTable } from '../components/events';
 import { JobTable } from '../components/job_table';
 import { Ago, Card, Empty, ErrorPanel, Meter, Skeleton, Stat } from '../components/ui';
-import { bytes, number } from '../format';
+import { bytes, number, rate } from '../format';
 import { Cluster, type JobCount, type NodeRates } from '../state/cluster';
 import { useFollower, useTitle } from '../state/hooks';
 
@@ -72,7 +72,7 @@ function Figures({ cluster }: { cluster: Cluster }) {
   const used = total((node) => node.used['cpu']);
   const lost = nodes.length - alive.length;
   const known = cluster.nodes.data.value !== null;
-  // Nodes of one host report the same memory.
+  // Nodes of one host report the same load and memory.
   const hosts = [...new Map(alive.map((node) => [node.host, node])).values()];
   const memory = sum(hosts, (node) => node.memory_used_bytes);
   return (
@@ -98,7 +98,7 @@ function Figures({ cluster }: { cluster: Cluster }) {
         href="/nodes"
         value={
           <>
-            {total((node) => node.cpu_load).toFixed(1)} <small>cores</small>
+            {sum(hosts, (node) => node.cpu_load).toFixed(1)} <small>cores</small>
           </>
         }
         note={`${total((node) => node.workers?.length)} workers`}
@@ -148,7 +148,7 @@ function NodeCard({ node, rates }: { node: Node; rates: NodeRates | undefined })
         <div>
           <dt>Network</dt>
           <dd>
-            ↑ {bytes(rates?.sent)}/s ↓ {bytes(rates?.received)}/s
+            ↑ {rate(rates?.sent)} ↓ {rate(rates?.received)}
           </dd>
         </div>
         <div>

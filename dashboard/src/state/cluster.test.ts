@@ -1,0 +1,109 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { Event, Job, Node } from '../api/types';
+import { Cluster, ratesBetween, withEvent, withNode } from './cluster';
+import { matches, withJob } from './job_pages';
+
+const job = (id: string, state: Job['state'], minute = 0): Job => ({
+  id,
+  name: `name-${id}`,
+  state,
+  phase: '',
+  reason: null,
+  spec: {},
+  created_at: `2026-11-21T12:${String(minute).padStart(2, '0')}:00Z`,
+  started_at: null,
+  ended_at: null,
+  step: 0,
+  steps_total: null,
+  summary: {},
+});
+const node = (name: string, change: Partial<Node> = {}): Node => ({
+  id: `id-${name}`,
+  name,
+  host: '127.0.0.1',
+  state: 'alive',
+  resources: {},
+  used: {},
+  labels: {},
+  ...change,
+});
+
+describe('Cluster', () => {
+  const jobs = [job('a', 'RUNNING', 2), job('b', 'PENDING', 1)];
+
+  beforeEach(() => {
+    vi.stubGlobal('fetch', (input: string) => {
+      const { pathname, searchParams } = new URL(input, 'http://head');
+      const state = searchParams.get('state');
+      const answers: Record<string, unknown> = {
+        '/api/v1/nodes': { nodes: [node('n1')], next: null },
+        '/api/v1/events': { events: [], next: null },
+        '/api/v1/actors': { actors: [{ name: 'x' }], next: 'more' },
+        '/api/v1/jobs': { jobs: jobs.filter((one) => state === null || one.state === state), next: null },
+      };
+      return Promise.resolve(new Response(JSON.stringify(answers[pathname])));
+    });
+  });
+  afterEach(() => {
+    vi.unstubAllGlobals();
+  });
+
+  const loaded = async () => {
+    const cluster = new Cluster();
+    cluster.fresh();
+    await vi.waitFor(() => expect(cluster.jobs.data.value).not.toBeNull());
+    await vi.waitFor(() => expect(cluster.recent.data.value).not.toBeNull());
+    await vi.waitFor(() => expect(cluster.actors.data.value).not.toBeNull());
+    return cluster;
+  };
+  const counts = (cluster: Cluster) =>
+    Object.fromEntries(Object.entries(cluster.jobs.data.value ?? {}).map(([state, { jobs: n }]) => [state, n]));
+
+  it('counts jobs by state, and moves them as they change', async () => {
+    const cluster = await loaded();
+    expect(counts(cluster)).toEqual({ PENDING: 1, RUNNING: 1, SUCCEEDED: 0, FAILED: 0, STOPPED: 0 });
+    expect(cluster.actors.data.value).toEqual({ jobs: 1, more: true });
+    cluster.record('job', job('b', 'RUNNING', 1));
+    cluster.record('job', job('b', 'RUNNING', 1));
+    cluster.record('job_end', job('a', 'FAILED', 2));
+    cluster.record('job', job('c', 'PENDING', 3));
+    expect(counts(cluster)).toEqual({ PENDING: 1, RUNNING: 1, SUCCEEDED: 0, FAILED: 1, STOPPED: 0 });
+    expect(cluster.recent.data.value?.map(({ id }) => id)).toEqual(['c', 'a', 'b']);
+  });
+});
+
+describe('lists that follow the stream', () => {
+  it('nodes stay sorted and are replaced in place', () => {
+    const nodes = withNode([node('b')], node('a'));
+    expect(nodes.map(({ name }) => name)).toEqual(['a', 'b']);
+    expect(withNode(nodes, node('b', { state: 'lost' })).map(({ state }) => state)).toEqual(['alive', 'lost']);
+  });
+
+  it('events come once, newest first, and not for ever', () => {
+    const event = (id: number) => ({ id, at: '', severity: 'info', kind: '', message: '' }) as Event;
+    let events: Event[] = [];
+    for (let id = 1; id <= 60; ++id) events = withEvent(events, event(id));
+    expect(withEvent(events, event(60))).toBe(events);
+    expect([events.length, events[0]?.id]).toEqual([50, 60]);
+  });
+
+  it('network rates come from two heartbeats, not over a restart of the counters', () => {
+    const before = node('a', { last_heartbeat_at: '2026-11-21T12:00:00Z', network_sent_bytes: 1000 });
+    const after = { ...before, last_heartbeat_at: '2026-11-21T12:00:02Z', network_sent_bytes: 5000 };
+    expect(ratesBetween(before, after)).toEqual({ sent: 2000, received: 0 });
+    expect(ratesBetween(after, before)).toBeUndefined();
+    expect(ratesBetween(before, { ...after, network_sent_bytes: 0 })).toBeUndefined();
+  });
+
+  it('a job joins the page that would list it, and leaves one that would not', () => {
+    const all = { state: '', q: '', cursor: '' };
+    const page = [job('b', 'RUNNING', 5), job('a', 'RUNNING', 1)];
+    const ids = (jobs: Job[]) => jobs.map(({ id }) => id);
+    expect(ids(withJob(page, job('c', 'PENDING', 9), all))).toEqual(['c', 'b', 'a']);
+    expect(ids(withJob(page, job('c', 'PENDING', 9), { ...all, cursor: 'x' }))).toEqual(['b', 'a']);
+    expect(ids(withJob(page, job('b', 'FAILED', 5), { ...all, state: 'RUNNING' }))).toEqual(['a']);
+    expect(matches(job('xyz', 'RUNNING'), { ...all, q: 'NAME-XY' })).toBe(true);
+    expect(matches(job('xyz', 'RUNNING'), { ...all, state: 'PENDING,RUNNING' })).toBe(true);
+    expect(matches(job('xyz', 'RUNNING'), { ...all, q: 'other' })).toBe(false);
+  });
+});

@@ -1,0 +1,89 @@
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import type { Job } from '../api/types';
+import type { FormField } from '../forms/job_form';
+import { startingFrom, SubmitForm } from './submit_form';
+
+const epochs: FormField = {
+  pointer: '/training/epochs',
+  label: 'Epochs',
+  kind: 'integer',
+  nullable: false,
+  schema: { type: 'integer', minimum: 1 },
+  basic: true,
+  required: false,
+};
+const compressor: FormField = { ...epochs, pointer: '/compression/name', kind: 'text', schema: { type: 'string' } };
+
+describe('SubmitForm', () => {
+  afterEach(() => {
+    vi.unstubAllGlobals();
+  });
+
+  it('form and text stay the same spec', () => {
+    const form = new SubmitForm();
+    form.type(epochs, '3');
+    expect(JSON.parse(form.text.value)).toEqual({ training: { epochs: 3 } });
+    form.edit('{"training": {"epochs": 7}}');
+    expect(form.shown(epochs)).toBe('7');
+    form.type(epochs, '');
+    expect(form.spec.value).toEqual({});
+  });
+
+  it('keeps what was typed in sight until it is a value', () => {
+    const form = new SubmitForm();
+    form.type(epochs, '3');
+    form.type(epochs, '3x');
+    expect(form.shown(epochs)).toBe('3x');
+    expect(form.unfit.value.get('/training/epochs')?.[1]).toBe('is not a number');
+    expect(form.spec.value).toEqual({ training: { epochs: 3 } });
+    form.edit('{"training": ');
+    expect(form.textFault.value).not.toBeNull();
+    expect(form.spec.value).toEqual({ training: { epochs: 3 } });
+    form.edit('[]');
+    expect(form.textFault.value).toBe('A job spec is a JSON object');
+  });
+
+  it('another compressor takes the parameters of the one before with it', () => {
+    const form = new SubmitForm();
+    form.edit('{"compression": {"name": "dgc", "params": {"ratio": 0.1}, "memory": "dgc"}}');
+    form.type(compressor, 'topk');
+    expect(form.spec.value).toEqual({ compression: { name: 'topk' } });
+  });
+
+  it('sends one key per spec, so that pressing twice makes one job', async () => {
+    const keys: (string | null)[] = [];
+    vi.stubGlobal('fetch', (_: string, init: RequestInit) => {
+      keys.push(new Headers(init.headers).get('Idempotency-Key'));
+      return Promise.resolve(
+        new Response(
+          JSON.stringify({
+            type: 'about:blank',
+            title: 'No',
+            status: 422,
+            request_id: 'r',
+            errors: [{ pointer: '/training/epochs', detail: 'too many' }],
+          }),
+          { status: 422 },
+        ),
+      );
+    });
+    const form = new SubmitForm();
+    form.type(epochs, '3');
+    expect(await form.submit()).toBeNull();
+    expect(form.refused.value?.requestId).toBe('r');
+    await form.submit();
+    form.type(epochs, '4');
+    await form.submit();
+    expect(keys[0]).toBe(keys[1]);
+    expect(keys[2]).not.toBe(keys[0]);
+  });
+
+  it('runs an earlier job again, or goes on from its checkpoint', () => {
+    const job = { id: 'a', spec: { model: { name: 'lenet' }, checkpoint: { keep: 3, resume_from: null } } };
+    expect(startingFrom(job as unknown as Job, null)).toEqual({ model: { name: 'lenet' }, checkpoint: { keep: 3 } });
+    expect(startingFrom(job as unknown as Job, 250)).toEqual({
+      model: { name: 'lenet' },
+      checkpoint: { keep: 3, resume_from: { job: 'a', step: 250 } },
+    });
+  });
+});
