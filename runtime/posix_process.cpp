@@ -30,8 +30,9 @@ extern "C" char** environ;
 namespace weir::runtime {
 namespace {
 
-constexpr int lifeline_fd = 3;         // in the child
-constexpr int lowest_parent_fd = 10;   // out of the way of the numbers that the child fills
+constexpr int lifeline_fd = 3;  // in the child
+constexpr std::size_t input_bytes_max = 4096;
+constexpr int lowest_parent_fd = 10;  // out of the way of the numbers that the child fills
 
 Error system_error(const std::string& what, int number) { return {Errc::io, what + ": " + std::strerror(number)}; }
 
@@ -79,6 +80,7 @@ struct Launch {
   std::vector<char*> envp;
   int output = -1;
   int lifeline = -1;
+  bool input = false;  ///< the lifeline is standard input, too
   int status = -1;
   pid_t parent = 0;
 };
@@ -105,8 +107,8 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  const int null = ::open("/dev/null", O_RDONLY);
-  if (null < 0 || ::dup2(null, 0) < 0 || ::dup2(launch.output, 1) < 0 || ::dup2(launch.output, 2) < 0) give_up(errno);
+  const int input = launch.input ? launch.lifeline : ::open("/dev/null", O_RDONLY);
+  if (input < 0 || ::dup2(input, 0) < 0 || ::dup2(launch.output, 1) < 0 || ::dup2(launch.output, 2) < 0) give_up(errno);
   if (launch.lifeline >= 0 && ::dup2(launch.lifeline, lifeline_fd) < 0) give_up(errno);
   const unsigned first_foreign = launch.lifeline >= 0 ? lifeline_fd + 1 : lifeline_fd;
   if (::syscall(SYS_close_range, first_foreign, ~0u, CLOSE_RANGE_CLOEXEC) != 0) {
@@ -229,7 +231,16 @@ class PosixSpawner final : public ProcessSpawner {
     auto lifeline = Pipe::make();
     auto status = Pipe::make();
     if (!output || !lifeline || !status) return Error{Errc::io, "no descriptors left to start " + spec.program};
+    const bool has_input = !spec.input.empty();
+    if (spec.input.size() > input_bytes_max || (has_input && !spec.lifeline)) {
+      return Error{Errc::invalid_argument,
+                   "the input of " + spec.program + " is too long, or has no lifeline to go by"};
+    }
+    if (has_input && ::write(lifeline->write.get(), spec.input.data(), spec.input.size()) < 0) {  // fits into the pipe
+      return system_error("pipe", errno);
+    }
     Launch launch;
+    launch.input = has_input;
     launch.arguments.push_back(spec.program);
     for (auto& argument : spec.arguments) launch.arguments.push_back(std::move(argument));
     if (spec.lifeline) spec.environment[lifeline_variable] = std::to_string(lifeline_fd);

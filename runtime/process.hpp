@@ -15,12 +15,15 @@ namespace weir::runtime {
 
 /// What to start. There is no shell: the arguments reach the program as they are.
 struct ProcessSpec {
-  std::string program;                  ///< a path
-  std::vector<std::string> arguments;   ///< without the program's own name
+  std::string program;                             ///< a path
+  std::vector<std::string> arguments;              ///< without the program's own name
   std::map<std::string, std::string> environment;  ///< all of it: nothing is inherited that does not stand here
   /// The child gets a pipe that reaches its end when this process is gone, however it dies: its number is in
   /// WEIR_LIFELINE_FD.
   bool lifeline = true;
+  /// If not empty, the lifeline is the child's standard input as well, and this is what it reads there before the end:
+  /// a secret given so shows neither in the arguments nor in the environment. At most 4096 bytes; needs a lifeline.
+  std::string input = {};
 };
 
 /// Name of the environment variable that carries the lifeline's descriptor.

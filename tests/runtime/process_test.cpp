@@ -55,6 +55,17 @@ TEST_F(PosixProcess, OutputAndExitCodeArrive) {
   EXPECT_TRUE(gone((*process)->pid()));
 }
 
+TEST_F(PosixProcess, InputArrivesAndThenStaysOpen) {
+  auto spec = shell("read line; echo \"got $line\"; read rest; echo over");
+  spec.input = "secret\n";
+  auto process = spawner_->spawn(io_.get_executor(), spec);
+  ASSERT_TRUE(process) << process.error().message();
+  EXPECT_EQ(run_real(io_, (*process)->read_output()).value(), "got secret\n");
+  EXPECT_FALSE(gone((*process)->pid()));
+  spec.lifeline = false;
+  EXPECT_EQ(spawner_->spawn(io_.get_executor(), spec).error().code, Errc::invalid_argument);
+}
+
 TEST_F(PosixProcess, ArgumentsAndEnvironmentArriveAsTheyAre) {
   auto spec = shell("printf '%s|%s|%s' \"$1\" \"$WEIR_TEST\" \"$HOME\"");
   spec.arguments.insert(spec.arguments.end(), {"name", "a b;$(c)"});
