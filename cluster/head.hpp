@@ -31,6 +31,7 @@ struct HeadOptions {
   std::string secret;                     ///< shared with nodes and workers: the content of the token file
   nlohmann::json catalog;                 ///< models, datasets, compressors, ...: what `weir-worker catalog` prints
   std::string version;
+  net::any_io_executor files;            ///< for blocking file work; none: the head makes a thread for it
   std::optional<std::uint64_t> id_seed;  ///< fixes the ids, for tests; otherwise the system's entropy
 };
 
@@ -70,7 +71,7 @@ class Head {
   /// transport outlive the head. Fails with: io (address in use), and what the store fails with.
   static net::awaitable<Result<std::unique_ptr<Head>>> start(HeadOptions options, net::any_io_executor executor,
                                                              runtime::Clock& clock, runtime::Transport& transport,
-                                                             std::unique_ptr<Store> store);
+                                                             std::shared_ptr<Store> store);
 
   /// Lets go of everything in order: no new work, workers stopped by their nodes' leases, store flushed and closed.
   virtual net::awaitable<void> stop() = 0;

@@ -117,7 +117,8 @@ struct EventRecord {
   Time time{};
   std::string job_id;
   Severity severity = Severity::info;
-  std::string kind;  ///< for programs: job.state, worker.started, worker.exited, node.joined, node.lost, checkpoint.saved, ...
+  std::string
+      kind;  ///< for programs: job.state, worker.started, worker.exited, node.joined, node.lost, checkpoint.saved, ...
   std::string message;
   std::string node;  ///< name, or ""
   std::optional<std::uint32_t> worker;
@@ -216,6 +217,9 @@ struct StreamItem {
   std::string job_id;  ///< "" for the cluster's own
   std::string data;    ///< JSON text, one line
 };
+
+/// One line of JSON; bytes that are not UTF-8 become U+FFFD.
+std::string to_text(const nlohmann::json& value);
 
 nlohmann::json to_json(const JobRecord& job);
 nlohmann::json to_json(const WorkerRecord& worker);

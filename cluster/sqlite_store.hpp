@@ -10,16 +10,16 @@
 namespace weir::cluster {
 
 struct SqliteStoreOptions {
-  std::filesystem::path file;           ///< made if absent; `-wal` and `-shm` files stand beside it
+  std::filesystem::path file;               ///< made if absent; `-wal` and `-shm` files stand beside it
   std::uint64_t stream_items_max = 50'000;  ///< older stream items are dropped; a reader further behind gets a reset
-  std::uint32_t readers = 2;            ///< query_only connections
+  std::uint32_t readers = 2;                ///< query_only connections
 };
 
 /// The production Store: one SQLite file in WAL mode with synchronous=FULL. One connection writes, on `writer`, which
 /// must run one thing at a time; commits that wait together share one transaction and one fsync. Reads run on `reader`
 /// over query_only connections. With both on one test executor everything happens in a fixed order.
 /// Fails with: io (cannot open, damaged), exhausted (disk full), unsupported (the file was written by a newer weir).
-Result<std::unique_ptr<Store>> open_sqlite_store(SqliteStoreOptions options, net::any_io_executor writer,
+Result<std::shared_ptr<Store>> open_sqlite_store(SqliteStoreOptions options, net::any_io_executor writer,
                                                  net::any_io_executor reader);
 
 }  // namespace weir::cluster

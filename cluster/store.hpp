@@ -42,11 +42,6 @@ struct AddMetrics {
   std::string job_id;
   std::vector<MetricRow> rows;
 };
-/// A worker's reports up to `sequence` are in this commit.
-struct PutReported {
-  std::string worker_id;
-  std::uint64_t sequence = 0;
-};
 struct AddCheckpoint {
   CheckpointRecord checkpoint;
 };
@@ -60,14 +55,14 @@ struct Publish {
   std::string job_id;
   std::string data;
 };
-struct PutEpoch {
+struct PutEpoch {  ///< the greatest one put stays
   std::uint64_t epoch = 0;
 };
 }  // namespace change
 
 using Change = std::variant<change::AddJob, change::PutJob, change::RemoveJob, change::PutWorker, change::PutNode,
-                            change::AddEvent, change::AddMetrics, change::PutReported, change::AddCheckpoint,
-                            change::RemoveCheckpoint, change::Publish, change::PutEpoch>;
+                            change::AddEvent, change::AddMetrics, change::AddCheckpoint, change::RemoveCheckpoint,
+                            change::Publish, change::PutEpoch>;
 
 /// The job an idempotency key led to, and the body it came with.
 struct KeyUse {

@@ -118,8 +118,8 @@ class CatalogCheck {
     json& part = spec_["resources"];
     if (part["min_workers"].is_null()) part["min_workers"] = part["workers"];
     if (part["min_workers"] > part["workers"]) {
-      problems_.push_back({"/resources/min_workers", "must be at most /resources/workers, which is " +
-                                                         part["workers"].dump()});
+      problems_.push_back(
+          {"/resources/min_workers", "must be at most /resources/workers, which is " + part["workers"].dump()});
     }
     if (!part["per_worker"].contains("cpu")) part["per_worker"]["cpu"] = 1;
   }
@@ -146,9 +146,8 @@ JobSpec read(const json& spec) {
   result.name = spec.at("name");
   result.model = {spec.at("model").at("name"), spec.at("model").at("params")};
   const json& dataset = spec.at("dataset");
-  result.dataset = {{dataset.at("name"), dataset.at("params")},
-                    nullable<std::string>(dataset.at("path")),
-                    dataset.at("partition")};
+  result.dataset = {
+      {dataset.at("name"), dataset.at("params")}, nullable<std::string>(dataset.at("path")), dataset.at("partition")};
   const json& training = spec.at("training");
   result.training = {{training.at("mode"), training.at("params")},
                      training.at("epochs"),

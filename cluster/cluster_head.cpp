@@ -1,0 +1,516 @@
+#include "cluster/cluster_head.hpp"
+
+#include <spdlog/spdlog.h>
+#include <boost/asio/strand.hpp>
+
+#include <algorithm>
+#include <random>
+
+#include "base/errc.hpp"
+#include "cluster/job_files.hpp"
+#include "cluster/run_on.hpp"
+
+namespace weir::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto load_interval = 1s;  // of a node's figures on the stream
+constexpr std::uint32_t page_max = 1000;
+constexpr std::uint32_t points_max = 5000;
+constexpr std::uint64_t log_bytes_max = 1 << 20;
+
+/// What nodes call.
+class MembershipActor final : public runtime::Actor<protocol::Membership> {
+ public:
+  explicit MembershipActor(ClusterHead& head) : head_(head) {}
+  net::awaitable<Result<protocol::NodeWelcome>> join(protocol::NodeInfo info,
+                                                     runtime::ActorRef<protocol::NodeAgent> agent) override {
+    return head_.join(std::move(info), std::move(agent));
+  }
+  net::awaitable<Result<void>> heartbeat(protocol::NodeHeartbeat beat) override {
+    return head_.heartbeat(std::move(beat));
+  }
+  net::awaitable<Result<void>> worker_exited(protocol::WorkerExit exit) override {
+    return head_.worker_exited(std::move(exit));
+  }
+  net::awaitable<Result<void>> output(protocol::OutputBatch batch) override { return head_.output(std::move(batch)); }
+
+ private:
+  ClusterHead& head_;
+};
+
+/// What workers call.
+class JobsActor final : public runtime::Actor<protocol::Jobs> {
+ public:
+  explicit JobsActor(ClusterHead& head) : head_(head) {}
+  net::awaitable<Result<void>> worker_up(std::string worker_id, runtime::ActorRef<protocol::WorkerHost> host) override {
+    return head_.worker_up(std::move(worker_id), std::move(host));
+  }
+  net::awaitable<Result<void>> report(protocol::Report report) override { return head_.report(std::move(report)); }
+  net::awaitable<Result<void>> checkpoint(protocol::CheckpointShare share) override {
+    return head_.checkpoint(std::move(share));
+  }
+  net::awaitable<Result<void>> ended(protocol::TrainingEnd end) override { return head_.ended(std::move(end)); }
+
+ private:
+  ClusterHead& head_;
+};
+
+Result<void> check_limit(std::uint32_t limit, std::uint32_t most) {
+  if (limit >= 1 && limit <= most) return {};
+  return Error{Errc::invalid_argument, "limit must be between 1 and " + std::to_string(most)};
+}
+
+Error no_job(const std::string& id) { return {Errc::not_found, "there is no job " + id}; }
+Error no_node(const std::string& id) { return {Errc::not_found, "there is no node " + id}; }
+Error nobody_waits(const std::string& what) { return {Errc::not_found, "nobody waits for " + what + " any more"}; }
+
+}  // namespace
+
+net::awaitable<Result<std::unique_ptr<Head>>> Head::start(HeadOptions options, net::any_io_executor executor,
+                                                          runtime::Clock& clock, runtime::Transport& transport,
+                                                          std::shared_ptr<Store> store) {
+  auto head =
+      std::make_unique<ClusterHead>(std::move(options), std::move(executor), clock, transport, std::move(store));
+  if (auto opened = co_await head->open(); !opened) {
+    co_await head->stop();
+    co_return opened.error();
+  }
+  co_return std::unique_ptr<Head>(std::move(head));
+}
+
+ClusterHead::ClusterHead(HeadOptions options, net::any_io_executor executor, runtime::Clock& clock,
+                         runtime::Transport& transport, std::shared_ptr<Store> store)
+    : services_{.options = std::move(options),
+                .strand = net::make_strand(executor),
+                .files = {},
+                .clock = clock,
+                .store = store,
+                .stream = nullptr,
+                .random = {},
+                .epoch = 0},
+      nodes_(services_),
+      jobs_(services_, nodes_),
+      tasks_(services_.strand, "head"),
+      system_({.name = "head",
+               .executor = executor,
+               .clock = clock,
+               .transport = transport,
+               .secret = services_.options.secret}) {
+  services_.files = services_.options.files;
+  if (!services_.files) {
+    file_thread_.emplace(1);
+    services_.files = file_thread_->get_executor();
+  }
+  std::random_device entropy;
+  std::seed_seq seed{entropy(), entropy(), entropy(), entropy()};
+  services_.random.seed(seed);
+  if (services_.options.id_seed) services_.random.seed(*services_.options.id_seed);
+}
+
+template <class T>
+net::awaitable<Result<T>> ClusterHead::here(net::awaitable<Result<T>> task) {
+  return on(services_.strand, std::move(task));
+}
+
+net::awaitable<Result<void>> ClusterHead::open() {
+  if (auto recovered = co_await here(recover()); !recovered) co_return recovered.error();
+  auto membership = system_.spawn<MembershipActor>("membership", *this);
+  if (!membership) co_return membership.error();
+  auto jobs = system_.spawn<JobsActor>("jobs", *this);
+  if (!jobs) co_return jobs.error();
+  system_.on_peer_lost(services_.strand, [this](const runtime::PeerInfo& peer, const Error& why) {
+    peer_lost(peer.id.value, why.message());
+  });
+  auto at = runtime::Endpoint::parse(services_.options.listen);
+  if (!at) co_return at.error();
+  auto listening = system_.listen(*at);
+  if (!listening) co_return listening.error().within("control port " + services_.options.listen);
+  control_address_ = listening->text();
+  co_return Result<void>();
+}
+
+net::awaitable<Result<void>> ClusterHead::recover() {
+  Store& store = *services_.store;
+  auto epoch = co_await store.epoch();
+  if (!epoch) co_return epoch.error();
+  services_.epoch = *epoch;
+  auto page = co_await store.stream(0, 1);
+  if (!page) co_return page.error();
+  services_.stream = std::make_shared<StreamHub>(services_.store, services_.clock, page->newest);
+  store.observe([stream = services_.stream](const std::vector<StreamItem>& items) { stream->publish(items); });
+  auto nodes = co_await store.nodes();
+  if (!nodes) co_return nodes.error();
+  auto forgotten = co_await store.commit(nodes_.recover(std::move(*nodes)));
+  if (!forgotten) co_return forgotten;
+  if (auto recovered = co_await jobs_.recover(); !recovered) co_return recovered;
+  tasks_.spawn("watch nodes", watch_nodes());
+  co_return Result<void>();
+}
+
+net::awaitable<void> ClusterHead::stop() { co_await here(stop_here()); }
+
+net::awaitable<Result<void>> ClusterHead::stop_here() {
+  if (std::exchange(stopping_, true)) co_return Result<void>();
+  if (services_.stream) services_.stream->close();
+  co_await jobs_.stop();
+  co_await system_.stop();
+  co_await tasks_.stop(services_.clock, 1s);
+  services_.store->observe(nullptr);
+  co_await services_.store->close();
+  co_return Result<void>();
+}
+
+// --- what nodes say ---
+
+net::awaitable<Result<protocol::NodeWelcome>> ClusterHead::join(protocol::NodeInfo info,
+                                                                runtime::ActorRef<protocol::NodeAgent> agent) {
+  return here(join_here(std::move(info), std::move(agent)));
+}
+
+net::awaitable<Result<protocol::NodeWelcome>> ClusterHead::join_here(protocol::NodeInfo info,
+                                                                     runtime::ActorRef<protocol::NodeAgent> agent) {
+  if (stopping_) co_return Error{Errc::cancelled, "the head stops"};
+  NodeTable::Node* known = nodes_.find(info.name);
+  if (known != nullptr && known->record.state != NodeState::lost && known->incarnation == info.incarnation) {
+    lose(*known, "it joined again");
+  }
+  auto joined = nodes_.join(std::move(info), std::move(agent));
+  if (!joined) co_return joined.error();
+  const NodeRecord record = (*joined)->record;
+  std::vector<Change> changes;
+  changes.push_back(change::PutEpoch{record.epoch});
+  append_node_changes(changes, record, Severity::info, "node.joined",
+                      "node " + record.name + " at " + record.host + " joined with " + to_text(record.resources));
+  auto committed = co_await services_.store->commit(std::move(changes));
+  if (!committed) co_return committed.error();
+  co_return protocol::NodeWelcome{record.id, record.epoch, NodeTable::heartbeat_milliseconds,
+                                  NodeTable::missed_heartbeats_max};
+}
+
+net::awaitable<Result<void>> ClusterHead::heartbeat(protocol::NodeHeartbeat beat) {
+  return here(heartbeat_here(std::move(beat)));
+}
+
+net::awaitable<Result<void>> ClusterHead::heartbeat_here(protocol::NodeHeartbeat beat) {
+  const auto first = nodes_.heartbeat(beat);
+  if (!first) co_return first.error();
+  if (*first) jobs_.dispatch();
+  auto& shown = shown_[beat.node_id];
+  if (const auto now = services_.clock.now(); *first || now - shown >= load_interval) {
+    shown = now;
+    const auto record = with_workers(nodes_.find(beat.node_id)->record);
+    std::vector<StreamItem> items;
+    items.push_back({0, StreamKind::node, {}, to_text(to_json(record))});
+    services_.stream->publish(items);
+  }
+  co_return Result<void>();
+}
+
+net::awaitable<Result<void>> ClusterHead::worker_exited(protocol::WorkerExit exit) {
+  return here(worker_exited_here(std::move(exit)));
+}
+
+net::awaitable<Result<void>> ClusterHead::worker_exited_here(protocol::WorkerExit exit) {
+  if (const auto run = jobs_.run_of_worker(exit.worker_id)) run->worker_exited(exit);
+  co_return Result<void>();
+}
+
+net::awaitable<Result<void>> ClusterHead::output(protocol::OutputBatch batch) {
+  return here(output_here(std::move(batch)));
+}
+
+net::awaitable<Result<void>> ClusterHead::output_here(protocol::OutputBatch batch) {
+  for (auto& chunk : batch.chunks) {
+    const auto run = jobs_.run_of_worker(chunk.worker_id);
+    if (!run) continue;  // its job has ended: nobody reads it any more
+    auto kept = co_await run->output(chunk.worker_id, chunk.offset, std::move(chunk.text));
+    if (!kept) co_return kept;
+  }
+  co_return Result<void>();
+}
+
+// --- what workers say ---
+
+net::awaitable<Result<void>> ClusterHead::worker_up(std::string worker_id,
+                                                    runtime::ActorRef<protocol::WorkerHost> host) {
+  return here(worker_up_here(std::move(worker_id), std::move(host)));
+}
+
+net::awaitable<Result<void>> ClusterHead::worker_up_here(std::string worker_id,
+                                                         runtime::ActorRef<protocol::WorkerHost> host) {
+  const auto run = jobs_.run_of_worker(worker_id);
+  if (!run) co_return nobody_waits("worker " + worker_id);
+  co_return run->worker_up(worker_id, std::move(host));
+}
+
+net::awaitable<Result<void>> ClusterHead::report(protocol::Report report) {
+  return here(report_here(std::move(report)));
+}
+
+net::awaitable<Result<void>> ClusterHead::report_here(protocol::Report report) {
+  const auto run = jobs_.run_of_job(report.job_id);
+  if (!run) co_return nobody_waits("job " + report.job_id);
+  co_return co_await run->report(std::move(report));
+}
+
+net::awaitable<Result<void>> ClusterHead::checkpoint(protocol::CheckpointShare share) {
+  return here(checkpoint_here(std::move(share)));
+}
+
+net::awaitable<Result<void>> ClusterHead::checkpoint_here(protocol::CheckpointShare share) {
+  const auto run = jobs_.run_of_job(share.job_id);
+  if (!run) co_return nobody_waits("job " + share.job_id);
+  co_return run->checkpoint(std::move(share));
+}
+
+net::awaitable<Result<void>> ClusterHead::ended(protocol::TrainingEnd end) { return here(ended_here(std::move(end))); }
+
+net::awaitable<Result<void>> ClusterHead::ended_here(protocol::TrainingEnd end) {
+  const auto run = jobs_.run_of_job(end.job_id);
+  if (!run) co_return nobody_waits("job " + end.job_id);
+  co_return run->ended(std::move(end));
+}
+
+// --- nodes ---
+
+net::awaitable<void> ClusterHead::watch_nodes() {
+  while (co_await services_.clock.sleep_for(std::chrono::milliseconds(NodeTable::heartbeat_milliseconds))) {
+    for (const auto& [id, reason] : nodes_.silent()) {
+      if (NodeTable::Node* node = nodes_.find(id)) lose(*node, reason);
+    }
+  }
+}
+
+void ClusterHead::peer_lost(std::uint64_t process, const std::string& why) {
+  if (stopping_) return;
+  if (NodeTable::Node* node = nodes_.by_process(process)) lose(*node, "the connection broke: " + why);
+  const auto runs = jobs_.running();  // a copy: a run may end meanwhile
+  for (const auto& [id, run] : runs) run->process_lost(process);
+}
+
+void ClusterHead::lose(NodeTable::Node& node, const std::string& reason) {
+  const std::uint64_t process = node.process;
+  nodes_.mark_lost(node, reason);
+  const NodeRecord record = node.record;
+  shown_.erase(record.id);
+  std::vector<Change> changes;
+  append_node_changes(changes, record, Severity::error, "node.lost", "node " + record.name + " was lost: " + reason);
+  tasks_.spawn("record", this->record(std::move(changes)));
+  system_.disconnect({process}, "the node was given up: " + reason);
+  const auto runs = jobs_.running();
+  for (const auto& [id, run] : runs) run->node_lost(record.id, reason);
+  jobs_.dispatch();
+}
+
+void ClusterHead::append_node_changes(std::vector<Change>& changes, const NodeRecord& node, Severity severity,
+                                      std::string kind, std::string message) const {
+  EventRecord event;
+  event.time = services_.now();
+  event.severity = severity;
+  event.kind = std::move(kind);
+  event.message = std::move(message);
+  event.node = node.name;
+  changes.push_back(change::PutNode{node});
+  changes.push_back(change::AddEvent{std::move(event)});
+  changes.push_back(change::Publish{StreamKind::node, {}, to_text(to_json(with_workers(node)))});
+}
+
+net::awaitable<void> ClusterHead::record(std::vector<Change> changes) {
+  auto committed = co_await services_.store->commit(std::move(changes));
+  if (!committed) spdlog::error("head: {}", committed.error().message());
+}
+
+NodeRecord ClusterHead::with_workers(NodeRecord node) const {
+  for (const auto& [id, run] : jobs_.running()) {
+    for (auto& worker : run->workers()) {
+      if (worker.node_id == node.id && worker.state != WorkerState::exited) node.workers.push_back(std::move(worker));
+    }
+  }
+  return node;
+}
+
+net::awaitable<Result<std::vector<NodeRecord>>> ClusterHead::nodes() { return here(nodes_here()); }
+
+net::awaitable<Result<std::vector<NodeRecord>>> ClusterHead::nodes_here() {
+  auto records = nodes_.records();
+  for (auto& record : records) record = with_workers(std::move(record));
+  co_return records;
+}
+
+net::awaitable<Result<NodeRecord>> ClusterHead::node(std::string id) { return here(node_here(std::move(id))); }
+
+net::awaitable<Result<NodeRecord>> ClusterHead::node_here(std::string id) {
+  const NodeTable::Node* node = nodes_.find(id);
+  if (node == nullptr) co_return no_node(id);
+  co_return with_workers(node->record);
+}
+
+net::awaitable<Result<NodeRecord>> ClusterHead::drain(std::string id) { return here(drain_here(std::move(id))); }
+
+net::awaitable<Result<NodeRecord>> ClusterHead::drain_here(std::string id) {
+  NodeTable::Node* node = nodes_.find(id);
+  if (node == nullptr) co_return no_node(id);
+  if (node->record.state == NodeState::lost) co_return Error{Errc::conflict, "node " + node->record.name + " is lost"};
+  if (node->record.state == NodeState::alive) {
+    nodes_.mark_draining(*node);
+    const NodeRecord record = node->record;
+    std::vector<Change> changes;
+    append_node_changes(changes, record, Severity::info, "node.draining",
+                        "nothing more is placed on node " + record.name);
+    auto committed = co_await services_.store->commit(std::move(changes));
+    if (!committed) co_return committed.error();
+    jobs_.dispatch();  // reasons to wait have changed
+    co_return with_workers(record);
+  }
+  co_return with_workers(node->record);
+}
+
+// --- jobs ---
+
+net::awaitable<Result<Submission>> ClusterHead::submit(nlohmann::json spec, std::string idempotency_key) {
+  return here(jobs_.submit(std::move(spec), std::move(idempotency_key)));
+}
+
+net::awaitable<Result<Validation>> ClusterHead::validate(nlohmann::json spec) {
+  return here(jobs_.validate(std::move(spec)));
+}
+
+net::awaitable<Result<JobPage>> ClusterHead::jobs(JobQuery query) {
+  if (auto good = check_limit(query.limit, page_max); !good) co_return good.error();
+  co_return co_await services_.store->jobs(std::move(query));
+}
+
+net::awaitable<Result<JobRecord>> ClusterHead::job(std::string id) { return existing_job(std::move(id)); }
+
+net::awaitable<Result<JobRecord>> ClusterHead::existing_job(std::string id) {
+  auto job = co_await services_.store->job(id);
+  if (!job) co_return job.error();
+  if (!*job) co_return no_job(id);
+  co_return std::move(**job);
+}
+
+net::awaitable<Result<std::vector<WorkerRecord>>> ClusterHead::workers(std::string id) {
+  return here(workers_here(std::move(id)));
+}
+
+net::awaitable<Result<std::vector<WorkerRecord>>> ClusterHead::workers_here(std::string id) {
+  if (const auto run = jobs_.run_of_job(id)) co_return run->workers();
+  if (auto job = co_await existing_job(id); !job) co_return job.error();
+  co_return co_await services_.store->workers(id);
+}
+
+net::awaitable<Result<JobRecord>> ClusterHead::stop_job(std::string id) { return here(jobs_.stop_job(std::move(id))); }
+net::awaitable<Result<void>> ClusterHead::remove_job(std::string id) { return here(jobs_.remove_job(std::move(id))); }
+
+net::awaitable<Result<std::vector<MetricSeries>>> ClusterHead::metrics(MetricQuery query) {
+  if (query.points < 1 || query.points > points_max) {
+    co_return Error{Errc::invalid_argument, "points must be between 1 and " + std::to_string(points_max)};
+  }
+  if (auto job = co_await existing_job(query.job_id); !job) co_return job.error();
+  co_return co_await services_.store->metrics(std::move(query));
+}
+
+net::awaitable<Result<LogSlice>> ClusterHead::logs(std::string id, std::uint32_t worker, std::uint64_t offset,
+                                                   std::uint64_t limit) {
+  auto job = co_await existing_job(id);
+  if (!job) co_return job.error();
+  const auto world = job->spec.at("resources").at("workers").get<std::uint32_t>();
+  if (worker >= world) {
+    co_return Error{Errc::not_found, "job " + id + " has the workers 0 to " + std::to_string(world - 1)};
+  }
+  auto read = [file = job_files::log_file(services_.job_dir(job->id), worker), offset,
+               limit = std::min(limit, log_bytes_max)] { return job_files::read_log(file, offset, limit); };
+  auto slice = co_await run_on(services_.files, std::move(read));
+  if (slice) slice->complete = terminal(job->state);
+  co_return slice;
+}
+
+net::awaitable<Result<EventPage>> ClusterHead::events(std::string job_id, std::uint64_t after, std::uint32_t limit) {
+  if (auto good = check_limit(limit, page_max); !good) co_return good.error();
+  if (!job_id.empty()) {
+    if (auto job = co_await existing_job(job_id); !job) co_return job.error();
+  }
+  co_return co_await services_.store->events(std::move(job_id), after, limit);
+}
+
+net::awaitable<Result<std::vector<CheckpointRecord>>> ClusterHead::checkpoints(std::string id) {
+  if (auto job = co_await existing_job(id); !job) co_return job.error();
+  co_return co_await services_.store->checkpoints(std::move(id));
+}
+
+net::awaitable<Result<std::filesystem::path>> ClusterHead::checkpoint_path(std::string id, std::uint64_t step) {
+  auto checkpoints = co_await this->checkpoints(id);
+  if (!checkpoints) co_return checkpoints.error();
+  for (const auto& one : *checkpoints) {
+    if (one.step == step) co_return job_files::checkpoint_file(services_.job_dir(id), step);
+  }
+  co_return Error{Errc::not_found, "job " + id + " has no checkpoint at step " + std::to_string(step)};
+}
+
+// --- the rest ---
+
+net::awaitable<Result<ActorPage>> ClusterHead::actors(std::string filter, std::uint32_t limit, std::string cursor) {
+  if (auto good = check_limit(limit, page_max); !good) co_return good.error();
+  auto all = co_await here(actors_here());
+  if (!all) co_return all.error();
+  std::sort(all->begin(), all->end(), [](const ActorRecord& a, const ActorRecord& b) { return a.name < b.name; });
+  ActorPage page;
+  for (auto& actor : *all) {
+    const bool wanted = actor.name.find(filter) != std::string::npos || actor.type.find(filter) != std::string::npos;
+    if (!wanted || (!cursor.empty() && actor.name <= cursor)) continue;
+    if (page.actors.size() == limit) {
+      page.next = page.actors.back().name;
+      break;
+    }
+    page.actors.push_back(std::move(actor));
+  }
+  co_return page;
+}
+
+net::awaitable<Result<std::vector<ActorRecord>>> ClusterHead::actors_here() {
+  std::vector<ActorRecord> found;
+  for (const auto& info : system_.actors()) {
+    if (info.name.empty()) continue;
+    found.push_back({"head/" + info.name, info.type,
+                     info.state == runtime::ActorState::running ? "running" : "stopping", "", "", info.mailbox_depth,
+                     info.messages_handled});
+  }
+  for (const auto& node : nodes_.records()) {
+    if (node.state == NodeState::lost) continue;
+    found.push_back(
+        {node.name + "/agent", std::string(protocol::NodeAgent::type_name), "running", node.name, "", 0, 0});
+  }
+  for (const auto& [id, run] : jobs_.running()) {
+    for (const auto& worker : run->workers()) {
+      if (worker.state != WorkerState::running) continue;
+      found.push_back(
+          {worker.id + "/trainer", std::string(protocol::Training::type_name), "running", worker.node, id, 0, 0});
+      found.push_back(
+          {worker.id + "/worker", std::string(protocol::WorkerHost::type_name), "running", worker.node, id, 0, 0});
+    }
+  }
+  co_return found;
+}
+
+net::awaitable<Result<std::unique_ptr<Subscription>>> ClusterHead::subscribe(Topics topics,
+                                                                             std::optional<std::uint64_t> after) {
+  co_return services_.stream->subscribe(std::move(topics), after);
+}
+
+net::awaitable<Result<Health>> ClusterHead::health() { return here(health_here()); }
+
+net::awaitable<Result<Health>> ClusterHead::health_here() {
+  Health health;
+  const auto committed = co_await services_.store->commit({});
+  health.store_writable = committed.has_value();
+  if (!committed) health.detail = committed.error().message();
+  health.accepting = !stopping_ && !control_address_.empty();
+  if (!health.accepting && health.detail.empty()) health.detail = "the head is starting or stopping";
+  health.nodes_alive = nodes_.alive();
+  health.jobs_active = jobs_.active();
+  co_return health;
+}
+
+}  // namespace weir::cluster

@@ -1,0 +1,165 @@
+#include "cluster/data_dir.hpp"
+
+#include <fcntl.h>
+#include <openssl/rand.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "base/errc.hpp"
+
+namespace weir::cluster {
+namespace {
+
+constexpr std::size_t token_bytes_max = 4096;
+
+/// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() { close(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+  void close() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
+
+ private:
+  int fd_;
+};
+
+Error failed(const std::string& what, int number = errno) {
+  const Errc kind = number == ENOSPC || number == EDQUOT ? Errc::exhausted : Errc::io;
+  return {kind, what + ": " + std::generic_category().message(number)};
+}
+
+Result<void> write_all(int fd, std::string_view bytes, const std::string& what) {
+  while (!bytes.empty()) {
+    const auto written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return failed("writing " + what);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+/// At most `limit` bytes; one more tells that there is more.
+Result<std::string> read_some(int fd, std::size_t limit, const std::string& what) {
+  std::string text(limit + 1, '\0');
+  const auto count = ::read(fd, text.data(), text.size());
+  if (count < 0) return failed("reading " + what);
+  text.resize(static_cast<std::size_t>(count));
+  return text;
+}
+
+Result<std::string> read_token_file(const std::filesystem::path& file) {
+  const Descriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0 && errno == ENOENT) return Error{Errc::not_found, "there is no token in " + file.string()};
+  if (fd.get() < 0) return failed("opening " + file.string());
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) return failed("reading " + file.string());
+  if ((status.st_mode & 077) != 0) {
+    return Error{Errc::conflict, file.string() + " can be read by others; make it yours: chmod 600 " + file.string()};
+  }
+  auto text = read_some(fd.get(), token_bytes_max, file.string());
+  if (!text) return text;
+  while (!text->empty() && (text->back() == '\n' || text->back() == '\r')) text->pop_back();
+  if (text->empty() || text->size() > token_bytes_max) {
+    return Error{Errc::malformed, file.string() + " holds no token; remove it and a new one will be made"};
+  }
+  return text;
+}
+
+Result<std::string> new_token() {
+  std::array<unsigned char, 32> random{};
+  if (RAND_bytes(random.data(), static_cast<int>(random.size())) != 1) {
+    return Error{Errc::io, "the system gives no random bytes for a token"};
+  }
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string token;
+  for (const unsigned byte : random) {
+    token += digits[byte >> 4];
+    token += digits[byte & 15];
+  }
+  return token;
+}
+
+}  // namespace
+
+Result<void> write_file_atomically(const std::filesystem::path& file, std::string_view bytes, unsigned mode) {
+  const std::filesystem::path temporary = file.string() + ".new";
+  Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
+  if (fd.get() < 0) return failed("creating " + temporary.string());
+  if (auto written = write_all(fd.get(), bytes, temporary.string()); !written) {
+    ::unlink(temporary.c_str());
+    return written;
+  }
+  if (::fsync(fd.get()) != 0) return failed("writing " + temporary.string());
+  fd.close();
+  if (::rename(temporary.c_str(), file.c_str()) != 0) return failed("renaming " + temporary.string());
+  const Descriptor directory(::open(file.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.get() < 0 || ::fsync(directory.get()) != 0) return failed("writing " + file.parent_path().string());
+  return {};
+}
+
+Result<DataDir> DataDir::open(std::filesystem::path path) {
+  std::error_code error;
+  path = std::filesystem::absolute(path, error);
+  const bool made = std::filesystem::create_directories(path, error);
+  if (error) return Error{Errc::io, "making the data directory " + path.string() + ": " + error.message()};
+  if (made) std::filesystem::permissions(path, std::filesystem::perms::owner_all, error);
+
+  const auto lock = path / "lock";
+  Descriptor fd(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (fd.get() < 0) return failed("opening " + lock.string());
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return failed("locking " + lock.string());
+    const auto holder = read_some(fd.get(), 32, lock.string());
+    return Error{Errc::conflict, "another head (process " + (holder ? *holder : std::string("?")) + ") uses " +
+                                     path.string() + "; stop it or choose another --data-dir"};
+  }
+  const std::string pid = std::to_string(::getpid());
+  if (::ftruncate(fd.get(), 0) != 0) return failed("writing " + lock.string());
+  if (auto written = write_all(fd.get(), pid, lock.string()); !written) return written.error();
+  return DataDir(std::move(path), fd.release());
+}
+
+DataDir::DataDir(DataDir&& other) noexcept
+    : path_(std::move(other.path_)), lock_fd_(std::exchange(other.lock_fd_, -1)) {}
+
+DataDir& DataDir::operator=(DataDir&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(lock_fd_, other.lock_fd_);
+  return *this;
+}
+
+DataDir::~DataDir() {
+  if (lock_fd_ >= 0) ::close(lock_fd_);
+}
+
+Result<std::string> DataDir::token() const {
+  const auto file = path_ / "token";
+  auto found = read_token_file(file);
+  if (found || found.error().code != Errc::not_found) return found;
+  auto made = new_token();
+  if (!made) return made;
+  if (auto written = write_file_atomically(file, *made + "\n", 0600); !written) return written.error();
+  return made;
+}
+
+Result<void> DataDir::publish_endpoints(const std::string& control, const std::string& http) const {
+  const nlohmann::json endpoints = {{"control", control}, {"http", http}, {"pid", ::getpid()}};
+  return write_file_atomically(path_ / "endpoints.json", endpoints.dump() + "\n");
+}
+
+Result<std::string> read_token(const std::filesystem::path& data_dir) { return read_token_file(data_dir / "token"); }
+
+}  // namespace weir::cluster

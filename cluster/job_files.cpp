@@ -1,0 +1,109 @@
+#include "cluster/job_files.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <system_error>
+
+#include "base/errc.hpp"
+#include "cluster/data_dir.hpp"
+#include "protocol/checkpoint.hpp"
+
+namespace weir::cluster::job_files {
+namespace {
+
+Error failed(const std::string& what, int number) {
+  return {number == ENOSPC ? Errc::exhausted : Errc::io, what + ": " + std::generic_category().message(number)};
+}
+
+Result<void> make_parent(const std::filesystem::path& file) {
+  std::error_code error;
+  std::filesystem::create_directories(file.parent_path(), error);
+  if (error) return failed("making " + file.parent_path().string(), error.value());
+  return {};
+}
+
+/// Bytes at the end that begin a UTF-8 character and do not finish it.
+std::size_t unfinished_tail(std::string_view text) {
+  for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if ((byte & 0xC0) == 0x80) continue;  // inside a character: look further back
+    const std::size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC0 ? 2 : 1;
+    return length > back ? back : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::filesystem::path log_file(const std::filesystem::path& job_dir, std::uint32_t rank) {
+  return job_dir / ("worker-" + std::to_string(rank) + ".log");
+}
+
+std::filesystem::path checkpoint_file(const std::filesystem::path& job_dir, std::uint64_t step) {
+  return job_dir / "checkpoints" / ("step-" + std::to_string(step) + ".safetensors");
+}
+
+std::uint64_t size_of(const std::filesystem::path& file) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(file, error);
+  return error ? 0 : size;
+}
+
+Result<Appended> append_log(const std::filesystem::path& file, std::uint64_t offset, std::string_view text) {
+  const auto size = size_of(file);
+  if (offset > size)
+    return Error{Errc::malformed, "log output before offset " + std::to_string(offset) + " is missing"};
+  if (offset + text.size() <= size) return Appended{size, {}};
+  text.remove_prefix(size - offset);
+  if (auto made = make_parent(file); !made) return made.error();
+  std::ofstream out(file, std::ios::binary | std::ios::app);
+  out.write(text.data(), static_cast<std::streamsize>(text.size()));
+  out.flush();
+  if (!out) {
+    const int number = errno;
+    std::error_code ignored;
+    std::filesystem::resize_file(file, size, ignored);  // a piece written in part would shift what follows
+    return failed("writing " + file.string(), number);
+  }
+  return Appended{size, std::string(text)};
+}
+
+Result<LogSlice> read_log(const std::filesystem::path& file, std::uint64_t offset, std::uint64_t limit) {
+  LogSlice slice;
+  slice.size = size_of(file);
+  slice.offset = std::min(offset, slice.size);
+  slice.text.resize(std::min(limit, slice.size - slice.offset));
+  if (!slice.text.empty()) {
+    std::ifstream in(file, std::ios::binary);
+    in.seekg(static_cast<std::streamoff>(slice.offset));
+    in.read(slice.text.data(), static_cast<std::streamsize>(slice.text.size()));
+    if (!in && !in.eof()) return failed("reading " + file.string(), errno);
+    slice.text.resize(static_cast<std::size_t>(in.gcount()));
+  }
+  if (const auto tail = unfinished_tail(slice.text); tail < slice.text.size()) {
+    slice.text.resize(slice.text.size() - tail);
+  }
+  slice.next = slice.offset + slice.text.size();
+  return slice;
+}
+
+Result<std::uint64_t> write_checkpoint(const std::filesystem::path& file, std::span<const Segment> shares) {
+  const auto joined = protocol::join_checkpoint(shares);
+  if (!joined) return joined.error();
+  if (auto made = make_parent(file); !made) return made.error();
+  const std::string_view bytes(reinterpret_cast<const char*>(joined->data()), joined->size());
+  if (auto written = write_file_atomically(file, bytes); !written) return written.error();
+  return std::uint64_t{joined->size()};
+}
+
+Result<Segment> read_checkpoint(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return failed("opening " + file.string(), errno);
+  Bytes bytes(size_of(file));
+  in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  if (static_cast<std::size_t>(in.gcount()) != bytes.size()) return failed("reading " + file.string(), EIO);
+  return Segment::own(std::move(bytes));
+}
+
+}  // namespace weir::cluster::job_files

@@ -1,0 +1,588 @@
+#include "cluster/job_run.hpp"
+
+#include <openssl/rand.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/ensure.hpp"
+#include "base/errc.hpp"
+#include "cluster/job_files.hpp"
+#include "cluster/run_on.hpp"
+#include "runtime/actor_ref.hpp"
+
+namespace weir::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+using protocol::NodeAgent;
+using protocol::Training;
+using protocol::WorkerHost;
+
+constexpr auto spawn_limit = 120s;       // a process that loads LibTorch on a busy machine
+constexpr auto prepare_limit = 300s;     // reads the dataset
+constexpr auto start_limit = 60s;        // connects the group
+constexpr auto stop_limit = 120s;        // the ranks agree on a step and write a checkpoint
+constexpr auto explain_limit = 3s;       // a broken connection is seen before the death that broke it
+constexpr auto exit_grace = 3s;          // between SIGTERM and SIGKILL
+constexpr auto exit_limit = 20s;         // after that a worker counts as gone, whatever its node says
+constexpr auto checkpoint_limit = 120s;  // writing the last one
+constexpr auto publish_interval = 1s;    // progress of the job as a whole
+constexpr std::size_t open_checkpoints_max = 4;
+
+std::string make_secret() {
+  std::array<unsigned char, 32> bytes{};
+  ensure(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1, "the system has random bytes");
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// "was killed by signal 9 (Killed)" or "exited with code 1".
+std::string how_it_ended(const protocol::WorkerExit& exit) {
+  if (exit.signal)
+    return "was killed by signal " + std::to_string(*exit.signal) + " (" + ::strsignal(*exit.signal) + ")";
+  if (exit.exit_code) return "exited with code " + std::to_string(*exit.exit_code);
+  return "is gone";
+}
+
+/// The last line that is not empty.
+std::string last_line(const std::string& output) {
+  const auto end = output.find_last_not_of(" \r\n");
+  if (end == std::string::npos) return {};
+  const auto line_break = output.find_last_of('\n', end);
+  const auto begin = line_break == std::string::npos ? 0 : line_break + 1;
+  return output.substr(begin, end + 1 - begin);
+}
+
+}  // namespace
+
+JobRun::JobRun(Services& services, NodeTable& nodes, Plan plan, const std::vector<std::string>& node_ids,
+               std::function<void()> on_room)
+    : services_(services),
+      nodes_(nodes),
+      job_(std::move(plan.job)),
+      spec_(std::move(plan.spec)),
+      spec_text_(to_text(job_.spec)),
+      resume_file_(std::move(plan.resume_file)),
+      on_room_(std::move(on_room)),
+      ranks_(node_ids.size()),
+      figures_(static_cast<std::uint32_t>(node_ids.size())),
+      epoch_(services.next_epoch()),
+      group_secret_(make_secret()),
+      kept_checkpoints_(std::move(plan.checkpoints)),
+      tasks_(services.strand, "job " + job_.id) {
+  for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    Rank& one = ranks_[rank];
+    const NodeTable::Node* node = nodes_.find(node_ids[rank]);
+    ensure(node != nullptr, "a gang is placed on nodes that exist");
+    one.record.id = services_.new_id();
+    one.record.job_id = job_.id;
+    one.record.rank = rank;
+    one.record.node_id = node->record.id;
+    one.record.node = node->record.name;
+    one.agent = node->agent;
+    one.log_begin = job_files::size_of(job_files::log_file(services_.job_dir(job_.id), rank));
+    nodes_.grant(one.record.node_id, one.record.id, spec_.resources.per_worker);
+  }
+}
+
+net::awaitable<JobRun::Ending> JobRun::run() {
+  job_.state = JobState::running;
+  if (!job_.started_at) job_.started_at = services_.now();
+  job_.reason.clear();
+  enter(JobPhase::spawning);
+  Ending ending = co_await attempt();
+  if (abandoned_) {
+    co_await tasks_.stop(services_.clock, 1s);
+  } else {
+    co_await take_down(ending.state == JobState::failed);
+    finished_ = true;
+    co_await tasks_.join();
+  }
+  co_return ending;
+}
+
+net::awaitable<JobRun::Ending> JobRun::attempt() {
+  if (resume_file_) {
+    auto read = [file = *resume_file_] { return job_files::read_checkpoint(file); };
+    auto checkpoint = co_await run_on(services_.files, std::move(read));
+    if (!checkpoint) {
+      for (Rank& rank : ranks_) let_go(rank);
+      co_return Ending{JobState::failed, "the checkpoint to go on from: " + checkpoint.error().message()};
+    }
+    resume_from_ = std::move(*checkpoint);
+  }
+  // Each step of the way: begin it on every rank, wait until all are through.
+  for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) tasks_.spawn("launch", launch(rank));
+  std::function<bool()> all_up = [this] { return every_rank([](const Rank& r) { return bool(r.host); }); };
+  auto waited = co_await until(spawn_limit, all_up);
+  if (waited == Waited::late) co_return late("did not come up", [](const Rank& r) { return !r.host; });
+
+  if (waited == Waited::done) {
+    enter(JobPhase::initialising);
+    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) tasks_.spawn("prepare", prepare(rank));
+    std::function<bool()> all_prepared = [this] {
+      return every_rank([](const Rank& r) { return r.endpoint.has_value(); });
+    };
+    waited = co_await until(prepare_limit, all_prepared);
+    if (waited == Waited::late) co_return late("were not ready", [](const Rank& r) { return !r.endpoint; });
+  }
+  if (waited == Waited::done) {
+    std::vector<protocol::RankEndpoint> peers;
+    for (const Rank& rank : ranks_) peers.push_back(*rank.endpoint);
+    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) tasks_.spawn("start", start(rank, peers));
+    std::function<bool()> all_started = [this] { return every_rank([](const Rank& r) { return r.started || r.end; }); };
+    waited = co_await until(start_limit, all_started);
+    if (waited == Waited::late) co_return late("did not start", [](const Rank& r) { return !r.started; });
+  }
+  if (waited == Waited::done) {
+    enter(JobPhase::training);
+    std::function<bool()> all_ended = [this] { return every_rank([](const Rank& r) { return r.end.has_value(); }); };
+    waited = co_await until(runtime::Clock::duration::max(), all_ended);
+    if (waited == Waited::done) co_return Ending{JobState::succeeded, {}};
+    if (waited == Waited::stopped) co_return co_await stop_training();
+  }
+  if (waited == Waited::stopped) {
+    enter(JobPhase::stopping);
+    co_return Ending{JobState::stopped, "stopped on request before the training began"};
+  }
+  co_return co_await explain_failure();
+}
+
+/// Training goes on: ask for an end that all ranks agree on.
+net::awaitable<JobRun::Ending> JobRun::stop_training() {
+  enter(JobPhase::stopping);
+  for (const Rank& rank : ranks_) {
+    if (auto sent = rank.trainer.tell<&Training::stop>(); !sent)
+      fail(describe(rank) + ": " + sent.error().message(), false);
+  }
+  std::function<bool()> all_ended = [this] { return every_rank([](const Rank& r) { return r.end.has_value(); }); };
+  const auto waited = co_await until(stop_limit, all_ended);
+  if (waited == Waited::failed) co_return co_await explain_failure();
+  if (waited != Waited::done) {
+    co_return Ending{JobState::stopped,
+                     "stopped on request; the workers did not agree on a step in time, so the "
+                     "newest checkpoint is an older one"};
+  }
+  co_return Ending{JobState::stopped, "stopped on request at step " + std::to_string(figures_.step())};
+}
+
+/// A symptom has been seen; waits a moment for the cause behind it.
+net::awaitable<JobRun::Ending> JobRun::explain_failure() {
+  if (abandoned_) co_return Ending{JobState::failed, "the head stops"};
+  for (const Rank& rank : ranks_) {  // whoever waits for a peer that is gone stops waiting now
+    if (!rank.trainer || rank.gone || rank.end) continue;
+    const auto told = rank.trainer.tell<&Training::abort>(cause_.empty() ? symptom_ : cause_);
+    if (!told) spdlog::debug("job {}: {} cannot be told to abort: {}", job_.id, describe(rank), told.error().message());
+  }
+  const auto deadline = services_.clock.now() + explain_limit;
+  while (cause_.empty() && !abandoned_ && services_.clock.now() < deadline) {
+    co_await changed_.wait_until(services_.clock, deadline);
+  }
+  co_return Ending{JobState::failed, cause_.empty() ? symptom_ : cause_, lost_};
+}
+
+JobRun::Ending JobRun::late(const std::string& what, const std::function<bool(const Rank&)>& missing) const {
+  std::string who;
+  for (const Rank& rank : ranks_) {
+    if (missing(rank)) who += (who.empty() ? "" : ", ") + describe(rank);
+  }
+  return {JobState::failed, who + " " + what + " in time (phase " + std::string(to_string(job_.phase)) + ")", true};
+}
+
+net::awaitable<JobRun::Waited> JobRun::until(runtime::Clock::duration limit, std::function<bool()> done) {
+  const bool stop_seen_before = job_.phase == JobPhase::stopping;
+  const auto now = services_.clock.now();
+  const auto deadline = limit > 24h * 365 ? runtime::Clock::time_point::max() : now + limit;
+  for (;;) {
+    if (abandoned_ || !symptom_.empty() || !cause_.empty()) co_return Waited::failed;
+    if (done()) co_return Waited::done;
+    if (stop_requested_ && !stop_seen_before) co_return Waited::stopped;
+    const auto at = services_.clock.now();
+    if (at >= deadline) co_return Waited::late;
+    co_await changed_.wait_until(services_.clock, std::min(deadline, at + 1h));
+  }
+}
+
+net::awaitable<void> JobRun::launch(std::uint32_t rank) {
+  Rank& one = ranks_[rank];
+  const NodeTable::Node* node = nodes_.find(one.record.node_id);
+  protocol::WorkerLaunch launch;
+  launch.worker_id = one.record.id;
+  launch.job_id = job_.id;
+  launch.rank = rank;
+  launch.epoch = node == nullptr ? 0 : node->record.epoch;
+  launch.resources = spec_.resources.per_worker;
+  auto started = co_await one.agent.call<&NodeAgent::start_worker>(std::move(launch));
+  if (one.gone) co_return;
+  if (!started) {
+    const bool never_began = started.error().code != Errc::deadline_exceeded && started.error().code != Errc::peer_lost;
+    fail("worker " + std::to_string(rank) + " could not be started on node " + one.record.node + ": " +
+             started.error().message(),
+         never_began);
+    if (never_began) let_go(one);
+    co_return;
+  }
+  one.record.pid = started->pid;
+  one.record.started_at = services_.now();
+  note(Severity::info, "worker.started", describe(one) + " was started", &one);
+}
+
+net::awaitable<void> JobRun::prepare(std::uint32_t rank) {
+  Rank& one = ranks_[rank];
+  auto created = co_await one.host.call<&WorkerHost::create>("trainer", "trainer");
+  if (!created) {
+    fail(describe(one) + " cannot make a trainer: " + created.error().message(),
+         created.error().code != Errc::peer_lost);
+    co_return;
+  }
+  one.trainer = {one.host.router(), {one.host.address().process, *created}};
+  protocol::Assignment assignment;
+  assignment.job_id = job_.id;
+  assignment.spec = spec_text_;
+  assignment.rank = rank;
+  assignment.world = static_cast<std::uint32_t>(ranks_.size());
+  assignment.epoch = epoch_;
+  assignment.group_secret = group_secret_;
+  const NodeTable::Node* node = nodes_.find(one.record.node_id);
+  assignment.listen_host = node == nullptr ? std::string() : node->record.host;
+  assignment.resume_from = resume_from_;
+  auto prepared = co_await one.trainer.within(prepare_limit).call<&Training::prepare>(std::move(assignment));
+  if (!prepared) {
+    const bool sure = prepared.error().code != Errc::peer_lost && prepared.error().code != Errc::cancelled;
+    fail(describe(one) + " cannot begin: " + prepared.error().message(), sure);
+    co_return;
+  }
+  one.endpoint = prepared->endpoint;
+  one.endpoint->rank = rank;
+  one.record.state = WorkerState::running;
+  job_.steps_total = std::max(job_.steps_total, prepared->steps_total);
+  changed_.notify();
+}
+
+net::awaitable<void> JobRun::start(std::uint32_t rank, std::vector<protocol::RankEndpoint> peers) {
+  Rank& one = ranks_[rank];
+  auto started = co_await one.trainer.within(start_limit).call<&Training::start>(std::move(peers));
+  if (!started) {
+    const bool sure = started.error().code != Errc::peer_lost && started.error().code != Errc::cancelled;
+    fail(describe(one) + " cannot reach its peers: " + started.error().message(), sure);
+    co_return;
+  }
+  one.started = true;
+  changed_.notify();
+}
+
+/// No process may be left when this returns.
+net::awaitable<void> JobRun::take_down(bool failed) {
+  taking_down_ = true;
+  const auto grace = std::chrono::milliseconds(failed ? 1000ms : std::chrono::milliseconds(exit_grace));
+  for (const Rank& rank : ranks_) {
+    if (rank.gone) continue;
+    const auto told =
+        rank.agent.tell<&NodeAgent::stop_worker>(rank.record.id, static_cast<std::uint32_t>(grace.count()));
+    if (!told) spdlog::warn("job {}: {} cannot be told to end: {}", job_.id, describe(rank), told.error().message());
+  }
+  const auto deadline = services_.clock.now() + exit_limit;
+  while (!abandoned_ && services_.clock.now() < deadline && !every_rank([](const Rank& r) { return r.gone; })) {
+    co_await changed_.wait_until(services_.clock, deadline);
+  }
+  for (Rank& rank : ranks_) {
+    if (rank.gone) continue;
+    note(Severity::warning, "worker.unknown",
+         "node " + rank.record.node + " did not say how " + describe(rank) + " ended", &rank);
+    let_go(rank);
+  }
+  const auto written = services_.clock.now() + checkpoint_limit;
+  while (!abandoned_ && checkpoints_under_way_ > 0 && services_.clock.now() < written) {
+    co_await changed_.wait_until(services_.clock, written);
+  }
+  job_.step = std::max(job_.step, figures_.step());
+}
+
+void JobRun::request_stop() {
+  stop_requested_ = true;
+  changed_.notify();
+}
+
+void JobRun::abandon() {
+  abandoned_ = true;
+  for (const Rank& rank : ranks_) {
+    if (rank.gone) continue;
+    const auto told = rank.agent.tell<&NodeAgent::stop_worker>(rank.record.id, 1000u);
+    if (!told) spdlog::debug("job {}: {} ends with its node's lease", job_.id, describe(rank));
+  }
+  changed_.notify();
+}
+
+Result<void> JobRun::worker_up(const std::string& worker_id, runtime::ActorRef<WorkerHost> host) {
+  const auto rank = rank_of(worker_id);
+  if (!rank || ranks_[*rank].gone || taking_down_) {
+    return Error{Errc::conflict, "nobody waits for worker " + worker_id + " any more"};
+  }
+  ranks_[*rank].host = std::move(host);
+  changed_.notify();
+  return {};
+}
+
+Result<JobRun::Rank*> JobRun::speaker(std::uint32_t rank, std::uint64_t epoch) {
+  if (rank >= ranks_.size()) return Error{Errc::invalid_argument, "the job has no rank " + std::to_string(rank)};
+  if (epoch != epoch_ || finished_) return Error{Errc::conflict, "this attempt of job " + job_.id + " is over"};
+  return &ranks_[rank];
+}
+
+net::awaitable<Result<void>> JobRun::report(protocol::Report report) {
+  auto from = speaker(report.rank, report.epoch);
+  if (!from) co_return from.error();
+  Rank& rank = **from;
+  std::vector<Change> changes;
+  if (report.sequence > rank.reported) {  // else a repeat: the empty commit below waits for the first one's
+    rank.reported = report.sequence;
+    auto rows = figures_.add(report.rank, report.step, report.points);
+    job_.step = figures_.step();
+    job_.summary = figures_.summary();
+    nlohmann::json points = nlohmann::json::array();
+    for (const auto& row : rows) {
+      points.push_back({row.name, row.worker ? nlohmann::json(*row.worker) : nlohmann::json(nullptr), row.step,
+                        row.wall_seconds, row.wire_bytes, row.value});
+    }
+    if (!rows.empty()) {
+      changes.push_back(change::AddMetrics{job_.id, std::move(rows)});
+      const nlohmann::json data = {{"job", job_.id}, {"points", std::move(points)}};
+      changes.push_back(change::Publish{StreamKind::metrics, job_.id, to_text(data)});
+    }
+    changes.push_back(change::PutJob{job_});
+    if (const auto now = services_.clock.now(); now - published_ >= publish_interval) {
+      published_ = now;
+      changes.push_back(job_item(job_));
+    }
+  }
+  auto committed = co_await services_.store->commit(std::move(changes));
+  if (!committed && rank.reported == report.sequence) rank.reported = report.sequence - 1;  // it may be repeated
+  co_return committed;
+}
+
+Result<void> JobRun::checkpoint(protocol::CheckpointShare share) {
+  auto from = speaker(share.rank, share.epoch);
+  if (!from) return from.error();
+  auto& shares = shares_[share.step];
+  shares.resize(ranks_.size());
+  shares[share.rank] = std::move(share.safetensors);
+  if (std::all_of(shares.begin(), shares.end(), [](const auto& s) { return s.has_value(); })) {
+    std::vector<Segment> all;
+    for (auto& one : shares) all.push_back(std::move(*one));
+    shares_.erase(share.step);
+    ++checkpoints_under_way_;
+    tasks_.spawn("checkpoint", write_checkpoint(share.step, std::move(all)));
+  } else if (shares_.size() > open_checkpoints_max) {
+    shares_.erase(shares_.begin());
+  }
+  return {};
+}
+
+net::awaitable<void> JobRun::write_checkpoint(std::uint64_t step, std::vector<Segment> shares) {
+  const auto dir = services_.job_dir(job_.id);
+  auto write = [file = job_files::checkpoint_file(dir, step), shares = std::move(shares)] {
+    return job_files::write_checkpoint(file, shares);
+  };
+  auto written = co_await run_on(services_.files, std::move(write));
+  if (written) {
+    CheckpointRecord checkpoint{job_.id, step, *written, services_.now()};
+    nlohmann::json data = to_json(checkpoint);
+    data["job"] = job_.id;
+    std::vector<Change> changes;
+    changes.push_back(change::AddCheckpoint{std::move(checkpoint)});
+    changes.push_back(change::Publish{StreamKind::checkpoint, job_.id, to_text(data)});
+    changes.push_back(event(Severity::info, "checkpoint.saved", "checkpoint at step " + std::to_string(step), nullptr));
+    if (std::find(kept_checkpoints_.begin(), kept_checkpoints_.end(), step) == kept_checkpoints_.end()) {
+      kept_checkpoints_.push_back(step);
+    }
+    std::sort(kept_checkpoints_.begin(), kept_checkpoints_.end());
+    std::vector<std::filesystem::path> old;
+    while (kept_checkpoints_.size() > spec_.checkpoints_kept) {
+      old.push_back(job_files::checkpoint_file(dir, kept_checkpoints_.front()));
+      changes.push_back(change::RemoveCheckpoint{job_.id, kept_checkpoints_.front()});
+      kept_checkpoints_.erase(kept_checkpoints_.begin());
+    }
+    co_await record(std::move(changes));
+    auto prune = [old = std::move(old)] {
+      std::error_code ignored;  // a file left over costs space, nothing else
+      for (const auto& file : old) std::filesystem::remove(file, ignored);
+      return true;
+    };
+    co_await run_on(services_.files, std::move(prune));
+  } else {
+    note(Severity::error, "checkpoint.failed",
+         "the checkpoint at step " + std::to_string(step) + " was not written: " + written.error().message(), nullptr);
+  }
+  --checkpoints_under_way_;
+  changed_.notify();
+}
+
+Result<void> JobRun::ended(protocol::TrainingEnd end) {
+  auto from = speaker(end.rank, end.epoch);
+  if (!from) return from.error();
+  Rank& rank = **from;
+  if (rank.end) return {};  // said twice
+  rank.end = end;
+  rank.record.step = end.step;
+  if (end.outcome == protocol::Outcome::finished || end.outcome == protocol::Outcome::stopped) {
+    changed_.notify();
+    if (end.outcome == protocol::Outcome::stopped && !stop_requested_) {
+      fail(describe(rank) + " stopped though nobody asked it to", true);
+    }
+    return {};
+  }
+  std::string cause = describe(rank) + " failed: " + (end.cause.empty() ? "it gave no reason" : end.cause);
+  if (end.lost_rank && *end.lost_rank < ranks_.size()) {
+    lost_ = true;
+    cause = describe(ranks_[*end.lost_rank]) + " was lost: " + cause;
+  }
+  fail(std::move(cause), !end.lost_rank);
+  return {};
+}
+
+void JobRun::worker_exited(const protocol::WorkerExit& exit) {
+  const auto found = rank_of(exit.worker_id);
+  if (!found || ranks_[*found].gone) return;
+  Rank& rank = ranks_[*found];
+  if (rank.record.pid == 0) rank.record.pid = exit.pid;
+  rank.record.exit_code = exit.exit_code;
+  rank.record.signal = exit.signal;
+  const std::string how = describe(rank) + " " + how_it_ended(exit);
+  const bool well = rank.end && rank.end->outcome != protocol::Outcome::failed && exit.exit_code == 0;
+  const bool expected = taking_down_ || well;
+  note(expected ? Severity::info : Severity::error, "worker.exited", how, &rank);
+  if (!expected) {
+    lost_ = true;
+    const auto last = last_line(exit.last_output);
+    fail(how + (last.empty() ? "" : "; its last output: " + last), true);
+  }
+  let_go(rank);
+}
+
+void JobRun::node_lost(const std::string& node_id, const std::string& reason) {
+  for (Rank& rank : ranks_) {
+    if (rank.record.node_id != node_id || rank.gone) continue;
+    if (!taking_down_) {
+      lost_ = true;
+      fail("node " + rank.record.node + " was lost (" + reason + ") and " + describe(rank) + " with it", true);
+    }
+    let_go(rank);
+  }
+}
+
+void JobRun::process_lost(std::uint64_t process) {
+  for (Rank& rank : ranks_) {
+    if (!rank.host || rank.host.address().process != process || rank.gone || rank.end || taking_down_) continue;
+    lost_ = true;
+    fail("the connection to " + describe(rank) + " broke", false);
+  }
+}
+
+net::awaitable<Result<void>> JobRun::output(std::string worker_id, std::uint64_t offset, std::string text) {
+  const auto found = rank_of(worker_id);
+  if (!found) co_return Result<void>();
+  const Rank& rank = ranks_[*found];
+  auto append = [file = job_files::log_file(services_.job_dir(job_.id), *found), at = rank.log_begin + offset,
+                 text = std::move(text)] { return job_files::append_log(file, at, text); };
+  auto appended = co_await run_on(services_.files, std::move(append));
+  if (!appended) co_return appended.error();
+  if (appended->text.empty()) co_return Result<void>();
+  const nlohmann::json data = {
+      {"job", job_.id}, {"worker", *found}, {"offset", appended->offset}, {"text", appended->text}};
+  std::vector<Change> changes;
+  changes.push_back(change::Publish{StreamKind::log, job_.id, to_text(data)});
+  co_return co_await services_.store->commit(std::move(changes));
+}
+
+template <class Predicate>
+bool JobRun::every_rank(Predicate predicate) const {
+  return std::all_of(ranks_.begin(), ranks_.end(), predicate);
+}
+
+void JobRun::enter(JobPhase phase) {
+  job_.phase = phase;
+  published_ = services_.clock.now();
+  std::vector<Change> changes;
+  changes.push_back(change::PutJob{job_});
+  changes.push_back(change::PutEpoch{epoch_});
+  changes.push_back(event(Severity::info, "job.phase", "phase " + std::string(to_string(phase)), nullptr));
+  for (auto& one : worker_changes()) changes.push_back(std::move(one));
+  changes.push_back(job_item(job_));
+  tasks_.spawn("record", record(std::move(changes)));
+}
+
+/// The first sign of failure, and the first sure cause, are what counts: later ones are consequences.
+void JobRun::fail(std::string cause, bool sure) {
+  std::string& kept = sure ? cause_ : symptom_;
+  if (kept.empty()) kept = std::move(cause);
+  changed_.notify();
+}
+
+void JobRun::let_go(Rank& rank) {
+  rank.gone = true;
+  rank.record.state = WorkerState::exited;
+  rank.record.ended_at = services_.now();
+  nodes_.release(rank.record.node_id, rank.record.id);
+  changed_.notify();
+  on_room_();
+}
+
+net::awaitable<void> JobRun::record(std::vector<Change> changes) {
+  auto committed = co_await services_.store->commit(std::move(changes));
+  if (!committed) spdlog::error("job {}: {}", job_.id, committed.error().message());
+}
+
+change::AddEvent JobRun::event(Severity severity, std::string kind, std::string message, const Rank* rank) const {
+  EventRecord event;
+  event.time = services_.now();
+  event.job_id = job_.id;
+  event.severity = severity;
+  event.kind = std::move(kind);
+  event.message = std::move(message);
+  if (rank != nullptr) {
+    event.node = rank->record.node;
+    event.worker = rank->record.rank;
+  }
+  return {std::move(event)};
+}
+
+void JobRun::note(Severity severity, std::string kind, std::string message, const Rank* rank) {
+  std::vector<Change> changes;
+  changes.push_back(event(severity, std::move(kind), std::move(message), rank));
+  if (rank != nullptr) changes.push_back(change::PutWorker{rank->record});
+  tasks_.spawn("record", record(std::move(changes)));
+}
+
+std::string JobRun::describe(const Rank& rank) const {
+  std::string text = "worker " + std::to_string(rank.record.rank) + " on node " + rank.record.node;
+  if (rank.record.pid != 0) text += " (process " + std::to_string(rank.record.pid) + ")";
+  return text;
+}
+
+std::optional<std::uint32_t> JobRun::rank_of(const std::string& worker_id) const {
+  for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_[rank].record.id == worker_id) return rank;
+  }
+  return std::nullopt;
+}
+
+std::vector<WorkerRecord> JobRun::workers() const {
+  std::vector<WorkerRecord> result;
+  for (const Rank& rank : ranks_) {
+    WorkerRecord record = rank.record;
+    record.step = std::max(record.step, figures_.step_of(record.rank));
+    record.figures = figures_.figures_of(record.rank);
+    result.push_back(std::move(record));
+  }
+  return result;
+}
+
+std::vector<Change> JobRun::worker_changes() const {
+  std::vector<Change> changes;
+  for (auto& worker : workers()) changes.push_back(change::PutWorker{std::move(worker)});
+  return changes;
+}
+
+}  // namespace weir::cluster

@@ -1,0 +1,416 @@
+#include "cluster/jobs.hpp"
+
+#include <openssl/sha.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/errc.hpp"
+#include "cluster/job_files.hpp"
+#include "cluster/run_on.hpp"
+
+namespace weir::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+constexpr std::size_t key_length_max = 255;
+constexpr auto retry_interval = 1s;  // of committing the end of a job while the disk is full
+
+std::string hash_of(const json& body) {
+  const std::string text = to_text(body);
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string hash;
+  for (const unsigned byte : digest) {
+    hash += digits[byte >> 4];
+    hash += digits[byte & 15];
+  }
+  return hash;
+}
+
+Gang gang_of(const protocol::JobSpec& spec) {
+  return {spec.resources.workers, spec.resources.per_worker, spec.resources.placement};
+}
+
+/// What two jobs must have in common for one to go on from the other's checkpoint.
+std::vector<std::string> differences(const json& a, const json& b) {
+  std::vector<std::string> found;
+  for (const char* pointer : {"/model", "/compression", "/training/optimizer", "/resources/workers"}) {
+    if (a.at(json::json_pointer(pointer)) != b.at(json::json_pointer(pointer))) found.emplace_back(pointer);
+  }
+  return found;
+}
+
+json placement_json(const PlacementResult& placement, const std::vector<NodeOffer>& offers) {
+  json workers = json::array();
+  for (std::size_t rank = 0; rank < placement.nodes.size(); ++rank) {
+    const auto node = std::find_if(offers.begin(), offers.end(),
+                                   [&](const NodeOffer& offer) { return offer.id == placement.nodes[rank]; });
+    workers.push_back({{"rank", rank}, {"node", node->name}});
+  }
+  return {{"fits", placement.fits()},
+          {"reason", placement.fits() ? json(nullptr) : json(placement.reason)},
+          {"workers", std::move(workers)}};
+}
+
+/// What one exchange costs a worker, as far as the catalog tells: the dense ring moves 2 (P-1)/P of the gradient, the
+/// all-gather of a sparse payload (P-1) times what is kept, at 4 bytes for a value and about 2 for its place.
+json round_json(const protocol::JobSpec& spec, const json& catalog) {
+  json round = {{"parameters", nullptr}, {"bytes_dense", nullptr}, {"bytes_sent", nullptr}};
+  for (const auto& model : catalog.value("models", json::array())) {
+    if (model.value("name", "") != spec.model.name || !model.contains("parameters")) continue;
+    const double parameters = model["parameters"];
+    const double world = spec.resources.workers;
+    const double dense = 2 * (world - 1) / world * 4 * parameters;
+    round["parameters"] = model["parameters"];
+    round["bytes_dense"] = static_cast<std::uint64_t>(dense);
+    const json& params = spec.compression.compressor.params;
+    if (spec.compression.compressor.name == "none") {
+      round["bytes_sent"] = round["bytes_dense"];
+    } else if (params.contains("ratio") && params["ratio"].is_number()) {
+      const double kept = std::ceil(parameters * params["ratio"].get<double>());
+      round["bytes_sent"] = static_cast<std::uint64_t>((world - 1) * kept * 6);
+    }
+  }
+  return round;
+}
+
+}  // namespace
+
+net::awaitable<Result<void>> Jobs::recover() {
+  auto unfinished = co_await services_.store->unfinished_jobs();
+  if (!unfinished) co_return unfinished.error();
+  std::vector<Change> changes;
+  for (auto& job : *unfinished) {
+    if (job.state == JobState::running) {
+      job.state = JobState::failed;
+      job.phase = JobPhase::none;
+      job.reason = "the head restarted while the job ran";
+      job.ended_at = services_.now();
+      auto workers = co_await services_.store->workers(job.id);
+      if (!workers) co_return workers.error();
+      for (auto& worker : *workers) {
+        if (worker.state == WorkerState::exited) continue;
+        worker.state = WorkerState::exited;
+        worker.ended_at = services_.now();
+        changes.push_back(change::PutWorker{std::move(worker)});
+      }
+      changes.push_back(change::PutJob{job});
+      changes.push_back(event(job, Severity::error, "job.state", "FAILED: " + job.reason));
+      changes.push_back(job_item(job));
+      changes.push_back(job_item(job, StreamKind::job_end));
+      continue;
+    }
+    auto checked = co_await check(job.spec);
+    if (!checked) co_return checked.error();
+    if (!checked->problems.empty()) {  // the catalog has changed since, or its checkpoint is gone
+      const auto& problem = checked->problems.front();
+      JobRun::Ending ending{JobState::failed, problem.pointer + " " + problem.message};
+      tasks_.spawn("end", end(std::move(job), std::move(ending), {}));
+      continue;
+    }
+    checked->plan.job = std::move(job);
+    enqueue({std::move(checked->plan), next_order_++});
+  }
+  co_return co_await services_.store->commit(std::move(changes));
+}
+
+net::awaitable<void> Jobs::stop() {
+  stopping_ = true;
+  for (const auto& [id, run] : runs_) run->abandon();
+  co_await tasks_.join();
+}
+
+net::awaitable<Result<Jobs::Checked>> Jobs::check(json spec) {
+  Checked checked;
+  checked.problems = protocol::normalize_job_spec(spec, services_.options.catalog);
+  checked.spec = std::move(spec);
+  if (!checked.problems.empty()) co_return checked;
+  auto typed = protocol::parse_job_spec(checked.spec);
+  if (!typed) co_return typed.error();
+  checked.plan.spec = std::move(*typed);
+  if (checked.plan.spec.resume_from) {
+    auto problems = co_await find_checkpoint(checked);
+    if (!problems) co_return problems.error();
+    checked.problems = std::move(*problems);
+  }
+  co_return checked;
+}
+
+net::awaitable<Result<std::vector<protocol::Problem>>> Jobs::find_checkpoint(Checked& checked) {
+  std::vector<protocol::Problem> problems;
+  const auto refuse = [&problems](std::string pointer, std::string message) {
+    problems.push_back({"/checkpoint/resume_from" + std::move(pointer), std::move(message)});
+  };
+  const auto& from = *checked.plan.spec.resume_from;
+  auto job = co_await services_.store->job(from.job_id);
+  if (!job) co_return job.error();
+  auto checkpoints = co_await services_.store->checkpoints(from.job_id);
+  if (!checkpoints) co_return checkpoints.error();
+  if (!*job) {
+    refuse("/job", "there is no job " + from.job_id);
+  } else if (checkpoints->empty()) {
+    refuse("/job", "job " + from.job_id + " has no checkpoint");
+  } else {
+    const std::uint64_t step = from.step.value_or(checkpoints->back().step);
+    const bool exists = std::any_of(checkpoints->begin(), checkpoints->end(),
+                                    [step](const CheckpointRecord& one) { return one.step == step; });
+    if (!exists) refuse("/step", "job " + from.job_id + " has no checkpoint at step " + std::to_string(step));
+    for (const auto& pointer : differences(checked.spec, (*job)->spec)) {
+      refuse("", pointer + " must be as in job " + from.job_id);
+    }
+    checked.plan.resume_file = job_files::checkpoint_file(services_.job_dir(from.job_id), step);
+  }
+  co_return problems;
+}
+
+net::awaitable<Result<Submission>> Jobs::submit(json spec, std::string idempotency_key) {
+  if (idempotency_key.size() > key_length_max) {
+    co_return Error{Errc::invalid_argument, "an idempotency key has at most 255 characters"};
+  }
+  const std::string body_hash = hash_of(spec);
+  if (!idempotency_key.empty()) {
+    auto earlier = co_await earlier_submission(idempotency_key, body_hash);
+    if (!earlier || earlier->job) co_return earlier;
+  }
+  auto checked = co_await check(std::move(spec));
+  if (!checked) co_return checked.error();
+  Submission submission;
+  if (!checked->problems.empty()) {
+    submission.problems = std::move(checked->problems);
+    co_return submission;
+  }
+  JobRecord job;
+  job.id = services_.new_id();
+  job.name = checked->plan.spec.name;
+  job.spec = std::move(checked->spec);
+  job.priority = checked->plan.spec.resources.priority;
+  job.created_at = services_.now();
+  const std::uint64_t order = next_order_++;
+  std::vector<Change> changes;
+  changes.push_back(change::AddJob{job, idempotency_key, body_hash});
+  changes.push_back(event(job, Severity::info, "job.submitted", "submitted as \"" + job.name + "\""));
+  changes.push_back(job_item(job));
+  auto committed = co_await services_.store->commit(std::move(changes));
+  if (!committed && committed.error().code == Errc::conflict && !idempotency_key.empty()) {
+    co_return co_await earlier_submission(idempotency_key, body_hash);  // somebody with the same key was faster
+  }
+  if (!committed) co_return committed.error();
+  submission.job = job;
+  submission.created = true;
+  checked->plan.job = std::move(job);
+  enqueue({std::move(checked->plan), order});
+  dispatch();
+  co_return submission;
+}
+
+/// An answer without a job if the key is new.
+net::awaitable<Result<Submission>> Jobs::earlier_submission(std::string key, std::string body_hash) {
+  auto use = co_await services_.store->idempotency_key(key);
+  if (!use) co_return use.error();
+  Submission submission;
+  if (!*use) co_return submission;
+  if ((*use)->body_hash != body_hash) {
+    co_return Error{Errc::conflict,
+                    "the idempotency key was used for another body, which became job " + (*use)->job_id};
+  }
+  auto job = co_await services_.store->job((*use)->job_id);
+  if (!job) co_return job.error();
+  submission.job = std::move(*job);
+  co_return submission;
+}
+
+net::awaitable<Result<Validation>> Jobs::validate(json spec) {
+  auto checked = co_await check(std::move(spec));
+  if (!checked) co_return checked.error();
+  Validation validation;
+  validation.problems = std::move(checked->problems);
+  if (!validation.problems.empty()) co_return validation;
+  const auto offers = nodes_.offers();
+  validation.placement = placement_json(place(gang_of(checked->plan.spec), offers), offers);
+  validation.round = round_json(checked->plan.spec, services_.options.catalog);
+  validation.spec = std::move(checked->spec);
+  co_return validation;
+}
+
+net::awaitable<Result<JobRecord>> Jobs::stop_job(std::string id) {
+  const auto queued =
+      std::find_if(queue_.begin(), queue_.end(), [&id](const Queued& one) { return one.plan.job.id == id; });
+  if (queued != queue_.end()) {
+    JobRecord job = std::move(queued->plan.job);
+    queue_.erase(queued);
+    JobRun::Ending ending{JobState::stopped, "stopped on request while it waited"};
+    co_await end(std::move(job), std::move(ending), {});
+    dispatch();
+  } else if (const auto run = run_of_job(id)) {
+    run->request_stop();
+    co_return run->job();
+  }
+  auto job = co_await services_.store->job(id);
+  if (!job) co_return job.error();
+  if (!*job) co_return Error{Errc::not_found, "there is no job " + id};
+  co_return std::move(**job);
+}
+
+net::awaitable<Result<void>> Jobs::remove_job(std::string id) {
+  auto job = co_await services_.store->job(id);
+  if (!job) co_return job.error();
+  if (!*job) co_return Error{Errc::not_found, "there is no job " + id};
+  if (!terminal((*job)->state) || run_of_job(id)) {
+    co_return Error{Errc::conflict, "job " + id + " is " + std::string(to_string((*job)->state)) + "; stop it first"};
+  }
+  std::vector<Change> changes;
+  changes.push_back(change::RemoveJob{id});
+  auto committed = co_await services_.store->commit(std::move(changes));
+  if (!committed) co_return committed;
+  auto remove = [dir = services_.job_dir(id)] {
+    std::error_code error;
+    std::filesystem::remove_all(dir, error);
+    return error;
+  };
+  if (const auto error = co_await run_on(services_.files, std::move(remove))) {
+    spdlog::warn("files of job {} are left: {}", id, error.message());
+  }
+  co_return Result<void>();
+}
+
+void Jobs::enqueue(Queued queued) {
+  const auto turn = [](const Queued& a, const Queued& b) {
+    const auto left = a.plan.job.priority;
+    const auto right = b.plan.job.priority;
+    return left != right ? left > right : a.order < b.order;
+  };
+  queue_.insert(std::upper_bound(queue_.begin(), queue_.end(), queued, turn), std::move(queued));
+}
+
+void Jobs::dispatch() {
+  if (stopping_ || dispatching_) return;
+  dispatching_ = true;
+  bool blocked = false;  // by a job that waits for room
+  for (auto it = queue_.begin(); it != queue_.end();) {
+    const auto placement = place(gang_of(it->plan.spec), nodes_.offers());
+    if (placement.fits() && !blocked) {
+      const auto order = it->order;
+      auto run =
+          std::make_shared<JobRun>(services_, nodes_, std::move(it->plan), placement.nodes, [this] { dispatch(); });
+      it = queue_.erase(it);
+      runs_[run->job().id] = run;
+      tasks_.spawn("job " + run->job().id, drive(run, order));
+      continue;
+    }
+    explain_waiting(*it, placement.fits() ? "waits for jobs before it" : placement.reason);
+    blocked = blocked || placement.possible;
+    ++it;
+  }
+  dispatching_ = false;
+}
+
+void Jobs::explain_waiting(Queued& queued, const std::string& reason) {
+  JobRecord& job = queued.plan.job;
+  if (job.reason == reason) return;
+  job.reason = reason;
+  std::vector<Change> changes;
+  changes.push_back(change::PutJob{job});
+  changes.push_back(job_item(job));
+  tasks_.spawn("record", record(std::move(changes)));
+}
+
+net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run, std::uint64_t order) {
+  JobRun::Ending ending = co_await run->run();
+  if (run->abandoned()) {
+    runs_.erase(run->job().id);
+    co_return;  // its state stays RUNNING: the next start of the head says what became of it
+  }
+  JobRecord job = run->job();
+  std::vector<Change> workers = run->worker_changes();
+  const bool again =
+      ending.worker_lost && !run->stop_requested() && !stopping_ && job.restarts < run->spec().restarts_max;
+  if (!again) {
+    co_await end(job, std::move(ending), std::move(workers));
+    runs_.erase(job.id);
+    dispatch();
+    co_return;
+  }
+  ++job.restarts;
+  job.phase = JobPhase::recovering;
+  job.reason = ending.reason;
+  Queued queued;
+  queued.order = order;
+  queued.plan.spec = run->spec();
+  queued.plan.checkpoints = run->checkpoints();
+  std::string from = "from its beginning";
+  if (!queued.plan.checkpoints.empty()) {
+    const auto step = queued.plan.checkpoints.back();
+    queued.plan.resume_file = job_files::checkpoint_file(services_.job_dir(job.id), step);
+    from = "from the checkpoint at step " + std::to_string(step);
+  }
+  workers.push_back(change::PutJob{job});
+  workers.push_back(event(job, Severity::warning, "job.restart",
+                          "restart " + std::to_string(job.restarts) + " of " +
+                              std::to_string(run->spec().restarts_max) + " " + from + ": " + ending.reason));
+  workers.push_back(job_item(job));
+  co_await record(std::move(workers));
+  runs_.erase(job.id);
+  queued.plan.job = std::move(job);
+  if (run->stop_requested()) {  // meanwhile
+    JobRun::Ending stopped{JobState::stopped, "stopped on request while it recovered"};
+    co_await end(std::move(queued.plan.job), std::move(stopped), {});
+  } else {
+    enqueue(std::move(queued));
+  }
+  dispatch();
+}
+
+/// Commits the end of a job, however long the disk stays full.
+net::awaitable<void> Jobs::end(JobRecord job, JobRun::Ending ending, std::vector<Change> more) {
+  job.state = ending.state;
+  job.phase = JobPhase::none;
+  job.reason = std::move(ending.reason);
+  job.ended_at = services_.now();
+  const auto severity = job.state == JobState::failed ? Severity::error : Severity::info;
+  const std::string message = std::string(to_string(job.state)) + (job.reason.empty() ? "" : ": " + job.reason);
+  more.push_back(change::PutJob{job});
+  more.push_back(event(job, severity, "job.state", message));
+  more.push_back(job_item(job));
+  more.push_back(job_item(job, StreamKind::job_end));
+  for (;;) {
+    const auto committed = co_await services_.store->commit(more);
+    if (committed || committed.error().code == Errc::cancelled || stopping_) break;
+    spdlog::error("job {} has ended, which cannot be recorded yet: {}", job.id, committed.error().message());
+    co_await services_.clock.sleep_for(retry_interval);
+  }
+}
+
+net::awaitable<void> Jobs::record(std::vector<Change> changes) {
+  auto committed = co_await services_.store->commit(std::move(changes));
+  if (!committed) spdlog::error("jobs: {}", committed.error().message());
+}
+
+change::AddEvent Jobs::event(const JobRecord& job, Severity severity, std::string kind, std::string message) const {
+  EventRecord event;
+  event.time = services_.now();
+  event.job_id = job.id;
+  event.severity = severity;
+  event.kind = std::move(kind);
+  event.message = std::move(message);
+  return {std::move(event)};
+}
+
+std::shared_ptr<JobRun> Jobs::run_of_worker(const std::string& worker_id) const {
+  for (const auto& [id, run] : runs_) {
+    if (run->has_worker(worker_id)) return run;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<JobRun> Jobs::run_of_job(const std::string& job_id) const {
+  const auto found = runs_.find(job_id);
+  return found == runs_.end() ? nullptr : found->second;
+}
+
+}  // namespace weir::cluster

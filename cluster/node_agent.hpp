@@ -1,0 +1,73 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cluster/host.hpp"
+#include "cluster/node.hpp"
+#include "cluster/signal.hpp"
+#include "protocol/node.hpp"
+#include "runtime/actor.hpp"
+#include "runtime/actor_system.hpp"
+#include "runtime/event.hpp"
+
+namespace weir::cluster {
+
+/// The actor "agent" of a node: starts, watches and ends its worker processes, and keeps the node in the cluster.
+class AgentActor final : public runtime::Actor<protocol::NodeAgent> {
+ public:
+  /// `hopeless` is given the error that makes the first join pointless.
+  AgentActor(NodeOptions options, runtime::ProcessSpawner& spawner, std::function<void(Error)> hopeless);
+
+  void on_start() override;
+  net::awaitable<void> on_stop() override;
+
+  net::awaitable<Result<protocol::WorkerStarted>> start_worker(protocol::WorkerLaunch launch) override;
+  net::awaitable<Result<void>> stop_worker(std::string worker_id, std::uint32_t grace_milliseconds) override;
+
+ private:
+  struct Worker {
+    protocol::WorkerLaunch launch;
+    std::uint32_t pid = 0;
+    std::unique_ptr<runtime::Process> process;
+    std::string unsent;              ///< output that the head has not acknowledged, bounded
+    std::uint64_t acknowledged = 0;  ///< bytes before it
+    std::string last_output;
+    bool output_ended = false;
+    Signal drained;  ///< the head has taken something, or nobody will
+  };
+  /// One stay in the cluster.
+  struct Membership {
+    runtime::PeerId head;
+    runtime::ActorRef<protocol::Membership> membership;
+    protocol::NodeWelcome welcome;
+  };
+
+  net::awaitable<void> stay_joined();
+  net::awaitable<Result<Membership>> join();
+  net::awaitable<Error> beat(Membership joined);
+  net::awaitable<void> guard_lease();
+  net::awaitable<void> read_output(std::shared_ptr<Worker> worker);
+  net::awaitable<void> supervise(std::shared_ptr<Worker> worker);
+  net::awaitable<void> tell_exit(std::shared_ptr<Worker> worker, runtime::ProcessExit exit);
+  net::awaitable<void> forward_output();
+  net::awaitable<void> kill_after(std::shared_ptr<Worker> worker, std::chrono::milliseconds grace);
+  net::awaitable<void> end_workers(int signal, std::chrono::milliseconds patience);
+  void leave(const Error& why);
+  runtime::ProcessSpec spec_of(const protocol::WorkerLaunch& launch) const;
+
+  const NodeOptions options_;
+  runtime::ProcessSpawner& spawner_;
+  std::function<void(Error)> hopeless_;
+  host::LoadMeter load_;
+  std::optional<Membership> joined_;
+  bool ever_joined_ = false;
+  runtime::Clock::time_point left_at_{};
+  std::map<std::string, std::shared_ptr<Worker>> workers_;
+  Signal news_;   ///< there is output to forward, or a head to forward it to
+  Signal ended_;  ///< a worker is gone
+};
+
+}  // namespace weir::cluster

@@ -1,0 +1,187 @@
+#include "cluster/node_table.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/errc.hpp"
+
+namespace weir::cluster {
+namespace {
+
+constexpr std::size_t name_length_max = 128;
+constexpr std::size_t lost_nodes_max = 200;  // remembered for people to see
+
+}  // namespace
+
+std::vector<Change> NodeTable::recover(std::vector<NodeRecord> nodes) {
+  std::vector<Change> changes;
+  for (auto& record : nodes) {
+    if (record.state != NodeState::lost) {
+      record.state = NodeState::lost;
+      record.lost_at = services_.now();
+      record.reason = "the head was restarted; the node has not joined since";
+      changes.push_back(change::PutNode{record});
+    }
+    Node node;
+    node.record = std::move(record);
+    nodes_.emplace(node.record.id, std::move(node));
+  }
+  return changes;
+}
+
+Result<NodeTable::Node*> NodeTable::join(protocol::NodeInfo info, runtime::ActorRef<protocol::NodeAgent> agent) {
+  if (info.name.empty() || info.name.size() > name_length_max) {
+    return Error{Errc::invalid_argument, "a node's name has 1 to 128 characters"};
+  }
+  if (info.version != services_.options.version) {
+    return Error{Errc::unsupported, "node " + info.name + " runs weir " + info.version + ", the head " +
+                                        services_.options.version + "; install the same version on both"};
+  }
+  for (const auto& [name, amount] : info.resources) {
+    if (!std::isfinite(amount) || amount < 0) {
+      return Error{Errc::invalid_argument,
+                   "resource " + name + " of node " + info.name + " is not a number of 0 or more"};
+    }
+  }
+  Node* known = nullptr;
+  for (auto& [id, node] : nodes_) {
+    if (node.record.name != info.name) continue;
+    if (node.record.state != NodeState::lost && node.incarnation != info.incarnation) {
+      return Error{Errc::conflict, "a node named " + info.name + " (process " + std::to_string(node.record.pid) +
+                                       " on " + node.record.host + ") is in the cluster; choose another --name"};
+    }
+    known = &node;
+  }
+  if (known == nullptr) {
+    const auto id = services_.new_id();
+    known = &nodes_[id];
+    known->record.id = id;
+  }
+  NodeRecord& record = known->record;
+  record.name = info.name;
+  record.host = info.host;
+  record.state = NodeState::alive;
+  record.epoch = services_.next_epoch();
+  record.resources = std::move(info.resources);
+  record.used.clear();
+  record.labels = std::move(info.labels);
+  record.version = info.version;
+  record.pid = info.pid;
+  record.joined_at = record.heartbeat_at = services_.now();
+  record.lost_at.reset();
+  record.reason.clear();
+  known->confirmed = false;
+  known->incarnation = info.incarnation;
+  known->process = agent.address().process;
+  known->agent = std::move(agent);
+  known->heard = services_.clock.now();
+  known->grants.clear();
+  return known;
+}
+
+Result<bool> NodeTable::heartbeat(const protocol::NodeHeartbeat& beat) {
+  const auto found = nodes_.find(beat.node_id);
+  if (found == nodes_.end()) return Error{Errc::not_found, "no node " + beat.node_id};
+  Node& node = found->second;
+  if (node.record.state == NodeState::lost || node.record.epoch != beat.epoch) {
+    return Error{Errc::conflict, "node " + node.record.name + " was given up: " + node.record.reason};
+  }
+  node.heard = services_.clock.now();
+  node.record.heartbeat_at = services_.now();
+  node.record.cpu_load = std::isfinite(beat.cpu_load) ? beat.cpu_load : 0;
+  node.record.memory_used_bytes = beat.memory_used_bytes;
+  node.record.memory_total_bytes = beat.memory_total_bytes;
+  node.record.network_sent_bytes = beat.network_sent_bytes;
+  node.record.network_received_bytes = beat.network_received_bytes;
+  return !std::exchange(node.confirmed, true);
+}
+
+std::vector<std::pair<std::string, std::string>> NodeTable::silent() const {
+  const auto limit = std::chrono::milliseconds(heartbeat_milliseconds) * missed_heartbeats_max;
+  std::vector<std::pair<std::string, std::string>> found;
+  for (const auto& [id, node] : nodes_) {
+    if (node.record.state == NodeState::lost || services_.clock.now() - node.heard <= limit) continue;
+    found.emplace_back(id, "no heartbeat for " + std::to_string(limit.count()) + " ms");
+  }
+  return found;
+}
+
+NodeTable::Node* NodeTable::by_process(std::uint64_t process) {
+  for (auto& [id, node] : nodes_) {
+    if (node.record.state != NodeState::lost && node.process == process) return &node;
+  }
+  return nullptr;
+}
+
+NodeTable::Node* NodeTable::find(const std::string& id_or_name) {
+  if (const auto found = nodes_.find(id_or_name); found != nodes_.end()) return &found->second;
+  for (auto& [id, node] : nodes_) {
+    if (node.record.name == id_or_name) return &node;
+  }
+  return nullptr;
+}
+
+void NodeTable::mark_lost(Node& node, const std::string& reason) {
+  node.record.state = NodeState::lost;
+  node.record.lost_at = services_.now();
+  node.record.reason = reason;
+  node.record.used.clear();
+  node.grants.clear();
+  node.agent = {};
+  node.process = 0;
+  const auto lost = static_cast<std::size_t>(std::count_if(
+      nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.record.state == NodeState::lost; }));
+  if (lost <= lost_nodes_max) return;
+  // The ids sort by time: forget the oldest lost one, but never the one the caller holds.
+  const auto oldest = std::find_if(nodes_.begin(), nodes_.end(), [&node](const auto& entry) {
+    return &entry.second != &node && entry.second.record.state == NodeState::lost;
+  });
+  if (oldest != nodes_.end()) nodes_.erase(oldest);
+}
+
+void NodeTable::grant(const std::string& node_id, const std::string& worker_id, const protocol::Resources& resources) {
+  const auto found = nodes_.find(node_id);
+  if (found == nodes_.end()) return;
+  found->second.grants[worker_id] = resources;
+  for (const auto& [name, amount] : resources) found->second.record.used[name] += amount;
+}
+
+void NodeTable::release(const std::string& node_id, const std::string& worker_id) {
+  const auto found = nodes_.find(node_id);
+  if (found == nodes_.end() || found->second.grants.erase(worker_id) == 0) return;
+  auto& used = found->second.record.used;
+  used.clear();  // summed anew, so that fractions leave nothing behind
+  for (const auto& [id, resources] : found->second.grants) {
+    for (const auto& [name, amount] : resources) used[name] += amount;
+  }
+}
+
+std::vector<NodeOffer> NodeTable::offers() const {
+  std::vector<NodeOffer> result;
+  for (const auto& record : records()) {
+    if (record.state == NodeState::lost || !nodes_.at(record.id).confirmed) continue;
+    NodeOffer offer{record.id, record.name, record.resources, record.resources, record.state == NodeState::alive};
+    for (const auto& [name, amount] : record.used) offer.free[name] = std::max(0.0, offer.free[name] - amount);
+    result.push_back(std::move(offer));
+  }
+  return result;
+}
+
+std::vector<NodeRecord> NodeTable::records() const {
+  std::vector<NodeRecord> result;
+  for (const auto& [id, node] : nodes_) result.push_back(node.record);
+  std::stable_sort(result.begin(), result.end(), [](const NodeRecord& a, const NodeRecord& b) {
+    const bool a_lost = a.state == NodeState::lost;
+    const bool b_lost = b.state == NodeState::lost;
+    return a_lost != b_lost ? b_lost : a.name < b.name;
+  });
+  return result;
+}
+
+std::uint32_t NodeTable::alive() const {
+  return static_cast<std::uint32_t>(std::count_if(
+      nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.record.state != NodeState::lost; }));
+}
+
+}  // namespace weir::cluster

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cluster/head.hpp"
+#include "cluster/store.hpp"
+#include "cluster/stream_hub.hpp"
+#include "runtime/clock.hpp"
+#include "runtime/fwd.hpp"
+
+namespace weir::cluster {
+
+/// What the parts of a head share. Owned by the head; used on its strand, but for the fields that say otherwise.
+struct Services {
+  HeadOptions options;                ///< any thread: fixed
+  net::any_io_executor strand;        ///< all of the head's state lives here
+  net::any_io_executor files;         ///< blocking file work, in order
+  runtime::Clock& clock;              ///< any thread
+  std::shared_ptr<Store> store;       ///< any thread
+  std::shared_ptr<StreamHub> stream;  ///< any thread
+  std::mt19937_64 random;
+  std::uint64_t epoch = 0;  ///< last one given out
+
+  Time now() const { return std::chrono::time_point_cast<std::chrono::milliseconds>(clock.wall()); }
+
+  /// 26 characters, sortable by time (a ULID in lower case).
+  std::string new_id();
+
+  /// A fencing number never given before. The caller commits PutEpoch with what it is for.
+  std::uint64_t next_epoch() { return ++epoch; }
+
+  std::filesystem::path job_dir(const std::string& job_id) const { return options.data_dir / "jobs" / job_id; }
+};
+
+/// The job as the stream carries it.
+change::Publish job_item(const JobRecord& job, StreamKind kind = StreamKind::job);
+
+/// Continues a task on another executor and comes back with its result.
+template <class T>
+net::awaitable<T> on(net::any_io_executor executor, net::awaitable<T> task) {
+  co_return co_await net::co_spawn(std::move(executor), std::move(task), net::use_awaitable);
+}
+
+}  // namespace weir::cluster

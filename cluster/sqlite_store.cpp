@@ -1,0 +1,234 @@
+#include "cluster/sqlite_store.hpp"
+
+#include <boost/asio/post.hpp>
+#include <deque>
+#include <exception>
+#include <mutex>
+
+#include "base/errc.hpp"
+#include "cluster/run_on.hpp"
+#include "cluster/store/changes.hpp"
+#include "cluster/store/migrations.hpp"
+#include "cluster/store/queries.hpp"
+#include "cluster/store/sqlite.hpp"
+
+namespace weir::cluster {
+namespace {
+
+/// What a call to SQLite gives, as a Result.
+template <class Work>
+auto caught(Work&& work) -> Result<std::invoke_result_t<Work&>> {
+  try {
+    if constexpr (std::is_void_v<std::invoke_result_t<Work&>>) {
+      work();
+      return {};
+    } else {
+      return work();
+    }
+  } catch (const SqliteFailure& failure) {
+    return failure.error;
+  } catch (const std::exception& e) {
+    return Error{Errc::io, std::string("store: a row cannot be read: ") + e.what()};
+  }
+}
+
+/// Members up to `writer_mutex_` are fixed; what follows each mutex is guarded by it. Kept alive by what runs for it.
+class SqliteStore final : public Store, public std::enable_shared_from_this<SqliteStore> {
+ public:
+  using Done = std::function<void(Result<void>)>;
+
+  SqliteStore(SqliteStoreOptions options, net::any_io_executor writer, net::any_io_executor reader)
+      : options_(std::move(options)), writer_executor_(std::move(writer)), reader_executor_(std::move(reader)) {}
+
+  /// Throws SqliteFailure.
+  void open() {
+    writer_ = std::make_unique<Database>(options_.file, false);
+    migrate(*writer_);
+    for (std::uint32_t i = 0; i < options_.readers; ++i) {
+      idle_readers_.push_back(std::make_unique<Database>(options_.file, true));
+    }
+  }
+
+  net::awaitable<Result<void>> commit(std::vector<Change> changes) override {
+    Enqueue start{shared_from_this(), std::move(changes)};
+    co_return co_await await_completion<Result<void>>(std::move(start));
+  }
+
+  net::awaitable<Result<std::optional<JobRecord>>> job(std::string id) override {
+    return read([id = std::move(id)](Database& db) { return queries::job(db, id); });
+  }
+  net::awaitable<Result<JobPage>> jobs(JobQuery query) override {
+    return read([query = std::move(query)](Database& db) { return queries::jobs(db, query); });
+  }
+  net::awaitable<Result<std::vector<JobRecord>>> unfinished_jobs() override {
+    return read([](Database& db) { return queries::unfinished_jobs(db); });
+  }
+  net::awaitable<Result<std::optional<KeyUse>>> idempotency_key(std::string key) override {
+    return read([key = std::move(key)](Database& db) { return queries::idempotency_key(db, key); });
+  }
+  net::awaitable<Result<std::vector<WorkerRecord>>> workers(std::string job_id) override {
+    return read([job_id = std::move(job_id)](Database& db) { return queries::workers(db, job_id); });
+  }
+  net::awaitable<Result<std::vector<NodeRecord>>> nodes() override {
+    return read([](Database& db) { return queries::nodes(db); });
+  }
+  net::awaitable<Result<EventPage>> events(std::string job_id, std::uint64_t after, std::uint32_t limit) override {
+    return read(
+        [job_id = std::move(job_id), after, limit](Database& db) { return queries::events(db, job_id, after, limit); });
+  }
+  net::awaitable<Result<std::vector<MetricSeries>>> metrics(MetricQuery query) override {
+    return read([query = std::move(query)](Database& db) { return queries::metrics(db, query); });
+  }
+  net::awaitable<Result<std::vector<CheckpointRecord>>> checkpoints(std::string job_id) override {
+    return read([job_id = std::move(job_id)](Database& db) { return queries::checkpoints(db, job_id); });
+  }
+  net::awaitable<Result<std::uint64_t>> epoch() override {
+    return read([](Database& db) { return queries::epoch(db); });
+  }
+  net::awaitable<Result<StreamPage>> stream(std::uint64_t after, std::uint32_t limit) override {
+    return read([after, limit](Database& db) { return queries::stream(db, after, limit); });
+  }
+
+  void observe(Observer observer) override { observer_ = std::move(observer); }
+
+  net::awaitable<void> close() override {
+    auto finish = [self = shared_from_this()]() -> Result<void> {
+      self->shut();
+      return {};
+    };
+    co_await run_on(writer_executor_, std::move(finish));  // the writer's executor is first in, first out
+  }
+
+ private:
+  struct Waiting {
+    std::vector<Change> changes;
+    Done done;
+    Result<void> result;
+  };
+
+  /// The start of commit(): see await_completion.
+  struct Enqueue {
+    std::shared_ptr<SqliteStore> store;
+    std::vector<Change> changes;
+    void operator()(Done done) { store->enqueue(std::move(changes), std::move(done)); }
+  };
+
+  void enqueue(std::vector<Change> changes, Done done) {
+    bool idle = false;
+    {
+      const std::lock_guard lock(writer_mutex_);
+      idle = waiting_.empty();
+      waiting_.push_back({std::move(changes), std::move(done), Result<void>()});
+    }
+    if (idle) net::post(writer_executor_, [self = shared_from_this()] { self->write_waiting(); });
+  }
+
+  /// Commits everything that waits in one transaction. On the writer's executor.
+  void write_waiting() {
+    std::deque<Waiting> batch;
+    {
+      const std::lock_guard lock(writer_mutex_);
+      batch.swap(waiting_);
+    }
+    std::vector<StreamItem> published;
+    Result<void> committed = closed_ ? Result<void>(Error{Errc::cancelled, "the store is closed"})
+                                     : caught([&] { write(batch, published); });
+    if (committed) {
+      if (observer_ && !published.empty()) observer_(published);
+    } else {
+      roll_back();
+    }
+    for (auto& one : batch) one.done(committed ? std::move(one.result) : committed);
+  }
+
+  void write(std::deque<Waiting>& batch, std::vector<StreamItem>& published) {
+    writer_->execute("BEGIN IMMEDIATE");
+    for (auto& one : batch) {
+      std::vector<StreamItem> items;
+      writer_->execute("SAVEPOINT one");
+      one.result = caught([&] {
+        for (const auto& change : one.changes) apply(*writer_, change, items);
+      });
+      if (one.result) {
+        published.insert(published.end(), std::make_move_iterator(items.begin()), std::make_move_iterator(items.end()));
+      } else if (writer_->in_transaction()) {
+        writer_->execute("ROLLBACK TO one");
+      } else {  // SQLite gave the whole transaction up: the disk is full or fails
+        throw SqliteFailure{one.result.error()};
+      }
+      writer_->execute("RELEASE one");
+    }
+    if (!published.empty()) trim_stream(*writer_, options_.stream_items_max);
+    writer_->execute("COMMIT");
+  }
+
+  void roll_back() {
+    if (!writer_ || !writer_->in_transaction()) return;
+    const auto ignored = caught([&] { writer_->execute("ROLLBACK"); });  // the caller has the first error already
+    static_cast<void>(ignored);
+  }
+
+  template <class Query>
+  auto read(Query query) -> net::awaitable<Result<std::invoke_result_t<Query&, Database&>>> {
+    auto work = [self = shared_from_this(), query = std::move(query)]() mutable { return self->read_now(query); };
+    return run_on(reader_executor_, std::move(work));
+  }
+
+  template <class Query>
+  auto read_now(Query& query) -> Result<std::invoke_result_t<Query&, Database&>> {
+    std::unique_ptr<Database> reader;
+    {
+      const std::lock_guard lock(readers_mutex_);
+      if (readers_closed_) return Error{Errc::cancelled, "the store is closed"};
+      if (!idle_readers_.empty()) {
+        reader = std::move(idle_readers_.back());
+        idle_readers_.pop_back();
+      }
+    }
+    if (!reader) {  // more threads than connections: one for this time
+      auto opened = caught([&] { reader = std::make_unique<Database>(options_.file, true); });
+      if (!opened) return opened.error();
+    }
+    auto result = caught([&] { return query(*reader); });
+    reader->reset_statements();
+    const std::lock_guard lock(readers_mutex_);
+    if (!readers_closed_ && idle_readers_.size() < options_.readers) idle_readers_.push_back(std::move(reader));
+    return result;
+  }
+
+  /// On the writer's executor. Readers go first: the last connection to close brings the log into the file.
+  void shut() {
+    closed_ = true;
+    {
+      const std::lock_guard lock(readers_mutex_);
+      readers_closed_ = true;
+      idle_readers_.clear();
+    }
+    writer_.reset();
+  }
+
+  const SqliteStoreOptions options_;
+  const net::any_io_executor writer_executor_;
+  const net::any_io_executor reader_executor_;
+  Observer observer_;
+  std::unique_ptr<Database> writer_;  ///< on the writer's executor only
+  bool closed_ = false;               ///< likewise
+
+  std::mutex writer_mutex_;
+  std::deque<Waiting> waiting_;
+
+  std::mutex readers_mutex_;
+  std::vector<std::unique_ptr<Database>> idle_readers_;
+  bool readers_closed_ = false;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Store>> open_sqlite_store(SqliteStoreOptions options, net::any_io_executor writer,
+                                                 net::any_io_executor reader) {
+  auto store = std::make_shared<SqliteStore>(std::move(options), std::move(writer), std::move(reader));
+  if (auto opened = caught([&] { store->open(); }); !opened) return opened.error();
+  return std::shared_ptr<Store>(std::move(store));
+}
+
+}  // namespace weir::cluster

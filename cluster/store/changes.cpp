@@ -1,0 +1,221 @@
+#include "cluster/store/changes.hpp"
+
+#include <type_traits>
+
+namespace weir::cluster {
+namespace {
+
+std::int64_t to_integer(Time time) { return time.time_since_epoch().count(); }
+
+std::optional<std::int64_t> to_integer(const std::optional<Time>& time) {
+  return time ? std::optional(to_integer(*time)) : std::nullopt;
+}
+
+template <class Enum>
+  requires std::is_enum_v<Enum>
+std::int64_t to_integer(Enum value) {
+  return static_cast<std::int64_t>(value);
+}
+
+void publish(Database& database, StreamKind kind, const std::string& job_id, std::string data,
+             std::vector<StreamItem>& published) {
+  database.prepare("INSERT INTO stream (kind, job, data) VALUES (?, ?, ?)")
+      .bind(to_integer(kind))
+      .bind(job_id)
+      .bind(data)
+      .run();
+  const auto sequence = static_cast<std::uint64_t>(database.last_insert_rowid());
+  published.push_back({sequence, kind, job_id, std::move(data)});
+}
+
+/// One overload per change.
+struct Applier {
+  Database& database;
+  std::vector<StreamItem>& published;
+
+  void operator()(const change::AddJob& add) {
+    const JobRecord& job = add.job;
+    database
+        .prepare(
+            "INSERT INTO jobs (id, name, state, phase, reason, spec, priority, restarts, created_at, started_at,"
+            " ended_at, step, steps_total, summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
+        .bind(job.id)
+        .bind(job.name)
+        .bind(to_integer(job.state))
+        .bind(to_integer(job.phase))
+        .bind(job.reason)
+        .bind(to_text(job.spec))
+        .bind(job.priority)
+        .bind(job.restarts)
+        .bind(to_integer(job.created_at))
+        .bind(to_integer(job.started_at))
+        .bind(to_integer(job.ended_at))
+        .bind(job.step)
+        .bind(job.steps_total)
+        .bind(to_text(job.summary))
+        .run();
+    if (add.idempotency_key.empty()) return;
+    database.prepare("INSERT INTO idempotency_keys (key, job, body_hash) VALUES (?, ?, ?)")
+        .bind(add.idempotency_key)
+        .bind(job.id)
+        .bind(add.body_hash)
+        .run();
+  }
+
+  void operator()(const change::PutJob& put) {
+    const JobRecord& job = put.job;
+    database
+        .prepare(
+            "UPDATE jobs SET state = ?, phase = ?, reason = ?, restarts = ?, started_at = ?, ended_at = ?,"
+            " step = ?, steps_total = ?, summary = ? WHERE id = ?")
+        .bind(to_integer(job.state))
+        .bind(to_integer(job.phase))
+        .bind(job.reason)
+        .bind(job.restarts)
+        .bind(to_integer(job.started_at))
+        .bind(to_integer(job.ended_at))
+        .bind(job.step)
+        .bind(job.steps_total)
+        .bind(to_text(job.summary))
+        .bind(job.id)
+        .run();
+  }
+
+  void operator()(const change::RemoveJob& remove) {
+    database.prepare("DELETE FROM jobs WHERE id = ?").bind(remove.id).run();  // the rest cascades
+  }
+
+  void operator()(const change::PutWorker& put) {
+    const WorkerRecord& worker = put.worker;
+    database
+        .prepare(
+            "INSERT INTO workers (id, job, rank, node_id, node, pid, state, exit_code, signal, started_at,"
+            " ended_at, step, figures) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (id) DO UPDATE SET pid = excluded.pid, state = excluded.state,"
+            " exit_code = excluded.exit_code, signal = excluded.signal, started_at = excluded.started_at,"
+            " ended_at = excluded.ended_at, step = excluded.step, figures = excluded.figures")
+        .bind(worker.id)
+        .bind(worker.job_id)
+        .bind(worker.rank)
+        .bind(worker.node_id)
+        .bind(worker.node)
+        .bind(worker.pid)
+        .bind(to_integer(worker.state))
+        .bind(worker.exit_code)
+        .bind(worker.signal)
+        .bind(to_integer(worker.started_at))
+        .bind(to_integer(worker.ended_at))
+        .bind(worker.step)
+        .bind(to_text(worker.figures))
+        .run();
+  }
+
+  void operator()(const change::PutNode& put) {
+    const NodeRecord& node = put.node;
+    database
+        .prepare(
+            "INSERT INTO nodes (id, name, host, state, epoch, resources, labels, version, pid, joined_at, lost_at,"
+            " reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+            " state = excluded.state, epoch = excluded.epoch, lost_at = excluded.lost_at,"
+            " reason = excluded.reason")
+        .bind(node.id)
+        .bind(node.name)
+        .bind(node.host)
+        .bind(to_integer(node.state))
+        .bind(node.epoch)
+        .bind(to_text(node.resources))
+        .bind(to_text(node.labels))
+        .bind(node.version)
+        .bind(node.pid)
+        .bind(to_integer(node.joined_at))
+        .bind(to_integer(node.lost_at))
+        .bind(node.reason)
+        .run();
+  }
+
+  void operator()(const change::AddEvent& add) {
+    EventRecord event = add.event;
+    Statement& insert = database.prepare(
+        "INSERT INTO events (time, job, severity, kind, message, node, worker) VALUES (?, ?, ?, ?, ?, ?, ?)");
+    insert.bind(to_integer(event.time));
+    event.job_id.empty() ? insert.bind(std::nullopt) : insert.bind(event.job_id);
+    insert.bind(to_integer(event.severity)).bind(event.kind).bind(event.message).bind(event.node).bind(event.worker);
+    insert.run();
+    event.sequence = static_cast<std::uint64_t>(database.last_insert_rowid());
+    publish(database, StreamKind::event, event.job_id, to_text(to_json(event)), published);
+  }
+
+  void operator()(const change::AddMetrics& add) {
+    for (const MetricRow& row : add.rows) {
+      const auto series = series_id(add.job_id, row);
+      database
+          .prepare(
+              "INSERT INTO metrics (series, position, step, wall, bytes, value) VALUES (?1,"
+              " (SELECT coalesce(max(position), 0) + 1 FROM metrics WHERE series = ?1), ?2, ?3, ?4, ?5)")
+          .bind(series)
+          .bind(row.step)
+          .bind(row.wall_seconds)
+          .bind(row.wire_bytes)
+          .bind(row.value)
+          .run();
+    }
+  }
+
+  void operator()(const change::AddCheckpoint& add) {
+    const CheckpointRecord& checkpoint = add.checkpoint;
+    database
+        .prepare(
+            "INSERT INTO checkpoints (job, step, bytes, created_at) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET bytes = excluded.bytes, created_at = excluded.created_at")
+        .bind(checkpoint.job_id)
+        .bind(checkpoint.step)
+        .bind(checkpoint.bytes)
+        .bind(to_integer(checkpoint.created_at))
+        .run();
+  }
+
+  void operator()(const change::RemoveCheckpoint& remove) {
+    database.prepare("DELETE FROM checkpoints WHERE job = ? AND step = ?").bind(remove.job_id).bind(remove.step).run();
+  }
+
+  void operator()(const change::Publish& item) { publish(database, item.kind, item.job_id, item.data, published); }
+
+  void operator()(const change::PutEpoch& put) {
+    database
+        .prepare(
+            "INSERT INTO facts (name, value) VALUES ('epoch', ?)"
+            " ON CONFLICT DO UPDATE SET value = max(value, excluded.value)")
+        .bind(put.epoch)
+        .run();
+  }
+
+  std::int64_t series_id(const std::string& job_id, const MetricRow& row) {
+    const std::int64_t worker = row.worker ? static_cast<std::int64_t>(*row.worker) : -1;
+    Statement& find = database.prepare("SELECT id FROM series WHERE job = ? AND name = ? AND worker = ?");
+    find.bind(job_id).bind(row.name).bind(worker);
+    if (find.step()) {
+      const auto id = find.integer();
+      find.reset();
+      return id;
+    }
+    find.reset();
+    database.prepare("INSERT INTO series (job, name, worker) VALUES (?, ?, ?)")
+        .bind(job_id)
+        .bind(row.name)
+        .bind(worker)
+        .run();
+    return database.last_insert_rowid();
+  }
+};
+
+}  // namespace
+
+void apply(Database& database, const Change& change, std::vector<StreamItem>& published) {
+  std::visit(Applier{database, published}, change);
+}
+
+void trim_stream(Database& database, std::uint64_t items_max) {
+  database.prepare("DELETE FROM stream WHERE sequence <= (SELECT max(sequence) FROM stream) - ?").bind(items_max).run();
+}
+
+}  // namespace weir::cluster

@@ -1,0 +1,40 @@
+#include "cluster/store/migrations.hpp"
+
+#include <array>
+#include <string>
+
+#include "base/errc.hpp"
+#include "cluster/store/migration_0001.hpp"
+
+namespace weir::cluster {
+namespace {
+
+/// Numbered from 1. A migration that has been released never changes; a new one goes to the end.
+constexpr std::array migrations = {migration_0001};
+
+constexpr std::int64_t application_id = 0x77656972;  // "weir"
+
+}  // namespace
+
+void migrate(Database& database) {
+  const auto version = database.integer("PRAGMA user_version");
+  const auto owner = database.integer("PRAGMA application_id");
+  if (owner != application_id && (version != 0 || database.integer("SELECT count(*) FROM sqlite_schema") != 0)) {
+    throw SqliteFailure{{Errc::io, "store: the file is a database of another program"}};
+  }
+  if (version > static_cast<std::int64_t>(migrations.size())) {
+    throw SqliteFailure{{Errc::unsupported, "store: the file has schema version " + std::to_string(version) +
+                                                ", written by a newer weir; this one knows " +
+                                                std::to_string(migrations.size()) +
+                                                ". Upgrade weir, or use another data directory"}};
+  }
+  for (auto next = static_cast<std::size_t>(version); next < migrations.size(); ++next) {
+    database.execute("BEGIN IMMEDIATE");
+    database.execute(std::string(migrations[next]));
+    database.execute("PRAGMA application_id = " + std::to_string(application_id));
+    database.execute("PRAGMA user_version = " + std::to_string(next + 1));
+    database.execute("COMMIT");
+  }
+}
+
+}  // namespace weir::cluster

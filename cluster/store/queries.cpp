@@ -1,0 +1,309 @@
+#include "cluster/store/queries.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <map>
+
+#include "base/errc.hpp"
+
+namespace weir::cluster::queries {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view job_columns =
+    "number, id, name, state, phase, reason, spec, priority, restarts, created_at, started_at, ended_at, step,"
+    " steps_total, summary";
+
+Time to_time(std::int64_t milliseconds) { return Time(std::chrono::milliseconds(milliseconds)); }
+
+std::optional<Time> to_time(std::optional<std::int64_t> milliseconds) {
+  return milliseconds ? std::optional(to_time(*milliseconds)) : std::nullopt;
+}
+
+std::optional<int> to_int(std::optional<std::int64_t> value) {
+  return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
+}
+
+JobRecord read_job(Statement& row) {
+  JobRecord job;
+  job.id = row.text();
+  job.name = row.text();
+  job.state = static_cast<JobState>(row.integer());
+  job.phase = static_cast<JobPhase>(row.integer());
+  job.reason = row.text();
+  job.spec = json::parse(row.text());
+  job.priority = static_cast<std::int32_t>(row.integer());
+  job.restarts = static_cast<std::uint32_t>(row.integer());
+  job.created_at = to_time(row.integer());
+  job.started_at = to_time(row.optional_integer());
+  job.ended_at = to_time(row.optional_integer());
+  job.step = static_cast<std::uint64_t>(row.integer());
+  job.steps_total = static_cast<std::uint64_t>(row.integer());
+  job.summary = json::parse(row.text());
+  return job;
+}
+
+std::string select_jobs(std::string_view where) {
+  return "SELECT " + std::string(job_columns) + " FROM jobs " + std::string(where);
+}
+
+std::int64_t parse_cursor(const std::string& cursor) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(cursor.data(), cursor.data() + cursor.size(), number);
+  if (error != std::errc{} || end != cursor.data() + cursor.size()) {
+    throw SqliteFailure{{Errc::invalid_argument, "\"" + cursor + "\" is not a cursor that a page of jobs gave"}};
+  }
+  return number;
+}
+
+std::string_view column_of(MetricAxis axis) {
+  switch (axis) {
+    case MetricAxis::wall: return "wall";
+    case MetricAxis::bytes: return "bytes";
+    default: return "step";
+  }
+}
+
+/// The series of a job that a query asks for, by name, the job's own before the workers'.
+std::vector<std::pair<std::int64_t, MetricSeries>> find_series(Database& database, const MetricQuery& query) {
+  std::vector<std::pair<std::int64_t, MetricSeries>> found;
+  Statement& rows = database.prepare("SELECT id, name, worker FROM series WHERE job = ? ORDER BY name, worker");
+  rows.bind(query.job_id);
+  while (rows.step()) {
+    const auto id = rows.integer();
+    MetricSeries series{rows.text(), std::nullopt, {}};
+    if (const auto worker = rows.integer(); worker >= 0) series.worker = static_cast<std::uint32_t>(worker);
+    const bool wanted =
+        query.names.empty() || std::find(query.names.begin(), query.names.end(), series.name) != query.names.end();
+    if (wanted) found.emplace_back(id, std::move(series));
+  }
+  return found;
+}
+
+struct Range {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+};
+
+}  // namespace
+
+std::optional<JobRecord> job(Database& database, const std::string& id) {
+  Statement& row = database.prepare(select_jobs("WHERE id = ?"));
+  if (!row.bind(id).step()) return std::nullopt;
+  row.integer();
+  return read_job(row);
+}
+
+JobPage jobs(Database& database, const JobQuery& query) {
+  Statement& rows = database.prepare(
+      select_jobs("WHERE number < ?1 AND (?2 IS NULL OR state = ?2)"
+                  " AND (?3 = '' OR instr(lower(name), lower(?3)) > 0 OR instr(lower(id), lower(?3)) > 0)"
+                  " ORDER BY number DESC LIMIT ?4"));
+  rows.bind(query.cursor.empty() ? std::numeric_limits<std::int64_t>::max() : parse_cursor(query.cursor));
+  query.state ? rows.bind(static_cast<std::int64_t>(*query.state)) : rows.bind(std::nullopt);
+  rows.bind(query.text).bind(static_cast<std::int64_t>(query.limit) + 1);
+  JobPage page;
+  std::int64_t last = 0;
+  while (rows.step()) {
+    if (page.jobs.size() == query.limit) {  // there is one more than asked for: a next page
+      page.next = std::to_string(last);
+      break;
+    }
+    last = rows.integer();
+    page.jobs.push_back(read_job(rows));
+  }
+  return page;
+}
+
+std::vector<JobRecord> unfinished_jobs(Database& database) {
+  std::vector<JobRecord> found;
+  Statement& rows = database.prepare(select_jobs("WHERE state < ? ORDER BY number"));
+  rows.bind(static_cast<std::int64_t>(JobState::succeeded));
+  while (rows.step()) {
+    rows.integer();
+    found.push_back(read_job(rows));
+  }
+  return found;
+}
+
+std::optional<KeyUse> idempotency_key(Database& database, const std::string& key) {
+  Statement& row = database.prepare("SELECT job, body_hash FROM idempotency_keys WHERE key = ?");
+  if (!row.bind(key).step()) return std::nullopt;
+  KeyUse use;
+  use.job_id = row.text();
+  use.body_hash = row.text();
+  return use;
+}
+
+std::vector<WorkerRecord> workers(Database& database, const std::string& job_id) {
+  std::vector<WorkerRecord> found;
+  Statement& rows = database.prepare(
+      "SELECT id, job, rank, node_id, node, pid, state, exit_code, signal, started_at, ended_at, step, figures"
+      " FROM workers WHERE job = ?1 AND number IN (SELECT max(number) FROM workers WHERE job = ?1 GROUP BY rank)"
+      " ORDER BY rank");
+  rows.bind(job_id);
+  while (rows.step()) {
+    WorkerRecord worker;
+    worker.id = rows.text();
+    worker.job_id = rows.text();
+    worker.rank = static_cast<std::uint32_t>(rows.integer());
+    worker.node_id = rows.text();
+    worker.node = rows.text();
+    worker.pid = static_cast<std::uint32_t>(rows.integer());
+    worker.state = static_cast<WorkerState>(rows.integer());
+    worker.exit_code = to_int(rows.optional_integer());
+    worker.signal = to_int(rows.optional_integer());
+    worker.started_at = to_time(rows.optional_integer());
+    worker.ended_at = to_time(rows.optional_integer());
+    worker.step = static_cast<std::uint64_t>(rows.integer());
+    worker.figures = json::parse(rows.text());
+    found.push_back(std::move(worker));
+  }
+  return found;
+}
+
+std::vector<NodeRecord> nodes(Database& database) {
+  std::vector<NodeRecord> found;
+  Statement& rows = database.prepare(
+      "SELECT id, name, host, state, epoch, resources, labels, version, pid, joined_at, lost_at, reason FROM nodes"
+      " ORDER BY joined_at, id");
+  while (rows.step()) {
+    NodeRecord node;
+    node.id = rows.text();
+    node.name = rows.text();
+    node.host = rows.text();
+    node.state = static_cast<NodeState>(rows.integer());
+    node.epoch = static_cast<std::uint64_t>(rows.integer());
+    node.resources = json::parse(rows.text()).get<protocol::Resources>();
+    node.labels = json::parse(rows.text()).get<std::map<std::string, std::string>>();
+    node.version = rows.text();
+    node.pid = static_cast<std::uint32_t>(rows.integer());
+    node.joined_at = to_time(rows.integer());
+    node.lost_at = to_time(rows.optional_integer());
+    node.reason = rows.text();
+    found.push_back(std::move(node));
+  }
+  return found;
+}
+
+EventPage events(Database& database, const std::string& job_id, std::uint64_t after, std::uint32_t limit) {
+  Statement& rows = database.prepare(
+      "SELECT id, time, severity, kind, message, node, worker FROM events WHERE job IS ? AND id > ? ORDER BY id LIMIT "
+      "?");
+  job_id.empty() ? rows.bind(std::nullopt) : rows.bind(job_id);
+  rows.bind(after).bind(static_cast<std::int64_t>(limit) + 1);
+  EventPage page;
+  while (rows.step()) {
+    if (page.events.size() == limit) {
+      page.next = page.events.back().sequence;
+      break;
+    }
+    EventRecord event;
+    event.sequence = static_cast<std::uint64_t>(rows.integer());
+    event.time = to_time(rows.integer());
+    event.job_id = job_id;
+    event.severity = static_cast<Severity>(rows.integer());
+    event.kind = rows.text();
+    event.message = rows.text();
+    event.node = rows.text();
+    if (const auto worker = rows.optional_integer()) event.worker = static_cast<std::uint32_t>(*worker);
+    page.events.push_back(std::move(event));
+  }
+  return page;
+}
+
+std::vector<MetricSeries> metrics(Database& database, const MetricQuery& query) {
+  auto found = find_series(database, query);
+  const std::string x(column_of(query.x));
+  const double from = query.from.value_or(-std::numeric_limits<double>::infinity());
+  const double to = query.to.value_or(std::numeric_limits<double>::infinity());
+
+  // One range for all series, so that their buckets have the same borders.
+  Range range;
+  std::map<std::int64_t, std::int64_t> counts;
+  for (const auto& [id, series] : found) {
+    Statement& row = database.prepare("SELECT count(*), min(" + x + "), max(" + x +
+                                      ") FROM metrics WHERE series = ? AND " + x + " BETWEEN ? AND ?");
+    row.bind(id).bind(from).bind(to);
+    if (!row.step()) continue;
+    counts[id] = row.integer();
+    if (counts[id] == 0) continue;
+    range.low = std::min(range.low, row.real());
+    range.high = std::max(range.high, row.real());
+  }
+  const double width = range.high > range.low ? (range.high - range.low) / query.points : 1;
+
+  // Least and greatest value by bucket; the last one by its position. A series with no more rows than buckets is given
+  // as it is: each row is its own bucket.
+  const std::string sql =
+      "WITH buckets AS (SELECT min(value) AS low, max(value) AS high, max(position) AS last"
+      " FROM metrics WHERE series = ?1 AND " +
+      x +
+      " BETWEEN ?2 AND ?3 GROUP BY"
+      " CASE WHEN ?4 THEN position ELSE min(cast((" +
+      x +
+      " - ?5) / ?6 AS INTEGER), ?7 - 1) END)"
+      " SELECT " +
+      x +
+      ", low, high, value FROM buckets JOIN metrics"
+      " ON series = ?1 AND position = last ORDER BY last";
+  std::vector<MetricSeries> result;
+  for (auto& [id, series] : found) {
+    Statement& rows = database.prepare(sql);
+    rows.bind(id).bind(from).bind(to).bind(static_cast<std::int64_t>(counts[id] <= query.points ? 1 : 0));
+    rows.bind(range.low).bind(width).bind(static_cast<std::int64_t>(query.points));
+    while (rows.step()) {
+      MetricBucket bucket;
+      bucket.x = rows.real();
+      bucket.min = rows.real();
+      bucket.max = rows.real();
+      bucket.last = rows.real();
+      series.points.push_back(bucket);
+    }
+    result.push_back(std::move(series));
+  }
+  return result;
+}
+
+std::vector<CheckpointRecord> checkpoints(Database& database, const std::string& job_id) {
+  std::vector<CheckpointRecord> found;
+  Statement& rows = database.prepare("SELECT step, bytes, created_at FROM checkpoints WHERE job = ? ORDER BY step");
+  rows.bind(job_id);
+  while (rows.step()) {
+    CheckpointRecord checkpoint;
+    checkpoint.job_id = job_id;
+    checkpoint.step = static_cast<std::uint64_t>(rows.integer());
+    checkpoint.bytes = static_cast<std::uint64_t>(rows.integer());
+    checkpoint.created_at = to_time(rows.integer());
+    found.push_back(checkpoint);
+  }
+  return found;
+}
+
+std::uint64_t epoch(Database& database) {
+  return static_cast<std::uint64_t>(database.integer("SELECT value FROM facts WHERE name = 'epoch'"));
+}
+
+Store::StreamPage stream(Database& database, std::uint64_t after, std::uint32_t limit) {
+  Store::StreamPage page;
+  // sqlite_sequence knows the newest number also when the table has been emptied.
+  page.newest = static_cast<std::uint64_t>(database.integer("SELECT seq FROM sqlite_sequence WHERE name = 'stream'"));
+  page.oldest = static_cast<std::uint64_t>(database.integer("SELECT min(sequence) FROM stream"));
+  if (page.oldest == 0) page.oldest = page.newest + 1;
+  Statement& rows =
+      database.prepare("SELECT sequence, kind, job, data FROM stream WHERE sequence > ? ORDER BY sequence LIMIT ?");
+  rows.bind(after).bind(limit);
+  while (rows.step()) {
+    StreamItem item;
+    item.sequence = static_cast<std::uint64_t>(rows.integer());
+    item.kind = static_cast<StreamKind>(rows.integer());
+    item.job_id = rows.text();
+    item.data = rows.text();
+    page.items.push_back(std::move(item));
+  }
+  return page;
+}
+
+}  // namespace weir::cluster::queries

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cluster/store.hpp"
+#include "cluster/store/sqlite.hpp"
+
+/// The store's reads. Each throws SqliteFailure.
+namespace weir::cluster::queries {
+
+std::optional<JobRecord> job(Database& database, const std::string& id);
+/// Throws invalid_argument for a cursor that no page gave.
+JobPage jobs(Database& database, const JobQuery& query);
+std::vector<JobRecord> unfinished_jobs(Database& database);
+std::optional<KeyUse> idempotency_key(Database& database, const std::string& key);
+std::vector<WorkerRecord> workers(Database& database, const std::string& job_id);
+std::vector<NodeRecord> nodes(Database& database);
+EventPage events(Database& database, const std::string& job_id, std::uint64_t after, std::uint32_t limit);
+std::vector<MetricSeries> metrics(Database& database, const MetricQuery& query);
+std::vector<CheckpointRecord> checkpoints(Database& database, const std::string& job_id);
+std::uint64_t epoch(Database& database);
+Store::StreamPage stream(Database& database, std::uint64_t after, std::uint32_t limit);
+
+}  // namespace weir::cluster::queries

@@ -1,0 +1,68 @@
+#include "cluster/data_dir.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "base/errc.hpp"
+#include "tests/cluster/temporary_dir.hpp"
+
+namespace weir::cluster {
+namespace {
+
+using testing::HasSubstr;
+using testing::SizeIs;
+
+TEST(DataDir, IsHeldByOneHeadOnly) {
+  TemporaryDir dir;
+  {
+    auto first = DataDir::open(dir.path() / "data");
+    ASSERT_TRUE(first) << first.error().message();
+    const auto second = DataDir::open(dir.path() / "data");
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code, Errc::conflict);
+    EXPECT_THAT(second.error().context, HasSubstr("process " + std::to_string(::getpid())));
+  }
+  EXPECT_TRUE(DataDir::open(dir.path() / "data"));
+}
+
+TEST(DataDir, MakesATokenOnceAndKeepsItPrivate) {
+  TemporaryDir dir;
+  auto data = DataDir::open(dir.path());
+  ASSERT_TRUE(data);
+  EXPECT_EQ(read_token(dir.path()).error().code, Errc::not_found);
+  const auto token = data->token();
+  ASSERT_TRUE(token);
+  EXPECT_THAT(*token, SizeIs(64));
+  EXPECT_EQ(*data->token(), *token);
+  EXPECT_EQ(*read_token(dir.path()), *token);
+  struct stat status {};
+  ASSERT_EQ(::stat((dir.path() / "token").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+  ASSERT_EQ(::chmod((dir.path() / "token").c_str(), 0644), 0);
+  EXPECT_THAT(data->token().error().context, HasSubstr("chmod 600"));
+}
+
+TEST(DataDir, AnEmptyTokenFileIsRefused) {
+  TemporaryDir dir;
+  std::ofstream(dir.path() / "token") << "\n";
+  ASSERT_EQ(::chmod((dir.path() / "token").c_str(), 0600), 0);
+  EXPECT_EQ(read_token(dir.path()).error().code, Errc::malformed);
+}
+
+TEST(DataDir, WritesFilesWhole) {
+  TemporaryDir dir;
+  const auto file = dir.path() / "file";
+  ASSERT_TRUE(write_file_atomically(file, "one"));
+  ASSERT_TRUE(write_file_atomically(file, "two"));
+  std::string text;
+  std::ifstream(file) >> text;
+  EXPECT_EQ(text, "two");
+  EXPECT_FALSE(std::filesystem::exists(file.string() + ".new"));
+  EXPECT_EQ(write_file_atomically(dir.path() / "no" / "file", "x").error().code, Errc::io);
+}
+
+}  // namespace
+}  // namespace weir::cluster

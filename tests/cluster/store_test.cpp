@@ -1,0 +1,293 @@
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/strand.hpp>
+#include <cmath>
+#include <fstream>
+
+#include "base/errc.hpp"
+#include "cluster/sqlite_store.hpp"
+#include "cluster/store/sqlite.hpp"
+#include "runtime/testing/simulation.hpp"
+#include "tests/cluster/temporary_dir.hpp"
+
+namespace weir::cluster {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+JobRecord make_job(const std::string& id, const std::string& name = "job") {
+  JobRecord job;
+  job.id = id;
+  job.name = name;
+  job.spec = {{"model", {{"name", "lenet"}}}};
+  return job;
+}
+
+std::vector<Change> add_job(const std::string& id, const std::string& key = "", const std::string& hash = "") {
+  std::vector<Change> changes;
+  changes.push_back(change::AddJob{make_job(id), key, hash});
+  return changes;
+}
+
+class StoreTest : public ::testing::Test {
+ protected:
+  void open() {
+    auto opened = open_sqlite_store({.file = file(), .stream_items_max = stream_items_max_},
+                                    net::make_strand(simulation_.executor()), simulation_.executor());
+    ASSERT_TRUE(opened) << opened.error().message();
+    store_ = *opened;
+  }
+  void SetUp() override { open(); }
+  void reopen() {
+    simulation_.run(store_->close());
+    open();
+  }
+  std::filesystem::path file() const { return dir_.path() / "weir.db"; }
+  Result<void> commit(std::vector<Change> changes) { return simulation_.run(store_->commit(std::move(changes))); }
+
+  TemporaryDir dir_;
+  runtime::testing::Simulation simulation_{1};
+  std::uint64_t stream_items_max_ = 1000;
+  std::shared_ptr<Store> store_;
+};
+
+TEST_F(StoreTest, AJobIsReadBackAsItWasWritten) {
+  ASSERT_TRUE(commit(add_job("a")));
+  JobRecord job = make_job("a");
+  job.state = JobState::failed;
+  job.phase = JobPhase::none;
+  job.reason = "because";
+  job.restarts = 2;
+  job.started_at = Time(std::chrono::milliseconds(5));
+  job.ended_at = Time(std::chrono::milliseconds(7));
+  job.step = 3;
+  job.steps_total = 9;
+  job.summary = {{"loss", 0.5}};
+  std::vector<Change> changes;
+  changes.push_back(change::PutJob{job});
+  ASSERT_TRUE(commit(std::move(changes)));
+  reopen();
+  const auto found = simulation_.run(store_->job("a"));
+  ASSERT_TRUE(found && *found);
+  EXPECT_EQ(to_json(**found), to_json(job));
+  EXPECT_FALSE(*simulation_.run(store_->job("b")));
+}
+
+TEST_F(StoreTest, ACommitIsAllOrNothingAndSparesItsNeighbours) {
+  ASSERT_TRUE(commit(add_job("a", "key", "h1")));
+  // The two wait together and share a transaction; the one that fails takes nothing else with it.
+  auto bad = add_job("b");
+  bad.push_back(change::AddJob{make_job("a"), "", ""});
+  std::optional<Result<void>> first;
+  net::co_spawn(simulation_.executor(), store_->commit(std::move(bad)),
+                [&](std::exception_ptr, Result<void> result) { first = std::move(result); });
+  EXPECT_TRUE(commit(add_job("c")));
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->error().code, Errc::conflict);
+  EXPECT_FALSE(*simulation_.run(store_->job("b")));
+  EXPECT_TRUE(*simulation_.run(store_->job("c")));
+  EXPECT_EQ(commit(add_job("d", "key", "h2")).error().code, Errc::conflict);
+  const auto use = simulation_.run(store_->idempotency_key("key"));
+  ASSERT_TRUE(use && *use);
+  EXPECT_EQ((*use)->job_id, "a");
+  EXPECT_EQ((*use)->body_hash, "h1");
+}
+
+TEST_F(StoreTest, JobsArePagedNewestFirst) {
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(commit(add_job("id" + std::to_string(i))));
+  JobQuery query;
+  query.limit = 2;
+  std::vector<std::string> ids;
+  for (int page = 0; page < 3; ++page) {
+    const auto found = simulation_.run(store_->jobs(query));
+    ASSERT_TRUE(found);
+    for (const auto& job : found->jobs) ids.push_back(job.id);
+    query.cursor = found->next;
+  }
+  EXPECT_THAT(ids, ElementsAre("id4", "id3", "id2", "id1", "id0"));
+  EXPECT_EQ(query.cursor, "");
+  query.text = "ID3";
+  EXPECT_THAT(simulation_.run(store_->jobs(query))->jobs, SizeIs(1));
+  query.text = "";
+  query.state = JobState::failed;
+  EXPECT_THAT(simulation_.run(store_->jobs(query))->jobs, SizeIs(0));
+  query.cursor = "x";
+  EXPECT_EQ(simulation_.run(store_->jobs(query)).error().code, Errc::invalid_argument);
+}
+
+TEST_F(StoreTest, RemovingAJobTakesAllThatHangsOnIt) {
+  ASSERT_TRUE(commit(add_job("a", "key", "h")));
+  std::vector<Change> changes;
+  WorkerRecord worker;
+  worker.id = "w";
+  worker.job_id = "a";
+  changes.push_back(change::PutWorker{worker});
+  changes.push_back(change::AddMetrics{"a", {{"loss", 0, 1, 0.1, 0, 2.0}}});
+  changes.push_back(change::AddCheckpoint{{"a", 5, 100, {}}});
+  changes.push_back(change::AddEvent{{0, {}, "a", Severity::info, "job.state", "x", "", {}}});
+  ASSERT_TRUE(commit(std::move(changes)));
+  EXPECT_THAT(*simulation_.run(store_->events("a", 0, 10)), testing::Field(&EventPage::events, SizeIs(1)));
+  std::vector<Change> removal;
+  removal.push_back(change::RemoveJob{"a"});
+  ASSERT_TRUE(commit(std::move(removal)));
+  EXPECT_FALSE(*simulation_.run(store_->idempotency_key("key")));
+  EXPECT_THAT(*simulation_.run(store_->workers("a")), SizeIs(0));
+  EXPECT_THAT(*simulation_.run(store_->checkpoints("a")), SizeIs(0));
+  MetricQuery query;
+  query.job_id = "a";
+  EXPECT_THAT(*simulation_.run(store_->metrics(query)), SizeIs(0));
+}
+
+TEST_F(StoreTest, DownSamplingKeepsTheExtremes) {
+  ASSERT_TRUE(commit(add_job("a")));
+  std::vector<MetricRow> rows;
+  for (std::uint64_t step = 0; step < 10'000; ++step) {
+    double value = std::sin(static_cast<double>(step) / 100);
+    if (step == 4321) value = 50;
+    if (step == 7777) value = -50;
+    if (step == 9000) value = std::nan("");
+    rows.push_back({"loss", std::nullopt, step, static_cast<double>(step) / 10, step * 8, value});
+  }
+  rows.push_back({"loss", 0, 5, 0.5, 40, 1});
+  std::vector<Change> changes;
+  changes.push_back(change::AddMetrics{"a", rows});
+  ASSERT_TRUE(commit(std::move(changes)));
+  for (const auto axis : {MetricAxis::step, MetricAxis::wall, MetricAxis::bytes}) {
+    MetricQuery query{"a", {"loss"}, axis, {}, {}, 100};
+    const auto found = simulation_.run(store_->metrics(query));
+    ASSERT_TRUE(found) << found.error().message();
+    ASSERT_THAT(*found, SizeIs(2));
+    const auto& whole = found->at(0);
+    EXPECT_FALSE(whole.worker);
+    ASSERT_THAT(whole.points, SizeIs(100));
+    double least = 0;
+    double most = 0;
+    for (const auto& bucket : whole.points) {
+      least = std::min(least, bucket.min);
+      most = std::max(most, bucket.max);
+    }
+    EXPECT_EQ(least, -50);
+    EXPECT_EQ(most, 50);
+    EXPECT_EQ(whole.points.back().last, rows[9999].value);
+    EXPECT_EQ(to_json(whole), to_json(simulation_.run(store_->metrics(query))->at(0))) << "the same again";
+  }
+  // A range with no more rows than buckets is given as it is.
+  MetricQuery query{"a", {"loss"}, MetricAxis::step, 100, 109, 100};
+  const auto few = simulation_.run(store_->metrics(query));
+  ASSERT_THAT(few->at(0).points, SizeIs(10));
+  EXPECT_EQ(few->at(0).points[3].x, 103);
+  EXPECT_EQ(few->at(0).points[3].last, rows[103].value);
+}
+
+TEST_F(StoreTest, AFileOfANewerWeirIsRefused) {
+  simulation_.run(store_->close());
+  Database(file(), false).execute("PRAGMA user_version = 999");
+  const auto opened = open_sqlite_store({.file = file()}, simulation_.executor(), simulation_.executor());
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Errc::unsupported);
+  EXPECT_THAT(opened.error().context, HasSubstr("newer weir"));
+}
+
+TEST_F(StoreTest, WhatIsNoStoreIsRefused) {
+  const auto open_file = [this](const std::filesystem::path& path) {
+    return open_sqlite_store({.file = path}, simulation_.executor(), simulation_.executor());
+  };
+  const auto garbage = dir_.path() / "garbage";
+  std::ofstream(garbage) << std::string(10'000, 'x');
+  EXPECT_EQ(open_file(garbage).error().code, Errc::io);
+  const auto foreign = dir_.path() / "foreign";
+  Database(foreign, false).execute("CREATE TABLE t (x)");
+  EXPECT_THAT(open_file(foreign).error().context, HasSubstr("another program"));
+  EXPECT_EQ(open_file(dir_.path() / "no" / "such" / "dir").error().code, Errc::io);
+}
+
+TEST_F(StoreTest, ADiskThatRefusesToWriteIsATypedErrorAndTheStoreGoesOn) {
+  ASSERT_TRUE(commit(add_job("before")));
+  rlimit usual{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &usual), 0);
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{256 << 10, usual.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::vector<Change> large = add_job("large");
+  large.push_back(change::Publish{StreamKind::log, "large", std::string(4 << 20, 'x')});
+  const auto refused = commit(std::move(large));
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &usual), 0);
+  ::signal(SIGXFSZ, handler);
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().code == Errc::io || refused.error().code == Errc::exhausted);
+  EXPECT_TRUE(commit(add_job("after")));
+  EXPECT_FALSE(*simulation_.run(store_->job("large")));
+  EXPECT_TRUE(*simulation_.run(store_->job("before")));
+}
+
+TEST_F(StoreTest, AClosedStoreSaysSo) {
+  simulation_.run(store_->close());
+  EXPECT_EQ(commit(add_job("a")).error().code, Errc::cancelled);
+  EXPECT_EQ(simulation_.run(store_->job("a")).error().code, Errc::cancelled);
+}
+
+/// The child of the next test: commits jobs one after the other and writes each id to the pipe once it is acknowledged.
+[[noreturn]] void commit_for_ever(const std::filesystem::path& file, int pipe) {
+  net::io_context io;
+  auto store = open_sqlite_store({.file = file}, net::make_strand(io), io.get_executor());
+  if (!store) ::_exit(1);
+  for (int number = 0;; ++number) {
+    std::vector<Change> changes = add_job(std::to_string(number));
+    changes.push_back(change::AddMetrics{std::to_string(number), {{"loss", 0, 1, 0, 0, 1.0}}});
+    net::co_spawn(io, (*store)->commit(std::move(changes)), [&](std::exception_ptr, Result<void> done) {
+      const std::string line = std::to_string(number) + "\n";
+      if (!done || ::write(pipe, line.data(), line.size()) < 0) ::_exit(2);
+    });
+    io.restart();
+    io.run();
+  }
+}
+
+TEST(StoreDurability, NothingAcknowledgedIsLostWhenTheWriterIsKilled) {
+  for (int round = 0; round < 3; ++round) {
+    TemporaryDir dir;
+    const auto file = dir.path() / "weir.db";
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const pid_t child = ::fork();
+    if (child == 0) commit_for_ever(file, ends[1]);
+    ::close(ends[1]);
+    std::string acknowledged;
+    char buffer[64];
+    while (acknowledged.size() < 100 + 37 * static_cast<std::size_t>(round)) {
+      const auto count = ::read(ends[0], buffer, sizeof buffer);
+      ASSERT_GT(count, 0);
+      acknowledged.append(buffer, static_cast<std::size_t>(count));
+    }
+    ::kill(child, SIGKILL);
+    for (ssize_t count = 1; count > 0;) {
+      count = ::read(ends[0], buffer, sizeof buffer);
+      if (count > 0) acknowledged.append(buffer, static_cast<std::size_t>(count));
+    }
+    ::close(ends[0]);
+    ::waitpid(child, nullptr, 0);
+    const auto count = std::count(acknowledged.begin(), acknowledged.end(), '\n');
+
+    Database database(file, false);
+    Statement& check = database.prepare("PRAGMA integrity_check");
+    ASSERT_TRUE(check.step());
+    EXPECT_EQ(check.text(), "ok");
+    check.reset();
+    EXPECT_GE(database.integer("SELECT count(*) FROM jobs"), count);
+    EXPECT_EQ(database.integer("SELECT count(*) FROM jobs"), database.integer("SELECT count(*) FROM metrics"));
+    EXPECT_EQ(database.integer("SELECT max(CAST(id AS INTEGER)) + 1 FROM jobs"),
+              database.integer("SELECT count(*) FROM jobs"));
+  }
+}
+
+}  // namespace
+}  // namespace weir::cluster

@@ -1,0 +1,147 @@
+#include "cluster/stream.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/asio/strand.hpp>
+
+#include "base/errc.hpp"
+#include "cluster/sqlite_store.hpp"
+#include "cluster/stream_hub.hpp"
+#include "runtime/testing/simulation.hpp"
+#include "tests/cluster/temporary_dir.hpp"
+
+namespace weir::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class StreamTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    store_ = open_sqlite_store({.file = dir_.path() / "weir.db", .stream_items_max = 100},
+                               net::make_strand(simulation_.executor()), simulation_.executor())
+                 .value();
+    hub_ = std::make_shared<StreamHub>(store_, simulation_.clock(), 0);
+    store_->observe([hub = hub_](const std::vector<StreamItem>& items) { hub->publish(items); });
+  }
+  void publish(const std::string& data, StreamKind kind = StreamKind::metrics, const std::string& job = "a") {
+    std::vector<Change> changes;
+    changes.push_back(change::Publish{kind, job, data});
+    ASSERT_TRUE(simulation_.run(store_->commit(std::move(changes))));
+  }
+  std::unique_ptr<Subscription> subscribe(std::string_view topics, std::optional<std::uint64_t> after = {}) {
+    return hub_->subscribe(Topics::parse(topics).value(), after);
+  }
+  /// All that comes without time passing.
+  std::vector<std::string> drain(Subscription& subscription) {
+    std::vector<std::string> all;
+    for (;;) {
+      auto batch = simulation_.run(subscription.next(1ms));
+      EXPECT_TRUE(batch);
+      if (!batch || (batch->items.empty() && !batch->reset)) return all;
+      if (batch->reset) all.emplace_back("reset");
+      for (const auto& item : batch->items) all.push_back(item.data);
+    }
+  }
+
+  TemporaryDir dir_;
+  runtime::testing::Simulation simulation_{7};
+  std::shared_ptr<Store> store_;
+  std::shared_ptr<StreamHub> hub_;
+};
+
+TEST_F(StreamTest, DeliversWhatWasAskedForInOrder) {
+  auto job = subscribe("job:a");
+  auto logs = subscribe("logs:a,cluster");
+  publish("1");
+  publish("2", StreamKind::log);
+  publish("3", StreamKind::event, "");
+  publish("4", StreamKind::metrics, "b");
+  publish("5", StreamKind::job_end);
+  EXPECT_THAT(drain(*job), ElementsAre("1", "5"));
+  EXPECT_THAT(drain(*logs), ElementsAre("2", "3", "5"));
+  EXPECT_THAT(drain(*job), IsEmpty());
+}
+
+TEST_F(StreamTest, ResumesWithoutGapOrRepeat) {
+  auto first = subscribe("job:a");
+  for (int i = 1; i <= 10; ++i) publish(std::to_string(i));
+  auto batch = simulation_.run(first->next(1ms));
+  ASSERT_TRUE(batch);
+  ASSERT_THAT(batch->items, SizeIs(10));
+  const auto fourth = batch->items[3].sequence;
+  first.reset();
+  publish("11");
+  auto second = subscribe("job:a", fourth);
+  publish("12");
+  EXPECT_THAT(drain(*second), ElementsAre("5", "6", "7", "8", "9", "10", "11", "12"));
+  publish("13");
+  EXPECT_THAT(drain(*second), ElementsAre("13"));
+}
+
+TEST_F(StreamTest, APlaceThatIsGoneIsAReset) {
+  auto gone = subscribe("job:a", 3);
+  auto future = subscribe("job:a", 5000);
+  for (int i = 1; i <= 150; ++i) publish(std::to_string(i));
+  EXPECT_THAT(drain(*gone), ElementsAre("reset"));
+  EXPECT_THAT(drain(*future), ElementsAre("reset"));
+  publish("new");
+  EXPECT_THAT(drain(*gone), ElementsAre("new"));
+}
+
+TEST_F(StreamTest, ASlowReaderLosesNothingThatIsStillKept) {
+  auto slow = subscribe("job:a");
+  std::vector<StreamItem> transient(5000, StreamItem{0, StreamKind::node, "", "load"});
+  auto cluster = subscribe("cluster");
+  hub_->publish(transient);  // more than the queue holds: the rest is dropped, nothing is behind
+  for (int i = 1; i <= 90; ++i) publish(std::to_string(i));
+  EXPECT_THAT(drain(*slow), SizeIs(90));
+  EXPECT_THAT(drain(*cluster), SizeIs(1024));
+}
+
+TEST_F(StreamTest, NextReturnsEmptyWhenPatienceEndsAndWakesWhenSomethingComes) {
+  auto subscription = subscribe("job:a");
+  const auto before = simulation_.clock().now();
+  auto batch = simulation_.run(subscription->next(15s));
+  EXPECT_THAT(batch->items, IsEmpty());
+  EXPECT_EQ(simulation_.clock().now() - before, 15s);
+  std::optional<Result<Subscription::Batch>> later;
+  net::co_spawn(simulation_.executor(), subscription->next(15s),
+                [&](std::exception_ptr, Result<Subscription::Batch> got) { later = std::move(got); });
+  simulation_.settle();
+  EXPECT_FALSE(later);
+  publish("x");
+  simulation_.settle();
+  ASSERT_TRUE(later);
+  EXPECT_THAT((*later)->items, SizeIs(1));
+}
+
+TEST_F(StreamTest, ClosingTheHubEndsSubscriptions) {
+  auto subscription = subscribe("job:a");
+  std::optional<Result<Subscription::Batch>> last;
+  net::co_spawn(simulation_.executor(), subscription->next(1h),
+                [&](std::exception_ptr, Result<Subscription::Batch> got) { last = std::move(got); });
+  simulation_.settle();
+  hub_->close();
+  simulation_.settle();
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->error().code, Errc::cancelled);
+}
+
+TEST(Topics, RefusesWhatItDoesNotKnow) {
+  for (const char* list : {"", "jobs,", "job:", "logs:", "everything", "jobs,,cluster"}) {
+    const auto parsed = Topics::parse(list);
+    if (std::string_view(list) == "jobs,") {
+      EXPECT_TRUE(parsed);
+    } else {
+      EXPECT_FALSE(parsed) << list;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weir::cluster
