@@ -216,6 +216,13 @@ function valueAt(series: Series, x: number): number | null {
   return low === 0 ? null : points[low - 1]!.last;
 }
 
+/** A line of few points shows each of them: a single one would not be seen at all. */
+function isSparse(chart: uPlot, index: number): boolean {
+  let points = 0;
+  for (const value of chart.data[index] ?? []) if (value !== null && value !== undefined) ++points;
+  return points * 16 < chart.bbox.width / devicePixelRatio;
+}
+
 function isPowerOfTen(value: number): boolean {
   const power = Math.log10(value);
   return Math.abs(power - Math.round(power)) < 1e-9;
@@ -247,7 +254,7 @@ function options(
       hidden,
       hidden,
       { stroke: `${colour}55`, width: 1, points: { show: false }, show: props.smoothing > 0 },
-      { stroke: colour, width: 2, dash, points: { show: false } },
+      { stroke: colour, width: 2, dash, points: { show: isSparse, size: 6, fill: colour, stroke: colour } },
     );
     bands.push({ series: [first, first + 1], fill: `${colour}26` });
   }

@@ -128,7 +128,7 @@ function Figures({ job }: { job: Job }) {
       <Stat
         name="Ran for"
         value={ran === null ? '–' : span(ran)}
-        note={left ?? (job.started_at === null ? 'not started' : `since ${time(job.started_at)}`)}
+        note={left ?? (job.started_at === null ? 'not started' : `from ${time(job.started_at)}`)}
       />
     </div>
   );

@@ -105,6 +105,7 @@ export class Logs implements Follower {
   readonly buffer = new LogBuffer();
   /** Live records that came while the tail was being read. */
   private waiting: LogRecord[] | null = null;
+  private planned = false;
 
   constructor(private readonly job: string) {
     this.topics = [`logs:${job}`];
@@ -143,7 +144,7 @@ export class Logs implements Follower {
     const waiting = this.waiting;
     this.waiting = null;
     for (const record of waiting) this.take(record);
-    ++this.version.value;
+    this.changed();
   }
 
   private take(record: LogRecord): void {
@@ -153,7 +154,17 @@ export class Logs implements Follower {
     if (!known.some(({ worker }) => worker === record.worker)) {
       this.workers.value = [...known, { worker: record.worker, size }].sort((a, b) => a.worker - b.worker);
     }
-    ++this.version.value;
+    this.changed();
+  }
+
+  /** Workers may print thousands of lines a second: they are laid out once per picture. */
+  private changed(): void {
+    if (this.planned) return;
+    this.planned = true;
+    requestAnimationFrame(() => {
+      this.planned = false;
+      ++this.version.value;
+    });
   }
 }
 
