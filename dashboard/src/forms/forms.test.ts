@@ -62,10 +62,10 @@ describe('formGroups', () => {
       '/model/params/hidden',
       '/dataset/name',
       '/dataset/path',
-      '/training/mode',
       '/training/epochs',
-      '/training/optimizer/name',
       '/training/optimizer/lr',
+      '/training/mode',
+      '/training/optimizer/name',
       '/compression/name',
       '/compression/params/ratio',
       '/compression/memory',
@@ -76,6 +76,18 @@ describe('formGroups', () => {
     expect(pointers({})).toContain('/training/optimizer/lr');
     expect(pointers({})).not.toContain('/compression/params/ratio');
     expect(pointers({ model: { name: 'unheard-of' } })).not.toContain('/model/params/hidden');
+  });
+
+  it('asks what matters first, whatever the order of the schema', () => {
+    const reversed = { properties: Object.fromEntries(Object.entries(schema.properties ?? {}).reverse()) };
+    const groups = formGroups(reversed, catalog, { model: { name: 'mlp' } });
+    expect(groups.map(({ title }) => title)).toEqual(['Job', 'Training', 'Compression']);
+    expect(groups[0]?.fields.slice(0, 4).map(({ pointer }) => pointer)).toEqual([
+      '/name',
+      '/model/name',
+      '/model/params/hidden',
+      '/dataset/name',
+    ]);
   });
 
   it('offers the memories that the compressor works with', () => {

@@ -28,6 +28,8 @@ interface Pick {
     | 'lr_schedules';
   label: string;
   params: string | null;
+  /** Tells its parameters' labels from others of the same name. */
+  prefix?: string;
   required?: boolean;
 }
 
@@ -41,23 +43,43 @@ const picks: readonly Pick[] = [
     catalog: 'lr_schedules',
     label: 'Learning rate schedule',
     params: '/training/lr_schedule',
+    prefix: 'schedule_',
   },
   { name: '/compression/name', catalog: 'compressors', label: 'Compressor', params: '/compression/params' },
-  { name: '/compression/memory', catalog: 'memories', label: 'Memory', params: '/compression/memory_params' },
+  {
+    name: '/compression/memory',
+    catalog: 'memories',
+    label: 'Memory',
+    params: '/compression/memory_params',
+    prefix: 'memory_',
+  },
   { name: '/exchange/topology', catalog: 'topologies', label: 'Topology', params: null },
 ];
 
-const basic = new Set([
+/** Asked of everybody, in this order; a JSON schema's own order need not survive the way here. */
+const basic = [
   '/name',
   '/model/name',
+  '/model/params/*',
   '/dataset/name',
+  '/dataset/params/*',
   '/training/epochs',
   '/training/batch_size',
   '/training/optimizer/lr',
   '/compression/name',
+  '/compression/params/ratio',
+  '/compression/params/warmup_epochs',
   '/resources/workers',
-]);
-const basicParams = ['/model/params/', '/dataset/params/', '/compression/params/'];
+];
+const groupOrder = [
+  'training',
+  'compression',
+  'resources',
+  'exchange',
+  'evaluation',
+  'checkpoint',
+  'fault_tolerance',
+];
 
 /**
  * The submit form for a spec as it stands: the spec's own schema decides what is asked, the catalog what can be chosen
@@ -66,7 +88,9 @@ const basicParams = ['/model/params/', '/dataset/params/', '/compression/params/
 export function formGroups(schema: JsonSchema, catalog: Catalog, spec: Spec): FormGroup[] {
   const general: FormGroup = { title: 'Job', fields: [] };
   const groups = [general];
-  for (const [name, property] of Object.entries(schema.properties ?? {})) {
+  const parts = Object.entries(schema.properties ?? {});
+  parts.sort(([a], [b]) => rank(groupOrder, a) - rank(groupOrder, b));
+  for (const [name, property] of parts) {
     const pointer = `/${name}`;
     if (property.properties === undefined) {
       general.fields.push(formField(field(property, '', name)));
@@ -77,7 +101,19 @@ export function formGroups(schema: JsonSchema, catalog: Catalog, spec: Spec): Fo
       else if (fields.length > 0) groups.push({ title: labelOf(name), fields });
     }
   }
+  for (const { fields } of groups) fields.sort((a, b) => rankOf(a.pointer) - rankOf(b.pointer));
   return groups;
+}
+
+function rank(order: readonly string[], name: string): number {
+  const at = order.indexOf(name);
+  return at < 0 ? order.length : at;
+}
+
+/** The place among the basic fields, or one behind them. */
+function rankOf(pointer: string): number {
+  const own = rank(basic, pointer);
+  return own < basic.length ? own : rank(basic, `${pointer.slice(0, pointer.lastIndexOf('/'))}/*`);
 }
 
 function collect(schema: JsonSchema, pointer: string, catalog: Catalog, spec: Spec, prefix = ''): FormField[] {
@@ -112,7 +148,12 @@ function pickFields(pick: Pick, schema: JsonSchema, catalog: Catalog, spec: Spec
     pick.name.slice(slash + 1),
   );
   const params = pick.params === null ? [] : fieldsOf(chosen?.params as JsonSchema | undefined, pick.params);
-  return [{ ...formField(choice), label: pick.label, required: pick.required ?? false }, ...params.map(formField)];
+  return [
+    { ...formField(choice), label: pick.label, required: pick.required ?? false },
+    ...params.map((param) => {
+      return { ...formField(param), ...(pick.prefix && { label: labelOf(pick.prefix + nameOf(param.pointer)) }) };
+    }),
+  ];
 }
 
 /** A compressor works with some memories only. */
@@ -131,9 +172,12 @@ function fallback(pick: Pick, schema: JsonSchema, catalog: Catalog, spec: Spec):
   return catalog.compressors.find((compressor) => compressor.name === name)?.default_memory;
 }
 
+function nameOf(pointer: string): string {
+  return pointer.slice(pointer.lastIndexOf('/') + 1);
+}
+
 function formField(of: Field): FormField {
-  const shown = basic.has(of.pointer) || basicParams.some((prefix) => of.pointer.startsWith(prefix));
-  return { ...of, basic: shown, required: false };
+  return { ...of, basic: rankOf(of.pointer) < basic.length, required: false };
 }
 
 /** A parameter that both the catalog and the spec's schema describe is asked once, as the catalog says. */
