@@ -94,7 +94,7 @@ def from_playwright(text: str) -> Tally:
 
 def run(what: str, command: list[str], cwd: Path, report: Path, read, **environment: str) -> Tally:
     print(f"\n== {what}", flush=True)
-    environment = {**os.environ, "WEIR_BIN": str(BUILD / "bin" / "weir"), **environment}
+    environment = {**os.environ, "WEIR": str(BUILD / "bin" / "weir"), **environment}
     status = subprocess.run(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL).returncode
     try:
         tally = read(report.read_text())
