@@ -1,0 +1,162 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/api.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/console.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/format.hpp"
+
+namespace weir::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct None {};
+
+/// Findings, in the order they were made. `bad` needs doing something; `note` may.
+class Findings {
+ public:
+  void good(const std::string& what, const std::string& found) { add("ok", what, found, ""); }
+  void note(const std::string& what, const std::string& found, const std::string& advice) {
+    add("note", what, found, advice);
+  }
+  void bad(const std::string& what, const std::string& found, const std::string& advice) {
+    add("bad", what, found, advice);
+    healthy_ = false;
+  }
+  bool healthy() const { return healthy_; }
+  nlohmann::json json() const { return {{"healthy", healthy_}, {"checks", checks_}}; }
+  std::string str() const {
+    std::string out;
+    for (const nlohmann::json& check : checks_) {
+      std::string level = text(check, "level");
+      level.resize(5, ' ');
+      out += level + text(check, "what") + ": " + text(check, "found") + "\n";
+      if (auto advice = text(check, "advice"); !advice.empty()) out += "     " + advice + "\n";
+    }
+    return out;
+  }
+
+ private:
+  void add(const char* level, const std::string& what, const std::string& found, const std::string& advice) {
+    checks_.push_back({{"level", level}, {"what", what}, {"found", found}, {"advice", advice}});
+  }
+
+  nlohmann::json checks_ = nlohmann::json::array();
+  bool healthy_ = true;
+};
+
+void check_data_dir(const Settings& settings, Findings& findings) {
+  const fs::path& dir = settings.data_dir;
+  std::error_code ignored;
+  fs::path nearest = dir;
+  while (!nearest.empty() && !fs::exists(nearest, ignored) && nearest.has_parent_path())
+    nearest = nearest.parent_path();
+  if (::access(nearest.c_str(), W_OK | X_OK) != 0) {
+    findings.bad("data directory", dir.string() + " cannot be written", "choose another with --data-dir");
+    return;
+  }
+  findings.good("data directory", dir.string() + (nearest == dir ? "" : " (made when a head first starts)"));
+  const fs::path token = dir / "token";
+  struct stat status {};
+  if (::stat(token.c_str(), &status) != 0) {
+    findings.note("token", "none yet", "a head writes it when it first starts");
+  } else if ((status.st_mode & 077) != 0) {
+    findings.bad("token", token.string() + " may be read by others", "chmod 600 " + token.string());
+  } else {
+    findings.good("token", token.string());
+  }
+}
+
+void check_head(const Settings& settings, Findings& findings) {
+  const Api api(settings);
+  const std::string address = api.client().address();
+  if (auto version = api.get("/api/v1/version")) {
+    findings.good("head", "weir " + text(*version, "version") + " at " + address);
+    return;
+  } else if (exit_code(version.error()) != ExitCode::unreachable) {
+    findings.bad("head", "answers at " + address + ", but: " + version.error().context, "");
+    return;
+  }
+  findings.note("head", "none at " + address, "start one with `weir up`");
+  for (const std::uint16_t port : {std::uint16_t{6380}, std::uint16_t{8265}}) {
+    boost::asio::io_context io;
+    boost::asio::ip::tcp::acceptor probe(io, boost::asio::ip::tcp::v4());
+    boost::system::error_code taken;
+    probe.set_option(boost::asio::socket_base::reuse_address(true));
+    probe.bind({boost::asio::ip::address_v4::loopback(), port}, taken);
+    const std::string what = "port " + std::to_string(port);
+    if (taken) {
+      findings.note(what, "in use by another program", "give the head another with --listen or --http");
+    } else {
+      findings.good(what, "free");
+    }
+  }
+}
+
+void check_worker(Findings& findings) {
+  const fs::path worker = worker_program();
+  if (worker.empty()) {
+    findings.note("weir-worker", "not beside " + own_program().string(), "nodes need it; a head does not");
+  } else {
+    findings.good("weir-worker", worker.string());
+  }
+  // Debian's alternatives decide which BLAS LibTorch gets.
+  std::error_code none;
+  for (const char* triplet : {"x86_64-linux-gnu", "aarch64-linux-gnu"}) {
+    const fs::path link = std::string("/etc/alternatives/libblas.so.3-") + triplet;
+    const fs::path target = fs::read_symlink(link, none);
+    if (none) continue;
+    if (target.string().find("openblas") != std::string::npos || target.string().find("mkl") != std::string::npos) {
+      findings.good("BLAS", target.string());
+    } else {
+      findings.bad("BLAS", target.string() + " is a slow reference version", "apt-get install libopenblas0-pthread");
+    }
+  }
+}
+
+void check_datasets(Findings& findings) {
+  const fs::path folder = "/usr/share/datasets/fashion-mnist";
+  std::error_code none;
+  for (const char* name : {"train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz",
+                           "t10k-labels-idx1-ubyte.gz"}) {
+    if (!fs::exists(folder / name, none)) {
+      findings.note("dataset fashion-mnist", (folder / name).string() + " is missing",
+                    "apt-get install dataset-fashion-mnist, or give a job's dataset.path");
+      return;
+    }
+  }
+  findings.good("dataset fashion-mnist", folder.string());
+}
+
+int doctor(const Settings& settings, const None&) {
+  Findings findings;
+  findings.good("weir", std::string(WEIR_VERSION) + ", " + own_program().string());
+  findings.good("cores", std::to_string(std::thread::hardware_concurrency()));
+  check_data_dir(settings, findings);
+  check_head(settings, findings);
+  check_worker(findings);
+  check_datasets(findings);
+  if (settings.json) {
+    print(findings.json());
+  } else {
+    print(findings.str());
+  }
+  return findings.healthy() ? ExitCode::ok : ExitCode::failed;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& program, Choice& choice) {
+  add_command(program, choice, "doctor", "Check what weir needs on this machine, and say what to do",
+              std::make_shared<None>(), doctor);
+}
+
+}  // namespace weir::cli

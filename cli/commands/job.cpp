@@ -1,0 +1,252 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/api.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/console.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/follow.hpp"
+#include "cli/format.hpp"
+
+namespace weir::cli {
+namespace {
+
+struct List {
+  std::string state;
+  std::string search;
+  std::size_t limit = 50;
+};
+
+struct One {
+  std::string id;
+};
+
+struct Logs {
+  std::string id;
+  int worker = -1;
+  bool follow = false;
+};
+
+struct Metrics {
+  std::string id;
+  std::string name;
+  std::string x = "step";
+  std::size_t points = 500;
+  bool csv = false;
+};
+
+std::string job_path(const std::string& id) { return "/api/v1/jobs/" + percent_encoded(id); }
+
+std::string percent_or_dash(const nlohmann::json& share) {
+  if (!share.is_number()) return "-";
+  const auto tenths = static_cast<int>(share.get<double>() * 1000 + 0.5);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + "%";
+}
+
+std::string bytes_or_dash(const nlohmann::json& bytes) {
+  return bytes.is_number() ? bytes_text(bytes.get<double>()) : "-";
+}
+
+std::string steps(const nlohmann::json& job) {
+  const nlohmann::json& total = member(job, "steps_total");
+  const std::string step = value_text(member(job, "step"));
+  return total.is_number() && total != 0 ? step + "/" + value_text(total) : step;
+}
+
+int list(const Settings& settings, const List& options) {
+  const Api api(settings);
+  nlohmann::json jobs = nlohmann::json::array();
+  nlohmann::json next;
+  do {
+    const std::size_t limit = std::min<std::size_t>(options.limit - jobs.size(), 1000);
+    std::string target = "/api/v1/jobs?limit=" + std::to_string(limit);
+    if (!options.state.empty()) target += "&state=" + percent_encoded(options.state);
+    if (!options.search.empty()) target += "&q=" + percent_encoded(options.search);
+    if (next.is_string()) target += "&cursor=" + percent_encoded(next);
+    auto page = api.get(target);
+    if (!page) return complain(page.error());
+    for (const nlohmann::json& job : member(*page, "jobs")) jobs.push_back(job);
+    next = member(*page, "next");
+  } while (next.is_string() && jobs.size() < options.limit);
+  if (settings.json) {
+    print(nlohmann::json{{"jobs", jobs}, {"next", next}});
+    return ExitCode::ok;
+  }
+  Table table({"ID", "NAME", "STATE", "PHASE", "STEP", "ACCURACY", "SENT", "CREATED"});
+  for (const nlohmann::json& job : jobs) {
+    const nlohmann::json& summary = member(job, "summary");
+    table.add({text(job, "id"), text(job, "name"), text(job, "state"), text(job, "phase"), steps(job),
+               percent_or_dash(member(summary, "accuracy")), bytes_or_dash(member(summary, "bytes_sent")),
+               text(job, "created_at")});
+  }
+  print(table.str());
+  if (next.is_string()) say("There are more: --limit " + std::to_string(2 * options.limit));
+  return ExitCode::ok;
+}
+
+int show(const Settings& settings, const One& options) {
+  auto job = Api(settings).get(job_path(options.id));
+  if (!job) return complain(job.error());
+  if (settings.json) {
+    print(*job);
+    return ExitCode::ok;
+  }
+  std::string state = text(*job, "state");
+  if (auto phase = text(*job, "phase"); !phase.empty()) state += " (" + phase + ")";
+  Table table({"id", text(*job, "id")});
+  table.add({"name", text(*job, "name")});
+  table.add({"state", state});
+  if (auto reason = text(*job, "reason"); !reason.empty()) table.add({"reason", reason});
+  table.add({"step", steps(*job)});
+  for (const char* time : {"created_at", "started_at", "ended_at"}) table.add({time, value_text(member(*job, time))});
+  for (const auto& [name, value] : member(*job, "summary").items()) {
+    if (value.is_structured()) continue;
+    table.add({name, name.starts_with("bytes_") && value.is_number() ? bytes_or_dash(value) : value_text(value)});
+  }
+  print(table.str());
+  const nlohmann::json& workers = member(*job, "workers");
+  if (!workers.is_array() || workers.empty()) return ExitCode::ok;
+  Table ranks({"RANK", "NODE", "PID", "STATE", "STEP", "SAMPLES/S", "SENT", "DENSE"});
+  for (const nlohmann::json& worker : workers) {
+    ranks.add({value_text(member(worker, "rank")), value_text(member(worker, "node")),
+               value_text(member(worker, "pid")), text(worker, "state"), value_text(member(worker, "step")),
+               value_text(member(worker, "samples_per_second")), bytes_or_dash(member(worker, "bytes_sent")),
+               bytes_or_dash(member(worker, "bytes_dense"))});
+  }
+  print("\n" + ranks.str());
+  return ExitCode::ok;
+}
+
+int logs(const Settings& settings, const Logs& options) {
+  const Api api(settings);
+  return options.follow ? follow_logs(api, options.id, options.worker) : show_logs(api, options.id, options.worker);
+}
+
+int events(const Settings& settings, const One& options) {
+  const Api api(settings);
+  nlohmann::json events = nlohmann::json::array();
+  nlohmann::json next;
+  do {
+    std::string target = job_path(options.id) + "/events?limit=1000";
+    if (next.is_string()) target += "&cursor=" + percent_encoded(next);
+    auto page = api.get(target);
+    if (!page) return complain(page.error());
+    for (const nlohmann::json& event : member(*page, "events")) events.push_back(event);
+    next = member(*page, "next");
+  } while (next.is_string());
+  if (settings.json) {
+    print(nlohmann::json{{"events", events}, {"next", nullptr}});
+    return ExitCode::ok;
+  }
+  Table table({"TIME", "SEVERITY", "KIND", "NODE", "WORKER", "MESSAGE"});
+  for (const nlohmann::json& event : events) {
+    table.add({text(event, "at"), text(event, "severity"), text(event, "kind"), value_text(member(event, "node")),
+               value_text(member(event, "worker")), text(event, "message")});
+  }
+  print(table.str());
+  return ExitCode::ok;
+}
+
+int metrics(const Settings& settings, const Metrics& options) {
+  std::string target =
+      job_path(options.id) + "/metrics?x=" + percent_encoded(options.x) + "&points=" + std::to_string(options.points);
+  if (!options.name.empty()) target += "&name=" + percent_encoded(options.name);
+  const Api api(settings);
+  if (options.csv) {
+    auto csv = api.text(target + "&format=csv");
+    if (!csv) return complain(csv.error());
+    print(*csv);
+    return ExitCode::ok;
+  }
+  auto answer = api.get(target);
+  if (!answer) return complain(answer.error());
+  if (settings.json) {
+    print(*answer);
+    return ExitCode::ok;
+  }
+  Table table({"NAME", "WORKER", "POINTS", "FIRST", "LEAST", "GREATEST", "LAST"});
+  for (const nlohmann::json& series : member(*answer, "series")) {
+    const nlohmann::json& points = member(series, "points");
+    if (!points.is_array() || points.empty()) continue;
+    double least = 0;
+    double greatest = 0;
+    bool any = false;
+    for (const nlohmann::json& point : points) {
+      if (!point.is_array() || point.size() < 4 || !point[1].is_number() || !point[2].is_number()) continue;
+      least = any ? std::min(least, point[1].get<double>()) : point[1].get<double>();
+      greatest = any ? std::max(greatest, point[2].get<double>()) : point[2].get<double>();
+      any = true;
+    }
+    const nlohmann::json& worker = member(series, "worker");
+    table.add({text(series, "name"), worker.is_null() ? "all" : value_text(worker), std::to_string(points.size()),
+               value_text(points.front().at(3)), any ? value_text(least) : "-", any ? value_text(greatest) : "-",
+               value_text(points.back().at(3))});
+  }
+  print(table.str());
+  return ExitCode::ok;
+}
+
+int stop(const Settings& settings, const One& options) {
+  auto job = Api(settings).post(job_path(options.id) + "/stop");
+  if (!job) return complain(job.error());
+  if (settings.json) {
+    print(*job);
+  } else {
+    say(text(*job, "state") + (text(*job, "phase").empty() ? "" : " (" + text(*job, "phase") + ")"));
+  }
+  return ExitCode::ok;
+}
+
+int remove(const Settings& settings, const One& options) {
+  auto done = Api(settings).remove(job_path(options.id));
+  if (!done) return complain(done.error());
+  say("deleted " + options.id);
+  return ExitCode::ok;
+}
+
+void add_one(CLI::App& parent, Choice& choice, const char* name, const char* description,
+             int (*run)(const Settings&, const One&)) {
+  auto options = std::make_shared<One>();
+  add_command(parent, choice, name, description, options, run)
+      ->add_option("id", options->id, "The job's id")
+      ->required();
+}
+
+}  // namespace
+
+void add_job(CLI::App& program, Choice& choice) {
+  CLI::App& job = *program.add_subcommand("job", "Look at jobs, stop and delete them");
+  job.require_subcommand(1);
+
+  auto listed = std::make_shared<List>();
+  CLI::App* command = add_command(job, choice, "list", "Jobs, newest first", listed, list);
+  command->add_option("--state", listed->state, "Only those in this state")
+      ->check(CLI::IsMember({"PENDING", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED"}));
+  command->add_option("--search", listed->search, "Only those whose id or name contains this");
+  command->add_option("--limit", listed->limit, "How many")->check(CLI::PositiveNumber)->capture_default_str();
+
+  add_one(job, choice, "show", "One job with its workers", show);
+
+  auto logged = std::make_shared<Logs>();
+  command = add_command(job, choice, "logs", "What a job's workers have printed", logged, logs);
+  command->add_option("id", logged->id, "The job's id")->required();
+  command->add_option("--worker", logged->worker, "Only this rank")->check(CLI::NonNegativeNumber);
+  command->add_flag("--follow,-f", logged->follow, "Go on until the job has ended");
+
+  add_one(job, choice, "events", "What has happened to a job", events);
+
+  auto measured = std::make_shared<Metrics>();
+  command = add_command(job, choice, "metrics", "A job's time series", measured, metrics);
+  command->add_option("id", measured->id, "The job's id")->required();
+  command->add_option("--name", measured->name, "Only this metric: loss, accuracy, bytes_sent, ...");
+  command->add_option("--x", measured->x, "Over what")
+      ->check(CLI::IsMember({"step", "wall", "bytes"}))
+      ->capture_default_str();
+  command->add_option("--points", measured->points, "At most so many points per series")->capture_default_str();
+  command->add_flag("--csv", measured->csv, "Print all points as CSV");
+
+  add_one(job, choice, "stop", "Stop a job; a checkpoint is taken", stop);
+  add_one(job, choice, "delete", "Delete an ended job with its metrics, logs and checkpoints", remove);
+}
+
+}  // namespace weir::cli

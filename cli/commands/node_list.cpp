@@ -1,0 +1,82 @@
+#include <nlohmann/json.hpp>
+
+#include "cli/api.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/console.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/format.hpp"
+
+namespace weir::cli {
+namespace {
+
+struct All {};
+
+struct One {
+  std::string id;
+};
+
+/// "cpu 2/4, memory 1.0 GB/8.0 GB"
+std::string resources(const nlohmann::json& node) {
+  std::string line;
+  for (const auto& [name, total] : member(node, "resources").items()) {
+    const auto amount = [&](const nlohmann::json& value) {
+      return name == "memory" && value.is_number() ? bytes_text(value.get<double>()) : value_text(value);
+    };
+    const nlohmann::json used = number(member(node, "used"), name.c_str());
+    line += (line.empty() ? "" : ", ") + name + " " + amount(used) + "/" + amount(total);
+  }
+  return line;
+}
+
+int list(const Settings& settings, const All&) {
+  auto answer = Api(settings).get("/api/v1/nodes?limit=1000");
+  if (!answer) return complain(answer.error());
+  if (settings.json) {
+    print(*answer);
+    return ExitCode::ok;
+  }
+  Table table({"NAME", "ID", "STATE", "HOST", "USED/TOTAL", "LOAD", "WORKERS"});
+  for (const nlohmann::json& node : member(*answer, "nodes")) {
+    const nlohmann::json& workers = member(node, "workers");
+    table.add({text(node, "name"), text(node, "id"), text(node, "state"), text(node, "host"), resources(node),
+               value_text(member(node, "cpu_load")), workers.is_array() ? std::to_string(workers.size()) : "-"});
+  }
+  print(table.str());
+  return ExitCode::ok;
+}
+
+int show(const Settings& settings, const One& options) {
+  auto node = Api(settings).get("/api/v1/nodes/" + percent_encoded(options.id));
+  if (!node) return complain(node.error());
+  print(*node);
+  return ExitCode::ok;
+}
+
+int drain(const Settings& settings, const One& options) {
+  auto node = Api(settings).post("/api/v1/nodes/" + percent_encoded(options.id) + "/drain");
+  if (!node) return complain(node.error());
+  if (settings.json) {
+    print(*node);
+  } else {
+    say(text(*node, "name") + " is " + text(*node, "state") + ": nothing new is placed there");
+  }
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+void add_node_queries(CLI::App& program, Choice& choice) {
+  CLI::App& node = *program.add_subcommand("node", "Look at the cluster's nodes");
+  node.require_subcommand(1);
+  add_command(node, choice, "list", "The cluster's nodes", std::make_shared<All>(), list);
+  auto shown = std::make_shared<One>();
+  add_command(node, choice, "show", "One node, as JSON", shown, show)
+      ->add_option("id", shown->id, "The node's id or name")
+      ->required();
+  auto drained = std::make_shared<One>();
+  add_command(node, choice, "drain", "Place nothing more on a node; what runs there goes on", drained, drain)
+      ->add_option("id", drained->id, "The node's id or name")
+      ->required();
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,126 @@
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "base/errc.hpp"
+#include "cli/api.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/console.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/follow.hpp"
+#include "cli/format.hpp"
+#include "cli/set_option.hpp"
+
+namespace weir::cli {
+namespace {
+
+struct Submit {
+  std::string file;
+  std::vector<std::string> set;
+  std::string resume;
+  bool follow = false;
+  bool dry_run = false;
+};
+
+Result<nlohmann::json> read_spec(const std::string& file) {
+  std::string text;
+  if (file == "-") {
+    text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  } else {
+    std::ifstream stream(file);
+    if (!stream) return Error{Errc::invalid_argument, "cannot read " + file};
+    text.assign(std::istreambuf_iterator<char>(stream), {});
+  }
+  try {
+    return nlohmann::json::parse(text);
+  } catch (const nlohmann::json::parse_error& e) {
+    return Error{Errc::invalid_argument, (file == "-" ? "standard input" : file) + " is not JSON: " + e.what()};
+  }
+}
+
+/// "ID" or "ID:STEP" becomes checkpoint.resume_from.
+Result<void> apply_resume(nlohmann::json& spec, const std::string& resume) {
+  const std::size_t colon = resume.find(':');
+  nlohmann::json from{{"job", resume.substr(0, colon)}, {"step", nullptr}};
+  if (colon != std::string::npos) {
+    const auto step = nlohmann::json::parse(resume.substr(colon + 1), nullptr, false);
+    if (!step.is_number_unsigned()) {
+      return Error{Errc::invalid_argument, "--resume " + resume + ": write it as JOB or JOB:STEP"};
+    }
+    from["step"] = step;
+  }
+  nlohmann::json& checkpoint = spec["checkpoint"];
+  if (!checkpoint.is_object() && !checkpoint.is_null()) {
+    return Error{Errc::invalid_argument, "--resume: \"checkpoint\" in the spec is no object"};
+  }
+  checkpoint["resume_from"] = std::move(from);
+  return {};
+}
+
+int validate(const Settings& settings, const Api& api, const nlohmann::json& spec) {
+  auto answer = api.post("/api/v1/jobs/validate", spec);
+  if (!answer) return complain(answer.error());
+  if (settings.json) {
+    print(*answer);
+    return ExitCode::ok;
+  }
+  print(member(*answer, "spec"));
+  const nlohmann::json& placement = member(*answer, "placement");
+  if (member(placement, "feasible") == true) {
+    for (const nlohmann::json& worker : member(placement, "workers")) {
+      say("worker " + value_text(member(worker, "rank")) + " would run on " + text(worker, "node"));
+    }
+  } else {
+    say("It would wait: " + text(placement, "reason"));
+  }
+  const nlohmann::json& round = member(*answer, "round_bytes");
+  if (member(round, "sent_per_worker").is_number()) {
+    say("Each worker sends about " + bytes_text(number(round, "sent_per_worker")) +
+        " a step; a dense ring would send " + bytes_text(number(round, "dense_per_worker")) + ".");
+  }
+  return ExitCode::ok;
+}
+
+int submit(const Settings& settings, const Submit& options) {
+  auto spec = read_spec(options.file);
+  if (!spec) return complain(spec.error());
+  for (const std::string& assignment : options.set) {
+    if (auto set = apply_set(*spec, assignment); !set) return complain(set.error());
+  }
+  if (!options.resume.empty()) {
+    if (auto resumed = apply_resume(*spec, options.resume); !resumed) return complain(resumed.error());
+  }
+  const Api api(settings);
+  if (options.dry_run) return validate(settings, api, *spec);
+  auto job = api.post("/api/v1/jobs", *spec);
+  if (!job) return complain(job.error());
+  const std::string id = text(*job, "id");
+  if (!options.follow) {
+    if (settings.json) {
+      print(*job);
+    } else {
+      print(id);
+    }
+    return ExitCode::ok;
+  }
+  if (!settings.json) print(id);
+  return follow_job(api, id, settings.json);
+}
+
+}  // namespace
+
+void add_submit(CLI::App& program, Choice& choice) {
+  auto options = std::make_shared<Submit>();
+  CLI::App* command = add_command(program, choice, "submit", "Submit a job and print its id", options, submit);
+  command->add_option("file", options->file, "The job spec, JSON; - for standard input")->required();
+  command->add_option("--set", options->set, "Change the spec: PATH=VALUE, e.g. training.epochs=3 (repeatable)")
+      ->take_all()
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("--resume", options->resume, "Go on from a checkpoint: JOB (its newest) or JOB:STEP");
+  command->add_flag("--follow,-f", options->follow, "Show progress; exit with 0 only if the job succeeds");
+  command->add_flag("--dry-run", options->dry_run, "Only check: the full spec, the placement, bytes per step");
+}
+
+}  // namespace weir::cli

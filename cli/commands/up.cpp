@@ -1,0 +1,197 @@
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <csignal>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/errc.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/console.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/format.hpp"
+#include "runtime/process.hpp"
+#include "runtime/task_group.hpp"
+
+namespace weir::cli {
+namespace {
+
+namespace net = boost::asio;
+
+inline constexpr auto nothrow = net::as_tuple(net::use_awaitable);
+
+/// For nodes and head to end by themselves; a node gives its workers half of that.
+constexpr std::chrono::seconds stop_grace{15};
+
+struct Options {
+  unsigned nodes = 2;
+  double cpus_per_node = 0;
+  std::string listen;
+  std::string http = "127.0.0.1:8265";
+};
+
+/// The control port that nodes of other terminals expect, if it is free.
+std::string control_address() {
+  net::io_context io;
+  net::ip::tcp::acceptor probe(io, net::ip::tcp::v4());
+  boost::system::error_code taken;
+  probe.set_option(net::socket_base::reuse_address(true));
+  probe.bind({net::ip::address_v4::loopback(), 6380}, taken);
+  return taken ? "127.0.0.1:0" : "127.0.0.1:6380";
+}
+
+/// A head and its nodes as child processes. Runs on one thread.
+class Up {
+ public:
+  Up(net::io_context& io, const Settings& settings, const Options& options)
+      : settings_(settings),
+        options_(options),
+        executor_(io.get_executor()),
+        signals_(io, SIGINT, SIGTERM, SIGHUP),
+        tasks_(executor_, "up"),
+        spawner_(runtime::make_process_spawner()) {}
+
+  net::awaitable<int> run() {
+    std::vector<std::string> arguments{"head",   "--data-dir", settings_.data_dir.string(), "--listen", options_.listen,
+                                       "--http", options_.http};
+    if (auto started = start("head", std::move(arguments), runtime::current_environment()); !started) {
+      co_return complain(started.error());
+    }
+    const auto [failed, signal] = co_await signals_.async_wait(nothrow);
+    stopping_ = true;
+    if (!failed) say("stopping");
+    co_await stop();
+    if (failed) co_return ExitCode::failed;  // the head has ended by itself
+    co_return signal == SIGINT ? ExitCode::interrupted : ExitCode::ok;
+  }
+
+ private:
+  struct Child {
+    std::string name;
+    std::unique_ptr<runtime::Process> process;
+    bool ended = false;
+  };
+
+  Result<void> start(const std::string& name, std::vector<std::string> arguments,
+                     std::map<std::string, std::string> environment) {
+    auto process = spawner_->spawn(
+        executor_,
+        {.program = own_program().string(), .arguments = std::move(arguments), .environment = std::move(environment)});
+    if (!process) return process.error().within("starting " + name);
+    Child& child = *children_.emplace_back(std::make_unique<Child>(name, std::move(*process)));
+    tasks_.spawn(name, watch(child));
+    return {};
+  }
+
+  /// Passes a child's output on until it ends.
+  net::awaitable<void> watch(Child& child) {
+    std::string rest;
+    while (true) {
+      auto output = co_await child.process->read_output();
+      if (!output || output->empty()) break;
+      rest += *output;
+      std::size_t begin = 0;
+      for (std::size_t end; (end = rest.find('\n', begin)) != std::string::npos; begin = end + 1) {
+        say(child.name + " | " + rest.substr(begin, end - begin));
+      }
+      rest.erase(0, begin);
+      // The head publishes where it listens before it says so.
+      if (child.name == "head" && children_.size() == 1) start_nodes(child.process->pid());
+    }
+    auto exit = co_await child.process->wait();
+    child.ended = true;
+    if (stopping_ || !exit) co_return;
+    const std::string how = exit->signal ? "was killed by signal " + std::to_string(*exit->signal)
+                                         : "ended with exit code " + std::to_string(exit->exit_code.value_or(0));
+    say(child.name + " " + how);
+    if (child.name == "head") signals_.cancel();
+  }
+
+  void start_nodes(std::uint32_t head_pid) {
+    std::ifstream file(settings_.data_dir / "endpoints.json");
+    const auto endpoints = nlohmann::json::parse(file, nullptr, false);
+    if (number(endpoints, "pid") != head_pid) return;  // not written yet: what is there is from an earlier head
+    auto environment = runtime::current_environment();
+    Settings of_head;  // its own token, whatever this command was given
+    of_head.data_dir = settings_.data_dir;
+    environment["WEIR_TOKEN"] = head_token(of_head);
+    for (unsigned i = 1; i <= options_.nodes; ++i) {
+      const std::string name = "node-" + std::to_string(i);
+      const std::string cpus = "cpu=" + value_text(options_.cpus_per_node);
+      auto started =
+          start(name, {"node", "--head", text(endpoints, "control"), "--name", name, "--resources", cpus}, environment);
+      if (!started) say(started.error().message());
+    }
+  }
+
+  /// Nodes first, so that the head hears of their end.
+  net::awaitable<void> stop() {
+    net::steady_timer patience(executor_, stop_grace);
+    patience.async_wait([this](boost::system::error_code done) {
+      if (!done) signal_all(SIGKILL);
+    });
+    for (bool head : {false, true}) {
+      for (const auto& child : children_) {
+        if ((child->name == "head") == head) child->process->signal(SIGTERM);
+      }
+      for (const auto& child : children_) {
+        if ((child->name == "head") == head) co_await child->process->wait();
+      }
+    }
+    patience.cancel();
+    co_await tasks_.join();  // their last words
+  }
+
+  void signal_all(int number) {
+    for (const auto& child : children_) child->process->signal(number);
+  }
+
+  const Settings& settings_;
+  const Options& options_;
+  net::any_io_executor executor_;
+  net::signal_set signals_;
+  bool stopping_ = false;
+  std::vector<std::unique_ptr<Child>> children_;
+  runtime::TaskGroup tasks_;
+  std::unique_ptr<runtime::ProcessSpawner> spawner_;
+};
+
+int up(const Settings& settings, const Options& given) {
+  Options options = given;
+  if (options.listen.empty()) options.listen = control_address();
+  if (options.cpus_per_node <= 0) {
+    options.cpus_per_node = std::max(2U, std::thread::hardware_concurrency() / std::max(1U, options.nodes));
+  }
+  net::io_context io{1};
+  Up all(io, settings, options);
+  int code = ExitCode::failed;
+  net::co_spawn(io, all.run(), [&](std::exception_ptr failure, int outcome) {
+    if (failure) std::rethrow_exception(failure);
+    code = outcome;
+    io.stop();
+  });
+  io.run();
+  return code;
+}
+
+}  // namespace
+
+void add_up(CLI::App& program, Choice& choice) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      add_command(program, choice, "up", "A head and nodes on this machine, until Ctrl-C stops all of it", options, up);
+  command->add_option("--nodes", options->nodes, "How many nodes")->capture_default_str();
+  command->add_option("--cpus-per-node", options->cpus_per_node,
+                      "Cores each node offers; by default its share of the machine's, at least 2");
+  command->add_option("--listen", options->listen, "HOST:PORT for nodes; by default 127.0.0.1:6380 if it is free");
+  command->add_option("--http", options->http, "HOST:PORT of API and dashboard")->capture_default_str();
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,180 @@
+#include "cli/follow.hpp"
+
+#include <cstdint>
+#include <iostream>
+#include <map>
+
+#include "base/errc.hpp"
+#include "cli/console.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/format.hpp"
+#include "cli/progress.hpp"
+
+namespace weir::cli {
+namespace {
+
+constexpr std::uint64_t log_piece_bytes = 256 * 1024;
+
+nlohmann::json data_of(const ServerSentEvent& event) { return nlohmann::json::parse(event.data, nullptr, false); }
+
+std::string job_path(const std::string& id) { return "/api/v1/jobs/" + percent_encoded(id); }
+
+/// Prints workers' output from where it stopped before.
+class LogPrinter {
+ public:
+  LogPrinter(const Api& api, std::string id, int worker) : api_(api), id_(std::move(id)), only_(worker) {}
+
+  /// Prints what has come since, of every worker.
+  Result<void> catch_up() {
+    if (only_ >= 0) return catch_up(static_cast<std::uint64_t>(only_));
+    auto job = api_.get(job_path(id_));
+    if (!job) return job.error();
+    const auto workers = static_cast<std::uint64_t>(number(member(member(*job, "spec"), "resources"), "workers", 1));
+    prefixed_ = workers > 1;
+    for (std::uint64_t worker = 0; worker < workers; ++worker) {
+      auto done = catch_up(worker);
+      // A worker that has not started yet has no output; the job itself was found above.
+      if (!done && done.error().code != Errc::not_found) return done;
+    }
+    return {};
+  }
+
+  Result<void> catch_up(std::uint64_t worker) {
+    if (only_ >= 0 && worker != static_cast<std::uint64_t>(only_)) return {};
+    std::uint64_t& offset = offsets_[worker];
+    while (true) {
+      auto piece = api_.get(job_path(id_) + "/logs?worker=" + std::to_string(worker) +
+                            "&offset=" + std::to_string(offset) + "&limit=" + std::to_string(log_piece_bytes));
+      if (!piece) return piece.error();
+      const auto next = static_cast<std::uint64_t>(number(*piece, "next_offset"));
+      if (next <= offset) return {};
+      offset = next;
+      write(worker, text(*piece, "text"));
+    }
+  }
+
+  /// What is left without a line end.
+  void finish() {
+    for (auto& [worker, rest] : rests_) {
+      if (!rest.empty()) write(worker, "\n");
+    }
+    std::cout << std::flush;
+  }
+
+ private:
+  void write(std::uint64_t worker, const std::string& text) {
+    if (!prefixed_) {
+      std::cout << text << std::flush;
+      return;
+    }
+    std::string& rest = rests_[worker];
+    rest += text;
+    std::size_t begin = 0;
+    for (std::size_t end; (end = rest.find('\n', begin)) != std::string::npos; begin = end + 1) {
+      std::cout << '[' << worker << "] " << rest.substr(begin, end + 1 - begin);
+    }
+    rest.erase(0, begin);
+    std::cout << std::flush;
+  }
+
+  const Api& api_;
+  const std::string id_;
+  const int only_;
+  bool prefixed_ = false;
+  std::map<std::uint64_t, std::uint64_t> offsets_;
+  std::map<std::uint64_t, std::string> rests_;
+};
+
+bool ended(const nlohmann::json& job) {
+  const std::string state = text(job, "state");
+  return state == "SUCCEEDED" || state == "FAILED" || state == "STOPPED";
+}
+
+}  // namespace
+
+int follow_job(const Api& api, const std::string& id, bool json) {
+  Progress progress;
+  ProgressLine line;
+  const auto refresh = [&]() -> Result<void> {
+    auto job = api.get(job_path(id));
+    if (!job) return job.error();
+    progress.take_job(*job, steady_seconds());
+    return {};
+  };
+  const HttpClient::StreamHandlers handlers{
+      // The stream tells what happens from its opening on; what happened before stands in the job itself.
+      .opened = refresh,
+      .event = [&](const ServerSentEvent& event) -> Result<bool> {
+        if (progress.ended()) return false;
+        if (event.name == "reset") {
+          if (auto done = refresh(); !done) return done.error();
+        }
+        const nlohmann::json data = data_of(event);
+        if (event.name == "job" || event.name == "job_end") progress.take_job(data, steady_seconds());
+        if (event.name == "metrics") progress.take_metrics(data, steady_seconds());
+        if (event.name == "event" && text(data, "severity") != "info") line.say(text(data, "message"));
+        if (!progress.ended()) line.show(progress.line(steady_seconds()), steady_seconds());
+        return !progress.ended();
+      },
+      .broken = [&](const Error& error) { line.say(error.context + "; trying again"); }};
+  // An ended job's stream may have nothing left to say, so it is looked at before.
+  Result<void> done = refresh();
+  if (done && !progress.ended())
+    done = api.client().stream("/api/v1/stream?topics=job:" + percent_encoded(id), handlers);
+  line.finish();
+  if (!done && done.error().code == Errc::cancelled) {
+    say("Not watching any more; the job goes on. `weir job show " + id + "` tells how it stands, `weir job stop " + id +
+        "` ends it.");
+    return ExitCode::interrupted;
+  }
+  if (!done) return complain(done.error());
+  if (auto last = api.get(job_path(id)); last) {
+    progress.take_job(*last, steady_seconds());
+    if (json) print(*last);
+  }
+  say(progress.verdict());
+  return progress.succeeded() ? ExitCode::ok : ExitCode::failed;
+}
+
+int show_logs(const Api& api, const std::string& id, int worker) {
+  LogPrinter printer(api, id, worker);
+  auto done = printer.catch_up();
+  printer.finish();
+  return done ? int{ExitCode::ok} : complain(done.error());
+}
+
+int follow_logs(const Api& api, const std::string& id, int worker) {
+  LogPrinter printer(api, id, worker);
+  bool over = false;
+  // Events only tell that there is more: reading by offset gives each byte once, whatever the stream repeats.
+  const auto look = [&]() -> Result<void> {
+    auto job = api.get(job_path(id));
+    if (!job) return job.error();
+    over = ended(*job);
+    return printer.catch_up();
+  };
+  const HttpClient::StreamHandlers handlers{
+      .opened = look,
+      .event = [&](const ServerSentEvent& event) -> Result<bool> {
+        if (over) return false;
+        const nlohmann::json data = data_of(event);
+        over = event.name == "job_end" || (event.name == "job" && ended(data));
+        Result<void> read;
+        if (over || event.name == "reset") {
+          read = printer.catch_up();
+        } else if (event.name == "log") {
+          read = printer.catch_up(static_cast<std::uint64_t>(number(data, "worker")));
+        }
+        if (!read) return read.error();
+        return !over;
+      },
+      .broken = [](const Error& error) { say(error.context + "; trying again"); }};
+  Result<void> done = look();
+  const std::string topics = "logs:" + percent_encoded(id) + ",job:" + percent_encoded(id);
+  if (done && !over) done = api.client().stream("/api/v1/stream?topics=" + topics, handlers);
+  printer.finish();
+  if (!done && done.error().code == Errc::cancelled) return ExitCode::interrupted;
+  return done ? int{ExitCode::ok} : complain(done.error());
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "cli/api.hpp"
+
+namespace weir::cli {
+
+/// Shows a job's progress on standard error until it has ended. Gives the exit code: 0 only on SUCCEEDED. SIGINT stops
+/// watching, not the job.
+int follow_job(const Api& api, const std::string& id, bool json);
+
+/// Prints what the job's workers have printed and go on printing until it has ended. With several workers, each line
+/// begins with its rank. `worker` < 0: all.
+int follow_logs(const Api& api, const std::string& id, int worker);
+
+/// Prints what the job's workers have printed so far.
+int show_logs(const Api& api, const std::string& id, int worker);
+
+}  // namespace weir::cli

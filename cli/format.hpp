@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace weir::cli {
+
+/// "312 B", "4.1 kB", "12.3 MB": powers of 1000, as links are sold.
+std::string bytes_text(double bytes);
+
+/// "0:42", "12:05", "3:07:00".
+std::string duration_text(double seconds);
+
+/// A JSON value for people: text without quotes, numbers short, null as "-".
+std::string value_text(const nlohmann::json& value);
+
+/// `object[name]`, or null where there is no such member.
+const nlohmann::json& member(const nlohmann::json& object, const char* name);
+
+/// The number in `object[name]`, or `otherwise`.
+double number(const nlohmann::json& object, const char* name, double otherwise = 0);
+
+/// The text in `object[name]`, or "".
+std::string text(const nlohmann::json& object, const char* name);
+
+/// Rows in aligned columns with a heading, two spaces between them.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> heading) : rows_{std::move(heading)} {}
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  std::string str() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace weir::cli

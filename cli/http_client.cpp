@@ -1,0 +1,251 @@
+#include "cli/http_client.hpp"
+
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http.hpp>
+#include <csignal>
+#include <exception>
+#include <string_view>
+
+#include "base/errc.hpp"
+
+namespace weir::cli {
+namespace {
+
+namespace net = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using net::ip::tcp;
+using std::chrono::seconds;
+
+inline constexpr auto nothrow = net::as_tuple(net::use_awaitable);
+
+constexpr seconds connect_deadline{10};
+constexpr seconds silence_max{60};  ///< the head sends a comment every 15 s
+constexpr std::size_t answer_bytes_max = 256 * 1024 * 1024;
+
+struct Place {
+  std::string host;
+  std::string port;
+};
+
+Result<Place> parse(std::string_view address) {
+  if (address.starts_with("https://")) {
+    return Error{Errc::invalid_argument, "the head does not speak TLS; give --address HOST:PORT"};
+  }
+  if (address.starts_with("http://")) address.remove_prefix(7);
+  while (address.ends_with('/')) address.remove_suffix(1);
+  const std::size_t colon = address.rfind(':');
+  std::string_view host = address.substr(0, colon);
+  const std::string_view port = colon == std::string_view::npos ? "" : address.substr(colon + 1);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (host.empty() || port.empty() || port.find_first_not_of("0123456789") != std::string_view::npos) {
+    return Error{Errc::invalid_argument, "\"" + std::string(address) + "\" is no address; give --address HOST:PORT"};
+  }
+  return Place{std::string(host), std::string(port)};
+}
+
+Error network_error(const boost::system::error_code& code, const Place& place) {
+  const std::string where = place.host + ":" + place.port;
+  if (code == beast::error::timeout)
+    return {Errc::deadline_exceeded, "the head at " + where + " does not answer in time"};
+  return {Errc::peer_lost, "no head answers at " + where + ": " + code.message() +
+                               ". Start one with `weir up`, or say where it is with --address or WEIR_ADDRESS"};
+}
+
+using Request = http::request<http::string_body>;
+
+Request make_request(Verb verb, const std::string& target, const Place& place, const std::string& token) {
+  constexpr std::array verbs{http::verb::get, http::verb::post, http::verb::delete_};
+  Request request(verbs.at(static_cast<std::size_t>(verb)), target, 11);
+  request.set(http::field::host, place.host + ":" + place.port);
+  request.set(http::field::user_agent, "weir");
+  if (!token.empty()) request.set(http::field::authorization, "Bearer " + token);
+  return request;
+}
+
+net::awaitable<Result<void>> connect(beast::tcp_stream& stream, const Place& place) {
+  tcp::resolver resolver(stream.get_executor());
+  auto [failed, found] = co_await resolver.async_resolve(place.host, place.port, nothrow);
+  if (failed) co_return network_error(failed, place);
+  stream.expires_after(connect_deadline);
+  auto [code, endpoint] = co_await stream.async_connect(found, nothrow);
+  if (code) co_return network_error(code, place);
+  stream.socket().set_option(tcp::no_delay(true));
+  co_return Result<void>();
+}
+
+net::awaitable<Result<HttpAnswer>> exchange(Place place, Request request, std::chrono::milliseconds deadline) {
+  beast::tcp_stream stream(co_await net::this_coro::executor);
+  if (auto connected = co_await connect(stream, place); !connected) co_return connected.error();
+  request.set(http::field::connection, "close");
+  request.prepare_payload();
+  stream.expires_after(deadline);
+  auto [write_code, written] = co_await http::async_write(stream, request, nothrow);
+  // A head that refuses a body may answer before it has read it: what it says counts more than the failed write.
+  beast::flat_buffer buffer;
+  http::response_parser<http::string_body> parser;
+  parser.body_limit(answer_bytes_max);
+  auto [read_code, read] = co_await http::async_read(stream, buffer, parser, nothrow);
+  if (read_code) co_return network_error(write_code ? write_code : read_code, place);
+  auto message = parser.release();
+  co_return HttpAnswer{message.result_int(), std::string(message[http::field::content_type]),
+                       std::move(message.body())};
+}
+
+/// Reads one event stream, over as many connections as it takes.
+class StreamReader {
+ public:
+  StreamReader(net::io_context& io, Place place, Request request, const HttpClient::StreamHandlers& handlers,
+               seconds patience)
+      : io_(io), place_(std::move(place)), request_(std::move(request)), handlers_(handlers), patience_(patience) {}
+
+  /// Gives when it is over; the outcome is in `result`.
+  net::awaitable<void> run() {
+    auto since = std::chrono::steady_clock::now();
+    auto pause = std::chrono::milliseconds(200);
+    while (true) {
+      const std::optional<Error> broken = co_await read_once();
+      if (!broken) break;  // result_ stands
+      if (opened_) {
+        since = std::chrono::steady_clock::now();
+        pause = std::chrono::milliseconds(200);
+      }
+      if ((!ever_opened_ && !opened_) || std::chrono::steady_clock::now() - since > patience_) {
+        result_ = *broken;
+        break;
+      }
+      if (handlers_.broken) handlers_.broken(*broken);
+      net::steady_timer timer(io_, pause);
+      co_await timer.async_wait(nothrow);
+      pause = std::min<std::chrono::milliseconds>(pause * 2, seconds(5));
+    }
+    io_.stop();
+  }
+
+  void interrupt() {
+    result_ = Error{Errc::cancelled, "interrupted"};
+    io_.stop();
+  }
+
+  Result<void> result() const { return result_; }
+
+ private:
+  /// One connection. Gives why it broke, or nothing when `result_` is decided.
+  net::awaitable<std::optional<Error>> read_once() {
+    opened_ = false;
+    beast::tcp_stream stream(io_);
+    if (auto connected = co_await connect(stream, place_); !connected) co_return connected.error();
+    stream.expires_after(silence_max);
+    auto [write_code, written] = co_await http::async_write(stream, request_, nothrow);
+    if (write_code) co_return network_error(write_code, place_);
+    beast::flat_buffer buffer;
+    http::response_parser<http::buffer_body> parser;
+    parser.body_limit(boost::none);
+    auto [header_code, header_bytes] = co_await http::async_read_header(stream, buffer, parser, nothrow);
+    if (header_code) co_return network_error(header_code, place_);
+    std::array<char, 16 * 1024> piece;
+    std::string refusal;
+    const bool accepted = parser.get().result() == http::status::ok;
+    if (accepted) {
+      opened_ = ever_opened_ = true;
+      if (handlers_.opened) {
+        if (auto done = handlers_.opened(); !done) co_return decide(done);
+      }
+    }
+    EventParser events;
+    while (!parser.is_done()) {
+      parser.get().body().data = piece.data();
+      parser.get().body().size = piece.size();
+      parser.get().body().more = true;
+      stream.expires_after(silence_max);
+      auto [code, bytes] = co_await http::async_read_some(stream, buffer, parser, nothrow);
+      if (code && code != http::error::need_buffer) co_return network_error(code, place_);
+      const std::string_view text(piece.data(), piece.size() - parser.get().body().size);
+      if (!accepted) {
+        refusal += text;
+        continue;
+      }
+      if (auto fed = events.feed(text); !fed) co_return decide(fed);
+      while (auto event = events.next()) {
+        if (event->id) request_.set("Last-Event-ID", *event->id);
+        auto more = handlers_.event(*event);
+        if (!more) co_return decide(more.error());
+        if (!*more) co_return decide({});
+      }
+    }
+    if (!accepted) {
+      const HttpAnswer answer{parser.get().result_int(), std::string(parser.get()[http::field::content_type]), refusal};
+      co_return decide(answer_error(answer, place_.host + ":" + place_.port));
+    }
+    co_return Error{Errc::peer_lost, "the head closed the stream"};
+  }
+
+  std::optional<Error> decide(Result<void> result) {
+    result_ = std::move(result);
+    return std::nullopt;
+  }
+
+  net::io_context& io_;
+  const Place place_;
+  Request request_;
+  const HttpClient::StreamHandlers& handlers_;
+  const seconds patience_;
+  bool opened_ = false;
+  bool ever_opened_ = false;
+  Result<void> result_;
+};
+
+void rethrow(std::exception_ptr failure) {
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace
+
+Result<HttpAnswer> HttpClient::request(Verb verb, const std::string& target, std::optional<std::string> body,
+                                       std::chrono::milliseconds deadline) const {
+  auto place = parse(address_);
+  if (!place) return place.error();
+  Request request = make_request(verb, target, *place, token_);
+  if (body) {
+    request.set(http::field::content_type, "application/json");
+    request.body() = std::move(*body);
+  }
+  net::io_context io{1};
+  Result<HttpAnswer> answer = Error{Errc::internal, "the request did not run"};
+  net::co_spawn(io, exchange(*place, std::move(request), deadline),
+                [&answer](std::exception_ptr failure, Result<HttpAnswer> outcome) {
+                  rethrow(failure);
+                  answer = std::move(outcome);
+                });
+  io.run();
+  return answer;
+}
+
+Result<void> HttpClient::stream(const std::string& target, const StreamHandlers& handlers,
+                                std::chrono::seconds patience) const {
+  auto place = parse(address_);
+  if (!place) return place.error();
+  Request request = make_request(Verb::get, target, *place, token_);
+  request.set(http::field::accept, "text/event-stream");
+  net::io_context io{1};
+  StreamReader reader(io, *place, std::move(request), handlers, patience);
+  net::signal_set signals(io, SIGINT);
+  signals.async_wait([&reader](boost::system::error_code stopped, int) {
+    if (!stopped) reader.interrupt();
+  });
+  net::co_spawn(io, reader.run(), rethrow);
+  io.run();
+  return reader.result();
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+#include "cli/server_sent_events.hpp"
+
+namespace weir::cli {
+
+enum class Verb { get, post, delete_ };
+
+struct HttpAnswer {
+  unsigned status = 0;
+  std::string content_type;
+  std::string body;
+};
+
+/// A small HTTP/1.1 client for the head's API. Blocking; each request has a connection of its own.
+class HttpClient {
+ public:
+  /// `address` is HOST:PORT, with or without "http://" before it. `token` may be empty.
+  HttpClient(std::string address, std::string token) : address_(std::move(address)), token_(std::move(token)) {}
+
+  const std::string& address() const { return address_; }
+
+  /// One request, whatever the status of the answer. `body` is JSON text.
+  /// Fails with: invalid_argument (address), peer_lost (nobody answers there), deadline_exceeded.
+  Result<HttpAnswer> request(Verb verb, const std::string& target, std::optional<std::string> body = std::nullopt,
+                             std::chrono::milliseconds deadline = std::chrono::seconds(30)) const;
+
+  struct StreamHandlers {
+    /// The stream is open: what happens from now on will be told. Also after each reconnection.
+    std::function<Result<void>()> opened;
+    /// An event. Gives whether to go on.
+    std::function<Result<bool>(const ServerSentEvent&)> event;
+    /// The connection broke and will be made anew; for people.
+    std::function<void(const Error&)> broken;
+  };
+
+  /// Reads a stream of server-sent events until a handler has enough or fails. A broken connection is made anew where
+  /// it stopped (Last-Event-ID), for up to `patience` without success. While it runs, SIGINT ends it instead of the
+  /// process.
+  /// Fails with: cancelled (SIGINT), peer_lost, deadline_exceeded, what an answer other than 200 means
+  /// (see answer_error), and what handlers fail with.
+  Result<void> stream(const std::string& target, const StreamHandlers& handlers,
+                      std::chrono::seconds patience = std::chrono::seconds(60)) const;
+
+ private:
+  std::string address_;
+  std::string token_;
+};
+
+/// An answer other than 2xx as an error, told the way people need it: what is wrong, where, and what to do. Knows
+/// problem+json. Kinds: not_found (404), unauthenticated (401, 403), invalid_argument (400, 413, 415, 422),
+/// conflict (409), exhausted (429, 503, 507), unsupported (404 for a path that no route has, 405), internal.
+Error answer_error(const HttpAnswer& answer, const std::string& address);
+
+}  // namespace weir::cli

@@ -1,0 +1,53 @@
+#include "cli/program.hpp"
+
+#include <csignal>
+#include <exception>
+
+#include "base/errc.hpp"
+#include "cli/console.hpp"
+#include "cli/exit_code.hpp"
+
+namespace weir::cli {
+
+Program::Program() : app_("weir: distributed training with compressed gradients", "weir") {
+  settings_.data_dir = default_data_dir();
+  app_.add_option("--address", settings_.address, "HOST:PORT of the head's API")->envname("WEIR_ADDRESS");
+  app_.add_option("--token", settings_.token, "The head's token; better given by WEIR_TOKEN, which others cannot see")
+      ->envname("WEIR_TOKEN");
+  app_.add_option("--data-dir", settings_.data_dir, "Where a head keeps its state and its token")
+      ->envname("WEIR_DATA_DIR");
+  app_.add_flag("--json", settings_.json, "JSON on standard output, for programs");
+  app_.set_version_flag("--version", std::string("weir ") + WEIR_VERSION);
+  app_.require_subcommand(1);
+  app_.fallthrough();  // the global options may stand after the command
+  app_.footer(
+      "Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 no access, 5 no head answers, 6 timeout, "
+      "130 interrupted.");
+  add_up(app_, choice_);
+  add_submit(app_, choice_);
+  add_job(app_, choice_);
+  add_node_queries(app_, choice_);
+  add_actor(app_, choice_);
+  add_catalog(app_, choice_);
+  add_bench(app_, choice_);
+  add_token(app_, choice_);
+  add_doctor(app_, choice_);
+  add_version(app_, choice_);
+  add_completion(app_, choice_);
+}
+
+int Program::run(int count, const char* const* words) {
+  std::signal(SIGPIPE, SIG_IGN);  // `weir ... | head` ends with an error of the write, not with a signal
+  try {
+    app_.parse(count, words);
+  } catch (const CLI::ParseError& e) {
+    return app_.exit(e) == 0 ? ExitCode::ok : ExitCode::usage;
+  }
+  try {
+    return choice_.run(settings_);
+  } catch (const std::exception& e) {
+    return complain({Errc::internal, e.what()});
+  }
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <memory>
+
+#include "cli/commands/commands.hpp"
+
+namespace weir::cli {
+
+/// The command line: the global options and the commands. Its own object, so that tests can drive it.
+class Program {
+ public:
+  Program();
+
+  CLI::App& app() { return app_; }
+  Choice& choice() { return choice_; }
+
+  /// Reads the command line, runs what it asks for and gives the exit code.
+  int run(int count, const char* const* words);
+
+ private:
+  CLI::App app_;
+  Choice choice_;
+  Settings settings_;
+};
+
+}  // namespace weir::cli

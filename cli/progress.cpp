@@ -1,0 +1,95 @@
+#include "cli/progress.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "cli/format.hpp"
+
+namespace weir::cli {
+namespace {
+
+std::string printed(const char* form, double value) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), form, value);
+  return text.data();
+}
+
+}  // namespace
+
+void Progress::take_job(const nlohmann::json& job, double now) {
+  if (auto state = text(job, "state"); !state.empty()) state_ = state;
+  phase_ = text(job, "phase");
+  reason_ = text(job, "reason");
+  steps_total_ = number(job, "steps_total");
+  if (const auto& summary = member(job, "summary"); summary.is_object()) summary_.update(summary);
+  advance(number(job, "step"), now);
+}
+
+void Progress::take_metrics(const nlohmann::json& record, double now) {
+  for (const nlohmann::json& point : member(record, "points")) {
+    if (!point.is_array() || point.size() < 6 || !point[0].is_string() || !point[2].is_number()) continue;
+    if (!point[1].is_null()) continue;  // a single worker's
+    summary_[point[0].get<std::string>()] = point[5];
+    advance(point[2].get<double>(), now);
+  }
+}
+
+void Progress::advance(double step, double now) {
+  step_ = std::max(step_, step);
+  // The rate is taken from what we watched ourselves: a job may have paused before.
+  if (!first_seen_step_ && step_ > 0) {
+    first_seen_step_ = step_;
+    first_seen_at_ = now;
+  }
+}
+
+bool Progress::ended() const { return state_ == "SUCCEEDED" || state_ == "FAILED" || state_ == "STOPPED"; }
+
+std::string Progress::figures() const {
+  std::string line;
+  if (member(summary_, "loss").is_number()) line += "  loss " + printed("%.4f", number(summary_, "loss"));
+  if (member(summary_, "accuracy").is_number()) {
+    line += "  accuracy " + printed("%.1f%%", 100 * number(summary_, "accuracy"));
+  }
+  if (!ended() && member(summary_, "samples_per_second").is_number()) {
+    line += "  " + printed("%.0f samples/s", number(summary_, "samples_per_second"));
+  }
+  const double sent = number(summary_, "bytes_sent");
+  const double dense = number(summary_, "bytes_dense");
+  if (sent > 0) line += "  sent " + bytes_text(sent);
+  if (sent > 0 && dense > 0) {
+    const double ratio = dense / sent;
+    line += " of " + bytes_text(dense) + " dense (" + printed(ratio < 10 ? "%.2fx)" : "%.0fx)", ratio);
+  }
+  return line;
+}
+
+std::string Progress::line(double now) const {
+  if (step_ == 0) {
+    std::string line = state_;
+    if (!phase_.empty()) line += " " + phase_;
+    if (!reason_.empty()) line += ": " + reason_;
+    return line;
+  }
+  std::string line = "step " + printed("%.0f", step_);
+  if (steps_total_ > 0) {
+    line += "/" + printed("%.0f", steps_total_) + "  " + printed("%.0f%%", 100 * std::min(1.0, step_ / steps_total_));
+  }
+  line += figures();
+  if (phase_ != "training" && !phase_.empty()) line += "  " + phase_;
+  const double watched = step_ - first_seen_step_.value_or(step_);
+  if (watched > 0 && now > first_seen_at_ && steps_total_ > step_) {
+    line += "  ETA " + duration_text((steps_total_ - step_) * (now - first_seen_at_) / watched);
+  }
+  return line;
+}
+
+std::string Progress::verdict() const {
+  std::string line = state_;
+  if (!reason_.empty()) line += ": " + reason_;
+  if (step_ > 0) line += "\n  " + printed("%.0f steps", step_) + figures();
+  return line;
+}
+
+}  // namespace weir::cli

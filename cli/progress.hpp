@@ -1,0 +1,43 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+namespace weir::cli {
+
+/// What is known of a running job, from the stream's records, and how it reads in one line.
+class Progress {
+ public:
+  /// A job as the API gives it. `now` is in seconds on any steady clock, here and below.
+  void take_job(const nlohmann::json& job, double now);
+
+  /// A `metrics` record: {"points": [[name, worker or null, step, wall_seconds, wire_bytes, value], ...]}.
+  void take_metrics(const nlohmann::json& record, double now);
+
+  bool ended() const;
+  bool succeeded() const { return state_ == "SUCCEEDED"; }
+  const std::string& state() const { return state_; }
+
+  /// "PENDING queued: node a lacks 2 cpu", or
+  /// "step 120/468  26%  loss 0.5321  accuracy 85.1%  3210 samples/s  sent 1.2 MB of 340.1 MB dense (283x)  ETA 0:42".
+  std::string line(double now) const;
+
+  /// The last word: state, cause, accuracy, traffic.
+  std::string verdict() const;
+
+ private:
+  void advance(double step, double now);
+  std::string figures() const;
+
+  std::string state_ = "PENDING";
+  std::string phase_;
+  std::string reason_;
+  double step_ = 0;
+  double steps_total_ = 0;
+  nlohmann::json summary_ = nlohmann::json::object();
+  std::optional<double> first_seen_step_;
+  double first_seen_at_ = 0;
+};
+
+}  // namespace weir::cli

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace weir::cli {
+
+/// One event of a text/event-stream.
+struct ServerSentEvent {
+  std::optional<std::string> id;  ///< if the event carries one
+  std::string name = "message";
+  std::string data;
+};
+
+/// Takes a text/event-stream apart as it arrives (WHATWG HTML, 9.2.6). Comments and `retry` are dropped.
+class EventParser {
+ public:
+  /// An event larger than this is no event of ours.
+  static constexpr std::size_t event_bytes_max = 16 * 1024 * 1024;
+
+  /// Appends bytes of the stream. Fails with: malformed (an event without end).
+  Result<void> feed(std::string_view bytes);
+
+  /// The next complete event, if there is one.
+  std::optional<ServerSentEvent> next();
+
+ private:
+  std::optional<std::string> take_line();
+
+  std::string buffer_;
+  std::size_t begin_ = 0;  // of what is not taken yet
+  ServerSentEvent current_;
+  bool has_data_ = false;
+};
+
+}  // namespace weir::cli

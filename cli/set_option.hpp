@@ -1,0 +1,15 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/result.hpp"
+
+namespace weir::cli {
+
+/// Applies `--set PATH=VALUE` to a job spec: PATH is member names joined by dots ("training.epochs"), made where they
+/// are missing; VALUE is JSON where it reads as such (3, 0.5, true, null, ["a"], "text in quotes"), else text.
+/// Fails with: invalid_argument (no "=", an empty name, a path that leads into something that is no object).
+Result<void> apply_set(nlohmann::json& spec, const std::string& assignment);
+
+}  // namespace weir::cli

@@ -1,0 +1,149 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/errc.hpp"
+#include "cli/api.hpp"
+#include "cli/format.hpp"
+#include "cli/progress.hpp"
+#include "cli/resources.hpp"
+#include "cli/server_sent_events.hpp"
+#include "cli/set_option.hpp"
+
+namespace weir::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+TEST(SetOption, ValuesHaveTheTypeTheyReadAs) {
+  json spec = json::parse(R"({"training": {"epochs": 2}})");
+  for (const char* assignment : {"training.epochs=3", "training.optimizer.lr=0.05", "name=lenet", "dataset.path=null",
+                                 "training.optimizer.nesterov=true", "a=\"3\"", "b=[1,2]", "c=x=y", "d="}) {
+    ASSERT_TRUE(apply_set(spec, assignment)) << assignment;
+  }
+  EXPECT_EQ(spec, json::parse(R"({"training": {"epochs": 3, "optimizer": {"lr": 0.05, "nesterov": true}},
+    "name": "lenet", "dataset": {"path": null}, "a": "3", "b": [1, 2], "c": "x=y", "d": ""})"));
+}
+
+TEST(SetOption, RefusesWhatIsNoAssignment) {
+  json spec = json::parse(R"({"name": "x"})");
+  for (const char* assignment : {"training.epochs", "=3", "a..b=1", ".a=1", "a.=1", "name.x=1"}) {
+    const auto set = apply_set(spec, assignment);
+    ASSERT_FALSE(set) << assignment;
+    EXPECT_EQ(set.error().code, Errc::invalid_argument);
+  }
+}
+
+TEST(ServerSentEvents, AreTakenApartHoweverTheyArrive) {
+  const std::string stream =
+      "retry: 1000\n: comment\n\nid: 7\nevent: job\ndata: {\"a\":\ndata: 1}\n\ndata:x\r\n\r\nevent: empty\n\nid:8\n"
+      "data\n\n";
+  for (std::size_t piece : {std::size_t{1}, std::size_t{3}, stream.size()}) {
+    EventParser parser;
+    std::vector<ServerSentEvent> events;
+    for (std::size_t at = 0; at < stream.size(); at += piece) {
+      ASSERT_TRUE(parser.feed(stream.substr(at, piece)));
+      while (auto event = parser.next()) events.push_back(*event);
+    }
+    ASSERT_EQ(events.size(), 3U) << "in pieces of " << piece;
+    EXPECT_EQ(events[0].id, "7");
+    EXPECT_EQ(events[0].name, "job");
+    EXPECT_EQ(events[0].data, "{\"a\":\n1}");
+    EXPECT_EQ(events[1].id, std::nullopt);
+    EXPECT_EQ(events[1].name, "message");
+    EXPECT_EQ(events[1].data, "x");
+    EXPECT_EQ(events[2].id, "8");
+    EXPECT_EQ(events[2].data, "");
+  }
+}
+
+TEST(ServerSentEvents, AnEndlessEventIsRefused) {
+  EventParser parser;
+  const std::string piece(1 << 20, 'x');
+  Result<void> fed;
+  for (int i = 0; fed && i < 20; ++i) fed = parser.feed(piece);
+  ASSERT_FALSE(fed);
+  EXPECT_EQ(fed.error().code, Errc::malformed);
+}
+
+json metrics(std::initializer_list<std::pair<const char*, double>> values, int step) {
+  json points = json::array();
+  for (const auto& [name, value] : values) points.push_back({name, nullptr, step, 1.0, 100, value});
+  return {{"job", "J"}, {"points", points}};
+}
+
+TEST(Progress, WaitingJobsSayWhy) {
+  Progress progress;
+  progress.take_job({{"state", "PENDING"}, {"phase", "queued"}, {"reason", "node a lacks 2 cpu"}, {"step", 0}}, 0);
+  EXPECT_EQ(progress.line(0), "PENDING queued: node a lacks 2 cpu");
+}
+
+TEST(Progress, OneLineTellsHowFarAndHowLong) {
+  Progress progress;
+  progress.take_job({{"state", "RUNNING"}, {"phase", "training"}, {"step", 20}, {"steps_total", 120}}, 100);
+  progress.take_metrics(metrics({{"loss", 0.53214},
+                                 {"accuracy", 0.8512},
+                                 {"samples_per_second", 3210.4},
+                                 {"bytes_sent", 1.2e6},
+                                 {"bytes_dense", 340.1e6}},
+                                70),
+                        105);
+  EXPECT_EQ(progress.line(105),
+            "step 70/120  58%  loss 0.5321  accuracy 85.1%  3210 samples/s  sent 1.2 MB of 340.1 MB dense (283x)  "
+            "ETA 0:05");
+  EXPECT_FALSE(progress.ended());
+}
+
+TEST(Progress, IgnoresSingleWorkersAndRecordsItDoesNotKnow) {
+  Progress progress;
+  progress.take_job({{"state", "RUNNING"}, {"phase", "training"}, {"step", 1}}, 0);
+  progress.take_metrics(json::parse(R"({"points": [["loss", 0, 5, 1, 1, 9.0], ["loss"], 3, "x"]})"), 1);
+  progress.take_metrics(json::parse("[]"), 1);
+  progress.take_metrics(json(), 1);
+  EXPECT_EQ(progress.line(1), "step 1");
+}
+
+TEST(Progress, TheVerdictHasStateCauseAndResult) {
+  Progress progress;
+  progress.take_job({{"state", "FAILED"}, {"phase", ""}, {"reason", "worker 2 on b was killed"}, {"step", 7}}, 0);
+  EXPECT_TRUE(progress.ended());
+  EXPECT_FALSE(progress.succeeded());
+  EXPECT_THAT(progress.verdict(), HasSubstr("FAILED: worker 2 on b was killed"));
+  EXPECT_THAT(progress.verdict(), HasSubstr("7 steps"));
+}
+
+TEST(Format, Bytes) {
+  EXPECT_EQ(bytes_text(0), "0 B");
+  EXPECT_EQ(bytes_text(999), "999 B");
+  EXPECT_EQ(bytes_text(1000), "1.0 kB");
+  EXPECT_EQ(bytes_text(999'960), "1.0 MB");
+  EXPECT_EQ(bytes_text(12.34e9), "12.3 GB");
+}
+
+TEST(Format, Durations) {
+  EXPECT_EQ(duration_text(0), "0:00");
+  EXPECT_EQ(duration_text(59.6), "1:00");
+  EXPECT_EQ(duration_text(725), "12:05");
+  EXPECT_EQ(duration_text(11'220), "3:07:00");
+}
+
+TEST(Format, TablesAlign) {
+  Table table({"A", "LONG"});
+  table.add({"value", "x"});
+  table.add({"v", ""});
+  EXPECT_EQ(table.str(), "A      LONG\nvalue  x\nv\n");
+}
+
+TEST(Resources, AmountsWithUnits) {
+  const auto resources = parse_resources("cpu=4,gpu=1,memory=8GiB,fpga=0.5");
+  ASSERT_TRUE(resources);
+  EXPECT_EQ(*resources, (protocol::Resources{{"cpu", 4}, {"gpu", 1}, {"memory", 8589934592.0}, {"fpga", 0.5}}));
+  for (const char* bad : {"cpu", "cpu=", "cpu=x", "cpu=-1", "cpu=1,cpu=2", "memory=8XB", "=1", "cpu=inf", "cpu=nan"}) {
+    EXPECT_FALSE(parse_resources(bad)) << bad;
+  }
+}
+
+TEST(Api, PercentEncodesWhatIsNotPlain) { EXPECT_EQ(percent_encoded("head/a b~%"), "head%2Fa%20b~%25"); }
+
+}  // namespace
+}  // namespace weir::cli

@@ -1,0 +1,263 @@
+#include "cli/program.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/errc.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/http_client.hpp"
+#include "tests/cli/http_stub.hpp"
+
+namespace weir::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using namespace weir::cli::testing;
+
+struct Outcome {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+Outcome weir(std::vector<std::string> words) {
+  words.insert(words.begin(), "weir");
+  std::vector<const char*> pointers;
+  for (const std::string& word : words) pointers.push_back(word.c_str());
+  Program program;
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  Outcome outcome;
+  outcome.code = program.run(static_cast<int>(pointers.size()), pointers.data());
+  outcome.out = ::testing::internal::GetCapturedStdout();
+  outcome.err = ::testing::internal::GetCapturedStderr();
+  return outcome;
+}
+
+/// A command to a head that gives this one answer.
+Outcome weir_at(const std::string& reply, std::vector<std::string> words) {
+  HttpStub head([&](const StubRequest&) { return reply; });
+  words.insert(words.end(), {"--address", head.address(), "--token", "secret"});
+  return weir(words);
+}
+
+std::string job(const std::string& state, int step = 0) {
+  return nlohmann::json{{"id", "J1"},
+                        {"name", "a"},
+                        {"state", state},
+                        {"phase", ""},
+                        {"reason", nullptr},
+                        {"step", step},
+                        {"steps_total", 10},
+                        {"spec", {{"resources", {{"workers", 2}}}}},
+                        {"summary", {{"accuracy", 0.9}}}}
+      .dump();
+}
+
+class Spec : public ::testing::Test {
+ protected:
+  Spec() : path_(::testing::TempDir() + "spec-" + std::to_string(::getpid()) + ".json") {
+    std::ofstream(path_) << R"({"model": {"name": "lenet"}, "training": {"epochs": 2}})";
+  }
+  ~Spec() override { std::remove(path_.c_str()); }
+  const std::string path_;
+};
+
+TEST(Program, ExitCodesFollowTheAnswer) {
+  const std::string none = R"({"jobs": [], "next": null})";
+  EXPECT_EQ(weir_at(answer(200, none), {"job", "list"}).code, 0);
+  EXPECT_EQ(weir_at(answer(404, R"({"title": "Not Found"})"), {"job", "show", "x"}).code, 3);
+  EXPECT_EQ(weir_at(answer(401, "{}"), {"job", "list"}).code, 4);
+  EXPECT_EQ(weir_at(answer(403, "{}"), {"job", "list"}).code, 4);
+  EXPECT_EQ(weir_at(answer(409, "{}"), {"job", "delete", "x"}).code, 1);
+  EXPECT_EQ(weir_at(answer(500, "{}"), {"job", "list"}).code, 1);
+  EXPECT_EQ(weir_at(answer(200, "<html>"), {"job", "list"}).code, 1);
+}
+
+TEST(Program, BadCommandLinesAreUsageErrors) {
+  EXPECT_EQ(weir({}).code, 2);
+  EXPECT_EQ(weir({"jub"}).code, 2);
+  EXPECT_EQ(weir({"job"}).code, 2);
+  EXPECT_EQ(weir({"job", "show"}).code, 2);
+  EXPECT_EQ(weir({"job", "list", "--state", "SLEEPING"}).code, 2);
+  EXPECT_EQ(weir({"job", "list", "--colour"}).code, 2);
+  EXPECT_EQ(weir({"submit", "/no/such/file.json"}).code, 2);
+  EXPECT_EQ(weir({"bench", "exchange", "--filter", "("}).code, 2);
+  EXPECT_EQ(weir({"--help"}).code, 0);
+  EXPECT_EQ(weir({"--version"}).code, 0);
+}
+
+TEST(Program, NoHeadIsCalledUnreachableAndToldWhatToDo) {
+  boost::asio::io_context io;
+  boost::asio::ip::tcp::acceptor port(io, {boost::asio::ip::address_v4::loopback(), 0});
+  const std::string address = "127.0.0.1:" + std::to_string(port.local_endpoint().port());
+  port.close();
+  const Outcome outcome = weir({"job", "list", "--address", address});
+  EXPECT_EQ(outcome.code, 5);
+  EXPECT_THAT(outcome.err, HasSubstr(address));
+  EXPECT_THAT(outcome.err, HasSubstr("weir up"));
+  EXPECT_EQ(outcome.out, "");
+}
+
+TEST(Program, AHeadThatDoesNotAnswerIsATimeout) {
+  HttpStub head([](const StubRequest&) { return ""; });
+  const HttpClient client(head.address(), "");
+  const auto reply = client.request(Verb::get, "/", std::nullopt, std::chrono::milliseconds(20));
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().code, Errc::deadline_exceeded);
+  EXPECT_EQ(exit_code(reply.error()), 6);
+}
+
+TEST(Program, SendsTheToken) {
+  HttpStub head([](const StubRequest&) { return answer(200, R"({"jobs": [], "next": null})"); });
+  weir({"--address", "http://" + head.address() + "/", "--token", "secret", "job", "list"});
+  ASSERT_EQ(head.requests().size(), 1U);
+  EXPECT_TRUE(head.requests()[0].has("Authorization: Bearer secret\r\n"));
+}
+
+TEST(Program, JsonGoesToStandardOutputAlone) {
+  const Outcome outcome = weir_at(answer(200, R"({"jobs": [], "next": null})"), {"job", "list", "--json"});
+  EXPECT_EQ(nlohmann::json::parse(outcome.out), nlohmann::json::parse(R"({"jobs": [], "next": null})"));
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST_F(Spec, AProblemIsToldWithPlaceAndSuggestion) {
+  const nlohmann::json fault{{"pointer", "/model/name"}, {"detail", "no such model"}, {"suggestion", "lenet"}};
+  const nlohmann::json problem{
+      {"title", "Invalid"}, {"detail", "the job spec is not valid"}, {"errors", nlohmann::json::array({fault})}};
+  const Outcome outcome = weir_at(answer(422, problem.dump(), "application/problem+json"), {"submit", path_});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("the job spec is not valid\n  /model/name: no such model (did you mean \"lenet\"?)"));
+}
+
+TEST_F(Spec, SubmitPrintsTheIdAndSendsTypedChanges) {
+  HttpStub head([](const StubRequest&) { return answer(201, job("PENDING")); });
+  const Outcome outcome = weir({"--address", head.address(), "submit", path_, "--set", "training.epochs=3", "--set",
+                                "name=abc", "--resume", "J0:40"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "J1\n");
+  const auto sent = nlohmann::json::parse(head.requests().at(0).body);
+  EXPECT_EQ(sent["training"]["epochs"], 3);
+  EXPECT_EQ(sent["name"], "abc");
+  EXPECT_EQ(sent["checkpoint"]["resume_from"], (nlohmann::json{{"job", "J0"}, {"step", 40}}));
+  EXPECT_EQ(head.requests()[0].line(), "POST /api/v1/jobs");
+}
+
+TEST_F(Spec, DryRunOnlyValidates) {
+  HttpStub head([](const StubRequest&) {
+    return answer(200, R"({"valid": true, "spec": {"name": "x"}, "round_bytes": {"sent_per_worker": 1200,
+      "dense_per_worker": 360000}, "placement": {"feasible": false, "reason": "node a lacks 2 cpu", "workers": []}})");
+  });
+  const Outcome outcome = weir({"--address", head.address(), "submit", path_, "--dry-run"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("node a lacks 2 cpu"));
+  EXPECT_EQ(head.requests().at(0).line(), "POST /api/v1/jobs/validate");
+}
+
+/// A head with one running job, whose streams are given one after the other.
+struct RunningJob {
+  explicit RunningJob(std::vector<std::string> all)
+      : streams(std::move(all)), head([this](const StubRequest& request) { return reply(request); }) {}
+
+  std::string reply(const StubRequest& request) {
+    if (request.line() == "POST /api/v1/jobs") return answer(201, job("PENDING"));
+    if (request.has("GET /api/v1/stream")) {
+      last_event_ids.push_back(request.has("Last-Event-ID: 5\r\n") ? "5" : "");
+      const std::string events = streams.at(next++);
+      if (next == streams.size()) state = final_state;
+      return event_stream(events);
+    }
+    return answer(200, job(state, 4));
+  }
+
+  std::vector<std::string> streams;
+  std::size_t next = 0;
+  std::vector<std::string> last_event_ids;
+  std::string state = "RUNNING";
+  std::string final_state = "SUCCEEDED";
+  HttpStub head;
+};
+
+TEST_F(Spec, FollowGoesOnWhereABrokenStreamEnded) {
+  const std::string metrics = R"({"job": "J1", "points": [["loss", null, 6, 1.5, 100, 0.25]]})";
+  RunningJob running({": hello\n\nid: 5\nevent: metrics\ndata: " + metrics + "\n\n",
+                      "id: 6\nevent: job_end\ndata: " + job("SUCCEEDED", 10) + "\n\n"});
+  const Outcome outcome = weir({"--address", running.head.address(), "submit", path_, "--follow"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "J1\n");
+  EXPECT_EQ(running.last_event_ids, (std::vector<std::string>{"", "5"}));
+  EXPECT_THAT(outcome.err, HasSubstr("step 6/10  60%  loss 0.2500  accuracy 90.0%"));
+  EXPECT_THAT(outcome.err, HasSubstr("trying again"));
+}
+
+TEST_F(Spec, FollowingAJobThatFailsExitsWithOne) {
+  RunningJob running({"id: 6\nevent: job_end\ndata: " + job("FAILED", 4) + "\n\n"});
+  running.final_state = "FAILED";
+  const Outcome outcome = weir({"--address", running.head.address(), "submit", path_, "-f"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("FAILED"));
+}
+
+TEST_F(Spec, AJobThatHasAlreadyEndedIsNotWaitedFor) {
+  RunningJob running({});
+  running.state = "STOPPED";
+  EXPECT_EQ(weir({"--address", running.head.address(), "submit", path_, "-f"}).code, 1);
+  EXPECT_TRUE(running.last_event_ids.empty());
+}
+
+TEST_F(Spec, InterruptLeavesTheJobRunning) {
+  HttpStub head([](const StubRequest& request) -> std::string {
+    if (request.line() == "POST /api/v1/jobs") return answer(201, job("PENDING"));
+    if (!request.has("GET /api/v1/stream")) return answer(200, job("RUNNING", 4));
+    ::kill(::getpid(), SIGINT);
+    return "";  // and no answer comes any more
+  });
+  const Outcome outcome = weir({"--address", head.address(), "submit", path_, "--follow"});
+  EXPECT_EQ(outcome.code, 130);
+  EXPECT_THAT(outcome.err, HasSubstr("weir job stop J1"));
+  for (const StubRequest& request : head.requests()) EXPECT_THAT(request.line(), Not(HasSubstr("/stop")));
+}
+
+TEST(Program, LogsAreReadPieceByPieceAndMarkedWithTheirWorker) {
+  HttpStub head([](const StubRequest& request) {
+    if (request.has("/logs?worker=0&offset=0")) return answer(200, R"({"next_offset": 4, "text": "one\n"})");
+    if (request.has("/logs?worker=0&offset=4")) return answer(200, R"({"next_offset": 9, "text": "twoXY"})");
+    if (request.has("/logs?worker=0&offset=9")) return answer(200, R"({"next_offset": 9, "text": ""})");
+    if (request.has("/logs?worker=1")) return answer(404, R"({"title": "no output"})");
+    return answer(200, job("SUCCEEDED", 10));
+  });
+  const Outcome outcome = weir({"--address", head.address(), "job", "logs", "J1"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "[0] one\n[0] twoXY\n");
+}
+
+TEST(Program, ListsFollowTheCursor) {
+  HttpStub head([](const StubRequest& request) {
+    if (request.has("cursor=c%2F1")) return answer(200, R"({"jobs": [{"id": "B"}], "next": null})");
+    return answer(200, R"({"jobs": [{"id": "A"}], "next": "c/1"})");
+  });
+  const Outcome outcome = weir({"--address", head.address(), "--json", "job", "list"});
+  const auto listed = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(listed["jobs"].size(), 2U);
+  EXPECT_TRUE(listed["next"].is_null());
+}
+
+TEST(Program, CompletionKnowsCommandsAndOptions) {
+  const Outcome bash = weir({"completion", "bash"});
+  EXPECT_EQ(bash.code, 0);
+  EXPECT_THAT(bash.out, HasSubstr("\"job\") words=\"list show logs events metrics stop delete"));
+  EXPECT_THAT(bash.out, HasSubstr("--follow"));
+  EXPECT_THAT(weir({"completion", "fish"}).out, HasSubstr("__fish_seen_subcommand_from job"));
+  EXPECT_THAT(weir({"completion", "zsh"}).out, HasSubstr("#compdef weir"));
+  EXPECT_EQ(weir({"completion", "tcsh"}).code, 2);
+}
+
+}  // namespace
+}  // namespace weir::cli
