@@ -46,7 +46,10 @@ export function startKeys(): void {
     else if (event.key === '?') helpOpen.value = true;
     else if (event.key === 'j' || event.key === 'k') moveRow(event.key === 'j' ? 1 : -1);
     else if (event.key === '/') {
-      const search = document.querySelector<HTMLInputElement>('[data-search]');
+      // What the page itself offers to search comes first.
+      const search =
+        document.querySelector<HTMLInputElement>('main [data-search]') ??
+        document.querySelector<HTMLInputElement>('[data-search]');
       if (search === null) return;
       event.preventDefault();
       search.focus();

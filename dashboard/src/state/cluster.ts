@@ -39,6 +39,8 @@ export class Cluster implements Follower {
   /** Network bytes per second by node id, from the last two heartbeats. */
   readonly rates = signal<ReadonlyMap<string, NodeRates>>(new Map());
   private readonly states = new Map<string, JobState>();
+  /** A job changed while they were counted. */
+  private miscounted = false;
 
   fresh(): void {
     void this.nodes.load(async (signal) => (await get<NodeList>('/api/v1/nodes', { limit: 1000 }, signal)).nodes);
@@ -59,8 +61,9 @@ export class Cluster implements Follower {
     if (kind === 'job' || kind === 'job_end') this.jobChanged(data as Job);
   }
 
-  private countJobs(): Promise<boolean> {
-    return this.jobs.load(async (signal) => {
+  private async countJobs(): Promise<void> {
+    this.miscounted = false;
+    await this.jobs.load(async (signal) => {
       const pages = await Promise.all(
         jobStates.map((state) => get<JobList>('/api/v1/jobs', { state, limit: pageSize }, signal)),
       );
@@ -72,6 +75,7 @@ export class Cluster implements Follower {
         JobCount
       >;
     });
+    if (this.miscounted) await this.countJobs();
   }
 
   private nodeChanged(node: Node): void {
@@ -87,6 +91,7 @@ export class Cluster implements Follower {
       if (at >= 0) return known.map((other) => (other.id === job.id ? job : other));
       return [job, ...known].sort((a, b) => Date.parse(b.created_at) - Date.parse(a.created_at)).slice(0, 8);
     });
+    if (this.jobs.loading.value) this.miscounted = true;
     const before = this.states.get(job.id);
     if (before === job.state) return;
     this.states.set(job.id, job.state);
@@ -98,11 +103,16 @@ export class Cluster implements Follower {
   }
 }
 
+/** The living by name, then the lost, as the head lists them. */
 export function withNode(nodes: Node[], node: Node): Node[] {
   const at = nodes.findIndex((known) => known.id === node.id);
   return at >= 0
     ? nodes.map((known) => (known.id === node.id ? node : known))
-    : [...nodes, node].sort((a, b) => a.name.localeCompare(b.name));
+    : [...nodes, node].sort((a, b) => Number(a.state === 'lost') - Number(b.state === 'lost') || byName(a, b));
+}
+
+function byName(a: Node, b: Node): number {
+  return a.name.localeCompare(b.name);
 }
 
 /** Newest first, once each, at most `eventsMax`. */

@@ -1,7 +1,7 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { stretches } from '../components/timeline';
-import type { Worker } from '../api/types';
-import { withFigures } from './job';
+import type { Job, Worker } from '../api/types';
+import { JobPage, withFigures } from './job';
 
 const worker = (rank: number): Worker => ({ rank, worker_id: `w-${rank}`, state: 'running', step: 5, loss: 2 });
 
@@ -20,6 +20,37 @@ describe('withFigures', () => {
     expect(workers[0]).toEqual({ ...worker(0), loss: 1.25, step: 7 });
     expect(workers[1]).toEqual({ ...worker(1), bytes_sent: 4096 });
     expect(workers[2]).toEqual(worker(2));
+  });
+});
+
+describe('JobPage', () => {
+  afterEach(() => {
+    vi.unstubAllGlobals();
+  });
+
+  it('a record that comes while the job is read is newer than the answer', async () => {
+    const running = { id: 'a', name: 'a', state: 'RUNNING', phase: 'training', workers: [worker(0)] };
+    const ended = { ...running, state: 'FAILED', phase: '', workers: undefined } as unknown as Job;
+    const page = new JobPage('a', 500);
+    let asked = 0;
+    vi.stubGlobal('fetch', (path: string) => {
+      if (path !== '/api/v1/jobs/a') return Promise.resolve(new Response('{}'));
+      // The end is told between the head's look at the job and the arrival of its answer.
+      if (++asked === 1) page.record('job_end', ended);
+      return Promise.resolve(new Response(JSON.stringify(asked === 1 ? running : { ...running, ...ended })));
+    });
+    page.fresh();
+    await vi.waitFor(() => expect(page.job.data.value?.state).toBe('FAILED'));
+    await vi.waitFor(() => expect(page.job.loading.value).toBe(false));
+    expect(page.job.data.value?.state).toBe('FAILED');
+    expect(asked).toBe(2);
+  });
+
+  it('a job that is not there is not followed', async () => {
+    vi.stubGlobal('fetch', () => Promise.resolve(new Response('{"status": 404}', { status: 404 })));
+    const page = new JobPage('a', 500);
+    page.fresh();
+    await vi.waitFor(() => expect(page.gone.value).toBe(true));
   });
 });
 

@@ -39,6 +39,8 @@ export class JobPage implements Follower {
   /** There is no such job, or no longer: deleted here or elsewhere. */
   readonly gone = signal(false);
   private readonly path: string;
+  /** The newest record that came while the job was being read: the answer may be older. */
+  private meanwhile: Job | null = null;
 
   constructor(
     readonly id: string,
@@ -74,7 +76,9 @@ export class JobPage implements Follower {
   }
 
   private async loadJob(): Promise<void> {
-    await this.job.load((signal) => get<Job>(this.path, {}, signal));
+    this.meanwhile = null;
+    const taken = await this.job.load((signal) => get<Job>(this.path, {}, signal));
+    if (taken && this.meanwhile !== null) this.tookJob(this.meanwhile);
     if (this.job.error.value?.status === 404) this.gone.value = true;
   }
 
@@ -99,6 +103,7 @@ export class JobPage implements Follower {
 
   private tookJob(news: Job): void {
     if (news.id !== this.id) return;
+    this.meanwhile = news;
     const known = this.job.data.value;
     if (known === null) return;
     this.job.update(() => ({

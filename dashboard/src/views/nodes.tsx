@@ -107,6 +107,7 @@ function NodeRow({ node, cluster, onDrain }: { node: Node; cluster: Cluster; onD
       </td>
       <td>
         <span class={`node-state node-state-${node.state}`}>{node.state}</span>
+        {typeof node['reason'] === 'string' && <div class="faint">{node['reason']}</div>}
       </td>
       <td>
         {number(node.used['cpu'] ?? 0)} of {number(cpu)}
