@@ -3,7 +3,6 @@ import type { components } from './schema';
 
 type Schemas = components['schemas'];
 
-export type Actor = Schemas['Actor'];
 export type ActorList = Schemas['ActorList'];
 export type Catalog = Schemas['Catalog'];
 export type CatalogEntry = Schemas['CatalogEntry'];

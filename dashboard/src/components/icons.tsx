@@ -35,8 +35,6 @@ export const icons = {
   copy: 'M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3',
   check: 'M3 8.5l3.2 3.2L13 4.5',
   warn: 'M8 2 1.5 13.5h13ZM8 6.5v3.2M8 11.7v.1',
-  table: 'M2 3h12v10H2zM2 6.5h12M6 6.5V13',
-  close: 'M4 4l8 8M12 4l-8 8',
   out: 'M6 2H2.5v12H6M10 5l3 3-3 3M13 8H6',
 };
 

@@ -8,7 +8,7 @@ import { Icon, icons } from './icons';
 import { findLines, layout, pieces, visible } from './log_rows';
 import { Empty, ErrorPanel, Skeleton } from './ui';
 
-/** As in parts.css: .log-line. */
+/** As in pages.css: .log-line. */
 const rowHeight = 18;
 const overscan = 12;
 
@@ -45,7 +45,13 @@ export function LogView({ job, ended }: { job: string; ended: boolean }) {
       <div class="toolbar">
         <label class="tool">
           Worker
-          <select value={worker ?? ''} onChange={(event) => setQuery({ worker: event.currentTarget.value || null })}>
+          <select
+            value={worker ?? ''}
+            onChange={(event) => {
+              frozen.current = null;
+              setQuery({ worker: event.currentTarget.value || null });
+            }}
+          >
             <option value="">all</option>
             {workers.map(({ worker: rank }) => (
               <option key={rank} value={String(rank)}>
@@ -262,7 +268,7 @@ function Lines({
         <div class="log-window" style={{ transform: `translateY(${place.tops[from]! * rowHeight}px)` }}>
           {lines.slice(from, to).map((line, index) => (
             <div key={line.id} class={from + index === jump ? 'log-line log-here' : 'log-line'}>
-              {all && <span class={`log-rank log-rank-${line.worker % 8}`}>r{line.worker}</span>}
+              {all && <span class="log-rank">r{line.worker}</span>}
               <span class="log-text">{marked(line.text, find)}</span>
             </div>
           ))}

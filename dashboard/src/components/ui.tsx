@@ -9,15 +9,13 @@ export function Card({
   title,
   tools,
   children,
-  wide,
 }: {
   title?: ComponentChildren;
   tools?: ComponentChildren;
   children: ComponentChildren;
-  wide?: boolean;
 }) {
   return (
-    <section class={wide ? 'card card-wide' : 'card'}>
+    <section class="card">
       {title !== undefined && (
         <header class="card-head">
           <h2>{title}</h2>

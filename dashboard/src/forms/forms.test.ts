@@ -114,9 +114,9 @@ describe('fields', () => {
       { properties: { batch_size: { type: 'integer' }, 'a/b': { type: ['string', 'null'] } } },
       '/x',
     );
-    expect(fields.map(({ pointer, label, kind, nullable }) => [pointer, label, kind, nullable])).toEqual([
-      ['/x/batch_size', 'Batch size', 'integer', false],
-      ['/x/a~1b', 'A/b', 'text', true],
+    expect(fields.map(({ pointer, label, kind }) => [pointer, label, kind])).toEqual([
+      ['/x/batch_size', 'Batch size', 'integer'],
+      ['/x/a~1b', 'A/b', 'text'],
     ]);
   });
 

@@ -23,7 +23,6 @@ export interface Field {
   pointer: string;
   label: string;
   kind: FieldKind;
-  nullable: boolean;
   schema: JsonSchema;
 }
 
@@ -35,7 +34,7 @@ export function fieldsOf(schema: JsonSchema | undefined, pointer: string): Field
 export function field(schema: JsonSchema, parent: string, name: string): Field {
   const types = schema.type === undefined ? [] : Array.isArray(schema.type) ? schema.type : [schema.type];
   const pointer = `${parent}/${name.replace(/~/g, '~0').replace(/\//g, '~1')}`;
-  return { pointer, label: labelOf(name), kind: kindOf(schema, types), nullable: types.includes('null'), schema };
+  return { pointer, label: labelOf(name), kind: kindOf(schema, types), schema };
 }
 
 function kindOf(schema: JsonSchema, types: string[]): FieldKind {

@@ -7,7 +7,6 @@ const epochs: FormField = {
   pointer: '/training/epochs',
   label: 'Epochs',
   kind: 'integer',
-  nullable: false,
   schema: { type: 'integer', minimum: 1 },
   basic: true,
   required: false,
