@@ -39,6 +39,7 @@ class Replica {
   Result<Bytes> save_model() const;
 
   std::uint64_t parameter_count() const;
+  const compressors::Compression& compression() const { return exchange ? exchange->compression() : compression_; }
   double epoch() const { return static_cast<double>(step) / static_cast<double>(sampler.steps_per_epoch()); }
 
   const protocol::JobSpec spec;
@@ -57,8 +58,6 @@ class Replica {
  private:
   Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t ranks, Sampler own_sampler)
       : spec(job), rank(own_rank), world(ranks), sampler(std::move(own_sampler)) {}
-  const compressors::Compression& compression() const { return exchange ? exchange->compression() : compression_; }
-
   compressors::Compression compression_;  ///< until the exchange takes it over
 };
 

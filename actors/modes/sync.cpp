@@ -4,7 +4,7 @@
 
 #include <chrono>
 #include <cmath>
-#include <string>
+#include <sstream>
 
 namespace weir::actors {
 namespace {
@@ -14,10 +14,11 @@ using Time = std::chrono::steady_clock::time_point;
 double seconds_between(Time from, Time to) { return std::chrono::duration<double>(to - from).count(); }
 
 Error lost_the_loss(float loss, std::uint64_t step, double rate) {
-  return {Errc::invalid_argument,
-          "the loss became " + std::string(std::isnan(loss) ? "NaN" : "infinite") + " in step " + std::to_string(step) +
-              " at a learning rate of " + std::to_string(rate) +
-              ": the training diverged; try a lower training.optimizer.lr or a warmup lr_schedule"};
+  std::ostringstream text;
+  text << "the loss became " << (std::isnan(loss) ? "NaN" : "infinite") << " in step " << step
+       << " at a learning rate of " << rate
+       << ": the training diverged; try a lower training.optimizer.lr or the lr_schedule warmup";
+  return {Errc::invalid_argument, text.str()};
 }
 
 }  // namespace

@@ -27,9 +27,10 @@ MAY_INCLUDE = {
     "cluster": {"base", "runtime", "protocol"},
     "api": {"base", "runtime", "protocol", "cluster"},
     "bench": {"base", "runtime", "protocol", "collectives", "compressors", "actors", "cluster"},
+    "worker": {"base", "runtime", "protocol", "collectives", "compressors", "actors", "bench"},
     "cli": {"base", "runtime", "protocol", "cluster", "api", "bench"},
 }
-MAY_USE_TORCH = {"compressors", "actors", "bench"}
+MAY_USE_TORCH = {"compressors", "actors", "bench", "worker"}
 
 LINE_COLUMNS_MAX = 120
 FILE_LINES_MAX = 600

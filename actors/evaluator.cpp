@@ -1,0 +1,82 @@
+#include "actors/evaluator.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cross_entropy_loss.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "actors/datasets/catalog.hpp"
+#include "actors/models/catalog.hpp"
+#include "actors/tensor_file.hpp"
+
+namespace weir::actors {
+
+/// A model to load parameters into, and what to test it on.
+struct Evaluator::Bench {
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Examples> examples;
+
+  static Result<std::unique_ptr<Bench>> make(const protocol::JobSpec& spec);
+  Measured run() const;
+};
+
+namespace {
+
+/// Large enough to be quick, small enough that the activations stay small.
+constexpr std::size_t batch_size = 250;
+
+}  // namespace
+
+Result<std::unique_ptr<Evaluator::Bench>> Evaluator::Bench::make(const protocol::JobSpec& spec) {
+  auto dataset = datasets().make(spec.dataset.choice.name, spec.dataset.choice.params, spec.dataset.path.value_or(""));
+  if (!dataset) return dataset.error();
+  auto examples = (*dataset)->test();
+  if (!examples) return examples.error();
+  auto model = make_model(spec.model.name, spec.model.params, (*dataset)->shape(), spec.training.seed);
+  if (!model) return model.error();
+  (*model)->set_training(false);
+  return std::make_unique<Bench>(Bench{std::move(*model), std::move(*examples)});
+}
+
+Measured Evaluator::Bench::run() const {
+  const at::NoGradGuard no_grad;
+  std::vector<std::uint32_t> positions(examples->classes().size());
+  std::iota(positions.begin(), positions.end(), 0u);
+  std::int64_t right = 0;
+  double loss = 0;
+  for (std::size_t start = 0; start < positions.size(); start += batch_size) {
+    const auto count = std::min(batch_size, positions.size() - start);
+    const auto batch = examples->batch(std::span(positions).subspan(start, count));
+    const auto logits = model->forward(batch.input);
+    right += logits.argmax(1).eq(batch.target).sum().item<std::int64_t>();
+    loss += at::cross_entropy_loss(logits, batch.target).item<double>() * static_cast<double>(count);
+  }
+  const auto total = static_cast<double>(std::max<std::size_t>(1, positions.size()));
+  return {static_cast<double>(right) / total, loss / total};
+}
+
+Evaluator::Evaluator(protocol::JobSpec spec) : spec_(std::move(spec)) {}
+Evaluator::~Evaluator() = default;
+
+Result<Measured> Evaluator::measure(const protocol::JobSpec& spec, std::unique_ptr<Bench>& bench,
+                                    const Segment& model) {
+  if (!bench) {
+    auto made = Bench::make(spec);
+    if (!made) return made.error();
+    bench = std::move(*made);
+  }
+  const auto file = protocol::read_safetensors(model);
+  if (!file) return file.error();
+  if (auto loaded = load_into(*file, "model.", state_of(*bench->model)); !loaded) return loaded.error();
+  return bench->run();
+}
+
+net::awaitable<Result<Measured>> Evaluator::evaluate(Segment model) {
+  auto work = [this, model = std::move(model)] { return measure(spec_, bench_, model); };
+  co_return co_await compute_.run(std::move(work));
+}
+
+}  // namespace weir::actors

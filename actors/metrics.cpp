@@ -1,0 +1,93 @@
+#include "actors/metrics.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace weir::actors {
+
+Metrics::Metrics(Options options)
+    : options_(options),
+      stride_(std::max<std::uint64_t>(1, (options.steps_total + points_per_series - 1) / points_per_series)) {}
+
+void Metrics::add(const StepRecord& record, const collectives::Traffic& traffic) {
+  const auto now = std::chrono::steady_clock::now();
+  const std::lock_guard lock(mutex_);
+  if (!start_)
+    start_ = now - std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(record.seconds));
+  if (options_.warmup_steps > 0 && !warm_ && record.step > options_.warmup_steps) {
+    warm_ = Warm{traffic_.sent_bytes, dense_bytes_};
+  }
+  traffic_ = traffic;
+  dense_bytes_ += record.dense_bytes;
+  here_ = {.name = {},
+           .step = record.step,
+           .wall_seconds = std::chrono::duration<double>(now - *start_).count(),
+           .wire_bytes = traffic.sent_bytes,
+           .value = 0};
+
+  sum_.loss += record.loss;
+  sum_.samples += record.samples;
+  sum_.seconds += record.seconds;
+  sum_.compute_seconds += record.compute_seconds;
+  sum_.times.encode += record.times.encode;
+  sum_.times.exchange += record.times.exchange;
+  sum_.times.decode += record.times.decode;
+  sum_.times.wait += record.times.wait;
+  ++steps_in_sum_;
+  if (record.step % stride_ == 0 || record.step == options_.steps_total) emit(std::exchange(sum_, {}));
+}
+
+void Metrics::emit(const StepRecord& sum) {
+  const auto steps = static_cast<double>(std::exchange(steps_in_sum_, 0));
+  put("loss", sum.loss / steps);
+  if (sum.seconds > 0) put("samples_per_second", static_cast<double>(sum.samples) / sum.seconds);
+  put("step_seconds", sum.seconds / steps);
+  put("compute_seconds", sum.compute_seconds / steps);
+  put("encode_seconds", sum.times.encode / steps);
+  put("exchange_seconds", sum.times.exchange / steps);
+  put("decode_seconds", sum.times.decode / steps);
+  put("wait_seconds", sum.times.wait / steps);
+  const auto sent = static_cast<double>(traffic_.sent_bytes);
+  put("bytes_sent", sent);
+  put("bytes_received", static_cast<double>(traffic_.received_bytes));
+  put("bytes_dense", static_cast<double>(dense_bytes_));
+  if (sent > 0) put("compression_ratio", static_cast<double>(dense_bytes_) / sent);
+  if (warm_) {
+    put("bytes_sent_after_warmup", static_cast<double>(traffic_.sent_bytes - warm_->sent_bytes));
+    put("bytes_dense_after_warmup", static_cast<double>(dense_bytes_ - warm_->dense_bytes));
+  }
+  trim();
+}
+
+void Metrics::put(const std::string& name, double value) {
+  auto point = here_;
+  point.name = name;
+  point.value = value;
+  points_.push_back(std::move(point));
+}
+
+void Metrics::trim() {
+  if (points_.size() <= points_max) return;
+  points_.erase(points_.begin(), points_.end() - static_cast<std::ptrdiff_t>(points_max));
+}
+
+void Metrics::add(const std::string& name, const protocol::MetricPoint& at, double value) {
+  const std::lock_guard lock(mutex_);
+  auto point = at;
+  point.name = name;
+  point.value = value;
+  points_.push_back(std::move(point));
+  trim();
+}
+
+protocol::MetricPoint Metrics::here() const {
+  const std::lock_guard lock(mutex_);
+  return here_;
+}
+
+std::vector<protocol::MetricPoint> Metrics::take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(points_, {});
+}
+
+}  // namespace weir::actors

@@ -1,0 +1,169 @@
+#include "actors/session.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/errc.hpp"
+
+namespace weir::actors {
+namespace {
+
+constexpr std::chrono::seconds join_deadline{20};
+
+}  // namespace
+
+Session::Session(protocol::Assignment assignment, Outlets outlets)
+    : assignment_(std::move(assignment)), outlets_(std::move(outlets)) {}
+
+Session::~Session() = default;
+
+Result<protocol::Prepared> Session::prepare() {
+  const auto json = nlohmann::json::parse(assignment_.spec, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return Error{Errc::malformed, "the job spec is not JSON"};
+  auto spec = protocol::parse_job_spec(json);
+  if (!spec) return spec.error();
+  spec_ = std::move(*spec);
+
+  // The port first: it costs nothing, and reading the data may take a while.
+  auto mesh = collectives::TcpMesh::bind(assignment_.listen_host);
+  if (!mesh) return mesh.error();
+  const auto port = (*mesh)->port();
+  auto replica = Replica::make(spec_, assignment_.rank, assignment_.world);
+  if (!replica) return replica.error();
+  if (!assignment_.resume_from.empty()) {
+    if (auto restored = (*replica)->restore(assignment_.resume_from); !restored) return restored.error();
+    saved_step_ = (*replica)->step;
+  }
+
+  const auto steps_per_epoch = static_cast<double>((*replica)->sampler.steps_per_epoch());
+  const double warmup = std::ceil((*replica)->compression().compressor->traits().warmup_epochs * steps_per_epoch);
+  metrics_ = std::make_unique<Metrics>(
+      Metrics::Options{.steps_total = (*replica)->steps_total, .warmup_steps = static_cast<std::uint64_t>(warmup)});
+  steps_done_ = (*replica)->step;
+  const protocol::Prepared prepared{.endpoint = {assignment_.rank, assignment_.listen_host, port},
+                                    .steps_total = (*replica)->steps_total,
+                                    .parameters = (*replica)->parameter_count()};
+  const std::lock_guard lock(mutex_);
+  if (abort_cause_) return *abort_cause_;
+  mesh_ = std::move(*mesh);
+  replica_ = std::move(*replica);
+  return prepared;
+}
+
+Result<void> Session::join(const std::vector<protocol::RankEndpoint>& endpoints) {
+  std::vector<collectives::Peer> peers;
+  for (const auto& endpoint : endpoints) peers.push_back({endpoint.host, endpoint.port});
+  const collectives::Group group{.job_id = assignment_.job_id,
+                                 .epoch = assignment_.epoch,
+                                 .secret = assignment_.group_secret,
+                                 .rank = assignment_.rank,
+                                 .size = assignment_.world};
+  auto communicator = mesh_->join(group, peers, join_deadline);
+  if (!communicator) return communicator.error();
+  {
+    const std::lock_guard lock(mutex_);
+    mesh_.reset();
+    group_ = std::move(*communicator);
+    if (abort_cause_) return *abort_cause_;
+  }
+  return replica_->join(*group_);
+}
+
+void Session::abort(const Error& cause) {
+  const std::lock_guard lock(mutex_);
+  if (abort_cause_) return;
+  abort_cause_ = cause;
+  if (mesh_) mesh_->abort(cause);
+  if (group_) group_->abort(cause);
+  shares_.release(shares_max);  // nobody may deliver any more
+}
+
+protocol::TrainingEnd Session::end(protocol::Outcome outcome, std::string cause) const {
+  return {.job_id = assignment_.job_id,
+          .rank = assignment_.rank,
+          .epoch = assignment_.epoch,
+          .outcome = outcome,
+          .step = steps_done_,
+          .lost_rank = {},
+          .cause = std::move(cause)};
+}
+
+Result<bool> Session::run_mode() {
+  auto mode = modes().make(spec_.training.mode.name, spec_.training.mode.params);
+  if (!mode) return mode.error();
+  auto finished = (*mode)->train(*replica_, *this);
+  if (!finished) return finished.error();
+  if (auto saved = take_checkpoint(*replica_); !saved) return saved.error();
+  if (auto given = give_model(*replica_); !given) return given.error();
+  return finished;
+}
+
+protocol::TrainingEnd Session::train() {
+  Result<bool> finished = false;
+  try {
+    finished = run_mode();
+  } catch (const std::exception& thrown) {
+    finished = Error{Errc::internal, thrown.what()};
+  }
+  if (finished) {
+    close();
+    return end(*finished ? protocol::Outcome::finished : protocol::Outcome::stopped);
+  }
+  auto failed = end(protocol::Outcome::failed, finished.error().message());
+  failed.lost_rank = group_->lost_rank();
+  return failed;
+}
+
+void Session::close() {
+  std::unique_ptr<collectives::Communicator> group;
+  {
+    const std::lock_guard lock(mutex_);
+    mesh_.reset();
+    replica_.reset();
+    group = std::move(group_);
+  }
+  if (group) group->close();
+}
+
+Result<void> Session::step_done(const Replica& replica, const StepRecord& record) {
+  metrics_->add(record, group_->traffic());
+  steps_done_ = record.step;
+  const bool ends = record.step == replica.steps_total;
+  const auto due = [&](std::uint64_t every) { return every > 0 && record.step % every == 0 && !ends; };
+  if (due(spec_.checkpoint_every_steps)) {
+    if (auto saved = take_checkpoint(replica); !saved) return saved.error();
+  }
+  if (due(spec_.evaluate_every_steps)) return give_model(replica);
+  return {};
+}
+
+Result<void> Session::take_checkpoint(const Replica& replica) {
+  if (saved_step_ == replica.step) return {};
+  shares_.acquire();
+  {
+    const std::lock_guard lock(mutex_);
+    if (abort_cause_) return *abort_cause_;
+  }
+  auto share = replica.save();
+  if (!share) {
+    shares_.release();
+    return share.error();
+  }
+  saved_step_ = replica.step;
+  outlets_.checkpoint(Segment::own(std::move(*share)), replica.step);
+  return {};
+}
+
+Result<void> Session::give_model(const Replica& replica) {
+  if (replica.rank != 0) return {};
+  auto model = replica.save_model();
+  if (!model) return model.error();
+  auto at = metrics_->here();
+  at.step = replica.step;
+  outlets_.evaluate(Segment::own(std::move(*model)), std::move(at));
+  return {};
+}
+
+}  // namespace weir::actors

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <semaphore>
+#include <string>
+#include <vector>
+
+#include "actors/metrics.hpp"
+#include "actors/modes/mode.hpp"
+#include "actors/replica.hpp"
+#include "collectives/tcp_mesh.hpp"
+#include "protocol/training.hpp"
+
+namespace weir::actors {
+
+/// One rank's part in one job, from the assignment to its end: what a trainer does on its compute thread. prepare(),
+/// join(), train() and close() belong to that thread, in this order; the rest may be called from any thread.
+class Session final : public Progress {
+ public:
+  /// What the session hands to the trainer while it trains. Called on the compute thread; they return at once.
+  struct Outlets {
+    /// A share of a checkpoint, to be delivered and then reported with share_delivered().
+    std::function<void(Segment share, std::uint64_t step)> checkpoint;
+    /// A model to evaluate (rank 0 only), measured `at` this point.
+    std::function<void(Segment model, protocol::MetricPoint at)> evaluate;
+  };
+  /// Shares that may be on their way at the same time; the training waits before it makes another.
+  static constexpr std::ptrdiff_t shares_max = 2;
+
+  Session(protocol::Assignment assignment, Outlets outlets);
+  ~Session() override;
+
+  /// Fails with: invalid_argument, not_found, malformed, conflict, unsupported, io.
+  Result<protocol::Prepared> prepare();
+
+  /// Fails with: unauthenticated, deadline_exceeded, conflict, peer_lost, the cause given to abort().
+  Result<void> join(const std::vector<protocol::RankEndpoint>& peers);
+
+  /// Trains to the end, and evaluates and saves what it ends with.
+  protocol::TrainingEnd train();
+
+  /// Leaves the group. Until then a rank that failed keeps the others waiting, so that the head hears the cause first.
+  void close();
+
+  void stop() { stop_wanted_ = true; }
+  void abort(const Error& cause);
+  void share_delivered() { shares_.release(); }
+
+  const protocol::Assignment& assignment() const { return assignment_; }
+  const protocol::JobSpec& spec() const { return spec_; }  ///< from prepare() on
+  Metrics& metrics() { return *metrics_; }                 ///< from prepare() on
+  std::uint64_t steps_done() const { return steps_done_; }
+
+  bool stop_wanted() const override { return stop_wanted_; }
+  Result<void> step_done(const Replica& replica, const StepRecord& record) override;
+
+ private:
+  Result<bool> run_mode();
+  Result<void> take_checkpoint(const Replica& replica);
+  Result<void> give_model(const Replica& replica);
+  protocol::TrainingEnd end(protocol::Outcome outcome, std::string cause = {}) const;
+
+  const protocol::Assignment assignment_;
+  const Outlets outlets_;
+  protocol::JobSpec spec_;
+  std::unique_ptr<Metrics> metrics_;
+  std::counting_semaphore<> shares_{shares_max};
+  std::optional<std::uint64_t> saved_step_;
+  std::atomic<bool> stop_wanted_ = false;
+  std::atomic<std::uint64_t> steps_done_ = 0;
+
+  std::mutex mutex_;  ///< guards the pointers below against abort(), which comes from other threads
+  std::optional<Error> abort_cause_;
+  std::unique_ptr<collectives::TcpMesh> mesh_;
+  std::unique_ptr<collectives::Communicator> group_;
+  std::unique_ptr<Replica> replica_;  ///< uses the group: declared after it
+};
+
+}  // namespace weir::actors

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/compute_thread.hpp"
+#include "actors/evaluator.hpp"
+#include "protocol/training.hpp"
+#include "runtime/actor.hpp"
+#include "runtime/event.hpp"
+#include "runtime/task_group.hpp"
+
+namespace weir::actors {
+
+class Session;
+
+/// One rank of a training job: takes the assignment, trains on a thread of its own, and tells the head's Jobs of its
+/// metrics, checkpoints and end. One job per trainer. Rank 0's also starts an Evaluator beside itself.
+class Trainer final : public runtime::Actor<protocol::Training> {
+ public:
+  explicit Trainer(runtime::ActorRef<protocol::Jobs> jobs);
+  ~Trainer() override;
+
+  void on_start() override;
+  net::awaitable<void> on_stop() override;
+
+  net::awaitable<Result<protocol::Prepared>> prepare(protocol::Assignment assignment) override;
+  net::awaitable<Result<void>> start(std::vector<protocol::RankEndpoint> peers) override;
+  net::awaitable<Result<void>> stop() override;
+  net::awaitable<Result<void>> abort(std::string cause) override;
+
+ private:
+  enum class Phase { idle, preparing, prepared, starting, training, ended };
+  struct Model {
+    Segment tensors;
+    protocol::MetricPoint at;
+  };
+
+  net::awaitable<void> train();
+  net::awaitable<void> leave();
+  net::awaitable<void> report();
+  net::awaitable<void> deliver_share(protocol::CheckpointShare share);
+  net::awaitable<void> evaluate();
+  void take_model(Model model);
+  void fail_on(const Error& error);
+
+  runtime::ActorRef<protocol::Jobs> jobs_;
+  runtime::ActorRef<Evaluation> evaluator_;
+  Phase phase_ = Phase::idle;
+  std::shared_ptr<Session> session_;
+  std::optional<Model> next_model_;  ///< the newest that waits for the evaluator
+  bool evaluating_ = false;
+  std::optional<Error> delivery_failure_;
+  runtime::Event trained_;                          ///< no more metrics come
+  std::unique_ptr<runtime::TaskGroup> deliveries_;  ///< reports, shares, evaluations: all that the end waits for
+  ComputeThread compute_;                           ///< last: its work uses the session
+};
+
+}  // namespace weir::actors

@@ -1,0 +1,264 @@
+#include "bench/train.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <thread>
+#include <utility>
+
+#include "actors/modes/mode.hpp"
+#include "actors/replica.hpp"
+#include "base/errc.hpp"
+#include "collectives/in_process.hpp"
+#include "collectives/tcp_mesh.hpp"
+
+namespace weir::bench {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint32_t local_ranks = 4;
+constexpr std::uint64_t steps_dropped = 5;  ///< while caches, allocators and sockets warm up
+constexpr std::chrono::minutes join_deadline{2};
+
+/// Where the ranks run and how they reach each other.
+struct Place {
+  std::uint32_t world = local_ranks;
+  std::optional<std::uint32_t> rank;     ///< the only one here; none: all
+  std::vector<collectives::Peer> peers;  ///< empty: loopback, ports chosen by the system
+};
+
+struct Row {
+  std::string name;
+  bool exchanges = true;
+  std::string compressor = "none";
+  json params = json::object();
+};
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> rows{{"compute alone", false},
+                                     {"none", true},
+                                     {"topk", true, "topk", {{"ratio", 0.001}}},
+                                     {"dgc", true, "dgc", {{"ratio", 0.001}, {"warmup_epochs", 0}}}};
+  return rows;
+}
+
+protocol::JobSpec spec_of(const Row& row, const TrainOptions& options) {
+  protocol::JobSpec spec;
+  spec.model = {"lenet", json::object()};
+  spec.dataset.choice = {"synthetic", {{"train_examples", 16 * 1024}}};
+  spec.dataset.partition = "iid";
+  spec.training.mode = {"sync", json::object()};
+  spec.training.epochs = 1e6;
+  spec.training.max_steps = options.steps + steps_dropped;
+  spec.training.batch_size = options.batch_size;
+  spec.training.optimizer = {"sgd", {{"lr", 0.01}, {"momentum", 0.9}}};
+  spec.training.lr_schedule = {"constant", json::object()};
+  spec.compression.compressor = {row.compressor, row.params};
+  spec.exchange.bucket_bytes = 25 << 20;
+  return spec;
+}
+
+/// Keeps the records of the steps that count.
+class Recorder final : public actors::Progress {
+ public:
+  explicit Recorder(collectives::Communicator& group) : group_(group) {}
+  bool stop_wanted() const override { return false; }
+  Result<void> step_done(const actors::Replica&, const actors::StepRecord& record) override {
+    if (record.step == steps_dropped) sent_before_ = group_.traffic().sent_bytes;
+    if (record.step > steps_dropped) records.push_back(record);
+    return {};
+  }
+  double sent_bytes_per_step() const {
+    const auto sent = static_cast<double>(group_.traffic().sent_bytes - sent_before_);
+    return sent / static_cast<double>(std::max<std::size_t>(1, records.size()));
+  }
+
+  std::vector<actors::StepRecord> records;
+
+ private:
+  collectives::Communicator& group_;
+  std::uint64_t sent_before_ = 0;
+};
+
+struct Measured {
+  std::vector<actors::StepRecord> records;
+  double sent_bytes_per_step = 0;
+};
+
+Result<Measured> run_rank(const protocol::JobSpec& spec, std::uint32_t rank, collectives::Communicator& group) {
+  at::set_num_threads(1);
+  auto replica = actors::Replica::make(spec, rank, group.size());
+  if (!replica) return replica.error();
+  if (auto joined = (*replica)->join(group); !joined) return joined.error();
+  auto mode = actors::modes().make("sync", nullptr);
+  if (!mode) return mode.error();
+  Recorder recorder(group);
+  if (auto done = (*mode)->train(**replica, recorder); !done) return done.error();
+  Measured measured{std::move(recorder.records), recorder.sent_bytes_per_step()};
+  replica->reset();
+  group.close();
+  return measured;
+}
+
+Result<std::unique_ptr<collectives::Communicator>> join(collectives::TcpMesh& mesh, std::uint32_t rank,
+                                                        const std::vector<collectives::Peer>& peers) {
+  const collectives::Group group{
+      .job_id = "bench", .epoch = 1, .secret = "bench", .rank = rank, .size = static_cast<std::uint32_t>(peers.size())};
+  return mesh.join(group, peers, join_deadline);
+}
+
+/// Runs the row on every rank that is here, each on a thread; gives what the first of them measured.
+Result<Measured> run_row(const Row& row, const Place& place, const TrainOptions& options) {
+  const auto spec = spec_of(row, options);
+  std::vector<std::uint32_t> ranks;
+  for (std::uint32_t rank = 0; rank < place.world; ++rank) {
+    if (place.rank.value_or(rank) == rank) ranks.push_back(rank);
+  }
+  auto peers = place.peers;
+  peers.resize(place.world);
+  std::vector<std::unique_ptr<collectives::TcpMesh>> meshes;
+  for (const auto rank : ranks) {
+    const bool fixed = !place.peers.empty();
+    auto mesh = fixed ? collectives::TcpMesh::bind(peers[rank].host, peers[rank].port)
+                      : collectives::TcpMesh::bind("127.0.0.1");
+    if (!mesh) return mesh.error();
+    if (!fixed) peers[rank] = {"127.0.0.1", (*mesh)->port()};
+    meshes.push_back(std::move(*mesh));
+  }
+  std::vector<Result<Measured>> results(ranks.size(), Measured{});
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      threads.emplace_back([&, i] {
+        auto group = join(*meshes[i], ranks[i], peers);
+        if (!group) {
+          results[i] = group.error();
+          return;
+        }
+        if (row.exchanges) {
+          results[i] = run_rank(spec, ranks[i], **group);
+          return;
+        }
+        // The same work at the same time as the others, but each rank for itself.
+        const auto alone = collectives::in_process_group(1);
+        results[i] = run_rank(spec, 0, *alone.front());
+        (*group)->close();
+      });
+    }
+  }
+  for (const auto& result : results) {
+    if (!result) return result.error();
+  }
+  return results.front();
+}
+
+template <class Projection>
+double quantile(const std::vector<actors::StepRecord>& records, double share, Projection value) {
+  std::vector<double> values;
+  for (const auto& record : records) values.push_back(value(record));
+  std::ranges::sort(values);
+  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
+}
+
+json metrics_of(const Measured& measured, double limit) {
+  const auto& records = measured.records;
+  const auto p50 = [&](auto value) { return quantile(records, 0.5, value); };
+  const double step = p50([](const auto& r) { return r.seconds; });
+  return {{"step_seconds_p50", step},
+          {"step_seconds_p99", quantile(records, 0.99, [](const auto& r) { return r.seconds; })},
+          {"over_compute_alone", limit > 0 ? step / limit : 1.0},
+          {"encode_seconds_p50", p50([](const auto& r) { return r.times.encode; })},
+          {"exchange_seconds_p50", p50([](const auto& r) { return r.times.exchange; })},
+          {"decode_seconds_p50", p50([](const auto& r) { return r.times.decode; })},
+          {"wait_seconds_p50", p50([](const auto& r) { return r.times.wait; })},
+          {"sent_bytes_per_step", measured.sent_bytes_per_step},
+          {"dense_bytes_per_step", records.front().dense_bytes}};
+}
+
+Result<Place> place_of(const TrainOptions& options) {
+  Place place;
+  if (!options.rank && options.peers.empty()) return place;
+  place.rank = options.rank;
+  place.world = static_cast<std::uint32_t>(options.peers.size());
+  if (!options.rank || *options.rank >= place.world) {
+    return Error{Errc::invalid_argument, "--rank needs --peers with the addresses of all ranks, its own among them"};
+  }
+  for (const auto& peer : options.peers) {
+    const auto colon = peer.rfind(':');
+    std::uint16_t port = 0;
+    const auto* end = peer.data() + peer.size();
+    const bool is_port = colon != std::string::npos && std::from_chars(peer.data() + colon + 1, end, port).ptr == end;
+    if (!is_port || port == 0) return Error{Errc::invalid_argument, "not HOST:PORT: " + peer};
+    place.peers.push_back({peer.substr(0, colon), port});
+  }
+  return place;
+}
+
+void print(const TrainOptions& options, const Place& place, const Row& row, const json& metrics) {
+  if (options.common.json) {
+    const json line{{"bench", "train"},
+                    {"name", row.name},
+                    {"case",
+                     {{"model", "lenet"},
+                      {"ranks", place.world},
+                      {"batch_size", options.batch_size},
+                      {"params", row.params},
+                      {"threads", 1},
+                      {"network", place.peers.empty() ? "loopback" : "given peers"},
+                      {"device", "cpu"}}},
+                    {"metrics", metrics}};
+    std::printf("%s\n", line.dump().c_str());
+  } else {
+    const auto ms = [&](const char* name) { return 1e3 * metrics.at(name).get<double>(); };
+    std::printf("%-14s %8.2f ms %8.2f ms %7.2fx %8.2f %8.2f %8.2f %8.2f ms %12.0f B\n", row.name.c_str(),
+                ms("step_seconds_p50"), ms("step_seconds_p99"), metrics.at("over_compute_alone").get<double>(),
+                ms("encode_seconds_p50"), ms("exchange_seconds_p50"), ms("decode_seconds_p50"), ms("wait_seconds_p50"),
+                metrics.at("sent_bytes_per_step").get<double>());
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int train(const TrainOptions& options) {
+  const auto place = place_of(options);
+  if (!place) {
+    std::fprintf(stderr, "%s\n", place.error().context.c_str());
+    return 2;
+  }
+  std::optional<std::regex> filter;
+  try {
+    filter.emplace(options.common.filter);
+  } catch (const std::regex_error& error) {
+    std::fprintf(stderr, "--filter is no regular expression: %s\n", error.what());
+    return 2;
+  }
+  if (!options.common.json) {
+    std::printf("LeNet, %u ranks, batch %llu\n%-14s %11s %11s %8s %8s %8s %8s %11s %14s\n", place->world,
+                static_cast<unsigned long long>(options.batch_size), "", "step p50", "p99", "/ alone", "encode",
+                "exchange", "decode", "wait", "sent per step");
+  }
+  double limit = 0;
+  for (const auto& row : rows()) {
+    // Every other row is measured against the first.
+    if (row.exchanges && !options.common.filter.empty() && !std::regex_search(row.name, *filter)) continue;
+    const auto measured = run_row(row, *place, options);
+    if (!measured) {
+      std::fprintf(stderr, "%s: %s\n", row.name.c_str(), measured.error().message().c_str());
+      return 1;
+    }
+    const auto metrics = metrics_of(*measured, limit);
+    if (!row.exchanges) limit = metrics.at("step_seconds_p50").get<double>();
+    print(options, *place, row, metrics);
+  }
+  return 0;
+}
+
+}  // namespace weir::bench

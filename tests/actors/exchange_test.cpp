@@ -1,0 +1,165 @@
+#include "actors/exchange.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "actors/buckets.hpp"
+#include "ranks.hpp"
+
+namespace weir::actors {
+namespace {
+
+using testing::run_ranks;
+
+std::vector<std::vector<std::uint32_t>> parameters_of(const std::vector<Bucket>& buckets) {
+  std::vector<std::vector<std::uint32_t>> all;
+  for (const auto& bucket : buckets) all.push_back(bucket.parameters);
+  return all;
+}
+
+TEST(Buckets, FillInReverseOrderTheFirstOneSmall) {
+  const std::vector<ParameterSize> sizes{{40}, {40}, {40}, {40}, {40}};
+  const auto buckets = plan_buckets(sizes, {.first_bytes = 30, .bytes = 80});
+  EXPECT_EQ(parameters_of(buckets), (std::vector<std::vector<std::uint32_t>>{{4}, {3, 2}, {1, 0}}));
+  EXPECT_FALSE(buckets.back().coded);
+}
+
+TEST(Buckets, PlainParametersBesideCodedOnesShareTheLast) {
+  const std::vector<ParameterSize> sizes{{100, true}, {4}, {100, true}, {4}};
+  const auto buckets = plan_buckets(sizes, {.first_bytes = 50, .bytes = 1000});
+  EXPECT_EQ(parameters_of(buckets), (std::vector<std::vector<std::uint32_t>>{{2}, {0}, {3, 1}}));
+  EXPECT_TRUE(buckets[0].coded);
+  EXPECT_TRUE(buckets[1].coded);
+  EXPECT_FALSE(buckets[2].coded);
+}
+
+TEST(Buckets, TheLastIsPlainEvenIfNothingIs) {
+  const auto buckets = plan_buckets(std::vector<ParameterSize>{{100, true}}, {});
+  EXPECT_EQ(parameters_of(buckets), (std::vector<std::vector<std::uint32_t>>{{0}, {}}));
+  EXPECT_EQ(plan_buckets({}, {}).size(), 1u);
+}
+
+compressors::Compression compression(const std::string& name, const nlohmann::json& params = nullptr) {
+  const nlohmann::json none;
+  return compressors::builtin()
+      .make({.compressor = name, .params = params, .memory = {}, .memory_params = none, .setting = {}})
+      .value();
+}
+
+/// Two layers without bias, and something that is never used.
+struct Net {
+  explicit Net(float value) {
+    first = at::full({4, 4}, value).set_requires_grad(true);
+    second = at::full({4, 2}, value).set_requires_grad(true);
+    unused = at::full({3}, value).set_requires_grad(true);
+  }
+  std::vector<NamedTensor> parameters() const { return {{"first", first}, {"second", second}, {"unused", unused}}; }
+  at::Tensor first, second, unused;
+};
+
+TEST(Exchange, GivesTheMeanAndTheSumOfTheVotes) {
+  auto group = collectives::in_process_group(3);
+  run_ranks(3, [&](std::uint32_t rank) {
+    const Net net(1.0f);
+    Exchange exchange(net.parameters(), compression("none"), *group[rank], {});
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      exchange.begin(step, 0, rank == 1 ? 1.0f : 0.0f);
+      const auto input = at::full({1, 4}, static_cast<float>(rank));
+      input.mm(net.first).mm(net.second).sum().backward();
+      const auto agreed = exchange.finish();
+      ASSERT_TRUE(agreed) << agreed.error().message();
+      EXPECT_EQ(agreed->votes, 1.0f);
+      // d/d first = input x row sums of second = rank x 2; the mean over ranks 0, 1, 2 is 2.
+      EXPECT_TRUE(exchange.gradients()[0].allclose(at::full({4, 4}, 2.0f)));
+      EXPECT_TRUE(exchange.gradients()[1].allclose(at::full({4, 2}, 4.0f)));
+      EXPECT_TRUE(exchange.gradients()[2].equal(at::zeros({3})));
+    }
+    group[rank]->close();
+  });
+}
+
+TEST(Exchange, WhatACompressorKeepsIsAveraged) {
+  auto group = collectives::in_process_group(2);
+  run_ranks(2, [&](std::uint32_t rank) {
+    const Net net(1.0f);
+    Exchange exchange(net.parameters(), compression("topk", {{"ratio", 1.0}}), *group[rank], {});
+    exchange.begin(0, 0, 0);
+    at::full({1, 4}, static_cast<float>(rank + 1)).mm(net.first).mm(net.second).sum().backward();
+    ASSERT_TRUE(exchange.finish());
+    EXPECT_TRUE(exchange.gradients()[0].allclose(at::full({4, 4}, 3.0f)));
+    group[rank]->close();
+  });
+}
+
+/// Says when the first message goes out.
+class Watched final : public collectives::Communicator {
+ public:
+  explicit Watched(Communicator& inner) : inner_(inner) {}
+  std::uint32_t rank() const override { return inner_.rank(); }
+  std::uint32_t size() const override { return inner_.size(); }
+  Result<void> exchange(std::uint32_t to, BytesView message, std::uint32_t from,
+                        collectives::Receiver& receiver) override {
+    {
+      const std::lock_guard lock(mutex_);
+      exchanging_ = true;
+      changed_.notify_all();
+    }
+    return inner_.exchange(to, message, from, receiver);
+  }
+  void abort(Error cause) override { inner_.abort(std::move(cause)); }
+  void close() override { inner_.close(); }
+  collectives::Traffic traffic() const override { return inner_.traffic(); }
+  std::optional<std::uint32_t> lost_rank() const override { return inner_.lost_rank(); }
+
+  /// Waits for the first message; the limit is only a guard.
+  bool wait() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(60), [this] { return exchanging_; });
+  }
+
+ private:
+  Communicator& inner_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool exchanging_ = false;
+};
+
+TEST(Exchange, BeginsBeforeTheBackwardPassHasReachedTheFirstLayer) {
+  auto group = collectives::in_process_group(2);
+  run_ranks(2, [&](std::uint32_t rank) {
+    Watched watched(*group[rank]);
+    const Net net(1.0f);
+    Exchange exchange({{"first", net.first}, {"second", net.second}}, compression("none"), watched,
+                      {.bucket_sizes = {.first_bytes = 1, .bytes = 1}});
+    exchange.begin(0, 0, 0);
+    const auto hidden = at::ones({1, 4}).mm(net.first);
+    bool overlapped = false;
+    // Runs in the backward pass after the second layer's gradient is complete and before the first layer's is made.
+    hidden.register_hook([&](const at::Tensor& gradient) {
+      EXPECT_FALSE(net.first.grad().defined());
+      overlapped = watched.wait();
+      return gradient;
+    });
+    hidden.mm(net.second).sum().backward();
+    EXPECT_TRUE(overlapped);
+    ASSERT_TRUE(exchange.finish());
+    group[rank]->close();
+  });
+}
+
+TEST(Exchange, AGradientThatIsNoNumberIsNamed) {
+  auto group = collectives::in_process_group(1);
+  const Net net(1.0f);
+  Exchange exchange(net.parameters(), compression("topk", {{"ratio", 0.5}}), *group[0], {});
+  exchange.begin(0, 0, 0);
+  at::full({1, 4}, NAN).mm(net.first).mm(net.second).sum().backward();
+  const auto agreed = exchange.finish();
+  ASSERT_FALSE(agreed);
+  EXPECT_NE(agreed.error().context.find("gradient of second"), std::string::npos) << agreed.error().context;
+}
+
+}  // namespace
+}  // namespace weir::actors

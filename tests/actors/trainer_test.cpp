@@ -1,0 +1,313 @@
+#include "actors/trainer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_future.hpp>
+#include <future>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "protocol/checkpoint.hpp"
+#include "runtime/actor_system.hpp"
+#include "runtime/tcp_transport.hpp"
+
+namespace weir::actors {
+namespace {
+
+using protocol::Outcome;
+
+constexpr std::chrono::seconds patience{120};  // only a guard: every wait is for an event
+
+/// Stands for the head: keeps what trainers say.
+class Office final : public runtime::Actor<protocol::Jobs> {
+ public:
+  struct Book {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::map<std::uint32_t, std::vector<protocol::Report>> reports;
+    std::map<std::uint64_t, std::map<std::uint32_t, Segment>> shares;  ///< by step and rank
+    std::map<std::uint32_t, protocol::TrainingEnd> ends;
+    int refuse_reports = 0;  ///< that many reports get no answer in time
+
+    template <class Condition>
+    bool wait(Condition condition) {
+      std::unique_lock lock(mutex);
+      return changed.wait_for(lock, patience, condition);
+    }
+  };
+  explicit Office(Book& book) : book_(book) {}
+
+  net::awaitable<Result<void>> worker_up(std::string, runtime::ActorRef<protocol::WorkerHost>) override {
+    co_return Result<void>();
+  }
+  net::awaitable<Result<void>> report(protocol::Report report) override {
+    const std::lock_guard lock(book_.mutex);
+    const bool refuse = book_.refuse_reports > 0 && book_.refuse_reports-- > 0;
+    book_.reports[report.rank].push_back(std::move(report));
+    book_.changed.notify_all();
+    if (refuse) co_return Error{Errc::deadline_exceeded, "as if the answer was lost"};
+    co_return Result<void>();
+  }
+  net::awaitable<Result<void>> checkpoint(protocol::CheckpointShare share) override {
+    const std::lock_guard lock(book_.mutex);
+    book_.shares[share.step][share.rank] = share.safetensors;
+    book_.changed.notify_all();
+    co_return Result<void>();
+  }
+  net::awaitable<Result<void>> ended(protocol::TrainingEnd end) override {
+    const std::lock_guard lock(book_.mutex);
+    EXPECT_FALSE(book_.ends.contains(end.rank)) << "rank " << end.rank << " ended twice";
+    book_.ends[end.rank] = std::move(end);
+    book_.changed.notify_all();
+    co_return Result<void>();
+  }
+
+ private:
+  Book& book_;
+};
+
+nlohmann::json job(const std::string& compressor) {
+  nlohmann::json spec = nlohmann::json::parse(R"({
+    "name": "test",
+    "model": {"name": "mlp", "params": {"hidden": 16}},
+    "dataset": {"name": "synthetic", "path": null, "partition": "iid",
+                "params": {"height": 8, "width": 8, "classes": 4, "train_examples": 512, "test_examples": 64,
+                           "noise": 0.5, "seed": 1}},
+    "training": {"mode": "sync", "epochs": 2, "max_steps": null, "batch_size": 16, "seed": 1, "params": {},
+                 "optimizer": {"name": "sgd", "lr": 0.05, "momentum": 0.9, "nesterov": false, "weight_decay": 0},
+                 "lr_schedule": {"name": "constant"}},
+    "compression": {"name": "none", "params": {}, "memory": "none", "memory_params": {}, "apply_to": "gradients"},
+    "exchange": {"topology": "ring", "transport": "auto", "bucket_bytes": 1024},
+    "resources": {"workers": 2, "min_workers": 2, "per_worker": {"cpu": 1}, "placement": "pack", "priority": 0},
+    "evaluation": {"every_steps": 10},
+    "checkpoint": {"every_steps": 20, "keep": 3, "resume_from": null},
+    "fault_tolerance": {"max_restarts": 0}})");
+  spec["compression"]["name"] = compressor;
+  spec["compression"]["memory"] = compressor == "dgc" ? "dgc" : "none";
+  return spec;
+}
+
+/// Trainers of one job and their head, in one process.
+class Cluster {
+ public:
+  explicit Cluster(std::uint32_t ranks)
+      : transport_(runtime::make_tcp_transport(io_.get_executor())),
+        system_(
+            {.name = "test", .executor = io_.get_executor(), .clock = clock_, .transport = *transport_, .secret = "s"}),
+        work_(net::make_work_guard(io_)),
+        thread_([this] { io_.run(); }) {
+    const auto office = system_.spawn<Office>("jobs", book).value();
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      trainers_.push_back(
+          system_.spawn<Trainer>("trainer" + std::to_string(rank), office.as<protocol::Jobs>()).value());
+    }
+  }
+  ~Cluster() {
+    await(system_.stop());
+    work_.reset();
+  }
+
+  template <class T>
+  T await(net::awaitable<T> task) {
+    auto future = net::co_spawn(io_, std::move(task), net::use_future);
+    if (future.wait_for(patience) != std::future_status::ready) std::abort();
+    return future.get();
+  }
+
+  protocol::Assignment assignment(const nlohmann::json& spec, std::uint32_t rank) const {
+    return {.job_id = "job",
+            .spec = spec.dump(),
+            .rank = rank,
+            .world = static_cast<std::uint32_t>(trainers_.size()),
+            .epoch = 1,
+            .group_secret = "group",
+            .listen_host = "127.0.0.1",
+            .resume_from = resume_from};
+  }
+
+  /// Prepares and starts every rank.
+  void start(const nlohmann::json& spec) {
+    std::vector<protocol::RankEndpoint> peers;
+    for (std::uint32_t rank = 0; rank < trainers_.size(); ++rank) {
+      const auto prepared = await(trainers_[rank].call<&protocol::Training::prepare>(assignment(spec, rank)));
+      ASSERT_TRUE(prepared) << prepared.error().message();
+      steps_total = prepared->steps_total;
+      peers.push_back(prepared->endpoint);
+    }
+    std::vector<std::future<Result<void>>> starts;
+    for (auto& trainer : trainers_) {
+      starts.push_back(net::co_spawn(io_, trainer.call<&protocol::Training::start>(peers), net::use_future));
+    }
+    for (auto& started : starts) {
+      const auto result = started.get();
+      ASSERT_TRUE(result) << result.error().message();
+    }
+  }
+
+  bool wait_for_ends() {
+    return book.wait([this] { return book.ends.size() == trainers_.size(); });
+  }
+
+  runtime::ActorRef<Trainer>& trainer(std::uint32_t rank) { return trainers_[rank]; }
+  void kill(std::uint32_t rank) { system_.stop_actor(trainers_[rank].address().actor); }
+
+  Office::Book book;
+  Segment resume_from;
+  std::uint64_t steps_total = 0;
+
+ private:
+  net::io_context io_{1};
+  runtime::SystemClock clock_;
+  std::unique_ptr<runtime::Transport> transport_;
+  runtime::ActorSystem system_;
+  std::vector<runtime::ActorRef<Trainer>> trainers_;
+  net::executor_work_guard<net::io_context::executor_type> work_;
+  std::jthread thread_;
+};
+
+std::map<std::string, std::vector<protocol::MetricPoint>> series(const std::vector<protocol::Report>& reports) {
+  std::map<std::string, std::vector<protocol::MetricPoint>> all;
+  for (const auto& report : reports) {
+    for (const auto& point : report.points) all[point.name].push_back(point);
+  }
+  return all;
+}
+
+Segment joined(const std::map<std::uint32_t, Segment>& shares) {
+  std::vector<Segment> list;
+  for (const auto& [rank, share] : shares) list.push_back(share);
+  return Segment::own(protocol::join_checkpoint(list).value());
+}
+
+TEST(Trainer, TrainsReportsEvaluatesAndSaves) {
+  Cluster cluster(2);
+  cluster.start(job("dgc"));
+  ASSERT_TRUE(cluster.wait_for_ends());
+  EXPECT_EQ(cluster.steps_total, 32u);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    const auto& end = cluster.book.ends[rank];
+    EXPECT_EQ(end.outcome, Outcome::finished) << end.cause;
+    EXPECT_EQ(end.step, 32u);
+    const auto& reports = cluster.book.reports[rank];
+    for (std::size_t i = 0; i < reports.size(); ++i) EXPECT_EQ(reports[i].sequence, i + 1);
+    const auto all = series(reports);
+    for (const char* name :
+         {"loss", "samples_per_second", "bytes_sent", "bytes_received", "bytes_dense", "compression_ratio",
+          "step_seconds", "compute_seconds", "encode_seconds", "exchange_seconds", "decode_seconds", "wait_seconds"}) {
+      ASSERT_TRUE(all.contains(name)) << name;
+      EXPECT_EQ(all.at(name).size(), 32u) << name;
+      EXPECT_EQ(all.at(name).back().step, 32u) << name;
+    }
+    EXPECT_EQ(all.at("bytes_sent_after_warmup").front().step, 17u);  // one epoch of 16 steps
+    const double parameters = 64 * 16 + 16 + 16 * 4 + 4;
+    EXPECT_DOUBLE_EQ(all.at("bytes_dense").back().value, 32 * 4 * parameters);
+    EXPECT_EQ(static_cast<double>(all.at("loss").back().wire_bytes), all.at("bytes_sent").back().value);
+    EXPECT_EQ(all.contains("accuracy"), rank == 0);
+  }
+  const auto accuracy = series(cluster.book.reports[0]).at("accuracy");
+  EXPECT_EQ(accuracy.back().step, 32u);
+  EXPECT_GT(accuracy.back().value, 0.5);
+  for (const std::uint64_t step : {20u, 32u}) EXPECT_EQ(cluster.book.shares[step].size(), 2u) << step;
+}
+
+TEST(Trainer, AStoppedJobResumesBitForBit) {
+  auto spec = job("dgc");
+  Cluster whole(2);
+  whole.start(spec);
+  ASSERT_TRUE(whole.wait_for_ends());
+
+  Cluster stopped(2);
+  stopped.start(spec);
+  ASSERT_TRUE(stopped.await(stopped.trainer(1).call<&protocol::Training::stop>()));
+  ASSERT_TRUE(stopped.wait_for_ends());
+  const auto step = stopped.book.ends[0].step;
+  EXPECT_EQ(stopped.book.ends[1].step, step);
+  ASSERT_TRUE(stopped.book.shares.contains(step)) << "a stop takes a checkpoint";
+
+  Cluster resumed(2);
+  resumed.resume_from = joined(stopped.book.shares[step]);
+  resumed.start(spec);
+  ASSERT_TRUE(resumed.wait_for_ends());
+  if (step < 32) {  // a fast machine may have finished before it heard of the stop
+    EXPECT_EQ(stopped.book.ends[0].outcome, Outcome::stopped);
+    const auto expected = joined(whole.book.shares[32]);
+    const auto got = joined(resumed.book.shares[32]);
+    EXPECT_TRUE(std::ranges::equal(expected.bytes(), got.bytes()));
+  }
+}
+
+TEST(Trainer, AReportIsRepeatedUntilItIsAnswered) {
+  Cluster cluster(1);
+  cluster.book.refuse_reports = 2;
+  cluster.start(job("none"));
+  ASSERT_TRUE(cluster.wait_for_ends());
+  const auto& reports = cluster.book.reports[0];
+  ASSERT_GE(reports.size(), 3u);
+  EXPECT_EQ(reports[0].sequence, 1u);
+  EXPECT_EQ(reports[1].sequence, 1u);
+  EXPECT_EQ(reports[2].sequence, 1u);
+  EXPECT_EQ(reports[0].points.size(), reports[2].points.size());
+}
+
+TEST(Trainer, ALostPeerEndsTheJobAtOnceAndIsNamed) {
+  auto spec = job("topk");
+  spec["training"]["epochs"] = 100000;
+  Cluster cluster(3);
+  cluster.start(spec);
+  ASSERT_TRUE(cluster.book.wait([&] { return !cluster.book.reports[0].empty(); }));
+  cluster.kill(2);
+  ASSERT_TRUE(cluster.book.wait([&] { return cluster.book.ends.contains(0) && cluster.book.ends.contains(1); }));
+  for (const std::uint32_t rank : {0u, 1u}) {
+    EXPECT_EQ(cluster.book.ends[rank].outcome, Outcome::failed);
+    EXPECT_FALSE(cluster.book.ends[rank].cause.empty());
+  }
+  const auto names_it = [&](std::uint32_t rank) { return cluster.book.ends[rank].lost_rank == 2u; };
+  EXPECT_TRUE(names_it(0) || names_it(1));
+}
+
+TEST(Trainer, AbortEndsTheJobWithTheCauseGiven) {
+  auto spec = job("none");
+  spec["training"]["epochs"] = 100000;
+  Cluster cluster(2);
+  cluster.start(spec);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    ASSERT_TRUE(cluster.await(cluster.trainer(rank).call<&protocol::Training::abort>("worker 7 died")));
+  }
+  ASSERT_TRUE(cluster.wait_for_ends());
+  EXPECT_NE(cluster.book.ends[0].cause.find("worker 7 died"), std::string::npos) << cluster.book.ends[0].cause;
+}
+
+TEST(Trainer, ADivergedTrainingSaysSo) {
+  auto spec = job("none");
+  spec["training"]["optimizer"]["lr"] = 1e30;
+  Cluster cluster(1);
+  cluster.start(spec);
+  ASSERT_TRUE(cluster.wait_for_ends());
+  EXPECT_EQ(cluster.book.ends[0].outcome, Outcome::failed);
+  EXPECT_NE(cluster.book.ends[0].cause.find("the training diverged"), std::string::npos) << cluster.book.ends[0].cause;
+}
+
+TEST(Trainer, WhatCannotBePreparedIsRefused) {
+  Cluster cluster(2);
+  auto spec = job("none");
+  spec["dataset"] = {
+      {"name", "fashion-mnist"}, {"path", "/nonexistent"}, {"partition", "iid"}, {"params", nlohmann::json::object()}};
+  const auto missing =
+      cluster.await(cluster.trainer(0).call<&protocol::Training::prepare>(cluster.assignment(spec, 0)));
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, Errc::not_found);
+  const auto again = cluster.await(cluster.trainer(0).call<&protocol::Training::prepare>(cluster.assignment(spec, 0)));
+  EXPECT_EQ(again.error().code, Errc::conflict);
+  const auto early =
+      cluster.await(cluster.trainer(1).call<&protocol::Training::start>(std::vector<protocol::RankEndpoint>{}));
+  EXPECT_EQ(early.error().code, Errc::conflict);
+  auto broken = cluster.assignment(spec, 1);
+  broken.spec = "{";
+  EXPECT_EQ(cluster.await(cluster.trainer(1).call<&protocol::Training::prepare>(broken)).error().code, Errc::malformed);
+}
+
+}  // namespace
+}  // namespace weir::actors

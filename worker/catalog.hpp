@@ -1,0 +1,12 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace weir::worker {
+
+/// Everything a job can name, each with a summary and the JSON schema of its parameters: {"models", "datasets",
+/// "compressors", "memories", "modes", "topologies", "optimizers", "lr_schedules"}. `weir-worker catalog` prints it;
+/// the build embeds that in `weir`, which has no LibTorch to ask the catalogs itself.
+nlohmann::json catalog();
+
+}  // namespace weir::worker

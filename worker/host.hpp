@@ -1,0 +1,45 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "protocol/training.hpp"
+#include "runtime/actor.hpp"
+
+namespace weir::worker {
+
+/// What actors of a worker process are made with.
+struct ActorSetting {
+  runtime::ActorSystem& system;
+  runtime::ActorRef<protocol::Jobs> jobs;  ///< the head's
+};
+
+/// The types of actors that a worker process can host: one visible list, in main.
+class ActorTypes {
+ public:
+  using Make = std::function<Result<std::uint64_t>(const ActorSetting&, const std::string& name)>;
+
+  /// `make` spawns an actor of that name and gives its id. A type that is there already is a bug of the caller.
+  ActorTypes& add(std::string type, Make make);
+
+  /// Fails with: not_found (no such type), and with what the maker fails with.
+  Result<std::uint64_t> create(const std::string& type, const ActorSetting& setting, const std::string& name) const;
+
+ private:
+  std::map<std::string, Make> types_;
+};
+
+/// The actor "worker" of each worker process: creates the others.
+class Host final : public runtime::Actor<protocol::WorkerHost> {
+ public:
+  Host(ActorTypes types, runtime::ActorRef<protocol::Jobs> jobs) : types_(std::move(types)), jobs_(std::move(jobs)) {}
+
+  net::awaitable<Result<std::uint64_t>> create(std::string type, std::string name) override;
+
+ private:
+  ActorTypes types_;
+  runtime::ActorRef<protocol::Jobs> jobs_;
+};
+
+}  // namespace weir::worker

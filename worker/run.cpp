@@ -1,0 +1,151 @@
+#include "worker/run.hpp"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+#include "base/errc.hpp"
+#include "protocol/worker_environment.hpp"
+#include "runtime/actor_system.hpp"
+#include "runtime/clock.hpp"
+#include "runtime/process.hpp"
+#include "runtime/task_group.hpp"
+#include "runtime/tcp_transport.hpp"
+#include "worker/threads.hpp"
+
+namespace weir::worker {
+namespace {
+
+namespace environment = protocol::worker_environment;
+
+constexpr int exit_done = 0;
+constexpr int exit_lost = 1;
+constexpr int exit_usage = 2;
+
+/// The worker holds nothing that must be put in order: what has to last is with the head. So it leaves at once, without
+/// waiting for a computation that may take long.
+[[noreturn]] void leave(int code, const std::string& why) {
+  spdlog::info("leaving: {}", why);
+  spdlog::default_logger()->flush();
+  std::_Exit(code);
+}
+
+std::string variable(std::string_view name) {
+  const char* value = std::getenv(std::string(name).c_str());
+  return value == nullptr ? "" : value;
+}
+
+template <class Number>
+std::optional<Number> number(const std::string& text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+struct Setting {
+  std::string worker_id;
+  runtime::Endpoint head;
+  std::string secret;
+  int threads = 1;
+  std::optional<int> lifeline;
+};
+
+Result<Setting> read_setting() {
+  Setting setting;
+  setting.worker_id = variable(environment::worker_id);
+  const auto head = variable(environment::head);
+  setting.secret = variable(environment::secret);
+  ::unsetenv(std::string(environment::secret).c_str());
+  if (setting.worker_id.empty() || head.empty() || setting.secret.empty()) {
+    return Error{Errc::invalid_argument,
+                 "weir-worker run is started by a node agent: it needs WEIR_WORKER_ID, WEIR_HEAD and "
+                 "WEIR_SECRET in its environment"};
+  }
+  const auto colon = head.rfind(':');
+  const auto port = colon == std::string::npos ? std::nullopt : number<std::uint16_t>(head.substr(colon + 1));
+  if (!port) return Error{Errc::invalid_argument, "WEIR_HEAD is not HOST:PORT but " + head};
+  setting.head = {head.substr(0, colon), *port};
+  if (const auto text = variable(environment::threads); !text.empty()) {
+    const auto threads = number<int>(text);
+    if (!threads || *threads < 1) return Error{Errc::invalid_argument, "WEIR_THREADS is not a whole number above 0"};
+    setting.threads = *threads;
+  }
+  setting.lifeline = number<int>(variable(runtime::lifeline_variable));
+  return setting;
+}
+
+/// Ends the process when the agent is gone: its end of the pipe closes, however it died.
+net::awaitable<void> watch_lifeline(int descriptor) {
+  net::posix::stream_descriptor pipe(co_await net::this_coro::executor, descriptor);
+  char byte = 0;
+  for (;;) {
+    const auto [error, count] = co_await pipe.async_read_some(net::buffer(&byte, 1), runtime::nothrow);
+    if (error == net::error::operation_aborted) co_return;
+    if (error) leave(exit_lost, "the node agent is gone");
+  }
+}
+
+net::awaitable<void> watch_signals() {
+  net::signal_set signals(co_await net::this_coro::executor, SIGTERM, SIGINT);
+  const auto [error, number] = co_await signals.async_wait(runtime::nothrow);
+  if (!error) leave(exit_done, number == SIGTERM ? "SIGTERM" : "SIGINT");
+}
+
+net::awaitable<void> serve(runtime::ActorSystem& system, const Setting& setting, const ActorTypes& types) {
+  const auto head = co_await system.connect(setting.head);
+  if (!head) leave(exit_lost, "cannot reach the head: " + head.error().message());
+  system.on_peer_lost(co_await net::this_coro::executor,
+                      [peer = *head](const runtime::PeerInfo& lost, const Error& why) {
+                        if (lost.id == peer) leave(exit_lost, "the link to the head broke: " + why.message());
+                      });
+  const auto jobs = system.find<protocol::Jobs>(*head, "jobs");
+  const auto host = system.spawn<Host>("worker", types, jobs);
+  if (!host) leave(exit_lost, host.error().message());
+  const auto known =
+      co_await jobs.call<&protocol::Jobs::worker_up>(setting.worker_id, host->as<protocol::WorkerHost>());
+  if (!known) {
+    const auto& code = known.error().code;
+    const bool refused = code == Errc::not_found || code == Errc::conflict;
+    leave(refused ? exit_done : exit_lost, "the head does not want this worker: " + known.error().message());
+  }
+}
+
+}  // namespace
+
+int run(const ActorTypes& types) {
+  const auto setting = read_setting();
+  if (!setting) {
+    spdlog::error("{}", setting.error().context);
+    return exit_usage;
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+  set_threads(setting->threads);
+
+  net::io_context io{1};
+  runtime::SystemClock clock;
+  const auto transport = runtime::make_tcp_transport(io.get_executor());
+  runtime::ActorSystem system({.name = setting->worker_id,
+                               .executor = io.get_executor(),
+                               .clock = clock,
+                               .transport = *transport,
+                               .secret = setting->secret});
+  runtime::TaskGroup tasks(io.get_executor(), "worker");
+  if (setting->lifeline) tasks.spawn("watch lifeline", watch_lifeline(*setting->lifeline));
+  tasks.spawn("watch signals", watch_signals());
+  tasks.spawn("serve", serve(system, *setting, types));
+  const auto warming = warm_up();
+  io.run();
+  return exit_done;
+}
+
+}  // namespace weir::worker

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "worker/host.hpp"
+
+namespace weir::worker {
+
+/// `weir-worker run`: serves one slot until its agent, the head or a signal ends it. What it is told and how it exits:
+/// protocol/worker_environment.hpp.
+int run(const ActorTypes& types);
+
+}  // namespace weir::worker

@@ -1,0 +1,25 @@
+#include "worker/threads.hpp"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/ones.h>
+#include <dlfcn.h>
+
+namespace weir::worker {
+
+void set_threads(int count) {
+  at::set_num_threads(count);
+  // OpenBLAS has threads of its own, which LibTorch does not know of. Not every BLAS has this function.
+  using SetThreads = void (*)(int);
+  if (auto* symbol = ::dlsym(RTLD_DEFAULT, "openblas_set_num_threads")) reinterpret_cast<SetThreads>(symbol)(count);
+}
+
+std::jthread warm_up() {
+  return std::jthread([] {
+    const auto image = at::ones({1, 1, 8, 8});
+    const auto kernel = at::ones({1, 1, 3, 3}).set_requires_grad(true);
+    at::conv2d(image, kernel).flatten(1).mm(at::ones({36, 4})).sum().backward();
+  });
+}
+
+}  // namespace weir::worker
