@@ -15,6 +15,8 @@ interface ChartSpec {
   format: (value: number | null) => string;
   /** Shown on a log axis unless the URL says otherwise. */
   log?: boolean;
+  /** Noise is smoothed; a rare or a cumulative figure would only be falsified. */
+  noisy?: boolean;
 }
 
 const phases = ['compute', 'encode', 'exchange', 'decode', 'wait'];
@@ -22,6 +24,7 @@ const charts: readonly ChartSpec[] = [
   {
     id: 'loss',
     title: 'Loss',
+    noisy: true,
     format: number,
     metrics: [
       { name: 'loss', label: 'training' },
@@ -32,6 +35,7 @@ const charts: readonly ChartSpec[] = [
   {
     id: 'throughput',
     title: 'Throughput, samples/s',
+    noisy: true,
     format: number,
     metrics: [{ name: 'samples_per_second', label: 'samples/s' }],
   },
@@ -48,6 +52,7 @@ const charts: readonly ChartSpec[] = [
   {
     id: 'phases',
     title: 'Time per step, by phase',
+    noisy: true,
     format: seconds,
     metrics: phases.map((name) => ({ name: `${name}_seconds`, label: name })),
   },
@@ -150,7 +155,7 @@ export function JobCharts({ page }: { page: JobPage }) {
             format={chart.format}
             lines={linesOf(chart, page, byWorker)}
             axis={metrics.axis.value}
-            smoothing={smoothing}
+            smoothing={chart.noisy ? smoothing : 0}
             log={logs.includes(chart.id)}
             zoom={metrics.zoom.value}
             version={version}
