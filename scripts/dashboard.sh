@@ -14,7 +14,8 @@ fi
 
 # The API's documents are sources too: the dashboard's types are made from them.
 changed() {
-  find . \( -name node_modules -o -name dist -o -name test-results -o -name playwright-report \) -prune \
+  find . \( -name node_modules -o -name dist -o -name test-results -o -name playwright-report \
+    -o -name screenshots-output \) -prune \
     -o -type f -newer dist/index.html -print
   find ../api -name '*.json' -newer dist/index.html
 }
