@@ -26,7 +26,7 @@ Program::Program() : app_("weir: distributed training with compressed gradients"
   add_up(app_, choice_);
   add_submit(app_, choice_);
   add_job(app_, choice_);
-  add_node_queries(app_, choice_);
+  add_node(app_, choice_);
   add_actor(app_, choice_);
   add_catalog(app_, choice_);
   add_bench(app_, choice_);

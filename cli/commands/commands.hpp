@@ -18,7 +18,8 @@ struct Choice {
 void add_up(CLI::App& program, Choice& choice);
 void add_submit(CLI::App& program, Choice& choice);
 void add_job(CLI::App& program, Choice& choice);
-void add_node_queries(CLI::App& program, Choice& choice);  ///< `weir node list|show|drain`
+void add_node(CLI::App& program, Choice& choice);
+void add_node_queries(CLI::App& node, Choice& choice);  ///< `weir node list|show|drain`
 void add_actor(CLI::App& program, Choice& choice);
 void add_catalog(CLI::App& program, Choice& choice);
 void add_bench(CLI::App& program, Choice& choice);

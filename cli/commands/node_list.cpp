@@ -65,9 +65,7 @@ int drain(const Settings& settings, const One& options) {
 
 }  // namespace
 
-void add_node_queries(CLI::App& program, Choice& choice) {
-  CLI::App& node = *program.add_subcommand("node", "Look at the cluster's nodes");
-  node.require_subcommand(1);
+void add_node_queries(CLI::App& node, Choice& choice) {
   add_command(node, choice, "list", "The cluster's nodes", std::make_shared<All>(), list);
   auto shown = std::make_shared<One>();
   add_command(node, choice, "show", "One node, as JSON", shown, show)

@@ -1,0 +1,131 @@
+#include <unistd.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <csignal>
+
+#include "base/errc.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/console.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/resources.hpp"
+#include "cluster/node.hpp"
+#include "runtime/clock.hpp"
+#include "runtime/process.hpp"
+#include "runtime/task_group.hpp"
+#include "runtime/tcp_transport.hpp"
+
+namespace weir::cli {
+namespace {
+
+namespace net = boost::asio;
+
+inline constexpr auto nothrow = net::as_tuple(net::use_awaitable);
+
+struct Options {
+  std::string head;
+  std::string resources;
+  std::string labels;
+  std::string name;
+  std::string host;
+  std::string worker;
+};
+
+/// Runs a node until it gives up or SIGINT or SIGTERM ends it. Gives the exit code.
+class Daemon {
+ public:
+  Daemon(net::any_io_executor executor, cluster::Node& node)
+      : node_(node), signals_(executor, SIGINT, SIGTERM), tasks_(executor, "weir node") {}
+
+  net::awaitable<int> serve() {
+    tasks_.spawn("signals", watch_signals());
+    auto ended = co_await node_.run();
+    signals_.cancel();
+    co_await tasks_.join();
+    if (!ended) co_return complain(ended.error());
+    co_return interrupted_ ? ExitCode::interrupted : ExitCode::ok;
+  }
+
+ private:
+  net::awaitable<void> watch_signals() {
+    const auto [stopped, number] = co_await signals_.async_wait(nothrow);
+    if (stopped) co_return;
+    interrupted_ = number == SIGINT;
+    say("weir node: stopping");
+    co_await node_.stop();
+  }
+
+  cluster::Node& node_;
+  net::signal_set signals_;
+  runtime::TaskGroup tasks_;
+  bool interrupted_ = false;
+};
+
+int node(const Settings& settings, const Options& options) {
+  auto resources = parse_resources(options.resources);
+  if (!resources) return complain(resources.error().within("--resources"));
+  auto labels = parse_labels(options.labels);
+  if (!labels) return complain(labels.error().within("--labels"));
+  cluster::NodeOptions node_options;
+  node_options.head = options.head;
+  node_options.secret = head_token(settings);
+  node_options.name = options.name;
+  node_options.host = options.host;
+  node_options.resources = std::move(*resources);
+  node_options.labels = std::move(*labels);
+  node_options.version = WEIR_VERSION;
+  node_options.worker_program = options.worker.empty() ? worker_program().string() : options.worker;
+  if (node_options.secret.empty()) {
+    return complain({Errc::unauthenticated,
+                     "a node needs the head's token: give it with WEIR_TOKEN, --token or "
+                     "--data-dir (the head keeps it in its data directory, in the file token)"});
+  }
+  if (node_options.worker_program.empty() || ::access(node_options.worker_program.c_str(), X_OK) != 0) {
+    return complain({Errc::io, "a node needs the program weir-worker beside " + own_program().string() +
+                                   ", or where --worker says; there is none that can be run"});
+  }
+
+  net::io_context io{1};
+  runtime::SystemClock clock;
+  auto transport = runtime::make_tcp_transport(io.get_executor());
+  auto spawner = runtime::make_process_spawner();
+  int code = ExitCode::failed;
+  {
+    cluster::Node node(std::move(node_options), io.get_executor(), clock, *transport, *spawner);
+    Daemon daemon(io.get_executor(), node);
+    net::co_spawn(io, daemon.serve(), [&](std::exception_ptr failure, int outcome) {
+      if (failure) std::rethrow_exception(failure);
+      code = outcome;
+      io.stop();
+    });
+    io.run();
+  }
+  return code;
+}
+
+}  // namespace
+
+void add_node(CLI::App& program, Choice& choice) {
+  CLI::App* command = program.add_subcommand("node", "A node of a cluster, in the foreground; or look at nodes");
+  command->require_subcommand(0, 1);
+  add_node_queries(*command, choice);
+
+  auto options = std::make_shared<Options>();
+  command->add_option("--head", options->head, "HOST:PORT where the head listens for nodes");
+  command->add_option("--resources", options->resources,
+                      "What the node offers: cpu=4,gpu=1,memory=8GiB,...; cores and memory are found out by default");
+  command->add_option("--labels", options->labels, "zone=a,...");
+  command->add_option("--name", options->name, "Unique in the cluster; by default the host's name");
+  command->add_option("--host", options->host, "Address at which workers of other nodes reach this one's");
+  command->add_option("--worker", options->worker, "The weir-worker program; by default the one beside this program");
+  command->callback([&choice, command, options] {
+    if (!command->get_subcommands().empty()) return;
+    if (options->head.empty()) throw CLI::RequiredError("--head (or one of list, show, drain)");
+    choice.run = [options](const Settings& settings) { return node(settings, *options); };
+  });
+}
+
+}  // namespace weir::cli
