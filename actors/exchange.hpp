@@ -128,7 +128,8 @@ class Exchange {
   std::jthread thread_;  ///< last: it uses all of the above
 };
 
-/// Fails with: conflict (the parameters are not bit for bit the same on every rank), and with what the group fails with.
+/// Fails with: conflict (the parameters are not the same on every rank, bit for bit), and with what the group fails
+/// with.
 Result<void> check_equal(std::span<const NamedTensor> parameters, collectives::Communicator& group);
 
 }  // namespace weir::actors

@@ -60,16 +60,24 @@ struct Setting {
   std::optional<int> lifeline;
 };
 
+/// The first line that comes, without what follows it. Empty if there is none.
+std::string read_line(int descriptor) {
+  constexpr std::size_t bytes_max = 4096;
+  std::string line;
+  for (char c = 0; line.size() < bytes_max && ::read(descriptor, &c, 1) == 1 && c != '\n';) line.push_back(c);
+  return line;
+}
+
 Result<Setting> read_setting() {
   Setting setting;
   setting.worker_id = variable(environment::worker_id);
   const auto head = variable(environment::head);
-  setting.secret = variable(environment::secret);
-  ::unsetenv(std::string(environment::secret).c_str());
+  if (!setting.worker_id.empty() && !head.empty()) setting.secret = read_line(STDIN_FILENO);
   if (setting.worker_id.empty() || head.empty() || setting.secret.empty()) {
-    return Error{Errc::invalid_argument,
-                 "weir-worker run is started by a node agent: it needs WEIR_WORKER_ID, WEIR_HEAD and "
-                 "WEIR_SECRET in its environment"};
+    return Error{
+        Errc::invalid_argument,
+        "weir-worker run is started by a node agent: it needs WEIR_WORKER_ID and WEIR_HEAD in its environment, "
+        "and the cluster's secret on standard input"};
   }
   const auto colon = head.rfind(':');
   const auto port = colon == std::string::npos ? std::nullopt : number<std::uint16_t>(head.substr(colon + 1));

@@ -71,8 +71,8 @@ TEST(FashionMnist, AMissingFileSaysHowToGetIt) {
   const auto examples = read_train("/nonexistent/folder");
   ASSERT_FALSE(examples);
   EXPECT_EQ(examples.error().code, Errc::not_found);
-  for (const char* part : {"/nonexistent/folder/train-labels-idx1-ubyte.gz",
-                           "apt-get install dataset-fashion-mnist", "dataset.path"}) {
+  for (const char* part :
+       {"/nonexistent/folder/train-labels-idx1-ubyte.gz", "apt-get install dataset-fashion-mnist", "dataset.path"}) {
     EXPECT_NE(examples.error().context.find(part), std::string::npos) << examples.error().context;
   }
 }
@@ -112,8 +112,7 @@ TEST(FashionMnist, BrokenFilesAreNamed) {
 }
 
 TEST(Synthetic, IsTheSameEachTimeAndSplitsDiffer) {
-  const auto dataset =
-      datasets().make("synthetic", {{"train_examples", 20}, {"test_examples", 20}}, "").value();
+  const auto dataset = datasets().make("synthetic", {{"train_examples", 20}, {"test_examples", 20}}, "").value();
   const std::vector<std::uint32_t> positions{0, 7, 19};
   const auto first = dataset->train().value()->batch(positions);
   const auto again = dataset->train().value()->batch(positions);

@@ -12,8 +12,7 @@ namespace {
 using Raw = std::vector<std::uint8_t>;
 
 ByteSource source_of(Raw bytes) {
-  return [bytes = std::move(bytes),
-          at = std::size_t{0}](std::span<std::uint8_t> out) mutable -> Result<std::size_t> {
+  return [bytes = std::move(bytes), at = std::size_t{0}](std::span<std::uint8_t> out) mutable -> Result<std::size_t> {
     const auto count = std::min(out.size(), bytes.size() - at);
     std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), count, out.begin());
     at += count;
@@ -54,14 +53,11 @@ TEST(Idx, AHeaderThatClaimsTooMuchTakesNoMemory) {
   const Raw large{0, 0, 8, 1, 255, 255, 255, 255, 1, 2, 3};
   const auto idx = read_idx(source_of(large), 1);
   ASSERT_FALSE(idx);
-  EXPECT_NE(idx.error().context.find("ends after 11 of 4294967303 bytes"), std::string::npos)
-      << idx.error().context;
+  EXPECT_NE(idx.error().context.find("ends after 11 of 4294967303 bytes"), std::string::npos) << idx.error().context;
 }
 
 TEST(Idx, WhatTheSourceFailsWithIsPassedOn) {
-  const ByteSource broken = [](std::span<std::uint8_t>) -> Result<std::size_t> {
-    return Error{Errc::io, "disk"};
-  };
+  const ByteSource broken = [](std::span<std::uint8_t>) -> Result<std::size_t> { return Error{Errc::io, "disk"}; };
   EXPECT_EQ(read_idx(broken, 1).error().code, Errc::io);
 }
 

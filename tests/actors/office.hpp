@@ -1,0 +1,98 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/errc.hpp"
+#include "protocol/training.hpp"
+#include "runtime/actor.hpp"
+
+namespace weir::actors::testing {
+
+inline constexpr std::chrono::seconds patience{120};  // only a guard: every wait is for an event
+
+/// Stands for the head: keeps what trainers say.
+class Office final : public runtime::Actor<protocol::Jobs> {
+ public:
+  struct Book {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::map<std::string, runtime::ActorRef<protocol::WorkerHost>> workers;  ///< by id
+    std::map<std::uint32_t, std::vector<protocol::Report>> reports;          ///< by rank
+    std::map<std::uint64_t, std::map<std::uint32_t, Segment>> shares;        ///< by step and rank
+    std::map<std::uint32_t, protocol::TrainingEnd> ends;
+    bool refuse_workers = false;
+    int refuse_reports = 0;  ///< that many reports get no answer in time
+
+    template <class Condition>
+    bool wait(Condition condition) {
+      std::unique_lock lock(mutex);
+      return changed.wait_for(lock, patience, condition);
+    }
+  };
+  explicit Office(Book& book) : book_(book) {}
+
+  net::awaitable<Result<void>> worker_up(std::string worker_id, runtime::ActorRef<protocol::WorkerHost> host) override {
+    const std::lock_guard lock(book_.mutex);
+    if (book_.refuse_workers) co_return Error{Errc::not_found, "nobody waits for " + worker_id};
+    book_.workers.emplace(std::move(worker_id), std::move(host));
+    book_.changed.notify_all();
+    co_return Result<void>();
+  }
+  net::awaitable<Result<void>> report(protocol::Report report) override {
+    const std::lock_guard lock(book_.mutex);
+    const bool refuse = book_.refuse_reports > 0 && book_.refuse_reports-- > 0;
+    book_.reports[report.rank].push_back(std::move(report));
+    book_.changed.notify_all();
+    if (refuse) co_return Error{Errc::deadline_exceeded, "as if the answer was lost"};
+    co_return Result<void>();
+  }
+  net::awaitable<Result<void>> checkpoint(protocol::CheckpointShare share) override {
+    const std::lock_guard lock(book_.mutex);
+    book_.shares[share.step][share.rank] = share.safetensors;
+    book_.changed.notify_all();
+    co_return Result<void>();
+  }
+  net::awaitable<Result<void>> ended(protocol::TrainingEnd end) override {
+    const std::lock_guard lock(book_.mutex);
+    EXPECT_FALSE(book_.ends.contains(end.rank)) << "rank " << end.rank << " ended twice";
+    book_.ends[end.rank] = std::move(end);
+    book_.changed.notify_all();
+    co_return Result<void>();
+  }
+
+ private:
+  Book& book_;
+};
+
+/// A small job on made-up data, as the head would send it.
+inline nlohmann::json job(const std::string& compressor) {
+  nlohmann::json spec = nlohmann::json::parse(R"({
+    "name": "test",
+    "model": {"name": "mlp", "params": {"hidden": 16}},
+    "dataset": {"name": "synthetic", "path": null, "partition": "iid",
+                "params": {"height": 8, "width": 8, "classes": 4, "train_examples": 512, "test_examples": 64,
+                           "noise": 0.5, "seed": 1}},
+    "training": {"mode": "sync", "epochs": 2, "max_steps": null, "batch_size": 16, "seed": 1, "params": {},
+                 "optimizer": {"name": "sgd", "lr": 0.05, "momentum": 0.9, "nesterov": false, "weight_decay": 0},
+                 "lr_schedule": {"name": "constant"}},
+    "compression": {"name": "none", "params": {}, "memory": "none", "memory_params": {}, "apply_to": "gradients"},
+    "exchange": {"topology": "ring", "transport": "auto", "bucket_bytes": 1024},
+    "resources": {"workers": 2, "min_workers": 2, "per_worker": {"cpu": 1}, "placement": "pack", "priority": 0},
+    "evaluation": {"every_steps": 10},
+    "checkpoint": {"every_steps": 20, "keep": 3, "resume_from": null},
+    "fault_tolerance": {"max_restarts": 0}})");
+  spec["compression"]["name"] = compressor;
+  spec["compression"]["memory"] = compressor == "dgc" ? "dgc" : "none";
+  return spec;
+}
+
+}  // namespace weir::actors::testing

@@ -1,0 +1,145 @@
+// The real program, as a node agent starts it, against a head that is played here.
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_future.hpp>
+#include <future>
+#include <thread>
+
+#include "protocol/worker_environment.hpp"
+#include "runtime/actor_system.hpp"
+#include "runtime/clock.hpp"
+#include "runtime/process.hpp"
+#include "runtime/tcp_transport.hpp"
+#include "tests/actors/office.hpp"
+
+namespace weir {
+namespace {
+
+using actors::testing::job;
+using actors::testing::Office;
+using actors::testing::patience;
+namespace environment = protocol::worker_environment;
+
+class Worker : public ::testing::Test {
+ protected:
+  ~Worker() override {
+    await(system_.stop());
+    io_.stop();
+  }
+
+  template <class T>
+  T await(net::awaitable<T> task) {
+    auto future = net::co_spawn(io_, std::move(task), net::use_future);
+    if (future.wait_for(patience) != std::future_status::ready) std::abort();
+    return future.get();
+  }
+
+  std::unique_ptr<runtime::Process> start(const std::string& id) {
+    runtime::ProcessSpec spec;
+    spec.program = WEIR_WORKER_PROGRAM;
+    spec.arguments = {"run"};
+    spec.environment = runtime::current_environment();
+    spec.environment[std::string(environment::worker_id)] = id;
+    spec.environment[std::string(environment::head)] = "127.0.0.1:" + std::to_string(endpoint_.port);
+    spec.input = "secret\n";
+    return spawner_->spawn(io_.get_executor(), spec).value();
+  }
+
+  std::optional<int> exit_code(runtime::Process& process) { return await(process.wait()).value().exit_code; }
+
+  runtime::ActorRef<protocol::WorkerHost> wait_for(const std::string& id) {
+    EXPECT_TRUE(book.wait([&] { return book.workers.contains(id); }));
+    const std::lock_guard lock(book.mutex);
+    return book.workers.at(id);
+  }
+
+  Office::Book book;
+
+ private:
+  net::io_context io_{1};
+  net::executor_work_guard<net::io_context::executor_type> work_{net::make_work_guard(io_)};
+  runtime::SystemClock clock_;
+  std::unique_ptr<runtime::Transport> transport_ = runtime::make_tcp_transport(io_.get_executor());
+  std::unique_ptr<runtime::ProcessSpawner> spawner_ = runtime::make_process_spawner();
+
+ protected:
+  runtime::ActorSystem system_{
+      {.name = "head", .executor = io_.get_executor(), .clock = clock_, .transport = *transport_, .secret = "secret"}};
+
+ private:
+  runtime::ActorRef<Office> office_ = system_.spawn<Office>("jobs", book).value();
+  runtime::Endpoint endpoint_ = system_.listen({"127.0.0.1", 0}).value();
+  std::jthread thread_{[this] { io_.run(); }};
+};
+
+TEST_F(Worker, TwoProcessesTrainTogether) {
+  std::vector<std::unique_ptr<runtime::Process>> processes;
+  for (const char* id : {"w0", "w1"}) processes.push_back(start(id));
+  std::vector<runtime::ActorRef<protocol::Training>> trainers;
+  std::vector<protocol::RankEndpoint> peers;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    const auto host = wait_for("w" + std::to_string(rank));
+    const auto actor = await(host.call<&protocol::WorkerHost::create>("trainer", "trainer"));
+    ASSERT_TRUE(actor) << actor.error().message();
+    trainers.push_back(system_.ref<protocol::Training>({host.address().process}, *actor));
+    const protocol::Assignment assignment{.job_id = "job",
+                                          .spec = job("dgc").dump(),
+                                          .rank = rank,
+                                          .world = 2,
+                                          .epoch = 1,
+                                          .group_secret = "group",
+                                          .listen_host = "127.0.0.1",
+                                          .resume_from = {}};
+    const auto prepared = await(trainers[rank].call<&protocol::Training::prepare>(assignment));
+    ASSERT_TRUE(prepared) << prepared.error().message();
+    peers.push_back(prepared->endpoint);
+  }
+  auto first = std::async([&] { return await(trainers[0].call<&protocol::Training::start>(peers)); });
+  const auto second = await(trainers[1].call<&protocol::Training::start>(peers));
+  ASSERT_TRUE(second) << second.error().message();
+  ASSERT_TRUE(first.get());
+  ASSERT_TRUE(book.wait([&] { return book.ends.size() == 2; }));
+  for (const auto& [rank, end] : book.ends) {
+    EXPECT_EQ(end.outcome, protocol::Outcome::finished) << end.cause;
+    EXPECT_EQ(end.step, 32u);
+  }
+  EXPECT_EQ(book.shares[32].size(), 2u);
+}
+
+TEST_F(Worker, KnowsWhichActorsItHas) {
+  const auto process = start("w");
+  const auto none = await(wait_for("w").call<&protocol::WorkerHost::create>("nothing", "name"));
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, Errc::not_found);
+}
+
+TEST_F(Worker, LeavesWhenNobodyWaitsForIt) {
+  book.refuse_workers = true;
+  const auto process = start("late");
+  EXPECT_EQ(exit_code(*process), 0);
+}
+
+TEST_F(Worker, LeavesWhenItsLinkToTheHeadBreaks) {
+  const auto process = start("w");
+  const auto host = wait_for("w");
+  system_.disconnect({host.address().process}, "test");
+  EXPECT_EQ(exit_code(*process), 1);
+}
+
+TEST_F(Worker, SaysWhatItNeeds) {
+  runtime::ProcessSpec spec;
+  spec.program = WEIR_WORKER_PROGRAM;
+  spec.arguments = {"run"};
+  const auto spawner = runtime::make_process_spawner();
+  net::io_context io{1};
+  auto process = spawner->spawn(io.get_executor(), spec).value();
+  auto ended = net::co_spawn(io, process->wait(), net::use_future);
+  io.run();
+  EXPECT_EQ(ended.get().value().exit_code, 2);
+}
+
+}  // namespace
+}  // namespace weir
