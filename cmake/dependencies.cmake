@@ -18,6 +18,8 @@ include(GoogleTest)
 # Boost.Asio and Beast are header-only here; the executor type everywhere is any_io_executor.
 add_library(weir_asio INTERFACE)
 target_link_libraries(weir_asio INTERFACE Boost::headers Threads::Threads)
+# g++ 12 inlines a coroutine's operator new but not its operator delete (both Asio's) and then calls them mismatched.
+target_compile_options(weir_asio INTERFACE $<$<CONFIG:Release>:-Wno-mismatched-new-delete>)
 add_library(weir::asio ALIAS weir_asio)
 
 find_package(Torch REQUIRED)
