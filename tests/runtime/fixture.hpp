@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/strand.hpp>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "base/errc.hpp"
 #include "runtime/actor_system.hpp"
 #include "runtime/event.hpp"
 #include "runtime/testing/simulation.hpp"
@@ -68,6 +72,14 @@ class CounterActor final : public Actor<Counter> {
   std::vector<std::string>* notes_;
 };
 
+/// An interface that nobody implements.
+struct Other {
+  static constexpr std::string_view type_name = "other";
+  virtual ~Other() = default;
+  virtual Result<void> ask() = 0;
+  static constexpr auto methods() { return runtime::methods<Method<&Other::ask, "ask">>(); }
+};
+
 /// Two linked systems in one simulation.
 struct Pair {
   explicit Pair(std::uint64_t seed = 1)
@@ -82,6 +94,17 @@ struct Pair {
   testing::Simulation simulation;
   ActorSystem a;
   ActorSystem b;
+};
+
+/// Starts a call and keeps its result; the test steps the simulation.
+template <class T>
+struct Started {
+  std::optional<Result<T>> result;
+  explicit Started(Pair& pair, net::awaitable<Result<T>> call) : Started(pair.simulation, std::move(call)) {}
+  Started(testing::Simulation& simulation, net::awaitable<Result<T>> call) {
+    net::co_spawn(net::make_strand(simulation.executor()), std::move(call),
+                  [this](const std::exception_ptr&, Result<T> r) { result = std::move(r); });
+  }
 };
 
 }  // namespace weir::runtime

@@ -1,0 +1,210 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "runtime/handshake.hpp"
+#include "runtime/task_group.hpp"
+#include "tests/runtime/fixture.hpp"
+
+namespace weir::runtime {
+namespace {
+
+TEST(Link, ALostPeerReleasesEveryCallerAtOnce) {
+  Pair pair;
+  ASSERT_TRUE(pair.b.spawn<CounterActor>("counter"));
+  const auto remote = pair.a.find<Counter>(pair.b.id(), "counter");
+  std::vector<std::string> lost;
+  pair.a.on_peer_lost(pair.simulation.executor(), [&](const PeerInfo& peer, const Error& why) {
+    lost.push_back(peer.name);
+    EXPECT_EQ(why.code, Errc::peer_lost);
+  });
+  std::vector<std::unique_ptr<Started<int>>> calls;
+  for (int i = 0; i < 100; ++i) {
+    calls.push_back(std::make_unique<Started<int>>(pair, remote.call<&Counter::add_slowly>(1, 20'000)));
+  }
+  pair.simulation.settle();
+  EXPECT_EQ(pair.a.peers().at(0).calls_waiting, 100u);
+  const auto before = pair.simulation.clock().now();
+  pair.simulation.transport().cut();
+  pair.simulation.settle();
+  EXPECT_EQ(pair.simulation.clock().now(), before) << "no time has passed";
+  for (const auto& call : calls) {
+    ASSERT_TRUE(call->result);
+    EXPECT_EQ(call->result->error().code, Errc::peer_lost);
+  }
+  EXPECT_EQ(lost, std::vector<std::string>{"b"});
+  EXPECT_TRUE(pair.a.peers().empty());
+  EXPECT_EQ(remote.tell<&Counter::add>(1).error().code, Errc::peer_lost);
+}
+
+TEST(Link, APeerThatComesBackIsReachedAgain) {
+  Pair pair;
+  auto at = pair.b.listen({"b", 0});
+  ASSERT_TRUE(pair.b.spawn<CounterActor>("counter"));
+  const auto remote = pair.a.find<Counter>(pair.b.id(), "counter");
+  pair.simulation.transport().cut();
+  pair.simulation.settle();
+  ASSERT_TRUE(pair.simulation.run(pair.a.connect(*at)));
+  EXPECT_EQ(pair.simulation.run(remote.call<&Counter::add>(1)).value(), 1);
+}
+
+TEST(Link, ASecondLinkOfOneProcessReplacesTheFirst) {
+  Pair pair;
+  std::vector<std::string> news;
+  const auto executor = net::any_io_executor(net::make_strand(pair.simulation.executor()));
+  pair.a.on_peer_joined(executor, [&](const PeerInfo& peer) { news.push_back("joined " + peer.name); });
+  pair.a.on_peer_lost(executor, [&](const PeerInfo& peer, const Error&) { news.push_back("lost " + peer.name); });
+  auto at = pair.b.listen({"b", 0});
+  ASSERT_TRUE(pair.simulation.run(pair.a.connect(*at)));
+  pair.simulation.settle();
+  EXPECT_EQ(news, (std::vector<std::string>{"lost b", "joined b"}));
+  EXPECT_EQ(pair.a.peers().size(), 1u);
+  ASSERT_TRUE(pair.b.spawn<CounterActor>("counter"));
+  EXPECT_TRUE(pair.simulation.run(pair.a.find<Counter>(pair.b.id(), "counter").call<&Counter::add>(1)));
+}
+
+TEST(Link, ASilentPeerIsLost) {
+  Pair pair;
+  ASSERT_TRUE(pair.b.spawn<CounterActor>("counter"));
+  pair.simulation.pass(60s);
+  ASSERT_EQ(pair.a.peers().size(), 1u) << "an idle peer answers pings";
+  Started<int> call(pair, pair.a.find<Counter>(pair.b.id(), "counter").call<&Counter::add_slowly>(1, 29'000));
+  pair.simulation.settle();
+  pair.simulation.transport().freeze();  // half-open: no frame arrives, no end is seen
+  pair.simulation.pass(16s);
+  ASSERT_TRUE(call.result);
+  EXPECT_EQ(call.result->error().code, Errc::peer_lost);
+  EXPECT_TRUE(pair.a.peers().empty());
+  EXPECT_TRUE(pair.b.peers().empty());
+}
+
+/// What connecting with this secret gives.
+Result<PeerId> connect_with(const std::string& secret) {
+  testing::Simulation simulation(3);
+  ActorSystem a({"a", simulation.executor(), simulation.clock(), simulation.transport(), secret});
+  ActorSystem b({"b", simulation.executor(), simulation.clock(), simulation.transport(), "secret"});
+  auto at = b.listen({"b", 0});
+  auto peer = simulation.run(a.connect(*at));
+  EXPECT_EQ(b.peers().size(), peer ? 1u : 0u);
+  EXPECT_EQ(a.peers().size(), peer ? 1u : 0u);
+  return peer;
+}
+
+TEST(Link, OnlyThoseWhoKnowTheSecretGetIn) {
+  EXPECT_TRUE(connect_with("secret"));
+  for (const std::string wrong : {"", "secres", "secret2"}) {
+    const auto peer = connect_with(wrong);
+    ASSERT_FALSE(peer);
+    EXPECT_EQ(peer.error().code, Errc::unauthenticated) << peer.error().message();
+  }
+}
+
+TEST(Link, NobodyListening) {
+  testing::Simulation simulation(1);
+  ActorSystem a({"a", simulation.executor(), simulation.clock(), simulation.transport(), "s"});
+  const auto peer = simulation.run(a.connect(Endpoint("nowhere", 1)));
+  ASSERT_FALSE(peer);
+  EXPECT_EQ(peer.error().code, Errc::io);
+}
+
+/// Keeps what a bare link receives.
+struct Recorder final : LinkHandler {
+  std::vector<std::pair<FrameKind, Bytes>> frames;
+  std::optional<Error> closed;
+  void on_frame(const FrameView& frame) override {
+    frames.emplace_back(frame.kind, Bytes(frame.body.begin(), frame.body.end()));
+  }
+  void on_closed(const Error& reason) override { closed = reason; }
+};
+
+net::awaitable<Result<std::shared_ptr<Link>>> bare_connect(Transport& transport, Endpoint to) {
+  co_return co_await transport.connect(std::move(to));
+}
+
+TEST(Link, AStrangerThatSaysNothingIsTurnedAway) {
+  Pair pair;
+  auto at = pair.b.listen({"b", 0});
+  auto link = pair.simulation.run(bare_connect(pair.simulation.transport(), *at)).value();
+  auto recorder = std::make_shared<Recorder>();
+  link->start(recorder);
+  pair.simulation.pass(4999ms);
+  EXPECT_FALSE(recorder->closed);
+  pair.simulation.pass(1ms);
+  EXPECT_TRUE(recorder->closed);
+  EXPECT_TRUE(recorder->frames.empty());
+  EXPECT_EQ(pair.b.peers().size(), 1u) << "the good peer stays";
+}
+
+TEST(Link, CallsBeforeTheHandshakeReachNobody) {
+  Pair pair;
+  std::vector<std::string> notes;
+  ASSERT_TRUE(pair.b.spawn<CounterActor>("counter", &notes));
+  auto at = pair.b.listen({"b", 0});
+  auto link = pair.simulation.run(bare_connect(pair.simulation.transport(), *at)).value();
+  auto recorder = std::make_shared<Recorder>();
+  link->start(recorder);
+  Bytes body;
+  std::vector<Segment> none;
+  Writer out(body, none);
+  out.number(ActorSystem::named_actor("counter"));
+  out.number(method_id<&Counter::note>());
+  write_value(out, std::string("hello"));
+  ASSERT_TRUE(link->send(FrameKind::tell, body, {}));
+  pair.simulation.settle();
+  EXPECT_TRUE(recorder->closed);
+  EXPECT_TRUE(notes.empty());
+}
+
+/// Exchanges all frames between two ends; the first error ends it.
+Result<void> shake(Handshake& a, Handshake& b) {
+  auto next = a.open();
+  Handshake* receiver = &b;
+  Handshake* sender = &a;
+  while (next) {
+    auto answer = receiver->receive({next->kind, next->body, {}});
+    if (!answer) return answer.error();
+    next = std::move(*answer);
+    std::swap(receiver, sender);
+  }
+  return {};
+}
+
+TEST(HandshakeFrames, BothEndsLearnWhoTheOtherIs) {
+  Handshake a(Handshake::Role::connect, "s", {1, "a"});
+  Handshake b(Handshake::Role::listen, "s", {2, "b"});
+  ASSERT_TRUE(shake(a, b));
+  EXPECT_TRUE(a.done() && b.done());
+  EXPECT_EQ(a.peer().name, "b");
+  EXPECT_EQ(b.peer().process, 1u);
+}
+
+TEST(HandshakeFrames, AnEchoIsNoProof) {
+  // An attacker who knows nothing sends the connecting end's own words back.
+  Handshake a(Handshake::Role::connect, "s", {1, "a"});
+  Handshake mirror(Handshake::Role::listen, "other", {2, "m"});
+  auto hello = mirror.receive({a.open()->kind, a.open()->body, {}});
+  auto proof = a.receive({(*hello)->kind, (*hello)->body, {}});
+  ASSERT_TRUE(proof && *proof);
+  EXPECT_EQ(a.receive({(*proof)->kind, (*proof)->body, {}}).error().code, Errc::unauthenticated);
+}
+
+TEST(HandshakeFrames, AnotherVersionIsUnsupported) {
+  Handshake a(Handshake::Role::connect, "s", {1, "a"});
+  Handshake b(Handshake::Role::listen, "s", {2, "b"});
+  auto hello = *a.open();
+  hello.body[0] = std::byte{99};
+  hello.body.resize(10);  // another version may look different behind its number
+  EXPECT_EQ(b.receive({hello.kind, hello.body, {}}).error().code, Errc::unsupported);
+}
+
+TEST(HandshakeFrames, WrongOrderAndGarbageAreMalformed) {
+  Handshake b(Handshake::Role::listen, "s", {2, "b"});
+  EXPECT_EQ(b.receive({FrameKind::proof, {}, {}}).error().code, Errc::malformed);
+  EXPECT_EQ(b.receive({FrameKind::hello, {}, {}}).error().code, Errc::malformed);
+  Handshake self(Handshake::Role::connect, "s", {2, "b"});
+  EXPECT_EQ(b.receive({FrameKind::hello, self.open()->body, {}}).error().code, Errc::conflict) << "linked with itself";
+}
+
+}  // namespace
+}  // namespace weir::runtime
