@@ -70,10 +70,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     decode_stream(bytes, 1 + data[0] / 3u);
   } else {
     weir::runtime::FrameBuffer buffer;
-    const auto half = bytes.size() / 2;
-    const auto segment = weir::Segment::own(weir::Bytes(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(half)));
-    weir::ensure(buffer.add(weir::runtime::FrameKind::call, bytes.subspan(half), std::array{segment}).has_value(),
-                 "a small frame can be written");
+    const BytesView first = bytes.first(bytes.size() / 2);
+    const auto segment = weir::Segment::own(weir::Bytes(first.begin(), first.end()));
+    const auto added = buffer.add(weir::runtime::FrameKind::call, bytes.subspan(first.size()), std::array{segment});
+    weir::ensure(added.has_value(), "a small frame can be written");
     std::array<BytesView, 4> spans;
     weir::Bytes stream;
     for (const auto& span : std::span(spans).first(buffer.spans(spans))) {

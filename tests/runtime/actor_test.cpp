@@ -45,7 +45,9 @@ TEST(Actor, ErrorsAndExceptionsBecomeErrorsOfTheCaller) {
 TEST(Actor, UnknownActorsAndMethodsAreNotFound) {
   Pair pair;
   auto counter = pair.b.spawn<CounterActor>("counter");
-  const auto code = [&](ActorRef<Counter> ref) { return pair.simulation.run(ref.call<&Counter::value>()).error().code; };
+  const auto code = [&](const ActorRef<Counter>& ref) {
+    return pair.simulation.run(ref.call<&Counter::value>()).error().code;
+  };
   EXPECT_EQ(code(pair.a.find<Counter>(pair.b.id(), "nobody")), Errc::not_found);
   EXPECT_EQ(code(pair.b.find<Counter>(pair.b.id(), "nobody")), Errc::not_found);
   EXPECT_EQ(code(ActorRef<Counter>()), Errc::not_found);

@@ -13,7 +13,7 @@ namespace {
 
 class TaskGroupTest : public ::testing::Test {
  protected:
-  static net::awaitable<void> sleep(Clock& clock, std::chrono::seconds time, bool& woke) {
+  static net::awaitable<void> doze(Clock& clock, std::chrono::seconds time, bool& woke) {
     woke = co_await clock.sleep_for(time);
   }
   static net::awaitable<void> fail() {
@@ -40,8 +40,8 @@ TEST_F(TaskGroupTest, JoinWaitsForTheLastTask) {
   bool first = false;
   bool second = false;
   bool joined = false;
-  group_.spawn("first", sleep(simulation_.clock(), std::chrono::seconds(1), first));
-  group_.spawn("second", sleep(simulation_.clock(), std::chrono::seconds(2), second));
+  group_.spawn("first", doze(simulation_.clock(), std::chrono::seconds(1), first));
+  group_.spawn("second", doze(simulation_.clock(), std::chrono::seconds(2), second));
   net::co_spawn(strand_, join(group_, joined), [](const std::exception_ptr& e) { EXPECT_FALSE(e); });
   simulation_.pass(std::chrono::seconds(1));
   EXPECT_TRUE(first);
@@ -54,7 +54,7 @@ TEST_F(TaskGroupTest, JoinWaitsForTheLastTask) {
 TEST_F(TaskGroupTest, AnExceptionEndsOnlyItsTask) {
   bool woke = false;
   group_.spawn("thrower", fail());
-  group_.spawn("sleeper", sleep(simulation_.clock(), std::chrono::seconds(1), woke));
+  group_.spawn("sleeper", doze(simulation_.clock(), std::chrono::seconds(1), woke));
   simulation_.pass(std::chrono::seconds(1));
   EXPECT_TRUE(woke);
   EXPECT_EQ(group_.size(), 0u);
@@ -62,14 +62,14 @@ TEST_F(TaskGroupTest, AnExceptionEndsOnlyItsTask) {
 
 TEST_F(TaskGroupTest, StopCancelsAtOnceAndTakesNoNewTasks) {
   bool woke = true;
-  group_.spawn("sleeper", sleep(simulation_.clock(), std::chrono::hours(10), woke));
+  group_.spawn("sleeper", doze(simulation_.clock(), std::chrono::hours(10), woke));
   simulation_.settle();
   const auto before = simulation_.clock().now();
   simulation_.run(group_.stop(simulation_.clock()));
   EXPECT_FALSE(woke);
   EXPECT_EQ(simulation_.clock().now(), before);
   bool late = false;
-  group_.spawn("late", sleep(simulation_.clock(), std::chrono::seconds(1), late));
+  group_.spawn("late", doze(simulation_.clock(), std::chrono::seconds(1), late));
   simulation_.pass(std::chrono::seconds(2));
   EXPECT_FALSE(late);
 }
@@ -88,7 +88,7 @@ TEST_F(TaskGroupTest, AGroupThatGoesAwayCancels) {
   bool woke = true;
   {
     TaskGroup inner(strand_, "inner");
-    inner.spawn("sleeper", sleep(simulation_.clock(), std::chrono::hours(10), woke));
+    inner.spawn("sleeper", doze(simulation_.clock(), std::chrono::hours(10), woke));
     simulation_.settle();
   }
   simulation_.settle();
