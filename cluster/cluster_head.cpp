@@ -276,7 +276,8 @@ net::awaitable<Result<void>> ClusterHead::ended_here(protocol::TrainingEnd end) 
 // --- nodes ---
 
 net::awaitable<void> ClusterHead::watch_nodes() {
-  while (co_await services_.clock.sleep_for(std::chrono::milliseconds(NodeTable::heartbeat_milliseconds))) {
+  const auto beat = std::chrono::milliseconds(NodeTable::heartbeat_milliseconds);
+  while (co_await services_.clock.sleep_for(beat)) {
     for (const auto& [id, reason] : nodes_.silent()) {
       if (NodeTable::Node* node = nodes_.find(id)) lose(*node, reason);
     }
@@ -503,7 +504,8 @@ net::awaitable<Result<Health>> ClusterHead::health() { return here(health_here()
 
 net::awaitable<Result<Health>> ClusterHead::health_here() {
   Health health;
-  const auto committed = co_await services_.store->commit({});
+  std::vector<Change> nothing;
+  const auto committed = co_await services_.store->commit(std::move(nothing));
   health.store_writable = committed.has_value();
   if (!committed) health.detail = committed.error().message();
   health.accepting = !stopping_ && !control_address_.empty();

@@ -245,7 +245,8 @@ net::awaitable<Result<JobRecord>> Jobs::stop_job(std::string id) {
     JobRecord job = std::move(queued->plan.job);
     queue_.erase(queued);
     JobRun::Ending ending{JobState::stopped, "stopped on request while it waited"};
-    co_await end(std::move(job), std::move(ending), {});
+    std::vector<Change> no_more;
+    co_await end(std::move(job), std::move(ending), std::move(no_more));
     dispatch();
   } else if (const auto run = run_of_job(id)) {
     run->request_stop();
@@ -359,7 +360,8 @@ net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run, std::uint64_t orde
   queued.plan.job = std::move(job);
   if (run->stop_requested()) {  // meanwhile
     JobRun::Ending stopped{JobState::stopped, "stopped on request while it recovered"};
-    co_await end(std::move(queued.plan.job), std::move(stopped), {});
+    std::vector<Change> no_more;
+    co_await end(std::move(queued.plan.job), std::move(stopped), std::move(no_more));
   } else {
     enqueue(std::move(queued));
   }

@@ -135,7 +135,8 @@ void AgentActor::leave(const Error& why) {
 }
 
 net::awaitable<void> AgentActor::guard_lease() {
-  while (co_await clock().sleep_for(std::clamp<runtime::Clock::duration>(options_.lease / 10, 10ms, 1s))) {
+  const auto pause = std::clamp<runtime::Clock::duration>(options_.lease / 10, 10ms, 1s);
+  while (co_await clock().sleep_for(pause)) {
     if (joined_ || workers_.empty() || clock().now() - left_at_ < options_.lease) continue;
     spdlog::error("node {}: no head for {} ms, ending the workers", options_.name, options_.lease.count());
     co_await end_workers(SIGKILL, 5s);
