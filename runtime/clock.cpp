@@ -64,7 +64,8 @@ class SystemTimer final : public Timer {
 }  // namespace
 
 net::awaitable<bool> Clock::sleep_until(time_point when) {
-  StartSleep start{*this, co_await net::this_coro::executor, when};
+  auto executor = co_await net::this_coro::executor;  // on its own: g++ 12 destroys it twice inside the braces below
+  StartSleep start{*this, std::move(executor), when};
   co_return co_await net::async_initiate<const net::deferred_t&, void(bool)>(std::move(start), net::deferred);
 }
 

@@ -364,9 +364,8 @@ template <class T>
 Result<T> read_value(Reader& in) {
   T value{};
   Codec<T>::read(in, value);
-  // In place: a T whose first member is an Error could be built from one.
-  if (auto done = in.finish(); !done) return Result<T>(boost::system::in_place_error, done.error());
-  return Result<T>(boost::system::in_place_value, std::move(value));
+  if (auto done = in.finish(); !done) return done.error();
+  return value;
 }
 
 }  // namespace weir::runtime

@@ -44,15 +44,19 @@ bool VirtualClock::jump(time_point until) {
 
 namespace {
 
-/// Any executor that puts its work into the run queue; never runs anything in place.
+/// Any executor that puts its work into the run queue; never runs anything in place. It must not claim so unasked: a
+/// strand over it could then run nothing in place either, which Asio's cancellation of a spawned coroutine relies on.
 struct QueueExecutor {
   RunQueue* queue;
+  bool never_in_place = false;  ///< what the executor was asked to promise
 
   net::execution_context& query(net::execution::context_t) const noexcept { return *queue; }
-  static constexpr net::execution::blocking_t query(net::execution::blocking_t) noexcept {
-    return net::execution::blocking.never;
+  net::execution::blocking_t query(net::execution::blocking_t) const noexcept {
+    if (never_in_place) return net::execution::blocking.never;
+    return net::execution::blocking.possibly;
   }
-  QueueExecutor require(net::execution::blocking_t::never_t) const noexcept { return *this; }
+  QueueExecutor require(net::execution::blocking_t::never_t) const noexcept { return {queue, true}; }
+  QueueExecutor require(net::execution::blocking_t::possibly_t) const noexcept { return {queue, false}; }
   friend bool operator==(const QueueExecutor&, const QueueExecutor&) = default;
 
   template <class F>
@@ -89,7 +93,7 @@ void RunQueue::drop() {
   }
 }
 
-net::any_io_executor RunQueue::executor() { return QueueExecutor{this}; }
+net::any_io_executor RunQueue::executor() { return QueueExecutor{this, false}; }
 
 void Simulation::settle() {
   while (queue_.step()) {
