@@ -364,8 +364,9 @@ template <class T>
 Result<T> read_value(Reader& in) {
   T value{};
   Codec<T>::read(in, value);
-  if (auto done = in.finish(); !done) return done.error();
-  return value;
+  // In place: a T whose first member is an Error could be built from one.
+  if (auto done = in.finish(); !done) return Result<T>(boost::system::in_place_error, done.error());
+  return Result<T>(boost::system::in_place_value, std::move(value));
 }
 
 }  // namespace weir::runtime

@@ -179,7 +179,9 @@ void SystemCore::ended(const std::shared_ptr<Peer>& peer, const Error& why) {
     if (found == peers_.end() || found->second != peer) return;
     peers_.erase(found);
   }
-  spdlog::info("{}: lost {} at {}: {}", options_.name, info.name, info.remote, why.message());
+  const bool went = why.code == Errc::peer_lost || why.code == Errc::cancelled;
+  spdlog::log(went ? spdlog::level::info : spdlog::level::warn, "{}: lost {} at {}: {}", options_.name, info.name,
+              info.remote, why.message());
   tell_lost(info, why);
 }
 

@@ -99,10 +99,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
     FrameView frame;
     while (handler_) {
       auto more = decoder_.next(frame);
-      if (!more) {
-        spdlog::warn("closing the link with {}: {}", remote_, more.error().message());
-        return shut(more.error());
-      }
+      if (!more) return shut(more.error());
       if (!*more) return;
       handler_->on_frame(frame);
     }
