@@ -285,8 +285,7 @@ void print(const Options& options, const Row& row, Measured& measured, std::vect
         {"name", row.name},
         {"case",
          {{"callers", row.callers}, {"callees", row.callees}, {"window", row.window}, {"bytes", message_bytes}}},
-        {"metrics",
-         {{"calls_per_second", per_second}, {"p50_us", p50}, {"p99_us", p99}, {"tcp_rtt_p50_us", rtt}}}};
+        {"metrics", {{"calls_per_second", per_second}, {"p50_us", p50}, {"p99_us", p99}, {"tcp_rtt_p50_us", rtt}}}};
     std::cout << line.dump() << std::endl;
     return;
   }

@@ -58,7 +58,7 @@ void ActorCell::start() {
   std::scoped_lock lock(mutex_);
   scheduled_ = true;
   net::post(executor_, [self = shared_from_this()] {
-    if (!self->closed_) self->object_.on_start();
+    if (!self->closed_) self->guard([&] { self->object_.on_start(); });
     self->drain();
   });
 }
@@ -66,8 +66,8 @@ void ActorCell::start() {
 Result<void> ActorCell::accept(std::unique_ptr<Turn>& turn) {
   if (depth_.load(std::memory_order_relaxed) >= parts_.options.mailbox_max) {
     refused_.fetch_add(1, std::memory_order_relaxed);
-    return Error{Errc::mailbox_full, parts_.type + " has " + std::to_string(parts_.options.mailbox_max) +
-                                         " messages to finish"};
+    return Error{Errc::mailbox_full,
+                 parts_.type + " has " + std::to_string(parts_.options.mailbox_max) + " messages to finish"};
   }
   std::scoped_lock lock(mutex_);
   if (closed_) return Error{Errc::not_found, parts_.type + " has stopped"};
@@ -75,6 +75,14 @@ Result<void> ActorCell::accept(std::unique_ptr<Turn>& turn) {
   waiting_.push_back(std::move(turn));
   if (!scheduled_) schedule();
   return {};
+}
+
+void ActorCell::guard(const std::function<void()>& work) const {
+  try {
+    work();
+  } catch (...) {
+    (void)detail::error_of_current_exception(parts_.type);  // logs it
+  }
 }
 
 void ActorCell::schedule() {

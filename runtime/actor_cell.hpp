@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -63,6 +64,7 @@ class ActorCell : public std::enable_shared_from_this<ActorCell> {
 
   static net::awaitable<void> pump(std::shared_ptr<ActorCell> self);
   std::unique_ptr<Turn> next_turn();
+  void guard(const std::function<void()>& work) const;
   void schedule();
   void drain();
   bool drain_some();

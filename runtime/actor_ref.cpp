@@ -1,8 +1,8 @@
 #include "runtime/actor_ref.hpp"
 
-#include <boost/system/system_error.hpp>
-#include <boost/asio/error.hpp>
 #include <spdlog/spdlog.h>
+#include <boost/asio/error.hpp>
+#include <boost/system/system_error.hpp>
 
 namespace weir::runtime::detail {
 

@@ -34,9 +34,8 @@ void ActorSystem::stop_actor(std::uint64_t actor) {
   auto cell = core_->find_actor(actor);
   if (!cell) return;
   core_->remove_actor(cell->id());
-  net::co_spawn(cell->executor(), stop_cell(cell), [cell](const std::exception_ptr& thrown) {
-    ensure(!thrown, "stopping an actor does not throw");
-  });
+  net::co_spawn(cell->executor(), stop_cell(cell),
+                [cell](const std::exception_ptr& thrown) { ensure(!thrown, "stopping an actor does not throw"); });
 }
 
 Result<Endpoint> ActorSystem::listen(const Endpoint& at) { return core_->listen(at); }

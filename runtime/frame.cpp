@@ -168,8 +168,8 @@ Result<FrameDecoder::Header> FrameDecoder::parse_header(BytesView bytes) const {
   if (take<std::uint32_t>(data) != magic) return Error{Errc::malformed, "not a weir frame"};
   const auto version = take<std::uint8_t>(data + 4);
   if (version != frame_version) {
-    return Error{Errc::unsupported, "frame version " + std::to_string(version) + ", this build speaks " +
-                                        std::to_string(frame_version)};
+    return Error{Errc::unsupported,
+                 "frame version " + std::to_string(version) + ", this build speaks " + std::to_string(frame_version)};
   }
   if (take<std::uint32_t>(data + 12) != header_check(data)) return Error{Errc::malformed, "frame header checksum"};
   const auto kind = take<std::uint8_t>(data + 5);

@@ -59,11 +59,11 @@ Handshake::Reply Handshake::refuse(const Error& why) { return {FrameKind::refuse
 Digest Handshake::expected(Role prover) const {
   const bool connecting = role_ == Role::connect;
   const std::string_view label = prover == Role::connect ? "weir connect" : "weir  listen";  // of one length
-  return hmac_sha256(secret_, {std::as_bytes(std::span(label)), bytes_of(protocol_version),
-                               BytesView(connecting ? own_nonce_ : peer_nonce_),
-                               BytesView(connecting ? peer_nonce_ : own_nonce_),
-                               bytes_of(connecting ? own_.process : peer_.process),
-                               bytes_of(connecting ? peer_.process : own_.process)});
+  return hmac_sha256(
+      secret_,
+      {std::as_bytes(std::span(label)), bytes_of(protocol_version), BytesView(connecting ? own_nonce_ : peer_nonce_),
+       BytesView(connecting ? peer_nonce_ : own_nonce_), bytes_of(connecting ? own_.process : peer_.process),
+       bytes_of(connecting ? peer_.process : own_.process)});
 }
 
 Result<std::optional<Handshake::Reply>> Handshake::receive(const FrameView& frame) {

@@ -8,18 +8,39 @@
 namespace weir::runtime {
 namespace {
 
-/// A message being written. The memory is used again for the next one of this thread.
-struct Scratch {
-  Bytes body;
-  std::vector<Segment> segments;
+/// A message being written. Its memory is used again for the next one of this thread; its segments are not kept.
+class Scratch {
+ public:
+  Scratch() : memory_(memory()) { memory_.body.clear(); }
+  ~Scratch() { memory_.segments.clear(); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
 
-  static Scratch& clean() {
-    static thread_local Scratch scratch;
-    scratch.body.clear();
-    scratch.segments.clear();
-    return scratch;
+  Writer writer() { return {memory_.body, memory_.segments}; }
+
+  /// Fails with: exhausted (the receiver would refuse it, and the link with it), and what Link::send gives.
+  Result<void> send(Link& link, FrameKind kind) const {
+    const FrameLimits limits;
+    std::uint64_t segment_bytes = 0;
+    for (const Segment& segment : memory_.segments) segment_bytes += segment.size();
+    if (memory_.body.size() > limits.body_bytes_max || memory_.segments.size() > limits.segments_max ||
+        segment_bytes > limits.segments_bytes_max) {
+      return Error{Errc::exhausted, "a message of " + std::to_string(memory_.body.size()) + " bytes and " +
+                                        std::to_string(memory_.segments.size()) + " segments is too large"};
+    }
+    return link.send(kind, memory_.body, memory_.segments);
   }
-  Writer writer() { return {body, segments}; }
+
+ private:
+  struct Memory {
+    Bytes body;
+    std::vector<Segment> segments;
+  };
+  static Memory& memory() {
+    static thread_local Memory memory;
+    return memory;
+  }
+  Memory& memory_;
 };
 
 }  // namespace
@@ -72,13 +93,13 @@ Result<CallKey> Peer::call(std::uint64_t actor, const MethodKey& method, Clock::
                            std::unique_ptr<PendingReply>& waiting) {
   auto call = calls_->add(limit, waiting);
   if (!call) return call.error();
-  Scratch& scratch = Scratch::clean();
+  Scratch scratch;
   Writer out = scratch.writer();
   out.number(*call);
   out.number(actor);
   out.number(method.method);
   message.write(out);
-  if (auto sent = link_->send(FrameKind::call, scratch.body, scratch.segments); !sent) {
+  if (auto sent = scratch.send(*link_, FrameKind::call); !sent) {
     waiting = calls_->take(*call);
     if (waiting) return sent.error();  // otherwise the link's end has told it meanwhile
   }
@@ -86,12 +107,12 @@ Result<CallKey> Peer::call(std::uint64_t actor, const MethodKey& method, Clock::
 }
 
 Result<void> Peer::tell(std::uint64_t actor, const MethodKey& method, const Message& message) {
-  Scratch& scratch = Scratch::clean();
+  Scratch scratch;
   Writer out = scratch.writer();
   out.number(actor);
   out.number(method.method);
   message.write(out);
-  return link_->send(FrameKind::tell, scratch.body, scratch.segments);
+  return scratch.send(*link_, FrameKind::tell);
 }
 
 void Peer::on_message(const FrameView& frame) {
@@ -124,14 +145,19 @@ void Peer::refuse_call(const Reply& reply, const Error& why) {
 }
 
 void Peer::answer(std::uint64_t call, Answer& answer) {
-  Scratch& scratch = Scratch::clean();
+  const auto sent = send_answer(call, answer);
+  if (sent || sent.error().code != Errc::exhausted) return;
+  Result<void> instead = sent.error();
+  detail::ResultAnswer<void> refusal(instead);
+  if (!send_answer(call, refusal)) close({Errc::exhausted, "the peer asks but does not read the answers"});
+}
+
+Result<void> Peer::send_answer(std::uint64_t call, const Answer& answer) {
+  Scratch scratch;
   Writer out = scratch.writer();
   out.number(call);
   answer.write(out);
-  auto sent = link_->send(FrameKind::reply, scratch.body, scratch.segments);
-  if (!sent && sent.error().code == Errc::exhausted) {
-    close({Errc::exhausted, "the peer asks but does not read the answers"});
-  }
+  return scratch.send(*link_, FrameKind::reply);
 }
 
 void Peer::on_reply(const FrameView& frame) {
@@ -190,8 +216,8 @@ void Peer::check_alive() {
 }
 
 PeerInfo Peer::info() const {
-  return {{handshake_.peer().process}, handshake_.peer().name, link_->remote(), link_->bytes_sent(),
-          link_->bytes_received(), calls_->size()};
+  return {{handshake_.peer().process}, handshake_.peer().name,  link_->remote(),
+          link_->bytes_sent(),         link_->bytes_received(), calls_->size()};
 }
 
 }  // namespace weir::runtime

@@ -49,6 +49,7 @@ class Peer final : public LinkHandler, public ReplyPort, public std::enable_shar
   void on_reply(const FrameView& frame);
   /// The message reaches no actor: its caller, if there is one, hears why.
   void refuse_call(const Reply& reply, const Error& why);
+  Result<void> send_answer(std::uint64_t call, const Answer& answer);
   void send(const Handshake::Reply& reply);
   void close(const Error& why);
   void watch(Clock::duration time, void (Peer::*check)());

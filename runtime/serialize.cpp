@@ -7,8 +7,8 @@ namespace {
 
 /// The categories whose numbers mean the same in every process.
 const boost::system::error_category* find_category(std::string_view name) {
-  const std::array<const boost::system::error_category*, 3> known{
-      &weir_category(), &boost::system::system_category(), &boost::system::generic_category()};
+  const std::array<const boost::system::error_category*, 3> known{&weir_category(), &boost::system::system_category(),
+                                                                  &boost::system::generic_category()};
   for (const auto* category : known) {
     if (name == category->name()) return category;
   }
@@ -32,8 +32,8 @@ bool Codec<Error>::read(Reader& in, Error& value) {
   if (!Codec<std::string>::read(in, value.context)) return false;
   const auto* found = find_category(category);
   // An error that says "no error" would be a lie.
-  value.code = found != nullptr && number != 0 ? boost::system::error_code(number, *found)
-                                               : make_error_code(Errc::internal);
+  value.code =
+      found != nullptr && number != 0 ? boost::system::error_code(number, *found) : make_error_code(Errc::internal);
   return true;
 }
 

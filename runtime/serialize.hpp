@@ -199,7 +199,6 @@ inline constexpr bool is_flat = (std::is_arithmetic_v<T> && !std::same_as<T, boo
 
 template <class T>
 struct Codec<std::vector<T>> {
-
   static void write(Writer& out, const std::vector<T>& value) {
     out.count(value.size());
     if constexpr (is_flat<T>) {

@@ -78,11 +78,11 @@ void TaskGroup::spawn(std::string what, net::awaitable<void> task) {
   if (state_->stopped) return;
   state_->tasks.emplace_back().what = std::move(what);
   auto entry = std::prev(state_->tasks.end());
-  net::co_spawn(state_->executor, cancellable(std::move(task)),
-                net::bind_cancellation_slot(entry->signal.slot(),
-                                            [state = state_, entry](const std::exception_ptr& thrown) {
-                                              state->ended(entry, thrown);
-                                            }));
+  net::co_spawn(
+      state_->executor, cancellable(std::move(task)),
+      net::bind_cancellation_slot(entry->signal.slot(), [state = state_, entry](const std::exception_ptr& thrown) {
+        state->ended(entry, thrown);
+      }));
 }
 
 net::awaitable<void> TaskGroup::join() {

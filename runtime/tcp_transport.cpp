@@ -50,7 +50,11 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
 
   void start(std::shared_ptr<LinkHandler> handler) override {
     handler_ = std::move(handler);
-    net::co_spawn(executor_, receive(shared_from_this()), log_thrown);
+    net::co_spawn(executor_, receive(shared_from_this()),
+                  [self = shared_from_this()](const std::exception_ptr& thrown) {
+                    log_thrown(thrown);
+                    if (thrown) self->shut({Errc::internal, "a received frame could not be handled"});
+                  });
   }
 
   Result<void> send(FrameKind kind, BytesView body, std::span<const Segment> segments) override {
@@ -202,8 +206,8 @@ class TcpListener final : public Listener {
 
   static net::awaitable<void> run(std::shared_ptr<State> state) {
     while (state->acceptor.is_open()) {
-      auto [failed, socket] = co_await state->acceptor.async_accept(
-          net::make_strand(state->acceptor.get_executor()), nothrow);
+      auto [failed, socket] =
+          co_await state->acceptor.async_accept(net::make_strand(state->acceptor.get_executor()), nothrow);
       if (!state->acceptor.is_open() || failed == net::error::operation_aborted) co_return;
       if (failed) {  // no descriptors left, most likely: let others give some back
         spdlog::warn("accepting a link: {}", failed.message());
@@ -223,8 +227,7 @@ class TcpTransport final : public Transport {
  public:
   TcpTransport(net::any_io_executor executor, TcpOptions options) : executor_(std::move(executor)), options_(options) {}
 
-  Result<std::unique_ptr<Listener>> listen(net::any_io_executor executor, const Endpoint& at,
-                                           Accept accept) override {
+  Result<std::unique_ptr<Listener>> listen(net::any_io_executor executor, const Endpoint& at, Accept accept) override {
     error_code failed;
     Tcp::resolver resolver(executor);
     const auto found = resolver.resolve(at.host, std::to_string(at.port), Tcp::resolver::passive, failed);

@@ -44,7 +44,7 @@ class VirtualClock final : public Clock {
     std::shared_ptr<bool> alive;
   };
   time_point now_{std::chrono::hours(24 * 365 * 50)};  // some day in 2019
-  std::multimap<time_point, Entry> alarms_;             // equal times in the order they were set
+  std::multimap<time_point, Entry> alarms_;            // equal times in the order they were set
 };
 
 /// The run queue: work waits here until a step picks one piece at random, so that one seed is one schedule.

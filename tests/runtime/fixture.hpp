@@ -26,6 +26,7 @@ struct Counter {
   virtual net::awaitable<Result<int>> add(int amount) = 0;
   virtual Result<int> value() = 0;
   virtual Result<void> note(std::string text) = 0;
+  virtual Result<std::string> long_text(std::uint32_t bytes) = 0;
   virtual net::awaitable<Result<int>> add_slowly(int amount, std::int64_t milliseconds) = 0;
   virtual net::awaitable<Result<void>> fail(std::string how) = 0;
   virtual net::awaitable<Result<int>> add_through(ActorRef<Counter> other, int amount) = 0;
@@ -33,9 +34,10 @@ struct Counter {
   virtual net::awaitable<Result<ActorRef<Counter>>> myself() = 0;
   static constexpr auto methods() {
     return runtime::methods<Method<&Counter::add, "add">, Method<&Counter::value, "value">,
-                            Method<&Counter::note, "note">, Method<&Counter::add_slowly, "add_slowly">,
-                            Method<&Counter::fail, "fail">, Method<&Counter::add_through, "add_through">,
-                            Method<&Counter::echo, "echo">, Method<&Counter::myself, "myself">>();
+                            Method<&Counter::note, "note">, Method<&Counter::long_text, "long_text">,
+                            Method<&Counter::add_slowly, "add_slowly">, Method<&Counter::fail, "fail">,
+                            Method<&Counter::add_through, "add_through">, Method<&Counter::echo, "echo">,
+                            Method<&Counter::myself, "myself">>();
   }
 };
 
@@ -49,6 +51,7 @@ class CounterActor final : public Actor<Counter> {
     if (notes_ != nullptr) notes_->push_back(std::move(text));
     return {};
   }
+  Result<std::string> long_text(std::uint32_t bytes) override { return std::string(bytes, 'x'); }
   net::awaitable<Result<int>> add_slowly(int amount, std::int64_t milliseconds) override {
     co_await clock().sleep_for(std::chrono::milliseconds(milliseconds));
     co_return sum_ += amount;

@@ -94,6 +94,14 @@ TEST_F(TcpLinks, HostileBytesCloseTheirLinkAndNothingElse) {
   EXPECT_EQ(run_real(io_, counter_.call<&Counter::add>(1)).value(), 1);
 }
 
+TEST_F(TcpLinks, AMessageThatIsTooLargeHarmsNothingElse) {
+  const std::string text(17u << 20, 'x');  // more than a body may hold
+  EXPECT_EQ(counter_.tell<&Counter::note>(text).error().code, Errc::exhausted);
+  EXPECT_EQ(run_real(io_, counter_.call<&Counter::note>(text)).error().code, Errc::exhausted);
+  EXPECT_EQ(run_real(io_, counter_.call<&Counter::long_text>(17u << 20)).error().code, Errc::exhausted);
+  EXPECT_EQ(run_real(io_, counter_.call<&Counter::add>(1)).value(), 1) << "the link stands";
+}
+
 TEST_F(TcpLinks, AQueueThatNobodyReadsIsBounded) {
   // A listener that never reads: what is sent to it piles up here, up to the limit.
   Tcp::acceptor deaf(io_, Tcp::endpoint(net::ip::make_address("127.0.0.1"), 0));
