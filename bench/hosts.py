@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Steps per second of real jobs on four hosts with a limited network: network namespaces joined by a bridge, each with a
+"""Steps per second of real jobs on four hosts with a limited network: namespaces joined by a bridge, each with a
 token-bucket filter on its way out, one worker per host and the head on a fifth. Needs root.
 
     bench/hosts.py [--steps 150] [--rates none,100mbit] [--compressors none,dgc]

@@ -1,4 +1,4 @@
-"""Several hosts on one machine: network namespaces joined by a bridge. Needs root with CAP_NET_ADMIN and CAP_SYS_ADMIN."""
+"""Several hosts on one machine: network namespaces joined by a bridge. Needs CAP_NET_ADMIN and CAP_SYS_ADMIN."""
 
 import json
 import os
