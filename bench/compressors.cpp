@@ -81,7 +81,8 @@ Row run_compressor(Bench& bench, const CompressorEntry& entry, bool with_memory)
                                                  .setting = {.momentum = 0.9}})
                                           .value());
   Row row{.name = entry.name};
-  for (const auto& [name, property] : entry.schema().at("properties").items()) row.params[name] = property["default"];
+  const nlohmann::json schema = entry.schema();
+  for (const auto& [name, property] : schema.at("properties").items()) row.params[name] = property.at("default");
   if (with_memory) row.memory = entry.default_memory;
   Bytes payload;
   for (int i = 0; i < repetitions; ++i) {
