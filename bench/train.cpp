@@ -101,7 +101,8 @@ Result<Measured> run_rank(const protocol::JobSpec& spec, std::uint32_t rank, col
   if (!mode) return mode.error();
   Recorder recorder(group);
   if (auto done = (*mode)->train(**replica, recorder); !done) return done.error();
-  Measured measured{std::move(recorder.records), recorder.sent_bytes_per_step()};
+  const double sent = recorder.sent_bytes_per_step();
+  Measured measured{std::move(recorder.records), sent};
   replica->reset();
   group.close();
   return measured;

@@ -10,12 +10,37 @@
 #include "compressors/catalog.hpp"
 
 namespace weir::worker {
+namespace {
+
+/// The size of a model depends on the images: this is for those of the MNIST family, and default parameters.
+constexpr actors::ExampleShape usual_shape{1, 28, 28, 10};
+
+nlohmann::json models() {
+  auto list = actors::models().describe();
+  for (auto& entry : list) {
+    const auto model = actors::make_model(entry.at("name").get<std::string>(), nullptr, usual_shape, 0);
+    if (!model) continue;
+    std::int64_t parameters = 0;
+    for (const auto& [name, tensor] : (*model)->parameters()) parameters += tensor.numel();
+    entry["parameters"] = parameters;
+  }
+  return list;
+}
+
+/// Modes and topologies are two axes: this says which go together.
+nlohmann::json modes() {
+  auto list = actors::modes().describe();
+  for (auto& entry : list) entry["topologies"] = {"ring"};
+  return list;
+}
+
+}  // namespace
 
 nlohmann::json catalog() {
   nlohmann::json all = compressors::builtin().describe();
-  all["models"] = actors::models().describe();
+  all["models"] = models();
   all["datasets"] = actors::datasets().describe();
-  all["modes"] = actors::modes().describe();
+  all["modes"] = modes();
   all["optimizers"] = actors::optimizers().describe();
   all["lr_schedules"] = actors::schedules().describe();
   all["topologies"] = {{{"name", "ring"},

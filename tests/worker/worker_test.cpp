@@ -129,16 +129,50 @@ TEST_F(Worker, LeavesWhenItsLinkToTheHeadBreaks) {
   EXPECT_EQ(exit_code(*process), 1);
 }
 
-TEST_F(Worker, SaysWhatItNeeds) {
+/// Runs the program without a head, and gives what it printed with its exit code.
+std::pair<std::string, std::optional<int>> run_alone(const std::string& command) {
   runtime::ProcessSpec spec;
   spec.program = WEIR_WORKER_PROGRAM;
-  spec.arguments = {"run"};
-  const auto spawner = runtime::make_process_spawner();
+  spec.arguments = {command};
   net::io_context io{1};
-  auto process = spawner->spawn(io.get_executor(), spec).value();
+  const auto spawner = runtime::make_process_spawner();
+  const auto process = spawner->spawn(io.get_executor(), spec).value();
+  std::string output;
+  for (;;) {
+    auto piece = net::co_spawn(io, process->read_output(), net::use_future);
+    io.run();
+    io.restart();
+    const auto text = piece.get().value();
+    if (text.empty()) break;
+    output += text;
+  }
   auto ended = net::co_spawn(io, process->wait(), net::use_future);
   io.run();
-  EXPECT_EQ(ended.get().value().exit_code, 2);
+  return {output, ended.get().value().exit_code};
+}
+
+TEST(WorkerProgram, SaysWhatItNeeds) {
+  const auto [output, code] = run_alone("run");
+  EXPECT_EQ(code, 2);
+  EXPECT_NE(output.find("WEIR_WORKER_ID"), std::string::npos) << output;
+}
+
+TEST(WorkerProgram, PrintsTheCatalog) {
+  const auto [output, code] = run_alone("catalog");
+  EXPECT_EQ(code, 0);
+  const auto catalog = nlohmann::json::parse(output);
+  for (const char* list :
+       {"models", "datasets", "compressors", "memories", "modes", "topologies", "optimizers", "lr_schedules"}) {
+    ASSERT_FALSE(catalog.at(list).empty()) << list;
+    for (const auto& entry : catalog.at(list)) {
+      EXPECT_FALSE(entry.at("summary").get<std::string>().empty()) << list << entry;
+      EXPECT_EQ(entry.at("params").at("type"), "object") << list << entry;
+      EXPECT_EQ(entry.at("params").at("additionalProperties"), false) << list << entry;
+    }
+  }
+  EXPECT_EQ(catalog.at("models").at(0).at("name"), "lenet");
+  EXPECT_EQ(catalog.at("models").at(0).at("parameters"), 431'080);
+  EXPECT_EQ(catalog.at("modes").at(0).at("topologies"), nlohmann::json::array({"ring"}));
 }
 
 }  // namespace
