@@ -71,7 +71,8 @@ JobRun::JobRun(Services& services, NodeTable& nodes, Plan plan, const std::vecto
       epoch_(services.next_epoch()),
       group_secret_(make_secret()),
       kept_checkpoints_(std::move(plan.checkpoints)),
-      tasks_(services.strand, "job " + job_.id) {
+      calls_(services.strand, "job " + job_.id),
+      records_(services.strand, "job " + job_.id) {
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     Rank& one = ranks_[rank];
     const NodeTable::Node* node = nodes_.find(node_ids[rank]);
@@ -93,13 +94,10 @@ net::awaitable<JobRun::Ending> JobRun::run() {
   job_.reason.clear();
   enter(JobPhase::spawning);
   Ending ending = co_await attempt();
-  if (abandoned_) {
-    co_await tasks_.stop(services_.clock, 1s);
-  } else {
-    co_await take_down(ending.state == JobState::failed);
-    finished_ = true;
-    co_await tasks_.join();
-  }
+  if (!abandoned_) co_await take_down(ending.state == JobState::failed);
+  finished_ = true;
+  co_await calls_.stop(services_.clock, 1s);
+  co_await records_.join();
   co_return ending;
 }
 
@@ -114,14 +112,14 @@ net::awaitable<JobRun::Ending> JobRun::attempt() {
     resume_from_ = std::move(*checkpoint);
   }
   // Each step of the way: begin it on every rank, wait until all are through.
-  for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) tasks_.spawn("launch", launch(rank));
+  for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) calls_.spawn("launch", launch(rank));
   std::function<bool()> all_up = [this] { return every_rank([](const Rank& r) { return bool(r.host); }); };
   auto waited = co_await until(spawn_limit, all_up);
   if (waited == Waited::late) co_return late("did not come up", [](const Rank& r) { return !r.host; });
 
   if (waited == Waited::done) {
     enter(JobPhase::initialising);
-    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) tasks_.spawn("prepare", prepare(rank));
+    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) calls_.spawn("prepare", prepare(rank));
     std::function<bool()> all_prepared = [this] {
       return every_rank([](const Rank& r) { return r.endpoint.has_value(); });
     };
@@ -131,7 +129,7 @@ net::awaitable<JobRun::Ending> JobRun::attempt() {
   if (waited == Waited::done) {
     std::vector<protocol::RankEndpoint> peers;
     for (const Rank& rank : ranks_) peers.push_back(*rank.endpoint);
-    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) tasks_.spawn("start", start(rank, peers));
+    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) calls_.spawn("start", start(rank, peers));
     std::function<bool()> all_started = [this] { return every_rank([](const Rank& r) { return r.started || r.end; }); };
     waited = co_await until(start_limit, all_started);
     if (waited == Waited::late) co_return late("did not start", [](const Rank& r) { return !r.started; });
@@ -373,7 +371,7 @@ Result<void> JobRun::checkpoint(protocol::CheckpointShare share) {
     for (auto& one : shares) all.push_back(std::move(*one));
     shares_.erase(share.step);
     ++checkpoints_under_way_;
-    tasks_.spawn("checkpoint", write_checkpoint(share.step, std::move(all)));
+    records_.spawn("checkpoint", write_checkpoint(share.step, std::move(all)));
   } else if (shares_.size() > open_checkpoints_max) {
     shares_.erase(shares_.begin());
   }
@@ -510,7 +508,7 @@ void JobRun::enter(JobPhase phase) {
   changes.push_back(event(Severity::info, "job.phase", "phase " + std::string(to_string(phase)), nullptr));
   for (auto& one : worker_changes()) changes.push_back(std::move(one));
   changes.push_back(job_item(job_));
-  tasks_.spawn("record", record(std::move(changes)));
+  records_.spawn("record", record(std::move(changes)));
 }
 
 /// The first sign of failure, and the first sure cause, are what counts: later ones are consequences.
@@ -552,7 +550,7 @@ void JobRun::note(Severity severity, std::string kind, std::string message, cons
   std::vector<Change> changes;
   changes.push_back(event(severity, std::move(kind), std::move(message), rank));
   if (rank != nullptr) changes.push_back(change::PutWorker{rank->record});
-  tasks_.spawn("record", record(std::move(changes)));
+  records_.spawn("record", record(std::move(changes)));
 }
 
 std::string JobRun::describe(const Rank& rank) const {

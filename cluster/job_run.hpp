@@ -136,7 +136,8 @@ class JobRun {
   std::map<std::uint64_t, std::vector<std::optional<Segment>>> shares_;  ///< of checkpoints, by step and rank
   std::size_t checkpoints_under_way_ = 0;
   std::vector<std::uint64_t> kept_checkpoints_;
-  runtime::TaskGroup tasks_;
+  runtime::TaskGroup calls_;    ///< to nodes and workers: of no use any more once the attempt is over
+  runtime::TaskGroup records_;  ///< what must reach the store in any case
 };
 
 }  // namespace weir::cluster

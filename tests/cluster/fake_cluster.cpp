@@ -1,0 +1,300 @@
+#include "tests/cluster/fake_cluster.hpp"
+
+#include <boost/asio/strand.hpp>
+
+#include "base/ensure.hpp"
+#include "base/errc.hpp"
+#include "cluster/sqlite_store.hpp"
+#include "protocol/checkpoint.hpp"
+#include "protocol/safetensors.hpp"
+#include "protocol/worker_environment.hpp"
+#include "tests/protocol/test_catalog.hpp"
+
+namespace weir::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using runtime::testing::FakeChild;
+
+constexpr const char* control = "head:6380";
+constexpr const char* secret = "secret";
+
+/// Trains nothing, but says all that a trainer says.
+class FakeTrainer final : public runtime::Actor<protocol::Training> {
+ public:
+  FakeTrainer(TrainerScript& script, runtime::ActorRef<protocol::Jobs> jobs, FakeChild child)
+      : script_(script), jobs_(std::move(jobs)), child_(std::move(child)) {}
+
+  net::awaitable<Result<protocol::Prepared>> prepare(protocol::Assignment assignment) override {
+    script_.resumed_bytes.push_back(assignment.resume_from.size());
+    assignment_ = std::move(assignment);
+    if (script_.hang_in_prepare) co_await clock().sleep_for(1h);
+    if (script_.prepare_fails) co_return *script_.prepare_fails;
+    child_.print("rank " + std::to_string(assignment_.rank) + " is ready\n");
+    co_return protocol::Prepared{{assignment_.rank, assignment_.listen_host, 1}, script_.steps, 100};
+  }
+  net::awaitable<Result<void>> start(std::vector<protocol::RankEndpoint> peers) override {
+    if (peers.size() != assignment_.world) co_return Error{Errc::invalid_argument, "a peer is missing"};
+    tasks().spawn("train", train());
+    co_return Result<void>();
+  }
+  net::awaitable<Result<void>> stop() override {
+    stop_ = !script_.ignore_stop;
+    co_return Result<void>();
+  }
+  net::awaitable<Result<void>> abort(std::string cause) override {
+    abort_ = cause;
+    co_return Result<void>();
+  }
+
+ private:
+  net::awaitable<void> train() {
+    std::uint64_t step = 0;
+    protocol::Outcome outcome = protocol::Outcome::finished;
+    while (step < script_.steps && child_.alive() && abort_.empty()) {
+      if (!co_await clock().sleep_for(script_.step_time)) co_return;
+      ++step;
+      co_await report(step);
+      if (script_.checkpoint_every != 0 && step % script_.checkpoint_every == 0) co_await save(step);
+      if (stop_) {
+        outcome = protocol::Outcome::stopped;
+        break;
+      }
+    }
+    if (!abort_.empty()) outcome = protocol::Outcome::failed;
+    if (outcome == protocol::Outcome::stopped) co_await save(step);
+    protocol::TrainingEnd end{assignment_.job_id, assignment_.rank, assignment_.epoch, outcome, step, {}, abort_};
+    co_await jobs_.call<&protocol::Jobs::ended>(std::move(end));
+  }
+
+  net::awaitable<void> report(std::uint64_t step) {
+    protocol::Report report{assignment_.job_id, assignment_.rank, assignment_.epoch, step, step, {}};
+    const double wall = 0.1 * static_cast<double>(step);
+    report.points.push_back({"loss", step, wall, step * 100, 1.0 / static_cast<double>(step + assignment_.rank)});
+    report.points.push_back({"bytes_sent", step, wall, step * 100, static_cast<double>(step * 100)});
+    report.points.push_back({"bytes_dense", step, wall, step * 100, static_cast<double>(step * 20'000)});
+    if (assignment_.rank == 0) report.points.push_back({"accuracy", step, wall, step * 100, 0.5});
+    co_await jobs_.call<&protocol::Jobs::report>(report);
+    if (script_.repeat_reports) co_await jobs_.call<&protocol::Jobs::report>(report);
+  }
+
+  net::awaitable<void> save(std::uint64_t step) {
+    protocol::CheckpointHeader header{step, assignment_.world, assignment_.rank};
+    protocol::CheckpointShare share{assignment_.job_id, assignment_.rank, assignment_.world, assignment_.epoch, step,
+                                    fake_share(header)};
+    co_await jobs_.call<&protocol::Jobs::checkpoint>(std::move(share));
+  }
+
+  static Segment fake_share(const protocol::CheckpointHeader& header) {
+    static const std::vector<float> values{1, 2};
+    const std::string name = header.rank == 0u ? "model.weight" : protocol::rank_prefix(*header.rank) + "memory";
+    const std::vector<protocol::StoredTensor> tensors{
+        {name, protocol::Dtype::f32, {2}, std::as_bytes(std::span(values))}};
+    return Segment::own(protocol::write_safetensors(protocol::to_metadata(header), tensors).value());
+  }
+
+  TrainerScript& script_;
+  runtime::ActorRef<protocol::Jobs> jobs_;
+  FakeChild child_;
+  protocol::Assignment assignment_;
+  bool stop_ = false;
+  std::string abort_;
+};
+
+class FakeWorkerHost final : public runtime::Actor<protocol::WorkerHost> {
+ public:
+  FakeWorkerHost(TrainerScript& script, FakeChild child) : script_(script), child_(std::move(child)) {}
+
+  void on_start() override { tasks().spawn("boot", boot()); }
+
+  net::awaitable<Result<std::uint64_t>> create(std::string type, std::string name) override {
+    if (type != "trainer") co_return Error{Errc::not_found, type};
+    auto trainer = system().spawn<FakeTrainer>(name, script_, jobs_, child_);
+    if (!trainer) co_return trainer.error();
+    co_return trainer->address().actor;
+  }
+
+ private:
+  net::awaitable<void> boot() {
+    if (script_.hang_in_boot) co_return;
+    auto head = co_await system().connect(runtime::Endpoint::parse(control).value());
+    if (!head) co_return;
+    jobs_ = system().find<protocol::Jobs>(*head, "jobs");
+    const auto id = child_.spec().environment.at(std::string(protocol::worker_environment::worker_id));
+    auto known = co_await jobs_.call<&protocol::Jobs::worker_up>(id, self<protocol::WorkerHost>());
+    if (!known) child_.exit(0);
+  }
+
+  TrainerScript& script_;
+  FakeChild child_;
+  runtime::ActorRef<protocol::Jobs> jobs_;
+};
+
+}  // namespace
+
+class FakeWorker {
+ public:
+  FakeWorker(runtime::testing::Simulation& simulation, TrainerScript& script, const FakeChild& child)
+      : system_({.name = "worker",
+                 .executor = simulation.executor(),
+                 .clock = simulation.clock(),
+                 .transport = simulation.transport(),
+                 .secret = secret}) {
+    ensure(system_.spawn<FakeWorkerHost>("worker", script, child).has_value(), "a worker host can be made");
+  }
+
+  net::awaitable<void> stop() { return system_.stop(); }
+
+ private:
+  runtime::ActorSystem system_;
+};
+
+WorkerSpawner::WorkerSpawner(runtime::testing::Simulation& simulation, TrainerScript& script)
+    : simulation_(simulation), script_(script) {}
+
+WorkerSpawner::~WorkerSpawner() {
+  for (std::size_t child = 0; child < workers_.size(); ++child) kill(child);
+}
+
+Result<std::unique_ptr<runtime::Process>> WorkerSpawner::spawn(net::any_io_executor executor,
+                                                               runtime::ProcessSpec spec) {
+  auto process = fake_.spawn(std::move(executor), std::move(spec));
+  if (process) workers_.push_back(std::make_unique<FakeWorker>(simulation_, script_, fake_.children().back()));
+  return process;
+}
+
+std::size_t WorkerSpawner::alive() const {
+  std::size_t count = 0;
+  for (const auto& child : children()) count += child.alive() ? 1 : 0;
+  return count;
+}
+
+void WorkerSpawner::kill(std::size_t child, int signal) {
+  if (workers_.at(child)) simulation_.run(workers_[child]->stop());
+  workers_[child].reset();
+  children().at(child).die(signal);
+}
+
+FakeCluster::~FakeCluster() {
+  for (auto& [name, spawner] : spawners) {
+    for (std::size_t child = 0; child < spawner->children().size(); ++child) spawner->kill(child);
+  }
+  for (auto& [name, node] : nodes) simulation.run(node->stop());
+  if (head) simulation.run(head->stop());
+}
+
+void FakeCluster::start_head() {
+  const auto file = dir.path() / "now" / "weir.db";
+  std::filesystem::create_directories(file.parent_path());
+  store = open_sqlite_store({.file = file}, net::make_strand(simulation.executor()),
+                            net::make_strand(simulation.executor()))
+              .value();
+  HeadOptions options;
+  options.listen = control;
+  options.data_dir = dir.path() / "now";
+  options.secret = secret;
+  options.catalog = protocol::test_catalog();
+  options.version = "test";
+  options.files = net::make_strand(simulation.executor());
+  options.id_seed = 1 + simulation.clock().now().time_since_epoch().count();
+  auto started = simulation.run(
+      Head::start(std::move(options), simulation.executor(), simulation.clock(), simulation.transport(), store));
+  ensure(started.has_value(), "the head starts");
+  head = std::move(*started);
+}
+
+void FakeCluster::kill_head() {
+  // What a killed process leaves is the files as they are at that moment.
+  std::filesystem::copy(dir.path() / "now", dir.path() / "then", std::filesystem::copy_options::recursive);
+  simulation.run(head->stop());
+  head.reset();
+  std::filesystem::remove_all(dir.path() / "now");
+  std::filesystem::rename(dir.path() / "then", dir.path() / "now");
+}
+
+void FakeCluster::add_node(const std::string& name, double cpu, std::uint64_t incarnation) {
+  auto& spawner = spawners[name];
+  if (!spawner) spawner = std::make_unique<WorkerSpawner>(simulation, script);
+  NodeOptions options;
+  options.head = control;
+  options.secret = secret;
+  options.name = name;
+  options.host = name;
+  options.resources = {{"cpu", cpu}, {"memory", 1e9}};
+  options.version = "test";
+  options.worker_program = "/weir-worker";
+  options.incarnation = incarnation;
+  auto node = std::make_unique<Node>(std::move(options), simulation.executor(), simulation.clock(),
+                                     simulation.transport(), *spawner);
+  auto result = std::make_shared<std::optional<Result<void>>>();
+  node_results[name] = result;
+  net::co_spawn(simulation.executor(), node->run(),
+                [result](std::exception_ptr, Result<void> ended) { *result = std::move(ended); });
+  nodes[name] = std::move(node);
+}
+
+void FakeCluster::remove_node(const std::string& name) {
+  simulation.run(nodes.at(name)->stop());
+  nodes.erase(name);
+}
+
+Submission FakeCluster::submit(json spec, const std::string& key) {
+  return simulation.run(head->submit(std::move(spec), key)).value();
+}
+
+json FakeCluster::spec(std::uint32_t workers, const json& more) {
+  json spec = {{"model", {{"name", "lenet"}}},
+               {"dataset", {{"name", "fashion-mnist"}}},
+               {"resources", {{"workers", workers}}},
+               {"fault_tolerance", {{"max_restarts", 0}}}};
+  spec.merge_patch(more);
+  return spec;
+}
+
+std::string FakeCluster::submit_job(std::uint32_t workers, const json& more) {
+  return submit(spec(workers, more)).job.value().id;
+}
+
+JobRecord FakeCluster::job(const std::string& id) { return simulation.run(head->job(id)).value(); }
+
+bool FakeCluster::await_job(const std::string& id, const std::function<bool(const JobRecord&)>& wanted,
+                            std::chrono::milliseconds limit) {
+  const auto begin = simulation.clock().now();
+  while (!wanted(job(id))) {
+    const auto waited = simulation.clock().now() - begin;
+    if (waited >= limit) return false;
+    simulation.pass(std::clamp<runtime::Clock::duration>(waited / 10, 20ms, 1s));
+  }
+  return true;
+}
+
+JobRecord FakeCluster::await_end(const std::string& id) {
+  await_job(id, [](const JobRecord& job) { return terminal(job.state); });
+  return job(id);
+}
+
+JobRecord FakeCluster::await_phase(const std::string& id, JobPhase phase) {
+  await_job(id, [phase](const JobRecord& job) { return job.phase == phase; });
+  return job(id);
+}
+
+NodeRecord FakeCluster::node(const std::string& name) { return simulation.run(head->node(name)).value(); }
+
+bool FakeCluster::await_node(const std::string& name, NodeState state) {
+  const auto deadline = simulation.clock().now() + 1min;
+  for (;;) {
+    const auto found = simulation.run(head->node(name));
+    if (found && found->state == state) return true;
+    if (simulation.clock().now() >= deadline) return false;
+    simulation.pass(50ms);
+  }
+}
+
+std::size_t FakeCluster::processes() const {
+  std::size_t count = 0;
+  for (const auto& [name, spawner] : spawners) count += spawner->alive();
+  return count;
+}
+
+}  // namespace weir::cluster

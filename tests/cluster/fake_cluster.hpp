@@ -1,0 +1,97 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cluster/head.hpp"
+#include "cluster/node.hpp"
+#include "cluster/store.hpp"
+#include "protocol/training.hpp"
+#include "runtime/actor.hpp"
+#include "runtime/actor_system.hpp"
+#include "runtime/testing/fake_process.hpp"
+#include "runtime/testing/simulation.hpp"
+#include "tests/cluster/temporary_dir.hpp"
+
+namespace weir::cluster {
+
+/// What the pretended trainers do; shared by all of a FakeCluster.
+struct TrainerScript {
+  std::uint64_t steps = 10;
+  std::chrono::milliseconds step_time{100};
+  std::uint64_t checkpoint_every = 0;
+  std::optional<Error> prepare_fails;
+  bool hang_in_prepare = false;
+  bool hang_in_boot = false;    ///< processes start and never call the head
+  bool repeat_reports = false;  ///< each report is sent twice
+  bool ignore_stop = false;
+  std::vector<std::size_t> resumed_bytes;  ///< size of the checkpoint each prepare was given
+};
+
+/// One pretended worker process: its own actor system in the same simulation.
+class FakeWorker;
+
+/// A process spawner whose children are FakeWorkers.
+class WorkerSpawner final : public runtime::ProcessSpawner {
+ public:
+  WorkerSpawner(runtime::testing::Simulation& simulation, TrainerScript& script);
+  ~WorkerSpawner() override;
+
+  Result<std::unique_ptr<runtime::Process>> spawn(net::any_io_executor executor, runtime::ProcessSpec spec) override;
+
+  const std::vector<runtime::testing::FakeChild>& children() const { return fake_.children(); }
+  void fail_next(Error why) { fake_.fail_next(std::move(why)); }
+  std::size_t alive() const;
+  /// As kill -9 does: process and links are gone.
+  void kill(std::size_t child, int signal = 9);
+
+ private:
+  runtime::testing::Simulation& simulation_;
+  TrainerScript& script_;
+  runtime::testing::FakeProcessSpawner fake_;
+  std::vector<std::unique_ptr<FakeWorker>> workers_;
+};
+
+/// A head, nodes and pretended workers in one simulation: virtual time, one thread.
+class FakeCluster {
+ public:
+  explicit FakeCluster(std::uint64_t seed = 1) : simulation(seed) { start_head(); }
+  ~FakeCluster();
+
+  void start_head();
+  /// As kill -9 does: nothing is said to anybody, what is not in the store is lost.
+  void kill_head();
+  void add_node(const std::string& name, double cpu, std::uint64_t incarnation = 0);
+  void remove_node(const std::string& name);
+
+  Submission submit(nlohmann::json spec, const std::string& key = "");
+  /// A job for these trainers; `more` is merged into it.
+  static nlohmann::json spec(std::uint32_t workers, const nlohmann::json& more = nlohmann::json::object());
+  /// Submits and gives the id.
+  std::string submit_job(std::uint32_t workers, const nlohmann::json& more = nlohmann::json::object());
+
+  JobRecord job(const std::string& id);
+  /// Lets time pass until the job is in such a state.
+  bool await_job(const std::string& id, const std::function<bool(const JobRecord&)>& wanted,
+                 std::chrono::milliseconds limit = std::chrono::minutes(20));
+  JobRecord await_end(const std::string& id);
+  JobRecord await_phase(const std::string& id, JobPhase phase);
+  NodeRecord node(const std::string& name);
+  bool await_node(const std::string& name, NodeState state);
+  std::size_t processes() const;
+
+  runtime::testing::Simulation simulation;
+  TrainerScript script;
+  TemporaryDir dir;
+  std::shared_ptr<Store> store;
+  std::unique_ptr<Head> head;
+  std::map<std::string, std::unique_ptr<WorkerSpawner>> spawners;
+  std::map<std::string, std::unique_ptr<Node>> nodes;
+  std::map<std::string, std::shared_ptr<std::optional<Result<void>>>> node_results;
+};
+
+}  // namespace weir::cluster

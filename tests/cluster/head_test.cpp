@@ -1,0 +1,375 @@
+#include "cluster/head.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/errc.hpp"
+#include "tests/cluster/fake_cluster.hpp"
+
+namespace weir::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+std::vector<std::string> kinds(FakeCluster& cluster, const std::string& job_id) {
+  std::vector<std::string> found;
+  const auto page = cluster.simulation.run(cluster.head->events(job_id, 0, 1000)).value();
+  for (const auto& event : page.events) found.push_back(event.kind);
+  return found;
+}
+
+double used_cpu(FakeCluster& cluster, const std::string& node) {
+  const auto used = cluster.node(node).used;
+  return used.contains("cpu") ? used.at("cpu") : 0;
+}
+
+TEST(Head, AJobGoesFromSubmitToSucceeded) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.add_node("b", 2);
+  const auto id = cluster.submit_job(4);
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
+  EXPECT_EQ(ended.step, 10u);
+  EXPECT_EQ(ended.steps_total, 10u);
+  EXPECT_EQ(ended.summary["accuracy"], 0.5);
+  EXPECT_EQ(ended.summary["bytes_sent"], 4000);
+  EXPECT_EQ(ended.summary["compression_ratio"], 200);
+  EXPECT_THAT(ended.summary["workers"], SizeIs(4));
+  EXPECT_TRUE(ended.started_at && ended.ended_at);
+  EXPECT_EQ(cluster.processes(), 0u);
+  EXPECT_EQ(used_cpu(cluster, "a") + used_cpu(cluster, "b"), 0);
+  const auto workers = cluster.simulation.run(cluster.head->workers(id)).value();
+  ASSERT_THAT(workers, SizeIs(4));
+  EXPECT_EQ(workers[3].step, 10u);
+  EXPECT_EQ(workers[3].state, WorkerState::exited);
+  EXPECT_EQ(workers[3].figures["bytes_sent"], 1000);
+}
+
+TEST(Head, EverythingAWorkerSaysIsKept) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  const auto id = cluster.submit_job(2);
+  cluster.await_end(id);
+  MetricQuery query;
+  query.job_id = id;
+  query.names = {"loss", "accuracy", "compression_ratio"};
+  const auto series = cluster.simulation.run(cluster.head->metrics(query)).value();
+  ASSERT_THAT(series, SizeIs(5));
+  EXPECT_EQ(series[0].name, "accuracy");
+  EXPECT_FALSE(series[0].worker);
+  EXPECT_EQ(series[1].name, "compression_ratio");
+  EXPECT_EQ(series[2].name, "loss");
+  EXPECT_FALSE(series[2].worker);
+  ASSERT_THAT(series[2].points, SizeIs(10));
+  EXPECT_DOUBLE_EQ(series[2].points[0].last, (1.0 + 0.5) / 2) << "the job's loss is the mean over its workers";
+  EXPECT_EQ(series[4].worker, 1u);
+  const auto log = cluster.simulation.run(cluster.head->logs(id, 1, 0, 1000)).value();
+  EXPECT_EQ(log.text, "rank 1 is ready\n");
+  EXPECT_TRUE(log.complete);
+  EXPECT_EQ(log.next, log.size);
+  EXPECT_EQ(cluster.simulation.run(cluster.head->logs(id, 2, 0, 1000)).error().code, Errc::not_found);
+}
+
+TEST(Head, ARepeatedReportCountsOnce) {
+  FakeCluster cluster;
+  cluster.script.repeat_reports = true;
+  cluster.add_node("a", 2);
+  const auto id = cluster.submit_job(2);
+  cluster.await_end(id);
+  MetricQuery query;
+  query.job_id = id;
+  query.names = {"loss"};
+  for (const auto& series : cluster.simulation.run(cluster.head->metrics(query)).value()) {
+    EXPECT_THAT(series.points, SizeIs(10));
+  }
+}
+
+TEST(Head, AKilledWorkerFailsTheJobAtOnceAndIsNamed) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.add_node("b", 2);
+  cluster.script.steps = 100'000;
+  const auto id = cluster.submit_job(4, {{"resources", {{"placement", "spread"}}}});
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step > 3; }));
+  const auto pid = cluster.spawners["b"]->children()[1].pid();
+  cluster.spawners["b"]->children()[1].print("out of luck\n");
+  const auto before = cluster.simulation.clock().now();
+  cluster.spawners["b"]->kill(1);
+  const auto ended = cluster.await_end(id);
+  EXPECT_LT(cluster.simulation.clock().now() - before, 8s);
+  EXPECT_EQ(ended.state, JobState::failed);
+  EXPECT_THAT(ended.reason, AllOf(HasSubstr("worker 3 on node b"), HasSubstr("process " + std::to_string(pid)),
+                                  HasSubstr("signal 9"), HasSubstr("out of luck")));
+  EXPECT_EQ(cluster.processes(), 0u);
+  EXPECT_EQ(used_cpu(cluster, "a") + used_cpu(cluster, "b"), 0);
+  cluster.script.steps = 3;
+  EXPECT_EQ(cluster.await_end(cluster.submit_job(4)).state, JobState::succeeded) << "the slots are free again";
+}
+
+TEST(Head, AWorkerThatExitsTooEarlyFailsTheJob) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.hang_in_boot = true;
+  const auto id = cluster.submit_job(2);
+  cluster.await_phase(id, JobPhase::spawning);
+  cluster.simulation.pass(1s);
+  cluster.spawners["a"]->children()[0].exit(127);
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::failed);
+  EXPECT_THAT(ended.reason, AllOf(HasSubstr("worker 0 on node a"), HasSubstr("exited with code 127")));
+  EXPECT_EQ(cluster.processes(), 0u);
+}
+
+TEST(Head, ATrainerThatCannotBeginSaysWhy) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.prepare_fails = Error{Errc::not_found, "no file train.gz; install dataset-fashion-mnist"};
+  const auto ended = cluster.await_end(cluster.submit_job(2, {{"fault_tolerance", {{"max_restarts", 3}}}}));
+  EXPECT_EQ(ended.state, JobState::failed);
+  EXPECT_EQ(ended.restarts, 0u) << "trying again would not help";
+  EXPECT_THAT(ended.reason, HasSubstr("install dataset-fashion-mnist"));
+}
+
+TEST(Head, AProcessThatCannotBeStartedFailsTheJob) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  ASSERT_TRUE(cluster.await_node("a", NodeState::alive));
+  cluster.spawners["a"]->fail_next({Errc::io, "/weir-worker: No such file or directory"});
+  const auto ended = cluster.await_end(cluster.submit_job(2));
+  EXPECT_EQ(ended.state, JobState::failed);
+  EXPECT_THAT(ended.reason, AllOf(HasSubstr("could not be started on node a"), HasSubstr("No such file")));
+  EXPECT_EQ(cluster.processes(), 0u);
+}
+
+TEST(Head, ALostWorkerIsReplacedFromTheNewestCheckpointIfRestartsAreLeft) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.checkpoint_every = 5;
+  cluster.script.steps = 20;
+  const auto id = cluster.submit_job(2, {{"fault_tolerance", {{"max_restarts", 1}}}});
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 12; }));
+  cluster.spawners["a"]->kill(0);
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
+  EXPECT_EQ(ended.restarts, 1u);
+  ASSERT_THAT(cluster.script.resumed_bytes, SizeIs(4));
+  EXPECT_EQ(cluster.script.resumed_bytes[1], 0u);
+  EXPECT_GT(cluster.script.resumed_bytes[3], 0u);
+  EXPECT_THAT(kinds(cluster, id), testing::Contains("job.restart"));
+  EXPECT_EQ(cluster.processes(), 0u);
+}
+
+struct StopCase {
+  const char* name;
+  std::function<void(TrainerScript&)> prepare;
+  JobPhase phase;
+  friend std::ostream& operator<<(std::ostream& out, const StopCase& one) { return out << one.name; }
+};
+
+class StopIn : public ::testing::TestWithParam<StopCase> {};
+
+TEST_P(StopIn, EndsStoppedWithNothingLeft) {
+  FakeCluster cluster;
+  GetParam().prepare(cluster.script);
+  if (GetParam().phase != JobPhase::queued) cluster.add_node("a", 2);
+  const auto id = cluster.submit_job(2);
+  ASSERT_EQ(cluster.await_phase(id, GetParam().phase).phase, GetParam().phase);
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id))) << "twice is no error";
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::stopped) << ended.reason;
+  EXPECT_THAT(ended.reason, HasSubstr("stopped on request"));
+  EXPECT_EQ(cluster.processes(), 0u);
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id))) << "nor after the end";
+  EXPECT_EQ(cluster.job(id).state, JobState::stopped);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Phases, StopIn,
+    ::testing::Values(StopCase{"queued", [](TrainerScript&) {}, JobPhase::queued},
+                      StopCase{"spawning", [](TrainerScript& s) { s.hang_in_boot = true; }, JobPhase::spawning},
+                      StopCase{"initialising", [](TrainerScript& s) { s.hang_in_prepare = true; },
+                               JobPhase::initialising},
+                      StopCase{"training", [](TrainerScript& s) { s.steps = 100'000; }, JobPhase::training},
+                      StopCase{"unwilling",
+                               [](TrainerScript& s) {
+                                 s.steps = 100'000;
+                                 s.step_time = 2s;
+                                 s.ignore_stop = true;
+                               },
+                               JobPhase::training}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(Head, AStoppedJobLeavesACheckpointToGoOnFrom) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.steps = 100'000;
+  const auto first = cluster.submit_job(2);
+  ASSERT_TRUE(cluster.await_job(first, [](const JobRecord& job) { return job.step >= 4; }));
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(first)));
+  cluster.await_end(first);
+  const auto checkpoints = cluster.simulation.run(cluster.head->checkpoints(first)).value();
+  ASSERT_THAT(checkpoints, SizeIs(1));
+  const auto path = cluster.simulation.run(cluster.head->checkpoint_path(first, checkpoints[0].step)).value();
+  EXPECT_EQ(std::filesystem::file_size(path), checkpoints[0].bytes);
+
+  cluster.script.steps = 5;
+  const auto second = cluster.submit_job(2, {{"checkpoint", {{"resume_from", {{"job", first}}}}}});
+  EXPECT_EQ(cluster.await_end(second).state, JobState::succeeded);
+  EXPECT_EQ(cluster.script.resumed_bytes.back(), checkpoints[0].bytes);
+
+  const auto other =
+      cluster.submit(FakeCluster::spec(1, {{"checkpoint", {{"resume_from", {{"job", first}, {"step", 99'999}}}}}}));
+  ASSERT_THAT(other.problems, SizeIs(2));
+  EXPECT_EQ(other.problems[0].pointer, "/checkpoint/resume_from/step");
+  EXPECT_THAT(other.problems[1].message, HasSubstr("/resources/workers"));
+}
+
+TEST(Head, OldCheckpointsArePruned) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.checkpoint_every = 2;
+  const auto id = cluster.submit_job(2, {{"checkpoint", {{"keep", 2}}}});
+  cluster.await_end(id);
+  const auto checkpoints = cluster.simulation.run(cluster.head->checkpoints(id)).value();
+  ASSERT_THAT(checkpoints, SizeIs(2));
+  EXPECT_EQ(checkpoints[0].step, 8u);
+  EXPECT_EQ(checkpoints[1].step, 10u);
+  std::size_t files = 0;
+  const auto dir = cluster.simulation.run(cluster.head->checkpoint_path(id, 10)).value().parent_path();
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(dir)) ++files;
+  EXPECT_EQ(files, 2u);
+}
+
+TEST(Head, JobsWaitForRoomInTheOrderOfPriorityAndAge) {
+  FakeCluster cluster;
+  const auto impossible = cluster.submit_job(1, {{"resources", {{"per_worker", {{"gpu", 1}}}}}});
+  const auto low = cluster.submit_job(2);
+  const auto high = cluster.submit_job(2, {{"resources", {{"priority", 5}}}});
+  EXPECT_THAT(cluster.job(low).reason, HasSubstr("no node has joined"));
+  cluster.add_node("a", 2);
+  ASSERT_TRUE(cluster.await_job(high, [](const JobRecord& job) { return job.state == JobState::running; }));
+  EXPECT_EQ(cluster.job(low).state, JobState::pending);
+  EXPECT_THAT(cluster.job(low).reason, HasSubstr("waits for room"));
+  EXPECT_THAT(cluster.job(impossible).reason, AllOf(HasSubstr("node a lacks gpu"), HasSubstr("add a node with")));
+  EXPECT_EQ(cluster.await_end(high).state, JobState::succeeded);
+  EXPECT_EQ(cluster.await_end(low).state, JobState::succeeded);
+  EXPECT_EQ(cluster.job(impossible).state, JobState::pending);
+}
+
+TEST(Head, SubmittingTwiceWithOneKeyMakesOneJob) {
+  FakeCluster cluster;
+  const auto first = cluster.submit(FakeCluster::spec(1), "key");
+  EXPECT_TRUE(first.created);
+  const auto again = cluster.submit(FakeCluster::spec(1), "key");
+  EXPECT_FALSE(again.created);
+  EXPECT_EQ(again.job->id, first.job->id);
+  const auto other = cluster.simulation.run(cluster.head->submit(FakeCluster::spec(2), "key"));
+  EXPECT_EQ(other.error().code, Errc::conflict);
+  EXPECT_THAT(cluster.simulation.run(cluster.head->jobs({}))->jobs, SizeIs(1));
+}
+
+TEST(Head, ARefusedSpecMakesNoJob) {
+  FakeCluster cluster;
+  const auto refused = cluster.submit({{"model", {{"name", "lenett"}}}, {"dataset", {{"name", "fashion-mnist"}}}}, "k");
+  EXPECT_FALSE(refused.job);
+  EXPECT_THAT(refused.problems, SizeIs(1));
+  EXPECT_TRUE(cluster.submit(FakeCluster::spec(1), "k").created) << "nor does it use up the key";
+}
+
+TEST(Head, ValidateTellsPlacementAndCost) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  ASSERT_TRUE(cluster.await_node("a", NodeState::alive));
+  cluster.simulation.pass(1s);
+  const auto fits = cluster.simulation.run(cluster.head->validate(FakeCluster::spec(2))).value();
+  EXPECT_EQ(fits.placement["fits"], true);
+  EXPECT_EQ(fits.placement["workers"][1], (json{{"rank", 1}, {"node", "a"}}));
+  EXPECT_EQ(fits.round["bytes_dense"], 4 * 61706);
+  EXPECT_EQ(fits.spec["training"]["mode"], "sync");
+  const auto large = cluster.simulation.run(cluster.head->validate(FakeCluster::spec(3))).value();
+  EXPECT_EQ(large.placement["fits"], false);
+  EXPECT_THAT(large.placement["reason"], HasSubstr("ask for 2 workers"));
+}
+
+TEST(Head, OnlyEndedJobsAreRemoved) {
+  FakeCluster cluster;
+  const auto id = cluster.submit_job(1);
+  EXPECT_EQ(cluster.simulation.run(cluster.head->remove_job(id)).error().code, Errc::conflict);
+  cluster.simulation.run(cluster.head->stop_job(id)).value();
+  EXPECT_TRUE(cluster.simulation.run(cluster.head->remove_job(id)));
+  EXPECT_EQ(cluster.simulation.run(cluster.head->job(id)).error().code, Errc::not_found);
+  EXPECT_EQ(cluster.simulation.run(cluster.head->remove_job(id)).error().code, Errc::not_found);
+}
+
+TEST(Head, AfterBeingKilledItServesHistoryAndGoesOn) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  const auto done = cluster.submit_job(2);
+  cluster.await_end(done);
+  cluster.script.steps = 100'000;
+  const auto ran = cluster.submit_job(2);
+  ASSERT_TRUE(cluster.await_job(ran, [](const JobRecord& job) { return job.step >= 3; }));
+  const auto waits = cluster.submit_job(1);
+  cluster.kill_head();
+  cluster.script.steps = 3;
+  cluster.start_head();
+  EXPECT_EQ(cluster.job(done).state, JobState::succeeded);
+  EXPECT_EQ(cluster.job(ran).state, JobState::failed);
+  EXPECT_THAT(cluster.job(ran).reason, HasSubstr("the head restarted"));
+  EXPECT_GE(cluster.job(ran).step, 3u);
+  EXPECT_EQ(cluster.await_end(waits).state, JobState::succeeded) << "the node joined again by itself";
+  EXPECT_EQ(cluster.processes(), 0u);
+  EXPECT_EQ(cluster.node("a").state, NodeState::alive);
+}
+
+TEST(Head, TheStreamTellsAJobsWholeLifeOnce) {
+  FakeCluster cluster;
+  auto stream = cluster.simulation.run(cluster.head->subscribe(Topics::parse("jobs").value(), 0)).value();
+  cluster.add_node("a", 2);
+  const auto id = cluster.submit_job(2);
+  cluster.await_end(id);
+  std::vector<std::string> phases;
+  std::size_t ends = 0;
+  std::uint64_t last = 0;
+  for (;;) {
+    const auto batch = cluster.simulation.run(stream->next(1ms)).value();
+    if (batch.items.empty()) break;
+    for (const auto& item : batch.items) {
+      EXPECT_GT(item.sequence, last);
+      last = item.sequence;
+      const auto data = json::parse(item.data);
+      if (phases.empty() || phases.back() != data["phase"]) phases.push_back(data["phase"]);
+      if (item.kind == StreamKind::job_end) ++ends;
+    }
+  }
+  EXPECT_THAT(phases, ElementsAre("queued", "spawning", "initialising", "training", ""));
+  EXPECT_EQ(ends, 1u);
+}
+
+TEST(Head, ListsActorsByName) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.steps = 100'000;
+  const auto id = cluster.submit_job(2);
+  cluster.await_phase(id, JobPhase::training);
+  const auto all = cluster.simulation.run(cluster.head->actors("", 1000, "")).value();
+  EXPECT_THAT(all.actors, SizeIs(2 + 1 + 4));
+  const auto trainers = cluster.simulation.run(cluster.head->actors("trainer", 1, "")).value();
+  ASSERT_THAT(trainers.actors, SizeIs(1));
+  EXPECT_EQ(trainers.actors[0].job_id, id);
+  EXPECT_EQ(trainers.next, trainers.actors[0].name);
+  const auto rest = cluster.simulation.run(cluster.head->actors("trainer", 10, trainers.next)).value();
+  EXPECT_THAT(rest.actors, SizeIs(1));
+  EXPECT_EQ(rest.next, "");
+}
+
+}  // namespace
+}  // namespace weir::cluster
