@@ -1,0 +1,90 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/http.hpp"
+#include "base/result.hpp"
+
+namespace weir::api {
+
+/// "HOST:PORT" taken apart: an IP address (brackets around IPv6; "localhost" is 127.0.0.1) and a port, 0 for any.
+struct ListenAddress {
+  std::string host;
+  std::uint16_t port = 0;
+  bool loopback = true;
+};
+
+/// Whether an HTTP listener may be opened on `address`, "HOST:PORT". Beyond loopback there must be TLS, which this build does not
+/// have, or the operator's explicit `insecure`. Fails with: invalid_argument (not an address; not allowed: says how).
+Result<ListenAddress> check_listen(std::string_view address, bool insecure);
+
+/// Who may talk to the head: names it answers to, origins it trusts, and proofs of the token. Every decision is a
+/// function of the request; the only state is the one-time codes and the count of recent failures. Safe from any
+/// thread.
+class Access {
+ public:
+  using Clock = std::chrono::system_clock;
+
+  struct Options {
+    std::string token;
+    std::uint16_t port = 0;                ///< where the listener is bound
+    bool loopback_only = true;             ///< bound to loopback: the Host's port must be `port`
+    std::vector<std::string> allow_hosts;  ///< more names, "name" for any port or "name:port"
+    std::chrono::seconds session_lifetime = std::chrono::hours(24 * 30);
+    std::chrono::seconds code_lifetime = std::chrono::hours(1);
+    std::function<Clock::time_point()> now = [] { return Clock::now(); };
+  };
+
+  explicit Access(Options options) : options_(std::move(options)) {}
+
+  /// Nothing if the request may go on; otherwise the refusal: 400 (no Host), 421 (not our name), 403 (other origin).
+  /// A page whose DNS name was turned to this address has that name in Host; one of another site has it in Origin.
+  std::optional<Reply> check_origin(const Request& request) const;
+
+  /// Nothing if the request proves to know the token, by `Authorization: Bearer` or by a session cookie; otherwise 401,
+  /// or 429 after ten wrong tokens of one address within a minute. A right token is never turned away.
+  std::optional<Reply> authenticate(const Request& request);
+
+  /// A code for one login within the hour.
+  std::string make_code();
+  Clock::time_point code_expiry() const { return options_.now() + options_.code_lifetime; }
+
+  /// Uses a code up. On success gives the Set-Cookie value, otherwise the refusal.
+  std::variant<std::string, Reply> redeem_code(std::string_view code, const Request& request);
+
+  /// Set-Cookie values. The cookie carries its end and a MAC under the token, so it outlives a restart of the head and
+  /// ends with the token.
+  std::string session_cookie() const;
+  std::string expired_cookie() const;
+  bool has_session(const Request& request) const;
+
+ private:
+  struct Failures {
+    Clock::time_point since;
+    unsigned count = 0;
+  };
+
+  bool host_allowed(std::string_view host, const std::string& local_address) const;
+  std::string cookie_name() const { return "weir_session_" + std::to_string(options_.port); }
+  std::string sign(std::string_view text) const;
+  /// Counts a failure of this address; the refusal that it earns.
+  Reply refuse(const std::string& remote, std::string detail);
+
+  Options options_;
+  std::mutex mutex_;  ///< guards codes_ and failures_
+  std::map<std::string, Clock::time_point, std::less<>> codes_;  ///< code -> end
+  std::map<std::string, Failures, std::less<>> failures_;        ///< by address
+};
+
+/// 256 random bits, hexadecimal.
+std::string random_hex();
+
+}  // namespace weir::api

@@ -1,0 +1,368 @@
+#include "api/connection.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http.hpp>
+
+#include "api/message.hpp"
+#include "api/problem.hpp"
+#include "api/router.hpp"
+#include "api/services.hpp"
+#include "runtime/asio.hpp"
+
+namespace weir::api {
+namespace {
+
+namespace beast = boost::beast;
+namespace http = beast::http;
+using boost::system::error_code;
+using net::ip::tcp;
+using runtime::nothrow;
+using std::chrono::steady_clock;
+
+constexpr auto linger_deadline = std::chrono::seconds(1);
+constexpr std::size_t linger_bytes_max = 4 * 1024 * 1024;
+constexpr std::size_t target_bytes_max = 4 * 1024;
+constexpr std::size_t request_id_max = 64;
+
+bool good_request_id(std::string_view id) {
+  if (id.empty() || id.size() > request_id_max) return false;
+  for (const char c : id)
+    if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && c != '-' && c != '_' &&
+        c != '.')
+      return false;
+  return true;
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return result;
+}
+
+/// What a read or write came to.
+struct Moved {
+  error_code error;
+  std::size_t size = 0;
+};
+
+/// The result of `operation`, or timed_out. Unlike the time limits of beast::tcp_stream this one leaves the socket open,
+/// so that a client that is too slow can be told so.
+net::awaitable<Moved> within(std::chrono::milliseconds limit, net::awaitable<std::tuple<error_code, std::size_t>> operation) {
+  using namespace net::experimental::awaitable_operators;
+  net::steady_timer timer(co_await net::this_coro::executor, limit);
+  const auto first = co_await (std::move(operation) || timer.async_wait(nothrow));
+  if (first.index() == 1) co_return Moved{net::error::timed_out, 0};
+  const auto [error, size] = std::get<0>(first);
+  co_return Moved{error, size};
+}
+
+class Connection {
+ public:
+  Connection(tcp::socket socket, Services& services, bool only_health)
+      : socket_(std::move(socket)),
+        services_(services),
+        limits_(services.limits),
+        only_health_(only_health),
+        buffer_(services.limits.header_bytes_max) {
+    error_code ec;
+    const auto remote = socket_.remote_endpoint(ec);
+    if (!ec) remote_ = remote.address().to_string();
+    const auto local = socket_.local_endpoint(ec);
+    if (!ec) local_ = local.address().to_string();
+    // Events and small answers leave at once; what belongs together is written together.
+    socket_.set_option(tcp::no_delay(true), ec);
+  }
+
+  net::awaitable<void> run() {
+    bool more = true;
+    while (more) {
+      more = co_await wait_for_request();
+      if (more) more = co_await exchange();
+    }
+    co_await linger();
+  }
+
+ private:
+  using Parser = http::request_parser<http::string_body>;
+
+  /// The first byte of a request; false if there will be none.
+  net::awaitable<bool> wait_for_request() {
+    if (buffer_.size() > 0) co_return true;  // sent together with the one before
+    auto reading = socket_.async_read_some(buffer_.prepare(buffer_.max_size()), nothrow);
+    const auto got = co_await within(limits_.idle_deadline, std::move(reading));
+    buffer_.commit(got.size);
+    co_return !got.error;
+  }
+
+  /// One request and its answer; false if the connection ends with it.
+  net::awaitable<bool> exchange() {
+    Request request;
+    request.id = random_hex().substr(0, 16);
+    request.remote = remote_;
+    request.local_address = local_;
+    const auto started = steady_clock::now();
+    Parser parser;
+    // Set before the first byte is parsed: Beast does not enforce a limit that changes between header and body.
+    parser.body_limit(limits_.body_bytes_max);
+    parser.header_limit(static_cast<std::uint32_t>(limits_.header_bytes_max));
+    parser.eager(false);
+
+    std::string_view pattern;
+    std::optional<Reply> reply = co_await read_header(parser, request);
+    const bool understood = !reply;
+    if (understood) {
+      auto admitted = admit_request(request);
+      if (auto* refusal = std::get_if<Reply>(&admitted)) {
+        reply = std::move(*refusal);
+      } else {
+        const auto* route = std::get<const Route*>(admitted);
+        pattern = route->pattern;
+        reply = co_await read_body(parser, request);
+        if (!reply) reply = co_await handle(*route, request);
+      }
+    }
+    // A body that was not read cannot be told from the next request.
+    const bool keep = understood && parser.is_done() && parser.get().keep_alive() && !only_health_ &&
+                      !services_.stopping;
+    const unsigned version = parser.is_header_done() ? parser.get().version() : 11;
+    finish(request, *reply);
+    const bool written = co_await write(request, *reply, keep, version);
+    log(request, *reply, pattern, started);
+    co_return written && keep;
+  }
+
+  net::awaitable<std::optional<Reply>> read_header(Parser& parser, Request& request) {
+    auto reading = net::async_read_until(socket_, buffer_, "\r\n\r\n", nothrow);
+    const auto [error, size] = co_await within(limits_.header_deadline, std::move(reading));
+    if (error == net::error::not_found)
+      co_return problem(431, "the header is larger than " + std::to_string(limits_.header_bytes_max) + " bytes");
+    if (error == net::error::timed_out) co_return problem(408, "the header took too long to arrive");
+    if (error) co_return problem(400, "the header is not complete");
+
+    const std::string_view raw(static_cast<const char*>(buffer_.data().data()), size);
+    if (const auto framing = check_framing(raw); !framing) co_return problem(framing.error());
+    error_code parse_error;
+    parser.put(net::buffer(raw), parse_error);
+    buffer_.consume(size);
+    if (auto refusal = header_problem(parse_error)) co_return refusal;
+
+    const auto& message = parser.get();
+    request.method = message.method_string();
+    for (const auto& field : message) request.headers.emplace_back(lower(field.name_string()), field.value());
+    if (const auto id = request.header("x-request-id"); id && good_request_id(*id)) request.id = *id;
+    if (message.version() != 10 && message.version() != 11) co_return problem(505, "this is HTTP/1.1");
+    if (auto refusal = transfer_problem(request)) co_return refusal;
+    if (message.target().size() > target_bytes_max) co_return problem(414, "the request target is too long");
+    auto target = parse_target(message.target());
+    if (!target) co_return problem(target.error());
+    request.target = std::move(*target);
+    co_return std::nullopt;
+  }
+
+  std::optional<Reply> header_problem(error_code error) const {
+    if (!error || error == http::error::need_more) return std::nullopt;
+    if (error == http::error::body_limit) return body_too_large();
+    if (error == http::error::header_limit) return problem(431, "the header is too large");
+    if (error == http::error::bad_version) return problem(505, "this is HTTP/1.1");
+    return problem(400, "not an HTTP request: " + error.message());
+  }
+
+  /// For whom the request is and how long its body must be said once: whoever stands before this server then reads it
+  /// the same way.
+  static std::optional<Reply> transfer_problem(const Request& request) {
+    std::size_t hosts = 0;
+    std::size_t lengths = 0;
+    std::size_t encodings = 0;
+    for (const auto& [name, value] : request.headers) {
+      hosts += name == "host" ? 1 : 0;
+      lengths += name == "content-length" ? 1 : 0;
+      encodings += name == "transfer-encoding" ? 1 : 0;
+    }
+    if (hosts > 1) return problem(400, "more than one Host");
+    if (lengths + encodings > 1) return problem(400, "the length of the body is given more than once");
+    if (request.header("content-length").value_or("0").find_first_not_of("0123456789") != std::string_view::npos)
+      return problem(400, "Content-Length must be one number");
+    if (encodings == 1 && lower(*request.header("transfer-encoding")) != "chunked")
+      return problem(501, "no Transfer-Encoding but chunked is understood");
+    return std::nullopt;
+  }
+
+  Reply body_too_large() const {
+    return problem(413, "the body is larger than " + std::to_string(limits_.body_bytes_max) + " bytes");
+  }
+
+  std::variant<const Route*, Reply> admit_request(Request& request) {
+    auto admitted = admit(services_, request);
+    if (only_health_) {
+      const auto* route = std::get_if<const Route*>(&admitted);
+      if (route == nullptr || ((*route)->pattern != "/healthz" && (*route)->pattern != "/readyz"))
+        return problem(503, "too many connections");
+    }
+    return admitted;
+  }
+
+  net::awaitable<std::optional<Reply>> read_body(Parser& parser, Request& request) {
+    if (parser.is_done()) co_return std::nullopt;
+    if (const auto expectation = request.header("expect")) {
+      if (lower(*expectation) != "100-continue") co_return problem(417, "no expectation but 100-continue is met");
+      static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+      const bool written = co_await write_piece(net::buffer(go_on));
+      if (!written) co_return problem(400, "the client left");
+    }
+    parser.eager(true);
+    auto reading = http::async_read(socket_, buffer_, parser, nothrow);
+    const auto [error, size] = co_await within(limits_.body_deadline, std::move(reading));
+    if (error == http::error::body_limit) co_return body_too_large();
+    if (error == net::error::timed_out) co_return problem(408, "the body took too long to arrive");
+    if (error) co_return problem(400, "the body cannot be read: " + error.message());
+    request.body = std::move(parser.get().body());
+    co_return std::nullopt;
+  }
+
+  /// The door at which what libraries throw becomes an answer.
+  net::awaitable<Reply> handle(const Route& route, const Request& request) {
+    try {
+      co_return co_await route.handler(services_, request);
+    } catch (const boost::system::system_error& e) {
+      if (e.code() == net::error::operation_aborted) throw;  // the server stops
+      spdlog::error("http {} {} {}: {}", request.id, request.method, request.target.path, e.what());
+    } catch (const std::exception& e) {
+      spdlog::error("http {} {} {}: {}", request.id, request.method, request.target.path, e.what());
+    }
+    co_return problem(500, "a fault of the head; its log says more under this request's id");
+  }
+
+  net::awaitable<bool> write(const Request& request, Reply& reply, bool keep, unsigned version) {
+    if (auto* streamed = std::get_if<Reply::Streamed>(&reply.body); streamed != nullptr && request.method != "HEAD")
+      co_return co_await write_streamed(reply, *streamed, keep, version);
+    std::string_view bytes;
+    if (const auto* text = std::get_if<std::string>(&reply.body)) bytes = *text;
+    if (const auto* fixed = std::get_if<Reply::Static>(&reply.body)) bytes = fixed->bytes;
+    auto header = header_of(reply, keep, version);
+    if (request.method != "HEAD" && reply.status != 204 && reply.status != 304) {
+      // Header and body in one write: a small answer is one packet.
+      http::response<http::span_body<const char>> whole(std::move(header));
+      whole.body() = {bytes.data(), bytes.size()};
+      whole.content_length(bytes.size());
+      const auto sent = co_await within(limits_.write_deadline, http::async_write(socket_, whole, nothrow));
+      services_.traffic.sent_bytes += sent.error ? 0 : bytes.size();
+      co_return !sent.error;
+    }
+    // 204 and 304 have no body to speak of; HEAD says how long the body would be.
+    if (const auto* streamed = std::get_if<Reply::Streamed>(&reply.body)) {
+      if (streamed->size) header.content_length(*streamed->size);
+    } else if (reply.status != 204 && reply.status != 304) {
+      header.content_length(bytes.size());
+    }
+    co_return co_await write_header(header);
+  }
+
+  net::awaitable<bool> write_streamed(const Reply& reply, Reply::Streamed& streamed, bool keep, unsigned version) {
+    const bool chunked = !streamed.size && version == 11;
+    if (!streamed.size && !chunked) keep = false;  // HTTP/1.0: the end of the connection ends the body
+    auto header = header_of(reply, keep, version);
+    if (streamed.size) header.content_length(*streamed.size);
+    if (chunked) header.chunked(true);  // false would take Content-Length away
+    const bool begun = co_await write_header(header);
+    if (!begun) co_return false;
+    while (true) {
+      auto piece = co_await streamed.source->next();
+      if (!piece) {
+        spdlog::debug("http: an answer was cut short: {}", piece.error().message());
+        abort_ = true;
+        co_return false;
+      }
+      if (piece->empty()) break;
+      bool sent = false;
+      if (chunked)
+        sent = co_await write_piece(http::make_chunk(net::buffer(*piece)));
+      else
+        sent = co_await write_piece(net::buffer(*piece));
+      if (!sent) co_return false;
+    }
+    if (!chunked) co_return keep;
+    const bool ended = co_await write_piece(http::make_chunk_last());
+    co_return ended && keep;
+  }
+
+  net::awaitable<bool> write_header(http::response<http::empty_body>& header) {
+    http::response_serializer<http::empty_body> serializer(header);
+    auto writing = http::async_write_header(socket_, serializer, nothrow);
+    const auto sent = co_await within(limits_.write_deadline, std::move(writing));
+    co_return !sent.error;
+  }
+
+  template <class Buffers>
+  net::awaitable<bool> write_piece(Buffers buffers) {
+    const auto sent = co_await within(limits_.write_deadline, net::async_write(socket_, buffers, nothrow));
+    services_.traffic.sent_bytes += sent.size;
+    co_return !sent.error;
+  }
+
+  static http::response<http::empty_body> header_of(const Reply& reply, bool keep, unsigned version) {
+    http::response<http::empty_body> header;
+    header.version(version);
+    header.result(reply.status);
+    if (reply.status >= 400) header.reason(reason_phrase(reply.status));
+    for (const auto& [name, value] : reply.headers) header.insert(name, value);
+    header.keep_alive(keep);
+    return header;
+  }
+
+  /// Ends the connection so that the client gets the whole answer: a socket closed with unread bytes resets it.
+  net::awaitable<void> linger() {
+    error_code ignored;
+    if (abort_) {
+      socket_.close(ignored);
+      co_return;
+    }
+    socket_.shutdown(tcp::socket::shutdown_send, ignored);
+    buffer_.clear();
+    const auto end = steady_clock::now() + linger_deadline;
+    for (std::size_t read = 0; read < linger_bytes_max;) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - steady_clock::now());
+      auto reading = socket_.async_read_some(buffer_.prepare(buffer_.max_size()), nothrow);
+      const auto got = co_await within(left, std::move(reading));
+      if (got.error) break;
+      read += got.size;
+    }
+    socket_.close(ignored);
+  }
+
+  void log(const Request& request, const Reply& reply, std::string_view pattern, steady_clock::time_point started) {
+    const double seconds = std::chrono::duration<double>(steady_clock::now() - started).count();
+    services_.traffic.add(request.method, pattern, reply.status, seconds);
+    // Every call that may change something is in the log; the query is not, it may carry a login code.
+    const auto level = reply.status >= 500                  ? spdlog::level::warn
+                       : request.safe() && !request.method.empty() ? spdlog::level::debug
+                                                            : spdlog::level::info;
+    spdlog::log(level, "http {} {} {} {} {} {:.1f} ms", request.id, request.remote, request.method,
+                request.target.path, reply.status, seconds * 1e3);
+  }
+
+  tcp::socket socket_;
+  Services& services_;
+  const Limits& limits_;
+  bool only_health_;
+  bool abort_ = false;  ///< the answer is not whole: the client must notice
+  beast::flat_buffer buffer_;
+  std::string remote_;
+  std::string local_;
+};
+
+}  // namespace
+
+net::awaitable<void> serve(tcp::socket socket, Services& services, bool only_health) {
+  Connection connection(std::move(socket), services, only_health);
+  co_await connection.run();
+}
+
+}  // namespace weir::api

@@ -1,0 +1,69 @@
+#include "api/event_source.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "api/problem.hpp"
+
+namespace weir::api {
+namespace {
+
+std::string event(const cluster::StreamItem& item) {
+  std::string text;
+  // A transient item has no place in the stream: without an id the client keeps the one it has.
+  if (item.sequence != 0) text += "id: " + std::to_string(item.sequence) + "\n";
+  return text + "event: " + std::string(cluster::to_string(item.kind)) + "\ndata: " + item.data + "\n\n";
+}
+
+}  // namespace
+
+EventSource::EventSource(std::unique_ptr<cluster::Subscription> subscription, Options options,
+                         std::atomic<std::uint64_t>& open_streams)
+    : subscription_(std::move(subscription)), options_(std::move(options)), open_streams_(open_streams) {
+  ++open_streams_;
+}
+
+EventSource::~EventSource() { --open_streams_; }
+
+net::awaitable<Result<std::string>> EventSource::next() {
+  if (finished_) co_return std::string();
+  if (!begun_) {
+    // The header and this line reach the client before anything happens.
+    begun_ = true;
+    co_return std::string("retry: 1000\n\n");
+  }
+  const bool ending = end_ || options_.ended_job;
+  auto batch = co_await subscription_->next(ending ? options_.log_patience : options_.heartbeat);
+  if (!batch) co_return batch.error();
+  if (!batch->reset && batch->items.empty()) co_return ending ? finish() : std::string(": still here\n\n");
+  co_return write(std::move(*batch));
+}
+
+std::string EventSource::write(cluster::Subscription::Batch batch) {
+  std::string text;
+  if (batch.reset) {
+    // The place just before what follows, so that a client that loses the connection here misses nothing.
+    const auto before = batch.items.empty() ? batch.sequence : batch.items.front().sequence - 1;
+    const std::string place = std::to_string(before);
+    text = "id: " + place + "\nevent: reset\ndata: {\"sequence\":" + place + "}\n\n";
+  }
+  for (auto& item : batch.items) {
+    if (options_.ends_with_job && item.kind == cluster::StreamKind::job_end)
+      end_ = std::move(item);
+    else
+      text += event(item);
+  }
+  // Nothing but the held end came: a comment keeps the place while the log is awaited.
+  return text.empty() ? ": ending\n\n" : text;
+}
+
+std::string EventSource::finish() {
+  finished_ = true;
+  if (end_) return event(*end_);
+  // The end is older than the place the client asked to go on from, or was never asked for: told again, without an id.
+  cluster::StreamItem item;
+  item.kind = cluster::StreamKind::job_end;
+  item.data = to_text(cluster::to_json(*options_.ended_job));
+  return event(item);
+}
+
+}  // namespace weir::api

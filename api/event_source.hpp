@@ -1,0 +1,49 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "api/http.hpp"
+#include "cluster/records.hpp"
+#include "cluster/stream.hpp"
+
+namespace weir::api {
+
+/// A subscription as server-sent events. Nothing is queued here: the next batch is fetched when the client has taken
+/// the last one, and the connection's write deadline ends a client that takes nothing.
+class EventSource final : public BodySource {
+ public:
+  struct Options {
+    std::chrono::milliseconds heartbeat{};
+    /// How long the last lines of the log may take to arrive after the job's end; 0 if no log was asked for.
+    std::chrono::milliseconds log_patience{};
+    /// Set if the only job of an `ends_with_job` stream had ended when the stream began.
+    std::optional<cluster::JobRecord> ended_job;
+    /// The stream is about one job alone: after its end and the last of its log comes the terminal record, and then
+    /// the stream ends.
+    bool ends_with_job = false;
+  };
+
+  EventSource(std::unique_ptr<cluster::Subscription> subscription, Options options,
+              std::atomic<std::uint64_t>& open_streams);
+  ~EventSource() override;
+
+  net::awaitable<Result<std::string>> next() override;
+
+ private:
+  std::string write(cluster::Subscription::Batch batch);
+  std::string finish();
+
+  std::unique_ptr<cluster::Subscription> subscription_;
+  Options options_;
+  std::atomic<std::uint64_t>& open_streams_;
+  std::optional<cluster::StreamItem> end_;  ///< the terminal record, held back until the log is out
+  bool begun_ = false;
+  bool finished_ = false;
+};
+
+}  // namespace weir::api

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <filesystem>
+
+#include "api/http.hpp"
+#include "base/result.hpp"
+
+namespace weir::api {
+
+/// A regular file as a body, read piece by piece on `blocking`, so that neither memory nor a connection waits for the
+/// disk. The file may be unlinked meanwhile. Fails with: not_found, io.
+Result<Reply::Streamed> open_file(const std::filesystem::path& path, net::any_io_executor blocking);
+
+}  // namespace weir::api

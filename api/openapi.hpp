@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string>
+
+namespace weir::api {
+
+/// The OpenAPI document as it is served: openapi.json with this version and with the job spec's schema in its place.
+std::string openapi_document(const std::string& version);
+
+}  // namespace weir::api

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "api/http.hpp"
+
+namespace weir::api {
+
+struct Services;
+
+/// A handler owns nothing: services and request outlive it.
+using Handler = net::awaitable<Reply> (*)(Services& services, const Request& request);
+
+/// What a request must prove. A path that no route has needs a token too.
+enum class Guard : std::uint8_t { token, open };
+
+struct Route {
+  std::string_view method;
+  /// Segments; "{x}" matches one, "{x...}" at the end one or more, "*" alone whatever is not below /api.
+  std::string_view pattern;
+  Guard guard = Guard::token;
+  Handler handler = nullptr;
+  bool json_body = false;  ///< needs a body of application/json
+};
+
+/// Every route of the head, in one table (routes.cpp).
+std::span<const Route> routes();
+
+struct Match {
+  const Route* route = nullptr;  ///< null: no route, or not with this method
+  bool known = false;            ///< some method is routed at this path
+  Guard guard = Guard::token;
+  std::string allow;  ///< the methods of this path, as Allow has them
+  std::map<std::string, std::string, std::less<>> parameters;
+};
+
+/// HEAD goes wherever GET does.
+Match match(std::span<const Route> routes, std::string_view method, const Target& target);
+
+/// Everything before a request may be read on and handled: Host, Origin, token, method, media type. Either the refusal
+/// or the route; fills in the request's parameters.
+std::variant<const Route*, Reply> admit(Services& services, Request& request);
+
+/// Adds what every answer has: request id, security headers, a problem's body, validators; turns it into 304 where the
+/// client has it already.
+void finish(const Request& request, Reply& reply);
+
+}  // namespace weir::api

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "api/router.hpp"
+
+/// Jobs and what they leave behind. What each route takes and gives is in openapi.json.
+namespace weir::api {
+
+net::awaitable<Reply> list_jobs(Services& services, const Request& request);
+net::awaitable<Reply> submit_job(Services& services, const Request& request);
+net::awaitable<Reply> validate_job(Services& services, const Request& request);
+net::awaitable<Reply> show_job(Services& services, const Request& request);
+net::awaitable<Reply> delete_job(Services& services, const Request& request);
+net::awaitable<Reply> stop_job(Services& services, const Request& request);
+net::awaitable<Reply> job_metrics(Services& services, const Request& request);
+net::awaitable<Reply> job_logs(Services& services, const Request& request);
+net::awaitable<Reply> job_events(Services& services, const Request& request);
+net::awaitable<Reply> job_checkpoints(Services& services, const Request& request);
+net::awaitable<Reply> download_checkpoint(Services& services, const Request& request);
+
+}  // namespace weir::api

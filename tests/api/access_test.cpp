@@ -1,0 +1,162 @@
+#include "api/access.hpp"
+
+#include <gtest/gtest.h>
+
+#include "api/csv.hpp"
+
+namespace weir::api {
+namespace {
+
+using namespace std::chrono_literals;
+
+class AccessTest : public ::testing::Test {
+ protected:
+  Access make(bool loopback_only = true, std::vector<std::string> names = {}) {
+    return Access({.token = "secret",
+                   .port = 8265,
+                   .loopback_only = loopback_only,
+                   .allow_hosts = std::move(names),
+                   .now = [this] { return now; }});
+  }
+
+  static Request request(std::string host, std::string method = "GET", Headers more = {}) {
+    Request r;
+    r.method = std::move(method);
+    r.headers = std::move(more);
+    r.headers.emplace_back("host", std::move(host));
+    r.remote = "127.0.0.1";
+    r.local_address = "10.0.0.7";
+    return r;
+  }
+
+  static unsigned status(const std::optional<Reply>& refusal) { return refusal ? refusal->status : 200; }
+
+  Access::Clock::time_point now = Access::Clock::time_point(std::chrono::hours(500'000));
+};
+
+TEST_F(AccessTest, LoopbackAnswersToItsNamesAndPortOnly) {
+  const auto access = make();
+  for (const char* host : {"localhost:8265", "127.0.0.1:8265", "[::1]:8265", "LOCALHOST:8265"})
+    EXPECT_EQ(status(access.check_origin(request(host))), 200u) << host;
+  for (const char* host : {"evil.example:8265", "localhost", "localhost:80", "127.0.0.1:82650", "10.0.0.7:8265", "",
+                           "localhost:8265.evil.example", "127.0.0.1:", "[::1", "localhost:8265@evil", "[::1]8265"})
+    EXPECT_EQ(status(access.check_origin(request(host))), 421u) << host;
+}
+
+TEST_F(AccessTest, HostMustBeThereOnce) {
+  const auto access = make();
+  auto twice = request("localhost:8265");
+  twice.headers.emplace_back("host", "localhost:8265");
+  EXPECT_EQ(status(access.check_origin(twice)), 400u);
+  auto none = request("");
+  none.headers.clear();
+  EXPECT_EQ(status(access.check_origin(none)), 400u);
+}
+
+TEST_F(AccessTest, PublishedPortAndExtraNames) {
+  const auto access = make(false, {"head", "cluster.example:443"});
+  for (const char* host : {"localhost:18265", "127.0.0.1:9", "10.0.0.7:8265", "head:8265", "head", "cluster.example:443"})
+    EXPECT_EQ(status(access.check_origin(request(host))), 200u) << host;
+  for (const char* host : {"cluster.example:80", "evil.example", "10.0.0.8:8265"})
+    EXPECT_EQ(status(access.check_origin(request(host))), 421u) << host;
+}
+
+TEST_F(AccessTest, OriginIsCheckedForEveryMethodAndSiteForUnsafeOnes) {
+  const auto access = make();
+  for (const char* method : {"GET", "HEAD", "OPTIONS", "POST", "PUT", "DELETE", "PATCH", "FROB"}) {
+    const auto with = [&](const char* name, const char* value) {
+      return status(access.check_origin(request("localhost:8265", method, {{name, value}})));
+    };
+    EXPECT_EQ(with("origin", "http://localhost:8265"), 200u) << method;
+    EXPECT_EQ(with("origin", "http://evil.example"), 403u) << method;
+    EXPECT_EQ(with("origin", "http://localhost:9999"), 403u) << method;
+    EXPECT_EQ(with("origin", "null"), 403u) << method;
+    EXPECT_EQ(with("sec-fetch-site", "same-origin"), 200u) << method;
+    const bool safe = request("", method).safe();
+    EXPECT_EQ(with("sec-fetch-site", "cross-site"), safe ? 200u : 403u) << method;
+    EXPECT_EQ(with("sec-fetch-site", "same-site"), safe ? 200u : 403u) << method;
+  }
+}
+
+TEST_F(AccessTest, BearerToken) {
+  auto access = make();
+  const auto with = [&](const char* value) {
+    return status(access.authenticate(request("localhost:8265", "GET", {{"authorization", value}})));
+  };
+  EXPECT_EQ(with("Bearer secret"), 200u);
+  EXPECT_EQ(with("bearer secret"), 200u);
+  for (const char* wrong : {"Bearer secre", "Bearer secret2", "Bearer ", "Bearer", "Basic secret", "secret", ""})
+    EXPECT_EQ(with(wrong), 401u) << wrong;
+  EXPECT_EQ(status(access.authenticate(request("localhost:8265"))), 401u);
+}
+
+TEST_F(AccessTest, WrongTokensAreRateLimitedRightOnesAreNot) {
+  auto access = make();
+  const auto wrong = request("localhost:8265", "GET", {{"authorization", "Bearer wrong"}});
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(status(access.authenticate(wrong)), 401u);
+  EXPECT_EQ(status(access.authenticate(wrong)), 429u);
+  EXPECT_EQ(status(access.authenticate(request("localhost:8265", "GET", {{"authorization", "Bearer secret"}}))), 200u);
+  auto elsewhere = wrong;
+  elsewhere.remote = "127.0.0.2";
+  EXPECT_EQ(status(access.authenticate(elsewhere)), 401u);
+  now += 61s;
+  EXPECT_EQ(status(access.authenticate(wrong)), 401u);
+}
+
+TEST_F(AccessTest, CodeIsGoodOnceAndForAnHour) {
+  auto access = make();
+  const auto visitor = request("localhost:8265");
+  const auto good = [&](const std::string& code) {
+    return std::holds_alternative<std::string>(access.redeem_code(code, visitor));
+  };
+  const auto code = access.make_code();
+  EXPECT_FALSE(good(""));
+  EXPECT_FALSE(good(code.substr(1)));
+  EXPECT_TRUE(good(code));
+  EXPECT_FALSE(good(code));
+  const auto late = access.make_code();
+  now += 2h;
+  EXPECT_FALSE(good(late));
+}
+
+TEST_F(AccessTest, SessionCookieOutlivesARestartAndEndsWithItsTime) {
+  const auto set_cookie = make().session_cookie();
+  EXPECT_NE(set_cookie.find("HttpOnly; SameSite=Strict"), std::string::npos);
+  const auto value = set_cookie.substr(0, set_cookie.find(';'));
+  auto later = make();
+  const auto with = [&](const std::string& cookies) {
+    return later.has_session(request("localhost:8265", "GET", {{"cookie", cookies}}));
+  };
+  EXPECT_TRUE(with(value));
+  EXPECT_TRUE(with("a=b; " + value + "; c=d"));
+  EXPECT_FALSE(with("x" + value));
+  EXPECT_FALSE(with(value + "0"));
+  auto forged = value;
+  ++forged[forged.find('=') + 1];  // a later end under the old signature
+  EXPECT_FALSE(with(forged));
+  EXPECT_FALSE(with("weir_session_8265="));
+  now += std::chrono::hours(24 * 31);
+  EXPECT_FALSE(with(value));
+}
+
+TEST(CheckListen, BeyondLoopbackOnlyWhenToldTo) {
+  EXPECT_TRUE(check_listen("127.0.0.1:8265", false));
+  EXPECT_TRUE(check_listen("[::1]:0", false));
+  EXPECT_EQ(check_listen("localhost:1", false)->host, "127.0.0.1");
+  const auto refused = check_listen("0.0.0.0:8265", false);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().context.find("--insecure"), std::string::npos);
+  EXPECT_FALSE(check_listen("0.0.0.0:8265", true)->loopback);
+  for (const char* address : {"", "127.0.0.1", "127.0.0.1:", "127.0.0.1:99999", "host.example:1", "127.0.0.1:x"})
+    EXPECT_FALSE(check_listen(address, true)) << address;
+}
+
+TEST(MetricsCsv, QuotesAndRoundTrips) {
+  const auto csv = metrics_csv("j,1", {{"lo\"ss", 2, {{1, 0.1, 0.25, 0.1}}}, {"a", std::nullopt, {{1e300, -1, 2, 3}}}});
+  EXPECT_EQ(csv,
+            "job,name,worker,x,min,max,last\r\n\"j,1\",\"lo\"\"ss\",2,1,0.1,0.25,0.1\r\n"
+            "\"j,1\",a,,1e+300,-1,2,3\r\n");
+}
+
+}  // namespace
+}  // namespace weir::api

@@ -1,0 +1,233 @@
+#include "tests/api/fake_head.hpp"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/errc.hpp"
+#include "runtime/asio.hpp"
+
+namespace weir::api {
+namespace {
+
+const Error no_job{Errc::not_found, "there is no such job"};
+
+}  // namespace
+
+class FakeSubscription final : public cluster::Subscription {
+ public:
+  FakeSubscription(FakeHead& head, cluster::Topics topics, std::uint64_t place)
+      : head_(head), topics_(std::move(topics)), place_(place) {}
+
+  net::awaitable<Result<Batch>> next(std::chrono::milliseconds patience) override {
+    auto batch = collect();
+    if (!batch.items.empty() || batch.reset) co_return batch;
+    net::steady_timer timer(head_.io_, patience);
+    head_.waiting_.push_back(&timer);
+    co_await timer.async_wait(runtime::nothrow);
+    head_.waiting_.remove(&timer);
+    co_return collect();
+  }
+
+ private:
+  Batch collect() {
+    Batch batch;
+    if (place_ < head_.oldest_kept) {
+      batch.reset = true;
+      place_ = head_.oldest_kept;
+    }
+    for (const auto& item : head_.items_) {
+      if (item.sequence <= place_ || batch.items.size() == 256) continue;
+      place_ = item.sequence;
+      if (topics_.match(item.kind, item.job_id)) batch.items.push_back(item);
+    }
+    batch.sequence = place_;
+    return batch;
+  }
+
+  FakeHead& head_;
+  cluster::Topics topics_;
+  std::uint64_t place_;
+};
+
+FakeHead::FakeHead(net::io_context& io) : io_(io), catalog_({{"models", nlohmann::json::array()}}) {}
+
+void FakeHead::publish(cluster::StreamItem item) {
+  net::post(io_, [this, item = std::move(item)]() mutable {
+    items_.push_back(std::move(item));
+    for (auto* timer : waiting_) timer->cancel();
+  });
+}
+
+net::awaitable<void> FakeHead::stop() { co_return; }
+std::string FakeHead::control_address() const { return "127.0.0.1:1"; }
+
+net::awaitable<Result<cluster::Submission>> FakeHead::submit(nlohmann::json spec, std::string key) {
+  cluster::Submission submission;
+  const auto known = keys_.find(key);
+  if (!key.empty() && known != keys_.end()) {
+    if (known->second.first != spec)
+      co_return Error{Errc::conflict, "the idempotency key was used with another body"};
+    submission.job = jobs_by_id.at(known->second.second);
+    co_return submission;
+  }
+  if (!spec.is_object() || !spec.contains("model")) {
+    submission.problems = {{"", "\"model\" is required"}, {"/modle", "unknown field; did you mean \"model\"?"}};
+    co_return submission;
+  }
+  cluster::JobRecord job;
+  job.id = "job-" + std::to_string(1000 + jobs_by_id.size());
+  job.name = spec.value("name", "unnamed");
+  job.spec = spec;
+  jobs_by_id[job.id] = job;
+  if (!key.empty()) keys_[key] = {spec, job.id};
+  submission.job = job;
+  submission.created = true;
+  co_return submission;
+}
+
+net::awaitable<Result<cluster::Validation>> FakeHead::validate(nlohmann::json spec) {
+  cluster::Validation validation;
+  if (!spec.contains("model"))
+    validation.problems = {{"", "\"model\" is required"}};
+  else
+    validation.spec = std::move(spec);
+  validation.placement = {{"fits", false}, {"reason", "no nodes"}};
+  validation.round = {{"parameters", nullptr}, {"bytes_dense", nullptr}, {"bytes_sent", nullptr}};
+  co_return validation;
+}
+
+net::awaitable<Result<cluster::JobPage>> FakeHead::jobs(cluster::JobQuery query) {
+  cluster::JobPage page;
+  for (auto entry = jobs_by_id.rbegin(); entry != jobs_by_id.rend(); ++entry) {
+    const auto& job = entry->second;
+    if (!query.cursor.empty() && job.id >= query.cursor) continue;
+    if (query.state && job.state != *query.state) continue;
+    if (job.name.find(query.text) == std::string::npos) continue;
+    if (page.jobs.size() == query.limit) {
+      page.next = page.jobs.back().id;
+      break;
+    }
+    page.jobs.push_back(job);
+  }
+  co_return page;
+}
+
+net::awaitable<Result<cluster::JobRecord>> FakeHead::job(std::string id) {
+  const auto found = jobs_by_id.find(id);
+  if (found == jobs_by_id.end()) co_return no_job;
+  co_return found->second;
+}
+
+net::awaitable<Result<std::vector<cluster::WorkerRecord>>> FakeHead::workers(std::string id) {
+  if (!jobs_by_id.contains(id)) co_return no_job;
+  cluster::WorkerRecord worker;
+  worker.id = id + "-w0";
+  worker.job_id = id;
+  worker.node = "n0";
+  co_return std::vector{worker};
+}
+
+net::awaitable<Result<cluster::JobRecord>> FakeHead::stop_job(std::string id) {
+  const auto found = jobs_by_id.find(id);
+  if (found == jobs_by_id.end()) co_return no_job;
+  if (!cluster::terminal(found->second.state)) found->second.phase = cluster::JobPhase::stopping;
+  co_return found->second;
+}
+
+net::awaitable<Result<void>> FakeHead::remove_job(std::string id) {
+  const auto found = jobs_by_id.find(id);
+  if (found == jobs_by_id.end()) co_return no_job;
+  if (!cluster::terminal(found->second.state)) co_return Error{Errc::conflict, "the job has not ended"};
+  jobs_by_id.erase(found);
+  co_return Result<void>();
+}
+
+net::awaitable<Result<std::vector<cluster::MetricSeries>>> FakeHead::metrics(cluster::MetricQuery query) {
+  if (!jobs_by_id.contains(query.job_id)) co_return no_job;
+  std::vector<cluster::MetricSeries> chosen;
+  for (const auto& s : series)
+    if (query.names.empty() || std::find(query.names.begin(), query.names.end(), s.name) != query.names.end())
+      chosen.push_back(s);
+  co_return chosen;
+}
+
+net::awaitable<Result<cluster::LogSlice>> FakeHead::logs(std::string id, std::uint32_t worker, std::uint64_t offset,
+                                                         std::uint64_t limit) {
+  const auto found = logs_by_job.find(id);
+  if (found == logs_by_job.end() || worker != 0) co_return Error{Errc::not_found, "no such job or worker"};
+  cluster::LogSlice slice;
+  slice.size = found->second.size();
+  slice.offset = std::min(offset, slice.size);
+  slice.text = found->second.substr(slice.offset, limit);
+  slice.next = slice.offset + slice.text.size();
+  co_return slice;
+}
+
+net::awaitable<Result<cluster::EventPage>> FakeHead::events(std::string job_id, std::uint64_t after,
+                                                            std::uint32_t limit) {
+  cluster::EventPage page;
+  for (const auto& event : event_list) {
+    if (event.job_id != job_id || event.sequence <= after) continue;
+    if (page.events.size() == limit) {
+      page.next = page.events.back().sequence;
+      break;
+    }
+    page.events.push_back(event);
+  }
+  co_return page;
+}
+
+net::awaitable<Result<std::vector<cluster::CheckpointRecord>>> FakeHead::checkpoints(std::string id) {
+  if (!jobs_by_id.contains(id)) co_return no_job;
+  co_return std::vector{cluster::CheckpointRecord{id, 10, 3, {}}};
+}
+
+net::awaitable<Result<std::filesystem::path>> FakeHead::checkpoint_path(std::string id, std::uint64_t step) {
+  if (!jobs_by_id.contains(id) || step != 10) co_return Error{Errc::not_found, "no such checkpoint"};
+  co_return checkpoint_file;
+}
+
+net::awaitable<Result<std::vector<cluster::NodeRecord>>> FakeHead::nodes() {
+  if (throws) throw std::runtime_error("a library's complaint");
+  co_return node_list;
+}
+
+net::awaitable<Result<cluster::NodeRecord>> FakeHead::node(std::string id) {
+  for (const auto& node : node_list)
+    if (node.id == id || node.name == id) co_return node;
+  co_return Error{Errc::not_found, "there is no such node"};
+}
+
+net::awaitable<Result<cluster::NodeRecord>> FakeHead::drain(std::string id) {
+  for (auto& node : node_list) {
+    if (node.id != id && node.name != id) continue;
+    node.state = cluster::NodeState::draining;
+    co_return node;
+  }
+  co_return Error{Errc::not_found, "there is no such node"};
+}
+
+net::awaitable<Result<cluster::ActorPage>> FakeHead::actors(std::string filter, std::uint32_t limit,
+                                                            std::string cursor) {
+  cluster::ActorPage page;
+  for (const auto& actor : actor_list) {
+    if (actor.name.find(filter) == std::string::npos || actor.name <= cursor) continue;
+    if (page.actors.size() == limit) {
+      page.next = page.actors.back().name;
+      break;
+    }
+    page.actors.push_back(actor);
+  }
+  co_return page;
+}
+
+net::awaitable<Result<std::unique_ptr<cluster::Subscription>>> FakeHead::subscribe(
+    cluster::Topics topics, std::optional<std::uint64_t> after) {
+  const std::uint64_t newest = items_.empty() ? 0 : items_.back().sequence;
+  co_return std::make_unique<FakeSubscription>(*this, std::move(topics), after.value_or(newest));
+}
+
+net::awaitable<Result<cluster::Health>> FakeHead::health() { co_return health_now; }
+
+}  // namespace weir::api

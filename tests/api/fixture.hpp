@@ -1,0 +1,90 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/message.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "api/server.hpp"
+#include "runtime/clock.hpp"
+#include "tests/api/fake_head.hpp"
+
+namespace weir::api {
+
+namespace http = boost::beast::http;
+using Answer = http::response<http::string_body>;
+
+inline const std::string test_token = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// A plain socket to the server. Its waits have no limit of their own: ctest's is the guard.
+class Wire {
+ public:
+  explicit Wire(std::uint16_t port);
+
+  void send(std::string_view bytes);
+  /// Sends until the server stops taking it; bytes sent.
+  std::size_t send_what_is_taken(std::string_view bytes);
+  Answer answer(bool to_head = false);
+  /// Bytes up to and including `end`.
+  std::string until(std::string_view end);
+  /// Bytes until the server closes.
+  std::string rest();
+  bool closed();
+  void shrink_receive_buffer();
+
+ private:
+  std::string_view held() const;
+
+  net::io_context io_;
+  net::ip::tcp::socket socket_;
+  boost::beast::flat_buffer buffer_;
+};
+
+/// A server on loopback over a FakeHead, on a thread of its own.
+class ServerTest : public ::testing::Test {
+ protected:
+  ServerTest() = default;
+  ~ServerTest() override;
+
+  /// Starts the server if it does not run yet. Whatever is to be set in `head` and `options` is set before.
+  void start();
+  std::uint16_t port();
+  std::string host() { return "127.0.0.1:" + std::to_string(port()); }
+  /// A request with Host and token; `headers` are whole lines with CRLF.
+  std::string text(const std::string& method, const std::string& target, const std::string& headers = "",
+                   const std::string& body = "");
+  Answer request(const std::string& method, const std::string& target, const std::string& headers = "",
+                 const std::string& body = "");
+  Answer get(const std::string& target, const std::string& headers = "") { return request("GET", target, headers); }
+  Answer post_json(const std::string& target, const std::string& body, const std::string& headers = "") {
+    return request("POST", target, "Content-Type: application/json\r\n" + headers, body);
+  }
+  /// Runs `change` where the head lives.
+  void on_head(std::function<void()> change);
+  void add_job(const std::string& id, cluster::JobState state = cluster::JobState::running);
+
+  net::io_context io;
+  runtime::SystemClock clock;
+  FakeHead head{io};
+  Server::Options options{
+      .listen = "127.0.0.1:0", .token = test_token, .allow_hosts = {}, .version = "1.2.3", .limits = {}};
+  std::unique_ptr<Server> server;
+
+ private:
+  std::optional<net::executor_work_guard<net::io_context::executor_type>> work_;
+  std::thread thread_;
+};
+
+inline nlohmann::json parsed(const Answer& answer) { return nlohmann::json::parse(answer.body()); }
+
+/// Checks the shape of an error's body.
+void expect_problem(const Answer& answer, unsigned status);
+
+}  // namespace weir::api

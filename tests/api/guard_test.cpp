@@ -1,0 +1,134 @@
+// Who may call what, over the whole route table.
+#include "api/router.hpp"
+#include "tests/api/fixture.hpp"
+
+namespace weir::api {
+namespace {
+
+const std::vector<std::string> every_method = {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "FROB"};
+
+/// A path that the pattern matches.
+std::string example(std::string_view pattern) {
+  if (pattern == "*") return "/anything";
+  std::string path;
+  bool inside = false;
+  for (const char c : pattern) {
+    if (c == '{') path += "x";
+    inside = (inside || c == '{') && c != '}';
+    if (!inside && c != '}') path += c;
+  }
+  return path;
+}
+
+class GuardTest : public ServerTest {
+ protected:
+  /// Asks on one connection, without a token unless `headers` has it.
+  Answer ask(const std::string& method, const std::string& target, const std::string& headers) {
+    if (!wire_) wire_.emplace(port());
+    wire_->send(method + " " + target + " HTTP/1.1\r\n" + headers + "Content-Length: 0\r\n\r\n");
+    auto answer = wire_->answer(method == "HEAD");
+    if (!answer.keep_alive()) wire_.reset();
+    return answer;
+  }
+
+  std::optional<Wire> wire_;
+  const std::string authorized_ = "Authorization: Bearer " + test_token + "\r\n";
+};
+
+TEST_F(GuardTest, EveryRouteButHealthAndTheDashboardsFilesNeedsTheToken) {
+  for (const auto& route : routes()) {
+    for (const auto& method : every_method) {
+      const auto path = example(route.pattern);
+      const auto answer = ask(method, path, "Host: " + host() + "\r\n");
+      const bool open = path == "/healthz" || path == "/readyz" || path == "/login" || route.pattern == "*";
+      EXPECT_EQ(route.guard == Guard::open, open) << route.pattern;
+      // A login without a code is the one refusal that an open route makes.
+      const bool refused = !open || (path == "/login" && method == "GET");
+      EXPECT_EQ(answer.result_int() == 401, refused) << method << " " << path << " " << answer.result_int();
+    }
+  }
+  EXPECT_EQ(ask("GET", "/api/v1/nothing", "Host: " + host() + "\r\n").result_int(), 401u);
+  EXPECT_EQ(ask("GET", "/api", "Host: " + host() + "\r\n").result_int(), 401u);
+}
+
+TEST_F(GuardTest, WrongHostIsRefusedOnEveryRouteAndMethod) {
+  for (const auto& route : routes())
+    for (const auto& method : every_method)
+      EXPECT_EQ(ask(method, example(route.pattern), "Host: evil.example\r\n" + authorized_).result_int(), 421u)
+          << method << " " << route.pattern;
+}
+
+TEST_F(GuardTest, OtherOriginsAreRefusedOnEveryRouteAndMethod) {
+  add_job("x");
+  for (const auto& route : routes())
+    for (const auto& method : every_method)
+      EXPECT_EQ(ask(method, example(route.pattern),
+                    "Host: " + host() + "\r\nOrigin: http://evil.example\r\n" + authorized_)
+                    .result_int(),
+                403u)
+          << method << " " << route.pattern;
+  on_head([&] { EXPECT_TRUE(head.jobs_by_id.contains("x")); });
+}
+
+TEST_F(GuardTest, WrongMethodsAnswerWhichOnesWork) {
+  const auto answer = ask("PUT", "/api/v1/jobs", "Host: " + host() + "\r\n" + authorized_);
+  expect_problem(answer, 405);
+  EXPECT_EQ(answer[http::field::allow], "GET, HEAD, POST, OPTIONS");
+  const auto options = ask("OPTIONS", "/api/v1/jobs/x", "Host: " + host() + "\r\n" + authorized_);
+  EXPECT_EQ(options.result_int(), 204u);
+  EXPECT_EQ(options[http::field::allow], "GET, HEAD, DELETE, OPTIONS");
+  expect_problem(ask("POST", "/", "Host: " + host() + "\r\n"), 405);
+}
+
+TEST_F(GuardTest, TokenMayNotComeInTheUrl) {
+  EXPECT_EQ(ask("GET", "/api/v1/jobs?token=" + test_token, "Host: " + host() + "\r\n").result_int(), 401u);
+}
+
+TEST_F(GuardTest, LoginLinkSetsACookieOnceAndTheCookieLogsIn) {
+  start();
+  const auto link = server->login_link();
+  const auto path = link.substr(link.find("/login"));
+  const std::string plain = "Host: " + host() + "\r\n";
+  EXPECT_EQ(ask("HEAD", path, plain).result_int(), 303u);
+  const auto answer = ask("GET", path, plain);
+  EXPECT_EQ(answer.result_int(), 303u);
+  EXPECT_EQ(answer[http::field::location], "/");
+  const std::string set_cookie(answer[http::field::set_cookie]);
+  const auto cookie = plain + "Cookie: " + set_cookie.substr(0, set_cookie.find(';')) + "\r\n";
+  EXPECT_EQ(ask("GET", "/api/v1/jobs", cookie).result_int(), 200u);
+  EXPECT_EQ(ask("GET", path, cookie).result_int(), 303u);
+  expect_problem(ask("GET", path, plain), 401);
+  // The cookie alone, from a page of another site, changes nothing.
+  EXPECT_EQ(ask("DELETE", "/api/v1/session", cookie + "Sec-Fetch-Site: cross-site\r\n").result_int(), 403u);
+  const auto out = ask("DELETE", "/api/v1/session", cookie);
+  EXPECT_EQ(out.result_int(), 204u);
+  EXPECT_NE(out[http::field::set_cookie].find("Max-Age=0"), std::string_view::npos);
+}
+
+TEST_F(GuardTest, TokenBuysACookieAndALink) {
+  const auto authorized = "Host: " + host() + "\r\n" + authorized_;
+  EXPECT_EQ(ask("POST", "/api/v1/session", authorized).result_int(), 204u);
+  const auto answer = ask("POST", "/api/v1/session/links", authorized);
+  EXPECT_EQ(answer.result_int(), 201u);
+  const std::string url = parsed(answer)["url"];
+  EXPECT_EQ(ask("GET", url.substr(url.find("/login")), "Host: " + host() + "\r\n").result_int(), 303u);
+}
+
+TEST_F(GuardTest, ElevenWrongTokensAreTooMany) {
+  const auto wrong = "Host: " + host() + "\r\nAuthorization: Bearer wrong\r\n";
+  for (int i = 0; i < 10; ++i) expect_problem(ask("GET", "/api/v1/jobs", wrong), 401);
+  const auto answer = ask("GET", "/api/v1/jobs", wrong);
+  expect_problem(answer, 429);
+  EXPECT_EQ(answer[http::field::retry_after], "60");
+}
+
+TEST_F(GuardTest, ServerWithoutTokenDoesNotStart) {
+  options.token.clear();
+  EXPECT_FALSE(Server::start(options, head, io.get_executor(), clock));
+  options.token = test_token;
+  options.listen = "0.0.0.0:0";
+  EXPECT_FALSE(Server::start(options, head, io.get_executor(), clock));
+}
+
+}  // namespace
+}  // namespace weir::api

@@ -1,0 +1,161 @@
+#include "tests/api/fixture.hpp"
+
+namespace weir::api {
+namespace {
+
+using JobsTest = ServerTest;
+
+TEST_F(JobsTest, SubmitAnswersWithTheJobAndItsPlace) {
+  const auto answer = post_json("/api/v1/jobs", R"({"model":{"name":"lenet"},"name":"one"})");
+  EXPECT_EQ(answer.result_int(), 201u);
+  const auto job = parsed(answer);
+  EXPECT_EQ(answer[http::field::location], "/api/v1/jobs/" + job["id"].get<std::string>());
+  const auto shown = parsed(get(std::string(answer[http::field::location])));
+  EXPECT_EQ(shown["name"], "one");
+  EXPECT_EQ(shown["workers"][0]["rank"], 0);
+  EXPECT_EQ(shown["workers"][0]["node"], "n0");
+  for (const char* field : {"id", "name", "state", "phase", "reason", "spec", "created_at", "started_at", "ended_at",
+                            "step", "steps_total", "summary"})
+    EXPECT_TRUE(shown.contains(field)) << field;
+}
+
+TEST_F(JobsTest, InvalidSpecIs422WithPointers) {
+  for (const char* path : {"/api/v1/jobs", "/api/v1/jobs/validate"}) {
+    const auto answer = post_json(path, R"({"modle":{}})");
+    expect_problem(answer, 422);
+    EXPECT_TRUE(parsed(answer)["errors"][0].contains("pointer"));
+  }
+  EXPECT_EQ(parsed(post_json("/api/v1/jobs", R"({"modle":{}})"))["errors"][1]["pointer"], "/modle");
+  expect_problem(post_json("/api/v1/jobs", "{"), 400);
+  expect_problem(post_json("/api/v1/jobs", "[]"), 422);
+}
+
+TEST_F(JobsTest, ValidateIsADryRun) {
+  const auto result = parsed(post_json("/api/v1/jobs/validate", R"({"model":{"name":"lenet"}})"));
+  EXPECT_EQ(result["valid"], true);
+  EXPECT_EQ(result["placement"]["fits"], false);
+  EXPECT_TRUE(result.contains("round"));
+  EXPECT_TRUE(parsed(get("/api/v1/jobs"))["jobs"].empty());
+}
+
+TEST_F(JobsTest, IdempotencyKey) {
+  const std::string key = "Idempotency-Key: k1\r\n";
+  const auto first = post_json("/api/v1/jobs", R"({"model":1})", key);
+  const auto again = post_json("/api/v1/jobs", R"({ "model" : 1 })", key);
+  EXPECT_EQ(again.result_int(), 201u);
+  EXPECT_EQ(again.body(), first.body());
+  EXPECT_EQ(again[http::field::location], first[http::field::location]);
+  expect_problem(post_json("/api/v1/jobs", R"({"model":2})", key), 422);
+  EXPECT_EQ(parsed(get("/api/v1/jobs"))["jobs"].size(), 1u);
+  expect_problem(post_json("/api/v1/jobs", R"({"model":1})", "Idempotency-Key: \r\n"), 400);
+  expect_problem(post_json("/api/v1/jobs", R"({"model":1})", "Idempotency-Key: " + std::string(201, 'k') + "\r\n"), 400);
+}
+
+TEST_F(JobsTest, ListIsPagedAndFiltered) {
+  for (int i = 0; i < 5; ++i) add_job("j" + std::to_string(i));
+  add_job("j9", cluster::JobState::failed);
+  std::vector<std::string> seen;
+  std::string address = "/api/v1/jobs?limit=2";
+  while (true) {
+    const auto answer = get(address);
+    const auto page = parsed(answer);
+    for (const auto& job : page["jobs"]) seen.push_back(job["id"]);
+    if (page["next"].is_null()) break;
+    const std::string link(answer[http::field::link]);
+    address = "/api/v1/jobs?limit=2&cursor=" + page["next"].get<std::string>();
+    EXPECT_EQ(link, "<" + address + ">; rel=\"next\"");
+  }
+  EXPECT_EQ(seen, (std::vector<std::string>{"j9", "j4", "j3", "j2", "j1", "j0"}));
+  EXPECT_EQ(parsed(get("/api/v1/jobs?state=FAILED"))["jobs"].size(), 1u);
+  EXPECT_EQ(parsed(get("/api/v1/jobs?q=of%20j3"))["jobs"].size(), 1u);
+  for (const char* query : {"state=failed", "limit=0", "limit=1001", "limit=x"})
+    expect_problem(get(std::string("/api/v1/jobs?") + query), 400);
+}
+
+TEST_F(JobsTest, StopIsIdempotentAndDeleteWantsAnEnd) {
+  add_job("j1");
+  EXPECT_EQ(request("POST", "/api/v1/jobs/j1/stop").result_int(), 202u);
+  EXPECT_EQ(request("POST", "/api/v1/jobs/j1/stop").result_int(), 202u);
+  expect_problem(request("DELETE", "/api/v1/jobs/j1"), 409);
+  on_head([&] { head.jobs_by_id["j1"].state = cluster::JobState::stopped; });
+  EXPECT_EQ(request("POST", "/api/v1/jobs/j1/stop").result_int(), 200u);
+  EXPECT_EQ(request("DELETE", "/api/v1/jobs/j1").result_int(), 204u);
+  expect_problem(request("DELETE", "/api/v1/jobs/j1"), 404);
+  expect_problem(request("POST", "/api/v1/jobs/j1/stop"), 404);
+  expect_problem(get("/api/v1/jobs/j1"), 404);
+}
+
+TEST_F(JobsTest, Metrics) {
+  add_job("j1");
+  head.series = {{"loss", 0, {{1, 0.5, 2.5, 1.5}}}, {"loss", std::nullopt, {{1, 1, 1, 1}}}, {"accuracy", std::nullopt, {}}};
+  const auto all = parsed(get("/api/v1/jobs/j1/metrics"));
+  EXPECT_EQ(all["job"], "j1");
+  EXPECT_EQ(all["x"], "step");
+  EXPECT_EQ(all["series"].size(), 3u);
+  EXPECT_EQ(all["series"][0]["points"][0], nlohmann::json({1, 0.5, 2.5, 1.5}));
+  const auto whole = parsed(get("/api/v1/jobs/j1/metrics?name=loss&worker=job&x=bytes&from=0&to=5&points=10"));
+  EXPECT_EQ(whole["series"].size(), 1u);
+  EXPECT_TRUE(whole["series"][0]["worker"].is_null());
+  EXPECT_EQ(parsed(get("/api/v1/jobs/j1/metrics?worker=0"))["series"].size(), 1u);
+  const auto csv = get("/api/v1/jobs/j1/metrics?format=csv&name=loss");
+  EXPECT_EQ(csv[http::field::content_type], "text/csv; charset=utf-8");
+  EXPECT_EQ(csv.body(), "job,name,worker,x,min,max,last\r\nj1,loss,0,1,0.5,2.5,1.5\r\nj1,loss,,1,1,1,1\r\n");
+  for (const char* query : {"x=time", "points=0", "points=x", "from=a", "worker=y", "format=xml"})
+    expect_problem(get(std::string("/api/v1/jobs/j1/metrics?") + query), 400);
+  expect_problem(get("/api/v1/jobs/j2/metrics"), 404);
+}
+
+TEST_F(JobsTest, LogsByByteOffset) {
+  add_job("j1");
+  head.logs_by_job["j1"] = "one\ntwo\nthree\n";
+  auto chunk = parsed(get("/api/v1/jobs/j1/logs?worker=0&offset=4&limit=4"));
+  EXPECT_EQ(chunk["text"], "two\n");
+  EXPECT_EQ(chunk["next_offset"], 8);
+  EXPECT_EQ(chunk["size"], 14);
+  EXPECT_EQ(parsed(get("/api/v1/jobs/j1/logs?offset=-6"))["text"], "three\n");
+  EXPECT_EQ(parsed(get("/api/v1/jobs/j1/logs?offset=-600"))["offset"], 0);
+  EXPECT_EQ(parsed(get("/api/v1/jobs/j1/logs?offset=600"))["text"], "");
+  const auto raw = get("/api/v1/jobs/j1/logs?format=text&offset=4");
+  EXPECT_EQ(raw.body(), "two\nthree\n");
+  EXPECT_EQ(raw[http::field::content_disposition], "attachment; filename=\"j1-worker-0.log\"");
+  EXPECT_EQ(get("/api/v1/jobs/j1/logs?format=text&limit=3").body(), "one");
+  expect_problem(get("/api/v1/jobs/j1/logs?worker=1"), 404);
+  expect_problem(get("/api/v1/jobs/j2/logs"), 404);
+  expect_problem(get("/api/v1/jobs/j1/logs?offset=x"), 400);
+  expect_problem(get("/api/v1/jobs/j1/logs?limit=99999999"), 400);
+}
+
+TEST_F(JobsTest, BytesThatAreNotTextStayAnAnswer) {
+  add_job("j1");
+  head.logs_by_job["j1"] = "a\xff\x1b[31mb";
+  EXPECT_EQ(parsed(get("/api/v1/jobs/j1/logs"))["text"], "a\xef\xbf\xbd\x1b[31mb");
+  EXPECT_EQ(get("/api/v1/jobs/j1/logs?format=text").body(), "a\xff\x1b[31mb");
+}
+
+TEST_F(JobsTest, LargeLogDownload) {
+  add_job("j1");
+  std::string& log = head.logs_by_job["j1"];
+  for (int i = 0; i < 100'000; ++i) log += std::to_string(i) + "\n";
+  EXPECT_TRUE(get("/api/v1/jobs/j1/logs?format=text").body() == log);
+}
+
+TEST_F(JobsTest, EventsArePagedBySequence) {
+  add_job("j1");
+  for (std::uint64_t i = 1; i <= 5; ++i) {
+    cluster::EventRecord event;
+    event.sequence = i;
+    event.job_id = i == 3 ? "" : "j1";
+    head.event_list.push_back(event);
+  }
+  const auto first = parsed(get("/api/v1/jobs/j1/events?limit=3"));
+  EXPECT_EQ(first["events"].size(), 3u);
+  EXPECT_EQ(first["next"], "4");
+  const auto second = parsed(get("/api/v1/jobs/j1/events?limit=3&cursor=4"));
+  EXPECT_EQ(second["events"][0]["id"], 5);
+  EXPECT_TRUE(second["next"].is_null());
+  EXPECT_EQ(parsed(get("/api/v1/events"))["events"].size(), 1u);
+  expect_problem(get("/api/v1/events?cursor=x"), 400);
+}
+
+}  // namespace
+}  // namespace weir::api

@@ -1,0 +1,164 @@
+// What hostile or slow clients meet.
+#include "tests/api/fixture.hpp"
+
+namespace weir::api {
+namespace {
+
+using namespace std::chrono_literals;
+
+class LimitsTest : public ServerTest {
+ protected:
+  /// The bytes earn this status, and the server closes: it does not guess where the next request begins.
+  void expect_refused(const std::string& raw, unsigned expected) {
+    Wire wire(port());
+    wire.send_what_is_taken(raw);
+    const auto answer = wire.answer();
+    expect_problem(answer, expected);
+    EXPECT_FALSE(answer.keep_alive()) << raw.substr(0, 200);
+    EXPECT_TRUE(answer.keep_alive() || wire.closed()) << raw.substr(0, 200);
+  }
+
+  std::string health() { return "GET /healthz HTTP/1.1\r\nHost: " + host() + "\r\n"; }
+  std::string post(const std::string& headers) {
+    return text("POST", "/api/v1/jobs", "Content-Type: application/json\r\n" + headers);
+  }
+};
+
+TEST_F(LimitsTest, LargeHeaderIs431) {
+  expect_refused(health() + "X: " + std::string(20'000, 'a') + "\r\n\r\n", 431);
+  expect_refused("GET /" + std::string(20'000, 'a'), 431);
+  expect_refused("GET /" + std::string(5'000, 'a') + " HTTP/1.1\r\nHost: " + host() + "\r\n\r\n", 414);
+}
+
+TEST_F(LimitsTest, LargeBodyIs413ByLengthAndByChunks) {
+  expect_refused(post("Content-Length: 1048577\r\n"), 413);
+  expect_refused(post("Content-Length: 18446744073709551615\r\n"), 413);
+  std::string chunks;
+  const std::string chunk = "10000\r\n" + std::string(65536, ' ') + "\r\n";
+  for (int i = 0; i < 20; ++i) chunks += chunk;
+  expect_refused(post("Transfer-Encoding: chunked\r\n") + chunks, 413);
+  expect_refused(post("Transfer-Encoding: chunked\r\n") + "ffffffffffffffff\r\n", 413);
+}
+
+TEST_F(LimitsTest, BodyAtTheLimitIsRead) {
+  // Not valid JSON, but read to its end: 400 and not 413.
+  EXPECT_EQ(post_json("/api/v1/jobs", std::string(1 << 20, ' ')).result_int(), 400u);
+}
+
+TEST_F(LimitsTest, ChunkedBodyIsRead) {
+  Wire wire(port());
+  wire.send(post("Transfer-Encoding: chunked\r\n") + "6\r\n{\"mode\r\n6\r\nl\":{}}\r\n0\r\n\r\n");
+  EXPECT_EQ(wire.answer().result_int(), 201u);
+  wire.send(text("GET", "/healthz"));
+  EXPECT_EQ(wire.answer().result_int(), 200u);
+}
+
+TEST_F(LimitsTest, AmbiguousLengthsAreRefused) {
+  expect_refused(post("Content-Length: 2\r\nTransfer-Encoding: chunked\r\n") + "0\r\n\r\n", 400);
+  expect_refused(post("Transfer-Encoding: chunked\r\nContent-Length: 2\r\n") + "0\r\n\r\n", 400);
+  expect_refused(post("Content-Length: 2\r\nContent-Length: 3\r\n") + "{}", 400);
+  expect_refused(post("Content-Length: 2\r\nContent-Length: 2\r\n") + "{}", 400);
+  expect_refused(post("Content-Length: +2\r\n") + "{}", 400);
+  expect_refused(post("Content-Length: 2, 2\r\n") + "{}", 400);
+  expect_refused(post("Transfer-Encoding: xchunked\r\n") + "0\r\n\r\n", 501);
+  expect_refused(post("Transfer-Encoding: gzip, chunked\r\n") + "0\r\n\r\n", 501);
+  expect_refused(post("Transfer-Encoding : chunked\r\n") + "0\r\n\r\n", 400);
+  expect_refused(health() + "A: b\r\n c\r\n\r\n", 400);
+  expect_refused("GET /healthz HTTP/1.1\nHost: " + host() + "\r\n\r\n", 400);
+  expect_refused("GET /healthz HTTP/1.1\r\nHost: " + host() + "\r\nHost: evil\r\n\r\n", 400);
+  expect_refused(post("Transfer-Encoding: chunked\r\n") + "zz\r\n{}\r\n0\r\n\r\n", 400);
+}
+
+TEST_F(LimitsTest, WhatIsNotHttpIsRefused) {
+  expect_refused("hello\r\n\r\n", 400);
+  expect_refused(std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11) + "\r\n\r\n", 400);
+  expect_refused("GET /healthz HTTP/2.0\r\nHost: " + host() + "\r\n\r\n", 505);
+  expect_refused("GET  /healthz HTTP/1.1\r\nHost: " + host() + "\r\n\r\n", 400);
+}
+
+TEST_F(LimitsTest, BadTargetsAre400) {
+  for (const char* target : {"/%zz", "/%00", "/a/../b", "/%2e%2e/%2e%2e/etc/passwd", "/..%5c..%5cetc", "/api/v1/jobs?q=%ff",
+                             "http://evil.example/healthz"})
+    EXPECT_EQ(get(target).result_int(), 400u) << target;
+}
+
+TEST_F(LimitsTest, DeepJsonIs400) {
+  expect_problem(post_json("/api/v1/jobs", std::string(100'000, '[')), 400);
+  std::string objects;
+  for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
+  expect_problem(post_json("/api/v1/jobs", objects), 400);
+}
+
+TEST_F(LimitsTest, OtherMediaTypesAre415) {
+  expect_problem(request("POST", "/api/v1/jobs", "", "{}"), 415);
+  expect_problem(request("POST", "/api/v1/jobs", "Content-Type: text/plain\r\n", "{}"), 415);
+  expect_problem(request("POST", "/api/v1/jobs", "Content-Type: application/jsonp\r\n", "{}"), 415);
+  expect_problem(post_json("/api/v1/jobs", "{}", "Content-Encoding: gzip\r\n"), 415);
+  EXPECT_EQ(request("POST", "/api/v1/jobs", "Content-Type: Application/JSON; charset=utf-8\r\n", "{\"model\":{}}")
+                .result_int(),
+            201u);
+}
+
+TEST_F(LimitsTest, ExpectContinueIsAnsweredBeforeTheBody) {
+  Wire wire(port());
+  wire.send(post("Content-Length: 12\r\nExpect: 100-continue\r\n"));
+  EXPECT_EQ(wire.until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  wire.send("{\"model\":{}}");
+  EXPECT_EQ(wire.answer().result_int(), 201u);
+}
+
+TEST_F(LimitsTest, RefusalComesBeforeTheBody) {
+  Wire wire(port());
+  wire.send("POST /api/v1/jobs HTTP/1.1\r\nHost: " + host() + "\r\nContent-Length: 1000\r\n\r\n");
+  EXPECT_EQ(wire.answer().result_int(), 401u);
+}
+
+TEST_F(LimitsTest, PipelinedRequestsAreAnsweredInOrder) {
+  Wire wire(port());
+  wire.send(text("GET", "/healthz") + text("GET", "/nothing%25") + text("GET", "/api/v1/version"));
+  EXPECT_EQ(wire.answer().result_int(), 200u);
+  EXPECT_EQ(wire.answer().result_int(), 404u);
+  EXPECT_EQ(parsed(wire.answer())["version"], "1.2.3");
+}
+
+TEST_F(LimitsTest, SlowHeaderIs408) {
+  options.limits.header_deadline = 50ms;
+  expect_refused("GET /healthz HT", 408);
+}
+
+TEST_F(LimitsTest, SlowBodyIs408) {
+  options.limits.body_deadline = 50ms;
+  expect_refused(post("Content-Length: 10\r\n") + "{", 408);
+}
+
+TEST_F(LimitsTest, IdleConnectionIsClosed) {
+  options.limits.idle_deadline = 50ms;
+  Wire wire(port());
+  EXPECT_TRUE(wire.closed());
+}
+
+TEST_F(LimitsTest, FullServerStillTellsItsHealth) {
+  options.limits.connections_max = 2;
+  Wire first(port());
+  first.send(text("GET", "/healthz"));
+  EXPECT_EQ(first.answer().result_int(), 200u);
+  Wire second(port());
+  second.send(text("GET", "/healthz"));
+  EXPECT_EQ(second.answer().result_int(), 200u);
+  const auto refused = get("/api/v1/jobs");
+  expect_problem(refused, 503);
+  EXPECT_EQ(refused[http::field::retry_after], "1");
+  EXPECT_EQ(get("/healthz").result_int(), 200u);
+  first.send(text("GET", "/api/v1/jobs"));
+  EXPECT_EQ(first.answer().result_int(), 200u);
+}
+
+TEST_F(LimitsTest, FarBeyondTheLimitConnectionsAreTurnedAway) {
+  options.limits.connections_max = 0;
+  std::vector<std::unique_ptr<Wire>> crowd;
+  for (int i = 0; i < 64; ++i) crowd.push_back(std::make_unique<Wire>(port()));
+  EXPECT_EQ(Wire(port()).answer().result_int(), 503u);
+}
+
+}  // namespace
+}  // namespace weir::api

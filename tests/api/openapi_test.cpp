@@ -1,0 +1,73 @@
+#include "api/openapi.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "api/router.hpp"
+
+namespace weir::api {
+namespace {
+
+using nlohmann::json;
+
+const json& document() {
+  static const json parsed = json::parse(openapi_document("9.9.9"));
+  return parsed;
+}
+
+TEST(OpenApi, HasExactlyTheRoutesOfTheTable) {
+  std::set<std::string> served;
+  for (const auto& route : routes()) {
+    if (route.pattern == "*") continue;  // the dashboard's files are no interface
+    std::string pattern(route.pattern);
+    if (const auto dots = pattern.find("...}"); dots != std::string::npos) pattern.erase(dots, 3);
+    served.insert(std::string(route.method) + " " + pattern);
+  }
+  std::set<std::string> documented;
+  for (const auto& [path, methods] : document()["paths"].items())
+    for (const auto& [method, operation] : methods.items()) {
+      std::string name = method;
+      for (char& c : name) c = static_cast<char>(c - 'a' + 'A');
+      documented.insert(name + " " + path);
+    }
+  EXPECT_EQ(served, documented);
+}
+
+TEST(OpenApi, OpenRoutesSaySoAndOthersDoNot) {
+  for (const auto& route : routes()) {
+    if (route.pattern == "*") continue;
+    std::string pattern(route.pattern);
+    if (const auto dots = pattern.find("...}"); dots != std::string::npos) pattern.erase(dots, 3);
+    std::string method(route.method);
+    for (char& c : method) c = static_cast<char>(c - 'A' + 'a');
+    const auto& operation = document()["paths"][pattern][method];
+    EXPECT_EQ(operation.contains("security"), route.guard == Guard::open) << pattern;
+    EXPECT_EQ(operation.contains("requestBody"), route.json_body) << pattern;
+    EXPECT_TRUE(route.guard == Guard::open || operation["responses"].contains("401")) << pattern;
+  }
+}
+
+void each_reference(const json& value, const std::function<void(const std::string&)>& visit) {
+  if (value.is_object() && value.contains("$ref") && value["$ref"].is_string()) visit(value["$ref"]);
+  if (value.is_structured())
+    for (const auto& part : value) each_reference(part, visit);
+}
+
+TEST(OpenApi, EveryReferenceLeadsSomewhere) {
+  each_reference(document(), [](const std::string& reference) {
+    ASSERT_TRUE(reference.starts_with("#/")) << reference;
+    EXPECT_TRUE(document().contains(json::json_pointer(reference.substr(1)))) << reference;
+  });
+}
+
+TEST(OpenApi, HasTheVersionAndTheSchemaOfJobSpecs) {
+  EXPECT_EQ(document()["openapi"], "3.1.0");
+  EXPECT_EQ(document()["info"]["version"], "9.9.9");
+  EXPECT_TRUE(document()["components"]["schemas"]["JobSpec"]["properties"].contains("compression"));
+}
+
+}  // namespace
+}  // namespace weir::api
