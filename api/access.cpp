@@ -22,7 +22,8 @@ BytesView bytes_of(std::string_view text) { return std::as_bytes(std::span(text.
 std::string hex(const Digest& digest) {
   static constexpr std::string_view digits = "0123456789abcdef";
   std::string text;
-  for (const auto byte : digest) text += {digits[std::to_integer<unsigned>(byte) >> 4], digits[std::to_integer<unsigned>(byte) & 15]};
+  for (const auto byte : digest)
+    text += {digits[std::to_integer<unsigned>(byte) >> 4], digits[std::to_integer<unsigned>(byte) & 15]};
   return text;
 }
 
@@ -86,8 +87,8 @@ std::int64_t unix_seconds(Access::Clock::time_point time) {
 }  // namespace
 
 Result<ListenAddress> check_listen(std::string_view address, bool insecure) {
-  const Error unclear{Errc::invalid_argument,
-                      "\"" + std::string(address) + "\" is not an address to listen on; say for example 127.0.0.1:8265"};
+  const Error unclear{Errc::invalid_argument, "\"" + std::string(address) +
+                                                  "\" is not an address to listen on; say for example 127.0.0.1:8265"};
   const auto authority = parse_authority(address);
   if (!authority || authority->port.empty()) return unclear;
   ListenAddress listen;
@@ -110,8 +111,8 @@ std::optional<Reply> Access::check_origin(const Request& request) const {
   if (hosts != 1) return problem(400, "a request must have one Host");
   const std::string host = lower(*request.header("host"));
   if (!host_allowed(host, request.local_address))
-    return problem(421, "this head does not answer to the name \"" + host +
-                            "\"; if it should, start it with --allow-host");
+    return problem(421,
+                   "this head does not answer to the name \"" + host + "\"; if it should, start it with --allow-host");
   if (const auto origin = request.header("origin")) {
     const std::string text = lower(*origin);
     if (text != "http://" + host && text != "https://" + host)
@@ -147,8 +148,9 @@ std::optional<Reply> Access::authenticate(const Request& request) {
     return refuse(request.remote, "the token is wrong");
   }
   if (has_session(request)) return std::nullopt;
-  return problem(401, "send the head's token as \"Authorization: Bearer TOKEN\" (it is in <data-dir>/token), or open "
-                      "the dashboard through the link that the head prints");
+  return problem(401,
+                 "send the head's token as \"Authorization: Bearer TOKEN\" (it is in <data-dir>/token), or open "
+                 "the dashboard through the link that the head prints");
 }
 
 Reply Access::refuse(const std::string& remote, std::string detail) {
@@ -184,8 +186,9 @@ std::variant<std::string, Reply> Access::redeem_code(std::string_view code, cons
     if (found != codes_.end()) codes_.erase(found);
     if (good) return session_cookie();
   }
-  return refuse(request.remote, "this link was used before or is too old; the head prints a fresh one when it starts, "
-                                "and POST /api/v1/session/links makes more");
+  return refuse(request.remote,
+                "this link was used before or is too old; the head prints a fresh one when it starts, "
+                "and POST /api/v1/session/links makes more");
 }
 
 std::string Access::session_cookie() const {
@@ -194,9 +197,7 @@ std::string Access::session_cookie() const {
          "; Path=/; HttpOnly; SameSite=Strict; Max-Age=" + std::to_string(options_.session_lifetime.count());
 }
 
-std::string Access::expired_cookie() const {
-  return cookie_name() + "=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0";
-}
+std::string Access::expired_cookie() const { return cookie_name() + "=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"; }
 
 bool Access::has_session(const Request& request) const {
   const auto value = cookie(request, cookie_name());

@@ -79,7 +79,7 @@ class Access {
   Reply refuse(const std::string& remote, std::string detail);
 
   Options options_;
-  std::mutex mutex_;  ///< guards codes_ and failures_
+  std::mutex mutex_;                                             ///< guards codes_ and failures_
   std::map<std::string, Clock::time_point, std::less<>> codes_;  ///< code -> end
   std::map<std::string, Failures, std::less<>> failures_;        ///< by address
 };

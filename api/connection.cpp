@@ -55,7 +55,8 @@ struct Moved {
 
 /// The result of `operation`, or timed_out. Unlike the time limits of beast::tcp_stream this one leaves the socket open,
 /// so that a client that is too slow can be told so.
-net::awaitable<Moved> within(std::chrono::milliseconds limit, net::awaitable<std::tuple<error_code, std::size_t>> operation) {
+net::awaitable<Moved> within(std::chrono::milliseconds limit,
+                             net::awaitable<std::tuple<error_code, std::size_t>> operation) {
   using namespace net::experimental::awaitable_operators;
   net::steady_timer timer(co_await net::this_coro::executor, limit);
   const auto first = co_await (std::move(operation) || timer.async_wait(nothrow));
@@ -130,13 +131,13 @@ class Connection {
       }
     }
     // A body that was not read cannot be told from the next request.
-    const bool keep = understood && parser.is_done() && parser.get().keep_alive() && !only_health_ &&
-                      !services_.stopping;
+    const bool keep =
+        understood && parser.is_done() && parser.get().keep_alive() && !only_health_ && !services_.stopping;
     const unsigned version = parser.is_header_done() ? parser.get().version() : 11;
     finish(request, *reply);
     const bool written = co_await write(request, *reply, keep, version);
     log(request, *reply, pattern, started);
-    co_return written && keep;
+    co_return written&& keep;
   }
 
   net::awaitable<std::optional<Reply>> read_header(Parser& parser, Request& request) {
@@ -290,7 +291,7 @@ class Connection {
     }
     if (!chunked) co_return keep;
     const bool ended = co_await write_piece(http::make_chunk_last());
-    co_return ended && keep;
+    co_return ended&& keep;
   }
 
   net::awaitable<bool> write_header(http::response<http::empty_body>& header) {
@@ -341,11 +342,11 @@ class Connection {
     const double seconds = std::chrono::duration<double>(steady_clock::now() - started).count();
     services_.traffic.add(request.method, pattern, reply.status, seconds);
     // Every call that may change something is in the log; the query is not, it may carry a login code.
-    const auto level = reply.status >= 500                  ? spdlog::level::warn
+    const auto level = reply.status >= 500                         ? spdlog::level::warn
                        : request.safe() && !request.method.empty() ? spdlog::level::debug
-                                                            : spdlog::level::info;
-    spdlog::log(level, "http {} {} {} {} {} {:.1f} ms", request.id, request.remote, request.method,
-                request.target.path, reply.status, seconds * 1e3);
+                                                                   : spdlog::level::info;
+    spdlog::log(level, "http {} {} {} {} {} {:.1f} ms", request.id, request.remote, request.method, request.target.path,
+                reply.status, seconds * 1e3);
   }
 
   tcp::socket socket_;

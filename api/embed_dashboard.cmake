@@ -1,7 +1,7 @@
 # cmake -DDIST=<dashboard/dist> -DFALLBACK=<no_dashboard.html> -DOUTPUT=<folder> -P embed_dashboard.cmake
 #
-# Writes OUTPUT/resources.S, which takes each file of DIST into the program as it is (.incbin), and OUTPUT/resources.cpp,
-# the table of them. FILE.gz is the compressed form of FILE. Without DIST/index.html the fallback page stands alone. The
+# Writes OUTPUT/resources.S, which takes each file of DIST into the program as it is (.incbin), and
+# OUTPUT/resources.cpp, the table of them. FILE.gz is the compressed form of FILE. Without DIST/index.html the fallback page stands alone. The
 # outputs are touched only if they change; the hashes in them change with the files.
 
 set(names)

@@ -31,8 +31,8 @@ struct Request {
   Target target;
   Headers headers;
   std::string body;
-  std::string remote;         ///< the client's address, without the port
-  std::string local_address;  ///< the address it connected to, without the port
+  std::string remote;                                          ///< the client's address, without the port
+  std::string local_address;                                   ///< the address it connected to, without the port
   std::map<std::string, std::string, std::less<>> parameters;  ///< what the route's {name} segments matched
 
   std::optional<std::string_view> header(std::string_view name) const { return find(headers, name); }

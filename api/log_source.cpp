@@ -30,8 +30,8 @@ class LogSource final : public BodySource {
 
 }  // namespace
 
-std::unique_ptr<BodySource> log_source(cluster::Head& head, std::string job, std::uint32_t worker,
-                                       std::uint64_t offset, std::uint64_t stop) {
+std::unique_ptr<BodySource> log_source(cluster::Head& head, std::string job, std::uint32_t worker, std::uint64_t offset,
+                                       std::uint64_t stop) {
   return std::make_unique<LogSource>(head, std::move(job), worker, offset, stop);
 }
 

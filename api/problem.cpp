@@ -93,10 +93,8 @@ Reply problem(unsigned status, std::string detail, std::vector<FieldError> error
 Reply problem(const Error& error) { return problem(status_of(error.code), error.message()); }
 
 std::string problem_body(unsigned status, const Problem& problem, const Request& request) {
-  json body = {{"type", "about:blank"},
-               {"title", reason_phrase(status)},
-               {"status", status},
-               {"request_id", request.id}};
+  json body = {
+      {"type", "about:blank"}, {"title", reason_phrase(status)}, {"status", status}, {"request_id", request.id}};
   if (!problem.detail.empty()) body["detail"] = problem.detail;
   if (!request.target.path.empty()) body["instance"] = request.target.path;
   if (!problem.errors.empty()) {

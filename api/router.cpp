@@ -54,8 +54,9 @@ bool is_json(std::string_view content_type) {
 std::string entity_tag(std::string_view bytes) {
   const auto hash = XXH3_128bits(bytes.data(), bytes.size());
   std::array<char, 40> text{};
-  const int size = std::snprintf(text.data(), text.size(), "\"%016llx%016llx\"",
-                                 static_cast<unsigned long long>(hash.high64), static_cast<unsigned long long>(hash.low64));
+  const int size =
+      std::snprintf(text.data(), text.size(), "\"%016llx%016llx\"", static_cast<unsigned long long>(hash.high64),
+                    static_cast<unsigned long long>(hash.low64));
   return {text.data(), static_cast<std::size_t>(size)};
 }
 
@@ -98,14 +99,6 @@ void revalidate(const Request& request, Reply& reply) {
 }
 
 }  // namespace
-
-std::optional<std::string_view> find(const Headers& headers, std::string_view name) {
-  for (const auto& [key, value] : headers)
-    if (key == name) return value;
-  return std::nullopt;
-}
-
-const std::string& Request::parameter(std::string_view name) const { return parameters.find(name)->second; }
 
 Match match(std::span<const Route> routes, std::string_view method, const Target& target) {
   Match found;

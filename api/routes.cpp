@@ -1,10 +1,10 @@
+#include "api/router.hpp"
 #include "api/routes/cluster.hpp"
 #include "api/routes/dashboard.hpp"
 #include "api/routes/head.hpp"
 #include "api/routes/jobs.hpp"
 #include "api/routes/session.hpp"
 #include "api/routes/stream.hpp"
-#include "api/router.hpp"
 
 namespace weir::api {
 

@@ -55,9 +55,9 @@ struct Services {
   Limits limits;
   std::string version;
   bool insecure = false;
-  std::string openapi;   ///< the whole document
+  std::string openapi;  ///< the whole document
   cluster::Time started_at;
-  net::any_io_executor blocking;  ///< threads that may wait for a disk
+  net::any_io_executor blocking;       ///< threads that may wait for a disk
   std::atomic<bool> stopping = false;  ///< every answer is the last of its connection
   Traffic traffic;
 };

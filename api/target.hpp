@@ -13,8 +13,8 @@ namespace weir::api {
 
 /// A request target, percent-decoded once: "/api/v1/jobs?limit=5" is {"api","v1","jobs"} and {limit: 5}.
 struct Target {
-  std::string path;                                       ///< as sent, without the query
-  std::vector<std::string> segments;                      ///< of the path; none for "/"
+  std::string path;                                        ///< as sent, without the query
+  std::vector<std::string> segments;                       ///< of the path; none for "/"
   std::vector<std::pair<std::string, std::string>> query;  ///< in order
 
   std::optional<std::string_view> find(std::string_view name) const;

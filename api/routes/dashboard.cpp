@@ -51,8 +51,7 @@ net::awaitable<Reply> dashboard_file(Services&, const Request& request) {
                    {"Vary", "Accept-Encoding"}};
   if (compressed) reply.headers.emplace_back("Content-Encoding", "gzip");
   // A file whose name carries a hash of its content never changes under that name.
-  if (path.starts_with("/assets/"))
-    reply.headers.emplace_back("Cache-Control", "public, max-age=31536000, immutable");
+  if (path.starts_with("/assets/")) reply.headers.emplace_back("Cache-Control", "public, max-age=31536000, immutable");
   co_return reply;
 }
 

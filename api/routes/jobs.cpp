@@ -33,8 +33,7 @@ Result<cluster::JobQuery> job_query(const Target& target) {
   cluster::JobQuery query;
   if (const auto state = target.find("state"); state && !state->empty()) {
     query.state = cluster::job_state(*state);
-    if (!query.state)
-      return Error{Errc::malformed, "state must be PENDING, RUNNING, SUCCEEDED, FAILED or STOPPED"};
+    if (!query.state) return Error{Errc::malformed, "state must be PENDING, RUNNING, SUCCEEDED, FAILED or STOPPED"};
   }
   query.text = target.find("q").value_or("");
   query.cursor = target.find("cursor").value_or("");
@@ -69,6 +68,18 @@ Result<cluster::MetricQuery> metric_query(const Request& request) {
   return query;
 }
 
+/// The dry run's placement and costs, under the names that users know.
+json placement_json(const json& placement) {
+  return {{"feasible", placement.value("fits", false)},
+          {"reason", placement.value("reason", json())},
+          {"workers", placement.value("workers", json::array())}};
+}
+
+json round_json(const json& round) {
+  return {{"sent_per_worker", round.value("bytes_sent", json())},
+          {"dense_per_worker", round.value("bytes_dense", json())}};
+}
+
 /// Leaves the series that `worker=` asks for: a rank, "job", or "all".
 Result<void> keep_workers(std::string_view which, std::vector<cluster::MetricSeries>& series) {
   if (which == "all") return {};
@@ -90,6 +101,18 @@ std::optional<std::uint64_t> step_number(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+/// Which workers have printed something, and how much.
+net::awaitable<Result<json>> log_sizes(cluster::Head& head, std::string id) {
+  const auto workers = co_await head.workers(id);
+  if (!workers) co_return workers.error();
+  json sizes = json::array();
+  for (const auto& worker : *workers) {
+    const auto end = co_await head.logs(id, worker.rank, INT64_MAX, 1);
+    if (end && end->size > 0) sizes.push_back({{"worker", worker.rank}, {"size", end->size}});
+  }
+  co_return sizes;
 }
 
 /// A file name for a download that no shell or browser misreads.
@@ -133,8 +156,8 @@ net::awaitable<Reply> validate_job(Services& services, const Request& request) {
   if (!validation->problems.empty()) co_return spec_problems(validation->problems);
   co_return json_reply(200, {{"valid", true},
                              {"spec", std::move(validation->spec)},
-                             {"placement", std::move(validation->placement)},
-                             {"round", std::move(validation->round)}});
+                             {"placement", placement_json(validation->placement)},
+                             {"round_bytes", round_json(validation->round)}});
 }
 
 net::awaitable<Reply> show_job(Services& services, const Request& request) {
@@ -214,12 +237,15 @@ net::awaitable<Reply> job_logs(Services& services, const Request& request) {
   }
   const auto slice = co_await services.head.logs(id, rank, offset, static_cast<std::uint64_t>(*limit));
   if (!slice) co_return problem(slice.error());
+  auto workers = co_await log_sizes(services.head, id);
+  if (!workers) co_return problem(workers.error());
   co_return json_reply(200, {{"job", id},
                              {"worker", rank},
                              {"offset", slice->offset},
                              {"next_offset", slice->next},
                              {"size", slice->size},
                              {"complete", slice->complete},
+                             {"workers", std::move(*workers)},
                              {"text", slice->text}});
 }
 

@@ -55,7 +55,8 @@ TEST_F(AccessTest, HostMustBeThereOnce) {
 
 TEST_F(AccessTest, PublishedPortAndExtraNames) {
   const auto access = make(false, {"head", "cluster.example:443"});
-  for (const char* host : {"localhost:18265", "127.0.0.1:9", "10.0.0.7:8265", "head:8265", "head", "cluster.example:443"})
+  for (const char* host :
+       {"localhost:18265", "127.0.0.1:9", "10.0.0.7:8265", "head:8265", "head", "cluster.example:443"})
     EXPECT_EQ(status(access.check_origin(request(host))), 200u) << host;
   for (const char* host : {"cluster.example:80", "evil.example", "10.0.0.8:8265"})
     EXPECT_EQ(status(access.check_origin(request(host))), 421u) << host;

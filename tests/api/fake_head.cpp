@@ -66,8 +66,7 @@ net::awaitable<Result<cluster::Submission>> FakeHead::submit(nlohmann::json spec
   cluster::Submission submission;
   const auto known = keys_.find(key);
   if (!key.empty() && known != keys_.end()) {
-    if (known->second.first != spec)
-      co_return Error{Errc::conflict, "the idempotency key was used with another body"};
+    if (known->second.first != spec) co_return Error{Errc::conflict, "the idempotency key was used with another body"};
     submission.job = jobs_by_id.at(known->second.second);
     co_return submission;
   }
@@ -93,7 +92,7 @@ net::awaitable<Result<cluster::Validation>> FakeHead::validate(nlohmann::json sp
   else
     validation.spec = std::move(spec);
   validation.placement = {{"fits", false}, {"reason", "no nodes"}};
-  validation.round = {{"parameters", nullptr}, {"bytes_dense", nullptr}, {"bytes_sent", nullptr}};
+  validation.round = {{"parameters", nullptr}, {"bytes_dense", nullptr}, {"bytes_sent", 20}};
   co_return validation;
 }
 
@@ -222,8 +221,8 @@ net::awaitable<Result<cluster::ActorPage>> FakeHead::actors(std::string filter, 
   co_return page;
 }
 
-net::awaitable<Result<std::unique_ptr<cluster::Subscription>>> FakeHead::subscribe(
-    cluster::Topics topics, std::optional<std::uint64_t> after) {
+net::awaitable<Result<std::unique_ptr<cluster::Subscription>>> FakeHead::subscribe(cluster::Topics topics,
+                                                                                   std::optional<std::uint64_t> after) {
   const std::uint64_t newest = items_.empty() ? 0 : items_.back().sequence;
   co_return std::make_unique<FakeSubscription>(*this, std::move(topics), after.value_or(newest));
 }

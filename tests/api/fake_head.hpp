@@ -55,8 +55,8 @@ class FakeHead final : public cluster::Head {
   net::awaitable<Result<cluster::NodeRecord>> drain(std::string id) override;
   net::awaitable<Result<cluster::ActorPage>> actors(std::string filter, std::uint32_t limit,
                                                     std::string cursor) override;
-  net::awaitable<Result<std::unique_ptr<cluster::Subscription>>> subscribe(
-      cluster::Topics topics, std::optional<std::uint64_t> after) override;
+  net::awaitable<Result<std::unique_ptr<cluster::Subscription>>> subscribe(cluster::Topics topics,
+                                                                           std::optional<std::uint64_t> after) override;
   net::awaitable<Result<cluster::Health>> health() override;
   const nlohmann::json& catalog() const override { return catalog_; }
 

@@ -10,9 +10,7 @@
 
 namespace weir::api {
 
-Wire::Wire(std::uint16_t port) : socket_(io_) {
-  socket_.connect({net::ip::address_v4::loopback(), port});
-}
+Wire::Wire(std::uint16_t port) : socket_(io_) { socket_.connect({net::ip::address_v4::loopback(), port}); }
 
 void Wire::send(std::string_view bytes) { net::write(socket_, net::buffer(bytes)); }
 

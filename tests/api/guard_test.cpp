@@ -62,10 +62,10 @@ TEST_F(GuardTest, OtherOriginsAreRefusedOnEveryRouteAndMethod) {
   add_job("x");
   for (const auto& route : routes())
     for (const auto& method : every_method)
-      EXPECT_EQ(ask(method, example(route.pattern),
-                    "Host: " + host() + "\r\nOrigin: http://evil.example\r\n" + authorized_)
-                    .result_int(),
-                403u)
+      EXPECT_EQ(
+          ask(method, example(route.pattern), "Host: " + host() + "\r\nOrigin: http://evil.example\r\n" + authorized_)
+              .result_int(),
+          403u)
           << method << " " << route.pattern;
   on_head([&] { EXPECT_TRUE(head.jobs_by_id.contains("x")); });
 }

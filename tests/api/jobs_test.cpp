@@ -33,8 +33,9 @@ TEST_F(JobsTest, InvalidSpecIs422WithPointers) {
 TEST_F(JobsTest, ValidateIsADryRun) {
   const auto result = parsed(post_json("/api/v1/jobs/validate", R"({"model":{"name":"lenet"}})"));
   EXPECT_EQ(result["valid"], true);
-  EXPECT_EQ(result["placement"]["fits"], false);
-  EXPECT_TRUE(result.contains("round"));
+  EXPECT_EQ(result["placement"], nlohmann::json::parse(R"({"feasible":false,"reason":"no nodes","workers":[]})"));
+  EXPECT_EQ(result["round_bytes"]["sent_per_worker"], 20);
+  EXPECT_TRUE(result["round_bytes"]["dense_per_worker"].is_null());
   EXPECT_TRUE(parsed(get("/api/v1/jobs"))["jobs"].empty());
 }
 
@@ -48,7 +49,8 @@ TEST_F(JobsTest, IdempotencyKey) {
   expect_problem(post_json("/api/v1/jobs", R"({"model":2})", key), 422);
   EXPECT_EQ(parsed(get("/api/v1/jobs"))["jobs"].size(), 1u);
   expect_problem(post_json("/api/v1/jobs", R"({"model":1})", "Idempotency-Key: \r\n"), 400);
-  expect_problem(post_json("/api/v1/jobs", R"({"model":1})", "Idempotency-Key: " + std::string(201, 'k') + "\r\n"), 400);
+  expect_problem(post_json("/api/v1/jobs", R"({"model":1})", "Idempotency-Key: " + std::string(201, 'k') + "\r\n"),
+                 400);
 }
 
 TEST_F(JobsTest, ListIsPagedAndFiltered) {
@@ -87,7 +89,8 @@ TEST_F(JobsTest, StopIsIdempotentAndDeleteWantsAnEnd) {
 
 TEST_F(JobsTest, Metrics) {
   add_job("j1");
-  head.series = {{"loss", 0, {{1, 0.5, 2.5, 1.5}}}, {"loss", std::nullopt, {{1, 1, 1, 1}}}, {"accuracy", std::nullopt, {}}};
+  head.series = {
+      {"loss", 0, {{1, 0.5, 2.5, 1.5}}}, {"loss", std::nullopt, {{1, 1, 1, 1}}}, {"accuracy", std::nullopt, {}}};
   const auto all = parsed(get("/api/v1/jobs/j1/metrics"));
   EXPECT_EQ(all["job"], "j1");
   EXPECT_EQ(all["x"], "step");
@@ -112,6 +115,7 @@ TEST_F(JobsTest, LogsByByteOffset) {
   EXPECT_EQ(chunk["text"], "two\n");
   EXPECT_EQ(chunk["next_offset"], 8);
   EXPECT_EQ(chunk["size"], 14);
+  EXPECT_EQ(chunk["workers"], nlohmann::json::parse(R"([{"worker":0,"size":14}])"));
   EXPECT_EQ(parsed(get("/api/v1/jobs/j1/logs?offset=-6"))["text"], "three\n");
   EXPECT_EQ(parsed(get("/api/v1/jobs/j1/logs?offset=-600"))["offset"], 0);
   EXPECT_EQ(parsed(get("/api/v1/jobs/j1/logs?offset=600"))["text"], "");

@@ -49,11 +49,12 @@ TEST(Problem, BodySaysWhereAndWhichRequest) {
 
 TEST(Framing, RefusesWhatTwoReadersMayReadDifferently) {
   EXPECT_TRUE(check_framing("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
-  for (const char* raw : {"GET / HTTP/1.1\nHost: a\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\n\r\n\r\n",
-                          "GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", "GET / HTTP/1.1\r\nHost : a\r\n\r\n",
-                          "GET / HTTP/1.1\r\n Host: a\r\n\r\n", "GET / HTTP/1.1\r\nHost\r\n\r\n",
-                          "GET / HTTP/1.1\r\n: a\r\n\r\n", "\r\nGET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nA: \x01\r\n\r\n",
-                          "GET / HTTP/1.1\r\nHost: a\r\n", "GET / HTTP/1.1\r\nA: b\rC: d\r\n\r\n", ""})
+  for (const char* raw :
+       {"GET / HTTP/1.1\nHost: a\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\n\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", "GET / HTTP/1.1\r\nHost : a\r\n\r\n",
+        "GET / HTTP/1.1\r\n Host: a\r\n\r\n", "GET / HTTP/1.1\r\nHost\r\n\r\n", "GET / HTTP/1.1\r\n: a\r\n\r\n",
+        "\r\nGET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nA: \x01\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n",
+        "GET / HTTP/1.1\r\nA: b\rC: d\r\n\r\n", ""})
     EXPECT_FALSE(check_framing(raw)) << raw;
 }
 

@@ -14,7 +14,7 @@ TEST_F(ServerTest, HealthSaysOkAndNoMore) {
   EXPECT_EQ(answer.result_int(), 200u);
   EXPECT_EQ(answer.body(), "ok\n");
   EXPECT_EQ(get("/readyz").result_int(), 200u);
-  on_head([&] { 
+  on_head([&] {
     head.health_now.store_writable = false;
     head.health_now.detail = "secret place is full";
   });
@@ -85,9 +85,10 @@ TEST_F(ServerTest, DashboardIsServedForItsViewsOnly) {
 }
 
 TEST_F(ServerTest, NoPathLeavesTheTable) {
-  for (const char* path : {"/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/%252e%252e/etc/passwd", "/..%5c..%5cetc/passwd",
-                           "/%00", "/assets/../../etc/passwd", "/assets/%2fetc%2fpasswd", "//etc/passwd",
-                           "/api/v1/jobs/..%2f..%2fetc%2fpasswd/logs", "/api/v1/jobs/%2e%2e/checkpoints/10"}) {
+  for (const char* path :
+       {"/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/%252e%252e/etc/passwd", "/..%5c..%5cetc/passwd", "/%00",
+        "/assets/../../etc/passwd", "/assets/%2fetc%2fpasswd", "//etc/passwd",
+        "/api/v1/jobs/..%2f..%2fetc%2fpasswd/logs", "/api/v1/jobs/%2e%2e/checkpoints/10"}) {
     const auto answer = get(path);
     EXPECT_TRUE(answer.result_int() == 400 || answer.result_int() == 404) << path << " " << answer.result_int();
     EXPECT_EQ(answer.body().find("root:"), std::string::npos) << path;

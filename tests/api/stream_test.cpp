@@ -49,8 +49,8 @@ TEST_F(StreamTest, ResumesWithoutGapOrRepeat) {
     int place = 0;
     while (place < 600) {
       const std::string id = std::to_string(place);
-      const auto wire = header ? open("topics=jobs", "Last-Event-ID: " + id + "\r\n")
-                               : open("topics=jobs&last_event_id=" + id);
+      const auto wire =
+          header ? open("topics=jobs", "Last-Event-ID: " + id + "\r\n") : open("topics=jobs&last_event_id=" + id);
       // The connection breaks after some of them; the next one goes on behind the last that came.
       for (int i = 0; i < 170 && place < 600; ++i) EXPECT_EQ(wire->until("\n\n"), job_event(++place));
     }

@@ -22,8 +22,9 @@ TEST(Target, RootAndTrailingSlash) {
 }
 
 TEST(Target, RefusesWhatIsNotAPlainPath) {
-  for (const char* raw : {"", "*", "http://host/", "a", "/a b", "/a\x01", "/a#b", "/%", "/%2", "/%zz", "/%00", "/%ff", "/a/../b",
-                          "/a/%2e%2e/b", "/a/%2E./b", "/./a", "//a", "/a//b", "/a%5cb", "/..%2f..%2fetc", "/\xc3\xa4"})
+  for (const char* raw : {"",          "*",    "http://host/", "a",     "/a b",   "/a\x01",         "/a#b",
+                          "/%",        "/%2",  "/%zz",         "/%00",  "/%ff",   "/a/../b",        "/a/%2e%2e/b",
+                          "/a/%2E./b", "/./a", "//a",          "/a//b", "/a%5cb", "/..%2f..%2fetc", "/\xc3\xa4"})
     EXPECT_FALSE(parse_target(raw)) << raw;
   EXPECT_FALSE(parse_target("/?a=%f"));
   std::string deep;
