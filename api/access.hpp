@@ -22,8 +22,9 @@ struct ListenAddress {
   bool loopback = true;
 };
 
-/// Whether an HTTP listener may be opened on `address`, "HOST:PORT". Beyond loopback there must be TLS, which this build does not
-/// have, or the operator's explicit `insecure`. Fails with: invalid_argument (not an address; not allowed: says how).
+/// Whether an HTTP listener may be opened on `address`, "HOST:PORT". Beyond loopback there must be TLS, which this
+/// build does not have, or the operator's explicit `insecure`. Fails with: invalid_argument (not an address; not
+/// allowed: says how).
 Result<ListenAddress> check_listen(std::string_view address, bool insecure);
 
 /// Who may talk to the head: names it answers to, origins it trusts, and proofs of the token. Every decision is a

@@ -53,8 +53,8 @@ struct Moved {
   std::size_t size = 0;
 };
 
-/// The result of `operation`, or timed_out. Unlike the time limits of beast::tcp_stream this one leaves the socket open,
-/// so that a client that is too slow can be told so.
+/// The result of `operation`, or timed_out. Unlike the time limits of beast::tcp_stream this one leaves the socket
+/// open, so that a client that is too slow can be told so.
 net::awaitable<Moved> within(std::chrono::milliseconds limit,
                              net::awaitable<std::tuple<error_code, std::size_t>> operation) {
   using namespace net::experimental::awaitable_operators;

@@ -1,8 +1,8 @@
 # cmake -DDIST=<dashboard/dist> -DFALLBACK=<no_dashboard.html> -DOUTPUT=<folder> -P embed_dashboard.cmake
 #
 # Writes OUTPUT/resources.S, which takes each file of DIST into the program as it is (.incbin), and
-# OUTPUT/resources.cpp, the table of them. FILE.gz is the compressed form of FILE. Without DIST/index.html the fallback page stands alone. The
-# outputs are touched only if they change; the hashes in them change with the files.
+# OUTPUT/resources.cpp, the table of them. FILE.gz is the compressed form of FILE. Without DIST/index.html the fallback
+# page stands alone. The outputs are touched only if they change; the hashes in them change with the files.
 
 set(names)
 if(EXISTS ${DIST}/index.html)
