@@ -17,7 +17,8 @@ export class Weir {
 
   /** Why there is none to test against, or null. */
   static missing(): string | null {
-    if (process.env['WEIR_E2E_URL'] !== undefined || existsSync(binary)) return null;
+    const named = process.env['WEIR_E2E_URL'] ?? process.env['WEIR'];
+    if (named !== undefined || existsSync(binary)) return null;
     return `${binary} is not built`;
   }
 
