@@ -43,7 +43,8 @@ export class Weir {
       headers: { Authorization: `Bearer ${this.token}` },
     });
     if (response.status !== 201) throw new Error(`session/links: ${response.status} ${await response.text()}`);
-    return ((await response.json()) as { url: string }).url;
+    const { pathname, search } = new URL(((await response.json()) as { url: string }).url);
+    return this.address + pathname + search;  // the head may know itself by another name than we do
   }
 
   async stop(): Promise<void> {
