@@ -246,6 +246,7 @@ export function logText(job: Job, query: URLSearchParams): LogChunk {
     offset,
     next_offset: next,
     size: text.length,
+    complete: job.ended_at !== null,
     text: text.slice(offset, next),
     workers,
   };
