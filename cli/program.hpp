@@ -6,7 +6,8 @@
 
 namespace weir::cli {
 
-/// The command line: the global options and the commands. Its own object, so that tests can drive it.
+/// The command line: the global options and all commands but `head`, which main adds. Its own object, so that tests can
+/// drive it.
 class Program {
  public:
   Program();

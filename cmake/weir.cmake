@@ -91,11 +91,11 @@ function(weir_headers)
   target_link_libraries(headers PRIVATE ${ARG_DEPS})
 endfunction()
 
-# weir_embed_text(TARGET FILE HEADER NAMESPACE NAME): the text of FILE as `inline constexpr std::string_view NAME` in
+# weir_embed_text(TARGET FILE HEADER NAMESPACE NAME): the text of FILE (a source, or what the build makes) as `inline constexpr std::string_view NAME` in
 # namespace NAMESPACE, in a header that TARGET's sources include as HEADER (a path from the project root).
 function(weir_embed_text target file header namespace name)
   set(script ${PROJECT_SOURCE_DIR}/cmake/embed_text.cmake)
-  set(input ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+  get_filename_component(input ${file} ABSOLUTE)
   set(output ${PROJECT_BINARY_DIR}/generated/${header})
   add_custom_command(OUTPUT ${output} DEPENDS ${input} ${script} VERBATIM
     COMMAND ${CMAKE_COMMAND} -DINPUT=${input} -DOUTPUT=${output} -DNAMESPACE=${namespace} -DNAME=${name} -P ${script})

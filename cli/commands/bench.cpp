@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "base/errc.hpp"
+#include "bench/actors.hpp"
 #include "bench/exchange.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/console.hpp"
@@ -43,6 +44,7 @@ int run(const Settings& settings, const Options& given) {
   } catch (const std::regex_error& e) {
     return complain({Errc::invalid_argument, "--filter " + options.bench.filter + ": " + e.what()});
   }
+  if (options.name == "actors") return bench::actors(options.bench);
   if (options.name == "exchange") return bench::exchange(options.bench);
   return run_in_worker(options);
 }
@@ -55,7 +57,7 @@ void add_bench(CLI::App& program, Choice& choice) {
                                   "Measure a part of weir beside the physical limit of this machine", options, run);
   command->add_option("name", options->name, "What to measure")
       ->required()
-      ->check(CLI::IsMember({"compressors", "exchange", "train"}));
+      ->check(CLI::IsMember({"actors", "compressors", "exchange", "train"}));
   command->add_option("--filter", options->bench.filter, "Only rows whose name matches this regular expression");
 }
 

@@ -17,6 +17,7 @@ struct Choice {
 
 void add_up(CLI::App& program, Choice& choice);
 void add_submit(CLI::App& program, Choice& choice);
+void add_head(CLI::App& program, Choice& choice);
 void add_job(CLI::App& program, Choice& choice);
 void add_node(CLI::App& program, Choice& choice);
 void add_node_queries(CLI::App& node, Choice& choice);  ///< `weir node list|show|drain`

@@ -1,0 +1,144 @@
+#include <unistd.h>
+#include <algorithm>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <csignal>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "api/server.hpp"
+#include "cli/catalog_text.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/console.hpp"
+#include "cli/exit_code.hpp"
+#include "cluster/data_dir.hpp"
+#include "cluster/head.hpp"
+#include "cluster/sqlite_store.hpp"
+#include "runtime/clock.hpp"
+#include "runtime/tcp_transport.hpp"
+
+namespace weir::cli {
+namespace {
+
+namespace net = boost::asio;
+
+inline constexpr auto nothrow = net::as_tuple(net::use_awaitable);
+
+struct Options {
+  std::string listen = "127.0.0.1:6380";
+  std::string http = "127.0.0.1:8265";
+  std::vector<std::string> allow_hosts;
+  bool insecure = false;
+};
+
+void announce(const Settings& settings, const Options& options, const std::string& control, api::Server& server) {
+  const std::string link = server.login_link();
+  if (settings.json) {
+    const nlohmann::json line{
+        {"control", control}, {"http", server.address()}, {"dashboard", link}, {"pid", ::getpid()}};
+    std::cout << line.dump() << std::endl;
+  }
+  if (options.insecure) {
+    say("WARNING: --insecure: this head may listen beyond loopback without TLS. Whoever reads the network sees what "
+        "passes, HTTP tokens included.");
+  }
+  say("weir head " WEIR_VERSION ": nodes join at " + control + ", API and dashboard at http://" + server.address());
+  say("open the dashboard (once, within the hour): " + link);
+}
+
+/// Serves until SIGINT or SIGTERM. Gives the exit code.
+net::awaitable<int> serve(const Settings& settings, const Options& options, cluster::DataDir& data_dir,
+                          std::shared_ptr<cluster::Store> store, std::string token, runtime::Clock& clock,
+                          runtime::Transport& transport) {
+  const net::any_io_executor executor = co_await net::this_coro::executor;
+  net::signal_set signals(executor, SIGINT, SIGTERM);
+  cluster::HeadOptions head_options;
+  head_options.listen = options.listen;
+  head_options.data_dir = data_dir.path();
+  head_options.secret = token;
+  head_options.catalog = nlohmann::json::parse(catalog_text);
+  head_options.version = WEIR_VERSION;
+  auto head = co_await cluster::Head::start(std::move(head_options), executor, clock, transport, std::move(store));
+  if (!head) co_return complain(head.error());
+
+  api::Server::Options http;
+  http.listen = options.http;
+  http.token = token;
+  http.allow_hosts = options.allow_hosts;
+  http.insecure = options.insecure;
+  http.version = WEIR_VERSION;
+  auto server = api::Server::start(std::move(http), **head, executor, clock);
+  int code = ExitCode::ok;
+  if (!server) {
+    code = complain(server.error());
+  } else {
+    const std::string control = (*head)->control_address();
+    auto published = data_dir.publish_endpoints(control, (*server)->address());
+    if (!published) {
+      code = complain(published.error());
+    } else {
+      announce(settings, options, control, **server);
+      const auto [failed, signal] = co_await signals.async_wait(nothrow);
+      if (signal == SIGINT) code = ExitCode::interrupted;
+      say("weir head: stopping");
+    }
+    co_await (*server)->stop();
+  }
+  co_await (*head)->stop();
+  co_return code;
+}
+
+int head(const Settings& settings, const Options& options) {
+  if (auto allowed = api::check_listen(options.listen, options.insecure); !allowed) return complain(allowed.error());
+  if (auto allowed = api::check_listen(options.http, options.insecure); !allowed) return complain(allowed.error());
+  auto data_dir = cluster::DataDir::open(settings.data_dir);
+  if (!data_dir) return complain(data_dir.error());
+  auto token = data_dir->token();
+  if (!token) return complain(token.error());
+
+  // Destroyed from below: the loop stops first, then the threads that wait for the disk.
+  net::thread_pool writer(1);
+  net::thread_pool readers(2);
+  auto store =
+      cluster::open_sqlite_store({.file = data_dir->store_file()}, writer.get_executor(), readers.get_executor());
+  if (!store) return complain(store.error());
+  const int threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 2U, 4U));
+  net::io_context io(threads);
+  runtime::SystemClock clock;
+  auto transport = runtime::make_tcp_transport(io.get_executor());
+  int code = ExitCode::failed;
+  net::co_spawn(net::make_strand(io), serve(settings, options, *data_dir, std::move(*store), *token, clock, *transport),
+                [&](std::exception_ptr failure, int outcome) {
+                  if (failure) std::rethrow_exception(failure);
+                  code = outcome;
+                  io.stop();
+                });
+  {
+    std::vector<std::jthread> others;
+    for (int i = 1; i < threads; ++i) others.emplace_back([&io] { io.run(); });
+    io.run();
+  }
+  writer.join();
+  readers.join();
+  return code;
+}
+
+}  // namespace
+
+void add_head(CLI::App& program, Choice& choice) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = add_command(program, choice, "head", "The head of a cluster, in the foreground", options, head);
+  command->add_option("--listen", options->listen, "HOST:PORT where nodes join")->capture_default_str();
+  command->add_option("--http", options->http, "HOST:PORT of API and dashboard")->capture_default_str();
+  command->add_option("--allow-host", options->allow_hosts, "One more name this head is reached by (repeatable)");
+  command->add_flag("--insecure", options->insecure, "Allow addresses beyond loopback, without TLS");
+}
+
+}  // namespace weir::cli
