@@ -1,5 +1,8 @@
 #include "cli/program.hpp"
 
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
 #include <csignal>
 #include <exception>
 
@@ -38,6 +41,7 @@ Program::Program() : app_("weir: distributed training with compressed gradients"
 
 int Program::run(int count, const char* const* words) {
   std::signal(SIGPIPE, SIG_IGN);  // `weir ... | head` ends with an error of the write, not with a signal
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("weir"));
   try {
     app_.parse(count, words);
   } catch (const CLI::ParseError& e) {
