@@ -124,7 +124,7 @@ class StreamReader {
         result_ = *broken;
         break;
       }
-      if (handlers_.broken) handlers_.broken(*broken);
+      if (opened_ && handlers_.broken) handlers_.broken(*broken);
       net::steady_timer timer(io_, pause);
       co_await timer.async_wait(nothrow);
       pause = std::min<std::chrono::milliseconds>(pause * 2, seconds(5));

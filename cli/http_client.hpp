@@ -36,7 +36,7 @@ class HttpClient {
     std::function<Result<void>()> opened;
     /// An event. Gives whether to go on.
     std::function<Result<bool>(const ServerSentEvent&)> event;
-    /// The connection broke and will be made anew; for people.
+    /// The connection broke and will be made anew; once per break, for people.
     std::function<void(const Error&)> broken;
   };
 
