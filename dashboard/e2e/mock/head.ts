@@ -150,7 +150,7 @@ export class MockHead {
       case 'catalog':
         return json(response, 200, catalog);
       case 'events':
-        return json(response, 200, { events: [...this.events].reverse(), next: null });
+        return json(response, 200, { events: this.events, next: null });
       case 'actors':
         return json(response, 200, {
           next: null,

@@ -5,13 +5,13 @@ import {
   jobStates,
   type ActorList,
   type Event,
-  type EventList,
   type Job,
   type JobList,
   type JobState,
   type Node,
   type NodeList,
 } from '../api/types';
+import { readEvents } from './events';
 import { Resource } from './resource';
 
 /** How many jobs are in a state: exact below the page size, "at least" beyond. */
@@ -44,9 +44,7 @@ export class Cluster implements Follower {
 
   fresh(): void {
     void this.nodes.load(async (signal) => (await get<NodeList>('/api/v1/nodes', { limit: 1000 }, signal)).nodes);
-    void this.events.load(
-      async (signal) => (await get<EventList>('/api/v1/events', { limit: eventsMax }, signal)).events,
-    );
+    void this.events.load(async (signal) => (await readEvents('/api/v1/events', eventsMax, signal)).reverse());
     void this.actors.load(async (signal) => {
       const page = await get<ActorList>('/api/v1/actors', { limit: 1000 }, signal);
       return { jobs: page.actors.length, more: page.next !== null };

@@ -6,12 +6,12 @@ import {
   type Checkpoint,
   type CheckpointList,
   type Event,
-  type EventList,
   type Job,
   type Metrics as Answer,
   type MetricsRecord,
   type Worker,
 } from '../api/types';
+import { readEvents } from './events';
 import { Metrics } from './metrics';
 import { Resource } from './resource';
 
@@ -83,16 +83,7 @@ export class JobPage implements Follower {
   }
 
   private loadEvents(): Promise<boolean> {
-    return this.events.load(async (signal) => {
-      const all: Event[] = [];
-      let cursor: string | null = null;
-      do {
-        const page: EventList = await get<EventList>(`${this.path}/events`, { limit: 1000, cursor }, signal);
-        all.push(...page.events);
-        cursor = page.next;
-      } while (cursor !== null && all.length < eventsMax);
-      return all;
-    });
+    return this.events.load((signal) => readEvents(`${this.path}/events`, eventsMax, signal));
   }
 
   private loadCheckpoints(): Promise<boolean> {
