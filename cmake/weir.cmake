@@ -91,8 +91,9 @@ function(weir_headers)
   target_link_libraries(headers PRIVATE ${ARG_DEPS})
 endfunction()
 
-# weir_embed_text(TARGET FILE HEADER NAMESPACE NAME): the text of FILE (a source, or what the build makes) as `inline constexpr std::string_view NAME` in
-# namespace NAMESPACE, in a header that TARGET's sources include as HEADER (a path from the project root).
+# weir_embed_text(TARGET FILE HEADER NAMESPACE NAME): the text of FILE (a source, or what the build makes) as
+# `inline constexpr std::string_view NAME` in namespace NAMESPACE, in a header that TARGET's sources include as HEADER
+# (a path from the project root).
 function(weir_embed_text target file header namespace name)
   set(script ${PROJECT_SOURCE_DIR}/cmake/embed_text.cmake)
   get_filename_component(input ${file} ABSOLUTE)

@@ -89,6 +89,8 @@ TEST(Program, BadCommandLinesAreUsageErrors) {
   EXPECT_EQ(weir({"job", "list", "--colour"}).code, 2);
   EXPECT_EQ(weir({"submit", "/no/such/file.json"}).code, 2);
   EXPECT_EQ(weir({"bench", "exchange", "--filter", "("}).code, 2);
+  EXPECT_EQ(weir({"node"}).code, 2);
+  EXPECT_EQ(weir({"node", "--head", "127.0.0.1:1", "--resources", "cpu=many"}).code, 2);
   EXPECT_EQ(weir({"--help"}).code, 0);
   EXPECT_EQ(weir({"--version"}).code, 0);
 }
@@ -247,6 +249,26 @@ TEST(Program, ListsFollowTheCursor) {
   const auto listed = nlohmann::json::parse(outcome.out);
   EXPECT_EQ(listed["jobs"].size(), 2U);
   EXPECT_TRUE(listed["next"].is_null());
+}
+
+TEST(Program, NodeAloneRunsOneAndWithACommandAsksTheHead) {
+  const std::string nodes = R"({"nodes": [{"name": "a", "id": "N1", "state": "alive", "host": "127.0.0.1",
+    "resources": {"cpu": 4, "memory": 8e9}, "used": {"cpu": 1}, "workers": []}], "next": null})";
+  const Outcome outcome = weir_at(answer(200, nodes), {"node", "list"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("cpu 1/4, memory 0 B/8.0 GB"));
+}
+
+TEST(Program, BenchExchangePrintsItsLimitBesideEachRow) {
+  const Outcome outcome = weir({"--json", "bench", "exchange", "--filter", "^ring_all_gather/2/"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const auto row = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(row["bench"], "exchange");
+  EXPECT_EQ(row["name"], "ring_all_gather");
+  EXPECT_EQ(row["metrics"]["bytes_sent"], 64'048);
+  for (const char* name : {"seconds_p50", "seconds_p99", "line_rate_share", "stream_seconds_p50"}) {
+    EXPECT_GT(row["metrics"][name], 0) << name;
+  }
 }
 
 TEST(Program, CompletionKnowsCommandsAndOptions) {
