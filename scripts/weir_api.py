@@ -81,7 +81,7 @@ class Api:
     def series(self, job_id: str, name: str, worker: int | None = None) -> list[list[float]]:
         """One metric's points [x, min, max, last] by step; of the whole job unless a worker is named."""
         chosen = "job" if worker is None else str(worker)
-        found = self.get(f"/api/v1/jobs/{job_id}/metrics?name={name}&worker={chosen}&points=10000")["series"]
+        found = self.get(f"/api/v1/jobs/{job_id}/metrics?name={name}&worker={chosen}&points=4000")["series"]
         return found[0]["points"] if found else []
 
     def wait_job(self, job_id: str, until: Callable[[dict], bool], seconds: float, what: str) -> dict:

@@ -64,7 +64,7 @@ class Killed(SystemTest):
 
         def history(api: Api) -> dict:
             ids = (done["id"], running, queued)
-            metrics = {(i, n): api.series(i, n, w) for i in ids for n, w in (("loss", 0), ("loss", None))}
+            metrics = {(i, n, w): api.series(i, n, w) for i in ids for n, w in (("loss", 0), ("loss", None))}
             events = {i: api.get(f"/api/v1/jobs/{i}/events?limit=1000")["events"] for i in ids}
             return {"jobs": {i: api.job(i) for i in ids}, "metrics": metrics, "events": events}
 

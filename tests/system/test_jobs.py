@@ -53,7 +53,8 @@ class Jobs(SystemTest):
             self.assertEqual(api.job(job_id)["state"], "RUNNING", "both train at the same time")
             api.call("POST", f"/api/v1/jobs/{job_id}/stop")
         for job_id in ids:
-            self.assertEqual(api.wait_ended(job_id)["state"], "STOPPED")
+            ended = api.wait_ended(job_id)
+            self.assertEqual(ended["state"], "STOPPED", ended["reason"])
         self.cluster.await_idle("alpha")
 
     def test_waits_for_a_free_slot(self):
@@ -108,7 +109,8 @@ class Jobs(SystemTest):
         self.assertEqual(api.request("DELETE", f"/api/v1/jobs/{job_id}")[0], 409)
         for _ in range(2):
             self.assertLess(api.request("POST", f"/api/v1/jobs/{job_id}/stop")[0], 300)
-        self.assertEqual(api.wait_ended(job_id)["state"], "STOPPED")
+        ended = api.wait_ended(job_id)
+        self.assertEqual(ended["state"], "STOPPED", ended["reason"])
         self.assertLess(api.request("POST", f"/api/v1/jobs/{job_id}/stop")[0], 300)
         self.assertEqual(api.request("DELETE", f"/api/v1/jobs/{job_id}")[0], 204)
         self.assertEqual(api.request("GET", f"/api/v1/jobs/{job_id}")[0], 404)
