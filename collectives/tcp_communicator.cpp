@@ -70,23 +70,27 @@ class TcpCommunicator final : public Communicator {
   }
 
   void close() override {
-    if (failure()) return;
-    for (const auto& link : links_) {
-      if (link) link->leave(FrameKind::goodbye, 0);
-    }
+    std::vector<bool> said(links_.size());
     const auto deadline = Clock::now() + linger;
     while (!failure()) {
-      std::vector<pollfd> waits{{*wake_, POLLIN, 0}};
-      for (const auto& link : links_) {
-        if (link && !link->ended()) waits.push_back({link->descriptor(), POLLRDHUP, 0});
+      // A socket that is full takes the goodbye when the peer has read on; until the peers have left too, closing could
+      // take from them what they have not read.
+      polls_.assign(1, {*wake_, POLLIN, 0});
+      bool waiting = false;
+      for (std::uint32_t r = 0; r < size(); ++r) {
+        if (r == rank_) continue;
+        if (!said[r]) said[r] = links_[r]->ended() || links_[r]->leave(FrameKind::goodbye, 0);
+        const bool open = !links_[r]->ended();
+        polls_.push_back({open ? links_[r]->descriptor() : -1, static_cast<short>(said[r] ? POLLRDHUP : POLLOUT), 0});
+        waiting |= open;
       }
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-      if (waits.size() == 1 || left.count() <= 0) return;
-      ::poll(waits.data(), waits.size(), static_cast<int>(left.count()));
-      for (const auto& link : links_) {
-        if (!link || link->ended()) continue;
-        pollfd now{link->descriptor(), POLLRDHUP, 0};
-        if (::poll(&now, 1, 0) > 0) link->read_to_end();
+      if (!waiting || left.count() <= 0) return;
+      ::poll(polls_.data(), polls_.size(), static_cast<int>(left.count()));
+      std::size_t slot = 1;
+      for (std::uint32_t r = 0; r < size(); ++r) {
+        if (r == rank_) continue;
+        if ((polls_[slot++].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) links_[r]->read_to_end();
       }
     }
   }
@@ -145,7 +149,7 @@ class TcpCommunicator final : public Communicator {
       lost = links_[peer]->ending().lost_rank.value_or(peer);
     }
     for (const auto& link : links_) {
-      if (link && !link->ended()) link->leave(FrameKind::failed, lost);
+      if (link && !link->ended() && !link->leave(FrameKind::failed, lost)) link->hang_up();
     }
     const std::string who = "rank " + std::to_string(lost);
     std::lock_guard lock(mutex_);

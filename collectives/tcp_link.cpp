@@ -208,14 +208,18 @@ void TcpLink::note_ending(const FrameHeader& last) {
   if (last.kind == FrameKind::failed) ending_.lost_rank = static_cast<std::uint32_t>(last.message_bytes);
 }
 
-void TcpLink::leave(FrameKind kind, std::uint64_t value) {
+bool TcpLink::leave(FrameKind kind, std::uint64_t value) {
   if (!sending_) {
-    const FrameHeader header{.kind = kind, .epoch = epoch_, .sequence = sequence_out_++, .message_bytes = value};
+    const FrameHeader header{.kind = kind, .epoch = epoch_, .sequence = sequence_out_, .message_bytes = value};
     const FrameHeaderBytes bytes = encode(header, {});
     const ssize_t written = ::send(*socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (written < 0 && would_block()) return false;
     if (written > 0) traffic_.sent_bytes.fetch_add(static_cast<std::uint64_t>(written), std::memory_order_relaxed);
   }
-  ::shutdown(*socket_, SHUT_WR);
+  hang_up();
+  return true;
 }
+
+void TcpLink::hang_up() { ::shutdown(*socket_, SHUT_WR); }
 
 }  // namespace weir::collectives

@@ -54,9 +54,12 @@ class TcpLink {
   bool ended() const { return ended_; }
   const Ending& ending() const { return ending_; }
 
-  /// Writes one last frame, if the stream is between two frames and the socket takes it at once, and shuts
-  /// down writing.
-  void leave(FrameKind kind, std::uint64_t value);
+  /// Writes one last frame and shuts down writing. False if the socket has no room now: nothing has happened then. In
+  /// the middle of a message there is no place for a frame, and only the second is done.
+  bool leave(FrameKind kind, std::uint64_t value);
+
+  /// Shuts down writing: the peer sees the end of the stream.
+  void hang_up();
 
  private:
   void next_frame();

@@ -23,6 +23,7 @@ class TcpFrames : public ::testing::Test {
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     peer_ = Descriptor(pair[0]);
     std::vector<Descriptor> sockets(2);
+    own_ = Descriptor(::dup(pair[1]));
     sockets[1] = Descriptor(pair[1]);
     rank_ = tcp_communicator(0, epoch, std::move(sockets));
   }
@@ -42,6 +43,7 @@ class TcpFrames : public ::testing::Test {
   }
 
   Descriptor peer_;
+  Descriptor own_;  // the rank's own socket
   std::unique_ptr<Communicator> rank_;
   Bytes payload_ = Bytes(100, std::byte{5});
 };
@@ -109,6 +111,25 @@ TEST_F(TcpFrames, APeerThatGaveUpNamesTheCulprit) {
   send_frame({.kind = FrameKind::failed, .epoch = epoch, .message_bytes = 5}, {});
   EXPECT_EQ(receive_error(), Errc::peer_lost);
   EXPECT_EQ(rank_->lost_rank(), 5U);
+}
+
+TEST_F(TcpFrames, AGoodbyeWaitsUntilTheSocketHasRoom) {
+  const Bytes filler(4096);
+  while (::send(*own_, filler.data(), filler.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
+  }
+  std::jthread closing([this] { rank_->close(); });
+  Bytes read(1 << 20);
+  Bytes tail;
+  for (ssize_t got; (got = ::recv(*peer_, read.data(), read.size(), 0)) > 0;) {
+    tail.insert(tail.end(), read.begin(), read.begin() + got);
+  }
+  ::shutdown(*peer_, SHUT_WR);
+  FrameHeaderBytes last;
+  ASSERT_GE(tail.size(), last.size());
+  std::copy(tail.end() - static_cast<std::ptrdiff_t>(last.size()), tail.end(), last.begin());
+  const auto header = decode(last);
+  ASSERT_TRUE(header) << header.error().message();
+  EXPECT_EQ(header->kind, FrameKind::goodbye);
 }
 
 TEST(FrameHeader, ReadsWhatItWrote) {
