@@ -186,7 +186,8 @@ def job(workers: int = 2, steps: int = 20, compressor: str = "none", **changes) 
         "name": f"system-{compressor}",
         "model": {"name": "lenet"},
         "dataset": {"name": "fashion-mnist"},
-        "training": {"epochs": 1, "max_steps": steps, "batch_size": 16, "seed": 7},
+        # Epochs enough for any number of steps; a learning rate at which they all stay finite.
+        "training": {"epochs": 1000, "max_steps": steps, "batch_size": 16, "seed": 7, "optimizer": {"lr": 0.01}},
         "compression": {"name": compressor},
         "resources": {"workers": workers},
         "evaluation": {"every_steps": 100000},
