@@ -33,15 +33,17 @@ Errc kind(unsigned status) {
   }
 }
 
-/// One line per fault: where, what, and the nearest known name.
-std::string faults(const nlohmann::json& problem) {
+/// One line per fault that `told` does not name yet: where, what, and the nearest known name.
+std::string faults(const nlohmann::json& problem, const std::string& told) {
   std::string text;
   const auto errors = problem.find("errors");
   if (errors == problem.end() || !errors->is_array()) return text;
   for (const nlohmann::json& fault : *errors) {
     if (!fault.is_object()) continue;
     const std::string pointer = text_of(fault, "pointer");
-    text += "\n  " + (pointer.empty() ? "(the whole document)" : pointer) + ": " + text_of(fault, "detail");
+    const std::string detail = text_of(fault, "detail");
+    if (told.find(pointer + ": " + detail) != std::string::npos) continue;
+    text += "\n  " + (pointer.empty() ? "(the whole document)" : pointer) + ": " + detail;
     const std::string suggestion = text_of(fault, "suggestion");
     if (!suggestion.empty() && text.find("\"" + suggestion + "\"") == std::string::npos) {
       text += " (did you mean \"" + suggestion + "\"?)";
@@ -58,7 +60,7 @@ Error answer_error(const HttpAnswer& answer, const std::string& address) {
   if (problem.is_object()) {
     what = text_of(problem, "detail");
     if (what.empty()) what = text_of(problem, "title");
-    what += faults(problem);
+    what += faults(problem, what);
   }
   if (what.empty()) what = "the head at " + address + " answers with HTTP status " + std::to_string(answer.status);
   if (answer.status == 401) {

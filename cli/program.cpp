@@ -41,7 +41,8 @@ Program::Program() : app_("weir: distributed training with compressed gradients"
 
 int Program::run(int count, const char* const* words) {
   std::signal(SIGPIPE, SIG_IGN);  // `weir ... | head` ends with an error of the write, not with a signal
-  spdlog::set_default_logger(spdlog::stderr_logger_mt("weir"));
+  auto log = std::make_shared<spdlog::logger>("weir", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  spdlog::set_default_logger(std::move(log));
   try {
     app_.parse(count, words);
   } catch (const CLI::ParseError& e) {

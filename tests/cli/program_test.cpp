@@ -163,6 +163,12 @@ TEST_F(Spec, DryRunOnlyValidates) {
   EXPECT_EQ(head.requests().at(0).line(), "POST /api/v1/jobs/validate");
 }
 
+TEST_F(Spec, AFaultIsToldOnce) {
+  const nlohmann::json fault{{"pointer", "/name"}, {"detail", "too long"}};
+  const nlohmann::json problem{{"detail", "not valid: /name: too long"}, {"errors", nlohmann::json::array({fault})}};
+  EXPECT_EQ(weir_at(answer(422, problem.dump()), {"submit", path_}).err, "weir: not valid: /name: too long\n");
+}
+
 /// A head with one running job, whose streams are given one after the other.
 struct RunningJob {
   explicit RunningJob(std::vector<std::string> all)
