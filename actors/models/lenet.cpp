@@ -25,8 +25,8 @@ class Net : public torch::nn::Module {
         fc2_(register_module("fc2", torch::nn::Linear(500, shape.classes))) {}
 
   at::Tensor forward(const at::Tensor& input) {
-    auto x = at::max_pool2d(conv1_->forward(input), 2);
-    x = at::max_pool2d(conv2_->forward(x), 2);
+    auto x = at::relu(at::max_pool2d(conv1_->forward(input), 2));
+    x = at::relu(at::max_pool2d(conv2_->forward(x), 2));
     x = at::relu(fc1_->forward(x.flatten(1)));
     return fc2_->forward(x);
   }
