@@ -63,6 +63,10 @@ class Podman:
 
     def compose(self, *arguments: str) -> None:
         subprocess.run(["podman-compose", "-p", PROJECT, "-f", str(COMPOSE), *arguments], check=True)
+        if arguments[0] == "down":  # which forgets these
+            for kind in ("pod", "network"):
+                for name in self.run(kind, "ls", "-q", "--filter", f"name={PROJECT}").split():
+                    self.run(kind, "rm", "-f", name)
 
     def build(self) -> None:
         if subprocess.run(["podman", "image", "exists", BASE]).returncode != 0:

@@ -1,0 +1,63 @@
+"""The closing line of `make test` counts what the runners' reports say, and takes nothing broken for a pass."""
+
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from test import Tally, from_junit, from_playwright, from_vitest, run  # noqa: E402  (needs the path above)
+
+
+def counts(tally: Tally) -> tuple[int, int, int]:
+    return tally.passed, len(tally.failed), len(tally.skipped)
+
+
+class Reports(unittest.TestCase):
+    def test_ctest(self):
+        self.assertEqual(counts(from_junit("""<testsuite>
+            <testcase name="good" status="run"/>
+            <testcase name="bad" status="fail"><failure message=""/></testcase>
+            <testcase name="skips itself" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/></testcase>
+            <testcase name="no program" status="notrun"><skipped message="Unable to find executable: x"/></testcase>
+            <testcase name="disabled" status="disabled"><skipped message="Disabled"/></testcase>
+            </testsuite>""")), (1, 2, 2))
+
+    def test_vitest(self):
+        case = {"fullName": "x", "status": "passed"}
+        self.assertEqual(counts(from_vitest(json.dumps({"testResults": [
+            {"name": "/a.test.ts", "status": "passed", "assertionResults": [case, {**case, "status": "pending"}]},
+            {"name": "/b.test.ts", "status": "failed", "assertionResults": [{**case, "status": "failed"}]},
+            {"name": "/cannot_load.test.ts", "status": "failed", "message": "no such import", "assertionResults": []},
+        ]}))), (1, 2, 1))
+
+    def test_playwright(self):
+        def spec(status: str) -> dict:
+            return {"file": "a.spec.ts", "title": status, "tests": [{"status": status, "projectName": ""}]}
+
+        nested = {"specs": [spec("expected")], "suites": [{"specs": [spec("flaky"), spec("skipped")]}]}
+        report = {"suites": [nested], "errors": [{"message": "the server did not start"}]}
+        self.assertEqual(counts(from_playwright(json.dumps(report))), (1, 2, 1))
+
+
+class Runners(unittest.TestCase):
+    def outcome(self, script: str) -> Tally:
+        report = Path(self.enterContext(tempfile.TemporaryDirectory())) / "report.xml"
+        return run("runner", ["sh", "-c", script, "sh", str(report)], ROOT, report, from_junit)
+
+    def test_one_that_dies_without_a_report_fails(self):
+        self.assertEqual(counts(self.outcome("exit 3")), (0, 1, 0))
+
+    def test_one_that_reports_no_test_fails(self):
+        self.assertEqual(counts(self.outcome('echo "<testsuite/>" > "$1"')), (0, 1, 0))
+
+    def test_one_that_exits_badly_fails_whatever_it_reports(self):
+        script = """echo '<testsuite><testcase name="a" status="run"/></testsuite>' > "$1"; exit 1"""
+        self.assertEqual(counts(self.outcome(script)), (1, 1, 0))
+
+
+if __name__ == "__main__":
+    unittest.main()
