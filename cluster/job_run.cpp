@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
@@ -163,7 +164,7 @@ net::awaitable<JobRun::Ending> JobRun::stop_training() {
                      "stopped on request; the workers did not agree on a step in time, so the "
                      "newest checkpoint is an older one"};
   }
-  co_return Ending{JobState::stopped, "stopped on request at step " + std::to_string(figures_.step())};
+  co_return Ending{JobState::stopped, "stopped on request at step " + std::to_string(steps_done())};
 }
 
 /// A symptom has been seen; waits a moment for the cause behind it.
@@ -295,7 +296,7 @@ net::awaitable<void> JobRun::take_down(bool failed) {
   while (!abandoned_ && checkpoints_under_way_ > 0 && services_.clock.now() < written) {
     co_await changed_.wait_until(services_.clock, written);
   }
-  job_.step = std::max(job_.step, figures_.step());
+  job_.step = std::max(job_.step, steps_done());
 }
 
 void JobRun::request_stop() {
@@ -564,6 +565,15 @@ std::optional<std::uint32_t> JobRun::rank_of(const std::string& worker_id) const
     if (ranks_[rank].record.id == worker_id) return rank;
   }
   return std::nullopt;
+}
+
+/// By all workers, by their reports or their last word.
+std::uint64_t JobRun::steps_done() const {
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  for (const Rank& rank : ranks_) {
+    least = std::min(least, std::max(figures_.step_of(rank.record.rank), rank.end ? rank.end->step : 0));
+  }
+  return least;
 }
 
 std::vector<WorkerRecord> JobRun::workers() const {
