@@ -123,7 +123,9 @@ TEST_F(TcpLinks, AQueueThatNobodyReadsIsBounded) {
 }
 
 TEST_F(TcpLinks, NobodyListensThere) {
-  const auto peer = run_real(io_, a_.system.connect(Endpoint("127.0.0.1", 1)));
+  // Bound but not listening: the port is nobody else's, and connections to it are refused.
+  const Tcp::socket silent(io_, Tcp::endpoint(net::ip::address_v4::loopback(), 0));
+  const auto peer = run_real(io_, a_.system.connect(Endpoint("127.0.0.1", silent.local_endpoint().port())));
   ASSERT_FALSE(peer);
   EXPECT_EQ(peer.error().code, Errc::io);
   EXPECT_FALSE(b_.system.listen(at_)) << "the port is taken";
