@@ -177,6 +177,17 @@ JobSpec read(const json& spec) {
   return result;
 }
 
+/// The spec without what the problems point at, so that defaults take its place.
+json without(json spec, const std::vector<Problem>& problems) {
+  for (const auto& problem : problems) {
+    const json::json_pointer at(problem.pointer);
+    if (at.empty() || !spec.contains(at)) continue;
+    auto& parent = spec.at(at.parent_pointer());
+    if (parent.is_object()) parent.erase(at.back());
+  }
+  return spec;
+}
+
 }  // namespace
 
 const json& job_spec_schema() {
@@ -185,9 +196,15 @@ const json& job_spec_schema() {
 }
 
 std::vector<Problem> normalize_job_spec(json& spec, const json& catalog) {
+  json given = spec;
   auto problems = check_and_complete(job_spec_schema(), spec);
-  if (!problems.empty()) return problems;
-  return CatalogCheck(spec, catalog).run();
+  if (problems.empty()) return CatalogCheck(spec, catalog).run();
+  // What the schema refuses does not hide what the catalog would say of the rest.
+  json rest = without(std::move(given), problems);
+  if (check_and_complete(job_spec_schema(), rest).empty()) {
+    for (auto& problem : CatalogCheck(rest, catalog).run()) problems.push_back(std::move(problem));
+  }
+  return problems;
 }
 
 Result<JobSpec> parse_job_spec(const json& spec) {

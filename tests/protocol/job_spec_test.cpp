@@ -45,6 +45,17 @@ TEST(JobSpec, NormalizingTwiceChangesNothing) {
   EXPECT_EQ(again, spec);
 }
 
+TEST(JobSpec, AProblemWithTheSchemaHidesNoneWithTheCatalog) {
+  json spec = minimal();
+  spec["model"]["name"] = "lenett";
+  spec["training"] = {{"epoch", 1}, {"batch_size", "many"}};
+  const auto problems = problems_of(spec);
+  EXPECT_THAT(problems, at("/training/epoch"));
+  EXPECT_THAT(problems, at("/training/batch_size"));
+  EXPECT_THAT(problems, at("/model/name"));
+  EXPECT_EQ(problems.size(), 3u);
+}
+
 TEST(JobSpec, NamesMustBeInTheCatalog) {
   json spec = minimal();
   spec["model"]["name"] = "lenett";
