@@ -437,7 +437,9 @@ Result<void> JobRun::ended(protocol::TrainingEnd end) {
     lost_ = true;
     cause = describe(ranks_[*end.lost_rank]) + " was lost: " + cause;
   }
-  fail(std::move(cause), !end.lost_rank);
+  // A rank that was told to abort gives our own symptom back: that explains nothing.
+  const bool echo = !symptom_.empty() && end.cause.find(symptom_) != std::string::npos;
+  fail(std::move(cause), !end.lost_rank && !echo);
   return {};
 }
 
