@@ -25,8 +25,6 @@ Error unknown_name(std::string_view kind, std::string_view name, const std::vect
   return {Errc::not_found, text};
 }
 
-json no_params() {
-  return {{"type", "object"}, {"properties", json::object()}, {"additionalProperties", false}};
-}
+json no_params() { return {{"type", "object"}, {"properties", json::object()}, {"additionalProperties", false}}; }
 
 }  // namespace weir::actors

@@ -50,8 +50,7 @@ class Menu {
   const std::vector<Entry>& entries() const { return entries_; }
 
   /// Fails with: not_found (no such name), invalid_argument (parameters), and with what the maker fails with.
-  Result<std::unique_ptr<Product>> make(std::string_view name, const nlohmann::json& params,
-                                        Args... args) const {
+  Result<std::unique_ptr<Product>> make(std::string_view name, const nlohmann::json& params, Args... args) const {
     std::vector<std::string> known;
     for (const auto& entry : entries_) {
       if (entry.name != name) {

@@ -11,7 +11,8 @@ namespace weir {
 /// prints the place and aborts.
 inline void ensure(bool condition, std::string_view what,
                    std::source_location where = std::source_location::current()) {
-  if (!condition) [[unlikely]] ensure_failed(what, where);
+  if (!condition) [[unlikely]]
+    ensure_failed(what, where);
 }
 
 }  // namespace weir

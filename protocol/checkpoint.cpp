@@ -15,9 +15,7 @@ constexpr const char* world_key = "weir.world";
 constexpr const char* rank_key = "weir.rank";
 constexpr const char* format_version = "1";
 
-Error malformed(std::string what) {
-  return {Errc::malformed, "checkpoint: " + std::move(what)};
-}
+Error malformed(std::string what) { return {Errc::malformed, "checkpoint: " + std::move(what)}; }
 
 Result<std::uint64_t> number(const Safetensors& file, const char* key, std::uint64_t maximum) {
   const auto found = file.metadata.find(key);
@@ -38,14 +36,11 @@ bool may_hold(std::uint32_t rank, std::string_view name) {
 
 }  // namespace
 
-std::string rank_prefix(std::uint32_t rank) {
-  return "rank." + std::to_string(rank) + ".";
-}
+std::string rank_prefix(std::uint32_t rank) { return "rank." + std::to_string(rank) + "."; }
 
 std::map<std::string, std::string> to_metadata(const CheckpointHeader& header) {
-  std::map<std::string, std::string> metadata{{format_key, format_version},
-                                              {step_key, std::to_string(header.step)},
-                                              {world_key, std::to_string(header.world)}};
+  std::map<std::string, std::string> metadata{
+      {format_key, format_version}, {step_key, std::to_string(header.step)}, {world_key, std::to_string(header.world)}};
   if (header.rank) metadata[rank_key] = std::to_string(*header.rank);
   return metadata;
 }
@@ -82,8 +77,8 @@ Result<Bytes> join_checkpoint(std::span<const Segment> shares) {
     if (!header) return header.error();
     if (!header->rank) return malformed("a whole checkpoint among the shares");
     if (header->world != shares.size()) {
-      return malformed(std::to_string(shares.size()) + " shares of a job with " +
-                       std::to_string(header->world) + " ranks");
+      return malformed(std::to_string(shares.size()) + " shares of a job with " + std::to_string(header->world) +
+                       " ranks");
     }
     const auto rank = *header->rank;
     if (seen[rank]) return malformed("two shares of rank " + std::to_string(rank));
@@ -98,8 +93,7 @@ Result<Bytes> join_checkpoint(std::span<const Segment> shares) {
     }
   }
   if (!step) return malformed("no shares");
-  auto joined =
-      write_safetensors(to_metadata({*step, static_cast<std::uint32_t>(shares.size()), std::nullopt}), all);
+  auto joined = write_safetensors(to_metadata({*step, static_cast<std::uint32_t>(shares.size()), std::nullopt}), all);
   if (!joined) return malformed(joined.error().context);
   return joined;
 }

@@ -40,7 +40,7 @@ struct NodeHeartbeat {
   double cpu_load = 0;  ///< cores in use, over the last interval
   std::uint64_t memory_used_bytes = 0;
   std::uint64_t memory_total_bytes = 0;
-  std::uint64_t network_sent_bytes = 0;      ///< of the host's interfaces but loopback, since the node started
+  std::uint64_t network_sent_bytes = 0;  ///< of the host's interfaces but loopback, since the node started
   std::uint64_t network_received_bytes = 0;
 };
 
@@ -50,7 +50,7 @@ struct WorkerLaunch {
   std::string job_id;
   std::uint32_t rank = 0;
   std::uint64_t epoch = 0;
-  Resources resources;                         ///< what the slot grants; "cpu" sets the process's thread count
+  Resources resources;                             ///< what the slot grants; "cpu" sets the process's thread count
   std::map<std::string, std::string> environment;  ///< added to the node's own, which carries no token
 };
 
@@ -118,10 +118,9 @@ struct Membership {
   virtual net::awaitable<Result<void>> output(OutputBatch batch) = 0;
 
   static constexpr auto methods() {
-    return runtime::methods<runtime::Method<&Membership::join, "join">,
-                            runtime::Method<&Membership::heartbeat, "heartbeat">,
-                            runtime::Method<&Membership::worker_exited, "worker_exited">,
-                            runtime::Method<&Membership::output, "output">>();
+    return runtime::methods<
+        runtime::Method<&Membership::join, "join">, runtime::Method<&Membership::heartbeat, "heartbeat">,
+        runtime::Method<&Membership::worker_exited, "worker_exited">, runtime::Method<&Membership::output, "output">>();
   }
 };
 

@@ -32,9 +32,7 @@ constexpr std::size_t length_bytes = 8;
 constexpr std::size_t dimensions_max = 16;
 constexpr std::string_view metadata_key = "__metadata__";
 
-Error malformed(std::string what) {
-  return {Errc::malformed, "safetensors: " + std::move(what)};
-}
+Error malformed(std::string what) { return {Errc::malformed, "safetensors: " + std::move(what)}; }
 
 std::uint64_t load_u64(BytesView bytes) {
   std::uint64_t value = 0;
@@ -113,8 +111,7 @@ Result<std::map<std::string, std::string>> read_metadata(const json& entry) {
 Result<void> check_covered(const std::vector<StoredTensor>& in_order, BytesView data) {
   const std::byte* next = data.data();
   for (const auto& tensor : in_order) {
-    if (tensor.bytes.data() != next)
-      return malformed("tensors overlap or leave a hole before " + tensor.name);
+    if (tensor.bytes.data() != next) return malformed("tensors overlap or leave a hole before " + tensor.name);
     next += tensor.bytes.size();
   }
   if (next != data.data() + data.size()) return malformed("bytes after the last tensor");
@@ -123,12 +120,8 @@ Result<void> check_covered(const std::vector<StoredTensor>& in_order, BytesView 
 
 }  // namespace
 
-std::size_t size_of(Dtype dtype) {
-  return std::ranges::find(dtypes, dtype, &DtypeRow::dtype)->size;
-}
-std::string_view name_of(Dtype dtype) {
-  return std::ranges::find(dtypes, dtype, &DtypeRow::dtype)->name;
-}
+std::size_t size_of(Dtype dtype) { return std::ranges::find(dtypes, dtype, &DtypeRow::dtype)->size; }
+std::string_view name_of(Dtype dtype) { return std::ranges::find(dtypes, dtype, &DtypeRow::dtype)->name; }
 
 const StoredTensor* Safetensors::find(std::string_view name) const {
   const auto found = std::ranges::find(tensors, name, &StoredTensor::name);
@@ -183,8 +176,7 @@ Result<Bytes> write_safetensors(const std::map<std::string, std::string>& metada
       return Error{Errc::invalid_argument, "safetensors: the name '" + tensor->name + "' is taken"};
     }
     if (bytes_of(tensor->dtype, tensor->shape) != tensor->bytes.size()) {
-      return Error{Errc::invalid_argument,
-                   "safetensors: the bytes of '" + tensor->name + "' do not fit its shape"};
+      return Error{Errc::invalid_argument, "safetensors: the bytes of '" + tensor->name + "' do not fit its shape"};
     }
     header[tensor->name] = {{"dtype", name_of(tensor->dtype)},
                             {"shape", tensor->shape},
@@ -197,8 +189,7 @@ Result<Bytes> write_safetensors(const std::map<std::string, std::string>& metada
 
   Bytes out;
   out.reserve(length_bytes + text.size() + offset);
-  for (std::size_t i = 0; i < length_bytes; ++i)
-    out.push_back(static_cast<std::byte>(text.size() >> (8 * i)));
+  for (std::size_t i = 0; i < length_bytes; ++i) out.push_back(static_cast<std::byte>(text.size() >> (8 * i)));
   const auto header_view = std::as_bytes(std::span(text));
   out.insert(out.end(), header_view.begin(), header_view.end());
   for (const auto* tensor : order) out.insert(out.end(), tensor->bytes.begin(), tensor->bytes.end());

@@ -28,10 +28,10 @@ struct Assignment {
   std::string spec;  ///< the normalized job spec, JSON
   std::uint32_t rank = 0;
   std::uint32_t world = 1;
-  std::uint64_t epoch = 0;    ///< membership epoch; the gradient sockets refuse any other
-  std::string group_secret;   ///< what the ranks of this job prove to each other
-  std::string listen_host;    ///< where to accept gradient connections
-  Segment resume_from;        ///< the checkpoint to go on from (safetensors, see protocol/checkpoint.hpp), or empty
+  std::uint64_t epoch = 0;   ///< membership epoch; the gradient sockets refuse any other
+  std::string group_secret;  ///< what the ranks of this job prove to each other
+  std::string listen_host;   ///< where to accept gradient connections
+  Segment resume_from;       ///< the checkpoint to go on from (safetensors, see protocol/checkpoint.hpp), or empty
 };
 
 struct Prepared {
@@ -44,8 +44,8 @@ struct Prepared {
 struct MetricPoint {
   std::string name;
   std::uint64_t step = 0;
-  double wall_seconds = 0;        ///< since the worker's first step began
-  std::uint64_t wire_bytes = 0;   ///< gradient bytes this worker had written to sockets by then
+  double wall_seconds = 0;       ///< since the worker's first step began
+  std::uint64_t wire_bytes = 0;  ///< gradient bytes this worker had written to sockets by then
   double value = 0;
 };
 

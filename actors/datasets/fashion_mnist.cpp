@@ -17,22 +17,18 @@ constexpr Images::Scale scale{0.2860f, 0.3530f};
 /// Adds what to do about it.
 Error advise(const Error& error) {
   if (error.code == Errc::not_found) {
-    return {Errc::not_found,
-            "dataset fashion-mnist: " + error.context +
-                "; install it with `apt-get install dataset-fashion-mnist`, or give the folder of its "
-                "idx.gz files as dataset.path"};
+    return {Errc::not_found, "dataset fashion-mnist: " + error.context +
+                                 "; install it with `apt-get install dataset-fashion-mnist`, or give the folder of its "
+                                 "idx.gz files as dataset.path"};
   }
-  return {error.code,
-          "dataset fashion-mnist: " + error.context +
-              "; get it anew with `apt-get install --reinstall dataset-fashion-mnist`, or give another "
-              "folder as dataset.path"};
+  return {error.code, "dataset fashion-mnist: " + error.context +
+                          "; get it anew with `apt-get install --reinstall dataset-fashion-mnist`, or give another "
+                          "folder as dataset.path"};
 }
 
 }  // namespace
 
-nlohmann::json FashionMnist::schema() {
-  return no_params();
-}
+nlohmann::json FashionMnist::schema() { return no_params(); }
 
 Result<std::unique_ptr<Dataset>> FashionMnist::make(const nlohmann::json&, const std::string& path) {
   return std::make_unique<FashionMnist>(path.empty() ? debian_folder : path);
@@ -52,8 +48,7 @@ Result<std::unique_ptr<Examples>> FashionMnist::read(const std::string& part) co
   }
   if (images->extents[0] != labels->extents[0] || images->extents[0] == 0) {
     return advise({Errc::malformed, images_path + " has " + std::to_string(images->extents[0]) + " images, " +
-                                        labels_path + " has " + std::to_string(labels->extents[0]) +
-                                        " labels"});
+                                        labels_path + " has " + std::to_string(labels->extents[0]) + " labels"});
   }
   if (std::ranges::max(labels->elements) >= expected.classes) {
     return advise({Errc::malformed, labels_path + ": a label is not below 10"});

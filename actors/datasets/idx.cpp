@@ -27,8 +27,8 @@ Result<void> read_exactly(const ByteSource& source, std::span<std::uint8_t> out,
   const auto got = source(out);
   if (!got) return got.error();
   if (*got == out.size()) return {};
-  return Error{Errc::malformed, "it ends after " + std::to_string(before + *got) + " of " +
-                                    std::to_string(expected) + " bytes: the file is truncated"};
+  return Error{Errc::malformed, "it ends after " + std::to_string(before + *got) + " of " + std::to_string(expected) +
+                                    " bytes: the file is truncated"};
 }
 
 Result<std::vector<std::uint32_t>> read_header(const ByteSource& source, std::size_t dimensions) {
@@ -39,12 +39,10 @@ Result<std::vector<std::uint32_t>> read_header(const ByteSource& source, std::si
                                       std::to_string(dimensions) + " dimensions"};
   }
   std::vector<std::uint8_t> raw(4 * dimensions);
-  if (auto read = read_exactly(source, raw, magic.size(), magic.size() + raw.size()); !read)
-    return read.error();
+  if (auto read = read_exactly(source, raw, magic.size(), magic.size() + raw.size()); !read) return read.error();
   std::vector<std::uint32_t> extents;
   for (std::size_t i = 0; i < raw.size(); i += 4) {
-    extents.push_back(
-        static_cast<std::uint32_t>(raw[i] << 24 | raw[i + 1] << 16 | raw[i + 2] << 8 | raw[i + 3]));
+    extents.push_back(static_cast<std::uint32_t>(raw[i] << 24 | raw[i + 1] << 16 | raw[i + 2] << 8 | raw[i + 3]));
   }
   return extents;
 }
@@ -85,8 +83,7 @@ Result<Idx> read_idx(const ByteSource& source, std::size_t dimensions) {
   const auto after = source(more);
   if (!after) return after.error();
   if (*after != 0)
-    return Error{Errc::malformed,
-                 "it goes on after the " + std::to_string(header + size) + " bytes it claims"};
+    return Error{Errc::malformed, "it goes on after the " + std::to_string(header + size) + " bytes it claims"};
   return idx;
 }
 

@@ -15,8 +15,7 @@ std::size_t pixels_of(const ExampleShape& shape) {
 
 }  // namespace
 
-Images::Images(ExampleShape shape, Scale scale, std::vector<std::uint8_t> pixels,
-               std::vector<std::uint8_t> classes)
+Images::Images(ExampleShape shape, Scale scale, std::vector<std::uint8_t> pixels, std::vector<std::uint8_t> classes)
     : shape_(shape), scale_(scale), pixels_(std::move(pixels)), classes_(std::move(classes)) {
   ensure(pixels_.size() == classes_.size() * pixels_of(shape_), "an image without a class or the reverse");
 }

@@ -17,8 +17,7 @@ class Images final : public Examples {
   };
 
   /// `pixels` holds one image after another, as many as there are `classes`.
-  Images(ExampleShape shape, Scale scale, std::vector<std::uint8_t> pixels,
-         std::vector<std::uint8_t> classes);
+  Images(ExampleShape shape, Scale scale, std::vector<std::uint8_t> pixels, std::vector<std::uint8_t> classes);
 
   std::span<const std::uint8_t> classes() const override { return classes_; }
   Batch batch(std::span<const std::uint32_t> positions) const override;

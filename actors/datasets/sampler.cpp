@@ -29,8 +29,7 @@ Positions slice(const Positions& positions, std::uint32_t rank, std::size_t size
   return {begin, begin + static_cast<std::ptrdiff_t>(size)};
 }
 
-Positions cut_by_class(const Sampler::Options& options, std::span<const std::uint8_t> classes,
-                       std::size_t size) {
+Positions cut_by_class(const Sampler::Options& options, std::span<const std::uint8_t> classes, std::size_t size) {
   auto positions = all_positions(classes.size());
   Random random(options.seed, division_stream);
   random.shuffle(std::span(positions));
@@ -55,8 +54,7 @@ std::uint32_t draw(std::vector<Positions>& left, const std::vector<double>& weig
 }
 
 /// Ranks take turns, one example each, so that all shards have one size whatever the mixtures are.
-Positions draw_by_mixture(const Sampler::Options& options, std::span<const std::uint8_t> classes,
-                          std::size_t size) {
+Positions draw_by_mixture(const Sampler::Options& options, std::span<const std::uint8_t> classes, std::size_t size) {
   std::vector<Positions> left(std::size_t{std::ranges::max(classes)} + 1);
   for (std::size_t i = 0; i < classes.size(); ++i) left[classes[i]].push_back(static_cast<std::uint32_t>(i));
   Random random(options.seed, mixture_stream);

@@ -9,8 +9,7 @@
 namespace weir::actors {
 namespace {
 
-nlohmann::json whole(std::int64_t minimum, std::int64_t maximum, std::int64_t value,
-                     const char* description) {
+nlohmann::json whole(std::int64_t minimum, std::int64_t maximum, std::int64_t value, const char* description) {
   return {{"type", "integer"},
           {"minimum", minimum},
           {"maximum", maximum},
@@ -39,8 +38,7 @@ nlohmann::json Synthetic::schema() {
 }
 
 Result<std::unique_ptr<Dataset>> Synthetic::make(const nlohmann::json& params, const std::string& path) {
-  if (!path.empty())
-    return Error{Errc::invalid_argument, "dataset synthetic has no files: leave dataset.path out"};
+  if (!path.empty()) return Error{Errc::invalid_argument, "dataset synthetic has no files: leave dataset.path out"};
   Options options;
   options.shape = {1, params.at("height"), params.at("width"), params.at("classes")};
   options.train_examples = params.at("train_examples");
@@ -67,8 +65,7 @@ Result<std::unique_ptr<Examples>> Synthetic::draw(std::uint32_t count, std::uint
     labels[i] = static_cast<std::uint8_t>(i % classes);
     for (std::size_t p = 0; p < pixels; ++p) {
       const std::uint64_t signal = patterns[labels[i] * pixels + p];
-      images[i * pixels + p] =
-          static_cast<std::uint8_t>((signal * (256 - noise) + random.below(256) * noise) / 256);
+      images[i * pixels + p] = static_cast<std::uint8_t>((signal * (256 - noise) + random.below(256) * noise) / 256);
     }
   }
   return std::make_unique<Images>(shape, Images::Scale{0.5f, 0.25f}, std::move(images), std::move(labels));

@@ -15,8 +15,7 @@ namespace weir::actors {
 class Synthetic final : public Dataset {
  public:
   static constexpr std::string_view type_name = "synthetic";
-  static constexpr std::string_view summary =
-      "noisy patterns made up on the spot, the same everywhere; needs no files";
+  static constexpr std::string_view summary = "noisy patterns made up on the spot, the same everywhere; needs no files";
   static nlohmann::json schema();
   /// `path` must be empty: there are no files.
   static Result<std::unique_ptr<Dataset>> make(const nlohmann::json& params, const std::string& path);

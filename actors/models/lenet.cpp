@@ -10,9 +10,7 @@ namespace weir::actors {
 namespace {
 
 /// What is left of an extent after one convolution and one pooling.
-std::int64_t reduced(std::int64_t extent) {
-  return (extent - 4) / 2;
-}
+std::int64_t reduced(std::int64_t extent) { return (extent - 4) / 2; }
 
 class Net : public torch::nn::Module {
  public:
@@ -20,8 +18,7 @@ class Net : public torch::nn::Module {
       : conv1_(register_module("conv1", torch::nn::Conv2d(torch::nn::Conv2dOptions(shape.channels, 20, 5)))),
         conv2_(register_module("conv2", torch::nn::Conv2d(torch::nn::Conv2dOptions(20, 50, 5)))),
         fc1_(register_module(
-            "fc1",
-            torch::nn::Linear(50 * reduced(reduced(shape.height)) * reduced(reduced(shape.width)), 500))),
+            "fc1", torch::nn::Linear(50 * reduced(reduced(shape.height)) * reduced(reduced(shape.width)), 500))),
         fc2_(register_module("fc2", torch::nn::Linear(500, shape.classes))) {}
 
   at::Tensor forward(const at::Tensor& input) {
@@ -38,9 +35,7 @@ class Net : public torch::nn::Module {
 
 }  // namespace
 
-nlohmann::json LeNet::schema() {
-  return no_params();
-}
+nlohmann::json LeNet::schema() { return no_params(); }
 
 Result<std::unique_ptr<Model>> LeNet::make(const nlohmann::json&, const ExampleShape& shape) {
   if (reduced(reduced(shape.height)) < 1 || reduced(reduced(shape.width)) < 1) {

@@ -14,9 +14,7 @@ class Net : public torch::nn::Module {
       : fc1_(register_module("fc1", torch::nn::Linear(shape.channels * shape.height * shape.width, hidden))),
         fc2_(register_module("fc2", torch::nn::Linear(hidden, shape.classes))) {}
 
-  at::Tensor forward(const at::Tensor& input) {
-    return fc2_->forward(at::relu(fc1_->forward(input.flatten(1))));
-  }
+  at::Tensor forward(const at::Tensor& input) { return fc2_->forward(at::relu(fc1_->forward(input.flatten(1)))); }
 
  private:
   torch::nn::Linear fc1_, fc2_;

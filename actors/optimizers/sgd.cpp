@@ -9,15 +9,13 @@ namespace weir::actors {
 using nlohmann::json;
 
 json Sgd::schema() {
-  return {
-      {"type", "object"},
-      {"properties",
-       {{"lr",
-         {{"type", "number"}, {"exclusiveMinimum", 0}, {"default", 0.05}, {"description", "learning rate"}}},
-        {"momentum", {{"type", "number"}, {"minimum", 0}, {"exclusiveMaximum", 1}, {"default", 0.9}}},
-        {"nesterov", {{"type", "boolean"}, {"default", false}}},
-        {"weight_decay", {{"type", "number"}, {"minimum", 0}, {"default", 0}}}}},
-      {"additionalProperties", false}};
+  return {{"type", "object"},
+          {"properties",
+           {{"lr", {{"type", "number"}, {"exclusiveMinimum", 0}, {"default", 0.05}, {"description", "learning rate"}}},
+            {"momentum", {{"type", "number"}, {"minimum", 0}, {"exclusiveMaximum", 1}, {"default", 0.9}}},
+            {"nesterov", {{"type", "boolean"}, {"default", false}}},
+            {"weight_decay", {{"type", "number"}, {"minimum", 0}, {"default", 0}}}}},
+          {"additionalProperties", false}};
 }
 
 Result<std::unique_ptr<Optimizer>> Sgd::make(const json& params, const OptimizerSetting& setting) {
@@ -69,9 +67,8 @@ std::vector<NamedTensor> Sgd::save() const {
 Result<void> Sgd::restore(std::span<const NamedTensor> state) {
   std::vector<at::Tensor> momenta(momenta_.size());
   for (const auto& saved : state) {
-    const auto owner = std::ranges::find_if(setting_.parameters, [&](const NamedTensor& parameter) {
-      return saved.name == "momentum." + parameter.name;
-    });
+    const auto owner = std::ranges::find_if(
+        setting_.parameters, [&](const NamedTensor& parameter) { return saved.name == "momentum." + parameter.name; });
     if (owner == setting_.parameters.end() || saved.tensor.sizes() != owner->tensor.sizes() ||
         saved.tensor.scalar_type() != owner->tensor.scalar_type()) {
       return Error{Errc::malformed, "optimizer sgd: the state '" + saved.name + "' fits no parameter"};

@@ -20,8 +20,7 @@ class Sgd final : public Optimizer {
   static constexpr std::string_view type_name = "sgd";
   static constexpr std::string_view summary = "stochastic gradient descent with momentum and weight decay";
   static nlohmann::json schema();
-  static Result<std::unique_ptr<Optimizer>> make(const nlohmann::json& params,
-                                                 const OptimizerSetting& setting);
+  static Result<std::unique_ptr<Optimizer>> make(const nlohmann::json& params, const OptimizerSetting& setting);
 
   struct Options {
     double momentum = 0;

@@ -15,15 +15,13 @@ namespace weir::actors {
 class Cosine final : public Schedule {
  public:
   static constexpr std::string_view type_name = "cosine";
-  static constexpr std::string_view summary =
-      "down to 0 along half a cosine, after an optional linear warm-up";
+  static constexpr std::string_view summary = "down to 0 along half a cosine, after an optional linear warm-up";
   static nlohmann::json schema() {
     return {{"type", "object"},
             {"properties", {{"warmup_epochs", {{"type", "number"}, {"minimum", 0}, {"default", 0}}}}},
             {"additionalProperties", false}};
   }
-  static Result<std::unique_ptr<Schedule>> make(const nlohmann::json& params,
-                                                const ScheduleSetting& setting) {
+  static Result<std::unique_ptr<Schedule>> make(const nlohmann::json& params, const ScheduleSetting& setting) {
     return std::make_unique<Cosine>(
         params.at("warmup_epochs").get<double>() * static_cast<double>(setting.steps_per_epoch),
         static_cast<double>(setting.steps_total));

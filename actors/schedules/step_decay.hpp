@@ -20,10 +20,9 @@ class StepDecay final : public Schedule {
               {"gamma", {{"type", "number"}, {"exclusiveMinimum", 0}, {"maximum", 1}, {"default", 0.1}}}}},
             {"additionalProperties", false}};
   }
-  static Result<std::unique_ptr<Schedule>> make(const nlohmann::json& params,
-                                                const ScheduleSetting& setting) {
-    return std::make_unique<StepDecay>(
-        params.at("epochs").get<double>() * static_cast<double>(setting.steps_per_epoch), params.at("gamma"));
+  static Result<std::unique_ptr<Schedule>> make(const nlohmann::json& params, const ScheduleSetting& setting) {
+    return std::make_unique<StepDecay>(params.at("epochs").get<double>() * static_cast<double>(setting.steps_per_epoch),
+                                       params.at("gamma"));
   }
 
   StepDecay(double every_steps, double gamma) : every_steps_(every_steps), gamma_(gamma) {}

@@ -18,10 +18,8 @@ class Warmup final : public Schedule {
             {"properties", {{"epochs", {{"type", "number"}, {"minimum", 0}, {"default", 1}}}}},
             {"additionalProperties", false}};
   }
-  static Result<std::unique_ptr<Schedule>> make(const nlohmann::json& params,
-                                                const ScheduleSetting& setting) {
-    return std::make_unique<Warmup>(params.at("epochs").get<double>() *
-                                    static_cast<double>(setting.steps_per_epoch));
+  static Result<std::unique_ptr<Schedule>> make(const nlohmann::json& params, const ScheduleSetting& setting) {
+    return std::make_unique<Warmup>(params.at("epochs").get<double>() * static_cast<double>(setting.steps_per_epoch));
   }
 
   explicit Warmup(double steps) : steps_(steps) {}

@@ -150,11 +150,15 @@ test('events, checkpoints, spec', async ({ page }) => {
 
 test('stop asks first; then the job can be deleted, and its page is left', async ({ page, head, address }) => {
   await expect(page.getByRole('button', { name: 'Delete' })).toBeDisabled();
-  await page.getByRole('button', { name: 'Stop' }).click();
+  const stop = page.getByRole('button', { name: 'Stop', exact: true });
+  const dialog = page.getByRole('dialog');
+  await stop.click();
+  await expect(dialog).toBeVisible();
   await page.keyboard.press('Escape');
+  await expect(dialog).toBeHidden();
   expect(head.job('job-run').state).toBe('RUNNING');
-  await page.getByRole('button', { name: 'Stop' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Stop the job' }).click();
+  await stop.click();
+  await dialog.getByRole('button', { name: 'Stop the job' }).click();
   await expect(page.locator('h1 .badge')).toHaveText('STOPPED');
   await page.getByRole('button', { name: 'Delete' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Delete for ever' }).click();

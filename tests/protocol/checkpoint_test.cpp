@@ -7,8 +7,7 @@
 namespace weir::protocol {
 namespace {
 
-Segment share(std::uint32_t rank, std::uint32_t world, std::uint64_t step,
-              const std::vector<std::string>& names) {
+Segment share(std::uint32_t rank, std::uint32_t world, std::uint64_t step, const std::vector<std::string>& names) {
   static const std::vector<float> values{1, 2};
   std::vector<StoredTensor> tensors;
   for (const auto& name : names) tensors.push_back({name, Dtype::f32, {2}, std::as_bytes(std::span(values))});
@@ -53,8 +52,7 @@ TEST(Checkpoint, RefusesSharesThatDoNotBelongTogether) {
 
 TEST(Checkpoint, HeaderIsCheckedBeforeItIsUsed) {
   const auto read = [](std::map<std::string, std::string> metadata) {
-    return read_checkpoint_header(
-        read_safetensors(Segment::own(write_safetensors(metadata, {}).value())).value());
+    return read_checkpoint_header(read_safetensors(Segment::own(write_safetensors(metadata, {}).value())).value());
   };
   auto good = to_metadata({1, 2, 1});
   EXPECT_TRUE(read(good));

@@ -24,8 +24,7 @@ Segment file_of(const std::string& header, std::size_t data_bytes) {
 
 std::string entry(const std::string& name, const std::string& dtype, const std::string& shape,
                   const std::string& offsets) {
-  return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets +
-         "}";
+  return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}";
 }
 
 TEST(Safetensors, WhatIsWrittenIsRead) {
@@ -84,8 +83,7 @@ TEST(Safetensors, RefusesHostileFiles) {
       {"bytes beyond the tensors", file_of(good, 9)},
       {"data missing", file_of(good, 7)},
       {"end before begin", file_of("{" + entry("a", "F32", "[2]", "[8,0]") + "}", 8)},
-      {"a product that overflows",
-       file_of("{" + entry("a", "F32", "[4611686018427387904,4]", "[0,0]") + "}", 0)},
+      {"a product that overflows", file_of("{" + entry("a", "F32", "[4611686018427387904,4]", "[0,0]") + "}", 0)},
       {"negative", file_of("{" + entry("a", "F32", "[-1]", "[0,0]") + "}", 0)},
       {"fraction", file_of("{" + entry("a", "F32", "[1.5]", "[0,4]") + "}", 4)},
       {"one offset", file_of("{" + entry("a", "F32", "[1]", "[0]") + "}", 4)},
@@ -96,18 +94,15 @@ TEST(Safetensors, RefusesHostileFiles) {
       {"metadata is text", file_of("{\"__metadata__\":\"a\"}", 0)},
       {"overlap",
        file_of("{" + entry("a", "F32", "[2]", "[0,8]") + "," + entry("b", "F32", "[2]", "[4,12]") + "}", 12)},
-      {"hole",
-       file_of("{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("b", "F32", "[1]", "[8,12]") + "}", 12)},
-      {"twice",
-       file_of("{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("a", "F32", "[1]", "[4,8]") + "}", 8)},
+      {"hole", file_of("{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("b", "F32", "[1]", "[8,12]") + "}", 12)},
+      {"twice", file_of("{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("a", "F32", "[1]", "[4,8]") + "}", 8)},
   };
   for (const auto& [what, file] : files) {
     const auto read = read_safetensors(file);
     ASSERT_FALSE(read) << what;
     EXPECT_EQ(read.error().code, Errc::malformed) << what << ": " << read.error().message();
   }
-  EXPECT_EQ(read_safetensors(file_of("{" + entry("a", "F7", "[1]", "[0,4]") + "}", 4)).error().code,
-            Errc::unsupported);
+  EXPECT_EQ(read_safetensors(file_of("{" + entry("a", "F7", "[1]", "[0,4]") + "}", 4)).error().code, Errc::unsupported);
 }
 
 TEST(Safetensors, EveryTruncationIsRefused) {
