@@ -1,13 +1,14 @@
 #include "actors/metrics.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace weir::actors {
 
-Metrics::Metrics(Options options)
-    : options_(options),
-      stride_(std::max<std::uint64_t>(1, (options.steps_total + points_per_series - 1) / points_per_series)) {}
+std::uint64_t Metrics::stride_at(std::uint64_t step) {
+  return std::bit_floor(std::max<std::uint64_t>(1, step / points_per_doubling));
+}
 
 void Metrics::add(const StepRecord& record, const collectives::Traffic& traffic) {
   const auto now = std::chrono::steady_clock::now();
@@ -34,7 +35,7 @@ void Metrics::add(const StepRecord& record, const collectives::Traffic& traffic)
   sum_.times.decode += record.times.decode;
   sum_.times.wait += record.times.wait;
   ++steps_in_sum_;
-  if (record.step % stride_ == 0 || record.step == options_.steps_total) emit(std::exchange(sum_, {}));
+  if (record.step % stride_at(record.step) == 0 || record.step == options_.steps_total) emit(std::exchange(sum_, {}));
 }
 
 void Metrics::emit(const StepRecord& sum) {

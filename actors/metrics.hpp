@@ -14,20 +14,25 @@
 namespace weir::actors {
 
 /// Turns a rank's steps into points of its time series and keeps them until they are sent. Steps are averaged over a
-/// stride that depends on the length of the job alone, so that all ranks have their points at the same steps.
-/// Any thread.
+/// stride that is a function of the step alone, so that all ranks have their points at the same steps, and a job that
+/// goes on from a checkpoint has them where it would have had them. Any thread.
 class Metrics {
  public:
   struct Options {
     std::uint64_t steps_total = 1;
     std::uint64_t warmup_steps = 0;  ///< while the compressor compresses less; 0: it never does
   };
-  /// A series has about this many points at most.
-  static constexpr std::uint64_t points_per_series = 2000;
+  /// A series has a point for each of its first steps, up to twice this many, then this many each time that the number
+  /// of steps doubles: whoever watches sees a point move the line however long the job will be, the newest half of a
+  /// run is never drawn with fewer, and a million steps are 6,000 points.
+  static constexpr std::uint64_t points_per_doubling = 512;
   /// Points kept. When the head takes none for so long that there would be more, the oldest go.
   static constexpr std::size_t points_max = 100'000;
 
-  explicit Metrics(Options options);
+  explicit Metrics(Options options) : options_(options) {}
+
+  /// How many steps are joined in the point at `step`, a power of two: the points stand at its multiples.
+  static std::uint64_t stride_at(std::uint64_t step);
 
   /// `traffic` of the gradient sockets until now.
   void add(const StepRecord& record, const collectives::Traffic& traffic);
@@ -47,7 +52,6 @@ class Metrics {
   void trim();
 
   const Options options_;
-  const std::uint64_t stride_;
 
   mutable std::mutex mutex_;
   StepRecord sum_;  ///< over the steps since the last points

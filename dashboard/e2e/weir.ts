@@ -6,6 +6,9 @@ import { join } from 'node:path';
 
 const binary = process.env['WEIR'] ?? new URL('../../build/release/bin/weir', import.meta.url).pathname;
 
+/** A port that nobody has: test runs go on beside each other and beside a cluster in use. */
+const any = '127.0.0.1:0';
+
 /** A real cluster: one that the environment names (WEIR_E2E_URL, WEIR_E2E_TOKEN), or our own `weir up`. */
 export class Weir {
   private constructor(
@@ -28,7 +31,7 @@ export class Weir {
     const folder = mkdtempSync(join(tmpdir(), 'weir-e2e-'));
     const up = spawn(
       binary,
-      ['up', '--nodes', '2', '--cpus-per-node', '2', '--http', '127.0.0.1:0', '--data-dir', folder],
+      ['up', '--nodes', '2', '--cpus-per-node', '2', '--listen', any, '--http', any, '--data-dir', folder],
       { stdio: ['ignore', 'inherit', 'inherit'] },
     );
     const endpoints = JSON.parse(await whenWritten(join(folder, 'endpoints.json'), up)) as { http: string };
@@ -45,6 +48,17 @@ export class Weir {
     if (response.status !== 201) throw new Error(`session/links: ${response.status} ${await response.text()}`);
     const { pathname, search } = new URL(((await response.json()) as { url: string }).url);
     return this.address + pathname + search;  // the head may know itself by another name than we do
+  }
+
+  /** Talks to the API as a script would: the JSON answer of a request that must succeed. */
+  async call<T>(method: string, path: string, body?: unknown): Promise<T> {
+    const response = await fetch(this.address + path, {
+      method,
+      headers: { Authorization: `Bearer ${this.token}`, 'Content-Type': 'application/json' },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
+    return (await response.json()) as T;
   }
 
   async stop(): Promise<void> {

@@ -146,6 +146,11 @@ function Swatch({ style }: { style: LineStyle }) {
   );
 }
 
+function counted(lines: readonly ChartLine[]): string {
+  const points = Math.max(0, ...lines.map(({ series }) => series.points.length));
+  return points === 1 ? '1 point' : `${count(points)} points`;
+}
+
 /** The same figures for those who cannot see the chart; made only when opened. */
 function Table({ lines, axis, format, title }: ChartProps) {
   const open = useSignal(false);
@@ -167,7 +172,9 @@ function Table({ lines, axis, format, title }: ChartProps) {
         open.value = event.currentTarget.open;
       }}
     >
-      <summary>Table</summary>
+      <summary>
+        Table <span class="faint">{counted(lines)}</span>
+      </summary>
       {open.value && (
         <div class="scroll" tabIndex={0} role="region" aria-label={`${title}, newest values first`}>
           <table>

@@ -1,0 +1,76 @@
+import type { Page } from '@playwright/test';
+import type { Job, Metrics } from '../src/api/types';
+import { expect, test } from './fixtures';
+import { Weir } from './weir';
+
+/** So many steps that a series thinned out by the length of the job would have nothing to draw for minutes. */
+const longJob = {
+  name: 'long',
+  model: { name: 'lenet' },
+  dataset: { name: 'fashion-mnist' },
+  training: { epochs: 500, batch_size: 64 },
+  compression: { name: 'dgc' },
+  resources: { workers: 2 },
+};
+const titles = ['Loss', 'Throughput', 'Traffic', 'Time per step'];
+
+/** What the charts of a job draw while a real cluster trains it. */
+test.describe('charts of a running job', () => {
+  test.skip(Weir.missing() !== null, Weir.missing() ?? '');
+  let weir: Weir;
+  let job: Job;
+
+  test.beforeAll(async () => {
+    weir = await Weir.start();
+    job = await weir.call<Job>('POST', '/api/v1/jobs', longJob);
+  });
+  test.afterAll(async () => {
+    await weir?.stop();
+  });
+
+  const table = (page: Page, title: string) => page.locator('.chart', { hasText: title }).locator('.chart-table');
+  const points = async (page: Page, title: string) =>
+    Number((await table(page, title).locator('summary').innerText()).replace(/[^0-9]/g, ''));
+  /** The steps at which the head has a loss of the whole job. */
+  const steps = async (query: string) => {
+    const path = `/api/v1/jobs/${job.id}/metrics?name=loss&worker=job&points=5000&${query}`;
+    return ((await weir.call<Metrics>('GET', path)).series[0]?.points ?? []).map(([x]) => x);
+  };
+
+  test('gain points as they come, on every axis, and a reload changes nothing about them', async ({ page }) => {
+    await page.goto(await weir.link());
+    await page.goto(`${weir.address}/jobs/${job.id}`);
+    await expect(page.locator('h1 .badge')).toContainText('training');
+    await expect
+      .poll(() => steps('to=20'), 'each of the first steps has its points')
+      .toEqual(Array.from({ length: 20 }, (_, i) => i + 1));
+
+    let reads = 0;
+    page.on('request', (request) => (reads += request.url().includes('/metrics?') ? 1 : 0));
+    for (const axis of ['Time', 'Bytes', 'Step']) {
+      await page.getByRole('button', { name: axis, exact: true }).click();
+      for (const title of titles) {
+        await expect.poll(() => points(page, title)).toBeGreaterThan(0);
+        const before = await points(page, title);
+        await expect.poll(() => points(page, title)).toBeGreaterThan(before + 5);
+      }
+    }
+    expect(reads, 'one history per axis; the rest came live').toBe(3);
+
+    const answer = page.waitForResponse((response) => response.url().includes('/metrics?'));
+    await page.reload();
+    const read = ((await (await answer).json()) as Metrics).series.find(({ name }) => name === 'loss')!.points;
+    const end = read.at(-1)![0]!;
+    await expect.poll(() => points(page, 'Loss')).toBeGreaterThan(read.length + 20);
+    await weir.call('POST', `/api/v1/jobs/${job.id}/stop`);
+    await expect(page.locator('h1 .badge')).toHaveText('STOPPED');
+
+    // What was read and what came live, in one line: nothing missing between them, nothing twice.
+    const expected = [...read.map(([x]) => x), ...(await steps(`from=${end + 0.5}`))].reverse().slice(0, 100);
+    await table(page, 'Loss').locator('summary').click();
+    const rows = table(page, 'Loss').locator('tbody td:first-child');
+    await expect
+      .poll(async () => (await rows.allInnerTexts()).map((text) => Number(text.replaceAll(',', ''))))
+      .toEqual(expected);
+  });
+});

@@ -1,0 +1,82 @@
+#include "actors/metrics.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace weir::actors {
+namespace {
+
+StepRecord step(std::uint64_t number, double loss = 1) {
+  StepRecord record;
+  record.step = number;
+  record.loss = loss;
+  record.samples = 32;
+  record.seconds = 0.5;
+  record.dense_bytes = 1000;
+  return record;
+}
+
+std::vector<std::uint64_t> steps_of(const std::vector<protocol::MetricPoint>& points, const std::string& name) {
+  std::vector<std::uint64_t> steps;
+  for (const auto& point : points) {
+    if (point.name == name) steps.push_back(point.step);
+  }
+  return steps;
+}
+
+TEST(Metrics, HaveAPointForEachOfTheFirstStepsHoweverLongTheJobWillBe) {
+  Metrics metrics({.steps_total = 234'000});
+  for (std::uint64_t number = 1; number <= 1000; ++number) {
+    metrics.add(step(number), {});
+    const auto points = metrics.take();
+    for (const auto* name : {"loss", "samples_per_second", "bytes_sent", "compute_seconds", "wait_seconds"}) {
+      ASSERT_EQ(steps_of(points, name), std::vector{number}) << name;
+    }
+  }
+}
+
+TEST(Metrics, OfALongJobAreEverFewerAndNeverTooFewToDraw) {
+  std::uint64_t points = 0;
+  std::uint64_t newest = 0;
+  for (std::uint64_t number = 1; number <= 1'000'000; ++number) {
+    if (number % Metrics::stride_at(number) != 0) continue;
+    ++points;
+    ASSERT_LE(number - newest, 1 + number / Metrics::points_per_doubling) << "a long silence before step " << number;
+    newest = number;
+  }
+  EXPECT_LE(points, 6'500U);
+  EXPECT_GE(points, 1'000U);
+}
+
+TEST(Metrics, AreMeansOverTheStepsOfAPointAndEndWithTheJob) {
+  const std::uint64_t begin = 4 * Metrics::points_per_doubling;  // from here on four steps are one point
+  ASSERT_EQ(Metrics::stride_at(begin), 4U);
+  Metrics metrics({.steps_total = begin + 6});
+  metrics.add(step(begin), {});
+  metrics.take();
+  for (std::uint64_t i = 1; i <= 6; ++i) metrics.add(step(begin + i, static_cast<double>(i)), {});
+  const auto points = metrics.take();
+  EXPECT_EQ(steps_of(points, "loss"), (std::vector{begin + 4, begin + 6}));
+  std::vector<double> losses;
+  for (const auto& point : points) {
+    if (point.name == "loss") losses.push_back(point.value);
+  }
+  EXPECT_EQ(losses, (std::vector{2.5, 5.5}));
+}
+
+TEST(Metrics, OfAJobThatGoesOnStandWhereTheyWouldHaveStood) {
+  const std::uint64_t begin = 8 * Metrics::points_per_doubling;
+  Metrics whole({.steps_total = 100'000});
+  Metrics resumed({.steps_total = 50'000});
+  for (std::uint64_t number = begin; number <= begin + 100; ++number) whole.add(step(number), {});
+  for (std::uint64_t number = begin + 43; number <= begin + 100; ++number) resumed.add(step(number), {});
+  auto expected = steps_of(whole.take(), "loss");
+  std::erase_if(expected, [&](std::uint64_t number) { return number < begin + 43; });
+  EXPECT_EQ(steps_of(resumed.take(), "loss"), expected);
+}
+
+}  // namespace
+}  // namespace weir::actors
