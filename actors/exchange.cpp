@@ -17,7 +17,9 @@
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "collectives/ring.hpp"
+#include "compressors/kernels.hpp"
 #include "compressors/payload.hpp"
+#include "compressors/sparsifier.hpp"
 
 namespace weir::actors {
 namespace {
@@ -218,7 +220,13 @@ Result<void> Exchange::run_plain(std::size_t index) {
   const bool last = index + 1 == buckets_.size();
   {
     const Stopwatch watch(agreed_.times.encode);
-    for (const auto p : bucket.parameters) means_[p].copy_(gradient_of(p));
+    for (const auto p : bucket.parameters) {
+      means_[p].copy_(gradient_of(p));
+      const auto own = floats_of(means_[p]);
+      if (!compressors::all_finite(own)) {
+        return compressors::non_finite(round_of(p, 0), own).within("gradient of " + parameters_[p].name);
+      }
+    }
     if (last) flat.back() = vote_;
   }
   {

@@ -339,7 +339,7 @@ net::awaitable<Result<void>> JobRun::report(protocol::Report report) {
     rank.reported = report.sequence;
     auto rows = figures_.add(report.rank, report.step, report.points);
     job_.step = figures_.step();
-    job_.summary = figures_.summary();
+    summarize();
     nlohmann::json points = nlohmann::json::array();
     for (const auto& row : rows) {
       points.push_back({row.name, row.worker ? nlohmann::json(*row.worker) : nlohmann::json(nullptr), row.step,
@@ -359,6 +359,15 @@ net::awaitable<Result<void>> JobRun::report(protocol::Report report) {
   auto committed = co_await services_.store->commit(std::move(changes));
   if (!committed && rank.reported == report.sequence) rank.reported = report.sequence - 1;  // it may be repeated
   co_return committed;
+}
+
+void JobRun::summarize() {
+  auto first_step = job_.summary.value("first_step_seconds", nlohmann::json());
+  if (first_step.is_null() && job_.step > 0) {
+    first_step = std::chrono::duration<double>(services_.now() - job_.created_at).count();
+  }
+  job_.summary = figures_.summary();
+  if (!first_step.is_null()) job_.summary["first_step_seconds"] = std::move(first_step);
 }
 
 Result<void> JobRun::checkpoint(protocol::CheckpointShare share) {

@@ -107,6 +107,7 @@ class JobRun {
   void fail(std::string cause, bool sure);
   void let_go(Rank& rank);
   void note(Severity severity, std::string kind, std::string message, const Rank* rank);
+  void summarize();
   std::uint64_t steps_done() const;
   std::string describe(const Rank& rank) const;  ///< "worker 2 on node b (process 123)"
   std::optional<std::uint32_t> rank_of(const std::string& worker_id) const;

@@ -66,7 +66,8 @@ struct JobRecord {
   std::uint64_t steps_total = 0;  ///< 0 until the workers have said
   /// accuracy, test_loss, loss, samples_per_second, bytes_sent, bytes_received, bytes_dense, compression_ratio, and
   /// bytes_sent_after_warmup, bytes_dense_after_warmup, compression_ratio_after_warmup: sums over the workers (loss:
-  /// their mean). workers: [{"rank", "bytes_sent", "bytes_dense", ...}]. Absent = not measured (yet).
+  /// their mean). first_step_seconds: from the submit until the head knew of a step completed by all workers.
+  /// workers: [{"rank", "bytes_sent", "bytes_dense", ...}]. Absent = not measured (yet).
   nlohmann::json summary = nlohmann::json::object();
 };
 

@@ -117,9 +117,11 @@ class CatalogCheck {
   void workers() {
     json& part = spec_["resources"];
     if (part["min_workers"].is_null()) part["min_workers"] = part["workers"];
-    if (part["min_workers"] > part["workers"]) {
-      problems_.push_back(
-          {"/resources/min_workers", "must be at most /resources/workers, which is " + part["workers"].dump()});
+    if (part["min_workers"] != part["workers"]) {
+      problems_.push_back({"/resources/min_workers",
+                           "the training modes there are need all their workers: must be null or /resources/workers, "
+                           "which is " +
+                               part["workers"].dump()});
     }
     if (!part["per_worker"].contains("cpu")) part["per_worker"]["cpu"] = 1;
   }

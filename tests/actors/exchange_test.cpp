@@ -1,12 +1,15 @@
 #include "actors/exchange.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
 #include <chrono>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "actors/buckets.hpp"
+#include "base/errc.hpp"
 #include "ranks.hpp"
 
 namespace weir::actors {
@@ -92,6 +95,28 @@ TEST(Exchange, WhatACompressorKeepsIsAveraged) {
     EXPECT_TRUE(exchange.gradients()[0].allclose(at::full({4, 4}, 3.0f)));
     group[rank]->close();
   });
+}
+
+TEST(Exchange, AGradientThatIsNotANumberIsAnErrorThatNamesTheParameter) {
+  for (const auto* name : {"none", "topk", "dgc"}) {
+    auto group = collectives::in_process_group(1);
+    const Net net(1.0f);
+    const auto bias = at::ones({2}).set_requires_grad(true);
+    auto parameters = net.parameters();
+    parameters.push_back({"bias", bias});
+    for (const auto* culprit : {"second", "bias"}) {
+      Exchange exchange(parameters, compression(name), *group[0], {});
+      exchange.begin(0, 0, 0);
+      auto out = at::ones({1, 4}).mm(net.first).mm(net.second);
+      const auto bad = std::numeric_limits<float>::quiet_NaN();
+      (culprit == std::string("bias") ? out + bias * bad : out * bad).sum().backward();
+      const auto agreed = exchange.finish();
+      ASSERT_FALSE(agreed) << name;
+      EXPECT_EQ(agreed.error().code, Errc::invalid_argument);
+      EXPECT_THAT(agreed.error().message(), ::testing::HasSubstr(std::string("gradient of ") + culprit)) << name;
+    }
+    group[0]->close();
+  }
 }
 
 /// Says when the first message goes out.

@@ -41,6 +41,7 @@ TEST(Head, AJobGoesFromSubmitToSucceeded) {
   EXPECT_EQ(ended.summary["accuracy"], 0.5);
   EXPECT_EQ(ended.summary["bytes_sent"], 4000);
   EXPECT_EQ(ended.summary["compression_ratio"], 200);
+  EXPECT_GE(ended.summary["first_step_seconds"], 0);
   EXPECT_THAT(ended.summary["workers"], SizeIs(4));
   EXPECT_TRUE(ended.started_at && ended.ended_at);
   EXPECT_EQ(cluster.processes(), 0u);
