@@ -56,7 +56,8 @@ void turn_away(tcp::socket socket) {
   socket.write_some(net::buffer(answer), ignored);
 }
 
-std::string printed(const tcp::endpoint& endpoint) {
+std::string reachable(const tcp::endpoint& endpoint) {
+  if (endpoint.address().is_unspecified()) return "127.0.0.1:" + std::to_string(endpoint.port());
   const auto host = endpoint.address().to_string();
   const auto port = std::to_string(endpoint.port());
   return endpoint.address().is_v6() ? "[" + host + "]:" + port : host + ":" + port;
@@ -72,7 +73,7 @@ class Server::Impl {
         executor_(std::move(executor)),
         acceptor_(std::move(acceptor)),
         endpoint_(acceptor_.local_endpoint()),
-        address_(printed(endpoint_)),
+        address_(reachable(endpoint_)),
         tasks_(acceptor_.get_executor(), "http"),
         services_{.head = head,
                   .access = Access({.token = options.token,
@@ -101,12 +102,7 @@ class Server::Impl {
 
   const std::string& address() const { return address_; }
 
-  std::string login_link() {
-    // Bound to every address, the one that works on this machine is named.
-    const bool any = endpoint_.address().is_unspecified();
-    const std::string host = any ? "127.0.0.1:" + std::to_string(endpoint_.port()) : address_;
-    return "http://" + host + "/login?code=" + services_.access.make_code();
-  }
+  std::string login_link() { return "http://" + address_ + "/login?code=" + services_.access.make_code(); }
 
  private:
   net::awaitable<void> accept() {

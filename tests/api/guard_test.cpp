@@ -130,5 +130,14 @@ TEST_F(GuardTest, ServerWithoutTokenDoesNotStart) {
   EXPECT_FALSE(Server::start(options, head, io.get_executor(), clock));
 }
 
+TEST_F(GuardTest, ListeningEverywhereItNamesAnAddressThatItAnswersTo) {
+  options.listen = "0.0.0.0:0";
+  options.insecure = true;
+  start();
+  EXPECT_EQ(server->address(), host());
+  EXPECT_TRUE(server->login_link().starts_with("http://" + host() + "/login?code="));
+  EXPECT_EQ(ask("GET", "/api/v1/jobs", "Host: " + server->address() + "\r\n" + authorized_).result_int(), 200u);
+}
+
 }  // namespace
 }  // namespace weir::api
