@@ -53,16 +53,17 @@ std::string name() {
   return ::gethostname(text.data(), text.size() - 1) == 0 && text[0] != '\0' ? text.data() : "node";
 }
 
-std::string address_towards(const std::string& head) {
+std::string address_towards(const std::string& peer) {
   const std::string fallback = "127.0.0.1";
-  const auto colon = head.rfind(':');
+  const auto colon = peer.rfind(':');
   if (colon == std::string::npos) return fallback;
-  std::string target = head.substr(0, colon);
+  std::string target = peer.substr(0, colon);
   if (target.starts_with('[') && target.ends_with(']')) target = target.substr(1, target.size() - 2);
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
   addrinfo* list = nullptr;
-  if (::getaddrinfo(target.c_str(), head.substr(colon + 1).c_str(), &hints, &list) != 0) return fallback;
+  if (::getaddrinfo(target.c_str(), peer.substr(colon + 1).c_str(), &hints, &list) != 0) return fallback;
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> found(list, &::freeaddrinfo);
   const int fd = ::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return fallback;

@@ -14,9 +14,9 @@ protocol::Resources resources();
 
 std::string name();
 
-/// The address of this machine that others reach it at: the one it uses to reach `head` ("host:port"). 127.0.0.1 if it
-/// cannot be told.
-std::string address_towards(const std::string& head);
+/// The address of this machine that others reach it at: the one it uses to reach `peer`, an address with a port. Names
+/// are not looked up, since that may take long. 127.0.0.1 if it cannot be told.
+std::string address_towards(const std::string& peer);
 
 struct Load {
   double cpu = 0;  ///< cores in use since the sample before

@@ -13,7 +13,6 @@ namespace {
 /// Fills in what the user left open.
 NodeOptions completed(NodeOptions options) {
   if (options.name.empty()) options.name = host::name();
-  if (options.host.empty()) options.host = host::address_towards(options.head);
   auto resources = host::resources();
   for (const auto& [name, amount] : options.resources) resources[name] = amount;
   options.resources = std::move(resources);

@@ -18,7 +18,7 @@ struct NodeOptions {
   std::string head = "127.0.0.1:6380";  ///< the head's control port
   std::string secret;                   ///< the content of the head's token file
   std::string name;                     ///< unique in the cluster; empty: the host's name
-  std::string host;                     ///< where other nodes' workers reach this one's; empty: found out
+  std::string host;                     ///< where other nodes' workers reach this one's; empty: found out at each join
   protocol::Resources resources;        ///< what is not named here is found out: cpu (cores), memory (bytes)
   std::map<std::string, std::string> labels;
   std::string version;                      ///< must be the head's

@@ -88,9 +88,10 @@ net::awaitable<Result<AgentActor::Membership>> AgentActor::join() {
   Membership stay;
   stay.head = *peer;
   stay.membership = system().find<protocol::Membership>(*peer, "membership");
+  stay.host = options_.host.empty() ? host_towards(*peer) : options_.host;
   protocol::NodeInfo info;
   info.name = options_.name;
-  info.host = options_.host;
+  info.host = stay.host;
   info.incarnation = options_.incarnation;
   info.resources = options_.resources;
   info.labels = options_.labels;
@@ -104,6 +105,13 @@ net::awaitable<Result<AgentActor::Membership>> AgentActor::join() {
   }
   stay.welcome = std::move(*welcome);
   co_return stay;
+}
+
+/// Asked anew at each join: the head's name may have had no address before, and either side may have moved.
+std::string AgentActor::host_towards(runtime::PeerId head) const {
+  const auto peers = system().peers();
+  const auto found = std::find_if(peers.begin(), peers.end(), [head](const auto& peer) { return peer.id == head; });
+  return host::address_towards(found == peers.end() ? "" : found->remote);
 }
 
 /// Sends heartbeats until one fails.
@@ -156,7 +164,7 @@ runtime::ProcessSpec AgentActor::spec_of(const protocol::WorkerLaunch& launch) c
   const double threads = cpu == launch.resources.end() ? 1 : std::floor(cpu->second);
   spec.environment[std::string(environment::worker_id)] = launch.worker_id;
   spec.environment[std::string(environment::head)] = options_.head;
-  spec.environment[std::string(environment::listen_host)] = options_.host;
+  spec.environment[std::string(environment::listen_host)] = joined_->host;
   spec.environment[std::string(environment::threads)] =
       std::to_string(static_cast<unsigned>(std::clamp(threads, 1.0, 1024.0)));
   spec.input = options_.secret + "\n";

@@ -43,6 +43,7 @@ class AgentActor final : public runtime::Actor<protocol::NodeAgent> {
     runtime::PeerId head;
     runtime::ActorRef<protocol::Membership> membership;
     protocol::NodeWelcome welcome;
+    std::string host;  ///< where workers of other nodes reach this node's
   };
 
   net::awaitable<void> stay_joined();
@@ -57,6 +58,7 @@ class AgentActor final : public runtime::Actor<protocol::NodeAgent> {
   net::awaitable<void> end_workers(int signal, std::chrono::milliseconds patience);
   void leave(const Error& why);
   runtime::ProcessSpec spec_of(const protocol::WorkerLaunch& launch) const;
+  std::string host_towards(runtime::PeerId head) const;
 
   const NodeOptions options_;
   runtime::ProcessSpawner& spawner_;

@@ -1,7 +1,9 @@
 """Several hosts on one machine: network namespaces joined by a bridge. Needs CAP_NET_ADMIN and CAP_SYS_ADMIN."""
 
+import contextlib
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -16,7 +18,9 @@ def ip(*arguments: str) -> str:
 
 
 class Hosts:
-    """Namespaces h0, h1, ... with addresses 10.77.0.1, 10.77.0.2, ... on a bridge that has a namespace of its own."""
+    """Namespaces h0, h1, ... with addresses 10.77.0.1, 10.77.0.2, ... on a bridge that has a namespace of its own.
+
+    They know no names at first, and ask no resolver."""
 
     def __init__(self, count: int):
         self.prefix = f"weir{os.getpid()}"
@@ -32,6 +36,9 @@ class Hosts:
         ip("-n", self.switch, "link", "add", "bridge", "type", "bridge")
         ip("-n", self.switch, "link", "set", "bridge", "up")
         for i, name in enumerate(self.names):
+            self.files(i).mkdir(parents=True)
+            (self.files(i) / "hosts").write_text("127.0.0.1 localhost\n")
+            (self.files(i) / "resolv.conf").write_text("nameserver 127.0.0.1\n")  # refuses at once: nothing listens
             ip("link", "add", "eth0", "netns", name, "type", "veth", "peer", "name", f"port{i}", "netns", self.switch)
             ip("-n", name, "address", "add", f"{self.address(i)}/24", "dev", "eth0")
             ip("-n", name, "link", "set", "eth0", "up")
@@ -39,6 +46,15 @@ class Hosts:
 
     def address(self, i: int) -> str:
         return f"10.77.0.{i + 1}"
+
+    def files(self, i: int) -> Path:
+        """What `ip netns exec` mounts over /etc for host i."""
+        return Path("/etc/netns") / self.names[i]
+
+    def tell(self, i: int, name: str, address: str) -> None:
+        """Host i knows that name from now on."""
+        with (self.files(i) / "hosts").open("a") as hosts:
+            hosts.write(f"{address} {name}\n")
 
     def inside(self, i: int) -> list[str]:
         return ["ip", "netns", "exec", self.names[i]]
@@ -51,6 +67,10 @@ class Hosts:
     def remove(self) -> None:
         for name in self.made:
             subprocess.run(["ip", "netns", "delete", name], capture_output=True)
+        for i in range(len(self.names)):
+            shutil.rmtree(self.files(i), ignore_errors=True)
+        with contextlib.suppress(OSError):
+            Path("/etc/netns").rmdir()  # unless somebody else has something there
 
 
 class ApiInside(Api):

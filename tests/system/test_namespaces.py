@@ -4,6 +4,7 @@ import unittest
 
 from cluster import SystemTest, job
 from hosts import ApiInside, Hosts
+from weir_api import poll
 
 
 class Namespaces(SystemTest):
@@ -21,10 +22,14 @@ class Namespaces(SystemTest):
         head = hosts.address(0)
         cluster.start_head("--insecure", listen=f"{head}:6380", http="127.0.0.1:8265", prefix=hosts.inside(0))
         cluster.api = ApiInside(cluster.api.address, cluster.api.token, hosts.inside(0))
-        for i, name in ((1, "one"), (2, "two")):
-            cluster.start_node(name, 1, head=f"{head}:6380", prefix=hosts.inside(i))
+        # One is given the head's address, two its name, which nobody knows yet: containers start in any order.
+        cluster.start_node("one", 1, head=f"{head}:6380", prefix=hosts.inside(1))
+        two = cluster.start_node("two", 1, head="head.test:6380", prefix=hosts.inside(2))
+        poll(lambda: "cannot reach head.test" in cluster.output(two), 30, lambda: cluster.output(two))
+        hosts.tell(2, "head.test", head)
         cluster.await_nodes("one", "two")
         api = cluster.api
+        self.assertEqual([api.nodes()[name]["host"] for name in ("one", "two")], [hosts.address(1), hosts.address(2)])
         before = [hosts.bytes_from(i) for i in range(3)]
         ended = api.wait_ended(api.submit(job(workers=2, steps=20))["id"])
         self.assertEqual(ended["state"], "SUCCEEDED", ended["reason"])
