@@ -37,8 +37,8 @@ class Server {
   /// Closes the listener and every connection, and waits for the last handler. Must be awaited before destruction.
   net::awaitable<void> stop();
 
-  /// "127.0.0.1:8265", where clients on this machine find it: with the port really in use, and loopback if it listens on
-  /// every address.
+  /// "127.0.0.1:8265", where clients on this machine find it: with the port really in use, and loopback if it listens
+  /// on every address.
   const std::string& address() const;
 
   /// A link that opens the dashboard, once, within the hour. Every call makes a new one.
