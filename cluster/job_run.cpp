@@ -31,7 +31,6 @@ constexpr auto exit_grace = 3s;          // between SIGTERM and SIGKILL
 constexpr auto exit_limit = 20s;         // after that a worker counts as gone, whatever its node says
 constexpr auto checkpoint_limit = 120s;  // writing the last one
 constexpr auto publish_interval = 1s;    // progress of the job as a whole
-constexpr std::size_t open_checkpoints_max = 4;
 
 std::string make_secret() {
   std::array<unsigned char, 32> bytes{};
@@ -71,7 +70,7 @@ JobRun::JobRun(Services& services, NodeTable& nodes, Plan plan, const std::vecto
       figures_(static_cast<std::uint32_t>(node_ids.size())),
       epoch_(services.next_epoch()),
       group_secret_(make_secret()),
-      kept_checkpoints_(std::move(plan.checkpoints)),
+      checkpoints_(services_, job_.id, ranks_.size(), spec_.checkpoints_kept, std::move(plan.checkpoints)),
       calls_(services.strand, "job " + job_.id),
       records_(services.strand, "job " + job_.id) {
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -371,54 +370,19 @@ void JobRun::summarize() {
 }
 
 Result<void> JobRun::checkpoint(protocol::CheckpointShare share) {
-  auto from = speaker(share.rank, share.epoch);
-  if (!from) return from.error();
-  auto& shares = shares_[share.step];
-  shares.resize(ranks_.size());
-  shares[share.rank] = std::move(share.safetensors);
-  if (std::all_of(shares.begin(), shares.end(), [](const auto& s) { return s.has_value(); })) {
-    std::vector<Segment> all;
-    for (auto& one : shares) all.push_back(std::move(*one));
-    shares_.erase(share.step);
+  if (auto from = speaker(share.rank, share.epoch); !from) return from.error();
+  const auto step = share.step;
+  if (auto complete = checkpoints_.add(std::move(share))) {
     ++checkpoints_under_way_;
-    records_.spawn("checkpoint", write_checkpoint(share.step, std::move(all)));
-  } else if (shares_.size() > open_checkpoints_max) {
-    shares_.erase(shares_.begin());
+    records_.spawn("checkpoint", write_checkpoint(step, std::move(*complete)));
   }
   return {};
 }
 
 net::awaitable<void> JobRun::write_checkpoint(std::uint64_t step, std::vector<Segment> shares) {
-  const auto dir = services_.job_dir(job_.id);
-  auto write = [file = job_files::checkpoint_file(dir, step), shares = std::move(shares)] {
-    return job_files::write_checkpoint(file, shares);
-  };
-  auto written = co_await run_on(services_.files, std::move(write));
+  const auto written = co_await checkpoints_.write(step, std::move(shares));
   if (written) {
-    CheckpointRecord checkpoint{job_.id, step, *written, services_.now()};
-    nlohmann::json data = to_json(checkpoint);
-    data["job"] = job_.id;
-    std::vector<Change> changes;
-    changes.push_back(change::AddCheckpoint{std::move(checkpoint)});
-    changes.push_back(change::Publish{StreamKind::checkpoint, job_.id, to_text(data)});
-    changes.push_back(event(Severity::info, "checkpoint.saved", "checkpoint at step " + std::to_string(step), nullptr));
-    if (std::find(kept_checkpoints_.begin(), kept_checkpoints_.end(), step) == kept_checkpoints_.end()) {
-      kept_checkpoints_.push_back(step);
-    }
-    std::sort(kept_checkpoints_.begin(), kept_checkpoints_.end());
-    std::vector<std::filesystem::path> old;
-    while (kept_checkpoints_.size() > spec_.checkpoints_kept) {
-      old.push_back(job_files::checkpoint_file(dir, kept_checkpoints_.front()));
-      changes.push_back(change::RemoveCheckpoint{job_.id, kept_checkpoints_.front()});
-      kept_checkpoints_.erase(kept_checkpoints_.begin());
-    }
-    co_await record(std::move(changes));
-    auto prune = [old = std::move(old)] {
-      std::error_code ignored;  // a file left over costs space, nothing else
-      for (const auto& file : old) std::filesystem::remove(file, ignored);
-      return true;
-    };
-    co_await run_on(services_.files, std::move(prune));
+    note(Severity::info, "checkpoint.saved", "checkpoint at step " + std::to_string(step), nullptr);
   } else {
     note(Severity::error, "checkpoint.failed",
          "the checkpoint at step " + std::to_string(step) + " was not written: " + written.error().message(), nullptr);

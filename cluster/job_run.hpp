@@ -2,13 +2,13 @@
 
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cluster/figures.hpp"
+#include "cluster/job_checkpoints.hpp"
 #include "cluster/node_table.hpp"
 #include "cluster/services.hpp"
 #include "cluster/signal.hpp"
@@ -65,7 +65,7 @@ class JobRun {
   bool has_worker(const std::string& worker_id) const { return rank_of(worker_id).has_value(); }
   const JobRecord& job() const { return job_; }
   const protocol::JobSpec& spec() const { return spec_; }
-  const std::vector<std::uint64_t>& checkpoints() const { return kept_checkpoints_; }
+  const std::vector<std::uint64_t>& checkpoints() const { return checkpoints_.kept(); }
   bool stop_requested() const { return stop_requested_; }
   bool abandoned() const { return abandoned_; }
   std::vector<WorkerRecord> workers() const;
@@ -135,9 +135,8 @@ class JobRun {
   std::string symptom_;    ///< first sign of failure; may be a consequence of what is not known yet
   std::string cause_;      ///< the failure, for sure
   runtime::Clock::time_point published_{};
-  std::map<std::uint64_t, std::vector<std::optional<Segment>>> shares_;  ///< of checkpoints, by step and rank
+  JobCheckpoints checkpoints_;
   std::size_t checkpoints_under_way_ = 0;
-  std::vector<std::uint64_t> kept_checkpoints_;
   runtime::TaskGroup calls_;    ///< to nodes and workers: of no use any more once the attempt is over
   runtime::TaskGroup records_;  ///< what must reach the store in any case
 };

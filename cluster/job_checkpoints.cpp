@@ -1,0 +1,77 @@
+#include "cluster/job_checkpoints.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "cluster/job_files.hpp"
+#include "cluster/run_on.hpp"
+
+namespace weir::cluster {
+namespace {
+
+constexpr std::size_t open_max = 4;  // checkpoints that wait for shares
+
+}  // namespace
+
+JobCheckpoints::JobCheckpoints(Services& services, std::string job_id, std::size_t world, std::size_t kept_max,
+                               std::vector<std::uint64_t> kept)
+    : services_(services),
+      job_id_(std::move(job_id)),
+      dir_(services.job_dir(job_id_)),
+      world_(world),
+      kept_max_(kept_max),
+      kept_(std::move(kept)) {}
+
+std::optional<std::vector<Segment>> JobCheckpoints::add(protocol::CheckpointShare share) {
+  auto& shares = shares_[share.step];
+  shares.resize(world_);
+  shares.at(share.rank) = std::move(share.safetensors);
+  if (!std::all_of(shares.begin(), shares.end(), [](const auto& one) { return one.has_value(); })) {
+    if (shares_.size() > open_max) shares_.erase(shares_.begin());
+    return std::nullopt;
+  }
+  std::vector<Segment> all;
+  for (auto& one : shares) all.push_back(std::move(*one));
+  shares_.erase(share.step);
+  return all;
+}
+
+net::awaitable<Result<void>> JobCheckpoints::write(std::uint64_t step, std::vector<Segment> shares) {
+  auto join = [file = job_files::checkpoint_file(dir_, step), shares = std::move(shares)] {
+    return job_files::write_checkpoint(file, shares);
+  };
+  auto written = co_await run_on(services_.files, std::move(join));
+  if (!written) co_return written.error();
+  CheckpointRecord checkpoint{job_id_, step, *written, services_.now()};
+  nlohmann::json data = to_json(checkpoint);
+  data["job"] = job_id_;
+  if (std::find(kept_.begin(), kept_.end(), step) == kept_.end()) kept_.push_back(step);
+  std::sort(kept_.begin(), kept_.end());
+  std::vector<Change> changes;
+  changes.push_back(change::AddCheckpoint{std::move(checkpoint)});
+  changes.push_back(change::Publish{StreamKind::checkpoint, job_id_, to_text(data)});
+  std::vector<std::filesystem::path> old;
+  for (const auto one : take_old()) {
+    changes.push_back(change::RemoveCheckpoint{job_id_, one});
+    old.push_back(job_files::checkpoint_file(dir_, one));
+  }
+  auto committed = co_await services_.store->commit(std::move(changes));
+  if (!committed) co_return committed;
+  auto prune = [old = std::move(old)] {
+    std::error_code ignored;  // a file left over costs space, nothing else
+    for (const auto& file : old) std::filesystem::remove(file, ignored);
+    return true;
+  };
+  co_await run_on(services_.files, std::move(prune));
+  co_return Result<void>();
+}
+
+/// The steps beyond those that are kept, which are forgotten here.
+std::vector<std::uint64_t> JobCheckpoints::take_old() {
+  const auto count = static_cast<std::ptrdiff_t>(kept_.size() - std::min(kept_.size(), kept_max_));
+  std::vector<std::uint64_t> old(kept_.begin(), kept_.begin() + count);
+  kept_.erase(kept_.begin(), kept_.begin() + count);
+  return old;
+}
+
+}  // namespace weir::cluster

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cluster/services.hpp"
+#include "protocol/training.hpp"
+
+namespace weir::cluster {
+
+/// The checkpoints of a running job: joins the ranks' shares into files, records them in the store, and removes those
+/// that are too old to keep. Lives on the head's strand.
+class JobCheckpoints {
+ public:
+  /// `world`: number of ranks. `kept_max`: how many files stay, at least 1. `kept`: steps of those there are already.
+  JobCheckpoints(Services& services, std::string job_id, std::size_t world, std::size_t kept_max,
+                 std::vector<std::uint64_t> kept);
+
+  /// Keeps one rank's share. Gives the shares of all ranks, in rank order, when this one was the last that was missing.
+  std::optional<std::vector<Segment>> add(protocol::CheckpointShare share);
+
+  /// Writes the file, commits that it exists, and removes what it replaces. Fails with: malformed (shares that do not
+  /// fit together), io, and what the store fails with.
+  net::awaitable<Result<void>> write(std::uint64_t step, std::vector<Segment> shares);
+
+  /// Steps of the files there are, in order.
+  const std::vector<std::uint64_t>& kept() const { return kept_; }
+
+ private:
+  std::vector<std::uint64_t> take_old();
+
+  Services& services_;
+  const std::string job_id_;
+  const std::filesystem::path dir_;
+  const std::size_t world_;
+  const std::size_t kept_max_;
+  std::vector<std::uint64_t> kept_;
+  std::map<std::uint64_t, std::vector<std::optional<Segment>>> shares_;  ///< by step and rank
+};
+
+}  // namespace weir::cluster
