@@ -136,7 +136,8 @@ net::awaitable<Error> AgentActor::beat(Membership joined) {
 }
 
 void AgentActor::leave(const Error& why) {
-  spdlog::warn("node {}: lost the head: {}", options_.name, why.message());
+  const auto level = why.code == Errc::cancelled ? spdlog::level::info : spdlog::level::warn;
+  spdlog::log(level, "node {}: without the head: {}", options_.name, why.message());
   joined_.reset();
   left_at_ = clock().now();
   for (auto& [id, worker] : workers_) worker->drained.notify();

@@ -35,8 +35,7 @@ constexpr milliseconds call_again_after{50};
 constexpr std::size_t unproved_max = 256;  ///< callers in their handshake at once; more are turned away
 
 /// Latency counts more than header bytes here, and a host that vanishes without a word must not be waited for
-/// for ever. Buffer sizes are left to the kernel: fixing them turns its auto-tuning off, which cost
-/// throughput where measured.
+/// for ever. Buffer sizes are left to the kernel: setting one turns its auto-tuning off for good.
 void tune(int fd) {
   const auto set = [fd](int level, int name, int value) { ::setsockopt(fd, level, name, &value, sizeof value); };
   set(IPPROTO_TCP, TCP_NODELAY, 1);

@@ -1,13 +1,9 @@
 #include <unistd.h>
 #include <algorithm>
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
-#include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <csignal>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -18,9 +14,11 @@
 #include "cli/commands/commands.hpp"
 #include "cli/console.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/run_loop.hpp"
 #include "cluster/data_dir.hpp"
 #include "cluster/head.hpp"
 #include "cluster/sqlite_store.hpp"
+#include "runtime/asio.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/tcp_transport.hpp"
 
@@ -29,7 +27,7 @@ namespace {
 
 namespace net = boost::asio;
 
-inline constexpr auto nothrow = net::as_tuple(net::use_awaitable);
+using runtime::nothrow;
 
 struct Options {
   std::string listen = "127.0.0.1:6380";
@@ -113,18 +111,8 @@ int head(const Settings& settings, const Options& options) {
   net::io_context io(threads);
   runtime::SystemClock clock;
   auto transport = runtime::make_tcp_transport(io.get_executor());
-  int code = ExitCode::failed;
-  net::co_spawn(net::make_strand(io), serve(settings, options, *data_dir, std::move(*store), *token, clock, *transport),
-                [&](std::exception_ptr failure, int outcome) {
-                  if (failure) std::rethrow_exception(failure);
-                  code = outcome;
-                  io.stop();
-                });
-  {
-    std::vector<std::jthread> others;
-    for (int i = 1; i < threads; ++i) others.emplace_back([&io] { io.run(); });
-    io.run();
-  }
+  const int code =
+      run_loop(io, serve(settings, options, *data_dir, std::move(*store), *token, clock, *transport), threads);
   writer.join();
   readers.join();
   return code;

@@ -1,10 +1,7 @@
 #include <unistd.h>
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <csignal>
 
 #include "base/errc.hpp"
@@ -12,7 +9,9 @@
 #include "cli/console.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/resources.hpp"
+#include "cli/run_loop.hpp"
 #include "cluster/node.hpp"
+#include "runtime/asio.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/process.hpp"
 #include "runtime/task_group.hpp"
@@ -23,7 +22,7 @@ namespace {
 
 namespace net = boost::asio;
 
-inline constexpr auto nothrow = net::as_tuple(net::use_awaitable);
+using runtime::nothrow;
 
 struct Options {
   std::string head;
@@ -92,18 +91,9 @@ int node(const Settings& settings, const Options& options) {
   runtime::SystemClock clock;
   auto transport = runtime::make_tcp_transport(io.get_executor());
   auto spawner = runtime::make_process_spawner();
-  int code = ExitCode::failed;
-  {
-    cluster::Node node(std::move(node_options), io.get_executor(), clock, *transport, *spawner);
-    Daemon daemon(io.get_executor(), node);
-    net::co_spawn(io, daemon.serve(), [&](std::exception_ptr failure, int outcome) {
-      if (failure) std::rethrow_exception(failure);
-      code = outcome;
-      io.stop();
-    });
-    io.run();
-  }
-  return code;
+  cluster::Node node(std::move(node_options), io.get_executor(), clock, *transport, *spawner);
+  Daemon daemon(io.get_executor(), node);
+  return run_loop(io, daemon.serve());
 }
 
 }  // namespace

@@ -1,11 +1,8 @@
 #include <algorithm>
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <csignal>
 #include <fstream>
 #include <iostream>
@@ -17,6 +14,8 @@
 #include "cli/console.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/format.hpp"
+#include "cli/run_loop.hpp"
+#include "runtime/asio.hpp"
 #include "runtime/process.hpp"
 #include "runtime/task_group.hpp"
 
@@ -25,7 +24,7 @@ namespace {
 
 namespace net = boost::asio;
 
-inline constexpr auto nothrow = net::as_tuple(net::use_awaitable);
+using runtime::nothrow;
 
 /// For nodes and head to end by themselves; a node gives its workers half of that.
 constexpr std::chrono::seconds stop_grace{15};
@@ -171,14 +170,7 @@ int up(const Settings& settings, const Options& given) {
   }
   net::io_context io{1};
   Up all(io, settings, options);
-  int code = ExitCode::failed;
-  net::co_spawn(io, all.run(), [&](std::exception_ptr failure, int outcome) {
-    if (failure) std::rethrow_exception(failure);
-    code = outcome;
-    io.stop();
-  });
-  io.run();
-  return code;
+  return run_loop(io, all.run());
 }
 
 }  // namespace
