@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/exit_code.hpp"
+#include "runtime/event_loop.hpp"
 
 namespace weir::cli {
 
@@ -20,7 +21,9 @@ int run_loop(net::io_context& io, net::awaitable<int> work, int threads) {
     code = outcome;
     io.stop();
   });
-  {
+  if (threads == 1) {
+    runtime::run(io);
+  } else {
     std::vector<std::jthread> others;
     for (int i = 1; i < threads; ++i) others.emplace_back([&io] { io.run(); });
     io.run();

@@ -17,6 +17,7 @@
 #include "protocol/worker_environment.hpp"
 #include "runtime/actor_system.hpp"
 #include "runtime/clock.hpp"
+#include "runtime/event_loop.hpp"
 #include "runtime/process.hpp"
 #include "runtime/task_group.hpp"
 #include "runtime/tcp_transport.hpp"
@@ -152,7 +153,7 @@ int run(const ActorTypes& types) {
   tasks.spawn("watch signals", watch_signals());
   tasks.spawn("serve", serve(system, *setting, types));
   const auto warming = warm_up();
-  io.run();
+  runtime::run(io);
   return exit_done;
 }
 
