@@ -71,6 +71,7 @@ struct CheckpointShare {
 };
 
 enum class Outcome : std::uint8_t { finished, stopped, failed };
+constexpr Outcome last_value(Outcome) { return Outcome::failed; }
 
 /// A rank's last word.
 struct TrainingEnd {

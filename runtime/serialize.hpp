@@ -153,7 +153,11 @@ struct Codec<bool> {
   }
 };
 
-/// Any number of the underlying type is accepted: whoever gets an enum from a message needs a default in its switch.
+/// An enum whose values count from 0 without gaps. `last_value(T)`, beside the enum, says where they end: what lies
+/// beyond is malformed.
+///
+///     enum class Outcome : std::uint8_t { finished, failed };
+///     constexpr Outcome last_value(Outcome) { return Outcome::failed; }
 template <class T>
   requires std::is_enum_v<T>
 struct Codec<T> {
@@ -162,6 +166,7 @@ struct Codec<T> {
   static bool read(Reader& in, T& value) {
     Number number{};
     if (!in.number(number)) return false;
+    if (number > static_cast<Number>(last_value(T{}))) return in.fail("an enum's number is beyond its last value");
     value = static_cast<T>(number);
     return true;
   }

@@ -68,6 +68,13 @@ TEST(Serialize, ProtocolStructsComeBackAsTheyWent) {
   EXPECT_EQ(points->points[1].value, 0.5);
 }
 
+TEST(Serialize, AnEnumEndsAtItsLastValue) {
+  Written written = write(protocol::Outcome::failed);
+  EXPECT_EQ(read<protocol::Outcome>(written).value(), protocol::Outcome::failed);
+  written.body.back() = std::byte{3};
+  EXPECT_EQ(read<protocol::Outcome>(written).error().code, Errc::malformed);
+}
+
 TEST(Serialize, SegmentsStayWhereTheyAre) {
   protocol::CheckpointShare share;
   share.safetensors = Segment::own(Bytes(1000));
