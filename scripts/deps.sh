@@ -11,7 +11,7 @@ build="g++ cmake ninja-build ccache mold make pkg-config git ca-certificates pyt
 test="python3 chromium fonts-dejavu-core iproute2 nftables sqlite3 curl procps"
 lint="clang-format-16 clang-tidy-16"
 fuzz="clang-16 lld-16 llvm-16 libclang-rt-16-dev"
-docker="debootstrap curl python3"
+docker="python3"
 podman="podman buildah podman-compose runc netavark aardvark-dns debootstrap iptables"
 
 wanted=""
