@@ -20,13 +20,16 @@ class FakeSubscription final : public cluster::Subscription {
       : head_(head), topics_(std::move(topics)), place_(place) {}
 
   net::awaitable<Result<Batch>> next(std::chrono::milliseconds patience) override {
-    auto batch = collect();
-    if (!batch.items.empty() || batch.reset) co_return batch;
-    net::steady_timer timer(head_.io_, patience);
-    head_.waiting_.push_back(&timer);
-    co_await timer.async_wait(runtime::nothrow);
-    head_.waiting_.remove(&timer);
-    co_return collect();
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    for (;;) {
+      auto batch = collect();
+      if (!batch.items.empty() || batch.reset) co_return batch;
+      net::steady_timer timer(head_.io_, deadline);
+      head_.waiting_.push_back(&timer);
+      const auto [cancelled] = co_await timer.async_wait(runtime::nothrow);
+      head_.waiting_.remove(&timer);
+      if (!cancelled) co_return collect();  // else there is news, perhaps for others only
+    }
   }
 
  private:
