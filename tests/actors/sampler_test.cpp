@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <set>
 
 #include "base/errc.hpp"
@@ -35,7 +36,10 @@ std::vector<std::uint32_t> epoch_of(Sampler& sampler, std::uint64_t epoch) {
 
 class EveryPartition : public ::testing::TestWithParam<Partition> {};
 INSTANTIATE_TEST_SUITE_P(Sampler, EveryPartition,
-                         ::testing::Values(Partition::iid, Partition::by_class, Partition::dirichlet));
+                         ::testing::Values(Partition::iid, Partition::by_class, Partition::dirichlet),
+                         [](const auto& info) {
+                           return std::array{"iid", "by_class", "dirichlet"}.at(info.index);
+                         });
 
 TEST_P(EveryPartition, ShardsAreDisjointAndEquallyLong) {
   const auto classes = ten_classes(1003);

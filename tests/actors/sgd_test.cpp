@@ -9,15 +9,19 @@ namespace weir::actors {
 namespace {
 
 struct Case {
+  const char* name;
   double momentum;
   bool nesterov;
   double weight_decay;
+  friend std::ostream& operator<<(std::ostream& out, const Case& one) { return out << one.name; }
 };
 
 class SgdCase : public ::testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Sgd, SgdCase,
-                         ::testing::Values(Case{0, false, 0}, Case{0, false, 1e-2}, Case{0.9, false, 0},
-                                           Case{0.9, false, 1e-2}, Case{0.9, true, 0}, Case{0.9, true, 1e-2}));
+                         ::testing::Values(Case{"plain", 0, false, 0}, Case{"decay", 0, false, 1e-2},
+                                           Case{"momentum", 0.9, false, 0}, Case{"momentum_decay", 0.9, false, 1e-2},
+                                           Case{"nesterov", 0.9, true, 0}, Case{"nesterov_decay", 0.9, true, 1e-2}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 std::unique_ptr<Optimizer> make(const Case& c, const std::vector<NamedTensor>& parameters,
                                 bool momentum_applied = false) {
