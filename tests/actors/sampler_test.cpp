@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <set>
 
 #include "base/errc.hpp"
@@ -35,11 +34,18 @@ std::vector<std::uint32_t> epoch_of(Sampler& sampler, std::uint64_t epoch) {
 }
 
 class EveryPartition : public ::testing::TestWithParam<Partition> {};
+
+std::string partition_name(const ::testing::TestParamInfo<Partition>& info) {
+  switch (info.param) {
+    case Partition::iid: return "iid";
+    case Partition::by_class: return "by_class";
+    case Partition::dirichlet: return "dirichlet";
+  }
+  return {};
+}
+
 INSTANTIATE_TEST_SUITE_P(Sampler, EveryPartition,
-                         ::testing::Values(Partition::iid, Partition::by_class, Partition::dirichlet),
-                         [](const auto& info) {
-                           return std::array{"iid", "by_class", "dirichlet"}.at(info.index);
-                         });
+                         ::testing::Values(Partition::iid, Partition::by_class, Partition::dirichlet), partition_name);
 
 TEST_P(EveryPartition, ShardsAreDisjointAndEquallyLong) {
   const auto classes = ten_classes(1003);

@@ -64,14 +64,14 @@ TEST_P(SgdCase, ContinuesFromSavedState) {
 
 TEST(Sgd, MomentumThatIsInTheGradientsIsNotAppliedAgain) {
   const auto parameter = torch::zeros({1});
-  const auto sgd = make({0.9, false, 0}, {{"w", parameter}}, true);
+  const auto sgd = make({"once", 0.9, false, 0}, {{"w", parameter}}, true);
   for (int step = 0; step < 3; ++step) sgd->step(std::vector{torch::ones({1})}, 0.5);
   EXPECT_EQ(parameter.item<float>(), -1.5f);
 }
 
 TEST(Sgd, WeightDecayKeepsItsOwnMomentum) {
   const auto parameter = torch::ones({1});
-  const auto sgd = make({0.5, false, 0.5}, {{"w", parameter}}, true);
+  const auto sgd = make({"once", 0.5, false, 0.5}, {{"w", parameter}}, true);
   const std::vector zero{torch::zeros({1})};
   sgd->step(zero, 0.5);  // d = 0.5, m = 0.5, x = 0.75
   EXPECT_FLOAT_EQ(parameter.item<float>(), 0.75f);
@@ -80,7 +80,7 @@ TEST(Sgd, WeightDecayKeepsItsOwnMomentum) {
 }
 
 TEST(Sgd, RefusesStateOfAnotherModel) {
-  const auto sgd = make({0.9, false, 0}, {{"w", torch::zeros({2})}});
+  const auto sgd = make({"once", 0.9, false, 0}, {{"w", torch::zeros({2})}});
   EXPECT_EQ(sgd->restore(std::vector{NamedTensor{"momentum.v", torch::zeros({2})}}).error().code, Errc::malformed);
   EXPECT_EQ(sgd->restore(std::vector{NamedTensor{"momentum.w", torch::zeros({3})}}).error().code, Errc::malformed);
 }
