@@ -3,19 +3,12 @@
 #include <string>
 
 #include "compressors/compressor.hpp"
-#include "compressors/payload.hpp"
 #include "compressors/selection.hpp"
 
 namespace weir::compressors {
 
-/// The base of compressors that send some entries and leave out the rest: a member says which entries, the
-/// wire format, index codecs and decoding are here. Body of a payload (Format::sparse):
-///
-///     varint  entries of the tensor
-///     varint  count of entries sent
-///     u8      index codec (low half), value codec (high half)
-///     ...     positions, as the index codec writes them; their length is what the rest leaves
-///     ...     values, as the value codec writes them
+/// The base of compressors that send some entries and leave out the rest (sparse.hpp): a member says which entries;
+/// the payload and decoding are here.
 class Sparsifier : public Compressor {
  public:
   Result<void> support(BytesView payload, std::uint64_t entries, std::vector<std::uint32_t>& positions) override;

@@ -1,0 +1,60 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "base/ensure.hpp"
+#include "compressors/payload.hpp"
+#include "compressors/sparse.hpp"
+#include "compressors/varint.hpp"
+
+namespace {
+
+using namespace weir;
+using namespace weir::compressors;
+
+/// The body under a good header and checksum, and for the right tensor, which a search would hardly find by itself.
+Bytes sealed(std::uint32_t entries, BytesView rest) {
+  Bytes body;
+  append_varint(body, entries);
+  body.insert(body.end(), rest.begin(), rest.end());
+  Bytes out;
+  PayloadWriter writer(out, Format::sparse, body.size());
+  std::ranges::copy(body, writer.body().begin());
+  writer.seal();
+  return out;
+}
+
+/// A payload is refused, or it is the very bytes that its selection is written as.
+void read(BytesView payload, std::uint32_t entries) {
+  Selection selection;
+  if (!read_sparse(payload, entries, true, selection)) return;
+  ensure(selection.values.size() == selection.size(), "a value for each position");
+  for (std::size_t i = 0; i < selection.size(); ++i) {
+    ensure(selection.positions[i] < entries, "a position outside of the tensor");
+    ensure(i == 0 || selection.positions[i - 1] < selection.positions[i], "positions that do not ascend");
+  }
+  BytesView body = open_payload(payload, Format::sparse).value();
+  (void)read_varint(body);
+  (void)read_varint(body);
+  const auto codecs = std::to_integer<std::uint8_t>(body[0]);
+  Bytes again;
+  write_sparse(selection, entries, *index_codec(codecs & 0x0F).value(), *value_codec(codecs >> 4).value(), again);
+  ensure(std::ranges::equal(payload, again), "two payloads for one selection");
+}
+
+}  // namespace
+
+/// Four bytes give the size of the tensor; the rest is read as it is, and as the body of a good payload.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::uint32_t entries;
+  if (size < sizeof entries) return 0;
+  std::memcpy(&entries, data, sizeof entries);
+  const BytesView bytes = std::as_bytes(std::span(data, size)).subspan(sizeof entries);
+  BytesView stream = bytes;
+  while (const auto payload = take_payload(stream)) ensure(!payload->empty(), "no progress");
+  read(bytes, entries);
+  read(sealed(entries, bytes), entries);
+  return 0;
+}
