@@ -50,8 +50,11 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
 
   void start(std::shared_ptr<LinkHandler> handler) override {
     handler_ = std::move(handler);
+    // The handler holds the link, and the link its handler until it is shut. An io_context that goes away destroys the
+    // loop where it waits, without shutting the link: that is when the guard lets the handler go.
+    std::shared_ptr<void> guard(nullptr, [self = shared_from_this()](void*) { self->handler_.reset(); });
     net::co_spawn(executor_, receive(shared_from_this()),
-                  [self = shared_from_this()](const std::exception_ptr& thrown) {
+                  [self = shared_from_this(), guard = std::move(guard)](const std::exception_ptr& thrown) {
                     log_thrown(thrown);
                     if (thrown) self->shut({Errc::internal, "a received frame could not be handled"});
                   });

@@ -50,6 +50,13 @@ class InProcessLink final : public Link, public std::enable_shared_from_this<InP
   std::uint64_t bytes_sent() const override { return sent_; }
   std::uint64_t bytes_received() const override { return received_; }
 
+  /// The simulation ends: an open link ends with it and tells nobody, as a socket does whose io_context goes away.
+  void drop() {
+    closed_ = true;
+    auto handler = std::exchange(handler_, nullptr);
+    auto alive = std::exchange(self_, nullptr);
+  }
+
   void shut(const Error& reason) {
     auto handler = std::exchange(handler_, nullptr);
     auto alive = std::exchange(self_, nullptr);
@@ -134,7 +141,11 @@ struct InProcessTransport::Network {
 InProcessTransport::InProcessTransport(net::any_io_executor executor)
     : executor_(std::move(executor)), network_(std::make_shared<Network>()) {}
 
-InProcessTransport::~InProcessTransport() { cut(); }
+InProcessTransport::~InProcessTransport() {
+  for (const auto& weak : std::exchange(network_->links, {})) {
+    if (auto link = weak.lock()) link->drop();
+  }
+}
 
 Result<std::unique_ptr<Listener>> InProcessTransport::listen(net::any_io_executor, const Endpoint& at, Accept accept) {
   Endpoint bound = at;
@@ -160,9 +171,8 @@ net::awaitable<Result<std::shared_ptr<Link>>> InProcessTransport::connect(Endpoi
 }
 
 void InProcessTransport::cut() {
-  for (const auto& weak : std::exchange(network_->links, {})) {
-    if (auto link = weak.lock()) link->close({Errc::peer_lost, "the cable is cut"});
-  }
+  std::erase_if(network_->links, [](const auto& weak) { return weak.expired(); });
+  for (const auto& weak : network_->links) weak.lock()->close({Errc::peer_lost, "the cable is cut"});
 }
 
 void InProcessTransport::freeze() { network_->frozen = true; }

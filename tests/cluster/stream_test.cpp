@@ -28,6 +28,8 @@ class StreamTest : public ::testing::Test {
     hub_ = std::make_shared<StreamHub>(store_, simulation_.clock(), 0);
     store_->observe([hub = hub_](const std::vector<StreamItem>& items) { hub->publish(items); });
   }
+  void TearDown() override { store_->observe(nullptr); }  // it holds the hub, which holds the store
+
   void publish(const std::string& data, StreamKind kind = StreamKind::metrics, const std::string& job = "a") {
     std::vector<Change> changes;
     changes.push_back(change::Publish{kind, job, data});

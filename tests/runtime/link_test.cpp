@@ -156,6 +156,17 @@ TEST(Link, CallsBeforeTheHandshakeReachNobody) {
   EXPECT_TRUE(notes.empty());
 }
 
+TEST(Link, AnOpenLinkEndsWithItsSimulation) {
+  auto recorder = std::make_shared<Recorder>();
+  {
+    Pair pair;
+    auto link = pair.simulation.run(bare_connect(pair.simulation.transport(), *pair.b.listen({"b", 0}))).value();
+    link->start(recorder);
+    EXPECT_EQ(recorder.use_count(), 2);
+  }
+  EXPECT_EQ(recorder.use_count(), 1) << "the link still holds its handler";
+}
+
 /// Exchanges all frames between two ends; the first error ends it.
 Result<void> shake(Handshake& a, Handshake& b) {
   auto next = a.open();

@@ -61,6 +61,29 @@ class TcpLinks : public ::testing::Test {
   ActorRef<Counter> counter_;
 };
 
+/// Does nothing with what it receives.
+struct Ignore final : LinkHandler {
+  void on_frame(const FrameView&) override {}
+  void on_closed(const Error&) override {}
+};
+
+TEST(TcpLink, EndsWithItsEventLoop) {
+  auto handler = std::make_shared<Ignore>();
+  {
+    net::io_context io;
+    const auto transport = make_tcp_transport(io.get_executor(), {});
+    std::shared_ptr<Link> other_end;
+    const auto keep = [&other_end](auto accepted) { other_end = std::move(accepted); };
+    const auto listener = transport->listen(io.get_executor(), any_port, keep).value();
+    const auto link = run_real(io, transport->connect(listener->endpoint())).value();
+    link->start(handler);
+    io.restart();
+    io.poll();
+    EXPECT_EQ(handler.use_count(), 2) << "the link is open and waits";
+  }
+  EXPECT_EQ(handler.use_count(), 1) << "the link still holds its handler";
+}
+
 TEST_F(TcpLinks, ACallCrosses) { EXPECT_EQ(run_real(io_, counter_.call<&Counter::add>(5)).value(), 5); }
 
 TEST_F(TcpLinks, A64MiBSegmentCrossesAndComesBack) {
