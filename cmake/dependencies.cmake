@@ -18,8 +18,9 @@ include(GoogleTest)
 # Boost.Asio and Beast are header-only here; the executor type everywhere is any_io_executor.
 add_library(weir_asio INTERFACE)
 target_link_libraries(weir_asio INTERFACE Boost::headers Threads::Threads)
-# g++ 12 inlines a coroutine's operator new but not its operator delete (both Asio's) and then calls them mismatched.
-target_compile_options(weir_asio INTERFACE $<$<CONFIG:Release>:-Wno-mismatched-new-delete>)
+# Wherever it optimizes, g++ 12 inlines a coroutine's operator new but not its operator delete (both Asio's) and then
+# calls them mismatched.
+target_compile_options(weir_asio INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-mismatched-new-delete>)
 add_library(weir::asio ALIAS weir_asio)
 
 find_package(Torch REQUIRED)
