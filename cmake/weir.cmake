@@ -93,7 +93,8 @@ endfunction()
 
 # weir_embed_text(TARGET FILE HEADER NAMESPACE NAME): the text of FILE (a source, or what the build makes) as
 # `inline constexpr std::string_view NAME` in namespace NAMESPACE, in a header that TARGET's sources include as HEADER
-# (a path from the project root).
+# (a path from the project root). Target `generated` makes these headers for who only reads sources (`make lint`), but
+# for those whose text the build itself makes.
 function(weir_embed_text target file header namespace name)
   set(script ${PROJECT_SOURCE_DIR}/cmake/embed_text.cmake)
   get_filename_component(input ${file} ABSOLUTE)
@@ -102,4 +103,12 @@ function(weir_embed_text target file header namespace name)
     COMMAND ${CMAKE_COMMAND} -DINPUT=${input} -DOUTPUT=${output} -DNAMESPACE=${namespace} -DNAME=${name} -P ${script})
   target_sources(${target} PRIVATE ${output})
   target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/generated)
+  cmake_path(IS_PREFIX PROJECT_BINARY_DIR ${input} built)
+  if(NOT built)
+    if(NOT TARGET generated)
+      add_custom_target(generated)
+    endif()
+    add_custom_target(${name}_generated DEPENDS ${output})
+    add_dependencies(generated ${name}_generated)
+  endif()
 endfunction()
