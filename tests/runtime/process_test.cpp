@@ -114,7 +114,8 @@ TEST_F(PosixProcess, DestroyingItLeavesNoProcess) {
   EXPECT_TRUE(gone(pid));
 }
 
-TEST_F(PosixProcess, TheLifelineEndsWithTheParent) {
+// Without the fixture, whose spawner has a thread: what it holds at the moment of the fork stays locked in the child.
+TEST(PosixLifeline, EndsWithTheParent) {
   // A process of its own starts a grandchild through the spawner and is killed: the grandchild reads the lifeline's end
   // before its death signal, or dies of the signal; either way the pipe that both hold reaches its end.
   std::array<int, 2> ends{};
