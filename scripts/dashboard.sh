@@ -16,9 +16,9 @@ fi
 changed() {
   find . \( -name node_modules -o -name dist -o -name test-results -o -name playwright-report \
     -o -name screenshots-output \) -prune \
-    -o -type f -newer dist/index.html -print
-  find ../api -name '*.json' -newer dist/index.html
+    -o -type f -newer dist/index.html -print -quit
+  find ../api -name '*.json' -newer dist/index.html -print -quit
 }
-if [ ! -f dist/index.html ] || [ -n "$(changed | head -n 1)" ]; then
+if [ ! -f dist/index.html ] || [ -n "$(changed)" ]; then
   npm run build
 fi

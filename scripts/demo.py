@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """`make run`: a cluster on this machine, the same training without and with compression, and what that changed.
 
-In a terminal the cluster stays up afterwards, for the browser, until Ctrl-C; otherwise it is stopped.
+In a terminal the cluster stays up afterwards, for the browser, until Enter; otherwise it is stopped.
 """
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,6 +21,10 @@ DATA_DIR = ROOT / "build" / "demo"
 INTERACTIVE = sys.stdin.isatty() and sys.stdout.isatty() and not os.environ.get("CI")
 
 
+class Broken(Exception):
+    """The demo cannot go on; says why."""
+
+
 def is_free(port: int) -> bool:
     with socket.socket() as probe:
         try:
@@ -30,9 +35,9 @@ def is_free(port: int) -> bool:
 
 
 class Cluster:
-    """`weir up` in the background: a head, two nodes of two slots each."""
+    """`weir up` in the background: a head, two nodes of two slots each. Ends with the `with` block."""
 
-    def __init__(self) -> None:
+    def __enter__(self) -> "Cluster":
         DATA_DIR.mkdir(parents=True, exist_ok=True)
         self.log = DATA_DIR / "up.log"
         endpoints = DATA_DIR / "endpoints.json"
@@ -45,17 +50,33 @@ class Cluster:
                                             start_new_session=True)  # Ctrl-C is for us; we stop it in order
 
         def published() -> dict | None:
-            if self.process.poll() is not None:
-                raise SystemExit(f"weir up ended with {self.process.returncode}:\n{self.log.read_text()}")
+            self.check()
             try:
                 return json.loads(endpoints.read_text())
             except (OSError, ValueError):
                 return None
 
-        found = poll(published, 60, lambda: f"the head does not start:\n{self.log.read_text()}")
-        address = found["http"].removeprefix("http://").rstrip("/")
-        self.api = Api(address, (DATA_DIR / "token").read_text().strip())
-        poll(lambda: sum(n["state"] == "alive" for n in self.api.nodes().values()) == 2, 60, "the nodes do not join")
+        try:
+            found = poll(published, 60, lambda: f"the head does not start:\n{self.tail()}")
+            address = found["http"].removeprefix("http://").rstrip("/")
+            self.api = Api(address, (DATA_DIR / "token").read_text().strip())
+            joined = lambda: sum(node["state"] == "alive" for node in self.api.nodes().values()) == 2
+            poll(joined, 60, lambda: f"the nodes do not join:\n{self.tail()}")
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def tail(self) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])
+
+    def check(self) -> None:
+        """Raises Broken if it has ended by itself."""
+        if self.process.poll() is not None:
+            raise Broken(f"weir up ended with {self.process.returncode}; the end of {self.log}:\n{self.tail()}")
 
     def link(self) -> str:
         """Opens the dashboard, once."""
@@ -64,32 +85,61 @@ class Cluster:
     def stop(self) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-            self.process.wait(60)
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.process.kill()  # which takes its children with it
+                self.process.wait()
 
 
-def train(api: Api, example: str) -> dict:
+class Line:
+    """The line that shows how far a job is: rewritten in place on a terminal, else a new one for each tenth."""
+
+    def __init__(self) -> None:
+        self.tenth = -1
+        self.open = False
+
+    def show(self, job: dict) -> None:
+        total = job["steps_total"] or 0
+        tenth = 10 * job["step"] // total if total else -1
+        if not job["step"] or not (tenth > self.tenth or INTERACTIVE):
+            return
+        self.tenth = max(self.tenth, tenth)
+        summary = job["summary"]
+        text = f"  step {job['step']:4d}/{total}"
+        for name, form in (("loss", ".3f"), ("accuracy", ".1%"), ("samples_per_second", ",.0f")):
+            if summary.get(name) is not None:
+                text += f"   {name.replace('_', ' ').replace(' per second', '/s')} {summary[name]:{form}}"
+        if INTERACTIVE:
+            columns = shutil.get_terminal_size().columns
+            print(f"\r{text[:columns - 1]}\x1b[K", end="", flush=True)
+            self.open = True
+        else:
+            print(text, flush=True)
+
+    def finish(self) -> None:
+        if self.open:
+            print(flush=True)
+        self.open = False
+
+
+def train(cluster: Cluster, example: str) -> dict:
     """Submits an example and shows its progress until it has ended."""
-    job = api.submit(json.loads((ROOT / "examples" / example).read_text()))
+    job = cluster.api.submit(json.loads((ROOT / "examples" / example).read_text()))
     print(f"\n{job['name']}: job {job['id']}", flush=True)
-    shown = -1
+    line = Line()
 
     def ended() -> dict | None:
-        nonlocal shown
-        found = api.job(job["id"])
-        total = found["steps_total"] or 0
-        tenth = 10 * found["step"] // total if total else -1
-        if found["step"] and (tenth > shown or INTERACTIVE):
-            shown = max(shown, tenth)
-            summary = found["summary"]
-            line = f"  step {found['step']:4d}/{total}"
-            for name, form in (("loss", ".3f"), ("accuracy", ".1%"), ("samples_per_second", ",.0f")):
-                if summary.get(name) is not None:
-                    line += f"   {name.replace('_', ' ')} {summary[name]:{form}}"
-            print(f"\r{line:<100}" if INTERACTIVE else line, end="" if INTERACTIVE else "\n", flush=True)
+        cluster.check()
+        found = cluster.api.job(job["id"])
+        line.show(found)
         return found if found["state"] in ENDED else None
 
-    found = poll(ended, 3600, f"{job['name']} does not end")
-    print(f"\n  {found['state']}" + (f": {found['reason']}" if found["reason"] else ""), flush=True)
+    try:
+        found = poll(ended, 3600, f"{job['name']} does not end")
+    finally:
+        line.finish()
+    print(f"  {found['state']}" + (f": {found['reason']}" if found["reason"] else ""), flush=True)
     return found
 
 
@@ -106,31 +156,47 @@ def report(dense: dict, compressed: dict) -> None:
                                                none            dgc
   test accuracy                         {a['accuracy']:10.2%}    {b['accuracy']:10.2%}    """
           f"""difference {100 * (b['accuracy'] - a['accuracy']):+.2f} points
+  first step after the submit           {a['first_step_seconds']:8.1f} s    {b['first_step_seconds']:8.1f} s
   sent by each worker                {megabytes(a['bytes_sent'] / workers)} {megabytes(b['bytes_sent'] / workers)}
   sent by each worker after warm-up                {megabytes(after)}    {ring / after:.0f} times fewer than the """
           f"""dense ring's{megabytes(ring)}
   (bytes are those written to the gradient sockets)""")
 
 
+def demonstrate(cluster: Cluster) -> int:
+    print(f"head and two nodes are up; the dashboard: {cluster.link()}", flush=True)
+    dense = train(cluster, "lenet-none.json")
+    compressed = train(cluster, "lenet-dgc.json")
+    succeeded = dense["state"] == compressed["state"] == "SUCCEEDED"
+    if succeeded:
+        report(dense, compressed)
+    print(f"\ndashboard: http://{cluster.api.address}/", flush=True)
+    if INTERACTIVE:
+        print(f"opened by this link: {cluster.link()}\nEnter stops the cluster.", flush=True)
+        try:
+            sys.stdin.readline()
+        except KeyboardInterrupt:  # stops it as well
+            print()
+    return 0 if succeeded else 1
+
+
+def hung_up(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
+
+
 def main() -> int:
-    cluster = Cluster()
+    # A terminal that is closed must not leave the cluster behind.
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, hung_up)
     try:
-        print(f"head and two nodes are up; the dashboard: {cluster.link()}", flush=True)
-        dense = train(cluster.api, "lenet-none.json")
-        compressed = train(cluster.api, "lenet-dgc.json")
-        succeeded = dense["state"] == compressed["state"] == "SUCCEEDED"
-        if succeeded:
-            report(dense, compressed)
-        print(f"\ndashboard: http://{cluster.api.address}/")
-        if INTERACTIVE:
-            print(f"opened by this link: {cluster.link()}\nCtrl-C stops the cluster.", flush=True)
-            cluster.process.wait()
-        return 0 if succeeded else 1
+        with Cluster() as cluster:
+            return demonstrate(cluster)
     except KeyboardInterrupt:
-        print("\nstopping", flush=True)
-        return 130 if "compressed" not in locals() else 0
-    finally:
-        cluster.stop()
+        print("stopped", flush=True)
+        return 130
+    except (Broken, TimeoutError, OSError) as error:
+        print(f"make run: {error}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":
