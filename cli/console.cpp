@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "cli/exit_code.hpp"
+#include "cli/format.hpp"
 
 namespace weir::cli {
 namespace {
@@ -50,7 +51,7 @@ void ProgressLine::show(const std::string& line, double now) {
     std::cerr << line << std::endl;
     return;
   }
-  std::cerr << '\r' << line.substr(0, columns() - 1) << "\x1b[K" << std::flush;
+  std::cerr << '\r' << one_line(line, columns() - 1) << "\x1b[K" << std::flush;
   shown_ = true;
 }
 

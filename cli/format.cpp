@@ -46,6 +46,17 @@ std::string value_text(const nlohmann::json& value) {
   return value.dump();
 }
 
+std::string one_line(const std::string& text, std::size_t columns) {
+  std::string line;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool begins = (byte & 0xC0) != 0x80;  // else it goes on with the character before
+    if (begins && columns-- == 0) break;
+    line += byte < 0x20 || byte == 0x7F ? ' ' : c;
+  }
+  return line;
+}
+
 const nlohmann::json& member(const nlohmann::json& object, const char* name) {
   static const nlohmann::json none;
   if (!object.is_object()) return none;

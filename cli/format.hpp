@@ -25,6 +25,9 @@ double number(const nlohmann::json& object, const char* name, double otherwise =
 /// The text in `object[name]`, or "".
 std::string text(const nlohmann::json& object, const char* name);
 
+/// The text as one line of at most so many characters: UTF-8 is not cut inside a character, line breaks are spaces.
+std::string one_line(const std::string& text, std::size_t columns);
+
 /// Rows in aligned columns with a heading, two spaces between them.
 class Table {
  public:

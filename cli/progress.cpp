@@ -76,13 +76,13 @@ std::string Progress::line(double now) const {
   if (steps_total_ > 0) {
     line += "/" + printed("%.0f", steps_total_) + "  " + printed("%.0f%%", 100 * std::min(1.0, step_ / steps_total_));
   }
-  line += figures();
-  if (phase_ != "training" && !phase_.empty()) line += "  " + phase_;
+  // What a narrow terminal should show comes first.
   const double watched = step_ - first_seen_step_.value_or(step_);
   if (watched > 0 && now > first_seen_at_ && steps_total_ > step_) {
     line += "  ETA " + duration_text((steps_total_ - step_) * (now - first_seen_at_) / watched);
   }
-  return line;
+  if (phase_ != "training" && !phase_.empty()) line += "  " + phase_;
+  return line + figures();
 }
 
 std::string Progress::verdict() const {

@@ -72,6 +72,14 @@ json metrics(std::initializer_list<std::pair<const char*, double>> values, int s
   return {{"job", "J"}, {"points", points}};
 }
 
+TEST(OneLine, IsCutBetweenCharacters) {
+  EXPECT_EQ(one_line("step 1", 80), "step 1");
+  EXPECT_EQ(one_line("step 1", 4), "step");
+  EXPECT_EQ(one_line("step 1", 0), "");
+  EXPECT_EQ(one_line("\u00b5\u00b5\u00b5s", 2), "\u00b5\u00b5");
+  EXPECT_EQ(one_line("two\nlines\x1b", 80), "two lines ");
+}
+
 TEST(Progress, WaitingJobsSayWhy) {
   Progress progress;
   progress.take_job({{"state", "PENDING"}, {"phase", "queued"}, {"reason", "node a lacks 2 cpu"}, {"step", 0}}, 0);
@@ -89,8 +97,8 @@ TEST(Progress, OneLineTellsHowFarAndHowLong) {
                                 70),
                         105);
   EXPECT_EQ(progress.line(105),
-            "step 70/120  58%  loss 0.5321  accuracy 85.1%  3210 samples/s  sent 1.2 MB of 340.1 MB dense (283x)  "
-            "ETA 0:05");
+            "step 70/120  58%  ETA 0:05  loss 0.5321  accuracy 85.1%  3210 samples/s  sent 1.2 MB of 340.1 MB dense "
+            "(283x)");
   EXPECT_FALSE(progress.ended());
 }
 

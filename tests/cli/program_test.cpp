@@ -16,6 +16,7 @@
 namespace weir::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using namespace weir::cli::testing;
@@ -201,7 +202,7 @@ TEST_F(Spec, FollowGoesOnWhereABrokenStreamEnded) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "J1\n");
   EXPECT_EQ(running.last_event_ids, (std::vector<std::string>{"", "5"}));
-  EXPECT_THAT(outcome.err, HasSubstr("step 6/10  60%  loss 0.2500  accuracy 90.0%"));
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("step 6/10  60%  ETA "), HasSubstr("  loss 0.2500  accuracy 90.0%")));
   EXPECT_THAT(outcome.err, HasSubstr("trying again"));
 }
 
