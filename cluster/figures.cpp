@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/ensure.hpp"
+
 namespace weir::cluster {
 namespace {
 
@@ -50,6 +52,13 @@ json object_of(const std::map<std::string, double>& values) {
 
 }  // namespace
 
+Figures::Figures(std::uint32_t world, Past past)
+    : past_(std::move(past)), wall_seconds_(past_.wall_seconds), workers_(world) {
+  ensure(past_.ranks.empty() || past_.ranks.size() == world, "all attempts of a job have as many workers");
+  for (std::size_t rank = 0; rank < past_.ranks.size(); ++rank)
+    workers_[rank].wire_bytes = past_.ranks[rank].wire_bytes;
+}
+
 std::vector<MetricRow> Figures::add(std::uint32_t rank, std::uint64_t step,
                                     std::span<const protocol::MetricPoint> points) {
   std::vector<MetricRow> rows;
@@ -57,33 +66,64 @@ std::vector<MetricRow> Figures::add(std::uint32_t rank, std::uint64_t step,
   worker.step = std::max(worker.step, step);
   for (const auto& point : points) {
     if (point.name.empty() || point.name.size() > name_length_max) continue;
-    MetricRow row{point.name, std::nullopt, point.step, point.wall_seconds, point.wire_bytes, point.value};
+    if (worker.last.size() >= names_max && !worker.last.contains(point.name)) continue;
+    MetricRow row = row_of(rank, point);
+    worker.wire_bytes = std::max(worker.wire_bytes, row.wire_bytes);
+    wall_seconds_ = std::max(wall_seconds_, row.wall_seconds);
     if (of_whole_job(point.name)) {
+      row.wire_bytes = bytes_of_job(row);
+      row.worker.reset();
       complete(row, rows);
       continue;
     }
-    if (worker.last.size() >= names_max && !worker.last.contains(point.name)) continue;
-    worker.last[point.name] = point.value;
-    row.worker = rank;
-    rows.push_back(std::move(row));
-    if (auto whole = add_to_sample(rank, point)) complete(*whole, rows);
+    worker.last[row.name] = row.value;
+    rows.push_back(row);
+    if (auto whole = add_to_sample(row)) complete(*whole, rows);
   }
   return rows;
 }
 
+/// A worker's point, with what was before its start.
+MetricRow Figures::row_of(std::uint32_t rank, const protocol::MetricPoint& point) const {
+  MetricRow row{point.name, rank, point.step, past_.wall_seconds + point.wall_seconds, point.wire_bytes, point.value};
+  if (past_.ranks.empty()) return row;
+  const Past::Rank& before = past_.ranks[rank];
+  row.wire_bytes += before.wire_bytes;
+  if (const auto found = before.bytes.find(row.name); found != before.bytes.end()) row.value += found->second;
+  if (row.name == "compression_ratio") {  // the worker told of both before
+    const auto& last = workers_[rank].last;
+    const auto dense = last.find("bytes_dense");
+    const auto sent = last.find("bytes_sent");
+    if (dense != last.end() && sent != last.end() && sent->second > 0) row.value = dense->second / sent->second;
+  }
+  return row;
+}
+
+/// What all workers had sent when the one that `row` is from had sent as much as it says. It speaks of a moment that is
+/// past, so: by the share that it has in all that is sent.
+std::uint64_t Figures::bytes_of_job(const MetricRow& row) const {
+  const std::uint64_t own = workers_[*row.worker].wire_bytes;
+  double all = 0;
+  for (const Worker& worker : workers_) all += static_cast<double>(worker.wire_bytes);
+  return own == 0 ? 0
+                  : static_cast<std::uint64_t>(
+                        std::llround(all * static_cast<double>(row.wire_bytes) / static_cast<double>(own)));
+}
+
 /// The job's value, if this was the last rank that was missing for the step.
-std::optional<MetricRow> Figures::add_to_sample(std::uint32_t rank, const protocol::MetricPoint& point) {
-  const auto key = std::pair(point.step, point.name);
+std::optional<MetricRow> Figures::add_to_sample(const MetricRow& row) {
+  const auto rank = *row.worker;
+  const auto key = std::pair(row.step, row.name);
   Sample& sample = samples_[key];
   if (sample.values.empty()) sample.values.resize(workers_.size());
   if (!sample.values[rank]) ++sample.count;
-  sample.values[rank] = point.value;
-  sample.wall_seconds = std::max(sample.wall_seconds, point.wall_seconds);
-  sample.wire_bytes += point.wire_bytes;
+  sample.values[rank] = row.value;
+  sample.wall_seconds = std::max(sample.wall_seconds, row.wall_seconds);
+  sample.wire_bytes += row.wire_bytes;
   std::optional<MetricRow> whole;
   if (sample.count == workers_.size()) {
-    whole = MetricRow{point.name,          std::nullopt,      point.step,
-                      sample.wall_seconds, sample.wire_bytes, join(point.name, sample.values)};
+    whole = MetricRow{
+        row.name, std::nullopt, row.step, sample.wall_seconds, sample.wire_bytes, join(row.name, sample.values)};
     samples_.erase(key);
   } else if (samples_.size() > samples_max) {
     samples_.erase(samples_.begin());  // a rank leaves this one out
@@ -109,6 +149,20 @@ std::uint64_t Figures::step() const {
   const auto least = std::min_element(workers_.begin(), workers_.end(),
                                       [](const Worker& a, const Worker& b) { return a.step < b.step; });
   return least == workers_.end() ? 0 : least->step;
+}
+
+Figures::Past Figures::past() const {
+  Past past;
+  past.wall_seconds = wall_seconds_;
+  for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
+    Past::Rank one = past_.ranks.empty() ? Past::Rank{} : past_.ranks[rank];
+    one.wire_bytes = workers_[rank].wire_bytes;
+    for (const auto& [name, value] : workers_[rank].last) {
+      if (name.starts_with("bytes_")) one.bytes[name] = value;
+    }
+    past.ranks.push_back(std::move(one));
+  }
+  return past;
 }
 
 json Figures::figures_of(std::uint32_t rank) const { return object_of(workers_.at(rank).last); }

@@ -67,7 +67,7 @@ JobRun::JobRun(Services& services, NodeTable& nodes, Plan plan, const std::vecto
       resume_file_(std::move(plan.resume_file)),
       on_room_(std::move(on_room)),
       ranks_(node_ids.size()),
-      figures_(static_cast<std::uint32_t>(node_ids.size())),
+      figures_(static_cast<std::uint32_t>(node_ids.size()), std::move(plan.past)),
       epoch_(services.next_epoch()),
       group_secret_(make_secret()),
       checkpoints_(services_, job_.id, ranks_.size(), spec_.checkpoints_kept, std::move(plan.checkpoints)),
@@ -346,7 +346,7 @@ net::awaitable<Result<void>> JobRun::report(protocol::Report report) {
     }
     if (!rows.empty()) {
       changes.push_back(change::AddMetrics{job_.id, std::move(rows)});
-      const nlohmann::json data = {{"job", job_.id}, {"points", std::move(points)}};
+      const nlohmann::json data = {{"job", job_.id}, {"restarts", job_.restarts}, {"points", std::move(points)}};
       changes.push_back(change::Publish{StreamKind::metrics, job_.id, to_text(data)});
     }
     changes.push_back(change::PutJob{job_});

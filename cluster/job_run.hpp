@@ -36,6 +36,7 @@ class JobRun {
     protocol::JobSpec spec;
     std::optional<std::filesystem::path> resume_file;  ///< the checkpoint to go on from
     std::vector<std::uint64_t> checkpoints;            ///< steps of those the job has already
+    Figures::Past past;                                ///< what attempts before this one took
   };
 
   /// `node_ids`: the node of each rank; their resources are granted here and released as each worker goes. `on_room`
@@ -66,6 +67,7 @@ class JobRun {
   const JobRecord& job() const { return job_; }
   const protocol::JobSpec& spec() const { return spec_; }
   const std::vector<std::uint64_t>& checkpoints() const { return checkpoints_.kept(); }
+  Figures::Past past() const { return figures_.past(); }
   bool stop_requested() const { return stop_requested_; }
   bool abandoned() const { return abandoned_; }
   std::vector<WorkerRecord> workers() const;

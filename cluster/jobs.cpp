@@ -344,6 +344,7 @@ net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run, std::uint64_t orde
   queued.order = order;
   queued.plan.spec = run->spec();
   queued.plan.checkpoints = run->checkpoints();
+  queued.plan.past = run->past();
   std::string from = "from its beginning";
   if (!queued.plan.checkpoints.empty()) {
     const auto step = queued.plan.checkpoints.back();

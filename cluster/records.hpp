@@ -201,11 +201,13 @@ struct ActorPage {
 
 /// What the stream carries. Names (to_string) are the SSE event names; the comment gives the data.
 enum class StreamKind : std::uint8_t {
-  node,        ///< a node as /nodes/{id} gives it. Topic cluster. Heartbeats are transient, changes of state are kept
-  event,       ///< an event as /events gives it. Topics cluster (no job) or job:ID
-  job,         ///< a job as /jobs gives it, after a change. Topics jobs, job:ID
-  job_end,     ///< the same, once, when it has ended: nothing about the job follows. Topics jobs, job:ID, logs:ID
-  metrics,     ///< {"job", "points": [[name, worker|null, step, wall_seconds, wire_bytes, value], ...]}. Topic job:ID
+  node,     ///< a node as /nodes/{id} gives it. Topic cluster. Heartbeats are transient, changes of state are kept
+  event,    ///< an event as /events gives it. Topics cluster (no job) or job:ID
+  job,      ///< a job as /jobs gives it, after a change. Topics jobs, job:ID
+  job_end,  ///< the same, once, when it has ended: nothing about the job follows. Topics jobs, job:ID, logs:ID
+  /// {"job", "restarts", "points": [[name, worker|null, step, wall_seconds, wire_bytes, value], ...]}. Topic job:ID.
+  /// After a restart a series begins again at an earlier step, and what it said of that step and later holds no more.
+  metrics,
   checkpoint,  ///< {"job", "step", "bytes", "created_at"}. Topic job:ID
   log,         ///< {"job", "worker", "offset", "text"}. Topic logs:ID
 };

@@ -82,6 +82,18 @@ std::vector<std::pair<std::int64_t, MetricSeries>> find_series(Database& databas
   return found;
 }
 
+/// Where the points of series ?1 are read from. By step, those that a restart took back are left out: a job that goes
+/// on from a checkpoint does the steps after it again. By time and bytes they stay, for these were spent.
+std::string rows_of_series(Database& database, const MetricQuery& query) {
+  if (query.x != MetricAxis::step) return "(SELECT * FROM metrics WHERE series = ?1)";
+  Statement& job = database.prepare("SELECT restarts FROM jobs WHERE id = ?");
+  const bool restarted = job.bind(query.job_id).step() && job.integer() > 0;
+  job.reset();
+  if (!restarted) return "(SELECT * FROM metrics WHERE series = ?1)";
+  return "(SELECT * FROM (SELECT *, min(step) OVER (ORDER BY position DESC ROWS BETWEEN UNBOUNDED PRECEDING AND"
+         " 1 PRECEDING) AS later FROM metrics WHERE series = ?1) WHERE later IS NULL OR step < later)";
+}
+
 struct Range {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
@@ -219,13 +231,14 @@ std::vector<MetricSeries> metrics(Database& database, const MetricQuery& query) 
   const std::string x(column_of(query.x));
   const double from = query.from.value_or(-std::numeric_limits<double>::infinity());
   const double to = query.to.value_or(std::numeric_limits<double>::infinity());
+  const std::string rows_of = rows_of_series(database, query);
 
   // One range for all series, so that their buckets have the same borders.
   Range range;
   std::map<std::int64_t, std::int64_t> counts;
   for (const auto& [id, series] : found) {
-    Statement& row = database.prepare("SELECT count(*), min(" + x + "), max(" + x +
-                                      ") FROM metrics WHERE series = ? AND " + x + " BETWEEN ? AND ?");
+    Statement& row = database.prepare("SELECT count(*), min(" + x + "), max(" + x + ") FROM " + rows_of + " WHERE " +
+                                      x + " BETWEEN ?2 AND ?3");
     row.bind(id).bind(from).bind(to);
     if (!row.step()) continue;
     counts[id] = row.integer();
@@ -239,8 +252,8 @@ std::vector<MetricSeries> metrics(Database& database, const MetricQuery& query) 
   // as it is: each row is its own bucket.
   const std::string sql =
       "WITH buckets AS (SELECT min(value) AS low, max(value) AS high, max(position) AS last"
-      " FROM metrics WHERE series = ?1 AND " +
-      x +
+      " FROM " +
+      rows_of + " WHERE " + x +
       " BETWEEN ?2 AND ?3 GROUP BY"
       " CASE WHEN ?4 THEN position ELSE min(cast((" +
       x +

@@ -167,6 +167,43 @@ TEST(Head, ALostWorkerIsReplacedFromTheNewestCheckpointIfRestartsAreLeft) {
   EXPECT_EQ(cluster.processes(), 0u);
 }
 
+TEST(Head, ARestartedJobGoesOnCountingTimeAndBytesAndTellsEachStepOnce) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.steps = 20;  // no checkpoint: all of them are done again
+  const auto id = cluster.submit_job(2, {{"fault_tolerance", {{"max_restarts", 1}}}});
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 12; }));
+  cluster.spawners["a"]->kill(0);
+  const auto ended = cluster.await_end(id);
+  ASSERT_EQ(ended.state, JobState::succeeded) << ended.reason;
+  EXPECT_GE(ended.summary["bytes_sent"], 2 * (1200 + 2000));
+  EXPECT_EQ(ended.summary["compression_ratio"], 200);
+
+  MetricQuery query;
+  query.job_id = id;
+  query.names = {"bytes_sent", "loss"};
+  for (const auto& series : cluster.simulation.run(cluster.head->metrics(query)).value()) {
+    ASSERT_THAT(series.points, SizeIs(20)) << series.name;
+    for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(series.points[i].x, static_cast<double>(i + 1)) << series.name;
+  }
+  for (const auto axis : {MetricAxis::wall, MetricAxis::bytes}) {
+    query.x = axis;
+    for (const auto& series : cluster.simulation.run(cluster.head->metrics(query)).value()) {
+      EXPECT_THAT(series.points, SizeIs(testing::Ge(12u + 20u))) << "what was spent on the lost steps is told too";
+      for (std::size_t i = 1; i < series.points.size(); ++i) {
+        EXPECT_GT(series.points[i].x, series.points[i - 1].x) << series.name << " by " << to_string(axis);
+        if (series.name != "bytes_sent") continue;
+        EXPECT_GT(series.points[i].last, series.points[i - 1].last);
+      }
+    }
+  }
+  query.names = {"accuracy", "loss"};  // what belongs to no rank stands where the job's own figures stand
+  const auto series = cluster.simulation.run(cluster.head->metrics(query)).value();
+  ASSERT_EQ(series[0].name, "accuracy");
+  ASSERT_FALSE(series[1].worker);
+  EXPECT_NEAR(series[0].points.back().x, series[1].points.back().x, 400);
+}
+
 struct StopCase {
   const char* name;
   std::function<void(TrainerScript&)> prepare;

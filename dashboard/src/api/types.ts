@@ -37,6 +37,8 @@ export type LivePoint = [
 ];
 export interface MetricsRecord {
   job: string;
+  /** How often the job had been restarted when these were measured. */
+  restarts: number;
   points: LivePoint[];
 }
 export interface LogRecord {

@@ -47,6 +47,12 @@ export class Series {
     return true;
   }
 
+  /** Forgets x and what is beyond it: a restarted job does those steps again. */
+  rewind(x: number): void {
+    const end = this.buckets.findIndex((bucket) => bucket.x >= x);
+    if (end >= 0) this.buckets.length = end;
+  }
+
   clear(): void {
     this.buckets = [];
   }

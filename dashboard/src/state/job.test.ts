@@ -9,6 +9,7 @@ describe('withFigures', () => {
   it('gives each worker its own last values, and never an older step', () => {
     const workers = withFigures([worker(0), worker(1), worker(2)], {
       job: 'a',
+      restarts: 0,
       points: [
         ['loss', 0, 6, 0.6, 600, 1.5],
         ['loss', 0, 7, 0.7, 700, 1.25],

@@ -108,7 +108,7 @@ export class JobPage implements Follower {
 
   private tookMetrics(record: MetricsRecord): void {
     if (record.job !== this.id) return;
-    this.metrics.append(record.points);
+    this.metrics.append(record.points, record.restarts);
     this.job.update((job) => (job.workers ? { ...job, workers: withFigures(job.workers, record) } : job));
   }
 

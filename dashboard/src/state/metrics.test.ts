@@ -103,6 +103,32 @@ describe('Metrics', () => {
     expect(asked).toHaveLength(2);
   });
 
+  it('follows a restarted job back to its checkpoint, once for each series', async () => {
+    const { asked, metrics } = head();
+    const loading = metrics.load();
+    const points = [1, 2, 3, 4].map((x) => [x, 9, 9, 9]);
+    asked[0]!.answer([{ name: 'loss', worker: null, points }]);
+    await loading;
+    metrics.append([loss(5, 9)]);
+    metrics.append([loss(3, 7)], 1);
+    metrics.append([loss(3, 7), loss(4, 8)], 1);
+    expect(metrics.line('loss', null).points.map(({ x, last }) => [x, last])).toEqual([
+      [1, 9],
+      [2, 9],
+      [3, 7],
+      [4, 8],
+    ]);
+  });
+
+  it('goes on by time and bytes through a restart', async () => {
+    const { asked, metrics } = head();
+    const changing = metrics.setAxis('wall');
+    asked[0]!.answer([{ name: 'loss', worker: null, points: [[0.4, 9, 9, 9]] }]);
+    await changing;
+    metrics.append([['loss', null, 2, 0.6, 800, 7]], 1);
+    expect(xs(metrics)).toEqual([0.4, 0.6]);
+  });
+
   it('keeps the ranks apart, and only when they are shown', async () => {
     const { asked, metrics } = head();
     metrics.append([loss(1, 5, 0), loss(1, 6, 1)]);

@@ -35,6 +35,9 @@ export class Metrics {
   private readonly whole = new Map<Key, Series>();
   private readonly part = new Map<Key, Series>();
   private worker = 'job';
+  private restarts = 0;
+  /** Series that have had points since the job's last restart. */
+  private readonly begunAgain = new Set<Key>();
 
   /** `points`: the charts' width in pixels, since more than one point per pixel shows nothing. */
   constructor(
@@ -94,7 +97,10 @@ export class Metrics {
     await this.loadZoom(zoom);
   }
 
-  append(points: readonly LivePoint[]): void {
+  /** `restarts`: of the job, when the points were measured. */
+  append(points: readonly LivePoint[], restarts = 0): void {
+    if (restarts !== this.restarts) this.begunAgain.clear();
+    this.restarts = restarts;
     const axis = this.axis.value;
     const zoom = this.zoom.value;
     let changed = false;
@@ -103,6 +109,12 @@ export class Metrics {
       if (worker !== null && this.worker === 'job') continue;
       const x = axisValue(point, axis);
       const key = keyOf(name, worker);
+      // Time and bytes go on through a restart; steps go back to a checkpoint.
+      if (restarts > 0 && axis === 'step' && !this.begunAgain.has(key)) {
+        this.begunAgain.add(key);
+        series(this.whole, key).rewind(x);
+        this.part.get(key)?.rewind(x);
+      }
       changed = series(this.whole, key).append(x, value) || changed;
       if (zoom !== null && x >= zoom.from && x <= zoom.to) series(this.part, key).append(x, value);
     }
