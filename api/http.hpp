@@ -54,6 +54,7 @@ class BodySource {
 struct FieldError {
   std::string pointer;  ///< JSON pointer into the body
   std::string detail;
+  std::string suggestion = {};  ///< the nearest name that is known, or ""
 };
 
 struct Problem {

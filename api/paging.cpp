@@ -17,7 +17,13 @@ Result<std::uint32_t> page_limit(const Target& target) {
 }
 
 Reply page_reply(const Request& request, const std::string& name, json items, const std::string& next) {
-  Reply reply = json_reply(200, {{name, std::move(items)}, {"next", next.empty() ? json() : json(next)}});
+  return page_reply(request, name, std::move(items), next, json::object());
+}
+
+Reply page_reply(const Request& request, const std::string& name, json items, const std::string& next, json more) {
+  more[name] = std::move(items);
+  more["next"] = next.empty() ? json() : json(next);
+  Reply reply = json_reply(200, more);
   if (next.empty()) return reply;
   std::string address = request.target.path + "?";
   for (const auto& [key, value] : request.target.query)
@@ -28,9 +34,16 @@ Reply page_reply(const Request& request, const std::string& name, json items, co
 net::awaitable<Reply> events_page(Services& services, const Request& request, std::string job) {
   const auto limit = page_limit(request.target);
   if (!limit) co_return problem(limit.error());
-  const auto after = request.target.integer("cursor", 0, 0, INT64_MAX);
-  if (!after) co_return problem(400, "cursor must be the `next` of another page");
-  const auto page = co_await services.head.events(std::move(job), static_cast<std::uint64_t>(*after), *limit);
+  const auto cursor = request.target.integer("cursor", 0, 0, INT64_MAX);
+  if (!cursor) co_return problem(400, "cursor must be the `next` of another page");
+  const auto order = request.target.find("order").value_or("oldest");
+  if (order != "oldest" && order != "newest") co_return problem(400, "order must be oldest or newest");
+  cluster::EventQuery query;
+  query.job_id = std::move(job);
+  query.cursor = static_cast<std::uint64_t>(*cursor);
+  query.limit = *limit;
+  query.newest_first = order == "newest";
+  const auto page = co_await services.head.events(std::move(query));
   if (!page) co_return problem(as_bad_request(page.error()));
   json events = json::array();
   for (const auto& event : page->events) events.push_back(cluster::to_json(event));

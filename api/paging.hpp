@@ -15,7 +15,10 @@ struct Services;
 /// `limit` of the query, 1..1000, 100 if not given. Fails with: malformed.
 Result<std::uint32_t> page_limit(const Target& target);
 
-/// One page; `next` is "" on the last. Also gives the next page's address in a Link header (RFC 8288).
+/// One page; `next` is "" on the last. Also gives the next page's address in a Link header (RFC 8288). What `more` has
+/// stands beside the list.
+Reply page_reply(const Request& request, const std::string& name, nlohmann::json items, const std::string& next,
+                 nlohmann::json more);
 Reply page_reply(const Request& request, const std::string& name, nlohmann::json items, const std::string& next);
 
 /// One page of the events of a job, or of the cluster if `job` is empty.

@@ -99,8 +99,10 @@ std::string problem_body(unsigned status, const Problem& problem, const Request&
   if (!request.target.path.empty()) body["instance"] = request.target.path;
   if (!problem.errors.empty()) {
     body["errors"] = json::array();
-    for (const auto& error : problem.errors)
-      body["errors"].push_back({{"pointer", error.pointer}, {"detail", error.detail}});
+    for (const auto& error : problem.errors) {
+      json& one = body["errors"].emplace_back(json{{"pointer", error.pointer}, {"detail", error.detail}});
+      if (!error.suggestion.empty()) one["suggestion"] = error.suggestion;
+    }
   }
   return to_text(body);
 }

@@ -428,12 +428,12 @@ net::awaitable<Result<LogSlice>> ClusterHead::logs(std::string id, std::uint32_t
   co_return slice;
 }
 
-net::awaitable<Result<EventPage>> ClusterHead::events(std::string job_id, std::uint64_t after, std::uint32_t limit) {
-  if (auto good = check_limit(limit, page_max); !good) co_return good.error();
-  if (!job_id.empty()) {
-    if (auto job = co_await existing_job(job_id); !job) co_return job.error();
+net::awaitable<Result<EventPage>> ClusterHead::events(EventQuery query) {
+  if (auto good = check_limit(query.limit, page_max); !good) co_return good.error();
+  if (!query.job_id.empty()) {
+    if (auto job = co_await existing_job(query.job_id); !job) co_return job.error();
   }
-  co_return co_await services_.store->events(std::move(job_id), after, limit);
+  co_return co_await services_.store->events(std::move(query));
 }
 
 net::awaitable<Result<std::vector<CheckpointRecord>>> ClusterHead::checkpoints(std::string id) {
@@ -481,13 +481,13 @@ net::awaitable<Result<std::vector<ActorRecord>>> ClusterHead::actors_here() {
   for (const auto& node : nodes_.records()) {
     if (node.state == NodeState::lost) continue;
     found.push_back(
-        {node.name + "/agent", std::string(protocol::NodeAgent::type_name), "running", node.name, "", 0, 0});
+        {node.name + "/agent", std::string(protocol::NodeAgent::type_name), "running", node.name, "", {}, {}});
   }
   for (const auto& [id, run] : jobs_.running()) {
     for (const auto& worker : run->workers()) {
       if (worker.state != WorkerState::running) continue;
       found.push_back(
-          {worker.id + "/trainer", std::string(protocol::Training::type_name), "running", worker.node, id, 0, 0});
+          {worker.id + "/trainer", std::string(protocol::Training::type_name), "running", worker.node, id, {}, {}});
       found.push_back(
           {worker.id + "/worker", std::string(protocol::WorkerHost::type_name), "running", worker.node, id, 0, 0});
     }

@@ -110,9 +110,9 @@ class Head {
   virtual net::awaitable<Result<LogSlice>> logs(std::string id, std::uint32_t worker, std::uint64_t offset,
                                                 std::uint64_t limit) = 0;
 
-  /// Events of a job, or of the cluster if `job_id` is empty, after a sequence number, oldest first.
+  /// Events of a job or of the cluster.
   /// Fails with: not_found, invalid_argument (limit above 1000).
-  virtual net::awaitable<Result<EventPage>> events(std::string job_id, std::uint64_t after, std::uint32_t limit) = 0;
+  virtual net::awaitable<Result<EventPage>> events(EventQuery query) = 0;
 
   /// By step, oldest first. Fails with: not_found.
   virtual net::awaitable<Result<std::vector<CheckpointRecord>>> checkpoints(std::string id) = 0;

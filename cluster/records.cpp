@@ -160,8 +160,9 @@ json to_json(const ActorRecord& actor) {
           {"state", actor.state},
           {"node", text_or_null(actor.node)},
           {"job", text_or_null(actor.job_id)},
-          {"mailbox_depth", actor.mailbox_depth},
-          {"messages_handled", actor.messages_handled}};
+          {"process", actor.name.substr(0, actor.name.find('/'))},
+          {"mailbox_depth", or_null(actor.mailbox_depth)},
+          {"messages_handled", or_null(actor.messages_handled)}};
 }
 
 }  // namespace weir::cluster

@@ -78,8 +78,12 @@ struct JobQuery {
   std::string cursor;        ///< `next` of the page before; "" = from the newest
 };
 
+/// How many jobs are in each state; every state is there.
+using JobCounts = std::map<JobState, std::uint64_t>;
+
 struct JobPage {
   std::vector<JobRecord> jobs;  ///< newest first
+  JobCounts counts;             ///< of all jobs with the query's text, on whatever page and in whatever state
   std::string next;             ///< cursor of the next page, "" if this is the last
 };
 
@@ -125,9 +129,16 @@ struct EventRecord {
   std::optional<std::uint32_t> worker;
 };
 
+struct EventQuery {
+  std::string job_id;         ///< "" = those of the cluster
+  std::uint64_t cursor = 0;   ///< `next` of the page before; 0 = from the first one
+  std::uint32_t limit = 100;  ///< 1..1000
+  bool newest_first = false;  ///< else oldest first
+};
+
 struct EventPage {
-  std::vector<EventRecord> events;  ///< oldest first
-  std::uint64_t next = 0;           ///< pass as `after` for what follows; 0 if this was the last page
+  std::vector<EventRecord> events;
+  std::uint64_t next = 0;  ///< pass as `cursor` for what follows; 0 if this was the last page
 };
 
 /// One value of a time series. `worker` is a rank, or absent for the job as a whole.
@@ -188,10 +199,10 @@ struct ActorRecord {
   std::string name;  ///< unique: "head/membership", "<worker id>/trainer", ...
   std::string type;
   std::string state;
-  std::string node;    ///< node name, "" in the head
-  std::string job_id;  ///< or ""
-  std::uint64_t mailbox_depth = 0;
-  std::uint64_t messages_handled = 0;
+  std::string node;                            ///< node name, "" in the head
+  std::string job_id;                          ///< or ""
+  std::optional<std::uint64_t> mailbox_depth;  ///< counted in the head's own process only
+  std::optional<std::uint64_t> messages_handled;
 };
 
 struct ActorPage {

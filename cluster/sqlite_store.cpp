@@ -72,9 +72,8 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
   net::awaitable<Result<std::vector<NodeRecord>>> nodes() override {
     return read([](Database& db) { return queries::nodes(db); });
   }
-  net::awaitable<Result<EventPage>> events(std::string job_id, std::uint64_t after, std::uint32_t limit) override {
-    return read(
-        [job_id = std::move(job_id), after, limit](Database& db) { return queries::events(db, job_id, after, limit); });
+  net::awaitable<Result<EventPage>> events(EventQuery query) override {
+    return read([query = std::move(query)](Database& db) { return queries::events(db, query); });
   }
   net::awaitable<Result<std::vector<MetricSeries>>> metrics(MetricQuery query) override {
     return read([query = std::move(query)](Database& db) { return queries::metrics(db, query); });

@@ -89,7 +89,7 @@ class Store {
   virtual net::awaitable<Result<std::optional<KeyUse>>> idempotency_key(std::string key) = 0;
   virtual net::awaitable<Result<std::vector<WorkerRecord>>> workers(std::string job_id) = 0;
   virtual net::awaitable<Result<std::vector<NodeRecord>>> nodes() = 0;
-  virtual net::awaitable<Result<EventPage>> events(std::string job_id, std::uint64_t after, std::uint32_t limit) = 0;
+  virtual net::awaitable<Result<EventPage>> events(EventQuery query) = 0;
   virtual net::awaitable<Result<std::vector<MetricSeries>>> metrics(MetricQuery query) = 0;
   virtual net::awaitable<Result<std::vector<CheckpointRecord>>> checkpoints(std::string job_id) = 0;
   /// The membership epoch last put, 0 at first.

@@ -24,7 +24,7 @@ std::string location(const std::string& id) { return "/api/v1/jobs/" + percent_e
 
 Reply spec_problems(const std::vector<protocol::Problem>& problems) {
   std::vector<FieldError> errors;
-  for (const auto& p : problems) errors.push_back({p.pointer, p.message});
+  for (const auto& p : problems) errors.push_back({p.pointer, p.message, p.suggestion});
   const std::string first = problems.front().pointer.empty() ? "" : problems.front().pointer + ": ";
   return problem(422, "the job spec is not valid: " + first + problems.front().message, std::move(errors));
 }
@@ -131,7 +131,9 @@ net::awaitable<Reply> list_jobs(Services& services, const Request& request) {
   if (!page) co_return problem(as_bad_request(page.error()));
   json jobs = json::array();
   for (const auto& job : page->jobs) jobs.push_back(cluster::to_json(job));
-  co_return page_reply(request, "jobs", std::move(jobs), page->next);
+  json counts = json::object();
+  for (const auto& [state, count] : page->counts) counts[std::string(cluster::to_string(state))] = count;
+  co_return page_reply(request, "jobs", std::move(jobs), page->next, {{"counts", std::move(counts)}});
 }
 
 net::awaitable<Reply> submit_job(Services& services, const Request& request) {

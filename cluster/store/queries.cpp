@@ -108,6 +108,28 @@ std::optional<JobRecord> job(Database& database, const std::string& id) {
   return read_job(row);
 }
 
+namespace {
+
+/// Of all pages, and whatever state is asked for.
+JobCounts count_jobs(Database& database, const std::string& text) {
+  JobCounts counts;
+  for (const auto state :
+       {JobState::pending, JobState::running, JobState::succeeded, JobState::failed, JobState::stopped}) {
+    counts[state] = 0;
+  }
+  Statement& rows = database.prepare(
+      "SELECT state, count(*) FROM jobs WHERE ?1 = '' OR instr(lower(name), lower(?1)) > 0"
+      " OR instr(lower(id), lower(?1)) > 0 GROUP BY state");
+  rows.bind(text);
+  while (rows.step()) {
+    const auto state = static_cast<JobState>(rows.integer());
+    counts[state] = static_cast<std::uint64_t>(rows.integer());
+  }
+  return counts;
+}
+
+}  // namespace
+
 JobPage jobs(Database& database, const JobQuery& query) {
   Statement& rows = database.prepare(
       select_jobs("WHERE number < ?1 AND (?2 IS NULL OR state = ?2)"
@@ -126,6 +148,7 @@ JobPage jobs(Database& database, const JobQuery& query) {
     last = rows.integer();
     page.jobs.push_back(read_job(rows));
   }
+  page.counts = count_jobs(database, query.text);
   return page;
 }
 
@@ -200,22 +223,24 @@ std::vector<NodeRecord> nodes(Database& database) {
   return found;
 }
 
-EventPage events(Database& database, const std::string& job_id, std::uint64_t after, std::uint32_t limit) {
+EventPage events(Database& database, const EventQuery& query) {
+  const auto begin = query.newest_first && query.cursor == 0 ? std::numeric_limits<std::int64_t>::max()
+                                                             : static_cast<std::int64_t>(query.cursor);
   Statement& rows = database.prepare(
-      "SELECT id, time, severity, kind, message, node, worker FROM events WHERE job IS ? AND id > ? ORDER BY id LIMIT "
-      "?");
-  job_id.empty() ? rows.bind(std::nullopt) : rows.bind(job_id);
-  rows.bind(after).bind(static_cast<std::int64_t>(limit) + 1);
+      std::string("SELECT id, time, severity, kind, message, node, worker FROM events WHERE job IS ? AND ") +
+      (query.newest_first ? "id < ? ORDER BY id DESC LIMIT ?" : "id > ? ORDER BY id LIMIT ?"));
+  query.job_id.empty() ? rows.bind(std::nullopt) : rows.bind(query.job_id);
+  rows.bind(begin).bind(static_cast<std::int64_t>(query.limit) + 1);
   EventPage page;
   while (rows.step()) {
-    if (page.events.size() == limit) {
+    if (page.events.size() == query.limit) {
       page.next = page.events.back().sequence;
       break;
     }
     EventRecord event;
     event.sequence = static_cast<std::uint64_t>(rows.integer());
     event.time = to_time(rows.integer());
-    event.job_id = job_id;
+    event.job_id = query.job_id;
     event.severity = static_cast<Severity>(rows.integer());
     event.kind = rows.text();
     event.message = rows.text();

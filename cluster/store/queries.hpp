@@ -17,7 +17,7 @@ std::vector<JobRecord> unfinished_jobs(Database& database);
 std::optional<KeyUse> idempotency_key(Database& database, const std::string& key);
 std::vector<WorkerRecord> workers(Database& database, const std::string& job_id);
 std::vector<NodeRecord> nodes(Database& database);
-EventPage events(Database& database, const std::string& job_id, std::uint64_t after, std::uint32_t limit);
+EventPage events(Database& database, const EventQuery& query);
 std::vector<MetricSeries> metrics(Database& database, const MetricQuery& query);
 std::vector<CheckpointRecord> checkpoints(Database& database, const std::string& job_id);
 std::uint64_t epoch(Database& database);

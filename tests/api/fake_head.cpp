@@ -101,6 +101,9 @@ net::awaitable<Result<cluster::Validation>> FakeHead::validate(nlohmann::json sp
 
 net::awaitable<Result<cluster::JobPage>> FakeHead::jobs(cluster::JobQuery query) {
   cluster::JobPage page;
+  using enum cluster::JobState;
+  for (const auto state : {pending, running, succeeded, failed, stopped}) page.counts[state] = 0;
+  for (const auto& [id, job] : jobs_by_id) ++page.counts[job.state];
   for (auto entry = jobs_by_id.rbegin(); entry != jobs_by_id.rend(); ++entry) {
     const auto& job = entry->second;
     if (!query.cursor.empty() && job.id >= query.cursor) continue;
@@ -166,12 +169,15 @@ net::awaitable<Result<cluster::LogSlice>> FakeHead::logs(std::string id, std::ui
   co_return slice;
 }
 
-net::awaitable<Result<cluster::EventPage>> FakeHead::events(std::string job_id, std::uint64_t after,
-                                                            std::uint32_t limit) {
+net::awaitable<Result<cluster::EventPage>> FakeHead::events(cluster::EventQuery query) {
   cluster::EventPage page;
-  for (const auto& event : event_list) {
-    if (event.job_id != job_id || event.sequence <= after) continue;
-    if (page.events.size() == limit) {
+  auto list = event_list;
+  if (query.newest_first) std::reverse(list.begin(), list.end());
+  for (const auto& event : list) {
+    if (event.job_id != query.job_id) continue;
+    const bool follows = query.newest_first ? event.sequence < query.cursor : event.sequence > query.cursor;
+    if (query.cursor != 0 && !follows) continue;
+    if (page.events.size() == query.limit) {
       page.next = page.events.back().sequence;
       break;
     }

@@ -69,6 +69,7 @@ TEST_F(JobsTest, ListIsPagedAndFiltered) {
   }
   EXPECT_EQ(seen, (std::vector<std::string>{"j9", "j4", "j3", "j2", "j1", "j0"}));
   EXPECT_EQ(parsed(get("/api/v1/jobs?state=FAILED"))["jobs"].size(), 1u);
+  EXPECT_EQ(parsed(get("/api/v1/jobs?state=RUNNING&limit=1"))["counts"]["FAILED"], 1);
   EXPECT_EQ(parsed(get("/api/v1/jobs?q=of%20j3"))["jobs"].size(), 1u);
   for (const char* query : {"state=failed", "limit=0", "limit=1001", "limit=x"})
     expect_problem(get(std::string("/api/v1/jobs?") + query), 400);
@@ -157,7 +158,13 @@ TEST_F(JobsTest, EventsArePagedBySequence) {
   const auto second = parsed(get("/api/v1/jobs/j1/events?limit=3&cursor=4"));
   EXPECT_EQ(second["events"][0]["id"], 5);
   EXPECT_TRUE(second["next"].is_null());
+  const auto newest = parsed(get("/api/v1/jobs/j1/events?limit=3&order=newest"));
+  EXPECT_EQ(newest["events"].size(), 3u);
+  EXPECT_GT(newest["events"][0]["id"], newest["events"][2]["id"]);
+  const auto before = "/api/v1/jobs/j1/events?order=newest&cursor=" + newest["next"].get<std::string>();
+  EXPECT_LT(parsed(get(before))["events"][0]["id"], newest["events"][2]["id"]);
   EXPECT_EQ(parsed(get("/api/v1/events"))["events"].size(), 1u);
+  expect_problem(get("/api/v1/events?order=best"), 400);
   expect_problem(get("/api/v1/events?cursor=x"), 400);
 }
 

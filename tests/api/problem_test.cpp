@@ -39,11 +39,13 @@ TEST(Problem, BodySaysWhereAndWhichRequest) {
   Request request;
   request.id = "r1";
   request.target.path = "/api/v1/jobs";
-  const auto reply = problem(422, "no", {{"/model/name", "unknown"}});
+  const auto reply = problem(422, "no", {{"/model/name", "unknown", "lenet"}, {"", "no job"}});
   const auto body = nlohmann::json::parse(problem_body(reply.status, *reply.problem, request));
   EXPECT_EQ(body["request_id"], "r1");
   EXPECT_EQ(body["instance"], "/api/v1/jobs");
   EXPECT_EQ(body["errors"][0]["pointer"], "/model/name");
+  EXPECT_EQ(body["errors"][0]["suggestion"], "lenet");
+  EXPECT_FALSE(body["errors"][1].contains("suggestion"));
   EXPECT_EQ(body["title"], "Unprocessable Content");
 }
 

@@ -19,7 +19,7 @@ using testing::SizeIs;
 
 std::vector<std::string> kinds(FakeCluster& cluster, const std::string& job_id) {
   std::vector<std::string> found;
-  const auto page = cluster.simulation.run(cluster.head->events(job_id, 0, 1000)).value();
+  const auto page = cluster.simulation.run(cluster.head->events({.job_id = job_id, .limit = 1000})).value();
   for (const auto& event : page.events) found.push_back(event.kind);
   return found;
 }

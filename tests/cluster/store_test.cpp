@@ -124,6 +124,37 @@ TEST_F(StoreTest, JobsArePagedNewestFirst) {
   EXPECT_EQ(simulation_.run(store_->jobs(query)).error().code, Errc::invalid_argument);
 }
 
+TEST_F(StoreTest, JobsAreCountedByStateOnWhateverPage) {
+  for (const char* id : {"a1", "a2", "b1"}) ASSERT_TRUE(commit(add_job(id, "", "")));
+  JobQuery query;
+  query.limit = 1;
+  query.state = JobState::failed;
+  auto counts = simulation_.run(store_->jobs(query))->counts;
+  EXPECT_THAT(counts, SizeIs(5));
+  EXPECT_EQ(counts[JobState::pending], 3u);
+  EXPECT_EQ(counts[JobState::failed], 0u);
+  query.text = "A";
+  EXPECT_EQ(simulation_.run(store_->jobs(query))->counts[JobState::pending], 2u);
+}
+
+TEST_F(StoreTest, EventsAreListedFromEitherEnd) {
+  std::vector<Change> changes;
+  for (int i = 0; i < 5; ++i) {
+    changes.push_back(change::AddEvent{{0, {}, "", Severity::info, "node.joined", std::to_string(i), "", {}}});
+  }
+  ASSERT_TRUE(commit(std::move(changes)));
+  for (const bool newest_first : {false, true}) {
+    EventQuery query{.job_id = "", .limit = 2, .newest_first = newest_first};
+    std::string all;
+    do {
+      const auto page = simulation_.run(store_->events(query)).value();
+      for (const auto& event : page.events) all += event.message;
+      query.cursor = page.next;
+    } while (query.cursor != 0);
+    EXPECT_EQ(all, newest_first ? "43210" : "01234");
+  }
+}
+
 TEST_F(StoreTest, RemovingAJobTakesAllThatHangsOnIt) {
   ASSERT_TRUE(commit(add_job("a", "key", "h")));
   std::vector<Change> changes;
@@ -135,7 +166,8 @@ TEST_F(StoreTest, RemovingAJobTakesAllThatHangsOnIt) {
   changes.push_back(change::AddCheckpoint{{"a", 5, 100, {}}});
   changes.push_back(change::AddEvent{{0, {}, "a", Severity::info, "job.state", "x", "", {}}});
   ASSERT_TRUE(commit(std::move(changes)));
-  EXPECT_THAT(*simulation_.run(store_->events("a", 0, 10)), testing::Field(&EventPage::events, SizeIs(1)));
+  EXPECT_THAT(*simulation_.run(store_->events({.job_id = "a", .limit = 10})),
+              testing::Field(&EventPage::events, SizeIs(1)));
   std::vector<Change> removal;
   removal.push_back(change::RemoveJob{"a"});
   ASSERT_TRUE(commit(std::move(removal)));

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { extname, join } from 'node:path';
-import type { Event, Job, JobState, Node } from '../../src/api/types';
+import { jobStates, type Event, type Job, type JobState, type Node } from '../../src/api/types';
 import { catalog, checkpointsOf, eventsOf, history, logText, manyJobs, nodes } from './data';
 
 const dist = new URL('../../dist/', import.meta.url).pathname;
@@ -109,6 +109,11 @@ export class MockHead {
     return this.streams.size;
   }
 
+  /** Whether somebody follows a topic by now. */
+  follows(topic: string): boolean {
+    return [...this.streams].some(({ topics }) => topics.includes(topic));
+  }
+
   private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const address = new URL(request.url ?? '/', 'http://head');
     this.requests.push(`${request.method} ${address.pathname}${address.search}`);
@@ -150,13 +155,13 @@ export class MockHead {
       case 'catalog':
         return json(response, 200, catalog);
       case 'events':
-        return json(response, 200, { events: this.events, next: null });
+        return json(response, 200, { events: inOrder(this.events, searchParams), next: null });
       case 'actors':
         return json(response, 200, {
           next: null,
           actors: [
             {
-              name: 'membership',
+              name: 'head/membership',
               type: 'membership',
               state: 'running',
               node: null,
@@ -164,18 +169,16 @@ export class MockHead {
               process: 'head',
               mailbox_depth: 0,
               messages_handled: 5120,
-              bytes: 1_250_000,
             },
             ...[0, 1, 2, 3].map((rank) => ({
-              name: `trainer-${rank}`,
+              name: `w-${rank}/trainer`,
               type: 'trainer',
               state: 'running',
               node: 'n1',
               job: this.jobs[0]!.id,
               process: `w-${rank}`,
-              mailbox_depth: 0,
-              messages_handled: 18,
-              bytes: 2400,
+              mailbox_depth: null,
+              messages_handled: null,
             })),
           ],
         });
@@ -199,18 +202,23 @@ export class MockHead {
       const q = (searchParams.get('q') ?? '').toLowerCase();
       const limit = Number(searchParams.get('limit') ?? 100);
       const start = Number(searchParams.get('cursor') ?? 0);
-      const all = this.jobs.filter(
-        (job) =>
-          (!states || states.includes(job.state)) &&
-          (job.name.toLowerCase().includes(q) || job.id.toLowerCase().includes(q)),
+      const found = this.jobs.filter((job) => job.name.toLowerCase().includes(q) || job.id.toLowerCase().includes(q));
+      const all = found.filter((job) => !states || states.includes(job.state));
+      const counts = Object.fromEntries(
+        jobStates.map((state) => [state, found.filter((job) => job.state === state).length]),
       );
-      const rows = all.slice(start, start + limit).map(({ workers: _, ...job }) => job);
-      return json(response, 200, { jobs: rows, next: start + limit < all.length ? String(start + limit) : null });
+      const jobs = all.slice(start, start + limit).map(({ workers: _, ...job }) => job);
+      const next = start + limit < all.length ? String(start + limit) : null;
+      return json(response, 200, { jobs, counts, next });
     }
     const spec = JSON.parse(await bodyOf(request));
     if (spec.training?.epoch !== undefined) {
       return problem(response, 422, 'The job spec is not valid', [
-        { pointer: '/training/epoch', detail: 'is not a known field', suggestion: 'epochs' },
+        {
+          pointer: '/training/epoch',
+          detail: 'is not a known field; did you mean "epochs"?',
+          suggestion: 'epochs',
+        },
       ]);
     }
     if (spec.resources?.workers === 13) {
@@ -271,7 +279,7 @@ export class MockHead {
       case 'metrics':
         return json(response, 200, history(job, searchParams));
       case 'events':
-        return json(response, 200, { events: this.events, next: null });
+        return json(response, 200, { events: inOrder(this.events, searchParams), next: null });
       case 'checkpoints':
         return json(response, 200, { checkpoints: checkpointsOf(job), next: null });
       case 'logs':
@@ -309,6 +317,10 @@ export class MockHead {
 function deliver({ response, topics }: { response: ServerResponse; topics: string[] }, record: Record_): void {
   if (!record.topics.some((topic) => topics.includes(topic))) return;
   response.write(`id: ${record.id}\nevent: ${record.kind}\ndata: ${JSON.stringify(record.data)}\n\n`);
+}
+
+function inOrder(events: readonly Event[], query: URLSearchParams): readonly Event[] {
+  return query.get('order') === 'newest' ? [...events].reverse() : events;
 }
 
 function json(response: ServerResponse, status: number, body: unknown): void {

@@ -25,7 +25,14 @@ export function FormFieldView({ field, form }: { field: FormField; form: SubmitF
         {faults.map(({ detail, suggestion }) => (
           <p key={detail}>
             {detail}
-            {suggestion !== undefined && suggestion !== '' && <> Did you mean “{suggestion}”?</>}
+            {suggestion !== undefined && (
+              <>
+                {' '}
+                <button type="button" class="button-small" onClick={() => form.type(field, suggestion)}>
+                  Use {suggestion}
+                </button>
+              </>
+            )}
           </p>
         ))}
       </div>

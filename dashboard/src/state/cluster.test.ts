@@ -29,17 +29,22 @@ const node = (name: string, change: Partial<Node> = {}): Node => ({
 });
 
 describe('Cluster', () => {
-  const jobs = [job('a', 'RUNNING', 2), job('b', 'PENDING', 1)];
+  let jobs: Job[];
+  let asked: string[];
 
   beforeEach(() => {
+    jobs = [job('b', 'PENDING', 2), job('a', 'RUNNING', 1)];
+    asked = [];
     vi.stubGlobal('fetch', (input: string) => {
-      const { pathname, searchParams } = new URL(input, 'http://head');
-      const state = searchParams.get('state');
+      asked.push(input);
+      const { pathname } = new URL(input, 'http://head');
+      const counts: Record<string, number> = { PENDING: 0, RUNNING: 0, SUCCEEDED: 12_345, FAILED: 0, STOPPED: 0 };
+      for (const { state } of jobs) ++counts[state]!;
       const answers: Record<string, unknown> = {
         '/api/v1/nodes': { nodes: [node('n1')], next: null },
         '/api/v1/events': { events: [], next: null },
         '/api/v1/actors': { actors: [{ name: 'x' }], next: 'more' },
-        '/api/v1/jobs': { jobs: jobs.filter((one) => state === null || one.state === state), next: null },
+        '/api/v1/jobs': { jobs, counts, next: 'more' },
       };
       return Promise.resolve(new Response(JSON.stringify(answers[pathname])));
     });
@@ -52,23 +57,36 @@ describe('Cluster', () => {
     const cluster = new Cluster();
     cluster.fresh();
     await vi.waitFor(() => expect(cluster.jobs.data.value).not.toBeNull());
-    await vi.waitFor(() => expect(cluster.recent.data.value).not.toBeNull());
     await vi.waitFor(() => expect(cluster.actors.data.value).not.toBeNull());
     return cluster;
   };
-  const counts = (cluster: Cluster) =>
-    Object.fromEntries(Object.entries(cluster.jobs.data.value ?? {}).map(([state, { jobs: n }]) => [state, n]));
+  const reads = () => asked.filter((path) => path.startsWith('/api/v1/jobs')).length;
 
-  it('counts jobs by state, and moves them as they change', async () => {
+  it('shows how many jobs there are, not how many are on a page', async () => {
     const cluster = await loaded();
-    expect(counts(cluster)).toEqual({ PENDING: 1, RUNNING: 1, SUCCEEDED: 0, FAILED: 0, STOPPED: 0 });
-    expect(cluster.actors.data.value).toEqual({ jobs: 1, more: true });
-    cluster.record('job', job('b', 'RUNNING', 1));
-    cluster.record('job', job('b', 'RUNNING', 1));
-    cluster.record('job_end', job('a', 'FAILED', 2));
-    cluster.record('job', job('c', 'PENDING', 3));
-    expect(counts(cluster)).toEqual({ PENDING: 1, RUNNING: 1, SUCCEEDED: 0, FAILED: 1, STOPPED: 0 });
-    expect(cluster.recent.data.value?.map(({ id }) => id)).toEqual(['c', 'a', 'b']);
+    expect(cluster.jobs.data.value?.counts).toEqual({
+      PENDING: 1,
+      RUNNING: 1,
+      SUCCEEDED: 12_345,
+      FAILED: 0,
+      STOPPED: 0,
+    });
+    expect(reads()).toBe(1);
+  });
+
+  it('counts again when a job changes its state, once for many, and not when it only moves on', async () => {
+    const cluster = await loaded();
+    cluster.record('job', { ...job('a', 'RUNNING', 1), step: 7 });
+    expect(reads()).toBe(1);
+    expect(cluster.jobs.data.value?.jobs.find(({ id }) => id === 'a')?.step).toBe(7);
+    jobs = [job('c', 'RUNNING', 3), job('b', 'RUNNING', 2), job('a', 'FAILED', 1)];
+    cluster.record('job_end', job('a', 'FAILED', 1));
+    cluster.record('job', job('b', 'RUNNING', 2));
+    cluster.record('job', job('c', 'RUNNING', 3));
+    expect(cluster.jobs.data.value?.jobs.map(({ id }) => id)).toEqual(['c', 'b', 'a']);
+    await vi.waitFor(() => expect(cluster.jobs.loading.value).toBe(false));
+    expect(cluster.jobs.data.value?.counts).toMatchObject({ PENDING: 0, RUNNING: 2, FAILED: 1 });
+    expect(reads()).toBe(3);
   });
 });
 

@@ -1,26 +1,13 @@
 import { signal } from '@preact/signals';
 import { get } from '../api/client';
 import type { Follower } from '../api/live';
-import {
-  jobStates,
-  type ActorList,
-  type Event,
-  type Job,
-  type JobList,
-  type JobState,
-  type Node,
-  type NodeList,
-} from '../api/types';
+import type { ActorList, Event, Job, JobList, JobState, Node, NodeList } from '../api/types';
+import { bytes } from '../format';
 import { readEvents } from './events';
 import { Resource } from './resource';
 
-/** How many jobs are in a state: exact below the page size, "at least" beyond. */
-export interface JobCount {
-  jobs: number;
-  more: boolean;
-}
-
-const pageSize = 100;
+const recentJobs = 8;
+const actorsMax = 1000;
 const eventsMax = 50;
 
 export interface NodeRates {
@@ -32,25 +19,21 @@ export interface NodeRates {
 export class Cluster implements Follower {
   readonly topics = ['cluster', 'jobs'];
   readonly nodes = new Resource<Node[]>();
-  readonly actors = new Resource<JobCount>();
-  readonly jobs = new Resource<Record<JobState, JobCount>>();
-  readonly recent = new Resource<Job[]>();
+  readonly actors = new Resource<ActorList>();
+  /** The newest jobs, and how many there are of each state. */
+  readonly jobs = new Resource<JobList>();
   readonly events = new Resource<Event[]>();
   /** Network bytes per second by node id, from the last two heartbeats. */
   readonly rates = signal<ReadonlyMap<string, NodeRates>>(new Map());
   private readonly states = new Map<string, JobState>();
-  /** A job changed while they were counted. */
+  /** A job changed its state while they were counted. */
   private miscounted = false;
 
   fresh(): void {
     void this.nodes.load(async (signal) => (await get<NodeList>('/api/v1/nodes', { limit: 1000 }, signal)).nodes);
-    void this.events.load(async (signal) => (await readEvents('/api/v1/events', eventsMax, signal)).reverse());
-    void this.actors.load(async (signal) => {
-      const page = await get<ActorList>('/api/v1/actors', { limit: 1000 }, signal);
-      return { jobs: page.actors.length, more: page.next !== null };
-    });
-    void this.recent.load(async (signal) => (await get<JobList>('/api/v1/jobs', { limit: 8 }, signal)).jobs);
-    void this.countJobs();
+    void this.events.load((signal) => readEvents('/api/v1/events', eventsMax, signal));
+    void this.actors.load((signal) => get<ActorList>('/api/v1/actors', { limit: actorsMax }, signal));
+    void this.loadJobs();
   }
 
   record(kind: string, data: unknown): void {
@@ -59,21 +42,14 @@ export class Cluster implements Follower {
     if (kind === 'job' || kind === 'job_end') this.jobChanged(data as Job);
   }
 
-  private async countJobs(): Promise<void> {
+  private async loadJobs(): Promise<void> {
     this.miscounted = false;
-    await this.jobs.load(async (signal) => {
-      const pages = await Promise.all(
-        jobStates.map((state) => get<JobList>('/api/v1/jobs', { state, limit: pageSize }, signal)),
-      );
-      this.states.clear();
-      for (const page of pages) for (const job of page.jobs) this.states.set(job.id, job.state);
-      const counts = pages.map((page) => ({ jobs: page.jobs.length, more: page.next !== null }));
-      return Object.fromEntries(jobStates.map((state, index) => [state, counts[index]])) as Record<
-        JobState,
-        JobCount
-      >;
+    const taken = await this.jobs.load(async (signal) => {
+      const page = await get<JobList>('/api/v1/jobs', { limit: recentJobs }, signal);
+      for (const { id, state } of page.jobs) this.states.set(id, state);
+      return page;
     });
-    if (this.miscounted) await this.countJobs();
+    if (taken && this.miscounted) await this.loadJobs();
   }
 
   private nodeChanged(node: Node): void {
@@ -84,21 +60,27 @@ export class Cluster implements Follower {
   }
 
   private jobChanged(job: Job): void {
-    this.recent.update((known) => {
-      const at = known.findIndex((other) => other.id === job.id);
-      if (at >= 0) return known.map((other) => (other.id === job.id ? job : other));
-      return [job, ...known].sort((a, b) => Date.parse(b.created_at) - Date.parse(a.created_at)).slice(0, 8);
+    this.jobs.update((page) => {
+      const rest = page.jobs.filter(({ id }) => id !== job.id);
+      const jobs = [job, ...rest].sort((a, b) => Date.parse(b.created_at) - Date.parse(a.created_at));
+      return { ...page, jobs: jobs.slice(0, recentJobs) };
     });
-    if (this.jobs.loading.value) this.miscounted = true;
-    const before = this.states.get(job.id);
-    if (before === job.state) return;
+    if (this.states.get(job.id) === job.state) return;
     this.states.set(job.id, job.state);
-    this.jobs.update((known) => {
-      const next = { ...known, [job.state]: { ...known[job.state], jobs: known[job.state].jobs + 1 } };
-      if (before !== undefined) next[before] = { ...next[before], jobs: Math.max(0, next[before].jobs - 1) };
-      return next;
-    });
+    // What it was before is the head's to know. One count at a time, however many change.
+    if (this.jobs.loading.value) this.miscounted = true;
+    else void this.loadJobs();
   }
+}
+
+/** "1.86 cores". What a lost node last said holds no more. */
+export function loadText(node: Node): string {
+  return node.state === 'lost' ? '–' : `${(node.cpu_load ?? 0).toFixed(2)} cores`;
+}
+
+/** "3.1 GB of 8.2 GB" */
+export function memoryText(node: Node): string {
+  return `${node.state === 'lost' ? '–' : bytes(node.memory_used_bytes)} of ${bytes(node.memory_total_bytes)}`;
 }
 
 /** The living by name, then the lost, as the head lists them. */

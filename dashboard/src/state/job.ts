@@ -83,7 +83,7 @@ export class JobPage implements Follower {
   }
 
   private loadEvents(): Promise<boolean> {
-    return this.events.load((signal) => readEvents(`${this.path}/events`, eventsMax, signal));
+    return this.events.load(async (signal) => (await readEvents(`${this.path}/events`, eventsMax, signal)).reverse());
   }
 
   private loadCheckpoints(): Promise<boolean> {

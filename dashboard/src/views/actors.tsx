@@ -2,7 +2,7 @@ import { useEffect, useMemo } from 'preact/hooks';
 import { get } from '../api/client';
 import type { ActorList } from '../api/types';
 import { Card, Empty, ErrorPanel, Skeleton } from '../components/ui';
-import { bytes, count } from '../format';
+import { count } from '../format';
 import { route, setQuery } from '../router';
 import { useTitle } from '../state/hooks';
 import { Resource } from '../state/resource';
@@ -50,7 +50,6 @@ export function ActorsView() {
                   <th>Job</th>
                   <th class="num">Mailbox</th>
                   <th class="num">Messages</th>
-                  <th class="num">Bytes received</th>
                 </tr>
               </thead>
               <tbody>
@@ -59,14 +58,13 @@ export function ActorsView() {
                     <td class="mono">{actor.name}</td>
                     <td>{actor.type}</td>
                     <td>{actor.state}</td>
-                    <td class="mono">{actor.process ?? 'head'}</td>
+                    <td class="mono">{actor.process}</td>
                     <td>
                       {actor.node ? <a href={`/nodes?q=${encodeURIComponent(actor.node)}`}>{actor.node}</a> : 'head'}
                     </td>
                     <td>{actor.job ? <a href={`/jobs/${encodeURIComponent(actor.job)}`}>{actor.job}</a> : '–'}</td>
                     <td class="num">{count(actor.mailbox_depth)}</td>
                     <td class="num">{count(actor.messages_handled)}</td>
-                    <td class="num">{bytes(actor.bytes)}</td>
                   </tr>
                 ))}
               </tbody>

@@ -2,9 +2,9 @@ import { useSignal } from '@preact/signals';
 import { request, ApiError } from '../api/client';
 import type { Node } from '../api/types';
 import { Ago, Card, Confirm, Empty, ErrorPanel, Meter, Skeleton } from '../components/ui';
-import { bytes, number, rate } from '../format';
+import { number, rate } from '../format';
 import { route } from '../router';
-import { Cluster } from '../state/cluster';
+import { Cluster, loadText, memoryText } from '../state/cluster';
 import { useFollower, useTitle } from '../state/hooks';
 
 export function NodesView() {
@@ -118,11 +118,11 @@ function NodeRow({ node, cluster, onDrain }: { node: Node; cluster: Cluster; onD
           </div>
         ))}
       </td>
-      <td>{(node.cpu_load ?? 0).toFixed(2)} cores</td>
+      <td>{loadText(node)}</td>
       <td>
-        {bytes(node.memory_used_bytes)} of {bytes(node.memory_total_bytes)}
+        {memoryText(node)}
         <Meter
-          value={node.memory_used_bytes ?? 0}
+          value={node.state === 'lost' ? 0 : (node.memory_used_bytes ?? 0)}
           max={node.memory_total_bytes ?? 0}
           label={`Memory of ${node.name}`}
         />

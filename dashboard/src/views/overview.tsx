@@ -1,10 +1,10 @@
-import { jobStates, type Event, type Node } from '../api/types';
+import { jobStates, type ActorList, type Event, type Node } from '../api/types';
 import { StateBadge } from '../components/icons';
 import { EventTable } from '../components/events';
 import { JobTable } from '../components/job_table';
 import { Ago, Card, Empty, ErrorPanel, Meter, Skeleton, Stat } from '../components/ui';
-import { bytes, number, rate } from '../format';
-import { Cluster, type JobCount, type NodeRates } from '../state/cluster';
+import { bytes, count, number, rate } from '../format';
+import { Cluster, loadText, memoryText, type NodeRates } from '../state/cluster';
 import { useFollower, useTitle } from '../state/hooks';
 
 export function OverviewView() {
@@ -21,7 +21,7 @@ export function OverviewView() {
         <div class="states">
           {jobStates.map((state) => (
             <a key={state} class="state-tile" href={`/jobs?state=${state}`}>
-              <span class="state-count">{countText(cluster.jobs.data.value?.[state])}</span>
+              <span class="state-count">{count(cluster.jobs.data.value?.counts[state])}</span>
               <StateBadge state={state} />
             </a>
           ))}
@@ -44,10 +44,10 @@ export function OverviewView() {
       </Card>
       <div class="columns">
         <Card title="Newest jobs" tools={<a href="/jobs">All jobs</a>}>
-          {cluster.recent.data.value === null ? (
+          {cluster.jobs.data.value === null ? (
             !failure && <Skeleton />
           ) : (
-            <JobTable jobs={cluster.recent.data.value} short />
+            <JobTable jobs={cluster.jobs.data.value.jobs} short />
           )}
         </Card>
         <Card title="What happened">
@@ -109,7 +109,7 @@ function Figures({ cluster }: { cluster: Cluster }) {
         value={bytes(memory)}
         note={<Meter value={memory} max={sum(hosts, (node) => node.memory_total_bytes)} label="Memory used" />}
       />
-      <Stat name="Actors" href="/actors" value={countText(cluster.actors.data.value)} note="head and workers" />
+      <Stat name="Actors" href="/actors" value={actorsText(cluster.actors.data.value)} note="head and workers" />
     </div>
   );
 }
@@ -132,14 +132,14 @@ function NodeCard({ node, rates }: { node: Node; rates: NodeRates | undefined })
         </div>
         <div>
           <dt>Load</dt>
-          <dd>{(node.cpu_load ?? 0).toFixed(2)} cores</dd>
+          <dd>{loadText(node)}</dd>
         </div>
         <div>
           <dt>Memory</dt>
           <dd>
-            {bytes(node.memory_used_bytes)} of {bytes(node.memory_total_bytes)}
+            {memoryText(node)}
             <Meter
-              value={node.memory_used_bytes ?? 0}
+              value={node.state === 'lost' ? 0 : (node.memory_used_bytes ?? 0)}
               max={node.memory_total_bytes ?? 0}
               label={`Memory of ${node.name}`}
             />
@@ -168,7 +168,6 @@ function EventList({ events, failed }: { events: Event[] | null; failed: boolean
   return <EventTable events={events.slice(0, 12)} links />;
 }
 
-function countText(count: JobCount | null | undefined): string {
-  if (count === null || count === undefined) return '–';
-  return count.more ? `${count.jobs}+` : String(count.jobs);
+function actorsText(page: ActorList | null): string {
+  return page === null ? '–' : count(page.actors.length) + (page.next === null ? '' : '+');
 }

@@ -155,15 +155,9 @@ function Refusal({ form }: { form: SubmitForm }) {
       <ErrorPanel error={error} />
       {elsewhere.length > 0 && (
         <ul class="faults">
-          {elsewhere.map(({ pointer, detail, suggestion }) => (
+          {elsewhere.map(({ pointer, detail }) => (
             <li key={pointer + detail}>
               <code>{pointer || 'the spec'}</code> {detail}
-              {suggestion !== undefined && suggestion !== '' && (
-                <>
-                  {' '}
-                  Did you mean <code>{suggestion}</code>?
-                </>
-              )}
             </li>
           ))}
         </ul>
