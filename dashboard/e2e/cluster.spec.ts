@@ -23,9 +23,11 @@ test.describe('a real cluster', () => {
     await expect(page.locator('.node-alive')).toHaveCount(2);
     await picture(page, 'cluster-overview');
     await page.getByRole('link', { name: 'Nodes', exact: true }).click();
+    await expect(page.getByRole('heading', { name: 'Nodes', level: 1 })).toBeVisible();
     await expect(page.locator('tbody tr')).toHaveCount(2);
     await picture(page, 'cluster-nodes');
     await page.getByRole('link', { name: 'Actors', exact: true }).click();
+    await expect(page.getByRole('heading', { name: 'Actors', level: 1 })).toBeVisible();
     await expect(page.locator('tbody tr').first()).toBeVisible();
     await picture(page, 'cluster-actors');
   });
