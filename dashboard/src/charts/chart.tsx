@@ -173,7 +173,7 @@ function Table({ lines, axis, format, title }: ChartProps) {
       }}
     >
       <summary>
-        Table <span class="faint">{counted(lines)}</span>
+        Table <span class="faint">of {counted(lines)}</span>
       </summary>
       {open.value && (
         <div class="scroll" tabIndex={0} role="region" aria-label={`${title}, newest values first`}>

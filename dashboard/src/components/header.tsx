@@ -56,7 +56,7 @@ export function Header() {
       </button>
       <button
         type="button"
-        class="button-icon"
+        class="button-icon keys-help"
         onClick={() => {
           helpOpen.value = true;
         }}

@@ -62,7 +62,9 @@ function Row({ job, short }: { job: Job; short: boolean }) {
   return (
     <tr data-row>
       <td>
-        <a href={href}>{job.name || job.id}</a>
+        <a href={href} title={job.name || job.id}>
+          {job.name || job.id}
+        </a>
       </td>
       <td title={job.reason ?? ''}>
         <StateBadge state={job.state} phase={job.state === 'RUNNING' ? job.phase : ''} />

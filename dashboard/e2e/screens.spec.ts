@@ -1,0 +1,68 @@
+import { hostileName } from './mock/data';
+import { drawn, expect, logIn, picture, test } from './fixtures';
+
+/** What every page shows once it has what it needs. */
+const pages = [
+  { name: 'overview', path: '/', shows: 'Newest jobs' },
+  { name: 'jobs', path: '/jobs', shows: 'sweep-9999' },
+  { name: 'job', path: '/jobs/job-run', shows: 'Compression ratio' },
+  { name: 'logs', path: '/jobs/job-run?tab=logs', shows: 'Download' },
+  { name: 'events', path: '/jobs/job-run?tab=events', shows: 'job.submitted' },
+  { name: 'checkpoints', path: '/jobs/job-run?tab=checkpoints', shows: 'step-250.safetensors' },
+  { name: 'failed', path: '/jobs/job-fail', shows: 'signal 9' },
+  { name: 'nodes', path: '/nodes', shows: 'n3' },
+  { name: 'actors', path: '/actors', shows: 'w-3/trainer' },
+  { name: 'submit', path: '/submit', shows: 'Spec as JSON' },
+];
+const screens = [
+  { name: 'phone', width: 390, height: 844 },
+  { name: 'laptop', width: 1366, height: 768 },
+];
+
+for (const { name, width, height } of screens) {
+  test(`${name}: nothing is wider than the screen, however long a name is`, async ({ page, address, head }) => {
+    head.job('job-run').name = 'a-name-without-any-place-to-break-it-'.repeat(3);
+    head.job('job-fail').name = `${hostileName} `.repeat(4);
+    await page.setViewportSize({ width, height });
+    await logIn(page, address);
+    for (const { name: of, path, shows } of pages) {
+      await page.goto(address + path);
+      await expect(page.getByText(shows).first()).toBeVisible();
+      await drawn(page);
+      const wide = await page.evaluate(() =>
+        document.documentElement.scrollWidth <= innerWidth
+          ? []
+          : [...document.querySelectorAll('body *')]
+              .filter((element) => element.getBoundingClientRect().right > innerWidth)
+              .slice(0, 5)
+              .map((element) => `${element.tagName.toLowerCase()}.${element.className}`),
+      );
+      expect.soft(wide, `${path} at ${width} pixels`).toEqual([]);
+      await picture(page, `${name}-${of}`);
+    }
+  });
+}
+
+test('whoever goes by keyboard sees where they are', async ({ page, address }) => {
+  await logIn(page, address);
+  for (const { path, shows } of pages) {
+    await page.goto(address + path);
+    await expect(page.getByText(shows).first()).toBeVisible();
+    const seen = new Set<string>();
+    for (let press = 0; press < 25; ++press) {
+      await page.keyboard.press('Tab');
+      const { what, visible } = await page.evaluate(() => {
+        const element = document.activeElement as HTMLElement;
+        const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(element);
+        const outlined = outlineStyle !== 'none' && parseFloat(outlineWidth) >= 1;
+        return {
+          what: `${element.tagName} ${element.textContent?.slice(0, 30) ?? ''}`,
+          visible: element === document.body || outlined || boxShadow !== 'none',
+        };
+      });
+      expect.soft(visible, `${what} on ${path}`).toBe(true);
+      seen.add(what);
+    }
+    expect(seen.size, `stops on ${path}`).toBeGreaterThan(5);
+  }
+});
