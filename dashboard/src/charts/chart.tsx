@@ -230,6 +230,12 @@ function isSparse(chart: uPlot, index: number): boolean {
   return points * 16 < chart.bbox.width / devicePixelRatio;
 }
 
+/** A range for a single value, such that an accuracy does not get an axis up to 150 %. */
+function around(value: number): [number, number] {
+  const room = Math.abs(value) / 10 || 1;
+  return [value - room, value + room];
+}
+
 function isPowerOfTen(value: number): boolean {
   const power = Math.log10(value);
   return Math.abs(power - Math.round(power)) < 1e-9;
@@ -280,7 +286,9 @@ function options(
           return low === high ? [low - 0.5, low + 0.5] : [low, high];
         },
       },
-      y: { distr: props.log ? 3 : 1 },
+      y: props.log
+        ? { distr: 3 }
+        : { range: (_, low, high) => (low === high ? around(low) : uPlot.rangeNum(low, high, 0.1, true)) },
     },
     axes: [
       { ...axisStyle, size: 30, values: write(axisFormat(props.axis)), space: props.axis === 'step' ? 50 : 80 },
