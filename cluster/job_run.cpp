@@ -360,13 +360,11 @@ net::awaitable<Result<void>> JobRun::report(protocol::Report report) {
   co_return committed;
 }
 
+/// What this attempt has not said yet stays as the one before left it.
 void JobRun::summarize() {
-  auto first_step = job_.summary.value("first_step_seconds", nlohmann::json());
-  if (first_step.is_null() && job_.step > 0) {
-    first_step = std::chrono::duration<double>(services_.now() - job_.created_at).count();
-  }
-  job_.summary = figures_.summary();
-  if (!first_step.is_null()) job_.summary["first_step_seconds"] = std::move(first_step);
+  job_.summary.update(figures_.summary());
+  if (job_.step == 0 || job_.summary.contains("first_step_seconds")) return;
+  job_.summary["first_step_seconds"] = std::chrono::duration<double>(services_.now() - job_.created_at).count();
 }
 
 Result<void> JobRun::checkpoint(protocol::CheckpointShare share) {
