@@ -1,6 +1,6 @@
 import { logText, valueOf } from './mock/data';
 import type { MockHead } from './mock/head';
-import { drawn, expect, logIn, picture, test } from './fixtures';
+import { expect, logIn, picture, test } from './fixtures';
 
 test.beforeEach(async ({ page, address }) => {
   await logIn(page, address);
@@ -76,10 +76,8 @@ test('charts: axis, smoothing, zoom and log are in the URL', async ({ page, head
   await page.getByLabel('Smoothing').fill('0.8');
   await expect(page).toHaveURL(/smooth=0.8/);
   // The charts of the new axis, not those that are about to go.
-  await expect(page.getByRole('img', { name: /by step$/ })).toHaveCount(6);
-  await expect(page.locator('.chart-empty')).toHaveCount(0);
-  await expect(page.locator('.chart canvas')).toHaveCount(6);
-  await drawn(page);
+  await expect(page.locator('.chart-plot[data-drawn^="step "]')).toHaveCount(6);
+  await expect(page.locator('.chart-plot').first()).toHaveAttribute('data-drawn', /smoothed$/);
   const plot = page.locator('.chart .u-over').first();
   const box = (await plot.boundingBox())!;
   await page.mouse.move(box.x + box.width * 0.3, box.y + 60);

@@ -1,5 +1,5 @@
 import { hostileName } from './mock/data';
-import { drawn, expect, logIn, picture, test } from './fixtures';
+import { expect, logIn, picture, test } from './fixtures';
 
 /** What every page shows once it has what it needs. */
 const pages = [
@@ -28,16 +28,16 @@ for (const { name, width, height } of screens) {
     for (const { name: of, path, shows } of pages) {
       await page.goto(address + path);
       await expect(page.getByText(shows).first()).toBeVisible();
-      await drawn(page);
-      const wide = await page.evaluate(() =>
-        document.documentElement.scrollWidth <= innerWidth
-          ? []
-          : [...document.querySelectorAll('body *')]
-              .filter((element) => element.getBoundingClientRect().right > innerWidth)
-              .slice(0, 5)
-              .map((element) => `${element.tagName.toLowerCase()}.${element.className}`),
-      );
-      expect.soft(wide, `${path} at ${width} pixels`).toEqual([]);
+      const wide = () =>
+        page.evaluate(() =>
+          document.documentElement.scrollWidth <= innerWidth
+            ? []
+            : [...document.querySelectorAll('body *')]
+                .filter((element) => element.getBoundingClientRect().right > innerWidth)
+                .slice(0, 5)
+                .map((element) => `${element.tagName.toLowerCase()}.${element.className}`),
+        );
+      await expect.poll(wide, `${path} at ${width} pixels`).toEqual([]);
       await picture(page, `${name}-${of}`);
     }
   });
@@ -60,7 +60,7 @@ test('whoever goes by keyboard sees where they are', async ({ page, address }) =
           visible: element === document.body || outlined || boxShadow !== 'none',
         };
       });
-      expect.soft(visible, `${what} on ${path}`).toBe(true);
+      expect(visible, `${what} on ${path}`).toBe(true);
       seen.add(what);
     }
     expect(seen.size, `stops on ${path}`).toBeGreaterThan(5);

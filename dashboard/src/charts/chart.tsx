@@ -77,10 +77,12 @@ export function Chart(props: ChartProps) {
       element,
     );
     plot.current = chart;
+    element.dataset['drawn'] = `${axis} ${theme} ${smoothed ? 'smoothed' : 'raw'}`; // for tests: a canvas tells nothing
     const resize = new ResizeObserver(() => chart.setSize({ width: element.clientWidth, height }));
     resize.observe(element);
     return () => {
       resize.disconnect();
+      delete element.dataset['drawn'];
       chart.destroy();
       plot.current = null;
     };
