@@ -15,5 +15,9 @@ export default defineConfig({
   // `npm run dev` serves the sources and passes everything else on to a running head, which takes requests of its own
   // origin only.
   server: { proxy: { '/api': passOn, '/login': passOn, '/openapi.json': passOn } },
-  test: { include: ['src/**/*.test.ts', 'tests/**/*.test.ts'], environment: 'node' },
+  test: {
+    include: ['src/**/*.test.ts', 'tests/**/*.test.ts'],
+    setupFiles: ['tests/setup.ts'],
+    environment: 'node',
+  },
 });
