@@ -17,9 +17,9 @@
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "collectives/ring.hpp"
-#include "compressors/kernels.hpp"
-#include "compressors/payload.hpp"
-#include "compressors/sparsifier.hpp"
+#include "compressors/codecs/payload.hpp"
+#include "compressors/kernels/arithmetic.hpp"
+#include "compressors/sparsifiers/sparsifier.hpp"
 
 namespace weir::actors {
 namespace {
@@ -124,7 +124,7 @@ Exchange::Exchange(std::vector<NamedTensor> parameters, compressors::Compression
 
 Exchange::~Exchange() = default;
 
-void Exchange::begin(std::uint64_t step, double epoch, float vote) {
+void Exchange::begin(const Step& step) {
   const std::lock_guard lock(mutex_);
   ensure(through_ == buckets_.size() || failure_, "a step begins before the last one is finished");
   for (const auto& parameter : parameters_) at::Tensor(parameter.tensor).mutable_grad().reset();
@@ -133,8 +133,6 @@ void Exchange::begin(std::uint64_t step, double epoch, float vote) {
   for (const auto& bucket : buckets_) missing_.push_back(bucket.parameters.size());
   next_ = handed_over_ = through_ = 0;
   step_ = step;
-  epoch_ = epoch;
-  vote_ = vote;
   agreed_ = {};
 }
 
@@ -195,8 +193,9 @@ void Exchange::communicate(const std::stop_token& stopping) {
 
 Round Exchange::round_of(std::uint32_t parameter, std::uint32_t pass) const {
   return {.seed = options_.seed,
-          .step = step_,
-          .epoch = epoch_,
+          .step = step_.number,
+          .epoch = step_.epoch,
+          .learning_rate = step_.learning_rate,
           .tensor = parameter,
           .rank = group_.rank(),
           .world = group_.size(),
@@ -227,7 +226,7 @@ Result<void> Exchange::run_plain(std::size_t index) {
         return compressors::non_finite(round_of(p, 0), own).within("gradient of " + parameters_[p].name);
       }
     }
-    if (last) flat.back() = vote_;
+    if (last) flat.back() = step_.vote;
   }
   {
     const Stopwatch watch(agreed_.times.exchange);
@@ -267,25 +266,25 @@ Result<void> Exchange::run_coded(const Bucket& bucket) {
       }
     }
     const bool last = pass + 1 == passes.size();
-    auto done = passes[pass] == Reduction::sum ? sum_pass(bucket, pass, last) : gather_pass(bucket, pass, last);
+    auto done = passes[pass] == Reduction::gather ? gather_pass(bucket, pass, last)
+                                                  : sum_pass(bucket, passes[pass], pass, last);
     if (!done) return done.error();
   }
   return {};
 }
 
-Result<void> Exchange::sum_pass(const Bucket& bucket, std::uint32_t pass, bool last) {
+Result<void> Exchange::sum_pass(const Bucket& bucket, Reduction reduction, std::uint32_t pass, bool last) {
   if (last && compression_.memory->traits().reads_payload) own_sum_ = payload_;
   {
     const Stopwatch watch(agreed_.times.exchange);
-    const std::span floats(reinterpret_cast<float*>(payload_.data()), payload_.size() / sizeof(float));
-    if (auto summed = collectives::ring_all_reduce(group_, floats); !summed) return summed.error();
+    if (auto summed = sum(payload_, reduction); !summed) return summed.error();
   }
   const Stopwatch watch(agreed_.times.decode);
   std::size_t start = 0;
   for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
     const BytesView sum = BytesView(payload_).subspan(start, ends_[i] - start);
     const BytesView own = own_sum_.empty() ? BytesView{} : BytesView(own_sum_).subspan(start, ends_[i] - start);
-    if (auto done = conclude(bucket.parameters[i], std::span(&sum, 1), pass, last, own); !done) return done.error();
+    if (auto done = take(bucket.parameters[i], std::span(&sum, 1), pass, last, own); !done) return done.error();
     start = ends_[i];
   }
   return {};
@@ -309,7 +308,7 @@ Result<void> Exchange::gather_pass(const Bucket& bucket, std::uint32_t pass, boo
       if (!payload) return payload.error().within("payload of rank " + std::to_string(rank));
       results[rank] = *payload;
     }
-    if (auto done = conclude(p, results, pass, last, results[group_.rank()]); !done) return done.error();
+    if (auto done = take(p, results, pass, last, results[group_.rank()]); !done) return done.error();
   }
   for (std::size_t rank = 0; rank < streams.size(); ++rank) {
     if (!streams[rank].empty()) {
@@ -319,11 +318,19 @@ Result<void> Exchange::gather_pass(const Bucket& bucket, std::uint32_t pass, boo
   return {};
 }
 
-Result<void> Exchange::conclude(std::uint32_t parameter, std::span<const BytesView> results, std::uint32_t pass,
-                                bool last, BytesView own) {
+Result<void> Exchange::sum(Bytes& payload, Reduction) {
+  const std::span floats(reinterpret_cast<float*>(payload.data()), payload.size() / sizeof(float));
+  return collectives::ring_all_reduce(group_, floats);
+}
+
+Result<void> Exchange::take(std::uint32_t parameter, std::span<const BytesView> results, std::uint32_t pass, bool last,
+                            BytesView own) {
   auto& compressor = *compression_.compressor;
   auto round = round_of(parameter, pass);
-  if (!last) return compressor.absorb(results, round);
+  if (auto absorbed = compressor.absorb(results, round); !absorbed) {
+    return absorbed.error().within("gradient of " + parameters_[parameter].name);
+  }
+  if (!last) return {};
   auto& mean = means_[parameter];
   mean.zero_();
   const float share = 1 / static_cast<float>(group_.size());
@@ -336,6 +343,7 @@ Result<void> Exchange::conclude(std::uint32_t parameter, std::span<const BytesVi
     }
   }
   round.rank = group_.rank();
+  compressor.conclude(mean, round);
   return compression_.memory->update(round, compressor, own, mean);
 }
 

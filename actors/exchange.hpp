@@ -24,7 +24,7 @@ using compressors::NamedTensor;
 /// bucket's gradients are complete, and a thread of its own takes the buckets through compensate, encode, all-gather or
 /// all-reduce, decode and update, always in the same order on all ranks.
 ///
-///     exchange.begin(step, epoch, vote);
+///     exchange.begin({step, epoch, learning_rate, vote});
 ///     loss.backward();
 ///     agreed = exchange.finish();       // then exchange.gradients() are the means over all ranks, equal everywhere
 ///
@@ -34,6 +34,14 @@ class Exchange {
   struct Options {
     std::uint64_t seed = 0;
     BucketSizes bucket_sizes;
+  };
+
+  /// What a step is, for compressors and memories.
+  struct Step {
+    std::uint64_t number = 0;  ///< optimizer steps done before it
+    double epoch = 0;          ///< passes over the data done, with fraction
+    double learning_rate = 1;
+    float vote = 0;  ///< this rank's, for Agreed::votes
   };
 
   /// Where a step's exchange spent its time, in seconds. All but `wait` pass on the communication thread, beside the
@@ -60,8 +68,8 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Before the backward pass of step `step` (steps done before it). `epoch`: passes over the data done, with fraction.
-  void begin(std::uint64_t step, double epoch, float vote);
+  /// Before the backward pass of `step`.
+  void begin(const Step& step);
 
   /// After the backward pass: waits until all buckets are through. Parameters without a gradient count as zero.
   /// Fails with what Communicator, Compressor and Memory fail with.
@@ -88,9 +96,10 @@ class Exchange {
   Result<void> run_plain(std::size_t bucket);
   Result<void> run_coded(const Bucket& bucket);
   Result<void> gather_pass(const Bucket& bucket, std::uint32_t pass, bool last);
-  Result<void> sum_pass(const Bucket& bucket, std::uint32_t pass, bool last);
-  Result<void> conclude(std::uint32_t parameter, std::span<const BytesView> results, std::uint32_t pass, bool last,
-                        BytesView own);
+  Result<void> sum_pass(const Bucket& bucket, compressors::Reduction reduction, std::uint32_t pass, bool last);
+  Result<void> sum(Bytes& payload, compressors::Reduction reduction);
+  Result<void> take(std::uint32_t parameter, std::span<const BytesView> results, std::uint32_t pass, bool last,
+                    BytesView own);
   compressors::Round round_of(std::uint32_t parameter, std::uint32_t pass) const;
   at::Tensor gradient_of(std::uint32_t parameter) const;
 
@@ -110,9 +119,7 @@ class Exchange {
   std::size_t next_ = 0;              ///< bucket to hand over next
 
   // Communication thread, while a step is under way.
-  std::uint64_t step_ = 0;
-  double epoch_ = 0;
-  float vote_ = 0;
+  Step step_;
   Agreed agreed_;
   std::vector<at::Tensor> compensated_;  ///< by position in the bucket
   Bytes payload_;                        ///< of all tensors of the bucket

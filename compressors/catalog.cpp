@@ -1,16 +1,17 @@
 #include "compressors/catalog.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
-#include "compressors/dgc.hpp"
-#include "compressors/dgc_memory.hpp"
-#include "compressors/no_memory.hpp"
-#include "compressors/none.hpp"
-#include "compressors/residual_memory.hpp"
-#include "compressors/topk.hpp"
+#include "compressors/memories/dgc_memory.hpp"
+#include "compressors/memories/no_memory.hpp"
+#include "compressors/memories/residual_memory.hpp"
+#include "compressors/quantizers/none.hpp"
+#include "compressors/sparsifiers/dgc.hpp"
+#include "compressors/sparsifiers/topk.hpp"
 #include "protocol/schema.hpp"
 
 namespace weir::compressors {
@@ -49,18 +50,42 @@ Error unknown(std::string_view kind, std::string_view name, const std::vector<En
   return Error(Errc::not_found, what);
 }
 
-nlohmann::json describe_traits(const Traits& traits) {
-  nlohmann::json passes = nlohmann::json::array();
-  for (const Reduction pass : traits.passes) passes.push_back(pass == Reduction::sum ? "sum" : "gather");
-  return {{"passes", passes},        {"lossless", traits.lossless}, {"biased", traits.biased},
-          {"sparse", traits.sparse}, {"stateful", traits.stateful}, {"warmup", traits.warmup_epochs > 0}};
+std::string_view name_of(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::sum: return "sum";
+    case Reduction::sum_fp16: return "sum_fp16";
+    case Reduction::sum_bf16: return "sum_bf16";
+    case Reduction::gather: return "gather";
+  }
+  return "";
 }
 
-/// Traits with default parameters: those that decide which memories fit do not depend on them.
-Traits default_traits(const CompressorEntry& entry) {
-  const auto made = entry.make(nullptr);
+/// The traits of a compressor. Its error bound is that for a tensor of a million entries, null if it has none.
+nlohmann::json describe_traits(const Compressor& compressor) {
+  const Traits traits = compressor.traits();
+  nlohmann::json passes = nlohmann::json::array();
+  for (const Reduction pass : traits.passes) passes.push_back(name_of(pass));
+  const double bound = compressor.error_bound(1'000'000, {.epoch = 1e9});
+  return {{"passes", passes},
+          {"linear", std::ranges::find(traits.passes, Reduction::gather) == traits.passes.end()},
+          {"lossless", traits.lossless},
+          {"biased", traits.biased},
+          {"sparse", traits.sparse},
+          {"stateful", traits.stateful},
+          {"votes", traits.votes},
+          {"owns_momentum", traits.owns_momentum},
+          {"warmup", traits.warmup_epochs > 0},
+          {"error_bound", std::isfinite(bound) ? nlohmann::json(bound) : nlohmann::json(nullptr)}};
+}
+
+std::unique_ptr<Compressor> with_defaults(const CompressorEntry& entry) {
+  auto made = entry.make(nullptr);
   ensure(made.has_value(), "a compressor refuses its own defaults");
-  return (*made)->traits();
+  return std::move(*made);
+}
+
+nlohmann::json memory_params_of(const CompressorEntry& entry) {
+  return entry.default_memory_params ? entry.default_memory_params() : nlohmann::json::object();
 }
 
 }  // namespace
@@ -87,15 +112,21 @@ Result<std::unique_ptr<Compressor>> Catalog::make_compressor(std::string_view na
 Result<Compression> Catalog::make(const CompressionRequest& request) const {
   auto compressor = make_compressor(request.compressor, request.params);
   if (!compressor) return compressor.error();
-  const std::string& wanted =
-      request.memory.empty() ? find(compressors_, request.compressor)->default_memory : request.memory;
+  const CompressorEntry& chosen = *find(compressors_, request.compressor);
+  const std::string& wanted = request.memory.empty() ? chosen.default_memory : request.memory;
   const MemoryEntry* entry = find(memories_, wanted);
   if (entry == nullptr) return unknown("memory", wanted, memories_);
-  if (const auto reason = entry->misfit((*compressor)->traits())) {
+  if (const auto reason = entry->misfit(**compressor)) {
     return Error(Errc::invalid_argument,
                  "memory '" + wanted + "' does not fit compressor '" + request.compressor + "': " + *reason);
   }
-  auto memory = entry->make(request.memory_params, request.setting);
+  nlohmann::json params = wanted == chosen.default_memory ? memory_params_of(chosen) : nlohmann::json::object();
+  if (request.memory_params.get().is_object()) {
+    params.update(request.memory_params);
+  } else if (!request.memory_params.get().is_null()) {
+    params = request.memory_params;
+  }
+  auto memory = entry->make(params, request.setting);
   if (!memory) return memory.error();
   return Compression{std::move(*compressor), std::move(*memory)};
 }
@@ -103,17 +134,24 @@ Result<Compression> Catalog::make(const CompressionRequest& request) const {
 nlohmann::json Catalog::describe() const {
   nlohmann::json compressors = nlohmann::json::array();
   for (const CompressorEntry& entry : compressors_) {
-    const Traits traits = default_traits(entry);
+    const std::unique_ptr<Compressor> compressor = with_defaults(entry);
     nlohmann::json fitting = nlohmann::json::array();
+    nlohmann::json misfits = nlohmann::json::object();
     for (const MemoryEntry& memory : memories_) {
-      if (!memory.misfit(traits)) fitting.push_back(memory.name);
+      if (const auto reason = memory.misfit(*compressor)) {
+        misfits[memory.name] = *reason;
+      } else {
+        fitting.push_back(memory.name);
+      }
     }
     compressors.push_back({{"name", entry.name},
                            {"summary", entry.summary},
                            {"params", entry.schema()},
                            {"default_memory", entry.default_memory},
+                           {"default_memory_params", memory_params_of(entry)},
                            {"memories", fitting},
-                           {"traits", describe_traits(traits)}});
+                           {"memory_misfits", misfits},
+                           {"traits", describe_traits(*compressor)}});
   }
   nlohmann::json memories = nlohmann::json::array();
   for (const MemoryEntry& entry : memories_) {

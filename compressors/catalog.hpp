@@ -19,10 +19,15 @@ namespace weir::compressors {
 ///     static constexpr std::string_view type_name, summary, default_memory;
 ///     static nlohmann::json schema();                                               // of the parameters
 ///     static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);  // validates them
+///
+/// and, if its default memory wants other parameters than that memory's own defaults,
+///
+///     static nlohmann::json default_memory_params();
 struct CompressorEntry {
   std::string name;
   std::string summary;
   std::string default_memory;
+  std::function<nlohmann::json()> default_memory_params;  ///< may be empty: none
   std::function<nlohmann::json()> schema;
   std::function<Result<std::unique_ptr<Compressor>>(const nlohmann::json&)> make;
 };
@@ -30,15 +35,14 @@ struct CompressorEntry {
 /// A memory as the catalog lists it: type_name, summary and schema() as above, and
 ///
 ///     static constexpr MemoryTraits type_traits;
-///     static std::optional<std::string> misfit(const Traits& compressor);  // why it does not fit, if it
-///     does not static Result<std::unique_ptr<Memory>> make(const nlohmann::json& params, const
-///     MemorySetting& setting);
+///     static std::optional<std::string> misfit(const Compressor& compressor);  // why it does not fit, if it does not
+///     static Result<std::unique_ptr<Memory>> make(const nlohmann::json& params, const MemorySetting& setting);
 struct MemoryEntry {
   std::string name;
   std::string summary;
   MemoryTraits traits;
   std::function<nlohmann::json()> schema;
-  std::function<std::optional<std::string>(const Traits&)> misfit;
+  std::function<std::optional<std::string>(const Compressor&)> misfit;
   std::function<Result<std::unique_ptr<Memory>>(const nlohmann::json&, const MemorySetting&)> make;
 };
 
@@ -53,6 +57,7 @@ struct CompressionRequest {
   std::string compressor;
   std::reference_wrapper<const nlohmann::json> params;
   std::string memory;  ///< empty: the compressor's default
+  /// With the compressor's default memory, what is not given here comes from its default_memory_params first.
   std::reference_wrapper<const nlohmann::json> memory_params;
   MemorySetting setting;
 };
@@ -62,8 +67,14 @@ class Catalog {
  public:
   template <class C>
   Catalog& add_compressor() {
-    return add(CompressorEntry{std::string(C::type_name), std::string(C::summary), std::string(C::default_memory),
-                               &C::schema, &C::make});
+    CompressorEntry entry{std::string(C::type_name),
+                          std::string(C::summary),
+                          std::string(C::default_memory),
+                          nullptr,
+                          &C::schema,
+                          &C::make};
+    if constexpr (requires { C::default_memory_params(); }) entry.default_memory_params = &C::default_memory_params;
+    return add(std::move(entry));
   }
   template <class M>
   Catalog& add_memory() {
@@ -82,8 +93,9 @@ class Catalog {
   Result<Compression> make(const CompressionRequest& request) const;
   Result<std::unique_ptr<Compressor>> make_compressor(std::string_view name, const nlohmann::json& params) const;
 
-  /// {"compressors": [{name, summary, params, default_memory, memories, traits}], "memories": [{name,
-  /// summary, params, owns_momentum}]}, where `params` is a JSON schema and `memories` those that fit.
+  /// {"compressors": [{name, summary, params, default_memory, default_memory_params, memories, memory_misfits, traits}],
+  /// "memories": [{name, summary, params, owns_momentum}]}, where `params` is a JSON schema, `memories` are those that
+  /// fit a compressor with default parameters, and `memory_misfits` says of the others why they do not.
   nlohmann::json describe() const;
 
  private:

@@ -28,11 +28,11 @@ Result<void> Compressor::decode_add(BytesView payload, const Round& round, float
   return do_decode_add(payload, round, weight, sum);
 }
 
-Result<void> Compressor::absorb(std::span<const BytesView>, const Round&) {
-  return Error(Errc::unsupported, std::string(name()) + " has one pass");
-}
+Result<void> Compressor::absorb(std::span<const BytesView>, const Round&) { return {}; }
 
-Result<void> Compressor::support(BytesView, std::uint64_t, std::vector<std::uint32_t>&) {
+void Compressor::conclude(at::Tensor&, const Round&) {}
+
+Result<void> Compressor::support(BytesView, const Round&, std::uint64_t, std::vector<std::uint32_t>&) {
   return Error(Errc::unsupported, std::string(name()) + " sends every entry");
 }
 

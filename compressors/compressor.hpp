@@ -19,27 +19,32 @@ struct Round {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;    ///< optimizer steps done before this one
   double epoch = 0;          ///< passes over the data done, with fraction: warm-up schedules
+  double learning_rate = 1;  ///< what the optimizer multiplies this step's mean by
   std::uint32_t tensor = 0;  ///< position of the tensor in the model
   std::uint32_t rank = 0;
   std::uint32_t world = 1;
   std::uint32_t pass = 0;  ///< which pass of the round this is, for compressors that have several
 };
 
-/// How the payloads of the ranks are brought together.
+/// How the payloads of the ranks are brought together. A payload that is summed is a bare array of numbers, equally
+/// long on every rank, whose sum decodes to the sum of what the ranks encoded.
 enum class Reduction : std::uint8_t {
-  sum,     ///< payloads are arrays of float32, equally long on every rank, whose sum decodes to the sum:
-           ///< all-reduce
-  gather,  ///< each rank's payload is decoded on its own, in rank order: all-gather
+  sum,       ///< all-reduce of float32
+  sum_fp16,  ///< all-reduce of IEEE half precision, which saturates
+  sum_bf16,  ///< all-reduce of bfloat16
+  gather,    ///< all-gather: each rank's payload (codecs/payload.hpp) is decoded on its own, in rank order
 };
 
 struct Traits {
   /// One entry per pass of a round; nearly everybody has one.
   std::vector<Reduction> passes = {Reduction::gather};
-  bool lossless = false;     ///< decodes to the very floats that were encoded
-  bool biased = true;        ///< needs a memory to converge
-  bool sparse = false;       ///< a payload carries some positions and says which (Compressor::support)
-  bool stateful = false;     ///< keeps something between rounds (Compressor::save)
-  double warmup_epochs = 0;  ///< compresses less until this epoch
+  bool lossless = false;       ///< decodes to the very floats that were encoded
+  bool biased = true;          ///< the expectation of what is decoded is not what was encoded
+  bool sparse = false;         ///< a payload carries some positions and says which (Compressor::support)
+  bool stateful = false;       ///< keeps something between rounds (Compressor::save)
+  bool votes = false;          ///< the ranks agree on something else than a mean (Compressor::conclude)
+  bool owns_momentum = false;  ///< encodes momentum: the optimizer must not apply it to the gradient again
+  double warmup_epochs = 0;    ///< compresses less until this epoch
 };
 
 /// A tensor of saved state. The name is unique within the object that saved it.
@@ -53,11 +58,16 @@ struct NamedTensor {
 ///
 ///     encode(gradient, round with pass = p, out)
 ///     out of all ranks is summed or gathered, as passes[p] says
-///     the last pass: decode_add(result, ...) for the sum, or for each rank's payload in rank order
-///     any other:     absorb(results, ...)
+///     absorb(results, round)
+///
+/// and then, with the results of the last pass:
+///
+///     decode_add(mean, 1 / world)    for the sum, or for each rank's payload in rank order
+///     conclude(mean, round)
 ///
 /// A one-pass compressor overrides do_encode and do_decode_add; what is common (shape, type, device) is
-/// checked here.
+/// checked here. Between the last absorb and the next encode of the tensor, decode_add of what this rank itself encoded
+/// in the last pass gives this rank's share of the mean: that is what a memory takes off.
 class Compressor {
  public:
   Compressor() = default;
@@ -78,15 +88,21 @@ class Compressor {
   /// malformed, unsupported, invalid_argument (`sum` is not as described).
   Result<void> decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum);
 
-  /// Takes what came of pass `round.pass`: one view for a sum, one per rank for a gather. For the passes
-  /// before the last.
+  /// Takes what came of pass `round.pass`: one view for a sum, one per rank for a gather. For compressors with several
+  /// passes, or with state that all ranks share.
   virtual Result<void> absorb(std::span<const BytesView> results, const Round& round);
 
-  /// Gives the positions, ascending, that a payload for `entries` entries carries. For traits().sparse.
-  virtual Result<void> support(BytesView payload, std::uint64_t entries, std::vector<std::uint32_t>& positions);
+  /// Makes of the mean of what the ranks sent what they agree on: of signs, the majority's. For traits().votes.
+  virtual void conclude(at::Tensor& mean, const Round& round);
 
-  /// A b such that |x - decode(encode(x))|^2 <= b |x|^2 for every x of that many entries (in expectation, for
-  /// those that draw their support): 0 for lossless, 1 - k/n for top-k. Contraction is b < 1.
+  /// Gives the positions, ascending, that a payload for `entries` entries carries. For traits().sparse.
+  /// Fails with: malformed, unsupported.
+  virtual Result<void> support(BytesView payload, const Round& round, std::uint64_t entries,
+                               std::vector<std::uint32_t>& positions);
+
+  /// The least known b such that E|x - decode(encode(x))|^2 <= b |x|^2 for every x of that many entries: 0 for lossless,
+  /// 1 - k/n for top-k. Of a biased compressor a b < 1 is its contraction, 1 - delta; of an unbiased one any b is its
+  /// variance factor. Infinity if nothing holds for every x.
   virtual double error_bound(std::uint64_t entries, const Round& round) const = 0;
 
   /// State for a checkpoint. The tensors alias the live ones: write them out before the next round.

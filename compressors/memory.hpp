@@ -33,7 +33,7 @@ struct MemoryTraits {
 /// momentum. Owned by the exchange of one trainer, one object for all its tensors; called by one thread at a
 /// time. State is made when a tensor (Round::tensor) is first seen. A round of a compressed tensor is
 ///
-///     encode(compensate(gradient)) -> exchange -> decode -> update(own payload, mean)
+///     encode(compensate(gradient)) -> exchange -> decode -> conclude -> update(own payload, mean)
 ///
 /// and of a tensor sent dense (bias, normalisation): average -> average_dense(mean).
 class Memory {
@@ -51,9 +51,9 @@ class Memory {
   /// invalid_argument (the shape differs from the tensor's last one).
   virtual Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) = 0;
 
-  /// The round is over: `payload` is what this rank encoded, `mean` what all ranks decoded.
-  virtual Result<void> update(const Round& round, Compressor& compressor, BytesView payload,
-                              const at::Tensor& mean) = 0;
+  /// The round is over: `payload` is what this rank encoded in its last pass, `mean` what the ranks agreed on, which
+  /// this may turn into what the optimizer applies, in the same way on every rank.
+  virtual Result<void> update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) = 0;
 
   /// Turns the averaged gradient of a tensor that was sent dense into what the optimizer applies, in place.
   virtual Result<void> average_dense(at::Tensor& mean, const Round& round);

@@ -53,6 +53,15 @@ class Params {
                  std::string_view description) {
     return add(name, member, {{"type", "string"}, {"enum", among}, {"description", description}});
   }
+  /// A choice within a part of the options.
+  Params& choice(const char* name, std::string& (*of)(Options&), const std::vector<std::string_view>& among,
+                 std::string_view description) {
+    Options defaults;
+    schema_["properties"][name] = {
+        {"type", "string"}, {"enum", among}, {"description", description}, {"default", of(defaults)}};
+    readers_.push_back([name, of](const nlohmann::json& from, Options& to) { of(to) = from.at(name); });
+    return *this;
+  }
   Params& numbers(const char* name, std::vector<double> Options::*member, const Range& each,
                   std::string_view description) {
     nlohmann::json items = number_schema("number", each, "");

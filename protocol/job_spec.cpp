@@ -104,14 +104,30 @@ class CatalogCheck {
     const std::string memory = part["memory"];
     const json* entry = named("memories", "memory", memory, "/compression/memory");
     if (entry == nullptr) return;
+    if (compressor != nullptr && memory == compressor->value("default_memory", "") &&
+        part["memory_params"].is_object()) {
+      json given = compressor->value("default_memory_params", json::object());
+      given.update(part["memory_params"]);
+      part["memory_params"] = given;
+    }
     params(*entry, part["memory_params"], "/compression/memory_params");
     if (compressor == nullptr) return;
-    const auto fitting = compressor->find("memories");
-    if (fitting == compressor->end()) return;
-    if (std::find(fitting->begin(), fitting->end(), json(memory)) != fitting->end()) return;
+    // Whether a memory fits can depend on parameters. What is in the catalog holds for the default ones; of others
+    // the worker knows.
+    const auto misfits = compressor->find("memory_misfits");
+    if (misfits == compressor->end() || !misfits->contains(memory) || !are_defaults(*compressor, part["params"]))
+      return;
     problems_.push_back({"/compression/memory", "memory \"" + memory + "\" does not fit compressor \"" +
-                                                    part["name"].get<std::string>() + "\"; it takes " +
-                                                    fitting->dump()});
+                                                    part["name"].get<std::string>() +
+                                                    "\": " + misfits->at(memory).get<std::string>() + "; it takes " +
+                                                    compressor->value("memories", json::array()).dump()});
+  }
+
+  static bool are_defaults(const json& entry, const json& params) {
+    const json properties = entry.at("params").value("properties", json::object());
+    return std::all_of(params.items().begin(), params.items().end(), [&](const auto& param) {
+      return properties.contains(param.key()) && properties.at(param.key()).value("default", json()) == param.value();
+    });
   }
 
   void workers() {

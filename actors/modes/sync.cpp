@@ -30,7 +30,10 @@ Result<bool> Sync::train(Replica& replica, Progress& progress) {
     const auto start = std::chrono::steady_clock::now();
     const auto step = replica.step;
     const double rate = replica.learning_rate * replica.schedule->factor(step);
-    exchange.begin(step, replica.epoch(), progress.stop_wanted() ? 1.0f : 0.0f);
+    exchange.begin({.number = step,
+                    .epoch = replica.epoch(),
+                    .learning_rate = rate,
+                    .vote = progress.stop_wanted() ? 1.0f : 0.0f});
 
     const auto batch = replica.examples->batch(replica.sampler.batch(step));
     const auto loss = at::cross_entropy_loss(replica.model->forward(batch.input), batch.target);

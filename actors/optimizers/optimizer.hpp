@@ -15,7 +15,7 @@ using compressors::NamedTensor;
 /// What an optimizer has to know of the training it serves.
 struct OptimizerSetting {
   std::vector<NamedTensor> parameters;  ///< aliasing the live ones
-  bool momentum_applied = false;        ///< gradients come with momentum in them (MemoryTraits::owns_momentum)
+  bool momentum_applied = false;        ///< gradients come with momentum in them (owns_momentum)
 };
 
 /// Turns averaged gradients into new parameters: a deterministic function of both and of its state. Owned and

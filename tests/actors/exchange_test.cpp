@@ -69,7 +69,7 @@ TEST(Exchange, GivesTheMeanAndTheSumOfTheVotes) {
     const Net net(1.0f);
     Exchange exchange(net.parameters(), compression("none"), *group[rank], {});
     for (std::uint64_t step = 0; step < 3; ++step) {
-      exchange.begin(step, 0, rank == 1 ? 1.0f : 0.0f);
+      exchange.begin({.number = step, .vote = rank == 1 ? 1.0f : 0.0f});
       const auto input = at::full({1, 4}, static_cast<float>(rank));
       input.mm(net.first).mm(net.second).sum().backward();
       const auto agreed = exchange.finish();
@@ -89,7 +89,7 @@ TEST(Exchange, WhatACompressorKeepsIsAveraged) {
   run_ranks(2, [&](std::uint32_t rank) {
     const Net net(1.0f);
     Exchange exchange(net.parameters(), compression("topk", {{"ratio", 1.0}}), *group[rank], {});
-    exchange.begin(0, 0, 0);
+    exchange.begin({});
     at::full({1, 4}, static_cast<float>(rank + 1)).mm(net.first).mm(net.second).sum().backward();
     ASSERT_TRUE(exchange.finish());
     EXPECT_TRUE(exchange.gradients()[0].allclose(at::full({4, 4}, 3.0f)));
@@ -106,7 +106,7 @@ TEST(Exchange, AGradientThatIsNotANumberIsAnErrorThatNamesTheParameter) {
     parameters.push_back({"bias", bias});
     for (const auto* culprit : {"second", "bias"}) {
       Exchange exchange(parameters, compression(name), *group[0], {});
-      exchange.begin(0, 0, 0);
+      exchange.begin({});
       auto out = at::ones({1, 4}).mm(net.first).mm(net.second);
       const auto bad = std::numeric_limits<float>::quiet_NaN();
       (culprit == std::string("bias") ? out + bias * bad : out * bad).sum().backward();
@@ -159,7 +159,7 @@ TEST(Exchange, BeginsBeforeTheBackwardPassHasReachedTheFirstLayer) {
     const Net net(1.0f);
     Exchange exchange({{"first", net.first}, {"second", net.second}}, compression("none"), watched,
                       {.bucket_sizes = {.first_bytes = 1, .bytes = 1}});
-    exchange.begin(0, 0, 0);
+    exchange.begin({});
     const auto hidden = at::ones({1, 4}).mm(net.first);
     bool overlapped = false;
     // Runs in the backward pass after the second layer's gradient is complete and before the first layer's is made.
@@ -179,7 +179,7 @@ TEST(Exchange, AGradientThatIsNoNumberIsNamed) {
   auto group = collectives::in_process_group(1);
   const Net net(1.0f);
   Exchange exchange(net.parameters(), compression("topk", {{"ratio", 0.5}}), *group[0], {});
-  exchange.begin(0, 0, 0);
+  exchange.begin({});
   at::full({1, 4}, NAN).mm(net.first).mm(net.second).sum().backward();
   const auto agreed = exchange.finish();
   ASSERT_FALSE(agreed);

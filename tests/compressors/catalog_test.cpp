@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/errc.hpp"
-#include "compressors/topk.hpp"
+#include "compressors/sparsifiers/topk.hpp"
 #include "support.hpp"
 
 namespace weir::compressors::test {

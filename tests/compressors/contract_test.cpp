@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/errc.hpp"
-#include "compressors/payload.hpp"
+#include "compressors/codecs/payload.hpp"
 #include "support.hpp"
 
 namespace weir::compressors::test {
@@ -210,7 +210,7 @@ void decode_hostile(Compressor& compressor, BytesView payload, std::int64_t entr
   const auto done = compressor.decode_add(payload, round_at(3), 1, sum);
   EXPECT_TRUE(done || done.error().code == Errc::malformed || done.error().code == Errc::unsupported);
   std::vector<std::uint32_t> positions;
-  if (!compressor.support(payload, static_cast<std::uint64_t>(entries), positions)) return;
+  if (!compressor.support(payload, round_at(3), static_cast<std::uint64_t>(entries), positions)) return;
   for (const std::uint32_t position : positions) EXPECT_LT(position, entries);
 }
 
@@ -266,7 +266,7 @@ TEST_P(CompressorContract, SaysWhichEntriesItSent) {
     const at::Tensor x = gaussian(4'000, 16);
     const Bytes payload = encode(x);
     std::vector<std::uint32_t> positions;
-    const auto known = compressor_->support(payload, 4'000, positions);
+    const auto known = compressor_->support(payload, round_, 4'000, positions);
     if (!compressor_->traits().sparse) {
       EXPECT_EQ(known.error().code, Errc::unsupported);
       return;
@@ -276,7 +276,7 @@ TEST_P(CompressorContract, SaysWhichEntriesItSent) {
     const at::Tensor y = decoded(*compressor_, payload, x, round_);
     EXPECT_EQ(static_cast<std::int64_t>(positions.size()), at::count_nonzero(y).item<std::int64_t>());
     for (const std::uint32_t position : positions) EXPECT_NE(y.data_ptr<float>()[position], 0);
-    EXPECT_EQ(compressor_->support(payload, 4'001, positions).error().code, Errc::malformed);
+    EXPECT_EQ(compressor_->support(payload, round_, 4'001, positions).error().code, Errc::malformed);
   });
 }
 

@@ -1,4 +1,4 @@
-#include "compressors/dgc.hpp"
+#include "compressors/sparsifiers/dgc.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 std::vector<std::uint32_t> chosen(const Dgc::Options& options, const at::Tensor& x, const Round& round) {
   Dgc dgc(options);
   std::vector<std::uint32_t> positions;
-  dgc.support(encoded(dgc, x, round), static_cast<std::uint64_t>(x.numel()), positions).value();
+  dgc.support(encoded(dgc, x, round), round, static_cast<std::uint64_t>(x.numel()), positions).value();
   return positions;
 }
 

@@ -1,4 +1,4 @@
-#include "compressors/index_codec.hpp"
+#include "compressors/codecs/index_codec.hpp"
 
 #include <gtest/gtest.h>
 

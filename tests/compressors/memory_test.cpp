@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "compressors/dgc_memory.hpp"
-#include "compressors/residual_memory.hpp"
-#include "compressors/topk.hpp"
+#include "compressors/memories/dgc_memory.hpp"
+#include "compressors/memories/residual_memory.hpp"
+#include "compressors/sparsifiers/topk.hpp"
 #include "support.hpp"
 
 namespace weir::compressors::test {
@@ -40,7 +40,7 @@ TEST(ResidualMemory, WhatWasSentAndWhatIsLeftAddUpToTheGradients) {
   for (std::uint64_t step = 0; step < 50; ++step) {
     const Round round = round_at(step);
     rank.encode(gradient_at(step), round);
-    const at::Tensor mean = decoded(rank.compressor, rank.payload, gradients, round);
+    at::Tensor mean = decoded(rank.compressor, rank.payload, gradients, round);
     rank.memory->update(round, rank.compressor, rank.payload, mean).value();
     gradients += gradient_at(step);
     sent += mean;
@@ -56,7 +56,7 @@ TEST(ResidualMemory, FollowsItsFormula) {
     const Round round = round_at(step);
     rank.encode(gradient_at(step), round);
     residual = residual * 0.5 + gradient_at(step) * 0.25;
-    const at::Tensor mean = decoded(rank.compressor, rank.payload, residual, round);
+    at::Tensor mean = decoded(rank.compressor, rank.payload, residual, round);
     residual -= mean;
     rank.memory->update(round, rank.compressor, rank.payload, mean).value();
     EXPECT_TRUE(at::equal(state(*rank.memory, "residual.0"), residual));
@@ -123,7 +123,7 @@ TEST(DgcMemory, SendingEverythingUnmaskedIsMomentumSgd) {
     const Round round = round_at(step);
     const at::Tensor input = memory.compensate(gradient_at(step), round).value();
     const Bytes payload = encoded(everything, input, round);
-    const at::Tensor mean = decoded(everything, payload, input, round);
+    at::Tensor mean = decoded(everything, payload, input, round);
     memory.update(round, everything, payload, mean).value();
     momentum = momentum * 0.9F + gradient_at(step);
     EXPECT_TRUE(at::allclose(mean, momentum, 1e-5, 1e-6));

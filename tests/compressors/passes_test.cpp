@@ -20,9 +20,9 @@ class RankOne final : public Compressor {
   double error_bound(std::uint64_t, const Round&) const override { return 1; }
 
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override {
-    at::Tensor& left = left_[round.tensor];
-    left = floats(results[0]);
-    left /= left.norm();
+    at::Tensor& factor = (round.pass == 0 ? left_ : right_)[round.tensor];
+    factor = floats(results[0]);
+    if (round.pass == 0) factor /= factor.norm();
     return {};
   }
   std::vector<NamedTensor> save() const override {
@@ -46,8 +46,7 @@ class RankOne final : public Compressor {
   }
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override {
     if (payload.size() != static_cast<std::size_t>(sum.size(1)) * sizeof(float)) return Error(Errc::malformed);
-    right_[round.tensor] = floats(payload);
-    sum.add_(at::outer(left_.at(round.tensor), right_[round.tensor]), weight);
+    sum.add_(at::outer(left_.at(round.tensor), floats(payload)), weight);
     return {};
   }
 
@@ -76,9 +75,8 @@ std::vector<at::Tensor> run_round(Ranks& ranks, const std::vector<at::Tensor>& g
     for (Bytes& payload : payloads) summed += at::from_blob(payload.data(), summed.sizes(), at::kFloat);
     const BytesView result(static_cast<const std::byte*>(summed.data_ptr()), summed.nbytes());
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-      if (round.pass + 1 < passes.size()) {
-        ranks[rank].absorb(std::span(&result, 1), round).value();
-      } else {
+      ranks[rank].absorb(std::span(&result, 1), round).value();
+      if (round.pass + 1 == passes.size()) {
         at::Tensor mean = at::zeros_like(gradients[rank]);
         ranks[rank].decode_add(result, round, 1.0F / static_cast<float>(ranks.size()), mean).value();
         means.push_back(mean);
@@ -113,14 +111,6 @@ TEST(Passes, StateBetweenRoundsIsSavedAndRestored) {
   std::vector<RankOne> second(1);
   ASSERT_TRUE(second[0].restore(first[0].save()));
   EXPECT_TRUE(same_bits(run_round(first, {gradient}, round_at(1))[0], run_round(second, {gradient}, round_at(1))[0]));
-}
-
-TEST(Passes, OnePassCompressorsHaveNothingToAbsorb) {
-  for (const CompressorEntry& entry : builtin().compressors()) {
-    const auto compressor = std::move(entry.make(nullptr).value());
-    if (compressor->traits().passes.size() > 1) continue;
-    EXPECT_EQ(compressor->absorb({}, round_at(0)).error().code, Errc::unsupported);
-  }
 }
 
 }  // namespace

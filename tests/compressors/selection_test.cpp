@@ -1,13 +1,16 @@
-#include "compressors/selection.hpp"
+#include "compressors/kernels/selection.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include "base/philox.hpp"
-#include "compressors/kernels.hpp"
+#include "compressors/kernels/arithmetic.hpp"
+#include "compressors/kernels/collect.hpp"
+#include "compressors/kernels/processor.hpp"
 
 namespace weir::compressors::test {
 namespace {
@@ -79,44 +82,48 @@ TEST(Collect, GivesUpAboveItsLimit) {
   EXPECT_EQ(out.size(), 0);
 }
 
-TEST(Kernels, EverySetCollectsTheSame) {
+/// Once with the loops of this processor, once with the portable ones.
+void on_both_paths(const std::function<void()>& check) {
+  check();
+  const PortableKernels portable;
+  check();
+}
+
+TEST(Kernels, BothPathsCollectTheSame) {
   std::vector<float> values = coarse(4'099, 3);
   values[77] = NAN;
   values[4'098] = -INFINITY;
-  std::vector<const Kernels*> sets = {&portable_kernels, &kernels()};
-  if (avx2_kernels() != nullptr) sets.push_back(avx2_kernels());
-  for (const std::size_t n : {0, 1, 7, 8, 31, 32, 33, 100, 4'099}) {
-    for (const float threshold : {0.25F, 2.0F, 4.0F, 4.25F}) {
-      std::vector<std::uint32_t> expected;
-      for (std::size_t i = 0; i < n; ++i) {
-        if (magnitude(values[i]) >= magnitude(threshold)) expected.push_back(static_cast<std::uint32_t>(i));
-      }
-      for (const Kernels* set : sets) {
+  on_both_paths([&] {
+    for (const std::size_t n : {0, 1, 7, 8, 31, 32, 33, 100, 4'099}) {
+      for (const float threshold : {0.25F, 2.0F, 4.0F, 4.25F}) {
+        std::vector<std::uint32_t> expected;
+        for (std::size_t i = 0; i < n; ++i) {
+          if (magnitude(values[i]) >= magnitude(threshold)) expected.push_back(static_cast<std::uint32_t>(i));
+        }
         std::vector<std::uint32_t> positions(n + collect_slack);
         std::vector<float> found(n + collect_slack);
         const std::size_t count =
-            set->collect(values.data(), n, magnitude(threshold), n, positions.data(), found.data());
-        ASSERT_EQ(count, expected.size()) << set->name;
+            collect_above(values.data(), n, magnitude(threshold), n, positions.data(), found.data());
+        ASSERT_EQ(count, expected.size());
         positions.resize(count);
-        EXPECT_EQ(positions, expected) << set->name;
+        EXPECT_EQ(positions, expected);
         for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(magnitude(found[i]), magnitude(values[expected[i]]));
       }
     }
-  }
+  });
 }
 
-TEST(Kernels, EverySetStaysWithinItsSlack) {
+TEST(Kernels, BothPathsStayWithinTheSlack) {
   const std::vector<float> values(500, 1.0F);
-  std::vector<const Kernels*> sets = {&portable_kernels, &kernels()};
-  for (const Kernels* set : sets) {
+  on_both_paths([&] {
     for (std::size_t limit = 0; limit < 100; ++limit) {
       std::vector<std::uint32_t> positions(limit + collect_slack + 1, 0xABCD);
       std::vector<float> found(limit + collect_slack + 1, 7);
-      EXPECT_GT(set->collect(values.data(), values.size(), 1, limit, positions.data(), found.data()), limit);
+      EXPECT_GT(collect_above(values.data(), values.size(), 1, limit, positions.data(), found.data()), limit);
       EXPECT_EQ(positions.back(), 0xABCDU);
       EXPECT_EQ(found.back(), 7);
     }
-  }
+  });
 }
 
 TEST(Kernels, AddScaledReadsBytesAtAnyAddress) {

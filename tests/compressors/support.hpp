@@ -80,15 +80,28 @@ inline Round round_at(std::uint64_t step, std::uint32_t tensor = 0) {
   return {.seed = 42, .step = step, .epoch = 1000, .tensor = tensor};
 }
 
-inline Bytes encoded(Compressor& compressor, const at::Tensor& x, const Round& round) {
+/// `round` in its last pass.
+inline Round last_pass(const Compressor& compressor, Round round) {
+  round.pass = static_cast<std::uint32_t>(compressor.traits().passes.size()) - 1;
+  return round;
+}
+
+/// All passes of a round of one rank alone, up to the last absorb: gives the payload of the last pass.
+inline Bytes encoded(Compressor& compressor, const at::Tensor& x, Round round) {
   Bytes out;
-  compressor.encode(x, round, out).value();
+  const auto passes = compressor.traits().passes.size();
+  for (round.pass = 0; round.pass < passes; ++round.pass) {
+    out.clear();
+    compressor.encode(x, round, out).value();
+    const BytesView result = out;
+    compressor.absorb(std::span(&result, 1), round).value();
+  }
   return out;
 }
 
 inline at::Tensor decoded(Compressor& compressor, BytesView payload, const at::Tensor& like, const Round& round) {
   at::Tensor sum = at::zeros(like.sizes(), at::kFloat);
-  compressor.decode_add(payload, round, 1, sum).value();
+  compressor.decode_add(payload, last_pass(compressor, round), 1, sum).value();
   return sum;
 }
 

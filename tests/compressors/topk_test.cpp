@@ -1,10 +1,10 @@
-#include "compressors/topk.hpp"
+#include "compressors/sparsifiers/topk.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "compressors/selection.hpp"
+#include "compressors/kernels/selection.hpp"
 #include "support.hpp"
 
 namespace weir::compressors::test {
@@ -13,7 +13,7 @@ namespace {
 std::vector<std::uint32_t> chosen(const at::Tensor& x, double ratio) {
   TopK topk({.ratio = ratio});
   std::vector<std::uint32_t> positions;
-  topk.support(encoded(topk, x, round_at(0)), static_cast<std::uint64_t>(x.numel()), positions).value();
+  topk.support(encoded(topk, x, round_at(0)), round_at(0), static_cast<std::uint64_t>(x.numel()), positions).value();
   return positions;
 }
 

@@ -10,7 +10,7 @@
 
 #include "base/ensure.hpp"
 #include "compressors/catalog.hpp"
-#include "compressors/payload.hpp"
+#include "compressors/codecs/payload.hpp"
 
 namespace {
 
@@ -47,7 +47,7 @@ void decode(Compressor& compressor, BytesView payload, std::size_t entries) {
   weir::ensure(std::all_of(buffer.begin(), buffer.begin() + guard, untouched), "wrote before the tensor");
   weir::ensure(std::all_of(buffer.end() - guard, buffer.end(), untouched), "wrote behind the tensor");
   std::vector<std::uint32_t> positions;
-  if (!compressor.support(payload, entries, positions)) return;
+  if (!compressor.support(payload, {}, entries, positions)) return;
   for (const std::uint32_t position : positions) weir::ensure(position < entries, "a position outside of the tensor");
 }
 

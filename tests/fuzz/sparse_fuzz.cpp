@@ -5,9 +5,9 @@
 #include <span>
 
 #include "base/ensure.hpp"
-#include "compressors/payload.hpp"
-#include "compressors/sparse.hpp"
-#include "compressors/varint.hpp"
+#include "compressors/codecs/payload.hpp"
+#include "compressors/codecs/sparse.hpp"
+#include "compressors/codecs/varint.hpp"
 
 namespace {
 

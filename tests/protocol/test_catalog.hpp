@@ -13,11 +13,14 @@ inline nlohmann::json test_catalog() {
                   "params": {"type": "object", "properties": {}, "additionalProperties": false}}],
     "compressors": [
       {"name": "none", "summary": "", "default_memory": "none", "memories": ["none"],
+       "memory_misfits": {"residual": "nothing is left", "dgc": "it sends everything"},
        "params": {"type": "object", "properties": {}, "additionalProperties": false}},
       {"name": "topk", "summary": "", "default_memory": "residual", "memories": ["none", "residual"],
+       "memory_misfits": {"dgc": "no momentum"},
        "params": {"type": "object", "additionalProperties": false, "properties": {
          "ratio": {"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": 0.01}}}},
       {"name": "dgc", "summary": "", "default_memory": "dgc", "memories": ["dgc"],
+       "memory_misfits": {"none": "it needs one", "residual": "it needs momentum"},
        "params": {"type": "object", "additionalProperties": false, "properties": {
          "ratio": {"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": 0.001},
          "warmup_epochs": {"type": "number", "minimum": 0, "default": 1}}}}],

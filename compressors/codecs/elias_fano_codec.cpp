@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/ensure.hpp"
+#include "base/errc.hpp"
+#include "compressors/codecs/index_codec.hpp"
+
+// Elias-Fano (Elias 1974, Fano 1971). Of each position the low l = floor(log2(entries / count)) bits are
+// written as they are. The rest, non-descending and at most about 2 * count, are written in unary: bit
+// (high_i + i) is set for the i-th position. Together l + 1 + (entries / count) / 2^l bits a position, 11.95
+// at one in a thousand, where entropy is 11.41.
+//
+// Layout: ceil(count * l / 8) bytes of low parts, then ceil((count + highs) / 8) bytes of unary, least
+// significant bit first; unused bits are zero.
+
+namespace weir::compressors {
+namespace {
+
+struct Shape {
+  unsigned low_bits = 0;
+  std::size_t low_bytes = 0;
+  std::size_t unary_bytes = 0;
+
+  Shape(std::uint64_t count, std::uint64_t entries) {
+    if (count == 0) return;
+    low_bits = static_cast<unsigned>(std::bit_width(entries / count)) - 1;
+    low_bytes = (count * low_bits + 7) / 8;
+    unary_bytes = (count + ((entries - 1) >> low_bits) + 7) / 8;
+  }
+  std::size_t bytes() const { return low_bytes + unary_bytes; }
+};
+
+/// Eight bytes from `at`, zeros behind the end.
+std::uint64_t load_word(BytesView from, std::size_t at) {
+  std::uint64_t word = 0;
+  if (at + sizeof word <= from.size()) {
+    std::memcpy(&word, from.data() + at, sizeof word);
+  } else if (at < from.size()) {
+    std::memcpy(&word, from.data() + at, from.size() - at);
+  }
+  return word;
+}
+
+/// The low parts: fields of `bits` bits (at most 32, so that one always lies within eight bytes).
+class LowParts {
+ public:
+  LowParts(BytesView bytes, unsigned bits) : bytes_(bytes), bits_(bits), mask_((std::uint64_t{1} << bits) - 1) {}
+
+  std::uint32_t operator[](std::size_t i) const {
+    const std::uint64_t bit = std::uint64_t{i} * bits_;
+    return static_cast<std::uint32_t>((load_word(bytes_, bit / 8) >> (bit % 8)) & mask_);
+  }
+
+ private:
+  BytesView bytes_;
+  unsigned bits_;
+  std::uint64_t mask_;
+};
+
+void write_low_parts(std::span<const std::uint32_t> positions, unsigned bits, std::byte* to) {
+  if (bits == 0) return;
+  const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
+  std::uint64_t pending = 0;
+  unsigned filled = 0;  // below 8 between positions
+  for (const std::uint32_t position : positions) {
+    pending |= (position & mask) << filled;
+    for (filled += bits; filled >= 8; filled -= 8, pending >>= 8) *to++ = static_cast<std::byte>(pending);
+  }
+  if (filled > 0) *to = static_cast<std::byte>(pending);
+}
+
+std::size_t elias_fano_bytes(std::span<const std::uint32_t> positions, std::uint64_t entries) {
+  return Shape(positions.size(), entries).bytes();
+}
+
+void elias_fano_encode(std::span<const std::uint32_t> positions, std::uint64_t entries, std::span<std::byte> out) {
+  const Shape shape(positions.size(), entries);
+  ensure(out.size() == shape.bytes(), "room for Elias-Fano positions");
+  std::ranges::fill(out, std::byte{0});
+  write_low_parts(positions, shape.low_bits, out.data());
+  std::byte* unary = out.data() + shape.low_bytes;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const std::uint64_t bit = (positions[i] >> shape.low_bits) + std::uint64_t{i};
+    unary[bit / 8] |= static_cast<std::byte>(1u << (bit % 8));
+  }
+}
+
+Error malformed(const char* what) { return Error(Errc::malformed, what); }
+
+Result<void> elias_fano_decode(BytesView in, std::uint64_t entries, std::span<std::uint32_t> positions) {
+  if (positions.size() > entries) return malformed("more positions than entries");
+  const Shape shape(positions.size(), entries);
+  if (in.size() != shape.bytes()) return malformed("Elias-Fano positions of the wrong length");
+  const LowParts low(in.first(shape.low_bytes), shape.low_bits);
+  const BytesView unary = in.subspan(shape.low_bytes);
+
+  std::size_t found = 0;
+  std::uint64_t least = 0;  // what the next position may be at least
+  for (std::size_t at = 0; at < unary.size(); at += 8) {
+    for (std::uint64_t word = load_word(unary, at); word != 0; word &= word - 1) {
+      if (found == positions.size()) return malformed("more positions than announced");
+      const std::uint64_t bit = at * 8 + static_cast<unsigned>(std::countr_zero(word));
+      const std::uint64_t position = ((bit - found) << shape.low_bits) | low[found];
+      if (position < least || position >= entries) return malformed("positions do not ascend within the tensor");
+      positions[found++] = static_cast<std::uint32_t>(position);
+      least = position + 1;
+    }
+  }
+  if (found != positions.size()) return malformed("fewer positions than announced");
+  const std::uint64_t low_end = std::uint64_t{found} * shape.low_bits;
+  if (low_end % 8 != 0 && std::to_integer<unsigned>(in[low_end / 8]) >> (low_end % 8) != 0) {
+    return malformed("bits behind the last position");
+  }
+  return {};
+}
+
+}  // namespace
+
+constexpr IndexCodec elias_fano_codec{"elias_fano", 1, elias_fano_bytes, elias_fano_encode, elias_fano_decode};
+
+}  // namespace weir::compressors

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+
+namespace weir::compressors {
+
+/// Every gathered payload is one of these on the wire (a payload that is summed has no header, it is bare
+/// floats):
+///
+///     0      u8      0xA0 | version (1)
+///     1      u8      format, one number per body layout
+///     2      varint  bytes of the body (LEB128, 1 to 5 bytes, shortest form)
+///     ..     u32     checksum: low half of XXH3-64 of the body, seeded with XXH3-64 of the bytes before this
+///     ..     body
+///
+/// that is 7 to 11 bytes more than the body. Payloads follow each other without gaps in a bucket.
+enum class Format : std::uint8_t {
+  sparse = 1,      ///< codecs/sparse.hpp
+  int8 = 2,        ///< quantizers/int8.hpp: signed, a scale per channel
+  uint8 = 3,       ///< quantizers/uint8.hpp: a minimum and a scale per channel
+  natural = 4,     ///< quantizers/natural.hpp: powers of two
+  qsgd = 5,        ///< quantizers/qsgd.hpp: levels between zero and a bucket's norm
+  ternary = 6,     ///< quantizers/terngrad.hpp: -1, 0 or 1 times a scale
+  signs = 7,       ///< quantizers/signs.hpp: -1 or 1
+  two_values = 8,  ///< quantizers/signs.hpp: one of two values
+  survivors = 9,   ///< sparsifiers/cocktail.hpp: sparse among entries that the seed has chosen
+  low_rank = 10,   ///< transforms/atomo.hpp: outer products
+  dct = 11,        ///< transforms/dct.hpp: sparse among cosine coefficients
+  quantile = 12,   ///< sketches/sketchml.hpp
+  clusters = 13,   ///< sketches/casq.hpp
+  scale = 14,      ///< quantizers/terngrad.hpp: one number, before a pass that needs all ranks' to agree
+  seeded = 15,     ///< sparsifiers/randomk.hpp: values at positions that the seed has chosen
+};
+inline constexpr std::uint8_t formats_end = 16;  ///< behind the last
+
+inline constexpr std::uint8_t payload_version = 1;
+inline constexpr std::size_t payload_header_bytes_max = 11;
+
+/// Writes one payload at the end of a buffer: header and room for the body at once, checksum when the body is
+/// there.
+class PayloadWriter {
+ public:
+  PayloadWriter(Bytes& out, Format format, std::size_t body_bytes);
+
+  /// Where the body goes; all of it has to be written.
+  std::span<std::byte> body();
+  void seal();
+
+ private:
+  Bytes& out_;
+  std::size_t start_;
+  std::size_t body_;
+};
+
+/// Cuts the first payload off `stream`: gives it whole, header included, and moves `stream` behind it. Only
+/// the header is read. Fails with: malformed, unsupported (another version); `stream` then stays.
+Result<BytesView> take_payload(BytesView& stream);
+
+/// Checks header and checksum of exactly one payload of that format and gives its body.
+/// Fails with: malformed, unsupported (another version or format).
+Result<BytesView> open_payload(BytesView payload, Format format);
+
+}  // namespace weir::compressors

@@ -1,0 +1,58 @@
+#include "compressors/codecs/sparse.hpp"
+
+#include <string>
+
+#include "base/errc.hpp"
+#include "compressors/codecs/payload.hpp"
+#include "compressors/codecs/varint.hpp"
+
+namespace weir::compressors {
+
+void write_sparse(const Selection& selection, std::uint32_t entries, const IndexCodec& index, const ValueCodec& value,
+                  Bytes& out) {
+  const auto count = static_cast<std::uint32_t>(selection.size());
+  const std::size_t index_bytes = index.bytes(selection.positions, entries);
+  const std::size_t value_bytes = value.bytes(count);
+  PayloadWriter payload(out, Format::sparse,
+                        varint_bytes(entries) + varint_bytes(count) + 1 + index_bytes + value_bytes);
+  const std::span<std::byte> body = payload.body();
+  std::byte* at = store_varint(store_varint(body.data(), entries), count);
+  *at = static_cast<std::byte>(index.id | value.id << 4);
+  index.encode(selection.positions, entries, body.last(value_bytes + index_bytes).first(index_bytes));
+  value.encode(selection.values, body.last(value_bytes));
+  payload.seal();
+}
+
+Result<void> read_sparse(BytesView payload, std::uint64_t entries, bool values_wanted, Selection& selection) {
+  const auto opened = open_payload(payload, Format::sparse);
+  if (!opened) return opened.error();
+  BytesView body = *opened;
+  const auto said_entries = read_varint(body);
+  const auto count = read_varint(body);
+  if (!said_entries || !count || body.empty()) return Error(Errc::malformed, "a sparse payload's head is cut off");
+  if (*said_entries != entries) {
+    return Error(Errc::malformed, "a payload for " + std::to_string(*said_entries) + " entries came for a tensor of " +
+                                      std::to_string(entries));
+  }
+  if (*count > entries) return Error(Errc::malformed, "a payload has more entries than its tensor");
+  const auto codecs = std::to_integer<std::uint8_t>(body[0]);
+  body = body.subspan(1);
+  const auto index = index_codec(codecs & 0x0F);
+  if (!index) return index.error();
+  const auto value = value_codec(codecs >> 4);
+  if (!value) return value.error();
+  const std::size_t value_bytes = (*value)->bytes(*count);
+  if (value_bytes > body.size()) return Error(Errc::malformed, "a payload is too short for its values");
+  selection.positions.resize(*count);
+  const auto decoded = (*index)->decode(body.first(body.size() - value_bytes), entries, selection.positions);
+  if (!decoded) return decoded.error();
+  if (!values_wanted) return {};
+  selection.values.resize(*count);
+  (*value)->decode(body.last(value_bytes), selection.values);
+  if (find_non_finite(selection.values) != selection.values.size()) {
+    return Error(Errc::malformed, "a payload holds a value that is not a number");
+  }
+  return {};
+}
+
+}  // namespace weir::compressors

@@ -1,0 +1,84 @@
+#include "compressors/kernels/arithmetic.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/ensure.hpp"
+#include "compressors/kernels/selection.hpp"
+
+namespace weir::compressors {
+bool all_finite(std::span<const float> values) {
+  std::uint32_t bad = 0;
+  for (const float value : values) bad |= magnitude(value) >= magnitude_infinite;
+  return bad == 0;
+}
+
+void add_scaled(float weight, BytesView from, std::span<float> to) {
+  ensure(from.size() == to.size_bytes(), "as many floats on both sides");
+  const std::byte* __restrict source = from.data();
+  float* __restrict target = to.data();
+  const std::size_t n = to.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    float value;
+    std::memcpy(&value, source + i * sizeof value, sizeof value);
+    target[i] += weight * value;
+  }
+}
+
+void accumulate_residual(float beta, float gamma, std::span<const float> gradient, std::span<float> residual) {
+  ensure(gradient.size() == residual.size(), "a residual of the gradient's size");
+  const float* __restrict g = gradient.data();
+  float* __restrict r = residual.data();
+  const std::size_t n = residual.size();
+  for (std::size_t i = 0; i < n; ++i) r[i] = beta * r[i] + gamma * g[i];
+}
+
+void accumulate_momentum(const MomentumStep& step, std::span<const float> gradient, std::span<float> momentum,
+                         std::span<float> velocity) {
+  ensure(gradient.size() == momentum.size() && gradient.size() == velocity.size(), "momentum of the gradient's size");
+  const float* __restrict g = gradient.data();
+  float* __restrict m = momentum.data();
+  float* __restrict v = velocity.data();
+  const std::size_t n = gradient.size();
+  const float mu = step.mu;
+  const float scale = step.scale;
+  if (step.nesterov) {
+    for (std::size_t i = 0; i < n; ++i) {
+      const float scaled = scale * g[i];
+      m[i] = mu * (m[i] + scaled);
+      v[i] += m[i] + scaled;
+    }
+  } else {
+    for (std::size_t i = 0; i < n; ++i) {
+      m[i] = mu * m[i] + scale * g[i];
+      v[i] += m[i];
+    }
+  }
+}
+
+void apply_momentum(const MomentumStep& step, std::span<float> gradient, std::span<float> momentum) {
+  ensure(gradient.size() == momentum.size(), "momentum of the gradient's size");
+  float* __restrict g = gradient.data();
+  float* __restrict m = momentum.data();
+  const std::size_t n = gradient.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    const float scaled = step.scale * g[i];
+    m[i] = step.nesterov ? step.mu * (m[i] + scaled) : step.mu * m[i] + scaled;
+    g[i] = step.nesterov ? m[i] + scaled : m[i];
+  }
+}
+
+double sum_of_squares(std::span<const float> values) {
+  std::array<double, 8> lanes{};
+  std::size_t i = 0;
+  for (; i + lanes.size() <= values.size(); i += lanes.size()) {
+    for (std::size_t j = 0; j < lanes.size(); ++j) lanes[j] += static_cast<double>(values[i + j]) * values[i + j];
+  }
+  for (std::size_t j = 0; i < values.size(); ++i, ++j) lanes[j] += static_cast<double>(values[i]) * values[i];
+  double sum = 0;
+  for (const double lane : lanes) sum += lane;
+  return sum;
+}
+
+}  // namespace weir::compressors

@@ -1,0 +1,93 @@
+#include "compressors/memories/dgc_memory.hpp"
+
+#include <cmath>
+
+#include "compressors/flat.hpp"
+#include "compressors/kernels/arithmetic.hpp"
+#include "compressors/params.hpp"
+
+namespace weir::compressors {
+namespace {
+
+const Params<DgcMemory::Options>& params() {
+  using Options = DgcMemory::Options;
+  static const Params<Options> params =
+      Params<Options>("memory dgc")
+          .flag("momentum_masking", &Options::momentum_masking,
+                "Forget the momentum of the entries that were sent, so that it does not pull in an old "
+                "direction.")
+          .optional_number("clip_norm", &Options::clip_norm, {.exclusive_minimum = 0},
+                           "Clip each tensor's gradient to this norm over the square root of the number of ranks. "
+                           "Null: no clipping.");
+  return params;
+}
+
+}  // namespace
+
+nlohmann::json DgcMemory::schema() { return params().schema(); }
+
+std::optional<std::string> DgcMemory::misfit(const Compressor& compressor) {
+  if (!compressor.traits().sparse)
+    return "it does not say which entries it sent, whose velocity would have to be cleared";
+  return std::nullopt;
+}
+
+Result<std::unique_ptr<Memory>> DgcMemory::make(const nlohmann::json& given, const MemorySetting& setting) {
+  const auto options = params().parse(given);
+  if (!options) return options.error();
+  return std::make_unique<DgcMemory>(*options, setting);
+}
+
+Result<at::Tensor> DgcMemory::compensate(const at::Tensor& gradient, const Round& round) {
+  auto momentum = momenta_.of(round, gradient);
+  if (!momentum) return momentum;
+  auto velocity = velocities_.of(round, gradient);
+  if (!velocity) return velocity;
+  const MomentumStep step{static_cast<float>(setting_.momentum), clip_scale(flat(gradient), round), setting_.nesterov};
+  accumulate_momentum(step, flat(gradient), flat(*momentum), flat(*velocity));
+  return velocity;
+}
+
+Result<void> DgcMemory::update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) {
+  auto velocity = velocities_.of(round, mean);
+  if (!velocity) return velocity.error();
+  auto momentum = momenta_.of(round, mean);
+  if (!momentum) return momentum.error();
+  if (auto taken = compressor.decode_add(payload, round, -1, *velocity); !taken || !options_.momentum_masking) {
+    return taken;
+  }
+  const auto known = compressor.support(payload, round, static_cast<std::uint64_t>(mean.numel()), sent_);
+  if (!known) return known.error();
+  const std::span<float> m = flat(*momentum);
+  for (const std::uint32_t at : sent_) m[at] = 0;
+  return {};
+}
+
+Result<void> DgcMemory::average_dense(at::Tensor& mean, const Round& round) {
+  auto momentum = momenta_.of(round, mean);
+  if (!momentum) return momentum.error();
+  const MomentumStep step{static_cast<float>(setting_.momentum), clip_scale(flat(std::as_const(mean)), round),
+                          setting_.nesterov};
+  apply_momentum(step, flat(mean), flat(*momentum));
+  return {};
+}
+
+std::vector<NamedTensor> DgcMemory::save() const {
+  std::vector<NamedTensor> state;
+  momenta_.save(state);
+  velocities_.save(state);
+  return state;
+}
+
+Result<void> DgcMemory::restore(std::span<const NamedTensor> state) {
+  return restore_stores(state, {&momenta_, &velocities_});
+}
+
+float DgcMemory::clip_scale(std::span<const float> gradient, const Round& round) const {
+  if (!options_.clip_norm) return 1;
+  const double limit = *options_.clip_norm / std::sqrt(static_cast<double>(round.world));
+  const double norm = std::sqrt(sum_of_squares(gradient));
+  return norm > limit ? static_cast<float>(limit / norm) : 1.0F;
+}
+
+}  // namespace weir::compressors

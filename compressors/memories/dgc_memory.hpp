@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "compressors/memories/tensor_store.hpp"
+#include "compressors/memory.hpp"
+
+namespace weir::compressors {
+
+/// DGC's momentum correction (Lin et al., ICLR 2018): momentum is accumulated before compression, and what is
+/// held back is velocity, not gradient.
+///
+///     plain:     m = mu * m + g;    v += m          nesterov:  m = mu * (m + g);  v += m + g
+///     send v;    v -= what was sent;  with masking, at the entries sent: m = 0
+///
+/// So v is zero where it was sent as it was, and keeps what a value codec has rounded away.
+/// The optimizer must not apply momentum again. A tensor sent dense gets the same momentum after averaging,
+/// without velocity. Before all of it the gradient is clipped to the norm clip_norm / sqrt(ranks), each
+/// tensor on its own; a tensor sent dense, being averaged by then, to clip_norm / sqrt(ranks) too.
+class DgcMemory final : public Memory {
+ public:
+  static constexpr std::string_view type_name = "dgc";
+  static constexpr std::string_view summary = "Momentum correction with factor masking and local clipping (DGC).";
+  static nlohmann::json schema();
+  static constexpr MemoryTraits type_traits = {.owns_momentum = true, .reads_payload = true};
+  static std::optional<std::string> misfit(const Compressor& compressor);
+  static Result<std::unique_ptr<Memory>> make(const nlohmann::json& params, const MemorySetting& setting);
+
+  struct Options {
+    bool momentum_masking = true;
+    std::optional<double> clip_norm = std::nullopt;
+  };
+  DgcMemory(Options options, const MemorySetting& setting) : options_(options), setting_(setting) {}
+
+  std::string_view name() const override { return type_name; }
+  MemoryTraits traits() const override { return type_traits; }
+  Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
+  Result<void> update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) override;
+  Result<void> average_dense(at::Tensor& mean, const Round& round) override;
+  std::vector<NamedTensor> save() const override;
+  Result<void> restore(std::span<const NamedTensor> state) override;
+
+ private:
+  float clip_scale(std::span<const float> gradient, const Round& round) const;
+
+  Options options_;
+  MemorySetting setting_;
+  TensorStore momenta_{"momentum"};
+  TensorStore velocities_{"velocity"};
+  std::vector<std::uint32_t> sent_;  // kept between calls for its memory
+};
+
+}  // namespace weir::compressors

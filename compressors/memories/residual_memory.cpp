@@ -1,0 +1,52 @@
+#include "compressors/memories/residual_memory.hpp"
+
+#include "compressors/flat.hpp"
+#include "compressors/kernels/arithmetic.hpp"
+#include "compressors/memories/misfit.hpp"
+#include "compressors/params.hpp"
+
+namespace weir::compressors {
+namespace {
+
+const Params<ResidualMemory::Options>& params() {
+  using Options = ResidualMemory::Options;
+  static const Params<Options> params =
+      Params<Options>("memory residual")
+          .number("beta", &Options::beta, {.minimum = 0, .maximum = 1}, "Share of the residual that is kept.")
+          .number("gamma", &Options::gamma, {.exclusive_minimum = 0, .maximum = 1}, "Weight of the new gradient.");
+  return params;
+}
+
+}  // namespace
+
+nlohmann::json ResidualMemory::schema() { return params().schema(); }
+
+std::optional<std::string> ResidualMemory::misfit(const Compressor& compressor) { return no_residual(compressor); }
+
+Result<std::unique_ptr<Memory>> ResidualMemory::make(const nlohmann::json& given, const MemorySetting&) {
+  const auto options = params().parse(given);
+  if (!options) return options.error();
+  return std::make_unique<ResidualMemory>(*options);
+}
+
+Result<at::Tensor> ResidualMemory::compensate(const at::Tensor& gradient, const Round& round) {
+  auto residual = residuals_.of(round, gradient);
+  if (!residual) return residual;
+  accumulate_residual(static_cast<float>(options_.beta), static_cast<float>(options_.gamma), flat(gradient),
+                      flat(*residual));
+  return residual;
+}
+
+Result<void> ResidualMemory::update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) {
+  auto residual = residuals_.of(round, mean);
+  if (!residual) return residual.error();
+  return compressor.decode_add(payload, round, -1, *residual);
+}
+
+std::vector<NamedTensor> ResidualMemory::save() const {
+  std::vector<NamedTensor> state;
+  residuals_.save(state);
+  return state;
+}
+
+}  // namespace weir::compressors

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "compressors/memories/tensor_store.hpp"
+#include "compressors/memory.hpp"
+
+namespace weir::compressors {
+
+/// Error feedback (Seide et al. 2014; Karimireddy et al. 2019): what a round did not send is added to the
+/// next one,
+///
+///     sent = C(beta * r + gamma * g);  r = beta * r + gamma * g - sent
+///
+/// The residual is corrected by decoding the own payload with weight -1: for a sparse one that touches only
+/// the entries sent, and whatever a codec rounded away stays in the residual.
+class ResidualMemory final : public Memory {
+ public:
+  static constexpr std::string_view type_name = "residual";
+  static constexpr std::string_view summary = "Error feedback: what is not sent is added to the next round.";
+  static nlohmann::json schema();
+  static constexpr MemoryTraits type_traits = {.reads_payload = true};
+  static std::optional<std::string> misfit(const Compressor& compressor);
+  static Result<std::unique_ptr<Memory>> make(const nlohmann::json& params, const MemorySetting& setting);
+
+  struct Options {
+    double beta = 1;
+    double gamma = 1;
+  };
+  explicit ResidualMemory(Options options) : options_(options) {}
+
+  std::string_view name() const override { return type_name; }
+  MemoryTraits traits() const override { return type_traits; }
+  Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
+  Result<void> update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) override;
+  std::vector<NamedTensor> save() const override;
+  Result<void> restore(std::span<const NamedTensor> state) override { return restore_stores(state, {&residuals_}); }
+
+ private:
+  Options options_;
+  TensorStore residuals_{"residual"};
+};
+
+}  // namespace weir::compressors

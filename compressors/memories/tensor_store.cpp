@@ -1,0 +1,70 @@
+#include "compressors/memories/tensor_store.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "base/errc.hpp"
+
+namespace weir::compressors {
+namespace {
+
+/// The tensor's position in "<store>.<position>".
+std::optional<std::uint32_t> position_in(std::string_view name, std::string_view store) {
+  if (!name.starts_with(store) || name.size() < store.size() + 2 || name[store.size()] != '.') return std::nullopt;
+  name.remove_prefix(store.size() + 1);
+  std::uint32_t position = 0;
+  const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), position);
+  if (failure != std::errc{} || end != name.data() + name.size()) return std::nullopt;
+  return position;
+}
+
+}  // namespace
+
+Result<at::Tensor> TensorStore::of(const Round& round, const at::Tensor& like) {
+  at::Tensor& tensor = tensors_[round.tensor];
+  if (!tensor.defined()) tensor = at::zeros(like.sizes(), at::kFloat);
+  if (tensor.sizes() != like.sizes()) {
+    return Error(Errc::invalid_argument, name_ + " of tensor " + std::to_string(round.tensor) + " has " +
+                                             std::to_string(tensor.numel()) + " entries in another shape than its " +
+                                             "gradient, which has " + std::to_string(like.numel()));
+  }
+  return tensor;
+}
+
+void TensorStore::save(std::vector<NamedTensor>& to) const {
+  for (const auto& [position, tensor] : tensors_) to.push_back({name_ + "." + std::to_string(position), tensor});
+}
+
+bool TensorStore::owns(std::string_view name) const { return position_in(name, name_).has_value(); }
+
+Result<void> TensorStore::restore(const NamedTensor& from) {
+  const auto position = position_in(from.name, name_);
+  if (!position) return Error(Errc::malformed, "'" + from.name + "' is not a part of " + name_);
+  if (!from.tensor.defined() || from.tensor.scalar_type() != at::kFloat) {
+    return Error(Errc::malformed, "saved state '" + from.name + "' is not float32");
+  }
+  tensors_[*position] = from.tensor.detach().clone(at::MemoryFormat::Contiguous);
+  return {};
+}
+
+Result<void> restore_stores(std::span<const NamedTensor> state, std::initializer_list<TensorStore*> stores) {
+  const auto clear = [&] {
+    for (TensorStore* store : stores) store->clear();
+  };
+  clear();
+  for (const NamedTensor& tensor : state) {
+    const auto owner = std::ranges::find_if(stores, [&](TensorStore* store) { return store->owns(tensor.name); });
+    const Result<void> restored = owner != stores.end()
+                                      ? (*owner)->restore(tensor)
+                                      : Error(Errc::malformed, "saved state '" + tensor.name + "' is not known here");
+    if (restored) continue;
+    clear();
+    return restored.error();
+  }
+  return {};
+}
+
+}  // namespace weir::compressors

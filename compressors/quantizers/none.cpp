@@ -1,0 +1,56 @@
+#include "compressors/quantizers/none.hpp"
+
+#include <algorithm>
+
+#include "base/errc.hpp"
+#include "compressors/flat.hpp"
+#include "compressors/kernels/arithmetic.hpp"
+#include "compressors/non_finite.hpp"
+#include "compressors/params.hpp"
+
+namespace weir::compressors {
+namespace {
+
+struct Options {};
+
+const Params<Options>& params() {
+  static const Params<Options> params(None::type_name);
+  return params;
+}
+
+}  // namespace
+
+nlohmann::json None::schema() { return params().schema(); }
+
+Result<std::unique_ptr<Compressor>> None::make(const nlohmann::json& given) {
+  const auto options = params().parse(given);
+  if (!options) return options.error();
+  return std::make_unique<None>();
+}
+
+Traits None::traits() const { return {.passes = {Reduction::sum}, .lossless = true, .biased = false}; }
+
+Result<void> None::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  constexpr std::size_t block = 8192;  // floats: checked, then copied while they are in the cache
+  const std::span<const float> values = flat(gradient);
+  out.reserve(out.size() + values.size_bytes());
+  for (std::size_t start = 0; start < values.size(); start += block) {
+    const auto part = values.subspan(start, std::min(block, values.size() - start));
+    if (!all_finite(part)) return non_finite(round, values);
+    const auto bytes = std::as_bytes(part);
+    out.insert(out.end(), bytes.begin(), bytes.end());
+  }
+  return {};
+}
+
+Result<void> None::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
+  const std::span<float> target = flat(sum);
+  if (payload.size() != target.size_bytes()) {
+    return Error(Errc::malformed, "a dense payload of " + std::to_string(payload.size()) +
+                                      " bytes came for a tensor of " + std::to_string(target.size()) + " floats");
+  }
+  add_scaled(weight, payload, target);
+  return {};
+}
+
+}  // namespace weir::compressors

@@ -1,0 +1,63 @@
+#include "compressors/quantizers/quantizer.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/errc.hpp"
+#include "compressors/codecs/varint.hpp"
+#include "compressors/flat.hpp"
+#include "compressors/non_finite.hpp"
+
+namespace weir::compressors {
+namespace {
+
+Extent extent_of(const at::Tensor& tensor) {
+  return {static_cast<std::uint64_t>(tensor.numel()),
+          tensor.dim() > 1 ? static_cast<std::uint64_t>(tensor.size(0)) : std::uint64_t{1}};
+}
+
+}  // namespace
+
+Result<void> Quantizer::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  const Extent extent = extent_of(gradient);
+  const std::size_t bytes = extent.entries == 0 ? 0 : code_bytes(extent);
+  PayloadWriter payload(out, format(), varint_bytes(extent.entries) + bytes);
+  store_varint(payload.body().data(), extent.entries);
+  if (extent.entries > 0 && !write(flat(gradient), extent, round, payload.body().last(bytes))) {
+    return non_finite(round, flat(gradient));
+  }
+  payload.seal();
+  return {};
+}
+
+Result<void> Quantizer::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
+  const auto opened = open_payload(payload, format());
+  if (!opened) return opened.error();
+  BytesView code = *opened;
+  const Extent extent = extent_of(sum);
+  const auto entries = read_varint(code);
+  if (!entries) return Error(Errc::malformed, "a payload's head is cut off");
+  if (*entries != extent.entries) {
+    return Error(Errc::malformed, "a payload for " + std::to_string(*entries) + " entries came for a tensor of " +
+                                      std::to_string(extent.entries));
+  }
+  const std::size_t due = extent.entries == 0 ? 0 : code_bytes(extent);
+  if (code.size() != due) {
+    return Error(Errc::malformed, std::string(name()) + ": a code of " + std::to_string(code.size()) +
+                                      " bytes came where " + std::to_string(due) + " are due");
+  }
+  return extent.entries == 0 ? Result<void>() : read_add(code, extent, weight, flat(sum));
+}
+
+void for_ranges(std::size_t entries, std::size_t align, const std::function<void(std::size_t, std::size_t)>& body) {
+  constexpr std::size_t grain = 1 << 16;  // entries: some tens of microseconds
+  const std::size_t unit = (grain + align - 1) / align * align;
+  const auto units = static_cast<std::int64_t>((entries + unit - 1) / unit);
+  at::parallel_for(0, units, 1, [&](std::int64_t first, std::int64_t last) {
+    body(static_cast<std::size_t>(first) * unit, std::min(entries, static_cast<std::size_t>(last) * unit));
+  });
+}
+
+}  // namespace weir::compressors

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "compressors/codecs/payload.hpp"
+#include "compressors/compressor.hpp"
+
+namespace weir::compressors {
+
+/// What a code that has a place for every entry knows of its tensor.
+struct Extent {
+  std::uint64_t entries = 0;
+  std::uint64_t channels = 1;  ///< size of the first of two or more dimensions, or 1
+};
+
+/// The base of compressors that write a short code for every entry: a member says how long the code is, writes it and
+/// reads it; header, checksum and sizes are here. The body of the payload is
+///
+///     varint  entries of the tensor
+///     ...     the code
+class Quantizer : public Compressor {
+ protected:
+  virtual Format format() const = 0;
+
+  /// How many bytes write() fills.
+  virtual std::size_t code_bytes(const Extent& extent) const = 0;
+
+  /// Fills `code` for `values` (never empty). False if one of them is NaN or infinite; `code` is then forgotten.
+  virtual bool write(std::span<const float> values, const Extent& extent, const Round& round,
+                     std::span<std::byte> code) = 0;
+
+  /// sum += weight * what `code` stands for. It has code_bytes(), but is untrusted otherwise: a code that write() would
+  /// never give may be refused or decoded to any finite floats. Fails with: malformed.
+  virtual Result<void> read_add(BytesView code, const Extent& extent, float weight, std::span<float> sum) = 0;
+
+  Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
+  Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
+};
+
+/// Calls body(begin, end) for ranges that together are [0, entries), on the calling thread and those of LibTorch's
+/// pool, if it has any (at::set_num_threads). All ranges but the last begin and end at a multiple of `align`.
+void for_ranges(std::size_t entries, std::size_t align, const std::function<void(std::size_t, std::size_t)>& body);
+
+}  // namespace weir::compressors

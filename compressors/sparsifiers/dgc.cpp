@@ -1,0 +1,125 @@
+#include "compressors/sparsifiers/dgc.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "base/philox.hpp"
+#include "compressors/non_finite.hpp"
+#include "compressors/sparsifiers/codec_params.hpp"
+
+namespace weir::compressors {
+namespace {
+
+const Params<Dgc::Options>& params() {
+  using Options = Dgc::Options;
+  static const Params<Options> params = with_codecs(
+      Params<Options>(Dgc::type_name)
+          .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1},
+                  "Share of the entries that is sent after the warm-up.")
+          .number("warmup_epochs", &Options::warmup_epochs, {.minimum = 0},
+                  "Epochs over which the ratio comes down to its value; long trainings take 4 or 5.")
+          .optional_number("warmup_coefficient", &Options::warmup_coefficient, {.exclusive_minimum = 0, .maximum = 1},
+                           "Ratio of warm-up epoch e (from 0): this to the power e + 1. "
+                           "Null: ratio^((e + 1) / (warmup_epochs + 1)).")
+          .numbers("warmup_ratios", &Options::warmup_ratios, {.exclusive_minimum = 0, .maximum = 1},
+                   "Ratio of each warm-up epoch, in the place of warmup_epochs and warmup_coefficient; "
+                   "the paper's is [0.25, 0.0625, 0.015625, 0.004].")
+          .number("sample_ratio", &Options::sample_ratio, {.minimum = 0.01, .maximum = 1},
+                  "Share of the entries that is sampled to find the threshold.")
+          .number("upper_bound", &Options::upper_bound, {.exclusive_minimum = 1, .maximum = 10},
+                  "More than this times the wanted number of entries: the threshold is too low.")
+          .number("lower_bound", &Options::lower_bound, {.exclusive_minimum = 0, .maximum = 0.99},
+                  "Less than this times the wanted number of entries: the threshold is too high.")
+          .integer("adaptations_max", &Options::adaptations_max, {.minimum = 0, .maximum = 100},
+                   "How often the threshold is corrected at most.")
+          .flag("resample", &Options::resample,
+                "On a threshold that is too low, cut exactly within what it keeps, instead of raising it."));
+  return params;
+}
+
+/// The least magnitude to collect for a threshold: at least the smallest there is above zero, which is never
+/// sent.
+std::uint32_t floor_of(float threshold) { return std::max(magnitude(threshold), 1u); }
+
+}  // namespace
+
+SamplePlan SamplePlan::of(std::uint64_t entries, double ratio, double sample_ratio) {
+  const auto by_share = static_cast<std::uint64_t>(std::ceil(static_cast<double>(entries) * sample_ratio));
+  const double by_ratio = std::ceil(2 / ratio);
+  if (sample_ratio >= 1 || static_cast<double>(entries) <= by_ratio) return {.stride = 1, .samples = entries};
+  const std::uint64_t wanted = std::max(by_share, static_cast<std::uint64_t>(by_ratio));
+  const double spread = static_cast<double>(entries) / static_cast<double>(wanted);
+  // Odd, so that it meets every column of a matrix; it comes down in steps of 8 and ends at 1 at the latest.
+  std::uint64_t stride = static_cast<std::uint64_t>(std::ceil(spread / 32)) * 32 + 1;
+  while (stride > 1 && entries / stride < wanted) stride -= 8;
+  return {.stride = stride, .samples = entries / stride};
+}
+
+nlohmann::json Dgc::schema() { return params().schema(); }
+
+Result<std::unique_ptr<Compressor>> Dgc::make(const nlohmann::json& given) {
+  auto options = params().parse(given);
+  if (!options) return options.error();
+  return std::make_unique<Dgc>(std::move(*options));
+}
+
+Dgc::Dgc(Options options)
+    : Sparsifier(options.codecs),
+      options_(std::move(options)),
+      warmup_{options_.warmup_epochs, options_.warmup_coefficient, options_.warmup_ratios} {}
+
+double Dgc::error_bound(std::uint64_t entries, const Round&) const {
+  // Fewer than ratio * n may be kept, but always the largest ones, and one at least.
+  return entries == 0 ? 0 : bound_for_share(1 / static_cast<double>(entries));
+}
+
+Result<void> Dgc::choose(std::span<const float> values, const Round& round, Selection& out) {
+  const double ratio = warmup_.ratio(options_.ratio, round.epoch);
+  const std::size_t kept = entries_kept(ratio, values.size());
+  const SamplePlan plan = SamplePlan::of(values.size(), ratio, options_.sample_ratio);
+  if (plan.samples == values.size()) {
+    select_largest(values, kept, out);
+  } else {
+    adapt(values, sampled_threshold(values, plan, ratio, round), kept, out);
+  }
+  // NaN and infinity are larger than any number: if there is one, it was chosen.
+  if (find_non_finite(out.values) != out.size()) return non_finite(round, values);
+  return {};
+}
+
+float Dgc::sampled_threshold(std::span<const float> values, const SamplePlan& plan, double ratio, const Round& round) {
+  const std::uint32_t word = Philox(round.seed).at(round.step, round.tensor, 0)[0];
+  const std::size_t start = Philox::below(static_cast<std::uint32_t>(plan.stride), word);
+  sample_.resize(plan.samples);
+  for (std::size_t i = 0; i < sample_.size(); ++i) sample_[i] = values[start + i * plan.stride];
+  return std::bit_cast<float>(cut_at_rank(sample_, entries_kept(ratio, sample_.size())).magnitude);
+}
+
+void Dgc::adapt(std::span<const float> values, float threshold, std::size_t kept, Selection& out) const {
+  const double most = options_.upper_bound * static_cast<double>(kept);
+  const double least = options_.lower_bound * static_cast<double>(kept);
+  // More than this is not looked at one by one: what matters is only that they are too many.
+  const std::size_t limit = 4 * kept + 1024;
+  bool complete = collect(values, floor_of(threshold), limit, out);
+  for (std::int64_t i = 0; i < options_.adaptations_max; ++i) {
+    if (!complete || static_cast<double>(out.size()) > most) {
+      if (options_.resample) break;
+      threshold *= static_cast<float>(options_.upper_bound);
+    } else if (static_cast<double>(out.size()) < least && magnitude(threshold) > 1) {
+      threshold *= static_cast<float>(options_.lower_bound);
+    } else {
+      break;
+    }
+    complete = collect(values, floor_of(threshold), limit, out);
+  }
+  // The largest of those above the threshold are the largest of all. A threshold that rose above everything
+  // would send nothing of a tensor that has something.
+  if (!complete || (out.size() == 0 && magnitude(threshold) > 1)) {
+    select_largest(values, kept, out);
+  } else if (out.size() > kept) {
+    trim(out, cut_at_rank(out.values, kept));
+  }
+}
+
+}  // namespace weir::compressors

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+
+#include "compressors/sparsifiers/sparsifier.hpp"
+#include "compressors/sparsifiers/warmup.hpp"
+
+namespace weir::compressors {
+
+/// Which entries DGC samples: every `stride`-th, from a random one of the first `stride` on.
+struct SamplePlan {
+  std::uint64_t stride = 1;
+  std::uint64_t samples = 0;
+
+  static SamplePlan of(std::uint64_t entries, double ratio, double sample_ratio);
+};
+
+/// Deep gradient compression (Lin et al., ICLR 2018): like top-k, but the cut is read off a sample of the
+/// tensor and adapted until it keeps about ratio * n entries, never more. The first entry sampled is drawn
+/// from (seed, step, tensor). Zeros are not sent. Biased: pair it with the dgc memory, which holds the
+/// momentum correction. Steps: all-gather.
+///
+/// Follows the authors' code, except where that cuts surplus entries off by position: here the smallest go.
+class Dgc final : public Sparsifier {
+ public:
+  static constexpr std::string_view type_name = "dgc";
+  static constexpr std::string_view summary =
+      "Deep gradient compression: largest entries by a sampled threshold, with a warm-up.";
+  static constexpr std::string_view default_memory = "dgc";
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
+
+  struct Options {
+    double ratio = 0.001;
+    double warmup_epochs = 1;
+    std::optional<double> warmup_coefficient = std::nullopt;
+    std::vector<double> warmup_ratios = {};
+    double sample_ratio = 0.01;
+    double upper_bound = 1.3;
+    double lower_bound = 0.8;
+    std::int64_t adaptations_max = 10;
+    bool resample = true;
+    SparseCodecs codecs = {};
+  };
+  explicit Dgc(Options options);
+
+  std::string_view name() const override { return type_name; }
+  Traits traits() const override { return {.sparse = true, .warmup_epochs = warmup_.length()}; }
+  double error_bound(std::uint64_t entries, const Round& round) const override;
+
+ protected:
+  Result<void> choose(std::span<const float> values, const Round& round, Selection& out) override;
+
+ private:
+  float sampled_threshold(std::span<const float> values, const SamplePlan& plan, double ratio, const Round& round);
+  void adapt(std::span<const float> values, float threshold, std::size_t kept, Selection& out) const;
+
+  Options options_;
+  Warmup warmup_;
+  std::vector<float> sample_;  // kept between calls for its memory
+};
+
+}  // namespace weir::compressors

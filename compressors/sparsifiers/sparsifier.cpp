@@ -1,0 +1,54 @@
+#include "compressors/sparsifiers/sparsifier.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "compressors/codecs/index_codec.hpp"
+#include "compressors/codecs/sparse.hpp"
+#include "compressors/codecs/value_codec.hpp"
+#include "compressors/flat.hpp"
+
+namespace weir::compressors {
+
+Result<void> Sparsifier::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  const std::span<const float> values = flat(gradient);
+  selection_.clear();
+  if (!values.empty()) {
+    const auto chosen = choose(values, round, selection_);
+    if (!chosen) return chosen.error();
+  }
+  const auto entries = static_cast<std::uint32_t>(values.size());
+  write_sparse(selection_, entries, choose_index_codec(codecs_.index, selection_.positions, entries),
+               value_codec_named(codecs_.value), out);
+  return {};
+}
+
+Result<void> Sparsifier::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
+  const std::span<float> target = flat(sum);
+  const auto got = read_sparse(payload, target.size(), true, selection_);
+  if (!got) return got.error();
+  for (std::size_t i = 0; i < selection_.size(); ++i) {
+    target[selection_.positions[i]] += weight * selection_.values[i];
+  }
+  return {};
+}
+
+Result<void> Sparsifier::support(BytesView payload, const Round&, std::uint64_t entries,
+                                 std::vector<std::uint32_t>& positions) {
+  positions.clear();
+  const auto got = read_sparse(payload, entries, false, selection_);
+  if (!got) return got.error();
+  positions.assign(selection_.positions.begin(), selection_.positions.end());
+  return {};
+}
+
+double Sparsifier::bound_for_share(double share) const {
+  return 1 - share * (1 - value_codec_named(codecs_.value).error_bound);
+}
+
+std::size_t entries_kept(double ratio, std::uint64_t entries) {
+  const auto kept = static_cast<std::size_t>(std::ceil(ratio * static_cast<double>(entries)));
+  return std::clamp<std::size_t>(kept, entries > 0 ? 1 : 0, entries);
+}
+
+}  // namespace weir::compressors

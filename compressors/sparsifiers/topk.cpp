@@ -1,0 +1,69 @@
+#include "compressors/sparsifiers/topk.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "compressors/non_finite.hpp"
+#include "compressors/sparsifiers/codec_params.hpp"
+
+namespace weir::compressors {
+namespace {
+
+const Params<TopK::Options>& params() {
+  using Options = TopK::Options;
+  static const Params<Options> params =
+      with_codecs(Params<Options>(TopK::type_name)
+                      .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1},
+                              "Share of the entries that is sent."));
+  return params;
+}
+
+/// A magnitude that probably a few more than `rank` values reach: read off a strided sample with four
+/// standard deviations to spare. 0 if the tensor is too small, or the rank too deep, for a sample to be worth
+/// it.
+std::uint32_t probable_floor(std::span<const float> values, std::size_t rank, std::vector<float>& sample) {
+  constexpr double hits = 64;  // sampled values above the true cut, on average
+  const double wanted = hits * static_cast<double>(values.size()) / static_cast<double>(rank);
+  if (wanted * 4 > static_cast<double>(values.size())) return 0;
+  // An odd stride meets every column of a matrix whose width is a power of two.
+  const std::size_t stride = static_cast<std::size_t>(static_cast<double>(values.size()) / wanted) | 1;
+  sample.clear();
+  for (std::size_t i = 0; i < values.size(); i += stride) sample.push_back(values[i]);
+  const double share = static_cast<double>(sample.size()) / static_cast<double>(values.size());
+  const double expected = static_cast<double>(rank) * share;
+  const auto deep = static_cast<std::size_t>(expected + 4 * std::sqrt(expected)) + 1;
+  return cut_at_rank(sample, std::min(deep, sample.size())).magnitude;
+}
+
+}  // namespace
+
+nlohmann::json TopK::schema() { return params().schema(); }
+
+Result<std::unique_ptr<Compressor>> TopK::make(const nlohmann::json& given) {
+  auto options = params().parse(given);
+  if (!options) return options.error();
+  return std::make_unique<TopK>(std::move(*options));
+}
+
+double TopK::error_bound(std::uint64_t entries, const Round&) const {
+  if (entries == 0) return 0;
+  return bound_for_share(static_cast<double>(entries_kept(options_.ratio, entries)) / static_cast<double>(entries));
+}
+
+Result<void> TopK::choose(std::span<const float> values, const Round& round, Selection& out) {
+  const std::size_t kept = entries_kept(options_.ratio, values.size());
+  // A sample shows where to cut with a little to spare, one pass collects what lies above, and the exact cut
+  // is made in that. Where the sample misleads, the exact cut is made in the whole tensor: slower, with the
+  // same result.
+  const std::uint32_t floor = probable_floor(values, kept, sample_);
+  if (floor > 0 && collect(values, floor, 3 * kept + 1024, out) && out.size() >= kept) {
+    trim(out, cut_at_rank(out.values, kept));
+  } else {
+    select_largest(values, kept, out);
+  }
+  // NaN and infinity are larger than any number: if there is one, it was chosen.
+  if (find_non_finite(out.values) != out.size()) return non_finite(round, values);
+  return {};
+}
+
+}  // namespace weir::compressors

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+#include "compressors/sparsifiers/sparsifier.hpp"
+
+namespace weir::compressors {
+
+/// Keeps the ceil(ratio * n) entries of largest magnitude, exactly; among equals, the first (Aji & Heafield
+/// 2017). Zeros are not sent. Biased: pair it with a memory. Steps: all-gather.
+class TopK final : public Sparsifier {
+ public:
+  static constexpr std::string_view type_name = "topk";
+  static constexpr std::string_view summary = "The entries of largest magnitude, exactly; the rest waits.";
+  static constexpr std::string_view default_memory = "residual";
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
+
+  struct Options {
+    double ratio = 0.001;
+    SparseCodecs codecs = {};
+  };
+  explicit TopK(Options options) : Sparsifier(options.codecs), options_(std::move(options)) {}
+
+  std::string_view name() const override { return type_name; }
+  Traits traits() const override { return {.sparse = true}; }
+  double error_bound(std::uint64_t entries, const Round& round) const override;
+
+ protected:
+  Result<void> choose(std::span<const float> values, const Round& round, Selection& out) override;
+
+ private:
+  Options options_;
+  std::vector<float> sample_;  // kept between calls for its memory
+};
+
+}  // namespace weir::compressors
