@@ -8,8 +8,8 @@
 
 namespace weir::compressors {
 
-// Loops over whole tensors that compilers vectorize by themselves. Like all of this folder they are compiled optimized in
-// every build type, and without fused multiply-add, so that every processor computes the same bits.
+// Loops over whole tensors that compilers vectorize by themselves. Like all of this folder they are compiled optimized
+// in every build type, and without fused multiply-add, so that every processor computes the same bits.
 
 /// No value is NaN or infinite.
 bool all_finite(std::span<const float> values);

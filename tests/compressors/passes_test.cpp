@@ -69,7 +69,7 @@ std::vector<at::Tensor> run_round(Ranks& ranks, const std::vector<at::Tensor>& g
   for (round.pass = 0; round.pass < passes.size(); ++round.pass) {
     std::vector<Bytes> payloads;
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-      payloads.push_back(encoded(ranks[rank], gradients[rank], round));
+      ranks[rank].encode(gradients[rank], round, payloads.emplace_back()).value();
     }
     at::Tensor summed = at::zeros({static_cast<std::int64_t>(payloads[0].size() / sizeof(float))});
     for (Bytes& payload : payloads) summed += at::from_blob(payload.data(), summed.sizes(), at::kFloat);
