@@ -48,6 +48,8 @@ inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
 
 inline double squared_norm(const at::Tensor& x) { return x.to(at::kDouble).pow(2).sum().item<double>(); }
 
+inline std::vector<NamedTensor> recorded_gradients() { return {}; }
+
 /// A compressor of the catalog with some parameters.
 struct Case {
   std::string name;
@@ -58,18 +60,29 @@ struct Case {
 
 inline void PrintTo(const Case& it, std::ostream* out) { *out << it.name << it.params.dump(); }
 
-/// Every compressor with its defaults, and with each value of its choices and a few of its ratio.
+/// Every compressor with its defaults, and with each value of its choices and flags, the ends of its ranges and a few
+/// ratios, one at a time.
 inline std::vector<Case> cases() {
   std::vector<Case> all;
   for (const CompressorEntry& entry : builtin().compressors()) {
-    all.push_back({entry.name, nlohmann::json::object()});
+    const auto add = [&](const nlohmann::json& params) {
+      // What one end of a range allows can depend on the other parameters.
+      if (entry.make(params)) all.push_back({entry.name, params});
+    };
+    add(nlohmann::json::object());
     const nlohmann::json schema = entry.schema();
     for (const auto& [parameter, property] : schema.at("properties").items()) {
-      for (const auto& choice : property.value("enum", nlohmann::json::array())) {
-        all.push_back({entry.name, {{parameter, choice}}});
+      std::vector<nlohmann::json> values = property.value("enum", nlohmann::json::array());
+      if (property.at("type") == "boolean") values = {false, true};
+      if (property.at("type") == "integer") {
+        for (const char* end : {"minimum", "maximum"}) {
+          if (property.contains(end)) values.push_back(property.at(end));
+        }
       }
-      if (parameter != "ratio") continue;
-      for (const double ratio : {0.02, 0.3, 1.0}) all.push_back({entry.name, {{"ratio", ratio}}});
+      if (parameter == "ratio") values = {0.02, 0.3, 1.0};
+      for (const auto& value : values) {
+        if (value != property.at("default")) add({{parameter, value}});
+      }
     }
   }
   return all;
