@@ -94,8 +94,8 @@ class Catalog {
   Result<std::unique_ptr<Compressor>> make_compressor(std::string_view name, const nlohmann::json& params) const;
 
   /// {"compressors": [{name, summary, params, default_memory, default_memory_params, memories, memory_misfits,
-  /// traits}], "memories": [{name, summary, params, owns_momentum}]}, where `params` is a JSON schema, `memories` are those that
-  /// fit a compressor with default parameters, and `memory_misfits` says of the others why they do not.
+  /// traits}], "memories": [{name, summary, params, owns_momentum}]}, where `params` is a JSON schema, `memories` are
+  /// those that fit a compressor with default parameters, and `memory_misfits` says of the others why they do not.
   nlohmann::json describe() const;
 
  private:

@@ -101,8 +101,8 @@ class Compressor {
                                std::vector<std::uint32_t>& positions);
 
   /// The least known b such that E|x - decode(encode(x))|^2 <= b |x|^2 for every x of that many entries: 0 for
-  /// lossless, 1 - k/n for top-k. Of a biased compressor a b < 1 is its contraction, 1 - delta; of an unbiased one any b is its
-  /// variance factor. Infinity if nothing holds for every x.
+  /// lossless, 1 - k/n for top-k. Of a biased compressor a b < 1 is its contraction, 1 - delta; of an unbiased one
+  /// any b is its variance factor. Infinity if nothing holds for every x.
   virtual double error_bound(std::uint64_t entries, const Round& round) const = 0;
 
   /// State for a checkpoint. The tensors alias the live ones: write them out before the next round.

@@ -76,7 +76,7 @@ inline std::vector<Case> cases() {
       if (property.at("type") == "boolean") values = {false, true};
       if (property.at("type") == "integer") {
         for (const char* end : {"minimum", "maximum"}) {
-          if (property.contains(end)) values.push_back(property.at(end));
+          if (property.contains(end)) values.push_back(static_cast<std::int64_t>(property.at(end).get<double>()));
         }
       }
       if (parameter == "ratio") values = {0.02, 0.3, 1.0};
