@@ -1,4 +1,6 @@
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
 
 #include "base/errc.hpp"
 #include "cli/api.hpp"
@@ -36,6 +38,25 @@ std::string describe(const nlohmann::json& schema) {
   return line;
 }
 
+/// What a compressor declares of itself, in one line.
+std::string traits_text(const nlohmann::json& traits) {
+  const auto is = [&](const char* name) { return traits.value(name, false); };
+  std::string line = is("lossless") ? "lossless" : is("biased") ? "biased" : "unbiased";
+  if (const auto& bound = member(traits, "error_bound"); bound.is_number() && !is("lossless")) {
+    std::ostringstream text;
+    text << bound.get<double>();
+    line += ", squared error at most " + text.str() + " of the gradient's";
+  }
+  line += is("linear") ? ", summed on the wire" : ", gathered";
+  if (const auto& passes = member(traits, "passes"); passes.size() > 1) {
+    line += " in " + std::to_string(passes.size()) + " passes";
+  }
+  if (is("votes")) line += ", majority vote";
+  if (is("stateful")) line += ", keeps state";
+  if (is("warmup")) line += ", warms up";
+  return line;
+}
+
 std::string section_text(const std::string& name, const nlohmann::json& entries) {
   std::string out = name + "\n";
   for (const nlohmann::json& entry : entries) {
@@ -43,7 +64,14 @@ std::string section_text(const std::string& name, const nlohmann::json& entries)
     for (const auto& [parameter, schema] : member(member(entry, "params"), "properties").items()) {
       out += "      " + parameter + "  " + describe(schema) + "\n";
     }
-    if (auto memory = text(entry, "default_memory"); !memory.empty()) out += "      memory: " + memory + "\n";
+    if (const auto& traits = member(entry, "traits"); traits.is_object()) out += "      " + traits_text(traits) + "\n";
+    if (auto memory = text(entry, "default_memory"); !memory.empty()) {
+      std::string others;
+      for (const auto& other : member(entry, "memories")) {
+        if (other != memory) others += (others.empty() ? "; also fits " : ", ") + value_text(other);
+      }
+      out += "      memory: " + memory + others + "\n";
+    }
   }
   return out;
 }

@@ -95,6 +95,25 @@ describe('formGroups', () => {
     expect(fields.find(({ pointer }) => pointer === '/compression/memory')?.schema.enum).toEqual(['dgc']);
   });
 
+  it('takes the defaults of a memory from the compressor whose default memory it is', () => {
+    const momentum = entry('residual', { properties: { beta: { type: 'number', default: 1 } } });
+    const own = { memories: ['residual'], default_memory: 'residual', default_memory_params: { beta: 0.999 } };
+    const with_demo = { ...catalog, compressors: [entry('demo', {}, own), entry('topk')], memories: [momentum] } as Catalog;
+    const compression = {
+      properties: {
+        name: { type: 'string' },
+        memory: { type: ['string', 'null'] },
+        memory_params: { type: 'object' },
+      },
+    } as JsonSchema;
+    const beta = (compressor: string) =>
+      formGroups({ properties: { compression } }, with_demo, { compression: { name: compressor, memory: 'residual' } })
+        .flatMap((group) => group.fields)
+        .find(({ pointer }) => pointer === '/compression/memory_params/beta')?.schema.default;
+    expect(beta('demo')).toBe(0.999);
+    expect(beta('topk')).toBe(1);
+  });
+
   it('knows what a new choice makes meaningless', () => {
     expect(dependents('/compression/name')).toEqual([
       '/compression/params',

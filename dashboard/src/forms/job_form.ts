@@ -147,7 +147,7 @@ function pickFields(pick: Pick, schema: JsonSchema, catalog: Catalog, spec: Spec
     pick.name.slice(0, slash),
     pick.name.slice(slash + 1),
   );
-  const params = pick.params === null ? [] : fieldsOf(chosen?.params as JsonSchema | undefined, pick.params);
+  const params = pick.params === null ? [] : fieldsOf(paramsOf(pick, chosen, catalog, spec), pick.params);
   return [
     { ...formField(choice), label: pick.label, required: pick.required ?? false },
     ...params.map((param) => {
@@ -170,6 +170,18 @@ function fallback(pick: Pick, schema: JsonSchema, catalog: Catalog, spec: Spec):
   if (pick.catalog !== 'memories') return schema.default;
   const name = getAt(spec, '/compression/name');
   return catalog.compressors.find((compressor) => compressor.name === name)?.default_memory;
+}
+
+/** The parameters of what is chosen. A compressor may want its default memory with other defaults than its own. */
+function paramsOf(pick: Pick, chosen: CatalogEntry | undefined, catalog: Catalog, spec: Spec): JsonSchema | undefined {
+  const schema = chosen?.params as JsonSchema | undefined;
+  if (pick.catalog !== 'memories' || schema?.properties === undefined) return schema;
+  const compressor = catalog.compressors.find(({ name }) => name === getAt(spec, '/compression/name'));
+  if (compressor?.default_memory !== chosen?.name) return schema;
+  const wanted = Object.entries(compressor?.default_memory_params ?? {});
+  const properties = { ...schema.properties };
+  for (const [name, value] of wanted) properties[name] = { ...properties[name], default: value };
+  return { ...schema, properties };
 }
 
 function nameOf(pointer: string): string {
