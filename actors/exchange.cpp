@@ -19,6 +19,7 @@
 #include "collectives/ring.hpp"
 #include "compressors/codecs/payload.hpp"
 #include "compressors/kernels/arithmetic.hpp"
+#include "compressors/non_finite.hpp"
 #include "compressors/sparsifiers/sparsifier.hpp"
 
 namespace weir::actors {

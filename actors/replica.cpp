@@ -74,7 +74,8 @@ std::uint64_t Replica::parameter_count() const {
 }
 
 Result<void> Replica::join(collectives::Communicator& group) {
-  if (auto equal = check_equal(state_of(*model), group); !equal) return equal.error();
+  // Not the buffers: after a restart each rank has its own.
+  if (auto equal = check_equal(model->parameters(), group); !equal) return equal.error();
   const Exchange::Options options{.seed = spec.training.seed, .bucket_sizes = {.bytes = spec.exchange.bucket_bytes}};
   exchange = std::make_unique<Exchange>(model->parameters(), std::move(compression_), group, options);
   return {};
@@ -93,6 +94,7 @@ Result<Bytes> Replica::save() const {
     file.add("optimizer.", optimizer->save());
   }
   const auto own = protocol::rank_prefix(rank);
+  if (rank != 0) file.add(own + "buffers.", model->buffers());
   file.add(own + "memory.", compression().memory->save());
   file.add(own + "compressor.", compression().compressor->save());
   file.add(own, {{"rng", random_state()}});
@@ -111,6 +113,9 @@ Result<void> Replica::restore(const Segment& checkpoint) {
   if (auto loaded = load_into(*file, "model.", state_of(*model)); !loaded) return loaded.error();
 
   const auto own = protocol::rank_prefix(rank);
+  if (rank != 0) {
+    if (auto loaded = load_into(*file, own + "buffers.", model->buffers()); !loaded) return loaded.error();
+  }
   if (auto done = optimizer->restore(tensors_under(*file, "optimizer.")); !done) return done.error();
   if (auto done = compression().memory->restore(tensors_under(*file, own + "memory.")); !done) return done.error();
   const auto compressor = tensors_under(*file, own + "compressor.");

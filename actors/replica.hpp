@@ -18,6 +18,11 @@ namespace weir::actors {
 
 /// What one rank trains: its copy of the model and all that goes with it. Made from the job spec, the same on every
 /// rank but for the shard. Used by one thread.
+///
+/// Parameters stay equal on all ranks. The model's buffers (running statistics) do not: nothing exchanges them, each
+/// rank keeps those of the batches it saw. Rank 0's are the model's: they are evaluated, and stand beside the
+/// parameters in a checkpoint; those of the other ranks are kept apart in it, so that a job that goes on has the same
+/// bits.
 class Replica {
  public:
   /// Reads the training data, so it takes a while.

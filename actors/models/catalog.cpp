@@ -6,11 +6,12 @@
 
 #include "actors/models/lenet.hpp"
 #include "actors/models/mlp.hpp"
+#include "actors/models/resnet.hpp"
 
 namespace weir::actors {
 
 const Menu<Model, const ExampleShape&>& models() {
-  static const auto menu = Menu<Model, const ExampleShape&>("model").add<LeNet>().add<Mlp>();
+  static const auto menu = Menu<Model, const ExampleShape&>("model").add<LeNet>().add<Mlp>().add<ResNet>();
   return menu;
 }
 

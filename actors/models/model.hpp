@@ -22,7 +22,7 @@ class Model {
   /// The trained tensors, in the order of the network, aliasing the live ones.
   virtual std::vector<NamedTensor> parameters() const = 0;
 
-  /// Tensors that are kept but not trained (running statistics), aliasing the live ones.
+  /// Tensors that are kept but not trained (running statistics), aliasing the live ones. Each rank has its own.
   virtual std::vector<NamedTensor> buffers() const = 0;
 
   /// Whether layers behave as in training (dropout, batch statistics) or as in use.

@@ -1,5 +1,10 @@
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
+#include <torch/utils.h>
+
+#include <map>
+#include <string>
 
 #include "actors/models/catalog.hpp"
 #include "actors/schedules/schedule.hpp"
@@ -9,12 +14,83 @@ namespace {
 
 constexpr ExampleShape fashion{1, 28, 28, 10};
 
+std::int64_t parameters_of(const Model& model) {
+  std::int64_t count = 0;
+  for (const auto& parameter : model.parameters()) count += parameter.tensor.numel();
+  return count;
+}
+
+bool is_constant(const at::Tensor& tensor) { return tensor.min().equal(tensor.max()); }
+
 TEST(LeNet, HasTheParametersOfThePapers) {
   const auto model = make_model("lenet", nullptr, fashion, 1).value();
-  std::int64_t count = 0;
-  for (const auto& parameter : model->parameters()) count += parameter.tensor.numel();
-  EXPECT_EQ(count, 431'080);
+  EXPECT_EQ(parameters_of(*model), 431'080);
   EXPECT_EQ(model->forward(torch::zeros({2, 1, 28, 28})).sizes(), (std::vector<std::int64_t>{2, 10}));
+}
+
+TEST(ResNet, HasTheParametersOfThePaper) {
+  constexpr ExampleShape cifar{3, 32, 32, 10};
+  const auto count = [](const nlohmann::json& params, const ExampleShape& shape) {
+    return parameters_of(*make_model("resnet20", params, shape, 1).value());
+  };
+  // The paper's table 6 says 0.27, 0.46 and 1.7 million.
+  EXPECT_EQ(count(nullptr, cifar), 269'722);
+  EXPECT_EQ(count({{"depth", 32}}, cifar), 464'154);
+  EXPECT_EQ(count({{"depth", 110}}, cifar), 1'727'962);
+  EXPECT_EQ(count(nullptr, fashion), 269'434);
+  EXPECT_LT(count({{"depth", 8}, {"width", 8}}, fashion), 20'000);
+}
+
+TEST(ResNet, TakesImagesOfAnyShapeFromEightPixelsOn) {
+  for (const ExampleShape& shape : {fashion, ExampleShape{3, 32, 32, 7}, ExampleShape{2, 8, 11, 3}}) {
+    const auto model = make_model("resnet20", {{"depth", 8}, {"width", 4}}, shape, 1).value();
+    const auto output = model->forward(torch::zeros({1, shape.channels, shape.height, shape.width}));
+    EXPECT_EQ(output.sizes(), (std::vector<std::int64_t>{1, shape.classes}));
+  }
+}
+
+TEST(ResNet, KeepsRunningStatisticsInTrainingAndUsesThemInUse) {
+  const auto model = make_model("resnet20", {{"depth", 8}, {"width", 4}}, fashion, 1).value();
+  // Mean, variance and number of batches of 1 + 3 * 2 normalisations.
+  ASSERT_EQ(model->buffers().size(), 3u * 7);
+  EXPECT_EQ(state_of(*model).size(), model->parameters().size() + model->buffers().size());
+  const at::NoGradGuard no_grad;
+  std::map<std::string, at::Tensor> before;
+  for (const auto& [name, tensor] : model->buffers()) before[name] = tensor.clone();
+  const auto images = 3 + 2 * torch::randn({16, 1, 28, 28});
+
+  model->set_training(false);
+  const auto untrained = model->forward(images);
+  for (const auto& [name, tensor] : model->buffers()) EXPECT_TRUE(tensor.equal(before[name])) << name;
+  model->set_training(true);
+  const auto in_training = model->forward(images);
+  for (const auto& [name, tensor] : model->buffers()) EXPECT_FALSE(tensor.equal(before[name])) << name;
+  model->set_training(false);
+  EXPECT_FALSE(model->forward(images).equal(untrained));
+  // Running statistics near those of the batch give what the batch gave.
+  model->set_training(true);
+  for (int i = 0; i < 100; ++i) model->forward(images);
+  model->set_training(false);
+  EXPECT_LT((model->forward(images) - in_training).abs().max().item<float>(), 0.2f);
+}
+
+TEST(ResNet, AStepDownTheGradientLowersTheLoss) {
+  const auto model = make_model("resnet20", {{"depth", 14}}, {1, 12, 12, 4}, 1).value();
+  torch::manual_seed(5);
+  const auto images = torch::randn({32, 1, 12, 12});
+  const auto classes = torch::arange(32).remainder(4);
+  const auto loss = [&] { return at::cross_entropy_loss(model->forward(images), classes); };
+  const auto first = loss();
+  first.backward();
+  {
+    const at::NoGradGuard no_grad;
+    for (const auto& [name, tensor] : model->parameters()) {
+      ASSERT_TRUE(tensor.grad().defined()) << name;
+      EXPECT_GT(tensor.grad().abs().max().item<float>(), 0.0f) << name;
+      tensor.sub_(tensor.grad(), 0.01);
+    }
+  }
+  EXPECT_LT(loss().item<float>(), first.item<float>());
 }
 
 TEST(Models, TheSeedDecidesTheParameters) {
@@ -22,9 +98,15 @@ TEST(Models, TheSeedDecidesTheParameters) {
     const auto one = make_model(entry.name, nullptr, fashion, 7).value();
     const auto same = make_model(entry.name, nullptr, fashion, 7).value();
     const auto other = make_model(entry.name, nullptr, fashion, 8).value();
-    for (std::size_t i = 0; i < one->parameters().size(); ++i) {
-      EXPECT_TRUE(one->parameters()[i].tensor.equal(same->parameters()[i].tensor)) << entry.name;
-      EXPECT_FALSE(one->parameters()[i].tensor.equal(other->parameters()[i].tensor)) << entry.name;
+    const auto parameters = one->parameters();
+    const auto same_parameters = same->parameters();
+    const auto other_parameters = other->parameters();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const auto& [name, tensor] = parameters[i];
+      EXPECT_TRUE(tensor.equal(same_parameters[i].tensor)) << entry.name << " " << name;
+      const bool drawn = name.find("norm") == std::string::npos;  // normalisation begins with ones and zeros
+      EXPECT_EQ(is_constant(tensor), !drawn) << entry.name << " " << name;
+      EXPECT_EQ(tensor.equal(other_parameters[i].tensor), !drawn) << entry.name << " " << name;
     }
   }
 }
@@ -32,6 +114,8 @@ TEST(Models, TheSeedDecidesTheParameters) {
 TEST(Models, RefuseWhatTheyCannotTake) {
   EXPECT_EQ(make_model("lenet", nullptr, {1, 8, 8, 10}, 1).error().code, Errc::invalid_argument);
   EXPECT_EQ(make_model("mlp", {{"hidden", 0}}, fashion, 1).error().code, Errc::invalid_argument);
+  EXPECT_EQ(make_model("resnet20", nullptr, {1, 7, 28, 10}, 1).error().code, Errc::invalid_argument);
+  EXPECT_EQ(make_model("resnet20", {{"depth", 18}}, fashion, 1).error().code, Errc::invalid_argument);
   EXPECT_EQ(make_model("lenett", nullptr, fashion, 1).error().code, Errc::not_found);
 }
 

@@ -4,6 +4,7 @@
 #include "actors/modes/mode.hpp"
 #include "base/errc.hpp"
 #include "protocol/checkpoint.hpp"
+#include "protocol/safetensors.hpp"
 #include "ranks.hpp"
 
 namespace weir::actors {
@@ -108,6 +109,37 @@ TEST_P(EveryCompressor, AResumedJobEndsWithTheSameBytes) {
     EXPECT_TRUE(std::ranges::equal(expected, got)) << "rank " << rank;
     const auto& all = whole.watchers[rank].hashes;
     EXPECT_EQ(resumed.watchers[rank].hashes, Hashes(all.begin() + 13, all.end()));
+  }
+}
+
+protocol::JobSpec residual_job() {
+  auto spec = small_job("dgc");
+  spec.model = {"resnet20", {{"depth", 8}, {"width", 4}}};
+  spec.training.epochs = 1;
+  return spec;
+}
+
+TEST(Sync, ParametersOfAModelWithRunningStatisticsStayEqualAndTheStatisticsAreEachRanksOwn) {
+  const auto outcome = train(residual_job(), collectives::in_process_group(2));
+  EXPECT_EQ(outcome.watchers[1].hashes, outcome.watchers[0].hashes);
+  const auto first = protocol::read_safetensors(outcome.shares[0]).value();
+  const auto second = protocol::read_safetensors(outcome.shares[1]).value();
+  const auto* evaluated = first.find("model.norm.running_mean");
+  const auto* other = second.find("rank.1.buffers.norm.running_mean");
+  ASSERT_TRUE(evaluated != nullptr && other != nullptr);
+  EXPECT_FALSE(std::ranges::equal(evaluated->bytes, other->bytes));
+}
+
+TEST(Sync, AResumedJobGoesOnWithEachRanksRunningStatistics) {
+  auto spec = residual_job();
+  const auto whole = train(spec, collectives::in_process_group(2));
+  spec.training.max_steps = 7;
+  const auto half = train(spec, collectives::in_process_group(2));
+  const auto checkpoint = Segment::own(protocol::join_checkpoint(half.shares).value());
+  spec.training.max_steps.reset();
+  const auto resumed = train(spec, collectives::in_process_group(2), checkpoint);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    EXPECT_TRUE(std::ranges::equal(whole.shares[rank].bytes(), resumed.shares[rank].bytes())) << "rank " << rank;
   }
 }
 

@@ -3,14 +3,20 @@
 #include <ATen/ATen.h>
 
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/bytes.hpp"
+#include "base/ensure.hpp"
 #include "base/philox.hpp"
 #include "compressors/catalog.hpp"
 #include "compressors/compressor.hpp"
+#include "protocol/safetensors.hpp"
 
 namespace weir::compressors::test {
 
@@ -39,6 +45,27 @@ inline at::Tensor sparse(std::int64_t entries, std::uint64_t seed) {
 inline at::Tensor heavy_tailed(std::int64_t entries, std::uint64_t seed) {
   const at::Tensor x = gaussian(entries, seed);
   return x * x * x;
+}
+
+/// Gradients of LeNet and of a residual network, recorded from trainings on Fashion-MNIST by record_gradients.cpp:
+/// whole tensors of convolutions, normalisations and layers, of an early and of a later step. Named
+/// "lenet.step5.conv1.weight" and so on.
+inline std::vector<NamedTensor> recorded_gradients() {
+  std::vector<NamedTensor> all;
+  for (const std::string model : {"lenet", "resnet"}) {
+    std::ifstream in(WEIR_RECORDED_GRADIENTS "/" + model + ".safetensors", std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    Bytes bytes(text.size());
+    std::memcpy(bytes.data(), text.data(), text.size());
+    const auto file = protocol::read_safetensors(Segment::own(std::move(bytes))).value();
+    for (const auto& stored : file.tensors) {
+      at::Tensor tensor = at::empty(std::vector<std::int64_t>(stored.shape.begin(), stored.shape.end()), at::kFloat);
+      ensure(stored.dtype == protocol::Dtype::f32 && tensor.nbytes() == stored.bytes.size(), "recorded as floats");
+      std::memcpy(tensor.data_ptr(), stored.bytes.data(), stored.bytes.size());
+      all.push_back({model + "." + stored.name, std::move(tensor)});
+    }
+  }
+  return all;
 }
 
 inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {

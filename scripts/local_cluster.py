@@ -1,0 +1,122 @@
+"""A cluster on this machine for scripts, and how they show a job's progress."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from weir_api import ENDED, Api, poll
+
+ROOT = Path(__file__).resolve().parent.parent
+WEIR = ROOT / "build" / "release" / "bin" / "weir"
+INTERACTIVE = sys.stdin.isatty() and sys.stdout.isatty() and not os.environ.get("CI")
+
+
+class Broken(Exception):
+    """The cluster does not come up or has ended; says why."""
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+            return True
+        except OSError:
+            return False
+
+
+class Cluster:
+    """`weir up` in the background: a head and nodes of two slots each. Ends with the `with` block."""
+
+    def __init__(self, data_dir: Path, nodes: int):
+        self.data_dir = data_dir
+        self.nodes = nodes
+
+    def __enter__(self) -> "Cluster":
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        self.log = self.data_dir / "up.log"
+        endpoints = self.data_dir / "endpoints.json"
+        endpoints.unlink(missing_ok=True)
+        command = [WEIR, "up", "--nodes", self.nodes, "--cpus-per-node", "2", "--data-dir", self.data_dir]
+        command += ["--http", f"127.0.0.1:{8265 if is_free(8265) else 0}"]
+        command += ["--listen", f"127.0.0.1:{6380 if is_free(6380) else 0}"]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            start_new_session=True)  # Ctrl-C is for us; we stop it in order
+
+        def published() -> dict | None:
+            self.check()
+            try:
+                return json.loads(endpoints.read_text())
+            except (OSError, ValueError):
+                return None
+
+        try:
+            found = poll(published, 60, lambda: f"the head does not start:\n{self.tail()}")
+            address = found["http"].removeprefix("http://").rstrip("/")
+            self.api = Api(address, (self.data_dir / "token").read_text().strip())
+            joined = lambda: sum(node["state"] == "alive" for node in self.api.nodes().values()) == self.nodes
+            poll(joined, 60, lambda: f"the nodes do not join:\n{self.tail()}")
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def tail(self) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])
+
+    def check(self) -> None:
+        """Raises Broken if it has ended by itself."""
+        if self.process.poll() is not None:
+            raise Broken(f"weir up ended with {self.process.returncode}; the end of {self.log}:\n{self.tail()}")
+
+    def link(self) -> str:
+        """Opens the dashboard, once."""
+        return self.api.call("POST", "/api/v1/session/links")["url"]
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.process.kill()  # which takes its children with it
+                self.process.wait()
+
+
+class Line:
+    """The line that shows how far a job is: rewritten in place on a terminal, else a new one for each tenth."""
+
+    def __init__(self) -> None:
+        self.tenth = -1
+        self.open = False
+
+    def show(self, job: dict) -> None:
+        total = job["steps_total"] or 0
+        tenth = 10 * job["step"] // total if total else -1
+        if not job["step"] or not (tenth > self.tenth or INTERACTIVE):
+            return
+        self.tenth = max(self.tenth, tenth)
+        summary = job["summary"]
+        text = f"  step {job['step']:4d}/{total}"
+        for name, form in (("loss", ".3f"), ("accuracy", ".1%"), ("samples_per_second", ",.0f")):
+            if summary.get(name) is not None:
+                text += f"   {name.replace('_', ' ').replace(' per second', '/s')} {summary[name]:{form}}"
+        if INTERACTIVE:
+            columns = shutil.get_terminal_size().columns
+            print(f"\r{text[:columns - 1]}\x1b[K", end="", flush=True)
+            self.open = True
+        else:
+            print(text, flush=True)
+
+    def finish(self) -> None:
+        if self.open:
+            print(flush=True)
+        self.open = False
