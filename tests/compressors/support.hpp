@@ -75,8 +75,6 @@ inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
 
 inline double squared_norm(const at::Tensor& x) { return x.to(at::kDouble).pow(2).sum().item<double>(); }
 
-inline std::vector<NamedTensor> recorded_gradients() { return {}; }
-
 /// A compressor of the catalog with some parameters.
 struct Case {
   std::string name;
