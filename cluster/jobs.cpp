@@ -58,23 +58,38 @@ json placement_json(const PlacementResult& placement, const std::vector<NodeOffe
           {"workers", std::move(workers)}};
 }
 
-/// What one exchange costs a worker, as far as the catalog tells: the dense ring moves 2 (P-1)/P of the gradient, the
-/// all-gather of a sparse payload (P-1) times what is kept, at 4 bytes for a value and about 2 for its place.
+/// Bits a parameter takes on the wire of a rank, as the catalog tells of compressors with default parameters: 2 (P-1)/P
+/// of what the ring sums, P-1 times what it gathers. A ratio of one's own scales it; of other parameters nothing is known.
+std::optional<double> wire_bits(const protocol::JobSpec& spec, const json& catalog) {
+  const auto& wanted = spec.compression.compressor;
+  for (const auto& entry : catalog.value("compressors", json::array())) {
+    const json::json_pointer bits("/traits/wire_bits");
+    if (entry.value("name", "") != wanted.name || !entry.contains(bits)) continue;
+    double scale = 1;
+    for (const auto& [name, value] : wanted.params.items()) {
+      const json& usual = entry.at("params").at("properties").at(name).at("default");
+      if (value == usual) continue;
+      if (name != "ratio") return std::nullopt;
+      scale = value.get<double>() / usual.get<double>();
+    }
+    const double world = spec.resources.workers;
+    return scale * (world - 1) *
+           (2 / world * entry.at(bits).at("summed").get<double>() + entry.at(bits).at("gathered").get<double>());
+  }
+  return std::nullopt;
+}
+
+/// What one exchange costs a worker, beside the dense ring's 2 (P-1)/P of the gradient.
 json round_json(const protocol::JobSpec& spec, const json& catalog) {
   json round = {{"parameters", nullptr}, {"bytes_dense", nullptr}, {"bytes_sent", nullptr}};
   for (const auto& model : catalog.value("models", json::array())) {
     if (model.value("name", "") != spec.model.name || !model.contains("parameters")) continue;
     const double parameters = model["parameters"];
     const double world = spec.resources.workers;
-    const double dense = 2 * (world - 1) / world * 4 * parameters;
     round["parameters"] = model["parameters"];
-    round["bytes_dense"] = static_cast<std::uint64_t>(dense);
-    const json& params = spec.compression.compressor.params;
-    if (spec.compression.compressor.name == "none") {
-      round["bytes_sent"] = round["bytes_dense"];
-    } else if (params.contains("ratio") && params["ratio"].is_number()) {
-      const double kept = std::ceil(parameters * params["ratio"].get<double>());
-      round["bytes_sent"] = static_cast<std::uint64_t>((world - 1) * kept * 6);
+    round["bytes_dense"] = static_cast<std::uint64_t>(2 * (world - 1) / world * 4 * parameters);
+    if (const auto bits = wire_bits(spec, catalog)) {
+      round["bytes_sent"] = static_cast<std::uint64_t>(parameters * *bits / 8);
     }
   }
   return round;

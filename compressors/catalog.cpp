@@ -1,11 +1,14 @@
 #include "compressors/catalog.hpp"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "compressors/kernels/random.hpp"
 #include "compressors/memories/dgc_memory.hpp"
 #include "compressors/memories/no_memory.hpp"
 #include "compressors/memories/residual_memory.hpp"
@@ -60,8 +63,33 @@ std::string_view name_of(Reduction reduction) {
   return "";
 }
 
+/// Bits that one rank puts on the wire for an entry of a matrix of 2^16, when the warm-up is over: those that are summed
+/// and those that are gathered.
+nlohmann::json wire_bits(Compressor& compressor) {
+  constexpr std::int64_t side = 256;
+  constexpr RandomKey key{.seed = 1};
+  at::Tensor gradient = at::empty({side, side}, at::kFloat);
+  for (std::int64_t i = 0; i < gradient.numel(); ++i) {
+    const float x = unit_float(random_word(key, static_cast<std::uint64_t>(i))) - 0.5F;
+    gradient.data_ptr<float>()[i] = x * x * x;
+  }
+  Round round{.epoch = 1e9};
+  double summed = 0;
+  double gathered = 0;
+  const auto passes = compressor.traits().passes;
+  for (round.pass = 0; round.pass < passes.size(); ++round.pass) {
+    Bytes payload;
+    compressor.encode(gradient, round, payload).value();
+    const BytesView result = payload;
+    compressor.absorb(std::span(&result, 1), round).value();
+    (passes[round.pass] == Reduction::gather ? gathered : summed) += 8.0 * static_cast<double>(payload.size());
+  }
+  const auto entries = static_cast<double>(gradient.numel());
+  return {{"summed", summed / entries}, {"gathered", gathered / entries}};
+}
+
 /// The traits of a compressor. Its error bound is that for a tensor of a million entries, null if it has none.
-nlohmann::json describe_traits(const Compressor& compressor) {
+nlohmann::json describe_traits(Compressor& compressor) {
   const Traits traits = compressor.traits();
   nlohmann::json passes = nlohmann::json::array();
   for (const Reduction pass : traits.passes) passes.push_back(name_of(pass));
@@ -75,7 +103,8 @@ nlohmann::json describe_traits(const Compressor& compressor) {
           {"votes", traits.votes},
           {"owns_momentum", traits.owns_momentum},
           {"warmup", traits.warmup_epochs > 0},
-          {"error_bound", std::isfinite(bound) ? nlohmann::json(bound) : nlohmann::json(nullptr)}};
+          {"error_bound", std::isfinite(bound) ? nlohmann::json(bound) : nlohmann::json(nullptr)},
+          {"wire_bits", wire_bits(compressor)}};
 }
 
 std::unique_ptr<Compressor> with_defaults(const CompressorEntry& entry) {

@@ -331,6 +331,14 @@ TEST(Head, ValidateTellsPlacementAndCost) {
   EXPECT_EQ(fits.placement["fits"], true);
   EXPECT_EQ(fits.placement["workers"][1], (json{{"rank", 1}, {"node", "a"}}));
   EXPECT_EQ(fits.round["bytes_dense"], 4 * 61706);
+  EXPECT_EQ(fits.round["bytes_sent"], 4 * 61706);
+  const auto bytes_sent = [&](const json& compression) {
+    const auto spec = FakeCluster::spec(3, {{"compression", compression}});
+    return cluster.simulation.run(cluster.head->validate(spec)).value().round["bytes_sent"];
+  };
+  EXPECT_EQ(bytes_sent({{"name", "topk"}}), 61706 / 8) << "two payloads of half a bit each";
+  EXPECT_EQ(bytes_sent({{"name", "topk"}, {"params", {{"ratio", 0.02}}}}), 61706 / 4);
+  EXPECT_EQ(bytes_sent({{"name", "dgc"}}), nullptr) << "the catalog does not tell";
   EXPECT_EQ(fits.spec["training"]["mode"], "sync");
   const auto large = cluster.simulation.run(cluster.head->validate(FakeCluster::spec(3))).value();
   EXPECT_EQ(large.placement["fits"], false);

@@ -13,9 +13,11 @@ inline nlohmann::json test_catalog() {
                   "params": {"type": "object", "properties": {}, "additionalProperties": false}}],
     "compressors": [
       {"name": "none", "summary": "", "default_memory": "none", "memories": ["none"],
+       "traits": {"wire_bits": {"summed": 32, "gathered": 0}},
        "memory_misfits": {"residual": "nothing is left", "dgc": "it sends everything"},
        "params": {"type": "object", "properties": {}, "additionalProperties": false}},
       {"name": "topk", "summary": "", "default_memory": "residual", "memories": ["none", "residual"],
+       "traits": {"wire_bits": {"summed": 0, "gathered": 0.5}},
        "memory_misfits": {"dgc": "no momentum"},
        "params": {"type": "object", "additionalProperties": false, "properties": {
          "ratio": {"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": 0.01}}}},
