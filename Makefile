@@ -77,12 +77,6 @@ fuzz: ## every fuzz target for FUZZ_SECONDS, from its corpus
 	@$(call configure,fuzz)
 	@cmake --build build/fuzz -j $(JOBS) --target fuzz_targets
 	@tests/fuzz/run.sh build/fuzz/fuzz $(FUZZ_SECONDS)
-	@$(call configure,asan)
-	@cmake --build build/asan -j $(JOBS) --target payload_fuzz
-	@build/asan/tests/payload_fuzz --mutate $(FUZZ_SECONDS) --keep build/asan/payload_fuzz.input \
-	  tests/fuzz/corpus/payload_fuzz > build/asan/payload_fuzz.log 2>&1 || \
-	  { tail -n 60 build/asan/payload_fuzz.log; echo "the input is build/asan/payload_fuzz.input"; exit 1; }
-	@echo "payload_fuzz: $$(tail -n 1 build/asan/payload_fuzz.log) in $(FUZZ_SECONDS) s"
 
 docker-test: ## containers for real: head and two nodes, a job, a killed node
 	@scripts/deps.sh docker

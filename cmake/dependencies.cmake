@@ -26,4 +26,6 @@ add_library(weir::asio ALIAS weir_asio)
 find_package(Torch REQUIRED)
 add_library(weir_torch INTERFACE)
 target_link_libraries(weir_torch INTERFACE ${TORCH_LIBRARIES})
+target_compile_options(weir_torch INTERFACE
+  "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-include ${PROJECT_SOURCE_DIR}/cmake/clang_libtorch.h>")
 add_library(weir::torch ALIAS weir_torch)

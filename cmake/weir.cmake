@@ -51,15 +51,11 @@ function(weir_test name)
     PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
 endfunction()
 
-# weir_fuzz(NAME [TORCH] SOURCES x_fuzz.cpp DEPS x y ...): a libFuzzer target with its inputs in tests/fuzz/corpus/NAME.
+# weir_fuzz(NAME SOURCES x_fuzz.cpp DEPS x y ...): a libFuzzer target with its inputs in tests/fuzz/corpus/NAME.
 # In the fuzz preset it is built to search (target `fuzz_targets`); in every other it is a test that replays the corpus.
-# TORCH: it needs LibTorch's headers, which clang does not compile as C++20; `make fuzz` then runs the replaying program
-# of the asan preset on random changes of the corpus.
 function(weir_fuzz name)
-  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;DEPS" ${ARGN})
-  if(WEIR_FUZZ AND ARG_TORCH)
-    return()
-  elseif(WEIR_FUZZ)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  if(WEIR_FUZZ)
     add_executable(${name} EXCLUDE_FROM_ALL ${ARG_SOURCES})
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)

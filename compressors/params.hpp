@@ -72,7 +72,7 @@ class Params {
   Params& optional_number(const char* name, std::optional<double> Options::*member, const Range& range,
                           std::string_view description) {
     nlohmann::json property = number_schema("number", range, description);
-    property["type"] = {"number", "null"};
+    property["type"] = nlohmann::json::array({"number", "null"});
     property["default"] = nullptr;
     schema_["properties"][name] = std::move(property);
     readers_.push_back([name, member](const nlohmann::json& from, Options& to) {

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::uint8_t type_unsigned_byte = 8;
 constexpr std::uint64_t elements_max = std::uint64_t{4} << 30;
-constexpr std::size_t chunk_bytes = std::size_t{8} << 20;
+constexpr std::size_t first_chunk_bytes = std::size_t{4} << 10;
+constexpr std::size_t chunk_bytes_max = std::size_t{8} << 20;
 
 struct CloseGzip {
   void operator()(gzFile file) const { gzclose(file); }
@@ -50,7 +51,7 @@ Result<std::vector<std::uint32_t>> read_header(const ByteSource& source, std::si
 Result<std::size_t> read_gzip(gzFile file, std::span<std::uint8_t> out) {
   std::size_t done = 0;
   while (done < out.size()) {
-    const auto want = static_cast<unsigned>(std::min(out.size() - done, chunk_bytes));
+    const auto want = static_cast<unsigned>(std::min(out.size() - done, chunk_bytes_max));
     const int got = gzread(file, out.data() + done, want);
     int code = Z_OK;
     if (got < 0) return Error{Errc::malformed, std::string("zlib: ") + gzerror(file, &code)};
@@ -75,6 +76,8 @@ Result<Idx> read_idx(const ByteSource& source, std::size_t dimensions) {
   Idx idx{std::move(*extents), {}};
   while (idx.elements.size() < size) {
     const auto before = idx.elements.size();
+    // Never much more than what has really come, whatever the header claims.
+    const auto chunk_bytes = std::clamp(before, first_chunk_bytes, chunk_bytes_max);
     idx.elements.resize(std::min<std::uint64_t>(size, before + chunk_bytes));
     const auto chunk = std::span(idx.elements).subspan(before);
     if (auto read = read_exactly(source, chunk, header + before, header + size); !read) return read.error();

@@ -4,6 +4,10 @@
 #include <cstdlib>
 #include <string_view>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace weir::compressors {
 namespace {
 
@@ -11,7 +15,13 @@ bool detect() {
 #if defined(__x86_64__)
   const char* wanted = std::getenv("WEIR_KERNELS");
   if (wanted != nullptr && std::string_view(wanted) == "portable") return false;
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
+  // clang 16 has no name for F16C.
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  const bool f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+  return f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
 #else
   return false;
 #endif
