@@ -2,7 +2,7 @@
 # lockfile) and is quick when there is nothing to do.
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build run test lint format bench asan tsan fuzz docker-test clean
+.PHONY: help deps build run test lint format bench compare asan tsan fuzz docker-test clean
 
 JOBS ?= $(shell scripts/jobs.sh)
 SOURCES = git ls-files '*.cpp' '*.hpp'
@@ -56,6 +56,10 @@ format: ## rewrite the C++ sources in the project's format
 
 bench: build ## every benchmark, as JSON lines
 	@for bench in actors exchange compressors train; do build/release/bin/weir bench $$bench --json || exit 1; done
+
+compare: build ## train with every compressor and rewrite docs/comparison.md (half an hour); ARGS="--only dgc"
+	@scripts/deps.sh build test
+	@python3 bench/compare.py $(ARGS)
 
 asan: ## unit and contract tests under AddressSanitizer and UBSan
 	@scripts/deps.sh build dashboard test

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import TextIO
 
 from weir_api import ENDED, Api, poll
 
@@ -94,7 +95,8 @@ class Cluster:
 class Line:
     """The line that shows how far a job is: rewritten in place on a terminal, else a new one for each tenth."""
 
-    def __init__(self) -> None:
+    def __init__(self, out: TextIO) -> None:
+        self.out = out
         self.tenth = -1
         self.open = False
 
@@ -111,12 +113,37 @@ class Line:
                 text += f"   {name.replace('_', ' ').replace(' per second', '/s')} {summary[name]:{form}}"
         if INTERACTIVE:
             columns = shutil.get_terminal_size().columns
-            print(f"\r{text[:columns - 1]}\x1b[K", end="", flush=True)
+            print(f"\r{text[:columns - 1]}\x1b[K", end="", file=self.out, flush=True)
             self.open = True
         else:
-            print(text, flush=True)
+            print(text, file=self.out, flush=True)
 
     def finish(self) -> None:
         if self.open:
-            print(flush=True)
+            print(file=self.out, flush=True)
         self.open = False
+
+
+def follow(cluster: Cluster, job: dict, seconds: float, out: TextIO = sys.stdout) -> dict:
+    """Shows the progress of a job until it has ended, and gives it. TimeoutError after `seconds`."""
+    line = Line(out)
+
+    def ended() -> dict | None:
+        cluster.check()
+        found = cluster.api.job(job["id"])
+        line.show(found)
+        return found if found["state"] in ENDED else None
+
+    try:
+        return poll(ended, seconds, f"{job['name']} does not end")
+    finally:
+        line.finish()
+
+
+def exit_on_signals() -> None:
+    """A terminal that is closed must not leave a cluster behind."""
+    def leave(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, leave)
