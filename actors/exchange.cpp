@@ -16,11 +16,11 @@
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "base/half.hpp"
 #include "collectives/ring.hpp"
 #include "compressors/codecs/payload.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/non_finite.hpp"
-#include "compressors/sparsifiers/sparsifier.hpp"
 
 namespace weir::actors {
 namespace {
@@ -61,6 +61,12 @@ std::vector<ParameterSize> sizes_of(const std::vector<NamedTensor>& parameters,
 
 std::span<float> floats_of(const at::Tensor& tensor) {
   return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
+}
+
+/// The numbers that a payload to be summed is an array of.
+template <class Number>
+std::span<Number> numbers_in(Bytes& payload) {
+  return {reinterpret_cast<Number*>(payload.data()), payload.size() / sizeof(Number)};
 }
 
 }  // namespace
@@ -319,9 +325,10 @@ Result<void> Exchange::gather_pass(const Bucket& bucket, std::uint32_t pass, boo
   return {};
 }
 
-Result<void> Exchange::sum(Bytes& payload, Reduction) {
-  const std::span floats(reinterpret_cast<float*>(payload.data()), payload.size() / sizeof(float));
-  return collectives::ring_all_reduce(group_, floats);
+Result<void> Exchange::sum(Bytes& payload, Reduction reduction) {
+  if (reduction == Reduction::sum_fp16) return collectives::ring_all_reduce(group_, numbers_in<Half>(payload));
+  if (reduction == Reduction::sum_bf16) return collectives::ring_all_reduce(group_, numbers_in<BFloat16>(payload));
+  return collectives::ring_all_reduce(group_, numbers_in<float>(payload));
 }
 
 Result<void> Exchange::take(std::uint32_t parameter, std::span<const BytesView> results, std::uint32_t pass, bool last,

@@ -26,14 +26,18 @@ struct Ring {
   std::size_t chunk_size(std::uint32_t chunk, std::size_t count) const {
     return chunk_begin(chunk + 1, count) - chunk_begin(chunk, count);
   }
-  std::span<float> chunk(std::uint32_t chunk, std::span<float> values) const {
+  template <class Number>
+  std::span<Number> chunk(std::uint32_t chunk, std::span<Number> values) const {
     return values.subspan(chunk_begin(chunk, values.size()), chunk_size(chunk, values.size()));
   }
 };
 
-/// sum += addend. Blocks of a fixed length, so that the compiler uses vector registers at -O2 as well.
-void add(float* __restrict sum, const float* __restrict addend, std::size_t count) {
+/// to += from. Blocks of a fixed length, so that the compiler uses vector registers at -O2 as well.
+void add(std::span<const float> from, std::span<float> to) {
   constexpr std::size_t block = 32;
+  float* __restrict sum = to.data();
+  const float* __restrict addend = from.data();
+  const std::size_t count = to.size();
   std::size_t i = 0;
   for (; i + block <= count; i += block) {
     for (std::size_t j = 0; j < block; ++j) sum[i + j] += addend[i + j];
@@ -48,23 +52,25 @@ Result<void> expect_length(std::uint64_t message_bytes, std::size_t due_bytes) {
 }
 
 /// Adds an arriving chunk to ours, each piece while it is still in the cache.
+template <class Number>
 class Adder final : public Receiver {
  public:
-  void aim_at(std::span<float> sum) { sum_ = sum; }
+  void aim_at(std::span<Number> sum) { sum_ = sum; }
 
   Result<void> begin(std::uint64_t message_bytes) override { return expect_length(message_bytes, sum_.size_bytes()); }
   std::span<std::byte> place(std::uint64_t, std::size_t bytes) override {
-    if (scratch_.size() * sizeof(float) < bytes) scratch_.resize((bytes + sizeof(float) - 1) / sizeof(float));
+    if (scratch_.size() * sizeof(Number) < bytes) scratch_.resize((bytes + sizeof(Number) - 1) / sizeof(Number));
     return std::as_writable_bytes(std::span(scratch_)).first(bytes);
   }
   void arrived(std::uint64_t offset, BytesView piece) override {
-    ensure(offset % sizeof(float) == 0 && piece.size() % sizeof(float) == 0, "a piece splits an element");
-    add(sum_.data() + offset / sizeof(float), scratch_.data(), piece.size() / sizeof(float));
+    ensure(offset % sizeof(Number) == 0 && piece.size() % sizeof(Number) == 0, "a piece splits an element");
+    const std::span<const Number> addend = std::span(scratch_).first(piece.size() / sizeof(Number));
+    add(addend, sum_.subspan(offset / sizeof(Number), addend.size()));
   }
 
  private:
-  std::span<float> sum_;
-  std::vector<float> scratch_;
+  std::span<Number> sum_;
+  std::vector<Number> scratch_;
 };
 
 /// Puts an arriving chunk in its place.
@@ -103,28 +109,33 @@ class Collector final : public Receiver {
   std::size_t bytes_max_;
 };
 
-}  // namespace
-
-Result<void> ring_all_reduce(Communicator& group, std::span<float> values) {
+template <class Number>
+Result<void> all_reduce(Communicator& group, std::span<Number> values) {
   const Ring ring{group.rank(), group.size()};
   if (ring.size == 1 || values.empty()) return {};
 
   // Reduce-scatter: chunk c starts at rank c and picks up every rank's share on its way to rank c - 1.
-  Adder adder;
+  Adder<Number> adder;
   for (std::uint32_t step = 0; step + 1 < ring.size; ++step) {
     adder.aim_at(ring.chunk(ring.before(step + 1), values));
-    const std::span<float> outgoing = ring.chunk(ring.before(step), values);
+    const std::span<Number> outgoing = ring.chunk(ring.before(step), values);
     if (auto r = group.exchange(ring.next(), std::as_bytes(outgoing), ring.previous(), adder); !r) return r;
   }
   // All-gather: this rank now holds the sum of chunk r + 1 and passes on what it gets.
   const Ring owner{ring.next(), ring.size};
   for (std::uint32_t step = 0; step + 1 < ring.size; ++step) {
     Filler filler(std::as_writable_bytes(owner.chunk(owner.before(step + 1), values)));
-    const std::span<float> outgoing = owner.chunk(owner.before(step), values);
+    const std::span<Number> outgoing = owner.chunk(owner.before(step), values);
     if (auto r = group.exchange(ring.next(), std::as_bytes(outgoing), ring.previous(), filler); !r) return r;
   }
   return {};
 }
+
+}  // namespace
+
+Result<void> ring_all_reduce(Communicator& group, std::span<float> values) { return all_reduce(group, values); }
+Result<void> ring_all_reduce(Communicator& group, std::span<Half> values) { return all_reduce(group, values); }
+Result<void> ring_all_reduce(Communicator& group, std::span<BFloat16> values) { return all_reduce(group, values); }
 
 Result<void> ring_all_gather(Communicator& group, BytesView own, std::size_t payload_bytes_max,
                              std::vector<Bytes>& gathered) {
@@ -142,13 +153,14 @@ Result<void> ring_all_gather(Communicator& group, BytesView own, std::size_t pay
   return {};
 }
 
-std::uint64_t ring_all_reduce_sent_bytes(std::uint32_t rank, std::uint32_t size, std::size_t count) {
+std::uint64_t ring_all_reduce_sent_bytes(std::uint32_t rank, std::uint32_t size, std::size_t count,
+                                         std::size_t element_bytes) {
   if (size == 1 || count == 0) return 0;
   const Ring ring{rank, size};
   std::uint64_t bytes = 0;
   for (std::uint32_t step = 0; step + 1 < size; ++step) {
-    bytes += Communicator::wire_bytes(ring.chunk_size(ring.before(step), count) * sizeof(float));
-    bytes += Communicator::wire_bytes(ring.chunk_size((ring.before(step) + 1) % size, count) * sizeof(float));
+    bytes += Communicator::wire_bytes(ring.chunk_size(ring.before(step), count) * element_bytes);
+    bytes += Communicator::wire_bytes(ring.chunk_size((ring.before(step) + 1) % size, count) * element_bytes);
   }
   return bytes;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "base/half.hpp"
 #include "base/result.hpp"
 #include "collectives/communicator.hpp"
 
@@ -20,6 +21,11 @@ namespace weir::collectives {
 /// (P-1)/P n beta for n bytes; the additions overlap with the transfer.
 Result<void> ring_all_reduce(Communicator& group, std::span<float> values);
 
+/// The same in 16 bits: every rank on an element's path adds its share in float32 and rounds the sum to nearest even. A
+/// sum beyond the largest finite number becomes that number.
+Result<void> ring_all_reduce(Communicator& group, std::span<Half> values);
+Result<void> ring_all_reduce(Communicator& group, std::span<BFloat16> values);
+
 /// Gives every rank the payload of every rank: `gathered[r]` becomes rank r's, of whatever length (buffers
 /// are reused). A payload longer than `payload_bytes_max` is refused before memory is taken for it
 /// (malformed; invalid_argument if it is the own one). Cost: (P-1) alpha + (P-1) k beta for payloads of k
@@ -27,8 +33,9 @@ Result<void> ring_all_reduce(Communicator& group, std::span<float> values);
 Result<void> ring_all_gather(Communicator& group, BytesView own, std::size_t payload_bytes_max,
                              std::vector<Bytes>& gathered);
 
-/// Bytes that one rank sends in ring_all_reduce of `count` floats, headers included; ranks differ by a few
+/// Bytes that one rank sends in ring_all_reduce of `count` elements, headers included; ranks differ by a few
 /// bytes when P does not divide the count.
-std::uint64_t ring_all_reduce_sent_bytes(std::uint32_t rank, std::uint32_t size, std::size_t count);
+std::uint64_t ring_all_reduce_sent_bytes(std::uint32_t rank, std::uint32_t size, std::size_t count,
+                                         std::size_t element_bytes = sizeof(float));
 
 }  // namespace weir::collectives

@@ -12,6 +12,8 @@
 #include "compressors/memories/dgc_memory.hpp"
 #include "compressors/memories/no_memory.hpp"
 #include "compressors/memories/residual_memory.hpp"
+#include "compressors/quantizers/bf16.hpp"
+#include "compressors/quantizers/fp16.hpp"
 #include "compressors/quantizers/none.hpp"
 #include "compressors/sparsifiers/dgc.hpp"
 #include "compressors/sparsifiers/topk.hpp"
@@ -24,6 +26,8 @@ const Catalog& builtin() {
                                      .add_compressor<None>()
                                      .add_compressor<TopK>()
                                      .add_compressor<Dgc>()
+                                     .add_compressor<Fp16>()
+                                     .add_compressor<Bf16>()
                                      .add_memory<NoMemory>()
                                      .add_memory<ResidualMemory>()
                                      .add_memory<DgcMemory>();

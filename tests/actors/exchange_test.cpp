@@ -97,8 +97,33 @@ TEST(Exchange, WhatACompressorKeepsIsAveraged) {
   });
 }
 
+TEST(Exchange, SumsInSixteenBitsWhereTheCompressorSaysSo) {
+  for (const std::string name : {"fp16", "bf16"}) {
+    auto group = collectives::in_process_group(3);
+    run_ranks(3, [&](std::uint32_t rank) {
+      const Net net(1.0f);
+      Exchange exchange(net.parameters(), compression(name), *group[rank], {});
+      exchange.begin({});
+      // Row i of the first layer's gradient is twice input i: 0.2, 4 and 6.002 are rounded, the sum of 40000 saturates
+      // where there is no more than 65504.
+      const auto input = at::tensor({0.1f, 2.0f, 3.001f, 20000.0f}).reshape({1, 4});
+      input.mm(net.first).mm(net.second).sum().backward();
+      const auto agreed = exchange.finish();
+      ASSERT_TRUE(agreed) << agreed.error().message();
+      const auto type = name == "fp16" ? at::kHalf : at::kBFloat16;
+      auto once = (2 * input).reshape({4, 1}).expand({4, 4}).to(type).to(at::kFloat);
+      auto sum = (once + once).to(type).to(at::kFloat);
+      if (name == "fp16") sum.clamp_max_(65504);
+      sum = (sum + once).to(type).to(at::kFloat);
+      if (name == "fp16") sum.clamp_max_(65504);
+      EXPECT_TRUE(exchange.gradients()[0].equal(sum * (1.0f / 3))) << name << exchange.gradients()[0];
+      group[rank]->close();
+    });
+  }
+}
+
 TEST(Exchange, AGradientThatIsNotANumberIsAnErrorThatNamesTheParameter) {
-  for (const auto* name : {"none", "topk", "dgc"}) {
+  for (const auto* name : {"none", "topk", "dgc", "fp16", "bf16"}) {
     auto group = collectives::in_process_group(1);
     const Net net(1.0f);
     const auto bias = at::ones({2}).set_requires_grad(true);

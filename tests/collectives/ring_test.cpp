@@ -1,5 +1,6 @@
 #include "collectives/ring.hpp"
 
+#include <cmath>
 #include <cstring>
 #include <random>
 #include <tuple>
@@ -73,6 +74,63 @@ TEST_P(Ring, SendsTheFormulaPlusFraming) {
     EXPECT_EQ(group[rank]->traffic().sent_bytes, due);
     EXPECT_EQ(group[rank]->traffic().received_bytes, due);
   });
+}
+
+/// What a chunk's elements become on their way around the ring: rank after rank adds its share in float32 and rounds.
+template <class Number>
+std::vector<Number> sum_around_the_ring(const std::vector<std::vector<Number>>& shares, Number (*round)(float)) {
+  const std::size_t ranks = shares.size();
+  const std::size_t count = shares[0].size();
+  std::vector<Number> sums(count);
+  std::size_t begin = 0;
+  for (std::size_t chunk = 0; chunk < ranks; ++chunk) {
+    const std::size_t end = begin + count / ranks + (chunk < count % ranks ? 1 : 0);
+    for (std::size_t i = begin; i < end; ++i) {
+      sums[i] = shares[chunk][i];
+      for (std::size_t hop = 1; hop < ranks; ++hop) {
+        sums[i] = round(to_float(shares[(chunk + hop) % ranks][i]) + to_float(sums[i]));
+      }
+    }
+    begin = end;
+  }
+  return sums;
+}
+
+/// `scale`: of the noise; a large one makes sums that saturate.
+template <class Number>
+void sum_in_sixteen_bits(const Communicators& group, Number (*round)(float), float scale) {
+  const auto size = static_cast<std::uint32_t>(group.size());
+  for (const std::size_t count : {0UL, 1UL, 2UL, 6UL, 33UL, 1001UL, 200'003UL}) {
+    std::vector<std::vector<Number>> values(size);
+    for (std::uint32_t r = 0; r < size; ++r) {
+      for (const float value : noise(r, count)) values[r].push_back(round(scale * value));
+    }
+    const std::vector<Number> expected = sum_around_the_ring(values, round);
+    on_every_rank(size, [&](std::uint32_t rank) {
+      const auto before = group[rank]->traffic();
+      const auto reduced = ring_all_reduce(*group[rank], std::span(values[rank]));
+      ASSERT_TRUE(reduced) << reduced.error().message();
+      EXPECT_EQ(group[rank]->traffic().sent_bytes - before.sent_bytes,
+                ring_all_reduce_sent_bytes(rank, size, count, sizeof(Number)));
+    });
+    for (std::uint32_t r = 0; r < size; ++r) {
+      ASSERT_EQ(count == 0 ? 0 : std::memcmp(values[r].data(), expected.data(), count * sizeof(Number)), 0)
+          << "rank " << r << " of " << size << ", " << count << " elements";
+      for (const Number number : values[r]) ASSERT_TRUE(std::isfinite(to_float(number)));
+    }
+  }
+}
+
+TEST_P(Ring, SumsHalvesAndSaturates) {
+  const Communicators group = make();
+  sum_in_sixteen_bits<Half>(group, to_half, 1);
+  sum_in_sixteen_bits<Half>(group, to_half, 50'000);
+}
+
+TEST_P(Ring, SumsBFloat16AndSaturates) {
+  const Communicators group = make();
+  sum_in_sixteen_bits<BFloat16>(group, to_bfloat16, 1);
+  sum_in_sixteen_bits<BFloat16>(group, to_bfloat16, 2e38F);
 }
 
 Bytes payload_of(std::uint32_t rank, std::size_t bytes) { return Bytes(bytes, static_cast<std::byte>(rank + 1)); }

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+#include "compressors/compressor.hpp"
+
+namespace weir::compressors {
+
+/// Sends every entry as a bfloat16, rounded to nearest even: u16[], no header, so that an all-reduce can sum it in
+/// place. It has the exponents of float32; what would round to infinity becomes the largest finite number. From 2^-126
+/// on an entry's own error is at most 2^-8 of it, but below it may be all of it: hence a bound of 1. The sum is rounded
+/// at every rank it passes.
+class Bf16 final : public Compressor {
+ public:
+  static constexpr std::string_view type_name = "bf16";
+  static constexpr std::string_view summary = "bfloat16, summed by all-reduce: half the bytes, all exponents.";
+  static constexpr std::string_view default_memory = "none";
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
+
+  std::string_view name() const override { return type_name; }
+  Traits traits() const override { return {.passes = {Reduction::sum_bf16}}; }
+  double error_bound(std::uint64_t, const Round&) const override { return 1; }
+
+ protected:
+  Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
+  Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
+};
+
+}  // namespace weir::compressors

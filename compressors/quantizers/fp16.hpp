@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+#include "compressors/compressor.hpp"
+
+namespace weir::compressors {
+
+/// Sends every entry as an IEEE half, rounded to nearest even: u16[], no header, so that an all-reduce can sum it in
+/// place. Magnitudes above 65504 become 65504, those up to 2^-25 zero, so that only 1 bounds the error for all tensors;
+/// between 2^-14 and 65504 an entry's own error is at most 2^-11 of it. The sum is rounded and saturated at every rank
+/// it passes.
+class Fp16 final : public Compressor {
+ public:
+  static constexpr std::string_view type_name = "fp16";
+  static constexpr std::string_view summary = "Half precision, summed by all-reduce: half the bytes.";
+  static constexpr std::string_view default_memory = "none";
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
+
+  std::string_view name() const override { return type_name; }
+  Traits traits() const override { return {.passes = {Reduction::sum_fp16}}; }
+  double error_bound(std::uint64_t, const Round&) const override { return 1; }
+
+ protected:
+  Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
+  Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
+};
+
+}  // namespace weir::compressors
