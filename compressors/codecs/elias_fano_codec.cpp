@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "compressors/codecs/fields.hpp"
 #include "compressors/codecs/index_codec.hpp"
+#include "compressors/kernels/pack.hpp"
 
 // Elias-Fano (Elias 1974, Fano 1971). Of each position the low l = floor(log2(entries / count)) bits are
 // written as they are. The rest, non-descending and at most about 2 * count, are written in unary: bit
@@ -25,50 +26,11 @@ struct Shape {
   Shape(std::uint64_t count, std::uint64_t entries) {
     if (count == 0) return;
     low_bits = static_cast<unsigned>(std::bit_width(entries / count)) - 1;
-    low_bytes = (count * low_bits + 7) / 8;
+    low_bytes = packed_bytes(count, low_bits);
     unary_bytes = (count + ((entries - 1) >> low_bits) + 7) / 8;
   }
   std::size_t bytes() const { return low_bytes + unary_bytes; }
 };
-
-/// Eight bytes from `at`, zeros behind the end.
-std::uint64_t load_word(BytesView from, std::size_t at) {
-  std::uint64_t word = 0;
-  if (at + sizeof word <= from.size()) {
-    std::memcpy(&word, from.data() + at, sizeof word);
-  } else if (at < from.size()) {
-    std::memcpy(&word, from.data() + at, from.size() - at);
-  }
-  return word;
-}
-
-/// The low parts: fields of `bits` bits (at most 32, so that one always lies within eight bytes).
-class LowParts {
- public:
-  LowParts(BytesView bytes, unsigned bits) : bytes_(bytes), bits_(bits), mask_((std::uint64_t{1} << bits) - 1) {}
-
-  std::uint32_t operator[](std::size_t i) const {
-    const std::uint64_t bit = std::uint64_t{i} * bits_;
-    return static_cast<std::uint32_t>((load_word(bytes_, bit / 8) >> (bit % 8)) & mask_);
-  }
-
- private:
-  BytesView bytes_;
-  unsigned bits_;
-  std::uint64_t mask_;
-};
-
-void write_low_parts(std::span<const std::uint32_t> positions, unsigned bits, std::byte* to) {
-  if (bits == 0) return;
-  const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
-  std::uint64_t pending = 0;
-  unsigned filled = 0;  // below 8 between positions
-  for (const std::uint32_t position : positions) {
-    pending |= (position & mask) << filled;
-    for (filled += bits; filled >= 8; filled -= 8, pending >>= 8) *to++ = static_cast<std::byte>(pending);
-  }
-  if (filled > 0) *to = static_cast<std::byte>(pending);
-}
 
 std::size_t elias_fano_bytes(std::span<const std::uint32_t> positions, std::uint64_t entries) {
   return Shape(positions.size(), entries).bytes();
@@ -78,7 +40,9 @@ void elias_fano_encode(std::span<const std::uint32_t> positions, std::uint64_t e
   const Shape shape(positions.size(), entries);
   ensure(out.size() == shape.bytes(), "room for Elias-Fano positions");
   std::ranges::fill(out, std::byte{0});
-  write_low_parts(positions, shape.low_bits, out.data());
+  FieldWriter low(out.data(), shape.low_bits);
+  for (const std::uint32_t position : positions) low.add(position);
+  low.finish();
   std::byte* unary = out.data() + shape.low_bytes;
   for (std::size_t i = 0; i < positions.size(); ++i) {
     const std::uint64_t bit = (positions[i] >> shape.low_bits) + std::uint64_t{i};
@@ -92,7 +56,7 @@ Result<void> elias_fano_decode(BytesView in, std::uint64_t entries, std::span<st
   if (positions.size() > entries) return malformed("more positions than entries");
   const Shape shape(positions.size(), entries);
   if (in.size() != shape.bytes()) return malformed("Elias-Fano positions of the wrong length");
-  const LowParts low(in.first(shape.low_bytes), shape.low_bits);
+  const Fields low(in.first(shape.low_bytes), shape.low_bits);
   const BytesView unary = in.subspan(shape.low_bytes);
 
   std::size_t found = 0;
@@ -108,10 +72,7 @@ Result<void> elias_fano_decode(BytesView in, std::uint64_t entries, std::span<st
     }
   }
   if (found != positions.size()) return malformed("fewer positions than announced");
-  const std::uint64_t low_end = std::uint64_t{found} * shape.low_bits;
-  if (low_end % 8 != 0 && std::to_integer<unsigned>(in[low_end / 8]) >> (low_end % 8) != 0) {
-    return malformed("bits behind the last position");
-  }
+  if (!padding_is_zero(in, found, shape.low_bits)) return malformed("bits behind the last position");
   return {};
 }
 

@@ -9,7 +9,8 @@
 namespace weir::compressors {
 
 std::span<const IndexCodec* const> index_codecs() {
-  static constexpr std::array codecs = {&raw32_codec, &elias_fano_codec};
+  static constexpr std::array codecs = {&raw32_codec, &elias_fano_codec, &varint_codec,
+                                        &rice_codec,  &bitmap_codec,     &block_codec};
   return codecs;
 }
 

@@ -28,6 +28,10 @@ struct IndexCodec {
 
 extern const IndexCodec raw32_codec;       ///< raw32_codec.cpp: 32 bits each
 extern const IndexCodec elias_fano_codec;  ///< elias_fano_codec.cpp: about 2 + log2(entries / count) bits each
+extern const IndexCodec varint_codec;      ///< varint_codec.cpp: the gaps as varints
+extern const IndexCodec rice_codec;        ///< rice_codec.cpp: the gaps by Golomb-Rice, close to entropy
+extern const IndexCodec bitmap_codec;      ///< bitmap_codec.cpp: a bit for every entry of the tensor
+extern const IndexCodec block_codec;       ///< block_codec.cpp: 12 or 16 bits within blocks, readable anywhere
 
 /// Every codec, in the order of their ids.
 std::span<const IndexCodec* const> index_codecs();

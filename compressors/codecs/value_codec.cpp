@@ -26,7 +26,7 @@ void fp32_decode(BytesView in, std::span<float> values) {
 constexpr ValueCodec fp32_codec{"fp32", 0, 0, fp32_bytes, fp32_encode, fp32_decode};
 
 std::span<const ValueCodec* const> value_codecs() {
-  static constexpr std::array codecs = {&fp32_codec};
+  static constexpr std::array codecs = {&fp32_codec, &fp16_codec, &bf16_codec, &int8_codec, &int4_codec, &int2_codec};
   return codecs;
 }
 

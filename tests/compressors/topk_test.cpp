@@ -68,8 +68,8 @@ TEST(TopK, HasThisPayload) {
   TopK topk({.ratio = 0.25});
   const at::Tensor x = at::tensor({0.0F, 1.0F, -2.0F, 0.5F, 0.0F, 0.0F, 0.25F, 3.0F});
   const Bytes payload = encoded(topk, x, round_at(0));
-  // entries 8, count 2, Elias-Fano (1) and fp32 (0); low parts 2 and 3 (0b1110), highs 0 and 1 (0b101); -2 and 3
-  const std::vector<unsigned> body = {8, 2, 0x01, 0x0E, 0x05, 0, 0, 0, 0xC0, 0, 0, 0x40, 0x40};
+  // entries 8, count 2, bitmap (4) and fp32 (0); bits 2 and 7; -2 and 3
+  const std::vector<unsigned> body = {8, 2, 0x04, 0x84, 0, 0, 0, 0xC0, 0, 0, 0x40, 0x40};
   ASSERT_EQ(payload.size(), 7 + body.size());
   for (std::size_t i = 0; i < body.size(); ++i) EXPECT_EQ(std::to_integer<unsigned>(payload[7 + i]), body[i]) << i;
 }

@@ -1,0 +1,55 @@
+#include "base/ensure.hpp"
+#include "base/errc.hpp"
+#include "compressors/codecs/index_codec.hpp"
+#include "compressors/codecs/varint.hpp"
+
+// Of each position the number of entries skipped since the one before, as a varint: 8 or 16 bits at the usual ratios,
+// and little more than 8 where most gaps are short.
+
+namespace weir::compressors {
+namespace {
+
+/// Before the first position, so that its gap is the position itself.
+constexpr std::uint32_t before = 0xFFFF'FFFF;
+
+std::size_t varint_codec_bytes(std::span<const std::uint32_t> positions, std::uint64_t) {
+  std::size_t bytes = 0;
+  std::uint32_t previous = before;
+  for (const std::uint32_t position : positions) {
+    const std::uint32_t skipped = position - previous - 1;
+    previous = position;
+    bytes += 1U + (skipped >> 7 > 0) + (skipped >> 14 > 0) + (skipped >> 21 > 0) + (skipped >> 28 > 0);
+  }
+  return bytes;
+}
+
+void varint_codec_encode(std::span<const std::uint32_t> positions, std::uint64_t, std::span<std::byte> out) {
+  std::byte* to = out.data();
+  std::uint32_t previous = before;
+  for (const std::uint32_t position : positions) {
+    to = store_varint(to, position - previous - 1);
+    previous = position;
+  }
+  ensure(to == out.data() + out.size(), "room for varint positions");
+}
+
+Result<void> varint_codec_decode(BytesView in, std::uint64_t entries, std::span<std::uint32_t> positions) {
+  std::uint64_t least = 0;  // what the next position may be at least
+  for (std::uint32_t& position : positions) {
+    const auto skipped = read_varint(in);
+    if (!skipped) return Error(Errc::malformed, "varint positions are cut off or not in their shortest form");
+    if (*skipped >= entries || least + *skipped >= entries) {
+      return Error(Errc::malformed, "positions do not lie within the tensor");
+    }
+    position = static_cast<std::uint32_t>(least + *skipped);
+    least = std::uint64_t{position} + 1;
+  }
+  if (!in.empty()) return Error(Errc::malformed, "bytes behind the last position");
+  return {};
+}
+
+}  // namespace
+
+constexpr IndexCodec varint_codec{"varint", 2, varint_codec_bytes, varint_codec_encode, varint_codec_decode};
+
+}  // namespace weir::compressors
