@@ -10,13 +10,16 @@
 #include "base/errc.hpp"
 #include "compressors/kernels/random.hpp"
 #include "compressors/memories/dgc_memory.hpp"
+#include "compressors/memories/ef21_memory.hpp"
 #include "compressors/memories/no_memory.hpp"
+#include "compressors/memories/powersgd_memory.hpp"
 #include "compressors/memories/residual_memory.hpp"
 #include "compressors/quantizers/bf16.hpp"
 #include "compressors/quantizers/fp16.hpp"
 #include "compressors/quantizers/none.hpp"
 #include "compressors/sparsifiers/dgc.hpp"
 #include "compressors/sparsifiers/topk.hpp"
+#include "compressors/transforms/powersgd.hpp"
 #include "protocol/schema.hpp"
 
 namespace weir::compressors {
@@ -28,9 +31,12 @@ const Catalog& builtin() {
                                      .add_compressor<Dgc>()
                                      .add_compressor<Fp16>()
                                      .add_compressor<Bf16>()
+                                     .add_compressor<PowerSgd>()
                                      .add_memory<NoMemory>()
                                      .add_memory<ResidualMemory>()
-                                     .add_memory<DgcMemory>();
+                                     .add_memory<DgcMemory>()
+                                     .add_memory<PowerSgdMemory>()
+                                     .add_memory<Ef21Memory>();
   return catalog;
 }
 

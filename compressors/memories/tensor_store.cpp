@@ -34,6 +34,11 @@ Result<at::Tensor> TensorStore::of(const Round& round, const at::Tensor& like) {
   return tensor;
 }
 
+std::optional<at::Tensor> TensorStore::find(const Round& round) const {
+  const auto at = tensors_.find(round.tensor);
+  return at == tensors_.end() ? std::nullopt : std::optional(at->second);
+}
+
 void TensorStore::save(std::vector<NamedTensor>& to) const {
   for (const auto& [position, tensor] : tensors_) to.push_back({name_ + "." + std::to_string(position), tensor});
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,15 +14,19 @@
 
 namespace weir::compressors {
 
-/// One float32 tensor per tensor of the model, made as zeros when first asked for: what memories keep. Saved
-/// under
-/// "<name>.<position of the tensor>".
+/// One float32 tensor per tensor of the model, made as zeros when first asked for: what memories and compressors keep.
+/// Saved under "<name>.<position of the tensor>".
 class TensorStore {
  public:
   explicit TensorStore(std::string name) : name_(std::move(name)) {}
 
   /// The tensor for `round.tensor`. Fails with: invalid_argument (it has another shape than `like`).
   Result<at::Tensor> of(const Round& round, const at::Tensor& like);
+
+  /// The tensor for `round.tensor`, if there is one.
+  std::optional<at::Tensor> find(const Round& round) const;
+  /// Replaces the tensor for `round.tensor`, whatever shape it had.
+  void put(const Round& round, at::Tensor tensor) { tensors_[round.tensor] = std::move(tensor); }
 
   void save(std::vector<NamedTensor>& to) const;
 

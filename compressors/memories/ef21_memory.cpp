@@ -1,0 +1,65 @@
+#include "compressors/memories/ef21_memory.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "compressors/flat.hpp"
+#include "compressors/kernels/arithmetic.hpp"
+#include "compressors/memories/misfit.hpp"
+#include "compressors/params.hpp"
+
+namespace weir::compressors {
+namespace {
+
+struct Options {};
+
+const Params<Options>& params() {
+  static const Params<Options> params("memory ef21");
+  return params;
+}
+
+}  // namespace
+
+nlohmann::json Ef21Memory::schema() { return params().schema(); }
+
+std::optional<std::string> Ef21Memory::misfit(const Compressor& compressor) { return no_mean_residual(compressor); }
+
+Result<std::unique_ptr<Memory>> Ef21Memory::make(const nlohmann::json& given, const MemorySetting&) {
+  const auto options = params().parse(given);
+  if (!options) return options.error();
+  return std::make_unique<Ef21Memory>();
+}
+
+Result<at::Tensor> Ef21Memory::compensate(const at::Tensor& gradient, const Round& round) {
+  const auto own = own_.of(round, gradient);
+  if (!own) return own;
+  // A tensor of its own: tensors of one bucket are all compensated before the first of them is updated.
+  at::Tensor missing = own->neg();
+  accumulate_residual(1, 1, flat(gradient), flat(missing));
+  return missing;
+}
+
+Result<void> Ef21Memory::update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) {
+  auto own = own_.of(round, mean);
+  if (!own) return own.error();
+  auto shared = shared_.of(round, mean);
+  if (!shared) return shared.error();
+  if (auto added = compressor.decode_add(payload, round, 1, *own); !added) return added;
+  accumulate_residual(1, 1, flat(std::as_const(mean)), flat(*shared));
+  std::ranges::copy(flat(std::as_const(*shared)), flat(mean).begin());
+  return {};
+}
+
+std::vector<NamedTensor> Ef21Memory::save() const {
+  std::vector<NamedTensor> state;
+  own_.save(state);
+  shared_.save(state);
+  return state;
+}
+
+Result<void> Ef21Memory::restore(std::span<const NamedTensor> state) {
+  return restore_stores(state, {&own_, &shared_});
+}
+
+}  // namespace weir::compressors

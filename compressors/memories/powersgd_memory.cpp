@@ -1,0 +1,59 @@
+#include "compressors/memories/powersgd_memory.hpp"
+
+#include <algorithm>
+
+#include "compressors/flat.hpp"
+#include "compressors/kernels/arithmetic.hpp"
+#include "compressors/memories/misfit.hpp"
+#include "compressors/params.hpp"
+
+namespace weir::compressors {
+namespace {
+
+struct Options {};
+
+const Params<Options>& params() {
+  static const Params<Options> params("memory powersgd");
+  return params;
+}
+
+}  // namespace
+
+nlohmann::json PowerSgdMemory::schema() { return params().schema(); }
+
+std::optional<std::string> PowerSgdMemory::misfit(const Compressor& compressor) {
+  if (auto reason = no_mean_residual(compressor)) return reason;
+  const std::vector<Reduction> passes = compressor.traits().passes;
+  if (std::ranges::find(passes, Reduction::gather) != passes.end()) {
+    return "each rank encodes by its own residual, and those drift apart when the mean is taken off";
+  }
+  return std::nullopt;
+}
+
+Result<std::unique_ptr<Memory>> PowerSgdMemory::make(const nlohmann::json& given, const MemorySetting&) {
+  const auto options = params().parse(given);
+  if (!options) return options.error();
+  return std::make_unique<PowerSgdMemory>();
+}
+
+Result<at::Tensor> PowerSgdMemory::compensate(const at::Tensor& gradient, const Round& round) {
+  auto residual = residuals_.of(round, gradient);
+  if (!residual) return residual;
+  accumulate_residual(1, 1, flat(gradient), flat(*residual));
+  return residual;
+}
+
+Result<void> PowerSgdMemory::update(const Round& round, Compressor&, BytesView, at::Tensor& mean) {
+  auto residual = residuals_.of(round, mean);
+  if (!residual) return residual.error();
+  accumulate_residual(1, -1, flat(std::as_const(mean)), flat(*residual));
+  return {};
+}
+
+std::vector<NamedTensor> PowerSgdMemory::save() const {
+  std::vector<NamedTensor> state;
+  residuals_.save(state);
+  return state;
+}
+
+}  // namespace weir::compressors

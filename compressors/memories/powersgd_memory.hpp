@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "compressors/memories/tensor_store.hpp"
+#include "compressors/memory.hpp"
+
+namespace weir::compressors {
+
+/// Error feedback against what the ranks agreed on (Vogels et al. 2019, Algorithm 2):
+///
+///     send r + g;   r = r + g - mean
+///
+/// The ranks' residuals differ by all that their gradients ever differed by, only the mean of them stays small. That is
+/// harmless where what is agreed on is a function of the mean alone, and saves decoding the own payload; where each
+/// rank's payload follows its own large entries, they would fill up with differences that cancel.
+class PowerSgdMemory final : public Memory {
+ public:
+  static constexpr std::string_view type_name = "powersgd";
+  static constexpr std::string_view summary = "Error feedback against the mean that the ranks agreed on.";
+  static nlohmann::json schema();
+  static constexpr MemoryTraits type_traits = {};
+  static std::optional<std::string> misfit(const Compressor& compressor);
+  static Result<std::unique_ptr<Memory>> make(const nlohmann::json& params, const MemorySetting& setting);
+
+  std::string_view name() const override { return type_name; }
+  MemoryTraits traits() const override { return type_traits; }
+  Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
+  Result<void> update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) override;
+  std::vector<NamedTensor> save() const override;
+  Result<void> restore(std::span<const NamedTensor> state) override { return restore_stores(state, {&residuals_}); }
+
+ private:
+  TensorStore residuals_{"residual"};
+};
+
+}  // namespace weir::compressors

@@ -1,0 +1,237 @@
+#include "compressors/transforms/powersgd.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "base/errc.hpp"
+#include "compressors/flat.hpp"
+#include "compressors/kernels/arithmetic.hpp"
+#include "compressors/kernels/random.hpp"
+#include "compressors/kernels/selection.hpp"
+#include "compressors/non_finite.hpp"
+#include "compressors/params.hpp"
+#include "compressors/quantizers/quantizer.hpp"
+#include "compressors/transforms/matrix.hpp"
+
+namespace weir::compressors {
+namespace {
+
+const Params<PowerSgd::Options>& params() {
+  using Options = PowerSgd::Options;
+  static const Params<Options> params =
+      Params<Options>(PowerSgd::type_name)
+          .integer("rank", &Options::rank, {.minimum = 1}, "Columns of each factor.")
+          .number("min_compression_rate", &Options::min_compression_rate, {.minimum = 1},
+                  "A tensor whose factors are not this many times smaller than itself is sent as it is.")
+          .flag("warm_start", &Options::warm_start,
+                "Start from the last round's factor, so that the iteration goes on from round to round.");
+  return params;
+}
+
+/// Noise that is Gaussian for all that a starting point needs: sums of twelve uniform numbers, of which every processor
+/// computes the same bits.
+void fill_gaussian(const RandomKey& key, std::span<float> out) {
+  constexpr std::size_t words = 12;
+  constexpr std::size_t block = 64;
+  std::array<std::uint32_t, words * block> random;
+  for (std::size_t begin = 0; begin < out.size(); begin += block) {
+    fill_random(key, begin * words, random);
+    for (std::size_t i = 0; i < std::min(block, out.size() - begin); ++i) {
+      float sum = -6;
+      for (std::size_t j = 0; j < words; ++j) sum += unit_float(random[i * words + j]);
+      out[begin + i] = sum;
+    }
+  }
+}
+
+std::vector<float> multiplied(std::span<const float> matrix, MatrixShape shape, std::span<const float> right,
+                              std::size_t rank) {
+  std::vector<float> left(rank * shape.rows);
+  for_ranges(matrix.size(), shape.columns, [&](std::size_t begin, std::size_t end) {
+    multiply(matrix.data(), shape, begin / shape.columns, end / shape.columns, right.data(), rank, left.data());
+  });
+  return left;
+}
+
+std::vector<float> multiplied_transposed(std::span<const float> matrix, MatrixShape shape, std::span<const float> left,
+                                         std::size_t rank) {
+  constexpr std::size_t line = 16;  // columns at least that a thread takes
+  std::vector<float> right(rank * shape.columns);
+  for_ranges(matrix.size(), shape.rows * line, [&](std::size_t begin, std::size_t end) {
+    multiply_transposed(matrix.data(), shape, begin / shape.rows, end / shape.rows, left.data(), rank, right.data());
+  });
+  return right;
+}
+
+/// `factor` of the matrix; where that leaves the range of float, the largest there is. Nothing if the matrix itself is
+/// not finite, which shows in the factor.
+template <class Factor>
+std::optional<std::vector<float>> finite_factor(const at::Tensor& matrix, const Factor& factor) {
+  std::vector<float> result = factor(flat(matrix));
+  if (all_finite(result)) return result;
+  if (!all_finite(flat(matrix))) return std::nullopt;
+  constexpr double scale = 0x1p64;
+  const at::Tensor smaller = matrix * (1 / scale);
+  result = factor(flat(smaller));
+  constexpr double most = std::numeric_limits<float>::max();
+  for (float& value : result) value = static_cast<float>(std::clamp(scale * value, -most, most));
+  return result;
+}
+
+void append(std::span<const float> values, Bytes& out) {
+  const auto bytes = std::as_bytes(values);
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+std::vector<float> floats(BytesView bytes) {
+  std::vector<float> values(bytes.size() / sizeof(float));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+Error wrong_size(BytesView got, std::size_t floats) {
+  return Error(Errc::malformed, "a powersgd payload of " + std::to_string(got.size()) + " bytes came where " +
+                                    std::to_string(floats) + " floats are due");
+}
+
+}  // namespace
+
+nlohmann::json PowerSgd::schema() { return params().schema(); }
+
+Result<std::unique_ptr<Compressor>> PowerSgd::make(const nlohmann::json& given) {
+  const auto options = params().parse(given);
+  if (!options) return options.error();
+  return std::make_unique<PowerSgd>(*options);
+}
+
+Traits PowerSgd::traits() const {
+  return {.passes = {Reduction::sum, Reduction::sum}, .stateful = options_.warm_start};
+}
+
+std::optional<MatrixShape> PowerSgd::shape_of(const at::Tensor& tensor) const {
+  if (tensor.dim() < 2) return std::nullopt;
+  const MatrixShape shape = matrix_shape(tensor);
+  const auto whole = static_cast<double>(tensor.numel());
+  const double factors = static_cast<double>(shape.rows + shape.columns) * static_cast<double>(options_.rank);
+  if (factors * options_.min_compression_rate >= whole) return std::nullopt;
+  return shape;
+}
+
+std::optional<at::Tensor> PowerSgd::last_right(const Progress& progress, const Round& round) const {
+  if (!options_.warm_start) return std::nullopt;
+  auto right = progress.step == round.step ? progress.before : rights_.find(round);
+  const std::array<std::int64_t, 2> due = {options_.rank, static_cast<std::int64_t>(progress.shape->columns)};
+  if (!right || right->sizes() != at::IntArrayRef(due) || !all_finite(flat(std::as_const(*right)))) return std::nullopt;
+  return right;
+}
+
+std::vector<float> PowerSgd::start(const Progress& progress, const Round& round) const {
+  const std::size_t columns = progress.shape->columns;
+  std::vector<float> right(rank() * columns);
+  if (const auto last = last_right(progress, round)) std::ranges::copy(flat(*last), right.begin());
+  normalise(right, rank());
+  std::vector<float> noise;
+  for (std::size_t j = 0; j < rank(); ++j) {
+    const std::span<float> column = std::span(right).subspan(j * columns, columns);
+    if (largest_magnitude(column) != 0) continue;
+    if (noise.empty()) {
+      noise.resize(right.size());
+      fill_gaussian({.seed = round.seed, .step = round.step, .tensor = round.tensor, .stream = 0}, noise);
+      normalise(noise, rank());
+    }
+    std::ranges::copy(std::span(noise).subspan(j * columns, columns), column.begin());
+  }
+  return right;
+}
+
+Result<void> PowerSgd::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  Progress& progress = progress_[round.tensor];
+  const auto shape = shape_of(gradient);
+  const std::span<const float> values = flat(gradient);
+  if (round.pass == 0) progress.shape = shape;
+  if (!shape) {
+    if (!all_finite(values)) return non_finite(round, values);
+    if (round.pass > 0) append(values, out);
+    return {};
+  }
+  if (round.pass > 0 && progress.left.size() != rank() * shape->rows) {
+    return Error(Errc::invalid_argument, "powersgd's second factor was asked for before the first was absorbed");
+  }
+  const auto factor = finite_factor(gradient, [&](std::span<const float> matrix) {
+    return round.pass == 0 ? multiplied(matrix, *shape, start(progress, round), rank())
+                           : multiplied_transposed(matrix, *shape, progress.left, rank());
+  });
+  if (!factor) return non_finite(round, values);
+  append(*factor, out);
+  return {};
+}
+
+Result<void> PowerSgd::absorb(std::span<const BytesView> results, const Round& round) {
+  const auto known = progress_.find(round.tensor);
+  if (known == progress_.end()) {
+    return Error(Errc::invalid_argument, "a sum was absorbed for a tensor that was not encoded");
+  }
+  Progress& progress = known->second;
+  if (!progress.shape) return {};
+  const std::size_t due = rank() * (round.pass == 0 ? progress.shape->rows : progress.shape->columns);
+  if (results.size() != 1) return Error(Errc::malformed, "powersgd takes one sum");
+  if (results[0].size() != due * sizeof(float)) return wrong_size(results[0], due);
+  std::vector<float> factor = floats(results[0]);
+  if (!all_finite(factor)) return Error(Errc::malformed, "the sum of powersgd's factors is not finite");
+  if (round.pass == 0) {
+    progress.left = std::move(factor);
+    orthonormalise(progress.left, rank());
+  } else if (options_.warm_start) {
+    progress.before = last_right(progress, round);
+    progress.step = round.step;
+    at::Tensor right = at::empty({options_.rank, static_cast<std::int64_t>(progress.shape->columns)}, at::kFloat);
+    std::ranges::copy(factor, flat(right).begin());
+    rights_.put(round, std::move(right));
+  }
+  return {};
+}
+
+Result<void> PowerSgd::do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
+  const auto shape = shape_of(sum);
+  const std::span<float> target = flat(sum);
+  const std::size_t due = shape ? rank() * shape->columns : target.size();
+  if (payload.size() != due * sizeof(float)) return wrong_size(payload, due);
+  const std::vector<float> right = floats(payload);
+  if (!shape) {
+    if (!all_finite(right)) return Error(Errc::malformed, "a powersgd payload holds a value that is not a number");
+    add_scaled(weight, payload, target);
+    return {};
+  }
+  const auto known = progress_.find(round.tensor);
+  if (known == progress_.end() || known->second.left.size() != rank() * shape->rows) {
+    return Error(Errc::malformed, "a powersgd payload came without its first factor");
+  }
+  const std::vector<float>& left = known->second.left;
+  if (!outer_products_are_finite(left, right, rank())) {
+    return Error(Errc::malformed, "a powersgd payload decodes to more than a float can hold");
+  }
+  for_ranges(target.size(), shape->columns, [&](std::size_t begin, std::size_t end) {
+    add_outer_products(left.data(), right.data(), rank(), *shape, begin / shape->columns, end / shape->columns, weight,
+                       target.data());
+  });
+  return {};
+}
+
+std::vector<NamedTensor> PowerSgd::save() const {
+  std::vector<NamedTensor> state;
+  rights_.save(state);
+  return state;
+}
+
+Result<void> PowerSgd::restore(std::span<const NamedTensor> state) {
+  progress_.clear();
+  return restore_stores(state, {&rights_});
+}
+
+}  // namespace weir::compressors

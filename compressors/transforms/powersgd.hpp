@@ -1,0 +1,75 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+
+#include "compressors/compressor.hpp"
+#include "compressors/kernels/low_rank.hpp"
+#include "compressors/memories/tensor_store.hpp"
+
+namespace weir::compressors {
+
+/// PowerSGD (Vogels, Karimireddy, Jaggi 2019): one step of power iteration on the mean gradient M (dim 0, the rest),
+/// which the ranks take together. Both factors are linear in the gradient, so that an all-reduce sums them:
+///
+///     P = sum of M_i Q;   P is orthonormalised;   Q = sum of M_i^T P;   mean = P Q^T / world
+///
+/// The Q of a round is the start of the next one. A column of it that has become zero, and the first start of all, is
+/// seeded Gaussian noise, the same on all ranks. A tensor of fewer than two dimensions, or one whose factors would be
+/// less than min_compression_rate times smaller than itself, is sent as it is.
+///
+/// Wire: bare floats. Pass 0: `rank` columns of P, each as long as the matrix has rows; nothing of a tensor that is
+/// sent as it is. Pass 1: `rank` columns of Q, each as long as the matrix has columns; or the tensor.
+///
+/// Biased: a projection, so that its error is never larger than what it encodes. Factors that leave the range of float
+/// saturate. Steps: two all-reduces.
+class PowerSgd final : public Compressor {
+ public:
+  static constexpr std::string_view type_name = "powersgd";
+  static constexpr std::string_view summary = "A low-rank approximation of the mean, by one shared power iteration.";
+  static constexpr std::string_view default_memory = "powersgd";
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
+
+  struct Options {
+    std::int64_t rank = 2;
+    double min_compression_rate = 2;
+    bool warm_start = true;
+  };
+  explicit PowerSgd(Options options) : options_(options) {}
+
+  std::string_view name() const override { return type_name; }
+  Traits traits() const override;
+  double error_bound(std::uint64_t, const Round&) const override { return 1; }
+  /// Fails with: malformed (not as many numbers as are due, or not finite), invalid_argument (nothing was encoded).
+  Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
+  std::vector<NamedTensor> save() const override;
+  Result<void> restore(std::span<const NamedTensor> state) override;
+
+ protected:
+  Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
+  Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
+
+ private:
+  /// What is known of a tensor beside the Q that is saved.
+  struct Progress {
+    std::optional<MatrixShape> shape;  ///< nothing: sent as it is
+    std::vector<float> left;           ///< P of this round, orthonormal
+    std::optional<at::Tensor> before;  ///< what `step` started from, so that it can be repeated
+    std::optional<std::uint64_t> step;
+  };
+
+  /// The shape that a tensor is compressed in, if it is.
+  std::optional<MatrixShape> shape_of(const at::Tensor& tensor) const;
+  std::optional<at::Tensor> last_right(const Progress& progress, const Round& round) const;
+  std::vector<float> start(const Progress& progress, const Round& round) const;
+  std::size_t rank() const { return static_cast<std::size_t>(options_.rank); }
+
+  Options options_;
+  std::map<std::uint32_t, Progress> progress_;
+  TensorStore rights_{"right"};
+};
+
+}  // namespace weir::compressors
