@@ -11,12 +11,17 @@
 #include "compressors/kernels/random.hpp"
 #include "compressors/memories/dgc_memory.hpp"
 #include "compressors/memories/ef21_memory.hpp"
+#include "compressors/memories/efsignsgd_memory.hpp"
 #include "compressors/memories/no_memory.hpp"
 #include "compressors/memories/powersgd_memory.hpp"
 #include "compressors/memories/residual_memory.hpp"
 #include "compressors/quantizers/bf16.hpp"
+#include "compressors/quantizers/efsignsgd.hpp"
 #include "compressors/quantizers/fp16.hpp"
 #include "compressors/quantizers/none.hpp"
+#include "compressors/quantizers/onebit.hpp"
+#include "compressors/quantizers/signsgd.hpp"
+#include "compressors/quantizers/signum.hpp"
 #include "compressors/sparsifiers/dgc.hpp"
 #include "compressors/sparsifiers/topk.hpp"
 #include "compressors/transforms/powersgd.hpp"
@@ -31,12 +36,17 @@ const Catalog& builtin() {
                                      .add_compressor<Dgc>()
                                      .add_compressor<Fp16>()
                                      .add_compressor<Bf16>()
+                                     .add_compressor<SignSgd>()
+                                     .add_compressor<Signum>()
+                                     .add_compressor<EfSignSgd>()
+                                     .add_compressor<OneBit>()
                                      .add_compressor<PowerSgd>()
                                      .add_memory<NoMemory>()
                                      .add_memory<ResidualMemory>()
                                      .add_memory<DgcMemory>()
                                      .add_memory<PowerSgdMemory>()
-                                     .add_memory<Ef21Memory>();
+                                     .add_memory<Ef21Memory>()
+                                     .add_memory<EfSignSgdMemory>();
   return catalog;
 }
 

@@ -1,0 +1,182 @@
+#include "compressors/kernels/signs.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "base/ensure.hpp"
+#include "compressors/kernels/processor.hpp"
+#include "compressors/kernels/selection.hpp"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace weir::compressors {
+namespace {
+
+/// Partial sums of a block: entry i of it is added to lane i % 8.
+struct Lanes {
+  std::array<double, 8> positive{};
+  std::array<double, 8> negative{};
+  std::uint64_t negatives = 0;
+};
+
+bool write_portable(const float* x, std::size_t n, std::byte* bits, Lanes* lanes) {
+  std::uint32_t largest = 0;
+  for (std::size_t start = 0; start < n; start += 8) {
+    unsigned byte = 0;
+    for (std::size_t j = 0; j < 8 && start + j < n; ++j) {
+      const float value = x[start + j];
+      largest = std::max(largest, magnitude(value));
+      byte |= static_cast<unsigned>(value < 0) << j;
+      if (lanes == nullptr) continue;
+      lanes->positive[j] += value > 0 ? value : 0;
+      lanes->negative[j] += value < 0 ? value : 0;
+    }
+    *bits++ = static_cast<std::byte>(byte);
+    if (lanes != nullptr) lanes->negatives += static_cast<std::uint64_t>(std::popcount(byte));
+  }
+  return largest < magnitude_infinite;
+}
+
+void add_portable(const std::byte* bits, std::size_t n, float positive, float negative, float* sum) {
+  for (std::size_t i = 0; i < n; ++i) {
+    sum[i] += std::to_integer<unsigned>(bits[i / 8]) >> i % 8 & 1 ? negative : positive;
+  }
+}
+
+#if defined(__x86_64__)
+
+/// How far ahead of a loop memory is asked for, in floats: the processor's own guesses end at every page. Asking for
+/// what lies behind an array is harmless.
+constexpr std::size_t ahead = 1024;
+
+WEIR_AVX2 inline void prefetch_ahead(const float* x) {
+  _mm_prefetch(reinterpret_cast<const char*>(x + ahead), _MM_HINT_T0);
+  _mm_prefetch(reinterpret_cast<const char*>(x + ahead + 16), _MM_HINT_T0);
+}
+
+/// The sums in two halves of four lanes each.
+struct VectorLanes {
+  __m256d positive[2];
+  __m256d negative[2];
+};
+
+WEIR_AVX2 inline void add_halves(__m256d (&to)[2], __m256 values) {
+  to[0] = _mm256_add_pd(to[0], _mm256_cvtps_pd(_mm256_castps256_ps128(values)));
+  to[1] = _mm256_add_pd(to[1], _mm256_cvtps_pd(_mm256_extractf128_ps(values, 1)));
+}
+
+template <bool with_sums>
+WEIR_AVX2 inline unsigned take_eight(const float* x, __m256i& largest, VectorLanes& lanes) {
+  const __m256 zero = _mm256_setzero_ps();
+  const __m256 values = _mm256_loadu_ps(x);
+  const __m256i magnitudes = _mm256_and_si256(_mm256_castps_si256(values), _mm256_set1_epi32(0x7FFFFFFF));
+  largest = _mm256_max_epu32(largest, magnitudes);
+  if constexpr (with_sums) {
+    add_halves(lanes.positive, _mm256_max_ps(values, zero));
+    add_halves(lanes.negative, _mm256_min_ps(values, zero));
+  }
+  return static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(values, zero, _CMP_LT_OQ)));
+}
+
+template <bool with_sums>
+WEIR_AVX2 bool write_avx2(const float* x, std::size_t n, std::byte* bits, Lanes* sums) {
+  __m256i largest = _mm256_setzero_si256();
+  VectorLanes lanes = {};
+  if constexpr (with_sums) {
+    for (std::size_t half = 0; half < 2; ++half) {
+      lanes.positive[half] = _mm256_loadu_pd(sums->positive.data() + 4 * half);
+      lanes.negative[half] = _mm256_loadu_pd(sums->negative.data() + 4 * half);
+    }
+  }
+  std::size_t i = 0;
+  std::uint64_t negatives = 0;
+  for (; i + 32 <= n; i += 32, bits += 4) {
+    prefetch_ahead(x + i);
+    std::uint32_t word = take_eight<with_sums>(x + i, largest, lanes);
+    word |= take_eight<with_sums>(x + i + 8, largest, lanes) << 8;
+    word |= take_eight<with_sums>(x + i + 16, largest, lanes) << 16;
+    word |= take_eight<with_sums>(x + i + 24, largest, lanes) << 24;
+    std::memcpy(bits, &word, sizeof word);
+    if constexpr (with_sums) negatives += static_cast<std::uint64_t>(_mm_popcnt_u32(word));
+  }
+  if constexpr (with_sums) {
+    for (std::size_t half = 0; half < 2; ++half) {
+      _mm256_storeu_pd(sums->positive.data() + 4 * half, lanes.positive[half]);
+      _mm256_storeu_pd(sums->negative.data() + 4 * half, lanes.negative[half]);
+    }
+    sums->negatives += negatives;
+  }
+  const __m256i bad = _mm256_cmpgt_epi32(largest, _mm256_set1_epi32(magnitude_infinite - 1));
+  const bool finite = _mm256_testz_si256(bad, bad) != 0;
+  return write_portable(x + i, n - i, bits, sums) && finite;
+}
+
+WEIR_AVX2 void add_avx2(const std::byte* bits, std::size_t n, float positive, float negative, float* sum) {
+  const __m256i lane_bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+  const __m256 clear = _mm256_set1_ps(positive);
+  const __m256 set = _mm256_set1_ps(negative);
+  std::size_t i = 0;
+  for (; i + 32 <= n; i += 32, bits += 4) {
+    prefetch_ahead(sum + i);
+    std::uint32_t word;
+    std::memcpy(&word, bits, sizeof word);
+    for (std::size_t j = 0; j < 32; j += 8, word >>= 8) {
+      const __m256i here = _mm256_and_si256(_mm256_set1_epi32(static_cast<int>(word)), lane_bit);
+      const __m256 is_set = _mm256_castsi256_ps(_mm256_cmpeq_epi32(here, lane_bit));
+      float* to = sum + i + j;
+      _mm256_storeu_ps(to, _mm256_add_ps(_mm256_loadu_ps(to), _mm256_blendv_ps(clear, set, is_set)));
+    }
+  }
+  add_portable(bits, n - i, positive, negative, sum + i);
+}
+
+#endif
+
+bool write_block(std::span<const float> values, std::byte* bits, Lanes* sums) {
+#if defined(__x86_64__)
+  if (has_avx2()) {
+    return sums == nullptr ? write_avx2<false>(values.data(), values.size(), bits, sums)
+                           : write_avx2<true>(values.data(), values.size(), bits, sums);
+  }
+#endif
+  return write_portable(values.data(), values.size(), bits, sums);
+}
+
+}  // namespace
+
+bool write_signs(std::span<const float> values, std::span<std::byte> bits) {
+  ensure(bits.size() == sign_bytes(values.size()), "a bit for every value");
+  return write_block(values, bits.data(), nullptr);
+}
+
+bool write_signs(std::span<const float> values, std::span<std::byte> bits, SignSums& sums) {
+  ensure(bits.size() == sign_bytes(values.size()), "a bit for every value");
+  for (std::size_t start = 0; start < values.size(); start += sign_sum_block) {
+    Lanes lanes;
+    const auto block = values.subspan(start, std::min(sign_sum_block, values.size() - start));
+    if (!write_block(block, bits.data() + start / 8, &lanes)) return false;
+    for (const double lane : lanes.positive) sums.positive += lane;
+    for (const double lane : lanes.negative) sums.negative += lane;
+    sums.negatives += lanes.negatives;
+  }
+  return true;
+}
+
+void add_by_sign(BytesView bits, float positive, float negative, std::span<float> sum) {
+  ensure(bits.size() == sign_bytes(sum.size()), "a bit for every entry");
+#if defined(__x86_64__)
+  if (has_avx2()) return add_avx2(bits.data(), sum.size(), positive, negative, sum.data());
+#endif
+  add_portable(bits.data(), sum.size(), positive, negative, sum.data());
+}
+
+void take_signs(float least, std::span<float> values) {
+  for (float& value : values) value = std::fabs(value) < least ? 0.0F : std::copysign(1.0F, value);
+}
+
+}  // namespace weir::compressors

@@ -1,0 +1,70 @@
+#include "compressors/memories/efsignsgd_memory.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include "compressors/flat.hpp"
+#include "compressors/kernels/arithmetic.hpp"
+#include "compressors/memories/misfit.hpp"
+#include "compressors/params.hpp"
+
+namespace weir::compressors {
+namespace {
+
+struct Options {};
+
+const Params<Options>& params() {
+  static const Params<Options> params("memory efsignsgd");
+  return params;
+}
+
+/// As it is kept, so that a restored memory goes on with the same bits.
+float learning_rate_in(const Round& round) { return static_cast<float>(round.learning_rate); }
+
+}  // namespace
+
+nlohmann::json EfSignSgdMemory::schema() { return params().schema(); }
+
+std::optional<std::string> EfSignSgdMemory::misfit(const Compressor& compressor) { return no_residual(compressor); }
+
+Result<std::unique_ptr<Memory>> EfSignSgdMemory::make(const nlohmann::json& given, const MemorySetting&) {
+  const auto options = params().parse(given);
+  if (!options) return options.error();
+  return std::make_unique<EfSignSgdMemory>();
+}
+
+Result<at::Tensor> EfSignSgdMemory::learning_rate_of(const Round& round) {
+  return learning_rates_.of(round, at::empty({1}, at::kFloat));
+}
+
+Result<at::Tensor> EfSignSgdMemory::compensate(const at::Tensor& gradient, const Round& round) {
+  auto residual = residuals_.of(round, gradient);
+  if (!residual) return residual;
+  auto kept = learning_rate_of(round);
+  if (!kept) return kept;
+  const float now = learning_rate_in(round);
+  if (!(now > 0)) return gradient;
+  float& last = flat(*kept)[0];
+  accumulate_residual(last > 0 ? last / now : 1, 1, flat(gradient), flat(*residual));
+  last = now;
+  return residual;
+}
+
+Result<void> EfSignSgdMemory::update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) {
+  if (!(learning_rate_in(round) > 0)) return {};
+  auto residual = residuals_.of(round, mean);
+  if (!residual) return residual.error();
+  return compressor.decode_add(payload, round, -1, *residual);
+}
+
+std::vector<NamedTensor> EfSignSgdMemory::save() const {
+  std::vector<NamedTensor> state;
+  residuals_.save(state);
+  learning_rates_.save(state);
+  return state;
+}
+
+Result<void> EfSignSgdMemory::restore(std::span<const NamedTensor> state) {
+  return restore_stores(state, {&residuals_, &learning_rates_});
+}
+
+}  // namespace weir::compressors

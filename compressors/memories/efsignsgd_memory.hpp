@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "compressors/memories/tensor_store.hpp"
+#include "compressors/memory.hpp"
+
+namespace weir::compressors {
+
+/// Error feedback in units of the weights (Karimireddy et al., ICML 2019), so that what is owed to the weights stays
+/// the same when the learning rate changes:
+///
+///     p = g + e / lr;  send C(p);  e = lr * (p - sent)
+///
+/// Kept is the residual r = e / lr with the learning rate it was divided by: p = g + (last lr / lr) * r. While the
+/// learning rate is constant that is the memory `residual`. In a step whose learning rate is zero nothing reaches the
+/// weights: the gradient is sent as it is, and what is owed stays.
+class EfSignSgdMemory final : public Memory {
+ public:
+  static constexpr std::string_view type_name = "efsignsgd";
+  static constexpr std::string_view summary = "Error feedback of the weights' steps: the learning rate may change.";
+  static nlohmann::json schema();
+  static constexpr MemoryTraits type_traits = {.reads_payload = true};
+  static std::optional<std::string> misfit(const Compressor& compressor);
+  static Result<std::unique_ptr<Memory>> make(const nlohmann::json& params, const MemorySetting& setting);
+
+  std::string_view name() const override { return type_name; }
+  MemoryTraits traits() const override { return type_traits; }
+  Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
+  Result<void> update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) override;
+  std::vector<NamedTensor> save() const override;
+  Result<void> restore(std::span<const NamedTensor> state) override;
+
+ private:
+  Result<at::Tensor> learning_rate_of(const Round& round);
+
+  TensorStore residuals_{"residual"};
+  TensorStore learning_rates_{"learning_rate"};  // one number each; zero: no residual yet
+};
+
+}  // namespace weir::compressors

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+#include "compressors/quantizers/signs.hpp"
+
+namespace weir::compressors {
+
+/// The scaled signs of EF-signSGD (Karimireddy et al., ICML 2019): every entry becomes its sign times the mean
+/// magnitude of all, zero counting as positive. Biased; |x - y|^2 = |x|^2 - |x|_1^2 / n, which is (1 - 1/n) |x|^2 where
+/// all but one entry are zero. Wire format: signs.hpp, the second value being minus the first.
+class EfSignSgd final : public TwoValues {
+ public:
+  static constexpr std::string_view type_name = "efsignsgd";
+  static constexpr std::string_view summary =
+      "Signs times the mean magnitude, with error feedback in units of the step.";
+  static constexpr std::string_view default_memory = "efsignsgd";
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
+
+  std::string_view name() const override { return type_name; }
+  Traits traits() const override { return {}; }
+  double error_bound(std::uint64_t entries, const Round& round) const override;
+
+ protected:
+  bool write(std::span<const float> values, const Extent& extent, const Round& round,
+             std::span<std::byte> code) override;
+};
+
+}  // namespace weir::compressors

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+#include "compressors/quantizers/signs.hpp"
+
+namespace weir::compressors {
+
+/// 1-bit SGD (Seide et al., Interspeech 2014), with the threshold at zero and a tensor as one column: entries that are
+/// not below zero become their mean, those below zero theirs. Biased; of each half the mean is the best of values, so
+/// that the error is at most that of scaled signs: (1 - 1/n) |x|^2. Wire format: signs.hpp.
+class OneBit final : public TwoValues {
+ public:
+  static constexpr std::string_view type_name = "onebit";
+  static constexpr std::string_view summary = "One bit per entry: the mean of the positive or of the negative ones.";
+  static constexpr std::string_view default_memory = "residual";
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
+
+  std::string_view name() const override { return type_name; }
+  Traits traits() const override { return {}; }
+  double error_bound(std::uint64_t entries, const Round& round) const override;
+
+ protected:
+  bool write(std::span<const float> values, const Extent& extent, const Round& round,
+             std::span<std::byte> code) override;
+};
+
+}  // namespace weir::compressors

@@ -1,0 +1,58 @@
+#include "compressors/quantizers/signs.hpp"
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "base/errc.hpp"
+#include "compressors/codecs/varint.hpp"
+#include "compressors/flat.hpp"
+#include "compressors/kernels/pack.hpp"
+#include "compressors/kernels/signs.hpp"
+
+namespace weir::compressors {
+namespace {
+
+constexpr std::size_t values_bytes = 2 * sizeof(float);
+
+Error dirty_padding() { return Error(Errc::malformed, "bits are set behind the last sign"); }
+
+}  // namespace
+
+void SignVote::conclude(at::Tensor& mean, const Round& round) {
+  // One vote is worth 1 / world: what is below half of it is a tie that was rounded.
+  take_signs(0.5F / static_cast<float>(round.world), flat(mean));
+}
+
+double SignVote::error_bound(std::uint64_t, const Round&) const { return std::numeric_limits<double>::infinity(); }
+
+std::size_t SignVote::code_bytes(const Extent& extent) const { return sign_bytes(extent.entries); }
+
+Result<void> SignVote::read_add(BytesView code, const Extent&, float weight, std::span<float> sum) {
+  if (!padding_is_zero(code, sum.size(), 1)) return dirty_padding();
+  add_by_sign(code, weight, -weight, sum);
+  return {};
+}
+
+void TwoValues::store(const Values& values, std::span<std::byte> code) {
+  store_u32(code.data(), std::bit_cast<std::uint32_t>(values.positive));
+  store_u32(code.data() + sizeof(float), std::bit_cast<std::uint32_t>(values.negative));
+}
+
+std::span<std::byte> TwoValues::bits_of(std::span<std::byte> code) { return code.subspan(values_bytes); }
+
+std::size_t TwoValues::code_bytes(const Extent& extent) const { return values_bytes + sign_bytes(extent.entries); }
+
+Result<void> TwoValues::read_add(BytesView code, const Extent&, float weight, std::span<float> sum) {
+  const auto positive = std::bit_cast<float>(load_u32(code.data()));
+  const auto negative = std::bit_cast<float>(load_u32(code.data() + sizeof(float)));
+  if (!std::isfinite(positive) || !std::isfinite(negative)) {
+    return Error(Errc::malformed, "a payload of two values has one that is not finite");
+  }
+  const BytesView bits = code.subspan(values_bytes);
+  if (!padding_is_zero(bits, sum.size(), 1)) return dirty_padding();
+  add_by_sign(bits, weight * positive, weight * negative, sum);
+  return {};
+}
+
+}  // namespace weir::compressors

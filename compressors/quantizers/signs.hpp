@@ -1,0 +1,44 @@
+#pragma once
+
+#include "compressors/quantizers/quantizer.hpp"
+
+namespace weir::compressors {
+
+/// The base of compressors that send nothing but signs, on which the ranks then vote (Bernstein et al., ICML 2018 and
+/// ICLR 2019): what they agree on is -1, 1, or 0 where as many are for the one as for the other. The code is
+///
+///     bit[]   per entry, least significant first: it is below zero; padded with zero bits
+///
+/// Decodes to -1 and 1, whatever the size of the gradient, so that no bound of the error holds.
+class SignVote : public Quantizer {
+ public:
+  /// Exact for up to 2000 ranks; of more, the rounding of the mean can hide the difference of one vote.
+  void conclude(at::Tensor& mean, const Round& round) override;
+  double error_bound(std::uint64_t entries, const Round& round) const override;
+
+ protected:
+  Format format() const override { return Format::signs; }
+  std::size_t code_bytes(const Extent& extent) const override;
+  Result<void> read_add(BytesView code, const Extent& extent, float weight, std::span<float> sum) override;
+};
+
+/// The base of compressors that send one of two values for every entry. The code is
+///
+///     f32     for entries that are not below zero
+///     f32     for those below zero
+///     bit[]   per entry, least significant first: it is below zero; padded with zero bits
+class TwoValues : public Quantizer {
+ protected:
+  struct Values {
+    float positive = 0;
+    float negative = 0;
+  };
+  static void store(const Values& values, std::span<std::byte> code);
+  static std::span<std::byte> bits_of(std::span<std::byte> code);
+
+  Format format() const override { return Format::two_values; }
+  std::size_t code_bytes(const Extent& extent) const override;
+  Result<void> read_add(BytesView code, const Extent& extent, float weight, std::span<float> sum) override;
+};
+
+}  // namespace weir::compressors

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+#include "compressors/quantizers/signs.hpp"
+
+namespace weir::compressors {
+
+/// signSGD with majority vote (Bernstein et al., ICML 2018): the sign of every entry, zero counting as positive. The
+/// optimizer is given -1, 0 or 1, so that its learning rate is the length of a step. Wire format: signs.hpp.
+class SignSgd final : public SignVote {
+ public:
+  static constexpr std::string_view type_name = "signsgd";
+  static constexpr std::string_view summary = "The majority of the signs: one bit per entry, steps of one length.";
+  static constexpr std::string_view default_memory = "none";
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
+
+  std::string_view name() const override { return type_name; }
+  Traits traits() const override { return {.votes = true}; }
+
+ protected:
+  bool write(std::span<const float> values, const Extent& extent, const Round& round,
+             std::span<std::byte> code) override;
+};
+
+}  // namespace weir::compressors

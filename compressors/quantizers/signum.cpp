@@ -1,0 +1,60 @@
+#include "compressors/quantizers/signum.hpp"
+
+#include <algorithm>
+
+#include "compressors/flat.hpp"
+#include "compressors/kernels/arithmetic.hpp"
+#include "compressors/kernels/signs.hpp"
+#include "compressors/non_finite.hpp"
+#include "compressors/params.hpp"
+
+namespace weir::compressors {
+namespace {
+
+const Params<Signum::Options>& params() {
+  using Options = Signum::Options;
+  static const Params<Options> params = Params<Options>(Signum::type_name)
+                                            .number("momentum", &Options::momentum, {.minimum = 0, .maximum = 0.9999},
+                                                    "Share of the momentum that is kept.");
+  return params;
+}
+
+}  // namespace
+
+nlohmann::json Signum::schema() { return params().schema(); }
+
+Result<std::unique_ptr<Compressor>> Signum::make(const nlohmann::json& given) {
+  const auto options = params().parse(given);
+  if (!options) return options.error();
+  return std::make_unique<Signum>(*options);
+}
+
+std::vector<NamedTensor> Signum::save() const {
+  std::vector<NamedTensor> state;
+  momenta_.save(state);
+  return state;
+}
+
+Result<void> Signum::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  // Before anything else, so that a gradient that is refused leaves no trace in the momentum.
+  if (!all_finite(flat(gradient))) return non_finite(round, flat(gradient));
+  auto momentum = momenta_.of(round, gradient);
+  if (!momentum) return momentum.error();
+  momentum_ = std::move(*momentum);
+  return SignVote::do_encode(gradient, round, out);
+}
+
+bool Signum::write(std::span<const float> values, const Extent&, const Round&, std::span<std::byte> code) {
+  constexpr std::size_t block = 4096;  // entries: accumulated and read while they are in the cache
+  const auto beta = static_cast<float>(options_.momentum);
+  const std::span<float> momentum = flat(momentum_);
+  for (std::size_t start = 0; start < values.size(); start += block) {
+    const auto part = values.subspan(start, std::min(block, values.size() - start));
+    const auto kept = momentum.subspan(start, part.size());
+    accumulate_residual(beta, 1 - beta, part, kept);
+    write_signs(kept, code.subspan(start / 8, sign_bytes(part.size())));
+  }
+  return true;
+}
+
+}  // namespace weir::compressors

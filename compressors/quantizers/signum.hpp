@@ -1,0 +1,45 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+#include "compressors/memories/tensor_store.hpp"
+#include "compressors/quantizers/signs.hpp"
+
+namespace weir::compressors {
+
+/// Signum (Bernstein et al., ICML 2018): signSGD of momentum that each rank keeps on its own,
+///
+///     m = momentum * m + (1 - momentum) * g;  send sign(m)
+///
+/// The optimizer must not apply momentum again. Wire format: signs.hpp.
+class Signum final : public SignVote {
+ public:
+  static constexpr std::string_view type_name = "signum";
+  static constexpr std::string_view summary = "The majority of the signs of each rank's momentum: one bit per entry.";
+  static constexpr std::string_view default_memory = "none";
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
+
+  struct Options {
+    double momentum = 0.9;
+  };
+  explicit Signum(Options options) : options_(options) {}
+
+  std::string_view name() const override { return type_name; }
+  Traits traits() const override { return {.stateful = true, .votes = true, .owns_momentum = true}; }
+  std::vector<NamedTensor> save() const override;
+  Result<void> restore(std::span<const NamedTensor> state) override { return restore_stores(state, {&momenta_}); }
+
+ protected:
+  Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
+  bool write(std::span<const float> values, const Extent& extent, const Round& round,
+             std::span<std::byte> code) override;
+
+ private:
+  Options options_;
+  TensorStore momenta_{"momentum"};
+  at::Tensor momentum_;  // of the tensor that is being encoded
+};
+
+}  // namespace weir::compressors
