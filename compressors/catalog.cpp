@@ -22,6 +22,8 @@
 #include "compressors/quantizers/onebit.hpp"
 #include "compressors/quantizers/signsgd.hpp"
 #include "compressors/quantizers/signum.hpp"
+#include "compressors/sketches/casq.hpp"
+#include "compressors/sketches/sketchml.hpp"
 #include "compressors/sparsifiers/dgc.hpp"
 #include "compressors/sparsifiers/topk.hpp"
 #include "compressors/transforms/powersgd.hpp"
@@ -41,6 +43,8 @@ const Catalog& builtin() {
                                      .add_compressor<EfSignSgd>()
                                      .add_compressor<OneBit>()
                                      .add_compressor<PowerSgd>()
+                                     .add_compressor<SketchMl>()
+                                     .add_compressor<Casq>()
                                      .add_memory<NoMemory>()
                                      .add_memory<ResidualMemory>()
                                      .add_memory<DgcMemory>()

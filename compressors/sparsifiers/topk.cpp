@@ -37,6 +37,19 @@ std::uint32_t probable_floor(std::span<const float> values, std::size_t rank, st
 
 }  // namespace
 
+void select_largest_by_sample(std::span<const float> values, std::size_t count, std::vector<float>& sample,
+                              Selection& out) {
+  // A sample shows where to cut with a little to spare, one pass collects what lies above, and the exact cut
+  // is made in that. Where the sample misleads, the exact cut is made in the whole tensor: slower, with the
+  // same result.
+  const std::uint32_t floor = probable_floor(values, count, sample);
+  if (floor > 0 && collect(values, floor, 3 * count + 1024, out) && out.size() >= count) {
+    trim(out, cut_at_rank(out.values, count));
+  } else {
+    select_largest(values, count, out);
+  }
+}
+
 nlohmann::json TopK::schema() { return params().schema(); }
 
 Result<std::unique_ptr<Compressor>> TopK::make(const nlohmann::json& given) {
@@ -51,16 +64,7 @@ double TopK::error_bound(std::uint64_t entries, const Round&) const {
 }
 
 Result<void> TopK::choose(std::span<const float> values, const Round& round, Selection& out) {
-  const std::size_t kept = entries_kept(options_.ratio, values.size());
-  // A sample shows where to cut with a little to spare, one pass collects what lies above, and the exact cut
-  // is made in that. Where the sample misleads, the exact cut is made in the whole tensor: slower, with the
-  // same result.
-  const std::uint32_t floor = probable_floor(values, kept, sample_);
-  if (floor > 0 && collect(values, floor, 3 * kept + 1024, out) && out.size() >= kept) {
-    trim(out, cut_at_rank(out.values, kept));
-  } else {
-    select_largest(values, kept, out);
-  }
+  select_largest_by_sample(values, entries_kept(options_.ratio, values.size()), sample_, out);
   // NaN and infinity are larger than any number: if there is one, it was chosen.
   if (find_non_finite(out.values) != out.size()) return non_finite(round, values);
   return {};

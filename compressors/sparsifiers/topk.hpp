@@ -7,6 +7,10 @@
 
 namespace weir::compressors {
 
+/// select_largest(), mostly in one pass over memory: a cut a little too low is read off a sample. `sample` is scratch.
+void select_largest_by_sample(std::span<const float> values, std::size_t count, std::vector<float>& sample,
+                              Selection& out);
+
 /// Keeps the ceil(ratio * n) entries of largest magnitude, exactly; among equals, the first (Aji & Heafield
 /// 2017). Zeros are not sent. Biased: pair it with a memory. Steps: all-gather.
 class TopK final : public Sparsifier {

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/bytes.hpp"
+
+namespace weir::compressors {
+
+inline constexpr unsigned cluster_bits_max = 4;
+inline constexpr std::size_t clusters_max = std::size_t{1} << cluster_bits_max;
+inline constexpr std::size_t cluster_buckets_min = 10;  ///< in a cluster's table
+
+/// A partition of the floats: half of the 2^bits clusters are for each sign (minus zero is negative), and within a sign
+/// they are told apart by magnitude. Of the ids the highest bit is the sign, and the rest counts the thresholds that the
+/// magnitude reaches. Each cluster has a table of hashed buckets; the tables follow each other in the order of ids.
+struct Clusters {
+  unsigned bits = 1;  ///< at most cluster_bits_max
+  /// Magnitudes, ascending: of the positive clusters, then of the negative; each 2^(bits - 1) - 1.
+  std::array<float, clusters_max - 2> thresholds{};
+  std::array<std::uint32_t, clusters_max> sizes{};  ///< of the tables, in buckets; at least 1
+
+  std::size_t count() const { return std::size_t{1} << bits; }
+  std::size_t thresholds_per_sign() const { return count() / 2 - 1; }
+  std::size_t buckets() const;
+  bool operator==(const Clusters&) const = default;
+};
+
+/// Clusters for what looks like `values`: a sample of about 100 000 of them, zeros and what is not finite left out. Of a
+/// sign, the magnitudes above the 95th percentile (with bits = 1 nothing is told apart) are one cluster's, whose center
+/// is that percentile; the others are where Lloyd's iteration, begun at equal shares, puts them; an entry belongs to the
+/// next center. A cluster's table gets a share of about `buckets` as its entropy (of five bins of equal width; the
+/// tail's counts threefold) times its mean over the largest mean of the sign times its density asks for, but
+/// cluster_buckets_min at least. False if nothing was left to look at: then all is in the lowest clusters, with the
+/// smallest tables. By integers and single operations of doubles alone, so that every processor finds the same.
+bool train_clusters(std::span<const float> values, unsigned bits, std::size_t buckets, Clusters& clusters);
+
+/// What fell into the buckets of one tensor's clusters.
+class ClusterTable {
+ public:
+  explicit ClusterTable(std::size_t buckets = 0) : cells_(buckets) {}
+
+  std::size_t size() const { return cells_.size(); }
+  std::uint32_t count(std::size_t bucket) const { return cells_[bucket].count; }
+  /// Of the entries in it, or 0.
+  float mean(std::size_t bucket) const;
+
+  void add(std::size_t bucket, double sum, std::uint32_t count) {
+    cells_[bucket].sum += sum;
+    cells_[bucket].count += count;
+  }
+  /// Makes this the table of the entries of both. They must have been put into buckets by the same clusters and salt.
+  void merge(const ClusterTable& other);
+
+ private:
+  struct Cell {
+    double sum = 0;
+    std::uint32_t count = 0;
+  };
+  std::vector<Cell> cells_;
+};
+
+/// Where entries go. The bucket of entry i in a table of s is floor(mix32(i ^ salt) * s / 2^32).
+struct Placing {
+  Clusters clusters;
+  std::uint32_t salt = 0;
+};
+
+/// Entries to a block: a multiple of 8, so that packed ids of a block are whole bytes.
+inline constexpr std::size_t cluster_block = 2048;
+
+/// Adds the entries of a block, which are number `first` and following of the tensor, to the table, and gives their
+/// ids. The largest magnitude among them comes back: NaN and infinity are above all others; the table then is forgotten.
+std::uint32_t place_block(std::span<const float> values, std::uint32_t first, const Placing& placing,
+                          ClusterTable& table, std::span<std::uint8_t> ids);
+
+/// Fills `buckets` with the place in the tables of each entry of a block. An id is below placing.clusters.count().
+void find_buckets(std::span<const std::uint8_t> ids, std::uint32_t first, const Placing& placing,
+                  std::span<std::uint32_t> buckets);
+
+/// sum += weight * means[bucket of each entry].
+void expand_block(std::span<const std::uint8_t> ids, std::uint32_t first, const Placing& placing,
+                  std::span<const float> means, float weight, std::span<float> sum);
+
+}  // namespace weir::compressors

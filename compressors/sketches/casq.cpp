@@ -1,0 +1,280 @@
+#include "compressors/sketches/casq.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/errc.hpp"
+#include "compressors/codecs/payload.hpp"
+#include "compressors/codecs/varint.hpp"
+#include "compressors/flat.hpp"
+#include "compressors/kernels/arithmetic.hpp"
+#include "compressors/kernels/pack.hpp"
+#include "compressors/kernels/random.hpp"
+#include "compressors/kernels/selection.hpp"
+#include "compressors/non_finite.hpp"
+#include "compressors/params.hpp"
+#include "compressors/quantizers/quantizer.hpp"
+
+namespace weir::compressors {
+namespace {
+
+enum class Kind : std::uint8_t { raw = 0, tables = 1, clusters = 2 };
+
+const Params<Casq::Options>& params() {
+  using Options = Casq::Options;
+  static const Params<Options> params =
+      Params<Options>(Casq::type_name)
+          .integer("bits", &Options::bits, {.minimum = 1, .maximum = cluster_bits_max},
+                   "Bits of an entry's cluster: there are 2^bits, half of them for each sign.")
+          .number("budget", &Options::budget, {.exclusive_minimum = 0, .maximum = 1},
+                  "Floats in the tables of all clusters, as a share of the entries.");
+  return params;
+}
+
+Error malformed(const std::string& what) { return Error(Errc::malformed, "casq: " + what); }
+
+void append(Bytes& out, BytesView bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); }
+
+void seal(BytesView body, Bytes& out) {
+  PayloadWriter payload(out, Format::clusters, body.size());
+  std::ranges::copy(body, payload.body().begin());
+  payload.seal();
+}
+
+Bytes head(Kind kind, std::uint64_t entries) {
+  Bytes body = {static_cast<std::byte>(kind)};
+  append_varint(body, entries);
+  return body;
+}
+
+void append_sizes(Bytes& body, const Clusters& clusters) {
+  for (std::size_t c = 0; c < clusters.count(); ++c) append_varint(body, clusters.sizes[c]);
+}
+
+/// Takes bits and sizes (not the thresholds) off the front of `in`. A table has one bucket at least, all together have
+/// `buckets_max` at most.
+std::optional<Clusters> read_sizes(BytesView& in, unsigned bits, std::uint64_t buckets_max) {
+  if (bits < 1 || bits > cluster_bits_max) return std::nullopt;
+  Clusters clusters;
+  clusters.bits = bits;
+  std::uint64_t all = 0;
+  for (std::size_t c = 0; c < clusters.count(); ++c) {
+    const auto size = read_varint(in);
+    if (!size || *size == 0) return std::nullopt;
+    all += *size;
+    if (all > buckets_max) return std::nullopt;
+    clusters.sizes[c] = static_cast<std::uint32_t>(*size);
+  }
+  return clusters;
+}
+
+std::uint64_t buckets_max(std::uint64_t entries) { return entries + cluster_buckets_min * clusters_max; }
+
+/// The body of one payload behind its head.
+struct Opened {
+  Kind kind = Kind::raw;
+  std::uint64_t entries = 0;
+  BytesView rest;
+};
+
+Result<Opened> open(BytesView payload) {
+  const auto body = open_payload(payload, Format::clusters);
+  if (!body) return body.error();
+  if (body->empty() || std::to_integer<std::uint8_t>((*body)[0]) > 2) return malformed("a payload of no known kind");
+  Opened opened{static_cast<Kind>((*body)[0]), 0, body->subspan(1)};
+  const auto entries = read_varint(opened.rest);
+  if (!entries || *entries > 0xFFFFFFFF) return malformed("the head is cut off");
+  opened.entries = *entries;
+  return opened;
+}
+
+/// Clusters as a rank proposes them; none, if it has none.
+Result<std::optional<Clusters>> read_proposal(const Opened& opened) {
+  BytesView in = opened.rest;
+  if (opened.kind != Kind::clusters || in.empty()) return malformed("no clusters came in the first pass");
+  const auto bits = std::to_integer<std::uint8_t>(in[0]);
+  in = in.subspan(1);
+  if (bits == 0 && in.empty()) return std::optional<Clusters>();
+  auto clusters = read_sizes(in, bits, buckets_max(opened.entries));
+  if (!clusters) return malformed("clusters without tables, or with too large ones");
+  const std::size_t each = clusters->thresholds_per_sign();
+  if (in.size() != 2 * each * sizeof(float)) return malformed("clusters with too many or too few thresholds");
+  std::ranges::copy(in, std::as_writable_bytes(std::span(clusters->thresholds)).begin());
+  for (std::size_t i = 0; i < 2 * each; ++i) {
+    const auto bits_of = std::bit_cast<std::uint32_t>(clusters->thresholds[i]);
+    const bool ascends = i % each == 0 || clusters->thresholds[i - 1] <= clusters->thresholds[i];
+    if (bits_of >= magnitude_infinite || !ascends) return malformed("thresholds that do not ascend");
+  }
+  return clusters;
+}
+
+/// The tables of a payload whose means were validated.
+struct Tables {
+  Placing placing;
+  std::vector<float> means;
+  BytesView ids;
+};
+
+Result<Tables> read_tables(const Opened& opened) {
+  BytesView in = opened.rest;
+  Tables tables;
+  if (in.size() < 5) return malformed("tables are cut off");
+  const auto bits = std::to_integer<std::uint8_t>(in[0]);
+  tables.placing.salt = load_u32(in.data() + 1);
+  in = in.subspan(5);
+  const auto clusters = read_sizes(in, bits, in.size() / sizeof(float));
+  if (!clusters) return malformed("tables are cut off");
+  tables.placing.clusters = *clusters;
+  const std::size_t buckets = clusters->buckets();
+  if (in.size() != buckets * sizeof(float) + packed_bytes(opened.entries, bits)) {
+    return malformed("tables and ids of the wrong length");
+  }
+  tables.means.resize(buckets);
+  std::ranges::copy(in.first(buckets * sizeof(float)), std::as_writable_bytes(std::span(tables.means)).begin());
+  std::size_t positives = 0;
+  for (std::size_t c = 0; c < clusters->count() / 2; ++c) positives += clusters->sizes[c];
+  const auto means = std::span(tables.means);
+  if (!all_finite(means) || std::ranges::any_of(means.first(positives), [](float mean) { return mean < 0; }) ||
+      std::ranges::any_of(means.subspan(positives), [](float mean) { return mean > 0; })) {
+    return malformed("means that no entries have");
+  }
+  tables.ids = in.subspan(buckets * sizeof(float));
+  if (!padding_is_zero(tables.ids, opened.entries, bits)) return malformed("bits behind the last id");
+  return tables;
+}
+
+}  // namespace
+
+nlohmann::json Casq::schema() { return params().schema(); }
+
+Result<std::unique_ptr<Compressor>> Casq::make(const nlohmann::json& given) {
+  const auto options = params().parse(given);
+  if (!options) return options.error();
+  return std::make_unique<Casq>(*options);
+}
+
+double Casq::error_bound(std::uint64_t entries, const Round&) const {
+  return entries <= raw_entries_max ? 0 : 1 - (1 - 0x1p-48) / static_cast<double>(entries);
+}
+
+void Casq::propose(std::span<const float> values, Bytes& out) const {
+  Bytes body = head(Kind::clusters, values.size());
+  Clusters clusters;
+  const auto buckets = static_cast<std::size_t>(options_.budget * static_cast<double>(values.size()));
+  const bool any = values.size() > raw_entries_max &&
+                   train_clusters(values, static_cast<unsigned>(options_.bits), buckets, clusters);
+  body.push_back(static_cast<std::byte>(any ? clusters.bits : 0));
+  if (any) {
+    append_sizes(body, clusters);
+    append(body, std::as_bytes(std::span(clusters.thresholds).first(2 * clusters.thresholds_per_sign())));
+  }
+  seal(body, out);
+}
+
+Result<void> Casq::absorb(std::span<const BytesView> results, const Round& round) {
+  if (round.pass > 0) return {};
+  if (results.empty()) return malformed("nobody proposed clusters");
+  for (const BytesView result : results) {
+    const auto opened = open(result);
+    if (!opened) return opened.error();
+    const auto proposal = read_proposal(*opened);
+    if (!proposal) return proposal.error();
+    Agreed& agreed = agreed_[round.tensor];
+    agreed.entries = opened->entries;
+    if (*proposal) {
+      agreed.clusters = **proposal;
+      return {};
+    }
+    train_clusters({}, static_cast<unsigned>(options_.bits), 0, agreed.clusters);
+  }
+  return {};
+}
+
+Result<void> Casq::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  const std::span<const float> values = flat(gradient);
+  if (round.pass == 0) {
+    propose(values, out);
+    return {};
+  }
+  if (values.size() > raw_entries_max) return write_tables(values, round, out);
+  if (!all_finite(values)) return non_finite(round, values);
+  Bytes body = head(Kind::raw, values.size());
+  append(body, std::as_bytes(values));
+  seal(body, out);
+  return {};
+}
+
+Result<void> Casq::write_tables(std::span<const float> values, const Round& round, Bytes& out) {
+  const auto agreed = agreed_.find(round.tensor);
+  if (agreed == agreed_.end() || agreed->second.entries != values.size()) {
+    return malformed("no clusters came for a tensor of " + std::to_string(values.size()) + " entries");
+  }
+  const Placing placing{agreed->second.clusters,
+                        random_word({.seed = round.seed, .step = round.step, .tensor = round.tensor}, 0)};
+  const unsigned bits = placing.clusters.bits;
+  Bytes body = head(Kind::tables, values.size());
+  body.push_back(static_cast<std::byte>(bits));
+  body.resize(body.size() + sizeof placing.salt);
+  store_u32(body.data() + body.size() - sizeof placing.salt, placing.salt);
+  append_sizes(body, placing.clusters);
+
+  ClusterTable table(placing.clusters.buckets());
+  const std::size_t mean_bytes = table.size() * sizeof(float);
+  const std::size_t before = out.size();
+  PayloadWriter payload(out, Format::clusters, body.size() + mean_bytes + packed_bytes(values.size(), bits));
+  std::ranges::copy(body, payload.body().begin());
+  const auto ids_out = payload.body().subspan(body.size() + mean_bytes);
+  std::uint32_t largest = 0;
+  std::uint8_t ids[cluster_block];
+  for (std::size_t first = 0; first < values.size(); first += cluster_block) {
+    const auto block = values.subspan(first, std::min(cluster_block, values.size() - first));
+    const auto block_ids = std::span(ids).first(block.size());
+    largest = std::max(largest, place_block(block, static_cast<std::uint32_t>(first), placing, table, block_ids));
+    pack(block_ids, bits, ids_out.subspan(packed_bytes(first, bits), packed_bytes(block.size(), bits)));
+  }
+  if (largest >= magnitude_infinite) {
+    out.resize(before);
+    return non_finite(round, values);
+  }
+  std::vector<float> means(table.size());
+  for (std::size_t i = 0; i < means.size(); ++i) means[i] = table.mean(i);
+  std::ranges::copy(std::as_bytes(std::span(means)), payload.body().subspan(body.size()).begin());
+  payload.seal();
+  return {};
+}
+
+Result<void> Casq::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
+  const std::span<float> target = flat(sum);
+  const auto opened = open(payload);
+  if (!opened) return opened.error();
+  if (opened->entries != target.size()) {
+    return malformed("a payload for " + std::to_string(opened->entries) + " entries came for a tensor of " +
+                     std::to_string(target.size()));
+  }
+  if (opened->kind == Kind::raw) {
+    if (opened->rest.size() != target.size_bytes()) return malformed("entries are cut off");
+    std::vector<float> values(target.size());
+    std::ranges::copy(opened->rest, std::as_writable_bytes(std::span(values)).begin());
+    if (!all_finite(values)) return malformed("an entry that is not a number");
+    add_scaled(weight, opened->rest, target);
+    return {};
+  }
+  if (opened->kind != Kind::tables) return malformed("clusters came where tables are due");
+  const auto tables = read_tables(*opened);
+  if (!tables) return tables.error();
+  const unsigned bits = tables->placing.clusters.bits;
+  for_ranges(target.size(), cluster_block, [&](std::size_t begin, std::size_t end) {
+    std::uint8_t ids[cluster_block];
+    for (std::size_t first = begin; first < end; first += cluster_block) {
+      const auto block = target.subspan(first, std::min(cluster_block, end - first));
+      const auto block_ids = std::span(ids).first(block.size());
+      unpack(tables->ids.subspan(packed_bytes(first, bits), packed_bytes(block.size(), bits)), bits, block_ids);
+      expand_block(block_ids, static_cast<std::uint32_t>(first), tables->placing, tables->means, weight, block);
+    }
+  });
+  return {};
+}
+
+}  // namespace weir::compressors

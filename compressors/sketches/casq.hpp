@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+#include "compressors/compressor.hpp"
+#include "compressors/kernels/clusters.hpp"
+
+namespace weir::compressors {
+
+/// Cluster-aware sketches (Ge et al., CLUSTER 2021; its code calls it LSS). Entries are told apart into a few clusters by
+/// sign and magnitude, and each cluster has a table of buckets that its entries are hashed to; an entry is decoded to the
+/// mean of its bucket. A tensor of at most 1000 entries is sent as it is. Biased: pair it with a memory. Steps: two
+/// all-gathers, the first of a few dozen bytes.
+///
+/// In the first pass each rank proposes clusters (train_clusters()), of which all take those of the first rank that has
+/// any. So the tables of all ranks have the same buckets and can be merged (ClusterTable::merge); the paper trains on one
+/// rank every ten steps, here each step has its own. The hash is salted by seed, step and tensor, so that entries that
+/// share a bucket in one round do not share it for ever.
+///
+/// Wire format of the body (Format::clusters):
+///
+///     u8      0: every entry, 1: tables and ids, 2: clusters (first pass)
+///     varint  entries of the tensor
+///
+///     0:  f32[]     the entries
+///     1:  u8        bits of an id, 1 to 4
+///         u32       salt
+///         varint[]  buckets of each cluster, in the order of ids (kernels/clusters.hpp)
+///         f32[]     means of the buckets, cluster by cluster, none of the other sign
+///         ...       an id for each entry, packed
+///     2:  u8        bits of an id, or 0: no clusters, and the body ends here
+///         varint[]  buckets of each cluster
+///         f32[]     thresholds of the positive clusters, then of the negative
+class Casq final : public Compressor {
+ public:
+  static constexpr std::string_view type_name = "casq";
+  static constexpr std::string_view summary =
+      "Every entry as the mean of a hashed bucket among those of its sign and size.";
+  static constexpr std::string_view default_memory = "residual";
+  static constexpr std::size_t raw_entries_max = 1000;
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
+
+  struct Options {
+    std::int64_t bits = 2;
+    double budget = 0.01;
+  };
+  explicit Casq(Options options) : options_(options) {}
+
+  std::string_view name() const override { return type_name; }
+  Traits traits() const override { return {.passes = {Reduction::gather, Reduction::gather}}; }
+  Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
+  /// Means of buckets are an orthogonal projection, so |x - y|^2 = |x|^2 - |y|^2. The entries of a bucket have one sign:
+  /// m of them with mean a have m a^2 = (sum |x|)^2 / m >= (sum x^2) / m, so that |y|^2 >= |x|^2 / n, less what rounding
+  /// the means to floats takes (2^-48 of it). Equality takes all of x in one bucket and but one entry that is not zero.
+  double error_bound(std::uint64_t entries, const Round& round) const override;
+
+ protected:
+  Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
+  Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
+
+ private:
+  void propose(std::span<const float> values, Bytes& out) const;
+  Result<void> write_tables(std::span<const float> values, const Round& round, Bytes& out);
+
+  /// What the ranks of this round agreed on for a tensor, and for how many entries.
+  struct Agreed {
+    std::uint64_t entries = 0;
+    Clusters clusters;
+  };
+
+  Options options_;
+  std::map<std::uint32_t, Agreed> agreed_;  ///< by tensor, from the first pass to the second
+};
+
+}  // namespace weir::compressors

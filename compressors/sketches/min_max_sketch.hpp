@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "compressors/kernels/hash.hpp"
+
+namespace weir::compressors {
+
+/// The MinMaxSketch of SketchML (Jiang et al., SIGMOD 2018): a table of `rows` times `columns` small numbers that tells
+/// of a key inserted before about which bin it has, never a higher one. Each row keeps, of the keys that fall on a cell,
+/// the lowest bin; a query takes the highest that the rows tell. Cell of a key in a row: the high half of
+/// mix64(key + row * 2^32), scaled to the columns.
+class MinMaxSketch {
+ public:
+  /// All cells hold `highest`, the bin that no key is above.
+  MinMaxSketch(std::uint32_t rows, std::uint32_t columns, std::uint8_t highest)
+      : rows_(rows), columns_(columns), cells_(std::size_t{rows} * columns, highest) {}
+
+  void insert(std::uint32_t key, std::uint8_t bin);
+  std::uint8_t query(std::uint32_t key) const;
+
+  /// Makes this the sketch of the keys of both, which have the same rows and columns. A key in both has its lower bin.
+  void merge(const MinMaxSketch& other);
+
+  /// Row after row.
+  std::span<const std::uint8_t> cells() const { return cells_; }
+  std::span<std::uint8_t> cells() { return cells_; }
+
+ private:
+  std::size_t cell(std::uint32_t key, std::uint32_t row) const {
+    const auto hash = static_cast<std::uint32_t>(mix64(key | std::uint64_t{row} << 32) >> 32);
+    return std::size_t{row} * columns_ + scaled_hash(hash, columns_);
+  }
+
+  std::uint32_t rows_;
+  std::uint32_t columns_;
+  std::vector<std::uint8_t> cells_;
+};
+
+}  // namespace weir::compressors

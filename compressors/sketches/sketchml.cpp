@@ -1,0 +1,325 @@
+#include "compressors/sketches/sketchml.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <string>
+
+#include "base/errc.hpp"
+#include "compressors/codecs/payload.hpp"
+#include "compressors/codecs/varint.hpp"
+#include "compressors/flat.hpp"
+#include "compressors/kernels/pack.hpp"
+#include "compressors/non_finite.hpp"
+#include "compressors/params.hpp"
+#include "compressors/sketches/delta_keys.hpp"
+#include "compressors/sketches/min_max_sketch.hpp"
+#include "compressors/sparsifiers/topk.hpp"
+
+namespace weir::compressors {
+namespace {
+
+constexpr std::uint64_t buckets_max = 256;
+constexpr std::int64_t rows_max = 8;
+
+const Params<SketchMl::Options>& params() {
+  using Options = SketchMl::Options;
+  static const Params<Options> params =
+      Params<Options>(SketchMl::type_name)
+          .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1},
+                  "Share of the entries that is sent.")
+          .integer("buckets", &Options::buckets, {.minimum = 2, .maximum = static_cast<double>(buckets_max)},
+                   "Buckets of the values of both signs together.")
+          .integer("groups", &Options::groups, {.minimum = 1, .maximum = 64}, "Groups of buckets, a sketch for each.")
+          .integer("rows", &Options::rows, {.minimum = 1, .maximum = static_cast<double>(rows_max)},
+                   "Rows of a sketch.")
+          .number("columns", &Options::columns, {.exclusive_minimum = 0, .maximum = 8},
+                  "Columns of a sketch, as a share of the entries in its group.");
+  return params;
+}
+
+/// Entries of one group: ascending positions, and the bucket within the group of each.
+struct Group {
+  std::vector<float> values;  ///< of the buckets
+  std::vector<std::uint32_t> keys;
+  std::vector<std::uint8_t> buckets;
+};
+
+/// Quantiles are found to eight bits behind the leading one: entries closer than 1 / 256 share a bucket.
+std::uint32_t cell_of(std::uint32_t magnitude) { return magnitude >> 15; }
+
+/// The buckets and groups of the entries of one sign. Knows how many of both the sign may take.
+class Side {
+ public:
+  void count(std::uint32_t magnitude, std::size_t at) {
+    if (entries_ == 0 || magnitude > largest_) {
+      largest_ = magnitude;
+      largest_at_ = at;
+    }
+    least_ = entries_ == 0 ? magnitude : std::min(least_, magnitude);
+    ++entries_;
+  }
+
+  /// Entries that share buckets: all but the largest.
+  std::size_t shared() const { return entries_ == 0 ? 0 : entries_ - 1; }
+
+  void begin_cells() { cells_.assign(entries_ == 0 ? 0 : cell_of(largest_) - cell_of(least_) + 1, 0); }
+  void count_cell(std::uint32_t magnitude, std::size_t at) {
+    if (at != largest_at_) ++cells_[cell_of(magnitude) - cell_of(least_)];
+  }
+
+  /// Gives each cell its bucket; entry number e of those that share begins a bucket where floor(e * buckets / all) is
+  /// another than one cell before.
+  void cut(std::size_t buckets, std::size_t groups) {
+    if (entries_ == 0) return;
+    std::size_t before = 0;
+    std::size_t next = 0;  // quantile of the last bucket, plus one
+    std::uint32_t bucket = 0;
+    for (std::uint32_t& cell : cells_) {
+      if (cell == 0) continue;
+      const std::size_t quantile = before * buckets / shared();
+      before += cell;
+      if (next != 0 && quantile + 1 != next) ++bucket;
+      next = quantile + 1;
+      cell = bucket;
+    }
+    const std::size_t shared_buckets = shared() > 0 ? bucket + 1 : 0;
+    const std::size_t shared_groups = std::min(groups, shared_buckets);
+    groups_.resize(shared_groups + 1);
+    group_of_.resize(shared_buckets);
+    number_in_group_.resize(shared_buckets);
+    for (std::size_t i = 0; i < shared_buckets; ++i) {
+      group_of_[i] = i * shared_groups / shared_buckets;
+      auto& values = groups_[group_of_[i]].values;
+      number_in_group_[i] = static_cast<std::uint8_t>(values.size());
+      values.push_back(0);  // no entry has come yet
+    }
+    groups_.back().values.push_back(0);
+  }
+
+  void put(float value, std::uint32_t position, std::size_t at) {
+    Group* group = &groups_.back();
+    std::uint8_t bucket = 0;
+    if (at != largest_at_) {
+      const std::uint32_t shared_bucket = cells_[cell_of(magnitude(value)) - cell_of(least_)];
+      group = &groups_[group_of_[shared_bucket]];
+      bucket = number_in_group_[shared_bucket];
+    }
+    group->keys.push_back(position);
+    group->buckets.push_back(bucket);
+    float& least = group->values[bucket];
+    if (least == 0 || magnitude(value) < magnitude(least)) least = value;
+  }
+
+  const std::vector<Group>& groups() const { return groups_; }
+
+ private:
+  std::size_t entries_ = 0;
+  std::uint32_t least_ = 0;
+  std::uint32_t largest_ = 0;
+  std::size_t largest_at_ = 0;
+  std::vector<std::uint32_t> cells_;  ///< entries in it, then its bucket
+  std::vector<std::size_t> group_of_;
+  std::vector<std::uint8_t> number_in_group_;
+  std::vector<Group> groups_;
+};
+
+/// The share of `whole` that `part` of `all` has, one at least.
+std::size_t share_of(std::int64_t whole, std::size_t part, std::size_t all) {
+  return all == 0 ? 1 : std::max<std::size_t>(1, static_cast<std::size_t>(whole) * part / all);
+}
+
+std::vector<Side> grouped(const Selection& selection, const SketchMl::Options& options) {
+  std::vector<Side> sides(2);
+  const auto side_of = [&](float value) -> Side& { return sides[std::signbit(value) ? 1 : 0]; };
+  for (std::size_t i = 0; i < selection.size(); ++i) {
+    side_of(selection.values[i]).count(magnitude(selection.values[i]), i);
+  }
+  for (Side& side : sides) side.begin_cells();
+  for (std::size_t i = 0; i < selection.size(); ++i) {
+    side_of(selection.values[i]).count_cell(magnitude(selection.values[i]), i);
+  }
+  const std::size_t shared = sides[0].shared() + sides[1].shared();
+  for (Side& side : sides) {
+    side.cut(share_of(options.buckets, side.shared(), shared), share_of(options.groups, side.shared(), shared));
+  }
+  for (std::size_t i = 0; i < selection.size(); ++i) {
+    side_of(selection.values[i]).put(selection.values[i], selection.positions[i], i);
+  }
+  return sides;
+}
+
+unsigned cell_bits(std::uint64_t buckets) { return static_cast<unsigned>(std::bit_width(buckets - 1)); }
+
+void append(Bytes& out, BytesView bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); }
+
+void append_group(const Group& group, const SketchMl::Options& options, Bytes& out) {
+  append_varint(out, group.values.size());
+  append(out, std::as_bytes(std::span(group.values)));
+  append_varint(out, group.keys.size());
+  const DeltaCode code = DeltaCode::shortest(group.keys);
+  out.push_back(std::byte{code.id});
+  append_varint(out, code.bytes);
+  append_delta_keys(group.keys, code, out);
+  if (group.values.size() == 1) return;
+  const auto columns =
+      static_cast<std::uint32_t>(std::ceil(std::min(options.columns * static_cast<double>(group.keys.size()), 0x1p31)));
+  MinMaxSketch sketch(static_cast<std::uint32_t>(options.rows), columns,
+                      static_cast<std::uint8_t>(group.values.size() - 1));
+  for (std::size_t i = 0; i < group.keys.size(); ++i) sketch.insert(group.keys[i], group.buckets[i]);
+  append_varint(out, columns);
+  const unsigned bits = cell_bits(group.values.size());
+  out.resize(out.size() + packed_bytes(sketch.cells().size(), bits));
+  pack(sketch.cells(), bits, std::span(out).last(packed_bytes(sketch.cells().size(), bits)));
+}
+
+Error malformed(const char* what) { return Error(Errc::malformed, std::string("sketchml: ") + what); }
+
+/// Takes `count` bytes off the front of `in`, if it has so many.
+std::optional<BytesView> take(BytesView& in, std::uint64_t count) {
+  if (count > in.size()) return std::nullopt;
+  const BytesView taken = in.first(count);
+  in = in.subspan(count);
+  return taken;
+}
+
+/// Of one sign, not zero, finite, magnitudes ascending.
+bool are_buckets(std::span<const float> values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (magnitude(values[i]) == 0 || magnitude(values[i]) >= magnitude_infinite) return false;
+    if (i > 0 &&
+        (std::signbit(values[i]) != std::signbit(values[0]) || magnitude(values[i]) <= magnitude(values[i - 1]))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+nlohmann::json SketchMl::schema() { return params().schema(); }
+
+Result<std::unique_ptr<Compressor>> SketchMl::make(const nlohmann::json& given) {
+  const auto options = params().parse(given);
+  if (!options) return options.error();
+  return std::make_unique<SketchMl>(*options);
+}
+
+double SketchMl::error_bound(std::uint64_t entries, const Round&) const {
+  return entries == 0 ? 0 : 1 - 1 / static_cast<double>(entries);
+}
+
+Result<void> SketchMl::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  const std::span<const float> values = flat(gradient);
+  selection_.clear();
+  if (!values.empty()) {
+    select_largest_by_sample(values, entries_kept(options_.ratio, values.size()), sample_, selection_);
+    // NaN and infinity are larger than any number: if there is one, it was chosen.
+    if (find_non_finite(selection_.values) != selection_.size()) return non_finite(round, values);
+  }
+  const std::vector<Side> sides = grouped(selection_, options_);
+  Bytes body;
+  append_varint(body, values.size());
+  body.push_back(static_cast<std::byte>(options_.rows));
+  append_varint(body, sides[0].groups().size() + sides[1].groups().size());
+  for (const Side& side : sides) {
+    for (const Group& group : side.groups()) append_group(group, options_, body);
+  }
+  PayloadWriter payload(out, Format::quantile, body.size());
+  std::ranges::copy(body, payload.body().begin());
+  payload.seal();
+  return {};
+}
+
+Result<void> SketchMl::read(BytesView payload, std::uint64_t entries) {
+  const auto opened = open_payload(payload, Format::quantile);
+  if (!opened) return opened.error();
+  BytesView body = *opened;
+  const auto said_entries = read_varint(body);
+  const auto rows = take(body, 1);
+  const auto groups = read_varint(body);
+  if (!said_entries || !rows || !groups) return malformed("the head is cut off");
+  if (*said_entries != entries) {
+    return Error(Errc::malformed, "a payload for " + std::to_string(*said_entries) + " entries came for a tensor of " +
+                                      std::to_string(entries));
+  }
+  const auto rows_count = std::to_integer<std::uint8_t>((*rows)[0]);
+  if (rows_count == 0 || rows_count > rows_max) return malformed("sketches without rows, or of too many");
+  selection_.clear();
+  seen_.assign((entries + 63) / 64, 0);
+  for (std::uint64_t i = 0; i < *groups; ++i) {
+    if (auto got = read_group(body, rows_count, entries); !got) return got;
+  }
+  if (!body.empty()) return malformed("bytes behind the last group");
+  return {};
+}
+
+Result<void> SketchMl::read_group(BytesView& body, std::uint8_t rows, std::uint64_t entries) {
+  const auto buckets = read_varint(body);
+  if (!buckets || *buckets == 0 || *buckets > buckets_max) return malformed("a group without buckets, or of too many");
+  const auto value_bytes = take(body, *buckets * sizeof(float));
+  const auto keys = read_varint(body);
+  const auto code = take(body, 1);
+  const auto key_bytes = read_varint(body);
+  if (!value_bytes || !keys || !code || !key_bytes) return malformed("a group is cut off");
+  std::vector<float> values(*buckets);
+  std::ranges::copy(*value_bytes, std::as_writable_bytes(std::span(values)).begin());
+  if (!are_buckets(values)) return malformed("a group's values are not those of its buckets");
+  const auto key_code = take(body, *key_bytes);
+  if (!key_code || *keys == 0 || *keys > entries || delta_bytes_min(*keys) > *key_bytes) {
+    return malformed("a group's keys are cut off");
+  }
+  const std::size_t before = selection_.size();
+  selection_.positions.resize(before + *keys);
+  const auto positions = std::span(selection_.positions).subspan(before);
+  if (auto got = read_delta_keys(*key_code, std::to_integer<std::uint8_t>((*code)[0]), entries, positions); !got) {
+    return got;
+  }
+  for (const std::uint32_t position : positions) {
+    std::uint64_t& word = seen_[position / 64];
+    const std::uint64_t bit = std::uint64_t{1} << position % 64;
+    if (word & bit) return malformed("an entry in two groups");
+    word |= bit;
+  }
+  if (*buckets == 1) {
+    selection_.values.resize(selection_.positions.size(), values[0]);
+    return {};
+  }
+  const unsigned bits = cell_bits(*buckets);
+  const auto columns = read_varint(body);
+  if (!columns || *columns == 0) return malformed("a sketch without columns");
+  const auto cells = take(body, packed_bytes(*columns * rows, bits));
+  if (!cells || *columns > 0xFFFFFFFF) return malformed("a sketch is cut off");
+  MinMaxSketch sketch(rows, static_cast<std::uint32_t>(*columns), 0);
+  unpack(*cells, bits, sketch.cells());
+  if (std::ranges::any_of(sketch.cells(), [&](std::uint8_t cell) { return cell >= *buckets; }) ||
+      !padding_is_zero(*cells, sketch.cells().size(), bits)) {
+    return malformed("a sketch of buckets that are not there");
+  }
+  for (const std::uint32_t position : positions) selection_.values.push_back(values[sketch.query(position)]);
+  return {};
+}
+
+Result<void> SketchMl::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
+  const std::span<float> target = flat(sum);
+  if (auto got = read(payload, target.size()); !got) return got;
+  for (std::size_t i = 0; i < selection_.size(); ++i) {
+    target[selection_.positions[i]] += weight * selection_.values[i];
+  }
+  return {};
+}
+
+Result<void> SketchMl::support(BytesView payload, const Round&, std::uint64_t entries,
+                               std::vector<std::uint32_t>& positions) {
+  positions.clear();
+  if (auto got = read(payload, entries); !got) return got;
+  positions.reserve(selection_.size());
+  for (std::size_t at = 0; at < seen_.size(); ++at) {
+    for (std::uint64_t word = seen_[at]; word != 0; word &= word - 1) {
+      positions.push_back(static_cast<std::uint32_t>(at * 64 + static_cast<unsigned>(std::countr_zero(word))));
+    }
+  }
+  return {};
+}
+
+}  // namespace weir::compressors

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "compressors/compressor.hpp"
+#include "compressors/kernels/selection.hpp"
+
+namespace weir::compressors {
+
+/// SketchML (Jiang et al., SIGMOD 2018) on the ceil(ratio * n) entries of largest magnitude; zeros are not sent. The
+/// values of each sign are cut into buckets of about equally many entries, neighbouring buckets are put together in
+/// groups, and a group tells the buckets of its entries by a MinMaxSketch. Unlike in the paper a bucket stands for its
+/// least magnitude, not for its middle, and the largest entry of each sign is alone in its bucket and group. So no entry
+/// is ever amplified, none changes its sign, and the largest is sent as it is. Biased: pair it with a memory. Steps:
+/// all-gather.
+///
+/// Wire format of the body (Format::quantile):
+///
+///     varint  entries of the tensor
+///     u8      rows of the sketches
+///     varint  groups; then of each
+///       varint    buckets, at most 256
+///       f32[]     their values: of one sign, magnitudes ascending
+///       varint    keys, that is entries sent
+///       u8        code of the keys
+///       varint    bytes of the keys
+///       ...       keys (delta_keys.hpp)
+///       varint    columns of the sketch } only of a group with several buckets
+///       ...       its cells, packed     } in as many bits as the last bucket's number takes
+class SketchMl final : public Compressor {
+ public:
+  static constexpr std::string_view type_name = "sketchml";
+  static constexpr std::string_view summary =
+      "The largest entries in quantile buckets, told by small sketches: magnitudes only shrink.";
+  static constexpr std::string_view default_memory = "residual";
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
+
+  struct Options {
+    double ratio = 0.01;
+    std::int64_t buckets = 256;
+    std::int64_t groups = 8;
+    std::int64_t rows = 2;
+    double columns = 0.3;
+  };
+  explicit SketchMl(Options options) : options_(options) {}
+
+  std::string_view name() const override { return type_name; }
+  Traits traits() const override { return {.sparse = true}; }
+  Result<void> support(BytesView payload, const Round& round, std::uint64_t entries,
+                       std::vector<std::uint32_t>& positions) override;
+  /// What is decoded lies between 0 and the entry, and is the entry itself for the largest of all, which has a share of
+  /// 1 / n at least: |x - y|^2 <= |x|^2 - max(x^2) <= (1 - 1 / n) |x|^2. No more holds for every x, as two entries of
+  /// very different size can meet in both rows of a sketch.
+  double error_bound(std::uint64_t entries, const Round& round) const override;
+
+ protected:
+  Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
+  Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
+
+ private:
+  /// Fills `selection_`, not in the order of positions, and `seen_`, a bit per entry.
+  Result<void> read(BytesView payload, std::uint64_t entries);
+  Result<void> read_group(BytesView& body, std::uint8_t rows, std::uint64_t entries);
+
+  Options options_;
+  // Kept between calls for their memory.
+  Selection selection_;
+  std::vector<float> sample_;
+  std::vector<std::uint64_t> seen_;
+};
+
+}  // namespace weir::compressors

@@ -1,0 +1,438 @@
+#include "compressors/sketches/casq.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/errc.hpp"
+#include "compressors/codecs/payload.hpp"
+#include "compressors/codecs/varint.hpp"
+#include "compressors/kernels/clusters.hpp"
+#include "compressors/kernels/pack.hpp"
+#include "support.hpp"
+
+namespace weir::compressors::test {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::Ge;
+
+std::unique_ptr<Compressor> casq(const nlohmann::json& params = nullptr) {
+  return builtin().make_compressor("casq", params).value();
+}
+
+std::span<const float> floats_of(const at::Tensor& x) {
+  return {x.data_ptr<float>(), static_cast<std::size_t>(x.numel())};
+}
+
+/// What a payload says, read once more from the description of its bytes, and the bucket of each entry.
+struct Parsed {
+  unsigned bits = 0;
+  std::uint32_t salt = 0;
+  std::vector<std::uint64_t> sizes;
+  std::vector<float> means;
+  std::vector<unsigned> ids;
+  std::vector<std::size_t> buckets;
+
+  explicit Parsed(BytesView payload) {
+    BytesView body = open_payload(payload, Format::clusters).value();
+    EXPECT_EQ(body[0], std::byte{1});
+    body = body.subspan(1);
+    const std::uint64_t entries = read_varint(body).value();
+    bits = std::to_integer<unsigned>(body[0]);
+    salt = load_u32(body.data() + 1);
+    body = body.subspan(5);
+    std::uint64_t all = 0;
+    std::vector<std::uint64_t> begins;
+    for (unsigned c = 0; c < 1U << bits; ++c) {
+      sizes.push_back(read_varint(body).value());
+      begins.push_back(all);
+      all += sizes.back();
+    }
+    means.resize(all);
+    std::memcpy(means.data(), body.data(), all * 4);
+    body = body.subspan(all * 4);
+    for (std::uint64_t i = 0; i < entries; ++i) {
+      unsigned id = 0;
+      for (unsigned bit = 0; bit < bits; ++bit) {
+        const std::uint64_t at = i * bits + bit;
+        id |= (std::to_integer<unsigned>(body[at / 8]) >> at % 8 & 1) << bit;
+      }
+      ids.push_back(id);
+      std::uint64_t hash = i ^ salt;
+      hash = (hash ^ hash >> 16) * 0x85EBCA6B % (1ULL << 32);
+      hash = (hash ^ hash >> 13) * 0xC2B2AE35 % (1ULL << 32);
+      hash ^= hash >> 16;
+      buckets.push_back(begins[id] + hash * sizes[id] / (1ULL << 32));
+    }
+  }
+};
+
+/// The tables as plain sums.
+struct Plain {
+  std::vector<double> sums;
+  std::vector<double> counts;
+
+  Plain(const Parsed& parsed, const at::Tensor& x) : sums(parsed.means.size()), counts(parsed.means.size()) {
+    for (std::size_t i = 0; i < parsed.buckets.size(); ++i) {
+      sums[parsed.buckets[i]] += floats_of(x)[i];
+      ++counts[parsed.buckets[i]];
+    }
+  }
+  float mean(std::size_t bucket) const {
+    return counts[bucket] == 0 ? 0 : static_cast<float>(sums[bucket] / counts[bucket]);
+  }
+};
+
+TEST(Casq, EntriesBecomeTheMeanOfTheirBucket) {
+  for (const int bits : {1, 2, 3, 4}) {
+    const at::Tensor x = heavy_tailed(50'003, 1);
+    const auto compressor = casq({{"bits", bits}});
+    const Bytes payload = encoded(*compressor, x, round_at(2));
+    const Parsed parsed(payload);
+    EXPECT_EQ(parsed.bits, bits);
+    const Plain plain(parsed, x);
+    for (std::size_t i = 0; i < parsed.means.size(); ++i) ASSERT_EQ(parsed.means[i], plain.mean(i)) << bits;
+    const at::Tensor y = decoded(*compressor, payload, x, round_at(2));
+    for (std::size_t i = 0; i < parsed.buckets.size(); ++i) {
+      ASSERT_EQ(floats_of(y)[i], parsed.means[parsed.buckets[i]]) << bits;
+    }
+  }
+}
+
+// The golden payloads of all compressors are of a tensor so small that this one sends it as it is. The entries here are
+// made by exact arithmetic alone, so that every processor has the same.
+TEST(Casq, PayloadIsAsItWas) {
+  const at::Tensor x = uniform(5'000, 2026) - 0.5F;
+  std::uint64_t hash = 0;
+  for (const std::byte byte : encoded(*casq(), x * x * x, round_at(11, 3))) {
+    hash = (hash + std::to_integer<std::uint64_t>(byte) + 1) * 0x9E3779B97F4A7C15;
+  }
+  EXPECT_EQ(hash, 16378838503862670618U) << "another wire format takes another payload version";
+}
+
+TEST(Casq, ClustersAreOfOneSignAndInTheOrderOfMagnitudes) {
+  const at::Tensor x = gaussian(40'000, 2) * 1e-3F;
+  const Parsed parsed(encoded(*casq({{"bits", 3}}), x, round_at(2)));
+  std::array<float, 8> least;
+  std::array<float, 8> most{};
+  std::array<int, 8> count{};
+  least.fill(INFINITY);
+  for (std::size_t i = 0; i < parsed.ids.size(); ++i) {
+    const float value = floats_of(x)[i];
+    const unsigned id = parsed.ids[i];
+    EXPECT_EQ(value < 0, id >= 4);
+    least[id] = std::min(least[id], std::fabs(value));
+    most[id] = std::max(most[id], std::fabs(value));
+    ++count[id];
+  }
+  for (const unsigned id : {0, 1, 2, 4, 5, 6}) EXPECT_LT(most[id], least[id + 1]);
+  for (const unsigned tail : {3, 7}) {
+    EXPECT_GT(count[tail], 0.05 * 20'000) << "what is nearer to the 95th percentile";
+    EXPECT_LT(count[tail], 0.2 * 20'000);
+  }
+}
+
+TEST(Casq, TablesTakeTheBudget) {
+  const Parsed parsed(encoded(*casq({{"budget", 0.02}}), gaussian(100'000, 3), round_at(2)));
+  EXPECT_LE(parsed.means.size(), 2000 + 4 * cluster_buckets_min);
+  EXPECT_GE(parsed.means.size(), 1990);
+  EXPECT_THAT(parsed.sizes, Each(Ge(cluster_buckets_min)));
+  const Parsed small(encoded(*casq({{"budget", 1e-9}}), gaussian(2'000, 3), round_at(2)));
+  EXPECT_THAT(small.sizes, ElementsAre(10, 10, 10, 10));
+}
+
+TEST(Casq, SaltsDifferFromRoundToRoundAndNotFromRankToRank) {
+  const at::Tensor x = gaussian(2'000, 4);
+  Round other_rank = round_at(2);
+  other_rank.rank = 5;
+  EXPECT_EQ(Parsed(encoded(*casq(), x, round_at(2))).salt, Parsed(encoded(*casq(), x, other_rank)).salt);
+  EXPECT_NE(Parsed(encoded(*casq(), x, round_at(2))).salt, Parsed(encoded(*casq(), x, round_at(3))).salt);
+}
+
+// The quality that the method is for: the authors' log has a relative error of 0.66 at two bits on their gradients.
+TEST(Casq, KeepsMostOfTheNorm) {
+  const at::Tensor x = gaussian(200'000, 5);
+  std::vector<double> errors;
+  for (const int bits : {1, 2, 3, 4}) {
+    const auto compressor = casq({{"bits", bits}});
+    errors.push_back(squared_norm(x - decoded(*compressor, encoded(*compressor, x, round_at(1)), x, round_at(1))) /
+                     squared_norm(x));
+  }
+  EXPECT_LT(errors[0], 1 - 2 / 3.1416 + 0.01) << "the mean of each sign";
+  EXPECT_LT(errors[1], 0.2);
+  EXPECT_LT(errors[2], 0.08);
+  EXPECT_LT(errors[3], 0.03);
+}
+
+TEST(Casq, SmallTensorsAreSentAsTheyAre) {
+  const auto compressor = casq();
+  const at::Tensor small = gaussian(1'000, 6);
+  EXPECT_TRUE(same_bits(small, decoded(*compressor, encoded(*compressor, small, round_at(1)), small, round_at(1))));
+  EXPECT_EQ(compressor->error_bound(1'000, round_at(1)), 0);
+  const at::Tensor larger = gaussian(1'001, 6);
+  EXPECT_LT(encoded(*compressor, larger, round_at(1)).size(), 500);
+  EXPECT_GT(compressor->error_bound(1'001, round_at(1)), 0.99);
+}
+
+/// Both passes of some ranks: their last payloads.
+std::vector<Bytes> exchanged(const std::vector<at::Tensor>& gradients, Round round) {
+  std::vector<std::unique_ptr<Compressor>> ranks;
+  std::vector<Bytes> payloads;
+  for (std::size_t i = 0; i < gradients.size(); ++i) ranks.push_back(casq());
+  for (round.pass = 0; round.pass < 2; ++round.pass) {
+    payloads.assign(gradients.size(), {});
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      round.rank = static_cast<std::uint32_t>(i);
+      ranks[i]->encode(gradients[i], round, payloads[i]).value();
+    }
+    const std::vector<BytesView> results(payloads.begin(), payloads.end());
+    for (const auto& rank : ranks) rank->absorb(results, round).value();
+  }
+  return payloads;
+}
+
+TEST(Casq, TablesOfAllRanksCanBeMerged) {
+  const at::Tensor x = gaussian(30'000, 7);
+  const at::Tensor y = heavy_tailed(30'000, 8) * 5;
+  const std::vector<Bytes> payloads = exchanged({x, y}, round_at(4));
+  const Parsed left(payloads[0]);
+  const Parsed right(payloads[1]);
+  ASSERT_EQ(left.sizes, right.sizes);
+  ASSERT_EQ(left.salt, right.salt);
+  // From what came over the wire: means, and how many entries each is of.
+  ClusterTable merged(left.means.size());
+  ClusterTable other(left.means.size());
+  for (const std::size_t bucket : left.buckets) merged.add(bucket, left.means[bucket], 1);
+  for (const std::size_t bucket : right.buckets) other.add(bucket, right.means[bucket], 1);
+  merged.merge(other);
+  const Plain plain_left(left, x);
+  const Plain plain_right(right, y);
+  for (std::size_t i = 0; i < merged.size(); ++i) {
+    const double count = plain_left.counts[i] + plain_right.counts[i];
+    ASSERT_EQ(merged.count(i), count);
+    if (count == 0) continue;
+    const double mean = (plain_left.sums[i] + plain_right.sums[i]) / count;
+    ASSERT_NEAR(merged.mean(i), mean, 1e-6 * std::fabs(mean)) << i;
+  }
+}
+
+TEST(Casq, TheFirstRankThatHasClustersGivesThem) {
+  const at::Tensor zeros = at::zeros({5'000});
+  const at::Tensor x = gaussian(5'000, 9);
+  const Parsed alone(exchanged({x}, round_at(4))[0]);
+  EXPECT_EQ(Parsed(exchanged({zeros, x, x * 100}, round_at(4))[0]).sizes, alone.sizes);
+  EXPECT_EQ(Parsed(exchanged({x, x * 100}, round_at(4))[1]).sizes, alone.sizes);
+  EXPECT_THAT(Parsed(exchanged({zeros, zeros}, round_at(4))[1]).means, Each(0));
+}
+
+/// Lloyd's iteration on the magnitudes themselves.
+std::vector<double> plain_thresholds(std::vector<double> magnitudes, std::size_t clusters) {
+  std::ranges::sort(magnitudes);
+  const auto rest = static_cast<std::size_t>(0.95 * static_cast<double>(magnitudes.size()));
+  std::vector<double> centers;
+  for (std::size_t c = 0; c + 1 < clusters; ++c) {
+    double sum = 0;
+    const std::size_t begin = rest * c / (clusters - 1);
+    const std::size_t end = rest * (c + 1) / (clusters - 1);
+    for (std::size_t i = begin; i < end; ++i) sum += magnitudes[i];
+    centers.push_back(sum / static_cast<double>(end - begin));
+  }
+  centers.push_back(magnitudes[rest]);
+  for (int step = 0; step < 25; ++step) {
+    std::vector<double> sums(clusters);
+    std::vector<double> counts(clusters);
+    for (std::size_t i = 0; i < rest; ++i) {
+      std::size_t nearest = 0;
+      for (std::size_t c = 1; c < clusters; ++c) {
+        if (std::fabs(magnitudes[i] - centers[c]) < std::fabs(magnitudes[i] - centers[nearest])) nearest = c;
+      }
+      sums[nearest] += magnitudes[i];
+      ++counts[nearest];
+    }
+    for (std::size_t c = 0; c + 1 < clusters; ++c) centers[c] = sums[c] / counts[c];
+  }
+  std::vector<double> thresholds;
+  for (std::size_t c = 0; c + 1 < clusters; ++c) thresholds.push_back((centers[c] + centers[c + 1]) / 2);
+  return thresholds;
+}
+
+TEST(TrainClusters, FollowsLloyd) {
+  const at::Tensor x = gaussian(60'000, 10);
+  std::vector<double> positive;
+  for (const float value : floats_of(x)) {
+    if (value > 0) positive.push_back(value);
+  }
+  for (const unsigned bits : {2U, 3U, 4U}) {
+    Clusters clusters;
+    ASSERT_TRUE(train_clusters(floats_of(x), bits, 600, clusters));
+    const std::vector<double> expected = plain_thresholds(positive, clusters.count() / 2);
+    ASSERT_EQ(expected.size(), clusters.thresholds_per_sign());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_NEAR(clusters.thresholds[i], expected[i], 0.02 * expected[i]) << bits << " bits, threshold " << i;
+    }
+  }
+}
+
+/// Entropy of five bins, times mean, times count, of the magnitudes in [least, below).
+double plain_weight(const std::vector<double>& magnitudes, double least, double below) {
+  std::vector<double> in;
+  for (const double it : magnitudes) {
+    if (it >= least && it < below) in.push_back(it);
+  }
+  const auto [low, high] = std::ranges::minmax(in);
+  std::array<double, 5> bins{};
+  double sum = 0;
+  for (const double it : in) {
+    ++bins[std::min<std::size_t>(4, static_cast<std::size_t>((it - low) / (high - low) * 5))];
+    sum += it;
+  }
+  double entropy = 0;
+  for (const double bin : bins) {
+    const double p = bin / static_cast<double>(in.size());
+    if (p > 0) entropy -= p * std::log2(p);
+  }
+  return entropy * sum;
+}
+
+TEST(TrainClusters, SharesBucketsByEntropyCenterAndDensity) {
+  const at::Tensor x = gaussian(80'000, 11);
+  Clusters clusters;
+  ASSERT_TRUE(train_clusters(floats_of(x), 2, 10'000, clusters));
+  std::vector<double> asked;
+  for (const float sign : {1.0F, -1.0F}) {
+    std::vector<double> magnitudes;
+    for (const float value : floats_of(x)) {
+      if (value * sign > 0) magnitudes.push_back(value * sign);
+    }
+    const double cut = clusters.thresholds[sign > 0 ? 0 : 1];
+    const double tail_mean = [&] {
+      double sum = 0;
+      double count = 0;
+      for (const double it : magnitudes) sum += it >= cut ? it : 0, count += it >= cut;
+      return sum / count;
+    }();
+    asked.push_back(plain_weight(magnitudes, 0, cut) / tail_mean);
+    asked.push_back(3 * plain_weight(magnitudes, cut, INFINITY) / tail_mean);
+  }
+  const double all = asked[0] + asked[1] + asked[2] + asked[3];
+  for (std::size_t c = 0; c < 4; ++c) EXPECT_NEAR(clusters.sizes[c], 10'000 * asked[c] / all, 500) << c;
+}
+
+TEST(TrainClusters, TakesWhatHasNoShape) {
+  Clusters clusters;
+  EXPECT_FALSE(train_clusters(floats_of(at::zeros({2'000})), 3, 20, clusters));
+  EXPECT_FALSE(train_clusters({}, 4, 20, clusters));
+  for (const float value : {1.0F, -1.0F, std::numeric_limits<float>::max(), std::numeric_limits<float>::denorm_min()}) {
+    for (unsigned bits = 1; bits <= cluster_bits_max; ++bits) {
+      ASSERT_TRUE(train_clusters(floats_of(at::full({2'000}, value)), bits, 500, clusters));
+      const auto each = static_cast<std::ptrdiff_t>(clusters.thresholds_per_sign());
+      for (const auto begin : {clusters.thresholds.begin(), clusters.thresholds.begin() + each}) {
+        EXPECT_TRUE(std::is_sorted(begin, begin + each));
+        EXPECT_TRUE(std::all_of(begin, begin + each, [](float it) { return it >= 0 && std::isfinite(it); }));
+      }
+    }
+  }
+}
+
+/// The body of a payload for 1001 entries, to be spoilt.
+struct Hostile {
+  std::uint8_t kind = 1;
+  std::uint64_t entries = 1001;
+  std::uint8_t bits = 1;
+  std::vector<std::uint64_t> sizes = {1, 2};
+  std::vector<float> floats = {1, -2, 0};
+  std::size_t id_bytes = 126;
+  std::uint8_t ids = 0;
+
+  Bytes sealed() const {
+    Bytes body = {std::byte{kind}};
+    append_varint(body, entries);
+    body.push_back(std::byte{bits});
+    if (kind == 1) body.insert(body.end(), 4, std::byte{9});
+    for (const std::uint64_t size : sizes) append_varint(body, size);
+    const auto bytes = std::as_bytes(std::span(floats));
+    body.insert(body.end(), bytes.begin(), bytes.end());
+    body.insert(body.end(), id_bytes, std::byte{ids});
+    Bytes out;
+    PayloadWriter writer(out, Format::clusters, body.size());
+    std::ranges::copy(body, writer.body().begin());
+    writer.seal();
+    return out;
+  }
+  bool decodes() const {
+    at::Tensor sum = at::zeros({1001});
+    Round round = round_at(1);
+    round.pass = 1;
+    const auto done = casq()->decode_add(sealed(), round, 1, sum);
+    EXPECT_TRUE(done || done.error().code == Errc::malformed);
+    return done.has_value();
+  }
+  bool absorbed() const {
+    const Bytes payload = sealed();
+    const BytesView result = payload;
+    const auto done = casq()->absorb(std::span(&result, 1), round_at(1));
+    EXPECT_TRUE(done || done.error().code == Errc::malformed);
+    return done.has_value();
+  }
+};
+
+TEST(Casq, RefusesWhatNoEncoderWrites) {
+  EXPECT_TRUE(Hostile{}.decodes());
+  EXPECT_FALSE((Hostile{.kind = 3}.decodes()));
+  EXPECT_FALSE((Hostile{.entries = 1000}.decodes()));
+  EXPECT_FALSE((Hostile{.bits = 0, .sizes = {}}.decodes()));
+  EXPECT_FALSE((Hostile{.bits = 5}.decodes()));
+  EXPECT_FALSE((Hostile{.sizes = {0, 3}}.decodes()));
+  EXPECT_FALSE((Hostile{.sizes = {1, 0x7FFFFFFFF}}.decodes()));
+  EXPECT_FALSE((Hostile{.sizes = {1, 3}}.decodes()));
+  EXPECT_FALSE((Hostile{.floats = {1, NAN, 0}}.decodes()));
+  EXPECT_FALSE((Hostile{.floats = {INFINITY, -2, 0}}.decodes()));
+  EXPECT_FALSE((Hostile{.floats = {-1, -2, 0}}.decodes())) << "a positive cluster of negative entries";
+  EXPECT_FALSE((Hostile{.floats = {1, -2, 1}}.decodes()));
+  EXPECT_FALSE((Hostile{.id_bytes = 125}.decodes()));
+  EXPECT_FALSE((Hostile{.id_bytes = 127}.decodes()));
+  EXPECT_FALSE((Hostile{.ids = 0xFF}.decodes())) << "bits behind the last id";
+}
+
+TEST(Casq, RefusesClustersThatAreNone) {
+  const Hostile good{.kind = 2, .bits = 2, .sizes = {1, 1, 1, 1}, .floats = {3, 4}, .id_bytes = 0};
+  EXPECT_TRUE(good.absorbed());
+  EXPECT_FALSE(Hostile{}.absorbed()) << "tables";
+  EXPECT_TRUE((Hostile{.kind = 2, .bits = 0, .sizes = {}, .floats = {}, .id_bytes = 0}.absorbed()));
+  for (const std::vector<float>& thresholds :
+       std::vector<std::vector<float>>{{}, {3}, {3, NAN}, {-3, 4}, {3, INFINITY}}) {
+    Hostile bad = good;
+    bad.floats = thresholds;
+    EXPECT_FALSE(bad.absorbed());
+  }
+  Hostile unordered{
+      .kind = 2, .bits = 3, .sizes = {1, 1, 1, 1, 1, 1, 1, 1}, .floats = {1, 2, 3, 1, 3, 2}, .id_bytes = 0};
+  EXPECT_FALSE(unordered.absorbed());
+  unordered.floats = {1, 2, 3, 1, 1, 2};
+  EXPECT_TRUE(unordered.absorbed());
+  Hostile large = good;
+  large.sizes[2] = 1'000'000;
+  EXPECT_FALSE(large.absorbed()) << "tables much larger than the tensor";
+  EXPECT_FALSE(casq()->absorb({}, round_at(1)));
+}
+
+TEST(Casq, ClustersForAnotherTensorAreRefused) {
+  const auto compressor = casq();
+  Round round = round_at(1);
+  Bytes proposal;
+  ASSERT_TRUE(compressor->encode(gaussian(2'000, 12), round, proposal));
+  const BytesView result = proposal;
+  ASSERT_TRUE(compressor->absorb(std::span(&result, 1), round));
+  round.pass = 1;
+  Bytes out;
+  EXPECT_EQ(compressor->encode(gaussian(3'000, 12), round, out).error().code, Errc::malformed);
+  EXPECT_TRUE(out.empty());
+}
+
+}  // namespace
+}  // namespace weir::compressors::test
