@@ -24,7 +24,13 @@
 #include "compressors/quantizers/signum.hpp"
 #include "compressors/sketches/casq.hpp"
 #include "compressors/sketches/sketchml.hpp"
+#include "compressors/sparsifiers/blockk.hpp"
+#include "compressors/sparsifiers/chunk.hpp"
+#include "compressors/sparsifiers/cocktail.hpp"
 #include "compressors/sparsifiers/dgc.hpp"
+#include "compressors/sparsifiers/randomk.hpp"
+#include "compressors/sparsifiers/sidco.hpp"
+#include "compressors/sparsifiers/threshold.hpp"
 #include "compressors/sparsifiers/topk.hpp"
 #include "compressors/transforms/powersgd.hpp"
 #include "protocol/schema.hpp"
@@ -36,6 +42,12 @@ const Catalog& builtin() {
                                      .add_compressor<None>()
                                      .add_compressor<TopK>()
                                      .add_compressor<Dgc>()
+                                     .add_compressor<Threshold>()
+                                     .add_compressor<RandomK>()
+                                     .add_compressor<Sidco>()
+                                     .add_compressor<Chunk>()
+                                     .add_compressor<BlockK>()
+                                     .add_compressor<Cocktail>()
                                      .add_compressor<Fp16>()
                                      .add_compressor<Bf16>()
                                      .add_compressor<SignSgd>()

@@ -1,5 +1,6 @@
 #include "compressors/codecs/sparse.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "base/errc.hpp"
@@ -10,31 +11,41 @@ namespace weir::compressors {
 
 void write_sparse(const Selection& selection, std::uint32_t entries, const IndexCodec& index, const ValueCodec& value,
                   Bytes& out) {
+  write_sparse(selection, {Format::sparse, entries, entries}, index, value, out);
+}
+
+Result<void> read_sparse(BytesView payload, std::uint64_t entries, bool values_wanted, Selection& selection) {
+  const auto all = static_cast<std::uint32_t>(std::min<std::uint64_t>(entries, 0xFFFF'FFFF));
+  return read_sparse(payload, {Format::sparse, all, all}, values_wanted, selection);
+}
+
+void write_sparse(const Selection& selection, const SparseExtent& extent, const IndexCodec& index,
+                  const ValueCodec& value, Bytes& out) {
   const auto count = static_cast<std::uint32_t>(selection.size());
-  const std::size_t index_bytes = index.bytes(selection.positions, entries);
+  const std::size_t index_bytes = index.bytes(selection.positions, extent.positions);
   const std::size_t value_bytes = value.bytes(count);
-  PayloadWriter payload(out, Format::sparse,
-                        varint_bytes(entries) + varint_bytes(count) + 1 + index_bytes + value_bytes);
+  PayloadWriter payload(out, extent.format,
+                        varint_bytes(extent.entries) + varint_bytes(count) + 1 + index_bytes + value_bytes);
   const std::span<std::byte> body = payload.body();
-  std::byte* at = store_varint(store_varint(body.data(), entries), count);
+  std::byte* at = store_varint(store_varint(body.data(), extent.entries), count);
   *at = static_cast<std::byte>(index.id | value.id << 4);
-  index.encode(selection.positions, entries, body.last(value_bytes + index_bytes).first(index_bytes));
+  index.encode(selection.positions, extent.positions, body.last(value_bytes + index_bytes).first(index_bytes));
   value.encode(selection.values, body.last(value_bytes));
   payload.seal();
 }
 
-Result<void> read_sparse(BytesView payload, std::uint64_t entries, bool values_wanted, Selection& selection) {
-  const auto opened = open_payload(payload, Format::sparse);
+Result<void> read_sparse(BytesView payload, const SparseExtent& extent, bool values_wanted, Selection& selection) {
+  const auto opened = open_payload(payload, extent.format);
   if (!opened) return opened.error();
   BytesView body = *opened;
   const auto said_entries = read_varint(body);
   const auto count = read_varint(body);
   if (!said_entries || !count || body.empty()) return Error(Errc::malformed, "a sparse payload's head is cut off");
-  if (*said_entries != entries) {
+  if (*said_entries != extent.entries) {
     return Error(Errc::malformed, "a payload for " + std::to_string(*said_entries) + " entries came for a tensor of " +
-                                      std::to_string(entries));
+                                      std::to_string(extent.entries));
   }
-  if (*count > entries) return Error(Errc::malformed, "a payload has more entries than its tensor");
+  if (*count > extent.positions) return Error(Errc::malformed, "a payload has more entries than its tensor");
   const auto codecs = std::to_integer<std::uint8_t>(body[0]);
   body = body.subspan(1);
   const auto index = index_codec(codecs & 0x0F);
@@ -44,7 +55,7 @@ Result<void> read_sparse(BytesView payload, std::uint64_t entries, bool values_w
   const std::size_t value_bytes = (*value)->bytes(*count);
   if (value_bytes > body.size()) return Error(Errc::malformed, "a payload is too short for its values");
   selection.positions.resize(*count);
-  const auto decoded = (*index)->decode(body.first(body.size() - value_bytes), entries, selection.positions);
+  const auto decoded = (*index)->decode(body.first(body.size() - value_bytes), extent.positions, selection.positions);
   if (!decoded) return decoded.error();
   if (!values_wanted) return {};
   selection.values.resize(*count);

@@ -5,6 +5,7 @@
 #include "base/bytes.hpp"
 #include "base/result.hpp"
 #include "compressors/codecs/index_codec.hpp"
+#include "compressors/codecs/payload.hpp"
 #include "compressors/codecs/value_codec.hpp"
 #include "compressors/kernels/selection.hpp"
 
@@ -17,6 +18,22 @@ namespace weir::compressors {
 //     u8      index codec (low half), value codec (high half)
 //     ...     positions, as the index codec writes them; their length is what the rest leaves
 //     ...     values, as the value codec writes them
+//
+// Format::survivors has the same body, but its positions are those among the entries that the seed has chosen.
+
+/// What a selection is out of: where its positions end, and the tensor that the payload is for.
+struct SparseExtent {
+  Format format = Format::sparse;
+  std::uint32_t entries = 0;    ///< of the tensor
+  std::uint32_t positions = 0;  ///< that there are: as many as entries, or as survivors
+};
+
+/// Appends the payload of `selection` to `out`.
+void write_sparse(const Selection& selection, const SparseExtent& extent, const IndexCodec& index,
+                  const ValueCodec& value, Bytes& out);
+
+/// Reads a payload of that extent; as the one below.
+Result<void> read_sparse(BytesView payload, const SparseExtent& extent, bool values_wanted, Selection& selection);
 
 /// Appends the payload of `selection`, out of a tensor of `entries` entries, to `out`.
 void write_sparse(const Selection& selection, std::uint32_t entries, const IndexCodec& index, const ValueCodec& value,

@@ -5,13 +5,30 @@
 #include <cstring>
 
 #include "base/ensure.hpp"
+#include "compressors/kernels/processor.hpp"
 #include "compressors/kernels/selection.hpp"
 
 namespace weir::compressors {
-bool all_finite(std::span<const float> values) {
+namespace {
+
+[[gnu::always_inline]] inline bool all_finite_loop(const float* values, std::size_t count) {
   std::uint32_t bad = 0;
-  for (const float value : values) bad |= magnitude(value) >= magnitude_infinite;
+  for (std::size_t i = 0; i < count; ++i) bad |= magnitude(values[i]) >= magnitude_infinite;
   return bad == 0;
+}
+
+bool all_finite_portable(const float* values, std::size_t count) { return all_finite_loop(values, count); }
+#if defined(__x86_64__)
+WEIR_AVX2 bool all_finite_avx2(const float* values, std::size_t count) { return all_finite_loop(values, count); }
+#endif
+
+}  // namespace
+
+bool all_finite(std::span<const float> values) {
+#if defined(__x86_64__)
+  if (has_avx2()) return all_finite_avx2(values.data(), values.size());
+#endif
+  return all_finite_portable(values.data(), values.size());
 }
 
 void add_scaled(float weight, BytesView from, std::span<float> to) {

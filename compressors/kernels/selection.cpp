@@ -77,6 +77,26 @@ bool collect(std::span<const float> values, std::uint32_t least, std::size_t lim
   return complete;
 }
 
+void collect_all(std::span<const float> values, std::uint32_t least, Selection& out) {
+  constexpr std::size_t block = 8192;
+  std::array<std::uint32_t, block + collect_slack> positions;
+  std::array<float, block + collect_slack> found_values;
+  out.clear();
+  for (std::size_t start = 0; start < values.size(); start += block) {
+    const std::size_t size = std::min(block, values.size() - start);
+    const std::size_t found =
+        collect_above(values.data() + start, size, least, size, positions.data(), found_values.data());
+    for (std::size_t i = 0; i < found; ++i) positions[i] += static_cast<std::uint32_t>(start);
+    out.positions.insert(out.positions.end(), positions.data(), positions.data() + found);
+    out.values.insert(out.values.end(), found_values.data(), found_values.data() + found);
+  }
+}
+
+void add_selection(float weight, const Selection& selection, std::span<float> to) {
+  ensure(selection.values.size() == selection.positions.size(), "a value for each position");
+  for (std::size_t i = 0; i < selection.size(); ++i) to[selection.positions[i]] += weight * selection.values[i];
+}
+
 std::size_t find_non_finite(std::span<const float> values) {
   const auto at = std::ranges::find_if(values, [](float x) { return magnitude(x) >= magnitude_infinite; });
   return static_cast<std::size_t>(at - values.begin());

@@ -47,6 +47,12 @@ void trim(Selection& selection, Cut cut);
 /// up with false (and an empty `out`) if there are more than `limit`.
 bool collect(std::span<const float> values, std::uint32_t least, std::size_t limit, Selection& out);
 
+/// Fills `out` with every entry whose magnitude is `least` (at least 1) or more, however many those are.
+void collect_all(std::span<const float> values, std::uint32_t least, Selection& out);
+
+/// to[position] += weight * value for each entry of the selection, whose positions lie within `to`.
+void add_selection(float weight, const Selection& selection, std::span<float> to);
+
 /// The first value that is NaN or infinite, or values.size().
 std::size_t find_non_finite(std::span<const float> values);
 

@@ -27,9 +27,7 @@ Result<void> Sparsifier::do_decode_add(BytesView payload, const Round&, float we
   const std::span<float> target = flat(sum);
   const auto got = read_sparse(payload, target.size(), true, selection_);
   if (!got) return got.error();
-  for (std::size_t i = 0; i < selection_.size(); ++i) {
-    target[selection_.positions[i]] += weight * selection_.values[i];
-  }
+  add_selection(weight, selection_, target);
   return {};
 }
 

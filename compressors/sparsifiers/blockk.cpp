@@ -1,0 +1,82 @@
+#include "compressors/sparsifiers/blockk.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+
+#include "base/errc.hpp"
+#include "compressors/non_finite.hpp"
+#include "compressors/sparsifiers/codec_params.hpp"
+
+namespace weir::compressors {
+namespace {
+
+const Params<BlockK::Options>& params() {
+  using Options = BlockK::Options;
+  static const Params<Options> params =
+      with_codecs(Params<Options>(BlockK::type_name)
+                      .integer("block", &Options::block, {.minimum = 64, .maximum = 65536}, "Entries of a block.")
+                      .integer("per_block", &Options::per_block, {.minimum = 1, .maximum = 65536},
+                               "Entries of each block that are sent; not more than it has."));
+  return params;
+}
+
+/// What cut_at_rank() gives, for a few thousand values at most.
+Cut cut_of_few(std::span<const float> values, std::size_t rank, std::vector<std::uint32_t>& magnitudes) {
+  magnitudes.resize(values.size());
+  std::ranges::transform(values, magnitudes.begin(), magnitude);
+  const auto at = magnitudes.begin() + static_cast<std::ptrdiff_t>(rank - 1);
+  std::ranges::nth_element(magnitudes, at, std::greater<>());
+  const auto above = std::ranges::count_if(magnitudes.begin(), at, [&](std::uint32_t it) { return it > *at; });
+  return {*at, rank - static_cast<std::size_t>(above)};
+}
+
+}  // namespace
+
+nlohmann::json BlockK::default_memory_params() { return {{"beta", 0.95}}; }
+
+nlohmann::json BlockK::schema() { return params().schema(); }
+
+Result<std::unique_ptr<Compressor>> BlockK::make(const nlohmann::json& given) {
+  auto options = params().parse(given);
+  if (!options) return options.error();
+  if (options->per_block > options->block) {
+    return Error(Errc::invalid_argument, "blockk: per_block is " + std::to_string(options->per_block) +
+                                             ", but a block has only " + std::to_string(options->block) + " entries");
+  }
+  return std::make_unique<BlockK>(std::move(*options));
+}
+
+double BlockK::error_bound(std::uint64_t entries, const Round&) const {
+  if (entries == 0) return 0;
+  const auto block = static_cast<double>(std::min(entries, static_cast<std::uint64_t>(options_.block)));
+  return bound_for_share(std::min(1.0, static_cast<double>(options_.per_block) / block));
+}
+
+Result<void> BlockK::choose(std::span<const float> values, const Round& round, Selection& out) {
+  const auto block = static_cast<std::size_t>(options_.block);
+  const auto per_block = static_cast<std::size_t>(options_.per_block);
+  // Blocks are like their neighbours: a little below the cut of the last one, there are a few more than are wanted, of
+  // which the cut is made. Where that fails, it is made in all of the block: slower, with the same result.
+  std::uint32_t floor = 1;
+  for (std::size_t start = 0; start < values.size(); start += block) {
+    const auto part = values.subspan(start, std::min(block, values.size() - start));
+    const bool complete = collect(part, floor, floor > 1 ? 8 * per_block : part.size(), found_);
+    if (!complete || (found_.size() < per_block && floor > 1)) (void)collect(part, 1, part.size(), found_);
+    if (find_non_finite(found_.values) != found_.size()) return non_finite(round, values);
+    if (found_.size() > per_block) {
+      const Cut cut = cut_of_few(found_.values, per_block, magnitudes_);
+      floor = std::max(magnitude(0.85F * std::bit_cast<float>(cut.magnitude)), 1U);
+      trim(found_, cut);
+    } else {
+      floor = 1;
+    }
+    for (const std::uint32_t position : found_.positions) {
+      out.positions.push_back(static_cast<std::uint32_t>(start) + position);
+    }
+    out.values.insert(out.values.end(), found_.values.begin(), found_.values.end());
+  }
+  return {};
+}
+
+}  // namespace weir::compressors

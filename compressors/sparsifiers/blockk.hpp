@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "compressors/sparsifiers/sparsifier.hpp"
+
+namespace weir::compressors {
+
+/// The largest entries of each block of 4096, 64 by default, with 12-bit positions and 2-bit values: what SparseLoCo
+/// sends (Sarfi et al. 2025). Every part of a tensor gets its share, and blocks are independent of each other. Among
+/// equals, the first of a block; zeros are not sent. Body: codecs/sparse.hpp. Biased: its memory is a residual that
+/// decays by 0.95. Steps: all-gather.
+class BlockK final : public Sparsifier {
+ public:
+  static constexpr std::string_view type_name = "blockk";
+  static constexpr std::string_view summary = "The largest entries of each block, with 2-bit values (SparseLoCo).";
+  static constexpr std::string_view default_memory = "residual";
+  static nlohmann::json default_memory_params();
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
+
+  struct Options {
+    std::int64_t block = 4096;
+    std::int64_t per_block = 64;
+    SparseCodecs codecs = {.index = "block", .value = "int2"};
+  };
+  explicit BlockK(Options options) : Sparsifier(options.codecs), options_(std::move(options)) {}
+
+  std::string_view name() const override { return type_name; }
+  Traits traits() const override { return {.sparse = true}; }
+  double error_bound(std::uint64_t entries, const Round& round) const override;
+
+ protected:
+  Result<void> choose(std::span<const float> values, const Round& round, Selection& out) override;
+
+ private:
+  Options options_;
+  Selection found_;  // these two are kept between calls for their memory
+  std::vector<std::uint32_t> magnitudes_;
+};
+
+}  // namespace weir::compressors

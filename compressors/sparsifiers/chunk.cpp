@@ -1,0 +1,193 @@
+#include "compressors/sparsifiers/chunk.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/errc.hpp"
+#include "compressors/flat.hpp"
+#include "compressors/kernels/arithmetic.hpp"
+#include "compressors/kernels/exceedances.hpp"
+#include "compressors/kernels/selection.hpp"
+#include "compressors/non_finite.hpp"
+#include "compressors/params.hpp"
+#include "compressors/sparsifiers/sparsifier.hpp"
+
+namespace weir::compressors {
+namespace {
+
+const Params<Chunk::Options>& params() {
+  using Options = Chunk::Options;
+  static const Params<Options> params =
+      Params<Options>(Chunk::type_name)
+          .integer("chunk", &Options::chunk, {.minimum = 16, .maximum = 1 << 20}, "Entries of a chunk.")
+          .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1},
+                  "Share of the chunks that is sent after the warm-up.")
+          .number("warmup_epochs", &Options::warmup_epochs, {.minimum = 0},
+                  "Epochs over which the ratio comes down to its value.")
+          .optional_number("warmup_coefficient", &Options::warmup_coefficient, {.exclusive_minimum = 0, .maximum = 1},
+                           "Ratio of warm-up epoch e (from 0): this to the power e + 1. "
+                           "Null: ratio^((e + 1) / (warmup_epochs + 1)).")
+          .numbers("warmup_ratios", &Options::warmup_ratios, {.exclusive_minimum = 0, .maximum = 1},
+                   "Ratio of each warm-up epoch, in the place of warmup_epochs and warmup_coefficient.");
+  return params;
+}
+
+void append(Bytes& out, std::span<const float> values) {
+  const auto bytes = std::as_bytes(values);
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+}  // namespace
+
+nlohmann::json Chunk::schema() { return params().schema(); }
+
+Result<std::unique_ptr<Compressor>> Chunk::make(const nlohmann::json& given) {
+  auto options = params().parse(given);
+  if (!options) return options.error();
+  return std::make_unique<Chunk>(std::move(*options));
+}
+
+Chunk::Chunk(Options options)
+    : options_(std::move(options)),
+      warmup_{options_.warmup_epochs, options_.warmup_coefficient, options_.warmup_ratios} {}
+
+Traits Chunk::traits() const {
+  return {.passes = {Reduction::sum, Reduction::sum}, .sparse = true, .warmup_epochs = warmup_.length()};
+}
+
+double Chunk::error_bound(std::uint64_t entries, const Round& round) const {
+  if (entries == 0) return 0;
+  if (round.world > 1) return 1;
+  // Of a chunk that is left out, the squared L2 norm is at most its squared L1 norm; that is at most the one of each
+  // chosen chunk; and that is at most the squared L2 norm of that chunk times its length.
+  const auto chosen = static_cast<double>(chosen_of(entries, round));
+  const double left_out = static_cast<double>(chunks_of(entries)) - chosen;
+  const auto length = static_cast<double>(std::min(entries, static_cast<std::uint64_t>(options_.chunk)));
+  return left_out * length / (chosen + left_out * length);
+}
+
+std::size_t Chunk::chunks_of(std::uint64_t entries) const {
+  const auto chunk = static_cast<std::uint64_t>(options_.chunk);
+  return (entries + chunk - 1) / chunk;
+}
+
+std::size_t Chunk::chosen_of(std::uint64_t entries, const Round& round) const {
+  return entries_kept(warmup_.ratio(options_.ratio, round.epoch), chunks_of(entries));
+}
+
+std::span<const float> Chunk::part(std::span<const float> values, std::size_t chunk) const {
+  const auto length = static_cast<std::size_t>(options_.chunk);
+  return values.subspan(chunk * length, std::min(length, values.size() - chunk * length));
+}
+
+Result<void> Chunk::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  const std::span<const float> values = flat(gradient);
+  return round.pass == 0 ? write_norms(values, round, out) : write_chosen(values, round, out);
+}
+
+Result<void> Chunk::write_norms(std::span<const float> values, const Round& round, Bytes& out) {
+  std::vector<float> norms(chunks_of(values.size()));
+  for (std::size_t i = 0; i < norms.size(); ++i) {
+    norms[i] = sum_of_magnitudes(part(values, i));
+    if (std::isinf(norms[i])) return non_finite(round, values);
+  }
+  choices_[round.tensor] = {.entries = values.size(), .chunks = {}};
+  append(out, norms);
+  return {};
+}
+
+Result<void> Chunk::absorb(std::span<const BytesView> results, const Round& round) {
+  if (round.pass > 0) return {};
+  const auto known = choices_.find(round.tensor);
+  if (known == choices_.end()) return Error(Errc::malformed, "norms came for a tensor that was not encoded");
+  Choice& choice = known->second;
+  std::vector<float> norms(chunks_of(choice.entries));
+  if (results.size() != 1 || results[0].size() != norms.size() * sizeof(float)) {
+    return Error(Errc::malformed, "a sum of the norms of " + std::to_string(norms.size()) + " chunks is due");
+  }
+  if (norms.empty()) return {};
+  std::memcpy(norms.data(), results[0].data(), results[0].size());
+  // Sums may overflow: infinity is the largest, as it should be.
+  if (std::ranges::any_of(norms, [](float it) { return !(it >= 0); })) {
+    return Error(Errc::malformed, "a norm is negative or not a number");
+  }
+  Cut cut = cut_at_rank(norms, chosen_of(choice.entries, round));
+  choice.chunks.clear();
+  for (std::size_t i = 0; i < norms.size(); ++i) {
+    const std::uint32_t norm = magnitude(norms[i]);
+    if (norm < cut.magnitude || (norm == cut.magnitude && cut.ties == 0)) continue;
+    if (norm == cut.magnitude) --cut.ties;
+    choice.chunks.push_back(static_cast<std::uint32_t>(i));
+  }
+  return {};
+}
+
+Result<void> Chunk::write_chosen(std::span<const float> values, const Round& round, Bytes& out) {
+  const auto known = choices_.find(round.tensor);
+  if (known == choices_.end() || known->second.entries != values.size() ||
+      (known->second.chunks.empty() && !values.empty())) {
+    return Error(Errc::invalid_argument, "chunk: the second pass of a tensor follows on its first");
+  }
+  const std::size_t before = out.size();
+  for (const std::uint32_t chunk : known->second.chunks) {
+    const auto chosen = part(values, chunk);
+    if (!all_finite(chosen)) {
+      out.resize(before);
+      return non_finite(round, values);
+    }
+    append(out, chosen);
+  }
+  return {};
+}
+
+Result<const Chunk::Choice*> Chunk::choice_for(BytesView payload, const Round& round, std::uint64_t entries) const {
+  const auto known = choices_.find(round.tensor);
+  if (known == choices_.end() || known->second.entries != entries) {
+    return Error(Errc::malformed,
+                 "chunks came for a tensor of " + std::to_string(entries) + " entries, of which no norms were summed");
+  }
+  const Choice& choice = known->second;
+  const auto length = static_cast<std::uint64_t>(options_.chunk);
+  std::uint64_t due = length * choice.chunks.size();
+  if (!choice.chunks.empty() && choice.chunks.back() + 1 == chunks_of(entries)) {
+    due -= length * chunks_of(entries) - entries;
+  }
+  if (choice.chunks.empty() != (entries == 0) || payload.size() != due * sizeof(float)) {
+    return Error(Errc::malformed, "chunks of " + std::to_string(payload.size()) + " bytes came where " +
+                                      std::to_string(due * sizeof(float)) + " are due");
+  }
+  return &choice;
+}
+
+Result<void> Chunk::do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
+  const std::span<float> target = flat(sum);
+  const auto choice = choice_for(payload, round, target.size());
+  if (!choice) return choice.error();
+  std::vector<float> values;
+  for (const std::uint32_t chunk : (*choice)->chunks) {
+    const std::size_t size = part(target, chunk).size();
+    values.resize(size);
+    std::memcpy(values.data(), payload.data(), size * sizeof(float));
+    if (!all_finite(values)) return Error(Errc::malformed, "a payload holds a value that is not a number");
+    const BytesView bytes = payload.first(size * sizeof(float));
+    add_scaled(weight, bytes, target.subspan(chunk * static_cast<std::size_t>(options_.chunk), size));
+    payload = payload.subspan(bytes.size());
+  }
+  return {};
+}
+
+Result<void> Chunk::support(BytesView payload, const Round& round, std::uint64_t entries,
+                            std::vector<std::uint32_t>& positions) {
+  positions.clear();
+  const auto choice = choice_for(payload, round, entries);
+  if (!choice) return choice.error();
+  const auto length = static_cast<std::uint64_t>(options_.chunk);
+  for (const std::uint32_t chunk : (*choice)->chunks) {
+    const std::uint64_t end = std::min(entries, (chunk + 1) * length);
+    for (std::uint64_t at = chunk * length; at < end; ++at) positions.push_back(static_cast<std::uint32_t>(at));
+  }
+  return {};
+}
+
+}  // namespace weir::compressors

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <vector>
+
+#include "compressors/compressor.hpp"
+#include "compressors/sparsifiers/warmup.hpp"
+
+namespace weir::compressors {
+
+/// Whole chunks of consecutive entries, the same on every rank, chosen by what all ranks have in them together (Sun et
+/// al. 2019, "gradient sparsification" on 512 GPUs): no positions on the wire, and sums that do not grow with the
+/// number of ranks. Two passes, both all-reduce of bare float32:
+///
+///     1. the L1 norm of each chunk
+///     2. the entries of the ceil(ratio * chunks) chunks of the largest summed norm, in ascending order; among equals,
+///        the first
+///
+/// The last chunk of a tensor may be shorter. Biased: its memory is dgc, for momentum correction; warm-up as that of
+/// the compressor dgc.
+class Chunk final : public Compressor {
+ public:
+  static constexpr std::string_view type_name = "chunk";
+  static constexpr std::string_view summary = "The chunks in which all ranks together have most, summed densely.";
+  static constexpr std::string_view default_memory = "dgc";
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
+
+  struct Options {
+    std::int64_t chunk = 512;
+    double ratio = 0.01;
+    double warmup_epochs = 1;
+    std::optional<double> warmup_coefficient = std::nullopt;
+    std::vector<double> warmup_ratios = {};
+  };
+  explicit Chunk(Options options);
+
+  std::string_view name() const override { return type_name; }
+  Traits traits() const override;
+  Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
+  Result<void> support(BytesView payload, const Round& round, std::uint64_t entries,
+                       std::vector<std::uint32_t>& positions) override;
+  /// Of several ranks, one's own largest chunk need not be among those that are sent: then 1.
+  double error_bound(std::uint64_t entries, const Round& round) const override;
+
+ protected:
+  Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
+  Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
+
+ private:
+  /// What is known of a tensor's round: nothing of it outlives the next one.
+  struct Choice {
+    std::uint64_t entries = 0;
+    std::vector<std::uint32_t> chunks;  ///< ascending; empty before the first pass is absorbed
+  };
+  std::size_t chunks_of(std::uint64_t entries) const;
+  std::size_t chosen_of(std::uint64_t entries, const Round& round) const;
+  std::span<const float> part(std::span<const float> values, std::size_t chunk) const;
+  Result<void> write_norms(std::span<const float> values, const Round& round, Bytes& out);
+  Result<void> write_chosen(std::span<const float> values, const Round& round, Bytes& out);
+  /// The choice for a tensor of `entries` entries whose second payload has that many bytes. Fails with: malformed.
+  Result<const Choice*> choice_for(BytesView payload, const Round& round, std::uint64_t entries) const;
+
+  Options options_;
+  Warmup warmup_;
+  std::map<std::uint32_t, Choice> choices_;  // by Round::tensor
+};
+
+}  // namespace weir::compressors

@@ -1,0 +1,96 @@
+#include "compressors/sparsifiers/cocktail.hpp"
+
+#include <algorithm>
+
+#include "compressors/codecs/sparse.hpp"
+#include "compressors/flat.hpp"
+#include "compressors/kernels/arithmetic.hpp"
+#include "compressors/non_finite.hpp"
+#include "compressors/sparsifiers/codec_params.hpp"
+#include "compressors/sparsifiers/strata.hpp"
+
+namespace weir::compressors {
+namespace {
+
+const Params<Cocktail::Options>& params() {
+  using Options = Cocktail::Options;
+  static const Params<Options> params =
+      with_codecs(Params<Options>(Cocktail::type_name)
+                      .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1},
+                              "Share of the entries that survives the random draw.")
+                      .number("top", &Options::top, {.exclusive_minimum = 0, .maximum = 1},
+                              "Share of the survivors that is sent: those of largest magnitude."));
+  return params;
+}
+
+SparseExtent extent_of(std::uint64_t entries, std::size_t survivors) {
+  return {Format::survivors, static_cast<std::uint32_t>(entries), static_cast<std::uint32_t>(survivors)};
+}
+
+}  // namespace
+
+nlohmann::json Cocktail::schema() { return params().schema(); }
+
+Result<std::unique_ptr<Compressor>> Cocktail::make(const nlohmann::json& given) {
+  auto options = params().parse(given);
+  if (!options) return options.error();
+  return std::make_unique<Cocktail>(std::move(*options));
+}
+
+double Cocktail::error_bound(std::uint64_t entries, const Round&) const {
+  if (entries == 0) return 0;
+  const std::size_t survivors = entries_kept(options_.ratio, entries);
+  const double drawn = 1 / static_cast<double>(Strata::longest(entries, survivors));
+  const double kept = static_cast<double>(entries_kept(options_.top, survivors)) / static_cast<double>(survivors);
+  return 1 - drawn * kept * (1 - value_codec_named(options_.codecs.value).error_bound);
+}
+
+Result<void> Cocktail::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  const std::span<const float> values = flat(gradient);
+  survivors_.resize(entries_kept(options_.ratio, values.size()));
+  selection_.clear();
+  if (!values.empty()) {
+    bool finite = true;
+    Strata(round, values.size(), survivors_.size())
+        .for_each_batch([&](std::uint64_t first, std::uint64_t begin, std::uint64_t end, auto drawn) {
+          finite = finite && all_finite(values.subspan(begin, end - begin));
+          for (std::size_t i = 0; i < drawn.size(); ++i) survivors_[first + i] = values[drawn[i].position];
+        });
+    if (!finite) return non_finite(round, values);
+    select_largest(survivors_, entries_kept(options_.top, survivors_.size()), selection_);
+  }
+  write_sparse(selection_, extent_of(values.size(), survivors_.size()),
+               choose_index_codec(options_.codecs.index, selection_.positions, survivors_.size()),
+               value_codec_named(options_.codecs.value), out);
+  return {};
+}
+
+Result<void> Cocktail::read(BytesView payload, const Round& round, std::uint64_t entries, bool values_wanted) {
+  const std::size_t survivors = entries_kept(options_.ratio, entries);
+  const auto got = read_sparse(payload, extent_of(entries, survivors), values_wanted, selection_);
+  if (!got || selection_.positions.empty()) return got;
+  std::size_t next = 0;  // of the selection, to be translated
+  Strata(round, entries, survivors).for_each_batch([&](std::uint64_t first, std::uint64_t, std::uint64_t, auto drawn) {
+    for (; next < selection_.size() && selection_.positions[next] < first + drawn.size(); ++next) {
+      selection_.positions[next] = drawn[selection_.positions[next] - first].position;
+    }
+  });
+  return {};
+}
+
+Result<void> Cocktail::do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
+  const std::span<float> target = flat(sum);
+  if (auto got = read(payload, round, target.size(), true); !got) return got;
+  add_selection(weight, selection_, target);
+  return {};
+}
+
+Result<void> Cocktail::support(BytesView payload, const Round& round, std::uint64_t entries,
+                               std::vector<std::uint32_t>& positions) {
+  positions.clear();
+  if (auto got = read(payload, round, entries, false); !got) return got;
+  positions.assign(selection_.positions.begin(), selection_.positions.end());
+  return {};
+}
+
+}  // namespace weir::compressors

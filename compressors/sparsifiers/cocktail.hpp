@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "compressors/sparsifiers/sparsifier.hpp"
+
+namespace weir::compressors {
+
+/// CocktailSGD (Wang et al., ICML 2023): of a random 10 % of the entries, the same on every rank, the 20 % of largest
+/// magnitude, with 4-bit values. Positions are written among the survivors of the draw, which takes a third of the bits
+/// that positions in the tensor take. The draw is that of randomk: one entry of each of ceil(ratio * n) strata, from
+/// (seed, step, tensor). Zeros are not sent. Body: Format::survivors in codecs/sparse.hpp. Biased: pair it with a
+/// memory. Steps: all-gather.
+class Cocktail final : public Compressor {
+ public:
+  static constexpr std::string_view type_name = "cocktail";
+  static constexpr std::string_view summary = "The largest of a random share of the entries, with 4-bit values.";
+  static constexpr std::string_view default_memory = "residual";
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
+
+  struct Options {
+    double ratio = 0.1;
+    double top = 0.2;
+    SparseCodecs codecs = {.index = "auto", .value = "int4"};
+  };
+  explicit Cocktail(Options options) : options_(std::move(options)) {}
+
+  std::string_view name() const override { return type_name; }
+  Traits traits() const override { return {.sparse = true}; }
+  Result<void> support(BytesView payload, const Round& round, std::uint64_t entries,
+                       std::vector<std::uint32_t>& positions) override;
+  double error_bound(std::uint64_t entries, const Round& round) const override;
+
+ protected:
+  Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
+  Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
+
+ private:
+  /// Fills selection_ from the payload, with positions in the tensor.
+  Result<void> read(BytesView payload, const Round& round, std::uint64_t entries, bool values_wanted);
+
+  Options options_;
+  Selection selection_;  // these two are kept between calls for their memory
+  std::vector<float> survivors_;
+};
+
+}  // namespace weir::compressors

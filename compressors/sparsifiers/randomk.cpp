@@ -1,0 +1,204 @@
+#include "compressors/sparsifiers/randomk.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/errc.hpp"
+#include "base/half.hpp"
+#include "compressors/codecs/payload.hpp"
+#include "compressors/codecs/value_codec.hpp"
+#include "compressors/codecs/varint.hpp"
+#include "compressors/flat.hpp"
+#include "compressors/kernels/arithmetic.hpp"
+#include "compressors/non_finite.hpp"
+#include "compressors/params.hpp"
+#include "compressors/sparsifiers/sparsifier.hpp"
+#include "compressors/sparsifiers/strata.hpp"
+
+namespace weir::compressors {
+namespace {
+
+const Params<RandomK::Options>& params() {
+  using Options = RandomK::Options;
+  static const Params<Options> params =
+      Params<Options>(RandomK::type_name)
+          .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1},
+                  "Share of the entries that is sent.")
+          .flag("unbiased", &Options::unbiased,
+                "Scale what is sent so that its expectation is the gradient; for use without a memory.")
+          .choice("value_codec", &Options::value_codec, value_codec_names(),
+                  "How values are written: fp32, fp16 and bf16 are summed on the way, the others gathered.");
+  return params;
+}
+
+std::size_t number_bytes(Reduction reduction) { return reduction == Reduction::sum ? sizeof(float) : sizeof(Half); }
+
+template <class Number>
+void write_rounded(std::span<const float> values, std::span<std::byte> out) {
+  std::vector<Number> rounded(values.size());
+  (void)round_to(values, rounded);  // finite, they are
+  if (!rounded.empty()) std::memcpy(out.data(), rounded.data(), out.size());
+}
+
+template <class Number>
+void read_rounded(BytesView in, std::span<float> values) {
+  std::vector<Number> rounded(values.size());
+  if (!rounded.empty()) std::memcpy(rounded.data(), in.data(), in.size());
+  std::ranges::transform(rounded, values.begin(), [](Number it) { return to_float(it); });
+}
+
+}  // namespace
+
+nlohmann::json RandomK::schema() { return params().schema(); }
+
+Result<std::unique_ptr<Compressor>> RandomK::make(const nlohmann::json& given) {
+  auto options = params().parse(given);
+  if (!options) return options.error();
+  return std::make_unique<RandomK>(std::move(*options));
+}
+
+Reduction RandomK::reduction() const {
+  if (options_.value_codec == fp32_codec.name) return Reduction::sum;
+  if (options_.value_codec == fp16_codec.name) return Reduction::sum_fp16;
+  if (options_.value_codec == bf16_codec.name) return Reduction::sum_bf16;
+  return Reduction::gather;
+}
+
+Traits RandomK::traits() const {
+  return {.passes = {reduction()},
+          .biased = !options_.unbiased || value_codec_named(options_.value_codec).error_bound > 0,
+          .sparse = true};
+}
+
+double RandomK::error_bound(std::uint64_t entries, const Round&) const {
+  if (entries == 0) return 0;
+  const auto length = static_cast<double>(Strata::longest(entries, entries_kept(options_.ratio, entries)));
+  // Bare halves have no power of two of their own: what lies outside of their range may be lost.
+  const double rounding = reduction() == Reduction::sum_fp16 ? 1 : value_codec_named(options_.value_codec).error_bound;
+  if (!options_.unbiased) return 1 - (1 - rounding) / length;
+  // Two errors that need not be independent: of the draw, and of rounding values whose squared norm is `length` times
+  // that of the gradient in expectation.
+  const double both = std::sqrt(length - 1) + std::sqrt(rounding * length);
+  return both * both;
+}
+
+Result<void> RandomK::draw(std::span<const float> values, const Round& round) {
+  constexpr float largest = std::numeric_limits<float>::max();
+  selection_.clear();
+  if (values.empty()) return {};
+  const std::size_t count = entries_kept(options_.ratio, values.size());
+  selection_.values.resize(count);
+  bool finite = true;
+  Strata(round, values.size(), count)
+      .for_each_batch([&](std::uint64_t first, std::uint64_t begin, std::uint64_t end, auto drawn) {
+        // All is looked at while it is on its way through the cache.
+        finite = finite && all_finite(values.subspan(begin, end - begin));
+        for (std::size_t i = 0; i < drawn.size(); ++i) {
+          const float value = values[drawn[i].position];
+          const float scaled = options_.unbiased ? value * static_cast<float>(drawn[i].length) : value;
+          selection_.values[first + i] = std::clamp(scaled, -largest, largest);
+        }
+      });
+  return finite ? Result<void>() : non_finite(round, values);
+}
+
+Result<void> RandomK::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  const std::span<const float> values = flat(gradient);
+  if (auto drawn = draw(values, round); !drawn) return drawn;
+  encoded_[round.tensor] = values.size();
+  const std::span<const float> sent = selection_.values;
+  const Reduction wanted = reduction();
+  if (wanted == Reduction::gather) {
+    const ValueCodec& codec = value_codec_named(options_.value_codec);
+    const std::size_t bytes = codec.bytes(sent.size());
+    PayloadWriter payload(out, Format::seeded, varint_bytes(values.size()) + 1 + bytes);
+    *store_varint(payload.body().data(), values.size()) = static_cast<std::byte>(codec.id);
+    codec.encode(sent, payload.body().last(bytes));
+    payload.seal();
+    return {};
+  }
+  const std::size_t before = out.size();
+  out.resize(before + sent.size() * number_bytes(wanted));
+  const std::span<std::byte> room = std::span(out).subspan(before);
+  switch (wanted) {
+    case Reduction::sum: fp32_codec.encode(sent, room); break;
+    case Reduction::sum_fp16: write_rounded<Half>(sent, room); break;
+    default: write_rounded<BFloat16>(sent, room); break;
+  }
+  return {};
+}
+
+Result<void> RandomK::check_entries(std::uint64_t entries, const Round& round) const {
+  const auto known = encoded_.find(round.tensor);
+  if (known == encoded_.end() || known->second == entries) return {};
+  return Error(Errc::malformed, "a payload for " + std::to_string(known->second) + " entries came for a tensor of " +
+                                    std::to_string(entries));
+}
+
+Result<void> RandomK::read_values(BytesView payload, std::uint64_t entries, const Round& round,
+                                  std::vector<float>& values) {
+  const std::size_t count = entries_kept(options_.ratio, entries);
+  const Reduction wanted = reduction();
+  BytesView numbers = payload;
+  std::size_t due = count * number_bytes(wanted);
+  const ValueCodec& codec = value_codec_named(options_.value_codec);
+  if (wanted == Reduction::gather) {
+    const auto opened = open_payload(payload, Format::seeded);
+    if (!opened) return opened.error();
+    numbers = *opened;
+    const auto said = read_varint(numbers);
+    if (!said || *said != entries || numbers.empty()) {
+      return Error(Errc::malformed, "a seeded payload is not for a tensor of " + std::to_string(entries) + " entries");
+    }
+    if (std::to_integer<std::uint8_t>(numbers[0]) != codec.id) {
+      return Error(Errc::unsupported, "a seeded payload has another value codec than " + options_.value_codec);
+    }
+    numbers = numbers.subspan(1);
+    due = codec.bytes(count);
+  } else if (auto checked = check_entries(entries, round); !checked) {
+    return checked;
+  }
+  if (numbers.size() != due) {
+    return Error(Errc::malformed, "randomk: values of " + std::to_string(numbers.size()) + " bytes came where " +
+                                      std::to_string(due) + " are due");
+  }
+  values.resize(count);
+  switch (wanted) {
+    case Reduction::sum_fp16: read_rounded<Half>(numbers, values); break;
+    case Reduction::sum_bf16: read_rounded<BFloat16>(numbers, values); break;
+    default: codec.decode(numbers, values); break;
+  }
+  if (!all_finite(values)) return Error(Errc::malformed, "a payload holds a value that is not a number");
+  return {};
+}
+
+Result<void> RandomK::do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
+  const std::span<float> target = flat(sum);
+  if (auto read = read_values(payload, target.size(), round, selection_.values); !read) return read;
+  selection_.positions.clear();
+  if (target.empty()) return {};
+  selection_.positions.reserve(selection_.values.size());
+  Strata(round, target.size(), selection_.values.size())
+      .for_each_batch([&](std::uint64_t, std::uint64_t, std::uint64_t, auto drawn) {
+        for (const Strata::Drawn& it : drawn) selection_.positions.push_back(it.position);
+      });
+  add_selection(weight, selection_, target);
+  return {};
+}
+
+Result<void> RandomK::support(BytesView payload, const Round& round, std::uint64_t entries,
+                              std::vector<std::uint32_t>& positions) {
+  positions.clear();
+  if (auto read = read_values(payload, entries, round, selection_.values); !read) return read;
+  if (entries == 0) return {};
+  positions.reserve(selection_.values.size());
+  Strata(round, entries, selection_.values.size())
+      .for_each_batch([&](std::uint64_t, std::uint64_t, std::uint64_t, auto drawn) {
+        for (const Strata::Drawn& it : drawn) positions.push_back(it.position);
+      });
+  return {};
+}
+
+}  // namespace weir::compressors

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "compressors/compressor.hpp"
+#include "compressors/kernels/selection.hpp"
+
+namespace weir::compressors {
+
+/// Random entries, the same on every rank, so that only values go over the wire and can be summed there (Wangni et al.
+/// 2018; Stich et al. 2018): the tensor is cut into ceil(ratio * n) strata of nearly equal length, and each sends one
+/// entry, drawn from (seed, step, tensor).
+///
+/// As they are, the values are a contraction by 1 - 1/L in expectation, where L is the length of the longest stratum:
+/// for a memory. Scaled by the length of their stratum they are unbiased, with a variance factor of L - 1.
+///
+/// With fp32, fp16 or bf16 values the payload is the bare array of numbers in the order of positions. Steps:
+/// all-reduce. With the others it is gathered; its body (Format::seeded):
+///
+///     varint  entries of the tensor
+///     u8      value codec
+///     ...     values, as the value codec writes them
+class RandomK final : public Compressor {
+ public:
+  static constexpr std::string_view type_name = "randomk";
+  static constexpr std::string_view summary = "Random entries, the same on every rank: summed without positions.";
+  static constexpr std::string_view default_memory = "residual";
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
+
+  struct Options {
+    double ratio = 0.01;
+    bool unbiased = false;
+    std::string value_codec = "fp32";
+  };
+  explicit RandomK(Options options) : options_(std::move(options)) {}
+
+  std::string_view name() const override { return type_name; }
+  Traits traits() const override;
+  Result<void> support(BytesView payload, const Round& round, std::uint64_t entries,
+                       std::vector<std::uint32_t>& positions) override;
+  double error_bound(std::uint64_t entries, const Round& round) const override;
+
+ protected:
+  Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
+  Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
+
+ private:
+  Reduction reduction() const;
+  Result<void> draw(std::span<const float> values, const Round& round);
+  Result<void> check_entries(std::uint64_t entries, const Round& round) const;
+  Result<void> read_values(BytesView payload, std::uint64_t entries, const Round& round, std::vector<float>& values);
+
+  Options options_;
+  Selection selection_;                             // kept between calls for its memory
+  std::map<std::uint32_t, std::uint64_t> encoded_;  // how many entries each tensor had: a bare sum does not say
+};
+
+}  // namespace weir::compressors

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "compressors/sparsifiers/sparsifier.hpp"
+
+namespace weir::compressors {
+
+/// A threshold for the magnitudes of a tensor, from a distribution fitted to them: the entry of that rank under
+/// distributions of few parameters, whose fit takes a sum or two in the place of sorting (Abdelmoniem et al., MLSys
+/// 2021):
+///
+///     exponential  mean m:            m ln(1/r)                        for a share r of the entries
+///     gamma        shape a, scale b:  -b (ln r + ln Gamma(a)), a from the logarithms of m and of the entries
+///     pareto       shape a, scale b:  b/a (r^-a - 1), from mean and variance (generalized Pareto)
+///
+/// In several stages: the first aims at `first_ratio` of the entries, the next fits what exceeds it, and so on until
+/// what is left of `ratio`, counted from how many really exceed the threshold; after a gamma, exceedances are fitted as
+/// pareto. Each tensor starts with one stage, and after every `adapt_every` rounds whose count is more than `tolerance`
+/// away from ratio * n takes one more or one less: in the direction that made it better, first more.
+///
+/// A tensor of more than 2^18 entries is fitted on a sample, runs of 16 entries at a regular distance. Something is
+/// sent of every tensor that has something: where the threshold is above everything, that of the most stages is tried,
+/// and then the ceil(ratio * n) largest are sent. Body: codecs/sparse.hpp. Biased: pair it with a memory. Steps:
+/// all-gather.
+class Sidco final : public Sparsifier {
+ public:
+  static constexpr std::string_view type_name = "sidco";
+  static constexpr std::string_view summary = "The largest entries, by a threshold from a fitted distribution.";
+  static constexpr std::string_view default_memory = "residual";
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
+
+  struct Options {
+    double ratio = 0.001;
+    std::string distribution = "exponential";
+    double first_ratio = 0.25;
+    std::int64_t adapt_every = 5;
+    double tolerance = 0.2;
+    SparseCodecs codecs = {};
+  };
+  explicit Sidco(Options options) : Sparsifier(options.codecs), options_(std::move(options)) {}
+
+  std::string_view name() const override { return type_name; }
+  Traits traits() const override { return {.sparse = true, .stateful = true}; }
+  double error_bound(std::uint64_t entries, const Round& round) const override;
+  std::vector<NamedTensor> save() const override;
+  Result<void> restore(std::span<const NamedTensor> state) override;
+
+  /// How many stages a ratio can be split into.
+  std::int64_t stages_max() const;
+
+ protected:
+  Result<void> choose(std::span<const float> values, const Round& round, Selection& out) override;
+
+ private:
+  /// What is remembered of a tensor. As saved: a tensor of these five numbers, in this order, in double precision.
+  struct Stages {
+    std::int64_t count = 1;
+    std::int64_t direction = 1;  ///< 1 if the next change adds a stage, -1 if it drops one
+    std::int64_t rounds = 0;     ///< since the last look
+    double achieved = 0;         ///< what these rounds chose, over what they wanted, in total
+    double distance = 0;         ///< |ln(achieved / wanted)| at the last look that changed something, 0 before one
+  };
+
+  double threshold(std::span<const float> values, std::int64_t stages);
+  void adapt(Stages& stages, double achieved) const;
+
+  Options options_;
+  std::map<std::uint32_t, Stages> stages_;  // by Round::tensor
+  std::vector<float> sample_;               // kept between calls for its memory
+};
+
+}  // namespace weir::compressors

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "compressors/compressor.hpp"
+#include "compressors/kernels/random.hpp"
+
+namespace weir::compressors {
+
+/// One entry each of `count` parts (strata) of [0, entries) whose lengths differ by one at most: part i begins at
+/// floor(i * entries / count). All ranks draw the same: every entry of a part with the same chance, from seed, step and
+/// tensor. `count` is between 1 and `entries`.
+class Strata {
+ public:
+  Strata(const Round& round, std::uint64_t entries, std::uint64_t count)
+      : key_{.seed = round.seed, .step = round.step, .tensor = round.tensor, .stream = 0},
+        entries_(entries),
+        count_(count) {}
+
+  /// The length of the longest.
+  static std::uint64_t longest(std::uint64_t entries, std::uint64_t count) { return (entries + count - 1) / count; }
+
+  static constexpr std::size_t batch = 64;
+  struct Drawn {
+    std::uint32_t position = 0;
+    std::uint32_t length = 0;  ///< of the stratum
+  };
+
+  /// Calls body(first, begin, end, drawn) for up to `batch` strata at a time, in order: those from number `first` on,
+  /// which together are the entries from `begin` to `end`.
+  template <class Body>
+  void for_each_batch(const Body& body) const {
+    std::array<std::uint32_t, batch> words;
+    std::array<Drawn, batch> drawn;
+    const std::uint64_t length = entries_ / count_;
+    const std::uint64_t left_over = entries_ % count_;
+    std::uint64_t start = 0;
+    std::uint64_t fraction = 0;  // of start, in parts of count_
+    for (std::uint64_t first = 0; first < count_; first += batch) {
+      const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(batch, count_ - first));
+      fill_random(key_, first, std::span(words).first(size));
+      const std::uint64_t begin = start;
+      for (std::size_t i = 0; i < size; ++i) {
+        fraction += left_over;
+        const bool longer = fraction >= count_;
+        if (longer) fraction -= count_;
+        const std::uint64_t own = length + longer;
+        drawn[i] = {static_cast<std::uint32_t>(start + (words[i] * own >> 32)), static_cast<std::uint32_t>(own)};
+        start += own;
+      }
+      body(first, begin, start, std::span<const Drawn>(drawn).first(size));
+    }
+  }
+
+ private:
+  RandomKey key_;
+  std::uint64_t entries_;
+  std::uint64_t count_;
+};
+
+}  // namespace weir::compressors
