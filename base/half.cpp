@@ -9,6 +9,7 @@
 #include "base/ensure.hpp"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 // The portable loops for BFloat16 are compiled once more for processors with AVX2; Half has instructions of its own.
 #define WEIR_HALF_AVX2 __attribute__((target("avx2,f16c")))
@@ -158,7 +159,13 @@ bool has_avx2() {
   static const bool detected = [] {
     const char* wanted = std::getenv("WEIR_KERNELS");
     if (wanted != nullptr && std::string_view(wanted) == "portable") return false;
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+    // clang 16 has no name for F16C.
+    unsigned eax = 0;
+    unsigned ebx = 0;
+    unsigned ecx = 0;
+    unsigned edx = 0;
+    const bool f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+    return f16c && __builtin_cpu_supports("avx2");
   }();
   return detected;
 }

@@ -15,8 +15,8 @@ inline constexpr std::size_t clusters_max = std::size_t{1} << cluster_bits_max;
 inline constexpr std::size_t cluster_buckets_min = 10;  ///< in a cluster's table
 
 /// A partition of the floats: half of the 2^bits clusters are for each sign (minus zero is negative), and within a sign
-/// they are told apart by magnitude. Of the ids the highest bit is the sign, and the rest counts the thresholds that the
-/// magnitude reaches. Each cluster has a table of hashed buckets; the tables follow each other in the order of ids.
+/// they are told apart by magnitude. Of the ids the highest bit is the sign, and the rest counts the thresholds that
+/// the magnitude reaches. Each cluster has a table of hashed buckets; the tables follow each other in the order of ids.
 struct Clusters {
   unsigned bits = 1;  ///< at most cluster_bits_max
   /// Magnitudes, ascending: of the positive clusters, then of the negative; each 2^(bits - 1) - 1.
@@ -29,11 +29,11 @@ struct Clusters {
   bool operator==(const Clusters&) const = default;
 };
 
-/// Clusters for what looks like `values`: a sample of about 100 000 of them, zeros and what is not finite left out. Of a
-/// sign, the magnitudes above the 95th percentile (with bits = 1 nothing is told apart) are one cluster's, whose center
-/// is that percentile; the others are where Lloyd's iteration, begun at equal shares, puts them; an entry belongs to the
-/// next center. A cluster's table gets a share of about `buckets` as its entropy (of five bins of equal width; the
-/// tail's counts threefold) times its mean over the largest mean of the sign times its density asks for, but
+/// Clusters for what looks like `values`: a sample of about 100 000 of them, zeros and what is not finite left out. Of
+/// a sign, the magnitudes above the 95th percentile (with bits = 1 nothing is told apart) are one cluster's, whose
+/// center is that percentile; the others are where Lloyd's iteration, begun at equal shares, puts them; an entry
+/// belongs to the next center. A cluster's table gets a share of about `buckets` as its entropy (of five bins of equal
+/// width; the tail's counts threefold) times its mean over the largest mean of the sign times its density asks for, but
 /// cluster_buckets_min at least. False if nothing was left to look at: then all is in the lowest clusters, with the
 /// smallest tables. By integers and single operations of doubles alone, so that every processor finds the same.
 bool train_clusters(std::span<const float> values, unsigned bits, std::size_t buckets, Clusters& clusters);
@@ -52,6 +52,8 @@ class ClusterTable {
     cells_[bucket].sum += sum;
     cells_[bucket].count += count;
   }
+  /// Adds one entry for each value.
+  void add(std::span<const std::uint32_t> buckets, std::span<const float> values);
   /// Makes this the table of the entries of both. They must have been put into buckets by the same clusters and salt.
   void merge(const ClusterTable& other);
 
@@ -73,15 +75,12 @@ struct Placing {
 inline constexpr std::size_t cluster_block = 2048;
 
 /// Adds the entries of a block, which are number `first` and following of the tensor, to the table, and gives their
-/// ids. The largest magnitude among them comes back: NaN and infinity are above all others; the table then is forgotten.
+/// ids. The largest magnitude among them comes back: NaN and infinity are above all others; the table then is
+/// forgotten.
 std::uint32_t place_block(std::span<const float> values, std::uint32_t first, const Placing& placing,
                           ClusterTable& table, std::span<std::uint8_t> ids);
 
-/// Fills `buckets` with the place in the tables of each entry of a block. An id is below placing.clusters.count().
-void find_buckets(std::span<const std::uint8_t> ids, std::uint32_t first, const Placing& placing,
-                  std::span<std::uint32_t> buckets);
-
-/// sum += weight * means[bucket of each entry].
+/// sum += weight * means[bucket of each entry]. Ids are below placing.clusters.count().
 void expand_block(std::span<const std::uint8_t> ids, std::uint32_t first, const Placing& placing,
                   std::span<const float> means, float weight, std::span<float> sum);
 

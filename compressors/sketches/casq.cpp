@@ -70,7 +70,12 @@ std::optional<Clusters> read_sizes(BytesView& in, unsigned bits, std::uint64_t b
   return clusters;
 }
 
-std::uint64_t buckets_max(std::uint64_t entries) { return entries + cluster_buckets_min * clusters_max; }
+/// Places in the tables are 31 bits.
+constexpr std::uint64_t tables_max = 0x7FFFFFFF;
+
+std::uint64_t buckets_max(std::uint64_t entries) {
+  return std::min(entries + cluster_buckets_min * clusters_max, tables_max);
+}
 
 /// The body of one payload behind its head.
 struct Opened {
@@ -124,7 +129,7 @@ Result<Tables> read_tables(const Opened& opened) {
   const auto bits = std::to_integer<std::uint8_t>(in[0]);
   tables.placing.salt = load_u32(in.data() + 1);
   in = in.subspan(5);
-  const auto clusters = read_sizes(in, bits, in.size() / sizeof(float));
+  const auto clusters = read_sizes(in, bits, std::min(in.size() / sizeof(float), tables_max));
   if (!clusters) return malformed("tables are cut off");
   tables.placing.clusters = *clusters;
   const std::size_t buckets = clusters->buckets();
@@ -162,7 +167,8 @@ double Casq::error_bound(std::uint64_t entries, const Round&) const {
 void Casq::propose(std::span<const float> values, Bytes& out) const {
   Bytes body = head(Kind::clusters, values.size());
   Clusters clusters;
-  const auto buckets = static_cast<std::size_t>(options_.budget * static_cast<double>(values.size()));
+  const double budget = options_.budget * static_cast<double>(values.size());
+  const auto buckets = static_cast<std::size_t>(std::min(budget, static_cast<double>(tables_max / 2)));
   const bool any = values.size() > raw_entries_max &&
                    train_clusters(values, static_cast<unsigned>(options_.bits), buckets, clusters);
   body.push_back(static_cast<std::byte>(any ? clusters.bits : 0));

@@ -10,15 +10,15 @@
 
 namespace weir::compressors {
 
-/// Cluster-aware sketches (Ge et al., CLUSTER 2021; its code calls it LSS). Entries are told apart into a few clusters by
-/// sign and magnitude, and each cluster has a table of buckets that its entries are hashed to; an entry is decoded to the
-/// mean of its bucket. A tensor of at most 1000 entries is sent as it is. Biased: pair it with a memory. Steps: two
-/// all-gathers, the first of a few dozen bytes.
+/// Cluster-aware sketches (Ge et al., CLUSTER 2021; its code calls it LSS). Entries are told apart into a few clusters
+/// by sign and magnitude, and each cluster has a table of buckets that its entries are hashed to; an entry is decoded
+/// to the mean of its bucket. A tensor of at most 1000 entries is sent as it is. Biased: pair it with a memory. Steps:
+/// two all-gathers, the first of a few dozen bytes.
 ///
 /// In the first pass each rank proposes clusters (train_clusters()), of which all take those of the first rank that has
-/// any. So the tables of all ranks have the same buckets and can be merged (ClusterTable::merge); the paper trains on one
-/// rank every ten steps, here each step has its own. The hash is salted by seed, step and tensor, so that entries that
-/// share a bucket in one round do not share it for ever.
+/// any. So the tables of all ranks have the same buckets and can be merged (ClusterTable::merge); the paper trains on
+/// one rank every ten steps, here each step has its own. The hash is salted by seed, step and tensor, so that entries
+/// that share a bucket in one round do not share it for ever.
 ///
 /// Wire format of the body (Format::clusters):
 ///
@@ -53,9 +53,10 @@ class Casq final : public Compressor {
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.passes = {Reduction::gather, Reduction::gather}}; }
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
-  /// Means of buckets are an orthogonal projection, so |x - y|^2 = |x|^2 - |y|^2. The entries of a bucket have one sign:
-  /// m of them with mean a have m a^2 = (sum |x|)^2 / m >= (sum x^2) / m, so that |y|^2 >= |x|^2 / n, less what rounding
-  /// the means to floats takes (2^-48 of it). Equality takes all of x in one bucket and but one entry that is not zero.
+  /// Means of buckets are an orthogonal projection, so |x - y|^2 = |x|^2 - |y|^2. The entries of a bucket have one
+  /// sign: m of them with mean a have m a^2 = (sum |x|)^2 / m >= (sum x^2) / m, so that |y|^2 >= |x|^2 / n, less what
+  /// rounding the means to floats takes (2^-48 of it). Equality takes all of x in one bucket and but one entry that is
+  /// not zero.
   double error_bound(std::uint64_t entries, const Round& round) const override;
 
  protected:

@@ -8,8 +8,8 @@
 
 namespace weir::compressors {
 
-// Strictly ascending keys as SketchML writes them (its delta-adaptive code, of which delta-binary is a case). Written are
-// the first key and then the gaps, the numbers of keys left out between two. 32 bits are cut into m = 2, 4, 8 or 16
+// Strictly ascending keys as SketchML writes them (its delta-adaptive code, of which delta-binary is a case). Written
+// are the first key and then the gaps, the numbers of keys left out between two. 32 bits are cut into m = 2, 4, 8 or 16
 // units of 32 / m bits; a number is written as a flag that says how many units it takes, one at least, and these units.
 // The flag is that count less one in log2(m) bits or, if that is shorter for these keys, in unary: so many ones and a
 // zero. All least significant bit first; the rest of the last byte is zero.

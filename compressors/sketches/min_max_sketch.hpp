@@ -10,8 +10,8 @@
 namespace weir::compressors {
 
 /// The MinMaxSketch of SketchML (Jiang et al., SIGMOD 2018): a table of `rows` times `columns` small numbers that tells
-/// of a key inserted before about which bin it has, never a higher one. Each row keeps, of the keys that fall on a cell,
-/// the lowest bin; a query takes the highest that the rows tell. Cell of a key in a row: the high half of
+/// of a key inserted before about which bin it has, never a higher one. Each row keeps, of the keys that fall on a
+/// cell, the lowest bin; a query takes the highest that the rows tell. Cell of a key in a row: the high half of
 /// mix64(key + row * 2^32), scaled to the columns.
 class MinMaxSketch {
  public:

@@ -13,9 +13,9 @@ namespace weir::compressors {
 /// SketchML (Jiang et al., SIGMOD 2018) on the ceil(ratio * n) entries of largest magnitude; zeros are not sent. The
 /// values of each sign are cut into buckets of about equally many entries, neighbouring buckets are put together in
 /// groups, and a group tells the buckets of its entries by a MinMaxSketch. Unlike in the paper a bucket stands for its
-/// least magnitude, not for its middle, and the largest entry of each sign is alone in its bucket and group. So no entry
-/// is ever amplified, none changes its sign, and the largest is sent as it is. Biased: pair it with a memory. Steps:
-/// all-gather.
+/// least magnitude, not for its middle, and the largest entry of each sign is alone in its bucket and group. So no
+/// entry is ever amplified, none changes its sign, and the largest is sent as it is. Biased: pair it with a memory.
+/// Steps: all-gather.
 ///
 /// Wire format of the body (Format::quantile):
 ///

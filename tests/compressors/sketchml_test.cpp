@@ -145,8 +145,8 @@ TEST(SketchMl, SendsTheLargestAndOnlyShrinksThem) {
   }
 }
 
-// With sketches so wide that two rows hardly ever collide, what is left is the error of the quantiles: each value is one
-// of 256, the least of a run of about equally many.
+// With sketches so wide that two rows hardly ever collide, what is left is the error of the quantiles: each value is
+// one of 256, the least of a run of about equally many.
 TEST(SketchMl, ValuesAreTheLeastOfQuantileBuckets) {
   const at::Tensor x = gaussian(20'000, 6);
   const auto compressor = sketchml({{"ratio", 1.0}, {"columns", 8.0}, {"rows", 8}});
