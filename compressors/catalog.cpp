@@ -32,6 +32,8 @@
 #include "compressors/sparsifiers/sidco.hpp"
 #include "compressors/sparsifiers/threshold.hpp"
 #include "compressors/sparsifiers/topk.hpp"
+#include "compressors/transforms/atomo.hpp"
+#include "compressors/transforms/demo.hpp"
 #include "compressors/transforms/powersgd.hpp"
 #include "protocol/schema.hpp"
 
@@ -55,6 +57,8 @@ const Catalog& builtin() {
                                      .add_compressor<EfSignSgd>()
                                      .add_compressor<OneBit>()
                                      .add_compressor<PowerSgd>()
+                                     .add_compressor<Atomo>()
+                                     .add_compressor<Demo>()
                                      .add_compressor<SketchMl>()
                                      .add_compressor<Casq>()
                                      .add_memory<NoMemory>()

@@ -29,14 +29,15 @@ enum class Format : std::uint8_t {
   signs = 7,       ///< quantizers/signs.hpp: -1 or 1
   two_values = 8,  ///< quantizers/signs.hpp: one of two values
   survivors = 9,   ///< sparsifiers/cocktail.hpp: sparse among entries that the seed has chosen
-  low_rank = 10,   ///< transforms/atomo.hpp: outer products
-  dct = 11,        ///< transforms/dct.hpp: sparse among cosine coefficients
+  low_rank = 10,   ///< transforms/atoms.hpp: outer products
+  dct = 11,        ///< transforms/demo.hpp: sparse among cosine coefficients
   quantile = 12,   ///< sketches/sketchml.hpp
   clusters = 13,   ///< sketches/casq.hpp
   scale = 14,      ///< quantizers/terngrad.hpp: one number, before a pass that needs all ranks' to agree
   seeded = 15,     ///< sparsifiers/randomk.hpp: values at positions that the seed has chosen
+  balanced = 16,   ///< transforms/atoms.hpp: sparse, where most values have one magnitude
 };
-inline constexpr std::uint8_t formats_end = 16;  ///< behind the last
+inline constexpr std::uint8_t formats_end = 17;  ///< behind the last
 
 inline constexpr std::uint8_t payload_version = 1;
 inline constexpr std::size_t payload_header_bytes_max = 11;

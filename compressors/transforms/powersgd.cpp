@@ -16,7 +16,6 @@
 #include "compressors/kernels/selection.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/params.hpp"
-#include "compressors/quantizers/quantizer.hpp"
 #include "compressors/transforms/matrix.hpp"
 
 namespace weir::compressors {
@@ -48,25 +47,6 @@ void fill_gaussian(const RandomKey& key, std::span<float> out) {
       out[begin + i] = sum;
     }
   }
-}
-
-std::vector<float> multiplied(std::span<const float> matrix, MatrixShape shape, std::span<const float> right,
-                              std::size_t rank) {
-  std::vector<float> left(rank * shape.rows);
-  for_ranges(matrix.size(), shape.columns, [&](std::size_t begin, std::size_t end) {
-    multiply(matrix.data(), shape, begin / shape.columns, end / shape.columns, right.data(), rank, left.data());
-  });
-  return left;
-}
-
-std::vector<float> multiplied_transposed(std::span<const float> matrix, MatrixShape shape, std::span<const float> left,
-                                         std::size_t rank) {
-  constexpr std::size_t line = 16;  // columns at least that a thread takes
-  std::vector<float> right(rank * shape.columns);
-  for_ranges(matrix.size(), shape.rows * line, [&](std::size_t begin, std::size_t end) {
-    multiply_transposed(matrix.data(), shape, begin / shape.rows, end / shape.rows, left.data(), rank, right.data());
-  });
-  return right;
 }
 
 /// `factor` of the matrix; where that leaves the range of float, the largest there is. Nothing if the matrix itself is
@@ -216,10 +196,7 @@ Result<void> PowerSgd::do_decode_add(BytesView payload, const Round& round, floa
   if (!outer_products_are_finite(left, right, rank())) {
     return Error(Errc::malformed, "a powersgd payload decodes to more than a float can hold");
   }
-  for_ranges(target.size(), shape->columns, [&](std::size_t begin, std::size_t end) {
-    add_outer_products(left.data(), right.data(), rank(), *shape, begin / shape->columns, end / shape->columns, weight,
-                       target.data());
-  });
+  add_outer_products(left, right, rank(), *shape, weight, target);
   return {};
 }
 

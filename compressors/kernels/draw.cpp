@@ -1,0 +1,117 @@
+#include "compressors/kernels/draw.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/ensure.hpp"
+#include "compressors/kernels/processor.hpp"
+#include "compressors/kernels/selection.hpp"
+
+namespace weir::compressors {
+namespace {
+
+constexpr std::size_t lanes = 8;
+
+[[gnu::always_inline]] inline MagnitudeSums sums_body(const float* __restrict x, std::size_t n) {
+  double sum[lanes] = {};
+  std::uint32_t largest[lanes] = {};
+  std::uint32_t zeros[lanes] = {};
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    for (std::size_t l = 0; l < lanes; ++l) {
+      const std::uint32_t bits = magnitude(x[i + l]);
+      sum[l] += static_cast<double>(std::fabs(x[i + l]));
+      largest[l] = std::max(largest[l], bits);
+      zeros[l] += bits == 0;
+    }
+  }
+  for (std::size_t l = 0; i < n; ++i, ++l) {
+    sum[l] += static_cast<double>(std::fabs(x[i]));
+    largest[l] = std::max(largest[l], magnitude(x[i]));
+    zeros[l] += magnitude(x[i]) == 0;
+  }
+  MagnitudeSums all{.nonzeros = n};
+  for (std::size_t l = 0; l < lanes; ++l) {
+    all.sum += sum[l];
+    all.largest = std::max(all.largest, largest[l]);
+    all.nonzeros -= zeros[l];
+  }
+  return all;
+}
+
+[[gnu::always_inline]] inline double below_body(const float* __restrict x, std::size_t n, std::uint32_t least) {
+  double sum[lanes] = {};
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    for (std::size_t l = 0; l < lanes; ++l) {
+      sum[l] += magnitude(x[i + l]) < least ? static_cast<double>(std::fabs(x[i + l])) : 0.0;
+    }
+  }
+  for (std::size_t l = 0; i < n; ++i, ++l) sum[l] += magnitude(x[i]) < least ? static_cast<double>(std::fabs(x[i])) : 0;
+  double all = 0;
+  for (const double part : sum) all += part;
+  return all;
+}
+
+/// Compares 24 bits of the word, with more to spare on the right side than the arithmetic rounds.
+[[gnu::always_inline]] inline bool may_be(float x, std::uint32_t word, float factor) {
+  return static_cast<float>(static_cast<std::int32_t>(word >> 8)) <= std::fabs(x) * factor + 1;
+}
+
+[[gnu::always_inline]] inline std::size_t drawn_body(const float* __restrict x, const std::uint32_t* __restrict words,
+                                                     std::size_t n, float factor, std::uint32_t* __restrict places) {
+  constexpr std::size_t group = 16;
+  std::size_t count = 0;
+  std::size_t i = 0;
+  for (; i + group <= n; i += group) {
+    std::uint32_t any = 0;
+    for (std::size_t l = 0; l < group; ++l) any |= may_be(x[i + l], words[i + l], factor);
+    if (any == 0) continue;
+    for (std::size_t l = i; l < i + group; ++l) {
+      places[count] = static_cast<std::uint32_t>(l);
+      count += may_be(x[l], words[l], factor);
+    }
+  }
+  for (; i < n; ++i) {
+    if (may_be(x[i], words[i], factor)) places[count++] = static_cast<std::uint32_t>(i);
+  }
+  return count;
+}
+
+#if defined(__x86_64__)
+WEIR_AVX2 MagnitudeSums sums_avx2(const float* x, std::size_t n) { return sums_body(x, n); }
+WEIR_AVX2 double below_avx2(const float* x, std::size_t n, std::uint32_t least) { return below_body(x, n, least); }
+WEIR_AVX2 std::size_t drawn_avx2(const float* x, const std::uint32_t* words, std::size_t n, float factor,
+                                 std::uint32_t* places) {
+  return drawn_body(x, words, n, factor, places);
+}
+#endif
+
+}  // namespace
+
+MagnitudeSums sum_magnitudes(std::span<const float> values) {
+#if defined(__x86_64__)
+  if (has_avx2()) return sums_avx2(values.data(), values.size());
+#endif
+  return sums_body(values.data(), values.size());
+}
+
+double sum_below(std::span<const float> values, std::uint32_t least) {
+#if defined(__x86_64__)
+  if (has_avx2()) return below_avx2(values.data(), values.size(), least);
+#endif
+  return below_body(values.data(), values.size(), least);
+}
+
+std::size_t may_be_drawn(std::span<const float> values, std::span<const std::uint32_t> words, float level,
+                         std::uint32_t* places) {
+  ensure(words.size() >= values.size(), "a random word for each value");
+  // 2^24 and a millionth more. Where the level is so small that this is infinite, every value but zero qualifies.
+  const float factor = 16777232.0F / level;
+#if defined(__x86_64__)
+  if (has_avx2()) return drawn_avx2(values.data(), words.data(), values.size(), factor, places);
+#endif
+  return drawn_body(values.data(), words.data(), values.size(), factor, places);
+}
+
+}  // namespace weir::compressors

@@ -1,0 +1,45 @@
+#include "compressors/kernels/floor.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "compressors/kernels/processor.hpp"
+#include "compressors/kernels/selection.hpp"
+
+namespace weir::compressors {
+namespace {
+
+constexpr std::size_t groups = 128;
+
+/// Group j are the values j, j + groups, j + 2 * groups, ...
+[[gnu::always_inline]] inline void largest_body(const float* __restrict x, std::size_t n,
+                                                std::uint32_t* __restrict largest) {
+  std::size_t i = 0;
+  for (; i + groups <= n; i += groups) {
+    for (std::size_t j = 0; j < groups; ++j) largest[j] = std::max(largest[j], magnitude(x[i + j]));
+  }
+  for (std::size_t j = 0; i < n; ++i, ++j) largest[j] = std::max(largest[j], magnitude(x[i]));
+}
+
+#if defined(__x86_64__)
+WEIR_AVX2 void largest_avx2(const float* x, std::size_t n, std::uint32_t* largest) { largest_body(x, n, largest); }
+#endif
+
+void find_largest(std::span<const float> values, std::uint32_t* largest) {
+#if defined(__x86_64__)
+  if (has_avx2()) return largest_avx2(values.data(), values.size(), largest);
+#endif
+  largest_body(values.data(), values.size(), largest);
+}
+
+}  // namespace
+
+std::uint32_t floor_of_largest(std::span<const float> values, std::size_t count) {
+  if (count == 0 || 2 * count > groups || values.size() < 4 * groups) return 0;
+  std::array<std::uint32_t, groups> largest{};
+  find_largest(values, largest.data());
+  std::ranges::nth_element(largest, largest.begin() + static_cast<std::ptrdiff_t>(count - 1), std::greater<>());
+  return largest[count - 1];
+}
+
+}  // namespace weir::compressors

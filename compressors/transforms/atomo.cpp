@@ -1,0 +1,292 @@
+#include "compressors/transforms/atomo.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <mutex>
+
+#include "base/errc.hpp"
+#include "compressors/flat.hpp"
+#include "compressors/kernels/cosines.hpp"
+#include "compressors/kernels/draw.hpp"
+#include "compressors/kernels/random.hpp"
+#include "compressors/non_finite.hpp"
+#include "compressors/params.hpp"
+#include "compressors/quantizers/quantizer.hpp"
+#include "compressors/transforms/matrix.hpp"
+#include "compressors/transforms/rounded.hpp"
+#include "compressors/transforms/water_filling.hpp"
+
+namespace weir::compressors {
+namespace {
+
+const Params<Atomo::Options>& params() {
+  using Options = Atomo::Options;
+  static const Params<Options> params =
+      Params<Options>(Atomo::type_name)
+          .choice("atoms", &Options::atoms, {"svd", "entrywise", "dct"},
+                  "What is drawn: singular vectors, entries, or cosines of blocks of 64 x 64.")
+          .number("budget", &Options::budget, {.exclusive_minimum = 0},
+                  "Pairs of singular vectors that are sent on average.")
+          .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1},
+                  "Share of the entries or cosines that is sent on average.")
+          .integer("quantize_bits", &Options::quantize_bits, {.minimum = 0, .maximum = rounded_bits_max},
+                   "Bits of a number on the wire, rounded at random; 0 for float32, 1 is too few.");
+  return params;
+}
+
+// The random words of a round: one for each value, a second where the first leaves it open, then those of rounding.
+constexpr std::uint64_t second_words = std::uint64_t{1} << 32;
+constexpr std::uint64_t rounding_words = std::uint64_t{1} << 33;
+
+RandomKey key_of(const Round& round) {
+  return {
+      .seed = round.seed, .step = round.step, .tensor = round.tensor, .stream = static_cast<std::uint16_t>(round.rank)};
+}
+
+bool drawn(const RandomKey& key, std::uint64_t index, std::uint32_t word, double p) {
+  return happens(p, word, [&] { return random_word(key, second_words + index); });
+}
+
+/// Draws from `values`, which are finite.
+void draw(std::span<const float> values, const RandomKey& key, float level, Selection& out) {
+  constexpr std::size_t block = 4096;
+  std::map<std::size_t, Selection> parts;
+  std::mutex mutex;
+  for_ranges(values.size(), block, [&](std::size_t begin, std::size_t end) {
+    std::array<std::uint32_t, block> words;
+    std::array<std::uint32_t, block> places;
+    Selection part;
+    for (std::size_t at = begin; at < end; at += block) {
+      const auto some = values.subspan(at, std::min(block, end - at));
+      fill_random(key, at, std::span(words).first(some.size()));
+      const std::size_t count = may_be_drawn(some, words, level, places.data());
+      for (const std::uint32_t place : std::span(places).first(count)) {
+        const float value = some[place];
+        if (!drawn(key, at + place, words[place], probability(value, level))) continue;
+        part.positions.push_back(static_cast<std::uint32_t>(at + place));
+        part.values.push_back(std::fabs(value) > level ? value : std::copysign(level, value));
+      }
+    }
+    const std::scoped_lock lock(mutex);
+    parts.emplace(begin, std::move(part));
+  });
+  out.clear();
+  for (const auto& [begin, part] : parts) {
+    out.positions.insert(out.positions.end(), part.positions.begin(), part.positions.end());
+    out.values.insert(out.values.end(), part.values.begin(), part.values.end());
+  }
+}
+
+/// The largest magnitude(), on several threads.
+std::uint32_t largest_of(std::span<const float> values) {
+  std::atomic<std::uint32_t> largest = 0;
+  for_ranges(values.size(), 1, [&](std::size_t begin, std::size_t end) {
+    const std::uint32_t mine = largest_magnitude(values.subspan(begin, end - begin));
+    std::uint32_t known = largest;
+    while (known < mine && !largest.compare_exchange_weak(known, mine)) {
+    }
+  });
+  return largest;
+}
+
+/// x x^T, of which only the lower triangle is filled, in strips: a little more than half of the work.
+at::Tensor gram(const at::Tensor& x) {
+  constexpr std::int64_t strip = 64;
+  const std::int64_t n = x.size(0);
+  at::Tensor product = at::zeros({n, n}, at::kFloat);
+  for (std::int64_t row = 0; row < n; row += strip) {
+    const std::int64_t rows = std::min(strip, n - row);
+    at::Tensor part = product.narrow(0, row, rows).narrow(1, 0, row + rows);
+    at::mm_out(part, x.narrow(0, row, rows), x.narrow(0, 0, row + rows).t());
+  }
+  return product;
+}
+
+/// Unit vectors at right angles that fill the smaller side of a matrix, one after the other, and how long the matrix's
+/// products with them are.
+struct Basis {
+  at::Tensor vectors;  ///< as rows
+  std::vector<float> lengths;
+};
+
+/// `x` has no more rows than columns; its entries are neither huge nor tiny.
+Basis singular_basis(const at::Tensor& x) {
+  const auto [values, vectors] = at::linalg_eigh(gram(x), "L");
+  Basis basis{vectors.t(), std::vector<float>(static_cast<std::size_t>(x.size(0)))};
+  std::span<const float> squares = flat(values);
+  // The smallest eigenvalues are rounding errors of the largest one; there the lengths are measured.
+  constexpr float trusted = 1e-4F;
+  std::size_t unsure = 0;
+  while (unsure < squares.size() && !(squares[unsure] > trusted * squares.back())) ++unsure;
+  if (unsure > 0) {
+    const at::Tensor small = basis.vectors.narrow(0, 0, static_cast<std::int64_t>(unsure)).mm(x).norm(2, 1);
+    std::ranges::copy(flat(small), basis.lengths.begin());
+  }
+  for (std::size_t i = unsure; i < squares.size(); ++i) basis.lengths[i] = std::sqrt(squares[i]);
+  return basis;
+}
+
+/// Multiplies each of `count` vectors by a factor of its own; what they add up to stays within float.
+void scale_vectors(std::span<float> vectors, const std::vector<double>& factors) {
+  if (factors.empty()) return;
+  const std::size_t length = vectors.size() / factors.size();
+  const double most = static_cast<double>(std::numeric_limits<float>::max()) / static_cast<double>(factors.size());
+  for (std::size_t j = 0; j < factors.size(); ++j) {
+    for (float& value : vectors.subspan(j * length, length)) {
+      value = static_cast<float>(std::clamp(factors[j] * static_cast<double>(value), -most, most));
+    }
+  }
+}
+
+}  // namespace
+
+nlohmann::json Atomo::schema() { return params().schema(); }
+
+Result<std::unique_ptr<Compressor>> Atomo::make(const nlohmann::json& given) {
+  auto options = params().parse(given);
+  if (!options) return options.error();
+  if (!valid_rounding(static_cast<unsigned>(options->quantize_bits))) {
+    return Error(Errc::invalid_argument, "atomo: quantize_bits is 0 or 2 to 8, because one bit has no level but zero");
+  }
+  return std::make_unique<Atomo>(std::move(*options));
+}
+
+double Atomo::values_sent(std::uint64_t entries) const {
+  return std::max(1.0, options_.ratio * static_cast<double>(entries));
+}
+
+double Atomo::error_bound(std::uint64_t entries, const Round&) const {
+  if (entries == 0) return 0;
+  const auto n = static_cast<double>(entries);
+  const double rounding = rounding_variance(bits());
+  if (options_.atoms != "svd") {
+    // With equal probabilities it would be n / sent - 1, and the best are no worse. The transform rounds.
+    const double exact = options_.atoms == "dct" ? 1e-10 : 0;
+    return std::max(n / values_sent(entries) - 1, 0.0) * (1 + 1e-6) + rounding + exact;
+  }
+  // The matrix has sqrt(n) atoms at most, and a rounding of both factors multiplies. The lengths that the probabilities
+  // come from are exact to a percent.
+  const double atoms = std::floor(std::sqrt(n));
+  const double drawing = atoms <= options_.budget ? 1 : atoms / options_.budget * 1.04;
+  return drawing * (1 + rounding) * (1 + rounding) - 1;
+}
+
+Result<void> Atomo::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  return options_.atoms == "svd" ? encode_products(gradient, round, out) : encode_values(gradient, round, out);
+}
+
+Result<void> Atomo::encode_products(const at::Tensor& gradient, const Round& round, Bytes& out) const {
+  const MatrixShape shape = matrix_shape(gradient);
+  const std::span<const float> values = flat(gradient);
+  const RandomKey key = key_of(round);
+  OuterProducts sent{.shape = shape};
+  const std::uint32_t largest = largest_of(values);
+  if (largest >= magnitude_infinite) return non_finite(round, values);
+  if (largest > 0) {
+    // Squares of what lies in between stay far from the ends of float.
+    const int exponent = std::ilogb(std::bit_cast<float>(largest));
+    const int shift = std::abs(exponent) <= 40 ? 0 : -exponent;
+    at::Tensor matrix = gradient.reshape({static_cast<std::int64_t>(shape.rows), -1});
+    // 2^shift may be no float, its two halves are.
+    if (shift != 0) matrix = matrix * std::exp2(shift / 2) * std::exp2(shift - shift / 2);
+    const bool wide = shape.rows <= shape.columns;
+    const std::size_t side = std::min(shape.rows, shape.columns);
+
+    std::vector<std::size_t> chosen;
+    std::vector<double> factors;
+    at::Tensor vectors;
+    if (static_cast<double>(side) <= options_.budget) {
+      vectors = at::eye(static_cast<std::int64_t>(side));
+      for (std::size_t i = 0; i < side; ++i) chosen.push_back(i);
+      factors.assign(side, std::exp2(-shift));
+    } else {
+      const Basis basis = singular_basis(wide ? matrix : matrix.t());
+      vectors = basis.vectors;
+      const float level = water_level(basis.lengths, magnitude_sums(basis.lengths), options_.budget);
+      std::vector<std::uint32_t> words(side);
+      fill_random(key, 0, words);
+      for (std::size_t i = 0; i < side; ++i) {
+        const double p = probability(basis.lengths[i], level);
+        if (!drawn(key, i, words[i], p)) continue;
+        chosen.push_back(i);
+        factors.push_back(std::exp2(-shift) / p);
+      }
+    }
+    sent.count = chosen.size();
+    std::vector<float> units(sent.count * side);
+    for (std::size_t j = 0; j < sent.count; ++j) {
+      const at::Tensor vector = vectors.select(0, static_cast<std::int64_t>(chosen[j])).contiguous();
+      std::ranges::copy(flat(vector), units.begin() + static_cast<std::ptrdiff_t>(j * side));
+    }
+    std::vector<float> lengths = wide ? multiplied_transposed(flat(std::as_const(matrix)), shape, units, sent.count)
+                                      : multiplied(flat(std::as_const(matrix)), shape, units, sent.count);
+    scale_vectors(lengths, factors);
+    sent.left = wide ? std::move(units) : std::move(lengths);
+    sent.right = wide ? std::move(lengths) : std::move(units);
+  }
+  write_outer_products(sent, bits(), {key, rounding_words}, out);
+  return {};
+}
+
+Result<void> Atomo::encode_values(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  std::span<const float> values = flat(gradient);
+  const bool dct = options_.atoms == "dct";
+  if (dct && !values.empty()) {
+    const BlockGrid grid(matrix_shape(gradient), cosine_side_max);
+    coefficients_.resize(values.size());
+    std::atomic<bool> finite = true;
+    for_blocks(grid, [&](std::size_t first, std::size_t last) {
+      const bool done = transform_blocks(grid, values, first, last, [&](std::size_t, const auto& block, auto some) {
+        std::ranges::copy(some, coefficients_.begin() + static_cast<std::ptrdiff_t>(block.position));
+      });
+      if (!done) finite = false;
+    });
+    if (!finite) return non_finite(round, values);
+    values = coefficients_;
+  }
+  const MagnitudeSums sums = magnitude_sums(values);
+  if (sums.largest >= magnitude_infinite) return non_finite(round, values);
+  const RandomKey key = key_of(round);
+  drawn_.selection.clear();
+  drawn_.level = 0;
+  if (sums.nonzeros > 0) {
+    drawn_.level = water_level(values, sums, values_sent(values.size()),
+                               dct ? coefficient_max : std::numeric_limits<float>::max());
+    draw(values, key, drawn_.level, drawn_.selection);
+  }
+  write_balanced(drawn_, static_cast<std::uint32_t>(values.size()), dct ? ValueKind::cosines : ValueKind::entries,
+                 bits(), {key, rounding_words}, out);
+  return {};
+}
+
+Result<void> Atomo::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
+  const std::span<float> target = flat(sum);
+  const MatrixShape shape = matrix_shape(sum);
+  if (options_.atoms == "svd") {
+    const auto products = read_outer_products(payload, shape);
+    if (!products) return products.error();
+    if (products->count == 0) return {};
+    add_outer_products(products->left, products->right, products->count, shape, weight, target);
+    return {};
+  }
+  const bool dct = options_.atoms == "dct";
+  const auto read = read_balanced(payload, target.size(), dct ? ValueKind::cosines : ValueKind::entries, drawn_);
+  if (!read) return read.error();
+  if (dct) {
+    if (target.empty()) return {};
+    return add_inverse(BlockGrid(shape, cosine_side_max), drawn_.selection, weight, target);
+  }
+  for (std::size_t i = 0; i < drawn_.selection.size(); ++i) {
+    target[drawn_.selection.positions[i]] += weight * drawn_.selection.values[i];
+  }
+  return {};
+}
+
+}  // namespace weir::compressors

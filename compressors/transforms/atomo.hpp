@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+#include "compressors/compressor.hpp"
+#include "compressors/kernels/low_rank.hpp"
+#include "compressors/transforms/atoms.hpp"
+#include "compressors/transforms/dct.hpp"
+
+namespace weir::compressors {
+
+/// ATOMO (Wang et al. 2018): the gradient is a sum of atoms that are at right angles, each is drawn on its own with a
+/// probability p and sent divided by p. The probabilities are those of least variance that send `budget` atoms on
+/// average (transforms/water_filling.hpp). Atoms are, by `atoms`:
+///
+/// svd: the outer products u_i (u_i^T G) of the matrix (dim 0, the rest), where the u_i are the eigenvectors of G G^T,
+/// G's smaller side first: its singular vectors. They are at right angles whatever their precision, so that the atoms
+/// add up to G, and are drawn before u_i^T G is computed for the drawn ones alone. A tensor of fewer than two dimensions
+/// is a single row, thus one atom, and sent whole; so is every matrix whose smaller side is within the budget. Wire:
+/// Format::low_rank. Takes m^2 n + m^3 operations for a matrix of m x n, m <= n.
+///
+/// entrywise: the entries, of which ratio * n are sent. Wire: Format::balanced.
+///
+/// dct: the cosine coefficients of blocks of 64 x 64 (transforms/dct.hpp), of which ratio * n are sent. Wire:
+/// Format::balanced.
+///
+/// With quantize_bits, factors and large values are rounded at random (transforms/rounded.hpp) on top. Unbiased; the mean
+/// square of the error is at most (atoms / budget) times that of the gradient, less that of the gradient. What leaves the
+/// range of float saturates. The last bits of svd payloads depend on the machine's LAPACK. Steps: all-gather.
+class Atomo final : public Compressor {
+ public:
+  static constexpr std::string_view type_name = "atomo";
+  static constexpr std::string_view summary =
+      "Random singular vectors, entries or cosines, unbiased, of least variance.";
+  static constexpr std::string_view default_memory = "none";
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
+
+  struct Options {
+    std::string atoms = "svd";
+    double budget = 3;
+    double ratio = 0.01;
+    std::int64_t quantize_bits = 0;
+  };
+  explicit Atomo(Options options) : options_(std::move(options)) {}
+
+  std::string_view name() const override { return type_name; }
+  Traits traits() const override { return {.biased = false}; }
+  double error_bound(std::uint64_t entries, const Round& round) const override;
+
+ protected:
+  Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
+  Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
+
+ private:
+  Result<void> encode_products(const at::Tensor& gradient, const Round& round, Bytes& out) const;
+  Result<void> encode_values(const at::Tensor& gradient, const Round& round, Bytes& out);
+  double values_sent(std::uint64_t entries) const;
+  unsigned bits() const { return static_cast<unsigned>(options_.quantize_bits); }
+
+  Options options_;
+  std::vector<float> coefficients_;  // kept between calls for its memory
+  DrawnValues drawn_;                // likewise
+};
+
+}  // namespace weir::compressors

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "compressors/compressor.hpp"
+#include "compressors/kernels/low_rank.hpp"
+#include "compressors/kernels/selection.hpp"
+
+namespace weir::compressors {
+
+/// A matrix cut into blocks of nearly equal sides, none longer than `side`: along a dimension of n entries there are
+/// ceil(n / side) blocks, whose lengths differ by one at most and are equal where that goes up. The cosine coefficients
+/// (DCT-II, orthonormal) of all blocks stand one block behind the other, row of blocks by row of blocks, each block row
+/// by row: a coefficient's position lies below the number of entries.
+class BlockGrid {
+ public:
+  struct Block {
+    std::size_t row = 0;  ///< of its first entry
+    std::size_t column = 0;
+    std::size_t rows = 0;
+    std::size_t columns = 0;
+    std::size_t position = 0;  ///< of its first coefficient
+
+    std::size_t entries() const { return rows * columns; }
+  };
+
+  /// 1 <= side <= cosine_side_max.
+  BlockGrid(MatrixShape shape, std::size_t side);
+
+  std::size_t blocks() const { return down_ * across_; }
+  Block block(std::size_t index) const;
+  MatrixShape shape() const { return shape_; }
+
+ private:
+  MatrixShape shape_;
+  std::size_t down_;
+  std::size_t across_;
+};
+
+/// A coefficient of larger magnitude is not sent: a block of such ones could sum up to more than a float holds.
+inline constexpr float coefficient_max = 0x1p115F;
+
+/// Called with a block's number, the block and its coefficients, for some blocks in ascending order.
+using BlockVisitor = std::function<void(std::size_t, const BlockGrid::Block&, std::span<const float>)>;
+
+/// Transforms the blocks [first, last), clamps their coefficients to coefficient_max and shows them to `visit`. False,
+/// and some blocks not visited, if an entry is NaN or infinite.
+bool transform_blocks(const BlockGrid& grid, std::span<const float> entries, std::size_t first, std::size_t last,
+                      const BlockVisitor& visit);
+
+/// sum += weight * the inverse transform of the coefficients of `selection`. Fails with: malformed (a coefficient above
+/// coefficient_max).
+Result<void> add_inverse(const BlockGrid& grid, const Selection& selection, float weight, std::span<float> sum);
+
+/// Calls body(first, last) for ranges of blocks as for_ranges() does, of some hundred microseconds each.
+void for_blocks(const BlockGrid& grid, const std::function<void(std::size_t, std::size_t)>& body);
+
+}  // namespace weir::compressors

@@ -1,0 +1,113 @@
+#include "compressors/transforms/demo.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+
+#include "compressors/codecs/index_codec.hpp"
+#include "compressors/codecs/sparse.hpp"
+#include "compressors/codecs/value_codec.hpp"
+#include "compressors/flat.hpp"
+#include "compressors/kernels/cosines.hpp"
+#include "compressors/kernels/floor.hpp"
+#include "compressors/non_finite.hpp"
+#include "compressors/sparsifiers/codec_params.hpp"
+#include "compressors/transforms/dct.hpp"
+#include "compressors/transforms/matrix.hpp"
+
+namespace weir::compressors {
+namespace {
+
+const Params<Demo::Options>& params() {
+  using Options = Demo::Options;
+  static const Params<Options> params = with_codecs(
+      Params<Options>(Demo::type_name)
+          .integer("chunk", &Options::chunk, {.minimum = 1, .maximum = cosine_side_max}, "Longest side of a block.")
+          .integer("per_chunk", &Options::per_chunk, {.minimum = 1, .maximum = cosine_side_max * cosine_side_max},
+                   "Coefficients of each block that are sent.")
+          .flag("sign", &Options::sign, "Agree on the sign of the mean, not on the mean."));
+  return params;
+}
+
+void append(const Selection& from, std::size_t offset, Selection& to) {
+  for (const std::uint32_t position : from.positions) {
+    to.positions.push_back(position + static_cast<std::uint32_t>(offset));
+  }
+  to.values.insert(to.values.end(), from.values.begin(), from.values.end());
+}
+
+/// select_largest(), faster where few of many are wanted.
+void select(std::span<const float> values, std::size_t count, Selection& out) {
+  const std::uint32_t floor = floor_of_largest(values, count);
+  if (floor == 0 || !collect(values, floor, values.size(), out)) return select_largest(values, count, out);
+  if (out.size() > count) trim(out, cut_at_rank(out.values, count));
+}
+
+}  // namespace
+
+nlohmann::json Demo::default_memory_params() { return {{"beta", 0.999}, {"gamma", 1.0}}; }
+
+nlohmann::json Demo::schema() { return params().schema(); }
+
+Result<std::unique_ptr<Compressor>> Demo::make(const nlohmann::json& given) {
+  auto options = params().parse(given);
+  if (!options) return options.error();
+  return std::make_unique<Demo>(std::move(*options));
+}
+
+void Demo::conclude(at::Tensor& mean, const Round&) {
+  if (!options_.sign) return;
+  for (float& value : flat(mean)) value = static_cast<float>((value > 0) - (value < 0));
+}
+
+double Demo::error_bound(std::uint64_t entries, const Round&) const {
+  if (entries == 0) return 0;
+  const auto side = static_cast<double>(options_.chunk);
+  const double block = std::min(side * side, static_cast<double>(entries));
+  const double share = std::min(static_cast<double>(options_.per_chunk) / block, 1.0);
+  // The transform there and back rounds, too.
+  return 1 - share * (1 - value_codec_named(options_.codecs.value).error_bound) + 1e-10;
+}
+
+Result<void> Demo::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  const std::span<const float> values = flat(gradient);
+  selection_.clear();
+  if (!values.empty()) {
+    const BlockGrid grid(matrix_shape(gradient), static_cast<std::size_t>(options_.chunk));
+    std::map<std::size_t, Selection> parts;
+    std::mutex mutex;
+    std::atomic<bool> finite = true;
+    for_blocks(grid, [&](std::size_t first, std::size_t last) {
+      Selection part;
+      Selection chosen;
+      const auto choose = [&](std::size_t, const BlockGrid::Block& block, std::span<const float> coefficients) {
+        const auto kept = std::min(static_cast<std::size_t>(options_.per_chunk), coefficients.size());
+        select(coefficients, kept, chosen);
+        append(chosen, block.position, part);
+      };
+      if (!transform_blocks(grid, values, first, last, choose)) finite = false;
+      const std::scoped_lock lock(mutex);
+      parts.emplace(first, std::move(part));
+    });
+    if (!finite) return non_finite(round, values);
+    for (const auto& [first, part] : parts) append(part, 0, selection_);
+  }
+  const auto entries = static_cast<std::uint32_t>(values.size());
+  write_sparse(selection_, entries, choose_index_codec(options_.codecs.index, selection_.positions, entries),
+               value_codec_named(options_.codecs.value), out, Format::dct);
+  return {};
+}
+
+Result<void> Demo::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
+  const std::span<float> target = flat(sum);
+  const auto read = read_sparse(payload, target.size(), true, selection_, Format::dct);
+  if (!read) return read.error();
+  if (target.empty()) return {};
+  return add_inverse(BlockGrid(matrix_shape(sum), static_cast<std::size_t>(options_.chunk)), selection_, weight,
+                     target);
+}
+
+}  // namespace weir::compressors

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+#include "compressors/compressor.hpp"
+#include "compressors/sparsifiers/sparsifier.hpp"
+
+namespace weir::compressors {
+
+/// DeMo (Peng, Quesnelle, Kingma 2024): the fast part of a decoupled momentum. Of the cosine coefficients of each block
+/// of chunk x chunk entries (transforms/dct.hpp) the per_chunk largest are sent; the mean of what the ranks sent goes
+/// back to entries, and its sign is what they agree on. With its default memory, `residual` with beta = 0.999, what was
+/// not sent stays in a momentum that each rank keeps to itself:
+///
+///     m = beta * m + g;   m -= what was sent
+///
+/// The paper's program divides each coefficient by the number of ranks that sent it, here it is the number of all, so that
+/// what one rank alone believes in counts for less; and its sums depend on the order of arrival, here they do not. Blocks
+/// have nearly equal sides where the program takes the largest divisor, which can be 1.
+///
+/// Wire: codecs/sparse.hpp with Format::dct; positions are those of BlockGrid. Biased, and without the sign a
+/// contraction: a block loses at most 1 - per_chunk / entries of its squared norm. Steps: all-gather.
+class Demo final : public Compressor {
+ public:
+  static constexpr std::string_view type_name = "demo";
+  static constexpr std::string_view summary = "The largest cosine coefficients of each block; the sign of their mean.";
+  static constexpr std::string_view default_memory = "residual";
+  static nlohmann::json default_memory_params();
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
+
+  struct Options {
+    std::int64_t chunk = 64;
+    std::int64_t per_chunk = 32;
+    bool sign = true;
+    SparseCodecs codecs = {};
+  };
+  explicit Demo(Options options) : options_(std::move(options)) {}
+
+  std::string_view name() const override { return type_name; }
+  Traits traits() const override { return {.votes = options_.sign, .owns_momentum = true}; }
+  void conclude(at::Tensor& mean, const Round& round) override;
+  double error_bound(std::uint64_t entries, const Round& round) const override;
+
+ protected:
+  Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
+  Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
+
+ private:
+  Options options_;
+  Selection selection_;  // kept between calls for its memory
+};
+
+}  // namespace weir::compressors

@@ -1,0 +1,40 @@
+#include "compressors/transforms/matrix.hpp"
+
+#include "compressors/quantizers/quantizer.hpp"
+
+namespace weir::compressors {
+
+MatrixShape matrix_shape(const at::Tensor& tensor) {
+  const auto entries = static_cast<std::size_t>(tensor.numel());
+  const std::size_t rows = tensor.dim() > 1 ? static_cast<std::size_t>(tensor.size(0)) : 1;
+  return {rows, rows == 0 ? 0 : entries / rows};
+}
+
+std::vector<float> multiplied(std::span<const float> matrix, MatrixShape shape, std::span<const float> right,
+                              std::size_t rank) {
+  std::vector<float> left(rank * shape.rows);
+  for_ranges(matrix.size(), shape.columns, [&](std::size_t begin, std::size_t end) {
+    multiply(matrix.data(), shape, begin / shape.columns, end / shape.columns, right.data(), rank, left.data());
+  });
+  return left;
+}
+
+std::vector<float> multiplied_transposed(std::span<const float> matrix, MatrixShape shape, std::span<const float> left,
+                                         std::size_t rank) {
+  constexpr std::size_t line = 16;  // columns at least that a thread takes
+  std::vector<float> right(rank * shape.columns);
+  for_ranges(matrix.size(), shape.rows * line, [&](std::size_t begin, std::size_t end) {
+    multiply_transposed(matrix.data(), shape, begin / shape.rows, end / shape.rows, left.data(), rank, right.data());
+  });
+  return right;
+}
+
+void add_outer_products(std::span<const float> left, std::span<const float> right, std::size_t rank, MatrixShape shape,
+                        float weight, std::span<float> sum) {
+  for_ranges(sum.size(), shape.columns, [&](std::size_t begin, std::size_t end) {
+    add_outer_products(left.data(), right.data(), rank, shape, begin / shape.columns, end / shape.columns, weight,
+                       sum.data());
+  });
+}
+
+}  // namespace weir::compressors

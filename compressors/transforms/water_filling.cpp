@@ -1,0 +1,92 @@
+#include "compressors/transforms/water_filling.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "base/ensure.hpp"
+#include "compressors/kernels/selection.hpp"
+#include "compressors/quantizers/quantizer.hpp"
+
+namespace weir::compressors {
+namespace {
+
+/// The level, if the values that are sent for certain are among `top`, the largest values in descending order, of which
+/// all values together sum to `total`. Below them lies what is `rest` in sum.
+double level_of(const std::vector<float>& top, double rest, double budget) {
+  // From the smallest of the top upwards, so that each tail is a sum of like things.
+  std::vector<double> tail(top.size() + 1, rest);
+  for (std::size_t i = top.size(); i-- > 0;) tail[i] = tail[i + 1] + static_cast<double>(top[i]);
+  std::size_t certain = 0;
+  while (certain < top.size() &&
+         static_cast<double>(top[certain]) * (budget - static_cast<double>(certain)) > tail[certain]) {
+    ++certain;
+  }
+  return tail[certain] / (budget - static_cast<double>(certain));
+}
+
+/// The magnitudes of a selection, the largest first; and the sum of all others.
+double split(std::span<const float> values, std::uint32_t least, Selection& above, std::vector<float>& top) {
+  top.resize(above.size());
+  std::ranges::transform(above.values, top.begin(), [](float value) { return std::fabs(value); });
+  std::ranges::sort(top, std::greater<>());
+  return sum_below(values, least);
+}
+
+}  // namespace
+
+MagnitudeSums magnitude_sums(std::span<const float> values) {
+  constexpr std::size_t block = 1 << 14;
+  std::vector<MagnitudeSums> parts((values.size() + block - 1) / block);
+  for_ranges(values.size(), block, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t at = begin; at < end; at += block) {
+      parts[at / block] = sum_magnitudes(values.subspan(at, std::min(block, end - at)));
+    }
+  });
+  MagnitudeSums all;
+  for (const MagnitudeSums& part : parts) {
+    all.sum += part.sum;
+    all.largest = std::max(all.largest, part.largest);
+    all.nonzeros += part.nonzeros;
+  }
+  return all;
+}
+
+float water_level(std::span<const float> values, const MagnitudeSums& sums, double budget, float level_max) {
+  ensure(sums.largest < magnitude_infinite && budget > 0, "finite values and something to send");
+  if (static_cast<double>(sums.nonzeros) <= budget) return 0;
+  const double largest = std::bit_cast<float>(sums.largest);
+  double level = sums.sum / budget;
+  const double bottom = level;
+  if (largest > bottom) {
+    // The level is what remains when the largest are paid for, so that it is lower. Those above it are at most `budget`.
+    Selection above;
+    std::vector<float> top;
+    const std::size_t limit = std::min(static_cast<std::size_t>(4 * budget), values.size()) + 1024;
+    bool found = false;
+    for (const double guess : {bottom / 4, bottom / 64}) {
+      const auto cut = static_cast<float>(guess);
+      const std::uint32_t least = std::max<std::uint32_t>(magnitude(cut), 1);
+      if (!collect(values, least, limit, above)) break;
+      level = level_of(top, split(values, least, above, top), budget);
+      found = level >= static_cast<double>(cut);
+      if (found) break;
+    }
+    if (!found) {
+      const std::size_t most = std::min(static_cast<std::size_t>(budget) + 1, values.size());
+      select_largest(values, most, above);
+      const Cut cut = cut_at_rank(values, most);
+      const double kept_at_cut =
+          static_cast<double>(std::ranges::count_if(values, [&](float x) { return magnitude(x) == cut.magnitude; })) -
+          static_cast<double>(cut.ties);
+      const double rest = split(values, cut.magnitude, above, top) +
+                          kept_at_cut * static_cast<double>(std::bit_cast<float>(cut.magnitude));
+      level = level_of(top, rest, budget);
+    }
+  }
+  return static_cast<float>(std::min(level, static_cast<double>(level_max)));
+}
+
+}  // namespace weir::compressors
