@@ -76,8 +76,8 @@ struct Table {
 using Eight [[gnu::vector_size(32)]] = float;
 constexpr std::size_t lanes = 16;  // columns that are computed together
 
-/// out[r][c] = sum over i of a[r][i] * b[i][c], where rows of out begin `side` apart; `b` and `out` have whole lanes. Some
-/// rows at a time, so that each value of b is loaded once for them.
+/// out[r][c] = sum over i of a[r][i] * b[i][c], where rows of out begin `side` apart; `b` and `out` have whole lanes.
+/// Some rows at a time, so that each value of b is loaded once for them.
 template <std::size_t Rows>
 [[gnu::always_inline]] inline void product_rows(const float* a, std::size_t a_stride, std::size_t inner, const float* b,
                                                 std::size_t b_stride, std::size_t columns, float* out) {

@@ -28,8 +28,8 @@ struct CosineScratch {
 };
 
 /// The two-dimensional DCT-II of a block of `rows` x `columns` entries (each 1 to cosine_side_max) whose rows begin
-/// `stride` apart, times `scale`; fills the block's coefficients one row behind the other. Gives the largest magnitude()
-/// of the entries: if that is not finite, the coefficients mean nothing.
+/// `stride` apart, times `scale`; fills the block's coefficients one row behind the other. Gives the largest
+/// magnitude() of the entries: if that is not finite, the coefficients mean nothing.
 std::uint32_t transform_block(const float* from, std::size_t stride, std::size_t rows, std::size_t columns, float scale,
                               CosineScratch& scratch, float* coefficients);
 

@@ -21,8 +21,8 @@ MagnitudeSums sum_magnitudes(std::span<const float> values);
 /// The sum of all |x| whose magnitude() is less than `least`, in double precision.
 double sum_below(std::span<const float> values, std::uint32_t least);
 
-/// Finds the values that may be drawn with probability |x| / level, by one random word for each: writes the places of all
-/// for which word < 2^32 |x| / level, and of some more at the edge. `places` has room for all. Gives their number.
+/// Finds the values that may be drawn with probability |x| / level, by one random word for each: writes the places of
+/// all for which word < 2^32 |x| / level, and of some more at the edge. `places` has room for all. Gives their number.
 std::size_t may_be_drawn(std::span<const float> values, std::span<const std::uint32_t> words, float level,
                          std::uint32_t* places);
 

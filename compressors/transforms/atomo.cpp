@@ -98,7 +98,7 @@ std::uint32_t largest_of(std::span<const float> values) {
 
 /// x x^T, of which only the lower triangle is filled, in strips: a little more than half of the work.
 at::Tensor gram(const at::Tensor& x) {
-  constexpr std::int64_t strip = 64;
+  constexpr std::int64_t strip = 128;
   const std::int64_t n = x.size(0);
   at::Tensor product = at::zeros({n, n}, at::kFloat);
   for (std::int64_t row = 0; row < n; row += strip) {
@@ -122,7 +122,7 @@ Basis singular_basis(const at::Tensor& x) {
   Basis basis{vectors.t(), std::vector<float>(static_cast<std::size_t>(x.size(0)))};
   std::span<const float> squares = flat(values);
   // The smallest eigenvalues are rounding errors of the largest one; there the lengths are measured.
-  constexpr float trusted = 1e-4F;
+  constexpr float trusted = 2e-5F;
   std::size_t unsure = 0;
   while (unsure < squares.size() && !(squares[unsure] > trusted * squares.back())) ++unsure;
   if (unsure > 0) {

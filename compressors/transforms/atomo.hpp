@@ -16,18 +16,19 @@ namespace weir::compressors {
 ///
 /// svd: the outer products u_i (u_i^T G) of the matrix (dim 0, the rest), where the u_i are the eigenvectors of G G^T,
 /// G's smaller side first: its singular vectors. They are at right angles whatever their precision, so that the atoms
-/// add up to G, and are drawn before u_i^T G is computed for the drawn ones alone. A tensor of fewer than two dimensions
-/// is a single row, thus one atom, and sent whole; so is every matrix whose smaller side is within the budget. Wire:
-/// Format::low_rank. Takes m^2 n + m^3 operations for a matrix of m x n, m <= n.
+/// add up to G, and are drawn before u_i^T G is computed for the drawn ones alone. A tensor of fewer than two
+/// dimensions is a single row, thus one atom, and sent whole; so is every matrix whose smaller side is within the
+/// budget. Wire: Format::low_rank. Takes m^2 n + m^3 operations for a matrix of m x n, m <= n.
 ///
 /// entrywise: the entries, of which ratio * n are sent. Wire: Format::balanced.
 ///
 /// dct: the cosine coefficients of blocks of 64 x 64 (transforms/dct.hpp), of which ratio * n are sent. Wire:
 /// Format::balanced.
 ///
-/// With quantize_bits, factors and large values are rounded at random (transforms/rounded.hpp) on top. Unbiased; the mean
-/// square of the error is at most (atoms / budget) times that of the gradient, less that of the gradient. What leaves the
-/// range of float saturates. The last bits of svd payloads depend on the machine's LAPACK. Steps: all-gather.
+/// With quantize_bits, factors and large values are rounded at random (transforms/rounded.hpp) on top. Unbiased; the
+/// mean square of the error is at most (atoms / budget) times that of the gradient, less that of the gradient. What
+/// leaves the range of float saturates. The last bits of svd payloads depend on the machine's LAPACK. Steps:
+/// all-gather.
 class Atomo final : public Compressor {
  public:
   static constexpr std::string_view type_name = "atomo";

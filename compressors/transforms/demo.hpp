@@ -15,9 +15,9 @@ namespace weir::compressors {
 ///
 ///     m = beta * m + g;   m -= what was sent
 ///
-/// The paper's program divides each coefficient by the number of ranks that sent it, here it is the number of all, so that
-/// what one rank alone believes in counts for less; and its sums depend on the order of arrival, here they do not. Blocks
-/// have nearly equal sides where the program takes the largest divisor, which can be 1.
+/// The paper's program divides each coefficient by the number of ranks that sent it, here it is the number of all, so
+/// that what one rank alone believes in counts for less; and its sums depend on the order of arrival, here they do not.
+/// Blocks have nearly equal sides where the program takes the largest divisor, which can be 1.
 ///
 /// Wire: codecs/sparse.hpp with Format::dct; positions are those of BlockGrid. Biased, and without the sign a
 /// contraction: a block loses at most 1 - per_chunk / entries of its squared norm. Steps: all-gather.

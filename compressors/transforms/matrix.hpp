@@ -13,7 +13,8 @@ namespace weir::compressors {
 /// A tensor as the matrix (dim 0, all others); one of fewer than two dimensions as a single row.
 MatrixShape matrix_shape(const at::Tensor& tensor);
 
-// The products of kernels/low_rank.hpp of a whole matrix, on several threads, with the same bits for any number of them.
+// The products of kernels/low_rank.hpp of a whole matrix, on several threads, with the same bits for any number of
+// them.
 
 /// `rank` columns, each as long as the matrix has rows: the matrix times `right`.
 std::vector<float> multiplied(std::span<const float> matrix, MatrixShape shape, std::span<const float> right,

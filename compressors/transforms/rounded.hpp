@@ -36,8 +36,8 @@ void write_rounded(std::span<const float> values, unsigned bits, const RandomKey
 /// Fills `values`, all finite; `in` has rounded_bytes(). Fails with: malformed.
 Result<void> read_rounded(BytesView in, unsigned bits, std::span<float> values);
 
-/// A q such that E|read - written|^2 <= q |written|^2. Each value errs by less than a level at best, and by half of one in
-/// the mean square at worst; the scale is at most the norm of its bucket.
+/// A q such that E|read - written|^2 <= q |written|^2. Each value errs by less than a level at best, and by half of one
+/// in the mean square at worst; the scale is at most the norm of its bucket.
 double rounding_variance(unsigned bits);
 
 }  // namespace weir::compressors

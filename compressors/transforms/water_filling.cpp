@@ -61,7 +61,8 @@ float water_level(std::span<const float> values, const MagnitudeSums& sums, doub
   double level = sums.sum / budget;
   const double bottom = level;
   if (largest > bottom) {
-    // The level is what remains when the largest are paid for, so that it is lower. Those above it are at most `budget`.
+    // The level is what remains when the largest are paid for, so that it is lower. Those above it are at most
+    // `budget`.
     Selection above;
     std::vector<float> top;
     const std::size_t limit = std::min(static_cast<std::size_t>(4 * budget), values.size()) + 1024;
