@@ -19,7 +19,8 @@ namespace weir::compressors {
 //     ...     positions, as the index codec writes them; their length is what the rest leaves
 //     ...     values, as the value codec writes them
 //
-// Format::survivors has the same body, but its positions are those among the entries that the seed has chosen.
+// Format::survivors has the same body, but its positions are those among the entries that the seed has chosen; so has
+// Format::dct, but of cosine coefficients.
 
 /// What a selection is out of: where its positions end, and the tensor that the payload is for.
 struct SparseExtent {

@@ -111,14 +111,16 @@ Result<void> Demo::do_encode(const at::Tensor& gradient, const Round& round, Byt
     for (const auto& [first, part] : parts) append(part, 0, selection_);
   }
   const auto entries = static_cast<std::uint32_t>(values.size());
-  write_sparse(selection_, entries, choose_index_codec(options_.codecs.index, selection_.positions, entries),
-               value_codec_named(options_.codecs.value), out, Format::dct);
+  write_sparse(selection_, SparseExtent{Format::dct, entries, entries},
+               choose_index_codec(options_.codecs.index, selection_.positions, entries),
+               value_codec_named(options_.codecs.value), out);
   return {};
 }
 
 Result<void> Demo::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
   const std::span<float> target = flat(sum);
-  const auto read = read_sparse(payload, target.size(), true, selection_, Format::dct);
+  const auto entries = static_cast<std::uint32_t>(target.size());
+  const auto read = read_sparse(payload, SparseExtent{Format::dct, entries, entries}, true, selection_);
   if (!read) return read.error();
   if (target.empty()) return {};
   return add_inverse(BlockGrid(matrix_shape(sum), static_cast<std::size_t>(options_.chunk)), selection_, weight,

@@ -229,7 +229,8 @@ TEST(Demo, CoefficientsThatCouldAddUpToInfinityAreRefused) {
   hostile.positions = {3};
   hostile.values = {2 * coefficient_max};
   Bytes payload;
-  write_sparse(hostile, 4096, choose_index_codec("auto", hostile.positions, 4096), fp32_codec, payload, Format::dct);
+  write_sparse(hostile, SparseExtent{Format::dct, 4096, 4096}, choose_index_codec("auto", hostile.positions, 4096),
+               fp32_codec, payload);
   at::Tensor sum = at::zeros({64, 64});
   EXPECT_EQ(demo.decode_add(payload, round_at(0), 1, sum).error().code, Errc::malformed);
 }
