@@ -18,10 +18,15 @@
 #include "compressors/quantizers/bf16.hpp"
 #include "compressors/quantizers/efsignsgd.hpp"
 #include "compressors/quantizers/fp16.hpp"
+#include "compressors/quantizers/int8.hpp"
+#include "compressors/quantizers/natural.hpp"
 #include "compressors/quantizers/none.hpp"
 #include "compressors/quantizers/onebit.hpp"
+#include "compressors/quantizers/qsgd.hpp"
 #include "compressors/quantizers/signsgd.hpp"
 #include "compressors/quantizers/signum.hpp"
+#include "compressors/quantizers/terngrad.hpp"
+#include "compressors/quantizers/uint8.hpp"
 #include "compressors/sketches/casq.hpp"
 #include "compressors/sketches/sketchml.hpp"
 #include "compressors/sparsifiers/blockk.hpp"
@@ -56,6 +61,11 @@ const Catalog& builtin() {
                                      .add_compressor<Signum>()
                                      .add_compressor<EfSignSgd>()
                                      .add_compressor<OneBit>()
+                                     .add_compressor<Int8>()
+                                     .add_compressor<Uint8>()
+                                     .add_compressor<Natural>()
+                                     .add_compressor<Qsgd>()
+                                     .add_compressor<TernGrad>()
                                      .add_compressor<PowerSgd>()
                                      .add_compressor<Atomo>()
                                      .add_compressor<Demo>()

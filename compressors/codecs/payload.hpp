@@ -22,7 +22,7 @@ namespace weir::compressors {
 enum class Format : std::uint8_t {
   sparse = 1,      ///< codecs/sparse.hpp
   int8 = 2,        ///< quantizers/int8.hpp: signed, a scale per channel
-  uint8 = 3,       ///< quantizers/uint8.hpp: a minimum and a scale per channel
+  uint8 = 3,       ///< quantizers/uint8.hpp: a scale and a zero per channel
   natural = 4,     ///< quantizers/natural.hpp: powers of two
   qsgd = 5,        ///< quantizers/qsgd.hpp: levels between zero and a bucket's norm
   ternary = 6,     ///< quantizers/terngrad.hpp: -1, 0 or 1 times a scale

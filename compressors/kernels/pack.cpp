@@ -49,12 +49,12 @@ void unpack_eights_portable(const std::byte* in, std::size_t eights, unsigned bi
 
 #if defined(__x86_64__)
 
-// A store of eight bytes, of which the next one overwrites what is too much: all but the last eights.
+// A load or store of eight bytes, of which the next one overwrites what is too much: as long as there are so many.
 
 WEIR_AVX2 void pack_eights_avx2(const std::uint8_t* codes, std::size_t eights, unsigned bits, std::byte* out) {
   const std::uint64_t mask = field_mask(bits);
   std::size_t i = 0;
-  for (; i + 8 < eights; ++i, codes += 8, out += bits) {
+  for (; (eights - i) * bits >= sizeof(std::uint64_t); ++i, codes += 8, out += bits) {
     std::uint64_t word;
     std::memcpy(&word, codes, sizeof word);
     const std::uint64_t packed = _pext_u64(word, mask);
@@ -66,7 +66,7 @@ WEIR_AVX2 void pack_eights_avx2(const std::uint8_t* codes, std::size_t eights, u
 WEIR_AVX2 void unpack_eights_avx2(const std::byte* in, std::size_t eights, unsigned bits, std::uint8_t* codes) {
   const std::uint64_t mask = field_mask(bits);
   std::size_t i = 0;
-  for (; i + 8 < eights; ++i, codes += 8, in += bits) {
+  for (; (eights - i) * bits >= sizeof(std::uint64_t); ++i, codes += 8, in += bits) {
     std::uint64_t packed;
     std::memcpy(&packed, in, sizeof packed);
     const std::uint64_t word = _pdep_u64(packed, mask);

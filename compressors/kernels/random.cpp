@@ -38,52 +38,89 @@ void fill_group_portable(const RandomKey& key, std::uint64_t first_block, std::u
 
 #if defined(__x86_64__)
 
-/// The high and low halves of eight products with a constant.
-struct Product {
-  __m256i high;
-  __m256i low;
+constexpr std::size_t rounds = 10;
+
+/// The keys of the rounds.
+struct RoundKeys {
+  explicit RoundKeys(std::uint64_t seed) {
+    auto key0 = static_cast<std::uint32_t>(seed);
+    auto key1 = static_cast<std::uint32_t>(seed >> 32);
+    for (std::size_t round = 0; round < rounds; ++round, key0 += 0x9E3779B9, key1 += 0xBB67AE85) {
+      first[round] = key0;
+      second[round] = key1;
+    }
+  }
+  std::array<std::uint32_t, rounds> first;
+  std::array<std::uint32_t, rounds> second;
 };
 
-WEIR_AVX2 inline Product multiply(__m256i x, __m256i factor) {
-  const __m256i even = _mm256_mul_epu32(x, factor);
-  const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(x, 32), factor);
-  return {_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA),
-          _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA)};
+/// Four counters' words, each in the low half of 64 bits. The high halves hold what is left of products: multiplication
+/// does not look at them.
+struct Quarter {
+  __m256i c0;
+  __m256i c1;
+  __m256i c2;
+  __m256i c3;
+};
+
+WEIR_AVX2 inline void do_round(Quarter& q, __m256i key0, __m256i key1) {
+  const __m256i p0 = _mm256_mul_epu32(q.c0, _mm256_set1_epi64x(0xD2511F53));
+  const __m256i p2 = _mm256_mul_epu32(q.c2, _mm256_set1_epi64x(0xCD9E8D57));
+  q.c0 = _mm256_xor_si256(_mm256_srli_epi64(p2, 32), _mm256_xor_si256(q.c1, key0));
+  q.c1 = p2;
+  q.c2 = _mm256_xor_si256(_mm256_srli_epi64(p0, 32), _mm256_xor_si256(q.c3, key1));
+  q.c3 = p0;
+}
+
+/// The words of even and of odd counters, in turn.
+WEIR_AVX2 inline __m256i join(__m256i even, __m256i odd) {
+  return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
 }
 
 WEIR_AVX2 inline __m256i rotate16(__m256i x) {
-  return _mm256_or_si256(_mm256_slli_epi32(x, 16), _mm256_srli_epi32(x, 16));
+  const __m256i order = _mm256_setr_epi8(2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13,  //
+                                         2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+  return _mm256_shuffle_epi8(x, order);
+}
+
+/// Some neighbouring groups at once, which keeps the multipliers busy.
+template <std::size_t groups>
+WEIR_AVX2 inline void fill_some(const RoundKeys& keys, Quarter start, std::uint32_t* out) {
+  Quarter quarters[2 * groups];
+  for (std::size_t i = 0; i < 2 * groups; ++i) {
+    quarters[i] = start;
+    quarters[i].c0 = _mm256_add_epi32(start.c0, _mm256_set1_epi32(static_cast<int>(i / 2 * lanes + i % 2)));
+  }
+#pragma GCC unroll 10
+  for (std::size_t round = 0; round < rounds; ++round) {
+    const __m256i key0 = _mm256_set1_epi32(static_cast<int>(keys.first[round]));
+    const __m256i key1 = _mm256_set1_epi32(static_cast<int>(keys.second[round]));
+    for (Quarter& quarter : quarters) do_round(quarter, key0, key1);
+  }
+  auto* to = reinterpret_cast<__m256i*>(out);
+  for (std::size_t i = 0; i < 2 * groups; i += 2) {
+    const Quarter& even = quarters[i];
+    const Quarter& odd = quarters[i + 1];
+    for (const __m256i words :
+         {join(even.c0, odd.c0), join(even.c1, odd.c1), join(even.c2, odd.c2), join(even.c3, odd.c3)}) {
+      _mm256_storeu_si256(to++, words);
+      _mm256_storeu_si256(to++, rotate16(words));
+    }
+  }
 }
 
 WEIR_AVX2 void fill_groups_avx2(const RandomKey& key, std::uint64_t first_block, std::size_t groups,
                                 std::uint32_t* out) {
+  const RoundKeys keys(key.seed);
   const Philox::Block start = counter(key, first_block);
-  const __m256i factor0 = _mm256_set1_epi32(static_cast<int>(0xD2511F53));
-  const __m256i factor2 = _mm256_set1_epi32(static_cast<int>(0xCD9E8D57));
-  __m256i block =
-      _mm256_add_epi32(_mm256_set1_epi32(static_cast<int>(start[0])), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-  for (std::size_t g = 0; g < groups; ++g, out += group) {
-    __m256i c0 = block;
-    __m256i c1 = _mm256_set1_epi32(static_cast<int>(start[1]));
-    __m256i c2 = _mm256_set1_epi32(static_cast<int>(start[2]));
-    __m256i c3 = _mm256_set1_epi32(static_cast<int>(start[3]));
-    auto key0 = static_cast<std::uint32_t>(key.seed);
-    auto key1 = static_cast<std::uint32_t>(key.seed >> 32);
-    for (int round = 0; round < 10; ++round, key0 += 0x9E3779B9, key1 += 0xBB67AE85) {
-      const Product p0 = multiply(c0, factor0);
-      const Product p2 = multiply(c2, factor2);
-      c0 = _mm256_xor_si256(_mm256_xor_si256(p2.high, c1), _mm256_set1_epi32(static_cast<int>(key0)));
-      c1 = p2.low;
-      c2 = _mm256_xor_si256(_mm256_xor_si256(p0.high, c3), _mm256_set1_epi32(static_cast<int>(key1)));
-      c3 = p0.low;
-    }
-    auto* to = reinterpret_cast<__m256i*>(out);
-    for (const __m256i words : {c0, c1, c2, c3}) {
-      _mm256_storeu_si256(to++, words);
-      _mm256_storeu_si256(to++, rotate16(words));
-    }
-    block = _mm256_add_epi32(block, _mm256_set1_epi32(static_cast<int>(lanes)));
+  const auto all = [&](std::size_t word) { return static_cast<int>(start[word]); };
+  Quarter at = {_mm256_add_epi32(_mm256_set1_epi32(all(0)), _mm256_setr_epi32(0, 0, 2, 0, 4, 0, 6, 0)),
+                _mm256_set1_epi32(all(1)), _mm256_set1_epi32(all(2)), _mm256_set1_epi32(all(3))};
+  for (; groups >= 2; groups -= 2, out += 2 * group) {
+    fill_some<2>(keys, at, out);
+    at.c0 = _mm256_add_epi32(at.c0, _mm256_set1_epi32(static_cast<int>(2 * lanes)));
   }
+  if (groups > 0) fill_some<1>(keys, at, out);
 }
 
 #endif

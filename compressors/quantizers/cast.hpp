@@ -10,6 +10,7 @@
 #include "base/half.hpp"
 #include "compressors/compressor.hpp"
 #include "compressors/flat.hpp"
+#include "compressors/kernels/prefetch.hpp"
 #include "compressors/non_finite.hpp"
 
 namespace weir::compressors {
@@ -28,6 +29,7 @@ Result<void> encode_cast(const at::Tensor& gradient, const Round& round, Bytes& 
   for (std::size_t start = 0; start < values.size(); start += cast_block) {
     const auto part = values.subspan(start, std::min(cast_block, values.size() - start));
     const auto rounded = std::span(block).first(part.size());
+    prefetch_next(values, start, cast_block);
     if (!round_to(part, rounded)) return non_finite(round, values);
     const auto bytes = std::as_bytes(rounded);
     out.insert(out.end(), bytes.begin(), bytes.end());
@@ -47,6 +49,7 @@ Result<void> decode_cast(BytesView payload, float weight, at::Tensor& sum) {
   for (std::size_t start = 0; start < target.size(); start += cast_block) {
     const auto part = target.subspan(start, std::min(cast_block, target.size() - start));
     const auto numbers = std::span(block).first(part.size());
+    prefetch_next(target, start, cast_block);
     std::memcpy(numbers.data(), payload.data() + start * sizeof(Number), numbers.size_bytes());
     if (!add_scaled(weight, std::span<const Number>(numbers), part)) {
       return Error(Errc::malformed, "a 16-bit payload has a number that is not finite");

@@ -1,0 +1,86 @@
+#include "compressors/quantizers/natural.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include "base/errc.hpp"
+#include "compressors/kernels/prefetch.hpp"
+#include "compressors/kernels/quantize.hpp"
+#include "compressors/kernels/random.hpp"
+#include "compressors/kernels/selection.hpp"
+#include "compressors/params.hpp"
+
+namespace weir::compressors {
+namespace {
+
+struct Options {};
+
+const Params<Options>& params() {
+  static const Params<Options> params(Natural::type_name);
+  return params;
+}
+
+constexpr std::size_t block = 256;  // entries; a short one, so that memory that is asked for a block ahead comes evenly
+
+/// Writes the codes of all values. False if the window has no room for one.
+bool write_codes(std::span<const float> values, const RandomKey& key, int window, std::span<std::byte> codes) {
+  std::atomic<bool> fits = true;
+  for_ranges(values.size(), block, [&](std::size_t begin, std::size_t end) {
+    std::array<std::uint32_t, block> buffer;
+    for (std::size_t start = begin; start < end && fits; start += block) {
+      const std::size_t size = std::min(block, end - start);
+      const auto words = std::span(buffer).first(size);
+      prefetch_next(values, start, size);
+      prefetch_next(codes, start, size);
+      fill_random(key, start, words);
+      if (!write_natural(values.subspan(start, size), words, window, codes.subspan(start, size))) fits = false;
+    }
+  });
+  return fits;
+}
+
+}  // namespace
+
+nlohmann::json Natural::schema() { return params().schema(); }
+
+Result<std::unique_ptr<Compressor>> Natural::make(const nlohmann::json& given) {
+  const auto options = params().parse(given);
+  if (!options) return options.error();
+  return std::make_unique<Natural>();
+}
+
+bool Natural::write(std::span<const float> values, const Extent&, const Round& round, std::span<std::byte> code) {
+  // The largest of all is known only at the end. The first entries and some room above them are nearly always enough;
+  // where not, the codes are written again.
+  constexpr std::size_t sample = 4096;
+  constexpr int room = 24;
+  const RandomKey key{round.seed, round.step, round.tensor, static_cast<std::uint16_t>(round.rank)};
+  const std::uint32_t first = extremes_of(values.first(std::min(sample, values.size()))).magnitude;
+  if (first >= magnitude_infinite) return false;
+  int window = std::min(natural_window(first) + (values.size() > sample ? room : 0), natural_window_max);
+  if (!write_codes(values, key, window, code.subspan(1))) {
+    const std::uint32_t largest = extremes_of(values).magnitude;
+    if (largest >= magnitude_infinite) return false;
+    window = natural_window(largest);
+    write_codes(values, key, window, code.subspan(1));
+  }
+  code[0] = static_cast<std::byte>(window);
+  return true;
+}
+
+Result<void> Natural::read_add(BytesView code, const Extent&, float weight, std::span<float> sum) {
+  const int window = std::to_integer<int>(code[0]);
+  if (window > natural_window_max) return Error(Errc::malformed, "powers of two beyond those of a float");
+  const BytesView codes = code.subspan(1);
+  for_ranges(sum.size(), block, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t start = begin; start < end; start += block) {
+      const std::size_t size = std::min(block, end - start);
+      prefetch_next(sum, start, size);
+      add_natural(codes.subspan(start, size), window, weight, sum.subspan(start, size));
+    }
+  });
+  return {};
+}
+
+}  // namespace weir::compressors

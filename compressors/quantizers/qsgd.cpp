@@ -1,0 +1,162 @@
+#include "compressors/quantizers/qsgd.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "base/errc.hpp"
+#include "compressors/codecs/varint.hpp"
+#include "compressors/kernels/pack.hpp"
+#include "compressors/kernels/prefetch.hpp"
+#include "compressors/kernels/quantize.hpp"
+#include "compressors/kernels/random.hpp"
+#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/signs.hpp"
+#include "compressors/params.hpp"
+
+namespace weir::compressors {
+namespace {
+
+constexpr std::size_t head_bytes = 1 + sizeof(std::uint32_t);
+
+/// Entries of a bucket are written and read in parts of so many: whole bytes of any number of bits, and whole groups of
+/// random words.
+constexpr std::size_t part_max = 1024;
+constexpr std::int64_t bucket_unit = 64;
+
+const Params<Qsgd::Options>& params() {
+  using Options = Qsgd::Options;
+  static const Params<Options> params =
+      Params<Options>(Qsgd::type_name)
+          .integer("bits", &Options::bits, {.minimum = 1, .maximum = 8},
+                   "Bits of a level; the sign takes one more. 2^bits - 1 levels above zero.")
+          .integer("bucket", &Options::bucket, {.minimum = bucket_unit, .maximum = 1 << 20},
+                   "Entries that share a norm, a multiple of 64.");
+  return params;
+}
+
+/// Where the parts of a bucket's code are.
+template <class Byte>
+struct BucketCode {
+  BucketCode(std::span<Byte> code, std::size_t entries, unsigned bits)
+      : norm(code.first(sizeof(float))),
+        levels(code.subspan(norm.size(), packed_bytes(entries, bits))),
+        signs(code.subspan(norm.size() + levels.size(), sign_bytes(entries))) {}
+
+  std::span<Byte> norm;
+  std::span<Byte> levels;
+  std::span<Byte> signs;
+};
+
+/// Not below any magnitude: each step of it is monotonous, and exact for one value alone. Of large values it can be
+/// beyond the largest float, which is not below any magnitude either.
+float norm_of(double squares) {
+  return static_cast<float>(std::min(std::sqrt(squares), double{std::numeric_limits<float>::max()}));
+}
+
+}  // namespace
+
+nlohmann::json Qsgd::schema() { return params().schema(); }
+
+Result<std::unique_ptr<Compressor>> Qsgd::make(const nlohmann::json& given) {
+  const auto options = params().parse(given);
+  if (!options) return options.error();
+  if (options->bucket % bucket_unit != 0) {
+    return Error(Errc::invalid_argument, "parameters of 'qsgd': /bucket is " + std::to_string(options->bucket) +
+                                             ", which is no multiple of " + std::to_string(bucket_unit));
+  }
+  return std::make_unique<Qsgd>(*options);
+}
+
+double Qsgd::error_bound(std::uint64_t entries, const Round&) const {
+  const auto d = static_cast<double>(std::min<std::uint64_t>(entries, bucket_));
+  const double s = most();
+  return std::min(d / (4 * s * s), std::sqrt(d) / s);
+}
+
+std::size_t Qsgd::bucket_bytes(std::size_t entries) const {
+  return sizeof(float) + packed_bytes(entries, bits_) + sign_bytes(entries);
+}
+
+std::size_t Qsgd::code_bytes(const Extent& extent) const {
+  const std::size_t rest = extent.entries % bucket_;
+  return head_bytes + extent.entries / bucket_ * bucket_bytes(bucket_) + (rest > 0 ? bucket_bytes(rest) : 0);
+}
+
+bool Qsgd::write(std::span<const float> values, const Extent&, const Round& round, std::span<std::byte> code) {
+  code[0] = static_cast<std::byte>(bits_);
+  store_u32(code.data() + 1, static_cast<std::uint32_t>(bucket_));
+  const std::span<std::byte> buckets = code.subspan(head_bytes);
+  const RandomKey key{round.seed, round.step, round.tensor, static_cast<std::uint16_t>(round.rank)};
+  std::atomic<bool> finite = true;
+  for_ranges(values.size(), bucket_, [&](std::size_t begin, std::size_t end) {
+    std::array<std::uint32_t, part_max> words;
+    std::array<std::uint8_t, part_max> levels;
+    for (std::size_t start = begin; start < end && finite; start += bucket_) {
+      const auto bucket = values.subspan(start, std::min(bucket_, end - start));
+      const auto place = buckets.subspan(start / bucket_ * bucket_bytes(bucket_), bucket_bytes(bucket.size()));
+      const BucketCode<std::byte> to(place, bucket.size(), bits_);
+      prefetch_next(values, start, bucket_);
+      const Size size = size_of(bucket);
+      if (size.magnitude >= magnitude_infinite) {
+        finite = false;
+        return;
+      }
+      const float norm = norm_of(size.squares);
+      store_u32(to.norm.data(), std::bit_cast<std::uint32_t>(norm));
+      write_signs(bucket, to.signs);
+      for (std::size_t at = 0; at < bucket.size(); at += part_max) {
+        const auto part = bucket.subspan(at, std::min(part_max, bucket.size() - at));
+        const auto part_words = std::span(words).first(part.size());
+        const auto part_levels = std::span(levels).first(part.size());
+        if (norm > 0) {
+          fill_random(key, start + at, part_words);
+          write_levels(part, part_words, norm, most(), part_levels);
+        } else {
+          std::ranges::fill(part_levels, std::uint8_t{0});
+        }
+        pack(part_levels, bits_, to.levels.subspan(packed_bytes(at, bits_), packed_bytes(part.size(), bits_)));
+      }
+    }
+  });
+  return finite;
+}
+
+Result<void> Qsgd::read_add(BytesView code, const Extent&, float weight, std::span<float> sum) {
+  if (std::to_integer<unsigned>(code[0]) != bits_ || load_u32(code.data() + 1) != bucket_) {
+    return Error(Errc::malformed, "qsgd: levels of " + std::to_string(std::to_integer<unsigned>(code[0])) +
+                                      " bits in buckets of " + std::to_string(load_u32(code.data() + 1)) +
+                                      " came where " + std::to_string(bits_) + " and " + std::to_string(bucket_) +
+                                      " are due");
+  }
+  const BytesView buckets = code.subspan(head_bytes);
+  std::atomic<bool> good = true;
+  for_ranges(sum.size(), bucket_, [&](std::size_t begin, std::size_t end) {
+    std::array<std::uint8_t, part_max> levels;
+    for (std::size_t start = begin; start < end; start += bucket_) {
+      const auto bucket = sum.subspan(start, std::min(bucket_, end - start));
+      const auto place = buckets.subspan(start / bucket_ * bucket_bytes(bucket_), bucket_bytes(bucket.size()));
+      const BucketCode<const std::byte> from(place, bucket.size(), bits_);
+      const auto norm = std::bit_cast<float>(load_u32(from.norm.data()));
+      if (!std::isfinite(norm) || norm < 0 || !padding_is_zero(from.levels, bucket.size(), bits_) ||
+          !padding_is_zero(from.signs, bucket.size(), 1)) {
+        good = false;
+        return;
+      }
+      prefetch_next(sum, start, bucket_);
+      for (std::size_t at = 0; at < bucket.size(); at += part_max) {
+        const auto part = bucket.subspan(at, std::min(part_max, bucket.size() - at));
+        const auto part_levels = std::span(levels).first(part.size());
+        unpack(from.levels.subspan(packed_bytes(at, bits_), packed_bytes(part.size(), bits_)), bits_, part_levels);
+        add_levels(part_levels, from.signs.subspan(at / 8, sign_bytes(part.size())), norm, most(), weight, part);
+      }
+    }
+  });
+  if (!good) return Error(Errc::malformed, "qsgd: a bucket has a norm that is none, or bits behind its last entry");
+  return {};
+}
+
+}  // namespace weir::compressors

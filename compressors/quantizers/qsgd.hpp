@@ -1,0 +1,57 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+#include "compressors/quantizers/quantizer.hpp"
+
+namespace weir::compressors {
+
+/// QSGD (Alistarh et al., NeurIPS 2017): in each bucket of d entries with the norm |b| an entry becomes
+/// sign * |b| * l / s with s = 2^bits - 1, where l is y = |x| / |b| * s rounded down, or up with the probability of its
+/// fraction, so that the expectation is the entry. The code is
+///
+///     u8      bits
+///     u32     entries of a bucket, d
+///     per bucket, of which the last may be shorter:
+///       f32     |b|, at most the largest float
+///       bit[]   l of every entry in `bits` bits, padded to whole bytes with zeros (kernels/pack.hpp)
+///       bit[]   per entry: it is below zero; padded likewise
+///
+/// The variance is at most min(d / (4 s^2), sqrt(d) / s) |x|^2: that of rounding y is f (1 - f) for its fraction f,
+/// which is at most 1/4 and at most y.
+class Qsgd final : public Quantizer {
+ public:
+  static constexpr std::string_view type_name = "qsgd";
+  static constexpr std::string_view summary = "Levels up to the norm of a bucket, rounded at random without bias.";
+  static constexpr std::string_view default_memory = "none";
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
+
+  struct Options {
+    std::int64_t bits = 4;
+    std::int64_t bucket = 512;
+  };
+  explicit Qsgd(Options options)
+      : bits_(static_cast<unsigned>(options.bits)), bucket_(static_cast<std::size_t>(options.bucket)) {}
+
+  std::string_view name() const override { return type_name; }
+  Traits traits() const override { return {.biased = false}; }
+  double error_bound(std::uint64_t entries, const Round& round) const override;
+
+ protected:
+  Format format() const override { return Format::qsgd; }
+  std::size_t code_bytes(const Extent& extent) const override;
+  bool write(std::span<const float> values, const Extent& extent, const Round& round,
+             std::span<std::byte> code) override;
+  Result<void> read_add(BytesView code, const Extent& extent, float weight, std::span<float> sum) override;
+
+ private:
+  unsigned most() const { return (1U << bits_) - 1; }
+  std::size_t bucket_bytes(std::size_t entries) const;
+
+  unsigned bits_;
+  std::size_t bucket_;
+};
+
+}  // namespace weir::compressors

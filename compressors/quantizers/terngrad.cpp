@@ -1,0 +1,175 @@
+#include "compressors/quantizers/terngrad.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "base/errc.hpp"
+#include "compressors/codecs/varint.hpp"
+#include "compressors/flat.hpp"
+#include "compressors/kernels/prefetch.hpp"
+#include "compressors/kernels/quantize.hpp"
+#include "compressors/kernels/random.hpp"
+#include "compressors/kernels/selection.hpp"
+#include "compressors/non_finite.hpp"
+#include "compressors/params.hpp"
+
+namespace weir::compressors {
+namespace {
+
+constexpr std::size_t block_bytes = trit_bytes(trit_block);
+
+const Params<TernGrad::Options>& params() {
+  using Options = TernGrad::Options;
+  static const Params<Options> params =
+      Params<Options>(TernGrad::type_name)
+          .number("clip", &Options::clip, {.minimum = 0, .maximum = 1e6},
+                  "Entries are clipped at this many standard deviations; 0: not at all.")
+          .choice("scale", &Options::scale, {"shared", "local"},
+                  "The scale is the largest magnitude of all ranks, or of each rank its own.");
+  return params;
+}
+
+/// Of all values, the same for any number of threads.
+Size total_size(std::span<const float> values) {
+  constexpr std::size_t block = 4096;
+  std::vector<Size> parts((values.size() + block - 1) / block);
+  for_ranges(values.size(), block, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t start = begin; start < end; start += block) {
+      prefetch_next(values, start, block);
+      parts[start / block] = size_of(values.subspan(start, std::min(block, end - start)));
+    }
+  });
+  return std::accumulate(parts.begin(), parts.end(), Size{}, [](const Size& a, const Size& b) {
+    return Size{std::max(a.magnitude, b.magnitude), a.squares + b.squares};
+  });
+}
+
+bool is_scale(float value) { return std::isfinite(value) && value >= 0; }
+
+float load_float(BytesView from) { return std::bit_cast<float>(load_u32(from.data())); }
+
+void store_float(std::byte* to, float value) { store_u32(to, std::bit_cast<std::uint32_t>(value)); }
+
+}  // namespace
+
+nlohmann::json TernGrad::schema() { return params().schema(); }
+
+Result<std::unique_ptr<Compressor>> TernGrad::make(const nlohmann::json& given) {
+  const auto options = params().parse(given);
+  if (!options) return options.error();
+  return std::make_unique<TernGrad>(*options);
+}
+
+Traits TernGrad::traits() const {
+  Traits traits{.biased = clip_ > 0};
+  if (shared_) traits.passes = {Reduction::gather, Reduction::gather};
+  return traits;
+}
+
+double TernGrad::error_bound(std::uint64_t entries, const Round&) const {
+  if (shared_) return std::numeric_limits<double>::infinity();
+  if (clip_ == 0) return entries == 0 ? 0 : (std::sqrt(static_cast<double>(entries)) - 1) / 2;
+  return clip_ <= 4 ? 1 + clip_ * clip_ / 8 : clip_ - 1;
+}
+
+std::optional<float> TernGrad::limit_of(std::span<const float> values) const {
+  const Size size = total_size(values);
+  if (size.magnitude >= magnitude_infinite) return std::nullopt;
+  const auto largest = std::bit_cast<float>(size.magnitude);
+  if (clip_ == 0 || values.empty()) return largest;
+  const double clipped = clip_ * std::sqrt(size.squares / static_cast<double>(values.size()));
+  return clipped < largest ? static_cast<float>(clipped) : largest;
+}
+
+Result<void> TernGrad::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  if (shared_ && round.pass == 0) return encode_limit(gradient, round, out);
+  if (shared_ && (!scales_.contains(round.tensor) || scales_.at(round.tensor).shared < 0)) {
+    return Error(Errc::conflict, "terngrad: the ranks' scales of tensor " + std::to_string(round.tensor) +
+                                     " have not been brought together");
+  }
+  return Quantizer::do_encode(gradient, round, out);
+}
+
+Result<void> TernGrad::encode_limit(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  const auto limit = limit_of(flat(gradient));
+  if (!limit) return non_finite(round, flat(gradient));
+  scales_[round.tensor] = {.own = *limit};
+  PayloadWriter payload(out, Format::scale, sizeof(float));
+  store_float(payload.body().data(), *limit);
+  payload.seal();
+  return {};
+}
+
+Result<void> TernGrad::absorb(std::span<const BytesView> results, const Round& round) {
+  if (!shared_ || round.pass > 0) return {};
+  if (results.empty()) return Error(Errc::malformed, "terngrad: no rank has sent its scale");
+  float largest = 0;
+  for (const BytesView& result : results) {
+    const auto body = open_payload(result, Format::scale);
+    if (!body) return body.error();
+    const float scale = body->size() == sizeof(float) ? load_float(*body) : -1;
+    if (!is_scale(scale)) return Error(Errc::malformed, "terngrad: a rank's scale is none");
+    largest = std::max(largest, scale);
+  }
+  scales_[round.tensor].shared = largest;
+  return {};
+}
+
+std::size_t TernGrad::code_bytes(const Extent& extent) const {
+  return sizeof(float) + extent.entries / trit_block * block_bytes + trit_bytes(extent.entries % trit_block);
+}
+
+bool TernGrad::write(std::span<const float> values, const Extent&, const Round& round, std::span<std::byte> code) {
+  float limit = 0;
+  float scale = 0;
+  if (shared_) {
+    const Scales& scales = scales_[round.tensor];
+    limit = scales.own;
+    scale = std::max(scales.own, scales.shared);
+  } else {
+    const auto own = limit_of(values);
+    if (!own) return false;
+    limit = scale = *own;
+  }
+  store_float(code.data(), scale);
+  const float divisor = scale > 0 ? scale : 1;
+  const std::span<std::byte> bytes = code.subspan(sizeof(float));
+  const RandomKey key{round.seed, round.step, round.tensor, static_cast<std::uint16_t>(round.rank)};
+  for_ranges(values.size(), trit_block, [&](std::size_t begin, std::size_t end) {
+    std::array<std::uint32_t, trit_block> buffer;
+    for (std::size_t start = begin; start < end; start += trit_block) {
+      const auto part = values.subspan(start, std::min(trit_block, end - start));
+      const auto words = std::span(buffer).first(part.size());
+      prefetch_next(values, start, trit_block);
+      fill_random(key, start, words);
+      write_trits(part, words, limit, divisor,
+                  bytes.subspan(start / trit_block * block_bytes, trit_bytes(part.size())));
+    }
+  });
+  return true;
+}
+
+Result<void> TernGrad::read_add(BytesView code, const Extent&, float weight, std::span<float> sum) {
+  const float scale = load_float(code);
+  if (!is_scale(scale)) return Error(Errc::malformed, "terngrad: a scale that is none");
+  const BytesView bytes = code.subspan(sizeof(float));
+  std::atomic<bool> good = true;
+  for_ranges(sum.size(), trit_block, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t start = begin; start < end; start += trit_block) {
+      const auto part = sum.subspan(start, std::min(trit_block, end - start));
+      prefetch_next(sum, start, trit_block);
+      const auto from = bytes.subspan(start / trit_block * block_bytes, trit_bytes(part.size()));
+      if (!add_trits(from, weight * scale, part)) good = false;
+    }
+  });
+  if (!good) return Error(Errc::malformed, "terngrad: a byte is not five digits of base 3");
+  return {};
+}
+
+}  // namespace weir::compressors

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "compressors/quantizers/quantizer.hpp"
+
+namespace weir::compressors {
+
+/// TernGrad (Wen et al., NeurIPS 2017): every entry becomes -S, 0 or S; with v = min(|x|, c) it is not zero with the
+/// probability v / S, so that the expectation is the clipped entry. The clip c is clip * sigma, where sigma is the
+/// root of the mean square: the deviation from zero and not from the mean, of which gradients have next to none, and so
+/// a constant tensor is not lost. S is the largest v of this rank ("local"), or of all ranks ("shared"), which takes a
+/// first pass:
+///
+///     first pass    f32   largest v of this rank (Format::scale)
+///     last pass     f32   S
+///                   u8[]  per block of 320 entries 64 bytes, of which byte j has the entries j + 64 k; of the last r
+///                         entries ceil(r / 5) bytes with as much between the entries (kernels/quantize.hpp)
+///
+/// Unbiased without clipping. The error of a local scale is at most S |x|_1 - |x|^2 <= (sqrt(n) - 1) / 2 |x|^2 without
+/// clipping; with it, S <= clip |x| / sqrt(n) gives (1 + clip^2 / 8) |x|^2, or (clip - 1) |x|^2 above clip = 4. A scale
+/// that comes from other ranks is bounded by nothing.
+class TernGrad final : public Quantizer {
+ public:
+  static constexpr std::string_view type_name = "terngrad";
+  static constexpr std::string_view summary = "Each entry -1, 0 or 1 times a scale, drawn at random: 1.6 bits.";
+  static constexpr std::string_view default_memory = "none";
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
+
+  struct Options {
+    double clip = 2.5;
+    std::string scale = "shared";
+  };
+  explicit TernGrad(const Options& options) : clip_(options.clip), shared_(options.scale == "shared") {}
+
+  std::string_view name() const override { return type_name; }
+  Traits traits() const override;
+  double error_bound(std::uint64_t entries, const Round& round) const override;
+  Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
+
+ protected:
+  Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
+  Format format() const override { return Format::ternary; }
+  std::size_t code_bytes(const Extent& extent) const override;
+  bool write(std::span<const float> values, const Extent& extent, const Round& round,
+             std::span<std::byte> code) override;
+  Result<void> read_add(BytesView code, const Extent& extent, float weight, std::span<float> sum) override;
+
+ private:
+  /// Within a round of a shared scale.
+  struct Scales {
+    float own = 0;
+    float shared = -1;  ///< below zero: not known yet
+  };
+
+  /// The largest magnitude after clipping, or nothing if a value is not finite.
+  std::optional<float> limit_of(std::span<const float> values) const;
+  Result<void> encode_limit(const at::Tensor& gradient, const Round& round, Bytes& out);
+
+  double clip_;
+  bool shared_;
+  std::map<std::uint32_t, Scales> scales_;  // by tensor
+};
+
+}  // namespace weir::compressors

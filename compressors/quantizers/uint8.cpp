@@ -1,0 +1,96 @@
+#include "compressors/quantizers/uint8.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "base/errc.hpp"
+#include "compressors/codecs/varint.hpp"
+#include "compressors/kernels/prefetch.hpp"
+#include "compressors/kernels/quantize.hpp"
+#include "compressors/kernels/selection.hpp"
+#include "compressors/params.hpp"
+#include "compressors/quantizers/channels.hpp"
+
+namespace weir::compressors {
+namespace {
+
+struct Options {};
+
+const Params<Options>& params() {
+  static const Params<Options> params(Uint8::type_name);
+  return params;
+}
+
+constexpr int steps = 255;
+
+struct Grid {
+  float scale = 0;
+  std::uint8_t zero = 0;
+};
+
+/// The steps are shared out in whole numbers: the shorter side gets what it needs at least, the longer one the rest,
+/// which determines the scale.
+Grid grid_for(float below, float above) {
+  const float shorter = std::min(below, above);
+  const float longer = std::max(below, above);
+  if (longer == 0) return {};
+  const double whole = static_cast<double>(shorter) + longer;
+  const int needed = static_cast<int>(std::ceil(steps * (shorter / whole)));
+  const int rest = steps - needed;
+  return {scale_for(longer, rest), static_cast<std::uint8_t>(below == longer ? rest : needed)};
+}
+
+}  // namespace
+
+nlohmann::json Uint8::schema() { return params().schema(); }
+
+Result<std::unique_ptr<Compressor>> Uint8::make(const nlohmann::json& given) {
+  const auto options = params().parse(given);
+  if (!options) return options.error();
+  return std::make_unique<Uint8>();
+}
+
+double Uint8::error_bound(std::uint64_t entries, const Round&) const { return bound_of_steps(entries); }
+
+std::size_t Uint8::code_bytes(const Extent& extent) const {
+  return extent.channels * (sizeof(float) + 1) + extent.entries;
+}
+
+bool Uint8::write(std::span<const float> values, const Extent& extent, const Round&, std::span<std::byte> code) {
+  const std::size_t row = values.size() / extent.channels;
+  const std::span<std::byte> zeros = code.subspan(extent.channels * sizeof(float), extent.channels);
+  const std::span<std::byte> codes = code.subspan(extent.channels * (sizeof(float) + 1));
+  for (std::size_t channel = 0; channel < extent.channels; ++channel) {
+    const auto part = values.subspan(channel * row, row);
+    const auto to = codes.subspan(channel * row, row);
+    prefetch_next(values, channel * row, row);
+    const Extremes extremes = extremes_of(part);
+    if (extremes.magnitude >= magnitude_infinite) return false;
+    const Grid grid = grid_for(-extremes.least, extremes.most);
+    store_u32(code.data() + channel * sizeof(float), std::bit_cast<std::uint32_t>(grid.scale));
+    zeros[channel] = static_cast<std::byte>(grid.zero);
+    if (grid.scale > 0) {
+      write_uint8(part, grid.scale, grid.zero, to);
+    } else {
+      std::ranges::fill(to, std::byte{0});
+    }
+  }
+  return true;
+}
+
+Result<void> Uint8::read_add(BytesView code, const Extent& extent, float weight, std::span<float> sum) {
+  const std::size_t row = sum.size() / extent.channels;
+  const BytesView zeros = code.subspan(extent.channels * sizeof(float), extent.channels);
+  const BytesView codes = code.subspan(extent.channels * (sizeof(float) + 1));
+  for (std::size_t channel = 0; channel < extent.channels; ++channel) {
+    const auto scale = std::bit_cast<float>(load_u32(code.data() + channel * sizeof(float)));
+    const auto zero = std::to_integer<std::uint8_t>(zeros[channel]);
+    if (!is_scale(scale)) return Error(Errc::malformed, "uint8: a scale that is none");
+    prefetch_next(sum, channel * row, row);
+    add_uint8(codes.subspan(channel * row, row), scale, zero, weight, sum.subspan(channel * row, row));
+  }
+  return {};
+}
+
+}  // namespace weir::compressors

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+#include "compressors/quantizers/quantizer.hpp"
+
+namespace weir::compressors {
+
+/// Eight bits over the interval from the least to the largest entry of a channel, which is a row of the first of two or
+/// more dimensions: the nearest multiple of a scale, counted from a code that stands for zero. The interval is widened
+/// to hold zero, and zero is one of the 256 values, since many entries of gradients are near it. The code is
+///
+///     f32[]  scale of each channel
+///     u8[]   zero of each channel
+///     u8[]   per entry: zero + x / scale, rounded
+///
+/// The scale is 1/255 of the interval, or up to a hundredth more for zero's sake. A channel of one sign has all 255
+/// steps for it, twice those of int8. Biased; at worst the scale is that of int8, and so are error and bound.
+class Uint8 final : public Quantizer {
+ public:
+  static constexpr std::string_view type_name = "uint8";
+  static constexpr std::string_view summary =
+      "Eight bits from the least to the largest entry of a channel, to nearest.";
+  static constexpr std::string_view default_memory = "none";
+  static nlohmann::json schema();
+  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
+
+  std::string_view name() const override { return type_name; }
+  Traits traits() const override { return {}; }
+  double error_bound(std::uint64_t entries, const Round& round) const override;
+
+ protected:
+  Format format() const override { return Format::uint8; }
+  std::size_t code_bytes(const Extent& extent) const override;
+  bool write(std::span<const float> values, const Extent& extent, const Round& round,
+             std::span<std::byte> code) override;
+  Result<void> read_add(BytesView code, const Extent& extent, float weight, std::span<float> sum) override;
+};
+
+}  // namespace weir::compressors
