@@ -13,7 +13,7 @@ namespace weir::compressors {
 namespace {
 
 /// The low `bits` bits of each of eight bytes.
-std::uint64_t field_mask(unsigned bits) { return 0x0101010101010101 * ((1U << bits) - 1); }
+std::uint64_t field_mask(unsigned bits) { return std::uint64_t{0x0101010101010101} * ((1U << bits) - 1); }
 
 // Eight codes are one 64-bit word on one side and `bits` bytes on the other.
 
