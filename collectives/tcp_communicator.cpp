@@ -79,7 +79,7 @@ class TcpCommunicator final : public Communicator {
       bool waiting = false;
       for (std::uint32_t r = 0; r < size(); ++r) {
         if (r == rank_) continue;
-        if (!said[r]) said[r] = links_[r]->ended() || links_[r]->leave(FrameKind::goodbye, 0);
+        if (!said[r]) said[r] = links_[r]->leave(FrameKind::goodbye, 0);
         const bool open = !links_[r]->ended();
         polls_.push_back({open ? links_[r]->descriptor() : -1, static_cast<short>(said[r] ? POLLRDHUP : POLLOUT), 0});
         waiting |= open;
