@@ -3,16 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
-#include <cstdlib>
-#include <string_view>
 
 #include "base/ensure.hpp"
+#include "base/processor.hpp"
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <immintrin.h>
-// The portable loops for BFloat16 are compiled once more for processors with AVX2; Half has instructions of its own.
-#define WEIR_HALF_AVX2 __attribute__((target("avx2,f16c")))
 #endif
 
 namespace weir {
@@ -98,25 +94,25 @@ bool add_scaled_portable(float weight, const Half* from, std::size_t count, floa
 
 #if defined(__x86_64__)
 
-WEIR_HALF_AVX2 bool round_avx2(const float* from, std::size_t count, BFloat16* to) {
-  return round_loop(from, count, to);
-}
-WEIR_HALF_AVX2 void add_avx2(const BFloat16* from, std::size_t count, BFloat16* to) { add_loop(from, count, to); }
-WEIR_HALF_AVX2 bool add_scaled_avx2(float weight, const BFloat16* from, std::size_t count, float* to) {
+// The portable loops for BFloat16 are compiled once more; Half has instructions of its own.
+
+WEIR_AVX2 bool round_avx2(const float* from, std::size_t count, BFloat16* to) { return round_loop(from, count, to); }
+WEIR_AVX2 void add_avx2(const BFloat16* from, std::size_t count, BFloat16* to) { add_loop(from, count, to); }
+WEIR_AVX2 bool add_scaled_avx2(float weight, const BFloat16* from, std::size_t count, float* to) {
   return add_scaled_loop(weight, from, count, to);
 }
 
 /// Eight floats to halves. Of a NaN, min and max give their second operand: it stays.
-WEIR_HALF_AVX2 inline __m128i narrow(__m256 values) {
+WEIR_AVX2 inline __m128i narrow(__m256 values) {
   const __m256 limit = _mm256_set1_ps(65504);
   const __m256 finite = _mm256_max_ps(_mm256_set1_ps(-65504), _mm256_min_ps(limit, values));
   return _mm256_cvtps_ph(finite, _MM_FROUND_TO_NEAREST_INT);
 }
 
-WEIR_HALF_AVX2 inline __m128i load(const Half* from) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)); }
-WEIR_HALF_AVX2 inline void store(Half* to, __m128i halves) { _mm_storeu_si128(reinterpret_cast<__m128i*>(to), halves); }
+WEIR_AVX2 inline __m128i load(const Half* from) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)); }
+WEIR_AVX2 inline void store(Half* to, __m128i halves) { _mm_storeu_si128(reinterpret_cast<__m128i*>(to), halves); }
 
-WEIR_HALF_AVX2 bool round_avx2(const float* from, std::size_t count, Half* to) {
+WEIR_AVX2 bool round_avx2(const float* from, std::size_t count, Half* to) {
   const __m256i magnitude = _mm256_set1_epi32(0x7FFFFFFF);
   __m256i largest = _mm256_setzero_si256();
   std::size_t i = 0;
@@ -130,7 +126,7 @@ WEIR_HALF_AVX2 bool round_avx2(const float* from, std::size_t count, Half* to) {
   return round_portable(from + i, count - i, to + i) && finite;
 }
 
-WEIR_HALF_AVX2 void add_avx2(const Half* from, std::size_t count, Half* to) {
+WEIR_AVX2 void add_avx2(const Half* from, std::size_t count, Half* to) {
   std::size_t i = 0;
   for (; i + 8 <= count; i += 8) {
     store(to + i, narrow(_mm256_add_ps(_mm256_cvtph_ps(load(to + i)), _mm256_cvtph_ps(load(from + i)))));
@@ -138,7 +134,7 @@ WEIR_HALF_AVX2 void add_avx2(const Half* from, std::size_t count, Half* to) {
   add_portable(from + i, count - i, to + i);
 }
 
-WEIR_HALF_AVX2 bool add_scaled_avx2(float weight, const Half* from, std::size_t count, float* to) {
+WEIR_AVX2 bool add_scaled_avx2(float weight, const Half* from, std::size_t count, float* to) {
   const __m128i magnitude = _mm_set1_epi16(0x7FFF);
   const __m256 factor = _mm256_set1_ps(weight);
   __m128i largest = _mm_setzero_si128();
@@ -152,22 +148,6 @@ WEIR_HALF_AVX2 bool add_scaled_avx2(float weight, const Half* from, std::size_t 
   const __m128i bad = _mm_cmpgt_epi16(largest, _mm_set1_epi16(half_max));
   const bool finite = _mm_testz_si128(bad, bad) != 0;
   return add_scaled_portable(weight, from + i, count - i, to + i) && finite;
-}
-
-/// As compressors/kernels/processor.hpp, whose tests these loops do not need: one entry at a time is the portable loop.
-bool has_avx2() {
-  static const bool detected = [] {
-    const char* wanted = std::getenv("WEIR_KERNELS");
-    if (wanted != nullptr && std::string_view(wanted) == "portable") return false;
-    // clang 16 has no name for F16C.
-    unsigned eax = 0;
-    unsigned ebx = 0;
-    unsigned ecx = 0;
-    unsigned edx = 0;
-    const bool f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
-    return f16c && __builtin_cpu_supports("avx2");
-  }();
-  return detected;
 }
 
 #endif

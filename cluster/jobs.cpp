@@ -59,7 +59,8 @@ json placement_json(const PlacementResult& placement, const std::vector<NodeOffe
 }
 
 /// Bits a parameter takes on the wire of a rank, as the catalog tells of compressors with default parameters: 2 (P-1)/P
-/// of what the ring sums, P-1 times what it gathers. A ratio of one's own scales it; of other parameters nothing is known.
+/// of what the ring sums, P-1 times what it gathers. A ratio of one's own scales it; of other parameters nothing is
+/// known.
 std::optional<double> wire_bits(const protocol::JobSpec& spec, const json& catalog) {
   const auto& wanted = spec.compression.compressor;
   for (const auto& entry : catalog.value("compressors", json::array())) {

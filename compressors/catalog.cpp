@@ -47,36 +47,36 @@ namespace weir::compressors {
 const Catalog& builtin() {
   static const Catalog catalog = Catalog()
                                      .add_compressor<None>()
-                                     .add_compressor<TopK>()
-                                     .add_compressor<Dgc>()
-                                     .add_compressor<Threshold>()
-                                     .add_compressor<RandomK>()
-                                     .add_compressor<Sidco>()
-                                     .add_compressor<Chunk>()
-                                     .add_compressor<BlockK>()
-                                     .add_compressor<Cocktail>()
                                      .add_compressor<Fp16>()
                                      .add_compressor<Bf16>()
-                                     .add_compressor<SignSgd>()
-                                     .add_compressor<Signum>()
-                                     .add_compressor<EfSignSgd>()
-                                     .add_compressor<OneBit>()
                                      .add_compressor<Int8>()
                                      .add_compressor<Uint8>()
                                      .add_compressor<Natural>()
                                      .add_compressor<Qsgd>()
                                      .add_compressor<TernGrad>()
-                                     .add_compressor<PowerSgd>()
+                                     .add_compressor<OneBit>()
+                                     .add_compressor<SignSgd>()
+                                     .add_compressor<Signum>()
+                                     .add_compressor<EfSignSgd>()
+                                     .add_compressor<TopK>()
+                                     .add_compressor<RandomK>()
+                                     .add_compressor<Threshold>()
+                                     .add_compressor<Dgc>()
+                                     .add_compressor<Sidco>()
+                                     .add_compressor<Chunk>()
+                                     .add_compressor<BlockK>()
+                                     .add_compressor<Cocktail>()
                                      .add_compressor<Atomo>()
+                                     .add_compressor<PowerSgd>()
                                      .add_compressor<Demo>()
                                      .add_compressor<SketchMl>()
                                      .add_compressor<Casq>()
                                      .add_memory<NoMemory>()
                                      .add_memory<ResidualMemory>()
                                      .add_memory<DgcMemory>()
+                                     .add_memory<EfSignSgdMemory>()
                                      .add_memory<PowerSgdMemory>()
-                                     .add_memory<Ef21Memory>()
-                                     .add_memory<EfSignSgdMemory>();
+                                     .add_memory<Ef21Memory>();
   return catalog;
 }
 
@@ -113,8 +113,8 @@ std::string_view name_of(Reduction reduction) {
   return "";
 }
 
-/// Bits that one rank puts on the wire for an entry of a matrix of 2^16, when the warm-up is over: those that are summed
-/// and those that are gathered.
+/// Bits that one rank puts on the wire for an entry of a matrix of 2^16, when the warm-up is over: those that are
+/// summed and those that are gathered.
 nlohmann::json wire_bits(Compressor& compressor) {
   constexpr std::int64_t side = 256;
   constexpr RandomKey key{.seed = 1};

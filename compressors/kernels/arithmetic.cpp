@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/ensure.hpp"
-#include "compressors/kernels/processor.hpp"
+#include "base/processor.hpp"
 #include "compressors/kernels/selection.hpp"
 
 namespace weir::compressors {

@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "base/ensure.hpp"
+#include "base/processor.hpp"
 #include "compressors/kernels/hash.hpp"
-#include "compressors/kernels/processor.hpp"
 #include "compressors/kernels/selection.hpp"
 
 #if defined(__x86_64__)

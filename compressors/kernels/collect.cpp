@@ -4,7 +4,7 @@
 #include <array>
 #include <bit>
 
-#include "compressors/kernels/processor.hpp"
+#include "base/processor.hpp"
 #include "compressors/kernels/selection.hpp"
 
 #if defined(__x86_64__)

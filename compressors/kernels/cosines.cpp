@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/ensure.hpp"
-#include "compressors/kernels/processor.hpp"
+#include "base/processor.hpp"
 #include "compressors/kernels/selection.hpp"
 
 namespace weir::compressors {

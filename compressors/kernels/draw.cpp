@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/ensure.hpp"
-#include "compressors/kernels/processor.hpp"
+#include "base/processor.hpp"
 #include "compressors/kernels/selection.hpp"
 
 namespace weir::compressors {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "compressors/kernels/processor.hpp"
+#include "base/processor.hpp"
 #include "compressors/kernels/selection.hpp"
 
 namespace weir::compressors {

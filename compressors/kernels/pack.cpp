@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/ensure.hpp"
-#include "compressors/kernels/processor.hpp"
+#include "base/processor.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/ensure.hpp"
-#include "compressors/kernels/processor.hpp"
+#include "base/processor.hpp"
 #include "compressors/kernels/random.hpp"
 #include "compressors/kernels/selection.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "base/ensure.hpp"
 #include "base/philox.hpp"
-#include "compressors/kernels/processor.hpp"
+#include "base/processor.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/ensure.hpp"
-#include "compressors/kernels/processor.hpp"
+#include "base/processor.hpp"
 #include "compressors/kernels/selection.hpp"
 
 #if defined(__x86_64__)

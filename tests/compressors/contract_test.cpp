@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "base/errc.hpp"
+#include "base/processor.hpp"
 #include "compressors/codecs/payload.hpp"
-#include "compressors/kernels/processor.hpp"
 #include "support.hpp"
 
 namespace weir::compressors::test {

@@ -8,13 +8,13 @@
 #include <numbers>
 
 #include "base/errc.hpp"
+#include "base/processor.hpp"
 #include "compressors/codecs/index_codec.hpp"
 #include "compressors/codecs/sparse.hpp"
 #include "compressors/codecs/value_codec.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/cosines.hpp"
 #include "compressors/kernels/floor.hpp"
-#include "compressors/kernels/processor.hpp"
 #include "compressors/memories/ef21_memory.hpp"
 #include "compressors/memories/residual_memory.hpp"
 #include "compressors/transforms/dct.hpp"

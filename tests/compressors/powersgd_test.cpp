@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "base/errc.hpp"
+#include "base/processor.hpp"
 #include "compressors/flat.hpp"
-#include "compressors/kernels/processor.hpp"
 #include "compressors/memories/ef21_memory.hpp"
 #include "compressors/memories/powersgd_memory.hpp"
 #include "support.hpp"

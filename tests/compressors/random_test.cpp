@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/philox.hpp"
+#include "base/processor.hpp"
 #include "compressors/kernels/pack.hpp"
-#include "compressors/kernels/processor.hpp"
 
 namespace weir::compressors::test {
 namespace {

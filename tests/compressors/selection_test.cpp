@@ -8,9 +8,9 @@
 #include <functional>
 
 #include "base/philox.hpp"
+#include "base/processor.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/kernels/collect.hpp"
-#include "compressors/kernels/processor.hpp"
 
 namespace weir::compressors::test {
 namespace {

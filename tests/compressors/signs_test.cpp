@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "base/errc.hpp"
+#include "base/processor.hpp"
 #include "compressors/codecs/payload.hpp"
 #include "compressors/codecs/varint.hpp"
-#include "compressors/kernels/processor.hpp"
 #include "compressors/kernels/signs.hpp"
 #include "support.hpp"
 

@@ -98,7 +98,8 @@ describe('formGroups', () => {
   it('takes the defaults of a memory from the compressor whose default memory it is', () => {
     const momentum = entry('residual', { properties: { beta: { type: 'number', default: 1 } } });
     const own = { memories: ['residual'], default_memory: 'residual', default_memory_params: { beta: 0.999 } };
-    const with_demo = { ...catalog, compressors: [entry('demo', {}, own), entry('topk')], memories: [momentum] } as Catalog;
+    const compressors = [entry('demo', {}, own), entry('topk')];
+    const with_demo = { ...catalog, compressors, memories: [momentum] } as Catalog;
     const compression = {
       properties: {
         name: { type: 'string' },

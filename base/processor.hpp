@@ -1,9 +1,9 @@
 #pragma once
 
-namespace weir::compressors {
+namespace weir {
 
-// The loops in this folder that compilers do not vectorize well by themselves exist twice: portable, and for AVX2 with
-// the extensions that came with it. Both compute the same bits.
+// Loops over whole gradients that compilers do not vectorize well by themselves exist twice: portable, and for AVX2
+// with the extensions that came with it. Both compute the same bits.
 
 /// Marks a function that runs only where has_avx2().
 #if defined(__x86_64__)
@@ -23,4 +23,4 @@ class PortableKernels {
   PortableKernels& operator=(const PortableKernels&) = delete;
 };
 
-}  // namespace weir::compressors
+}  // namespace weir

@@ -1,4 +1,4 @@
-#include "compressors/kernels/processor.hpp"
+#include "base/processor.hpp"
 
 #include <atomic>
 #include <cstdlib>
@@ -8,7 +8,7 @@
 #include <cpuid.h>
 #endif
 
-namespace weir::compressors {
+namespace weir {
 namespace {
 
 bool detect() {
@@ -39,4 +39,4 @@ bool has_avx2() {
 PortableKernels::PortableKernels() { ++portable_wanted; }
 PortableKernels::~PortableKernels() { --portable_wanted; }
 
-}  // namespace weir::compressors
+}  // namespace weir
