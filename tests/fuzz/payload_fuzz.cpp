@@ -30,60 +30,100 @@ Bytes sealed(std::uint8_t format, BytesView body) {
   return out;
 }
 
-/// Decodes into the middle of a larger buffer, whose other floats must stay as they are; then everything else that is
-/// done with a payload that was accepted.
-void decode(Compressor& compressor, BytesView payload, const Round& round, at::IntArrayRef shape) {
-  constexpr std::size_t guard = 64;
-  std::size_t entries = 1;
-  for (const std::int64_t extent : shape) entries *= static_cast<std::size_t>(extent);
-  std::vector<float> buffer(entries + 2 * guard);
-  at::Tensor sum = at::from_blob(buffer.data() + guard, shape, at::kFloat);
-  const Traits traits = compressor.traits();
-  if (compressor.decode_add(payload, round, 1, sum)) {
-    // A sum of floats is what it is; what a payload says is a number.
-    ensure(traits.passes.back() != Reduction::gather ||
-               std::ranges::all_of(buffer, [](float x) { return std::isfinite(x); }),
-           "decoded what is not a number");
-    if (traits.votes) compressor.conclude(sum, round);
+/// A tensor in the middle of a larger buffer, whose other floats must stay as they are.
+class Destination {
+ public:
+  explicit Destination(at::IntArrayRef shape) {
+    std::size_t entries = 1;
+    for (const std::int64_t extent : shape) entries *= static_cast<std::size_t>(extent);
+    buffer_.resize(entries + 2 * guard);
+    sum_ = at::from_blob(buffer_.data() + guard, shape, at::kFloat);
   }
-  const auto untouched = [](float x) { return x == 0; };
-  ensure(std::all_of(buffer.begin(), buffer.begin() + guard, untouched), "wrote before the tensor");
-  ensure(std::all_of(buffer.end() - guard, buffer.end(), untouched), "wrote behind the tensor");
-  std::vector<std::uint32_t> positions;
-  if (!compressor.support(payload, round, entries, positions)) return;
-  for (const std::uint32_t position : positions) ensure(position < entries, "a position outside of the tensor");
-  ensure(std::ranges::adjacent_find(positions, std::greater_equal()) == positions.end(), "positions do not ascend");
-}
+
+  /// Decodes a payload, and does everything else that is done with one that was accepted.
+  void decode(Compressor& compressor, BytesView payload, const Round& round) {
+    std::ranges::fill(buffer_, 0.0F);
+    if (compressor.decode_add(payload, round, 1, sum_)) {
+      const Traits traits = compressor.traits();
+      // A sum of floats is what it is; what a payload says is a number.
+      ensure(traits.passes.back() != Reduction::gather ||
+                 std::ranges::all_of(buffer_, [](float x) { return std::isfinite(x); }),
+             "decoded what is not a number");
+      if (traits.votes) compressor.conclude(sum_, round);
+    }
+    const auto untouched = [](float x) { return x == 0; };
+    ensure(std::all_of(buffer_.begin(), buffer_.begin() + guard, untouched), "wrote before the tensor");
+    ensure(std::all_of(buffer_.end() - guard, buffer_.end(), untouched), "wrote behind the tensor");
+    const std::size_t entries = buffer_.size() - 2 * guard;
+    std::vector<std::uint32_t> positions;
+    if (!compressor.support(payload, round, entries, positions)) return;
+    for (const std::uint32_t position : positions) ensure(position < entries, "a position outside of the tensor");
+    ensure(std::ranges::adjacent_find(positions, std::greater_equal()) == positions.end(), "positions do not ascend");
+  }
+
+ private:
+  static constexpr std::ptrdiff_t guard = 64;
+
+  std::vector<float> buffer_;
+  at::Tensor sum_;
+};
 
 /// What an honest rank would encode.
 at::Tensor gradient(at::IntArrayRef shape) {
-  const at::Tensor ramp = at::empty(shape, at::kFloat);
-  for (std::int64_t i = 0; i < ramp.numel(); ++i) {
-    ramp.data_ptr<float>()[i] = static_cast<float>(i * 7919 % 257 - 128) / 64;
-  }
-  return ramp;
+  static const at::Tensor ramp = [] {
+    const at::Tensor all = at::empty({4096}, at::kFloat);
+    for (std::int64_t i = 0; i < all.numel(); ++i) {
+      all.data_ptr<float>()[i] = static_cast<float>(i * 7919 % 257 - 128) / 64;
+    }
+    return all;
+  }();
+  std::int64_t entries = 1;
+  for (const std::int64_t extent : shape) entries *= extent;
+  return ramp.narrow(0, 0, entries).view(shape);
 }
 
-/// A round in which `hostile` comes for the pass `target`: from another rank, or as the sum, then as long as it has to
-/// be.
-void run_round(Compressor& compressor, std::uint32_t target, BytesView hostile, at::IntArrayRef shape) {
-  const at::Tensor honest = gradient(shape);
+/// The passes of a round of two ranks. Of pass `target` the second sends `hostile`, or that is the sum, then as long as
+/// it has to be. Gives the formats of what an honest rank sends, 0 for what is summed.
+std::vector<std::uint8_t> run_round(Compressor& compressor, at::IntArrayRef shape, std::uint32_t target,
+                                    BytesView hostile) {
+  std::vector<std::uint8_t> formats;
   Round round = fuzz::input_round();
   round.world = 2;
   const auto passes = compressor.traits().passes;
   for (round.pass = 0; round.pass < passes.size(); ++round.pass) {
     Bytes own;
-    if (!compressor.encode(honest, round, own)) return;
+    if (!compressor.encode(gradient(shape), round, own)) break;
     Bytes other = own;
     const bool summed = passes[round.pass] != Reduction::gather;
+    formats.push_back(summed ? 0 : std::to_integer<std::uint8_t>(own[1]));
     if (round.pass == target) other.assign(hostile.begin(), hostile.end());
     if (summed) other.resize(own.size());
     const std::array<BytesView, 2> results{summed ? other : own, other};
-    if (!compressor.absorb(std::span(results).first(summed ? 1 : 2), round)) return;
+    if (!compressor.absorb(std::span(results).first(summed ? 1 : 2), round)) break;
     if (round.pass + 1 < passes.size()) continue;
-    decode(compressor, results[0], round, shape);
-    decode(compressor, results[1], round, shape);
+    Destination destination(shape);
+    destination.decode(compressor, results[0], round);
+    destination.decode(compressor, results[1], round);
   }
+  return formats;
+}
+
+/// A compressor that meets every input, and what its passes send, if it has several or a state.
+struct Target {
+  fuzz::NamedParams choice;
+  std::unique_ptr<Compressor> compressor;
+  std::vector<std::uint8_t> formats;
+};
+
+std::vector<Target> every_target() {
+  std::vector<Target> all;
+  for (const fuzz::NamedParams& choice : fuzz::every_choice()) {
+    Target target{choice, make(choice), {}};
+    const Traits traits = target.compressor->traits();
+    if (traits.passes.size() > 1 || traits.stateful) target.formats = run_round(*make(choice), {16, 12}, 99, {});
+    all.push_back(std::move(target));
+  }
+  return all;
 }
 
 }  // namespace
@@ -91,26 +131,21 @@ void run_round(Compressor& compressor, std::uint32_t target, BytesView hostile, 
 /// The rest of an input (payload_input.hpp) goes to every compressor's decoder; or, for a pass, to those that have
 /// several passes or a state, among what the ranks sent.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const std::vector<fuzz::NamedParams> choices = fuzz::every_choice();
-  static const std::vector<std::unique_ptr<Compressor>> compressors = [] {
-    std::vector<std::unique_ptr<Compressor>> all;
-    for (const auto& it : choices) all.push_back(make(it));
-    return all;
-  }();
+  static const std::vector<Target> targets = every_target();
   const auto input = fuzz::PayloadInput::of(std::span(data, size));
   if (!input) return 0;
   BytesView stream = input->rest;
   while (const auto payload = take_payload(stream)) ensure(!payload->empty(), "no progress");
   const Bytes body = input->format == 0 ? Bytes() : sealed(input->format, input->rest);
   const BytesView payload = input->format == 0 ? input->rest : BytesView(body);
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    const Traits traits = compressors[i]->traits();
+  Destination destination(input->shape);
+  for (const Target& target : targets) {
     if (!input->pass) {
       Round round = fuzz::input_round();
-      round.pass = static_cast<std::uint32_t>(traits.passes.size()) - 1;
-      decode(*compressors[i], payload, round, input->shape);
-    } else if (*input->pass < traits.passes.size() && (traits.passes.size() > 1 || traits.stateful)) {
-      run_round(*make(choices[i]), *input->pass, payload, input->shape);  // its state is this input's alone
+      round.pass = static_cast<std::uint32_t>(target.compressor->traits().passes.size()) - 1;
+      destination.decode(*target.compressor, payload, round);
+    } else if (*input->pass < target.formats.size() && target.formats[*input->pass] == input->format) {
+      run_round(*make(target.choice), input->shape, *input->pass, payload);  // its state is this input's alone
     }
   }
   return 0;
