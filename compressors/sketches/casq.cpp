@@ -168,7 +168,7 @@ void Casq::propose(std::span<const float> values, Bytes& out) const {
   Bytes body = head(Kind::clusters, values.size());
   Clusters clusters;
   const double budget = options_.budget * static_cast<double>(values.size());
-  const auto buckets = static_cast<std::size_t>(std::min(budget, static_cast<double>(tables_max / 2)));
+  const auto buckets = static_cast<std::size_t>(std::min(budget, 0x1p30));
   const bool any = values.size() > raw_entries_max &&
                    train_clusters(values, static_cast<unsigned>(options_.bits), buckets, clusters);
   body.push_back(static_cast<std::byte>(any ? clusters.bits : 0));
@@ -189,8 +189,8 @@ Result<void> Casq::absorb(std::span<const BytesView> results, const Round& round
     if (!proposal) return proposal.error();
     Agreed& agreed = agreed_[round.tensor];
     agreed.entries = opened->entries;
-    if (*proposal) {
-      agreed.clusters = **proposal;
+    if (const std::optional<Clusters>& clusters = *proposal) {
+      agreed.clusters = *clusters;
       return {};
     }
     train_clusters({}, static_cast<unsigned>(options_.bits), 0, agreed.clusters);

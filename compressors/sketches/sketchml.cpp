@@ -72,12 +72,13 @@ class Side {
   /// another than one cell before.
   void cut(std::size_t buckets, std::size_t groups) {
     if (entries_ == 0) return;
+    const std::size_t all = std::max<std::size_t>(shared(), 1);  // with none, every cell is empty
     std::size_t before = 0;
     std::size_t next = 0;  // quantile of the last bucket, plus one
     std::uint32_t bucket = 0;
     for (std::uint32_t& cell : cells_) {
       if (cell == 0) continue;
-      const std::size_t quantile = before * buckets / shared();
+      const std::size_t quantile = before * buckets / all;
       before += cell;
       if (next != 0 && quantile + 1 != next) ++bucket;
       next = quantile + 1;
