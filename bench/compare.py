@@ -46,10 +46,9 @@ class Training:
 TRAININGS = {
     "lenet": Training("LeNet", {"name": "lenet"}, STEPS_PER_EPOCH, 0.02,
                       "431,080 parameters, most of them in one layer. One epoch."),
-    "resnet": Training("ResNet-8", {"name": "resnet20", "params": {"depth": 8}}, 400, 0.05,
+    "resnet": Training("ResNet-8", {"name": "resnet20", "params": {"depth": 8}}, STEPS_PER_EPOCH, 0.05,
                        "The model `resnet20` at depth 8: 75,002 parameters, which take long to compute for their "
-                       "number. 400 steps, less than half an epoch: at depth 20 all compressors would take three "
-                       "times as long."),
+                       "number. One epoch: at depth 20 all compressors would take three times as long."),
 }
 
 # Where the ranks vote on signs every weight moves by the learning rate itself, whatever the gradient's size; momentum

@@ -118,7 +118,13 @@ struct Basis {
 
 /// `x` has no more rows than columns; its entries are neither huge nor tiny.
 Basis singular_basis(const at::Tensor& x) {
-  const auto [values, vectors] = at::linalg_eigh(gram(x), "L");
+  // LibTorch 1.13 takes the size of LAPACK's workspace as a number of the matrix's type, and float32 does not have the
+  // 2 n^2 of larger sides.
+  constexpr std::int64_t float_side_max = 2048;
+  const auto type = x.size(0) > float_side_max ? at::kDouble : at::kFloat;
+  const auto [exact_values, exact_vectors] = at::linalg_eigh(gram(x).to(type), "L");
+  const at::Tensor values = exact_values.to(at::kFloat);
+  const at::Tensor vectors = exact_vectors.to(at::kFloat);
   Basis basis{vectors.t(), std::vector<float>(static_cast<std::size_t>(x.size(0)))};
   std::span<const float> squares = flat(values);
   // The smallest eigenvalues are rounding errors of the largest one; there the lengths are measured.
