@@ -19,6 +19,7 @@
 #include "base/ensure.hpp"
 #include "compressors/catalog.hpp"
 #include "compressors/codecs/index_codec.hpp"
+#include "compressors/codecs/value_codec.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 
 namespace weir::bench {
@@ -281,6 +282,28 @@ void run_index_codecs(const Options& options) {
   }
 }
 
+/// How much smaller than the tensor DGC's payload is with each value codec.
+void run_value_codecs(const Options& options, const at::Tensor& gradient) {
+  for (const compressors::ValueCodec* codec : compressors::value_codecs()) {
+    const nlohmann::json params = {{"ratio", 0.001}, {"value_codec", codec->name}};
+    const auto dgc = compressors::builtin().make_compressor("dgc", params).value();
+    Bytes payload;
+    dgc->encode(gradient, {.epoch = 1e6}, payload).value();
+    const double smaller = static_cast<double>(gradient.nbytes()) / static_cast<double>(payload.size());
+    if (options.json) {
+      std::cout << nlohmann::json{{"bench", "compressors"},
+                                  {"name", "value_codec"},
+                                  {"case", {{"codec", codec->name}, {"numel", side * side}, {"ratio", 0.001}}},
+                                  {"metrics", {{"wire_bytes", payload.size()}, {"times_smaller", smaller}}}}
+                       .dump()
+                << std::endl;
+    } else {
+      std::printf("dgc 0.1 %%, values as %-6s %9zu bytes (%7.1f x fewer)\n", std::string(codec->name).c_str(),
+                  payload.size(), smaller);
+    }
+  }
+}
+
 }  // namespace
 
 int compressors(const Options& options) {
@@ -315,6 +338,7 @@ int compressors(const Options& options) {
   if (wanted("read")) print(run_read(bench));
   if (wanted("atomo_svd")) run_svd(options);
   if (wanted("index_codec")) run_index_codecs(options);
+  if (wanted("value_codec")) run_value_codecs(options, bench.gradient);
   return 0;
 }
 

@@ -15,6 +15,7 @@
 #include "compressors/memories/no_memory.hpp"
 #include "compressors/memories/powersgd_memory.hpp"
 #include "compressors/memories/residual_memory.hpp"
+#include "compressors/params.hpp"
 #include "compressors/quantizers/bf16.hpp"
 #include "compressors/quantizers/efsignsgd.hpp"
 #include "compressors/quantizers/fp16.hpp"
@@ -81,6 +82,8 @@ const Catalog& builtin() {
 }
 
 namespace {
+
+struct NoOptions {};
 
 template <class Entry>
 const Entry* find(const std::vector<Entry>& entries, std::string_view name) {
@@ -168,6 +171,14 @@ nlohmann::json memory_params_of(const CompressorEntry& entry) {
 }
 
 }  // namespace
+
+nlohmann::json no_params_schema() { return Params<NoOptions>("").schema(); }
+
+Result<void> check_no_params(std::string_view owner, const nlohmann::json& params) {
+  const auto options = Params<NoOptions>(owner).parse(params);
+  if (!options) return options.error();
+  return {};
+}
 
 Catalog& Catalog::add(CompressorEntry entry) {
   ensure(find(compressors_, entry.name) == nullptr, "two compressors of one name");

@@ -20,7 +20,8 @@ namespace weir::compressors {
 ///     static nlohmann::json schema();                                               // of the parameters
 ///     static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);  // validates them
 ///
-/// and, if its default memory wants other parameters than that memory's own defaults,
+/// One that takes no parameters has neither of the last two, but a default constructor. If its default memory wants
+/// other parameters than that memory's own defaults, it also has
 ///
 ///     static nlohmann::json default_memory_params();
 struct CompressorEntry {
@@ -32,7 +33,7 @@ struct CompressorEntry {
   std::function<Result<std::unique_ptr<Compressor>>(const nlohmann::json&)> make;
 };
 
-/// A memory as the catalog lists it: type_name, summary and schema() as above, and
+/// A memory as the catalog lists it: type_name, summary and, if it takes parameters, schema() and make() as above, and
 ///
 ///     static constexpr MemoryTraits type_traits;
 ///     static std::optional<std::string> misfit(const Compressor& compressor);  // why it does not fit, if it does not
@@ -45,6 +46,10 @@ struct MemoryEntry {
   std::function<std::optional<std::string>(const Compressor&)> misfit;
   std::function<Result<std::unique_ptr<Memory>>(const nlohmann::json&, const MemorySetting&)> make;
 };
+
+/// The schema of what takes no parameters, and its check. Fails with: invalid_argument.
+nlohmann::json no_params_schema();
+Result<void> check_no_params(std::string_view owner, const nlohmann::json& params);
 
 /// A compressor with the memory that goes with it.
 struct Compression {
@@ -67,19 +72,42 @@ class Catalog {
  public:
   template <class C>
   Catalog& add_compressor() {
-    CompressorEntry entry{std::string(C::type_name),
-                          std::string(C::summary),
-                          std::string(C::default_memory),
-                          nullptr,
-                          &C::schema,
-                          &C::make};
+    CompressorEntry entry{.name = std::string(C::type_name),
+                          .summary = std::string(C::summary),
+                          .default_memory = std::string(C::default_memory),
+                          .default_memory_params = nullptr,
+                          .schema = &no_params_schema,
+                          .make = [](const nlohmann::json& params) -> Result<std::unique_ptr<Compressor>> {
+                            if constexpr (requires { C::make(params); }) {
+                              return C::make(params);
+                            } else {
+                              if (auto none = check_no_params(C::type_name, params); !none) return none.error();
+                              return std::make_unique<C>();
+                            }
+                          }};
+    if constexpr (requires { C::schema(); }) entry.schema = &C::schema;
     if constexpr (requires { C::default_memory_params(); }) entry.default_memory_params = &C::default_memory_params;
     return add(std::move(entry));
   }
   template <class M>
   Catalog& add_memory() {
-    return add(MemoryEntry{std::string(M::type_name), std::string(M::summary), M::type_traits, &M::schema, &M::misfit,
-                           &M::make});
+    MemoryEntry entry{
+        .name = std::string(M::type_name),
+        .summary = std::string(M::summary),
+        .traits = M::type_traits,
+        .schema = &no_params_schema,
+        .misfit = &M::misfit,
+        .make = [](const nlohmann::json& params, const MemorySetting& setting) -> Result<std::unique_ptr<Memory>> {
+          if constexpr (requires { M::make(params, setting); }) {
+            return M::make(params, setting);
+          } else {
+            const std::string owner = "memory " + std::string(M::type_name);
+            if (auto none = check_no_params(owner, params); !none) return none.error();
+            return std::make_unique<M>();
+          }
+        }};
+    if constexpr (requires { M::schema(); }) entry.schema = &M::schema;
+    return add(std::move(entry));
   }
   /// A name that is there already is a bug of the caller.
   Catalog& add(CompressorEntry entry);

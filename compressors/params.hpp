@@ -1,11 +1,13 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -28,6 +30,10 @@ Result<nlohmann::json> checked_params(std::string_view owner, const nlohmann::js
 /// The property of a number or an array of numbers.
 nlohmann::json number_schema(std::string_view type, const Range& range, std::string_view description);
 
+/// Where a value goes in Options: a pointer to a member of type T, or a function that gives a T& within it.
+template <class Of, class Options, class T>
+concept PlaceOf = std::same_as<std::invoke_result_t<const Of&, Options&>, T&>;
+
 /// The parameters of one compressor or memory, said once: their JSON schema, their validation and where each
 /// value goes in the plain struct Options, whose initial values are the defaults.
 ///
@@ -40,43 +46,37 @@ class Params {
     schema_ = {{"type", "object"}, {"properties", nlohmann::json::object()}, {"additionalProperties", false}};
   }
 
-  Params& number(const char* name, double Options::*member, const Range& range, std::string_view description) {
-    return add(name, member, number_schema("number", range, description));
+  template <PlaceOf<Options, double> Of>
+  Params& number(const char* name, Of of, const Range& range, std::string_view description) {
+    return add<double>(name, of, number_schema("number", range, description));
   }
-  Params& integer(const char* name, std::int64_t Options::*member, const Range& range, std::string_view description) {
-    return add(name, member, number_schema("integer", range, description));
+  template <PlaceOf<Options, std::int64_t> Of>
+  Params& integer(const char* name, Of of, const Range& range, std::string_view description) {
+    return add<std::int64_t>(name, of, number_schema("integer", range, description));
   }
-  Params& flag(const char* name, bool Options::*member, std::string_view description) {
-    return add(name, member, {{"type", "boolean"}, {"description", description}});
+  template <PlaceOf<Options, bool> Of>
+  Params& flag(const char* name, Of of, std::string_view description) {
+    return add<bool>(name, of, {{"type", "boolean"}, {"description", description}});
   }
-  Params& choice(const char* name, std::string Options::*member, const std::vector<std::string_view>& among,
-                 std::string_view description) {
-    return add(name, member, {{"type", "string"}, {"enum", among}, {"description", description}});
+  template <PlaceOf<Options, std::string> Of>
+  Params& choice(const char* name, Of of, const std::vector<std::string_view>& among, std::string_view description) {
+    return add<std::string>(name, of, {{"type", "string"}, {"enum", among}, {"description", description}});
   }
-  /// A choice within a part of the options.
-  Params& choice(const char* name, std::string& (*of)(Options&), const std::vector<std::string_view>& among,
-                 std::string_view description) {
-    Options defaults;
-    schema_["properties"][name] = {
-        {"type", "string"}, {"enum", among}, {"description", description}, {"default", of(defaults)}};
-    readers_.push_back([name, of](const nlohmann::json& from, Options& to) { of(to) = from.at(name); });
-    return *this;
-  }
-  Params& numbers(const char* name, std::vector<double> Options::*member, const Range& each,
-                  std::string_view description) {
+  template <PlaceOf<Options, std::vector<double>> Of>
+  Params& numbers(const char* name, Of of, const Range& each, std::string_view description) {
     nlohmann::json items = number_schema("number", each, "");
     items.erase("description");
-    return add(name, member, {{"type", "array"}, {"items", items}, {"description", description}});
+    return add<std::vector<double>>(name, of, {{"type", "array"}, {"items", items}, {"description", description}});
   }
   /// A number that may also be null, its default.
-  Params& optional_number(const char* name, std::optional<double> Options::*member, const Range& range,
-                          std::string_view description) {
+  template <PlaceOf<Options, std::optional<double>> Of>
+  Params& optional_number(const char* name, Of of, const Range& range, std::string_view description) {
     nlohmann::json property = number_schema("number", range, description);
     property["type"] = nlohmann::json::array({"number", "null"});
     property["default"] = nullptr;
     schema_["properties"][name] = std::move(property);
-    readers_.push_back([name, member](const nlohmann::json& from, Options& to) {
-      if (!from.at(name).is_null()) to.*member = from.at(name).template get<double>();
+    readers_.push_back([name, of](const nlohmann::json& from, Options& to) {
+      if (!from.at(name).is_null()) std::invoke(of, to) = from.at(name).template get<double>();
     });
     return *this;
   }
@@ -93,12 +93,13 @@ class Params {
   }
 
  private:
-  template <class T>
-  Params& add(const char* name, T Options::*member, nlohmann::json property) {
-    property["default"] = Options{}.*member;
+  template <class T, class Of>
+  Params& add(const char* name, Of of, nlohmann::json property) {
+    Options defaults;
+    property["default"] = std::invoke(of, defaults);
     schema_["properties"][name] = std::move(property);
     readers_.push_back(
-        [name, member](const nlohmann::json& from, Options& to) { to.*member = from.at(name).template get<T>(); });
+        [name, of](const nlohmann::json& from, Options& to) { std::invoke(of, to) = from.at(name).template get<T>(); });
     return *this;
   }
 

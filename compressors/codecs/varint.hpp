@@ -10,7 +10,8 @@
 
 namespace weir::compressors {
 
-// Numbers in payloads: fixed 32-bit little-endian, and LEB128 varints of up to five bytes in their shortest form.
+// Numbers in payloads: 32-bit little-endian integers and floats, and LEB128 varints of up to five bytes in their
+// shortest form.
 
 static_assert(std::endian::native == std::endian::little, "payloads are written by copying little-endian words");
 
@@ -20,6 +21,14 @@ inline void store_u32(std::byte* to, std::uint32_t value) { std::memcpy(to, &val
 
 inline std::uint32_t load_u32(const std::byte* from) {
   std::uint32_t value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+inline void store_f32(std::byte* to, float value) { std::memcpy(to, &value, sizeof value); }
+
+inline float load_f32(const std::byte* from) {
+  float value;
   std::memcpy(&value, from, sizeof value);
   return value;
 }

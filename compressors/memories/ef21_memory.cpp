@@ -7,29 +7,10 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/memories/misfit.hpp"
-#include "compressors/params.hpp"
 
 namespace weir::compressors {
-namespace {
-
-struct Options {};
-
-const Params<Options>& params() {
-  static const Params<Options> params("memory ef21");
-  return params;
-}
-
-}  // namespace
-
-nlohmann::json Ef21Memory::schema() { return params().schema(); }
 
 std::optional<std::string> Ef21Memory::misfit(const Compressor& compressor) { return no_mean_residual(compressor); }
-
-Result<std::unique_ptr<Memory>> Ef21Memory::make(const nlohmann::json& given, const MemorySetting&) {
-  const auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<Ef21Memory>();
-}
 
 Result<at::Tensor> Ef21Memory::compensate(const at::Tensor& gradient, const Round& round) {
   const auto own = own_.of(round, gradient);

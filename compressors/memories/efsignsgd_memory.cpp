@@ -5,32 +5,16 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/memories/misfit.hpp"
-#include "compressors/params.hpp"
 
 namespace weir::compressors {
 namespace {
-
-struct Options {};
-
-const Params<Options>& params() {
-  static const Params<Options> params("memory efsignsgd");
-  return params;
-}
 
 /// As it is kept, so that a restored memory goes on with the same bits.
 float learning_rate_in(const Round& round) { return static_cast<float>(round.learning_rate); }
 
 }  // namespace
 
-nlohmann::json EfSignSgdMemory::schema() { return params().schema(); }
-
 std::optional<std::string> EfSignSgdMemory::misfit(const Compressor& compressor) { return no_residual(compressor); }
-
-Result<std::unique_ptr<Memory>> EfSignSgdMemory::make(const nlohmann::json& given, const MemorySetting&) {
-  const auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<EfSignSgdMemory>();
-}
 
 Result<at::Tensor> EfSignSgdMemory::learning_rate_of(const Round& round) {
   return learning_rates_.of(round, at::empty({1}, at::kFloat));

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -14,10 +12,8 @@ class NoMemory final : public Memory {
  public:
   static constexpr std::string_view type_name = "none";
   static constexpr std::string_view summary = "Remembers nothing: what is not sent is lost.";
-  static nlohmann::json schema();
   static constexpr MemoryTraits type_traits = {};
   static std::optional<std::string> misfit(const Compressor&) { return std::nullopt; }
-  static Result<std::unique_ptr<Memory>> make(const nlohmann::json& params, const MemorySetting& setting);
 
   std::string_view name() const override { return type_name; }
   MemoryTraits traits() const override { return type_traits; }

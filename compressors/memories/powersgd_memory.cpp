@@ -5,21 +5,8 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/memories/misfit.hpp"
-#include "compressors/params.hpp"
 
 namespace weir::compressors {
-namespace {
-
-struct Options {};
-
-const Params<Options>& params() {
-  static const Params<Options> params("memory powersgd");
-  return params;
-}
-
-}  // namespace
-
-nlohmann::json PowerSgdMemory::schema() { return params().schema(); }
 
 std::optional<std::string> PowerSgdMemory::misfit(const Compressor& compressor) {
   if (auto reason = no_mean_residual(compressor)) return reason;
@@ -28,12 +15,6 @@ std::optional<std::string> PowerSgdMemory::misfit(const Compressor& compressor) 
     return "each rank encodes by its own residual, and those drift apart when the mean is taken off";
   }
   return std::nullopt;
-}
-
-Result<std::unique_ptr<Memory>> PowerSgdMemory::make(const nlohmann::json& given, const MemorySetting&) {
-  const auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<PowerSgdMemory>();
 }
 
 Result<at::Tensor> PowerSgdMemory::compensate(const at::Tensor& gradient, const Round& round) {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -21,10 +19,8 @@ class PowerSgdMemory final : public Memory {
  public:
   static constexpr std::string_view type_name = "powersgd";
   static constexpr std::string_view summary = "Error feedback against the mean that the ranks agreed on.";
-  static nlohmann::json schema();
   static constexpr MemoryTraits type_traits = {};
   static std::optional<std::string> misfit(const Compressor& compressor);
-  static Result<std::unique_ptr<Memory>> make(const nlohmann::json& params, const MemorySetting& setting);
 
   std::string_view name() const override { return type_name; }
   MemoryTraits traits() const override { return type_traits; }

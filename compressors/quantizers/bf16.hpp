@@ -1,8 +1,5 @@
 #pragma once
 
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
-
 #include "compressors/compressor.hpp"
 
 namespace weir::compressors {
@@ -16,8 +13,6 @@ class Bf16 final : public Compressor {
   static constexpr std::string_view type_name = "bf16";
   static constexpr std::string_view summary = "bfloat16, summed by all-reduce: half the bytes, all exponents.";
   static constexpr std::string_view default_memory = "none";
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.passes = {Reduction::sum_bf16}}; }

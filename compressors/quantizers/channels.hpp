@@ -6,7 +6,7 @@
 
 namespace weir::compressors {
 
-// What int8 and uint8 have in common: codes that count steps of a scale.
+// Codes that count steps of a scale.
 
 /// reach / steps. Of a reach above zero it is above zero: quotients of denormal numbers are rounded up.
 inline float scale_for(float reach, int steps) {

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
-
 #include "compressors/quantizers/signs.hpp"
 
 namespace weir::compressors {
@@ -16,12 +13,9 @@ class EfSignSgd final : public TwoValues {
   static constexpr std::string_view summary =
       "Signs times the mean magnitude, with error feedback in units of the step.";
   static constexpr std::string_view default_memory = "efsignsgd";
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {}; }
-  double error_bound(std::uint64_t entries, const Round& round) const override;
 
  protected:
   bool write(std::span<const float> values, const Extent& extent, const Round& round,

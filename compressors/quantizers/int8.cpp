@@ -8,30 +8,14 @@
 #include "compressors/kernels/prefetch.hpp"
 #include "compressors/kernels/quantize.hpp"
 #include "compressors/kernels/selection.hpp"
-#include "compressors/params.hpp"
 #include "compressors/quantizers/channels.hpp"
 
 namespace weir::compressors {
 namespace {
 
-struct Options {};
-
-const Params<Options>& params() {
-  static const Params<Options> params(Int8::type_name);
-  return params;
-}
-
 constexpr int steps = 127;
 
 }  // namespace
-
-nlohmann::json Int8::schema() { return params().schema(); }
-
-Result<std::unique_ptr<Compressor>> Int8::make(const nlohmann::json& given) {
-  const auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<Int8>();
-}
 
 double Int8::error_bound(std::uint64_t entries, const Round&) const { return bound_of_steps(entries); }
 
@@ -47,7 +31,7 @@ bool Int8::write(std::span<const float> values, const Extent& extent, const Roun
     const std::uint32_t largest = extremes_of(part).magnitude;
     if (largest >= magnitude_infinite) return false;
     const float scale = scale_for(std::bit_cast<float>(largest), steps);
-    store_u32(code.data() + channel * sizeof(float), std::bit_cast<std::uint32_t>(scale));
+    store_f32(code.data() + channel * sizeof(float), scale);
     if (scale > 0) {
       write_int8(part, scale, to);
     } else {
@@ -61,7 +45,7 @@ Result<void> Int8::read_add(BytesView code, const Extent& extent, float weight, 
   const std::size_t row = sum.size() / extent.channels;
   const BytesView codes = code.subspan(extent.channels * sizeof(float));
   for (std::size_t channel = 0; channel < extent.channels; ++channel) {
-    const auto scale = std::bit_cast<float>(load_u32(code.data() + channel * sizeof(float)));
+    const float scale = load_f32(code.data() + channel * sizeof(float));
     if (!is_scale(scale)) return Error(Errc::malformed, "int8: a scale that is none");
     prefetch_next(sum, channel * row, row);
     add_int8(codes.subspan(channel * row, row), scale, weight, sum.subspan(channel * row, row));

@@ -9,17 +9,11 @@
 #include "compressors/kernels/quantize.hpp"
 #include "compressors/kernels/random.hpp"
 #include "compressors/kernels/selection.hpp"
-#include "compressors/params.hpp"
+#include "compressors/ranges.hpp"
+#include "compressors/round_key.hpp"
 
 namespace weir::compressors {
 namespace {
-
-struct Options {};
-
-const Params<Options>& params() {
-  static const Params<Options> params(Natural::type_name);
-  return params;
-}
 
 constexpr std::size_t block = 256;  // entries; a short one, so that memory that is asked for a block ahead comes evenly
 
@@ -42,20 +36,12 @@ bool write_codes(std::span<const float> values, const RandomKey& key, int window
 
 }  // namespace
 
-nlohmann::json Natural::schema() { return params().schema(); }
-
-Result<std::unique_ptr<Compressor>> Natural::make(const nlohmann::json& given) {
-  const auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<Natural>();
-}
-
 bool Natural::write(std::span<const float> values, const Extent&, const Round& round, std::span<std::byte> code) {
   // The largest of all is known only at the end. The first entries and some room above them are nearly always enough;
   // where not, the codes are written again.
   constexpr std::size_t sample = 4096;
   constexpr int room = 24;
-  const RandomKey key{round.seed, round.step, round.tensor, static_cast<std::uint16_t>(round.rank)};
+  const RandomKey key = key_of_rank(round);
   const std::uint32_t first = extremes_of(values.first(std::min(sample, values.size()))).magnitude;
   if (first >= magnitude_infinite) return false;
   int window = std::min(natural_window(first) + (values.size() > sample ? room : 0), natural_window_max);

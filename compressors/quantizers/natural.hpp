@@ -1,8 +1,5 @@
 #pragma once
 
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
-
 #include "compressors/quantizers/quantizer.hpp"
 
 namespace weir::compressors {
@@ -21,8 +18,6 @@ class Natural final : public Quantizer {
   static constexpr std::string_view type_name = "natural";
   static constexpr std::string_view summary = "Powers of two, rounded at random without bias: one byte per entry.";
   static constexpr std::string_view default_memory = "none";
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.biased = false}; }

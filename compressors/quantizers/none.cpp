@@ -6,27 +6,8 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/non_finite.hpp"
-#include "compressors/params.hpp"
 
 namespace weir::compressors {
-namespace {
-
-struct Options {};
-
-const Params<Options>& params() {
-  static const Params<Options> params(None::type_name);
-  return params;
-}
-
-}  // namespace
-
-nlohmann::json None::schema() { return params().schema(); }
-
-Result<std::unique_ptr<Compressor>> None::make(const nlohmann::json& given) {
-  const auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<None>();
-}
 
 Traits None::traits() const { return {.passes = {Reduction::sum}, .lossless = true, .biased = false}; }
 

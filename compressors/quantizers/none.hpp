@@ -1,8 +1,5 @@
 #pragma once
 
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
-
 #include "compressors/compressor.hpp"
 
 namespace weir::compressors {
@@ -13,8 +10,6 @@ class None final : public Compressor {
   static constexpr std::string_view type_name = "none";
   static constexpr std::string_view summary = "No compression: the gradient as it is, summed by all-reduce.";
   static constexpr std::string_view default_memory = "none";
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   std::string_view name() const override { return type_name; }
   Traits traits() const override;

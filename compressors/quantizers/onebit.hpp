@@ -1,8 +1,5 @@
 #pragma once
 
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
-
 #include "compressors/quantizers/signs.hpp"
 
 namespace weir::compressors {
@@ -15,12 +12,9 @@ class OneBit final : public TwoValues {
   static constexpr std::string_view type_name = "onebit";
   static constexpr std::string_view summary = "One bit per entry: the mean of the positive or of the negative ones.";
   static constexpr std::string_view default_memory = "residual";
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {}; }
-  double error_bound(std::uint64_t entries, const Round& round) const override;
 
  protected:
   bool write(std::span<const float> values, const Extent& extent, const Round& round,

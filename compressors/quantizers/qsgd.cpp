@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -16,6 +15,8 @@
 #include "compressors/kernels/selection.hpp"
 #include "compressors/kernels/signs.hpp"
 #include "compressors/params.hpp"
+#include "compressors/ranges.hpp"
+#include "compressors/round_key.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -90,7 +91,7 @@ bool Qsgd::write(std::span<const float> values, const Extent&, const Round& roun
   code[0] = static_cast<std::byte>(bits_);
   store_u32(code.data() + 1, static_cast<std::uint32_t>(bucket_));
   const std::span<std::byte> buckets = code.subspan(head_bytes);
-  const RandomKey key{round.seed, round.step, round.tensor, static_cast<std::uint16_t>(round.rank)};
+  const RandomKey key = key_of_rank(round);
   std::atomic<bool> finite = true;
   for_ranges(values.size(), bucket_, [&](std::size_t begin, std::size_t end) {
     std::array<std::uint32_t, part_max> words;
@@ -106,7 +107,7 @@ bool Qsgd::write(std::span<const float> values, const Extent&, const Round& roun
         return;
       }
       const float norm = norm_of(size.squares);
-      store_u32(to.norm.data(), std::bit_cast<std::uint32_t>(norm));
+      store_f32(to.norm.data(), norm);
       write_signs(bucket, to.signs);
       for (std::size_t at = 0; at < bucket.size(); at += part_max) {
         const auto part = bucket.subspan(at, std::min(part_max, bucket.size() - at));
@@ -140,7 +141,7 @@ Result<void> Qsgd::read_add(BytesView code, const Extent&, float weight, std::sp
       const auto bucket = sum.subspan(start, std::min(bucket_, end - start));
       const auto place = buckets.subspan(start / bucket_ * bucket_bytes(bucket_), bucket_bytes(bucket.size()));
       const BucketCode<const std::byte> from(place, bucket.size(), bits_);
-      const auto norm = std::bit_cast<float>(load_u32(from.norm.data()));
+      const float norm = load_f32(from.norm.data());
       if (!std::isfinite(norm) || norm < 0 || !padding_is_zero(from.levels, bucket.size(), bits_) ||
           !padding_is_zero(from.signs, bucket.size(), 1)) {
         good = false;

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 
 #include "compressors/codecs/payload.hpp"
@@ -39,9 +38,5 @@ class Quantizer : public Compressor {
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 };
-
-/// Calls body(begin, end) for ranges that together are [0, entries), on the calling thread and those of LibTorch's
-/// pool, if it has any (at::set_num_threads). All ranges but the last begin and end at a multiple of `align`.
-void for_ranges(std::size_t entries, std::size_t align, const std::function<void(std::size_t, std::size_t)>& body);
 
 }  // namespace weir::compressors

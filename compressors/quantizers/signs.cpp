@@ -1,6 +1,5 @@
 #include "compressors/quantizers/signs.hpp"
 
-#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -34,9 +33,13 @@ Result<void> SignVote::read_add(BytesView code, const Extent&, float weight, std
   return {};
 }
 
+double TwoValues::error_bound(std::uint64_t entries, const Round&) const {
+  return entries == 0 ? 0 : 1 - 1 / static_cast<double>(entries);
+}
+
 void TwoValues::store(const Values& values, std::span<std::byte> code) {
-  store_u32(code.data(), std::bit_cast<std::uint32_t>(values.positive));
-  store_u32(code.data() + sizeof(float), std::bit_cast<std::uint32_t>(values.negative));
+  store_f32(code.data(), values.positive);
+  store_f32(code.data() + sizeof(float), values.negative);
 }
 
 std::span<std::byte> TwoValues::bits_of(std::span<std::byte> code) { return code.subspan(values_bytes); }
@@ -44,8 +47,8 @@ std::span<std::byte> TwoValues::bits_of(std::span<std::byte> code) { return code
 std::size_t TwoValues::code_bytes(const Extent& extent) const { return values_bytes + sign_bytes(extent.entries); }
 
 Result<void> TwoValues::read_add(BytesView code, const Extent&, float weight, std::span<float> sum) {
-  const auto positive = std::bit_cast<float>(load_u32(code.data()));
-  const auto negative = std::bit_cast<float>(load_u32(code.data() + sizeof(float)));
+  const float positive = load_f32(code.data());
+  const float negative = load_f32(code.data() + sizeof(float));
   if (!std::isfinite(positive) || !std::isfinite(negative)) {
     return Error(Errc::malformed, "a payload of two values has one that is not finite");
   }

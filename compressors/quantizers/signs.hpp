@@ -27,7 +27,12 @@ class SignVote : public Quantizer {
 ///     f32     for entries that are not below zero
 ///     f32     for those below zero
 ///     bit[]   per entry, least significant first: it is below zero; padded with zero bits
+///
+/// A member sends no worse values than sign(x) times the mean magnitude: the error is (1 - 1/n) |x|^2 at most.
 class TwoValues : public Quantizer {
+ public:
+  double error_bound(std::uint64_t entries, const Round& round) const override;
+
  protected:
   struct Values {
     float positive = 0;

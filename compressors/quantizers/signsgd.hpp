@@ -1,8 +1,5 @@
 #pragma once
 
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
-
 #include "compressors/quantizers/signs.hpp"
 
 namespace weir::compressors {
@@ -14,8 +11,6 @@ class SignSgd final : public SignVote {
   static constexpr std::string_view type_name = "signsgd";
   static constexpr std::string_view summary = "The majority of the signs: one bit per entry, steps of one length.";
   static constexpr std::string_view default_memory = "none";
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.votes = true}; }

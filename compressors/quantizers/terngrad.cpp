@@ -18,6 +18,9 @@
 #include "compressors/kernels/selection.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/params.hpp"
+#include "compressors/quantizers/channels.hpp"
+#include "compressors/ranges.hpp"
+#include "compressors/round_key.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -49,12 +52,6 @@ Size total_size(std::span<const float> values) {
     return Size{std::max(a.magnitude, b.magnitude), a.squares + b.squares};
   });
 }
-
-bool is_scale(float value) { return std::isfinite(value) && value >= 0; }
-
-float load_float(BytesView from) { return std::bit_cast<float>(load_u32(from.data())); }
-
-void store_float(std::byte* to, float value) { store_u32(to, std::bit_cast<std::uint32_t>(value)); }
 
 }  // namespace
 
@@ -101,7 +98,7 @@ Result<void> TernGrad::encode_limit(const at::Tensor& gradient, const Round& rou
   if (!limit) return non_finite(round, flat(gradient));
   scales_[round.tensor] = {.own = *limit};
   PayloadWriter payload(out, Format::scale, sizeof(float));
-  store_float(payload.body().data(), *limit);
+  store_f32(payload.body().data(), *limit);
   payload.seal();
   return {};
 }
@@ -113,7 +110,7 @@ Result<void> TernGrad::absorb(std::span<const BytesView> results, const Round& r
   for (const BytesView& result : results) {
     const auto body = open_payload(result, Format::scale);
     if (!body) return body.error();
-    const float scale = body->size() == sizeof(float) ? load_float(*body) : -1;
+    const float scale = body->size() == sizeof(float) ? load_f32(body->data()) : -1;
     if (!is_scale(scale)) return Error(Errc::malformed, "terngrad: a rank's scale is none");
     largest = std::max(largest, scale);
   }
@@ -137,10 +134,10 @@ bool TernGrad::write(std::span<const float> values, const Extent&, const Round& 
     if (!own) return false;
     limit = scale = *own;
   }
-  store_float(code.data(), scale);
+  store_f32(code.data(), scale);
   const float divisor = scale > 0 ? scale : 1;
   const std::span<std::byte> bytes = code.subspan(sizeof(float));
-  const RandomKey key{round.seed, round.step, round.tensor, static_cast<std::uint16_t>(round.rank)};
+  const RandomKey key = key_of_rank(round);
   for_ranges(values.size(), trit_block, [&](std::size_t begin, std::size_t end) {
     std::array<std::uint32_t, trit_block> buffer;
     for (std::size_t start = begin; start < end; start += trit_block) {
@@ -156,7 +153,7 @@ bool TernGrad::write(std::span<const float> values, const Extent&, const Round& 
 }
 
 Result<void> TernGrad::read_add(BytesView code, const Extent&, float weight, std::span<float> sum) {
-  const float scale = load_float(code);
+  const float scale = load_f32(code.data());
   if (!is_scale(scale)) return Error(Errc::malformed, "terngrad: a scale that is none");
   const BytesView bytes = code.subspan(sizeof(float));
   std::atomic<bool> good = true;

@@ -1,7 +1,6 @@
 #include "compressors/quantizers/uint8.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "base/errc.hpp"
@@ -9,18 +8,10 @@
 #include "compressors/kernels/prefetch.hpp"
 #include "compressors/kernels/quantize.hpp"
 #include "compressors/kernels/selection.hpp"
-#include "compressors/params.hpp"
 #include "compressors/quantizers/channels.hpp"
 
 namespace weir::compressors {
 namespace {
-
-struct Options {};
-
-const Params<Options>& params() {
-  static const Params<Options> params(Uint8::type_name);
-  return params;
-}
 
 constexpr int steps = 255;
 
@@ -43,14 +34,6 @@ Grid grid_for(float below, float above) {
 
 }  // namespace
 
-nlohmann::json Uint8::schema() { return params().schema(); }
-
-Result<std::unique_ptr<Compressor>> Uint8::make(const nlohmann::json& given) {
-  const auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<Uint8>();
-}
-
 double Uint8::error_bound(std::uint64_t entries, const Round&) const { return bound_of_steps(entries); }
 
 std::size_t Uint8::code_bytes(const Extent& extent) const {
@@ -68,7 +51,7 @@ bool Uint8::write(std::span<const float> values, const Extent& extent, const Rou
     const Extremes extremes = extremes_of(part);
     if (extremes.magnitude >= magnitude_infinite) return false;
     const Grid grid = grid_for(-extremes.least, extremes.most);
-    store_u32(code.data() + channel * sizeof(float), std::bit_cast<std::uint32_t>(grid.scale));
+    store_f32(code.data() + channel * sizeof(float), grid.scale);
     zeros[channel] = static_cast<std::byte>(grid.zero);
     if (grid.scale > 0) {
       write_uint8(part, grid.scale, grid.zero, to);
@@ -84,7 +67,7 @@ Result<void> Uint8::read_add(BytesView code, const Extent& extent, float weight,
   const BytesView zeros = code.subspan(extent.channels * sizeof(float), extent.channels);
   const BytesView codes = code.subspan(extent.channels * (sizeof(float) + 1));
   for (std::size_t channel = 0; channel < extent.channels; ++channel) {
-    const auto scale = std::bit_cast<float>(load_u32(code.data() + channel * sizeof(float)));
+    const float scale = load_f32(code.data() + channel * sizeof(float));
     const auto zero = std::to_integer<std::uint8_t>(zeros[channel]);
     if (!is_scale(scale)) return Error(Errc::malformed, "uint8: a scale that is none");
     prefetch_next(sum, channel * row, row);

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
-
 #include "compressors/quantizers/quantizer.hpp"
 
 namespace weir::compressors {
@@ -23,8 +20,6 @@ class Uint8 final : public Quantizer {
   static constexpr std::string_view summary =
       "Eight bits from the least to the largest entry of a channel, to nearest.";
   static constexpr std::string_view default_memory = "none";
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {}; }

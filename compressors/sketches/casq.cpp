@@ -15,7 +15,7 @@
 #include "compressors/kernels/selection.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/params.hpp"
-#include "compressors/quantizers/quantizer.hpp"
+#include "compressors/ranges.hpp"
 
 namespace weir::compressors {
 namespace {

@@ -12,6 +12,7 @@
 #include "compressors/non_finite.hpp"
 #include "compressors/params.hpp"
 #include "compressors/sparsifiers/sparsifier.hpp"
+#include "compressors/sparsifiers/warmup_params.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -19,17 +20,10 @@ namespace {
 const Params<Chunk::Options>& params() {
   using Options = Chunk::Options;
   static const Params<Options> params =
-      Params<Options>(Chunk::type_name)
-          .integer("chunk", &Options::chunk, {.minimum = 16, .maximum = 1 << 20}, "Entries of a chunk.")
-          .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1},
-                  "Share of the chunks that is sent after the warm-up.")
-          .number("warmup_epochs", &Options::warmup_epochs, {.minimum = 0},
-                  "Epochs over which the ratio comes down to its value.")
-          .optional_number("warmup_coefficient", &Options::warmup_coefficient, {.exclusive_minimum = 0, .maximum = 1},
-                           "Ratio of warm-up epoch e (from 0): this to the power e + 1. "
-                           "Null: ratio^((e + 1) / (warmup_epochs + 1)).")
-          .numbers("warmup_ratios", &Options::warmup_ratios, {.exclusive_minimum = 0, .maximum = 1},
-                   "Ratio of each warm-up epoch, in the place of warmup_epochs and warmup_coefficient.");
+      with_warmup(Params<Options>(Chunk::type_name)
+                      .integer("chunk", &Options::chunk, {.minimum = 16, .maximum = 1 << 20}, "Entries of a chunk.")
+                      .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1},
+                              "Share of the chunks that is sent after the warm-up."));
   return params;
 }
 
@@ -48,12 +42,8 @@ Result<std::unique_ptr<Compressor>> Chunk::make(const nlohmann::json& given) {
   return std::make_unique<Chunk>(std::move(*options));
 }
 
-Chunk::Chunk(Options options)
-    : options_(std::move(options)),
-      warmup_{options_.warmup_epochs, options_.warmup_coefficient, options_.warmup_ratios} {}
-
 Traits Chunk::traits() const {
-  return {.passes = {Reduction::sum, Reduction::sum}, .sparse = true, .warmup_epochs = warmup_.length()};
+  return {.passes = {Reduction::sum, Reduction::sum}, .sparse = true, .warmup_epochs = options_.warmup.length()};
 }
 
 double Chunk::error_bound(std::uint64_t entries, const Round& round) const {
@@ -73,7 +63,7 @@ std::size_t Chunk::chunks_of(std::uint64_t entries) const {
 }
 
 std::size_t Chunk::chosen_of(std::uint64_t entries, const Round& round) const {
-  return entries_kept(warmup_.ratio(options_.ratio, round.epoch), chunks_of(entries));
+  return entries_kept(options_.warmup.ratio(options_.ratio, round.epoch), chunks_of(entries));
 }
 
 std::span<const float> Chunk::part(std::span<const float> values, std::size_t chunk) const {

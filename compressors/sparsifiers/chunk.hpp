@@ -3,7 +3,6 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <vector>
 
 #include "compressors/compressor.hpp"
@@ -32,11 +31,9 @@ class Chunk final : public Compressor {
   struct Options {
     std::int64_t chunk = 512;
     double ratio = 0.01;
-    double warmup_epochs = 1;
-    std::optional<double> warmup_coefficient = std::nullopt;
-    std::vector<double> warmup_ratios = {};
+    Warmup warmup = {.epochs = 1};
   };
-  explicit Chunk(Options options);
+  explicit Chunk(Options options) : options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }
   Traits traits() const override;
@@ -65,7 +62,6 @@ class Chunk final : public Compressor {
   Result<const Choice*> choice_for(BytesView payload, const Round& round, std::uint64_t entries) const;
 
   Options options_;
-  Warmup warmup_;
   std::map<std::uint32_t, Choice> choices_;  // by Round::tensor
 };
 

@@ -7,24 +7,17 @@
 #include "base/philox.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
+#include "compressors/sparsifiers/warmup_params.hpp"
 
 namespace weir::compressors {
 namespace {
 
 const Params<Dgc::Options>& params() {
   using Options = Dgc::Options;
-  static const Params<Options> params = with_codecs(
+  static const Params<Options> params = with_codecs(with_warmup(
       Params<Options>(Dgc::type_name)
           .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1},
                   "Share of the entries that is sent after the warm-up.")
-          .number("warmup_epochs", &Options::warmup_epochs, {.minimum = 0},
-                  "Epochs over which the ratio comes down to its value; long trainings take 4 or 5.")
-          .optional_number("warmup_coefficient", &Options::warmup_coefficient, {.exclusive_minimum = 0, .maximum = 1},
-                           "Ratio of warm-up epoch e (from 0): this to the power e + 1. "
-                           "Null: ratio^((e + 1) / (warmup_epochs + 1)).")
-          .numbers("warmup_ratios", &Options::warmup_ratios, {.exclusive_minimum = 0, .maximum = 1},
-                   "Ratio of each warm-up epoch, in the place of warmup_epochs and warmup_coefficient; "
-                   "the paper's is [0.25, 0.0625, 0.015625, 0.004].")
           .number("sample_ratio", &Options::sample_ratio, {.minimum = 0.01, .maximum = 1},
                   "Share of the entries that is sampled to find the threshold.")
           .number("upper_bound", &Options::upper_bound, {.exclusive_minimum = 1, .maximum = 10},
@@ -34,7 +27,7 @@ const Params<Dgc::Options>& params() {
           .integer("adaptations_max", &Options::adaptations_max, {.minimum = 0, .maximum = 100},
                    "How often the threshold is corrected at most.")
           .flag("resample", &Options::resample,
-                "On a threshold that is too low, cut exactly within what it keeps, instead of raising it."));
+                "On a threshold that is too low, cut exactly within what it keeps, instead of raising it.")));
   return params;
 }
 
@@ -64,18 +57,13 @@ Result<std::unique_ptr<Compressor>> Dgc::make(const nlohmann::json& given) {
   return std::make_unique<Dgc>(std::move(*options));
 }
 
-Dgc::Dgc(Options options)
-    : Sparsifier(options.codecs),
-      options_(std::move(options)),
-      warmup_{options_.warmup_epochs, options_.warmup_coefficient, options_.warmup_ratios} {}
-
 double Dgc::error_bound(std::uint64_t entries, const Round&) const {
   // Fewer than ratio * n may be kept, but always the largest ones, and one at least.
   return entries == 0 ? 0 : bound_for_share(1 / static_cast<double>(entries));
 }
 
 Result<void> Dgc::choose(std::span<const float> values, const Round& round, Selection& out) {
-  const double ratio = warmup_.ratio(options_.ratio, round.epoch);
+  const double ratio = options_.warmup.ratio(options_.ratio, round.epoch);
   const std::size_t kept = entries_kept(ratio, values.size());
   const SamplePlan plan = SamplePlan::of(values.size(), ratio, options_.sample_ratio);
   if (plan.samples == values.size()) {

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 
 #include "compressors/sparsifiers/sparsifier.hpp"
 #include "compressors/sparsifiers/warmup.hpp"
@@ -35,9 +34,7 @@ class Dgc final : public Sparsifier {
 
   struct Options {
     double ratio = 0.001;
-    double warmup_epochs = 1;
-    std::optional<double> warmup_coefficient = std::nullopt;
-    std::vector<double> warmup_ratios = {};
+    Warmup warmup = {.epochs = 1};
     double sample_ratio = 0.01;
     double upper_bound = 1.3;
     double lower_bound = 0.8;
@@ -45,10 +42,10 @@ class Dgc final : public Sparsifier {
     bool resample = true;
     SparseCodecs codecs = {};
   };
-  explicit Dgc(Options options);
+  explicit Dgc(Options options) : Sparsifier(options.codecs), options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }
-  Traits traits() const override { return {.sparse = true, .warmup_epochs = warmup_.length()}; }
+  Traits traits() const override { return {.sparse = true, .warmup_epochs = options_.warmup.length()}; }
   double error_bound(std::uint64_t entries, const Round& round) const override;
 
  protected:
@@ -59,7 +56,6 @@ class Dgc final : public Sparsifier {
   void adapt(std::span<const float> values, float threshold, std::size_t kept, Selection& out) const;
 
   Options options_;
-  Warmup warmup_;
   std::vector<float> sample_;  // kept between calls for its memory
 };
 

@@ -174,16 +174,20 @@ Result<void> RandomK::read_values(BytesView payload, std::uint64_t entries, cons
   return {};
 }
 
-Result<void> RandomK::do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
-  const std::span<float> target = flat(sum);
-  if (auto read = read_values(payload, target.size(), round, selection_.values); !read) return read;
+Result<void> RandomK::read(BytesView payload, std::uint64_t entries, const Round& round) {
   selection_.positions.clear();
-  if (target.empty()) return {};
+  if (auto got = read_values(payload, entries, round, selection_.values); !got || entries == 0) return got;
   selection_.positions.reserve(selection_.values.size());
-  Strata(round, target.size(), selection_.values.size())
+  Strata(round, entries, selection_.values.size())
       .for_each_batch([&](std::uint64_t, std::uint64_t, std::uint64_t, auto drawn) {
         for (const Strata::Drawn& it : drawn) selection_.positions.push_back(it.position);
       });
+  return {};
+}
+
+Result<void> RandomK::do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
+  const std::span<float> target = flat(sum);
+  if (auto got = read(payload, target.size(), round); !got) return got;
   add_selection(weight, selection_, target);
   return {};
 }
@@ -191,13 +195,8 @@ Result<void> RandomK::do_decode_add(BytesView payload, const Round& round, float
 Result<void> RandomK::support(BytesView payload, const Round& round, std::uint64_t entries,
                               std::vector<std::uint32_t>& positions) {
   positions.clear();
-  if (auto read = read_values(payload, entries, round, selection_.values); !read) return read;
-  if (entries == 0) return {};
-  positions.reserve(selection_.values.size());
-  Strata(round, entries, selection_.values.size())
-      .for_each_batch([&](std::uint64_t, std::uint64_t, std::uint64_t, auto drawn) {
-        for (const Strata::Drawn& it : drawn) positions.push_back(it.position);
-      });
+  if (auto got = read(payload, entries, round); !got) return got;
+  positions.assign(selection_.positions.begin(), selection_.positions.end());
   return {};
 }
 

@@ -54,6 +54,8 @@ class RandomK final : public Compressor {
   Result<void> draw(std::span<const float> values, const Round& round);
   Result<void> check_entries(std::uint64_t entries, const Round& round) const;
   Result<void> read_values(BytesView payload, std::uint64_t entries, const Round& round, std::vector<float>& values);
+  /// Fills selection_.
+  Result<void> read(BytesView payload, std::uint64_t entries, const Round& round);
 
   Options options_;
   Selection selection_;                             // kept between calls for its memory

@@ -7,6 +7,7 @@
 
 #include "compressors/compressor.hpp"
 #include "compressors/kernels/random.hpp"
+#include "compressors/round_key.hpp"
 
 namespace weir::compressors {
 
@@ -16,9 +17,7 @@ namespace weir::compressors {
 class Strata {
  public:
   Strata(const Round& round, std::uint64_t entries, std::uint64_t count)
-      : key_{.seed = round.seed, .step = round.step, .tensor = round.tensor, .stream = 0},
-        entries_(entries),
-        count_(count) {}
+      : key_(key_of_all(round)), entries_(entries), count_(count) {}
 
   /// The length of the longest.
   static std::uint64_t longest(std::uint64_t entries, std::uint64_t count) { return (entries + count - 1) / count; }

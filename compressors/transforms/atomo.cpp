@@ -18,7 +18,8 @@
 #include "compressors/kernels/random.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/params.hpp"
-#include "compressors/quantizers/quantizer.hpp"
+#include "compressors/ranges.hpp"
+#include "compressors/round_key.hpp"
 #include "compressors/transforms/matrix.hpp"
 #include "compressors/transforms/rounded.hpp"
 #include "compressors/transforms/water_filling.hpp"
@@ -44,11 +45,6 @@ const Params<Atomo::Options>& params() {
 // The random words of a round: one for each value, a second where the first leaves it open, then those of rounding.
 constexpr std::uint64_t second_words = std::uint64_t{1} << 32;
 constexpr std::uint64_t rounding_words = std::uint64_t{1} << 33;
-
-RandomKey key_of(const Round& round) {
-  return {
-      .seed = round.seed, .step = round.step, .tensor = round.tensor, .stream = static_cast<std::uint16_t>(round.rank)};
-}
 
 bool drawn(const RandomKey& key, std::uint64_t index, std::uint32_t word, double p) {
   return happens(p, word, [&] { return random_word(key, second_words + index); });
@@ -191,7 +187,7 @@ Result<void> Atomo::do_encode(const at::Tensor& gradient, const Round& round, By
 Result<void> Atomo::encode_products(const at::Tensor& gradient, const Round& round, Bytes& out) const {
   const MatrixShape shape = matrix_shape(gradient);
   const std::span<const float> values = flat(gradient);
-  const RandomKey key = key_of(round);
+  const RandomKey key = key_of_rank(round);
   OuterProducts sent{.shape = shape};
   const std::uint32_t largest = largest_of(values);
   if (largest >= magnitude_infinite) return non_finite(round, values);
@@ -259,7 +255,7 @@ Result<void> Atomo::encode_values(const at::Tensor& gradient, const Round& round
   }
   const MagnitudeSums sums = magnitude_sums(values);
   if (sums.largest >= magnitude_infinite) return non_finite(round, values);
-  const RandomKey key = key_of(round);
+  const RandomKey key = key_of_rank(round);
   drawn_.selection.clear();
   drawn_.level = 0;
   if (sums.nonzeros > 0) {
@@ -289,9 +285,7 @@ Result<void> Atomo::do_decode_add(BytesView payload, const Round&, float weight,
     if (target.empty()) return {};
     return add_inverse(BlockGrid(shape, cosine_side_max), drawn_.selection, weight, target);
   }
-  for (std::size_t i = 0; i < drawn_.selection.size(); ++i) {
-    target[drawn_.selection.positions[i]] += weight * drawn_.selection.values[i];
-  }
+  add_selection(weight, drawn_.selection, target);
   return {};
 }
 

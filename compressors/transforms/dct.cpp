@@ -8,7 +8,7 @@
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "compressors/kernels/cosines.hpp"
-#include "compressors/quantizers/quantizer.hpp"
+#include "compressors/ranges.hpp"
 
 namespace weir::compressors {
 namespace {

@@ -1,6 +1,6 @@
 #include "compressors/transforms/matrix.hpp"
 
-#include "compressors/quantizers/quantizer.hpp"
+#include "compressors/ranges.hpp"
 
 namespace weir::compressors {
 

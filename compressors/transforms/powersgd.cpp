@@ -16,6 +16,7 @@
 #include "compressors/kernels/selection.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/params.hpp"
+#include "compressors/round_key.hpp"
 #include "compressors/transforms/matrix.hpp"
 
 namespace weir::compressors {
@@ -122,7 +123,7 @@ std::vector<float> PowerSgd::start(const Progress& progress, const Round& round)
     if (largest_magnitude(column) != 0) continue;
     if (noise.empty()) {
       noise.resize(right.size());
-      fill_gaussian({.seed = round.seed, .step = round.step, .tensor = round.tensor, .stream = 0}, noise);
+      fill_gaussian(key_of_all(round), noise);
       normalise(noise, rank());
     }
     std::ranges::copy(std::span(noise).subspan(j * columns, columns), column.begin());

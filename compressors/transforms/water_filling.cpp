@@ -8,7 +8,7 @@
 
 #include "base/ensure.hpp"
 #include "compressors/kernels/selection.hpp"
-#include "compressors/quantizers/quantizer.hpp"
+#include "compressors/ranges.hpp"
 
 namespace weir::compressors {
 namespace {

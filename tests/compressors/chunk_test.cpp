@@ -94,7 +94,7 @@ TEST(Chunk, OneTensorDoesNotDisturbAnother) {
 }
 
 TEST(Chunk, WarmupSendsMoreAtFirst) {
-  Chunk chunk({.chunk = 16, .ratio = 0.01, .warmup_ratios = {0.25, 0.0625}});
+  Chunk chunk({.chunk = 16, .ratio = 0.01, .warmup = {.ratios = {0.25, 0.0625}}});
   EXPECT_EQ(chunk.traits().warmup_epochs, 2);
   Round round = round_at(0);
   for (const auto& [epoch, chunks] : {std::pair{0.5, 100}, {1.5, 25}, {2.0, 4}}) {
@@ -104,7 +104,7 @@ TEST(Chunk, WarmupSendsMoreAtFirst) {
 }
 
 TEST(Chunk, SumsThatOverflowAreTheLargestAndNonsenseIsRefused) {
-  Chunk chunk({.chunk = 16, .ratio = 0.25, .warmup_epochs = 0});
+  Chunk chunk({.chunk = 16, .ratio = 0.25, .warmup = {.epochs = 0}});
   const at::Tensor x = gaussian(64, 7);
   const Round round = round_at(0);
   Bytes norms;

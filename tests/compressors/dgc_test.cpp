@@ -74,7 +74,7 @@ TEST(Dgc, ChoosesWhatThePlainRulesChoose) {
                                            columns.flatten(), gaussian(2'500, 6)};
   for (const bool resample : {true, false}) {
     for (const double ratio : {0.001, 0.01, 0.1, 0.3}) {
-      const Dgc::Options options{.ratio = ratio, .warmup_epochs = 0, .resample = resample};
+      const Dgc::Options options{.ratio = ratio, .warmup = {.epochs = 0}, .resample = resample};
       for (std::size_t i = 0; i < tensors.size(); ++i) {
         for (const std::uint64_t step : {0, 1}) {
           const Round round = round_at(step, static_cast<std::uint32_t>(i));
@@ -87,7 +87,7 @@ TEST(Dgc, ChoosesWhatThePlainRulesChoose) {
 }
 
 TEST(Dgc, DrawsItsSampleFromSeedStepAndTensor) {
-  const Dgc::Options options{.ratio = 0.01, .warmup_epochs = 0, .lower_bound = 0.01};
+  const Dgc::Options options{.ratio = 0.01, .warmup = {.epochs = 0}, .lower_bound = 0.01};
   const at::Tensor x = gaussian(30'000, 7);
   std::set<std::vector<std::uint32_t>> by_seed;
   std::set<std::vector<std::uint32_t>> by_step;
@@ -107,7 +107,8 @@ TEST(Dgc, DrawsItsSampleFromSeedStepAndTensor) {
 
 TEST(Dgc, NeverSendsMoreThanItsRatioNorMuchLess) {
   for (std::uint64_t step = 0; step < 20; ++step) {
-    const std::size_t sent = chosen({.ratio = 0.01, .warmup_epochs = 0}, gaussian(60'000, step), round_at(step)).size();
+    const std::size_t sent =
+        chosen({.ratio = 0.01, .warmup = {.epochs = 0}}, gaussian(60'000, step), round_at(step)).size();
     EXPECT_LE(sent, 600);
     EXPECT_GE(sent, 480);
   }
@@ -115,7 +116,7 @@ TEST(Dgc, NeverSendsMoreThanItsRatioNorMuchLess) {
 
 TEST(Dgc, AlwaysSendsSomethingOfATensorThatHasSomething) {
   for (const bool resample : {true, false}) {
-    const Dgc::Options options{.ratio = 0.01, .warmup_epochs = 0, .resample = resample};
+    const Dgc::Options options{.ratio = 0.01, .warmup = {.epochs = 0}, .resample = resample};
     const at::Tensor lone = at::zeros({50'000});
     lone[49'999] = -1.0F;
     EXPECT_EQ(chosen(options, lone, round_at(0)), std::vector<std::uint32_t>{49'999});
@@ -136,7 +137,7 @@ TEST(SamplePlan, IsThatOfTheOriginalCode) {
 TEST(Dgc, WarmupSendsMoreAtFirst) {
   const at::Tensor x = gaussian(100'000, 8);
   Round round = round_at(0);
-  const Dgc::Options options{.ratio = 0.001, .warmup_ratios = {0.25, 0.0625, 0.015625, 0.004}};
+  const Dgc::Options options{.ratio = 0.001, .warmup = {.ratios = {0.25, 0.0625, 0.015625, 0.004}}};
   const std::vector<std::pair<double, std::size_t>> wanted = {{0, 25'000}, {0.99, 25'000}, {1, 6'250}, {2.5, 1'563},
                                                               {3, 400},    {4, 100},       {70, 100}};
   for (const auto& [epoch, most] : wanted) {
@@ -146,7 +147,7 @@ TEST(Dgc, WarmupSendsMoreAtFirst) {
     EXPECT_GE(sent, static_cast<std::size_t>(0.7 * static_cast<double>(most))) << epoch;
   }
   EXPECT_EQ(Dgc(options).traits().warmup_epochs, 4);
-  EXPECT_EQ(Dgc({.warmup_epochs = 2}).traits().warmup_epochs, 2);
+  EXPECT_EQ(Dgc({.warmup = {.epochs = 2}}).traits().warmup_epochs, 2);
 }
 
 TEST(Warmup, DefaultIsGeometricBetweenOneAndTheRatio) {

@@ -69,13 +69,7 @@ class MemoryContract : public ::testing::TestWithParam<std::string> {
   }
 };
 
-std::vector<std::string> all_names() {
-  std::vector<std::string> names;
-  for (const CompressorEntry& entry : builtin().compressors()) names.push_back(entry.name);
-  return names;
-}
-
-INSTANTIATE_TEST_SUITE_P(Catalog, MemoryContract, ::testing::ValuesIn(all_names()),
+INSTANTIATE_TEST_SUITE_P(Catalog, MemoryContract, ::testing::ValuesIn(compressor_names()),
                          [](const auto& info) { return info.param; });
 
 /// What was sent and what is still owed add up to all gradients, after any number of rounds: what a memory gives for a

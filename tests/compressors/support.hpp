@@ -85,6 +85,12 @@ struct Case {
 
 inline void PrintTo(const Case& it, std::ostream* out) { *out << it.name << it.params.dump(); }
 
+inline std::vector<std::string> compressor_names() {
+  std::vector<std::string> names;
+  for (const CompressorEntry& entry : builtin().compressors()) names.push_back(entry.name);
+  return names;
+}
+
 /// Every compressor with its defaults, and with each value of its choices and flags, the ends of its ranges and a few
 /// ratios, one at a time.
 inline std::vector<Case> cases() {

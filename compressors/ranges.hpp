@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+namespace weir::compressors {
+
+/// Calls body(begin, end) for ranges that together are [0, entries), on the calling thread and those of LibTorch's
+/// pool, if it has any (at::set_num_threads). All ranges but the last begin and end at a multiple of `align`.
+void for_ranges(std::size_t entries, std::size_t align, const std::function<void(std::size_t, std::size_t)>& body);
+
+}  // namespace weir::compressors
