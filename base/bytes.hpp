@@ -1,14 +1,21 @@
 #pragma once
 
+#include <boost/container/vector.hpp>
 #include <cstddef>
 #include <memory>
 #include <span>
-#include <vector>
 
 namespace weir {
 
-using Bytes = std::vector<std::byte>;
+/// A vector, of which resize(size, boost::container::default_init) leaves the new bytes as the memory is: for those
+/// that are all written next.
+using Bytes = boost::container::vector<std::byte>;
 using BytesView = std::span<const std::byte>;
+
+/// Puts `bytes`, none of which are in `out`, at its end.
+inline void append(Bytes& out, BytesView bytes) {
+  out.insert(out.end(), bytes.data(), bytes.data() + bytes.size());  // at memcpy's speed only between pointers
+}
 
 /// Read-only bytes that keep their owner alive: a tensor's storage, a received buffer, a mapped file. Copying a Segment
 /// copies two pointers. In an actor message it travels out of line: the socket reads from, and writes to, this memory.

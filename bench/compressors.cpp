@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -21,6 +22,8 @@
 #include "compressors/codecs/index_codec.hpp"
 #include "compressors/codecs/value_codec.hpp"
 #include "compressors/kernels/arithmetic.hpp"
+#include "compressors/kernels/random.hpp"
+#include "compressors/ranges.hpp"
 
 namespace weir::bench {
 namespace {
@@ -61,10 +64,23 @@ struct Row {
   Timing encode = {};
   Timing encode_on_two = {};  ///< the same with two threads
   Timing decode = {};
-  Timing copy = {};  ///< memcpy of the tensor, between the other measurements
+  // The limits, between the other measurements.
+  Timing copy = {};        ///< memcpy of the tensor
+  Timing arithmetic = {};  ///< as many random words as there are entries, none of which leaves the first cache
+  Timing arithmetic_on_two = {};
   std::size_t wire_bytes = 0;
   double relative_error = 0;
 };
+
+/// How many times faster two threads are.
+double gain(const Timing& one, const Timing& two) { return two.empty() ? 0 : one.quantile(0.5) / two.quantile(0.5); }
+
+void draw_random_words() {
+  compressors::for_ranges(side * side, 256, [](std::size_t begin, std::size_t end) {
+    std::array<std::uint32_t, 256> words;
+    for (; begin < end; begin += words.size()) compressors::fill_random({.seed = 1}, begin, words);
+  });
+}
 
 /// What all rows share: the tensor, and memory that has been touched before.
 struct Bench {
@@ -118,13 +134,16 @@ Row run_compressor(Bench& bench, const CompressorEntry& entry, const nlohmann::j
   auto& compressor = *compression.compressor;
   Bytes payload;
   const auto passes = static_cast<std::uint32_t>(compressor.traits().passes.size());
+  Round round{.seed = 1, .step = 0, .epoch = 1e6};
+  const auto encode = [&] {
+    ++round.step;
+    row.wire_bytes = encode_round(compression, bench.gradient, round, payload);
+    compression.memory->update(round, compressor, payload, bench.sum).value();
+  };
   for (int i = 0; i < repetitions; ++i) {
-    Round round{.seed = 1, .step = static_cast<std::uint64_t>(i), .epoch = 1e6};
     bench.measure_copy(row);
-    row.encode.measure([&] {
-      row.wire_bytes = encode_round(compression, bench.gradient, round, payload);
-      compression.memory->update(round, compressor, payload, bench.sum).value();
-    });
+    row.arithmetic.measure(draw_random_words);
+    row.encode.measure(encode);
     round.pass = passes - 1;
     row.decode.measure([&] { compressor.decode_add(payload, round, 0.25F, bench.sum).value(); });
     if (i == 0) {
@@ -136,12 +155,10 @@ Row run_compressor(Bench& bench, const CompressorEntry& entry, const nlohmann::j
     if (i >= 4 && row.encode.total() > 3) break;
   }
   at::set_num_threads(2);
-  for (int i = 0; i < 5; ++i) {
-    const Round round{.seed = 1, .step = static_cast<std::uint64_t>(repetitions + i), .epoch = 1e6};
-    row.encode_on_two.measure([&] {
-      encode_round(compression, bench.gradient, round, payload);
-      compression.memory->update(round, compressor, payload, bench.sum).value();
-    });
+  draw_random_words();  // threads start
+  for (int i = 0; i < repetitions / 2 && row.encode_on_two.total() < 2; ++i) {
+    row.arithmetic_on_two.measure(draw_random_words);
+    row.encode_on_two.measure(encode);
   }
   at::set_num_threads(1);
   return row;
@@ -198,6 +215,8 @@ void print_json(const Row& row) {
   line["metrics"].update(median_and_p99(row.encode_on_two, "encode_seconds_two_threads"));
   line["metrics"].update(median_and_p99(row.decode, "decode_seconds"));
   line["metrics"].update(median_and_p99(row.copy, "memcpy_seconds"));
+  line["metrics"].update(median_and_p99(row.arithmetic, "arithmetic_seconds"));
+  line["metrics"].update(median_and_p99(row.arithmetic_on_two, "arithmetic_seconds_two_threads"));
   std::cout << line.dump() << std::endl;
 }
 
@@ -216,10 +235,10 @@ std::string label(const Row& row) {
 void print_text(const Row& row) {
   const double copy = row.copy.quantile(0.5);
   const auto multiple = [&](const Timing& timing) { return timing.empty() ? 0 : timing.quantile(0.5) / copy; };
-  const double on_two = row.encode_on_two.empty() ? 0 : row.encode.quantile(0.5) / row.encode_on_two.quantile(0.5);
-  std::printf("%-26s encode %8.2f ms %6.2f x memcpy (p99 %6.2f, 2 threads %4.2f x faster)  decode %6.3f x  ",
+  std::printf("%-26s encode %8.2f ms %6.2f x memcpy (p99 %6.2f, 2 threads %4.2f x faster of %4.2f)  decode %6.3f x  ",
               label(row).c_str(), row.encode.quantile(0.5) * 1e3, multiple(row.encode),
-              row.encode.quantile(0.99) / copy, on_two, multiple(row.decode));
+              row.encode.quantile(0.99) / copy, gain(row.encode, row.encode_on_two),
+              gain(row.arithmetic, row.arithmetic_on_two), multiple(row.decode));
   std::printf("%9zu bytes (%7.1f x fewer)  error %.4f\n", row.wire_bytes,
               static_cast<double>(side * side * 4) / static_cast<double>(std::max<std::size_t>(row.wire_bytes, 1)),
               row.relative_error);

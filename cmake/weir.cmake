@@ -7,7 +7,9 @@ if(WEIR_CCACHE)
 endif()
 find_program(WEIR_MOLD mold)
 if(WEIR_MOLD)
-  add_link_options(-fuse-ld=mold)
+  # Segments on pages of their own: mold 1.10 may otherwise begin the part that becomes read-only (RELRO) with a
+  # thread-local byte in a page that is not mapped, and such a program does not start.
+  add_link_options(-fuse-ld=mold LINKER:-z,separate-code)
 endif()
 
 # weir_library(NAME SOURCES a.cpp ... DEPS x y ...)

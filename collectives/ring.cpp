@@ -96,7 +96,7 @@ class Collector final : public Receiver {
       return Error{Errc::malformed, "a payload of " + std::to_string(message_bytes) + " bytes where at most " +
                                         std::to_string(bytes_max_) + " can be"};
     }
-    into_.resize(message_bytes);
+    into_.resize(message_bytes, boost::container::default_init);
     return {};
   }
   std::span<std::byte> place(std::uint64_t offset, std::size_t bytes) override {
@@ -145,7 +145,8 @@ Result<void> ring_all_gather(Communicator& group, BytesView own, std::size_t pay
                                              std::to_string(payload_bytes_max)};
   }
   gathered.resize(ring.size);
-  gathered[ring.rank].assign(own.begin(), own.end());
+  gathered[ring.rank].clear();
+  append(gathered[ring.rank], own);
   for (std::uint32_t step = 0; step + 1 < ring.size; ++step) {
     Collector collector(gathered[ring.before(step + 1)], payload_bytes_max);
     if (auto r = group.exchange(ring.next(), gathered[ring.before(step)], ring.previous(), collector); !r) return r;

@@ -162,7 +162,7 @@ Result<bool> TcpLink::fill(std::span<std::byte> into, std::size_t& filled) {
     ahead_.clear();
     ahead_begin_ = 0;
     const bool direct = rest.size() >= read_ahead_bytes;
-    if (!direct) ahead_.resize(read_ahead_bytes);
+    if (!direct) ahead_.resize(read_ahead_bytes, boost::container::default_init);
     const ssize_t got = direct ? ::recv(*socket_, rest.data(), rest.size(), MSG_DONTWAIT)
                                : ::recv(*socket_, ahead_.data(), ahead_.size(), MSG_DONTWAIT);
     ahead_.resize(direct || got < 0 ? 0 : static_cast<std::size_t>(got));

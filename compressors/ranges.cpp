@@ -16,4 +16,10 @@ void for_ranges(std::size_t entries, std::size_t align, const std::function<void
   });
 }
 
+void for_each_part(std::size_t count, const std::function<void(std::size_t)>& body) {
+  at::parallel_for(0, static_cast<std::int64_t>(count), 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) body(static_cast<std::size_t>(i));
+  });
+}
+
 }  // namespace weir::compressors

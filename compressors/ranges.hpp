@@ -9,4 +9,7 @@ namespace weir::compressors {
 /// pool, if it has any (at::set_num_threads). All ranges but the last begin and end at a multiple of `align`.
 void for_ranges(std::size_t entries, std::size_t align, const std::function<void(std::size_t, std::size_t)>& body);
 
+/// Calls body(i) for every i below `count`, on the same threads: for parts that are much work each.
+void for_each_part(std::size_t count, const std::function<void(std::size_t)>& body);
+
 }  // namespace weir::compressors

@@ -190,9 +190,8 @@ Result<Bytes> write_safetensors(const std::map<std::string, std::string>& metada
   Bytes out;
   out.reserve(length_bytes + text.size() + offset);
   for (std::size_t i = 0; i < length_bytes; ++i) out.push_back(static_cast<std::byte>(text.size() >> (8 * i)));
-  const auto header_view = std::as_bytes(std::span(text));
-  out.insert(out.end(), header_view.begin(), header_view.end());
-  for (const auto* tensor : order) out.insert(out.end(), tensor->bytes.begin(), tensor->bytes.end());
+  append(out, std::as_bytes(std::span(text)));
+  for (const auto* tensor : order) append(out, tensor->bytes);
   return out;
 }
 

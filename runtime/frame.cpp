@@ -63,7 +63,7 @@ Result<void> FrameBuffer::add(FrameKind kind, BytesView body, std::span<const Se
   }
   const std::size_t start = inline_.size();
   const std::size_t table_bytes = segments.size() * sizeof(std::uint64_t);
-  inline_.resize(start + frame_header_bytes + table_bytes + body.size());
+  inline_.resize(start + frame_header_bytes + table_bytes + body.size(), boost::container::default_init);
   std::byte* header = inline_.data() + start;
   std::byte* table = header + frame_header_bytes;
   std::size_t segment_bytes = 0;

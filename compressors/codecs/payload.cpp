@@ -58,7 +58,7 @@ PayloadWriter::PayloadWriter(Bytes& out, Format format, std::size_t body_bytes) 
   out_.push_back(std::byte{magic | payload_version});
   out_.push_back(static_cast<std::byte>(format));
   append_varint(out_, body_bytes);
-  out_.resize(out_.size() + checksum_bytes + body_bytes);
+  out_.resize(out_.size() + checksum_bytes + body_bytes, boost::container::default_init);
   body_ = out_.size() - body_bytes;
 }
 

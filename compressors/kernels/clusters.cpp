@@ -19,6 +19,11 @@ std::size_t Clusters::buckets() const {
   return std::accumulate(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(count()), std::size_t{0});
 }
 
+void Clusters::cover(const Segments& segments) {
+  const auto least = static_cast<std::uint32_t>(cluster_buckets_min * segments.count());
+  for (std::size_t c = 0; c < count(); ++c) sizes[c] = std::max(sizes[c], least);
+}
+
 float ClusterTable::mean(std::size_t bucket) const {
   const Cell& cell = cells_[bucket];
   return cell.count == 0 ? 0 : static_cast<float>(cell.sum / cell.count);
@@ -39,6 +44,18 @@ void ClusterTable::merge(const ClusterTable& other) {
   for (std::size_t i = 0; i < cells_.size(); ++i) add(i, other.cells_[i].sum, other.cells_[i].count);
 }
 
+Placing::Placing(const Clusters& of, std::uint32_t with_salt, const Segments& segments, std::size_t segment)
+    : clusters(of), salt(with_salt) {
+  std::uint32_t table = 0;
+  for (std::size_t c = 0; c < clusters.count(); ++c) {
+    const std::uint64_t all = clusters.sizes[c];
+    const std::uint64_t begin = all * segment / segments.count();
+    begins[c] = table + static_cast<std::uint32_t>(begin);
+    sizes[c] = static_cast<std::uint32_t>(all * (segment + 1) / segments.count() - begin);
+    table += clusters.sizes[c];
+  }
+}
+
 namespace {
 
 [[gnu::always_inline]] inline void find_ids(const float* values, std::size_t n, const Clusters& clusters,
@@ -56,119 +73,121 @@ namespace {
   }
 }
 
-/// Where each table begins.
-struct Tables {
-  std::array<std::uint32_t, clusters_max> begins{};
-  std::array<std::uint32_t, clusters_max> sizes{};
-
-  explicit Tables(const Clusters& clusters) : sizes(clusters.sizes) {
-    std::exclusive_scan(sizes.begin(), sizes.end(), begins.begin(), 0U);
-  }
-};
-
-void look_up_portable(const std::uint32_t* ids, std::size_t n, const Tables& tables, std::uint32_t* hashes) {
-  for (std::size_t i = 0; i < n; ++i) {
-    hashes[i] = tables.begins[ids[i]] + scaled_hash(hashes[i], tables.sizes[ids[i]]);
-  }
-}
-
-void add_means_portable(const std::uint32_t* buckets, std::size_t n, const float* means, float weight, float* sum) {
-  for (std::size_t i = 0; i < n; ++i) sum[i] += weight * means[buckets[i]];
-}
-
-[[gnu::always_inline]] inline void hash_all(std::size_t n, std::uint32_t first, std::uint32_t salt,
-                                            std::uint32_t* hashes) {
-  for (std::size_t i = 0; i < n; ++i) hashes[i] = mix32((first + static_cast<std::uint32_t>(i)) ^ salt);
-}
-
-[[gnu::always_inline]] inline std::uint32_t identify(const float* values, std::size_t n, std::uint32_t first,
-                                                     const Placing& placing, std::uint8_t* ids, std::uint32_t* wide,
-                                                     std::uint32_t* hashes) {
+/// Gives the ids of a block and the largest magnitude in it.
+[[gnu::always_inline]] inline std::uint32_t identify(const float* values, std::size_t n, const Clusters& clusters,
+                                                     std::uint8_t* ids) {
+  std::uint32_t wide[cluster_block];
   std::uint32_t largest = 0;
-  find_ids(values, n, placing.clusters, wide, largest);
-  hash_all(n, first, placing.salt, hashes);
+  find_ids(values, n, clusters, wide, largest);
   for (std::size_t i = 0; i < n; ++i) ids[i] = static_cast<std::uint8_t>(wide[i]);
   return largest;
 }
 
-[[gnu::always_inline]] inline void widen(const std::uint8_t* ids, std::size_t n, std::uint32_t first,
-                                         const Placing& placing, std::uint32_t* wide, std::uint32_t* hashes) {
-  for (std::size_t i = 0; i < n; ++i) wide[i] = ids[i];
-  hash_all(n, first, placing.salt, hashes);
+std::uint32_t bucket_of(std::uint8_t id, std::size_t entry, const Placing& placing) {
+  return placing.begins[id] + scaled_hash(mix32(static_cast<std::uint32_t>(entry) ^ placing.salt), placing.sizes[id]);
 }
 
 #if defined(__x86_64__)
 
-/// The entries of a table of sixteen for eight indices below that.
-WEIR_AVX2 inline __m256i pick(const std::uint32_t* table, __m256i indices) {
-  const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(table));
-  const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(table + 8));
-  const __m256i from_high = _mm256_cmpgt_epi32(indices, _mm256_set1_epi32(7));
-  return _mm256_blendv_epi8(_mm256_permutevar8x32_epi32(low, indices), _mm256_permutevar8x32_epi32(high, indices),
-                            from_high);
+/// A table of as many numbers as there are clusters.
+struct Column {
+  __m256i low;
+  __m256i high;
+};
+
+WEIR_AVX2 inline Column column(const std::array<std::uint32_t, clusters_max>& numbers) {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(numbers.data())),
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(numbers.data() + 8))};
 }
 
-WEIR_AVX2 void look_up_avx2(const std::uint32_t* ids, std::size_t n, const Tables& tables, std::uint32_t* hashes) {
+/// The numbers of eight clusters; `few`: there are eight at most.
+template <bool few>
+WEIR_AVX2 inline __m256i pick(const Column& column, __m256i ids) {
+  const __m256i from_low = _mm256_permutevar8x32_epi32(column.low, ids);
+  if constexpr (few) return from_low;
+  const __m256i from_high = _mm256_permutevar8x32_epi32(column.high, ids);
+  return _mm256_blendv_epi8(from_low, from_high, _mm256_cmpgt_epi32(ids, _mm256_set1_epi32(7)));
+}
+
+WEIR_AVX2 inline __m256i mix(__m256i x) {
+  x = _mm256_xor_si256(x, _mm256_srli_epi32(x, 16));
+  x = _mm256_mullo_epi32(x, _mm256_set1_epi32(static_cast<int>(0x85EBCA6B)));
+  x = _mm256_xor_si256(x, _mm256_srli_epi32(x, 13));
+  x = _mm256_mullo_epi32(x, _mm256_set1_epi32(static_cast<int>(0xC2B2AE35)));
+  return _mm256_xor_si256(x, _mm256_srli_epi32(x, 16));
+}
+
+/// Calls use(i, the buckets of entries i to i + 7) for all whole eights of n, and gives how many entries that are.
+template <bool few>
+WEIR_AVX2 inline std::size_t for_buckets(const std::uint8_t* ids, std::size_t n, std::uint32_t first,
+                                         const Placing& placing, auto use) {
+  const Column begins = column(placing.begins);
+  const Column sizes = column(placing.sizes);
+  const __m256i salt = _mm256_set1_epi32(static_cast<int>(placing.salt));
+  __m256i entries =
+      _mm256_add_epi32(_mm256_set1_epi32(static_cast<int>(first)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   std::size_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    const __m256i id = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(ids + i));
-    const __m256i size = pick(tables.sizes.data(), id);
-    const __m256i hash = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(hashes + i));
+  for (; i + 8 <= n; i += 8, entries = _mm256_add_epi32(entries, _mm256_set1_epi32(8))) {
+    const __m256i id = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(ids + i)));
+    const __m256i size = pick<few>(sizes, id);
+    const __m256i hash = mix(_mm256_xor_si256(entries, salt));
     const __m256i even = _mm256_srli_epi64(_mm256_mul_epu32(hash, size), 32);
     const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(hash, 32), _mm256_srli_epi64(size, 32));
-    const __m256i scaled = _mm256_blend_epi32(even, odd, 0b10101010);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(hashes + i),
-                        _mm256_add_epi32(pick(tables.begins.data(), id), scaled));
+    use(i, _mm256_add_epi32(pick<few>(begins, id), _mm256_blend_epi32(even, odd, 0b10101010)));
   }
-  look_up_portable(ids + i, n - i, tables, hashes + i);
+  return i;
 }
 
-WEIR_AVX2 void add_means_avx2(const std::uint32_t* buckets, std::size_t n, const float* means, float weight,
-                              float* sum) {
+template <bool few>
+WEIR_AVX2 std::size_t expand_avx2(const std::uint8_t* ids, std::size_t n, std::uint32_t first, const Placing& placing,
+                                  const float* means, float weight, float* sum) {
   const __m256 weights = _mm256_set1_ps(weight);
-  std::size_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    const __m256i at = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(buckets + i));
-    const __m256 added = _mm256_mul_ps(weights, _mm256_i32gather_ps(means, at, 4));
+  return for_buckets<few>(ids, n, first, placing, [&](std::size_t i, __m256i buckets) WEIR_AVX2 {
+    const __m256 added = _mm256_mul_ps(weights, _mm256_i32gather_ps(means, buckets, 4));
     _mm256_storeu_ps(sum + i, _mm256_add_ps(_mm256_loadu_ps(sum + i), added));
-  }
-  add_means_portable(buckets + i, n - i, means, weight, sum + i);
+  });
 }
 
-WEIR_AVX2 std::uint32_t identify_avx2(const float* values, std::size_t n, std::uint32_t first, const Placing& placing,
-                                      std::uint8_t* ids, std::uint32_t* wide, std::uint32_t* hashes) {
-  return identify(values, n, first, placing, ids, wide, hashes);
+template <bool few>
+WEIR_AVX2 std::size_t find_buckets_avx2(const std::uint8_t* ids, std::size_t n, std::uint32_t first,
+                                        const Placing& placing, std::uint32_t* found) {
+  return for_buckets<few>(ids, n, first, placing, [&](std::size_t i, __m256i buckets) WEIR_AVX2 {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(found + i), buckets);
+  });
 }
 
-WEIR_AVX2 void widen_avx2(const std::uint8_t* ids, std::size_t n, std::uint32_t first, const Placing& placing,
-                          std::uint32_t* wide, std::uint32_t* hashes) {
-  widen(ids, n, first, placing, wide, hashes);
+WEIR_AVX2 std::uint32_t identify_avx2(const float* values, std::size_t n, const Clusters& clusters, std::uint8_t* ids) {
+  return identify(values, n, clusters, ids);
 }
 
 #endif
+
+void find_buckets(const std::uint8_t* ids, std::size_t n, std::uint32_t first, const Placing& placing,
+                  std::uint32_t* found) {
+  std::size_t i = 0;
+#if defined(__x86_64__)
+  if (has_avx2()) {
+    i = placing.clusters.count() <= 8 ? find_buckets_avx2<true>(ids, n, first, placing, found)
+                                      : find_buckets_avx2<false>(ids, n, first, placing, found);
+  }
+#endif
+  for (; i < n; ++i) found[i] = bucket_of(ids[i], first + i, placing);
+}
 
 }  // namespace
 
 std::uint32_t place_block(std::span<const float> values, std::uint32_t first, const Placing& placing,
                           ClusterTable& table, std::span<std::uint8_t> ids) {
   ensure(values.size() <= cluster_block && ids.size() == values.size(), "a block at most");
-  const Tables tables(placing.clusters);
   const std::size_t n = values.size();
-  std::uint32_t wide[cluster_block];
-  std::uint32_t buckets[cluster_block];
-  std::uint32_t largest = 0;
 #if defined(__x86_64__)
-  if (has_avx2()) {
-    largest = identify_avx2(values.data(), n, first, placing, ids.data(), wide, buckets);
-    look_up_avx2(wide, n, tables, buckets);
-  } else {
-    largest = identify(values.data(), n, first, placing, ids.data(), wide, buckets);
-    look_up_portable(wide, n, tables, buckets);
-  }
+  const auto identify_block = has_avx2() ? identify_avx2 : identify;
 #else
-  largest = identify(values.data(), n, first, placing, ids.data(), wide, buckets);
-  look_up_portable(wide, n, tables, buckets);
+  const auto identify_block = identify;
 #endif
+  const std::uint32_t largest = identify_block(values.data(), n, placing.clusters, ids.data());
+  std::uint32_t buckets[cluster_block];
+  find_buckets(ids.data(), n, first, placing, buckets);
   table.add(std::span(buckets).first(n), values);
   return largest;
 }
@@ -176,21 +195,16 @@ std::uint32_t place_block(std::span<const float> values, std::uint32_t first, co
 void expand_block(std::span<const std::uint8_t> ids, std::uint32_t first, const Placing& placing,
                   std::span<const float> means, float weight, std::span<float> sum) {
   ensure(ids.size() <= cluster_block && sum.size() == ids.size(), "a block at most");
-  const Tables tables(placing.clusters);
   const std::size_t n = ids.size();
-  std::uint32_t wide[cluster_block];
-  std::uint32_t buckets[cluster_block];
+  std::size_t i = 0;
 #if defined(__x86_64__)
   if (has_avx2()) {
-    widen_avx2(ids.data(), n, first, placing, wide, buckets);
-    look_up_avx2(wide, n, tables, buckets);
-    add_means_avx2(buckets, n, means.data(), weight, sum.data());
-    return;
+    i = placing.clusters.count() <= 8
+            ? expand_avx2<true>(ids.data(), n, first, placing, means.data(), weight, sum.data())
+            : expand_avx2<false>(ids.data(), n, first, placing, means.data(), weight, sum.data());
   }
 #endif
-  widen(ids.data(), n, first, placing, wide, buckets);
-  look_up_portable(wide, n, tables, buckets);
-  add_means_portable(buckets, n, means.data(), weight, sum.data());
+  for (; i < n; ++i) sum[i] += weight * means[bucket_of(ids[i], first + i, placing)];
 }
 
 }  // namespace weir::compressors

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +13,30 @@ namespace weir::compressors {
 
 inline constexpr unsigned cluster_bits_max = 4;
 inline constexpr std::size_t clusters_max = std::size_t{1} << cluster_bits_max;
-inline constexpr std::size_t cluster_buckets_min = 10;  ///< in a cluster's table
+inline constexpr std::size_t cluster_buckets_min = 10;  ///< in a cluster's table, for each segment
+
+/// Entries to a block: a multiple of 8, so that packed ids of a block are whole bytes, and few, so that memory that is
+/// asked for a block ahead comes evenly.
+inline constexpr std::size_t cluster_block = 256;
+
+/// A tensor's entries in parts of about 2^18 and whole blocks: the buckets that one part needs are few enough for a
+/// processor's first cache, and no two parts share one, so that they can be worked on at the same time.
+class Segments {
+ public:
+  explicit Segments(std::uint64_t entries)
+      : entries_(entries), blocks_((entries + cluster_block - 1) / cluster_block), count_(blocks_ / most + 1) {}
+
+  std::size_t count() const { return count_; }
+  /// The first entry of segment `s`; of s = count(), the end of the last.
+  std::size_t begin(std::size_t s) const { return std::min(entries_, blocks_ * s / count_ * cluster_block); }
+
+ private:
+  static constexpr std::size_t most = (std::size_t{1} << 18) / cluster_block;  // blocks
+
+  std::size_t entries_;
+  std::size_t blocks_;
+  std::size_t count_;
+};
 
 /// A partition of the floats: half of the 2^bits clusters are for each sign (minus zero is negative), and within a sign
 /// they are told apart by magnitude. Of the ids the highest bit is the sign, and the rest counts the thresholds that
@@ -26,6 +50,8 @@ struct Clusters {
   std::size_t count() const { return std::size_t{1} << bits; }
   std::size_t thresholds_per_sign() const { return count() / 2 - 1; }
   std::size_t buckets() const;
+  /// Gives every table cluster_buckets_min buckets for each segment at least.
+  void cover(const Segments& segments);
   bool operator==(const Clusters&) const = default;
 };
 
@@ -65,14 +91,16 @@ class ClusterTable {
   std::vector<Cell> cells_;
 };
 
-/// Where entries go. The bucket of entry i in a table of s is floor(mix32(i ^ salt) * s / 2^32).
+/// Where the entries of one segment go. Of a table of n buckets, segment s of S has those from b = floor(n s / S) up to
+/// e = floor(n (s + 1) / S), and among these the bucket of entry i is b + floor(mix32(i ^ salt) (e - b) / 2^32).
 struct Placing {
-  Clusters clusters;
-  std::uint32_t salt = 0;
-};
+  Placing(const Clusters& clusters, std::uint32_t salt, const Segments& segments, std::size_t segment);
 
-/// Entries to a block: a multiple of 8, so that packed ids of a block are whole bytes.
-inline constexpr std::size_t cluster_block = 2048;
+  Clusters clusters;
+  std::uint32_t salt;
+  std::array<std::uint32_t, clusters_max> begins{};  ///< of the segment's buckets, among those of all tables
+  std::array<std::uint32_t, clusters_max> sizes{};   ///< how many there are
+};
 
 /// Adds the entries of a block, which are number `first` and following of the tensor, to the table, and gives their
 /// ids. The largest magnitude among them comes back: NaN and infinity are above all others; the table then is

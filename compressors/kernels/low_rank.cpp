@@ -92,33 +92,41 @@ template <std::size_t Count>
   }
 }
 
-/// One row of a sum of outer products, a few lanes at a time, so that the partial sums stay in registers.
-[[gnu::always_inline]] inline void add_row(const float* left, std::size_t left_stride, const float* __restrict right,
-                                           std::size_t rank, std::size_t columns, float weight, float* __restrict to) {
+/// Some rows of a sum of outer products, a few columns at a time, so that the partial sums stay in registers and each
+/// entry of the right factors is read once for all rows.
+template <std::size_t Rows>
+[[gnu::always_inline]] inline void add_rows(const float* left, const float* __restrict right, std::size_t rank,
+                                            MatrixShape shape, float weight, float* __restrict to) {
+  constexpr std::size_t width = 8;
   std::size_t k = 0;
-  for (; k + lanes <= columns; k += lanes) {
-    float acc[lanes];
-    for (std::size_t l = 0; l < lanes; ++l) acc[l] = left[0] * right[k + l];
-    for (std::size_t j = 1; j < rank; ++j) {
-      const float p = left[j * left_stride];
-      const float* __restrict q = right + j * columns + k;
-      for (std::size_t l = 0; l < lanes; ++l) acc[l] += p * q[l];
+  for (; k + width <= shape.columns; k += width) {
+    float acc[Rows][width] = {};
+    for (std::size_t j = 0; j < rank; ++j) {
+      const float* p = left + j * shape.rows;
+      const float* __restrict q = right + j * shape.columns + k;
+      for (std::size_t r = 0; r < Rows; ++r) {
+        for (std::size_t l = 0; l < width; ++l) acc[r][l] += p[r] * q[l];
+      }
     }
-    for (std::size_t l = 0; l < lanes; ++l) to[k + l] += weight * acc[l];
+    for (std::size_t r = 0; r < Rows; ++r) {
+      for (std::size_t l = 0; l < width; ++l) to[r * shape.columns + k + l] += weight * acc[r][l];
+    }
   }
-  for (; k < columns; ++k) {
-    float acc = left[0] * right[k];
-    for (std::size_t j = 1; j < rank; ++j) acc += left[j * left_stride] * right[j * columns + k];
-    to[k] += weight * acc;
+  for (; k < shape.columns; ++k) {
+    for (std::size_t r = 0; r < Rows; ++r) {
+      float acc = 0;
+      for (std::size_t j = 0; j < rank; ++j) acc += left[j * shape.rows + r] * right[j * shape.columns + k];
+      to[r * shape.columns + k] += weight * acc;
+    }
   }
 }
 
 [[gnu::always_inline]] inline void add_outer_body(const float* left, const float* right, std::size_t rank,
                                                   MatrixShape shape, std::size_t first, std::size_t last, float weight,
                                                   float* sum) {
-  for (std::size_t i = first; i < last; ++i) {
-    add_row(left + i, shape.rows, right, rank, shape.columns, weight, sum + i * shape.columns);
-  }
+  std::size_t i = first;
+  for (; i + 4 <= last; i += 4) add_rows<4>(left + i, right, rank, shape, weight, sum + i * shape.columns);
+  for (; i < last; ++i) add_rows<1>(left + i, right, rank, shape, weight, sum + i * shape.columns);
 }
 
 [[gnu::always_inline]] inline double dot_body(const double* __restrict a, const double* __restrict b, std::size_t n) {

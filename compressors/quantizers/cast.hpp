@@ -31,8 +31,7 @@ Result<void> encode_cast(const at::Tensor& gradient, const Round& round, Bytes& 
     const auto rounded = std::span(block).first(part.size());
     prefetch_next(values, start, cast_block);
     if (!round_to(part, rounded)) return non_finite(round, values);
-    const auto bytes = std::as_bytes(rounded);
-    out.insert(out.end(), bytes.begin(), bytes.end());
+    append(out, std::as_bytes(rounded));
   }
   return {};
 }

@@ -18,8 +18,7 @@ Result<void> None::do_encode(const at::Tensor& gradient, const Round& round, Byt
   for (std::size_t start = 0; start < values.size(); start += block) {
     const auto part = values.subspan(start, std::min(block, values.size() - start));
     if (!all_finite(part)) return non_finite(round, values);
-    const auto bytes = std::as_bytes(part);
-    out.insert(out.end(), bytes.begin(), bytes.end());
+    append(out, std::as_bytes(part));
   }
   return {};
 }

@@ -1,6 +1,7 @@
 #include "compressors/sketches/casq.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/kernels/pack.hpp"
+#include "compressors/kernels/prefetch.hpp"
 #include "compressors/kernels/random.hpp"
 #include "compressors/kernels/selection.hpp"
 #include "compressors/non_finite.hpp"
@@ -35,8 +37,6 @@ const Params<Casq::Options>& params() {
 
 Error malformed(const std::string& what) { return Error(Errc::malformed, "casq: " + what); }
 
-void append(Bytes& out, BytesView bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); }
-
 void seal(BytesView body, Bytes& out) {
   PayloadWriter payload(out, Format::clusters, body.size());
   std::ranges::copy(body, payload.body().begin());
@@ -53,16 +53,16 @@ void append_sizes(Bytes& body, const Clusters& clusters) {
   for (std::size_t c = 0; c < clusters.count(); ++c) append_varint(body, clusters.sizes[c]);
 }
 
-/// Takes bits and sizes (not the thresholds) off the front of `in`. A table has one bucket at least, all together have
-/// `buckets_max` at most.
-std::optional<Clusters> read_sizes(BytesView& in, unsigned bits, std::uint64_t buckets_max) {
+/// Takes the sizes of 2^bits tables off the front of `in`. A table has a bucket for each segment at least, all together
+/// have `buckets_max` at most.
+std::optional<Clusters> read_sizes(BytesView& in, unsigned bits, const Segments& segments, std::uint64_t buckets_max) {
   if (bits < 1 || bits > cluster_bits_max) return std::nullopt;
   Clusters clusters;
   clusters.bits = bits;
   std::uint64_t all = 0;
   for (std::size_t c = 0; c < clusters.count(); ++c) {
     const auto size = read_varint(in);
-    if (!size || *size == 0) return std::nullopt;
+    if (!size || *size < segments.count()) return std::nullopt;
     all += *size;
     if (all > buckets_max) return std::nullopt;
     clusters.sizes[c] = static_cast<std::uint32_t>(*size);
@@ -74,7 +74,7 @@ std::optional<Clusters> read_sizes(BytesView& in, unsigned bits, std::uint64_t b
 constexpr std::uint64_t tables_max = 0x7FFFFFFF;
 
 std::uint64_t buckets_max(std::uint64_t entries) {
-  return std::min(entries + cluster_buckets_min * clusters_max, tables_max);
+  return std::min(entries + cluster_buckets_min * clusters_max * Segments(entries).count(), tables_max);
 }
 
 /// The body of one payload behind its head.
@@ -102,7 +102,7 @@ Result<std::optional<Clusters>> read_proposal(const Opened& opened) {
   const auto bits = std::to_integer<std::uint8_t>(in[0]);
   in = in.subspan(1);
   if (bits == 0 && in.empty()) return std::optional<Clusters>();
-  auto clusters = read_sizes(in, bits, buckets_max(opened.entries));
+  auto clusters = read_sizes(in, bits, Segments(opened.entries), buckets_max(opened.entries));
   if (!clusters) return malformed("clusters without tables, or with too large ones");
   const std::size_t each = clusters->thresholds_per_sign();
   if (in.size() != 2 * each * sizeof(float)) return malformed("clusters with too many or too few thresholds");
@@ -117,7 +117,8 @@ Result<std::optional<Clusters>> read_proposal(const Opened& opened) {
 
 /// The tables of a payload whose means were validated.
 struct Tables {
-  Placing placing;
+  Clusters clusters;
+  std::uint32_t salt = 0;
   std::vector<float> means;
   BytesView ids;
 };
@@ -127,11 +128,11 @@ Result<Tables> read_tables(const Opened& opened) {
   Tables tables;
   if (in.size() < 5) return malformed("tables are cut off");
   const auto bits = std::to_integer<std::uint8_t>(in[0]);
-  tables.placing.salt = load_u32(in.data() + 1);
+  tables.salt = load_u32(in.data() + 1);
   in = in.subspan(5);
-  const auto clusters = read_sizes(in, bits, std::min(in.size() / sizeof(float), tables_max));
+  const auto clusters = read_sizes(in, bits, Segments(opened.entries), std::min(in.size() / sizeof(float), tables_max));
   if (!clusters) return malformed("tables are cut off");
-  tables.placing.clusters = *clusters;
+  tables.clusters = *clusters;
   const std::size_t buckets = clusters->buckets();
   if (in.size() != buckets * sizeof(float) + packed_bytes(opened.entries, bits)) {
     return malformed("tables and ids of the wrong length");
@@ -171,6 +172,7 @@ void Casq::propose(std::span<const float> values, Bytes& out) const {
   const auto buckets = static_cast<std::size_t>(std::min(budget, 0x1p30));
   const bool any = values.size() > raw_entries_max &&
                    train_clusters(values, static_cast<unsigned>(options_.bits), buckets, clusters);
+  clusters.cover(Segments(values.size()));
   body.push_back(static_cast<std::byte>(any ? clusters.bits : 0));
   if (any) {
     append_sizes(body, clusters);
@@ -194,6 +196,7 @@ Result<void> Casq::absorb(std::span<const BytesView> results, const Round& round
       return {};
     }
     train_clusters({}, static_cast<unsigned>(options_.bits), 0, agreed.clusters);
+    agreed.clusters.cover(Segments(agreed.entries));
   }
   return {};
 }
@@ -217,30 +220,37 @@ Result<void> Casq::write_tables(std::span<const float> values, const Round& roun
   if (agreed == agreed_.end() || agreed->second.entries != values.size()) {
     return malformed("no clusters came for a tensor of " + std::to_string(values.size()) + " entries");
   }
-  const Placing placing{agreed->second.clusters,
-                        random_word({.seed = round.seed, .step = round.step, .tensor = round.tensor}, 0)};
-  const unsigned bits = placing.clusters.bits;
+  const Clusters& clusters = agreed->second.clusters;
+  const unsigned bits = clusters.bits;
+  const std::uint32_t salt = random_word({.seed = round.seed, .step = round.step, .tensor = round.tensor}, 0);
   Bytes body = head(Kind::tables, values.size());
   body.push_back(static_cast<std::byte>(bits));
-  body.resize(body.size() + sizeof placing.salt);
-  store_u32(body.data() + body.size() - sizeof placing.salt, placing.salt);
-  append_sizes(body, placing.clusters);
+  body.resize(body.size() + sizeof salt);
+  store_u32(body.data() + body.size() - sizeof salt, salt);
+  append_sizes(body, clusters);
 
-  ClusterTable table(placing.clusters.buckets());
+  ClusterTable table(clusters.buckets());
   const std::size_t mean_bytes = table.size() * sizeof(float);
   const std::size_t before = out.size();
   PayloadWriter payload(out, Format::clusters, body.size() + mean_bytes + packed_bytes(values.size(), bits));
   std::ranges::copy(body, payload.body().begin());
   const auto ids_out = payload.body().subspan(body.size() + mean_bytes);
-  std::uint32_t largest = 0;
-  std::uint8_t ids[cluster_block];
-  for (std::size_t first = 0; first < values.size(); first += cluster_block) {
-    const auto block = values.subspan(first, std::min(cluster_block, values.size() - first));
-    const auto block_ids = std::span(ids).first(block.size());
-    largest = std::max(largest, place_block(block, static_cast<std::uint32_t>(first), placing, table, block_ids));
-    pack(block_ids, bits, ids_out.subspan(packed_bytes(first, bits), packed_bytes(block.size(), bits)));
-  }
-  if (largest >= magnitude_infinite) {
+  const Segments segments(values.size());
+  std::atomic<bool> finite = true;
+  for_each_part(segments.count(), [&](std::size_t segment) {
+    const Placing placing(clusters, salt, segments, segment);
+    const std::size_t end = segments.begin(segment + 1);
+    std::uint8_t ids[cluster_block];
+    for (std::size_t first = segments.begin(segment); first < end; first += cluster_block) {
+      const auto block = values.subspan(first, std::min(cluster_block, end - first));
+      prefetch_next(values, first, block.size());
+      const auto block_ids = std::span(ids).first(block.size());
+      const std::uint32_t largest = place_block(block, static_cast<std::uint32_t>(first), placing, table, block_ids);
+      if (largest >= magnitude_infinite) finite = false;
+      pack(block_ids, bits, ids_out.subspan(packed_bytes(first, bits), packed_bytes(block.size(), bits)));
+    }
+  });
+  if (!finite) {
     out.resize(before);
     return non_finite(round, values);
   }
@@ -270,14 +280,18 @@ Result<void> Casq::do_decode_add(BytesView payload, const Round&, float weight, 
   if (opened->kind != Kind::tables) return malformed("clusters came where tables are due");
   const auto tables = read_tables(*opened);
   if (!tables) return tables.error();
-  const unsigned bits = tables->placing.clusters.bits;
-  for_ranges(target.size(), cluster_block, [&](std::size_t begin, std::size_t end) {
+  const unsigned bits = tables->clusters.bits;
+  const Segments segments(target.size());
+  for_each_part(segments.count(), [&](std::size_t segment) {
+    const Placing placing(tables->clusters, tables->salt, segments, segment);
+    const std::size_t end = segments.begin(segment + 1);
     std::uint8_t ids[cluster_block];
-    for (std::size_t first = begin; first < end; first += cluster_block) {
+    for (std::size_t first = segments.begin(segment); first < end; first += cluster_block) {
       const auto block = target.subspan(first, std::min(cluster_block, end - first));
+      prefetch_next(target, first, block.size());
       const auto block_ids = std::span(ids).first(block.size());
       unpack(tables->ids.subspan(packed_bytes(first, bits), packed_bytes(block.size(), bits)), bits, block_ids);
-      expand_block(block_ids, static_cast<std::uint32_t>(first), tables->placing, tables->means, weight, block);
+      expand_block(block_ids, static_cast<std::uint32_t>(first), placing, tables->means, weight, block);
     }
   });
   return {};

@@ -18,7 +18,8 @@ namespace weir::compressors {
 /// In the first pass each rank proposes clusters (train_clusters()), of which all take those of the first rank that has
 /// any. So the tables of all ranks have the same buckets and can be merged (ClusterTable::merge); the paper trains on
 /// one rank every ten steps, here each step has its own. The hash is salted by seed, step and tensor, so that entries
-/// that share a bucket in one round do not share it for ever.
+/// that share a bucket in one round do not share it for ever. A large tensor is hashed segment by segment, each to its
+/// own part of every table: the buckets of a segment fit in the first cache.
 ///
 /// Wire format of the body (Format::clusters):
 ///
@@ -28,7 +29,8 @@ namespace weir::compressors {
 ///     0:  f32[]     the entries
 ///     1:  u8        bits of an id, 1 to 4
 ///         u32       salt
-///         varint[]  buckets of each cluster, in the order of ids (kernels/clusters.hpp)
+///         varint[]  buckets of each cluster, in the order of ids; one for each segment at least
+///                   (kernels/clusters.hpp)
 ///         f32[]     means of the buckets, cluster by cluster, none of the other sign
 ///         ...       an id for each entry, packed
 ///     2:  u8        bits of an id, or 0: no clusters, and the body ends here

@@ -152,8 +152,6 @@ std::vector<Side> grouped(const Selection& selection, const SketchMl::Options& o
 
 unsigned cell_bits(std::uint64_t buckets) { return static_cast<unsigned>(std::bit_width(buckets - 1)); }
 
-void append(Bytes& out, BytesView bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); }
-
 void append_group(const Group& group, const SketchMl::Options& options, Bytes& out) {
   append_varint(out, group.values.size());
   append(out, std::as_bytes(std::span(group.values)));

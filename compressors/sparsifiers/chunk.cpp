@@ -27,11 +27,6 @@ const Params<Chunk::Options>& params() {
   return params;
 }
 
-void append(Bytes& out, std::span<const float> values) {
-  const auto bytes = std::as_bytes(values);
-  out.insert(out.end(), bytes.begin(), bytes.end());
-}
-
 }  // namespace
 
 nlohmann::json Chunk::schema() { return params().schema(); }
@@ -83,7 +78,7 @@ Result<void> Chunk::write_norms(std::span<const float> values, const Round& roun
     if (std::isinf(norms[i])) return non_finite(round, values);
   }
   choices_[round.tensor] = {.entries = values.size(), .chunks = {}};
-  append(out, norms);
+  append(out, std::as_bytes(std::span(norms)));
   return {};
 }
 
@@ -126,7 +121,7 @@ Result<void> Chunk::write_chosen(std::span<const float> values, const Round& rou
       out.resize(before);
       return non_finite(round, values);
     }
-    append(out, chosen);
+    append(out, std::as_bytes(std::span(chosen)));
   }
   return {};
 }

@@ -65,11 +65,6 @@ std::optional<std::vector<float>> finite_factor(const at::Tensor& matrix, const 
   return result;
 }
 
-void append(std::span<const float> values, Bytes& out) {
-  const auto bytes = std::as_bytes(values);
-  out.insert(out.end(), bytes.begin(), bytes.end());
-}
-
 std::vector<float> floats(BytesView bytes) {
   std::vector<float> values(bytes.size() / sizeof(float));
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
@@ -138,7 +133,7 @@ Result<void> PowerSgd::do_encode(const at::Tensor& gradient, const Round& round,
   if (round.pass == 0) progress.shape = shape;
   if (!shape) {
     if (!all_finite(values)) return non_finite(round, values);
-    if (round.pass > 0) append(values, out);
+    if (round.pass > 0) append(out, std::as_bytes(values));
     return {};
   }
   if (round.pass > 0 && progress.left.size() != rank() * shape->rows) {
@@ -149,7 +144,7 @@ Result<void> PowerSgd::do_encode(const at::Tensor& gradient, const Round& round,
                            : multiplied_transposed(matrix, *shape, progress.left, rank());
   });
   if (!factor) return non_finite(round, values);
-  append(*factor, out);
+  append(out, std::as_bytes(std::span(*factor)));
   return {};
 }
 

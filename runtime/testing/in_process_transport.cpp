@@ -36,7 +36,7 @@ class InProcessLink final : public Link, public std::enable_shared_from_this<InP
     }
     sent_ += bytes;
     if (!other || frozen_) return {};
-    other->put({kind, Bytes(body.begin(), body.end()), {segments.begin(), segments.end()}, bytes, {}});
+    other->put({kind, Bytes(body.data(), body.data() + body.size()), {segments.begin(), segments.end()}, bytes, {}});
     return {};
   }
 

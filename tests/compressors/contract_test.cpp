@@ -207,6 +207,16 @@ TEST_P(CompressorContract, LeavesNoTraceUnlessStateful) {
   });
 }
 
+TEST_P(CompressorContract, WritesEveryByteOfItsPayload) {
+  for_each_case([&] {
+    const at::Tensor x = gaussian(9'000, 6).reshape({90, 100});
+    const Bytes expected = encode_fresh(x);
+    for (const auto held : {std::byte{0x00}, std::byte{0xFF}}) {
+      EXPECT_EQ(encoded(*case_.make(), x, round_, Bytes(1 << 17, held)), expected) << "memory that held other bytes";
+    }
+  });
+}
+
 TEST_P(CompressorContract, DoesNotDependOnTheNumberOfThreads) {
   const int before = at::get_num_threads();
   compressor_ = (case_ = {GetParam(), nlohmann::json::object()}).make();

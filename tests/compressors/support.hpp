@@ -130,9 +130,9 @@ inline Round last_pass(const Compressor& compressor, Round round) {
   return round;
 }
 
-/// All passes of a round of one rank alone, up to the last absorb: gives the payload of the last pass.
-inline Bytes encoded(Compressor& compressor, const at::Tensor& x, Round round) {
-  Bytes out;
+/// All passes of a round of one rank alone, up to the last absorb: gives the payload of the last pass. It is written to
+/// the memory of `out`.
+inline Bytes encoded(Compressor& compressor, const at::Tensor& x, Round round, Bytes out = {}) {
   const auto passes = compressor.traits().passes.size();
   for (round.pass = 0; round.pass < passes; ++round.pass) {
     out.clear();
