@@ -228,6 +228,7 @@ std::string label(const Row& row) {
     ratio << " " << row.params["ratio"].get<double>() * 100 << " %";
     name += ratio.str();
   }
+  if (row.params.contains("check_unsent") && !row.params["check_unsent"].get<bool>()) name += " unchecked";
   if (!row.memory.is_null()) name += " + " + row.memory.get<std::string>();
   return name;
 }
@@ -350,6 +351,10 @@ int compressors(const Options& options) {
     print(run_compressor(bench, entry, nlohmann::json::object(), false));
     if (known.contains("ratio") && known["ratio"]["default"] != 0.001) {
       print(run_compressor(bench, entry, {{"ratio", 0.001}}, false));
+    }
+    if (known.contains("check_unsent")) {
+      print(run_compressor(bench, entry, {{"check_unsent", false}}, false));
+      print(run_compressor(bench, entry, {{"ratio", 0.001}, {"check_unsent", false}}, false));
     }
     if (entry.default_memory != "none") print(run_compressor(bench, entry, nlohmann::json::object(), true));
   }

@@ -42,6 +42,7 @@ struct Traits {
   bool biased = true;          ///< the expectation of what is decoded is not what was encoded
   bool sparse = false;         ///< a payload carries some positions and says which (Compressor::support)
   bool stateful = false;       ///< keeps something between rounds (Compressor::save)
+  bool selective = false;      ///< reads only entries that it sends: a NaN elsewhere is neither sent nor noticed
   bool votes = false;          ///< the ranks agree on something else than a mean (Compressor::conclude)
   bool owns_momentum = false;  ///< encodes momentum: the optimizer must not apply it to the gradient again
   double warmup_epochs = 0;    ///< compresses less until this epoch

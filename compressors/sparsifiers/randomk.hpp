@@ -36,6 +36,7 @@ class RandomK final : public Compressor {
     double ratio = 0.01;
     bool unbiased = false;
     std::string value_codec = "fp32";
+    bool check_unsent = true;
   };
   explicit RandomK(Options options) : options_(std::move(options)) {}
 
