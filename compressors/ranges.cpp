@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <mutex>
+#include <utility>
 
 namespace weir::compressors {
 
@@ -14,6 +17,26 @@ void for_ranges(std::size_t entries, std::size_t align, const std::function<void
   at::parallel_for(0, units, 1, [&](std::int64_t first, std::int64_t last) {
     body(static_cast<std::size_t>(first) * unit, std::min(entries, static_cast<std::size_t>(last) * unit));
   });
+}
+
+bool select_in_ranges(std::size_t entries, std::size_t align, Selection& out,
+                      const std::function<bool(std::size_t, std::size_t, Selection&)>& choose) {
+  std::map<std::size_t, Selection> parts;
+  std::mutex mutex;
+  bool good = true;
+  for_ranges(entries, align, [&](std::size_t begin, std::size_t end) {
+    Selection part;
+    const bool chosen = choose(begin, end, part);
+    const std::scoped_lock lock(mutex);
+    good = good && chosen;
+    parts.emplace(begin, std::move(part));
+  });
+  out.clear();
+  for (const auto& [begin, part] : parts) {
+    out.positions.insert(out.positions.end(), part.positions.begin(), part.positions.end());
+    out.values.insert(out.values.end(), part.values.begin(), part.values.end());
+  }
+  return good;
 }
 
 void for_each_part(std::size_t count, const std::function<void(std::size_t)>& body) {

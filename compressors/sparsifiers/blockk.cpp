@@ -6,6 +6,7 @@
 
 #include "base/errc.hpp"
 #include "compressors/non_finite.hpp"
+#include "compressors/ranges.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 
 namespace weir::compressors {
@@ -56,26 +57,32 @@ double BlockK::error_bound(std::uint64_t entries, const Round&) const {
 Result<void> BlockK::choose(std::span<const float> values, const Round& round, Selection& out) {
   const auto block = static_cast<std::size_t>(options_.block);
   const auto per_block = static_cast<std::size_t>(options_.per_block);
-  // Blocks are like their neighbours: a little below the cut of the last one, there are a few more than are wanted, of
-  // which the cut is made. Where that fails, it is made in all of the block: slower, with the same result.
-  std::uint32_t floor = 1;
-  for (std::size_t start = 0; start < values.size(); start += block) {
-    const auto part = values.subspan(start, std::min(block, values.size() - start));
-    const bool complete = collect(part, floor, floor > 1 ? 8 * per_block : part.size(), found_);
-    if (!complete || (found_.size() < per_block && floor > 1)) (void)collect(part, 1, part.size(), found_);
-    if (find_non_finite(found_.values) != found_.size()) return non_finite(round, values);
-    if (found_.size() > per_block) {
-      const Cut cut = cut_of_few(found_.values, per_block, magnitudes_);
-      floor = std::max(magnitude(0.85F * std::bit_cast<float>(cut.magnitude)), 1U);
-      trim(found_, cut);
-    } else {
-      floor = 1;
+  const auto choose_range = [&](std::size_t begin, std::size_t end, Selection& all) {
+    // Blocks are like their neighbours: a little below the cut of the last one, there are a few more than are wanted,
+    // of which the cut is made. Where that fails, it is made in all of the block: slower, with the same result.
+    std::uint32_t floor = 1;
+    Selection found;
+    std::vector<std::uint32_t> magnitudes;
+    for (std::size_t start = begin; start < end; start += block) {
+      const auto part = values.subspan(start, std::min(block, end - start));
+      const bool complete = collect(part, floor, floor > 1 ? 8 * per_block : part.size(), found);
+      if (!complete || (found.size() < per_block && floor > 1)) (void)collect(part, 1, part.size(), found);
+      if (find_non_finite(found.values) != found.size()) return false;
+      if (found.size() > per_block) {
+        const Cut cut = cut_of_few(found.values, per_block, magnitudes);
+        floor = std::max(magnitude(0.85F * std::bit_cast<float>(cut.magnitude)), 1U);
+        trim(found, cut);
+      } else {
+        floor = 1;
+      }
+      for (const std::uint32_t position : found.positions) {
+        all.positions.push_back(static_cast<std::uint32_t>(start) + position);
+      }
+      all.values.insert(all.values.end(), found.values.begin(), found.values.end());
     }
-    for (const std::uint32_t position : found_.positions) {
-      out.positions.push_back(static_cast<std::uint32_t>(start) + position);
-    }
-    out.values.insert(out.values.end(), found_.values.begin(), found_.values.end());
-  }
+    return true;
+  };
+  if (!select_in_ranges(values.size(), block, out, choose_range)) return non_finite(round, values);
   return {};
 }
 

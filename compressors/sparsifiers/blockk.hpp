@@ -37,8 +37,6 @@ class BlockK final : public Sparsifier {
 
  private:
   Options options_;
-  Selection found_;  // these two are kept between calls for their memory
-  std::vector<std::uint32_t> magnitudes_;
 };
 
 }  // namespace weir::compressors

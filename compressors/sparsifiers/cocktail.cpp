@@ -1,11 +1,13 @@
 #include "compressors/sparsifiers/cocktail.hpp"
 
 #include <algorithm>
+#include <atomic>
 
 #include "compressors/codecs/sparse.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/non_finite.hpp"
+#include "compressors/ranges.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 #include "compressors/sparsifiers/strata.hpp"
 
@@ -50,12 +52,14 @@ Result<void> Cocktail::do_encode(const at::Tensor& gradient, const Round& round,
   survivors_.resize(entries_kept(options_.ratio, values.size()));
   selection_.clear();
   if (!values.empty()) {
-    bool finite = true;
-    Strata(round, values.size(), survivors_.size())
-        .for_each_batch([&](std::uint64_t first, std::uint64_t begin, std::uint64_t end, auto drawn) {
-          finite = finite && all_finite(values.subspan(begin, end - begin));
-          for (std::size_t i = 0; i < drawn.size(); ++i) survivors_[first + i] = values[drawn[i].position];
-        });
+    std::atomic<bool> finite = true;
+    const Strata strata(round, values.size(), survivors_.size());
+    for_ranges(survivors_.size(), Strata::batch, [&](std::size_t from, std::size_t to) {
+      strata.for_each_batch(from, to, [&](std::uint64_t first, std::uint64_t begin, std::uint64_t end, auto drawn) {
+        if (!all_finite(values.subspan(begin, end - begin))) finite = false;
+        for (std::size_t i = 0; i < drawn.size(); ++i) survivors_[first + i] = values[drawn[i].position];
+      });
+    });
     if (!finite) return non_finite(round, values);
     select_largest(survivors_, entries_kept(options_.top, survivors_.size()), selection_);
   }

@@ -32,14 +32,20 @@ class Strata {
   /// which together are the entries from `begin` to `end`.
   template <class Body>
   void for_each_batch(const Body& body) const {
+    for_each_batch(0, count_, body);
+  }
+
+  /// The same for the strata in [from, to) alone, where `from` is a multiple of `batch`.
+  template <class Body>
+  void for_each_batch(std::uint64_t from, std::uint64_t to, const Body& body) const {
     std::array<std::uint32_t, batch> words;
     std::array<Drawn, batch> drawn;
     const std::uint64_t length = entries_ / count_;
     const std::uint64_t left_over = entries_ % count_;
-    std::uint64_t start = 0;
-    std::uint64_t fraction = 0;  // of start, in parts of count_
-    for (std::uint64_t first = 0; first < count_; first += batch) {
-      const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(batch, count_ - first));
+    std::uint64_t start = from * entries_ / count_;
+    std::uint64_t fraction = from * left_over % count_;  // of start, in parts of count_
+    for (std::uint64_t first = from; first < to; first += batch) {
+      const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(batch, to - first));
       fill_random(key_, first, std::span(words).first(size));
       const std::uint64_t begin = start;
       for (std::size_t i = 0; i < size; ++i) {

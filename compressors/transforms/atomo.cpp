@@ -8,8 +8,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <mutex>
 
 #include "base/errc.hpp"
 #include "compressors/flat.hpp"
@@ -53,12 +51,9 @@ bool drawn(const RandomKey& key, std::uint64_t index, std::uint32_t word, double
 /// Draws from `values`, which are finite.
 void draw(std::span<const float> values, const RandomKey& key, float level, Selection& out) {
   constexpr std::size_t block = 4096;
-  std::map<std::size_t, Selection> parts;
-  std::mutex mutex;
-  for_ranges(values.size(), block, [&](std::size_t begin, std::size_t end) {
+  select_in_ranges(values.size(), block, out, [&](std::size_t begin, std::size_t end, Selection& part) {
     std::array<std::uint32_t, block> words;
     std::array<std::uint32_t, block> places;
-    Selection part;
     for (std::size_t at = begin; at < end; at += block) {
       const auto some = values.subspan(at, std::min(block, end - at));
       fill_random(key, at, std::span(words).first(some.size()));
@@ -70,14 +65,8 @@ void draw(std::span<const float> values, const RandomKey& key, float level, Sele
         part.values.push_back(std::fabs(value) > level ? value : std::copysign(level, value));
       }
     }
-    const std::scoped_lock lock(mutex);
-    parts.emplace(begin, std::move(part));
+    return true;
   });
-  out.clear();
-  for (const auto& [begin, part] : parts) {
-    out.positions.insert(out.positions.end(), part.positions.begin(), part.positions.end());
-    out.values.insert(out.values.end(), part.values.begin(), part.values.end());
-  }
 }
 
 /// The largest magnitude(), on several threads.
