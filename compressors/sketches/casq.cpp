@@ -18,6 +18,7 @@
 #include "compressors/non_finite.hpp"
 #include "compressors/params.hpp"
 #include "compressors/ranges.hpp"
+#include "compressors/round_key.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -151,6 +152,19 @@ Result<Tables> read_tables(const Opened& opened) {
   return tables;
 }
 
+/// Calls body(placing, first, size) for the blocks of a tensor: in order within a segment, segments on several threads.
+template <class Body>
+void for_blocks(const Clusters& clusters, std::uint32_t salt, std::uint64_t entries, const Body& body) {
+  const Segments segments(entries);
+  for_each_part(segments.count(), [&](std::size_t segment) {
+    const Placing placing(clusters, salt, segments, segment);
+    const std::size_t end = segments.begin(segment + 1);
+    for (std::size_t first = segments.begin(segment); first < end; first += cluster_block) {
+      body(placing, first, std::min(cluster_block, end - first));
+    }
+  });
+}
+
 }  // namespace
 
 nlohmann::json Casq::schema() { return params().schema(); }
@@ -222,7 +236,7 @@ Result<void> Casq::write_tables(std::span<const float> values, const Round& roun
   }
   const Clusters& clusters = agreed->second.clusters;
   const unsigned bits = clusters.bits;
-  const std::uint32_t salt = random_word({.seed = round.seed, .step = round.step, .tensor = round.tensor}, 0);
+  const std::uint32_t salt = random_word(key_of_all(round), 0);
   Bytes body = head(Kind::tables, values.size());
   body.push_back(static_cast<std::byte>(bits));
   body.resize(body.size() + sizeof salt);
@@ -235,20 +249,15 @@ Result<void> Casq::write_tables(std::span<const float> values, const Round& roun
   PayloadWriter payload(out, Format::clusters, body.size() + mean_bytes + packed_bytes(values.size(), bits));
   std::ranges::copy(body, payload.body().begin());
   const auto ids_out = payload.body().subspan(body.size() + mean_bytes);
-  const Segments segments(values.size());
   std::atomic<bool> finite = true;
-  for_each_part(segments.count(), [&](std::size_t segment) {
-    const Placing placing(clusters, salt, segments, segment);
-    const std::size_t end = segments.begin(segment + 1);
+  for_blocks(clusters, salt, values.size(), [&](const Placing& placing, std::size_t first, std::size_t size) {
     std::uint8_t ids[cluster_block];
-    for (std::size_t first = segments.begin(segment); first < end; first += cluster_block) {
-      const auto block = values.subspan(first, std::min(cluster_block, end - first));
-      prefetch_next(values, first, block.size());
-      const auto block_ids = std::span(ids).first(block.size());
-      const std::uint32_t largest = place_block(block, static_cast<std::uint32_t>(first), placing, table, block_ids);
-      if (largest >= magnitude_infinite) finite = false;
-      pack(block_ids, bits, ids_out.subspan(packed_bytes(first, bits), packed_bytes(block.size(), bits)));
-    }
+    prefetch_next(values, first, size);
+    const auto block_ids = std::span(ids).first(size);
+    const std::uint32_t largest =
+        place_block(values.subspan(first, size), static_cast<std::uint32_t>(first), placing, table, block_ids);
+    if (largest >= magnitude_infinite) finite = false;
+    pack(block_ids, bits, ids_out.subspan(packed_bytes(first, bits), packed_bytes(size, bits)));
   });
   if (!finite) {
     out.resize(before);
@@ -281,19 +290,15 @@ Result<void> Casq::do_decode_add(BytesView payload, const Round&, float weight, 
   const auto tables = read_tables(*opened);
   if (!tables) return tables.error();
   const unsigned bits = tables->clusters.bits;
-  const Segments segments(target.size());
-  for_each_part(segments.count(), [&](std::size_t segment) {
-    const Placing placing(tables->clusters, tables->salt, segments, segment);
-    const std::size_t end = segments.begin(segment + 1);
-    std::uint8_t ids[cluster_block];
-    for (std::size_t first = segments.begin(segment); first < end; first += cluster_block) {
-      const auto block = target.subspan(first, std::min(cluster_block, end - first));
-      prefetch_next(target, first, block.size());
-      const auto block_ids = std::span(ids).first(block.size());
-      unpack(tables->ids.subspan(packed_bytes(first, bits), packed_bytes(block.size(), bits)), bits, block_ids);
-      expand_block(block_ids, static_cast<std::uint32_t>(first), placing, tables->means, weight, block);
-    }
-  });
+  for_blocks(tables->clusters, tables->salt, target.size(),
+             [&](const Placing& placing, std::size_t first, std::size_t size) {
+               std::uint8_t ids[cluster_block];
+               prefetch_next(target, first, size);
+               const auto block_ids = std::span(ids).first(size);
+               unpack(tables->ids.subspan(packed_bytes(first, bits), packed_bytes(size, bits)), bits, block_ids);
+               expand_block(block_ids, static_cast<std::uint32_t>(first), placing, tables->means, weight,
+                            target.subspan(first, size));
+             });
   return {};
 }
 

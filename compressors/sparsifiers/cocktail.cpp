@@ -10,6 +10,7 @@
 #include "compressors/ranges.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 #include "compressors/sparsifiers/strata.hpp"
+#include "compressors/sparsifiers/topk.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -61,7 +62,7 @@ Result<void> Cocktail::do_encode(const at::Tensor& gradient, const Round& round,
       });
     });
     if (!finite) return non_finite(round, values);
-    select_largest(survivors_, entries_kept(options_.top, survivors_.size()), selection_);
+    select_largest_by_sample(survivors_, entries_kept(options_.top, survivors_.size()), sample_, selection_);
   }
   write_sparse(selection_, extent_of(values.size(), survivors_.size()),
                choose_index_codec(options_.codecs.index, selection_.positions, survivors_.size()),

@@ -43,8 +43,9 @@ class Cocktail final : public Compressor {
   Result<void> read(BytesView payload, const Round& round, std::uint64_t entries, bool values_wanted);
 
   Options options_;
-  Selection selection_;  // these two are kept between calls for their memory
+  Selection selection_;  // these are kept between calls for their memory
   std::vector<float> survivors_;
+  std::vector<float> sample_;
 };
 
 }  // namespace weir::compressors

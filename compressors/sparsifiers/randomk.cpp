@@ -96,10 +96,13 @@ Result<void> RandomK::draw(std::span<const float> values, const Round& round) {
   bool finite = true;
   Strata(round, values.size(), count)
       .for_each_batch([&](std::uint64_t first, std::uint64_t begin, std::uint64_t end, auto drawn) {
-        // All is looked at while it is on its way through the cache.
-        if (options_.check_unsent) finite = finite && all_finite(values.subspan(begin, end - begin));
-        // Asked for all at once, entries that are far apart come twice as fast.
-        for (const Strata::Drawn& it : drawn) __builtin_prefetch(&values[it.position]);
+        if (options_.check_unsent) {
+          // All is looked at while it is on its way through the cache.
+          finite = finite && all_finite(values.subspan(begin, end - begin));
+        } else {
+          // Asked for all at once, entries that are far apart come twice as fast.
+          for (const Strata::Drawn& it : drawn) __builtin_prefetch(&values[it.position]);
+        }
         for (std::size_t i = 0; i < drawn.size(); ++i) {
           const float value = values[drawn[i].position];
           finite = finite && std::isfinite(value);
