@@ -7,7 +7,6 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +16,7 @@
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "base/half.hpp"
+#include "base/xxh3.hpp"
 #include "collectives/ring.hpp"
 #include "compressors/codecs/payload.hpp"
 #include "compressors/kernels/arithmetic.hpp"

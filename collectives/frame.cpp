@@ -1,12 +1,11 @@
 #include "collectives/frame.hpp"
 
-#include <xxhash.h>
-
 #include <bit>
 #include <cstring>
 #include <string>
 
 #include "base/errc.hpp"
+#include "base/xxh3.hpp"
 
 namespace weir::collectives {
 namespace {

@@ -19,24 +19,45 @@ void for_ranges(std::size_t entries, std::size_t align, const std::function<void
   });
 }
 
+void for_ranges_of_parts(std::size_t count, std::size_t entries,
+                         const std::function<void(std::size_t, std::size_t)>& body) {
+  for_ranges(count * entries, entries,
+             [&](std::size_t begin, std::size_t end) { body(begin / entries, end / entries); });
+}
+
 bool select_in_ranges(std::size_t entries, std::size_t align, Selection& out,
                       const std::function<bool(std::size_t, std::size_t, Selection&)>& choose) {
   std::map<std::size_t, Selection> parts;
   std::mutex mutex;
   bool good = true;
+  out.clear();
   for_ranges(entries, align, [&](std::size_t begin, std::size_t end) {
+    if (begin == 0 && end == entries) {
+      good = choose(begin, end, out);
+      return;
+    }
     Selection part;
     const bool chosen = choose(begin, end, part);
     const std::scoped_lock lock(mutex);
     good = good && chosen;
     parts.emplace(begin, std::move(part));
   });
-  out.clear();
   for (const auto& [begin, part] : parts) {
     out.positions.insert(out.positions.end(), part.positions.begin(), part.positions.end());
     out.values.insert(out.values.end(), part.values.begin(), part.values.end());
   }
   return good;
+}
+
+bool collect_in_ranges(std::span<const float> values, std::uint32_t least, std::size_t limit, Selection& out) {
+  const auto collect_range = [&](std::size_t begin, std::size_t end, Selection& part) {
+    if (!collect(values.subspan(begin, end - begin), least, limit, part)) return false;
+    for (std::uint32_t& position : part.positions) position += static_cast<std::uint32_t>(begin);
+    return true;
+  };
+  const bool complete = select_in_ranges(values.size(), 1, out, collect_range) && out.size() <= limit;
+  if (!complete) out.clear();
+  return complete;
 }
 
 void for_each_part(std::size_t count, const std::function<void(std::size_t)>& body) {

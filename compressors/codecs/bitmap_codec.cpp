@@ -40,6 +40,6 @@ Result<void> bitmap_decode(BytesView in, std::uint64_t entries, std::span<std::u
 
 }  // namespace
 
-constexpr IndexCodec bitmap_codec{"bitmap", 4, bitmap_bytes, bitmap_encode, bitmap_decode};
+constexpr IndexCodec bitmap_codec{"bitmap", 4, 1, bitmap_bytes, bitmap_encode, bitmap_decode};
 
 }  // namespace weir::compressors

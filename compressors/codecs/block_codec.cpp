@@ -149,6 +149,6 @@ Result<void> block_decode(BytesView in, std::uint64_t entries, std::span<std::ui
 
 }  // namespace
 
-constexpr IndexCodec block_codec{"block", 5, block_bytes, block_encode, block_decode};
+constexpr IndexCodec block_codec{"block", 5, 12, block_bytes, block_encode, block_decode};
 
 }  // namespace weir::compressors

@@ -39,15 +39,14 @@ std::size_t elias_fano_bytes(std::span<const std::uint32_t> positions, std::uint
 void elias_fano_encode(std::span<const std::uint32_t> positions, std::uint64_t entries, std::span<std::byte> out) {
   const Shape shape(positions.size(), entries);
   ensure(out.size() == shape.bytes(), "room for Elias-Fano positions");
-  std::ranges::fill(out, std::byte{0});
   FieldWriter low(out.data(), shape.low_bits);
-  for (const std::uint32_t position : positions) low.add(position);
-  low.finish();
-  std::byte* unary = out.data() + shape.low_bytes;
+  BitWriter unary(out.subspan(shape.low_bytes));
   for (std::size_t i = 0; i < positions.size(); ++i) {
-    const std::uint64_t bit = (positions[i] >> shape.low_bits) + std::uint64_t{i};
-    unary[bit / 8] |= static_cast<std::byte>(1u << (bit % 8));
+    low.add(positions[i]);
+    unary.set((positions[i] >> shape.low_bits) + std::uint64_t{i});
   }
+  low.finish();
+  unary.finish();
 }
 
 Error malformed(const char* what) { return Error(Errc::malformed, what); }
@@ -78,6 +77,6 @@ Result<void> elias_fano_decode(BytesView in, std::uint64_t entries, std::span<st
 
 }  // namespace
 
-constexpr IndexCodec elias_fano_codec{"elias_fano", 1, elias_fano_bytes, elias_fano_encode, elias_fano_decode};
+constexpr IndexCodec elias_fano_codec{"elias_fano", 1, 1, elias_fano_bytes, elias_fano_encode, elias_fano_decode};
 
 }  // namespace weir::compressors

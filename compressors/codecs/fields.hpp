@@ -1,10 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "base/bytes.hpp"
+#include "base/ensure.hpp"
 
 namespace weir::compressors {
 
@@ -38,6 +41,35 @@ class Fields {
   std::uint64_t mask_;
 };
 
+/// Sets bits, in ascending order; all others become zero.
+class BitWriter {
+ public:
+  explicit BitWriter(std::span<std::byte> to) : to_(to) {}
+
+  void set(std::uint64_t bit) {
+    while (bit >= start_ + 64) flush();
+    word_ |= std::uint64_t{1} << (bit - start_);
+  }
+  /// To be called once, at the end.
+  void finish() {
+    while (!to_.empty()) flush();
+  }
+
+ private:
+  void flush() {
+    ensure(!to_.empty(), "room for the bits that are set");
+    const std::size_t size = std::min(to_.size(), sizeof word_);
+    std::memcpy(to_.data(), &word_, size);
+    to_ = to_.subspan(size);
+    start_ += 64;
+    word_ = 0;
+  }
+
+  std::span<std::byte> to_;
+  std::uint64_t start_ = 0;  // of the word
+  std::uint64_t word_ = 0;
+};
+
 /// Writes fields one after the other: of each value the low `bits` bits.
 class FieldWriter {
  public:
@@ -45,19 +77,22 @@ class FieldWriter {
 
   void add(std::uint32_t value) {
     pending_ |= (value & mask_) << filled_;
-    for (filled_ += bits_; filled_ >= 8; filled_ -= 8, pending_ >>= 8) *to_++ = static_cast<std::byte>(pending_);
+    filled_ += bits_;
+    if (filled_ < 32) return;
+    std::memcpy(to_, &pending_, 4);
+    to_ += 4;
+    pending_ >>= 32;
+    filled_ -= 32;
   }
   /// Writes what is left; to be called once, at the end.
-  void finish() {
-    if (filled_ > 0) *to_ = static_cast<std::byte>(pending_);
-  }
+  void finish() { std::memcpy(to_, &pending_, (filled_ + 7) / 8); }
 
  private:
   std::byte* to_;
   unsigned bits_;
   std::uint64_t mask_;
   std::uint64_t pending_ = 0;
-  unsigned filled_ = 0;  // below 8 between values
+  unsigned filled_ = 0;  // below 32 between values
 };
 
 }  // namespace weir::compressors

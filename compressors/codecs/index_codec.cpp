@@ -27,6 +27,7 @@ const IndexCodec& choose_index_codec(std::string_view name, std::span<const std:
   std::size_t best_bytes = 0;
   for (const IndexCodec* codec : index_codecs()) {
     if (name != "auto" && name != codec->name) continue;
+    if (best != nullptr && codec->bits_min * positions.size() >= 8 * best_bytes) continue;
     const std::size_t bytes = codec->bytes(positions, entries);
     if (best == nullptr || bytes < best_bytes) best = codec, best_bytes = bytes;
   }

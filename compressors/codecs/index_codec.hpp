@@ -17,6 +17,7 @@ namespace weir::compressors {
 struct IndexCodec {
   std::string_view name;
   std::uint8_t id;
+  unsigned bits_min;  ///< that each position takes
 
   std::size_t (*bytes)(std::span<const std::uint32_t> positions, std::uint64_t entries);
   /// Fills `out`, which has bytes() bytes.

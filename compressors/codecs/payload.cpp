@@ -1,12 +1,13 @@
 #include "compressors/codecs/payload.hpp"
 
-#include <xxhash.h>
-
+#include <algorithm>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "base/xxh3.hpp"
 #include "compressors/codecs/varint.hpp"
 
 namespace weir::compressors {
@@ -24,10 +25,19 @@ struct Header {
 };
 
 /// What the checksum covers: everything but itself.
-std::uint32_t checksum(BytesView payload, const Header& header) {
+std::uint32_t checksum(BytesView payload, const Header& header, const PartLoop& for_each_part) {
   const XXH64_hash_t seed = XXH3_64bits(payload.data(), header.checksum_at);
+  const auto low_half = [&](BytesView covered) {
+    return static_cast<std::uint32_t>(XXH3_64bits_withSeed(covered.data(), covered.size(), seed));
+  };
   const BytesView body = payload.subspan(header.bytes(), header.body_bytes);
-  return static_cast<std::uint32_t>(XXH3_64bits_withSeed(body.data(), body.size(), seed));
+  if (body.size() <= checksum_piece) return low_half(body);
+  std::vector<XXH64_hash_t> hashes((body.size() + checksum_piece - 1) / checksum_piece);
+  for_each_part(hashes.size(), [&](std::size_t i) {
+    const std::size_t start = i * checksum_piece;
+    hashes[i] = XXH3_64bits(body.data() + start, std::min(checksum_piece, body.size() - start));
+  });
+  return low_half(std::as_bytes(std::span(hashes)));
 }
 
 Result<Header> read_header(BytesView bytes) {
@@ -53,6 +63,10 @@ Result<Header> read_header(BytesView bytes) {
 
 }  // namespace
 
+void one_by_one(std::size_t count, const std::function<void(std::size_t)>& body) {
+  for (std::size_t i = 0; i < count; ++i) body(i);
+}
+
 PayloadWriter::PayloadWriter(Bytes& out, Format format, std::size_t body_bytes) : out_(out), start_(out.size()) {
   ensure(body_bytes <= varint_max, "a payload is too long for its header");
   out_.push_back(std::byte{magic | payload_version});
@@ -64,11 +78,12 @@ PayloadWriter::PayloadWriter(Bytes& out, Format format, std::size_t body_bytes) 
 
 std::span<std::byte> PayloadWriter::body() { return std::span(out_).subspan(body_); }
 
-void PayloadWriter::seal() {
+void PayloadWriter::seal(const PartLoop& for_each_part) {
   Header header;
   header.checksum_at = body_ - start_ - checksum_bytes;
   header.body_bytes = out_.size() - body_;
-  store_u32(out_.data() + start_ + header.checksum_at, checksum(BytesView(out_).subspan(start_), header));
+  store_u32(out_.data() + start_ + header.checksum_at,
+            checksum(BytesView(out_).subspan(start_), header, for_each_part));
 }
 
 Result<BytesView> take_payload(BytesView& stream) {
@@ -79,13 +94,13 @@ Result<BytesView> take_payload(BytesView& stream) {
   return payload;
 }
 
-Result<BytesView> open_payload(BytesView payload, Format format) {
+Result<BytesView> open_payload(BytesView payload, Format format, const PartLoop& for_each_part) {
   const auto header = read_header(payload);
   if (!header) return header.error();
   if (header->bytes() + header->body_bytes != payload.size()) {
     return Error(Errc::malformed, "bytes follow the end of a payload");
   }
-  if (load_u32(payload.data() + header->checksum_at) != checksum(payload, *header)) {
+  if (load_u32(payload.data() + header->checksum_at) != checksum(payload, *header, for_each_part)) {
     return Error(Errc::malformed, "a payload's checksum does not match its bytes");
   }
   if (header->format != format) {

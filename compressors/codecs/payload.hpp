@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "base/bytes.hpp"
@@ -18,7 +19,8 @@ namespace weir::compressors {
 ///     ..     u32     checksum: low half of XXH3-64 of the body, seeded with XXH3-64 of the bytes before this
 ///     ..     body
 ///
-/// that is 7 to 11 bytes more than the body. Payloads follow each other without gaps in a bucket.
+/// that is 7 to 11 bytes more than the body. Of a body longer than checksum_piece, the checksum is that of the u64
+/// XXH3-64 of its pieces, so that several threads can take it. Payloads follow each other without gaps in a bucket.
 enum class Format : std::uint8_t {
   sparse = 1,      ///< codecs/sparse.hpp
   int8 = 2,        ///< quantizers/int8.hpp: signed, a scale per channel
@@ -41,6 +43,13 @@ inline constexpr std::uint8_t formats_end = 17;  ///< behind the last
 
 inline constexpr std::uint8_t payload_version = 1;
 inline constexpr std::size_t payload_header_bytes_max = 11;
+inline constexpr std::size_t checksum_piece = 65536;  ///< bytes
+
+/// Calls body(i) for every i below `count`, in any order and on any threads.
+using PartLoop = std::function<void(std::size_t count, const std::function<void(std::size_t)>& body)>;
+
+/// On the calling thread, in order.
+void one_by_one(std::size_t count, const std::function<void(std::size_t)>& body);
 
 /// Writes one payload at the end of a buffer: header and room for the body at once, checksum when the body is
 /// there.
@@ -50,7 +59,7 @@ class PayloadWriter {
 
   /// Where the body goes; all of it has to be written.
   std::span<std::byte> body();
-  void seal();
+  void seal(const PartLoop& for_each_part = one_by_one);
 
  private:
   Bytes& out_;
@@ -64,6 +73,6 @@ Result<BytesView> take_payload(BytesView& stream);
 
 /// Checks header and checksum of exactly one payload of that format and gives its body.
 /// Fails with: malformed, unsupported (another version or format).
-Result<BytesView> open_payload(BytesView payload, Format format);
+Result<BytesView> open_payload(BytesView payload, Format format, const PartLoop& for_each_part = one_by_one);
 
 }  // namespace weir::compressors

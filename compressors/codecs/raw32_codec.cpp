@@ -29,6 +29,6 @@ Result<void> raw32_decode(BytesView in, std::uint64_t entries, std::span<std::ui
 
 }  // namespace
 
-constexpr IndexCodec raw32_codec{"raw32", 0, raw32_bytes, raw32_encode, raw32_decode};
+constexpr IndexCodec raw32_codec{"raw32", 0, 32, raw32_bytes, raw32_encode, raw32_decode};
 
 }  // namespace weir::compressors

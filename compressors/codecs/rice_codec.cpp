@@ -28,12 +28,9 @@ unsigned low_bits_of(std::uint64_t count, std::uint64_t entries) {
 constexpr std::uint32_t before = 0xFFFF'FFFF;
 
 std::size_t unary_bytes(std::span<const std::uint32_t> positions, unsigned low_bits) {
-  std::uint64_t bits = positions.size();
-  std::uint32_t previous = before;
-  for (const std::uint32_t position : positions) {
-    bits += (position - previous - 1) >> low_bits;
-    previous = position;
-  }
+  if (positions.empty()) return 0;
+  std::uint64_t bits = positions.size() + (positions[0] >> low_bits);
+  for (std::size_t i = 1; i < positions.size(); ++i) bits += (positions[i] - positions[i - 1] - 1) >> low_bits;
   return (bits + 7) / 8;
 }
 
@@ -47,8 +44,7 @@ void rice_encode(std::span<const std::uint32_t> positions, std::uint64_t entries
   const std::size_t low_bytes = packed_bytes(positions.size(), low_bits);
   ensure(out.size() >= low_bytes, "room for Rice positions");
   FieldWriter low(out.data(), low_bits);
-  const std::span<std::byte> unary = out.subspan(low_bytes);
-  std::ranges::fill(unary, std::byte{0});
+  BitWriter unary(out.subspan(low_bytes));
   std::uint64_t bit = 0;
   std::uint32_t previous = before;
   for (const std::uint32_t position : positions) {
@@ -56,11 +52,10 @@ void rice_encode(std::span<const std::uint32_t> positions, std::uint64_t entries
     previous = position;
     low.add(skipped);
     bit += skipped >> low_bits;
-    ensure(bit / 8 < unary.size(), "room for Rice positions");
-    unary[bit / 8] |= static_cast<std::byte>(1u << (bit % 8));
-    ++bit;
+    unary.set(bit++);
   }
   low.finish();
+  unary.finish();
 }
 
 Error malformed(const char* what) { return Error(Errc::malformed, what); }
@@ -97,6 +92,6 @@ Result<void> rice_decode(BytesView in, std::uint64_t entries, std::span<std::uin
 
 }  // namespace
 
-constexpr IndexCodec rice_codec{"rice", 3, rice_bytes, rice_encode, rice_decode};
+constexpr IndexCodec rice_codec{"rice", 3, 1, rice_bytes, rice_encode, rice_decode};
 
 }  // namespace weir::compressors

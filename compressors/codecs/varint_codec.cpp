@@ -13,11 +13,10 @@ namespace {
 constexpr std::uint32_t before = 0xFFFF'FFFF;
 
 std::size_t varint_codec_bytes(std::span<const std::uint32_t> positions, std::uint64_t) {
-  std::size_t bytes = 0;
-  std::uint32_t previous = before;
-  for (const std::uint32_t position : positions) {
-    const std::uint32_t skipped = position - previous - 1;
-    previous = position;
+  if (positions.empty()) return 0;
+  std::size_t bytes = varint_bytes(positions[0]);
+  for (std::size_t i = 1; i < positions.size(); ++i) {
+    const std::uint32_t skipped = positions[i] - positions[i - 1] - 1;
     bytes += 1U + (skipped >> 7 > 0) + (skipped >> 14 > 0) + (skipped >> 21 > 0) + (skipped >> 28 > 0);
   }
   return bytes;
@@ -50,6 +49,6 @@ Result<void> varint_codec_decode(BytesView in, std::uint64_t entries, std::span<
 
 }  // namespace
 
-constexpr IndexCodec varint_codec{"varint", 2, varint_codec_bytes, varint_codec_encode, varint_codec_decode};
+constexpr IndexCodec varint_codec{"varint", 2, 8, varint_codec_bytes, varint_codec_encode, varint_codec_decode};
 
 }  // namespace weir::compressors

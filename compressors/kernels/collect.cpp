@@ -14,11 +14,11 @@
 namespace weir::compressors {
 namespace {
 
-std::size_t collect_portable(const float* x, std::size_t n, std::uint32_t least, std::size_t limit,
-                             std::uint32_t* positions, float* values) {
+std::size_t collect_portable(const float* x, std::size_t n, std::uint32_t least, std::uint32_t* positions,
+                             float* values) {
   constexpr std::size_t block = collect_slack;
   std::size_t found = 0;
-  for (std::size_t start = 0; start < n && found <= limit; start += block) {
+  for (std::size_t start = 0; start < n; start += block) {
     const std::size_t end = std::min(n, start + block);
     std::uint32_t any = 0;  // most blocks have nothing to keep: one test for all of it, without branches inside
     for (std::size_t i = start; i < end; ++i) any |= magnitude(x[i]) >= least;
@@ -55,15 +55,15 @@ WEIR_AVX2 inline unsigned mask_of(__m256i lanes) {
   return static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(lanes)));
 }
 
-WEIR_AVX2 std::size_t collect_avx2(const float* x, std::size_t n, std::uint32_t least, std::size_t limit,
-                                   std::uint32_t* positions, float* values) {
+WEIR_AVX2 std::size_t collect_avx2(const float* x, std::size_t n, std::uint32_t least, std::uint32_t* positions,
+                                   float* values) {
   static_assert(collect_slack == 32, "four vectors of eight at a time");
   // Magnitudes are below 2^31, so the signed comparison is the right one.
   const __m256i below = _mm256_set1_epi32(static_cast<int>(least - 1));
   const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   std::size_t found = 0;
   std::size_t i = 0;
-  for (; i + 32 <= n && found <= limit; i += 32) {
+  for (; i + 32 <= n; i += 32) {
     const __m256i keep[4] = {
         _mm256_cmpgt_epi32(load_magnitudes(x + i), below), _mm256_cmpgt_epi32(load_magnitudes(x + i + 8), below),
         _mm256_cmpgt_epi32(load_magnitudes(x + i + 16), below), _mm256_cmpgt_epi32(load_magnitudes(x + i + 24), below)};
@@ -71,7 +71,6 @@ WEIR_AVX2 std::size_t collect_avx2(const float* x, std::size_t n, std::uint32_t 
     if (_mm256_testz_si256(any, any)) continue;
     for (unsigned part = 0; part < 4; ++part) {
       const unsigned mask = mask_of(keep[part]);
-      if (mask == 0) continue;
       const std::size_t at = i + 8 * part;
       const auto packed = std::bit_cast<long long>(lanes_of_mask[mask]);
       const __m256i order = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(packed));
@@ -81,7 +80,7 @@ WEIR_AVX2 std::size_t collect_avx2(const float* x, std::size_t n, std::uint32_t 
       found += static_cast<std::size_t>(std::popcount(mask));
     }
   }
-  for (; i < n && found <= limit; ++i) {
+  for (; i < n; ++i) {
     positions[found] = static_cast<std::uint32_t>(i);
     values[found] = x[i];
     found += magnitude(x[i]) >= least;
@@ -93,12 +92,11 @@ WEIR_AVX2 std::size_t collect_avx2(const float* x, std::size_t n, std::uint32_t 
 
 }  // namespace
 
-std::size_t collect_above(const float* x, std::size_t n, std::uint32_t least, std::size_t limit,
-                          std::uint32_t* positions, float* values) {
+std::size_t collect_above(const float* x, std::size_t n, std::uint32_t least, std::uint32_t* positions, float* values) {
 #if defined(__x86_64__)
-  if (has_avx2()) return collect_avx2(x, n, least, limit, positions, values);
+  if (has_avx2()) return collect_avx2(x, n, least, positions, values);
 #endif
-  return collect_portable(x, n, least, limit, positions, values);
+  return collect_portable(x, n, least, positions, values);
 }
 
 }  // namespace weir::compressors

@@ -5,12 +5,11 @@
 
 namespace weir::compressors {
 
-/// collect_above() writes up to this many entries behind its limit before it gives up.
+/// What collect_above() may write beyond what it finds.
 inline constexpr std::size_t collect_slack = 32;
 
-/// Writes position and value of each of the n entries whose magnitude is `least` (at least 1) or more. Gives their
-/// number, or some number above `limit` as soon as there are more. Both outputs hold limit + collect_slack.
-std::size_t collect_above(const float* x, std::size_t n, std::uint32_t least, std::size_t limit,
-                          std::uint32_t* positions, float* values);
+/// Writes position and value of each of the n entries whose magnitude is `least` (at least 1) or more, and gives their
+/// number. Both outputs hold n + collect_slack.
+std::size_t collect_above(const float* x, std::size_t n, std::uint32_t least, std::uint32_t* positions, float* values);
 
 }  // namespace weir::compressors

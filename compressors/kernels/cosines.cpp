@@ -8,6 +8,7 @@
 
 #include "base/ensure.hpp"
 #include "base/processor.hpp"
+#include "compressors/kernels/prefetch.hpp"
 #include "compressors/kernels/selection.hpp"
 
 namespace weir::compressors {
@@ -52,20 +53,16 @@ double cosine(std::size_t m, std::size_t n) {
 /// All sizes, one behind the other.
 struct Table {
   std::array<std::size_t, side + 1> at{};
-  std::vector<float> plain;
-  std::vector<float> transposed;
+  std::vector<float> cosines;
 
   Table() {
     for (std::size_t n = 1; n <= side; ++n) {
-      at[n] = plain.size();
-      plain.resize(plain.size() + n * n);
-      transposed.resize(plain.size());
+      at[n] = cosines.size();
+      cosines.resize(cosines.size() + n * n);
       for (std::size_t k = 0; k < n; ++k) {
         const double norm = std::sqrt((k == 0 ? 1.0 : 2.0) / static_cast<double>(n));
         for (std::size_t i = 0; i < n; ++i) {
-          const auto value = static_cast<float>(norm * cosine((2 * i + 1) * k, n));
-          plain[at[n] + k * n + i] = value;
-          transposed[at[n] + i * n + k] = value;
+          cosines[at[n] + k * n + i] = static_cast<float>(norm * cosine((2 * i + 1) * k, n));
         }
       }
     }
@@ -76,12 +73,20 @@ struct Table {
 using Eight [[gnu::vector_size(32)]] = float;
 constexpr std::size_t lanes = 16;  // columns that are computed together
 
+/// A matrix, or with `next_row` = 1 what is stored as its transpose.
+struct Left {
+  const float* at;
+  std::size_t next_row;
+  std::size_t next_column;
+
+  const float* row(std::size_t r) const { return at + r * next_row; }
+};
+
 /// out[r][c] = sum over i of a[r][i] * b[i][c], where rows begin as far apart as is said; `b` and `out` have whole
 /// lanes. Some rows at a time, so that each value of b is loaded once for them.
 template <std::size_t Rows>
-[[gnu::always_inline]] inline void product_rows(const float* a, std::size_t a_stride, std::size_t inner, const float* b,
-                                                std::size_t b_stride, std::size_t columns, float* out,
-                                                std::size_t out_stride) {
+[[gnu::always_inline]] inline void product_rows(Left a, std::size_t inner, const float* b, std::size_t b_stride,
+                                                std::size_t columns, float* out, std::size_t out_stride) {
   for (std::size_t c = 0; c < columns; c += lanes) {
     Eight low[Rows] = {};
     Eight high[Rows] = {};
@@ -91,7 +96,7 @@ template <std::size_t Rows>
       std::memcpy(&left, b + i * b_stride + c, sizeof left);
       std::memcpy(&right, b + i * b_stride + c + lanes / 2, sizeof right);
       for (std::size_t r = 0; r < Rows; ++r) {
-        const float factor = a[r * a_stride + i];
+        const float factor = a.row(r)[i * a.next_column];
         low[r] += factor * left;
         high[r] += factor * right;
       }
@@ -103,16 +108,13 @@ template <std::size_t Rows>
   }
 }
 
-[[gnu::always_inline]] inline void product_body(const float* a, std::size_t a_stride, std::size_t rows,
-                                                std::size_t inner, const float* b, std::size_t b_stride,
-                                                std::size_t columns, float* out, std::size_t out_stride) {
+[[gnu::always_inline]] inline void product(Left a, std::size_t rows, std::size_t inner, const float* b,
+                                           std::size_t b_stride, std::size_t columns, float* out,
+                                           std::size_t out_stride) {
   std::size_t r = 0;
-  for (; r + 4 <= rows; r += 4) {
-    product_rows<4>(a + r * a_stride, a_stride, inner, b, b_stride, columns, out + r * out_stride, out_stride);
-  }
-  for (; r < rows; ++r) {
-    product_rows<1>(a + r * a_stride, a_stride, inner, b, b_stride, columns, out + r * out_stride, out_stride);
-  }
+  const auto rest = [&] { return Left{a.row(r), a.next_row, a.next_column}; };
+  for (; r + 4 <= rows; r += 4) product_rows<4>(rest(), inner, b, b_stride, columns, out + r * out_stride, out_stride);
+  for (; r < rows; ++r) product_rows<1>(rest(), inner, b, b_stride, columns, out + r * out_stride, out_stride);
 }
 
 std::size_t whole_lanes(std::size_t columns) { return (columns + lanes - 1) / lanes * lanes; }
@@ -133,7 +135,7 @@ const Halves& halves(std::size_t n) {
       Halves& it = made[size];
       std::ranges::fill(it.even, 0.0F);
       std::ranges::fill(it.odd, 0.0F);
-      const float* from = cosines(size).plain;
+      const float* from = cosines(size);
       for (std::size_t k = 0; k < size; ++k) {
         float* to = (k % 2 == 0 ? it.even : it.odd) + k / 2;
         for (std::size_t i = 0; i < (k % 2 == 0 ? size - size / 2 : size / 2); ++i) to[i * half] = from[k * size + i];
@@ -147,21 +149,28 @@ const Halves& halves(std::size_t n) {
 // Even frequencies see only the sums of a point and its mirror image, odd ones only their differences: two products of
 // half the size take half the work.
 
+/// Asks for a quarter of the rows of a block, while there is something else to do.
+void prefetch_quarter(const BlockView& block, std::size_t quarter) {
+  for (std::size_t i = quarter * block.rows / 4; i < (quarter + 1) * block.rows / 4; ++i) {
+    prefetch(std::span(block.at + i * block.stride, block.columns));
+  }
+}
+
 /// scratch.both = C * block, whose columns are padded with zeros to whole lanes. Gives the largest magnitude of an
 /// entry.
-[[gnu::always_inline]] inline std::uint32_t transform_down(const float* from, std::size_t stride, std::size_t rows,
-                                                           std::size_t columns, float scale, const float* matrix,
-                                                           CosineScratch& scratch) {
+[[gnu::always_inline]] inline std::uint32_t transform_down(const BlockView& from, const BlockView& next, float scale,
+                                                           const float* matrix, CosineScratch& scratch) {
+  const auto [at, stride, rows, columns] = from;
   std::uint32_t largest = 0;
   const std::size_t upper = rows - rows / 2;
   const std::size_t padded = whole_lanes(columns);
   for (std::size_t i = 0; i < upper; ++i) {
-    const float* __restrict a = from + i * stride;
-    const float* __restrict b = from + (rows - 1 - i) * stride;
+    const float* __restrict a = at + i * stride;
+    const float* __restrict b = at + (rows - 1 - i) * stride;
     float* __restrict sum = scratch.rows + i * side;
     float* __restrict difference = scratch.rows + (upper + i) * side;
     const bool middle = i == rows - 1 - i;
-    for (std::size_t j = 0; j < columns; ++j) largest = std::max({largest, magnitude(a[j]), magnitude(b[j])});
+    for (std::size_t j = 0; j < columns; ++j) largest = std::max(largest, std::max(magnitude(a[j]), magnitude(b[j])));
     if (middle) {
       for (std::size_t j = 0; j < columns; ++j) sum[j] = scale * a[j];
     } else {
@@ -173,28 +182,32 @@ const Halves& halves(std::size_t n) {
     }
     std::fill(sum + columns, sum + padded, 0.0F);
   }
-  product_body(matrix, 2 * rows, upper, upper, scratch.rows, side, padded, scratch.both, 2 * side);
-  product_body(matrix + rows, 2 * rows, rows / 2, rows / 2, scratch.rows + upper * side, side, padded,
-               scratch.both + side, 2 * side);
+  prefetch_quarter(next, 0);
+  product({matrix, 2 * rows, 1}, upper, upper, scratch.rows, side, padded, scratch.both, 2 * side);
+  prefetch_quarter(next, 1);
+  product({matrix + rows, 2 * rows, 1}, rows / 2, rows / 2, scratch.rows + upper * side, side, padded,
+          scratch.both + side, 2 * side);
   return largest;
 }
 
 /// coefficients = scratch.both * C^T.
-[[gnu::always_inline]] inline void transform_across(std::size_t rows, std::size_t columns, const Halves& matrix,
-                                                    CosineScratch& scratch, float* coefficients) {
+[[gnu::always_inline]] inline void transform_across(std::size_t rows, std::size_t columns, const BlockView& next,
+                                                    const Halves& matrix, CosineScratch& scratch, float* coefficients) {
   const std::size_t left = columns - columns / 2;
   for (std::size_t i = 0; i < rows; ++i) {
-    const float* __restrict row = scratch.both + i * side;
-    float* __restrict folded = scratch.rows + i * side;
-    for (std::size_t j = 0; j < columns / 2; ++j) {
-      folded[j] = row[j] + row[columns - 1 - j];
-      folded[left + j] = row[j] - row[columns - 1 - j];
-    }
-    if (columns % 2 != 0) folded[left - 1] = row[left - 1];
+    const float* row = scratch.both + i * side;
+    float mirrored[half];
+    std::reverse_copy(row + left, row + columns, mirrored);
+    float* sums = scratch.rows + i * side;
+    for (std::size_t j = 0; j < columns / 2; ++j) sums[j] = row[j] + mirrored[j];
+    for (std::size_t j = 0; j < columns / 2; ++j) sums[left + j] = row[j] - mirrored[j];
+    if (columns % 2 != 0) sums[left - 1] = row[left - 1];
   }
   const std::size_t padded = whole_lanes(left);
-  product_body(scratch.rows, side, rows, left, matrix.even, half, padded, scratch.both, side);
-  product_body(scratch.rows + left, side, rows, columns / 2, matrix.odd, half, padded, scratch.both + half, side);
+  prefetch_quarter(next, 2);
+  product({scratch.rows, side, 1}, rows, left, matrix.even, half, padded, scratch.both, side);
+  prefetch_quarter(next, 3);
+  product({scratch.rows + left, side, 1}, rows, columns / 2, matrix.odd, half, padded, scratch.both + half, side);
   for (std::size_t i = 0; i < rows; ++i) {
     const float* __restrict even = scratch.both + i * side;
     const float* __restrict odd = even + half;
@@ -207,90 +220,127 @@ const Halves& halves(std::size_t n) {
   }
 }
 
-[[gnu::always_inline]] inline std::uint32_t transform_body(const float* from, std::size_t stride, std::size_t rows,
-                                                           std::size_t columns, float scale, const float* down,
-                                                           const Halves& across, CosineScratch& scratch,
-                                                           float* coefficients) {
-  const std::uint32_t largest = transform_down(from, stride, rows, columns, scale, down, scratch);
-  transform_across(rows, columns, across, scratch, coefficients);
+[[gnu::always_inline]] inline std::uint32_t transform_body(const BlockView& from, const BlockView& next, float scale,
+                                                           const float* down, const Halves& across,
+                                                           CosineScratch& scratch, float* coefficients) {
+  const std::uint32_t largest = transform_down(from, next, scale, down, scratch);
+  transform_across(from.rows, from.columns, next, across, scratch, coefficients);
   return largest;
 }
 
-#if defined(__x86_64__)
-WEIR_AVX2 void product_avx2(const float* a, std::size_t a_stride, std::size_t rows, std::size_t inner, const float* b,
-                            std::size_t b_stride, std::size_t columns, float* out) {
-  product_body(a, a_stride, rows, inner, b, b_stride, columns, out, side);
-}
-WEIR_AVX2 std::uint32_t transform_avx2(const float* from, std::size_t stride, std::size_t rows, std::size_t columns,
-                                       float scale, const float* down, const Halves& across, CosineScratch& scratch,
-                                       float* coefficients) {
-  return transform_body(from, stride, rows, columns, scale, down, across, scratch, coefficients);
-}
-#endif
+/// Coefficients of a block whose frequencies have one parity down and one across: a sum of products of a wave down the
+/// upper half of the rows and one across the left half of the columns.
+struct Quarter {
+  float* down;    ///< a row of `half` floats for each product
+  float* across;  ///< as long, padded with zeros to whole lanes
+  float* sum;     ///< rows of `half` floats
+  std::size_t count = 0;
+  std::array<std::uint8_t, half> of_column;  ///< the product that has the frequency across, or none
 
-void product(const float* a, std::size_t a_stride, std::size_t rows, std::size_t inner, const float* b,
-             std::size_t b_stride, std::size_t columns, float* out) {
-#if defined(__x86_64__)
-  if (has_avx2()) return product_avx2(a, a_stride, rows, inner, b, b_stride, columns, out);
-#endif
-  product_body(a, a_stride, rows, inner, b, b_stride, columns, out, side);
+  static constexpr std::uint8_t none = 0xFF;
+};
+
+/// to += weight * (even + odd), where `even` goes on behind the middle as its mirror image and `odd` as its negative.
+[[gnu::always_inline]] inline void add_mirrored(const float* __restrict even, const float* __restrict odd,
+                                                std::size_t columns, float weight, float* __restrict to) {
+  for (std::size_t j = 0; j < columns - columns / 2; ++j) to[j] += weight * (even[j] + odd[j]);
+  for (std::size_t j = 0; j < columns / 2; ++j) to[columns - 1 - j] += weight * (even[j] - odd[j]);
 }
+
+/// `quarters` are those of even frequencies both ways, of odd ones across, of odd ones down, of odd ones both ways.
+[[gnu::always_inline]] inline void add_inverse_body(const std::array<Quarter, 4>& quarters, std::size_t rows,
+                                                    std::size_t columns, float weight, float* to, std::size_t stride) {
+  const std::size_t upper = rows - rows / 2;
+  const std::size_t left = columns - columns / 2;
+  for (std::size_t i = 0; i < quarters.size(); ++i) {
+    const Quarter& it = quarters[i];
+    prefetch_quarter({to, stride, rows, columns}, i);
+    product({it.down, 1, half}, upper, it.count, it.across, half, whole_lanes(left), it.sum, half);
+  }
+  for (std::size_t i = 0; i < upper; ++i) {
+    float even[half];
+    float odd[half];
+    const auto row = [&](std::size_t quarter) { return quarters[quarter].sum + i * half; };
+    for (std::size_t j = 0; j < left; ++j) {
+      even[j] = row(0)[j] + row(2)[j];
+      odd[j] = row(1)[j] + row(3)[j];
+    }
+    add_mirrored(even, odd, columns, weight, to + i * stride);
+    if (i == rows - 1 - i) continue;
+    for (std::size_t j = 0; j < left; ++j) {
+      even[j] = row(0)[j] - row(2)[j];
+      odd[j] = row(1)[j] - row(3)[j];
+    }
+    add_mirrored(even, odd, columns, weight, to + (rows - 1 - i) * stride);
+  }
+}
+
+#if defined(__x86_64__)
+WEIR_AVX2 std::uint32_t transform_avx2(const BlockView& from, const BlockView& next, float scale, const float* down,
+                                       const Halves& across, CosineScratch& scratch, float* coefficients) {
+  return transform_body(from, next, scale, down, across, scratch, coefficients);
+}
+WEIR_AVX2 void add_inverse_avx2(const std::array<Quarter, 4>& quarters, std::size_t rows, std::size_t columns,
+                                float weight, float* to, std::size_t stride) {
+  add_inverse_body(quarters, rows, columns, weight, to, stride);
+}
+#endif
 
 }  // namespace
 
-Cosines cosines(std::size_t n) {
+const float* cosines(std::size_t n) {
   ensure(n >= 1 && n <= side, "a block's side");
   static const Table table;
-  return {table.plain.data() + table.at[n], table.transposed.data() + table.at[n]};
+  return table.cosines.data() + table.at[n];
 }
 
-std::uint32_t transform_block(const float* from, std::size_t stride, std::size_t rows, std::size_t columns, float scale,
-                              CosineScratch& scratch, float* coefficients) {
-  const float* down = cosines(rows).plain;
-  const Halves& across = halves(columns);
+std::uint32_t transform_block(const BlockView& from, const BlockView& next, float scale, CosineScratch& scratch,
+                              float* coefficients) {
+  const float* down = cosines(from.rows);
+  const Halves& across = halves(from.columns);
 #if defined(__x86_64__)
-  if (has_avx2()) return transform_avx2(from, stride, rows, columns, scale, down, across, scratch, coefficients);
+  if (has_avx2()) return transform_avx2(from, next, scale, down, across, scratch, coefficients);
 #endif
-  return transform_body(from, stride, rows, columns, scale, down, across, scratch, coefficients);
+  return transform_body(from, next, scale, down, across, scratch, coefficients);
 }
 
 void add_inverse_block(std::span<const std::uint32_t> places, std::span<const float> values, std::size_t rows,
                        std::size_t columns, float weight, CosineScratch& scratch, float* to, std::size_t stride) {
-  // X = C^T Y C. Of Y's columns, few have anything: C^T Y is made for these alone.
-  std::array<std::uint8_t, side> slot;
-  slot.fill(0xFF);
-  std::array<bool, side> used{};
-  for (const std::uint32_t place : places) used[place % columns] = true;
-  std::array<std::uint8_t, side> column_of{};
-  std::size_t count = 0;
-  for (std::size_t j = 0; j < columns; ++j) {
-    if (!used[j]) continue;
-    column_of[count] = static_cast<std::uint8_t>(j);
-    slot[j] = static_cast<std::uint8_t>(count++);
+  // A wave of even frequency is its own mirror image, one of odd frequency the negative of it: of each of the four
+  // kinds of coefficients a quarter of the block is enough. Of a kind's columns, few have anything.
+  if (places.empty()) return;
+  std::array<Quarter, 4> quarters;
+  for (std::size_t i = 0; i < quarters.size(); ++i) {
+    constexpr std::size_t size = half * half;
+    quarters[i].down = scratch.down + i * size;
+    quarters[i].across = scratch.rows + i * size;
+    quarters[i].sum = scratch.both + i * size;
+    quarters[i].of_column.fill(Quarter::none);
   }
-  if (count == 0) return;
-  // Column `slot` of C^T Y is a row of scratch.both; rows of C that go with them are gathered in scratch.rows.
-  const Cosines along_rows = cosines(rows);
-  const Cosines along_columns = cosines(columns);
-  for (std::size_t s = 0; s < count; ++s) std::fill_n(scratch.both + s * side, rows, 0.0F);
+  const float* along_rows = cosines(rows);
+  const float* along_columns = cosines(columns);
+  const std::size_t upper = rows - rows / 2;
+  const std::size_t left = columns - columns / 2;
   for (std::size_t n = 0; n < places.size(); ++n) {
-    const float* __restrict wave = along_rows.plain + places[n] / columns * rows;
-    float* __restrict column = scratch.both + slot[places[n] % columns] * side;
-    for (std::size_t i = 0; i < rows; ++i) column[i] += values[n] * wave[i];
+    const std::size_t k = places[n] / columns;
+    const std::size_t l = places[n] % columns;
+    Quarter& quarter = quarters[k % 2 * 2 + l % 2];
+    std::uint8_t& number = quarter.of_column[l / 2];
+    if (number == Quarter::none) {
+      number = static_cast<std::uint8_t>(quarter.count++);
+      float* across = quarter.across + number * half;
+      std::copy_n(along_columns + l * columns, left, across);
+      std::fill(across + left, across + whole_lanes(left), 0.0F);
+      std::fill_n(quarter.down + number * half, upper, 0.0F);
+    }
+    const float* __restrict wave = along_rows + k * rows;
+    float* __restrict down = quarter.down + number * half;
+    for (std::size_t i = 0; i < upper; ++i) down[i] += values[n] * wave[i];
   }
-  const std::size_t padded = whole_lanes(columns);
-  float transposed[side * side];
-  for (std::size_t s = 0; s < count; ++s) {
-    for (std::size_t i = 0; i < rows; ++i) transposed[i * side + s] = scratch.both[s * side + i];
-    std::copy_n(along_columns.plain + column_of[s] * columns, columns, scratch.rows + s * side);
-    std::fill(scratch.rows + s * side + columns, scratch.rows + s * side + padded, 0.0F);
-  }
-  product(transposed, side, rows, count, scratch.rows, side, padded, scratch.both);
-  for (std::size_t i = 0; i < rows; ++i) {
-    const float* __restrict from = scratch.both + i * side;
-    float* __restrict sum = to + i * stride;
-    for (std::size_t j = 0; j < columns; ++j) sum[j] += weight * from[j];
-  }
+#if defined(__x86_64__)
+  if (has_avx2()) return add_inverse_avx2(quarters, rows, columns, weight, to, stride);
+#endif
+  add_inverse_body(quarters, rows, columns, weight, to, stride);
 }
 
 }  // namespace weir::compressors

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <functional>
 
 #include "base/ensure.hpp"
 #include "compressors/kernels/collect.hpp"
@@ -9,33 +11,69 @@
 namespace weir::compressors {
 namespace {
 
-/// One digit of the radix selection in cut_at_rank: among values whose magnitude agrees with `prefix` above
-/// the digit, finds the digit of the `rank`-th largest, and leaves in `rank` its rank among those that have
-/// this digit too.
-std::uint32_t digit_at_rank(std::span<const float> values, unsigned shift, unsigned bits, std::uint32_t prefix,
-                            std::size_t& rank) {
-  std::array<std::uint64_t, 2048> histogram{};
-  const std::uint32_t mask = (1u << bits) - 1;
-  for (const float value : values) {
-    const std::uint32_t key = magnitude(value) >> shift;
-    if (key >> bits == prefix) ++histogram[key & mask];
+constexpr std::size_t few = 1024;  // values, of which sorting finds a cut faster than counting
+
+Cut cut_of_few(std::span<const float> values, std::size_t rank) {
+  std::array<std::uint32_t, few> room;
+  const std::span<std::uint32_t> keys = std::span(room).first(values.size());
+  std::ranges::transform(values, keys.begin(), magnitude);
+  std::ranges::nth_element(keys, keys.begin() + static_cast<std::ptrdiff_t>(rank - 1), std::greater<>());
+  const std::uint32_t cut = keys[rank - 1];
+  const auto above = std::ranges::count_if(keys.first(rank), [&](std::uint32_t key) { return key > cut; });
+  return {cut, rank - static_cast<std::size_t>(above)};
+}
+
+constexpr unsigned bin_bits = 11;
+using Bins = std::array<std::uint32_t, std::size_t{1} << bin_bits>;
+
+/// How many of the values have each (magnitude - least) >> shift.
+Bins counted(std::span<const float> values, std::uint32_t least, unsigned shift) {
+  std::array<Bins, 2> bins{};  // neighbours often share a bin, and a number cannot go up twice at once
+  std::size_t i = 0;
+  for (; i + 2 <= values.size(); i += 2) {
+    ++bins[0][(magnitude(values[i]) - least) >> shift];
+    ++bins[1][(magnitude(values[i + 1]) - least) >> shift];
   }
-  std::uint32_t digit = mask;
-  while (rank > histogram[digit]) rank -= histogram[digit--];
-  return digit;
+  if (i < values.size()) ++bins[0][(magnitude(values[i]) - least) >> shift];
+  for (std::size_t bin = 0; bin < bins[0].size(); ++bin) bins[0][bin] += bins[1][bin];
+  return bins[0];
+}
+
+/// The `count` values that have (magnitude - least) >> shift == bin.
+std::vector<float> within(std::span<const float> values, std::uint32_t least, unsigned shift, std::uint32_t bin,
+                          std::size_t count) {
+  std::vector<float> found(count + 1);
+  std::size_t next = 0;
+  for (const float value : values) {  // no branch: it could not be predicted
+    found[next] = value;
+    next += (magnitude(value) - least) >> shift == bin;
+  }
+  found.resize(count);
+  return found;
 }
 
 }  // namespace
 
 Cut cut_at_rank(std::span<const float> values, std::size_t rank) {
   ensure(rank >= 1 && rank <= values.size(), "a rank within the values");
-  std::uint32_t prefix = 0;
-  unsigned shift = 31;
-  for (const unsigned bits : {11u, 10u, 10u}) {
-    shift -= bits;
-    prefix = (prefix << bits) | digit_at_rank(values, shift, bits, prefix, rank);
+  std::vector<float> rest;
+  while (values.size() > few) {
+    std::uint32_t least = magnitude(values[0]);
+    std::uint32_t largest = least;
+    for (const float value : values) {
+      least = std::min(least, magnitude(value));
+      largest = std::max(largest, magnitude(value));
+    }
+    if (least == largest) return {least, rank};
+    const auto width = static_cast<unsigned>(std::bit_width(largest - least));
+    const unsigned shift = width > bin_bits ? width - bin_bits : 0;
+    const Bins bins = counted(values, least, shift);
+    std::uint32_t bin = (largest - least) >> shift;
+    while (rank > bins[bin]) rank -= bins[bin--];
+    rest = within(values, least, shift, bin, bins[bin]);
+    values = rest;
   }
-  return {prefix, rank};
+  return cut_of_few(values, rank);
 }
 
 void select_largest(std::span<const float> values, std::size_t count, Selection& out) {
@@ -53,43 +91,34 @@ void select_largest(std::span<const float> values, std::size_t count, Selection&
 
 void trim(Selection& selection, Cut cut) {
   std::size_t kept = 0;
-  for (std::size_t i = 0; i < selection.size(); ++i) {
+  for (std::size_t i = 0; i < selection.size(); ++i) {  // no branch: what is kept cannot be predicted
     const std::uint32_t key = magnitude(selection.values[i]);
-    if (key < cut.magnitude || (key == cut.magnitude && cut.ties == 0)) continue;
-    if (key == cut.magnitude) --cut.ties;
+    const std::size_t tie = std::size_t{key == cut.magnitude} & std::size_t{cut.ties > 0};
     selection.positions[kept] = selection.positions[i];
     selection.values[kept] = selection.values[i];
-    ++kept;
+    cut.ties -= tie;
+    kept += std::size_t{key > cut.magnitude} | tie;
   }
-  selection.positions.resize(kept);
-  selection.values.resize(kept);
+  selection.resize(kept);
 }
 
 bool collect(std::span<const float> values, std::uint32_t least, std::size_t limit, Selection& out) {
-  limit = std::min(limit, values.size());
-  out.positions.resize(limit + collect_slack);
-  out.values.resize(limit + collect_slack);
-  const std::size_t found =
-      collect_above(values.data(), values.size(), least, limit, out.positions.data(), out.values.data());
-  const bool complete = found <= limit;
-  out.positions.resize(complete ? found : 0);
-  out.values.resize(complete ? found : 0);
-  return complete;
-}
-
-void collect_all(std::span<const float> values, std::uint32_t least, Selection& out) {
-  constexpr std::size_t block = 8192;
+  constexpr std::size_t block = 4096;
   std::array<std::uint32_t, block + collect_slack> positions;
   std::array<float, block + collect_slack> found_values;
   out.clear();
   for (std::size_t start = 0; start < values.size(); start += block) {
     const std::size_t size = std::min(block, values.size() - start);
-    const std::size_t found =
-        collect_above(values.data() + start, size, least, size, positions.data(), found_values.data());
+    const std::size_t found = collect_above(values.data() + start, size, least, positions.data(), found_values.data());
     for (std::size_t i = 0; i < found; ++i) positions[i] += static_cast<std::uint32_t>(start);
     out.positions.insert(out.positions.end(), positions.data(), positions.data() + found);
     out.values.insert(out.values.end(), found_values.data(), found_values.data() + found);
+    if (out.size() > limit) {
+      out.clear();
+      return false;
+    }
   }
+  return true;
 }
 
 void add_selection(float weight, const Selection& selection, std::span<float> to) {

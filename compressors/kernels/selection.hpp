@@ -14,10 +14,11 @@ struct Selection {
   std::vector<float> values;
 
   std::size_t size() const { return positions.size(); }
-  void clear() {
-    positions.clear();
-    values.clear();
+  void resize(std::size_t size) {
+    positions.resize(size);
+    values.resize(size);
   }
+  void clear() { resize(0); }
 };
 
 /// |x| as an integer of the same order. Infinity and NaN come last, so whoever looks for the largest meets
@@ -33,7 +34,7 @@ struct Cut {
   std::size_t ties = 0;
 };
 
-/// The cut that keeps exactly `rank` of the values (1 <= rank <= size). Exact, O(n), no allocation.
+/// The cut that keeps exactly `rank` of the values (1 <= rank <= size). Exact, O(n).
 Cut cut_at_rank(std::span<const float> values, std::size_t rank);
 
 /// Fills `out` with the `count` largest values (among equals the first), or with all that are not zero if
@@ -43,12 +44,9 @@ void select_largest(std::span<const float> values, std::size_t count, Selection&
 /// Drops from `selection` what the cut does not keep.
 void trim(Selection& selection, Cut cut);
 
-/// Fills `out` with every entry whose magnitude is `least` or more, in one pass at the speed of memory. Gives
-/// up with false (and an empty `out`) if there are more than `limit`.
+/// Fills `out` with every entry whose magnitude is `least` (at least 1) or more, in one pass at the speed of memory.
+/// Gives up with false (and an empty `out`) if there are more than `limit`.
 bool collect(std::span<const float> values, std::uint32_t least, std::size_t limit, Selection& out);
-
-/// Fills `out` with every entry whose magnitude is `least` (at least 1) or more, however many those are.
-void collect_all(std::span<const float> values, std::uint32_t least, Selection& out);
 
 /// to[position] += weight * value for each entry of the selection, whose positions lie within `to`.
 void add_selection(float weight, const Selection& selection, std::span<float> to);

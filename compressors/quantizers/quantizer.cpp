@@ -6,6 +6,7 @@
 #include "compressors/codecs/varint.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/non_finite.hpp"
+#include "compressors/ranges.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -25,12 +26,12 @@ Result<void> Quantizer::do_encode(const at::Tensor& gradient, const Round& round
   if (extent.entries > 0 && !write(flat(gradient), extent, round, payload.body().last(bytes))) {
     return non_finite(round, flat(gradient));
   }
-  payload.seal();
+  payload.seal(for_each_part);
   return {};
 }
 
 Result<void> Quantizer::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
-  const auto opened = open_payload(payload, format());
+  const auto opened = open_payload(payload, format(), for_each_part);
   if (!opened) return opened.error();
   BytesView code = *opened;
   const Extent extent = extent_of(sum);

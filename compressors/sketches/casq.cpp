@@ -86,7 +86,7 @@ struct Opened {
 };
 
 Result<Opened> open(BytesView payload) {
-  const auto body = open_payload(payload, Format::clusters);
+  const auto body = open_payload(payload, Format::clusters, for_each_part);
   if (!body) return body.error();
   if (body->empty() || std::to_integer<std::uint8_t>((*body)[0]) > 2) return malformed("a payload of no known kind");
   Opened opened{static_cast<Kind>((*body)[0]), 0, body->subspan(1)};
@@ -266,7 +266,7 @@ Result<void> Casq::write_tables(std::span<const float> values, const Round& roun
   std::vector<float> means(table.size());
   for (std::size_t i = 0; i < means.size(); ++i) means[i] = table.mean(i);
   std::ranges::copy(std::as_bytes(std::span(means)), payload.body().subspan(body.size()).begin());
-  payload.seal();
+  payload.seal(for_each_part);
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/errc.hpp"
+#include "compressors/codecs/fields.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -16,27 +17,20 @@ constexpr std::uint8_t ids_end = 8;
 /// What an id stands for.
 struct Units {
   unsigned flag_bits;  ///< of the fixed flag
-  unsigned unit_bits;
+  unsigned unit_bits;  ///< 32 / 2^flag_bits
   bool unary;
 
   explicit Units(std::uint8_t id)
       : flag_bits((id & 3U) + 1), unit_bits(32U >> flag_bits), unary((id & unary_flag) != 0) {}
 
   /// How many units a number of that many bits takes.
-  unsigned count(unsigned width) const { return std::max(1U, (width + unit_bits - 1) / unit_bits); }
+  unsigned count(unsigned width) const { return std::max(1U, (width + unit_bits - 1) >> (5 - flag_bits)); }
   unsigned flag_width(unsigned count) const { return unary ? count : flag_bits; }
   std::uint64_t flag(unsigned count) const { return unary ? (std::uint64_t{1} << (count - 1)) - 1 : count - 1; }
 };
 
 std::uint32_t number(std::span<const std::uint32_t> keys, std::size_t i) {
   return i == 0 ? keys[0] : keys[i] - keys[i - 1] - 1;
-}
-
-/// Eight bytes from `at`, zeros behind the end.
-std::uint64_t load_word(BytesView from, std::size_t at) {
-  std::uint64_t word = 0;
-  if (at < from.size()) std::memcpy(&word, from.data() + at, std::min(sizeof word, from.size() - at));
-  return word;
 }
 
 }  // namespace
@@ -60,6 +54,8 @@ DeltaCode DeltaCode::shortest(std::span<const std::uint32_t> keys) {
 
 void append_delta_keys(std::span<const std::uint32_t> keys, const DeltaCode& code, Bytes& out) {
   const Units units(code.id);
+  out.resize(out.size() + code.bytes);
+  std::byte* to = out.data() + out.size() - code.bytes;
   std::uint64_t pending = 0;
   unsigned filled = 0;  // below 8 between numbers; one takes 48 bits at most
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -67,11 +63,10 @@ void append_delta_keys(std::span<const std::uint32_t> keys, const DeltaCode& cod
     const unsigned count = units.count(static_cast<unsigned>(std::bit_width(value)));
     const unsigned flag_width = units.flag_width(count);
     pending |= (units.flag(count) | std::uint64_t{value} << flag_width) << filled;
-    for (filled += flag_width + count * units.unit_bits; filled >= 8; filled -= 8, pending >>= 8) {
-      out.push_back(static_cast<std::byte>(pending));
-    }
+    filled += flag_width + count * units.unit_bits;
+    for (; filled >= 8; filled -= 8, pending >>= 8) *to++ = static_cast<std::byte>(pending);
   }
-  if (filled > 0) out.push_back(static_cast<std::byte>(pending));
+  if (filled > 0) *to = static_cast<std::byte>(pending);
 }
 
 Result<void> read_delta_keys(BytesView in, std::uint8_t id, std::uint64_t entries, std::span<std::uint32_t> keys) {

@@ -1,9 +1,12 @@
 #include "compressors/sketches/sketchml.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <string>
+#include <utility>
 
 #include "base/errc.hpp"
 #include "compressors/codecs/payload.hpp"
@@ -12,6 +15,7 @@
 #include "compressors/kernels/pack.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/params.hpp"
+#include "compressors/ranges.hpp"
 #include "compressors/sketches/delta_keys.hpp"
 #include "compressors/sketches/min_max_sketch.hpp"
 #include "compressors/sparsifiers/topk.hpp"
@@ -48,30 +52,39 @@ struct Group {
 /// Quantiles are found to eight bits behind the leading one: entries closer than 1 / 256 share a bucket.
 std::uint32_t cell_of(std::uint32_t magnitude) { return magnitude >> 15; }
 
-/// The buckets and groups of the entries of one sign. Knows how many of both the sign may take.
+/// The entries of one sign, and the buckets and groups that they fall into.
 class Side {
  public:
-  void count(std::uint32_t magnitude, std::size_t at) {
-    if (entries_ == 0 || magnitude > largest_) {
-      largest_ = magnitude;
-      largest_at_ = at;
-    }
-    least_ = entries_ == 0 ? magnitude : std::min(least_, magnitude);
-    ++entries_;
-  }
+  explicit Side(Selection entries) : entries_(std::move(entries)) {}
 
   /// Entries that share buckets: all but the largest.
-  std::size_t shared() const { return entries_ == 0 ? 0 : entries_ - 1; }
+  std::size_t shared() const { return entries_.size() == 0 ? 0 : entries_.size() - 1; }
 
-  void begin_cells() { cells_.assign(entries_ == 0 ? 0 : cell_of(largest_) - cell_of(least_) + 1, 0); }
-  void count_cell(std::uint32_t magnitude, std::size_t at) {
-    if (at != largest_at_) ++cells_[cell_of(magnitude) - cell_of(least_)];
+  /// Of both the sign may take so many.
+  void group(std::size_t buckets, std::size_t groups) {
+    if (entries_.size() == 0) return;
+    count_cells();
+    cut(buckets, groups);
+    for (std::size_t i = 0; i < entries_.size(); ++i) put(entries_.values[i], entries_.positions[i], i);
+  }
+
+  std::vector<Group> groups() && { return std::move(groups_); }
+
+ private:
+  std::uint32_t& cell(float value) { return cells_[cell_of(magnitude(value)) - cell_of(least_)]; }
+
+  void count_cells() {
+    const auto largest = std::ranges::max_element(entries_.values, {}, magnitude);
+    largest_at_ = static_cast<std::size_t>(largest - entries_.values.begin());
+    least_ = magnitude(*std::ranges::min_element(entries_.values, {}, magnitude));
+    cells_.assign(cell_of(magnitude(*largest)) - cell_of(least_) + 1, 0);
+    for (const float value : entries_.values) ++cell(value);
+    --cell(*largest);
   }
 
   /// Gives each cell its bucket; entry number e of those that share begins a bucket where floor(e * buckets / all) is
   /// another than one cell before.
   void cut(std::size_t buckets, std::size_t groups) {
-    if (entries_ == 0) return;
     const std::size_t all = std::max<std::size_t>(shared(), 1);  // with none, every cell is empty
     std::size_t before = 0;
     std::size_t next = 0;  // quantile of the last bucket, plus one
@@ -102,7 +115,7 @@ class Side {
     Group* group = &groups_.back();
     std::uint8_t bucket = 0;
     if (at != largest_at_) {
-      const std::uint32_t shared_bucket = cells_[cell_of(magnitude(value)) - cell_of(least_)];
+      const std::uint32_t shared_bucket = cell(value);
       group = &groups_[group_of_[shared_bucket]];
       bucket = number_in_group_[shared_bucket];
     }
@@ -112,12 +125,8 @@ class Side {
     if (least == 0 || magnitude(value) < magnitude(least)) least = value;
   }
 
-  const std::vector<Group>& groups() const { return groups_; }
-
- private:
-  std::size_t entries_ = 0;
+  Selection entries_;
   std::uint32_t least_ = 0;
-  std::uint32_t largest_ = 0;
   std::size_t largest_at_ = 0;
   std::vector<std::uint32_t> cells_;  ///< entries in it, then its bucket
   std::vector<std::size_t> group_of_;
@@ -125,29 +134,37 @@ class Side {
   std::vector<Group> groups_;
 };
 
+/// The entries that are not negative, and those that are.
+std::array<Selection, 2> by_sign(const Selection& selection) {
+  std::array<Selection, 2> sides;
+  std::array<std::size_t, 2> sizes = {0, 0};
+  for (Selection& side : sides) side.resize(selection.size());
+  for (std::size_t i = 0; i < selection.size(); ++i) {  // no branch: signs cannot be predicted
+    const std::size_t sign = std::signbit(selection.values[i]) ? 1 : 0;
+    sides[sign].positions[sizes[sign]] = selection.positions[i];
+    sides[sign].values[sizes[sign]] = selection.values[i];
+    ++sizes[sign];
+  }
+  for (std::size_t sign = 0; sign < 2; ++sign) sides[sign].resize(sizes[sign]);
+  return sides;
+}
+
 /// The share of `whole` that `part` of `all` has, one at least.
 std::size_t share_of(std::int64_t whole, std::size_t part, std::size_t all) {
   return all == 0 ? 1 : std::max<std::size_t>(1, static_cast<std::size_t>(whole) * part / all);
 }
 
-std::vector<Side> grouped(const Selection& selection, const SketchMl::Options& options) {
-  std::vector<Side> sides(2);
-  const auto side_of = [&](float value) -> Side& { return sides[std::signbit(value) ? 1 : 0]; };
-  for (std::size_t i = 0; i < selection.size(); ++i) {
-    side_of(selection.values[i]).count(magnitude(selection.values[i]), i);
-  }
-  for (Side& side : sides) side.begin_cells();
-  for (std::size_t i = 0; i < selection.size(); ++i) {
-    side_of(selection.values[i]).count_cell(magnitude(selection.values[i]), i);
-  }
+std::vector<Group> grouped(const Selection& selection, const SketchMl::Options& options) {
+  auto [positive, negative] = by_sign(selection);
+  std::array<Side, 2> sides = {Side(std::move(positive)), Side(std::move(negative))};
   const std::size_t shared = sides[0].shared() + sides[1].shared();
-  for (Side& side : sides) {
-    side.cut(share_of(options.buckets, side.shared(), shared), share_of(options.groups, side.shared(), shared));
-  }
-  for (std::size_t i = 0; i < selection.size(); ++i) {
-    side_of(selection.values[i]).put(selection.values[i], selection.positions[i], i);
-  }
-  return sides;
+  for_each_part(sides.size(), [&](std::size_t i) {
+    const std::size_t own = sides[i].shared();
+    sides[i].group(share_of(options.buckets, own, shared), share_of(options.groups, own, shared));
+  });
+  std::vector<Group> groups = std::move(sides[0]).groups();
+  std::ranges::move(std::move(sides[1]).groups(), std::back_inserter(groups));
+  return groups;
 }
 
 unsigned cell_bits(std::uint64_t buckets) { return static_cast<unsigned>(std::bit_width(buckets - 1)); }
@@ -216,14 +233,14 @@ Result<void> SketchMl::do_encode(const at::Tensor& gradient, const Round& round,
     // NaN and infinity are larger than any number: if there is one, it was chosen.
     if (find_non_finite(selection_.values) != selection_.size()) return non_finite(round, values);
   }
-  const std::vector<Side> sides = grouped(selection_, options_);
+  const std::vector<Group> groups = grouped(selection_, options_);
+  std::vector<Bytes> parts(groups.size());
+  for_each_part(groups.size(), [&](std::size_t i) { append_group(groups[i], options_, parts[i]); });
   Bytes body;
   append_varint(body, values.size());
   body.push_back(static_cast<std::byte>(options_.rows));
-  append_varint(body, sides[0].groups().size() + sides[1].groups().size());
-  for (const Side& side : sides) {
-    for (const Group& group : side.groups()) append_group(group, options_, body);
-  }
+  append_varint(body, groups.size());
+  for (const Bytes& part : parts) append(body, part);
   PayloadWriter payload(out, Format::quantile, body.size());
   std::ranges::copy(body, payload.body().begin());
   payload.seal();
@@ -295,16 +312,17 @@ Result<void> SketchMl::read_group(BytesView& body, std::uint8_t rows, std::uint6
       !padding_is_zero(*cells, sketch.cells().size(), bits)) {
     return malformed("a sketch of buckets that are not there");
   }
-  for (const std::uint32_t position : positions) selection_.values.push_back(values[sketch.query(position)]);
+  selection_.values.resize(selection_.positions.size());
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    selection_.values[before + i] = values[sketch.query(positions[i])];
+  }
   return {};
 }
 
 Result<void> SketchMl::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
   const std::span<float> target = flat(sum);
   if (auto got = read(payload, target.size()); !got) return got;
-  for (std::size_t i = 0; i < selection_.size(); ++i) {
-    target[selection_.positions[i]] += weight * selection_.values[i];
-  }
+  add_selection(weight, selection_, target);
   return {};
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 
 #include "base/errc.hpp"
 #include "compressors/non_finite.hpp"
@@ -20,16 +19,6 @@ const Params<BlockK::Options>& params() {
                       .integer("per_block", &Options::per_block, {.minimum = 1, .maximum = 65536},
                                "Entries of each block that are sent; not more than it has."));
   return params;
-}
-
-/// What cut_at_rank() gives, for a few thousand values at most.
-Cut cut_of_few(std::span<const float> values, std::size_t rank, std::vector<std::uint32_t>& magnitudes) {
-  magnitudes.resize(values.size());
-  std::ranges::transform(values, magnitudes.begin(), magnitude);
-  const auto at = magnitudes.begin() + static_cast<std::ptrdiff_t>(rank - 1);
-  std::ranges::nth_element(magnitudes, at, std::greater<>());
-  const auto above = std::ranges::count_if(magnitudes.begin(), at, [&](std::uint32_t it) { return it > *at; });
-  return {*at, rank - static_cast<std::size_t>(above)};
 }
 
 }  // namespace
@@ -62,14 +51,13 @@ Result<void> BlockK::choose(std::span<const float> values, const Round& round, S
     // of which the cut is made. Where that fails, it is made in all of the block: slower, with the same result.
     std::uint32_t floor = 1;
     Selection found;
-    std::vector<std::uint32_t> magnitudes;
     for (std::size_t start = begin; start < end; start += block) {
       const auto part = values.subspan(start, std::min(block, end - start));
       const bool complete = collect(part, floor, floor > 1 ? 8 * per_block : part.size(), found);
       if (!complete || (found.size() < per_block && floor > 1)) (void)collect(part, 1, part.size(), found);
       if (find_non_finite(found.values) != found.size()) return false;
       if (found.size() > per_block) {
-        const Cut cut = cut_of_few(found.values, per_block, magnitudes);
+        const Cut cut = cut_at_rank(found.values, per_block);
         floor = std::max(magnitude(0.85F * std::bit_cast<float>(cut.magnitude)), 1U);
         trim(found, cut);
       } else {

@@ -7,7 +7,6 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/non_finite.hpp"
-#include "compressors/ranges.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 #include "compressors/sparsifiers/strata.hpp"
 #include "compressors/sparsifiers/topk.hpp"
@@ -54,13 +53,11 @@ Result<void> Cocktail::do_encode(const at::Tensor& gradient, const Round& round,
   selection_.clear();
   if (!values.empty()) {
     std::atomic<bool> finite = true;
-    const Strata strata(round, values.size(), survivors_.size());
-    for_ranges(survivors_.size(), Strata::batch, [&](std::size_t from, std::size_t to) {
-      strata.for_each_batch(from, to, [&](std::uint64_t first, std::uint64_t begin, std::uint64_t end, auto drawn) {
-        if (!all_finite(values.subspan(begin, end - begin))) finite = false;
-        for (std::size_t i = 0; i < drawn.size(); ++i) survivors_[first + i] = values[drawn[i].position];
-      });
-    });
+    const auto draw = [&](std::uint64_t first, std::uint64_t begin, std::uint64_t end, auto drawn) {
+      if (!all_finite(values.subspan(begin, end - begin))) finite = false;
+      for (std::size_t i = 0; i < drawn.size(); ++i) survivors_[first + i] = values[drawn[i].position];
+    };
+    Strata(round, values.size(), survivors_.size()).for_each_batch_in_ranges(draw);
     if (!finite) return non_finite(round, values);
     select_largest_by_sample(survivors_, entries_kept(options_.top, survivors_.size()), sample_, selection_);
   }

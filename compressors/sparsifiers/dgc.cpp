@@ -6,6 +6,7 @@
 
 #include "base/philox.hpp"
 #include "compressors/non_finite.hpp"
+#include "compressors/ranges.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 #include "compressors/sparsifiers/warmup_params.hpp"
 
@@ -89,7 +90,7 @@ void Dgc::adapt(std::span<const float> values, float threshold, std::size_t kept
   const double least = options_.lower_bound * static_cast<double>(kept);
   // More than this is not looked at one by one: what matters is only that they are too many.
   const std::size_t limit = 4 * kept + 1024;
-  bool complete = collect(values, floor_of(threshold), limit, out);
+  bool complete = collect_in_ranges(values, floor_of(threshold), limit, out);
   for (std::int64_t i = 0; i < options_.adaptations_max; ++i) {
     if (!complete || static_cast<double>(out.size()) > most) {
       if (options_.resample) break;
@@ -99,7 +100,7 @@ void Dgc::adapt(std::span<const float> values, float threshold, std::size_t kept
     } else {
       break;
     }
-    complete = collect(values, floor_of(threshold), limit, out);
+    complete = collect_in_ranges(values, floor_of(threshold), limit, out);
   }
   // The largest of those above the threshold are the largest of all. A threshold that rose above everything
   // would send nothing of a tensor that has something.

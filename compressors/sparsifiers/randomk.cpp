@@ -1,6 +1,7 @@
 #include "compressors/sparsifiers/randomk.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -93,23 +94,24 @@ Result<void> RandomK::draw(std::span<const float> values, const Round& round) {
   if (values.empty()) return {};
   const std::size_t count = entries_kept(options_.ratio, values.size());
   selection_.values.resize(count);
-  bool finite = true;
-  Strata(round, values.size(), count)
-      .for_each_batch([&](std::uint64_t first, std::uint64_t begin, std::uint64_t end, auto drawn) {
-        if (options_.check_unsent) {
-          // All is looked at while it is on its way through the cache.
-          finite = finite && all_finite(values.subspan(begin, end - begin));
-        } else {
-          // Asked for all at once, entries that are far apart come twice as fast.
-          for (const Strata::Drawn& it : drawn) __builtin_prefetch(&values[it.position]);
-        }
-        for (std::size_t i = 0; i < drawn.size(); ++i) {
-          const float value = values[drawn[i].position];
-          finite = finite && std::isfinite(value);
-          const float scaled = options_.unbiased ? value * static_cast<float>(drawn[i].length) : value;
-          selection_.values[first + i] = std::clamp(scaled, -largest, largest);
-        }
-      });
+  std::atomic<bool> finite = true;
+  const auto take = [&](std::uint64_t first, std::uint64_t begin, std::uint64_t end, auto drawn) {
+    if (options_.check_unsent) {
+      // All is looked at while it is on its way through the cache.
+      if (!all_finite(values.subspan(begin, end - begin))) finite = false;
+    } else {
+      // Asked for all at once, entries that are far apart come twice as fast.
+      for (const Strata::Drawn& it : drawn) __builtin_prefetch(&values[it.position]);
+    }
+    const std::span<float> taken = std::span(selection_.values).subspan(first, drawn.size());
+    for (std::size_t i = 0; i < drawn.size(); ++i) taken[i] = values[drawn[i].position];
+    if (!all_finite(taken)) finite = false;
+    for (std::size_t i = 0; i < drawn.size(); ++i) {
+      if (options_.unbiased) taken[i] *= static_cast<float>(drawn[i].length);
+      taken[i] = std::clamp(taken[i], -largest, largest);
+    }
+  };
+  Strata(round, values.size(), count).for_each_batch_in_ranges(take);
   return finite ? Result<void>() : non_finite(round, values);
 }
 
@@ -186,11 +188,11 @@ Result<void> RandomK::read_values(BytesView payload, std::uint64_t entries, cons
 Result<void> RandomK::read(BytesView payload, std::uint64_t entries, const Round& round) {
   selection_.positions.clear();
   if (auto got = read_values(payload, entries, round, selection_.values); !got || entries == 0) return got;
-  selection_.positions.reserve(selection_.values.size());
-  Strata(round, entries, selection_.values.size())
-      .for_each_batch([&](std::uint64_t, std::uint64_t, std::uint64_t, auto drawn) {
-        for (const Strata::Drawn& it : drawn) selection_.positions.push_back(it.position);
-      });
+  selection_.positions.resize(selection_.values.size());
+  const auto place = [&](std::uint64_t first, std::uint64_t, std::uint64_t, auto drawn) {
+    for (std::size_t i = 0; i < drawn.size(); ++i) selection_.positions[first + i] = drawn[i].position;
+  };
+  Strata(round, entries, selection_.values.size()).for_each_batch_in_ranges(place);
   return {};
 }
 

@@ -12,6 +12,7 @@
 #include "base/errc.hpp"
 #include "compressors/kernels/exceedances.hpp"
 #include "compressors/non_finite.hpp"
+#include "compressors/ranges.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 
 namespace weir::compressors {
@@ -115,7 +116,7 @@ Result<void> Sidco::choose(std::span<const float> values, const Round& round, Se
     constexpr double largest = std::numeric_limits<float>::max();
     const double least = threshold(values, count);
     const float floor = std::isfinite(least) ? static_cast<float>(std::clamp(least, 0.0, largest)) : 0.0F;
-    collect_all(values, std::max(magnitude(floor), 1U), out);
+    (void)collect_in_ranges(values, std::max(magnitude(floor), 1U), values.size(), out);
   };
   collect_by(stages.count);
   // NaN and infinity are larger than any number: if there is one, it was chosen.

@@ -7,6 +7,7 @@
 
 #include "compressors/compressor.hpp"
 #include "compressors/kernels/random.hpp"
+#include "compressors/ranges.hpp"
 #include "compressors/round_key.hpp"
 
 namespace weir::compressors {
@@ -32,12 +33,23 @@ class Strata {
   /// which together are the entries from `begin` to `end`.
   template <class Body>
   void for_each_batch(const Body& body) const {
-    for_each_batch(0, count_, body);
+    for_each_batch(0, batches(), body);
   }
 
-  /// The same for the strata in [from, to) alone, where `from` is a multiple of `batch`.
+  /// The same on several threads (ranges.hpp), in any order.
   template <class Body>
-  void for_each_batch(std::uint64_t from, std::uint64_t to, const Body& body) const {
+  void for_each_batch_in_ranges(const Body& body) const {
+    for_ranges_of_parts(batches(), batch * longest(entries_, count_),
+                        [&](std::size_t first, std::size_t last) { for_each_batch(first, last, body); });
+  }
+
+ private:
+  std::uint64_t batches() const { return (count_ + batch - 1) / batch; }
+
+  template <class Body>
+  void for_each_batch(std::uint64_t first_batch, std::uint64_t last_batch, const Body& body) const {
+    const std::uint64_t from = first_batch * batch;
+    const std::uint64_t to = std::min(last_batch * batch, count_);
     std::array<std::uint32_t, batch> words;
     std::array<Drawn, batch> drawn;
     const std::uint64_t length = entries_ / count_;
@@ -60,7 +72,6 @@ class Strata {
     }
   }
 
- private:
   RandomKey key_;
   std::uint64_t entries_;
   std::uint64_t count_;

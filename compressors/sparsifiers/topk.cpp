@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compressors/non_finite.hpp"
+#include "compressors/ranges.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 
 namespace weir::compressors {
@@ -22,8 +23,8 @@ const Params<TopK::Options>& params() {
 /// standard deviations to spare. 0 if the tensor is too small, or the rank too deep, for a sample to be worth
 /// it.
 std::uint32_t probable_floor(std::span<const float> values, std::size_t rank, std::vector<float>& sample) {
-  constexpr double hits = 64;  // sampled values above the true cut, on average
-  const double wanted = hits * static_cast<double>(values.size()) / static_cast<double>(rank);
+  constexpr double hits = 64;  // sampled values above the true cut, on average; more of them if they cost nothing
+  const double wanted = std::max(hits * static_cast<double>(values.size()) / static_cast<double>(rank), 16384.0);
   if (wanted * 4 > static_cast<double>(values.size())) return 0;
   // An odd stride meets every column of a matrix whose width is a power of two.
   const std::size_t stride = static_cast<std::size_t>(static_cast<double>(values.size()) / wanted) | 1;
@@ -43,7 +44,7 @@ void select_largest_by_sample(std::span<const float> values, std::size_t count, 
   // is made in that. Where the sample misleads, the exact cut is made in the whole tensor: slower, with the
   // same result.
   const std::uint32_t floor = probable_floor(values, count, sample);
-  if (floor > 0 && collect(values, floor, 3 * count + 1024, out) && out.size() >= count) {
+  if (floor > 0 && collect_in_ranges(values, floor, 3 * count + 1024, out) && out.size() >= count) {
     trim(out, cut_at_rank(out.values, count));
   } else {
     select_largest(values, count, out);

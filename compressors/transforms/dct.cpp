@@ -41,19 +41,22 @@ bool transform_blocks(const BlockGrid& grid, std::span<const float> entries, std
                       const BlockVisitor& visit) {
   CosineScratch scratch;
   std::array<float, cosine_side_max * cosine_side_max> room;
+  const auto view = [&](const BlockGrid::Block& block) {
+    const std::size_t stride = grid.shape().columns;
+    return BlockView{entries.data() + block.row * stride + block.column, stride, block.rows, block.columns};
+  };
   for (std::size_t index = first; index < last; ++index) {
     const BlockGrid::Block block = grid.block(index);
-    const std::size_t stride = grid.shape().columns;
-    const float* from = entries.data() + block.row * stride + block.column;
+    const BlockView from = view(block);
+    const BlockView next = index + 1 < last ? view(grid.block(index + 1)) : BlockView{};
     const std::span<float> coefficients(room.data(), block.entries());
-    const std::uint32_t largest =
-        transform_block(from, stride, block.rows, block.columns, 1, scratch, coefficients.data());
+    const std::uint32_t largest = transform_block(from, next, 1, scratch, coefficients.data());
     if (largest >= magnitude_infinite) return false;
     // A coefficient is at most `side` times as large as the largest entry.
     constexpr float harmless = coefficient_max / (2 * cosine_side_max);
     if (largest > magnitude(harmless)) {
       constexpr float scale = 0x1p32F;
-      transform_block(from, stride, block.rows, block.columns, 1 / scale, scratch, coefficients.data());
+      transform_block(from, {}, 1 / scale, scratch, coefficients.data());
       constexpr float most = coefficient_max / scale;
       for (float& value : coefficients) value = std::clamp(value, -most, most) * scale;
     }
@@ -89,9 +92,7 @@ Result<void> add_inverse(const BlockGrid& grid, const Selection& selection, floa
 
 void for_blocks(const BlockGrid& grid, const std::function<void(std::size_t, std::size_t)>& body) {
   if (grid.blocks() == 0) return;
-  const std::size_t weight = std::max<std::size_t>(grid.block(0).entries(), 1);
-  for_ranges(grid.blocks() * weight, weight,
-             [&](std::size_t begin, std::size_t end) { body(begin / weight, end / weight); });
+  for_ranges_of_parts(grid.blocks(), grid.block(0).entries(), body);
 }
 
 }  // namespace weir::compressors

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <functional>
 #include <map>
 #include <mutex>
 
@@ -41,24 +40,10 @@ void append(const Selection& from, std::size_t offset, Selection& to) {
   to.values.insert(to.values.end(), from.values.begin(), from.values.end());
 }
 
-/// cut_at_rank() for so few values that its histograms would cost more.
-constexpr std::size_t few = 512;
-Cut cut_of_few(std::span<const float> values, std::size_t rank) {
-  std::array<std::uint32_t, few> room;
-  const std::span<std::uint32_t> sizes = std::span(room).first(values.size());
-  std::ranges::transform(values, sizes.begin(), magnitude);
-  std::ranges::nth_element(sizes, sizes.begin() + static_cast<std::ptrdiff_t>(rank - 1), std::greater<>());
-  const std::uint32_t cut = sizes[rank - 1];
-  const auto above = std::ranges::count_if(sizes.first(rank), [&](std::uint32_t size) { return size > cut; });
-  return {cut, rank - static_cast<std::size_t>(above)};
-}
-
 /// select_largest(), faster for a block.
 void select(std::span<const float> values, std::size_t count, Selection& out) {
-  const std::uint32_t floor = values.size() <= few ? 1 : floor_of_largest(values, count);
-  if (floor == 0 || !collect(values, floor, values.size(), out)) return select_largest(values, count, out);
-  if (out.size() <= count) return;
-  trim(out, out.size() <= few ? cut_of_few(out.values, count) : cut_at_rank(out.values, count));
+  (void)collect(values, std::max(floor_of_largest(values, count), 1U), values.size(), out);
+  if (out.size() > count) trim(out, cut_at_rank(out.values, count));
 }
 
 }  // namespace

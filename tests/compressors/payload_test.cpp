@@ -1,8 +1,12 @@
 #include "compressors/codecs/payload.hpp"
 
 #include <gtest/gtest.h>
+#include <xxhash.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
+#include <vector>
 
 #include "base/errc.hpp"
 #include "compressors/codecs/varint.hpp"
@@ -36,6 +40,33 @@ TEST(Payload, OpensWhatWasWritten) {
 
 TEST(Payload, HasThisLayoutOnTheWire) {
   EXPECT_EQ(payload_of(bytes({1, 2, 3})), bytes({0xA1, 1, 3, 0xBA, 0x67, 0x08, 0x2E, 1, 2, 3}));
+}
+
+TEST(Payload, ChecksumOfALongBodyIsThatOfItsPieces) {
+  Bytes body(2 * checksum_piece + 5);
+  for (std::size_t i = 0; i < body.size(); ++i) body[i] = static_cast<std::byte>(i * 31 >> 3);
+  Bytes payload = payload_of(body);
+  const std::size_t checksum_at = payload.size() - body.size() - 4;
+
+  std::array<XXH64_hash_t, 3> pieces = {XXH3_64bits(body.data(), checksum_piece),
+                                        XXH3_64bits(body.data() + checksum_piece, checksum_piece),
+                                        XXH3_64bits(body.data() + 2 * checksum_piece, 5)};
+  const XXH64_hash_t seed = XXH3_64bits(payload.data(), checksum_at);
+  EXPECT_EQ(load_u32(payload.data() + checksum_at),
+            static_cast<std::uint32_t>(XXH3_64bits_withSeed(pieces.data(), sizeof pieces, seed)));
+
+  // In any order, and each piece counts.
+  std::vector<std::size_t> visited;
+  const PartLoop backwards = [&](std::size_t count, const std::function<void(std::size_t)>& part) {
+    for (std::size_t i = count; i-- > 0;) part(visited.emplace_back(i));
+  };
+  EXPECT_TRUE(open_payload(payload, Format::sparse, backwards).has_value());
+  EXPECT_EQ(visited, (std::vector<std::size_t>{2, 1, 0}));
+  for (const std::size_t at : {std::size_t{0}, checksum_piece, body.size() - 1}) {
+    payload[checksum_at + 4 + at] ^= std::byte{1};
+    EXPECT_EQ(open_payload(payload, Format::sparse).error().code, Errc::malformed) << at;
+    payload[checksum_at + 4 + at] ^= std::byte{1};
+  }
 }
 
 TEST(Payload, AnotherVersionIsUnsupported) {

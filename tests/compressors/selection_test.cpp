@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -41,6 +42,29 @@ TEST(CutAtRank, KeepsExactlyThatMany) {
     EXPECT_EQ(cut.magnitude, magnitude(values[order[rank - 1]]));
     const auto above = std::ranges::count_if(values, [&](float x) { return magnitude(x) > cut.magnitude; });
     EXPECT_EQ(static_cast<std::size_t>(above) + cut.ties, rank);
+  }
+}
+
+TEST(CutAtRank, OfManyValuesOfAnySpread) {
+  std::vector<float> values(5'000);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto words = Philox(4).at(0, 0, static_cast<std::uint32_t>(i));
+    values[i] = std::bit_cast<float>(words[0]);  // any float, NaN and infinity among them
+  }
+  std::vector<float> close = values;  // neighbours in their last bits
+  for (float& value : close) value = std::bit_cast<float>(0x3F800000U | (std::bit_cast<std::uint32_t>(value) & 0x3FF));
+  std::vector<float> outlier(5'000, -1.0F);
+  outlier[77] = 3e38F;
+  for (const std::vector<float>& of : {values, close, outlier}) {
+    std::vector<std::uint32_t> order(of.size());
+    std::ranges::transform(of, order.begin(), magnitude);
+    std::ranges::sort(order, std::greater<>());
+    for (const std::size_t rank : {1, 2, 50, 2'500, 4'999, 5'000}) {
+      const Cut cut = cut_at_rank(of, rank);
+      EXPECT_EQ(cut.magnitude, order[rank - 1]);
+      const auto above = std::ranges::count_if(order, [&](std::uint32_t it) { return it > cut.magnitude; });
+      EXPECT_EQ(static_cast<std::size_t>(above) + cut.ties, rank);
+    }
   }
 }
 
@@ -102,8 +126,7 @@ TEST(Kernels, BothPathsCollectTheSame) {
         }
         std::vector<std::uint32_t> positions(n + collect_slack);
         std::vector<float> found(n + collect_slack);
-        const std::size_t count =
-            collect_above(values.data(), n, magnitude(threshold), n, positions.data(), found.data());
+        const std::size_t count = collect_above(values.data(), n, magnitude(threshold), positions.data(), found.data());
         ASSERT_EQ(count, expected.size());
         positions.resize(count);
         EXPECT_EQ(positions, expected);
@@ -116,10 +139,10 @@ TEST(Kernels, BothPathsCollectTheSame) {
 TEST(Kernels, BothPathsStayWithinTheSlack) {
   const std::vector<float> values(500, 1.0F);
   on_both_paths([&] {
-    for (std::size_t limit = 0; limit < 100; ++limit) {
-      std::vector<std::uint32_t> positions(limit + collect_slack + 1, 0xABCD);
-      std::vector<float> found(limit + collect_slack + 1, 7);
-      EXPECT_GT(collect_above(values.data(), values.size(), 1, limit, positions.data(), found.data()), limit);
+    for (std::size_t n = 0; n < 100; ++n) {
+      std::vector<std::uint32_t> positions(n + collect_slack + 1, 0xABCD);
+      std::vector<float> found(n + collect_slack + 1, 7);
+      EXPECT_EQ(collect_above(values.data(), n, 1, positions.data(), found.data()), n);
       EXPECT_EQ(positions.back(), 0xABCDU);
       EXPECT_EQ(found.back(), 7);
     }
