@@ -8,6 +8,8 @@
 #include <mutex>
 #include <utility>
 
+#include "compressors/codecs/payload.hpp"
+
 namespace weir::compressors {
 
 void for_ranges(std::size_t entries, std::size_t align, const std::function<void(std::size_t, std::size_t)>& body) {
@@ -21,8 +23,8 @@ void for_ranges(std::size_t entries, std::size_t align, const std::function<void
 
 void for_ranges_of_parts(std::size_t count, std::size_t entries,
                          const std::function<void(std::size_t, std::size_t)>& body) {
-  for_ranges(count * entries, entries,
-             [&](std::size_t begin, std::size_t end) { body(begin / entries, end / entries); });
+  const std::size_t weight = std::max<std::size_t>(entries, 1);
+  for_ranges(count * weight, weight, [&](std::size_t begin, std::size_t end) { body(begin / weight, end / weight); });
 }
 
 bool select_in_ranges(std::size_t entries, std::size_t align, Selection& out,
@@ -60,10 +62,14 @@ bool collect_in_ranges(std::span<const float> values, std::uint32_t least, std::
   return complete;
 }
 
-void for_each_part(std::size_t count, const std::function<void(std::size_t)>& body) {
-  at::parallel_for(0, static_cast<std::int64_t>(count), 1, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = first; i < last; ++i) body(static_cast<std::size_t>(i));
+void for_each_part(std::size_t count, std::size_t entries, const std::function<void(std::size_t)>& body) {
+  for_ranges_of_parts(count, entries, [&](std::size_t first, std::size_t last) {
+    for (std::size_t i = first; i < last; ++i) body(i);
   });
+}
+
+void for_each_piece(std::size_t count, const std::function<void(std::size_t)>& body) {
+  for_each_part(count, checksum_piece / sizeof(float), body);
 }
 
 }  // namespace weir::compressors

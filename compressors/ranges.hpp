@@ -25,7 +25,10 @@ bool select_in_ranges(std::size_t entries, std::size_t align, Selection& out,
 /// collect() on these threads.
 bool collect_in_ranges(std::span<const float> values, std::uint32_t least, std::size_t limit, Selection& out);
 
-/// Calls body(i) for every i below `count`, on the same threads: for parts that are much work each.
-void for_each_part(std::size_t count, const std::function<void(std::size_t)>& body);
+/// Calls body(i) for every i below `count`, on these threads; a part is as much work as `entries` entries.
+void for_each_part(std::size_t count, std::size_t entries, const std::function<void(std::size_t)>& body);
+
+/// The same for the pieces of a checksum (codecs/payload.hpp).
+void for_each_piece(std::size_t count, const std::function<void(std::size_t)>& body);
 
 }  // namespace weir::compressors

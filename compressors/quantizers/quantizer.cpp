@@ -26,12 +26,12 @@ Result<void> Quantizer::do_encode(const at::Tensor& gradient, const Round& round
   if (extent.entries > 0 && !write(flat(gradient), extent, round, payload.body().last(bytes))) {
     return non_finite(round, flat(gradient));
   }
-  payload.seal(for_each_part);
+  payload.seal(for_each_piece);
   return {};
 }
 
 Result<void> Quantizer::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
-  const auto opened = open_payload(payload, format(), for_each_part);
+  const auto opened = open_payload(payload, format(), for_each_piece);
   if (!opened) return opened.error();
   BytesView code = *opened;
   const Extent extent = extent_of(sum);

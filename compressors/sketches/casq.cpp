@@ -86,7 +86,7 @@ struct Opened {
 };
 
 Result<Opened> open(BytesView payload) {
-  const auto body = open_payload(payload, Format::clusters, for_each_part);
+  const auto body = open_payload(payload, Format::clusters, for_each_piece);
   if (!body) return body.error();
   if (body->empty() || std::to_integer<std::uint8_t>((*body)[0]) > 2) return malformed("a payload of no known kind");
   Opened opened{static_cast<Kind>((*body)[0]), 0, body->subspan(1)};
@@ -156,7 +156,7 @@ Result<Tables> read_tables(const Opened& opened) {
 template <class Body>
 void for_blocks(const Clusters& clusters, std::uint32_t salt, std::uint64_t entries, const Body& body) {
   const Segments segments(entries);
-  for_each_part(segments.count(), [&](std::size_t segment) {
+  for_each_part(segments.count(), entries / segments.count(), [&](std::size_t segment) {
     const Placing placing(clusters, salt, segments, segment);
     const std::size_t end = segments.begin(segment + 1);
     for (std::size_t first = segments.begin(segment); first < end; first += cluster_block) {
@@ -266,7 +266,7 @@ Result<void> Casq::write_tables(std::span<const float> values, const Round& roun
   std::vector<float> means(table.size());
   for (std::size_t i = 0; i < means.size(); ++i) means[i] = table.mean(i);
   std::ranges::copy(std::as_bytes(std::span(means)), payload.body().subspan(body.size()).begin());
-  payload.seal(for_each_part);
+  payload.seal(for_each_piece);
   return {};
 }
 

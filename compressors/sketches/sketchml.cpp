@@ -25,6 +25,7 @@ namespace {
 
 constexpr std::uint64_t buckets_max = 256;
 constexpr std::int64_t rows_max = 8;
+constexpr std::size_t work_per_entry = 16;  // that is grouped: as much as so many that are only read
 
 const Params<SketchMl::Options>& params() {
   using Options = SketchMl::Options;
@@ -158,7 +159,7 @@ std::vector<Group> grouped(const Selection& selection, const SketchMl::Options& 
   auto [positive, negative] = by_sign(selection);
   std::array<Side, 2> sides = {Side(std::move(positive)), Side(std::move(negative))};
   const std::size_t shared = sides[0].shared() + sides[1].shared();
-  for_each_part(sides.size(), [&](std::size_t i) {
+  for_each_part(sides.size(), work_per_entry * shared / sides.size(), [&](std::size_t i) {
     const std::size_t own = sides[i].shared();
     sides[i].group(share_of(options.buckets, own, shared), share_of(options.groups, own, shared));
   });
@@ -235,7 +236,8 @@ Result<void> SketchMl::do_encode(const at::Tensor& gradient, const Round& round,
   }
   const std::vector<Group> groups = grouped(selection_, options_);
   std::vector<Bytes> parts(groups.size());
-  for_each_part(groups.size(), [&](std::size_t i) { append_group(groups[i], options_, parts[i]); });
+  const std::size_t work = work_per_entry * selection_.size() / std::max<std::size_t>(groups.size(), 1);
+  for_each_part(groups.size(), work, [&](std::size_t i) { append_group(groups[i], options_, parts[i]); });
   Bytes body;
   append_varint(body, values.size());
   body.push_back(static_cast<std::byte>(options_.rows));

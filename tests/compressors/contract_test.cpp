@@ -191,7 +191,7 @@ TEST_P(CompressorContract, IsAFunctionOfTensorAndRound) {
     for (Bytes& other : others) threads.emplace_back([&] { other = outcome(case_, x, round_); });
     for (std::thread& thread : threads) thread.join();
     for (const Bytes& other : others) EXPECT_EQ(other, expected);
-    const PortableKernels portable;
+    const KernelsUpTo portable(Kernels::portable);
     EXPECT_EQ(outcome(case_, x, round_), expected) << "the portable loops";
   });
 }

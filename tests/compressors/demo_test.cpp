@@ -70,7 +70,7 @@ TEST(Cosines, BlocksOfAnySidesGoThereAndBackOnEveryProcessor) {
       };
       EXPECT_LT((back() - 1 - x * 2).abs().max().item<double>(), 1e-5) << x.sizes();
       const at::Tensor fast = back();
-      const PortableKernels portable;
+      const KernelsUpTo portable(Kernels::portable);
       EXPECT_TRUE(same_bits(transformed(x), y));
       EXPECT_TRUE(same_bits(back(), fast));
     }
@@ -89,7 +89,7 @@ TEST(FloorOfLargest, IsReachedByAsManyAsWantedAndNotByManyMore) {
       if (x.numel() > 4'000) {
         EXPECT_LE(reaching(floor), static_cast<std::ptrdiff_t>(3 * count + 10));
       }
-      const PortableKernels portable;
+      const KernelsUpTo portable(Kernels::portable);
       EXPECT_EQ(floor_of_largest(flat(x), count), floor);
     }
   }

@@ -109,7 +109,7 @@ TEST(Collect, GivesUpAboveItsLimit) {
 /// Once with the loops of this processor, once with the portable ones.
 void on_both_paths(const std::function<void()>& check) {
   check();
-  const PortableKernels portable;
+  const KernelsUpTo portable(Kernels::portable);
   check();
 }
 

@@ -193,7 +193,7 @@ TEST(SignKernels, PortableLoopsGiveTheSameBits) {
     EXPECT_TRUE(write_signs(values, without_sums));
     add_to(fast_to);
     {
-      const PortableKernels kernels;
+      const KernelsUpTo kernels(Kernels::portable);
       EXPECT_TRUE(write_signs(values, portable, portable_sums));
       add_to(portable_to);
     }
