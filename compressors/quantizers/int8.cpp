@@ -1,6 +1,7 @@
 #include "compressors/quantizers/int8.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 
 #include "base/errc.hpp"
@@ -9,6 +10,7 @@
 #include "compressors/kernels/quantize.hpp"
 #include "compressors/kernels/selection.hpp"
 #include "compressors/quantizers/channels.hpp"
+#include "compressors/ranges.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -24,12 +26,16 @@ std::size_t Int8::code_bytes(const Extent& extent) const { return extent.channel
 bool Int8::write(std::span<const float> values, const Extent& extent, const Round&, std::span<std::byte> code) {
   const std::size_t row = values.size() / extent.channels;
   const std::span<std::byte> codes = code.subspan(extent.channels * sizeof(float));
-  for (std::size_t channel = 0; channel < extent.channels; ++channel) {
+  std::atomic<bool> finite = true;
+  for_each_part(extent.channels, row, [&](std::size_t channel) {
     const auto part = values.subspan(channel * row, row);
     const auto to = codes.subspan(channel * row, row);
     prefetch_next(values, channel * row, row);
     const std::uint32_t largest = extremes_of(part).magnitude;
-    if (largest >= magnitude_infinite) return false;
+    if (largest >= magnitude_infinite) {
+      finite = false;
+      return;
+    }
     const float scale = scale_for(std::bit_cast<float>(largest), steps);
     store_f32(code.data() + channel * sizeof(float), scale);
     if (scale > 0) {
@@ -37,20 +43,24 @@ bool Int8::write(std::span<const float> values, const Extent& extent, const Roun
     } else {
       std::ranges::fill(to, std::byte{0});
     }
-  }
-  return true;
+  });
+  return finite;
 }
 
 Result<void> Int8::read_add(BytesView code, const Extent& extent, float weight, std::span<float> sum) {
   const std::size_t row = sum.size() / extent.channels;
   const BytesView codes = code.subspan(extent.channels * sizeof(float));
-  for (std::size_t channel = 0; channel < extent.channels; ++channel) {
+  std::atomic<bool> sound = true;
+  for_each_part(extent.channels, row, [&](std::size_t channel) {
     const float scale = load_f32(code.data() + channel * sizeof(float));
-    if (!is_scale(scale)) return Error(Errc::malformed, "int8: a scale that is none");
+    if (!is_scale(scale)) {
+      sound = false;
+      return;
+    }
     prefetch_next(sum, channel * row, row);
     add_int8(codes.subspan(channel * row, row), scale, weight, sum.subspan(channel * row, row));
-  }
-  return {};
+  });
+  return sound ? Result<void>() : Error(Errc::malformed, "int8: a scale that is none");
 }
 
 }  // namespace weir::compressors

@@ -1,6 +1,7 @@
 #include "compressors/quantizers/uint8.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "base/errc.hpp"
@@ -9,6 +10,7 @@
 #include "compressors/kernels/quantize.hpp"
 #include "compressors/kernels/selection.hpp"
 #include "compressors/quantizers/channels.hpp"
+#include "compressors/ranges.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -44,12 +46,16 @@ bool Uint8::write(std::span<const float> values, const Extent& extent, const Rou
   const std::size_t row = values.size() / extent.channels;
   const std::span<std::byte> zeros = code.subspan(extent.channels * sizeof(float), extent.channels);
   const std::span<std::byte> codes = code.subspan(extent.channels * (sizeof(float) + 1));
-  for (std::size_t channel = 0; channel < extent.channels; ++channel) {
+  std::atomic<bool> finite = true;
+  for_each_part(extent.channels, row, [&](std::size_t channel) {
     const auto part = values.subspan(channel * row, row);
     const auto to = codes.subspan(channel * row, row);
     prefetch_next(values, channel * row, row);
     const Extremes extremes = extremes_of(part);
-    if (extremes.magnitude >= magnitude_infinite) return false;
+    if (extremes.magnitude >= magnitude_infinite) {
+      finite = false;
+      return;
+    }
     const Grid grid = grid_for(-extremes.least, extremes.most);
     store_f32(code.data() + channel * sizeof(float), grid.scale);
     zeros[channel] = static_cast<std::byte>(grid.zero);
@@ -58,22 +64,26 @@ bool Uint8::write(std::span<const float> values, const Extent& extent, const Rou
     } else {
       std::ranges::fill(to, std::byte{0});
     }
-  }
-  return true;
+  });
+  return finite;
 }
 
 Result<void> Uint8::read_add(BytesView code, const Extent& extent, float weight, std::span<float> sum) {
   const std::size_t row = sum.size() / extent.channels;
   const BytesView zeros = code.subspan(extent.channels * sizeof(float), extent.channels);
   const BytesView codes = code.subspan(extent.channels * (sizeof(float) + 1));
-  for (std::size_t channel = 0; channel < extent.channels; ++channel) {
+  std::atomic<bool> sound = true;
+  for_each_part(extent.channels, row, [&](std::size_t channel) {
     const float scale = load_f32(code.data() + channel * sizeof(float));
     const auto zero = std::to_integer<std::uint8_t>(zeros[channel]);
-    if (!is_scale(scale)) return Error(Errc::malformed, "uint8: a scale that is none");
+    if (!is_scale(scale)) {
+      sound = false;
+      return;
+    }
     prefetch_next(sum, channel * row, row);
     add_uint8(codes.subspan(channel * row, row), scale, zero, weight, sum.subspan(channel * row, row));
-  }
-  return {};
+  });
+  return sound ? Result<void>() : Error(Errc::malformed, "uint8: a scale that is none");
 }
 
 }  // namespace weir::compressors

@@ -11,6 +11,7 @@
 #include "compressors/kernels/selection.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/params.hpp"
+#include "compressors/ranges.hpp"
 #include "compressors/sparsifiers/sparsifier.hpp"
 #include "compressors/sparsifiers/warmup_params.hpp"
 
@@ -73,10 +74,9 @@ Result<void> Chunk::do_encode(const at::Tensor& gradient, const Round& round, By
 
 Result<void> Chunk::write_norms(std::span<const float> values, const Round& round, Bytes& out) {
   std::vector<float> norms(chunks_of(values.size()));
-  for (std::size_t i = 0; i < norms.size(); ++i) {
-    norms[i] = sum_of_magnitudes(part(values, i));
-    if (std::isinf(norms[i])) return non_finite(round, values);
-  }
+  for_each_part(norms.size(), static_cast<std::size_t>(options_.chunk),
+                [&](std::size_t i) { norms[i] = sum_of_magnitudes(part(values, i)); });
+  if (std::ranges::any_of(norms, [](float it) { return std::isinf(it); })) return non_finite(round, values);
   choices_[round.tensor] = {.entries = values.size(), .chunks = {}};
   append(out, std::as_bytes(std::span(norms)));
   return {};
