@@ -263,9 +263,10 @@ Result<void> Casq::write_tables(std::span<const float> values, const Round& roun
     out.resize(before);
     return non_finite(round, values);
   }
-  std::vector<float> means(table.size());
-  for (std::size_t i = 0; i < means.size(); ++i) means[i] = table.mean(i);
-  std::ranges::copy(std::as_bytes(std::span(means)), payload.body().subspan(body.size()).begin());
+  std::byte* means = payload.body().data() + body.size();
+  for_ranges(table.size(), 1, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) store_f32(means + i * sizeof(float), table.mean(i));
+  });
   payload.seal(for_each_piece);
   return {};
 }
