@@ -8,8 +8,6 @@
 #include <mutex>
 #include <utility>
 
-#include "compressors/codecs/payload.hpp"
-
 namespace weir::compressors {
 
 void for_ranges(std::size_t entries, std::size_t align, const std::function<void(std::size_t, std::size_t)>& body) {
@@ -66,6 +64,12 @@ void for_each_part(std::size_t count, std::size_t entries, const std::function<v
   for_ranges_of_parts(count, entries, [&](std::size_t first, std::size_t last) {
     for (std::size_t i = first; i < last; ++i) body(i);
   });
+}
+
+PartLoop parts_of(std::size_t entries) {
+  return [entries](std::size_t count, const std::function<void(std::size_t)>& body) {
+    for_each_part(count, entries, body);
+  };
 }
 
 void for_each_piece(std::size_t count, const std::function<void(std::size_t)>& body) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 
+#include "compressors/codecs/payload.hpp"
 #include "compressors/kernels/selection.hpp"
 
 namespace weir::compressors {
@@ -28,7 +29,13 @@ bool collect_in_ranges(std::span<const float> values, std::uint32_t least, std::
 /// Calls body(i) for every i below `count`, on these threads; a part is as much work as `entries` entries.
 void for_each_part(std::size_t count, std::size_t entries, const std::function<void(std::size_t)>& body);
 
-/// The same for the pieces of a checksum (codecs/payload.hpp).
+/// The same as a loop over parts that payloads are written and read by (codecs/payload.hpp).
+PartLoop parts_of(std::size_t entries);
+
+/// A position or a value that is written is as much work as so many entries.
+inline constexpr std::size_t coding_work = 4;
+
+/// The one for the pieces of a checksum.
 void for_each_piece(std::size_t count, const std::function<void(std::size_t)>& body);
 
 }  // namespace weir::compressors

@@ -85,7 +85,9 @@ class FieldWriter {
     filled_ -= 32;
   }
   /// Writes what is left; to be called once, at the end.
-  void finish() { std::memcpy(to_, &pending_, (filled_ + 7) / 8); }
+  void finish() {
+    if (filled_ > 0) std::memcpy(to_, &pending_, (filled_ + 7) / 8);
+  }
 
  private:
   std::byte* to_;

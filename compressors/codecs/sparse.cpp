@@ -20,7 +20,7 @@ Result<void> read_sparse(BytesView payload, std::uint64_t entries, bool values_w
 }
 
 void write_sparse(const Selection& selection, const SparseExtent& extent, const IndexCodec& index,
-                  const ValueCodec& value, Bytes& out) {
+                  const ValueCodec& value, Bytes& out, const PartLoop& for_each_part) {
   const auto count = static_cast<std::uint32_t>(selection.size());
   const std::size_t index_bytes = index.bytes(selection.positions, extent.positions);
   const std::size_t value_bytes = value.bytes(count);
@@ -29,8 +29,14 @@ void write_sparse(const Selection& selection, const SparseExtent& extent, const 
   const std::span<std::byte> body = payload.body();
   std::byte* at = store_varint(store_varint(body.data(), extent.entries), count);
   *at = static_cast<std::byte>(index.id | value.id << 4);
-  index.encode(selection.positions, extent.positions, body.last(value_bytes + index_bytes).first(index_bytes));
-  value.encode(selection.values, body.last(value_bytes));
+  const std::span<std::byte> positions = body.last(value_bytes + index_bytes).first(index_bytes);
+  for_each_part(2, [&](std::size_t part) {
+    if (part == 0) {
+      index.encode(selection.positions, extent.positions, positions);
+    } else {
+      value.encode(selection.values, body.last(value_bytes));
+    }
+  });
   payload.seal();
 }
 

@@ -29,9 +29,9 @@ struct SparseExtent {
   std::uint32_t positions = 0;  ///< that there are: as many as entries, or as survivors
 };
 
-/// Appends the payload of `selection` to `out`.
+/// Appends the payload of `selection` to `out`. Positions and values are two parts that may be written at once.
 void write_sparse(const Selection& selection, const SparseExtent& extent, const IndexCodec& index,
-                  const ValueCodec& value, Bytes& out);
+                  const ValueCodec& value, Bytes& out, const PartLoop& for_each_part = one_by_one);
 
 /// Reads a payload of that extent; as the one below.
 Result<void> read_sparse(BytesView payload, const SparseExtent& extent, bool values_wanted, Selection& selection);

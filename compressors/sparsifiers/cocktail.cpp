@@ -7,6 +7,7 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/non_finite.hpp"
+#include "compressors/ranges.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 #include "compressors/sparsifiers/strata.hpp"
 #include "compressors/sparsifiers/topk.hpp"
@@ -63,7 +64,7 @@ Result<void> Cocktail::do_encode(const at::Tensor& gradient, const Round& round,
   }
   write_sparse(selection_, extent_of(values.size(), survivors_.size()),
                choose_index_codec(options_.codecs.index, selection_.positions, survivors_.size()),
-               value_codec_named(options_.codecs.value), out);
+               value_codec_named(options_.codecs.value), out, parts_of(coding_work * selection_.size()));
   return {};
 }
 

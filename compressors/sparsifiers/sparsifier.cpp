@@ -7,6 +7,7 @@
 #include "compressors/codecs/sparse.hpp"
 #include "compressors/codecs/value_codec.hpp"
 #include "compressors/flat.hpp"
+#include "compressors/ranges.hpp"
 
 namespace weir::compressors {
 
@@ -18,8 +19,9 @@ Result<void> Sparsifier::do_encode(const at::Tensor& gradient, const Round& roun
     if (!chosen) return chosen.error();
   }
   const auto entries = static_cast<std::uint32_t>(values.size());
-  write_sparse(selection_, entries, choose_index_codec(codecs_.index, selection_.positions, entries),
-               value_codec_named(codecs_.value), out);
+  write_sparse(selection_, {Format::sparse, entries, entries},
+               choose_index_codec(codecs_.index, selection_.positions, entries), value_codec_named(codecs_.value), out,
+               parts_of(coding_work * selection_.size()));
   return {};
 }
 
