@@ -2,16 +2,21 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
 
+#include "base/bytes.hpp"
 #include "base/errc.hpp"
 #include "base/half.hpp"
 #include "compressors/compressor.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/prefetch.hpp"
 #include "compressors/non_finite.hpp"
+#include "compressors/ranges.hpp"
 
 namespace weir::compressors {
 
@@ -20,20 +25,33 @@ namespace weir::compressors {
 
 inline constexpr std::size_t cast_block = 4096;  // entries
 
+/// Numbers may begin there; a payload may begin anywhere.
+template <class Number>
+bool is_place_for(const std::byte* at) {
+  return reinterpret_cast<std::uintptr_t>(at) % alignof(Number) == 0;
+}
+
 /// Appends `gradient` rounded to Number.
 template <class Number>
 Result<void> encode_cast(const at::Tensor& gradient, const Round& round, Bytes& out) {
   const std::span<const float> values = flat(gradient);
-  out.reserve(out.size() + values.size() * sizeof(Number));
-  std::array<Number, cast_block> block;
-  for (std::size_t start = 0; start < values.size(); start += cast_block) {
-    const auto part = values.subspan(start, std::min(cast_block, values.size() - start));
-    const auto rounded = std::span(block).first(part.size());
-    prefetch_next(values, start, cast_block);
-    if (!round_to(part, rounded)) return non_finite(round, values);
-    append(out, std::as_bytes(rounded));
-  }
-  return {};
+  const std::size_t before = out.size();
+  out.resize(before + values.size() * sizeof(Number), boost::container::default_init);
+  std::byte* const numbers = out.data() + before;
+  const bool in_place = is_place_for<Number>(numbers);
+  std::atomic<bool> finite = true;
+  for_ranges(values.size(), cast_block, [&](std::size_t begin, std::size_t end) {
+    std::array<Number, cast_block> block;
+    for (std::size_t start = begin; start < end && finite; start += cast_block) {
+      const auto part = values.subspan(start, std::min(cast_block, end - start));
+      std::byte* to = numbers + start * sizeof(Number);
+      const std::span<Number> rounded(in_place ? reinterpret_cast<Number*>(to) : block.data(), part.size());
+      prefetch_next(values, start, cast_block);
+      if (!round_to(part, rounded)) finite = false;
+      if (!in_place) std::memcpy(to, rounded.data(), rounded.size_bytes());
+    }
+  });
+  return finite ? Result<void>() : non_finite(round, values);
 }
 
 /// sum += weight * what `payload` stands for. Fails with: malformed (of another length, or not finite).
@@ -44,17 +62,21 @@ Result<void> decode_cast(BytesView payload, float weight, at::Tensor& sum) {
     return Error(Errc::malformed, "a payload of " + std::to_string(payload.size()) + " bytes came for a tensor of " +
                                       std::to_string(target.size()) + " entries of 16 bits");
   }
-  std::array<Number, cast_block> block;  // the payload may lie at an odd address
-  for (std::size_t start = 0; start < target.size(); start += cast_block) {
-    const auto part = target.subspan(start, std::min(cast_block, target.size() - start));
-    const auto numbers = std::span(block).first(part.size());
-    prefetch_next(target, start, cast_block);
-    std::memcpy(numbers.data(), payload.data() + start * sizeof(Number), numbers.size_bytes());
-    if (!add_scaled(weight, std::span<const Number>(numbers), part)) {
-      return Error(Errc::malformed, "a 16-bit payload has a number that is not finite");
+  const bool in_place = is_place_for<Number>(payload.data());
+  std::atomic<bool> finite = true;
+  for_ranges(target.size(), cast_block, [&](std::size_t begin, std::size_t end) {
+    std::array<Number, cast_block> block;
+    for (std::size_t start = begin; start < end && finite; start += cast_block) {
+      const auto part = target.subspan(start, std::min(cast_block, end - start));
+      const std::byte* from = payload.data() + start * sizeof(Number);
+      if (!in_place) std::memcpy(block.data(), from, part.size() * sizeof(Number));
+      const std::span<const Number> numbers(in_place ? reinterpret_cast<const Number*>(from) : block.data(),
+                                            part.size());
+      prefetch_next(target, start, cast_block);
+      if (!add_scaled(weight, numbers, part)) finite = false;
     }
-  }
-  return {};
+  });
+  return finite ? Result<void>() : Error(Errc::malformed, "a 16-bit payload has a number that is not finite");
 }
 
 }  // namespace weir::compressors
