@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -249,7 +250,17 @@ Result<void> SketchMl::do_encode(const at::Tensor& gradient, const Round& round,
   return {};
 }
 
-Result<void> SketchMl::read(BytesView payload, std::uint64_t entries) {
+Result<void> SketchMl::read(BytesView payload, std::uint64_t entries, const std::function<void()>& use) {
+  selection_.clear();
+  seen_.resize(std::max<std::size_t>(seen_.size(), (entries + 63) / 64));
+  auto got = read_groups(payload, entries);
+  if (got) use();
+  // Faster than to begin with zeros, of which the whole tensor would need some.
+  for (const std::uint32_t position : selection_.positions) seen_[position / 64] = 0;
+  return got;
+}
+
+Result<void> SketchMl::read_groups(BytesView payload, std::uint64_t entries) {
   const auto opened = open_payload(payload, Format::quantile);
   if (!opened) return opened.error();
   BytesView body = *opened;
@@ -263,8 +274,6 @@ Result<void> SketchMl::read(BytesView payload, std::uint64_t entries) {
   }
   const auto rows_count = std::to_integer<std::uint8_t>((*rows)[0]);
   if (rows_count == 0 || rows_count > rows_max) return malformed("sketches without rows, or of too many");
-  selection_.clear();
-  seen_.assign((entries + 63) / 64, 0);
   for (std::uint64_t i = 0; i < *groups; ++i) {
     if (auto got = read_group(body, rows_count, entries); !got) return got;
   }
@@ -323,22 +332,20 @@ Result<void> SketchMl::read_group(BytesView& body, std::uint8_t rows, std::uint6
 
 Result<void> SketchMl::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
   const std::span<float> target = flat(sum);
-  if (auto got = read(payload, target.size()); !got) return got;
-  add_selection(weight, selection_, target);
-  return {};
+  return read(payload, target.size(), [&] { add_selection(weight, selection_, target); });
 }
 
 Result<void> SketchMl::support(BytesView payload, const Round&, std::uint64_t entries,
                                std::vector<std::uint32_t>& positions) {
   positions.clear();
-  if (auto got = read(payload, entries); !got) return got;
-  positions.reserve(selection_.size());
-  for (std::size_t at = 0; at < seen_.size(); ++at) {
-    for (std::uint64_t word = seen_[at]; word != 0; word &= word - 1) {
-      positions.push_back(static_cast<std::uint32_t>(at * 64 + static_cast<unsigned>(std::countr_zero(word))));
+  return read(payload, entries, [&] {
+    positions.reserve(selection_.size());
+    for (std::size_t at = 0; positions.size() < selection_.size(); ++at) {
+      for (std::uint64_t word = seen_[at]; word != 0; word &= word - 1) {
+        positions.push_back(static_cast<std::uint32_t>(at * 64 + static_cast<unsigned>(std::countr_zero(word))));
+      }
     }
-  }
-  return {};
+  });
 }
 
 }  // namespace weir::compressors

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
@@ -62,15 +63,17 @@ class SketchMl final : public Compressor {
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 
  private:
-  /// Fills `selection_`, not in the order of positions, and `seen_`, a bit per entry.
-  Result<void> read(BytesView payload, std::uint64_t entries);
+  /// Calls `use` while `selection_` holds what the payload does, not in the order of positions, and the bits of these
+  /// entries are set in `seen_`.
+  Result<void> read(BytesView payload, std::uint64_t entries, const std::function<void()>& use);
+  Result<void> read_groups(BytesView payload, std::uint64_t entries);
   Result<void> read_group(BytesView& body, std::uint8_t rows, std::uint64_t entries);
 
   Options options_;
   // Kept between calls for their memory.
   Selection selection_;
   std::vector<float> sample_;
-  std::vector<std::uint64_t> seen_;
+  std::vector<std::uint64_t> seen_;  ///< zero between calls
 };
 
 }  // namespace weir::compressors
