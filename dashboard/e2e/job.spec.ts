@@ -1,5 +1,6 @@
 import { logText, valueOf } from './mock/data';
 import type { MockHead } from './mock/head';
+import { chart, lines, marks, table } from './drawn';
 import { expect, logIn, picture, test } from './fixtures';
 
 test.beforeEach(async ({ page, address }) => {
@@ -60,7 +61,7 @@ test('live: a head that forgot our place is read anew', async ({ page, head }) =
   await expect.poll(() => histories(head).length).toBe(2);
 });
 
-test('one stream per tab, whatever page it shows', async ({ page, head }) => {
+test('one stream, whatever page is shown', async ({ page, head }) => {
   await page.getByRole('link', { name: 'Logs', exact: true }).click();
   await expect(page.getByRole('log')).toContainText('rank');
   await page.getByRole('link', { name: 'Jobs', exact: true }).first().click();
@@ -103,6 +104,38 @@ test('charts: by worker, and as a table', async ({ page }) => {
   await picture(page, 'job-workers');
   await page.locator('.chart').first().getByText('Table').click();
   await expect(page.locator('.chart').first().getByRole('cell', { name: '312', exact: true })).toBeVisible();
+});
+
+test('charts: each line draws its own series, each value at its place', async ({ page }) => {
+  for (const [title, series] of Object.entries(lines)) {
+    const shown = Object.entries(series).filter(([, name]) => name !== 'test_loss'); // this job has none
+    const columns = await table(page, title);
+    expect(Object.keys(columns), title).toEqual(shown.map(([label]) => label));
+    for (const [label, name] of shown) {
+      const every = name === 'accuracy' ? 50 : 1;
+      const steps = Array.from({ length: 312 }, (_, index) => index + 1).filter((step) => step % every === 0);
+      const spread = name === 'loss' ? 0.05 : 0;
+      const points = steps.map((at) => {
+        const value = valueOf(name, at);
+        return [at, value - spread, value + spread, value];
+      });
+      expect(columns[label], `${title}, ${label}`).toEqual(points.slice(-100));
+    }
+    await chart(page, title).locator('summary').click(); // the table takes room
+
+    // What is painted: a dot on each line, in the colour of its name, as high as its value.
+    for (const place of [0.1, 0.5, 0.9]) {
+      const dots = await marks(page, title, place);
+      expect(dots.map(({ label }) => label).sort(), title).toEqual(shown.map(([label]) => label).sort());
+      const height = title.startsWith('Traffic') ? Math.log : (value: number) => value;
+      const [low, high] = [...dots].sort((a, b) => a.value - b.value).filter((_, i, all) => !i || i === all.length - 1);
+      for (const { label, y, value } of dots.length > 1 ? dots : []) {
+        const share = (height(value) - height(low!.value)) / (height(high!.value) - height(low!.value));
+        expect(Math.abs(y - (low!.y + share * (high!.y - low!.y))), `${title}, ${label} at ${place}`).toBeLessThan(2);
+        expect(high!.y, title).toBeLessThan(low!.y);
+      }
+    }
+  }
 });
 
 test('logs: a live tail of few elements, found, paused, filtered, downloaded unrendered', async ({ page, head }) => {

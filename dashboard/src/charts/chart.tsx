@@ -5,9 +5,9 @@ import { bytes, count, seconds } from '../format';
 import { shownTheme } from '../state/theme';
 import type { MetricsAxis } from '../api/types';
 import type { Zoom } from '../state/metrics';
-import { chartData, columnsPerLine, lastValue } from './data';
+import { chartData, columnsPerLine, lastValue, newestRows } from './data';
 import { lineStyle, type LineStyle } from './palette';
-import type { Series } from './series';
+import type { Bucket, Series } from './series';
 
 export interface ChartLine {
   label: string;
@@ -122,7 +122,10 @@ export function Chart(props: ChartProps) {
           return (
             <li key={label}>
               <Swatch style={styles[index]!} />
-              {label} <b>{format(value)}</b>
+              {label}{' '}
+              <b>
+                <Value of={value} format={format} />
+              </b>
             </li>
           );
         })}
@@ -153,20 +156,20 @@ function counted(lines: readonly ChartLine[]): string {
   return points === 1 ? '1 point' : `${count(points)} points`;
 }
 
+/** A number as the chart draws it, with every digit, for tests and programs that read the page; people see less of it. */
+function Value({ of, format }: { of: number | null; format: ChartProps['format'] }) {
+  return of === null ? <>{format(null)}</> : <data value={String(of)}>{format(of)}</data>;
+}
+
 /** The same figures for those who cannot see the chart; made only when opened. */
 function Table({ lines, axis, format, title }: ChartProps) {
   const open = useSignal(false);
-  const rows = new Map<number, (number | null | undefined)[]>();
-  if (open.value) {
-    for (const [index, { series }] of lines.entries()) {
-      for (const point of series.points.slice(-tableRowsMax)) {
-        const row = rows.get(point.x) ?? new Array<number | null | undefined>(lines.length);
-        row[index] = point.last;
-        rows.set(point.x, row);
-      }
-    }
-  }
-  const newest = [...rows].sort(([a], [b]) => b - a).slice(0, tableRowsMax);
+  const rows = open.value
+    ? newestRows(
+        lines.map(({ series }) => series.points),
+        tableRowsMax,
+      )
+    : [];
   return (
     <details
       class="chart-table"
@@ -189,11 +192,13 @@ function Table({ lines, axis, format, title }: ChartProps) {
               </tr>
             </thead>
             <tbody>
-              {newest.map(([x, row]) => (
+              {rows.map(({ x, buckets }) => (
                 <tr key={x}>
-                  <td>{axisFormat(axis)(x)}</td>
+                  <td>
+                    <Value of={x} format={axisFormat(axis)} />
+                  </td>
                   {lines.map(({ label }, index) => (
-                    <td key={label}>{format(row[index] ?? null)}</td>
+                    <Cell key={label} bucket={buckets[index]} format={format} />
                   ))}
                 </tr>
               ))}
@@ -202,6 +207,23 @@ function Table({ lines, axis, format, title }: ChartProps) {
         </div>
       )}
     </details>
+  );
+}
+
+/** The last value of a bucket, and, where it holds several points, the lowest and the highest: the band of the chart. */
+function Cell({ bucket, format }: { bucket: Bucket | undefined; format: ChartProps['format'] }) {
+  if (bucket === undefined) return <td>–</td>;
+  const { min, max, last } = bucket;
+  return (
+    <td>
+      <Value of={last} format={format} />
+      {min !== max && (
+        <span class="faint">
+          {' ('}
+          <Value of={min} format={format} /> to <Value of={max} format={format} />)
+        </span>
+      )}
+    </td>
   );
 }
 

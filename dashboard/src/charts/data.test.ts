@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { chartData, ema, lastValue } from './data';
+import { chartData, ema, lastValue, newestRows } from './data';
 import { halved, Series } from './series';
 
 const points = (...values: [number, number | null][]) =>
@@ -86,5 +86,16 @@ describe('chartData', () => {
 describe('ema', () => {
   it('is exact for a constant from the first value on, and skips what is missing', () => {
     expect(ema([3, null, 3, 3], 0.95)).toEqual([3, null, expect.closeTo(3, 9), expect.closeTo(3, 9)]);
+  });
+});
+
+describe('newestRows', () => {
+  it('keeps each value at its line and its x', () => {
+    const rows = newestRows([points([1, 10], [3, 30], [4, 40]), points([2, 5], [3, 6])], 3);
+    expect(rows.map(({ x, buckets }) => [x, ...buckets.map((bucket) => bucket?.last)])).toEqual([
+      [4, 40, undefined],
+      [3, 30, 6],
+      [2, undefined, 5],
+    ]);
   });
 });

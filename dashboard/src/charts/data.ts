@@ -75,3 +75,22 @@ export function lastValue(line: readonly Bucket[]): number | null {
   }
   return null;
 }
+
+/** The newest points of some lines as rows of a table, newest first: what each line has at that x, at its own place. */
+export function newestRows(
+  lines: readonly (readonly Bucket[])[],
+  count: number,
+): { x: number; buckets: (Bucket | undefined)[] }[] {
+  const rows = new Map<number, (Bucket | undefined)[]>();
+  for (const [index, line] of lines.entries()) {
+    for (const bucket of line.slice(-count)) {
+      const row = rows.get(bucket.x) ?? new Array<Bucket | undefined>(lines.length).fill(undefined);
+      row[index] = bucket;
+      rows.set(bucket.x, row);
+    }
+  }
+  return [...rows]
+    .sort(([a], [b]) => b - a)
+    .slice(0, count)
+    .map(([x, buckets]) => ({ x, buckets }));
+}
