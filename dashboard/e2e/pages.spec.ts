@@ -18,7 +18,7 @@ test('overview: follows the stream', async ({ page, head }) => {
   head.setState('job-wait', 'RUNNING', { phase: 'training' });
   await expect(page.locator('.state-tile', { hasText: 'RUNNING' })).toContainText('2');
   await expect(page.locator('.state-tile', { hasText: 'PENDING' })).toContainText('0');
-  head.publish('event', ['cluster'], { ...head.events[0]!, id: 77, message: 'something new' });
+  head.publish('event', ['cluster'], { ...head.events[0]!, id: 77, job: null, message: 'something new' });
   await expect(page.getByText('something new')).toBeVisible();
 });
 
@@ -63,6 +63,15 @@ test('jobs: ten thousand of them, paged, filtered and searched, all in the URL',
   await expect(page).toHaveURL(/q=topk/);
   await expect(page.locator('tbody tr')).toHaveCount(1);
   expect(head.requests.filter((request) => /\/api\/v1\/jobs\?/.test(request) && !/limit=/.test(request))).toEqual([]);
+});
+
+test('jobs: a search begins at its first page', async ({ page, address }) => {
+  await page.goto(`${address}/jobs`);
+  await page.getByRole('button', { name: 'Older' }).click();
+  await expect(page).toHaveURL(`${address}/jobs?cursor=50&before=-`);
+  await page.keyboard.press('/');
+  await page.keyboard.type('sweep');
+  await expect(page).toHaveURL(`${address}/jobs?q=sweep`);
 });
 
 test('jobs: a name is text, whatever is in it', async ({ page, address }) => {
@@ -110,7 +119,23 @@ test('keyboard: everywhere without a mouse', async ({ page, address }) => {
   await page.keyboard.press('j');
   await expect(page).toHaveURL(`${address}/jobs`);
   await expect(page.locator('tbody tr')).toHaveCount(50);
-  await page.keyboard.press('j');
+  const row = () => page.evaluate(() => document.activeElement?.closest('[data-row]')?.querySelector('a')?.textContent);
+  const link = () => page.evaluate(() => document.activeElement?.textContent);
+  for (const [key, name] of [
+    ['j', 'lenet-dgc'],
+    ['j', hostileName],
+    ['j', 'lenet-topk'],
+    ['j', 'sweep-9997'],
+    ['k', 'lenet-topk'],
+    ['k', hostileName],
+  ] as const) {
+    await page.keyboard.press(key);
+    expect([await row(), await link()], 'one stop for each row').toEqual([name, name]);
+  }
+  await page.keyboard.press('Tab'); // to the row's other link
+  expect(await row()).toBe(hostileName);
+  await page.keyboard.press('k');
+  expect(await link()).toBe('lenet-dgc');
   await page.keyboard.press('Enter');
   await expect(page).toHaveURL(`${address}/jobs/job-run`);
   await page.keyboard.press('g');

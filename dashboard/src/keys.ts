@@ -58,8 +58,10 @@ export function startKeys(): void {
   });
 }
 
+/** From row to row of the tables on the page: each has one stop, its first link, whatever else can be clicked in it. */
 function moveRow(by: number): void {
-  const rows = [...document.querySelectorAll<HTMLElement>('main [data-row] a:first-of-type')];
-  const at = rows.indexOf(document.activeElement as HTMLElement);
-  rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : Math.max(0, Math.min(rows.length - 1, at + by))]?.focus();
+  const rows = [...document.querySelectorAll<HTMLElement>('main [data-row]')].filter((row) => row.querySelector('a'));
+  const at = rows.findIndex((row) => row.contains(document.activeElement));
+  const to = at < 0 ? (by > 0 ? 0 : rows.length - 1) : Math.max(0, Math.min(rows.length - 1, at + by));
+  rows[to]?.querySelector('a')?.focus();
 }

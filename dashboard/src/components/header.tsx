@@ -85,7 +85,7 @@ function Search() {
   const go = (text: string) => {
     const next = new URLSearchParams(path === '/jobs' ? query : undefined);
     next.delete('cursor');
-    next.delete('pages');
+    next.delete('before');
     if (text === '') next.delete('q');
     else next.set('q', text);
     const tail = next.toString();
