@@ -9,7 +9,7 @@ export default defineConfig({
     target: 'es2022',
     // The content security policy allows no inline anything, so nothing is inlined as a data: URL either.
     assetsInlineLimit: 0,
-    modulePreload: { polyfill: false },
+    modulePreload: false,
     reportCompressedSize: false,
   },
   // `npm run dev` serves the sources and passes everything else on to a running head, which takes requests of its own

@@ -1,7 +1,6 @@
 import { useEffect } from 'preact/hooks';
 import { EventTable } from '../components/events';
 import { Checkpoints } from '../components/checkpoints';
-import { JobCharts } from '../components/job_charts';
 import { JobHeader } from '../components/job_header';
 import { LogView } from '../components/log_view';
 import { Card, CopyButton, Empty, ErrorPanel, Skeleton } from '../components/ui';
@@ -9,6 +8,11 @@ import { WorkerTable } from '../components/worker_table';
 import { navigate, route } from '../router';
 import { JobPage } from '../state/job';
 import { useFollower, useTitle } from '../state/hooks';
+import { Resource } from '../state/resource';
+
+/** The charts are the larger half of the dashboard: they are fetched when a job is first looked at. */
+const charts = new Resource<typeof import('../components/job_charts')>();
+const loadCharts = () => void charts.load(() => import('../components/job_charts'));
 
 const tabs = [
   { id: '', label: 'Training' },
@@ -68,7 +72,7 @@ export function JobView({ id }: { id: string }) {
       </nav>
       {tab === '' && (
         <>
-          <JobCharts page={page} />
+          <Charts page={page} />
           <Card title="Workers">
             <WorkerTable job={job} />
           </Card>
@@ -94,6 +98,16 @@ export function JobView({ id }: { id: string }) {
       )}
     </>
   );
+}
+
+function Charts({ page }: { page: JobPage }) {
+  const part = charts.data.value;
+  const error = charts.error.value;
+  useEffect(() => {
+    if (charts.data.value === null) loadCharts();
+  }, []);
+  if (part !== null) return <part.JobCharts page={page} />;
+  return error ? <ErrorPanel error={error} retry={loadCharts} /> : <Skeleton rows={10} />;
 }
 
 /** Charts stand two in a row. */
