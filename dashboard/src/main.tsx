@@ -7,8 +7,10 @@ import './styles/narrow.css';
 import { App } from './app';
 import { startKeys } from './keys';
 import { startRouter } from './router';
+import { startLive } from './state/session';
 
 startRouter();
 startKeys();
+startLive();
 const place = document.getElementById('app');
 if (place !== null) render(<App />, place);

@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals';
 import { get } from '../api/client';
-import type { Follower } from '../api/live';
+import type { Follower } from '../live/stream';
 import type { ActorList, Event, Job, JobList, JobState, Node, NodeList } from '../api/types';
 import { bytes } from '../format';
 import { readEvents } from './events';

@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals';
 import { get, request } from '../api/client';
-import type { Follower } from '../api/live';
+import type { Follower } from '../live/stream';
 import {
   isTerminal,
   type Checkpoint,

@@ -1,5 +1,5 @@
 import { get } from '../api/client';
-import type { Follower } from '../api/live';
+import type { Follower } from '../live/stream';
 import type { Job, JobList } from '../api/types';
 import { Resource } from './resource';
 

@@ -1,7 +1,9 @@
 import { signal } from '@preact/signals';
 import { get, onUnauthorized, request } from '../api/client';
-import { LiveStream, type Source } from '../api/live';
 import type { Version } from '../api/types';
+import { connectHub } from '../live/connect';
+import { aliveMilliseconds } from '../live/hub';
+import { LiveLink } from '../live/link';
 
 /** Whether the head knows us. `unknown` until it has answered once. */
 export const session = signal<'unknown' | 'open' | 'closed'>('unknown');
@@ -9,16 +11,17 @@ export const session = signal<'unknown' | 'open' | 'closed'>('unknown');
 /** What runs on the other side; null until known. */
 export const version = signal<Version | null>(null);
 
-/** The tab's live records. */
-export const live = new LiveStream({
-  open: (url) => new EventSource(url) as unknown as Source,
-  probe: () => readVersion(),
-  now: () => Date.now(),
+/** The live records of this tab's pages. */
+export const live = new LiveLink({
+  connect: connectHub,
+  session: (open) => {
+    if (!open) session.value = 'closed';
+    else if (session.value !== 'open') askWhoWeAre();
+  },
 });
 
 onUnauthorized(() => {
   session.value = 'closed';
-  live.stop();
 });
 
 export async function readVersion(): Promise<void> {
@@ -26,15 +29,34 @@ export async function readVersion(): Promise<void> {
   session.value = 'open';
 }
 
-/** Trades the head's token for a session cookie. Throws ApiError. */
+/** Trades the head's token for a session cookie, for all tabs. Throws ApiError. */
 export async function logIn(token: string): Promise<void> {
   await request('POST', '/api/v1/session', { headers: { Authorization: `Bearer ${token}` } });
   await readVersion();
-  live.restart();
+  live.session(true);
 }
 
 export async function logOut(): Promise<void> {
   await request('DELETE', '/api/v1/session');
-  live.stop();
   session.value = 'closed';
+  live.session(false);
+}
+
+/** Hidden tabs follow nothing. To be called once, at the start. */
+export function startLive(): void {
+  const look = () => {
+    if (document.visibilityState === 'hidden') return live.rest();
+    live.resume();
+    // Somebody may have logged in with another tab meanwhile.
+    if (session.value === 'closed') askWhoWeAre();
+  };
+  document.addEventListener('visibilitychange', look);
+  addEventListener('pageshow', look);
+  addEventListener('pagehide', () => live.rest());
+  setInterval(() => live.alive(), aliveMilliseconds);
+  look();
+}
+
+function askWhoWeAre(): void {
+  readVersion().catch(() => {}); // a 401 shows the login page; any other failure shows on the page itself
 }

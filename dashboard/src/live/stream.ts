@@ -1,4 +1,4 @@
-import { signal, type ReadonlySignal } from '@preact/signals';
+import { matches } from './topics';
 
 /** What LiveStream uses of an EventSource, so that tests can stand in for it. */
 export interface Source {
@@ -15,11 +15,10 @@ export interface LiveStatus {
   since: number;
 }
 
+/** Somebody who follows topics: a page, or, in the hub, what stands for a page of a tab. */
 export interface Follower {
-  topics: string[];
-  /** True once there is nothing to follow any more. */
-  readonly gone?: ReadonlySignal<boolean>;
-  /** A record of one of the topics (or of any other topic followed in this tab: check the job's id). */
+  readonly topics: readonly string[];
+  /** A record of one of the topics. */
   record(kind: string, data: unknown): void;
   /**
    * The stream has just begun to carry a topic of this follower, and what happened before is not in it: read the
@@ -33,16 +32,20 @@ export interface LiveOptions {
   /** Finds out why the head refuses the stream; a 401 ends the session elsewhere. */
   probe(): Promise<unknown>;
   now(): number;
+  /** The connection's state is another one now. */
+  changed(status: LiveStatus): void;
 }
 
 const recordKinds = ['node', 'event', 'job', 'job_end', 'metrics', 'checkpoint', 'log'];
 const closed = 2;
 const retryMillisecondsMax = 10_000;
+/** A topic that nobody follows any more is carried this much longer: the next page often wants it again. */
+const lingerMilliseconds = 200;
 
 /**
- * The tab's one connection for live records, whatever the pages on it follow. When topics come or go the connection is
- * made anew from the last sequence number, so nothing is missed or told twice; the browser does the same by itself
- * (Last-Event-ID) when the connection breaks. Nobody waits for it: pages show what they have and go on when it is back.
+ * One connection for live records, whoever follows them. When topics come or go the connection is made anew from the
+ * last sequence number, so nothing is missed or told twice; the browser does the same by itself (Last-Event-ID) when
+ * the connection breaks. Nobody waits for it: pages show what they have and go on when it is back.
  */
 export class LiveStream {
   private readonly followers = new Set<Follower>();
@@ -55,21 +58,22 @@ export class LiveStream {
   private continuous = new Set<string>();
   private lastId: string | null = null;
   private planned = false;
+  private linger: ReturnType<typeof setTimeout> | null = null;
   private retry: ReturnType<typeof setTimeout> | null = null;
   private failures = 0;
-  private readonly state = signal<LiveStatus>({ state: 'idle', since: 0 });
+  private current: LiveStatus = { state: 'idle', since: 0 };
 
   constructor(private readonly options: LiveOptions) {}
 
-  get status(): ReadonlySignal<LiveStatus> {
-    return this.state;
+  get status(): LiveStatus {
+    return this.current;
   }
 
   /** Starts to follow; the result ends it. */
   follow(follower: Follower): () => void {
     this.followers.add(follower);
     // Its page knows nothing yet, even where another follower already has the topic.
-    if (this.state.value.state === 'live' && follower.topics.every((topic) => this.carried.includes(topic))) {
+    if (this.current.state === 'live' && follower.topics.every((topic) => this.carried.includes(topic))) {
       queueMicrotask(() => this.refresh((other) => other === follower));
     } else {
       this.plan();
@@ -77,26 +81,24 @@ export class LiveStream {
     return () => {
       this.followers.delete(follower);
       this.told.delete(follower);
-      this.plan();
+      this.linger ??= setTimeout(() => this.plan(), lingerMilliseconds);
     };
   }
 
-  /** Drops the connection and what it knew; the next follow() starts anew. For the end of a session. */
+  /** Drops the connection, all followers and what it knew; the next follow() starts anew. For the end of a session. */
   stop(): void {
     this.disconnect();
+    this.followers.clear();
+    this.told.clear();
     this.lastId = null;
     this.continuous.clear();
     this.set('idle');
   }
 
-  /** Connects again at once, for instance after a login. */
-  restart(): void {
-    this.stop();
-    this.plan();
-  }
-
-  /** Leaving one page and entering the next is one change, not two. */
+  /** Whatever changes at once is one change of the connection. */
   private plan(): void {
+    if (this.linger !== null) clearTimeout(this.linger);
+    this.linger = null;
     if (this.planned) return;
     this.planned = true;
     queueMicrotask(() => {
@@ -122,7 +124,7 @@ export class LiveStream {
       return;
     }
     this.carried = topics;
-    if (this.state.value.state === 'idle') this.set('connecting');
+    if (this.current.state === 'idle') this.set('connecting');
     const place = this.lastId === null ? '' : `&last_event_id=${encodeURIComponent(this.lastId)}`;
     const source = this.options.open(`/api/v1/stream?topics=${topics.map(encodeURIComponent).join(',')}${place}`);
     this.source = source;
@@ -160,7 +162,7 @@ export class LiveStream {
 
   private failed(source: Source): void {
     if (source !== this.source) return;
-    if (this.state.value.state !== 'lost') this.set('lost');
+    if (this.current.state !== 'lost') this.set('lost');
     this.refresh((follower) => !this.told.has(follower));
     if (source.readyState !== closed) return; // the browser tries again by itself
     this.disconnect();
@@ -168,7 +170,7 @@ export class LiveStream {
     this.retry = setTimeout(() => {
       this.retry = null;
       void this.ask().then(() => {
-        if (this.source === null && this.state.value.state === 'lost') this.connect(this.wanted());
+        if (this.source === null && this.current.state === 'lost') this.connect(this.wanted());
       });
     }, delay);
   }
@@ -194,7 +196,9 @@ export class LiveStream {
     } catch {
       return; // cut off by the end of the connection; it comes again
     }
-    for (const follower of [...this.followers]) follower.record(kind, data);
+    for (const follower of [...this.followers]) {
+      if (matches(follower.topics, kind, data)) follower.record(kind, data);
+    }
   }
 
   private refresh(which: (follower: Follower) => boolean): void {
@@ -206,6 +210,8 @@ export class LiveStream {
   }
 
   private set(state: LiveStatus['state']): void {
-    if (this.state.value.state !== state) this.state.value = { state, since: this.options.now() };
+    if (this.current.state === state) return;
+    this.current = { state, since: this.options.now() };
+    this.options.changed(this.current);
   }
 }

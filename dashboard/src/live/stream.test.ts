@@ -1,48 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { LiveStream, type Follower, type Source } from './live';
-
-type Handler = (event: { data: string; lastEventId: string }) => void;
-
-/** An EventSource in the test's hand. */
-class Wire implements Source {
-  readyState = 0;
-  onopen: (() => void) | null = null;
-  onerror: (() => void) | null = null;
-  private readonly handlers = new Map<string, Handler>();
-
-  constructor(readonly url: string) {}
-
-  addEventListener(kind: string, handler: Handler): void {
-    this.handlers.set(kind, handler);
-  }
-  close(): void {
-    this.readyState = 2;
-  }
-  open(): void {
-    this.readyState = 1;
-    this.onopen?.();
-  }
-  send(kind: string, id: number, data: unknown): void {
-    this.handlers.get(kind)?.({ data: JSON.stringify(data), lastEventId: String(id) });
-  }
-  /** The connection breaks: the browser tries again by itself, or gives up after a refusal. */
-  fail(gaveUp: boolean): void {
-    this.readyState = gaveUp ? 2 : 0;
-    this.onerror?.();
-  }
-}
-
-class Page implements Follower {
-  records: [string, unknown][] = [];
-  freshened = 0;
-  constructor(readonly topics: string[]) {}
-  record(kind: string, data: unknown): void {
-    this.records.push([kind, data]);
-  }
-  fresh(): void {
-    ++this.freshened;
-  }
-}
+import { Page, Wire } from '../../tests/wire';
+import { LiveStream } from './stream';
 
 describe('LiveStream', () => {
   let wires: Wire[];
@@ -62,6 +20,7 @@ describe('LiveStream', () => {
       },
       probe,
       now: () => Date.now(),
+      changed: () => {},
     });
   });
   afterEach(() => {
@@ -79,9 +38,13 @@ describe('LiveStream', () => {
     expect(cluster.freshened).toBe(0);
     wire().open();
     expect([cluster.freshened, job.freshened]).toEqual([1, 1]);
-    expect(stream.status.value.state).toBe('live');
+    expect(stream.status.state).toBe('live');
     wire().send('job', 5, { id: '7' });
     expect(job.records).toEqual([['job', { id: '7' }]]);
+    wire().send('metrics', 6, { job: '8', points: [] });
+    wire().send('node', 7, { id: 'n1' });
+    expect(job.records, 'only of what it follows').toHaveLength(1);
+    expect(cluster.records.map(([kind]) => kind)).toEqual(['job', 'node']);
   });
 
   it('goes on from the last record when topics change, and only the new page reads', async () => {
@@ -99,9 +62,25 @@ describe('LiveStream', () => {
     expect([cluster.freshened, job.freshened]).toEqual([1, 1]);
     leave();
     await settle();
+    expect(wires, 'a topic is let go of a little later').toHaveLength(2);
+    await vi.advanceTimersByTimeAsync(200);
     expect(wire().url).toBe('/api/v1/stream?topics=job%3A7,jobs&last_event_id=41');
     wire().open();
     expect(job.freshened).toBe(1);
+  });
+
+  it('a page that comes back at once finds its topic still carried', async () => {
+    stream.follow(new Page(['jobs']));
+    const leave = stream.follow(new Page(['job:7']));
+    await settle();
+    wire().open();
+    leave();
+    await vi.advanceTimersByTimeAsync(100);
+    const again = new Page(['job:7']);
+    stream.follow(again);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(wires).toHaveLength(1);
+    expect(again.freshened).toBe(1);
   });
 
   it('leaving one page for another is one new connection', async () => {
@@ -134,9 +113,9 @@ describe('LiveStream', () => {
     wire().open();
     wire().send('job', 3, {});
     wire().fail(false);
-    expect(stream.status.value.state).toBe('lost');
+    expect(stream.status.state).toBe('lost');
     wire().open();
-    expect(stream.status.value.state).toBe('live');
+    expect(stream.status.state).toBe('live');
     expect(page.freshened).toBe(1);
     wire().send('reset', 900, { sequence: 900 });
     expect(page.freshened).toBe(2);
@@ -165,7 +144,7 @@ describe('LiveStream', () => {
       expect(probe).toHaveBeenCalledTimes(round);
     }
     wire().open();
-    expect(stream.status.value.state).toBe('live');
+    expect(stream.status.state).toBe('live');
   });
 
   it('a page is told to read even if the stream cannot be had', async () => {
@@ -183,12 +162,11 @@ describe('LiveStream', () => {
     const leave = stream.follow(page);
     await settle();
     wire().open();
-    const handlers = (wire() as unknown as { handlers: Map<string, Handler> }).handlers;
-    handlers.get('job')!({ data: '{"id":', lastEventId: '4' });
+    wire().sendText('job', 4, '{"id":');
     expect(page.records).toEqual([]);
     leave();
-    await settle();
+    await vi.advanceTimersByTimeAsync(200);
     expect(wire().readyState).toBe(2);
-    expect(stream.status.value.state).toBe('idle');
+    expect(stream.status.state).toBe('idle');
   });
 });

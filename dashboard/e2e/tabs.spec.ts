@@ -1,0 +1,134 @@
+import type { Page } from '@playwright/test';
+import { chart, legend } from './drawn';
+import { expect, logIn, test } from './fixtures';
+import { valueOf } from './mock/data';
+import type { MockHead } from './mock/head';
+
+/** More tabs than the six connections that a browser has for one address over HTTP/1.1. */
+const jobs = Array.from({ length: 8 }, (_, index) => `job-${String(10_000 - 3 - index).padStart(5, '0')}`);
+const steps = 470;
+
+test.beforeEach(({ head }) => {
+  for (const id of jobs) Object.assign(head.job(id), { state: 'RUNNING', phase: 'training', ended_at: null });
+});
+
+async function open(page: Page, address: string, count: number): Promise<Page[]> {
+  await logIn(page, address);
+  const tabs = [page];
+  while (tabs.length < count) tabs.push(await page.context().newPage());
+  for (const [index, tab] of tabs.entries()) {
+    await tab.goto(`${address}/jobs/${jobs[index]}`);
+    await expect(chart(tab, 'Loss').locator('canvas')).toBeVisible();
+    await expect(tab.getByText('Live', { exact: true })).toBeVisible();
+  }
+  return tabs;
+}
+
+/** A loss that no other job has. */
+function measure(head: MockHead, index: number, step: number): number {
+  const value = 1000 * (index + 1) + step / 7;
+  const point = ['loss', null, step, step * 0.21, step * 15_900, value];
+  head.publish('metrics', [`job:${jobs[index]}`], { job: jobs[index], restarts: 0, points: [point] });
+  return value;
+}
+
+async function expectAllLive(head: MockHead, tabs: readonly Page[], step: number, from = 0): Promise<void> {
+  for (const [index, tab] of tabs.entries()) {
+    const value = measure(head, from + index, step);
+    await expect.poll(() => legend(tab, 'Loss'), `tab ${from + index}`).toMatchObject({ training: value });
+  }
+}
+
+const topics = () => jobs.map((id) => `job:${id}`);
+
+function look(tab: Page, state: 'hidden' | 'visible'): Promise<void> {
+  return tab.evaluate((to) => {
+    Object.defineProperty(document, 'visibilityState', { value: to, configurable: true });
+    document.dispatchEvent(new Event('visibilitychange'));
+  }, state);
+}
+
+test('eight tabs: each is live, over one stream, and everything else answers', async ({ page, address, head }) => {
+  const tabs = await open(page, address, 8);
+  await expect.poll(() => topics().every((topic) => head.follows(topic))).toBe(true);
+  await expect.poll(() => head.followers).toBe(1);
+  await expectAllLive(head, tabs, steps + 1);
+  const answers = await Promise.all(tabs.map((tab) => tab.evaluate(async () => (await fetch('/api/v1/nodes')).status)));
+  expect(answers).toEqual(tabs.map(() => 200));
+
+  // The tab that began the stream goes: the others keep it, nothing is read again.
+  const reads = head.requests.filter((request) => request.includes('/metrics')).length;
+  await tabs[0]!.close();
+  await expectAllLive(head, tabs.slice(1), steps + 2, 1);
+  expect(head.followers).toBe(1);
+  expect(head.requests.filter((request) => request.includes('/metrics'))).toHaveLength(reads);
+  await expect.poll(() => head.follows(`job:${jobs[0]}`), 'what nobody looks at is let go of').toBe(false);
+  await expectAllLive(head, tabs.slice(1), steps + 3, 1);
+});
+
+test('tabs: a broken connection goes on for all of them, without gap or repeat', async ({ page, address, head }) => {
+  const tabs = await open(page, address, 3);
+  await expectAllLive(head, tabs, steps + 1);
+  const reads = head.requests.filter((request) => request.includes('/metrics')).length;
+  head.cut();
+  for (const tab of tabs) await expect(tab.getByText('Disconnected', { exact: true })).toBeVisible();
+  const missed = tabs.map((_, index) => [2, 3].map((step) => measure(head, index, steps + step)));
+  head.comeBack();
+  for (const [index, tab] of tabs.entries()) {
+    await expect.poll(() => legend(tab, 'Loss')).toMatchObject({ training: missed[index]![1] });
+    await expect(chart(tab, 'Loss').locator('summary')).toContainText(`${steps + 3} points`);
+  }
+  expect(head.requests.filter((request) => request.includes('/metrics'))).toHaveLength(reads);
+});
+
+test('a hidden tab follows nothing and catches up when it is seen', async ({ page, address, head }) => {
+  const tabs = await open(page, address, 3);
+  const [first, second] = tabs as [Page, Page];
+  await expectAllLive(head, tabs, steps + 1);
+  await look(second, 'hidden');
+  await expect.poll(() => head.follows(`job:${jobs[1]}`)).toBe(false);
+  expect(head.follows(`job:${jobs[0]}`)).toBe(true);
+  head.job(jobs[1]!).step = steps + 20;
+  await look(second, 'visible');
+  await expect.poll(() => legend(second, 'Loss')).toMatchObject({ training: valueOf('loss', steps + 20) });
+  await expectAllLive(head, [first, second], steps + 21);
+  for (const tab of tabs) await look(tab, 'hidden');
+  await expect.poll(() => head.followers).toBe(0);
+});
+
+test('the session is the browser’s: its end and a login are every tab’s', async ({ page, address, head }) => {
+  const tabs = await open(page, address, 3);
+  head.expired = true;
+  head.cut();
+  for (const tab of tabs) await expect(tab.getByRole('textbox', { name: 'Token' })).toBeVisible();
+  head.expired = false;
+  head.comeBack();
+  await tabs[1]!.getByRole('textbox', { name: 'Token' }).fill('mock-token');
+  await tabs[1]!.getByRole('button', { name: 'Log in' }).click();
+  for (const tab of tabs) await expect(tab.getByText('Live', { exact: true })).toBeVisible();
+  await expectAllLive(head, tabs, steps + 1);
+  await tabs[2]!.getByRole('button', { name: 'Log out' }).click();
+  for (const tab of tabs) await expect(tab.getByRole('textbox', { name: 'Token' })).toBeVisible();
+  await expect.poll(() => head.followers).toBe(0);
+});
+
+for (const kind of ['missing', 'forbidden'] as const) {
+  test(`shared workers ${kind}: the tab has a stream of its own`, async ({ page, address, head }) => {
+    await page.addInitScript((how) => {
+      if (how === 'missing') delete (window as { SharedWorker?: unknown }).SharedWorker;
+      else {
+        window.SharedWorker = class {
+          port = new MessageChannel().port1;
+          constructor() {
+            setTimeout(() => (this as unknown as { onerror: () => void }).onerror());
+          }
+        } as unknown as typeof SharedWorker;
+      }
+    }, kind);
+    await logIn(page, address);
+    await page.goto(`${address}/jobs/${jobs[0]}`);
+    await expect(page.getByText('Live', { exact: true })).toBeVisible();
+    await expectAllLive(head, [page], steps + 1);
+    expect(head.followers).toBe(1);
+  });
+}

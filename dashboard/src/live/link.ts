@@ -1,0 +1,121 @@
+import { computed, signal, type ReadonlySignal } from '@preact/signals';
+import type { News, Port, Wish } from './hub';
+import type { Follower, LiveStatus } from './stream';
+
+export interface LinkOptions {
+  /** Opens the way to the hub. `failed`: it leads nowhere, and another one must be opened. */
+  connect(failed: () => void): Port;
+  /** The hub says that the browser's session has begun or ended. */
+  session(open: boolean): void;
+}
+
+/**
+ * One tab's way to the live records that all tabs share (see Hub). While the tab is hidden it follows nothing; its
+ * pages read the present state when it is seen again.
+ */
+export class LiveLink {
+  private readonly followers = new Map<number, Follower>();
+  private readonly count = signal(0);
+  private readonly stream = signal<LiveStatus>({ state: 'connecting', since: Date.now() });
+  private nextId = 1;
+  private resting = false;
+  private port: Port;
+  private wishes: Wish[] = [];
+
+  /** Of the stream; `idle` where this tab follows nothing. */
+  readonly status: ReadonlySignal<LiveStatus> = computed(() =>
+    this.count.value === 0 ? { state: 'idle', since: 0 } : this.stream.value,
+  );
+
+  constructor(private readonly options: LinkOptions) {
+    this.port = this.open();
+  }
+
+  /** Starts to follow; the result ends it. */
+  follow(follower: Follower): () => void {
+    const id = this.nextId++;
+    this.followers.set(id, follower);
+    this.count.value = this.followers.size;
+    // A tab that was opened in the background shows what there is; it goes live when it is seen.
+    if (this.resting) queueMicrotask(() => follower.fresh());
+    else this.say({ wish: 'follow', id, topics: follower.topics });
+    return () => {
+      if (!this.followers.delete(id)) return;
+      this.count.value = this.followers.size;
+      if (!this.resting) this.say({ wish: 'leave', id });
+    };
+  }
+
+  /** The tab is hidden or about to go: the hub carries nothing for it until resume(). */
+  rest(): void {
+    if (this.resting) return;
+    for (const id of this.followers.keys()) this.say({ wish: 'leave', id });
+    this.flush(); // a tab that closes gets no later chance
+    this.resting = true;
+  }
+
+  /** The tab is seen again. */
+  resume(): void {
+    if (!this.resting) return;
+    this.resting = false;
+    this.followAll();
+  }
+
+  /** Tells the hub that the tab is still there, while it is seen. */
+  alive(): void {
+    if (!this.resting) this.say({ wish: 'alive' });
+  }
+
+  /** Somebody logged in or out with this tab: all tabs are told. */
+  session(open: boolean): void {
+    this.say({ wish: 'session', open });
+  }
+
+  private open(): Port {
+    const port = this.options.connect(() => {
+      if (port !== this.port) return;
+      this.port = this.open();
+      this.followAll();
+    });
+    port.onmessage = ({ data }) => {
+      if (port === this.port) this.hear(data as News);
+    };
+    return port;
+  }
+
+  private followAll(): void {
+    if (this.resting) return;
+    for (const [id, { topics }] of this.followers) this.say({ wish: 'follow', id, topics });
+  }
+
+  private hear(news: News): void {
+    switch (news.news) {
+      case 'status':
+        this.stream.value = news.status;
+        return;
+      case 'record':
+        this.followers.get(news.id)?.record(news.kind, news.data);
+        return;
+      case 'fresh':
+        this.followers.get(news.id)?.fresh();
+        return;
+      case 'forgotten':
+        this.followAll();
+        return;
+      case 'session':
+        this.options.session(news.open);
+        return;
+    }
+  }
+
+  /** What is wished at once is said at once: leaving one page for another is one change of the stream. */
+  private say(wish: Wish): void {
+    if (this.wishes.push(wish) === 1) queueMicrotask(() => this.flush());
+  }
+
+  private flush(): void {
+    if (this.wishes.length === 0) return;
+    this.port.postMessage(this.wishes);
+    this.wishes = [];
+  }
+}
