@@ -281,7 +281,10 @@ Result<void> Exchange::run_coded(const Bucket& bucket) {
 }
 
 Result<void> Exchange::sum_pass(const Bucket& bucket, Reduction reduction, std::uint32_t pass, bool last) {
-  if (last && compression_.memory->traits().reads_payload) own_sum_ = payload_;
+  // Only what the last pass sent is ever taken off, and only by some memories. own_sum_ holds it for these alone: in
+  // every other case it is left from another bucket.
+  const bool own_wanted = last && compression_.memory->traits().reads_payload;
+  if (own_wanted) own_sum_ = payload_;
   {
     const Stopwatch watch(agreed_.times.exchange);
     if (auto summed = sum(payload_, reduction); !summed) return summed.error();
@@ -289,8 +292,9 @@ Result<void> Exchange::sum_pass(const Bucket& bucket, Reduction reduction, std::
   const Stopwatch watch(agreed_.times.decode);
   std::size_t start = 0;
   for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
-    const BytesView sum = BytesView(payload_).subspan(start, ends_[i] - start);
-    const BytesView own = own_sum_.empty() ? BytesView{} : BytesView(own_sum_).subspan(start, ends_[i] - start);
+    const std::size_t size = ends_[i] - start;
+    const BytesView sum = BytesView(payload_).subspan(start, size);
+    const BytesView own = own_wanted ? BytesView(own_sum_).subspan(start, size) : BytesView{};
     if (auto done = take(bucket.parameters[i], std::span(&sum, 1), pass, last, own); !done) return done.error();
     start = ends_[i];
   }

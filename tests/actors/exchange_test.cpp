@@ -122,6 +122,29 @@ TEST(Exchange, SumsInSixteenBitsWhereTheCompressorSaysSo) {
   }
 }
 
+// Payloads of the first pass that are longer than those of the last one of the bucket before.
+TEST(Exchange, TakesOffWhatTheLastPassOfABucketSent) {
+  auto group = collectives::in_process_group(2);
+  run_ranks(2, [&](std::uint32_t rank) {
+    const auto narrow = at::ones({2, 16}).set_requires_grad(true);
+    const auto wide = at::ones({40, 16}).set_requires_grad(true);
+    // All chunks are sent, so that nothing is left for the memory to add in the next step.
+    Exchange exchange({{"wide", wide}, {"narrow", narrow}}, compression("chunk", {{"chunk", 16}, {"ratio", 1}}),
+                      *group[rank], {.bucket_sizes = {.first_bytes = 1, .bytes = 1}});
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      exchange.begin({.number = step, .epoch = 1000});
+      const auto factor = static_cast<float>(step + rank);
+      ((wide * factor).sum() + (narrow * 2 * factor).sum()).backward();
+      const auto agreed = exchange.finish();
+      ASSERT_TRUE(agreed) << agreed.error().message();
+      const float mean = static_cast<float>(step) + 0.5f;
+      EXPECT_TRUE(exchange.gradients()[0].equal(at::full({40, 16}, mean)));
+      EXPECT_TRUE(exchange.gradients()[1].equal(at::full({2, 16}, 2 * mean)));
+    }
+    group[rank]->close();
+  });
+}
+
 TEST(Exchange, AGradientThatIsNotANumberIsAnErrorThatNamesTheParameter) {
   for (const auto* name : {"none", "topk", "dgc", "fp16", "bf16"}) {
     auto group = collectives::in_process_group(1);
