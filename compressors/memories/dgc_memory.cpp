@@ -17,8 +17,8 @@ const Params<DgcMemory::Options>& params() {
                 "Forget the momentum of the entries that were sent, so that it does not pull in an old "
                 "direction.")
           .optional_number("clip_norm", &Options::clip_norm, {.exclusive_minimum = 0},
-                           "Clip each tensor's gradient to this norm over the square root of the number of ranks. "
-                           "Null: no clipping.");
+                           "Clip each tensor's mean gradient to this norm, and one rank's own to the square root of "
+                           "the number of ranks times it. Null: no clipping.");
   return params;
 }
 
@@ -43,7 +43,8 @@ Result<at::Tensor> DgcMemory::compensate(const at::Tensor& gradient, const Round
   if (!momentum) return momentum;
   auto velocity = velocities_.of(round, gradient);
   if (!velocity) return velocity;
-  const MomentumStep step{static_cast<float>(setting_.momentum), clip_scale(flat(gradient), round), setting_.nesterov};
+  const double limits = std::sqrt(static_cast<double>(round.world));
+  const MomentumStep step{static_cast<float>(setting_.momentum), clip_scale(flat(gradient), limits), setting_.nesterov};
   accumulate_momentum(step, flat(gradient), flat(*momentum), flat(*velocity));
   return velocity;
 }
@@ -66,7 +67,7 @@ Result<void> DgcMemory::update(const Round& round, Compressor& compressor, Bytes
 Result<void> DgcMemory::average_dense(at::Tensor& mean, const Round& round) {
   auto momentum = momenta_.of(round, mean);
   if (!momentum) return momentum.error();
-  const MomentumStep step{static_cast<float>(setting_.momentum), clip_scale(flat(std::as_const(mean)), round),
+  const MomentumStep step{static_cast<float>(setting_.momentum), clip_scale(flat(std::as_const(mean)), 1),
                           setting_.nesterov};
   apply_momentum(step, flat(mean), flat(*momentum));
   return {};
@@ -83,9 +84,9 @@ Result<void> DgcMemory::restore(std::span<const NamedTensor> state) {
   return restore_stores(state, {&momenta_, &velocities_});
 }
 
-float DgcMemory::clip_scale(std::span<const float> gradient, const Round& round) const {
+float DgcMemory::clip_scale(std::span<const float> gradient, double limits) const {
   if (!options_.clip_norm) return 1;
-  const double limit = *options_.clip_norm / std::sqrt(static_cast<double>(round.world));
+  const double limit = limits * *options_.clip_norm;
   const double norm = std::sqrt(sum_of_squares(gradient));
   return norm > limit ? static_cast<float>(limit / norm) : 1.0F;
 }

@@ -18,8 +18,13 @@ namespace weir::compressors {
 ///
 /// So v is zero where it was sent as it was, and keeps what a value codec has rounded away.
 /// The optimizer must not apply momentum again. A tensor sent dense gets the same momentum after averaging,
-/// without velocity. Before all of it the gradient is clipped to the norm clip_norm / sqrt(ranks), each
-/// tensor on its own; a tensor sent dense, being averaged by then, to clip_norm / sqrt(ranks) too.
+/// without velocity.
+///
+/// Before all of it the gradient is clipped, each tensor on its own: the mean of the ranks to the norm clip_norm, one
+/// rank's own to sqrt(ranks) * clip_norm, as the mean of independent gradients is sqrt(ranks) times shorter than they.
+/// That is the scale of the paper, whose limit of clip_norm / sqrt(ranks) is for gradients that are divided by the
+/// number of ranks before they are added up. The paper takes the norm of all tensors together, which would be known
+/// only when the backward pass is through, so that nothing could be sent during it.
 class DgcMemory final : public Memory {
  public:
   static constexpr std::string_view type_name = "dgc";
@@ -44,7 +49,8 @@ class DgcMemory final : public Memory {
   Result<void> restore(std::span<const NamedTensor> state) override;
 
  private:
-  float clip_scale(std::span<const float> gradient, const Round& round) const;
+  /// What to multiply a gradient by so that its norm is `limits` times clip_norm at most.
+  float clip_scale(std::span<const float> gradient, double limits) const;
 
   Options options_;
   MemorySetting setting_;

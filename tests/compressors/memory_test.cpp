@@ -81,7 +81,7 @@ void expect_dgc(const MemorySetting& setting, const DgcMemory::Options& options)
       ranks[r].encode(g, round);
       ranks[r].compressor.decode_add(ranks[r].payload, round, 1.0F / world, mean).value();
 
-      const double limit = options.clip_norm.value_or(1e9) / std::sqrt(double{world});
+      const double limit = options.clip_norm.value_or(1e9) * std::sqrt(double{world});
       if (const double norm = std::sqrt(squared_norm(g)); norm > limit) g = g * static_cast<float>(limit / norm);
       if (setting.nesterov) {
         momentum[r] = (momentum[r] + g) * mu;
