@@ -53,8 +53,8 @@ std::vector<ParameterSize> sizes_of(const std::vector<NamedTensor>& parameters,
       traits.lossless && traits.passes == std::vector{Reduction::sum} && compression.memory->name() == "none";
   std::vector<ParameterSize> sizes;
   for (const auto& [name, tensor] : parameters) {
-    // Bias and normalisation: too small to gain anything, and sensitive.
-    sizes.push_back({static_cast<std::uint64_t>(tensor.numel()) * sizeof(float), !nothing_to_do && tensor.dim() > 1});
+    sizes.push_back({static_cast<std::uint64_t>(tensor.numel()) * sizeof(float),
+                     !nothing_to_do && compression.compressor->takes(tensor.sizes())});
   }
   return sizes;
 }

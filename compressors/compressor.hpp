@@ -79,6 +79,11 @@ class Compressor {
   virtual std::string_view name() const = 0;
   virtual Traits traits() const = 0;
 
+  /// Whether tensors of this shape are compressed at all. By default those of two or more dimensions: biases and
+  /// normalisation are too small to gain anything, and sensitive. A method whose result is not on the gradient's scale
+  /// has to take every tensor, because one learning rate serves all.
+  virtual bool takes(at::IntArrayRef shape) const { return shape.size() > 1; }
+
   /// Appends the encoding of `gradient` to `out`. Any shape, also empty; a tensor that is not float32 or not
   /// contiguous is converted first. On failure `out` is as it was. Fails with: invalid_argument (NaN or
   /// infinity, naming the tensor's position), unsupported (2^32 entries or more).

@@ -6,7 +6,8 @@ namespace weir::compressors {
 
 /// The scaled signs of EF-signSGD (Karimireddy et al., ICML 2019): every entry becomes its sign times the mean
 /// magnitude of all, zero counting as positive. Biased; |x - y|^2 = |x|^2 - |x|_1^2 / n, which is (1 - 1/n) |x|^2 where
-/// all but one entry are zero. Wire format: signs.hpp, the second value being minus the first.
+/// all but one entry are zero. Every tensor is taken, as in the authors' code. Wire format:
+/// signs.hpp, the second value being minus the first.
 class EfSignSgd final : public TwoValues {
  public:
   static constexpr std::string_view type_name = "efsignsgd";
@@ -15,6 +16,7 @@ class EfSignSgd final : public TwoValues {
   static constexpr std::string_view default_memory = "efsignsgd";
 
   std::string_view name() const override { return type_name; }
+  bool takes(at::IntArrayRef) const override { return true; }
   Traits traits() const override { return {}; }
 
  protected:

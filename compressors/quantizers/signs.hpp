@@ -12,6 +12,8 @@ namespace weir::compressors {
 /// Decodes to -1 and 1, whatever the size of the gradient, so that no bound of the error holds.
 class SignVote : public Quantizer {
  public:
+  /// A vote is not on the gradient's scale: steps of one length need every tensor, as in the papers.
+  bool takes(at::IntArrayRef) const override { return true; }
   /// Exact for up to 2000 ranks; of more, the rounding of the mean can hide the difference of one vote.
   void conclude(at::Tensor& mean, const Round& round) override;
   double error_bound(std::uint64_t entries, const Round& round) const override;

@@ -17,7 +17,8 @@ namespace weir::compressors {
 ///
 /// The paper's program divides each coefficient by the number of ranks that sent it, here it is the number of all, so
 /// that what one rank alone believes in counts for less; and its sums depend on the order of arrival, here they do not.
-/// Blocks have nearly equal sides where the program takes the largest divisor, which can be 1.
+/// Every tensor is taken, one of one dimension in blocks of 1 x chunk. Blocks have nearly equal sides where the program
+/// takes the largest divisor, which can be 1.
 ///
 /// Wire: codecs/sparse.hpp with Format::dct; positions are those of BlockGrid. Biased, and without the sign a
 /// contraction: a block loses at most 1 - per_chunk / entries of its squared norm. Steps: all-gather.
@@ -39,6 +40,7 @@ class Demo final : public Compressor {
   explicit Demo(Options options) : options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }
+  bool takes(at::IntArrayRef) const override { return true; }
   Traits traits() const override { return {.votes = options_.sign, .owns_momentum = true}; }
   void conclude(at::Tensor& mean, const Round& round) override;
   double error_bound(std::uint64_t entries, const Round& round) const override;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/buckets.hpp"
+#include "actors/optimizers/sgd.hpp"
 #include "base/errc.hpp"
 #include "ranks.hpp"
 
@@ -95,6 +96,32 @@ TEST(Exchange, WhatACompressorKeepsIsAveraged) {
     EXPECT_TRUE(exchange.gradients()[0].allclose(at::full({4, 4}, 3.0f)));
     group[rank]->close();
   });
+}
+
+TEST(Exchange, ASignMethodMovesABiasByTheLearningRate) {
+  for (const std::string name : {"signsgd", "signum", "demo"}) {
+    auto group = collectives::in_process_group(3);
+    run_ranks(3, [&](std::uint32_t rank) {
+      const auto weight = at::full({2, 2}, 0.5f).set_requires_grad(true);
+      const auto bias = at::tensor({0.25f, -0.5f}).set_requires_grad(true);
+      auto memory = name == "demo" ? "residual" : "none";
+      const nlohmann::json none;
+      auto made = compressors::builtin().make(
+          {.compressor = name, .params = none, .memory = memory, .memory_params = none, .setting = {}});
+      Exchange exchange({{"weight", weight}, {"bias", bias}}, std::move(made.value()), *group[rank], {});
+      exchange.begin({});
+      // The gradient of the bias is (300, -0.002) on every rank.
+      const auto input = at::full({1, 2}, static_cast<float>(rank + 1));
+      ((input.mm(weight) + bias) * at::tensor({300.0f, -0.002f})).sum().backward();
+      ASSERT_TRUE(exchange.finish());
+      EXPECT_TRUE(exchange.gradients()[1].equal(at::tensor({1.0f, -1.0f}))) << name << exchange.gradients()[1];
+      Sgd sgd({.momentum = 0, .nesterov = false, .weight_decay = 0},
+              {.parameters = {{"weight", weight}, {"bias", bias}}, .momentum_applied = true});
+      sgd.step(exchange.gradients(), 0.125);
+      EXPECT_TRUE(bias.equal(at::tensor({0.125f, -0.375f}))) << name << bias;
+      group[rank]->close();
+    });
+  }
 }
 
 TEST(Exchange, SumsInSixteenBitsWhereTheCompressorSaysSo) {
