@@ -202,6 +202,7 @@ Round Exchange::round_of(std::uint32_t parameter, std::uint32_t pass) const {
   return {.seed = options_.seed,
           .step = step_.number,
           .epoch = step_.epoch,
+          .epochs_total = options_.epochs_total,
           .learning_rate = step_.learning_rate,
           .tensor = parameter,
           .rank = group_.rank(),
@@ -250,6 +251,48 @@ Result<void> Exchange::run_plain(std::size_t index) {
 }
 
 Result<void> Exchange::run_coded(const Bucket& bucket) {
+  Bucket dense;
+  Bucket coded{.parameters = {}, .coded = true};
+  for (const auto p : bucket.parameters) {
+    const bool goes_dense = compression_.compressor->goes_dense(parameters_[p].tensor.sizes(), round_of(p, 0));
+    (goes_dense ? dense : coded).parameters.push_back(p);
+  }
+  if (!dense.parameters.empty()) {
+    if (auto done = run_dense(dense); !done) return done.error();
+  }
+  if (coded.parameters.empty()) return {};
+  return encode_passes(coded);
+}
+
+Result<void> Exchange::run_dense(const Bucket& bucket) {
+  dense_.clear();
+  {
+    const Stopwatch watch(agreed_.times.encode);
+    for (const auto p : bucket.parameters) {
+      auto compensated = compression_.memory->compensate_dense(gradient_of(p), round_of(p, 0));
+      if (!compensated) return compensated.error().within("gradient of " + parameters_[p].name);
+      const auto own = floats_of(*compensated);
+      if (!compressors::all_finite(own)) {
+        return compressors::non_finite(round_of(p, 0), own).within("gradient of " + parameters_[p].name);
+      }
+      dense_.insert(dense_.end(), own.begin(), own.end());
+    }
+  }
+  {
+    const Stopwatch watch(agreed_.times.exchange);
+    if (auto summed = collectives::ring_all_reduce(group_, std::span(dense_)); !summed) return summed.error();
+  }
+  const Stopwatch watch(agreed_.times.decode);
+  const float share = 1 / static_cast<float>(group_.size());
+  auto sum = dense_.begin();
+  for (const auto p : bucket.parameters) {
+    for (auto& value : floats_of(means_[p])) value = share * *sum++;
+    if (auto turned = compression_.memory->average_dense(means_[p], round_of(p, 0)); !turned) return turned.error();
+  }
+  return {};
+}
+
+Result<void> Exchange::encode_passes(const Bucket& bucket) {
   compensated_.clear();
   {
     const Stopwatch watch(agreed_.times.encode);

@@ -33,6 +33,7 @@ class Exchange {
  public:
   struct Options {
     std::uint64_t seed = 0;
+    double epochs_total = 0;  ///< passes over the data that the training takes; 0: not known
     BucketSizes bucket_sizes;
   };
 
@@ -95,6 +96,8 @@ class Exchange {
   Result<void> run(std::size_t bucket);
   Result<void> run_plain(std::size_t bucket);
   Result<void> run_coded(const Bucket& bucket);
+  Result<void> run_dense(const Bucket& bucket);
+  Result<void> encode_passes(const Bucket& bucket);
   Result<void> gather_pass(const Bucket& bucket, std::uint32_t pass, bool last);
   Result<void> sum_pass(const Bucket& bucket, compressors::Reduction reduction, std::uint32_t pass, bool last);
   Result<void> sum(Bytes& payload, compressors::Reduction reduction);
@@ -121,6 +124,7 @@ class Exchange {
   // Communication thread, while a step is under way.
   Step step_;
   Agreed agreed_;
+  std::vector<float> dense_;             ///< tensors of a coded bucket that go dense in this round
   std::vector<at::Tensor> compensated_;  ///< by position in the bucket
   Bytes payload_;                        ///< of all tensors of the bucket
   std::vector<std::size_t> ends_;        ///< where each tensor's payload ends in payload_

@@ -76,7 +76,9 @@ std::uint64_t Replica::parameter_count() const {
 Result<void> Replica::join(collectives::Communicator& group) {
   // Not the buffers: after a restart each rank has its own.
   if (auto equal = check_equal(model->parameters(), group); !equal) return equal.error();
-  const Exchange::Options options{.seed = spec.training.seed, .bucket_sizes = {.bytes = spec.exchange.bucket_bytes}};
+  const Exchange::Options options{.seed = spec.training.seed,
+                                  .epochs_total = epochs_total(),
+                                  .bucket_sizes = {.bytes = spec.exchange.bucket_bytes}};
   exchange = std::make_unique<Exchange>(model->parameters(), std::move(compression_), group, options);
   return {};
 }

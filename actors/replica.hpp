@@ -46,6 +46,10 @@ class Replica {
   std::uint64_t parameter_count() const;
   const compressors::Compression& compression() const { return exchange ? exchange->compression() : compression_; }
   double epoch() const { return static_cast<double>(step) / static_cast<double>(sampler.steps_per_epoch()); }
+  /// What epoch() is at the end.
+  double epochs_total() const {
+    return static_cast<double>(steps_total) / static_cast<double>(sampler.steps_per_epoch());
+  }
 
   const protocol::JobSpec spec;
   const std::uint32_t rank;

@@ -38,7 +38,8 @@ Result<protocol::Prepared> Session::prepare() {
   }
 
   const auto steps_per_epoch = static_cast<double>((*replica)->sampler.steps_per_epoch());
-  const double warmup = std::ceil((*replica)->compression().compressor->traits().warmup_epochs * steps_per_epoch);
+  const double warmup_epochs = (*replica)->compression().compressor->warmup_epochs((*replica)->epochs_total());
+  const double warmup = std::ceil(warmup_epochs * steps_per_epoch);
   metrics_ = std::make_unique<Metrics>(
       Metrics::Options{.steps_total = (*replica)->steps_total, .warmup_steps = static_cast<std::uint64_t>(warmup)});
   steps_done_ = (*replica)->step;

@@ -141,6 +141,11 @@ nlohmann::json wire_bits(Compressor& compressor) {
   return {{"summed", summed / entries}, {"gathered", gathered / entries}};
 }
 
+/// Whether a matrix goes dense where its payloads would be larger.
+bool can_go_dense(const Compressor& compressor) {
+  return !compressor.traits().votes && compressor.expected_bits({256, 256}, {.epoch = 1e9}).has_value();
+}
+
 /// The traits of a compressor. Its error bound is that for a tensor of a million entries, null if it has none.
 nlohmann::json describe_traits(Compressor& compressor) {
   const Traits traits = compressor.traits();
@@ -155,7 +160,8 @@ nlohmann::json describe_traits(Compressor& compressor) {
           {"stateful", traits.stateful},
           {"votes", traits.votes},
           {"owns_momentum", traits.owns_momentum},
-          {"warmup", traits.warmup_epochs > 0},
+          {"warmup", compressor.warmup_epochs(1) > 0},
+          {"goes_dense", can_go_dense(compressor)},
           {"error_bound", std::isfinite(bound) ? nlohmann::json(bound) : nlohmann::json(nullptr)},
           {"wire_bits", wire_bits(compressor)}};
 }

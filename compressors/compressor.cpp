@@ -8,6 +8,19 @@
 
 namespace weir::compressors {
 
+std::optional<WireBits> Compressor::expected_bits(at::IntArrayRef, const Round&) const { return std::nullopt; }
+
+bool Compressor::wants_dense(const Round&) const { return false; }
+
+double Compressor::warmup_epochs(double) const { return 0; }
+
+bool Compressor::goes_dense(at::IntArrayRef shape, const Round& round) const {
+  if (wants_dense(round)) return true;
+  if (traits().votes) return false;
+  const auto bits = expected_bits(shape, round);
+  return bits && bits->more_than_dense(round.world);
+}
+
 Result<void> Compressor::encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
   if (!gradient.defined() || !gradient.is_floating_point() || !gradient.device().is_cpu()) {
     return Error(Errc::invalid_argument, std::string(name()) + " encodes floating-point tensors on the processor");

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@ struct Round {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;    ///< optimizer steps done before this one
   double epoch = 0;          ///< passes over the data done, with fraction: warm-up schedules
+  double epochs_total = 0;   ///< passes over the data that the training takes; 0: not known
   double learning_rate = 1;  ///< what the optimizer multiplies this step's mean by
   std::uint32_t tensor = 0;  ///< position of the tensor in the model
   std::uint32_t rank = 0;
@@ -45,7 +47,16 @@ struct Traits {
   bool selective = false;      ///< reads only entries that it sends: a NaN elsewhere is neither sent nor noticed
   bool votes = false;          ///< the ranks agree on something else than a mean (Compressor::conclude)
   bool owns_momentum = false;  ///< encodes momentum: the optimizer must not apply it to the gradient again
-  double warmup_epochs = 0;    ///< compresses less until this epoch
+};
+
+/// Bits that one rank encodes per entry of a tensor: in passes that are summed, and in passes that are gathered.
+struct WireBits {
+  double summed = 0;
+  double gathered = 0;
+
+  /// Whether the ranks of a world send more in this way than by a ring all-reduce of float32. Of 2 (world - 1) / world
+  /// times 32 bits per entry there; here it is as much of what is summed, and world - 1 times what is gathered.
+  bool more_than_dense(std::uint32_t world) const { return 2 * summed + world * gathered > 2 * 32; }
 };
 
 /// A tensor of saved state. The name is unique within the object that saved it.
@@ -66,6 +77,11 @@ struct NamedTensor {
 ///     decode_add(mean, 1 / world)    for the sum, or for each rank's payload in rank order
 ///     conclude(mean, round)
 ///
+/// A tensor that it does not take (takes()) never comes here: its gradient is averaged as it is. One that goes dense in
+/// a round (goes_dense()) does not come here in that round. All ranks have to come to the same answers without talking,
+/// so both are functions of the parameters, the tensor's shape and the round alone; never of its rank, of data or of
+/// state.
+///
 /// A one-pass compressor overrides do_encode and do_decode_add; what is common (shape, type, device) is
 /// checked here. Between the last absorb and the next encode of the tensor, decode_add of what this rank itself encoded
 /// in the last pass gives this rank's share of the mean: that is what a memory takes off.
@@ -83,6 +99,18 @@ class Compressor {
   /// normalisation are too small to gain anything, and sensitive. A method whose result is not on the gradient's scale
   /// has to take every tensor, because one learning rate serves all.
   virtual bool takes(at::IntArrayRef shape) const { return shape.size() > 1; }
+
+  /// What a round is expected to send of a tensor of this shape, without the few bytes of its head. Nothing if that
+  /// depends on the data, or can never be more than the dense tensor.
+  virtual std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const;
+
+  /// Whether a tensor that it takes is averaged by a dense all-reduce in this round, instead of being encoded: where
+  /// the parameters ask for it (wants_dense()), and where the payloads are expected to be larger than the dense tensor.
+  /// The latter is not done with traits().votes: what the ranks would agree on is no mean.
+  bool goes_dense(at::IntArrayRef shape, const Round& round) const;
+
+  /// Until which epoch of a training of `epochs_total` it compresses less than later. 0: no such thing.
+  virtual double warmup_epochs(double epochs_total) const;
 
   /// Appends the encoding of `gradient` to `out`. Any shape, also empty; a tensor that is not float32 or not
   /// contiguous is converted first. On failure `out` is as it was. Fails with: invalid_argument (NaN or
@@ -117,6 +145,9 @@ class Compressor {
   virtual Result<void> restore(std::span<const NamedTensor> state);
 
  protected:
+  /// Whether the parameters ask for a dense round, whatever it costs.
+  virtual bool wants_dense(const Round& round) const;
+
   /// `gradient` is float32 and contiguous, with fewer than 2^32 entries.
   virtual Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) = 0;
   virtual Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) = 0;

@@ -3,9 +3,17 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 namespace weir::compressors {
+
+/// How many entries a tensor of this shape has.
+inline std::uint64_t entries_of(at::IntArrayRef shape) {
+  std::uint64_t entries = 1;
+  for (const auto size : shape) entries *= static_cast<std::uint64_t>(size);
+  return entries;
+}
 
 /// The entries of a contiguous float32 tensor in the processor's memory.
 inline std::span<const float> flat(const at::Tensor& tensor) {

@@ -4,6 +4,10 @@
 
 namespace weir::compressors {
 
+Result<at::Tensor> Memory::compensate_dense(const at::Tensor& gradient, const Round& round) {
+  return compensate(gradient, round);
+}
+
 Result<void> Memory::average_dense(at::Tensor&, const Round&) { return {}; }
 
 Result<void> Memory::restore(std::span<const NamedTensor> state) {

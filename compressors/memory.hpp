@@ -35,7 +35,12 @@ struct MemoryTraits {
 ///
 ///     encode(compensate(gradient)) -> exchange -> decode -> conclude -> update(own payload, mean)
 ///
-/// and of a tensor sent dense (bias, normalisation): average -> average_dense(mean).
+/// A round in which such a tensor goes dense (Compressor::goes_dense) is one whose compressor loses nothing:
+///
+///     compensate_dense(gradient) -> average -> average_dense(mean)
+///
+/// and of a tensor that is never compressed (Compressor::takes): average -> average_dense(mean). Rounds of both kinds
+/// may follow on each other in any order.
 class Memory {
  public:
   Memory() = default;
@@ -55,7 +60,12 @@ class Memory {
   /// this may turn into what the optimizer applies, in the same way on every rank.
   virtual Result<void> update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) = 0;
 
-  /// Turns the averaged gradient of a tensor that was sent dense into what the optimizer applies, in place.
+  /// Gives what to average in the place of `gradient` in a round in which the tensor goes dense; otherwise like
+  /// compensate(), which it is by default: what is owed is sent, too.
+  virtual Result<at::Tensor> compensate_dense(const at::Tensor& gradient, const Round& round);
+
+  /// Turns the average of a tensor that was sent dense into what the optimizer applies, in place, in the same way on
+  /// every rank; if there was a compensate_dense(), nothing is owed any more.
   virtual Result<void> average_dense(at::Tensor& mean, const Round& round);
 
   /// State for a checkpoint. The tensors alias the live ones: write them out before the next round.

@@ -1,6 +1,8 @@
 #include "compressors/codecs/index_codec.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 
 #include "base/ensure.hpp"
@@ -33,6 +35,30 @@ const IndexCodec& choose_index_codec(std::string_view name, std::span<const std:
   }
   ensure(best != nullptr, "an index codec's name was not validated");
   return *best;
+}
+
+double expected_position_bits(std::string_view name, double share) {
+  const double distance = 1 / share;
+  // The share of positions that skip as many entries or more.
+  const auto skipping = [&](double entries) { return std::pow(1 - share, entries); };
+  if (name == raw32_codec.name) return 32;
+  if (name == bitmap_codec.name) return distance;
+  if (name == varint_codec.name) return 8 * (1 + skipping(0x1p7) + skipping(0x1p14) + skipping(0x1p21));
+  // Offsets, and a count of about four bits for each block of 4096.
+  if (name == block_codec.name) return std::min(12 + 4 * distance / 4096, 16.0);
+  if (name == elias_fano_codec.name) {
+    const double low = std::floor(std::log2(distance));
+    return low + 1 + distance / std::exp2(low);
+  }
+  if (name == rice_codec.name) {
+    const double low = std::max(0.0, std::floor(std::log2(std::max(0.961 * (distance - 1), 1.0))));
+    const double rest = skipping(std::exp2(low));
+    return low + 1 + rest / (1 - rest);
+  }
+  ensure(name == "auto", "an index codec's name was not validated");
+  double best = 32;
+  for (const IndexCodec* codec : index_codecs()) best = std::min(best, expected_position_bits(codec->name, share));
+  return best;
 }
 
 std::vector<std::string_view> index_codec_names() {

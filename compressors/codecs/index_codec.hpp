@@ -44,6 +44,10 @@ Result<const IndexCodec*> index_codec(std::uint8_t id);
 const IndexCodec& choose_index_codec(std::string_view name, std::span<const std::uint32_t> positions,
                                      std::uint64_t entries);
 
+/// Bits that the codec of that name is expected to take for each position, if the positions are that share (above 0) of
+/// all and any is as likely as any other.
+double expected_position_bits(std::string_view name, double share);
+
 /// The names choose_index_codec takes.
 std::vector<std::string_view> index_codec_names();
 

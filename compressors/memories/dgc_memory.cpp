@@ -64,7 +64,16 @@ Result<void> DgcMemory::update(const Round& round, Compressor& compressor, Bytes
   return {};
 }
 
+Result<at::Tensor> DgcMemory::compensate_dense(const at::Tensor& gradient, const Round& round) {
+  if (!velocities_.find(round)) return gradient;
+  return compensate(gradient, round);
+}
+
 Result<void> DgcMemory::average_dense(at::Tensor& mean, const Round& round) {
+  if (velocities_.find(round)) {
+    velocities_.clear(round);
+    return {};
+  }
   auto momentum = momenta_.of(round, mean);
   if (!momentum) return momentum.error();
   const MomentumStep step{static_cast<float>(setting_.momentum), clip_scale(flat(std::as_const(mean)), 1),

@@ -17,8 +17,9 @@ namespace weir::compressors {
 ///     send v;    v -= what was sent;  with masking, at the entries sent: m = 0
 ///
 /// So v is zero where it was sent as it was, and keeps what a value codec has rounded away.
-/// The optimizer must not apply momentum again. A tensor sent dense gets the same momentum after averaging,
-/// without velocity.
+/// The optimizer must not apply momentum again. A tensor sent dense gets the same momentum after averaging, unmasked
+/// and without velocity: as long as it was never sent otherwise, the momentum is the same on all ranks. Later, when a
+/// rank has momentum and velocity of its own, a dense round sends all of the velocity, and masks nothing.
 ///
 /// Before all of it the gradient is clipped, each tensor on its own: the mean of the ranks to the norm clip_norm, one
 /// rank's own to sqrt(ranks) * clip_norm, as the mean of independent gradients is sqrt(ranks) times shorter than they.
@@ -44,6 +45,7 @@ class DgcMemory final : public Memory {
   MemoryTraits traits() const override { return type_traits; }
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
   Result<void> update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) override;
+  Result<at::Tensor> compensate_dense(const at::Tensor& gradient, const Round& round) override;
   Result<void> average_dense(at::Tensor& mean, const Round& round) override;
   std::vector<NamedTensor> save() const override;
   Result<void> restore(std::span<const NamedTensor> state) override;

@@ -32,6 +32,21 @@ Result<void> Ef21Memory::update(const Round& round, Compressor& compressor, Byte
   return {};
 }
 
+Result<at::Tensor> Ef21Memory::compensate_dense(const at::Tensor& gradient, const Round& round) {
+  auto own = own_.of(round, gradient);
+  if (!own) return own;
+  std::ranges::copy(flat(gradient), flat(*own).begin());
+  return own;
+}
+
+Result<void> Ef21Memory::average_dense(at::Tensor& mean, const Round& round) {
+  if (!own_.find(round)) return {};  // a tensor that is never compressed
+  auto shared = shared_.of(round, mean);
+  if (!shared) return shared.error();
+  std::ranges::copy(flat(std::as_const(mean)), flat(*shared).begin());
+  return {};
+}
+
 std::vector<NamedTensor> Ef21Memory::save() const {
   std::vector<NamedTensor> state;
   own_.save(state);

@@ -14,7 +14,7 @@ namespace weir::compressors {
 ///     send g - h;   h += what was sent;   H += mean;   the optimizer gets H
 ///
 /// With a compressor that contracts, h follows the gradient, and nothing that was held back piles up. Both start from
-/// zero.
+/// zero. A round in which the tensor goes dense makes h the gradient and H the mean of them.
 class Ef21Memory final : public Memory {
  public:
   static constexpr std::string_view type_name = "ef21";
@@ -26,6 +26,8 @@ class Ef21Memory final : public Memory {
   MemoryTraits traits() const override { return type_traits; }
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
   Result<void> update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) override;
+  Result<at::Tensor> compensate_dense(const at::Tensor& gradient, const Round& round) override;
+  Result<void> average_dense(at::Tensor& mean, const Round& round) override;
   std::vector<NamedTensor> save() const override;
   Result<void> restore(std::span<const NamedTensor> state) override;
 

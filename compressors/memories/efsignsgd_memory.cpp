@@ -40,6 +40,11 @@ Result<void> EfSignSgdMemory::update(const Round& round, Compressor& compressor,
   return compressor.decode_add(payload, round, -1, *residual);
 }
 
+Result<void> EfSignSgdMemory::average_dense(at::Tensor&, const Round& round) {
+  if (learning_rate_in(round) > 0) residuals_.clear(round);
+  return {};
+}
+
 std::vector<NamedTensor> EfSignSgdMemory::save() const {
   std::vector<NamedTensor> state;
   residuals_.save(state);

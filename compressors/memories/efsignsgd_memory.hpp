@@ -15,7 +15,8 @@ namespace weir::compressors {
 ///
 /// Kept is the residual r = e / lr with the learning rate it was divided by: p = g + (last lr / lr) * r. While the
 /// learning rate is constant that is the memory `residual`. In a step whose learning rate is zero nothing reaches the
-/// weights: the gradient is sent as it is, and what is owed stays.
+/// weights: the gradient is sent as it is, and what is owed stays. Otherwise a round in which the tensor goes dense
+/// sends all of it: r = 0.
 class EfSignSgdMemory final : public Memory {
  public:
   static constexpr std::string_view type_name = "efsignsgd";
@@ -27,6 +28,7 @@ class EfSignSgdMemory final : public Memory {
   MemoryTraits traits() const override { return type_traits; }
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
   Result<void> update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) override;
+  Result<void> average_dense(at::Tensor& mean, const Round& round) override;
   std::vector<NamedTensor> save() const override;
   Result<void> restore(std::span<const NamedTensor> state) override;
 

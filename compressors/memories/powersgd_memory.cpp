@@ -31,6 +31,11 @@ Result<void> PowerSgdMemory::update(const Round& round, Compressor&, BytesView, 
   return {};
 }
 
+Result<void> PowerSgdMemory::average_dense(at::Tensor&, const Round& round) {
+  residuals_.clear(round);
+  return {};
+}
+
 std::vector<NamedTensor> PowerSgdMemory::save() const {
   std::vector<NamedTensor> state;
   residuals_.save(state);

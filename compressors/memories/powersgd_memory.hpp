@@ -14,7 +14,8 @@ namespace weir::compressors {
 ///
 /// The ranks' residuals differ by all that their gradients ever differed by, only the mean of them stays small. That is
 /// harmless where what is agreed on is a function of the mean alone, and saves decoding the own payload; where each
-/// rank's payload follows its own large entries, they would fill up with differences that cancel.
+/// rank's payload follows its own large entries, they would fill up with differences that cancel. A round in which the
+/// tensor goes dense sends all of it: r = 0.
 class PowerSgdMemory final : public Memory {
  public:
   static constexpr std::string_view type_name = "powersgd";
@@ -26,6 +27,7 @@ class PowerSgdMemory final : public Memory {
   MemoryTraits traits() const override { return type_traits; }
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
   Result<void> update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) override;
+  Result<void> average_dense(at::Tensor& mean, const Round& round) override;
   std::vector<NamedTensor> save() const override;
   Result<void> restore(std::span<const NamedTensor> state) override { return restore_stores(state, {&residuals_}); }
 

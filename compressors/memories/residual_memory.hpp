@@ -16,7 +16,8 @@ namespace weir::compressors {
 ///     sent = C(beta * r + gamma * g);  r = beta * r + gamma * g - sent
 ///
 /// The residual is corrected by decoding the own payload with weight -1: for a sparse one that touches only
-/// the entries sent, and whatever a codec rounded away stays in the residual.
+/// the entries sent, and whatever a codec rounded away stays in the residual. A round in which the tensor goes dense
+/// sends all of it: r = 0.
 class ResidualMemory final : public Memory {
  public:
   static constexpr std::string_view type_name = "residual";
@@ -36,6 +37,7 @@ class ResidualMemory final : public Memory {
   MemoryTraits traits() const override { return type_traits; }
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
   Result<void> update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) override;
+  Result<void> average_dense(at::Tensor& mean, const Round& round) override;
   std::vector<NamedTensor> save() const override;
   Result<void> restore(std::span<const NamedTensor> state) override { return restore_stores(state, {&residuals_}); }
 

@@ -39,6 +39,10 @@ std::optional<at::Tensor> TensorStore::find(const Round& round) const {
   return at == tensors_.end() ? std::nullopt : std::optional(at->second);
 }
 
+void TensorStore::clear(const Round& round) {
+  if (const auto at = tensors_.find(round.tensor); at != tensors_.end()) at->second.zero_();
+}
+
 void TensorStore::save(std::vector<NamedTensor>& to) const {
   for (const auto& [position, tensor] : tensors_) to.push_back({name_ + "." + std::to_string(position), tensor});
 }

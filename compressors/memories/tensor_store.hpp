@@ -28,6 +28,9 @@ class TensorStore {
   /// Replaces the tensor for `round.tensor`, whatever shape it had.
   void put(const Round& round, at::Tensor tensor) { tensors_[round.tensor] = std::move(tensor); }
 
+  /// Makes the tensor for `round.tensor` zero, if there is one.
+  void clear(const Round& round);
+
   void save(std::vector<NamedTensor>& to) const;
 
   /// Whether `name` is one of this store's.

@@ -11,15 +11,20 @@
 namespace weir::compressors {
 namespace {
 
-Extent extent_of(const at::Tensor& tensor) {
-  return {static_cast<std::uint64_t>(tensor.numel()),
-          tensor.dim() > 1 ? static_cast<std::uint64_t>(tensor.size(0)) : std::uint64_t{1}};
+Extent extent_of(at::IntArrayRef shape) {
+  return {entries_of(shape), shape.size() > 1 ? static_cast<std::uint64_t>(shape[0]) : std::uint64_t{1}};
 }
 
 }  // namespace
 
+std::optional<WireBits> Quantizer::expected_bits(at::IntArrayRef shape, const Round&) const {
+  const Extent extent = extent_of(shape);
+  if (extent.entries == 0) return std::nullopt;
+  return WireBits{.gathered = 8 * static_cast<double>(code_bytes(extent)) / static_cast<double>(extent.entries)};
+}
+
 Result<void> Quantizer::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
-  const Extent extent = extent_of(gradient);
+  const Extent extent = extent_of(gradient.sizes());
   const std::size_t bytes = extent.entries == 0 ? 0 : code_bytes(extent);
   PayloadWriter payload(out, format(), varint_bytes(extent.entries) + bytes);
   store_varint(payload.body().data(), extent.entries);
@@ -34,7 +39,7 @@ Result<void> Quantizer::do_decode_add(BytesView payload, const Round&, float wei
   const auto opened = open_payload(payload, format(), for_each_piece);
   if (!opened) return opened.error();
   BytesView code = *opened;
-  const Extent extent = extent_of(sum);
+  const Extent extent = extent_of(sum.sizes());
   const auto entries = read_varint(code);
   if (!entries) return Error(Errc::malformed, "a payload's head is cut off");
   if (*entries != extent.entries) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "compressors/codecs/payload.hpp"
@@ -21,6 +22,9 @@ struct Extent {
 ///     varint  entries of the tensor
 ///     ...     the code
 class Quantizer : public Compressor {
+ public:
+  std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
+
  protected:
   virtual Format format() const = 0;
 

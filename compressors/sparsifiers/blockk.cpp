@@ -43,6 +43,12 @@ double BlockK::error_bound(std::uint64_t entries, const Round&) const {
   return bound_for_share(std::min(1.0, static_cast<double>(options_.per_block) / block));
 }
 
+std::optional<std::size_t> BlockK::expected_count(std::uint64_t entries, const Round&) const {
+  const auto block = static_cast<std::uint64_t>(options_.block);
+  const auto per_block = static_cast<std::uint64_t>(options_.per_block);
+  return entries / block * per_block + std::min(entries % block, per_block);
+}
+
 Result<void> BlockK::choose(std::span<const float> values, const Round& round, Selection& out) {
   const auto block = static_cast<std::size_t>(options_.block);
   const auto per_block = static_cast<std::size_t>(options_.per_block);

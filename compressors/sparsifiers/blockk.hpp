@@ -34,6 +34,7 @@ class BlockK final : public Sparsifier {
 
  protected:
   Result<void> choose(std::span<const float> values, const Round& round, Selection& out) override;
+  std::optional<std::size_t> expected_count(std::uint64_t entries, const Round& round) const override;
 
  private:
   Options options_;

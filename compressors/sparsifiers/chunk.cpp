@@ -38,10 +38,6 @@ Result<std::unique_ptr<Compressor>> Chunk::make(const nlohmann::json& given) {
   return std::make_unique<Chunk>(std::move(*options));
 }
 
-Traits Chunk::traits() const {
-  return {.passes = {Reduction::sum, Reduction::sum}, .sparse = true, .warmup_epochs = options_.warmup.length()};
-}
-
 double Chunk::error_bound(std::uint64_t entries, const Round& round) const {
   if (entries == 0) return 0;
   if (round.world > 1) return 1;
@@ -59,12 +55,19 @@ std::size_t Chunk::chunks_of(std::uint64_t entries) const {
 }
 
 std::size_t Chunk::chosen_of(std::uint64_t entries, const Round& round) const {
-  return entries_kept(options_.warmup.ratio(options_.ratio, round.epoch), chunks_of(entries));
+  return entries_kept(ratio(round), chunks_of(entries));
 }
 
 std::span<const float> Chunk::part(std::span<const float> values, std::size_t chunk) const {
   const auto length = static_cast<std::size_t>(options_.chunk);
   return values.subspan(chunk * length, std::min(length, values.size() - chunk * length));
+}
+
+std::optional<WireBits> Chunk::expected_bits(at::IntArrayRef shape, const Round& round) const {
+  const std::uint64_t entries = entries_of(shape);
+  if (entries == 0) return std::nullopt;
+  const std::uint64_t sent = std::min(entries, chosen_of(entries, round) * static_cast<std::uint64_t>(options_.chunk));
+  return WireBits{.summed = 32 * static_cast<double>(chunks_of(entries) + sent) / static_cast<double>(entries)};
 }
 
 Result<void> Chunk::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {

@@ -31,12 +31,14 @@ class Chunk final : public Compressor {
   struct Options {
     std::int64_t chunk = 512;
     double ratio = 0.01;
-    Warmup warmup = {.epochs = 1};
+    Warmup warmup = {};
   };
   explicit Chunk(Options options) : options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }
-  Traits traits() const override;
+  Traits traits() const override { return {.passes = {Reduction::sum, Reduction::sum}, .sparse = true}; }
+  double warmup_epochs(double epochs_total) const override { return options_.warmup.length(epochs_total); }
+  std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
   Result<void> support(BytesView payload, const Round& round, std::uint64_t entries,
                        std::vector<std::uint32_t>& positions) override;
@@ -44,6 +46,7 @@ class Chunk final : public Compressor {
   double error_bound(std::uint64_t entries, const Round& round) const override;
 
  protected:
+  bool wants_dense(const Round& round) const override { return ratio(round) >= 1; }
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 
@@ -53,6 +56,7 @@ class Chunk final : public Compressor {
     std::uint64_t entries = 0;
     std::vector<std::uint32_t> chunks;  ///< ascending; empty before the first pass is absorbed
   };
+  double ratio(const Round& round) const { return options_.warmup.ratio(options_.ratio, round); }
   std::size_t chunks_of(std::uint64_t entries) const;
   std::size_t chosen_of(std::uint64_t entries, const Round& round) const;
   std::span<const float> part(std::span<const float> values, std::size_t chunk) const;

@@ -48,6 +48,14 @@ double Cocktail::error_bound(std::uint64_t entries, const Round&) const {
   return 1 - drawn * kept * (1 - value_codec_named(options_.codecs.value).error_bound);
 }
 
+std::optional<WireBits> Cocktail::expected_bits(at::IntArrayRef shape, const Round&) const {
+  const std::uint64_t entries = entries_of(shape);
+  if (entries == 0) return std::nullopt;
+  const std::size_t survivors = entries_kept(options_.ratio, entries);
+  const std::size_t count = entries_kept(options_.top, survivors);
+  return WireBits{.gathered = expected_sparse_bits(options_.codecs, count, survivors, entries)};
+}
+
 Result<void> Cocktail::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
   const std::span<const float> values = flat(gradient);
   survivors_.resize(entries_kept(options_.ratio, values.size()));

@@ -63,14 +63,18 @@ double Dgc::error_bound(std::uint64_t entries, const Round&) const {
   return entries == 0 ? 0 : bound_for_share(1 / static_cast<double>(entries));
 }
 
+std::optional<std::size_t> Dgc::expected_count(std::uint64_t entries, const Round& round) const {
+  return entries_kept(ratio(round), entries);
+}
+
 Result<void> Dgc::choose(std::span<const float> values, const Round& round, Selection& out) {
-  const double ratio = options_.warmup.ratio(options_.ratio, round.epoch);
-  const std::size_t kept = entries_kept(ratio, values.size());
-  const SamplePlan plan = SamplePlan::of(values.size(), ratio, options_.sample_ratio);
+  const double share = ratio(round);
+  const std::size_t kept = entries_kept(share, values.size());
+  const SamplePlan plan = SamplePlan::of(values.size(), share, options_.sample_ratio);
   if (plan.samples == values.size()) {
     select_largest(values, kept, out);
   } else {
-    adapt(values, sampled_threshold(values, plan, ratio, round), kept, out);
+    adapt(values, sampled_threshold(values, plan, share, round), kept, out);
   }
   // NaN and infinity are larger than any number: if there is one, it was chosen.
   if (find_non_finite(out.values) != out.size()) return non_finite(round, values);

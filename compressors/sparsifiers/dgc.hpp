@@ -22,6 +22,9 @@ struct SamplePlan {
 /// from (seed, step, tensor). Zeros are not sent. Biased: pair it with the dgc memory, which holds the
 /// momentum correction. Steps: all-gather.
 ///
+/// In a round whose ratio is 1 tensors go dense, in which the dgc memory applies momentum after averaging and masks
+/// nothing.
+///
 /// Follows the authors' code, except where that cuts surplus entries off by position: here the smallest go.
 class Dgc final : public Sparsifier {
  public:
@@ -34,7 +37,7 @@ class Dgc final : public Sparsifier {
 
   struct Options {
     double ratio = 0.001;
-    Warmup warmup = {.epochs = 1};
+    Warmup warmup = {};
     double sample_ratio = 0.01;
     double upper_bound = 1.3;
     double lower_bound = 0.8;
@@ -45,13 +48,17 @@ class Dgc final : public Sparsifier {
   explicit Dgc(Options options) : Sparsifier(options.codecs), options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }
-  Traits traits() const override { return {.sparse = true, .warmup_epochs = options_.warmup.length()}; }
+  Traits traits() const override { return {.sparse = true}; }
+  double warmup_epochs(double epochs_total) const override { return options_.warmup.length(epochs_total); }
   double error_bound(std::uint64_t entries, const Round& round) const override;
 
  protected:
   Result<void> choose(std::span<const float> values, const Round& round, Selection& out) override;
+  std::optional<std::size_t> expected_count(std::uint64_t entries, const Round& round) const override;
+  bool wants_dense(const Round& round) const override { return ratio(round) >= 1; }
 
  private:
+  double ratio(const Round& round) const { return options_.warmup.ratio(options_.ratio, round); }
   float sampled_threshold(std::span<const float> values, const SamplePlan& plan, double ratio, const Round& round);
   void adapt(std::span<const float> values, float threshold, std::size_t kept, Selection& out) const;
 

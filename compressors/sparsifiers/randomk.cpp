@@ -88,6 +88,14 @@ double RandomK::error_bound(std::uint64_t entries, const Round&) const {
   return both * both;
 }
 
+std::optional<WireBits> RandomK::expected_bits(at::IntArrayRef shape, const Round&) const {
+  const std::uint64_t entries = entries_of(shape);
+  // A sum is never longer than the tensor.
+  if (entries == 0 || reduction() != Reduction::gather) return std::nullopt;
+  const std::size_t bytes = value_codec_named(options_.value_codec).bytes(entries_kept(options_.ratio, entries));
+  return WireBits{.gathered = 8 * static_cast<double>(bytes) / static_cast<double>(entries)};
+}
+
 Result<void> RandomK::draw(std::span<const float> values, const Round& round) {
   constexpr float largest = std::numeric_limits<float>::max();
   selection_.clear();

@@ -45,6 +45,7 @@ class RandomK final : public Compressor {
   Result<void> support(BytesView payload, const Round& round, std::uint64_t entries,
                        std::vector<std::uint32_t>& positions) override;
   double error_bound(std::uint64_t entries, const Round& round) const override;
+  std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
 
  protected:
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;

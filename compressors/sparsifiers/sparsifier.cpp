@@ -42,8 +42,25 @@ Result<void> Sparsifier::support(BytesView payload, const Round&, std::uint64_t 
   return {};
 }
 
+std::optional<std::size_t> Sparsifier::expected_count(std::uint64_t, const Round&) const { return std::nullopt; }
+
+std::optional<WireBits> Sparsifier::expected_bits(at::IntArrayRef shape, const Round& round) const {
+  const std::uint64_t entries = entries_of(shape);
+  if (entries == 0) return std::nullopt;
+  const auto count = expected_count(entries, round);
+  if (!count) return std::nullopt;
+  return WireBits{.gathered = expected_sparse_bits(codecs_, *count, entries, entries)};
+}
+
 double Sparsifier::bound_for_share(double share) const {
   return 1 - share * (1 - value_codec_named(codecs_.value).error_bound);
+}
+
+double expected_sparse_bits(const SparseCodecs& codecs, std::size_t count, std::uint64_t among, std::uint64_t entries) {
+  const double share = static_cast<double>(count) / static_cast<double>(among);
+  const double positions = static_cast<double>(count) * expected_position_bits(codecs.index, share);
+  const double values = 8 * static_cast<double>(value_codec_named(codecs.value).bytes(count));
+  return (positions + values) / static_cast<double>(entries);
 }
 
 std::size_t entries_kept(double ratio, std::uint64_t entries) {

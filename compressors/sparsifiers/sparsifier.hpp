@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "compressors/compressor.hpp"
@@ -19,6 +21,7 @@ class Sparsifier : public Compressor {
  public:
   Result<void> support(BytesView payload, const Round& round, std::uint64_t entries,
                        std::vector<std::uint32_t>& positions) override;
+  std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
 
  protected:
   explicit Sparsifier(SparseCodecs codecs) : codecs_(std::move(codecs)) {}
@@ -26,6 +29,9 @@ class Sparsifier : public Compressor {
   /// Fills `out` with what to send of `values` (never empty).
   /// Fails with: invalid_argument (NaN or infinity; see non_finite()).
   virtual Result<void> choose(std::span<const float> values, const Round& round, Selection& out) = 0;
+
+  /// How many of that many entries (at least one) a member sends, where its parameters say.
+  virtual std::optional<std::size_t> expected_count(std::uint64_t entries, const Round& round) const;
 
   /// The error bound of a member that always sends entries with `share` of the squared norm: what the value codec
   /// rounds away comes on top.
@@ -38,6 +44,9 @@ class Sparsifier : public Compressor {
   SparseCodecs codecs_;
   Selection selection_;  // kept between calls for its memory
 };
+
+/// Bits per entry of a tensor of `entries` entries (at least one), of which `count` are sent, drawn from `among`.
+double expected_sparse_bits(const SparseCodecs& codecs, std::size_t count, std::uint64_t among, std::uint64_t entries);
 
 /// How many of `entries` a ratio keeps: ceil(ratio * entries), and one at least of a tensor that has any.
 std::size_t entries_kept(double ratio, std::uint64_t entries);

@@ -33,6 +33,9 @@ class TopK final : public Sparsifier {
 
  protected:
   Result<void> choose(std::span<const float> values, const Round& round, Selection& out) override;
+  std::optional<std::size_t> expected_count(std::uint64_t entries, const Round&) const override {
+    return entries_kept(options_.ratio, entries);
+  }
 
  private:
   Options options_;

@@ -3,16 +3,35 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ensure.hpp"
+
 namespace weir::compressors {
+namespace {
 
-double Warmup::length() const { return ratios.empty() ? epochs : static_cast<double>(ratios.size()); }
+double exponential(double base, double done) { return std::pow(base, done); }
 
-double Warmup::ratio(double base, double epoch) const {
-  if (epoch >= length()) return base;
-  const double stage = std::floor(std::max(epoch, 0.0));
-  if (!ratios.empty()) return ratios[static_cast<std::size_t>(stage)];
-  const double factor = coefficient.value_or(std::pow(base, 1 / (epochs + 1)));
-  return std::max(std::pow(factor, stage + 1), base);
+double paper(double, double done) { return std::pow(0.25, std::floor(4 * done) + 1); }
+
+double authors(double base, double done) { return std::pow(base, (std::floor(5 * done) + 1) / 6); }
+
+}  // namespace
+
+std::vector<std::string_view> Warmup::schedules() { return {"exponential", "paper", "authors"}; }
+
+double Warmup::length(double epochs_total) const {
+  return epochs.value_or(std::min(share_usual * epochs_total, epochs_usual));
+}
+
+double Warmup::ratio(double base, const Round& round) const {
+  const double whole = length(round.epochs_total);
+  if (round.epoch >= whole) return base;
+  const double start = dense * whole;
+  if (round.epoch < start) return 1;
+  const double done = (round.epoch - start) / (whole - start);
+  if (schedule == "exponential") return std::max(exponential(base, done), base);
+  if (schedule == "paper") return std::max(paper(base, done), base);
+  ensure(schedule == "authors", "a warm-up's schedule was not validated");
+  return std::max(authors(base, done), base);
 }
 
 }  // namespace weir::compressors

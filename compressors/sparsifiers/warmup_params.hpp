@@ -9,19 +9,19 @@ namespace weir::compressors {
 template <class Options>
 Params<Options> with_warmup(Params<Options> params) {
   params
-      .number(
-          "warmup_epochs", [](Options& options) -> double& { return options.warmup.epochs; }, {.minimum = 0},
-          "Epochs over which the ratio comes down to its value; long trainings take 4 or 5.")
       .optional_number(
-          "warmup_coefficient", [](Options& options) -> std::optional<double>& { return options.warmup.coefficient; },
-          {.exclusive_minimum = 0, .maximum = 1},
-          "Ratio of warm-up epoch e (from 0): this to the power e + 1. "
-          "Null: ratio^((e + 1) / (warmup_epochs + 1)).")
-      .numbers(
-          "warmup_ratios", [](Options& options) -> std::vector<double>& { return options.warmup.ratios; },
-          {.exclusive_minimum = 0, .maximum = 1},
-          "Ratio of each warm-up epoch, in the place of warmup_epochs and warmup_coefficient; "
-          "DGC's paper has [0.25, 0.0625, 0.015625, 0.004].");
+          "warmup_epochs", [](Options& options) -> std::optional<double>& { return options.warmup.epochs; },
+          {.minimum = 0},
+          "Epochs, also fractional, until the ratio has come down to its value. Null: half of the training, 4 at most.")
+      .number(
+          "warmup_dense", [](Options& options) -> double& { return options.warmup.dense; },
+          {.minimum = 0, .maximum = 1},
+          "Share of the warm-up at its beginning in which gradients go dense, by all-reduce.")
+      .choice(
+          "warmup_schedule", [](Options& options) -> std::string& { return options.warmup.schedule; },
+          Warmup::schedules(),
+          "How the ratio comes down in the rest of the warm-up: exponential, from 1 to its value without steps; paper, "
+          "25 %, 6.25 %, 1.5625 %, 0.4 %; authors, the five steps of their code, ratio^(1/6) to ratio^(5/6).");
   return params;
 }
 

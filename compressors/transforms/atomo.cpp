@@ -169,6 +169,16 @@ double Atomo::error_bound(std::uint64_t entries, const Round&) const {
   return drawing * (1 + rounding) * (1 + rounding) - 1;
 }
 
+std::optional<WireBits> Atomo::expected_bits(at::IntArrayRef shape, const Round&) const {
+  const auto entries = static_cast<double>(entries_of(shape));
+  if (entries == 0 || options_.atoms != "svd") return std::nullopt;
+  const double rows = shape.size() > 1 ? static_cast<double>(shape[0]) : 1;
+  const double columns = entries / rows;
+  const double numbers = std::min({options_.budget, rows, columns}) * (rows + columns);
+  const auto bytes = static_cast<double>(rounded_bytes(static_cast<std::size_t>(std::ceil(numbers)), bits()));
+  return WireBits{.gathered = 8 * bytes / entries};
+}
+
 Result<void> Atomo::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
   return options_.atoms == "svd" ? encode_products(gradient, round, out) : encode_values(gradient, round, out);
 }

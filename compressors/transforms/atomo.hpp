@@ -49,6 +49,9 @@ class Atomo final : public Compressor {
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.biased = false}; }
   double error_bound(std::uint64_t entries, const Round& round) const override;
+  /// Of singular vectors as many are drawn as the budget says; how large entries and cosines are decides how they are
+  /// written.
+  std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
 
  protected:
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;

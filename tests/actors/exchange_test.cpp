@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -89,11 +90,92 @@ TEST(Exchange, WhatACompressorKeepsIsAveraged) {
   auto group = collectives::in_process_group(2);
   run_ranks(2, [&](std::uint32_t rank) {
     const Net net(1.0f);
-    Exchange exchange(net.parameters(), compression("topk", {{"ratio", 1.0}}), *group[rank], {});
+    Exchange exchange(net.parameters(), compression("topk", {{"ratio", 0.95}}), *group[rank], {});
     exchange.begin({});
     at::full({1, 4}, static_cast<float>(rank + 1)).mm(net.first).mm(net.second).sum().backward();
     ASSERT_TRUE(exchange.finish());
     EXPECT_TRUE(exchange.gradients()[0].allclose(at::full({4, 4}, 3.0f)));
+    group[rank]->close();
+  });
+}
+
+/// Trains on sums of squares, so that gradients follow the weights.
+at::Tensor loss_of(const Net& net, std::uint32_t rank, std::uint64_t step) {
+  const auto scale = static_cast<float>(rank + 1) * 0.1f + static_cast<float>(step) * 0.01f;
+  const auto input = at::arange(1, 5, at::kFloat).reshape({1, 4}) * scale;
+  return (input.mm(net.first).mm(net.second) + net.unused.sum()).pow(2).sum();
+}
+
+TEST(Exchange, GoesDenseAtTheBeginningOfAWarmup) {
+  constexpr std::uint32_t ranks = 3;
+  constexpr float rate = 0.01f;
+  const nlohmann::json params = {{"ratio", 0.2}, {"warmup_epochs", 1}, {"warmup_dense", 0.5}};
+  const nlohmann::json none;
+  auto group = collectives::in_process_group(ranks);
+  // The same in one process: momentum SGD on the mean of the gradients.
+  const Net plain(0.5f);
+  std::vector<at::Tensor> momenta;
+  std::vector<std::vector<at::Tensor>> expected;
+  for (const auto& [name, tensor] : plain.parameters()) momenta.push_back(at::zeros(tensor.sizes()));
+  for (std::uint64_t step = 0; step < 4; ++step) {
+    for (const auto& [name, tensor] : plain.parameters()) at::Tensor(tensor).mutable_grad() = at::zeros(tensor.sizes());
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) (loss_of(plain, rank, step) / 3).backward();
+    expected.emplace_back();
+    for (std::size_t p = 0; p < momenta.size(); ++p) {
+      auto tensor = plain.parameters()[p].tensor;
+      momenta[p] = momenta[p] * 0.9f + tensor.grad();
+      expected.back().push_back(momenta[p]);
+      const at::NoGradGuard no_grad;
+      tensor.add_(momenta[p], -rate);
+    }
+  }
+  std::atomic<std::uint64_t> sent = 0;
+  run_ranks(ranks, [&](std::uint32_t rank) {
+    const Net net(0.5f);
+    auto dgc = compressors::builtin().make(
+        {.compressor = "dgc", .params = params, .memory = {}, .memory_params = none, .setting = {.momentum = 0.9}});
+    Exchange exchange(net.parameters(), std::move(dgc.value()), *group[rank],
+                      {.epochs_total = 2, .bucket_sizes = {.first_bytes = 1, .bytes = 1}});
+    for (std::uint64_t step = 0; step < 4; ++step) {
+      exchange.begin({.number = step, .epoch = 0.1 * static_cast<double>(step)});
+      loss_of(net, rank, step).backward();
+      const auto agreed = exchange.finish();
+      ASSERT_TRUE(agreed) << agreed.error().message();
+      for (std::size_t p = 0; p < 3; ++p) {
+        EXPECT_TRUE(exchange.gradients()[p].allclose(expected[step][p], 1e-4, 1e-5)) << step << " " << p;
+        const at::NoGradGuard no_grad;
+        at::Tensor(net.parameters()[p].tensor).add_(exchange.gradients()[p], -rate);
+      }
+    }
+    sent += group[rank]->traffic().sent_bytes;
+    // When the warm-up is over: a fifth of 16 and of 8 entries of each rank.
+    exchange.begin({.number = 4, .epoch = 1});
+    loss_of(net, rank, 4).backward();
+    ASSERT_TRUE(exchange.finish());
+    EXPECT_LE(exchange.gradients()[0].count_nonzero().item<std::int64_t>(), 3 * 4);
+    EXPECT_LE(exchange.gradients()[1].count_nonzero().item<std::int64_t>(), 3 * 2);
+    group[rank]->close();
+  });
+  constexpr std::size_t entries = 16 + 8 + 3 + 1;  // with the vote
+  constexpr std::size_t rings = 4 * 3;             // steps, buckets
+  EXPECT_EQ(sent,
+            2 * (ranks - 1) * (4 * entries * sizeof(float) + rings * ranks * collectives::Communicator::wire_bytes(0)));
+}
+
+TEST(Exchange, TensorsOfABucketGoDenseOrNotEachOnItsOwn) {
+  // Of the smaller tensor one entry of 8 is sent with 64 bits, 8 bits an entry; of the larger one of 16, 4 bits.
+  constexpr std::uint32_t ranks = 9;
+  auto group = collectives::in_process_group(ranks);
+  run_ranks(ranks, [&](std::uint32_t rank) {
+    const Net net(1.0f);
+    Exchange exchange(net.parameters(), compression("topk", {{"ratio", 0.01}, {"index_codec", "raw32"}}), *group[rank],
+                      {});
+    ASSERT_EQ(exchange.buckets().size(), 2u);
+    exchange.begin({});
+    at::tensor({1.0f, 2.0f, 4.0f, 3.0f}).reshape({1, 4}).mm(net.first).mm(net.second).sum().backward();
+    ASSERT_TRUE(exchange.finish());
+    EXPECT_EQ(exchange.gradients()[0].count_nonzero().item<std::int64_t>(), 1);
+    EXPECT_TRUE(exchange.gradients()[1].allclose(at::full({4, 2}, 10.0f)));
     group[rank]->close();
   });
 }

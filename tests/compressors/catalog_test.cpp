@@ -45,14 +45,15 @@ TEST(Catalog, ParametersAreCheckedAgainstTheirRanges) {
                                                            {"topk", {{"index_codec", "zip"}}},
                                                            {"none", {{"ratio", 0.1}}},
                                                            {"dgc", {{"adaptations_max", 1.5}}},
-                                                           {"dgc", {{"warmup_ratios", {0.2, 2}}}},
+                                                           {"dgc", {{"warmup_dense", 1.1}}},
                                                            {"dgc", {{"resample", 1}}},
-                                                           {"dgc", {{"warmup_coefficient", 0}}},
+                                                           {"dgc", {{"warmup_epochs", -1}}},
+                                                           {"dgc", {{"warmup_schedule", "steep"}}},
                                                            {"dgc", json::array()},
                                                            {"dgc", "fast"}};
   for (const auto& [name, params] : wrong) EXPECT_EQ(refusal(name, params).code, Errc::invalid_argument) << params;
   EXPECT_EQ(refusal("topk", {}, "residual", {{"beta", -1}}).code, Errc::invalid_argument);
-  EXPECT_FALSE(refusal("dgc", {{"warmup_coefficient", nullptr}, {"warmup_ratios", {0.2, 0.02}}}).code.failed());
+  EXPECT_FALSE(refusal("dgc", {{"warmup_epochs", nullptr}, {"warmup_schedule", "paper"}}).code.failed());
   EXPECT_FALSE(refusal("dgc", {}, "", {{"clip_norm", 1.5}}).code.failed());
 }
 
@@ -93,6 +94,10 @@ TEST(Catalog, DescribesEveryParameter) {
   const json dgc = named("compressors", "dgc");
   EXPECT_EQ(dgc.at("traits").at("passes"), json::array({"gather"}));
   EXPECT_EQ(dgc.at("traits").at("warmup"), true);
+  EXPECT_EQ(dgc.at("traits").at("goes_dense"), true);
+  EXPECT_EQ(named("compressors", "topk").at("traits").at("warmup"), false);
+  EXPECT_EQ(named("compressors", "signsgd").at("traits").at("goes_dense"), false) << "it votes";
+  EXPECT_EQ(named("compressors", "casq").at("traits").at("goes_dense"), false) << "its size depends on the data";
   EXPECT_EQ(dgc.at("params").at("properties").at("ratio").at("exclusiveMinimum"), 0);
   EXPECT_EQ(dgc.at("params").at("properties").at("ratio").at("default"), 0.001);
   EXPECT_EQ(named("memories", "dgc").at("owns_momentum"), true);

@@ -94,10 +94,10 @@ TEST(Chunk, OneTensorDoesNotDisturbAnother) {
 }
 
 TEST(Chunk, WarmupSendsMoreAtFirst) {
-  Chunk chunk({.chunk = 16, .ratio = 0.01, .warmup = {.ratios = {0.25, 0.0625}}});
-  EXPECT_EQ(chunk.traits().warmup_epochs, 2);
+  Chunk chunk({.chunk = 16, .ratio = 0.01, .warmup = {.schedule = "paper", .epochs = 2, .dense = 0}});
+  EXPECT_EQ(chunk.warmup_epochs(10), 2);
   Round round = round_at(0);
-  for (const auto& [epoch, chunks] : {std::pair{0.5, 100}, {1.5, 25}, {2.0, 4}}) {
+  for (const auto& [epoch, chunks] : {std::pair{0.25, 100}, {0.75, 25}, {2.0, 4}}) {
     round.epoch = epoch;
     EXPECT_EQ(encoded(chunk, gaussian(6'400, 6), round).size(), chunks * 16 * sizeof(float));
   }

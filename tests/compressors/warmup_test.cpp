@@ -1,0 +1,68 @@
+#include "compressors/sparsifiers/warmup.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace weir::compressors::test {
+namespace {
+
+double ratio(const Warmup& warmup, double epoch, double epochs_total = 0, double base = 0.001) {
+  return warmup.ratio(base, {.epoch = epoch, .epochs_total = epochs_total});
+}
+
+TEST(Warmup, ComesDownWithoutStepsAfterItsDenseShare) {
+  const Warmup warmup{.epochs = 2, .dense = 0.5};
+  EXPECT_EQ(ratio(warmup, 0), 1);
+  EXPECT_EQ(ratio(warmup, 0.999), 1);
+  EXPECT_EQ(ratio(warmup, 1), 1);
+  EXPECT_NEAR(ratio(warmup, 1 + 1.0 / 3), 0.1, 1e-9);
+  EXPECT_NEAR(ratio(warmup, 1.5), std::sqrt(0.001), 1e-9);
+  EXPECT_NEAR(ratio(warmup, 1 + 2.0 / 3), 0.01, 1e-9);
+  EXPECT_NEAR(ratio(warmup, 1.999), 0.001, 1e-5);
+  EXPECT_EQ(ratio(warmup, 2), 0.001);
+}
+
+TEST(Warmup, OfAQuarterEpochPassesThroughAllStages) {
+  for (const auto& schedule : Warmup::schedules()) {
+    const Warmup brief{.schedule = std::string(schedule), .epochs = 0.25, .dense = 0};
+    const Warmup whole{.schedule = std::string(schedule), .epochs = 5, .dense = 0};
+    for (double epoch = 0.125; epoch < 6; epoch += 0.25) {
+      EXPECT_DOUBLE_EQ(ratio(brief, epoch / 20), ratio(whole, epoch)) << schedule << epoch;
+    }
+  }
+}
+
+TEST(Warmup, OfThePaper) {
+  const Warmup warmup{.schedule = "paper", .epochs = 4, .dense = 0};
+  EXPECT_EQ(ratio(warmup, 0), 0.25);
+  EXPECT_EQ(ratio(warmup, 1.2), 0.0625);
+  EXPECT_EQ(ratio(warmup, 2.7), 0.015625);
+  EXPECT_EQ(ratio(warmup, 3.9), 0.00390625);
+  EXPECT_EQ(ratio(warmup, 4), 0.001);
+  EXPECT_EQ(ratio(warmup, 3.9, 0, 0.02), 0.02) << "never below the ratio";
+}
+
+TEST(Warmup, OfTheAuthorsCode) {
+  const Warmup warmup{.schedule = "authors", .epochs = 5, .dense = 0};
+  const std::vector<double> published = {0.316, 0.1, 0.0316, 0.01, 0.00316, 0.001};
+  for (std::size_t epoch = 0; epoch < published.size(); ++epoch) {
+    EXPECT_NEAR(ratio(warmup, static_cast<double>(epoch) + 0.5), published[epoch], published[epoch] * 0.01);
+  }
+}
+
+TEST(Warmup, UsuallyTakesHalfOfTheTrainingAndFourEpochsAtMost) {
+  const Warmup usual;
+  EXPECT_EQ(usual.length(2), 1);
+  EXPECT_EQ(usual.length(0.5), 0.25);
+  EXPECT_EQ(usual.length(90), 4);
+  EXPECT_EQ(ratio(usual, 0.49, 2), 1);
+  EXPECT_LT(ratio(usual, 0.51, 2), 1);
+  EXPECT_EQ(ratio(usual, 1, 2), 0.001);
+  EXPECT_EQ(ratio(usual, 0), 0.001) << "how long the training takes is not known";
+  EXPECT_EQ(Warmup{.epochs = 0}.length(90), 0);
+  EXPECT_EQ(ratio({.epochs = 1, .dense = 1}, 0.99), 1);
+}
+
+}  // namespace
+}  // namespace weir::compressors::test
