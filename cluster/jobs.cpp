@@ -59,8 +59,8 @@ json placement_json(const PlacementResult& placement, const std::vector<NodeOffe
 }
 
 /// Bits a parameter takes on the wire of a rank, as the catalog tells of compressors with default parameters: 2 (P-1)/P
-/// of what the ring sums, P-1 times what it gathers. A ratio of one's own scales it; of other parameters nothing is
-/// known.
+/// of what the ring sums, P-1 times what it gathers. Where that is more than the dense ring sends, a compressor that
+/// can goes dense (Compressor::goes_dense). A ratio of one's own scales it; of other parameters nothing is known.
 std::optional<double> wire_bits(const protocol::JobSpec& spec, const json& catalog) {
   const auto& wanted = spec.compression.compressor;
   for (const auto& entry : catalog.value("compressors", json::array())) {
@@ -74,8 +74,11 @@ std::optional<double> wire_bits(const protocol::JobSpec& spec, const json& catal
       scale = value.get<double>() / usual.get<double>();
     }
     const double world = spec.resources.workers;
-    return scale * (world - 1) *
-           (2 / world * entry.at(bits).at("summed").get<double>() + entry.at(bits).at("gathered").get<double>());
+    const double summed = scale * entry.at(bits).at("summed").get<double>();
+    const double gathered = scale * entry.at(bits).at("gathered").get<double>();
+    constexpr double dense = 32;
+    const bool goes_dense = entry.at("traits").value("goes_dense", false) && 2 * summed + world * gathered > 2 * dense;
+    return 2 * (world - 1) / world * (goes_dense ? dense : summed + world / 2 * gathered);
   }
   return std::nullopt;
 }

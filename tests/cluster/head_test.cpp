@@ -338,6 +338,9 @@ TEST(Head, ValidateTellsPlacementAndCost) {
   };
   EXPECT_EQ(bytes_sent({{"name", "topk"}}), 61706 / 8) << "two payloads of half a bit each";
   EXPECT_EQ(bytes_sent({{"name", "topk"}, {"params", {{"ratio", 0.02}}}}), 61706 / 4);
+  EXPECT_EQ(bytes_sent({{"name", "topk"}, {"params", {{"ratio", 0.42}}}}), 61706 * 21 / 4) << "21 bits an entry";
+  EXPECT_EQ(bytes_sent({{"name", "topk"}, {"params", {{"ratio", 0.44}}}}), 4 * 4 * 61706 / 3)
+      << "22 bits of 3 ranks are more than the dense ring's 64 / 3";
   EXPECT_EQ(bytes_sent({{"name", "dgc"}}), nullptr) << "the catalog does not tell";
   EXPECT_EQ(fits.spec["training"]["mode"], "sync");
   const auto large = cluster.simulation.run(cluster.head->validate(FakeCluster::spec(3))).value();

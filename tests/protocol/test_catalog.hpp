@@ -17,7 +17,7 @@ inline nlohmann::json test_catalog() {
        "memory_misfits": {"residual": "nothing is left", "dgc": "it sends everything"},
        "params": {"type": "object", "properties": {}, "additionalProperties": false}},
       {"name": "topk", "summary": "", "default_memory": "residual", "memories": ["none", "residual"],
-       "traits": {"wire_bits": {"summed": 0, "gathered": 0.5}},
+       "traits": {"goes_dense": true, "wire_bits": {"summed": 0, "gathered": 0.5}},
        "memory_misfits": {"dgc": "no momentum"},
        "params": {"type": "object", "additionalProperties": false, "properties": {
          "ratio": {"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": 0.01}}}},
