@@ -23,7 +23,7 @@ build: ## release build: build/release/bin/weir and weir-worker
 	@$(call configure,release)
 	@cmake --build build/release -j $(JOBS)
 
-run: build # a cluster, the example job in the browser, its results
+run: build ## a cluster, the example job in the browser, its results
 	@scripts/deps.sh build dashboard test
 	@python3 scripts/demo.py
 

@@ -203,8 +203,16 @@ def static_registrars(tree: Tree) -> Iterator[Problem]:
         yield Problem(path, line, "static_registrars", "registration is a visible list, not a macro or constructor")
 
 
+def untold_targets(tree: Tree) -> Iterator[Problem]:
+    """`make help` shows a target by the `## text` behind it."""
+    for path, line, match in tree.matches(r"^([a-z-]+):(?!=)(.*)$", lambda p: p.endswith("Makefile"), blanked=False):
+        if "## " not in match[2]:
+            yield Problem(path, line, "untold_targets", f"`make help` does not show {match[1]}")
+
+
 RULES = [include_directions, banned_words, sleeps_in_tests, lambda_coroutines, awaited_aggregates,
-         awaits_in_first_condition, long_lines, long_files, left_behind, dead_files, static_registrars]
+         awaits_in_first_condition, long_lines, long_files, left_behind, dead_files, static_registrars,
+         untold_targets]
 
 
 def check(tree: Tree) -> list[Problem]:

@@ -191,5 +191,12 @@ class WholeTree(unittest.TestCase):
             "base/a.cpp:1: dead_files: no CMakeLists.txt builds this file", "base/a.cpp:1: left_behind: `TODO`"])
 
 
+class UntoldTargets(unittest.TestCase):
+    def test_a_target_that_help_does_not_show(self):
+        self.assertEqual(broken(tidy.untold_targets, {
+            "Makefile": "x := 1\nrun: build # a cluster\nbuild: ## release build\n\t@echo a: b\n.PHONY: run\n"}),
+            ["Makefile:2"])
+
+
 if __name__ == "__main__":
     unittest.main()
