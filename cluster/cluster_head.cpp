@@ -136,7 +136,7 @@ net::awaitable<Result<void>> ClusterHead::recover() {
   auto epoch = co_await store.epoch();
   if (!epoch) co_return epoch.error();
   services_.epoch = *epoch;
-  auto page = co_await store.stream(0, 1);
+  auto page = co_await store.stream(0, 1, 1);
   if (!page) co_return page.error();
   services_.stream = std::make_shared<StreamHub>(services_.store, services_.clock, page->newest);
   store.observe([stream = services_.stream](const std::vector<StreamItem>& items) { stream->publish(items); });

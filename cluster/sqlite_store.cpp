@@ -84,8 +84,8 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
   net::awaitable<Result<std::uint64_t>> epoch() override {
     return read([](Database& db) { return queries::epoch(db); });
   }
-  net::awaitable<Result<StreamPage>> stream(std::uint64_t after, std::uint32_t limit) override {
-    return read([after, limit](Database& db) { return queries::stream(db, after, limit); });
+  net::awaitable<Result<StreamPage>> stream(std::uint64_t after, std::uint32_t limit, std::size_t bytes_max) override {
+    return read([after, limit, bytes_max](Database& db) { return queries::stream(db, after, limit, bytes_max); });
   }
 
   void observe(Observer observer) override { observer_ = std::move(observer); }
@@ -157,7 +157,7 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
       }
       writer_->execute("RELEASE one");
     }
-    if (!published.empty()) trim_stream(*writer_, options_.stream_items_max);
+    if (!published.empty()) trim_stream(*writer_, options_.stream_items_max, options_.stream_bytes_max);
     writer_->execute("COMMIT");
   }
 

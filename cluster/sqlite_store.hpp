@@ -10,9 +10,11 @@
 namespace weir::cluster {
 
 struct SqliteStoreOptions {
-  std::filesystem::path file;               ///< made if absent; `-wal` and `-shm` files stand beside it
-  std::uint64_t stream_items_max = 50'000;  ///< older stream items are dropped; a reader further behind gets a reset
-  std::uint32_t readers = 2;                ///< query_only connections
+  std::filesystem::path file;  ///< made if absent; `-wal` and `-shm` files stand beside it
+  /// Stream items beyond either bound are dropped, oldest first; a reader further behind gets a reset.
+  std::uint64_t stream_items_max = 50'000;
+  std::uint64_t stream_bytes_max = 64 << 20;
+  std::uint32_t readers = 2;  ///< query_only connections
 };
 
 /// The production Store: one SQLite file in WAL mode with synchronous=FULL. One connection writes, on `writer`, which

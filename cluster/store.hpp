@@ -27,7 +27,7 @@ struct PutJob {
   JobRecord job;  ///< all but the spec, which never changes
 };
 struct RemoveJob {
-  std::string id;  ///< with its workers, events, metrics and checkpoints
+  std::string id;  ///< with its workers, events, metrics, checkpoints and what the stream keeps of it
 };
 struct PutWorker {
   WorkerRecord worker;
@@ -96,11 +96,14 @@ class Store {
   virtual net::awaitable<Result<std::uint64_t>> epoch() = 0;
 
   struct StreamPage {
-    std::uint64_t oldest = 0;  ///< first sequence kept; one more than `newest` if none is
+    std::uint64_t oldest = 0;  ///< from here on nothing was dropped for want of room; `newest` + 1 if all was
     std::uint64_t newest = 0;
-    std::vector<StreamItem> items;  ///< with sequence > after, at most `limit`, oldest first
+    std::vector<StreamItem> items;  ///< with sequence > after, oldest first
+    bool complete = false;          ///< nothing that is kept lies between the last of `items` and `newest`
   };
-  virtual net::awaitable<Result<StreamPage>> stream(std::uint64_t after, std::uint32_t limit) = 0;
+  /// At most `limit` items with at most `bytes_max` bytes of data together; the first one whatever its size.
+  virtual net::awaitable<Result<StreamPage>> stream(std::uint64_t after, std::uint32_t limit,
+                                                    std::size_t bytes_max) = 0;
 
   /// Told of stream items right after their commit, in sequence order, on the writer's thread: it must be quick. Set
   /// before the first commit.

@@ -32,8 +32,8 @@ class Topics {
 };
 
 /// One subscriber's place in the stream. It may be used from any executor, by one coroutine at a time; destroying it
-/// ends the subscription. Items come in sequence order without gap or repeat. A slow subscriber costs nothing: what
-/// its bounded queue could not hold is read again from the store.
+/// ends the subscription. Items come in sequence order without gap or repeat. A slow subscriber costs little: what its
+/// queue, which is bounded in items and bytes, could not hold is read again from the store.
 class Subscription {
  public:
   struct Batch {
@@ -46,8 +46,9 @@ class Subscription {
 
   virtual ~Subscription() = default;
 
-  /// The next items, at most 256; an empty batch if nothing came within `patience` (send a comment to keep the
-  /// connection open). Fails with: cancelled (the head stops), and what the store fails with.
+  /// The next items, at most 256 with at most 1 MiB of data together (the first one whatever its size); an empty batch
+  /// if nothing came within `patience` (send a comment to keep the connection open). Fails with: cancelled (the head
+  /// stops), and what the store fails with.
   virtual net::awaitable<Result<Batch>> next(std::chrono::milliseconds patience) = 0;
 };
 

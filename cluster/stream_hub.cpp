@@ -13,7 +13,9 @@ namespace weir::cluster {
 namespace {
 
 constexpr std::size_t queue_items_max = 1024;
+constexpr std::size_t queue_bytes_max = 256 * 1024;
 constexpr std::size_t batch_items_max = 256;
+constexpr std::size_t batch_bytes_max = 1024 * 1024;
 constexpr std::size_t topics_max = 64;
 
 }  // namespace
@@ -131,6 +133,7 @@ class StreamHub::Subscriber {
     Subscription::Batch batch;
     while (!queue_.empty() && batch.items.size() < batch_items_max) {
       if (queue_.front().sequence != 0) cursor_ = queue_.front().sequence;
+      queued_bytes_ -= queue_.front().data.size();
       batch.items.push_back(std::move(queue_.front()));
       queue_.pop_front();
     }
@@ -151,6 +154,8 @@ class StreamHub::Subscriber {
       cursor_ = item.sequence;
       if (topics_.match(item.kind, item.job_id)) batch.items.push_back(std::move(item));
     }
+    // What is not there any more was of a job that has been deleted.
+    if (page.complete) cursor_ = std::max(cursor_, page.newest);
     if (cursor_ >= newest_) behind_ = false;
     batch.sequence = cursor_;
     return batch;
@@ -166,10 +171,14 @@ class StreamHub::Subscriber {
       if (queue_.empty() && item.sequence != 0) cursor_ = item.sequence;
       return;
     }
-    if (queue_.size() < queue_items_max) {
+    const bool fits =
+        queue_.empty() || (queue_.size() < queue_items_max && queued_bytes_ + item.data.size() <= queue_bytes_max);
+    if (fits) {
       queue_.push_back(item);
+      queued_bytes_ += item.data.size();
     } else if (item.sequence != 0) {  // transient items are simply dropped
       queue_.clear();
+      queued_bytes_ = 0;
       behind_ = true;
     }
   }
@@ -177,9 +186,10 @@ class StreamHub::Subscriber {
   const Topics topics_;
   std::mutex mutex_;
   std::deque<StreamItem> queue_;
-  std::uint64_t cursor_;  ///< everything up to here has been taken, or did not match
-  std::uint64_t newest_;  ///< last sequence number that was pushed
-  bool behind_;           ///< what follows the cursor must be read from the store
+  std::size_t queued_bytes_ = 0;  ///< of data in `queue_`
+  std::uint64_t cursor_;          ///< everything up to here has been taken, or did not match
+  std::uint64_t newest_;          ///< last sequence number that was pushed
+  bool behind_;                   ///< what follows the cursor must be read from the store
   bool closed_ = false;
   bool expired_ = false;
   std::function<void(bool)> waiter_;
@@ -202,7 +212,7 @@ class HubSubscription final : public Subscription {
       const auto state = subscriber_->state();
       if (state.closed) co_return Error{Errc::cancelled, "the head stops"};
       if (state.behind) {
-        auto page = co_await store_->stream(state.cursor, batch_items_max);
+        auto page = co_await store_->stream(state.cursor, batch_items_max, batch_bytes_max);
         if (!page) co_return page.error();
         Batch batch = subscriber_->catch_up(std::move(*page));
         if (batch.reset || !batch.items.empty()) co_return batch;

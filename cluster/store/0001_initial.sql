@@ -100,11 +100,14 @@ CREATE TABLE checkpoints (
 
 -- The newest items only; AUTOINCREMENT keeps the numbers growing whatever is trimmed.
 CREATE TABLE stream (
-  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
-  kind     INTEGER NOT NULL,
-  job      TEXT NOT NULL,
-  data     TEXT NOT NULL
+  sequence     INTEGER PRIMARY KEY AUTOINCREMENT,
+  kind         INTEGER NOT NULL,
+  job          TEXT NOT NULL,
+  bytes        INTEGER NOT NULL,  -- of data
+  bytes_before INTEGER NOT NULL,  -- of data of all rows before this one, those that are gone included
+  data         TEXT NOT NULL
 );
+CREATE INDEX stream_by_job ON stream (job);
 
 CREATE TABLE facts (
   name  TEXT PRIMARY KEY,

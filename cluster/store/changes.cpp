@@ -19,9 +19,13 @@ std::int64_t to_integer(Enum value) {
 
 void publish(Database& database, StreamKind kind, const std::string& job_id, std::string data,
              std::vector<StreamItem>& published) {
-  database.prepare("INSERT INTO stream (kind, job, data) VALUES (?, ?, ?)")
+  database
+      .prepare(
+          "INSERT INTO stream (kind, job, bytes, bytes_before, data) VALUES (?1, ?2, ?3,"
+          " coalesce((SELECT bytes_before + bytes FROM stream ORDER BY sequence DESC LIMIT 1), 0), ?4)")
       .bind(to_integer(kind))
       .bind(job_id)
+      .bind(static_cast<std::uint64_t>(data.size()))
       .bind(data)
       .run();
   const auto sequence = static_cast<std::uint64_t>(database.last_insert_rowid());
@@ -82,7 +86,8 @@ struct Applier {
   }
 
   void operator()(const change::RemoveJob& remove) {
-    database.prepare("DELETE FROM jobs WHERE id = ?").bind(remove.id).run();  // the rest cascades
+    database.prepare("DELETE FROM jobs WHERE id = ?").bind(remove.id).run();  // its tables' rows cascade
+    database.prepare("DELETE FROM stream WHERE job = ?").bind(remove.id).run();
   }
 
   void operator()(const change::PutWorker& put) {
@@ -214,8 +219,27 @@ void apply(Database& database, const Change& change, std::vector<StreamItem>& pu
   std::visit(Applier{database, published}, change);
 }
 
-void trim_stream(Database& database, std::uint64_t items_max) {
-  database.prepare("DELETE FROM stream WHERE sequence <= (SELECT max(sequence) FROM stream) - ?").bind(items_max).run();
+void trim_stream(Database& database, std::uint64_t items_max, std::uint64_t bytes_max) {
+  // Both numbers grow from row to row, so that this walks over what is to go only.
+  Statement& first_kept = database.prepare(
+      "SELECT sequence FROM stream WHERE sequence > (SELECT max(sequence) FROM stream) - ?1 AND (bytes_before >="
+      " (SELECT bytes_before + bytes FROM stream ORDER BY sequence DESC LIMIT 1) - ?2"
+      " OR sequence = (SELECT max(sequence) FROM stream)) ORDER BY sequence LIMIT 1");
+  if (!first_kept.bind(items_max).bind(bytes_max).step()) return;
+  const auto first = first_kept.integer();
+  first_kept.reset();
+  Statement& last_dropped = database.prepare("SELECT max(sequence) FROM stream WHERE sequence < ?");
+  last_dropped.bind(first).step();
+  const auto last = last_dropped.optional_integer();
+  last_dropped.reset();
+  if (!last) return;
+  database.prepare("DELETE FROM stream WHERE sequence <= ?").bind(*last).run();
+  database
+      .prepare(
+          "INSERT INTO facts (name, value) VALUES ('stream_trimmed', ?)"
+          " ON CONFLICT DO UPDATE SET value = excluded.value")
+      .bind(*last)
+      .run();
 }
 
 }  // namespace weir::cluster

@@ -10,7 +10,8 @@ namespace weir::cluster {
 /// Applies one change inside the open transaction and appends what it puts on the stream. Throws SqliteFailure.
 void apply(Database& database, const Change& change, std::vector<StreamItem>& published);
 
-/// Drops all but the newest `items_max` items of the stream.
-void trim_stream(Database& database, std::uint64_t items_max);
+/// Drops the oldest items of the stream until it has at most `items_max`, with at most `bytes_max` bytes of data; the
+/// newest item always stays.
+void trim_stream(Database& database, std::uint64_t items_max, std::uint64_t bytes_max);
 
 }  // namespace weir::cluster

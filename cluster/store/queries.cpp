@@ -324,15 +324,18 @@ std::uint64_t epoch(Database& database) {
   return static_cast<std::uint64_t>(database.integer("SELECT value FROM facts WHERE name = 'epoch'"));
 }
 
-Store::StreamPage stream(Database& database, std::uint64_t after, std::uint32_t limit) {
+Store::StreamPage stream(Database& database, std::uint64_t after, std::uint32_t limit, std::size_t bytes_max) {
   Store::StreamPage page;
   // sqlite_sequence knows the newest number also when the table has been emptied.
   page.newest = static_cast<std::uint64_t>(database.integer("SELECT seq FROM sqlite_sequence WHERE name = 'stream'"));
-  page.oldest = static_cast<std::uint64_t>(database.integer("SELECT min(sequence) FROM stream"));
-  if (page.oldest == 0) page.oldest = page.newest + 1;
+  // Not the first row's number: rows of deleted jobs are gone, and nobody who goes on from there misses them.
+  page.oldest =
+      static_cast<std::uint64_t>(database.integer("SELECT value FROM facts WHERE name = 'stream_trimmed'")) + 1;
   Statement& rows =
       database.prepare("SELECT sequence, kind, job, data FROM stream WHERE sequence > ? ORDER BY sequence LIMIT ?");
-  rows.bind(after).bind(limit);
+  rows.bind(after).bind(static_cast<std::int64_t>(limit) + 1);
+  page.complete = true;
+  std::size_t bytes = 0;
   while (rows.step()) {
     StreamItem item;
     item.sequence = static_cast<std::uint64_t>(rows.integer());
@@ -345,3 +348,8 @@ Store::StreamPage stream(Database& database, std::uint64_t after, std::uint32_t 
 }
 
 }  // namespace weir::cluster::queries
+    bytes += item.data.size();
+    if (page.items.size() == limit || (!page.items.empty() && bytes > bytes_max)) {
+      page.complete = false;
+      break;
+    }

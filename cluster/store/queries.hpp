@@ -21,6 +21,6 @@ EventPage events(Database& database, const EventQuery& query);
 std::vector<MetricSeries> metrics(Database& database, const MetricQuery& query);
 std::vector<CheckpointRecord> checkpoints(Database& database, const std::string& job_id);
 std::uint64_t epoch(Database& database);
-Store::StreamPage stream(Database& database, std::uint64_t after, std::uint32_t limit);
+Store::StreamPage stream(Database& database, std::uint64_t after, std::uint32_t limit, std::size_t bytes_max);
 
 }  // namespace weir::cluster::queries

@@ -41,8 +41,9 @@ std::vector<Change> add_job(const std::string& id, const std::string& key = "", 
 class StoreTest : public ::testing::Test {
  protected:
   void open() {
-    auto opened = open_sqlite_store({.file = file(), .stream_items_max = stream_items_max_},
-                                    net::make_strand(simulation_.executor()), simulation_.executor());
+    auto opened = open_sqlite_store(
+        {.file = file(), .stream_items_max = stream_items_max_, .stream_bytes_max = stream_bytes_max_},
+        net::make_strand(simulation_.executor()), simulation_.executor());
     ASSERT_TRUE(opened) << opened.error().message();
     store_ = *opened;
   }
@@ -57,6 +58,7 @@ class StoreTest : public ::testing::Test {
   TemporaryDir dir_;
   runtime::testing::Simulation simulation_{1};
   std::uint64_t stream_items_max_ = 1000;
+  std::uint64_t stream_bytes_max_ = 64 << 20;
   std::shared_ptr<Store> store_;
 };
 
@@ -165,6 +167,8 @@ TEST_F(StoreTest, RemovingAJobTakesAllThatHangsOnIt) {
   changes.push_back(change::AddMetrics{"a", {{"loss", 0, 1, 0.1, 0, 2.0}}});
   changes.push_back(change::AddCheckpoint{{"a", 5, 100, {}}});
   changes.push_back(change::AddEvent{{0, {}, "a", Severity::info, "job.state", "x", "", {}}});
+  changes.push_back(change::Publish{StreamKind::log, "a", "what it printed"});
+  changes.push_back(change::Publish{StreamKind::job, "b", "another job"});
   ASSERT_TRUE(commit(std::move(changes)));
   EXPECT_THAT(*simulation_.run(store_->events({.job_id = "a", .limit = 10})),
               testing::Field(&EventPage::events, SizeIs(1)));
@@ -177,6 +181,43 @@ TEST_F(StoreTest, RemovingAJobTakesAllThatHangsOnIt) {
   MetricQuery query;
   query.job_id = "a";
   EXPECT_THAT(*simulation_.run(store_->metrics(query)), SizeIs(0));
+  const auto stream = simulation_.run(store_->stream(0, 100, 1000));
+  ASSERT_THAT(stream->items, SizeIs(1));
+  EXPECT_EQ(stream->items[0].data, "another job");
+  EXPECT_EQ(stream->oldest, 1u) << "nobody who goes on from the start misses anything";
+}
+
+TEST_F(StoreTest, TheStreamIsBoundedInBytes) {
+  simulation_.run(store_->close());
+  stream_bytes_max_ = 1000;
+  open();
+  for (int i = 1; i <= 5; ++i) {
+    std::vector<Change> changes;
+    changes.push_back(change::Publish{StreamKind::log, "a", std::string(300, static_cast<char>('0' + i))});
+    ASSERT_TRUE(commit(std::move(changes)));
+  }
+  auto page = simulation_.run(store_->stream(0, 100, 10'000));
+  ASSERT_THAT(page->items, SizeIs(3)) << "3 x 300 bytes fit into 1000";
+  EXPECT_EQ(page->items[0].sequence, 3u);
+  EXPECT_EQ(page->oldest, 3u);
+  EXPECT_EQ(page->newest, 5u);
+  EXPECT_TRUE(page->complete);
+
+  page = simulation_.run(store_->stream(2, 100, 600));
+  EXPECT_THAT(page->items, SizeIs(2)) << "a page is bounded in bytes, too";
+  EXPECT_FALSE(page->complete);
+  page = simulation_.run(store_->stream(2, 2, 10'000));
+  EXPECT_THAT(page->items, SizeIs(2));
+  EXPECT_FALSE(page->complete);
+  page = simulation_.run(store_->stream(2, 3, 1));
+  EXPECT_THAT(page->items, SizeIs(1)) << "the first one whatever its size";
+
+  std::vector<Change> changes;
+  changes.push_back(change::Publish{StreamKind::log, "a", std::string(5000, 'x')});
+  ASSERT_TRUE(commit(std::move(changes)));
+  page = simulation_.run(store_->stream(5, 100, 10'000));
+  EXPECT_THAT(page->items, SizeIs(1)) << "the newest stays whatever its size";
+  EXPECT_EQ(page->oldest, 6u);
 }
 
 TEST_F(StoreTest, DownSamplingKeepsTheExtremes) {

@@ -105,6 +105,39 @@ TEST_F(StreamTest, ASlowReaderLosesNothingThatIsStillKept) {
   EXPECT_THAT(drain(*cluster), SizeIs(1024));
 }
 
+TEST_F(StreamTest, AQueueIsBoundedInBytes) {
+  auto live = subscribe("cluster,job:a");
+  const std::vector<StreamItem> transient(5, StreamItem{0, StreamKind::node, "", std::string(100 * 1024, 'n')});
+  hub_->publish(transient);
+  EXPECT_THAT(drain(*live), SizeIs(2)) << "two of 100 KiB fit into 256 KiB; the rest is dropped";
+  for (char c = 'a'; c < 'i'; ++c) publish(std::string(100 * 1024, c));
+  const auto before = simulation_.run(live->next(1ms));
+  ASSERT_TRUE(before);
+  EXPECT_THAT(before->items, SizeIs(8)) << "the queue could not hold them: they come from the store, in one batch";
+  std::string order;
+  for (const auto& item : before->items) order += item.data.front();
+  EXPECT_EQ(order, "abcdefgh");
+  for (char c = 'a'; c < 'm'; ++c) publish(std::string(100 * 1024, c));
+  EXPECT_THAT(simulation_.run(live->next(1ms))->items, SizeIs(10)) << "a batch has at most 1 MiB";
+  EXPECT_THAT(drain(*live), SizeIs(2));
+  hub_->publish({StreamItem{0, StreamKind::node, "", std::string(1 << 20, 'n')}});
+  EXPECT_THAT(drain(*live), SizeIs(1)) << "one that is larger than the queue still comes";
+}
+
+TEST_F(StreamTest, AReaderThatIsBehindPassesWhatWasDeleted) {
+  auto live = subscribe("job:a");
+  for (char c = 'a'; c < 'e'; ++c) publish(std::string(100 * 1024, c));  // more than its queue holds
+  std::vector<Change> removal;
+  removal.push_back(change::RemoveJob{"a"});
+  ASSERT_TRUE(simulation_.run(store_->commit(std::move(removal))));
+  EXPECT_THAT(drain(*live), IsEmpty());
+  auto from_the_start = subscribe("job:a", 0);
+  EXPECT_THAT(drain(*from_the_start), IsEmpty());
+  publish("next");
+  EXPECT_THAT(drain(*live), ElementsAre("next"));
+  EXPECT_THAT(drain(*from_the_start), ElementsAre("next"));
+}
+
 TEST_F(StreamTest, NextReturnsEmptyWhenPatienceEndsAndWakesWhenSomethingComes) {
   auto subscription = subscribe("job:a");
   const auto before = simulation_.clock().now();
