@@ -63,6 +63,13 @@ TEST(OpenApi, EveryReferenceLeadsSomewhere) {
   });
 }
 
+TEST(OpenApi, SubmitDocumentsTheStatusOfAKeyThatWasUsedBefore) {
+  const auto& submit = document()["paths"]["/api/v1/jobs"]["post"];  // JobsTest.IdempotencyKey shows what it answers
+  EXPECT_TRUE(submit["responses"].contains("422"));
+  EXPECT_FALSE(submit["responses"].contains("409"));
+  EXPECT_EQ(submit["parameters"][0]["description"].get<std::string>().find("409"), std::string::npos);
+}
+
 TEST(OpenApi, HasTheVersionAndTheSchemaOfJobSpecs) {
   EXPECT_EQ(document()["openapi"], "3.1.0");
   EXPECT_EQ(document()["info"]["version"], "9.9.9");
