@@ -413,6 +413,12 @@ net::awaitable<Result<std::vector<MetricSeries>>> ClusterHead::metrics(MetricQue
   co_return co_await services_.store->metrics(std::move(query));
 }
 
+net::awaitable<Result<std::unique_ptr<MetricReader>>> ClusterHead::metric_points(MetricQuery query) {
+  auto job = co_await existing_job(query.job_id);
+  if (!job) co_return job.error();
+  co_return co_await read_metrics(services_.store, std::move(query), job->restarts > 0);
+}
+
 net::awaitable<Result<LogSlice>> ClusterHead::logs(std::string id, std::uint32_t worker, std::uint64_t offset,
                                                    std::uint64_t limit) {
   auto job = co_await existing_job(id);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "cluster/metric_reader.hpp"
 #include "cluster/records.hpp"
 #include "cluster/stream.hpp"
 #include "protocol/schema.hpp"
@@ -102,8 +103,12 @@ class Head {
   /// Forgets a job and deletes its files. Fails with: not_found, conflict (it has not ended).
   virtual net::awaitable<Result<void>> remove_job(std::string id) = 0;
 
-  /// Fails with: not_found, invalid_argument (points).
+  /// Down-sampled. Fails with: not_found, invalid_argument (points).
   virtual net::awaitable<Result<std::vector<MetricSeries>>> metrics(MetricQuery query) = 0;
+
+  /// Every point that is recorded now, however many there are; the query's `points` does not matter. The reader may
+  /// outlive the head. Fails with: not_found.
+  virtual net::awaitable<Result<std::unique_ptr<MetricReader>>> metric_points(MetricQuery query) = 0;
 
   /// At most `limit` (<= 1 MiB) bytes of a worker's output from `offset`, cut at a UTF-8 boundary. An offset beyond
   /// the end gives an empty slice. Fails with: not_found (job or worker).

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdio>
 
 namespace weir::cluster {
@@ -139,15 +138,6 @@ json to_json(const EventRecord& event) {
           {"job", text_or_null(event.job_id)},
           {"node", text_or_null(event.node)},
           {"worker", or_null(event.worker)}};
-}
-
-json to_json(const MetricSeries& series) {
-  const auto number = [](double value) { return std::isfinite(value) ? json(value) : json(nullptr); };
-  json points = json::array();
-  for (const auto& point : series.points) {
-    points.push_back({number(point.x), number(point.min), number(point.max), number(point.last)});
-  }
-  return {{"name", series.name}, {"worker", or_null(series.worker)}, {"points", points}};
 }
 
 json to_json(const CheckpointRecord& checkpoint) {

@@ -161,8 +161,15 @@ struct MetricQuery {
   MetricAxis x = MetricAxis::step;
   std::optional<double> from;  ///< inclusive
   std::optional<double> to;    ///< inclusive
-  std::uint32_t points = 500;  ///< buckets over the whole range, 1..5000
+  /// Buckets over the whole range, 1..5000. With so many series that together they would have more points than
+  /// metric_points_max, each has fewer.
+  std::uint32_t points = 500;
+  bool all_workers = true;
+  std::optional<std::uint32_t> worker;  ///< unless all_workers: a rank, or absent for the series of the whole job
 };
+
+/// The most points in one down-sampled answer, over all of its series.
+inline constexpr std::size_t metric_points_max = 100'000;
 
 /// One bucket: its last x, and the least, greatest and last value in it. Extremes always survive down-sampling.
 struct MetricBucket {
@@ -170,12 +177,29 @@ struct MetricBucket {
   double min = 0;
   double max = 0;
   double last = 0;
+
+  bool operator==(const MetricBucket&) const = default;
 };
 
 struct MetricSeries {
   std::string name;
   std::optional<std::uint32_t> worker;
   std::vector<MetricBucket> points;  ///< oldest first
+};
+
+/// A time series as it stood at one moment. Rows are added to it and never changed, so that what it had then can be
+/// read later, part by part.
+struct SeriesRecord {
+  std::int64_t id = 0;  ///< never given to another series
+  std::string name;
+  std::optional<std::uint32_t> worker;
+  std::uint64_t rows = 0;  ///< their positions are 1 to `rows`, in order of arrival
+};
+
+/// A row of a series that follows one of the same or a later step: a restarted job does its steps again from here.
+struct StepBack {
+  std::uint64_t position = 0;
+  std::uint64_t step = 0;
 };
 
 /// A piece of a worker's output, cut at byte offsets.
@@ -239,7 +263,6 @@ nlohmann::json to_json(const JobRecord& job);
 nlohmann::json to_json(const WorkerRecord& worker);
 nlohmann::json to_json(const NodeRecord& node);
 nlohmann::json to_json(const EventRecord& event);
-nlohmann::json to_json(const MetricSeries& series);
 nlohmann::json to_json(const CheckpointRecord& checkpoint);
 nlohmann::json to_json(const ActorRecord& actor);
 

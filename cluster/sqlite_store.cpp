@@ -78,6 +78,18 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
   net::awaitable<Result<std::vector<MetricSeries>>> metrics(MetricQuery query) override {
     return read([query = std::move(query)](Database& db) { return queries::metrics(db, query); });
   }
+  net::awaitable<Result<std::vector<SeriesRecord>>> series(MetricQuery query) override {
+    return read([query = std::move(query)](Database& db) { return queries::series(db, query); });
+  }
+  net::awaitable<Result<std::vector<MetricRow>>> metric_rows(SeriesRecord series, std::uint64_t after,
+                                                             std::uint32_t limit) override {
+    return read([series = std::move(series), after, limit](Database& db) {
+      return queries::metric_rows(db, series, after, limit);
+    });
+  }
+  net::awaitable<Result<std::vector<StepBack>>> step_backs(SeriesRecord series) override {
+    return read([series = std::move(series)](Database& db) { return queries::step_backs(db, series); });
+  }
   net::awaitable<Result<std::vector<CheckpointRecord>>> checkpoints(std::string job_id) override {
     return read([job_id = std::move(job_id)](Database& db) { return queries::checkpoints(db, job_id); });
   }

@@ -91,6 +91,13 @@ class Store {
   virtual net::awaitable<Result<std::vector<NodeRecord>>> nodes() = 0;
   virtual net::awaitable<Result<EventPage>> events(EventQuery query) = 0;
   virtual net::awaitable<Result<std::vector<MetricSeries>>> metrics(MetricQuery query) = 0;
+  /// The series that a query asks for, as they stand now: by name, the job's own before the workers'.
+  virtual net::awaitable<Result<std::vector<SeriesRecord>>> series(MetricQuery query) = 0;
+  /// Rows of a series from position `after` + 1 on, at most `limit`. Fewer than the series had: it has been deleted.
+  virtual net::awaitable<Result<std::vector<MetricRow>>> metric_rows(SeriesRecord series, std::uint64_t after,
+                                                                     std::uint32_t limit) = 0;
+  /// Where among its rows a series goes back to an earlier step, by position.
+  virtual net::awaitable<Result<std::vector<StepBack>>> step_backs(SeriesRecord series) = 0;
   virtual net::awaitable<Result<std::vector<CheckpointRecord>>> checkpoints(std::string job_id) = 0;
   /// The membership epoch last put, 0 at first.
   virtual net::awaitable<Result<std::uint64_t>> epoch() = 0;

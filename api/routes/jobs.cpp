@@ -4,9 +4,9 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "api/csv.hpp"
 #include "api/file_source.hpp"
 #include "api/log_source.hpp"
+#include "api/metric_source.hpp"
 #include "api/paging.hpp"
 #include "api/problem.hpp"
 #include "api/services.hpp"
@@ -43,6 +43,20 @@ Result<cluster::JobQuery> job_query(const Target& target) {
   return query;
 }
 
+/// The series that `worker=` asks for: of a rank, of the "job" as a whole, or "all".
+Result<void> choose_workers(std::string_view which, cluster::MetricQuery& query) {
+  query.all_workers = which == "all";
+  if (which == "all" || which == "job") return {};
+  std::uint32_t rank = 0;
+  const auto [end, error] = std::from_chars(which.data(), which.data() + which.size(), rank);
+  if (which.empty() || error != std::errc{} || end != which.data() + which.size())
+    return Error{Errc::malformed, "worker must be a rank, \"job\" or \"all\""};
+  query.worker = rank;
+  return {};
+}
+
+bool asks_for_all_points(const Target& target) { return target.find("points") == "all"; }
+
 Result<cluster::MetricQuery> metric_query(const Request& request) {
   const auto& target = request.target;
   cluster::MetricQuery query;
@@ -60,11 +74,14 @@ Result<cluster::MetricQuery> metric_query(const Request& request) {
   if (!from) return from.error();
   const auto to = target.number("to");
   if (!to) return to.error();
-  const auto points = target.integer("points", 500, 1, 5000);
-  if (!points) return points.error();
   query.from = *from;
   query.to = *to;
-  query.points = static_cast<std::uint32_t>(*points);
+  if (!asks_for_all_points(target)) {
+    const auto points = target.integer("points", 500, 1, 5000);
+    if (!points) return Error{Errc::malformed, points.error().context + ", or \"all\""};
+    query.points = static_cast<std::uint32_t>(*points);
+  }
+  if (auto chosen = choose_workers(target.find("worker").value_or("all"), query); !chosen) return chosen.error();
   return query;
 }
 
@@ -78,21 +95,6 @@ json placement_json(const json& placement) {
 json round_json(const json& round) {
   return {{"sent_per_worker", round.value("bytes_sent", json())},
           {"dense_per_worker", round.value("bytes_dense", json())}};
-}
-
-/// Leaves the series that `worker=` asks for: a rank, "job", or "all".
-Result<void> keep_workers(std::string_view which, std::vector<cluster::MetricSeries>& series) {
-  if (which == "all") return {};
-  std::optional<std::uint32_t> rank;
-  if (which != "job") {
-    std::uint32_t value = 0;
-    const auto [end, error] = std::from_chars(which.data(), which.data() + which.size(), value);
-    if (error != std::errc{} || end != which.data() + which.size())
-      return Error{Errc::malformed, "worker must be a rank, \"job\" or \"all\""};
-    rank = value;
-  }
-  std::erase_if(series, [&](const auto& s) { return s.worker != rank; });
-  return {};
 }
 
 /// Whole numbers in a path are ids: anything else is simply not there.
@@ -192,22 +194,25 @@ net::awaitable<Reply> job_metrics(Services& services, const Request& request) {
   if (format != "json" && format != "csv") co_return problem(400, "format must be json or csv");
   auto query = metric_query(request);
   if (!query) co_return problem(query.error());
-  const auto axis = query->x;
-  auto series = co_await services.head.metrics(std::move(*query));
-  if (!series) co_return problem(as_bad_request(series.error()));
-  const auto kept = keep_workers(request.target.find("worker").value_or("all"), *series);
-  if (!kept) co_return problem(kept.error());
   const auto& id = request.parameter("id");
-  if (format == "csv") {
-    Reply reply;
-    reply.body = metrics_csv(id, *series);
-    co_return std::move(reply)
-        .with("Content-Type", "text/csv; charset=utf-8")
-        .with("Content-Disposition", attachment(id + "-metrics.csv"));
+  MetricText text(format == "csv" ? MetricFormat::csv : MetricFormat::json, id, query->x);
+  Reply reply;
+  if (asks_for_all_points(request.target)) {
+    auto reader = co_await services.head.metric_points(std::move(*query));
+    if (!reader) co_return problem(reader.error());
+    reply.body = Reply::Streamed{metric_source(std::move(*reader), std::move(text)), std::nullopt};
+  } else {
+    const auto series = co_await services.head.metrics(std::move(*query));
+    if (!series) co_return problem(as_bad_request(series.error()));
+    std::string body;
+    for (const auto& one : *series) text.add(body, one.name, one.worker, one.points);
+    text.end(body);
+    reply.body = std::move(body);
   }
-  json result = {{"job", id}, {"x", cluster::to_string(axis)}, {"series", json::array()}};
-  for (const auto& s : *series) result["series"].push_back(cluster::to_json(s));
-  co_return json_reply(200, result);
+  if (format == "json") co_return std::move(reply).with("Content-Type", "application/json");
+  co_return std::move(reply)
+      .with("Content-Type", "text/csv; charset=utf-8")
+      .with("Content-Disposition", attachment(id + "-metrics.csv"));
 }
 
 net::awaitable<Reply> job_logs(Services& services, const Request& request) {

@@ -72,7 +72,7 @@ CREATE TABLE events (
 CREATE INDEX events_by_job ON events (job, id);
 
 CREATE TABLE series (
-  id     INTEGER PRIMARY KEY,
+  id     INTEGER PRIMARY KEY AUTOINCREMENT,  -- never used again: who reads a series in parts must not get into another
   job    TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
   name   TEXT NOT NULL,
   worker INTEGER NOT NULL,

@@ -66,22 +66,6 @@ std::string_view column_of(MetricAxis axis) {
   }
 }
 
-/// The series of a job that a query asks for, by name, the job's own before the workers'.
-std::vector<std::pair<std::int64_t, MetricSeries>> find_series(Database& database, const MetricQuery& query) {
-  std::vector<std::pair<std::int64_t, MetricSeries>> found;
-  Statement& rows = database.prepare("SELECT id, name, worker FROM series WHERE job = ? ORDER BY name, worker");
-  rows.bind(query.job_id);
-  while (rows.step()) {
-    const auto id = rows.integer();
-    MetricSeries series{rows.text(), std::nullopt, {}};
-    if (const auto worker = rows.integer(); worker >= 0) series.worker = static_cast<std::uint32_t>(worker);
-    const bool wanted =
-        query.names.empty() || std::find(query.names.begin(), query.names.end(), series.name) != query.names.end();
-    if (wanted) found.emplace_back(id, std::move(series));
-  }
-  return found;
-}
-
 /// Where the points of series ?1 are read from. By step, those that a restart took back are left out: a job that goes
 /// on from a checkpoint does the steps after it again. By time and bytes they stay, for these were spent.
 std::string rows_of_series(Database& database, const MetricQuery& query) {
@@ -251,8 +235,61 @@ EventPage events(Database& database, const EventQuery& query) {
   return page;
 }
 
+std::vector<SeriesRecord> series(Database& database, const MetricQuery& query) {
+  std::vector<SeriesRecord> found;
+  Statement& rows = database.prepare(
+      "SELECT id, name, worker, (SELECT coalesce(max(position), 0) FROM metrics WHERE metrics.series = series.id)"
+      " FROM series WHERE job = ?1 AND (?2 OR worker = ?3) ORDER BY name, worker");
+  rows.bind(query.job_id).bind(query.all_workers ? 1 : 0);
+  rows.bind(query.worker ? static_cast<std::int64_t>(*query.worker) : std::int64_t{-1});
+  while (rows.step()) {
+    SeriesRecord one;
+    one.id = rows.integer();
+    one.name = rows.text();
+    if (const auto worker = rows.integer(); worker >= 0) one.worker = static_cast<std::uint32_t>(worker);
+    one.rows = static_cast<std::uint64_t>(rows.integer());
+    const bool wanted =
+        query.names.empty() || std::find(query.names.begin(), query.names.end(), one.name) != query.names.end();
+    if (wanted) found.push_back(std::move(one));
+  }
+  return found;
+}
+
+std::vector<MetricRow> metric_rows(Database& database, const SeriesRecord& series, std::uint64_t after,
+                                   std::uint32_t limit) {
+  std::vector<MetricRow> found;
+  Statement& rows = database.prepare(
+      "SELECT step, wall, bytes, value FROM metrics WHERE series = ?1 AND position > ?2 AND position <= ?3"
+      " ORDER BY position LIMIT ?4");
+  rows.bind(series.id).bind(after).bind(series.rows).bind(limit);
+  while (rows.step()) {
+    MetricRow row{series.name, series.worker};
+    row.step = static_cast<std::uint64_t>(rows.integer());
+    row.wall_seconds = rows.real();
+    row.wire_bytes = static_cast<std::uint64_t>(rows.integer());
+    row.value = rows.real();
+    found.push_back(std::move(row));
+  }
+  return found;
+}
+
+std::vector<StepBack> step_backs(Database& database, const SeriesRecord& series) {
+  std::vector<StepBack> found;
+  Statement& rows = database.prepare(
+      "SELECT position, step FROM (SELECT position, step, lag(step) OVER (ORDER BY position) AS before FROM metrics"
+      " WHERE series = ?1 AND position <= ?2) WHERE step <= before");
+  rows.bind(series.id).bind(series.rows);
+  while (rows.step()) {
+    const auto position = static_cast<std::uint64_t>(rows.integer());
+    found.push_back({position, static_cast<std::uint64_t>(rows.integer())});
+  }
+  return found;
+}
+
 std::vector<MetricSeries> metrics(Database& database, const MetricQuery& query) {
-  auto found = find_series(database, query);
+  const auto found = series(database, query);
+  const auto share = metric_points_max / std::max<std::size_t>(1, found.size());
+  const auto points = static_cast<std::uint32_t>(std::clamp<std::size_t>(share, 1, query.points));
   const std::string x(column_of(query.x));
   const double from = query.from.value_or(-std::numeric_limits<double>::infinity());
   const double to = query.to.value_or(std::numeric_limits<double>::infinity());
@@ -261,17 +298,17 @@ std::vector<MetricSeries> metrics(Database& database, const MetricQuery& query) 
   // One range for all series, so that their buckets have the same borders.
   Range range;
   std::map<std::int64_t, std::int64_t> counts;
-  for (const auto& [id, series] : found) {
+  for (const auto& one : found) {
     Statement& row = database.prepare("SELECT count(*), min(" + x + "), max(" + x + ") FROM " + rows_of + " WHERE " +
                                       x + " BETWEEN ?2 AND ?3");
-    row.bind(id).bind(from).bind(to);
+    row.bind(one.id).bind(from).bind(to);
     if (!row.step()) continue;
-    counts[id] = row.integer();
-    if (counts[id] == 0) continue;
+    counts[one.id] = row.integer();
+    if (counts[one.id] == 0) continue;
     range.low = std::min(range.low, row.real());
     range.high = std::max(range.high, row.real());
   }
-  const double width = range.high > range.low ? (range.high - range.low) / query.points : 1;
+  const double width = range.high > range.low ? (range.high - range.low) / points : 1;
 
   // Least and greatest value by bucket; the last one by its position. A series with no more rows than buckets is given
   // as it is: each row is its own bucket.
@@ -288,10 +325,11 @@ std::vector<MetricSeries> metrics(Database& database, const MetricQuery& query) 
       ", low, high, value FROM buckets JOIN metrics"
       " ON series = ?1 AND position = last ORDER BY last";
   std::vector<MetricSeries> result;
-  for (auto& [id, series] : found) {
+  for (const auto& one : found) {
+    MetricSeries series{one.name, one.worker, {}};
     Statement& rows = database.prepare(sql);
-    rows.bind(id).bind(from).bind(to).bind(static_cast<std::int64_t>(counts[id] <= query.points ? 1 : 0));
-    rows.bind(range.low).bind(width).bind(static_cast<std::int64_t>(query.points));
+    rows.bind(one.id).bind(from).bind(to).bind(static_cast<std::int64_t>(counts[one.id] <= points ? 1 : 0));
+    rows.bind(range.low).bind(width).bind(points);
     while (rows.step()) {
       MetricBucket bucket;
       bucket.x = rows.real();
@@ -342,14 +380,14 @@ Store::StreamPage stream(Database& database, std::uint64_t after, std::uint32_t 
     item.kind = static_cast<StreamKind>(rows.integer());
     item.job_id = rows.text();
     item.data = rows.text();
+    bytes += item.data.size();
+    if (page.items.size() == limit || (!page.items.empty() && bytes > bytes_max)) {
+      page.complete = false;
+      break;
+    }
     page.items.push_back(std::move(item));
   }
   return page;
 }
 
 }  // namespace weir::cluster::queries
-    bytes += item.data.size();
-    if (page.items.size() == limit || (!page.items.empty() && bytes > bytes_max)) {
-      page.complete = false;
-      break;
-    }

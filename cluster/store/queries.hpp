@@ -19,6 +19,10 @@ std::vector<WorkerRecord> workers(Database& database, const std::string& job_id)
 std::vector<NodeRecord> nodes(Database& database);
 EventPage events(Database& database, const EventQuery& query);
 std::vector<MetricSeries> metrics(Database& database, const MetricQuery& query);
+std::vector<SeriesRecord> series(Database& database, const MetricQuery& query);
+std::vector<MetricRow> metric_rows(Database& database, const SeriesRecord& series, std::uint64_t after,
+                                   std::uint32_t limit);
+std::vector<StepBack> step_backs(Database& database, const SeriesRecord& series);
 std::vector<CheckpointRecord> checkpoints(Database& database, const std::string& job_id);
 std::uint64_t epoch(Database& database);
 Store::StreamPage stream(Database& database, std::uint64_t after, std::uint32_t limit, std::size_t bytes_max);

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "api/csv.hpp"
+#include "api/metric_text.hpp"
 
 namespace weir::api {
 namespace {
@@ -152,8 +152,12 @@ TEST(CheckListen, BeyondLoopbackOnlyWhenToldTo) {
     EXPECT_FALSE(check_listen(address, true)) << address;
 }
 
-TEST(MetricsCsv, QuotesAndRoundTrips) {
-  const auto csv = metrics_csv("j,1", {{"lo\"ss", 2, {{1, 0.1, 0.25, 0.1}}}, {"a", std::nullopt, {{1e300, -1, 2, 3}}}});
+TEST(MetricText, CsvQuotesAndRoundTrips) {
+  MetricText writer(MetricFormat::csv, "j,1", cluster::MetricAxis::step);
+  std::string csv;
+  writer.add(csv, "lo\"ss", 2, std::vector<cluster::MetricBucket>{{1, 0.1, 0.25, 0.1}});
+  writer.add(csv, "a", std::nullopt, std::vector<cluster::MetricBucket>{{1e300, -1, 2, 3}});
+  writer.end(csv);
   EXPECT_EQ(csv,
             "job,name,worker,x,min,max,last\r\n\"j,1\",\"lo\"\"ss\",2,1,0.1,0.25,0.1\r\n"
             "\"j,1\",a,,1e+300,-1,2,3\r\n");

@@ -12,6 +12,46 @@ namespace {
 
 const Error no_job{Errc::not_found, "there is no such job"};
 
+/// So many groups of neighbours, each with its last x, least, greatest and last value.
+std::vector<cluster::MetricBucket> down_sampled(const std::vector<cluster::MetricBucket>& points, std::size_t most) {
+  if (points.size() <= most) return points;
+  std::vector<cluster::MetricBucket> buckets;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const auto& point = points[i];
+    if (i * most / points.size() == buckets.size()) {
+      buckets.push_back(point);
+    } else {
+      auto& bucket = buckets.back();
+      bucket = {point.x, std::min(bucket.min, point.min), std::max(bucket.max, point.max), point.last};
+    }
+  }
+  return buckets;
+}
+
+/// Two points a page, so that every series of any length takes several.
+class FakeMetricReader final : public cluster::MetricReader {
+ public:
+  explicit FakeMetricReader(std::vector<cluster::MetricSeries> series) : series_(std::move(series)) {}
+
+  net::awaitable<Result<std::optional<Page>>> next() override {
+    if (current_ == series_.size()) co_return std::optional<Page>();
+    const auto& series = series_[current_];
+    const auto end = std::min<std::size_t>(position_ + 2, series.points.size());
+    Page page{series.name, series.worker, {series.points.data() + position_, series.points.data() + end}};
+    position_ = end;
+    if (position_ == series.points.size()) {
+      ++current_;
+      position_ = 0;
+    }
+    co_return page;
+  }
+
+ private:
+  std::vector<cluster::MetricSeries> series_;
+  std::size_t current_ = 0;
+  std::size_t position_ = 0;
+};
+
 }  // namespace
 
 class FakeSubscription final : public cluster::Subscription {
@@ -150,11 +190,32 @@ net::awaitable<Result<void>> FakeHead::remove_job(std::string id) {
 
 net::awaitable<Result<std::vector<cluster::MetricSeries>>> FakeHead::metrics(cluster::MetricQuery query) {
   if (!jobs_by_id.contains(query.job_id)) co_return no_job;
-  std::vector<cluster::MetricSeries> chosen;
-  for (const auto& s : series)
-    if (query.names.empty() || std::find(query.names.begin(), query.names.end(), s.name) != query.names.end())
-      chosen.push_back(s);
+  auto chosen = series_of(query);
+  for (auto& one : chosen) one.points = down_sampled(one.points, query.points);
   co_return chosen;
+}
+
+net::awaitable<Result<std::unique_ptr<cluster::MetricReader>>> FakeHead::metric_points(cluster::MetricQuery query) {
+  if (!jobs_by_id.contains(query.job_id)) co_return no_job;
+  co_return std::make_unique<FakeMetricReader>(series_of(query));
+}
+
+std::vector<cluster::MetricSeries> FakeHead::series_of(const cluster::MetricQuery& query) const {
+  std::map<std::pair<std::string, std::optional<std::uint32_t>>, std::vector<cluster::MetricBucket>> found;
+  for (const auto& row : metric_rows) {
+    const auto& names = query.names;
+    if (!names.empty() && std::find(names.begin(), names.end(), row.name) == names.end()) continue;
+    if (!query.all_workers && query.worker != row.worker) continue;
+    const double x = query.x == cluster::MetricAxis::wall    ? row.wall_seconds
+                     : query.x == cluster::MetricAxis::bytes ? static_cast<double>(row.wire_bytes)
+                                                             : static_cast<double>(row.step);
+    auto& points = found[{row.name, row.worker}];
+    if (x >= query.from.value_or(x) && x <= query.to.value_or(x))
+      points.push_back({x, row.value, row.value, row.value});
+  }
+  std::vector<cluster::MetricSeries> series;
+  for (auto& [key, points] : found) series.push_back({key.first, key.second, std::move(points)});
+  return series;
 }
 
 net::awaitable<Result<cluster::LogSlice>> FakeHead::logs(std::string id, std::uint32_t worker, std::uint64_t offset,

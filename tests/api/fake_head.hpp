@@ -25,8 +25,8 @@ class FakeHead final : public cluster::Head {
   std::vector<cluster::NodeRecord> node_list;
   std::vector<cluster::ActorRecord> actor_list;
   std::vector<cluster::EventRecord> event_list;
-  std::vector<cluster::MetricSeries> series;
-  std::filesystem::path checkpoint_file;  ///< of every job, at step 10
+  std::vector<cluster::MetricRow> metric_rows;  ///< of every job, in order of arrival
+  std::filesystem::path checkpoint_file;        ///< of every job, at step 10
   cluster::Health health_now{true, true, 0, 0, {}};
   bool throws = false;  ///< nodes() throws, as a library might
   std::uint64_t oldest_kept = 0;
@@ -44,6 +44,7 @@ class FakeHead final : public cluster::Head {
   net::awaitable<Result<cluster::JobRecord>> stop_job(std::string id) override;
   net::awaitable<Result<void>> remove_job(std::string id) override;
   net::awaitable<Result<std::vector<cluster::MetricSeries>>> metrics(cluster::MetricQuery query) override;
+  net::awaitable<Result<std::unique_ptr<cluster::MetricReader>>> metric_points(cluster::MetricQuery query) override;
   net::awaitable<Result<cluster::LogSlice>> logs(std::string id, std::uint32_t worker, std::uint64_t offset,
                                                  std::uint64_t limit) override;
   net::awaitable<Result<cluster::EventPage>> events(cluster::EventQuery query) override;
@@ -61,6 +62,8 @@ class FakeHead final : public cluster::Head {
 
  private:
   friend class FakeSubscription;
+
+  std::vector<cluster::MetricSeries> series_of(const cluster::MetricQuery& query) const;
 
   net::io_context& io_;
   nlohmann::json catalog_;

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tests/api/fixture.hpp"
 
 namespace weir::api {
@@ -88,25 +90,87 @@ TEST_F(JobsTest, StopIsIdempotentAndDeleteWantsAnEnd) {
   expect_problem(get("/api/v1/jobs/j1"), 404);
 }
 
+/// Five steps of a series in which the three axes differ.
+std::vector<cluster::MetricRow> five_losses() {
+  return {{"loss", std::nullopt, 1, 0.5, 100, 4},
+          {"loss", std::nullopt, 2, 1.0, 200, 6},
+          {"loss", std::nullopt, 3, 1.5, 300, 3},
+          {"loss", std::nullopt, 4, 2.0, 400, 1},
+          {"loss", std::nullopt, 5, 2.5, 500, 2}};
+}
+
 TEST_F(JobsTest, Metrics) {
   add_job("j1");
-  head.series = {
-      {"loss", 0, {{1, 0.5, 2.5, 1.5}}}, {"loss", std::nullopt, {{1, 1, 1, 1}}}, {"accuracy", std::nullopt, {}}};
+  head.metric_rows = {{"loss", 0, 1, 0.5, 8, 1.5}, {"loss", std::nullopt, 1, 0.5, 8, 1}, {"accuracy", 1, 7, 3, 9, 0.5}};
+  const auto points = [&](const std::string& query) {
+    return parsed(get("/api/v1/jobs/j1/metrics?" + query))["series"];
+  };
   const auto all = parsed(get("/api/v1/jobs/j1/metrics"));
-  EXPECT_EQ(all["job"], "j1");
-  EXPECT_EQ(all["x"], "step");
-  EXPECT_EQ(all["series"].size(), 3u);
-  EXPECT_EQ(all["series"][0]["points"][0], nlohmann::json({1, 0.5, 2.5, 1.5}));
-  const auto whole = parsed(get("/api/v1/jobs/j1/metrics?name=loss&worker=job&x=bytes&from=0&to=5&points=10"));
-  EXPECT_EQ(whole["series"].size(), 1u);
-  EXPECT_TRUE(whole["series"][0]["worker"].is_null());
-  EXPECT_EQ(parsed(get("/api/v1/jobs/j1/metrics?worker=0"))["series"].size(), 1u);
+  EXPECT_EQ(all, nlohmann::json::parse(R"({"job": "j1", "x": "step", "series": [
+      {"name": "accuracy", "worker": 1, "points": [[7, 0.5, 0.5, 0.5]]},
+      {"name": "loss", "worker": null, "points": [[1, 1, 1, 1]]},
+      {"name": "loss", "worker": 0, "points": [[1, 1.5, 1.5, 1.5]]}]})"));
+  EXPECT_EQ(points("name=loss"), (nlohmann::json{all["series"][1], all["series"][2]}));
+  EXPECT_EQ(points("worker=job"), nlohmann::json::array({all["series"][1]}));
+  EXPECT_EQ(points("worker=1"), nlohmann::json::array({all["series"][0]}));
+  EXPECT_EQ(points("worker=2"), nlohmann::json::array());
   const auto csv = get("/api/v1/jobs/j1/metrics?format=csv&name=loss");
   EXPECT_EQ(csv[http::field::content_type], "text/csv; charset=utf-8");
-  EXPECT_EQ(csv.body(), "job,name,worker,x,min,max,last\r\nj1,loss,0,1,0.5,2.5,1.5\r\nj1,loss,,1,1,1,1\r\n");
-  for (const char* query : {"x=time", "points=0", "points=x", "from=a", "worker=y", "format=xml"})
+  EXPECT_EQ(csv.body(), "job,name,worker,x,min,max,last\r\nj1,loss,,1,1,1,1\r\nj1,loss,0,1,1.5,1.5,1.5\r\n");
+  for (const char* query : {"x=time", "points=0", "points=5001", "points=x", "points=ALL", "from=a", "to=b", "worker=y",
+                            "worker=", "format=xml"})
     expect_problem(get(std::string("/api/v1/jobs/j1/metrics?") + query), 400);
   expect_problem(get("/api/v1/jobs/j2/metrics"), 404);
+  expect_problem(get("/api/v1/jobs/j2/metrics?points=all"), 404);
+}
+
+TEST_F(JobsTest, MetricsOverAnAxisInARangeInSoManyPoints) {
+  add_job("j1");
+  head.metric_rows = five_losses();
+  const auto points = [&](const std::string& query) {
+    return parsed(get("/api/v1/jobs/j1/metrics?" + query))["series"][0]["points"];
+  };
+  const auto expected = [](const char* text) { return nlohmann::json::parse(text); };
+  EXPECT_EQ(points("x=wall&from=1&to=1.5"), expected("[[1.0, 6, 6, 6], [1.5, 3, 3, 3]]"));
+  EXPECT_EQ(points("x=bytes&from=401"), expected("[[500, 2, 2, 2]]"));
+  EXPECT_EQ(points("to=1"), expected("[[1, 4, 4, 4]]"));
+  EXPECT_EQ(points("points=2"), expected("[[3, 3, 6, 3], [5, 1, 2, 2]]"));
+  EXPECT_EQ(points("from=9"), expected("[]"));
+}
+
+TEST_F(JobsTest, AllPointsAreStreamed) {
+  add_job("j1");
+  head.metric_rows = five_losses();
+  head.metric_rows.push_back({"loss", 0, 1, 0.5, 8, std::nan("")});
+  head.metric_rows.push_back({"accuracy", std::nullopt, 9, 3, 9, 0.5});
+  const auto csv = get("/api/v1/jobs/j1/metrics?points=all&format=csv&x=bytes&from=200");
+  EXPECT_EQ(csv[http::field::transfer_encoding], "chunked");
+  EXPECT_EQ(csv[http::field::content_disposition], "attachment; filename=\"j1-metrics.csv\"");
+  EXPECT_EQ(csv.body(),
+            "job,name,worker,x,min,max,last\r\nj1,loss,,200,6,6,6\r\nj1,loss,,300,3,3,3\r\n"
+            "j1,loss,,400,1,1,1\r\nj1,loss,,500,2,2,2\r\n");
+  const auto json = get("/api/v1/jobs/j1/metrics?points=all&from=2&to=5");
+  EXPECT_EQ(json[http::field::transfer_encoding], "chunked");
+  EXPECT_EQ(json[http::field::content_type], "application/json");
+  EXPECT_EQ(parsed(json), nlohmann::json::parse(R"({"job": "j1", "x": "step", "series": [
+      {"name": "accuracy", "worker": null, "points": []},
+      {"name": "loss", "worker": null, "points": [[2, 6, 6, 6], [3, 3, 3, 3], [4, 1, 1, 1], [5, 2, 2, 2]]},
+      {"name": "loss", "worker": 0, "points": []}]})"));
+  const auto with_nan = parsed(get("/api/v1/jobs/j1/metrics?points=all&worker=0"));
+  EXPECT_EQ(with_nan["series"][0]["points"], nlohmann::json::parse("[[1, null, null, null]]"));
+  add_job("j3");
+  on_head([&] { head.metric_rows.clear(); });
+  EXPECT_EQ(parsed(get("/api/v1/jobs/j3/metrics?points=all"))["series"], nlohmann::json::array());
+}
+
+TEST_F(JobsTest, AHundredThousandPointsAreWhole) {
+  add_job("j1");
+  std::string expected = "job,name,worker,x,min,max,last\r\n";
+  for (std::uint64_t step = 1; step <= 100'000; ++step) {
+    head.metric_rows.push_back({"loss", std::nullopt, step, 0, 0, 0.5});
+    expected += "j1,loss,," + std::to_string(step) + ",0.5,0.5,0.5\r\n";
+  }
+  EXPECT_TRUE(get("/api/v1/jobs/j1/metrics?points=all&format=csv").body() == expected);
 }
 
 TEST_F(JobsTest, LogsByByteOffset) {

@@ -70,6 +70,14 @@ TEST(OpenApi, SubmitDocumentsTheStatusOfAKeyThatWasUsedBefore) {
   EXPECT_EQ(submit["parameters"][0]["description"].get<std::string>().find("409"), std::string::npos);
 }
 
+TEST(OpenApi, MetricsTakeANumberOfPointsOrAll) {
+  for (const auto& parameter : document()["paths"]["/api/v1/jobs/{id}/metrics"]["get"]["parameters"]) {
+    if (parameter["name"] != "points") continue;
+    EXPECT_EQ(parameter["schema"]["anyOf"][0]["maximum"], 5000);
+    EXPECT_EQ(parameter["schema"]["anyOf"][1]["const"], "all");
+  }
+}
+
 TEST(OpenApi, HasTheVersionAndTheSchemaOfJobSpecs) {
   EXPECT_EQ(document()["openapi"], "3.1.0");
   EXPECT_EQ(document()["info"]["version"], "9.9.9");

@@ -235,7 +235,7 @@ TEST_F(StoreTest, DownSamplingKeepsTheExtremes) {
   changes.push_back(change::AddMetrics{"a", rows});
   ASSERT_TRUE(commit(std::move(changes)));
   for (const auto axis : {MetricAxis::step, MetricAxis::wall, MetricAxis::bytes}) {
-    MetricQuery query{"a", {"loss"}, axis, {}, {}, 100};
+    MetricQuery query{"a", {"loss"}, axis, {}, {}, 100, true, {}};
     const auto found = simulation_.run(store_->metrics(query));
     ASSERT_TRUE(found) << found.error().message();
     ASSERT_THAT(*found, SizeIs(2));
@@ -251,14 +251,35 @@ TEST_F(StoreTest, DownSamplingKeepsTheExtremes) {
     EXPECT_EQ(least, -50);
     EXPECT_EQ(most, 50);
     EXPECT_EQ(whole.points.back().last, rows[9999].value);
-    EXPECT_EQ(to_json(whole), to_json(simulation_.run(store_->metrics(query))->at(0))) << "the same again";
+    EXPECT_EQ(whole.points, simulation_.run(store_->metrics(query))->at(0).points) << "the same again";
   }
   // A range with no more rows than buckets is given as it is.
-  MetricQuery query{"a", {"loss"}, MetricAxis::step, 100, 109, 100};
+  MetricQuery query{"a", {"loss"}, MetricAxis::step, 100, 109, 100, true, {}};
   const auto few = simulation_.run(store_->metrics(query));
   ASSERT_THAT(few->at(0).points, SizeIs(10));
   EXPECT_EQ(few->at(0).points[3].x, 103);
   EXPECT_EQ(few->at(0).points[3].last, rows[103].value);
+}
+
+TEST_F(StoreTest, ManySeriesShareThePointsOfOneAnswer) {
+  ASSERT_TRUE(commit(add_job("a")));
+  std::vector<MetricRow> rows;
+  for (std::uint32_t worker = 0; worker < 250; ++worker) {
+    for (std::uint64_t step = 0; step < 500; ++step) rows.push_back({"loss", worker, step, 0, 0, 1});
+  }
+  std::vector<Change> changes;
+  changes.push_back(change::AddMetrics{"a", rows});
+  ASSERT_TRUE(commit(std::move(changes)));
+  MetricQuery query{"a", {}, MetricAxis::step, {}, {}, 5000, true, {}};
+  auto found = simulation_.run(store_->metrics(query));
+  ASSERT_THAT(*found, SizeIs(250));
+  for (const auto& series : *found) EXPECT_THAT(series.points, SizeIs(400)) << "100,000 points over 250 series";
+  query.all_workers = false;
+  query.worker = 7;
+  found = simulation_.run(store_->metrics(query));
+  ASSERT_THAT(*found, SizeIs(1));
+  EXPECT_EQ(found->at(0).worker, 7u);
+  EXPECT_THAT(found->at(0).points, SizeIs(500));
 }
 
 TEST_F(StoreTest, AFileOfANewerWeirIsRefused) {

@@ -140,7 +140,7 @@ export function JobCharts({ page }: { page: JobPage }) {
           <span class="faint">Drag over a chart to zoom</span>
         )}
         <a
-          href={`/api/v1/jobs/${encodeURIComponent(page.id)}/metrics?format=csv&points=10000`}
+          href={`/api/v1/jobs/${encodeURIComponent(page.id)}/metrics?format=csv&points=all`}
           download={`${page.id}.csv`}
         >
           CSV

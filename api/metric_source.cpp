@@ -1,0 +1,41 @@
+#include "api/metric_source.hpp"
+
+namespace weir::api {
+namespace {
+
+/// Pages are put together to pieces of at least this size: a job may have thousands of series with a few points each.
+constexpr std::size_t piece_bytes = 64 * 1024;
+
+class MetricSource final : public BodySource {
+ public:
+  MetricSource(std::unique_ptr<cluster::MetricReader> reader, MetricText text)
+      : reader_(std::move(reader)), text_(std::move(text)) {}
+
+  net::awaitable<Result<std::string>> next() override {
+    std::string piece;
+    while (!ended_ && piece.size() < piece_bytes) {
+      auto page = co_await reader_->next();
+      if (!page) co_return page.error();
+      if (*page) {
+        text_.add(piece, (*page)->name, (*page)->worker, (*page)->points);
+      } else {
+        text_.end(piece);
+        ended_ = true;
+      }
+    }
+    co_return piece;
+  }
+
+ private:
+  const std::unique_ptr<cluster::MetricReader> reader_;
+  MetricText text_;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<BodySource> metric_source(std::unique_ptr<cluster::MetricReader> reader, MetricText text) {
+  return std::make_unique<MetricSource>(std::move(reader), std::move(text));
+}
+
+}  // namespace weir::api
