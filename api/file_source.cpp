@@ -5,12 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 #include <cstring>
 
 #include "base/errc.hpp"
+#include "runtime/on.hpp"
 
 namespace weir::api {
 namespace {
@@ -56,7 +55,7 @@ class FileSource final : public BodySource {
     const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(left_, piece_bytes));
     if (size == 0) co_return std::string();
     auto reading = read_piece(file_.fd(), size);
-    auto piece = co_await net::co_spawn(blocking_, std::move(reading), net::use_awaitable);
+    auto piece = co_await runtime::on(blocking_, std::move(reading));
     left_ -= size;
     co_return piece;
   }

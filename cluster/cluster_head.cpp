@@ -9,6 +9,7 @@
 #include "base/errc.hpp"
 #include "cluster/job_files.hpp"
 #include "cluster/run_on.hpp"
+#include "runtime/on.hpp"
 
 namespace weir::cluster {
 namespace {
@@ -111,7 +112,7 @@ ClusterHead::ClusterHead(HeadOptions options, net::any_io_executor executor, run
 
 template <class T>
 net::awaitable<Result<T>> ClusterHead::here(net::awaitable<Result<T>> task) {
-  return on(services_.strand, std::move(task));
+  return runtime::on(services_.strand, std::move(task));
 }
 
 net::awaitable<Result<void>> ClusterHead::open() {

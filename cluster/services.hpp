@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -40,11 +39,5 @@ struct Services {
 
 /// The job as the stream carries it.
 change::Publish job_item(const JobRecord& job, StreamKind kind = StreamKind::job);
-
-/// Continues a task on another executor and comes back with its result.
-template <class T>
-net::awaitable<T> on(net::any_io_executor executor, net::awaitable<T> task) {
-  co_return co_await net::co_spawn(std::move(executor), std::move(task), net::use_awaitable);
-}
 
 }  // namespace weir::cluster

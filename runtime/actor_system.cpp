@@ -1,11 +1,11 @@
 #include "runtime/actor_system.hpp"
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/use_awaitable.hpp>
 
 #include "base/ensure.hpp"
 #include "runtime/actor_cell.hpp"
 #include "runtime/event.hpp"
+#include "runtime/on.hpp"
 #include "runtime/peer.hpp"
 #include "runtime/system_core.hpp"
 
@@ -89,7 +89,8 @@ net::awaitable<void> ActorSystem::stop() {
   auto core = core_;
   core->close_doors();
   for (const auto& cell : core->cells()) {
-    co_await net::co_spawn(cell->executor(), stop_cell(cell), net::use_awaitable);
+    auto stopping = stop_cell(cell);
+    co_await on(cell->executor(), std::move(stopping));
     core->remove_actor(cell->id());
   }
   core->cut_off();
