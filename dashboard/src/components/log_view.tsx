@@ -1,8 +1,8 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
-import { bytes } from '../format';
+import { bytes, count } from '../format';
 import { route, setQuery } from '../router';
-import { Logs, type LogLine } from '../state/logs';
+import { linesMax, Logs, type LogLine } from '../state/logs';
 import { useFollower } from '../state/hooks';
 import { Icon, icons } from './icons';
 import { findLines, layout, pieces, visible } from './log_rows';
@@ -22,6 +22,7 @@ export function LogView({ job, ended }: { job: string; ended: boolean }) {
   const following = useSignal(true);
   const at = useSignal(0);
   const version = logs.version.value;
+  useEffect(() => logs.show(worker === null ? null : Number(worker)), [logs, worker]);
   // Paused: what is on screen stays as it was, news is counted.
   const frozen = useRef<readonly LogLine[] | null>(null);
   const all = useMemo(
@@ -112,6 +113,17 @@ export function LogView({ job, ended }: { job: string; ended: boolean }) {
         <Downloads job={job} worker={worker} workers={workers} />
       </div>
       {error && <ErrorPanel error={error} retry={() => logs.fresh()} />}
+      {read && (
+        <Past
+          logs={logs}
+          onMore={() => {
+            following.value = false;
+            void logs.readPast().then(() => {
+              frozen.current = null; // what was asked for is shown, paused or not
+            });
+          }}
+        />
+      )}
       {!read ? (
         !error && <Skeleton rows={8} />
       ) : lines.length === 0 ? (
@@ -133,11 +145,42 @@ export function LogView({ job, ended }: { job: string; ended: boolean }) {
           }}
         />
       )}
-      {logs.cut.value && (
-        <p class="faint log-note">Only the end of the output is shown. The download has all of it.</p>
-      )}
     </section>
   );
+}
+
+/** Says how much of the output is not here, of which workers nothing is, and reads more. */
+function Past({ logs, onMore }: { logs: Logs; onMore: () => void }) {
+  const hidden = logs.hidden();
+  if (hidden.length === 0) return null;
+  const { buffer } = logs;
+  const unread = hidden.filter(({ worker }) => buffer.begin(worker) === undefined);
+  const error = logs.past.error.value;
+  const size = bytes(hidden.reduce((sum, one) => sum + one.bytes, 0));
+  return (
+    <div class="log-note">
+      {error && <ErrorPanel error={error} />}
+      {buffer.full ? (
+        <p class="faint">Only the newest {count(linesMax)} lines or so are kept here. The download has all of them.</p>
+      ) : (
+        <p class="faint">
+          {size} of earlier output not shown
+          {unread.length > 0 && `, among it all of ${ranks(unread.map(({ worker }) => worker))}`}.{' '}
+          <button type="button" class="button-small" disabled={logs.past.loading.value} onClick={onMore}>
+            Show more
+          </button>
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** "rank 7", "ranks 32 to 63", "32 workers" */
+function ranks(of: readonly number[]): string {
+  const first = of[0]!;
+  const last = of.at(-1)!;
+  if (of.length === 1) return `rank ${first}`;
+  return last - first === of.length - 1 ? `ranks ${first} to ${last}` : `${of.length} workers`;
 }
 
 /** Straight from the head to a file: nothing of it passes through the page. */
@@ -232,9 +275,21 @@ function Lines({
     element.scrollTop = top;
     own.current = element.scrollTop;
   };
+  // The line at the top of the view stays there when lines come before it.
+  const anchor = useRef<{ line: LogLine; row: number } | null>(null);
   useLayoutEffect(() => {
+    const element = box.current;
     if (follow) scrollTo(place.rows * rowHeight);
+    else if (element !== null && anchor.current !== null) {
+      const at = lines.indexOf(anchor.current.line);
+      if (at >= 0) scrollTo(element.scrollTop + (place.tops[at]! - anchor.current.row) * rowHeight);
+    }
   }, [follow, place]);
+  useLayoutEffect(() => {
+    const [at] = visible(place, Math.floor((box.current?.scrollTop ?? 0) / rowHeight), place.rows);
+    const line = lines[at];
+    anchor.current = line === undefined ? null : { line, row: place.tops[at]! };
+  }, [place, view.value.top]);
   useEffect(() => {
     if (jump !== null) scrollTo(Math.max(0, place.tops[jump]! * rowHeight - view.value.height / 2));
   }, [jump, find]);

@@ -1,6 +1,7 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { LogChunk } from '../api/types';
 import { findLines, layout, pieces, visible } from '../components/log_rows';
-import { LogBuffer } from './logs';
+import { LogBuffer, Logs } from './logs';
 
 const texts = (buffer: LogBuffer) => buffer.lines.map(({ worker, text }) => `${worker}:${text}`);
 
@@ -74,5 +75,124 @@ describe('log rows', () => {
     expect(findLines([{ text: 'Loss 1' }, { text: 'x' }, { text: 'a loss' }], 'loss')).toEqual([0, 2]);
     expect(pieces('a Loss, a loss', 'loss')).toEqual(['a ', 'Loss', ', a ', 'loss', '']);
     expect(pieces('<b>', '')).toEqual(['<b>']);
+  });
+});
+
+describe('Logs', () => {
+  /** What each worker has printed; as the head, this one ends a chunk between characters. */
+  let printed: Buffer[];
+  let asked: { worker: number; offset: number; limit: number }[];
+  let logs: Logs;
+
+  const line = (worker: number, at: number) => `w${worker} line ${at} größe ${'.'.repeat(at % 37)}\n`;
+  const output = (worker: number, lines: number) =>
+    Buffer.from(Array.from({ length: lines }, (_, at) => line(worker, at)).join(''));
+  const read = (query: { worker: number; offset: number; limit: number }): Promise<LogChunk> => {
+    asked.push(query);
+    const { worker } = query;
+    const all = printed[worker] ?? Buffer.alloc(0);
+    const offset = query.offset < 0 ? Math.max(0, all.length + query.offset) : Math.min(query.offset, all.length);
+    let end = Math.min(all.length, offset + query.limit);
+    while (end < all.length && (all[end]! & 0xc0) === 0x80) --end;
+    return Promise.resolve({
+      job: 'a',
+      worker,
+      offset,
+      next_offset: end,
+      size: all.length,
+      complete: false,
+      text: all.subarray(offset, end).toString(),
+      workers: printed.flatMap(({ length }, rank) => (length > 0 ? [{ worker: rank, size: length }] : [])),
+    });
+  };
+  const settle = () => vi.waitFor(() => expect([logs.tail.loading.value, logs.past.loading.value]).toEqual([false, false]));
+  const lines = (worker: number) =>
+    logs.buffer.lines.filter((one) => one.worker === worker).map(({ text }) => `${text}\n`);
+
+  beforeEach(() => {
+    vi.stubGlobal('requestAnimationFrame', (draw: () => void) => setTimeout(draw));
+    asked = [];
+    logs = new Logs('a', read);
+  });
+  afterEach(() => {
+    vi.unstubAllGlobals();
+  });
+
+  it('reads the end at first and, asked for more, everything to the first line, each line once', async () => {
+    printed = [output(0, 20_000)];
+    const all = Array.from({ length: 20_000 }, (_, at) => line(0, at));
+    logs.fresh();
+    await settle();
+    expect(lines(0)).toEqual(all.slice(-lines(0).length));
+    expect(logs.hidden()).toEqual([
+      { worker: 0, bytes: Buffer.byteLength(all.slice(0, -lines(0).length).join('')) },
+    ]);
+    for (let rounds = 0; logs.hidden().length > 0; ++rounds) {
+      expect(rounds).toBeLessThan(10);
+      await logs.readPast();
+      expect(lines(0)).toEqual(all.slice(-lines(0).length));
+    }
+    expect(lines(0)).toEqual(all);
+  });
+
+  it('says of which workers nothing is shown, and reads them too', async () => {
+    printed = Array.from({ length: 40 }, (_, worker) => output(worker, 10));
+    logs.fresh();
+    await settle();
+    expect(logs.workers.value).toHaveLength(40);
+    expect(logs.hidden().map(({ worker }) => worker)).toEqual([32, 33, 34, 35, 36, 37, 38, 39]);
+    await logs.readPast();
+    expect(logs.hidden()).toEqual([]);
+    for (let worker = 0; worker < 40; ++worker) {
+      expect(lines(worker)).toEqual(Array.from({ length: 10 }, (_, at) => line(worker, at)));
+    }
+  });
+
+  it('reads a worker that is chosen, whatever its rank', async () => {
+    printed = Array.from({ length: 40 }, (_, worker) => output(worker, 10));
+    logs.fresh();
+    await settle();
+    logs.show(39);
+    await settle();
+    expect(logs.hidden()).toEqual([]);
+    expect(lines(39)).toHaveLength(10);
+    expect(lines(38)).toEqual([]);
+  });
+
+  it('keeps what it has when it reads anew, and goes on from there', async () => {
+    printed = [output(0, 20_000)];
+    logs.fresh();
+    await settle();
+    await logs.readPast();
+    const before = lines(0);
+    printed = [Buffer.concat([printed[0]!, Buffer.from('one more\n')])];
+    asked = [];
+    logs.fresh();
+    await settle();
+    expect(asked.map(({ offset }) => offset)).toEqual([printed[0]!.length - 9]);
+    expect(lines(0)).toEqual([...before, 'one more\n']);
+  });
+
+  it('marks the hole where more was printed meanwhile than is read at once', async () => {
+    printed = [output(0, 10)];
+    logs.fresh();
+    await settle();
+    printed = [output(0, 20_000)];
+    logs.fresh();
+    await settle();
+    expect(lines(0).filter((text) => text.includes('bytes are missing here'))).toHaveLength(1);
+    expect(lines(0).at(-1)).toBe(line(0, 19_999));
+  });
+
+  it('joins live output to the past of a worker that was not read', async () => {
+    printed = Array.from({ length: 40 }, (_, worker) => output(worker, 10));
+    logs.fresh();
+    await settle();
+    const { length } = printed[35]!;
+    logs.record('log', { job: 'a', worker: 35, offset: length, text: 'live\n' });
+    expect(logs.hidden().find(({ worker }) => worker === 35)).toEqual({ worker: 35, bytes: length });
+    logs.show(35);
+    await logs.readPast();
+    expect(lines(35)).toEqual([...Array.from({ length: 10 }, (_, at) => line(35, at)), 'live\n']);
   });
 });

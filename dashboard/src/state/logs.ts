@@ -11,7 +11,7 @@ export interface LogLine {
   text: string;
 }
 
-const linesMax = 50_000;
+export const linesMax = 50_000;
 const columnsMax = 4000;
 const escapes = /\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])|[\x00-\x08\x0b-\x1f\x7f]/g;
 const encoder = new TextEncoder();
@@ -24,6 +24,8 @@ export class LogBuffer {
   private readonly open = new Map<number, LogLine>();
   /** Bytes seen, by worker; null where that cannot be told (bytes that are not UTF-8 come as another length). */
   private readonly offsets = new Map<number, number | null>();
+  /** Where in a worker's output its first line here begins, in bytes; null where lines were dropped. */
+  private readonly begins = new Map<number, number | null>();
 
   get lines(): readonly LogLine[] {
     return this.kept;
@@ -32,6 +34,25 @@ export class LogBuffer {
   /** Where the next chunk of a worker is expected; undefined before its first one. */
   expected(worker: number): number | null | undefined {
     return this.offsets.get(worker);
+  }
+
+  /** Where the first line of a worker begins; undefined if there is none yet, null if older ones were dropped. */
+  begin(worker: number): number | null | undefined {
+    return this.begins.get(worker);
+  }
+
+  /** No room for older lines. */
+  get full(): boolean {
+    return this.kept.length >= linesMax;
+  }
+
+  /** Puts whole lines that end where the worker's first line begins before it. */
+  prepend(worker: number, offset: number, text: string): void {
+    const parts = text.replace(/\n$/, '').split('\n');
+    const lines = parts.map((part) => ({ id: this.nextId++, worker, text: clean(part) }));
+    const at = this.kept.findIndex((line) => line.worker === worker);
+    this.kept.splice(Math.max(0, at), 0, ...lines);
+    this.begins.set(worker, offset);
   }
 
   /** Takes a chunk of output. What an earlier chunk already gave is left out; a hole is marked. */
@@ -49,14 +70,16 @@ export class LogBuffer {
     }
     const exact = end ?? (text.includes('\ufffd') ? null : offset + length);
     this.offsets.set(worker, exact);
+    if (!this.begins.has(worker)) this.begins.set(worker, offset);
     this.add(worker, fresh);
     return true;
   }
 
-  clear(): void {
-    this.kept.length = 0;
-    this.open.clear();
-    this.offsets.clear();
+  /** Forgets a worker's output. */
+  drop(worker: number): void {
+    const rest = this.kept.filter((line) => line.worker !== worker);
+    this.kept.splice(0, this.kept.length, ...rest);
+    for (const known of [this.open, this.offsets, this.begins]) known.delete(worker);
   }
 
   private add(worker: number, text: string): void {
@@ -69,7 +92,9 @@ export class LogBuffer {
       if (last) this.open.set(worker, line);
       else this.open.delete(worker);
     }
-    if (this.kept.length > linesMax * 1.1) this.kept.splice(0, this.kept.length - linesMax);
+    if (this.kept.length > linesMax * 1.1) {
+      for (const { worker: of } of this.kept.splice(0, this.kept.length - linesMax)) this.begins.set(of, null);
+    }
   }
 
   private mark(worker: number, text: string): void {
@@ -91,23 +116,37 @@ function clean(text: string): string {
   return visible.length > columnsMax ? `${visible.slice(0, columnsMax)}…` : visible;
 }
 
-/** How much of the end of the output is read at first. */
-const tailBytes = 128 * 1024;
+/** How much output is read at a time, shared by the workers that are read. */
+const readBytes = 128 * 1024;
+const shareBytesMin = 8192;
+/** Workers whose output is read at a time. */
+const workersMax = 32;
 
-/** The live tail of a job's output: the end of it at first, then what the stream brings. */
+export type ReadLog = (
+  query: { worker: number; offset: number; limit: number },
+  signal: AbortSignal,
+) => Promise<LogChunk>;
+
+/** The live tail of a job's output: the end of it at first, what the stream brings, and more of the past on demand. */
 export class Logs implements Follower {
   readonly topics: string[];
   readonly version = signal(0);
+  /** Every worker that has printed something, and how many bytes. */
   readonly workers = signal<{ worker: number; size: number }[]>([]);
-  /** Whether there is output before the first line kept. */
-  readonly cut = signal(false);
   readonly tail = new Resource<LogChunk[]>();
+  readonly past = new Resource<LogChunk[]>();
   readonly buffer = new LogBuffer();
+  /** The only worker that is looked at; null is all of them. */
+  private only: number | null = null;
   /** Live records that came while the tail was being read. */
   private waiting: LogRecord[] | null = null;
   private planned = false;
 
-  constructor(private readonly job: string) {
+  constructor(
+    private readonly job: string,
+    private readonly read: ReadLog = (query, signal) =>
+      get<LogChunk>(`/api/v1/jobs/${encodeURIComponent(job)}/logs`, query, signal),
+  ) {
     this.topics = [`logs:${job}`];
   }
 
@@ -123,23 +162,67 @@ export class Logs implements Follower {
     else this.take(record);
   }
 
+  /** Looks at one worker or at all. One whose output has not been read yet is read now. */
+  show(worker: number | null): void {
+    this.only = worker;
+    if (worker !== null && this.tail.data.value !== null && this.buffer.begin(worker) === undefined) {
+      void this.readPast();
+    }
+  }
+
+  /** The workers looked at that have output before their first line here, and how many bytes of it. */
+  hidden(): { worker: number; bytes: number }[] {
+    return this.workers.value
+      .filter(({ worker }) => this.only === null || worker === this.only)
+      .map(({ worker, size }) => ({ worker, bytes: this.buffer.begin(worker) ?? size }))
+      .filter(({ bytes }) => bytes > 0);
+  }
+
+  /** Reads more of what is hidden: workers of which nothing was read come first. */
+  async readPast(): Promise<void> {
+    const hidden = this.hidden().filter(({ worker }) => this.buffer.begin(worker) !== null);
+    const unread = hidden.filter(({ worker }) => this.buffer.begin(worker) === undefined);
+    const chosen = (unread.length > 0 ? unread : hidden).slice(0, workersMax);
+    const share = shareOf(chosen.length);
+    const taken = await this.past.load((signal) =>
+      Promise.all(
+        chosen.map(({ worker, bytes }) => {
+          const offset = Math.max(0, bytes - share);
+          return this.read({ worker, offset, limit: bytes - offset }, signal);
+        }),
+      ),
+    );
+    if (!taken) return;
+    for (const chunk of this.past.data.value ?? []) {
+      const begin = this.buffer.begin(chunk.worker);
+      // Live output came meanwhile, or the tail was read: what is not just before it must be asked for again.
+      const gap = (begin ?? chunk.next_offset) - chunk.next_offset; // a character that a boundary cut is left out
+      if (begin === null || gap < 0 || gap > 3) continue;
+      const { offset, text } = wholeLines(chunk);
+      if (begin === undefined) this.buffer.append(chunk.worker, offset, text, chunk.next_offset);
+      else this.buffer.prepend(chunk.worker, offset, text);
+    }
+    this.changed();
+  }
+
   private async load(): Promise<void> {
-    const path = `/api/v1/jobs/${encodeURIComponent(this.job)}/logs`;
     this.waiting ??= [];
     const taken = await this.tail.load(async (signal) => {
-      const first = await get<LogChunk>(path, { worker: 0, offset: -tailBytes, limit: tailBytes }, signal);
-      const others = first.workers.filter(({ worker }) => worker !== first.worker).slice(0, 31);
-      const share = Math.max(8192, Math.floor(tailBytes / (others.length + 1)));
-      const rest = others.map(({ worker }) => get<LogChunk>(path, { worker, offset: -share, limit: share }, signal));
-      return [first, ...(await Promise.all(rest))];
+      const first = await this.readEnd(this.only ?? 0, readBytes, signal);
+      if (this.only !== null) return [first];
+      const others = first.workers.filter(({ worker }) => worker !== first.worker).slice(0, workersMax - 1);
+      const share = shareOf(others.length + 1);
+      return [first, ...(await Promise.all(others.map(({ worker }) => this.readEnd(worker, share, signal))))];
     });
     if (!taken) return;
     const chunks = this.tail.data.value ?? [];
-    this.buffer.clear();
-    this.cut.value = chunks.some((chunk) => chunk.offset > 0);
     this.workers.value = chunks[0]?.workers ?? [];
     for (const chunk of chunks) {
-      if (chunk.size > 0) this.buffer.append(chunk.worker, chunk.offset, wholeLines(chunk), chunk.next_offset);
+      if (chunk.size === 0) continue;
+      // Where we stopped cannot be told: what is here might come twice.
+      if (this.buffer.expected(chunk.worker) === null) this.buffer.drop(chunk.worker);
+      const { offset, text } = this.buffer.expected(chunk.worker) === chunk.offset ? chunk : wholeLines(chunk);
+      this.buffer.append(chunk.worker, offset, text, chunk.next_offset);
     }
     const waiting = this.waiting;
     this.waiting = null;
@@ -147,9 +230,19 @@ export class Logs implements Follower {
     this.changed();
   }
 
+  /** What a worker has printed since we last heard of it; only the end of it where that is much. */
+  private async readEnd(worker: number, bytes: number, signal: AbortSignal): Promise<LogChunk> {
+    const known = this.buffer.expected(worker);
+    if (known !== null && known !== undefined) {
+      const news = await this.read({ worker, offset: known, limit: bytes }, signal);
+      if (news.next_offset >= news.size) return news;
+    }
+    return this.read({ worker, offset: -bytes, limit: bytes }, signal);
+  }
+
   private take(record: LogRecord): void {
     if (!this.buffer.append(record.worker, record.offset, record.text)) return;
-    const size = record.offset + record.text.length;
+    const size = record.offset + encoder.encode(record.text).length;
     const known = this.workers.value;
     if (!known.some(({ worker }) => worker === record.worker)) {
       this.workers.value = [...known, { worker: record.worker, size }].sort((a, b) => a.worker - b.worker);
@@ -168,8 +261,14 @@ export class Logs implements Follower {
   }
 }
 
-/** A tail begins in the middle of a line: that piece is left out. */
-function wholeLines(chunk: LogChunk): string {
-  if (chunk.offset === 0) return chunk.text;
-  return chunk.text.slice(chunk.text.indexOf('\n') + 1);
+function shareOf(workers: number): number {
+  return Math.max(shareBytesMin, Math.floor(readBytes / Math.max(1, workers)));
+}
+
+/** A chunk may begin in the middle of a line: that piece is left out, unless it is all there is. */
+function wholeLines({ offset, next_offset: end, text }: LogChunk): { offset: number; text: string } {
+  const rest = offset === 0 ? text : text.slice(text.indexOf('\n') + 1);
+  if (rest === '' || rest === text) return { offset, text };
+  // Bytes that are not UTF-8 cannot be counted in the text: then the piece stays hidden for good.
+  return { offset: rest.includes('\ufffd') ? offset : end - encoder.encode(rest).length, text: rest };
 }
