@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ago, bytes, count, elapsed, number, percent, rate, ratio, seconds, span } from './format';
+import { ago, bytes, cores, count, elapsed, number, percent, rate, ratio, seconds, span, timeLeft } from './format';
 
 describe('format', () => {
   it.each([
@@ -67,5 +67,21 @@ describe('format', () => {
     expect(elapsed(null, null, now)).toBeNull();
     expect(elapsed('2026-11-21T11:00:00Z', null, now)).toBe(3_600_000);
     expect(elapsed('2026-11-21T11:00:00Z', '2026-11-21T11:00:01Z', now)).toBe(1000);
+  });
+
+  it('says what is left only where it is known, and never that it is nothing', () => {
+    expect(timeLeft(100, 400, 60_000)).toBe('about 3 min 00 s left');
+    expect(timeLeft(468, 469, 60_000)).toBe('about 1 s left');
+    expect(timeLeft(469, 469, 60_000)).toBeNull();
+    expect(timeLeft(100, null, 60_000)).toBeNull();
+    expect(timeLeft(100, 400, null)).toBeNull();
+    expect(timeLeft(9, 400, 60_000)).toBeNull();
+  });
+
+  it('writes what was not measured as a dash', () => {
+    for (const write of [count, number, bytes, rate, percent, ratio, seconds]) {
+      expect([write(null), write(undefined), write(NaN)]).toEqual(['–', '–', '–']);
+    }
+    expect([cores(null, 1), cores(0, 1), cores(1.86, 2)]).toEqual(['–', '0.0 cores', '1.86 cores']);
   });
 });

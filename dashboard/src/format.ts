@@ -43,6 +43,11 @@ export function percent(value: number | null | undefined): string {
   return isNumber(value) ? `${(value * 100).toFixed(1)} %` : missing;
 }
 
+/** 1.86 cores */
+export function cores(value: number | null | undefined, digits: number): string {
+  return isNumber(value) ? `${value.toFixed(digits)} cores` : missing;
+}
+
 /** 412 -> 412x; what the wire is spared. */
 export function ratio(value: number | null | undefined): string {
   if (!isNumber(value)) return missing;
@@ -95,6 +100,13 @@ export function elapsed(start: string | null, end: string | null, now: number): 
   if (start === null) return null;
   const span = (end === null ? now : Date.parse(end)) - Date.parse(start);
   return Number.isNaN(span) ? null : Math.max(0, span);
+}
+
+/** "about 2 min left", from the pace so far; null before there is one, and where nothing is left. */
+export function timeLeft(step: number, total: number | null, ran: number | null): string | null {
+  if (ran === null || step < 10 || total === null || total <= step) return null;
+  const left = (ran / step) * (total - step);
+  return `about ${span(Math.ceil(left / 1000) * 1000)} left`; // never "0 s left"
 }
 
 function isNumber(value: number | null | undefined): value is number {

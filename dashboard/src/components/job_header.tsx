@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { ApiError } from '../api/client';
 import { isTerminal, type Job } from '../api/types';
-import { bytes, count, elapsed, number, percent, ratio, span, time } from '../format';
+import { bytes, count, elapsed, number, percent, ratio, span, time, timeLeft } from '../format';
 import { now } from '../state/clock';
 import type { JobPage } from '../state/job';
 import { Icon, icons, StateBadge } from './icons';
@@ -98,7 +98,7 @@ export function JobHeader({ page, job }: { page: JobPage; job: Job }) {
 function Figures({ job }: { job: Job }) {
   const { summary } = job;
   const ran = elapsed(job.started_at, job.ended_at, now.value);
-  const left = remaining(job, ran);
+  const left = job.state === 'RUNNING' ? timeLeft(job.step, job.steps_total, ran) : null;
   return (
     <div class="stats">
       <Stat
@@ -138,11 +138,4 @@ function afterWarmup({ summary }: Job): string | null {
   const sent = summary.bytes_sent_after_warmup;
   const dense = summary.bytes_dense_after_warmup;
   return sent && dense ? `${ratio(dense / sent)} after the warm-up` : null;
-}
-
-/** "about 2 min left", from the pace so far; nothing before there is one. */
-function remaining(job: Job, ran: number | null): string | null {
-  if (job.state !== 'RUNNING' || ran === null || job.step < 10 || !job.steps_total) return null;
-  const left = (ran / job.step) * (job.steps_total - job.step);
-  return left > 0 ? `about ${span(left)} left` : null;
 }

@@ -1,5 +1,5 @@
 import type { Job } from '../api/types';
-import { bytes, elapsed, percent, ratio, span } from '../format';
+import { bytes, count, elapsed, percent, ratio, span } from '../format';
 import { getAt } from '../forms/pointer';
 import { now } from '../state/clock';
 import { StateBadge } from './icons';
@@ -101,9 +101,10 @@ function Row({ job, short }: { job: Job; short: boolean }) {
   );
 }
 
+/** How far a job is. Until its workers have seen the dataset nobody knows of how much. */
 export function Progress({ job }: { job: Job }) {
-  const total = job.steps_total ?? 0;
-  const share = total > 0 ? Math.min(1, job.step / total) : 0;
+  const total = job.steps_total;
+  const share = total === null ? null : total > 0 ? Math.min(1, job.step / total) : 1;
   return (
     <div
       class={`progress progress-${job.state.toLowerCase()}`}
@@ -111,10 +112,10 @@ export function Progress({ job }: { job: Job }) {
       aria-label={`Steps of ${job.name}`}
       aria-valuemin={0}
       aria-valuemax={100}
-      aria-valuenow={Math.round(share * 100)}
-      title={`${job.step} of ${total} steps`}
+      aria-valuenow={share === null ? undefined : Math.round(share * 100)}
+      title={`${count(job.step)} of ${count(total)} steps`}
     >
-      <div style={{ width: `${share * 100}%` }} />
+      <div style={{ width: `${(share ?? 0) * 100}%` }} />
     </div>
   );
 }

@@ -55,7 +55,17 @@ export function Stat({
   );
 }
 
-export function Meter({ value, max, label }: { value: number; max: number; label: string }) {
+/** A share as a bar; nothing where it was not measured. */
+export function Meter({
+  value,
+  max,
+  label,
+}: {
+  value: number | null | undefined;
+  max: number | null | undefined;
+  label: string;
+}) {
+  if (value === null || value === undefined || max === null || max === undefined) return null;
   const share = max > 0 ? Math.min(1, value / max) : 0;
   return (
     <div

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Event, Job, Node } from '../api/types';
-import { Cluster, ratesBetween, withEvent, withNode } from './cluster';
+import { rate } from '../format';
+import { Cluster, loadText, memoryText, ratesBetween, sum, withEvent, withNode } from './cluster';
 import { matches, withJob } from './job_pages';
 
 const job = (id: string, state: Job['state'], minute = 0): Job => ({
@@ -37,11 +38,12 @@ describe('Cluster', () => {
     asked = [];
     vi.stubGlobal('fetch', (input: string) => {
       asked.push(input);
-      const { pathname } = new URL(input, 'http://head');
+      const { pathname, searchParams } = new URL(input, 'http://head');
+      const second = searchParams.get('cursor') === 'second';
       const counts: Record<string, number> = { PENDING: 0, RUNNING: 0, SUCCEEDED: 12_345, FAILED: 0, STOPPED: 0 };
       for (const { state } of jobs) ++counts[state]!;
       const answers: Record<string, unknown> = {
-        '/api/v1/nodes': { nodes: [node('n1')], next: null },
+        '/api/v1/nodes': second ? { nodes: [node('n2')], next: null } : { nodes: [node('n1')], next: 'second' },
         '/api/v1/events': { events: [], next: null },
         '/api/v1/actors': { actors: [{ name: 'x' }], next: 'more' },
         '/api/v1/jobs': { jobs, counts, next: 'more' },
@@ -72,6 +74,11 @@ describe('Cluster', () => {
       STOPPED: 0,
     });
     expect(reads()).toBe(1);
+  });
+
+  it('knows the nodes of all pages', async () => {
+    const cluster = await loaded();
+    await vi.waitFor(() => expect(cluster.nodes.data.value?.map(({ name }) => name)).toEqual(['n1', 'n2']));
   });
 
   it('counts again when a job changes its state, once for many, and not when it only moves on', async () => {
@@ -106,11 +113,29 @@ describe('lists that follow the stream', () => {
   });
 
   it('network rates come from two heartbeats, not over a restart of the counters', () => {
-    const before = node('a', { last_heartbeat_at: '2026-11-21T12:00:00Z', network_sent_bytes: 1000 });
+    const counters = { network_sent_bytes: 1000, network_received_bytes: 70 };
+    const before = node('a', { last_heartbeat_at: '2026-11-21T12:00:00Z', ...counters });
     const after = { ...before, last_heartbeat_at: '2026-11-21T12:00:02Z', network_sent_bytes: 5000 };
     expect(ratesBetween(before, after)).toEqual({ sent: 2000, received: 0 });
     expect(ratesBetween(after, before)).toBeUndefined();
     expect(ratesBetween(before, { ...after, network_sent_bytes: 0 })).toBeUndefined();
+  });
+
+  it('what nobody measured is not zero', () => {
+    const silent = node('a', { last_heartbeat_at: '2026-11-21T12:00:00Z' });
+    const later = { ...silent, last_heartbeat_at: '2026-11-21T12:00:02Z' };
+    const nulls = { ...later, cpu_load: null, network_sent_bytes: null, network_received_bytes: null };
+    expect(loadText(silent)).toBe('–');
+    expect(loadText(nulls as unknown as Node)).toBe('–');
+    expect(loadText(node('b', { cpu_load: 0 }))).toBe('0.00 cores');
+    expect(memoryText(silent)).toBe('– of –');
+    expect(ratesBetween(silent, later)).toEqual({ sent: NaN, received: NaN });
+    const measured = { network_sent_bytes: 1, network_received_bytes: 1 };
+    expect(ratesBetween({ ...silent, ...measured }, nulls as unknown as Node)).toEqual({ sent: NaN, received: NaN });
+    expect(rate(NaN)).toBe('–');
+    expect(sum([silent, nulls as unknown as Node], ({ cpu_load }) => cpu_load)).toBeNull();
+    expect(sum([silent, node('b', { cpu_load: 0 })], ({ cpu_load }) => cpu_load)).toBe(0);
+    expect(sum([node('a', { cpu_load: 1 }), silent, node('b', { cpu_load: 2 })], ({ cpu_load }) => cpu_load)).toBe(3);
   });
 
   it('a job joins the page that would list it, and leaves one that would not', () => {

@@ -2,7 +2,7 @@ import { signal } from '@preact/signals';
 import { get } from '../api/client';
 import type { Follower } from '../live/stream';
 import type { ActorList, Event, Job, JobList, JobState, Node, NodeList } from '../api/types';
-import { bytes } from '../format';
+import { bytes, cores } from '../format';
 import { readEvents } from './events';
 import { Resource } from './resource';
 
@@ -30,7 +30,7 @@ export class Cluster implements Follower {
   private miscounted = false;
 
   fresh(): void {
-    void this.nodes.load(async (signal) => (await get<NodeList>('/api/v1/nodes', { limit: 1000 }, signal)).nodes);
+    void this.nodes.load(readNodes);
     void this.events.load((signal) => readEvents('/api/v1/events', eventsMax, signal));
     void this.actors.load((signal) => get<ActorList>('/api/v1/actors', { limit: actorsMax }, signal));
     void this.loadJobs();
@@ -73,9 +73,27 @@ export class Cluster implements Follower {
   }
 }
 
+/** All nodes: they are counted and summed, so one page of them would give wrong numbers. */
+async function readNodes(signal: AbortSignal): Promise<Node[]> {
+  const nodes: Node[] = [];
+  let cursor: string | null = '';
+  while (cursor !== null) {
+    const page: NodeList = await get<NodeList>('/api/v1/nodes', { limit: 1000, cursor }, signal);
+    nodes.push(...page.nodes);
+    cursor = page.next;
+  }
+  return nodes;
+}
+
+/** The sum of what was measured, or null where nothing was. */
+export function sum(nodes: readonly Node[], pick: (node: Node) => number | null | undefined): number | null {
+  const known = nodes.map(pick).filter((value) => typeof value === 'number');
+  return known.length === 0 ? null : known.reduce((total, value) => total + value, 0);
+}
+
 /** "1.86 cores". What a lost node last said holds no more. */
 export function loadText(node: Node): string {
-  return node.state === 'lost' ? '–' : `${(node.cpu_load ?? 0).toFixed(2)} cores`;
+  return node.state === 'lost' ? '–' : cores(node.cpu_load, 2);
 }
 
 /** "3.1 GB of 8.2 GB" */
@@ -104,8 +122,13 @@ export function withEvent(events: Event[], event: Event): Event[] {
 /** Bytes per second between two heartbeats, or undefined if the counters began anew or no time has passed. */
 export function ratesBetween(before: Node, after: Node): NodeRates | undefined {
   const span = (Date.parse(after.last_heartbeat_at ?? '') - Date.parse(before.last_heartbeat_at ?? '')) / 1000;
-  const sent = (after.network_sent_bytes ?? 0) - (before.network_sent_bytes ?? 0);
-  const received = (after.network_received_bytes ?? 0) - (before.network_received_bytes ?? 0);
+  const sent = difference(before.network_sent_bytes, after.network_sent_bytes);
+  const received = difference(before.network_received_bytes, after.network_received_bytes);
   if (!(span > 0) || sent < 0 || received < 0) return undefined;
   return { sent: sent / span, received: received / span };
+}
+
+/** NaN, which is written as a dash, where either was not measured. */
+function difference(before: number | null | undefined, after: number | null | undefined): number {
+  return (after ?? NaN) - (before ?? NaN);
 }

@@ -27,7 +27,8 @@ const workerFigures = new Set([
   'wait_seconds',
 ]);
 
-const eventsMax = 1000;
+/** The newest events of a job that its page reads. */
+export const eventsMax = 1000;
 
 /** One job, as its page shows it: read once, then kept up by the stream. */
 export class JobPage implements Follower {

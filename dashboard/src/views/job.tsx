@@ -6,7 +6,7 @@ import { LogView } from '../components/log_view';
 import { Card, CopyButton, Empty, ErrorPanel, Skeleton } from '../components/ui';
 import { WorkerTable } from '../components/worker_table';
 import { navigate, route } from '../router';
-import { JobPage } from '../state/job';
+import { eventsMax, JobPage } from '../state/job';
 import { useFollower, useTitle } from '../state/hooks';
 import { Resource } from '../state/resource';
 
@@ -48,8 +48,9 @@ export function JobView({ id }: { id: string }) {
   }
   const { query } = route.value;
   const tab = query.get('tab') ?? '';
-  const counts: Record<string, number | undefined> = {
-    events: page.events.data.value?.length,
+  const events = page.events.data.value?.length ?? 0;
+  const counts: Record<string, string | number | undefined> = {
+    events: events < eventsMax ? events : `${eventsMax}+`, // older ones are not read
     checkpoints: page.checkpoints.data.value?.length,
   };
   const href = (to: string) => {

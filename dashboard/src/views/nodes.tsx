@@ -122,8 +122,8 @@ function NodeRow({ node, cluster, onDrain }: { node: Node; cluster: Cluster; onD
       <td>
         {memoryText(node)}
         <Meter
-          value={node.state === 'lost' ? 0 : (node.memory_used_bytes ?? 0)}
-          max={node.memory_total_bytes ?? 0}
+          value={node.state === 'lost' ? null : node.memory_used_bytes}
+          max={node.memory_total_bytes}
           label={`Memory of ${node.name}`}
         />
       </td>

@@ -3,8 +3,8 @@ import { StateBadge } from '../components/icons';
 import { EventTable } from '../components/events';
 import { JobTable } from '../components/job_table';
 import { Ago, Card, Empty, ErrorPanel, Meter, Skeleton, Stat } from '../components/ui';
-import { bytes, count, number, rate } from '../format';
-import { Cluster, loadText, memoryText, type NodeRates } from '../state/cluster';
+import { bytes, cores, count, number, rate } from '../format';
+import { Cluster, loadText, memoryText, sum, type NodeRates } from '../state/cluster';
 import { useFollower, useTitle } from '../state/hooks';
 
 export function OverviewView() {
@@ -58,18 +58,12 @@ export function OverviewView() {
   );
 }
 
-type Figure = (node: Node) => number | undefined;
-
-function sum(nodes: readonly Node[], pick: Figure): number {
-  return nodes.reduce((total, node) => total + (pick(node) ?? 0), 0);
-}
-
 function Figures({ cluster }: { cluster: Cluster }) {
   const nodes = cluster.nodes.data.value ?? [];
   const alive = nodes.filter(({ state }) => state !== 'lost');
-  const total = (pick: Figure) => sum(alive, pick);
-  const cpu = total((node) => node.resources['cpu']);
-  const used = total((node) => node.used['cpu']);
+  const cpu = sum(alive, (node) => node.resources['cpu']);
+  const used = sum(alive, (node) => node.used['cpu'] ?? 0); // nothing in use is not named
+  const workers = sum(alive, (node) => node.workers?.length);
   const lost = nodes.length - alive.length;
   const known = cluster.nodes.data.value !== null;
   // Nodes of one host report the same load and memory.
@@ -96,12 +90,11 @@ function Figures({ cluster }: { cluster: Cluster }) {
       <Stat
         name="CPU load"
         href="/nodes"
-        value={
-          <>
-            {sum(hosts, (node) => node.cpu_load).toFixed(1)} <small>cores</small>
-          </>
-        }
-        note={`${total((node) => node.workers?.length)} workers`}
+        value={cores(
+          sum(hosts, (node) => node.cpu_load),
+          1,
+        )}
+        note={`${count(workers)} workers`}
       />
       <Stat
         name="Memory"
@@ -139,8 +132,8 @@ function NodeCard({ node, rates }: { node: Node; rates: NodeRates | undefined })
           <dd>
             {memoryText(node)}
             <Meter
-              value={node.state === 'lost' ? 0 : (node.memory_used_bytes ?? 0)}
-              max={node.memory_total_bytes ?? 0}
+              value={node.state === 'lost' ? null : node.memory_used_bytes}
+              max={node.memory_total_bytes}
               label={`Memory of ${node.name}`}
             />
           </dd>
