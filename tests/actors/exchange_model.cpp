@@ -1,0 +1,287 @@
+#include "exchange_model.hpp"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <map>
+#include <stdexcept>
+
+namespace weir::actors::testing {
+
+using compressors::Reduction;
+using compressors::Round;
+
+void Sent::add_to(at::Tensor& tensor, float weight) const {
+  compressor.decode_add(payload, round, weight, tensor).value();
+}
+
+at::Tensor Sent::mask(const at::Tensor& like) const {
+  std::vector<std::uint32_t> positions;
+  compressor.support(payload, round, static_cast<std::uint64_t>(like.numel()), positions).value();
+  at::Tensor mask = at::zeros({like.numel()});
+  for (const auto position : positions) mask[position] = 1;
+  return mask.view(like.sizes());
+}
+
+namespace {
+
+/// A tensor of the model's for each of the exchange's; zeros at first.
+class Kept {
+ public:
+  at::Tensor& of(const Round& round, const at::Tensor& like) {
+    at::Tensor& tensor = tensors_[round.tensor];
+    if (!tensor.defined()) tensor = at::zeros_like(like);
+    return tensor;
+  }
+
+ private:
+  std::map<std::uint32_t, at::Tensor> tensors_;
+};
+
+class NoMemoryModel final : public MemoryModel {
+ public:
+  at::Tensor compensate(const at::Tensor& gradient, const Round&) override { return gradient; }
+  void update(const Sent&, at::Tensor&) override {}
+};
+
+class ResidualModel final : public MemoryModel {
+ public:
+  explicit ResidualModel(const nlohmann::json& params) : beta_(params.at("beta")), gamma_(params.at("gamma")) {}
+  at::Tensor compensate(const at::Tensor& gradient, const Round& round) override {
+    at::Tensor& r = residuals_.of(round, gradient);
+    return r = r * beta_ + gradient * gamma_;
+  }
+  void update(const Sent& sent, at::Tensor& mean) override { sent.add_to(residuals_.of(sent.round, mean), -1); }
+
+ private:
+  float beta_, gamma_;
+  Kept residuals_;
+};
+
+class DgcModel final : public MemoryModel {
+ public:
+  DgcModel(const nlohmann::json& params, const compressors::MemorySetting& setting)
+      : masking_(params.value("momentum_masking", true)),
+        clip_norm_(params.at("clip_norm")),
+        mu_(static_cast<float>(setting.momentum)),
+        nesterov_(setting.nesterov) {}
+  at::Tensor compensate(const at::Tensor& gradient, const Round& round) override {
+    at::Tensor& v = velocities_.of(round, gradient);
+    return v = v + momentum(gradient, round);
+  }
+  void update(const Sent& sent, at::Tensor& mean) override {
+    sent.add_to(velocities_.of(sent.round, mean), -1);
+    if (masking_) momenta_.of(sent.round, mean).masked_fill_(sent.mask(mean) == 1, 0);
+  }
+  void average_dense(at::Tensor& mean, const Round& round) override { mean.copy_(momentum(mean, round)); }
+
+ private:
+  at::Tensor momentum(const at::Tensor& gradient, const Round& round) {
+    const double limit = clip_norm_ / std::sqrt(round.world);
+    const double norm = gradient.to(at::kDouble).norm().item<double>();
+    const at::Tensor g = gradient * (norm > limit ? static_cast<float>(limit / norm) : 1.0F);
+    at::Tensor& m = momenta_.of(round, gradient);
+    m = nesterov_ ? (m + g) * mu_ : m * mu_ + g;
+    return nesterov_ ? m + g : m;
+  }
+
+  bool masking_;
+  double clip_norm_;
+  float mu_;
+  bool nesterov_;
+  Kept momenta_, velocities_;
+};
+
+class EfSignSgdModel final : public MemoryModel {
+ public:
+  at::Tensor compensate(const at::Tensor& gradient, const Round& round) override {
+    const auto rate = static_cast<float>(round.learning_rate);
+    if (rate == 0) return gradient;
+    float& last = rates_.try_emplace(round.tensor, rate).first->second;
+    at::Tensor& r = residuals_.of(round, gradient);
+    r = r * (last / rate) + gradient;
+    last = rate;
+    return r;
+  }
+  void update(const Sent& sent, at::Tensor& mean) override {
+    if (sent.round.learning_rate > 0) sent.add_to(residuals_.of(sent.round, mean), -1);
+  }
+
+ private:
+  Kept residuals_;
+  std::map<std::uint32_t, float> rates_;
+};
+
+class PowerSgdModel final : public MemoryModel {
+ public:
+  at::Tensor compensate(const at::Tensor& gradient, const Round& round) override {
+    at::Tensor& r = residuals_.of(round, gradient);
+    return r = r + gradient;
+  }
+  void update(const Sent& sent, at::Tensor& mean) override {
+    at::Tensor& r = residuals_.of(sent.round, mean);
+    r = r - mean;
+  }
+
+ private:
+  Kept residuals_;
+};
+
+class Ef21Model final : public MemoryModel {
+ public:
+  at::Tensor compensate(const at::Tensor& gradient, const Round& round) override {
+    return gradient - own_.of(round, gradient);
+  }
+  void update(const Sent& sent, at::Tensor& mean) override {
+    sent.add_to(own_.of(sent.round, mean), 1);
+    at::Tensor& shared = shared_.of(sent.round, mean);
+    shared = shared + mean;
+    mean = shared.clone();
+  }
+
+ private:
+  Kept own_, shared_;
+};
+
+/// The sum of the ranks' arrays as a ring all-reduce adds it up. It cuts the array into as many chunks as there are
+/// ranks, equal to within one number, and chunk c travels from rank c once around, taking up each rank's share.
+at::Tensor ring_sum(const std::vector<at::Tensor>& shares) {
+  const auto ranks = static_cast<std::int64_t>(shares.size());
+  const std::int64_t numbers = shares[0].numel();
+  std::vector<at::Tensor> chunks;
+  for (std::int64_t c = 0, begin = 0; c < ranks; ++c) {
+    const std::int64_t size = numbers / ranks + (c < numbers % ranks ? 1 : 0);
+    at::Tensor sum = shares[c].narrow(0, begin, size);
+    for (std::int64_t i = 1; i < ranks; ++i) sum = sum + shares[(c + i) % ranks].narrow(0, begin, size);
+    chunks.push_back(sum);
+    begin += size;
+  }
+  return at::cat(chunks);
+}
+
+at::Tensor numbers_in(Bytes& payload, Reduction reduction) {
+  const at::ScalarType type = reduction == Reduction::sum        ? at::kFloat
+                              : reduction == Reduction::sum_fp16 ? at::kHalf
+                                                                 : at::kBFloat16;
+  const auto count = static_cast<std::int64_t>(payload.size() / at::elementSize(type));
+  return at::from_blob(payload.data(), {count}, type);
+}
+
+/// The sum of payloads, one for each rank, as bytes.
+Bytes summed(std::vector<Bytes>& payloads, Reduction reduction) {
+  std::vector<at::Tensor> shares;
+  for (Bytes& payload : payloads) shares.push_back(numbers_in(payload, reduction));
+  const at::Tensor sum = ring_sum(shares);
+  const auto* bytes = static_cast<const std::byte*>(sum.data_ptr());
+  return Bytes(bytes, bytes + sum.nbytes());
+}
+
+}  // namespace
+
+std::unique_ptr<MemoryModel> memory_model(const ExchangeCase& of) {
+  if (of.memory == "none") return std::make_unique<NoMemoryModel>();
+  if (of.memory == "residual") return std::make_unique<ResidualModel>(of.memory_params);
+  if (of.memory == "dgc") return std::make_unique<DgcModel>(of.memory_params, of.setting);
+  if (of.memory == "efsignsgd") return std::make_unique<EfSignSgdModel>();
+  if (of.memory == "powersgd") return std::make_unique<PowerSgdModel>();
+  if (of.memory == "ef21") return std::make_unique<Ef21Model>();
+  throw std::invalid_argument("memory '" + of.memory + "' has no model in the exchange's contract");
+}
+
+ExchangeModel::ExchangeModel(const ExchangeCase& of, std::uint32_t ranks, std::span<const Bucket> buckets)
+    : buckets_(buckets.begin(), buckets.end()) {
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) ranks_.push_back({of.make().compressor, memory_model(of)});
+}
+
+Round ExchangeModel::round_of(Round round, std::size_t rank, std::uint32_t tensor, std::size_t pass) const {
+  round.rank = static_cast<std::uint32_t>(rank);
+  round.world = static_cast<std::uint32_t>(ranks_.size());
+  round.tensor = tensor;
+  round.pass = static_cast<std::uint32_t>(pass);
+  return round;
+}
+
+std::vector<Tensors> ExchangeModel::step(const Round& round, const std::vector<Tensors>& gradients,
+                                         const std::vector<float>& votes) {
+  std::vector<Tensors> means(ranks_.size(), Tensors(gradients[0].size()));
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    if (buckets_[b].coded) {
+      coded(buckets_[b], round, gradients, means);
+    } else {
+      plain(buckets_[b], round, gradients, b + 1 == buckets_.size() ? votes : std::vector<float>(), means);
+    }
+  }
+  return means;
+}
+
+void ExchangeModel::plain(const Bucket& bucket, const Round& round, const std::vector<Tensors>& gradients,
+                          const std::vector<float>& votes, std::vector<Tensors>& means) {
+  std::vector<at::Tensor> shares;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    std::vector<at::Tensor> parts;
+    for (const auto tensor : bucket.parameters) parts.push_back(gradients[rank][tensor].reshape({-1}));
+    if (!votes.empty()) parts.push_back(at::full({1}, votes[rank]));
+    shares.push_back(at::cat(parts));
+  }
+  const at::Tensor mean = ring_sum(shares) * (1 / static_cast<float>(ranks_.size()));
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    std::int64_t begin = 0;
+    for (const auto tensor : bucket.parameters) {
+      const at::Tensor& like = gradients[rank][tensor];
+      means[rank][tensor] = mean.narrow(0, begin, like.numel()).view(like.sizes()).clone();
+      ranks_[rank].memory->average_dense(means[rank][tensor], round_of(round, rank, tensor));
+      begin += like.numel();
+    }
+  }
+}
+
+void ExchangeModel::coded(const Bucket& bucket, const Round& round, const std::vector<Tensors>& gradients,
+                          std::vector<Tensors>& means) {
+  const auto& members = bucket.parameters;
+  const std::size_t ranks = ranks_.size();
+  std::vector<Tensors> inputs(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    for (const auto tensor : members) {
+      inputs[rank].push_back(ranks_[rank].memory->compensate(gradients[rank][tensor], round_of(round, rank, tensor)));
+    }
+  }
+  const auto passes = ranks_[0].compressor->traits().passes;
+  for (std::size_t pass = 0; pass < passes.size(); ++pass) {
+    const bool gather = passes[pass] == Reduction::gather;
+    std::vector<std::vector<Bytes>> payloads(ranks, std::vector<Bytes>(members.size()));
+    std::vector<Bytes> together(ranks);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      for (std::size_t i = 0; i < members.size(); ++i) {
+        Bytes& payload = payloads[rank][i];
+        ranks_[rank].compressor->encode(inputs[rank][i], round_of(round, rank, members[i], pass), payload).value();
+        append(together[rank], payload);
+      }
+    }
+    const Bytes sum = gather ? Bytes() : summed(together, passes[pass]);
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      std::vector<BytesView> results;
+      if (gather) {
+        for (std::size_t rank = 0; rank < ranks; ++rank) results.push_back(payloads[rank][i]);
+      } else {
+        results.push_back(BytesView(sum).subspan(begin, payloads[0][i].size()));
+      }
+      begin += payloads[0][i].size();
+      for (std::size_t rank = 0; rank < ranks; ++rank) {
+        auto& [compressor, memory] = ranks_[rank];
+        const Round own = round_of(round, rank, members[i], pass);
+        compressor->absorb(results, own).value();
+        if (pass + 1 < passes.size()) continue;
+        at::Tensor& mean = means[rank][members[i]] = at::zeros_like(gradients[rank][members[i]]);
+        for (std::size_t from = 0; from < results.size(); ++from) {
+          const Round of_result = gather ? round_of(round, from, members[i], pass) : own;
+          compressor->decode_add(results[from], of_result, 1 / static_cast<float>(ranks), mean).value();
+        }
+        compressor->conclude(mean, own);
+        memory->update({*compressor, payloads[rank][i], own}, mean);
+      }
+    }
+  }
+}
+
+}  // namespace weir::actors::testing
