@@ -33,6 +33,11 @@ class Kept {
     if (!tensor.defined()) tensor = at::zeros_like(like);
     return tensor;
   }
+  bool has(const Round& round) const { return tensors_.contains(round.tensor); }
+  /// Makes the tensor zero, if there is one.
+  void clear(const Round& round) {
+    if (has(round)) tensors_[round.tensor].zero_();
+  }
 
  private:
   std::map<std::uint32_t, at::Tensor> tensors_;
@@ -52,6 +57,7 @@ class ResidualModel final : public MemoryModel {
     return r = r * beta_ + gradient * gamma_;
   }
   void update(const Sent& sent, at::Tensor& mean) override { sent.add_to(residuals_.of(sent.round, mean), -1); }
+  void average_dense(at::Tensor&, const Round& round) override { residuals_.clear(round); }
 
  private:
   float beta_, gamma_;
@@ -67,17 +73,26 @@ class DgcModel final : public MemoryModel {
         nesterov_(setting.nesterov) {}
   at::Tensor compensate(const at::Tensor& gradient, const Round& round) override {
     at::Tensor& v = velocities_.of(round, gradient);
-    return v = v + momentum(gradient, round);
+    return v = v + momentum(gradient, round, clip_norm_ * std::sqrt(round.world));
   }
   void update(const Sent& sent, at::Tensor& mean) override {
     sent.add_to(velocities_.of(sent.round, mean), -1);
     if (masking_) momenta_.of(sent.round, mean).masked_fill_(sent.mask(mean) == 1, 0);
   }
-  void average_dense(at::Tensor& mean, const Round& round) override { mean.copy_(momentum(mean, round)); }
+  /// Until something was sent sparse, dense rounds are those of plain momentum after averaging. Later they send all of
+  /// the velocity.
+  at::Tensor compensate_dense(const at::Tensor& gradient, const Round& round) override {
+    return velocities_.has(round) ? compensate(gradient, round) : gradient;
+  }
+  void average_dense(at::Tensor& mean, const Round& round) override {
+    if (velocities_.has(round))
+      velocities_.clear(round);
+    else
+      mean.copy_(momentum(mean, round, clip_norm_));
+  }
 
  private:
-  at::Tensor momentum(const at::Tensor& gradient, const Round& round) {
-    const double limit = clip_norm_ / std::sqrt(round.world);
+  at::Tensor momentum(const at::Tensor& gradient, const Round& round, double limit) {
     const double norm = gradient.to(at::kDouble).norm().item<double>();
     const at::Tensor g = gradient * (norm > limit ? static_cast<float>(limit / norm) : 1.0F);
     at::Tensor& m = momenta_.of(round, gradient);
@@ -106,6 +121,9 @@ class EfSignSgdModel final : public MemoryModel {
   void update(const Sent& sent, at::Tensor& mean) override {
     if (sent.round.learning_rate > 0) sent.add_to(residuals_.of(sent.round, mean), -1);
   }
+  void average_dense(at::Tensor&, const Round& round) override {
+    if (round.learning_rate > 0) residuals_.clear(round);
+  }
 
  private:
   Kept residuals_;
@@ -122,6 +140,7 @@ class PowerSgdModel final : public MemoryModel {
     at::Tensor& r = residuals_.of(sent.round, mean);
     r = r - mean;
   }
+  void average_dense(at::Tensor&, const Round& round) override { residuals_.clear(round); }
 
  private:
   Kept residuals_;
@@ -137,6 +156,12 @@ class Ef21Model final : public MemoryModel {
     at::Tensor& shared = shared_.of(sent.round, mean);
     shared = shared + mean;
     mean = shared.clone();
+  }
+  at::Tensor compensate_dense(const at::Tensor& gradient, const Round& round) override {
+    return own_.of(round, gradient) = gradient.clone();
+  }
+  void average_dense(at::Tensor& mean, const Round& round) override {
+    if (own_.has(round)) shared_.of(round, mean) = mean.clone();
   }
 
  private:
@@ -205,28 +230,42 @@ std::vector<Tensors> ExchangeModel::step(const Round& round, const std::vector<T
                                          const std::vector<float>& votes) {
   std::vector<Tensors> means(ranks_.size(), Tensors(gradients[0].size()));
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    if (buckets_[b].coded) {
-      coded(buckets_[b], round, gradients, means);
-    } else {
-      plain(buckets_[b], round, gradients, b + 1 == buckets_.size() ? votes : std::vector<float>(), means);
+    const Bucket& bucket = buckets_[b];
+    if (!bucket.coded) {
+      averaged(bucket.parameters, false, round, gradients, b + 1 == buckets_.size() ? votes : std::vector<float>(),
+               means);
+      continue;
     }
+    std::vector<std::uint32_t> dense;
+    std::vector<std::uint32_t> sparse;
+    for (const auto tensor : bucket.parameters) {
+      const auto shape = gradients[0][tensor].sizes();
+      (ranks_[0].compressor->goes_dense(shape, round_of(round, 0, tensor)) ? dense : sparse).push_back(tensor);
+    }
+    if (!dense.empty()) averaged(dense, true, round, gradients, {}, means);
+    if (!sparse.empty()) coded(sparse, round, gradients, means);
   }
   return means;
 }
 
-void ExchangeModel::plain(const Bucket& bucket, const Round& round, const std::vector<Tensors>& gradients,
-                          const std::vector<float>& votes, std::vector<Tensors>& means) {
+void ExchangeModel::averaged(const std::vector<std::uint32_t>& members, bool compensated, const Round& round,
+                             const std::vector<Tensors>& gradients, const std::vector<float>& votes,
+                             std::vector<Tensors>& means) {
   std::vector<at::Tensor> shares;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     std::vector<at::Tensor> parts;
-    for (const auto tensor : bucket.parameters) parts.push_back(gradients[rank][tensor].reshape({-1}));
+    for (const auto tensor : members) {
+      at::Tensor part = gradients[rank][tensor];
+      if (compensated) part = ranks_[rank].memory->compensate_dense(part, round_of(round, rank, tensor));
+      parts.push_back(part.reshape({-1}));
+    }
     if (!votes.empty()) parts.push_back(at::full({1}, votes[rank]));
     shares.push_back(at::cat(parts));
   }
   const at::Tensor mean = ring_sum(shares) * (1 / static_cast<float>(ranks_.size()));
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     std::int64_t begin = 0;
-    for (const auto tensor : bucket.parameters) {
+    for (const auto tensor : members) {
       const at::Tensor& like = gradients[rank][tensor];
       means[rank][tensor] = mean.narrow(0, begin, like.numel()).view(like.sizes()).clone();
       ranks_[rank].memory->average_dense(means[rank][tensor], round_of(round, rank, tensor));
@@ -235,9 +274,8 @@ void ExchangeModel::plain(const Bucket& bucket, const Round& round, const std::v
   }
 }
 
-void ExchangeModel::coded(const Bucket& bucket, const Round& round, const std::vector<Tensors>& gradients,
-                          std::vector<Tensors>& means) {
-  const auto& members = bucket.parameters;
+void ExchangeModel::coded(const std::vector<std::uint32_t>& members, const Round& round,
+                          const std::vector<Tensors>& gradients, std::vector<Tensors>& means) {
   const std::size_t ranks = ranks_.size();
   std::vector<Tensors> inputs(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) {

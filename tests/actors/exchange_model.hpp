@@ -34,6 +34,11 @@ class MemoryModel {
   virtual ~MemoryModel() = default;
   virtual at::Tensor compensate(const at::Tensor& gradient, const compressors::Round& round) = 0;
   virtual void update(const Sent& sent, at::Tensor& mean) = 0;
+  /// What goes into the average in a round in which the tensor goes dense.
+  virtual at::Tensor compensate_dense(const at::Tensor& gradient, const compressors::Round& round) {
+    return compensate(gradient, round);
+  }
+  /// What becomes of the average of a dense tensor.
   virtual void average_dense(at::Tensor& /*mean*/, const compressors::Round& /*round*/) {}
 };
 
@@ -59,10 +64,11 @@ class ExchangeModel {
 
   compressors::Round round_of(compressors::Round round, std::size_t rank, std::uint32_t tensor,
                               std::size_t pass = 0) const;
-  void plain(const Bucket& bucket, const compressors::Round& round, const std::vector<Tensors>& gradients,
-             const std::vector<float>& votes, std::vector<Tensors>& means);
-  void coded(const Bucket& bucket, const compressors::Round& round, const std::vector<Tensors>& gradients,
-             std::vector<Tensors>& means);
+  /// A dense all-reduce, of gradients or of what the memories make of them.
+  void averaged(const std::vector<std::uint32_t>& members, bool compensated, const compressors::Round& round,
+                const std::vector<Tensors>& gradients, const std::vector<float>& votes, std::vector<Tensors>& means);
+  void coded(const std::vector<std::uint32_t>& members, const compressors::Round& round,
+             const std::vector<Tensors>& gradients, std::vector<Tensors>& means);
 
   std::vector<Rank> ranks_;
   std::vector<Bucket> buckets_;
