@@ -64,7 +64,9 @@ Error answer_error(const HttpAnswer& answer, const std::string& address) {
   }
   if (what.empty()) what = "the head at " + address + " answers with HTTP status " + std::to_string(answer.status);
   if (answer.status == 401) {
-    what += "\n  give the head's token with --token or WEIR_TOKEN, or its data directory with --data-dir";
+    what +=
+        "\n  give the head's token with --token or WEIR_TOKEN, or its data directory with --data-dir (the token in a "
+        "data directory is sent only to the head that wrote it)";
   }
   if (answer.status >= 500 && problem.is_object()) {
     if (const std::string id = text_of(problem, "request_id"); !id.empty()) what += "\n  request " + id;

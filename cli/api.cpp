@@ -6,8 +6,8 @@
 
 namespace weir::cli {
 
-Result<nlohmann::json> Api::call(Verb verb, const std::string& target, std::optional<std::string> body) const {
-  auto answer = client_.request(verb, target, std::move(body));
+Result<nlohmann::json> Api::call(HttpCall call) const {
+  auto answer = client_.request(std::move(call));
   if (!answer) return answer.error();
   if (answer->status < 200 || answer->status > 299) return answer_error(*answer, client_.address());
   if (answer->body.empty()) return nlohmann::json();
@@ -16,13 +16,6 @@ Result<nlohmann::json> Api::call(Verb verb, const std::string& target, std::opti
     return Error{Errc::unsupported, client_.address() + " answers, but not with JSON: is it a weir head?"};
   }
   return parsed;
-}
-
-Result<std::string> Api::text(const std::string& target) const {
-  auto answer = client_.request(Verb::get, target);
-  if (!answer) return answer.error();
-  if (answer->status < 200 || answer->status > 299) return answer_error(*answer, client_.address());
-  return std::move(answer->body);
 }
 
 std::string percent_encoded(const std::string& text) {

@@ -13,23 +13,23 @@ namespace weir::cli {
 /// The head's JSON API as commands use it: answers that are not 2xx are errors (see answer_error).
 class Api {
  public:
-  explicit Api(const Settings& settings) : client_(head_address(settings), head_token(settings)) {}
+  explicit Api(const Settings& settings) : client_(head_address(settings), token_for_head(settings)) {}
 
-  Result<nlohmann::json> get(const std::string& target) const { return call(Verb::get, target, std::nullopt); }
+  Result<nlohmann::json> get(const std::string& target) const { return call({.target = target}); }
   Result<nlohmann::json> post(const std::string& target, const nlohmann::json& body) const {
-    return call(Verb::post, target, body.dump());
+    return call({.verb = Verb::post, .target = target, .body = body.dump()});
   }
-  Result<nlohmann::json> post(const std::string& target) const { return call(Verb::post, target, std::nullopt); }
-  Result<nlohmann::json> remove(const std::string& target) const { return call(Verb::delete_, target, std::nullopt); }
+  Result<nlohmann::json> post(const std::string& target) const { return call({.verb = Verb::post, .target = target}); }
+  Result<nlohmann::json> remove(const std::string& target) const {
+    return call({.verb = Verb::delete_, .target = target});
+  }
 
-  /// The body of an answer that is not JSON.
-  Result<std::string> text(const std::string& target) const;
+  /// Any request whose answer is JSON.
+  Result<nlohmann::json> call(HttpCall call) const;
 
   const HttpClient& client() const { return client_; }
 
  private:
-  Result<nlohmann::json> call(Verb verb, const std::string& target, std::optional<std::string> body) const;
-
   HttpClient client_;
 };
 

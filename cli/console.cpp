@@ -9,6 +9,7 @@
 
 #include "cli/exit_code.hpp"
 #include "cli/format.hpp"
+#include "cli/printable.hpp"
 
 namespace weir::cli {
 namespace {
@@ -16,24 +17,75 @@ namespace {
 constexpr double seconds_between_lines = 5;
 constexpr double seconds_between_redraws = 0.1;
 
+// A process has one standard output, and so one form of it.
+bool errors_as_json = false;
+bool passing_on = false;  ///< a text that pass_on() began has not ended
+
+std::string text_of(const nlohmann::json& document, int indent) {
+  return printable_json(document.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+/// The name that scripts know an exit code by.
+const char* kind_of(int code) {
+  switch (code) {
+    case ExitCode::usage: return "usage";
+    case ExitCode::not_found: return "not_found";
+    case ExitCode::no_access: return "no_access";
+    case ExitCode::unreachable: return "unreachable";
+    case ExitCode::timeout: return "timeout";
+    case ExitCode::interrupted: return "interrupted";
+    default: return "failed";
+  }
+}
+
+void print_error(const char* kind, const std::string& message, int code) {
+  if (!errors_as_json || passing_on) return;
+  print_line({{"error", {{"kind", kind}, {"message", message}, {"exit_code", code}}}});
+}
+
 }  // namespace
 
-int complain(const Error& error) {
-  std::cerr << "weir: " << (error.context.empty() ? error.message() : error.context) << std::endl;
-  return exit_code(error);
+void set_json(bool json) {
+  errors_as_json = json;
+  passing_on = false;
 }
 
-void print(const nlohmann::json& document) {
-  std::cout << document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+int complain(const Error& error) {
+  const std::string message = error.context.empty() ? error.message() : error.context;
+  const int code = exit_code(error);
+  print_error(kind_of(code), message, code);
+  say("weir: " + message);
+  return code;
 }
+
+void complain_of_usage(const std::string& message) { print_error(kind_of(ExitCode::usage), message, ExitCode::usage); }
+
+void print(const nlohmann::json& document) { std::cout << text_of(document, 2) << std::endl; }
+
+void print_line(const nlohmann::json& document) { std::cout << text_of(document, -1) << std::endl; }
 
 void print(const std::string& text) {
-  std::cout << text;
+  std::cout << printable(text);
   if (text.empty() || text.back() != '\n') std::cout << '\n';
   std::cout << std::flush;
 }
 
-void say(const std::string& line) { std::cerr << line << std::endl; }
+bool pass_on(std::string_view part) {
+  passing_on = true;
+  if (::isatty(STDOUT_FILENO) == 1) {
+    std::cout << printable(part);
+  } else {
+    std::cout << part;
+  }
+  return std::cout.good();
+}
+
+void end_passing_on() {
+  std::cout << std::flush;
+  passing_on = false;
+}
+
+void say(const std::string& line) { std::cerr << printable(line) << std::endl; }
 
 ProgressLine::ProgressLine() : terminal_(::isatty(STDERR_FILENO) == 1) {}
 
@@ -48,7 +100,7 @@ void ProgressLine::show(const std::string& line, double now) {
   last_ = line;
   last_at_ = now;
   if (!terminal_) {
-    std::cerr << line << std::endl;
+    cli::say(line);
     return;
   }
   std::cerr << '\r' << one_line(line, columns() - 1) << "\x1b[K" << std::flush;
@@ -57,7 +109,7 @@ void ProgressLine::show(const std::string& line, double now) {
 
 void ProgressLine::say(const std::string& line) {
   finish();
-  std::cerr << line << std::endl;
+  cli::say(line);
 }
 
 void ProgressLine::finish() {

@@ -1,7 +1,6 @@
 #include "cli/follow.hpp"
 
 #include <cstdint>
-#include <iostream>
 #include <map>
 
 #include "base/errc.hpp"
@@ -22,7 +21,8 @@ std::string job_path(const std::string& id) { return "/api/v1/jobs/" + percent_e
 /// Prints workers' output from where it stopped before.
 class LogPrinter {
  public:
-  LogPrinter(const Api& api, std::string id, int worker) : api_(api), id_(std::move(id)), only_(worker) {}
+  LogPrinter(const Api& api, std::string id, int worker, bool json)
+      : api_(api), id_(std::move(id)), only_(worker), json_(json) {}
 
   /// Prints what has come since, of every worker.
   Result<void> catch_up() {
@@ -48,8 +48,12 @@ class LogPrinter {
       if (!piece) return piece.error();
       const auto next = static_cast<std::uint64_t>(number(*piece, "next_offset"));
       if (next <= offset) return {};
+      if (json_) {
+        print_line({{"job", id_}, {"worker", worker}, {"offset", offset}, {"text", text(*piece, "text")}});
+      } else {
+        write(worker, text(*piece, "text"));
+      }
       offset = next;
-      write(worker, text(*piece, "text"));
     }
   }
 
@@ -58,28 +62,30 @@ class LogPrinter {
     for (auto& [worker, rest] : rests_) {
       if (!rest.empty()) write(worker, "\n");
     }
-    std::cout << std::flush;
+    end_passing_on();
   }
 
  private:
   void write(std::uint64_t worker, const std::string& text) {
     if (!prefixed_) {
-      std::cout << text << std::flush;
+      pass_on(text);
+      end_passing_on();
       return;
     }
     std::string& rest = rests_[worker];
     rest += text;
     std::size_t begin = 0;
     for (std::size_t end; (end = rest.find('\n', begin)) != std::string::npos; begin = end + 1) {
-      std::cout << '[' << worker << "] " << rest.substr(begin, end + 1 - begin);
+      pass_on("[" + std::to_string(worker) + "] " + rest.substr(begin, end + 1 - begin));
     }
     rest.erase(0, begin);
-    std::cout << std::flush;
+    end_passing_on();
   }
 
   const Api& api_;
   const std::string id_;
   const int only_;
+  const bool json_;
   bool prefixed_ = false;
   std::map<std::uint64_t, std::uint64_t> offsets_;
   std::map<std::uint64_t, std::string> rests_;
@@ -136,15 +142,15 @@ int follow_job(const Api& api, const std::string& id, bool json) {
   return progress.succeeded() ? ExitCode::ok : ExitCode::failed;
 }
 
-int show_logs(const Api& api, const std::string& id, int worker) {
-  LogPrinter printer(api, id, worker);
+int show_logs(const Api& api, const std::string& id, int worker, bool json) {
+  LogPrinter printer(api, id, worker, json);
   auto done = printer.catch_up();
   printer.finish();
   return done ? int{ExitCode::ok} : complain(done.error());
 }
 
-int follow_logs(const Api& api, const std::string& id, int worker) {
-  LogPrinter printer(api, id, worker);
+int follow_logs(const Api& api, const std::string& id, int worker, bool json) {
+  LogPrinter printer(api, id, worker, json);
   bool over = false;
   // Events only tell that there is more: reading by offset gives each byte once, whatever the stream repeats.
   const auto look = [&]() -> Result<void> {

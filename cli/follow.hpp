@@ -11,10 +11,11 @@ namespace weir::cli {
 int follow_job(const Api& api, const std::string& id, bool json);
 
 /// Prints what the job's workers have printed and go on printing until it has ended. With several workers, each line
-/// begins with its rank. `worker` < 0: all.
-int follow_logs(const Api& api, const std::string& id, int worker);
+/// begins with its rank. `worker` < 0: all. As JSON: one line for each piece, {"job", "worker", "offset", "text"},
+/// where offset counts the bytes of the worker's output before it.
+int follow_logs(const Api& api, const std::string& id, int worker, bool json);
 
 /// Prints what the job's workers have printed so far.
-int show_logs(const Api& api, const std::string& id, int worker);
+int show_logs(const Api& api, const std::string& id, int worker, bool json);
 
 }  // namespace weir::cli

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "cli/printable.hpp"
+
 namespace weir::cli {
 namespace {
 
@@ -47,12 +49,13 @@ std::string value_text(const nlohmann::json& value) {
 }
 
 std::string one_line(const std::string& text, std::size_t columns) {
+  std::string joined = text;
+  std::replace_if(joined.begin(), joined.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
   std::string line;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool begins = (byte & 0xC0) != 0x80;  // else it goes on with the character before
+  for (const char c : printable_line(joined)) {
+    const bool begins = (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // else it goes on with the character before
     if (begins && columns-- == 0) break;
-    line += byte < 0x20 || byte == 0x7F ? ' ' : c;
+    line += c;
   }
   return line;
 }
@@ -72,6 +75,11 @@ double number(const nlohmann::json& object, const char* name, double otherwise) 
 std::string text(const nlohmann::json& object, const char* name) {
   const nlohmann::json& value = member(object, name);
   return value.is_string() ? value.get<std::string>() : "";
+}
+
+void Table::add(std::vector<std::string> row) {
+  for (std::string& cell : row) cell = printable_line(cell);
+  rows_.push_back(std::move(row));
 }
 
 std::string Table::str() const {

@@ -25,14 +25,15 @@ double number(const nlohmann::json& object, const char* name, double otherwise =
 /// The text in `object[name]`, or "".
 std::string text(const nlohmann::json& object, const char* name);
 
-/// The text as one line of at most so many characters: UTF-8 is not cut inside a character, line breaks are spaces.
+/// The text as one printable line of at most so many characters: UTF-8 is not cut inside a character, line ends and
+/// tabs are spaces.
 std::string one_line(const std::string& text, std::size_t columns);
 
-/// Rows in aligned columns with a heading, two spaces between them.
+/// Rows in aligned columns with a heading, two spaces between them. Cells are made printable.
 class Table {
  public:
   explicit Table(std::vector<std::string> heading) : rows_{std::move(heading)} {}
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  void add(std::vector<std::string> row);
   std::string str() const;
 
  private:

@@ -15,6 +15,7 @@
 #include <csignal>
 #include <exception>
 #include <string_view>
+#include <vector>
 
 #include "base/errc.hpp"
 
@@ -32,6 +33,7 @@ inline constexpr auto nothrow = net::as_tuple(net::use_awaitable);
 constexpr seconds connect_deadline{10};
 constexpr seconds silence_max{60};  ///< the head sends a comment every 15 s
 constexpr std::size_t answer_bytes_max = 256 * 1024 * 1024;
+constexpr std::size_t refusal_bytes_max = 1024 * 1024;
 
 struct Place {
   std::string host;
@@ -73,20 +75,28 @@ Request make_request(Verb verb, const std::string& target, const Place& place, c
   return request;
 }
 
-net::awaitable<Result<void>> connect(beast::tcp_stream& stream, const Place& place) {
+/// A head that does not take the connection is not reachable, which is something else than one that is slow to answer.
+net::awaitable<Result<void>> connect(beast::tcp_stream& stream, const Place& place, std::chrono::milliseconds limit) {
   tcp::resolver resolver(stream.get_executor());
   auto [failed, found] = co_await resolver.async_resolve(place.host, place.port, nothrow);
   if (failed) co_return network_error(failed, place);
-  stream.expires_after(connect_deadline);
+  stream.expires_after(limit);
   auto [code, endpoint] = co_await stream.async_connect(found, nothrow);
+  if (code == beast::error::timeout) co_return network_error(net::error::timed_out, place);
   if (code) co_return network_error(code, place);
   stream.socket().set_option(tcp::no_delay(true));
   co_return Result<void>();
 }
 
-net::awaitable<Result<HttpAnswer>> exchange(Place place, Request request, std::chrono::milliseconds deadline) {
+struct Exchanged {
+  Result<HttpAnswer> answer;
+  bool sent = false;  ///< the head may have received the request
+};
+
+net::awaitable<Exchanged> exchange(Place place, Request request, std::chrono::milliseconds deadline) {
   beast::tcp_stream stream(co_await net::this_coro::executor);
-  if (auto connected = co_await connect(stream, place); !connected) co_return connected.error();
+  const auto limit = std::min<std::chrono::milliseconds>(deadline, connect_deadline);
+  if (auto connected = co_await connect(stream, place, limit); !connected) co_return Exchanged{connected.error()};
   request.set(http::field::connection, "close");
   request.prepare_payload();
   stream.expires_after(deadline);
@@ -96,10 +106,47 @@ net::awaitable<Result<HttpAnswer>> exchange(Place place, Request request, std::c
   http::response_parser<http::string_body> parser;
   parser.body_limit(answer_bytes_max);
   auto [read_code, read] = co_await http::async_read(stream, buffer, parser, nothrow);
-  if (read_code) co_return network_error(write_code ? write_code : read_code, place);
+  if (read_code) co_return Exchanged{network_error(write_code ? write_code : read_code, place), true};
   auto message = parser.release();
-  co_return HttpAnswer{message.result_int(), std::string(message[http::field::content_type]),
-                       std::move(message.body())};
+  co_return Exchanged{
+      HttpAnswer{message.result_int(), std::string(message[http::field::content_type]), std::move(message.body())},
+      true};
+}
+
+using Write = std::function<Result<void>(std::string_view)>;
+
+net::awaitable<Result<void>> receive(Place place, Request request, const Write& write) {
+  beast::tcp_stream stream(co_await net::this_coro::executor);
+  if (auto connected = co_await connect(stream, place, connect_deadline); !connected) co_return connected.error();
+  request.set(http::field::connection, "close");
+  stream.expires_after(silence_max);
+  auto [write_code, written] = co_await http::async_write(stream, request, nothrow);
+  if (write_code) co_return network_error(write_code, place);
+  beast::flat_buffer buffer;
+  http::response_parser<http::buffer_body> parser;
+  parser.body_limit(boost::none);
+  auto [header_code, header_bytes] = co_await http::async_read_header(stream, buffer, parser, nothrow);
+  if (header_code) co_return network_error(header_code, place);
+  const bool accepted = parser.get().result() == http::status::ok;
+  std::vector<char> part(64 * 1024);
+  std::string refusal;
+  while (!parser.is_done()) {
+    parser.get().body().data = part.data();
+    parser.get().body().size = part.size();
+    parser.get().body().more = true;
+    stream.expires_after(silence_max);
+    auto [code, bytes] = co_await http::async_read_some(stream, buffer, parser, nothrow);
+    if (code && code != http::error::need_buffer) co_return network_error(code, place);
+    const std::string_view text(part.data(), part.size() - parser.get().body().size);
+    if (accepted) {
+      if (auto taken = write(text); !taken) co_return taken;
+    } else if (refusal.size() < refusal_bytes_max) {
+      refusal += text;
+    }
+  }
+  if (accepted) co_return Result<void>();
+  const HttpAnswer answer{parser.get().result_int(), std::string(parser.get()[http::field::content_type]), refusal};
+  co_return answer_error(answer, place.host + ":" + place.port);
 }
 
 /// Reads one event stream, over as many connections as it takes.
@@ -144,7 +191,7 @@ class StreamReader {
   net::awaitable<std::optional<Error>> read_once() {
     opened_ = false;
     beast::tcp_stream stream(io_);
-    if (auto connected = co_await connect(stream, place_); !connected) co_return connected.error();
+    if (auto connected = co_await connect(stream, place_, connect_deadline); !connected) co_return connected.error();
     stream.expires_after(silence_max);
     auto [write_code, written] = co_await http::async_write(stream, request_, nothrow);
     if (write_code) co_return network_error(write_code, place_);
@@ -209,26 +256,42 @@ void rethrow(std::exception_ptr failure) {
   if (failure) std::rethrow_exception(failure);
 }
 
+/// Runs a task to its end on a loop of its own.
+template <class T>
+T run(net::awaitable<T> task) {
+  net::io_context io{1};
+  std::optional<T> result;
+  net::co_spawn(io, std::move(task), [&result](std::exception_ptr failure, T outcome) {
+    rethrow(failure);
+    result.emplace(std::move(outcome));
+  });
+  io.run();
+  return std::move(*result);
+}
+
 }  // namespace
 
-Result<HttpAnswer> HttpClient::request(Verb verb, const std::string& target, std::optional<std::string> body,
-                                       std::chrono::milliseconds deadline) const {
+Result<HttpAnswer> HttpClient::request(HttpCall call) const {
   auto place = parse(address_);
   if (!place) return place.error();
-  Request request = make_request(verb, target, *place, token_);
-  if (body) {
+  Request request = make_request(call.verb, call.target, *place, token_);
+  for (const auto& [name, value] : call.headers) request.set(name, value);
+  if (call.body) {
     request.set(http::field::content_type, "application/json");
-    request.body() = std::move(*body);
+    request.body() = std::move(*call.body);
   }
-  net::io_context io{1};
-  Result<HttpAnswer> answer = Error{Errc::internal, "the request did not run"};
-  net::co_spawn(io, exchange(*place, std::move(request), deadline),
-                [&answer](std::exception_ptr failure, Result<HttpAnswer> outcome) {
-                  rethrow(failure);
-                  answer = std::move(outcome);
-                });
-  io.run();
-  return answer;
+  Exchanged outcome = run(exchange(*place, request, call.deadline));
+  if (!outcome.answer && outcome.sent && call.again) {
+    call.again(outcome.answer.error());
+    outcome = run(exchange(*place, std::move(request), call.deadline));
+  }
+  return outcome.answer;
+}
+
+Result<void> HttpClient::download(const std::string& target, const Write& write) const {
+  auto place = parse(address_);
+  if (!place) return place.error();
+  return run(receive(*place, make_request(Verb::get, target, *place, token_), write));
 }
 
 Result<void> HttpClient::stream(const std::string& target, const StreamHandlers& handlers,

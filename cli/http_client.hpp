@@ -4,6 +4,9 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/result.hpp"
 #include "cli/server_sent_events.hpp"
@@ -11,6 +14,17 @@
 namespace weir::cli {
 
 enum class Verb { get, post, delete_ };
+
+/// A request, without what HttpClient adds to each.
+struct HttpCall {
+  Verb verb = Verb::get;
+  std::string target = "/";
+  std::optional<std::string> body = std::nullopt;  ///< JSON text
+  std::vector<std::pair<std::string, std::string>> headers = {};
+  std::chrono::milliseconds deadline = std::chrono::seconds(30);  ///< for the answer, once there is a connection
+  /// Set for a request that may be made twice: told why the first answer did not come, before it is made once more.
+  std::function<void(const Error&)> again = nullptr;
+};
 
 struct HttpAnswer {
   unsigned status = 0;
@@ -26,10 +40,15 @@ class HttpClient {
 
   const std::string& address() const { return address_; }
 
-  /// One request, whatever the status of the answer. `body` is JSON text.
-  /// Fails with: invalid_argument (address), peer_lost (nobody answers there), deadline_exceeded.
-  Result<HttpAnswer> request(Verb verb, const std::string& target, std::optional<std::string> body = std::nullopt,
-                             std::chrono::milliseconds deadline = std::chrono::seconds(30)) const;
+  /// One request, whatever the status of the answer. A connection that nobody takes within 10 s, or within the call's
+  /// deadline if that is shorter, is given up.
+  /// Fails with: invalid_argument (address), peer_lost (nobody takes the connection, or it broke), deadline_exceeded
+  /// (it was taken, but no answer came).
+  Result<HttpAnswer> request(HttpCall call) const;
+
+  /// Gets a body of any size and gives it to `write` part by part. Cut short, it is an error.
+  /// Fails with: as request(), what an answer other than 200 means (see answer_error), and what `write` fails with.
+  Result<void> download(const std::string& target, const std::function<Result<void>(std::string_view)>& write) const;
 
   struct StreamHandlers {
     /// The stream is open: what happens from now on will be told. Also after each reconnection.

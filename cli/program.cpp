@@ -3,6 +3,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <csignal>
 #include <exception>
 
@@ -12,14 +13,19 @@
 
 namespace weir::cli {
 
-Program::Program() : app_("weir: distributed training with compressed gradients", "weir") {
+Program::Program(std::string_view catalog) : app_("weir: distributed training with compressed gradients", "weir") {
   settings_.data_dir = default_data_dir();
   app_.add_option("--address", settings_.address, "HOST:PORT of the head's API")->envname("WEIR_ADDRESS");
-  app_.add_option("--token", settings_.token, "The head's token; better given by WEIR_TOKEN, which others cannot see")
+  app_.add_option(
+          "--token", settings_.token,
+          "The head's token; better given by WEIR_TOKEN, which others cannot see. By default the data directory's, "
+          "which is sent to the head of that directory only")
       ->envname("WEIR_TOKEN");
   app_.add_option("--data-dir", settings_.data_dir, "Where a head keeps its state and its token")
       ->envname("WEIR_DATA_DIR");
-  app_.add_flag("--json", settings_.json, "JSON on standard output, for programs");
+  app_.add_flag(
+      "--json", settings_.json,
+      "JSON on standard output, for programs; errors there are {\"error\": {\"kind\", \"message\", \"exit_code\"}}");
   app_.set_version_flag("--version", std::string("weir ") + WEIR_VERSION);
   app_.require_subcommand(1);
   app_.fallthrough();  // the global options may stand after the command
@@ -31,7 +37,7 @@ Program::Program() : app_("weir: distributed training with compressed gradients"
   add_job(app_, choice_);
   add_node(app_, choice_);
   add_actor(app_, choice_);
-  add_catalog(app_, choice_);
+  add_catalog(app_, choice_, catalog);
   add_bench(app_, choice_);
   add_token(app_, choice_);
   add_doctor(app_, choice_);
@@ -45,8 +51,13 @@ int Program::run(int count, const char* const* words) {
   spdlog::set_default_logger(std::move(log));
   try {
     app_.parse(count, words);
+    set_json(settings_.json);
   } catch (const CLI::ParseError& e) {
-    return app_.exit(e) == 0 ? ExitCode::ok : ExitCode::usage;
+    if (app_.exit(e) == 0) return ExitCode::ok;
+    // The option may stand behind the word that was not understood.
+    set_json(std::any_of(words, words + count, [](const char* word) { return std::string_view(word) == "--json"; }));
+    complain_of_usage(e.what());
+    return ExitCode::usage;
   }
   try {
     return choice_.run(settings_);

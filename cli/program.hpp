@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "cli/commands/commands.hpp"
 
@@ -10,7 +11,8 @@ namespace weir::cli {
 /// drive it.
 class Program {
  public:
-  Program();
+  /// `catalog`: what this build can be asked for, as JSON text; lives as long as the program.
+  explicit Program(std::string_view catalog = "");
 
   CLI::App& app() { return app_; }
   Choice& choice() { return choice_; }

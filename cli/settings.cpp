@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 namespace weir::cli {
 namespace {
@@ -21,6 +22,36 @@ std::string read_small(const std::filesystem::path& path) {
   return text;
 }
 
+/// Where the head of the data directory is: what it has published, else where a head listens by default.
+std::string own_head(const Settings& settings) {
+  const auto published = nlohmann::json::parse(read_small(settings.data_dir / "endpoints.json"), nullptr, false);
+  if (published.is_object() && published.contains("http") && published["http"].is_string()) return published["http"];
+  return "127.0.0.1:8265";
+}
+
+/// An address in parts, without "http://" before it. The names of the loopback interface are one.
+struct Endpoint {
+  std::string host;
+  std::string port;
+};
+
+Endpoint endpoint(std::string_view address) {
+  if (address.starts_with("http://")) address.remove_prefix(7);
+  while (address.ends_with('/')) address.remove_suffix(1);
+  const auto colon = address.rfind(':');
+  std::string host(address.substr(0, colon));
+  if (host == "localhost" || host == "[::1]") host = "127.0.0.1";
+  return {host, std::string(colon == std::string_view::npos ? "" : address.substr(colon + 1))};
+}
+
+/// Whether `asked` leads to the head that listens at `own`. One that listens on all interfaces is on the loopback, too.
+bool same_head(std::string_view asked, std::string_view own) {
+  const Endpoint a = endpoint(asked);
+  const Endpoint b = endpoint(own);
+  const bool everywhere = b.host == "0.0.0.0" || b.host == "[::]";
+  return a.port == b.port && (a.host == b.host || (everywhere && a.host == "127.0.0.1"));
+}
+
 }  // namespace
 
 std::filesystem::path default_data_dir() {
@@ -31,10 +62,7 @@ std::filesystem::path default_data_dir() {
 }
 
 std::string head_address(const Settings& settings) {
-  if (!settings.address.empty()) return settings.address;
-  const auto published = nlohmann::json::parse(read_small(settings.data_dir / "endpoints.json"), nullptr, false);
-  if (published.is_object() && published.contains("http") && published["http"].is_string()) return published["http"];
-  return "127.0.0.1:8265";
+  return settings.address.empty() ? own_head(settings) : settings.address;
 }
 
 std::string head_token(const Settings& settings) {
@@ -42,6 +70,11 @@ std::string head_token(const Settings& settings) {
   std::string token = read_small(settings.data_dir / "token");
   while (!token.empty() && (token.back() == '\n' || token.back() == '\r' || token.back() == ' ')) token.pop_back();
   return token;
+}
+
+std::string token_for_head(const Settings& settings) {
+  const bool own = settings.address.empty() || same_head(settings.address, own_head(settings));
+  return own || !settings.token.empty() ? head_token(settings) : "";
 }
 
 std::filesystem::path own_program() {

@@ -20,8 +20,14 @@ std::filesystem::path default_data_dir();
 /// 127.0.0.1:8265.
 std::string head_address(const Settings& settings);
 
-/// The token that was given, else that of the data directory, else "" (the head will say that it needs one).
+/// The token that was given, else that of the data directory, else "". For who stays on this machine, or proves to
+/// know the token without telling it.
 std::string head_token(const Settings& settings);
+
+/// The token to send to head_address(): the one that was given, wherever that is; else that of the data directory, but
+/// only to the head that wrote it, which is at the address recorded beside it (127.0.0.1:8265 if there is none). Else
+/// "", and the head will say that it needs one: this machine's token is nobody else's business.
+std::string token_for_head(const Settings& settings);
 
 /// The `weir-worker` program: beside this one, else "".
 std::filesystem::path worker_program();

@@ -13,6 +13,7 @@ namespace weir::cli {
 namespace {
 
 struct Options {
+  std::string_view built_in;
   std::string section;
 };
 
@@ -76,11 +77,19 @@ std::string section_text(const std::string& name, const nlohmann::json& entries)
   return out;
 }
 
+/// The catalog of the head that was named, or else this build's own, which needs no head.
+Result<nlohmann::json> find_catalog(const Settings& settings, const Options& options) {
+  if (!settings.address.empty()) return Api(settings).get("/api/v1/catalog");
+  auto built_in = nlohmann::json::parse(options.built_in, nullptr, false);
+  if (built_in.is_discarded()) return Error{Errc::internal, "this program has no catalog of its own"};
+  return built_in;
+}
+
 int catalog(const Settings& settings, const Options& options) {
-  auto answer = Api(settings).get("/api/v1/catalog");
+  auto answer = find_catalog(settings, options);
   if (!answer) return complain(answer.error());
   if (!options.section.empty() && !answer->contains(options.section)) {
-    return complain({Errc::not_found, "this head's catalog has no " + options.section});
+    return complain({Errc::not_found, "this catalog has no " + options.section});
   }
   if (settings.json) {
     print(options.section.empty() ? *answer
@@ -98,10 +107,13 @@ int catalog(const Settings& settings, const Options& options) {
 
 }  // namespace
 
-void add_catalog(CLI::App& program, Choice& choice) {
+void add_catalog(CLI::App& program, Choice& choice, std::string_view built_in) {
   auto options = std::make_shared<Options>();
-  add_command(program, choice, "catalog", "What jobs can be made of, with parameters, defaults and limits", options,
-              catalog)
+  options->built_in = built_in;
+  add_command(program, choice, "catalog",
+              "What jobs can be made of, with parameters, defaults and limits: as this program was built, or what the "
+              "head at --address offers",
+              options, catalog)
       ->add_option("section", options->section, "Only this part")
       ->check(CLI::IsMember(
           {"models", "datasets", "compressors", "memories", "modes", "topologies", "optimizers", "lr_schedules"}));

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "cli/settings.hpp"
 
@@ -19,10 +20,12 @@ void add_up(CLI::App& program, Choice& choice);
 void add_submit(CLI::App& program, Choice& choice);
 void add_head(CLI::App& program, Choice& choice);
 void add_job(CLI::App& program, Choice& choice);
+void add_job_checkpoints(CLI::App& job, Choice& choice);  ///< `weir job checkpoints|checkpoint`
 void add_node(CLI::App& program, Choice& choice);
 void add_node_queries(CLI::App& node, Choice& choice);  ///< `weir node list|show|drain`
 void add_actor(CLI::App& program, Choice& choice);
-void add_catalog(CLI::App& program, Choice& choice);
+/// `built_in`: the catalog of this build, as JSON text.
+void add_catalog(CLI::App& program, Choice& choice, std::string_view built_in);
 void add_bench(CLI::App& program, Choice& choice);
 void add_token(CLI::App& program, Choice& choice);
 void add_doctor(CLI::App& program, Choice& choice);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/errc.hpp"
 #include "cli/api.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/console.hpp"
@@ -31,7 +32,7 @@ struct Metrics {
   std::string id;
   std::string name;
   std::string x = "step";
-  std::size_t points = 500;
+  std::string points;  ///< a number or "all"; "" = what fits the output
   bool csv = false;
 };
 
@@ -119,7 +120,8 @@ int show(const Settings& settings, const One& options) {
 
 int logs(const Settings& settings, const Logs& options) {
   const Api api(settings);
-  return options.follow ? follow_logs(api, options.id, options.worker) : show_logs(api, options.id, options.worker);
+  return options.follow ? follow_logs(api, options.id, options.worker, settings.json)
+                        : show_logs(api, options.id, options.worker, settings.json);
 }
 
 int events(const Settings& settings, const One& options) {
@@ -147,16 +149,26 @@ int events(const Settings& settings, const One& options) {
   return ExitCode::ok;
 }
 
+/// Prints a body of any size as it comes.
+int pass_body_on(const Api& api, const std::string& target) {
+  auto done = api.client().download(target, [](std::string_view part) -> Result<void> {
+    if (pass_on(part)) return {};
+    return Error{Errc::io, "standard output is closed"};
+  });
+  const int code = done ? int{ExitCode::ok} : complain(done.error());
+  end_passing_on();
+  return code;
+}
+
 int metrics(const Settings& settings, const Metrics& options) {
-  std::string target =
-      job_path(options.id) + "/metrics?x=" + percent_encoded(options.x) + "&points=" + std::to_string(options.points);
+  const std::string points = !options.points.empty() ? options.points : options.csv ? "all" : "500";
+  std::string target = job_path(options.id) + "/metrics?x=" + percent_encoded(options.x) + "&points=" + points;
   if (!options.name.empty()) target += "&name=" + percent_encoded(options.name);
   const Api api(settings);
-  if (options.csv) {
-    auto csv = api.text(target + "&format=csv");
-    if (!csv) return complain(csv.error());
-    print(*csv);
-    return ExitCode::ok;
+  if (options.csv) return pass_body_on(api, target + "&format=csv");
+  if (points == "all" && settings.json) return pass_body_on(api, target);
+  if (points == "all") {
+    return complain({Errc::invalid_argument, "--points all is for --csv and --json; a table shows a summary"});
   }
   auto answer = api.get(target);
   if (!answer) return complain(answer.error());
@@ -200,6 +212,7 @@ int stop(const Settings& settings, const One& options) {
 int remove(const Settings& settings, const One& options) {
   auto done = Api(settings).remove(job_path(options.id));
   if (!done) return complain(done.error());
+  if (settings.json) print(nlohmann::json{{"deleted", options.id}});
   say("deleted " + options.id);
   return ExitCode::ok;
 }
@@ -242,9 +255,14 @@ void add_job(CLI::App& program, Choice& choice) {
   command->add_option("--x", measured->x, "Over what")
       ->check(CLI::IsMember({"step", "wall", "bytes"}))
       ->capture_default_str();
-  command->add_option("--points", measured->points, "At most so many points per series")->capture_default_str();
-  command->add_flag("--csv", measured->csv, "Print all points as CSV");
+  command
+      ->add_option("--points", measured->points,
+                   "At most so many points per series, 1 to 5000, or all (with --csv or --json); 500 by default, all "
+                   "with --csv")
+      ->check(CLI::IsMember({"all"}) | CLI::Range(1, 5000));
+  command->add_flag("--csv", measured->csv, "Print points as CSV");
 
+  add_job_checkpoints(job, choice);
   add_one(job, choice, "stop", "Stop a job; a checkpoint is taken", stop);
   add_one(job, choice, "delete", "Delete an ended job with its metrics, logs and checkpoints", remove);
 }

@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "base/errc.hpp"
 #include "cli/api.hpp"
@@ -19,6 +21,7 @@ struct Submit {
   std::string file;
   std::vector<std::string> set;
   std::string resume;
+  std::string idempotency_key;
   bool follow = false;
   bool dry_run = false;
 };
@@ -82,6 +85,33 @@ int validate(const Settings& settings, const Api& api, const nlohmann::json& spe
   return ExitCode::ok;
 }
 
+std::string random_key() {
+  std::random_device entropy;
+  std::string key;
+  for (int i = 0; i < 32; ++i) key += "0123456789abcdef"[entropy() & 15];
+  return key;
+}
+
+/// The job that `spec` became. Where the answer gets lost, the request is made once more: by the key the head knows
+/// that it is the same one, and there is one job.
+Result<nlohmann::json> post_job(const Api& api, const nlohmann::json& spec, const std::string& key) {
+  bool received = false;  // perhaps
+  auto job = api.call({.verb = Verb::post,
+                       .target = "/api/v1/jobs",
+                       .body = spec.dump(),
+                       .headers = {{"Idempotency-Key", key}},
+                       .again = [&](const Error& error) {
+                         received = true;
+                         say(error.context + "; asking again");
+                       }});
+  const bool no_answer = !job && (job.error().code == Errc::peer_lost || job.error().code == Errc::deadline_exceeded);
+  if (!no_answer || !received) return job;
+  return Error{job.error().code, job.error().context +
+                                     "\n  It may have received the job. The same command with "
+                                     "--idempotency-key " +
+                                     key + " makes no second one"};
+}
+
 int submit(const Settings& settings, const Submit& options) {
   auto spec = read_spec(options.file);
   if (!spec) return complain(spec.error());
@@ -93,7 +123,7 @@ int submit(const Settings& settings, const Submit& options) {
   }
   const Api api(settings);
   if (options.dry_run) return validate(settings, api, *spec);
-  auto job = api.post("/api/v1/jobs", *spec);
+  auto job = post_job(api, *spec, options.idempotency_key.empty() ? random_key() : options.idempotency_key);
   if (!job) return complain(job.error());
   const std::string id = text(*job, "id");
   if (!options.follow) {
@@ -119,6 +149,14 @@ void add_submit(CLI::App& program, Choice& choice) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->add_option("--resume", options->resume, "Go on from a checkpoint: JOB (its newest) or JOB:STEP");
+  command
+      ->add_option("--idempotency-key", options->idempotency_key,
+                   "A name for this request: the same one again, with the same spec, makes no second job. By default "
+                   "each command has its own")
+      ->check([](const std::string& key) -> std::string {
+        const bool plain = std::all_of(key.begin(), key.end(), [](char c) { return c > 0x20 && c < 0x7F; });
+        return plain && !key.empty() && key.size() <= 200 ? "" : "1 to 200 visible ASCII characters";
+      });
   command->add_flag("--follow,-f", options->follow, "Show progress; exit with 0 only if the job succeeds");
   command->add_flag("--dry-run", options->dry_run, "Only check: the full spec, the placement, bytes per step");
 }

@@ -4,6 +4,7 @@
 #include "base/errc.hpp"
 #include "cli/api.hpp"
 #include "cli/format.hpp"
+#include "cli/printable.hpp"
 #include "cli/progress.hpp"
 #include "cli/resources.hpp"
 #include "cli/server_sent_events.hpp"
@@ -77,7 +78,7 @@ TEST(OneLine, IsCutBetweenCharacters) {
   EXPECT_EQ(one_line("step 1", 4), "step");
   EXPECT_EQ(one_line("step 1", 0), "");
   EXPECT_EQ(one_line("\u00b5\u00b5\u00b5s", 2), "\u00b5\u00b5");
-  EXPECT_EQ(one_line("two\nlines\x1b", 80), "two lines ");
+  EXPECT_EQ(one_line("two\nlines\tand\x1b[2J", 80), "two lines and\\x1b[2J");
 }
 
 TEST(Progress, WaitingJobsSayWhy) {
@@ -140,6 +141,33 @@ TEST(Format, TablesAlign) {
   table.add({"value", "x"});
   table.add({"v", ""});
   EXPECT_EQ(table.str(), "A      LONG\nvalue  x\nv\n");
+}
+
+TEST(Printable, KeepsTextAndShowsWhatATerminalWouldObey) {
+  EXPECT_EQ(printable("plain, \xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\tand\nlines"),
+            "plain, \xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\tand\nlines");
+  EXPECT_EQ(printable("\x1b[31m\r\x7f\b"), R"(\x1b[31m\x0d\x7f\x08)");
+  EXPECT_EQ(printable(std::string_view("\0", 1)), R"(\x00)");
+  EXPECT_EQ(printable("\xc2\x80 \xc2\x9b \xc2\xa0"), "\\x80 \\x9b \xc2\xa0") << "C1 ends at U+009F";
+  // Not UTF-8: a lone byte of C1, an end that is missing, overlong, a surrogate, too large.
+  EXPECT_EQ(printable("\x9b"
+                      "1m"),
+            R"(\x9b1m)");
+  EXPECT_EQ(printable("\xe2\x82"), R"(\xe2\x82)");
+  EXPECT_EQ(printable("\xc0\x9b"), R"(\xc0\x9b)");
+  EXPECT_EQ(printable("\xe0\x82\x9b"), R"(\xe0\x82\x9b)") << "overlong";
+  EXPECT_EQ(printable("\xed\xa0\x80"), R"(\xed\xa0\x80)");
+  EXPECT_EQ(printable("\xf4\x90\x80\x80"), R"(\xf4\x90\x80\x80)");
+  EXPECT_EQ(printable_line("a\nb\tc"), R"(a\x0ab\x09c)");
+  EXPECT_EQ(printable_json("\"\x7f\xc2\x9b\xc3\xa4\""), "\"\\u007f\\u009b\xc3\xa4\"");
+}
+
+TEST(Resources, Labels) {
+  const auto labels = parse_labels("zone=a,disk=ssd");
+  ASSERT_TRUE(labels);
+  EXPECT_EQ(*labels, (std::map<std::string, std::string>{{"zone", "a"}, {"disk", "ssd"}}));
+  EXPECT_EQ(parse_labels("")->size(), 0U);
+  for (const char* bad : {"zone", "=a", "zone=a,zone=b", ","}) EXPECT_FALSE(parse_labels(bad)) << bad;
 }
 
 TEST(Resources, AmountsWithUnits) {

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -12,6 +14,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/http_client.hpp"
 #include "tests/cli/http_stub.hpp"
+#include "tests/cli/run_weir.hpp"
 
 namespace weir::cli {
 namespace {
@@ -20,46 +23,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using namespace weir::cli::testing;
-
-struct Outcome {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
-Outcome weir(std::vector<std::string> words) {
-  words.insert(words.begin(), "weir");
-  std::vector<const char*> pointers;
-  for (const std::string& word : words) pointers.push_back(word.c_str());
-  Program program;
-  ::testing::internal::CaptureStdout();
-  ::testing::internal::CaptureStderr();
-  Outcome outcome;
-  outcome.code = program.run(static_cast<int>(pointers.size()), pointers.data());
-  outcome.out = ::testing::internal::GetCapturedStdout();
-  outcome.err = ::testing::internal::GetCapturedStderr();
-  return outcome;
-}
-
-/// A command to a head that gives this one answer.
-Outcome weir_at(const std::string& reply, std::vector<std::string> words) {
-  HttpStub head([&](const StubRequest&) { return reply; });
-  words.insert(words.end(), {"--address", head.address(), "--token", "secret"});
-  return weir(words);
-}
-
-std::string job(const std::string& state, int step = 0) {
-  return nlohmann::json{{"id", "J1"},
-                        {"name", "a"},
-                        {"state", state},
-                        {"phase", ""},
-                        {"reason", nullptr},
-                        {"step", step},
-                        {"steps_total", 10},
-                        {"spec", {{"resources", {{"workers", 2}}}}},
-                        {"summary", {{"accuracy", 0.9}}}}
-      .dump();
-}
 
 class Spec : public ::testing::Test {
  protected:
@@ -111,10 +74,44 @@ TEST(Program, NoHeadIsCalledUnreachableAndToldWhatToDo) {
 TEST(Program, AHeadThatDoesNotAnswerIsATimeout) {
   HttpStub head([](const StubRequest&) { return ""; });
   const HttpClient client(head.address(), "");
-  const auto reply = client.request(Verb::get, "/", std::nullopt, std::chrono::milliseconds(20));
+  const auto reply = client.request({.deadline = std::chrono::milliseconds(20)});
   ASSERT_FALSE(reply);
   EXPECT_EQ(reply.error().code, Errc::deadline_exceeded);
   EXPECT_EQ(exit_code(reply.error()), 6);
+}
+
+/// An address that takes no more connections: its queue is full.
+class FullPort {
+ public:
+  FullPort() : acceptor_(io_) {
+    acceptor_.open(boost::asio::ip::tcp::v4());
+    acceptor_.bind({boost::asio::ip::address_v4::loopback(), 0});
+    acceptor_.listen(0);
+    // The queue holds one more than it was asked for; the second of these may already be waiting in vain.
+    for (auto& socket : waiting_) {
+      socket.open(boost::asio::ip::tcp::v4());
+      socket.non_blocking(true);
+      const auto endpoint = acceptor_.local_endpoint();
+      ::connect(socket.native_handle(), endpoint.data(), static_cast<socklen_t>(endpoint.size()));  // not waited for
+    }
+  }
+  std::string address() const { return "127.0.0.1:" + std::to_string(acceptor_.local_endpoint().port()); }
+
+ private:
+  boost::asio::io_context io_;
+  boost::asio::ip::tcp::acceptor acceptor_;
+  std::array<boost::asio::ip::tcp::socket, 2> waiting_{boost::asio::ip::tcp::socket(io_),
+                                                       boost::asio::ip::tcp::socket(io_)};
+};
+
+TEST(Program, AConnectionThatNobodyTakesIsUnreachable) {
+  const FullPort port;
+  const HttpClient client(port.address(), "");
+  const auto reply = client.request({.deadline = std::chrono::milliseconds(200)});
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().code, Errc::peer_lost);
+  EXPECT_EQ(exit_code(reply.error()), 5);
+  EXPECT_THAT(reply.error().context, HasSubstr("weir up"));
 }
 
 TEST(Program, SendsTheToken) {
@@ -151,6 +148,41 @@ TEST_F(Spec, SubmitPrintsTheIdAndSendsTypedChanges) {
   EXPECT_EQ(sent["name"], "abc");
   EXPECT_EQ(sent["checkpoint"]["resume_from"], (nlohmann::json{{"job", "J0"}, {"step", 40}}));
   EXPECT_EQ(head.requests()[0].line(), "POST /api/v1/jobs");
+}
+
+std::string idempotency_key(const StubRequest& request) {
+  const auto at = request.head.find("Idempotency-Key: ");
+  return at == std::string::npos ? "" : request.head.substr(at + 17, request.head.find("\r\n", at) - at - 17);
+}
+
+TEST_F(Spec, SubmitAsksAgainByTheSameKeyWhereTheAnswerIsLost) {
+  int calls = 0;
+  HttpStub head([&](const StubRequest&) {
+    return ++calls == 1 ? "HTTP/1.1 201 X\r\nContent-Length: 500\r\n\r\n{\"id\": \"J" : answer(201, job("PENDING"));
+  });
+  const Outcome outcome = weir({"--address", head.address(), "submit", path_});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "J1\n");
+  EXPECT_THAT(outcome.err, HasSubstr("asking again"));
+  ASSERT_EQ(head.requests().size(), 2U);
+  EXPECT_THAT(idempotency_key(head.requests()[0]), ::testing::MatchesRegex("[0-9a-f]+"));
+  EXPECT_EQ(idempotency_key(head.requests()[0]).size(), 32U);
+  EXPECT_EQ(idempotency_key(head.requests()[1]), idempotency_key(head.requests()[0]));
+  EXPECT_EQ(head.requests()[1].body, head.requests()[0].body);
+
+  EXPECT_EQ(weir({"--address", head.address(), "submit", path_}).code, 0);
+  EXPECT_NE(idempotency_key(head.requests().at(2)), idempotency_key(head.requests()[0])) << "another command";
+  EXPECT_EQ(weir({"--address", head.address(), "submit", path_, "--idempotency-key", "mine"}).code, 0);
+  EXPECT_EQ(idempotency_key(head.requests().at(3)), "mine");
+  EXPECT_EQ(weir({"--address", head.address(), "submit", path_, "--idempotency-key", "a b"}).code, 2);
+}
+
+TEST_F(Spec, SubmitAsksNoMoreThanTwiceAndSaysHowToGoOn) {
+  HttpStub head([&](const StubRequest&) { return "HTTP/1.1 201 X\r\nContent-Length: 500\r\n\r\n{"; });
+  const Outcome outcome = weir({"--address", head.address(), "submit", path_});
+  EXPECT_EQ(outcome.code, 5);
+  ASSERT_EQ(head.requests().size(), 2U);
+  EXPECT_THAT(outcome.err, HasSubstr("--idempotency-key " + idempotency_key(head.requests()[0])));
 }
 
 TEST_F(Spec, DryRunOnlyValidates) {
@@ -281,8 +313,9 @@ TEST(Program, BenchExchangePrintsItsLimitBesideEachRow) {
 TEST(Program, CompletionKnowsCommandsAndOptions) {
   const Outcome bash = weir({"completion", "bash"});
   EXPECT_EQ(bash.code, 0);
-  EXPECT_THAT(bash.out, HasSubstr("\"job\") words=\"list show logs events metrics stop delete"));
+  EXPECT_THAT(bash.out, HasSubstr("\"job\") words=\"list show logs events metrics checkpoints checkpoint stop delete"));
   EXPECT_THAT(bash.out, HasSubstr("--follow"));
+  EXPECT_THAT(bash.out, HasSubstr("\"actor\") words=\"list show --help"));  // nothing that has no route
   EXPECT_THAT(weir({"completion", "fish"}).out, HasSubstr("__fish_seen_subcommand_from job"));
   EXPECT_THAT(weir({"completion", "zsh"}).out, HasSubstr("#compdef weir"));
   EXPECT_EQ(weir({"completion", "tcsh"}).code, 2);
