@@ -74,8 +74,10 @@ class ActorSystem {
     Transport& transport;
     std::string secret;  ///< both ends of a link must know it; never sent
     std::chrono::milliseconds handshake_limit{5000};
-    /// A peer that sends nothing for this long is pinged; for twice as long, it is lost.
-    std::chrono::milliseconds idle_limit{5000};
+    /// A peer that has sent nothing for this long is pinged.
+    std::chrono::milliseconds ping_interval{1000};
+    /// A peer that is silent for this long, in spite of pings that have reached it, is lost.
+    std::chrono::milliseconds silence_limit{10'000};
     std::size_t unauthenticated_links_max = 256;
   };
   using PeerJoined = std::function<void(const PeerInfo&)>;

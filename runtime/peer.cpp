@@ -84,7 +84,7 @@ void Peer::on_handshake_frame(const FrameView& frame) {
   outcome_ = PeerId{handshake_.peer().process};
   link_->set_limits({});
   open_ = true;
-  watch(core_->options().idle_limit, &Peer::check_alive);
+  watch(core_->options().ping_interval, &Peer::check_alive);
   core_->joined(shared_from_this());
   ready_.set();
 }
@@ -203,16 +203,24 @@ void Peer::check_handshake() {
   if (!open_) close({Errc::deadline_exceeded, "no handshake in time"});
 }
 
+/// Checks are counted, not seconds: a process that was itself stopped has not listened, and makes one check of it.
 void Peer::check_alive() {
-  const std::uint64_t heard = link_->bytes_received();
-  silent_checks_ = heard == heard_bytes_ ? silent_checks_ + 1 : 0;
-  heard_bytes_ = heard;
-  if (silent_checks_ >= 2) {
-    const auto seconds = std::chrono::duration<double>(core_->options().idle_limit).count() * 2;
-    return close({Errc::peer_lost, "silent for " + std::to_string(seconds) + " s"});
+  const auto& options = core_->options();
+  const std::uint64_t received = link_->bytes_received();
+  const std::uint64_t acknowledged = link_->bytes_acknowledged();
+  // A large message may be under way for minutes. The ping waits behind it, so no answer can have come: as long as
+  // bytes arrive over there, the peer lives. Once the ping itself is there, only what the peer sends is a sign of life.
+  const bool under_way = acknowledged != acknowledged_ && acknowledged < ping_end_;
+  silent_checks_ = received != received_ || under_way ? 0 : silent_checks_ + 1;
+  received_ = received;
+  acknowledged_ = acknowledged;
+  if (silent_checks_ * options.ping_interval >= options.silence_limit) {
+    return close({Errc::peer_lost, "silent for " + std::to_string(options.silence_limit.count()) + " ms"});
   }
-  if (silent_checks_ == 1) (void)link_->send(FrameKind::ping, {}, {});
-  watch(core_->options().idle_limit, &Peer::check_alive);
+  if (silent_checks_ > 0 && acknowledged >= ping_end_) {
+    if (link_->send(FrameKind::ping, {}, {})) ping_end_ = link_->bytes_accepted();
+  }
+  watch(options.ping_interval, &Peer::check_alive);
 }
 
 PeerInfo Peer::info() const {

@@ -64,8 +64,10 @@ class Peer final : public LinkHandler, public ReplyPort, public std::enable_shar
   Result<PeerId> outcome_ = Error{Errc::peer_lost};
   std::shared_ptr<CallTable> calls_;
   std::unique_ptr<Timer> watchdog_;
-  std::uint64_t heard_bytes_ = 0;
-  int silent_checks_ = 0;
+  std::uint64_t received_ = 0;  ///< at the last check, as the next one
+  std::uint64_t acknowledged_ = 0;
+  std::uint64_t ping_end_ = 0;  ///< what is acknowledged once the last ping has reached the peer
+  int silent_checks_ = 0;       ///< in a row
   std::atomic<bool> open_ = false;
 };
 

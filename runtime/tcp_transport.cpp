@@ -1,7 +1,10 @@
 #include "runtime/tcp_transport.hpp"
 
+#include <linux/sockios.h>
 #include <spdlog/spdlog.h>
+#include <sys/ioctl.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
@@ -38,6 +41,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
  public:
   TcpLink(Tcp::socket socket, const TcpOptions& options)
       : socket_(std::move(socket)),
+        native_(socket_.native_handle()),
         executor_(socket_.get_executor()),
         decoder_(options.limits),
         queued_bytes_max_(options.queued_bytes_max) {
@@ -66,7 +70,9 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
     if (queued_.bytes() > queued_bytes_max_) {
       return Error{Errc::exhausted, std::to_string(queued_.bytes()) + " bytes wait to be read by " + remote_};
     }
+    const std::size_t before = queued_.bytes();
     if (auto added = queued_.add(kind, body, segments); !added) return added;
+    accepted_.fetch_add(queued_.bytes() - before, std::memory_order_relaxed);
     if (!flushing_) {
       flushing_ = true;
       net::post(executor_, [self = shared_from_this()] { self->flush(); });
@@ -83,6 +89,13 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   std::string remote() const override { return remote_; }
   std::uint64_t bytes_sent() const override { return sent_.load(std::memory_order_relaxed); }
   std::uint64_t bytes_received() const override { return received_.load(std::memory_order_relaxed); }
+  std::uint64_t bytes_accepted() const override { return accepted_.load(std::memory_order_relaxed); }
+
+  std::uint64_t bytes_acknowledged() const override {
+    int waiting = 0;  // in the kernel: not sent, or sent and not acknowledged
+    if (!socket_.is_open() || ::ioctl(native_, SIOCOUTQ, &waiting) != 0) return bytes_sent();
+    return bytes_sent() - std::min(bytes_sent(), static_cast<std::uint64_t>(std::max(waiting, 0)));
+  }
 
  private:
   static net::awaitable<void> receive(std::shared_ptr<TcpLink> self) {
@@ -166,6 +179,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   }
 
   Tcp::socket socket_;
+  const int native_;  ///< the socket's descriptor, while it is open
   const net::any_io_executor executor_;
   std::string remote_;
   FrameDecoder decoder_;
@@ -174,6 +188,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   bool shut_ = false;
   std::atomic<std::uint64_t> sent_ = 0;
   std::atomic<std::uint64_t> received_ = 0;
+  std::atomic<std::uint64_t> accepted_ = 0;
 
   const std::size_t queued_bytes_max_;
   std::mutex mutex_;  // guards what follows

@@ -66,6 +66,12 @@ class Link {
   /// Bytes written to and read from the wire so far.
   virtual std::uint64_t bytes_sent() const = 0;
   virtual std::uint64_t bytes_received() const = 0;
+
+  /// Bytes of all frames that send() has accepted so far.
+  virtual std::uint64_t bytes_accepted() const = 0;
+
+  /// How many of those have reached the other side's machine: neither waiting here nor on the wire. On the strand.
+  virtual std::uint64_t bytes_acknowledged() const = 0;
 };
 
 /// Accepts links until destroyed.

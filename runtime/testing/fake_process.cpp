@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/errc.hpp"
-#include "runtime/event.hpp"
 
 namespace weir::runtime::testing {
 
@@ -79,6 +78,8 @@ void FakeChild::die(int signal) const { state_->end({.exit_code = {}, .signal = 
 void FakeChild::ignore_sigterm() const { state_->ignores_sigterm = true; }
 bool FakeChild::alive() const { return !state_->exit; }
 const std::vector<int>& FakeChild::signals() const { return state_->signals; }
+
+Event FakeChild::ended() const { return state_->ended; }
 
 Result<std::unique_ptr<Process>> FakeProcessSpawner::spawn(net::any_io_executor, ProcessSpec spec) {
   if (auto failure = std::exchange(failure_, std::nullopt)) return *failure;

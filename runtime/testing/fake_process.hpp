@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/event.hpp"
 #include "runtime/process.hpp"
 
 namespace weir::runtime::testing {
@@ -26,6 +27,7 @@ class FakeChild {
   void ignore_sigterm() const;
   bool alive() const;
   const std::vector<int>& signals() const;  ///< all it was sent
+  Event ended() const;                      ///< set when it is not alive any more
 
  private:
   std::shared_ptr<State> state_;

@@ -9,13 +9,24 @@
 namespace weir::runtime::testing {
 namespace {
 
+using namespace std::chrono_literals;
+
 constexpr std::size_t queued_bytes_max = 256u << 20;
+constexpr auto rate_tick = 20ms;  // what a limited link carries moves on so often
+
+/// How all links of a network behave.
+struct Conduct {
+  net::any_io_executor executor;
+  Clock& clock;
+  bool frozen = false;
+  std::uint64_t bytes_per_second = 0;  ///< 0: no limit
+};
 
 /// One end of an in-process link. All of a simulation runs in one thread, so there is nothing to lock.
 class InProcessLink final : public Link, public std::enable_shared_from_this<InProcessLink> {
  public:
-  InProcessLink(net::any_io_executor executor, std::string remote, const bool& frozen)
-      : executor_(net::make_strand(std::move(executor))), remote_(std::move(remote)), frozen_(frozen) {}
+  InProcessLink(net::any_io_executor executor, std::string remote, const Conduct& conduct)
+      : executor_(net::make_strand(std::move(executor))), remote_(std::move(remote)), conduct_(conduct) {}
   ~InProcessLink() override { part({Errc::peer_lost, "dropped"}); }
 
   void pair_with(const std::shared_ptr<InProcessLink>& other) { other_ = other; }
@@ -35,8 +46,16 @@ class InProcessLink final : public Link, public std::enable_shared_from_this<InP
       return Error{Errc::exhausted, std::to_string(other->waiting_bytes_) + " bytes wait to be read by " + remote_};
     }
     sent_ += bytes;
-    if (!other || frozen_) return {};
-    other->put({kind, Bytes(body.data(), body.data() + body.size()), {segments.begin(), segments.end()}, bytes, {}});
+    if (!other) return {};
+    Item item{kind, Bytes(body.data(), body.data() + body.size()), {segments.begin(), segments.end()}, bytes, {}};
+    if (conduct_.bytes_per_second != 0) {
+      on_the_wire_.push_back(std::move(item));
+      if (!wire_timer_) await_tick();
+    } else if (!conduct_.frozen) {
+      acknowledged_ += bytes;
+      other->received_ += bytes;
+      other->put(std::move(item));
+    }
     return {};
   }
 
@@ -49,6 +68,8 @@ class InProcessLink final : public Link, public std::enable_shared_from_this<InP
   std::string remote() const override { return remote_; }
   std::uint64_t bytes_sent() const override { return sent_; }
   std::uint64_t bytes_received() const override { return received_; }
+  std::uint64_t bytes_accepted() const override { return sent_; }
+  std::uint64_t bytes_acknowledged() const override { return acknowledged_; }
 
   /// The simulation ends: an open link ends with it and tells nobody, as a socket does whose io_context goes away.
   void drop() {
@@ -76,8 +97,37 @@ class InProcessLink final : public Link, public std::enable_shared_from_this<InP
 
   void part(const Error& why) {
     if (std::exchange(closed_, true)) return;
+    wire_timer_.reset();
     auto other = other_.lock();
-    if (other && !frozen_) other->put({{}, {}, {}, 0, why});
+    if (other && !conduct_.frozen) other->put({{}, {}, {}, 0, why});
+  }
+
+  void await_tick() {
+    Clock& clock = conduct_.clock;
+    wire_timer_ = clock.set_timer(conduct_.executor, clock.now() + rate_tick, [weak = weak_from_this()] {
+      if (auto self = weak.lock()) self->move_on();
+    });
+  }
+
+  /// What the wire carries in one tick arrives. The kernel does this, whether or not the processes at its ends run.
+  void move_on() {
+    auto other = other_.lock();
+    if (!other || closed_) return;
+    std::uint64_t budget = conduct_.frozen ? 0 : conduct_.bytes_per_second * rate_tick.count() / 1000;
+    while (budget > 0 && !on_the_wire_.empty()) {
+      Item& first = on_the_wire_.front();
+      const auto moved = std::min<std::uint64_t>(budget, first.bytes - arrived_of_first_);
+      budget -= moved;
+      acknowledged_ += moved;
+      other->received_ += moved;
+      arrived_of_first_ += moved;
+      if (arrived_of_first_ < first.bytes) break;
+      arrived_of_first_ = 0;
+      other->put(std::move(first));
+      on_the_wire_.pop_front();
+    }
+    wire_timer_.reset();
+    if (!on_the_wire_.empty()) await_tick();
   }
 
   void put(Item item) {
@@ -95,7 +145,6 @@ class InProcessLink final : public Link, public std::enable_shared_from_this<InP
     Item item = std::move(inbox_.front());
     inbox_.pop_front();
     waiting_bytes_ -= item.bytes;
-    received_ += item.bytes;
     if (item.end) return shut(*item.end);
     if (item.body.size() > limits_.body_bytes_max || item.segments.size() > limits_.segments_max) {
       return shut({Errc::exhausted, "frame over the limits"});
@@ -106,25 +155,35 @@ class InProcessLink final : public Link, public std::enable_shared_from_this<InP
 
   net::any_io_executor executor_;
   std::string remote_;
-  const bool& frozen_;
+  const Conduct& conduct_;
   std::weak_ptr<InProcessLink> other_;
   std::shared_ptr<InProcessLink> self_;
   std::shared_ptr<LinkHandler> handler_;
   FrameLimits limits_;
   std::deque<Item> inbox_;
+  std::deque<Item> on_the_wire_;  ///< from here, if the rate is limited
+  std::uint64_t arrived_of_first_ = 0;
+  std::unique_ptr<Timer> wire_timer_;
   std::size_t waiting_bytes_ = 0;
   std::uint64_t sent_ = 0;
   std::uint64_t received_ = 0;
+  std::uint64_t acknowledged_ = 0;
   bool closed_ = false;
 };
 
 }  // namespace
 
 struct InProcessTransport::Network {
-  std::map<std::string, Accept> listeners;
+  Network(net::any_io_executor executor, Clock& clock) : conduct{std::move(executor), clock} {}
+
+  struct Listening {
+    net::any_io_executor executor;
+    Accept accept;
+  };
+  std::map<std::string, Listening> listeners;
   std::vector<std::weak_ptr<InProcessLink>> links;
   std::uint16_t next_port = 1;
-  bool frozen = false;
+  Conduct conduct;
 
   class Registration final : public Listener {
    public:
@@ -136,10 +195,53 @@ struct InProcessTransport::Network {
     std::shared_ptr<Network> network_;
     Endpoint at_;
   };
+
+  static Result<std::unique_ptr<Listener>> listen(const std::shared_ptr<Network>& network,
+                                                  net::any_io_executor executor, const Endpoint& at, Accept accept) {
+    Endpoint bound = at;
+    if (bound.port == 0) bound.port = network->next_port++;
+    Listening listening{std::move(executor), std::move(accept)};
+    if (!network->listeners.emplace(bound.text(), std::move(listening)).second) {
+      return Error{Errc::io, bound.text() + " is in use"};
+    }
+    return std::make_unique<Registration>(network, bound);
+  }
+
+  /// As a kernel does: the link is there before the listening process has accepted it.
+  Result<std::shared_ptr<Link>> connect(net::any_io_executor executor, const Endpoint& to) {
+    auto found = listeners.find(to.text());
+    if (found == listeners.end()) return Error{Errc::io, "nobody listens at " + to.text()};
+    const Listening& there = found->second;
+    auto near = std::make_shared<InProcessLink>(std::move(executor), to.text(), conduct);
+    auto far = std::make_shared<InProcessLink>(there.executor, "caller of " + to.text(), conduct);
+    near->pair_with(far);
+    far->pair_with(near);
+    links.push_back(near);
+    links.push_back(far);
+    net::post(there.executor, [accept = there.accept, far] { accept(far); });
+    return std::shared_ptr<Link>(near);
+  }
 };
 
-InProcessTransport::InProcessTransport(net::any_io_executor executor)
-    : executor_(std::move(executor)), network_(std::make_shared<Network>()) {}
+class InProcessTransport::View final : public Transport {
+ public:
+  View(net::any_io_executor executor, std::shared_ptr<Network> network)
+      : executor_(std::move(executor)), network_(std::move(network)) {}
+
+  Result<std::unique_ptr<Listener>> listen(net::any_io_executor executor, const Endpoint& at, Accept accept) override {
+    return Network::listen(network_, std::move(executor), at, std::move(accept));
+  }
+  net::awaitable<Result<std::shared_ptr<Link>>> connect(Endpoint to) override {
+    co_return network_->connect(executor_, to);
+  }
+
+ private:
+  net::any_io_executor executor_;
+  std::shared_ptr<Network> network_;
+};
+
+InProcessTransport::InProcessTransport(net::any_io_executor executor, Clock& clock)
+    : executor_(executor), network_(std::make_shared<Network>(std::move(executor), clock)) {}
 
 InProcessTransport::~InProcessTransport() {
   for (const auto& weak : std::exchange(network_->links, {})) {
@@ -147,27 +249,17 @@ InProcessTransport::~InProcessTransport() {
   }
 }
 
-Result<std::unique_ptr<Listener>> InProcessTransport::listen(net::any_io_executor, const Endpoint& at, Accept accept) {
-  Endpoint bound = at;
-  if (bound.port == 0) bound.port = network_->next_port++;
-  if (!network_->listeners.emplace(bound.text(), std::move(accept)).second) {
-    return Error{Errc::io, bound.text() + " is in use"};
-  }
-  return std::make_unique<Network::Registration>(network_, bound);
+std::unique_ptr<Transport> InProcessTransport::of(net::any_io_executor executor) const {
+  return std::make_unique<View>(std::move(executor), network_);
+}
+
+Result<std::unique_ptr<Listener>> InProcessTransport::listen(net::any_io_executor executor, const Endpoint& at,
+                                                             Accept accept) {
+  return Network::listen(network_, std::move(executor), at, std::move(accept));
 }
 
 net::awaitable<Result<std::shared_ptr<Link>>> InProcessTransport::connect(Endpoint to) {
-  auto found = network_->listeners.find(to.text());
-  if (found == network_->listeners.end()) co_return Error{Errc::io, "nobody listens at " + to.text()};
-  auto near = std::make_shared<InProcessLink>(executor_, to.text(), network_->frozen);
-  auto far = std::make_shared<InProcessLink>(executor_, "caller of " + to.text(), network_->frozen);
-  near->pair_with(far);
-  far->pair_with(near);
-  network_->links.push_back(near);
-  network_->links.push_back(far);
-  net::post(executor_, [accept = found->second, far] { accept(far); });
-  std::shared_ptr<Link> link = near;
-  co_return link;
+  co_return network_->connect(executor_, to);
 }
 
 void InProcessTransport::cut() {
@@ -175,7 +267,10 @@ void InProcessTransport::cut() {
   for (const auto& weak : network_->links) weak.lock()->close({Errc::peer_lost, "the cable is cut"});
 }
 
-void InProcessTransport::freeze() { network_->frozen = true; }
-void InProcessTransport::thaw() { network_->frozen = false; }
+void InProcessTransport::freeze() { network_->conduct.frozen = true; }
+void InProcessTransport::thaw() { network_->conduct.frozen = false; }
+void InProcessTransport::limit_rate(std::uint64_t bytes_per_second) {
+  network_->conduct.bytes_per_second = bytes_per_second;
+}
 
 }  // namespace weir::runtime::testing

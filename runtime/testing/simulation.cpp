@@ -48,6 +48,7 @@ namespace {
 /// strand over it could then run nothing in place either, which Asio's cancellation of a spawned coroutine relies on.
 struct QueueExecutor {
   RunQueue* queue;
+  RunQueue::Process* process = nullptr;
   bool never_in_place = false;  ///< what the executor was asked to promise
 
   net::execution_context& query(net::execution::context_t) const noexcept { return *queue; }
@@ -55,13 +56,13 @@ struct QueueExecutor {
     if (never_in_place) return net::execution::blocking.never;
     return net::execution::blocking.possibly;
   }
-  QueueExecutor require(net::execution::blocking_t::never_t) const noexcept { return {queue, true}; }
-  QueueExecutor require(net::execution::blocking_t::possibly_t) const noexcept { return {queue, false}; }
+  QueueExecutor require(net::execution::blocking_t::never_t) const noexcept { return {queue, process, true}; }
+  QueueExecutor require(net::execution::blocking_t::possibly_t) const noexcept { return {queue, process, false}; }
   friend bool operator==(const QueueExecutor&, const QueueExecutor&) = default;
 
   template <class F>
   void execute(F&& function) const {
-    queue->push(std::make_unique<WorkOf<std::decay_t<F>>>(std::forward<F>(function)));
+    queue->push(std::make_unique<WorkOf<std::decay_t<F>>>(std::forward<F>(function)), process);
   }
 
  private:
@@ -77,23 +78,40 @@ struct QueueExecutor {
 }  // namespace
 
 bool RunQueue::step() {
-  if (ready_.empty()) return false;
-  // Not std::uniform_int_distribution: its sequence is not the same in every library.
-  const std::size_t index = random_() % ready_.size();
-  auto work = std::move(ready_[index]);
-  ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(index));
-  work->run();
-  return true;
+  while (!ready_.empty()) {
+    // Not std::uniform_int_distribution: its sequence is not the same in every library.
+    const std::size_t index = random_() % ready_.size();
+    Ready next = std::move(ready_[index]);
+    ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(index));
+    if (next.process != nullptr && next.process->stopped) {
+      next.process->held.push_back(std::move(next.work));
+      continue;
+    }
+    next.work->run();
+    return true;
+  }
+  return false;
 }
 
 void RunQueue::drop() {
+  for (const auto& process : processes_) resume(*process);
   while (!ready_.empty()) {  // destroying a suspended coroutine may post more
-    auto last = std::move(ready_.back());
+    Ready last = std::move(ready_.back());
     ready_.pop_back();
   }
 }
 
-net::any_io_executor RunQueue::executor() { return QueueExecutor{this, false}; }
+net::any_io_executor RunQueue::executor(Process* process) { return QueueExecutor{this, process, false}; }
+
+RunQueue::Process* RunQueue::add_process() {
+  processes_.push_back(std::make_unique<Process>());
+  return processes_.back().get();
+}
+
+void RunQueue::resume(Process& process) {
+  process.stopped = false;
+  for (auto& work : std::exchange(process.held, {})) ready_.push_back({std::move(work), &process});
+}
 
 void Simulation::settle() {
   while (queue_.step()) {

@@ -57,27 +57,47 @@ class RunQueue final : public net::execution_context {
     virtual void run() = 0;
   };
 
+  /// The work of one process: none of it runs while the process is stopped.
+  struct Process {
+    bool stopped = false;
+    std::vector<std::unique_ptr<Work>> held;  ///< what had its turn meanwhile
+  };
+
   explicit RunQueue(std::uint64_t seed) : random_(seed) {}
   ~RunQueue() { drop(); }
 
-  void push(std::unique_ptr<Work> work) { ready_.push_back(std::move(work)); }
+  void push(std::unique_ptr<Work> work, Process* process) { ready_.push_back({std::move(work), process}); }
   /// Runs one piece of work; false if there is none.
   bool step();
   /// Destroys all work without running it.
   void drop();
-  net::any_io_executor executor();
+  net::any_io_executor executor() { return executor(nullptr); }
+  net::any_io_executor executor(Process* process);
+
+  /// Lives as long as the queue.
+  Process* add_process();
+  /// What was held is ready again.
+  void resume(Process& process);
 
  private:
+  struct Ready {
+    std::unique_ptr<Work> work;
+    Process* process;  ///< none: work that nothing stops
+  };
   std::mt19937_64 random_;
-  std::vector<std::unique_ptr<Work>> ready_;
+  std::vector<Ready> ready_;
+  std::vector<std::unique_ptr<Process>> processes_;
 };
 
 /// Links between the systems of one simulation. Every frame is copied from one end to the other and delivered as a
 /// step of its own.
 class InProcessTransport final : public Transport {
  public:
-  explicit InProcessTransport(net::any_io_executor executor);
+  InProcessTransport(net::any_io_executor executor, Clock& clock);
   ~InProcessTransport() override;
+
+  /// A transport of the same network whose own ends of links run on `executor`. This one outlives it.
+  std::unique_ptr<Transport> of(net::any_io_executor executor) const;
 
   Result<std::unique_ptr<Listener>> listen(net::any_io_executor executor, const Endpoint& at, Accept accept) override;
   net::awaitable<Result<std::shared_ptr<Link>>> connect(Endpoint to) override;
@@ -87,11 +107,32 @@ class InProcessTransport final : public Transport {
   /// Frames vanish without a trace in both directions until thaw(): a half-open link.
   void freeze();
   void thaw();
+  /// From now on each direction of each link carries so many bytes a second; while frozen, what is under way stands.
+  void limit_rate(std::uint64_t bytes_per_second);
 
  private:
   struct Network;
+  class View;
   net::any_io_executor executor_;
   std::shared_ptr<Network> network_;
+};
+
+/// What a process of a simulation runs on, for those that are stopped and continued as SIGSTOP and SIGCONT do: while it
+/// is stopped, none of its work runs, and what comes for it waits.
+class SimulatedProcess {
+ public:
+  SimulatedProcess(RunQueue& queue, const InProcessTransport& network)
+      : queue_(queue), process_(queue.add_process()), transport_(network.of(executor())) {}
+
+  net::any_io_executor executor() { return queue_.executor(process_); }
+  Transport& transport() { return *transport_; }
+  void stop() { process_->stopped = true; }
+  void resume() { queue_.resume(*process_); }
+
+ private:
+  RunQueue& queue_;
+  RunQueue::Process* process_;
+  std::unique_ptr<Transport> transport_;
 };
 
 /// A whole cluster in one thread: a random but replayable schedule, virtual time, in-process links. Nothing sleeps.
@@ -101,11 +142,13 @@ class InProcessTransport final : public Transport {
 ///     auto result = simulation.run(ask(a));       // steps until the coroutine has ended
 class Simulation {
  public:
-  explicit Simulation(std::uint64_t seed) : queue_(seed), transport_(queue_.executor()) {}
+  explicit Simulation(std::uint64_t seed) : queue_(seed), transport_(queue_.executor(), clock_) {}
 
   net::any_io_executor executor() { return queue_.executor(); }
   VirtualClock& clock() { return clock_; }
   InProcessTransport& transport() { return transport_; }
+  /// The simulation outlives it.
+  std::unique_ptr<SimulatedProcess> process() { return std::make_unique<SimulatedProcess>(queue_, transport_); }
 
   /// Runs everything that can run without time passing.
   void settle();

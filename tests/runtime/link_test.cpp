@@ -79,6 +79,93 @@ TEST(Link, ASilentPeerIsLost) {
   EXPECT_TRUE(pair.b.peers().empty());
 }
 
+TEST(Link, SilenceIsNoticedWithinTenSecondsOfTheLastSign) {
+  Pair pair;
+  pair.simulation.pass(3s);
+  pair.simulation.transport().freeze();
+  pair.simulation.pass(9s);
+  EXPECT_EQ(pair.a.peers().size(), 1u);
+  pair.simulation.pass(3s);
+  EXPECT_TRUE(pair.a.peers().empty());
+  EXPECT_TRUE(pair.b.peers().empty());
+}
+
+TEST(Link, ALargeMessageOnASlowLineIsNoSilence) {
+  Pair pair;
+  ASSERT_TRUE(pair.b.spawn<CounterActor>("counter"));
+  const auto remote = pair.a.find<Counter>(pair.b.id(), "counter").within(600s);
+  pair.simulation.transport().limit_rate(100'000);
+  Started<Segment> call(pair, remote.call<&Counter::echo>(Segment::own(Bytes(6'000'000))));
+  pair.simulation.pass(59s);
+  EXPECT_FALSE(call.result) << "still on its way there";
+  ASSERT_EQ(pair.a.peers().size(), 1u);
+  pair.simulation.pass(62s);
+  ASSERT_TRUE(call.result) << "there and back again";
+  ASSERT_TRUE(*call.result) << call.result->error().message();
+  EXPECT_EQ((*call.result)->size(), 6'000'000u);
+}
+
+TEST(Link, ALineThatDiesUnderALargeMessageIsNoticedAsSoonAsAnyOther) {
+  Pair pair;
+  ASSERT_TRUE(pair.b.spawn<CounterActor>("counter"));
+  const auto remote = pair.a.find<Counter>(pair.b.id(), "counter").within(600s);
+  pair.simulation.transport().limit_rate(100'000);
+  Started<Segment> call(pair, remote.call<&Counter::echo>(Segment::own(Bytes(6'000'000))));
+  pair.simulation.pass(30s);
+  pair.simulation.transport().freeze();
+  pair.simulation.pass(9s);
+  EXPECT_FALSE(call.result);
+  pair.simulation.pass(3s);
+  ASSERT_TRUE(call.result);
+  EXPECT_EQ(call.result->error().code, Errc::peer_lost);
+  EXPECT_TRUE(pair.b.peers().empty());
+}
+
+/// Tells the counter something every 100 ms.
+net::awaitable<void> chatter(testing::Simulation& simulation, ActorRef<Counter> counter) {
+  while (counter.tell<&Counter::add>(1)) co_await simulation.clock().sleep_for(100ms);
+}
+
+TEST(Link, AStoppedProcessIsLostThoughItsMachineTakesWhatIsSent) {
+  testing::Simulation simulation(1);
+  const auto process = simulation.process();
+  ActorSystem a({"a", simulation.executor(), simulation.clock(), simulation.transport(), "secret"});
+  ActorSystem b({"b", process->executor(), simulation.clock(), process->transport(), "secret"});
+  ASSERT_TRUE(b.spawn<CounterActor>("counter"));
+  ASSERT_TRUE(simulation.run(a.connect(*b.listen({"b", 0}))));
+  net::co_spawn(simulation.executor(), chatter(simulation, a.find<Counter>(b.id(), "counter")),
+                [](const std::exception_ptr&) {});
+  for (const auto stop : {3s, 8s}) {
+    process->stop();
+    simulation.pass(stop);
+    process->resume();
+    simulation.pass(5s);
+    EXPECT_EQ(a.peers().size(), 1u) << stop.count();
+    EXPECT_EQ(b.peers().size(), 1u) << stop.count();
+  }
+  process->stop();
+  simulation.pass(12s);
+  EXPECT_TRUE(a.peers().empty());
+  process->resume();
+  simulation.settle();
+  EXPECT_TRUE(b.peers().empty());
+}
+
+TEST(Link, AProcessThatWasStoppedGivesNobodyUpForItsOwnSilence) {
+  testing::Simulation simulation(1);
+  const auto process = simulation.process();
+  ActorSystem::Options patient{"a", simulation.executor(), simulation.clock(), simulation.transport(), "secret"};
+  patient.silence_limit = 3600s;
+  ActorSystem a(patient);
+  ActorSystem b({"b", process->executor(), simulation.clock(), process->transport(), "secret"});
+  ASSERT_TRUE(simulation.run(a.connect(*b.listen({"b", 0}))));
+  process->stop();
+  simulation.pass(600s);
+  process->resume();
+  simulation.pass(60s);
+  EXPECT_EQ(b.peers().size(), 1u);
+}
+
 /// What connecting with this secret gives.
 Result<PeerId> connect_with(const std::string& secret) {
   testing::Simulation simulation(3);
