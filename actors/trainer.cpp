@@ -7,8 +7,8 @@
 #include <chrono>
 #include <utility>
 
-#include "actors/acknowledged.hpp"
 #include "actors/session.hpp"
+#include "protocol/acknowledged.hpp"
 #include "runtime/actor_system.hpp"
 
 namespace weir::actors {
@@ -105,7 +105,7 @@ net::awaitable<void> Trainer::train() {
       end.cause = delivery_failure_->message();
     }
   }
-  const auto told = co_await until_acknowledged<&protocol::Jobs::ended>(jobs_, clock(), end);
+  const auto told = co_await protocol::until_acknowledged<&protocol::Jobs::ended>(jobs_, clock(), end);
   if (!told) spdlog::warn("the head did not take the end of rank {}: {}", end.rank, told.error().message());
   phase_ = Phase::ended;
   if (evaluator_) system().stop_actor(evaluator_.address().actor);
@@ -138,7 +138,7 @@ net::awaitable<void> Trainer::report() {
                           .sequence = ++sequence,
                           .step = session_->steps_done(),
                           .points = std::move(points)};
-    const auto told = co_await until_acknowledged<&protocol::Jobs::report>(jobs_, clock(), std::move(news));
+    const auto told = co_await protocol::until_acknowledged<&protocol::Jobs::report>(jobs_, clock(), std::move(news));
     if (!told) {
       fail_on(told.error().within("the head refused the metrics"));
       co_return;
@@ -148,7 +148,7 @@ net::awaitable<void> Trainer::report() {
 
 net::awaitable<void> Trainer::deliver_share(protocol::CheckpointShare share) {
   const auto step = share.step;
-  const auto told = co_await until_acknowledged<&protocol::Jobs::checkpoint>(jobs_, clock(), std::move(share));
+  const auto told = co_await protocol::until_kept(jobs_, clock(), std::move(share));
   session_->share_delivered();
   if (!told) fail_on(told.error().within("checkpoint of step " + std::to_string(step)));
 }

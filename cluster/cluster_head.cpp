@@ -67,6 +67,15 @@ Error no_job(const std::string& id) { return {Errc::not_found, "there is no job 
 Error no_node(const std::string& id) { return {Errc::not_found, "there is no node " + id}; }
 Error nobody_waits(const std::string& what) { return {Errc::not_found, "nobody waits for " + what + " any more"}; }
 
+protocol::NodeWelcome welcome(const NodeRecord& node, std::vector<std::string> workers) {
+  return {.node_id = node.id,
+          .epoch = node.epoch,
+          .workers = std::move(workers),
+          .heartbeat_milliseconds = NodeTable::heartbeat_milliseconds,
+          .missed_heartbeats_max = NodeTable::missed_heartbeats_max,
+          .lease_milliseconds = NodeTable::lease_milliseconds};
+}
+
 }  // namespace
 
 net::awaitable<Result<std::unique_ptr<Head>>> Head::start(HeadOptions options, net::any_io_executor executor,
@@ -175,7 +184,8 @@ net::awaitable<Result<protocol::NodeWelcome>> ClusterHead::join_here(protocol::N
   if (stopping_) co_return Error{Errc::cancelled, "the head stops"};
   NodeTable::Node* known = nodes_.find(info.name);
   if (known != nullptr && known->record.state != NodeState::lost && known->incarnation == info.incarnation) {
-    lose(*known, "it joined again");
+    if (known->record.epoch == info.epoch) co_return co_await rejoin(*known, info);
+    lose(*known, "it joined again without what ran on it");
   }
   auto joined = nodes_.join(std::move(info), std::move(agent));
   if (!joined) co_return joined.error();
@@ -186,8 +196,21 @@ net::awaitable<Result<protocol::NodeWelcome>> ClusterHead::join_here(protocol::N
                       "node " + record.name + " at " + record.host + " joined with " + to_text(record.resources));
   auto committed = co_await services_.store->commit(std::move(changes));
   if (!committed) co_return committed.error();
-  co_return protocol::NodeWelcome{record.id, record.epoch, NodeTable::heartbeat_milliseconds,
-                                  NodeTable::missed_heartbeats_max};
+  co_return welcome(record, {});
+}
+
+/// The link of a node broke and it is here again within its lease: what runs there goes on.
+net::awaitable<Result<protocol::NodeWelcome>> ClusterHead::rejoin(NodeTable::Node& node,
+                                                                  const protocol::NodeInfo& info) {
+  auto kept = nodes_.rejoin(node, info);
+  const NodeRecord record = node.record;
+  std::vector<Change> changes;
+  append_node_changes(
+      changes, record, Severity::warning, "node.relinked",
+      "node " + record.name + " has linked itself anew; " + std::to_string(kept.size()) + " workers there go on");
+  auto committed = co_await services_.store->commit(std::move(changes));
+  if (!committed) co_return committed.error();
+  co_return welcome(record, std::move(kept));
 }
 
 net::awaitable<Result<void>> ClusterHead::heartbeat(protocol::NodeHeartbeat beat) {
@@ -278,16 +301,22 @@ net::awaitable<Result<void>> ClusterHead::ended_here(protocol::TrainingEnd end) 
 
 net::awaitable<void> ClusterHead::watch_nodes() {
   const auto beat = std::chrono::milliseconds(NodeTable::heartbeat_milliseconds);
-  while (co_await services_.clock.sleep_for(beat)) {
-    for (const auto& [id, reason] : nodes_.silent()) {
+  auto due = services_.clock.now() + beat;
+  while (co_await services_.clock.sleep_until(due)) {
+    // A head that was itself stopped, or starved of its processor, has heard nobody for that long.
+    const auto late = services_.clock.now() - due;
+    due = services_.clock.now() + beat;
+    for (const auto& [id, reason] : nodes_.silent(late)) {
       if (NodeTable::Node* node = nodes_.find(id)) lose(*node, reason);
     }
+    const auto runs = jobs_.running();  // a copy: a run may end meanwhile
+    for (const auto& [id, run] : runs) run->watch_links(late);
   }
 }
 
 void ClusterHead::peer_lost(std::uint64_t process, const std::string& why) {
   if (stopping_) return;
-  if (NodeTable::Node* node = nodes_.by_process(process)) lose(*node, "the connection broke: " + why);
+  if (NodeTable::Node* node = nodes_.by_process(process)) nodes_.link_broke(*node, why);
   const auto runs = jobs_.running();  // a copy: a run may end meanwhile
   for (const auto& [id, run] : runs) run->process_lost(process);
 }
@@ -302,7 +331,13 @@ void ClusterHead::lose(NodeTable::Node& node, const std::string& reason) {
   tasks_.spawn("record", this->record(std::move(changes)));
   system_.disconnect({process}, "the node was given up: " + reason);
   const auto runs = jobs_.running();
-  for (const auto& [id, run] : runs) run->node_lost(record.id, reason);
+  for (const auto& [id, run] : runs) {
+    // The node may be unable to end its workers, being stopped itself. So they hear of it too: a worker whose link is
+    // closed asks whether it is still wanted, and ends when it is not.
+    for (const auto worker : run->node_lost(record.id, reason)) {
+      system_.disconnect({worker}, "node " + record.name + " was given up: " + reason);
+    }
+  }
   jobs_.dispatch();
 }
 
@@ -349,24 +384,28 @@ net::awaitable<Result<NodeRecord>> ClusterHead::node_here(std::string id) {
   co_return with_workers(node->record);
 }
 
-net::awaitable<Result<NodeRecord>> ClusterHead::drain(std::string id) { return here(drain_here(std::move(id))); }
+net::awaitable<Result<NodeRecord>> ClusterHead::drain(std::string id) { return here(drain_here(std::move(id), true)); }
+net::awaitable<Result<NodeRecord>> ClusterHead::undrain(std::string id) {
+  return here(drain_here(std::move(id), false));
+}
 
-net::awaitable<Result<NodeRecord>> ClusterHead::drain_here(std::string id) {
+net::awaitable<Result<NodeRecord>> ClusterHead::drain_here(std::string id, bool drained) {
   NodeTable::Node* node = nodes_.find(id);
   if (node == nullptr) co_return no_node(id);
-  if (node->record.state == NodeState::lost) co_return Error{Errc::conflict, "node " + node->record.name + " is lost"};
-  if (node->record.state == NodeState::alive) {
-    nodes_.mark_draining(*node);
-    const NodeRecord record = node->record;
-    std::vector<Change> changes;
-    append_node_changes(changes, record, Severity::info, "node.draining",
-                        "nothing more is placed on node " + record.name);
-    auto committed = co_await services_.store->commit(std::move(changes));
-    if (!committed) co_return committed.error();
-    jobs_.dispatch();  // reasons to wait have changed
-    co_return with_workers(record);
+  if (drained && node->record.state == NodeState::lost) {
+    co_return Error{Errc::conflict, "node " + node->record.name + " is lost"};
   }
-  co_return with_workers(node->record);
+  if (node->record.drained == drained) co_return with_workers(node->record);
+  nodes_.set_drained(*node, drained);
+  const NodeRecord record = node->record;
+  std::vector<Change> changes;
+  append_node_changes(
+      changes, record, Severity::info, drained ? "node.draining" : "node.undrained",
+      drained ? "nothing more is placed on node " + record.name : "node " + record.name + " takes work again");
+  auto committed = co_await services_.store->commit(std::move(changes));
+  if (!committed) co_return committed.error();
+  jobs_.dispatch();  // reasons to wait have changed
+  co_return with_workers(record);
 }
 
 // --- jobs ---
@@ -496,7 +535,7 @@ net::awaitable<Result<std::vector<ActorRecord>>> ClusterHead::actors_here() {
       found.push_back(
           {worker.id + "/trainer", std::string(protocol::Training::type_name), "running", worker.node, id, {}, {}});
       found.push_back(
-          {worker.id + "/worker", std::string(protocol::WorkerHost::type_name), "running", worker.node, id, 0, 0});
+          {worker.id + "/worker", std::string(protocol::WorkerHost::type_name), "running", worker.node, id, {}, {}});
     }
   }
   co_return found;

@@ -42,6 +42,7 @@ class ClusterHead final : public Head {
   net::awaitable<Result<std::vector<NodeRecord>>> nodes() override;
   net::awaitable<Result<NodeRecord>> node(std::string id) override;
   net::awaitable<Result<NodeRecord>> drain(std::string id) override;
+  net::awaitable<Result<NodeRecord>> undrain(std::string id) override;
   net::awaitable<Result<ActorPage>> actors(std::string filter, std::uint32_t limit, std::string cursor) override;
   net::awaitable<Result<std::unique_ptr<Subscription>>> subscribe(Topics topics,
                                                                   std::optional<std::uint64_t> after) override;
@@ -68,6 +69,7 @@ class ClusterHead final : public Head {
   net::awaitable<Result<void>> stop_here();
   net::awaitable<Result<protocol::NodeWelcome>> join_here(protocol::NodeInfo info,
                                                           runtime::ActorRef<protocol::NodeAgent> agent);
+  net::awaitable<Result<protocol::NodeWelcome>> rejoin(NodeTable::Node& node, const protocol::NodeInfo& info);
   net::awaitable<Result<void>> heartbeat_here(protocol::NodeHeartbeat beat);
   net::awaitable<Result<void>> worker_exited_here(protocol::WorkerExit exit);
   net::awaitable<Result<void>> output_here(protocol::OutputBatch batch);
@@ -78,7 +80,7 @@ class ClusterHead final : public Head {
   net::awaitable<Result<std::vector<WorkerRecord>>> workers_here(std::string id);
   net::awaitable<Result<std::vector<NodeRecord>>> nodes_here();
   net::awaitable<Result<NodeRecord>> node_here(std::string id);
-  net::awaitable<Result<NodeRecord>> drain_here(std::string id);
+  net::awaitable<Result<NodeRecord>> drain_here(std::string id, bool drained);
   net::awaitable<Result<std::vector<ActorRecord>>> actors_here();
   net::awaitable<Result<Health>> health_here();
 

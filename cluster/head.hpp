@@ -131,8 +131,12 @@ class Head {
   /// By id or by name. Fails with: not_found.
   virtual net::awaitable<Result<NodeRecord>> node(std::string id) = 0;
 
-  /// Places nothing more on the node; what runs there goes on. Idempotent. Fails with: not_found, conflict (lost).
+  /// Places nothing more on the node, also after it has joined again; what runs there goes on. Idempotent.
+  /// Fails with: not_found, conflict (lost).
   virtual net::awaitable<Result<NodeRecord>> drain(std::string id) = 0;
+
+  /// Takes drain() back, also for a node that is lost. Idempotent. Fails with: not_found.
+  virtual net::awaitable<Result<NodeRecord>> undrain(std::string id) = 0;
 
   /// Actors whose name or type contains `filter`, by name, `limit` (1..1000) after `cursor`.
   virtual net::awaitable<Result<ActorPage>> actors(std::string filter, std::uint32_t limit, std::string cursor) = 0;

@@ -23,6 +23,7 @@ JobCheckpoints::JobCheckpoints(Services& services, std::string job_id, std::size
       kept_(std::move(kept)) {}
 
 std::optional<std::vector<Segment>> JobCheckpoints::add(protocol::CheckpointShare share) {
+  if (complete_.contains(share.step)) return std::nullopt;  // a repetition: its answer was lost with a link
   auto& shares = shares_[share.step];
   shares.resize(world_);
   shares.at(share.rank) = std::move(share.safetensors);
@@ -33,6 +34,7 @@ std::optional<std::vector<Segment>> JobCheckpoints::add(protocol::CheckpointShar
   std::vector<Segment> all;
   for (auto& one : shares) all.push_back(std::move(*one));
   shares_.erase(share.step);
+  complete_.insert(share.step);
   return all;
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ class JobCheckpoints {
   const std::size_t kept_max_;
   std::vector<std::uint64_t> kept_;
   std::map<std::uint64_t, std::vector<std::optional<Segment>>> shares_;  ///< by step and rank
+  std::set<std::uint64_t> complete_;                                     ///< steps of which every share has come
 };
 
 }  // namespace weir::cluster

@@ -5,13 +5,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "cluster/exit_text.hpp"
 #include "cluster/job_files.hpp"
 #include "cluster/run_on.hpp"
+#include "protocol/acknowledged.hpp"
 #include "runtime/actor_ref.hpp"
 
 namespace weir::cluster {
@@ -26,7 +27,8 @@ constexpr auto spawn_limit = 120s;       // a process that loads LibTorch on a b
 constexpr auto prepare_limit = 300s;     // reads the dataset
 constexpr auto start_limit = 60s;        // connects the group
 constexpr auto stop_limit = 120s;        // the ranks agree on a step and write a checkpoint
-constexpr auto explain_limit = 3s;       // a broken connection is seen before the death that broke it
+constexpr auto explain_limit = 4s;       // a broken connection is seen before the death that broke it
+constexpr auto repeat_pause = 500ms;     // of a call that found no link
 constexpr auto exit_grace = 3s;          // between SIGTERM and SIGKILL
 constexpr auto exit_limit = 20s;         // after that a worker counts as gone, whatever its node says
 constexpr auto checkpoint_limit = 120s;  // writing the last one
@@ -36,23 +38,6 @@ std::string make_secret() {
   std::array<unsigned char, 32> bytes{};
   ensure(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1, "the system has random bytes");
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-/// "was killed by signal 9 (Killed)" or "exited with code 1".
-std::string how_it_ended(const protocol::WorkerExit& exit) {
-  if (exit.signal)
-    return "was killed by signal " + std::to_string(*exit.signal) + " (" + ::strsignal(*exit.signal) + ")";
-  if (exit.exit_code) return "exited with code " + std::to_string(*exit.exit_code);
-  return "is gone";
-}
-
-/// The last line that is not empty.
-std::string last_line(const std::string& output) {
-  const auto end = output.find_last_not_of(" \r\n");
-  if (end == std::string::npos) return {};
-  const auto line_break = output.find_last_of('\n', end);
-  const auto begin = line_break == std::string::npos ? 0 : line_break + 1;
-  return output.substr(begin, end + 1 - begin);
 }
 
 }  // namespace
@@ -123,7 +108,7 @@ net::awaitable<JobRun::Ending> JobRun::attempt() {
     std::function<bool()> all_prepared = [this] {
       return every_rank([](const Rank& r) { return r.endpoint.has_value(); });
     };
-    waited = co_await until(prepare_limit, all_prepared);
+    waited = co_await until(prepare_limit + protocol::time_for(resume_from_.size() * ranks_.size()), all_prepared);
     if (waited == Waited::late) co_return late("were not ready", [](const Rank& r) { return !r.endpoint; });
   }
   if (waited == Waited::done) {
@@ -151,10 +136,7 @@ net::awaitable<JobRun::Ending> JobRun::attempt() {
 /// Training goes on: ask for an end that all ranks agree on.
 net::awaitable<JobRun::Ending> JobRun::stop_training() {
   enter(JobPhase::stopping);
-  for (const Rank& rank : ranks_) {
-    if (auto sent = rank.trainer.tell<&Training::stop>(); !sent)
-      fail(describe(rank) + ": " + sent.error().message(), false);
-  }
+  for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) calls_.spawn("stop", ask_to_stop(rank));
   std::function<bool()> all_ended = [this] { return every_rank([](const Rank& r) { return r.end.has_value(); }); };
   const auto waited = co_await until(stop_limit, all_ended);
   if (waited == Waited::failed) co_return co_await explain_failure();
@@ -212,14 +194,17 @@ net::awaitable<void> JobRun::launch(std::uint32_t rank) {
   launch.rank = rank;
   launch.epoch = node == nullptr ? 0 : node->record.epoch;
   launch.resources = spec_.resources.per_worker;
-  auto started = co_await one.agent.call<&NodeAgent::start_worker>(std::move(launch));
+  auto started = co_await one.agent.call<&NodeAgent::start_worker>(launch);
+  while (!started && !one.gone && protocol::may_be_repeated(started.error())) {  // the node is given up by others
+    if (!co_await services_.clock.sleep_for(repeat_pause)) co_return;
+    if (!one.gone) started = co_await one.agent.call<&NodeAgent::start_worker>(launch);
+  }
   if (one.gone) co_return;
   if (!started) {
-    const bool never_began = started.error().code != Errc::deadline_exceeded && started.error().code != Errc::peer_lost;
     fail("worker " + std::to_string(rank) + " could not be started on node " + one.record.node + ": " +
              started.error().message(),
-         never_began);
-    if (never_began) let_go(one);
+         true);
+    let_go(one);
     co_return;
   }
   one.record.pid = started->pid;
@@ -231,6 +216,7 @@ net::awaitable<void> JobRun::prepare(std::uint32_t rank) {
   Rank& one = ranks_[rank];
   auto created = co_await one.host.call<&WorkerHost::create>("trainer", "trainer");
   if (!created) {
+    lost_ = lost_ || created.error().code == Errc::peer_lost;
     fail(describe(one) + " cannot make a trainer: " + created.error().message(),
          created.error().code != Errc::peer_lost);
     co_return;
@@ -246,8 +232,10 @@ net::awaitable<void> JobRun::prepare(std::uint32_t rank) {
   const NodeTable::Node* node = nodes_.find(one.record.node_id);
   assignment.listen_host = node == nullptr ? std::string() : node->record.host;
   assignment.resume_from = resume_from_;
-  auto prepared = co_await one.trainer.within(prepare_limit).call<&Training::prepare>(std::move(assignment));
+  const auto trainer = one.trainer.within(prepare_limit + protocol::time_for(resume_from_.size()));
+  auto prepared = co_await trainer.call<&Training::prepare>(std::move(assignment));
   if (!prepared) {
+    lost_ = lost_ || prepared.error().code == Errc::peer_lost;
     const bool sure = prepared.error().code != Errc::peer_lost && prepared.error().code != Errc::cancelled;
     fail(describe(one) + " cannot begin: " + prepared.error().message(), sure);
     co_return;
@@ -263,6 +251,7 @@ net::awaitable<void> JobRun::start(std::uint32_t rank, std::vector<protocol::Ran
   Rank& one = ranks_[rank];
   auto started = co_await one.trainer.within(start_limit).call<&Training::start>(std::move(peers));
   if (!started) {
+    lost_ = lost_ || started.error().code == Errc::peer_lost;
     const bool sure = started.error().code != Errc::peer_lost && started.error().code != Errc::cancelled;
     fail(describe(one) + " cannot reach its peers: " + started.error().message(), sure);
     co_return;
@@ -271,15 +260,34 @@ net::awaitable<void> JobRun::start(std::uint32_t rank, std::vector<protocol::Ran
   changed_.notify();
 }
 
+/// Repeated over a broken link, until the process or its node is gone.
+net::awaitable<void> JobRun::end_worker(std::uint32_t rank, std::chrono::milliseconds grace) {
+  const Rank& one = ranks_[rank];
+  const auto milliseconds = static_cast<std::uint32_t>(grace.count());
+  while (!one.gone) {
+    const auto told = co_await one.agent.call<&NodeAgent::stop_worker>(one.record.id, milliseconds);
+    if (told || !co_await services_.clock.sleep_for(repeat_pause)) co_return;
+    spdlog::warn("job {}: {} cannot be told to end: {}", job_.id, describe(one), told.error().message());
+  }
+}
+
+/// Repeated over a broken link.
+net::awaitable<void> JobRun::ask_to_stop(std::uint32_t rank) {
+  const Rank& one = ranks_[rank];
+  while (!one.gone && !one.end) {
+    const auto told = co_await one.trainer.call<&Training::stop>();
+    if (told) co_return;
+    if (!protocol::may_be_repeated(told.error())) co_return fail(describe(one) + ": " + told.error().message(), false);
+    if (!co_await services_.clock.sleep_for(repeat_pause)) co_return;
+  }
+}
+
 /// No process may be left when this returns.
 net::awaitable<void> JobRun::take_down(bool failed) {
   taking_down_ = true;
   const auto grace = std::chrono::milliseconds(failed ? 1000ms : std::chrono::milliseconds(exit_grace));
-  for (const Rank& rank : ranks_) {
-    if (rank.gone) continue;
-    const auto told =
-        rank.agent.tell<&NodeAgent::stop_worker>(rank.record.id, static_cast<std::uint32_t>(grace.count()));
-    if (!told) spdlog::warn("job {}: {} cannot be told to end: {}", job_.id, describe(rank), told.error().message());
+  for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (!ranks_[rank].gone) calls_.spawn("end worker", end_worker(rank, grace));
   }
   const auto deadline = services_.clock.now() + exit_limit;
   while (!abandoned_ && services_.clock.now() < deadline && !every_rank([](const Rank& r) { return r.gone; })) {
@@ -318,7 +326,12 @@ Result<void> JobRun::worker_up(const std::string& worker_id, runtime::ActorRef<W
   if (!rank || ranks_[*rank].gone || taking_down_) {
     return Error{Errc::conflict, "nobody waits for worker " + worker_id + " any more"};
   }
-  ranks_[*rank].host = std::move(host);
+  Rank& one = ranks_[*rank];
+  if (one.host && one.host.address().process != host.address().process) {
+    return Error{Errc::conflict, "worker " + worker_id + " is another process"};
+  }
+  one.host = std::move(host);
+  one.link_broken.reset();
   changed_.notify();
   return {};
 }
@@ -427,28 +440,43 @@ void JobRun::worker_exited(const protocol::WorkerExit& exit) {
   note(expected ? Severity::info : Severity::error, "worker.exited", how, &rank);
   if (!expected) {
     lost_ = true;
-    const auto last = last_line(exit.last_output);
+    const auto last = last_line_of(exit);
     fail(how + (last.empty() ? "" : "; its last output: " + last), true);
   }
   let_go(rank);
 }
 
-void JobRun::node_lost(const std::string& node_id, const std::string& reason) {
+std::vector<std::uint64_t> JobRun::node_lost(const std::string& node_id, const std::string& reason) {
+  std::vector<std::uint64_t> processes;
   for (Rank& rank : ranks_) {
     if (rank.record.node_id != node_id || rank.gone) continue;
     if (!taking_down_) {
       lost_ = true;
       fail("node " + rank.record.node + " was lost (" + reason + ") and " + describe(rank) + " with it", true);
     }
+    if (rank.host) processes.push_back(rank.host.address().process);
     let_go(rank);
   }
+  return processes;
 }
 
+/// No reason to end anything: if the process is gone, its agent says so, and if the agent is gone too, so is the node.
 void JobRun::process_lost(std::uint64_t process) {
   for (Rank& rank : ranks_) {
     if (!rank.host || rank.host.address().process != process || rank.gone || rank.end || taking_down_) continue;
+    rank.link_broken = services_.clock.now();
+  }
+}
+
+void JobRun::watch_links(runtime::Clock::duration late) {
+  const auto now = services_.clock.now();
+  for (Rank& rank : ranks_) {
+    if (!rank.link_broken) continue;
+    rank.link_broken = std::min(now, *rank.link_broken + late);
+    if (rank.gone || rank.end || taking_down_) continue;
+    if (now - *rank.link_broken <= std::chrono::milliseconds(NodeTable::lease_milliseconds)) continue;
     lost_ = true;
-    fail("the connection to " + describe(rank) + " broke", false);
+    fail("the connection to " + describe(rank) + " broke and did not come back", false);
   }
 }
 

@@ -59,8 +59,12 @@ class JobRun {
   Result<void> checkpoint(protocol::CheckpointShare share);
   Result<void> ended(protocol::TrainingEnd end);
   void worker_exited(const protocol::WorkerExit& exit);
-  void node_lost(const std::string& node_id, const std::string& reason);
+  /// Gives up the workers of that node. Gives the processes of those that have announced themselves.
+  std::vector<std::uint64_t> node_lost(const std::string& node_id, const std::string& reason);
   void process_lost(std::uint64_t process);  ///< the link to it broke
+  /// To be called every now and then: a worker whose link broke has the time of a lease to link itself anew. `late`
+  /// says for how long the head itself has not listened since the last time: that is not counted.
+  void watch_links(runtime::Clock::duration late);
   net::awaitable<Result<void>> output(std::string worker_id, std::uint64_t offset, std::string text);
 
   bool has_worker(const std::string& worker_id) const { return rank_of(worker_id).has_value(); }
@@ -82,10 +86,11 @@ class JobRun {
     runtime::ActorRef<protocol::Training> trainer;
     std::optional<protocol::RankEndpoint> endpoint;
     std::optional<protocol::TrainingEnd> end;
-    bool started = false;         ///< training.start answered
-    bool gone = false;            ///< no process, its resources are released
-    std::uint64_t reported = 0;   ///< last report taken
-    std::uint64_t log_begin = 0;  ///< where this worker's output begins in the rank's log
+    std::optional<runtime::Clock::time_point> link_broken;  ///< since when
+    bool started = false;                                   ///< training.start answered
+    bool gone = false;                                      ///< no process, its resources are released
+    std::uint64_t reported = 0;                             ///< last report taken
+    std::uint64_t log_begin = 0;                            ///< where this worker's output begins in the rank's log
   };
   enum class Waited { done, late, failed, stopped };
 
@@ -94,6 +99,8 @@ class JobRun {
   net::awaitable<Ending> explain_failure();
   net::awaitable<void> take_down(bool failed);
   net::awaitable<void> launch(std::uint32_t rank);
+  net::awaitable<void> end_worker(std::uint32_t rank, std::chrono::milliseconds grace);
+  net::awaitable<void> ask_to_stop(std::uint32_t rank);
   net::awaitable<void> prepare(std::uint32_t rank);
   net::awaitable<void> start(std::uint32_t rank, std::vector<protocol::RankEndpoint> peers);
   net::awaitable<void> write_checkpoint(std::uint64_t step, std::vector<Segment> shares);

@@ -21,10 +21,9 @@ struct NodeOptions {
   std::string host;                     ///< where other nodes' workers reach this one's; empty: found out at each join
   protocol::Resources resources;        ///< what is not named here is found out: cpu (cores), memory (bytes)
   std::map<std::string, std::string> labels;
-  std::string version;                      ///< must be the head's
-  std::string worker_program;               ///< path of weir-worker
-  std::chrono::milliseconds lease{10'000};  ///< workers live this long without a head
-  std::uint64_t incarnation = 0;            ///< 0: drawn at random
+  std::string version;            ///< must be the head's
+  std::string worker_program;     ///< path of weir-worker
+  std::uint64_t incarnation = 0;  ///< 0: drawn at random
 };
 
 /// A node: keeps in touch with the head for ever and runs worker processes for it. Owned by main. No worker outlives
@@ -36,8 +35,9 @@ class Node {
        runtime::ProcessSpawner& spawner);
   ~Node();
 
-  /// Joins the head, and joins it again whenever the link is lost. Returns after stop(), or with what makes the first
-  /// join hopeless: unauthenticated (wrong token), unsupported (another version), conflict (the name is taken).
+  /// Joins the head, and joins it again whenever the link is lost; workers live through that unless it takes longer
+  /// than the lease that the head gives. Returns after stop(), or with what makes the first join hopeless:
+  /// unauthenticated (wrong token), unsupported (another version), conflict (the name is taken).
   net::awaitable<Result<void>> run();
 
   /// Ends the workers and leaves.

@@ -20,6 +20,8 @@ namespace environment = protocol::worker_environment;
 constexpr auto backoff_first = 200ms;
 constexpr auto backoff_last = 5s;
 constexpr auto call_limit = 5s;
+constexpr auto end_limit = 5s;            // for killed workers to be gone
+constexpr auto lease_check = 1s;          // while there is no lease
 constexpr auto forward_interval = 100ms;  // output is gathered for this long
 constexpr auto name_taken_limit = 10s;    // the head may not have noticed yet that an earlier process is gone
 constexpr std::size_t unsent_max = 1 << 20;
@@ -34,7 +36,6 @@ AgentActor::AgentActor(NodeOptions options, runtime::ProcessSpawner& spawner, st
     : options_(std::move(options)), spawner_(spawner), hopeless_(std::move(hopeless)) {}
 
 void AgentActor::on_start() {
-  left_at_ = clock().now();
   tasks().spawn("stay joined", stay_joined());
   tasks().spawn("guard lease", guard_lease());
   tasks().spawn("forward output", forward_output());
@@ -54,15 +55,14 @@ net::awaitable<void> AgentActor::stay_joined() {
   for (;;) {
     auto joined = co_await join();
     if (joined) {
-      spdlog::info("node {}: joined {}", options_.name, options_.head);
       backoff = backoff_first;
       ever_joined_ = true;
-      joined_ = *joined;
       news_.notify();
-      const Error why = co_await beat(*joined);
-      leave(why);
-      system().disconnect(joined->head, "leaving: " + why.message());
-      if (fenced(why)) co_await end_workers(SIGKILL, 5s);
+      const auto head = stay_->head;
+      const Error why = co_await beat();
+      system().disconnect(head, "leaving: " + why.message());
+      if (stay_ && fenced(why)) co_await leave(why);
+      if (stay_) spdlog::warn("node {}: without the head: {}", options_.name, why.message());
     } else {
       const auto& code = joined.error().code;
       const bool name_taken = code == Errc::conflict && clock().now() - began >= name_taken_limit;
@@ -73,22 +73,35 @@ net::awaitable<void> AgentActor::stay_joined() {
       }
       spdlog::warn("node {}: {}; trying again", options_.name, joined.error().message());
     }
-    if (!co_await clock().sleep_for(backoff)) co_return;
+    // While workers hang on it, the head is not left waiting.
+    if (!co_await clock().sleep_for(stay_ ? backoff_first : backoff)) co_return;
     backoff = std::min<std::chrono::milliseconds>(backoff * 2, backoff_last);
   }
 }
 
-net::awaitable<Result<AgentActor::Membership>> AgentActor::join() {
+/// Links with the head and joins the cluster: for the first time, anew, or to go on with the stay there is.
+net::awaitable<Result<void>> AgentActor::join() {
   auto at = runtime::Endpoint::parse(options_.head);
   if (!at) co_return at.error();
   auto peer = co_await system().connect(*at);
   if (!peer) co_return peer.error().within("head " + options_.head);
-  co_await end_workers(SIGKILL,
-                       5s);  // of an earlier stay: the head has given them up, they must not go on beside new ones
-  Membership stay;
-  stay.head = *peer;
-  stay.membership = system().find<protocol::Membership>(*peer, "membership");
-  stay.host = options_.host.empty() ? host_towards(*peer) : options_.host;
+  auto stay = co_await ask_to_join(*peer);
+  if (!stay) {
+    system().disconnect(*peer, "the head did not let this node in");
+    co_return stay.error();
+  }
+  spdlog::info("node {}: joined {}", options_.name, options_.head);
+  stay_ = std::move(*stay);
+  co_return Result<void>();
+}
+
+net::awaitable<Result<AgentActor::Stay>> AgentActor::ask_to_join(runtime::PeerId head) {
+  if (!stay_) co_await end_workers(SIGKILL, end_limit);  // the head has given them up
+  Stay stay;
+  stay.head = head;
+  stay.membership = system().find<protocol::Membership>(head, "membership");
+  stay.host = options_.host.empty() ? host_towards(head) : options_.host;
+  stay.answered = clock().now();
   protocol::NodeInfo info;
   info.name = options_.name;
   info.host = stay.host;
@@ -97,13 +110,25 @@ net::awaitable<Result<AgentActor::Membership>> AgentActor::join() {
   info.labels = options_.labels;
   info.version = options_.version;
   info.pid = static_cast<std::uint32_t>(::getpid());
+  info.epoch = stay_ ? stay_->welcome.epoch : 0;
+  if (stay_) {
+    for (const auto& [id, worker] : workers_) info.workers.push_back(id);
+  }
+  const std::uint64_t asked_for = info.epoch;
   const auto membership = stay.membership.within(call_limit);
   auto welcome = co_await membership.call<&protocol::Membership::join>(std::move(info), self<protocol::NodeAgent>());
-  if (!welcome) {
-    system().disconnect(*peer, "the head did not let this node in");
-    co_return welcome.error();
-  }
+  if (!welcome) co_return welcome.error();
   stay.welcome = std::move(*welcome);
+  if (stay.welcome.epoch != asked_for) {
+    const Error given_up{Errc::conflict, "the head has given up what ran here"};
+    if (stay_) co_await leave(given_up);
+    co_return stay;
+  }
+  if (!stay_) co_return Error{Errc::conflict, "the lease was over before the head answered"};
+  const auto& kept = stay.welcome.workers;
+  for (const auto& [id, worker] : workers_) {
+    if (std::find(kept.begin(), kept.end(), id) == kept.end()) worker->process->signal(SIGKILL);
+  }
   co_return stay;
 }
 
@@ -114,41 +139,52 @@ std::string AgentActor::host_towards(runtime::PeerId head) const {
   return host::address_towards(found == peers.end() ? "" : found->remote);
 }
 
-/// Sends heartbeats until one fails.
-net::awaitable<Error> AgentActor::beat(Membership joined) {
-  const std::chrono::milliseconds interval(std::clamp(joined.welcome.heartbeat_milliseconds, 10u, 60'000u));
-  const auto limit = interval * std::clamp(joined.welcome.missed_heartbeats_max, 1u, 100u);
-  const auto membership = joined.membership.within(limit);
-  for (;;) {
+/// Sends heartbeats until the link or the stay has ended. One that fails otherwise (the head is late, its mailbox is
+/// full) is followed by the next: whether that goes on for too long is for the lease to say.
+net::awaitable<Error> AgentActor::beat() {
+  const auto& welcome = stay_->welcome;
+  const std::chrono::milliseconds interval(std::clamp(welcome.heartbeat_milliseconds, 10u, 60'000u));
+  const auto membership = stay_->membership.within(interval * std::clamp(welcome.missed_heartbeats_max, 1u, 100u));
+  const std::uint64_t epoch = welcome.epoch;
+  for (bool good = true; stay_;) {
     const auto load = load_.sample();
     protocol::NodeHeartbeat beat;
-    beat.node_id = joined.welcome.node_id;
-    beat.epoch = joined.welcome.epoch;
+    beat.node_id = stay_->welcome.node_id;
+    beat.epoch = epoch;
     beat.cpu_load = load.cpu;
     beat.memory_used_bytes = load.memory_used_bytes;
     beat.memory_total_bytes = load.memory_total_bytes;
     beat.network_sent_bytes = load.network_sent_bytes;
     beat.network_received_bytes = load.network_received_bytes;
+    const auto sent = clock().now();
     auto heard = co_await membership.call<&protocol::Membership::heartbeat>(std::move(beat));
-    if (!heard) co_return heard.error();
+    if (heard && stay_) stay_->answered = sent;
+    if (!heard) {
+      const auto& code = heard.error().code;
+      if (fenced(heard.error()) || code == Errc::peer_lost || code == Errc::cancelled) co_return heard.error();
+      if (good) spdlog::warn("node {}: a heartbeat failed: {}", options_.name, heard.error().message());
+    }
+    good = heard.has_value();
     if (!co_await clock().sleep_for(interval)) co_return Error{Errc::cancelled, "the node stops"};
   }
+  co_return Error{Errc::deadline_exceeded, "the lease is over"};
 }
 
-void AgentActor::leave(const Error& why) {
-  const auto level = why.code == Errc::cancelled ? spdlog::level::info : spdlog::level::warn;
-  spdlog::log(level, "node {}: without the head: {}", options_.name, why.message());
-  joined_.reset();
-  left_at_ = clock().now();
+net::awaitable<void> AgentActor::leave(Error why) {
+  spdlog::warn("node {}: leaves the cluster, ending the workers: {}", options_.name, why.message());
+  stay_.reset();
   for (auto& [id, worker] : workers_) worker->drained.notify();
+  co_await end_workers(SIGKILL, end_limit);
 }
 
 net::awaitable<void> AgentActor::guard_lease() {
-  const auto pause = std::clamp<runtime::Clock::duration>(options_.lease / 10, 10ms, 1s);
-  while (co_await clock().sleep_for(pause)) {
-    if (joined_ || workers_.empty() || clock().now() - left_at_ < options_.lease) continue;
-    spdlog::error("node {}: no head for {} ms, ending the workers", options_.name, options_.lease.count());
-    co_await end_workers(SIGKILL, 5s);
+  for (;;) {
+    const bool slept = co_await clock().sleep_until(stay_ ? stay_->lease_end() : clock().now() + lease_check);
+    if (!slept) co_return;
+    if (!stay_ || clock().now() < stay_->lease_end()) continue;
+    const Error over{Errc::deadline_exceeded,
+                     "the head has not answered for " + std::to_string(stay_->welcome.lease_milliseconds) + " ms"};
+    co_await leave(over);
   }
 }
 
@@ -165,7 +201,8 @@ runtime::ProcessSpec AgentActor::spec_of(const protocol::WorkerLaunch& launch) c
   const double threads = cpu == launch.resources.end() ? 1 : std::floor(cpu->second);
   spec.environment[std::string(environment::worker_id)] = launch.worker_id;
   spec.environment[std::string(environment::head)] = options_.head;
-  spec.environment[std::string(environment::listen_host)] = joined_->host;
+  spec.environment[std::string(environment::listen_host)] = stay_->host;
+  spec.environment[std::string(environment::lease)] = std::to_string(stay_->welcome.lease_milliseconds);
   spec.environment[std::string(environment::threads)] =
       std::to_string(static_cast<unsigned>(std::clamp(threads, 1.0, 1024.0)));
   spec.input = options_.secret + "\n";
@@ -173,11 +210,11 @@ runtime::ProcessSpec AgentActor::spec_of(const protocol::WorkerLaunch& launch) c
 }
 
 net::awaitable<Result<protocol::WorkerStarted>> AgentActor::start_worker(protocol::WorkerLaunch launch) {
-  if (!joined_ || launch.epoch != joined_->welcome.epoch) {
+  if (!stay_ || launch.epoch != stay_->welcome.epoch) {
     co_return Error{Errc::conflict, "node " + options_.name + " has another epoch by now"};
   }
-  if (workers_.contains(launch.worker_id)) {
-    co_return Error{Errc::conflict, "worker " + launch.worker_id + " was started before"};
+  if (const auto known = workers_.find(launch.worker_id); known != workers_.end()) {
+    co_return protocol::WorkerStarted{known->second->pid};
   }
   auto process = spawner_.spawn(executor(), spec_of(launch));
   if (!process) co_return process.error();
@@ -213,10 +250,10 @@ net::awaitable<void> AgentActor::read_output(std::shared_ptr<Worker> worker) {
       worker->last_output.erase(0, worker->last_output.size() - last_output_max);
     }
     // A worker that prints faster than the head takes it waits in its own write, as on a slow terminal.
-    while (joined_ && worker->unsent.size() + text->size() > unsent_max) {
+    while (stay_ && worker->unsent.size() + text->size() > unsent_max) {
       co_await worker->drained.wait_until(clock(), clock().now() + 1s);
     }
-    if (!joined_ && worker->unsent.size() > unsent_max) continue;  // nobody to give it to, and the lease runs out
+    if (!stay_ && worker->unsent.size() > unsent_max) continue;  // nobody to give it to, and the lease runs out
     worker->unsent += *text;
     news_.notify();
   }
@@ -229,7 +266,7 @@ net::awaitable<void> AgentActor::supervise(std::shared_ptr<Worker> worker) {
   if (!exit) co_return;
   // The head hears of the end after the last of the output.
   const auto deadline = clock().now() + call_limit;
-  while (joined_ && clock().now() < deadline && (!worker->output_ended || !worker->unsent.empty())) {
+  while (stay_ && clock().now() < deadline && (!worker->output_ended || !worker->unsent.empty())) {
     co_await worker->drained.wait_until(clock(), deadline);
   }
   co_await tell_exit(worker, *exit);
@@ -238,9 +275,9 @@ net::awaitable<void> AgentActor::supervise(std::shared_ptr<Worker> worker) {
 }
 
 net::awaitable<void> AgentActor::tell_exit(std::shared_ptr<Worker> worker, runtime::ProcessExit exit) {
-  while (joined_ && joined_->welcome.epoch == worker->launch.epoch) {  // else the head has given it up already
+  while (stay_ && stay_->welcome.epoch == worker->launch.epoch) {  // else the head has given it up already
     protocol::WorkerExit news;
-    news.node_id = joined_->welcome.node_id;
+    news.node_id = stay_->welcome.node_id;
     news.worker_id = worker->launch.worker_id;
     news.job_id = worker->launch.job_id;
     news.rank = worker->launch.rank;
@@ -248,7 +285,7 @@ net::awaitable<void> AgentActor::tell_exit(std::shared_ptr<Worker> worker, runti
     news.exit_code = exit.exit_code;
     news.signal = exit.signal;
     news.last_output = worker->last_output;
-    const auto membership = joined_->membership.within(call_limit);
+    const auto membership = stay_->membership.within(call_limit);
     auto told = co_await membership.call<&protocol::Membership::worker_exited>(std::move(news));
     if (told || told.error().code == Errc::cancelled) co_return;
     if (!co_await clock().sleep_for(backoff_first)) co_return;
@@ -258,9 +295,9 @@ net::awaitable<void> AgentActor::tell_exit(std::shared_ptr<Worker> worker, runti
 net::awaitable<void> AgentActor::forward_output() {
   for (;;) {
     co_await news_.wait_until(clock(), clock().now() + 1s);
-    if (!joined_) continue;
+    if (!stay_) continue;
     protocol::OutputBatch batch;
-    batch.node_id = joined_->welcome.node_id;
+    batch.node_id = stay_->welcome.node_id;
     std::vector<std::pair<std::shared_ptr<Worker>, std::size_t>> sent;
     for (const auto& [id, worker] : workers_) {
       if (worker->unsent.empty()) continue;
@@ -269,7 +306,7 @@ net::awaitable<void> AgentActor::forward_output() {
       batch.chunks.push_back({id, worker->launch.job_id, worker->launch.rank, worker->acknowledged, std::move(text)});
     }
     if (batch.chunks.empty()) continue;
-    const auto membership = joined_->membership.within(call_limit);
+    const auto membership = stay_->membership.within(call_limit);
     auto taken = co_await membership.call<&protocol::Membership::output>(std::move(batch));
     if (!taken) {
       if (taken.error().code == Errc::cancelled) co_return;

@@ -61,7 +61,7 @@ Result<NodeTable::Node*> NodeTable::join(protocol::NodeInfo info, runtime::Actor
   NodeRecord& record = known->record;
   record.name = info.name;
   record.host = info.host;
-  record.state = NodeState::alive;
+  record.state = record.drained ? NodeState::draining : NodeState::alive;
   record.epoch = services_.next_epoch();
   record.resources = std::move(info.resources);
   record.used.clear();
@@ -76,8 +76,21 @@ Result<NodeTable::Node*> NodeTable::join(protocol::NodeInfo info, runtime::Actor
   known->process = agent.address().process;
   known->agent = std::move(agent);
   known->heard = services_.clock.now();
+  known->broken.reset();
   known->grants.clear();
   return known;
+}
+
+std::vector<std::string> NodeTable::rejoin(Node& node, const protocol::NodeInfo& info) {
+  node.record.host = info.host;
+  node.record.heartbeat_at = services_.now();
+  node.heard = services_.clock.now();
+  node.broken.reset();
+  std::vector<std::string> kept;
+  for (const auto& worker : info.workers) {
+    if (node.grants.contains(worker)) kept.push_back(worker);
+  }
+  return kept;
 }
 
 Result<bool> NodeTable::heartbeat(const protocol::NodeHeartbeat& beat) {
@@ -97,12 +110,27 @@ Result<bool> NodeTable::heartbeat(const protocol::NodeHeartbeat& beat) {
   return !std::exchange(node.confirmed, true);
 }
 
-std::vector<std::pair<std::string, std::string>> NodeTable::silent() const {
-  const auto limit = std::chrono::milliseconds(heartbeat_milliseconds) * missed_heartbeats_max;
+void NodeTable::link_broke(Node& node, std::string why) {
+  node.broken = services_.clock.now();
+  node.broken_by = std::move(why);
+  node.confirmed = false;
+}
+
+std::vector<std::pair<std::string, std::string>> NodeTable::silent(runtime::Clock::duration late) {
+  using std::chrono::milliseconds;
+  const auto now = services_.clock.now();
   std::vector<std::pair<std::string, std::string>> found;
-  for (const auto& [id, node] : nodes_) {
-    if (node.record.state == NodeState::lost || services_.clock.now() - node.heard <= limit) continue;
-    found.emplace_back(id, "no heartbeat for " + std::to_string(limit.count()) + " ms");
+  for (auto& [id, node] : nodes_) {
+    if (node.record.state == NodeState::lost) continue;
+    node.heard = std::min(now, node.heard + late);
+    if (node.broken) node.broken = std::min(now, *node.broken + late);
+    if (node.broken && now - *node.broken > milliseconds(relink_milliseconds)) {
+      found.emplace_back(id, "the connection broke: " + node.broken_by);
+    } else if (now - node.heard > milliseconds(lease_milliseconds)) {
+      found.emplace_back(id, "no heartbeat for " + std::to_string(lease_milliseconds) + " ms");
+    } else if (now - node.heard > milliseconds(heartbeat_milliseconds) * missed_heartbeats_max) {
+      node.confirmed = false;
+    }
   }
   return found;
 }
@@ -122,12 +150,18 @@ NodeTable::Node* NodeTable::find(const std::string& id_or_name) {
   return nullptr;
 }
 
+void NodeTable::set_drained(Node& node, bool drained) {
+  node.record.drained = drained;
+  if (node.record.state != NodeState::lost) node.record.state = drained ? NodeState::draining : NodeState::alive;
+}
+
 void NodeTable::mark_lost(Node& node, const std::string& reason) {
   node.record.state = NodeState::lost;
   node.record.lost_at = services_.now();
   node.record.reason = reason;
   node.record.used.clear();
   node.grants.clear();
+  node.broken.reset();
   node.agent = {};
   node.process = 0;
   const auto lost = static_cast<std::size_t>(std::count_if(

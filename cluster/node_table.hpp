@@ -18,14 +18,21 @@ class NodeTable {
  public:
   static constexpr std::uint32_t heartbeat_milliseconds = 500;
   static constexpr std::uint32_t missed_heartbeats_max = 4;
+  /// How long a node may be silent before it is given up; it ends its workers by itself within the same time.
+  static constexpr std::uint32_t lease_milliseconds = 10'000;
+  /// A node whose link broke is given up sooner: one that lives links itself anew at once, and the end of a link is
+  /// most often the end of a process.
+  static constexpr std::uint32_t relink_milliseconds = heartbeat_milliseconds * missed_heartbeats_max;
 
   struct Node {
     NodeRecord record;
-    bool confirmed = false;  ///< it has its welcome: a heartbeat of this epoch came. Nothing is placed before that
+    bool confirmed = false;  ///< its heartbeats of this epoch come. Nothing is placed on it while they do not
     std::uint64_t incarnation = 0;
     std::uint64_t process = 0;  ///< of its agent
     runtime::ActorRef<protocol::NodeAgent> agent;
     runtime::Clock::time_point heard;                   ///< last sign of life
+    std::optional<runtime::Clock::time_point> broken;   ///< since when it has no link
+    std::string broken_by;                              ///< and why
     std::map<std::string, protocol::Resources> grants;  ///< by worker id
   };
 
@@ -34,22 +41,29 @@ class NodeTable {
   /// Nodes of an earlier run of the head: they count as lost until they join again.
   std::vector<Change> recover(std::vector<NodeRecord> nodes);
 
-  /// A node joins, or joins again. What ran on it under an older epoch must have been given up before.
+  /// A node joins, or joins anew. What ran on it under an older epoch must have been given up before.
   /// Fails with: conflict (a living node of that name), unsupported (another version), invalid_argument.
   Result<Node*> join(protocol::NodeInfo info, runtime::ActorRef<protocol::NodeAgent> agent);
 
-  /// True if it is the first of its epoch. Fails with: not_found, conflict (an old epoch).
+  /// A node whose link broke has linked itself anew and goes on under its epoch. Gives those of its workers that are
+  /// known here.
+  std::vector<std::string> rejoin(Node& node, const protocol::NodeInfo& info);
+
+  /// True if nothing was placed on the node until now. Fails with: not_found, conflict (an old epoch).
   Result<bool> heartbeat(const protocol::NodeHeartbeat& beat);
 
-  /// Nodes that have been silent for too long, and what to say of it.
-  std::vector<std::pair<std::string, std::string>> silent() const;
+  void link_broke(Node& node, std::string why);
+
+  /// The nodes that have been silent for too long, and what to say of each. `late` says for how long the head itself
+  /// has not listened since it asked last: nobody's silence is counted over that time.
+  std::vector<std::pair<std::string, std::string>> silent(runtime::Clock::duration late);
 
   /// The node of an agent in that process.
   Node* by_process(std::uint64_t process);
 
   Node* find(const std::string& id_or_name);
   void mark_lost(Node& node, const std::string& reason);
-  void mark_draining(Node& node) { node.record.state = NodeState::draining; }
+  void set_drained(Node& node, bool drained);
 
   void grant(const std::string& node_id, const std::string& worker_id, const protocol::Resources& resources);
   void release(const std::string& node_id, const std::string& worker_id);

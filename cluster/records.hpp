@@ -103,7 +103,8 @@ struct NodeRecord {
   std::uint32_t pid = 0;
   Time joined_at{};
   std::optional<Time> lost_at;
-  std::string reason;  ///< why it was lost, or ""
+  std::string reason;    ///< why it was lost, or ""
+  bool drained = false;  ///< takes nothing new, also when it joins again
   Time heartbeat_at{};
   double cpu_load = 0;  ///< cores
   std::uint64_t memory_used_bytes = 0;

@@ -25,13 +25,21 @@ struct NodeInfo {
   std::map<std::string, std::string> labels;
   std::string version;
   std::uint32_t pid = 0;
+  std::uint64_t epoch = 0;           ///< of the stay to go on with, if only the link broke and the lease holds; else 0
+  std::vector<std::string> workers;  ///< ids of the workers of that stay, running or not yet reported as ended
 };
 
 struct NodeWelcome {
   std::string node_id;
-  std::uint64_t epoch = 0;  ///< fencing number: every later message of this node carries it, an old one is refused
+  /// Fencing number: every later message of this node carries it, an old one is refused. The one asked for if the head
+  /// takes the workers over; another one if not: those of an earlier epoch must have ended before the first heartbeat.
+  std::uint64_t epoch = 0;
+  std::vector<std::string> workers;  ///< those taken over, of the ones announced; the others are to be ended
   std::uint32_t heartbeat_milliseconds = 500;
   std::uint32_t missed_heartbeats_max = 4;
+  /// So long after the last heartbeat that was answered, counted from when it was sent, the node may keep its workers.
+  /// The head gives it up no sooner, so nothing runs twice. A broken link has to be replaced within the same time.
+  std::uint32_t lease_milliseconds = 10'000;
 };
 
 struct NodeHeartbeat {
@@ -88,7 +96,8 @@ struct NodeAgent {
   static constexpr std::string_view type_name = "node_agent";
   virtual ~NodeAgent() = default;
 
-  /// Starts the process. Fails with: conflict (worker id known), io (the program cannot be started), exhausted.
+  /// Starts the process, or says which one it is if it was started before: the call may be repeated.
+  /// Fails with: conflict (an old epoch), io (the program cannot be started), exhausted.
   virtual net::awaitable<Result<WorkerStarted>> start_worker(WorkerLaunch launch) = 0;
 
   /// SIGTERM, after `grace_milliseconds` SIGKILL. Idempotent; unknown ids are not an error. The WorkerExit follows.
@@ -105,6 +114,7 @@ struct Membership {
   static constexpr std::string_view type_name = "membership";
   virtual ~Membership() = default;
 
+  /// Joins the cluster, or goes on with a stay whose link broke.
   /// Fails with: unauthenticated, conflict (a living node has that name), unsupported (other version).
   virtual net::awaitable<Result<NodeWelcome>> join(NodeInfo info, runtime::ActorRef<NodeAgent> agent) = 0;
 

@@ -9,9 +9,10 @@
 /// spawner gives a child (WEIR_LIFELINE_FD, see runtime/process.hpp): its end tells the worker that its agent is gone,
 /// and it exits at once. Standard output and error are the worker's log.
 ///
-/// The worker connects to the head, offers a WorkerHost named "worker", announces it with Jobs.worker_up and exits with
-/// 0 when the head refuses it (nobody waits for it any more) or on SIGTERM, with 1 when the head cannot be reached or
-/// its link breaks or the agent is gone, with 2 when it was not told what it needs.
+/// The worker connects to the head, offers a WorkerHost named "worker" and announces it with Jobs.worker_up; when the
+/// link breaks it does both again. It exits with 0 when the head refuses it (nobody waits for it any more) or on
+/// SIGTERM, with 1 when the head was not reached for the time of the lease or the agent is gone, with 2 when it was not
+/// told what it needs.
 namespace weir::protocol::worker_environment {
 
 /// WorkerLaunch.worker_id. Required.
@@ -22,5 +23,7 @@ inline constexpr std::string_view head = "WEIR_HEAD";
 inline constexpr std::string_view listen_host = "WEIR_LISTEN_HOST";
 /// Threads for tensor operations, a whole number: the slot's cpu, at least 1. Default: 1.
 inline constexpr std::string_view threads = "WEIR_THREADS";
+/// Milliseconds that the worker goes on without a link to the head: NodeWelcome.lease_milliseconds. Default: 10000.
+inline constexpr std::string_view lease = "WEIR_LEASE_MILLISECONDS";
 
 }  // namespace weir::protocol::worker_environment

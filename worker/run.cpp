@@ -14,6 +14,7 @@
 #include <string>
 
 #include "base/errc.hpp"
+#include "protocol/head_link.hpp"
 #include "protocol/worker_environment.hpp"
 #include "runtime/actor_system.hpp"
 #include "runtime/clock.hpp"
@@ -58,6 +59,7 @@ struct Setting {
   runtime::Endpoint head;
   std::string secret;
   int threads = 1;
+  std::chrono::milliseconds lease{10'000};
   std::optional<int> lifeline;
 };
 
@@ -89,6 +91,11 @@ Result<Setting> read_setting() {
     if (!threads || *threads < 1) return Error{Errc::invalid_argument, "WEIR_THREADS is not a whole number above 0"};
     setting.threads = *threads;
   }
+  if (const auto text = variable(environment::lease); !text.empty()) {
+    const auto lease = number<std::uint32_t>(text);
+    if (!lease) return Error{Errc::invalid_argument, "WEIR_LEASE_MILLISECONDS is not a whole number"};
+    setting.lease = std::chrono::milliseconds(*lease);
+  }
   setting.lifeline = number<int>(variable(runtime::lifeline_variable));
   return setting;
 }
@@ -110,23 +117,18 @@ net::awaitable<void> watch_signals() {
   if (!error) leave(exit_done, number == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
+/// Until the head wants no more of this worker, or cannot be reached.
 net::awaitable<void> serve(runtime::ActorSystem& system, const Setting& setting, const ActorTypes& types) {
-  const auto head = co_await system.connect(setting.head);
-  if (!head) leave(exit_lost, "cannot reach the head: " + head.error().message());
-  system.on_peer_lost(co_await net::this_coro::executor,
-                      [peer = *head](const runtime::PeerInfo& lost, const Error& why) {
-                        if (lost.id == peer) leave(exit_lost, "the link to the head broke: " + why.message());
-                      });
-  const auto jobs = system.find<protocol::Jobs>(*head, "jobs");
-  const auto host = system.spawn<Host>("worker", types, jobs);
-  if (!host) leave(exit_lost, host.error().message());
-  const auto known =
-      co_await jobs.call<&protocol::Jobs::worker_up>(setting.worker_id, host->as<protocol::WorkerHost>());
-  if (!known) {
-    const auto& code = known.error().code;
-    const bool refused = code == Errc::not_found || code == Errc::conflict;
-    leave(refused ? exit_done : exit_lost, "the head does not want this worker: " + known.error().message());
-  }
+  std::function<Result<runtime::ActorRef<protocol::WorkerHost>>(runtime::ActorRef<protocol::Jobs>)> make_host =
+      [&system, &types](runtime::ActorRef<protocol::Jobs> jobs) -> Result<runtime::ActorRef<protocol::WorkerHost>> {
+    const auto host = system.spawn<Host>("worker", types, std::move(jobs));
+    if (!host) return host.error();
+    return host->as<protocol::WorkerHost>();
+  };
+  protocol::HeadLinkOptions options{setting.worker_id, setting.head, setting.lease};
+  const Error why = co_await protocol::hold_head_link(system, std::move(options), std::move(make_host));
+  const bool refused = why.code == Errc::not_found || why.code == Errc::conflict;
+  leave(refused ? exit_done : exit_lost, "the head: " + why.message());
 }
 
 }  // namespace

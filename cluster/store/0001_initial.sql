@@ -56,7 +56,8 @@ CREATE TABLE nodes (
   pid       INTEGER NOT NULL,
   joined_at INTEGER NOT NULL,
   lost_at   INTEGER,
-  reason    TEXT NOT NULL
+  reason    TEXT NOT NULL,
+  drained   INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 CREATE TABLE events (

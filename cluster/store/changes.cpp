@@ -120,9 +120,11 @@ struct Applier {
     database
         .prepare(
             "INSERT INTO nodes (id, name, host, state, epoch, resources, labels, version, pid, joined_at, lost_at,"
-            " reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
-            " state = excluded.state, epoch = excluded.epoch, lost_at = excluded.lost_at,"
-            " reason = excluded.reason")
+            " reason, drained) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+            " host = excluded.host, state = excluded.state, epoch = excluded.epoch, resources = excluded.resources,"
+            " labels = excluded.labels, version = excluded.version, pid = excluded.pid,"
+            " joined_at = excluded.joined_at, lost_at = excluded.lost_at, reason = excluded.reason,"
+            " drained = excluded.drained")
         .bind(node.id)
         .bind(node.name)
         .bind(node.host)
@@ -135,6 +137,7 @@ struct Applier {
         .bind(to_integer(node.joined_at))
         .bind(to_integer(node.lost_at))
         .bind(node.reason)
+        .bind(std::uint32_t{node.drained})
         .run();
   }
 

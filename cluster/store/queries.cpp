@@ -186,8 +186,8 @@ std::vector<WorkerRecord> workers(Database& database, const std::string& job_id)
 std::vector<NodeRecord> nodes(Database& database) {
   std::vector<NodeRecord> found;
   Statement& rows = database.prepare(
-      "SELECT id, name, host, state, epoch, resources, labels, version, pid, joined_at, lost_at, reason FROM nodes"
-      " ORDER BY joined_at, id");
+      "SELECT id, name, host, state, epoch, resources, labels, version, pid, joined_at, lost_at, reason, drained"
+      " FROM nodes ORDER BY joined_at, id");
   while (rows.step()) {
     NodeRecord node;
     node.id = rows.text();
@@ -202,6 +202,7 @@ std::vector<NodeRecord> nodes(Database& database) {
     node.joined_at = to_time(rows.integer());
     node.lost_at = to_time(rows.optional_integer());
     node.reason = rows.text();
+    node.drained = rows.integer() != 0;
     found.push_back(std::move(node));
   }
   return found;

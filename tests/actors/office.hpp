@@ -29,6 +29,7 @@ class Office final : public runtime::Actor<protocol::Jobs> {
     std::map<std::uint32_t, std::vector<protocol::Report>> reports;          ///< by rank
     std::map<std::uint64_t, std::map<std::uint32_t, Segment>> shares;        ///< by step and rank
     std::map<std::uint32_t, protocol::TrainingEnd> ends;
+    int announcements = 0;  ///< of workers, also of those that are known
     bool refuse_workers = false;
     int refuse_reports = 0;  ///< that many reports get no answer in time
 
@@ -43,6 +44,7 @@ class Office final : public runtime::Actor<protocol::Jobs> {
   net::awaitable<Result<void>> worker_up(std::string worker_id, runtime::ActorRef<protocol::WorkerHost> host) override {
     const std::lock_guard lock(book_.mutex);
     if (book_.refuse_workers) co_return Error{Errc::not_found, "nobody waits for " + worker_id};
+    ++book_.announcements;
     book_.workers.emplace(std::move(worker_id), std::move(host));
     book_.changed.notify_all();
     co_return Result<void>();

@@ -277,6 +277,15 @@ net::awaitable<Result<cluster::NodeRecord>> FakeHead::drain(std::string id) {
   co_return Error{Errc::not_found, "there is no such node"};
 }
 
+net::awaitable<Result<cluster::NodeRecord>> FakeHead::undrain(std::string id) {
+  for (auto& node : node_list) {
+    if (node.id != id && node.name != id) continue;
+    node.state = cluster::NodeState::alive;
+    co_return node;
+  }
+  co_return Error{Errc::not_found, "there is no such node"};
+}
+
 net::awaitable<Result<cluster::ActorPage>> FakeHead::actors(std::string filter, std::uint32_t limit,
                                                             std::string cursor) {
   cluster::ActorPage page;

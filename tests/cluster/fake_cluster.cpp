@@ -5,7 +5,9 @@
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "cluster/sqlite_store.hpp"
+#include "protocol/acknowledged.hpp"
 #include "protocol/checkpoint.hpp"
+#include "protocol/head_link.hpp"
 #include "protocol/safetensors.hpp"
 #include "protocol/worker_environment.hpp"
 #include "tests/protocol/test_catalog.hpp"
@@ -65,7 +67,7 @@ class FakeTrainer final : public runtime::Actor<protocol::Training> {
     if (!abort_.empty()) outcome = protocol::Outcome::failed;
     if (outcome == protocol::Outcome::stopped) co_await save(step);
     protocol::TrainingEnd end{assignment_.job_id, assignment_.rank, assignment_.epoch, outcome, step, {}, abort_};
-    co_await jobs_.call<&protocol::Jobs::ended>(std::move(end));
+    co_await protocol::until_acknowledged<&protocol::Jobs::ended>(jobs_, clock(), std::move(end));
   }
 
   net::awaitable<void> report(std::uint64_t step) {
@@ -75,7 +77,8 @@ class FakeTrainer final : public runtime::Actor<protocol::Training> {
     report.points.push_back({"bytes_sent", step, wall, step * 100, static_cast<double>(step * 100)});
     report.points.push_back({"bytes_dense", step, wall, step * 100, static_cast<double>(step * 20'000)});
     if (assignment_.rank == 0) report.points.push_back({"accuracy", step, wall, step * 100, 0.5});
-    co_await jobs_.call<&protocol::Jobs::report>(report);
+    const auto told = co_await protocol::until_acknowledged<&protocol::Jobs::report>(jobs_, clock(), report);
+    if (told) script_.acknowledged = std::max(script_.acknowledged, step);
     if (script_.repeat_reports) co_await jobs_.call<&protocol::Jobs::report>(report);
   }
 
@@ -83,14 +86,14 @@ class FakeTrainer final : public runtime::Actor<protocol::Training> {
     protocol::CheckpointHeader header{step, assignment_.world, assignment_.rank};
     protocol::CheckpointShare share{assignment_.job_id, assignment_.rank, assignment_.world, assignment_.epoch, step,
                                     fake_share(header)};
-    co_await jobs_.call<&protocol::Jobs::checkpoint>(std::move(share));
+    co_await protocol::until_kept(jobs_, clock(), std::move(share));
   }
 
-  static Segment fake_share(const protocol::CheckpointHeader& header) {
-    static const std::vector<float> values{1, 2};
+  Segment fake_share(const protocol::CheckpointHeader& header) const {
+    const std::vector<float> values(script_.share_values, 1);
     const std::string name = header.rank == 0u ? "model.weight" : protocol::rank_prefix(*header.rank) + "memory";
     const std::vector<protocol::StoredTensor> tensors{
-        {name, protocol::Dtype::f32, {2}, std::as_bytes(std::span(values))}};
+        {name, protocol::Dtype::f32, {script_.share_values}, std::as_bytes(std::span(values))}};
     return Segment::own(protocol::write_safetensors(protocol::to_metadata(header), tensors).value());
   }
 
@@ -118,12 +121,19 @@ class FakeWorkerHost final : public runtime::Actor<protocol::WorkerHost> {
  private:
   net::awaitable<void> boot() {
     if (script_.hang_in_boot) co_return;
-    auto head = co_await system().connect(runtime::Endpoint::parse(control).value());
-    if (!head) co_return;
-    jobs_ = system().find<protocol::Jobs>(*head, "jobs");
-    const auto id = child_.spec().environment.at(std::string(protocol::worker_environment::worker_id));
-    auto known = co_await jobs_.call<&protocol::Jobs::worker_up>(id, self<protocol::WorkerHost>());
-    if (!known) child_.exit(0);
+    namespace environment = protocol::worker_environment;
+    protocol::HeadLinkOptions options;
+    options.worker_id = child_.spec().environment.at(std::string(environment::worker_id));
+    options.head = runtime::Endpoint::parse(control).value();
+    options.lease =
+        std::chrono::milliseconds(std::stoul(child_.spec().environment.at(std::string(environment::lease))));
+    std::function<Result<runtime::ActorRef<protocol::WorkerHost>>(runtime::ActorRef<protocol::Jobs>)> make_host =
+        [this](runtime::ActorRef<protocol::Jobs> jobs) {
+          jobs_ = std::move(jobs);
+          return self<protocol::WorkerHost>();
+        };
+    const Error why = co_await protocol::hold_head_link(system(), std::move(options), std::move(make_host));
+    child_.exit(why.code == Errc::not_found || why.code == Errc::conflict ? 0 : 1);
   }
 
   TrainerScript& script_;
@@ -131,8 +141,7 @@ class FakeWorkerHost final : public runtime::Actor<protocol::WorkerHost> {
   runtime::ActorRef<protocol::Jobs> jobs_;
 };
 
-}  // namespace
-
+/// One pretended worker process: its own actor system in the same simulation.
 class FakeWorker {
  public:
   FakeWorker(runtime::testing::Simulation& simulation, TrainerScript& script, const FakeChild& child)
@@ -150,17 +159,29 @@ class FakeWorker {
   runtime::ActorSystem system_;
 };
 
+/// However the child ends, its actors and links end with it.
+net::awaitable<void> live(std::unique_ptr<FakeWorker> worker, runtime::Event ended) {
+  co_await ended.wait();
+  co_await worker->stop();
+}
+
+}  // namespace
+
 WorkerSpawner::WorkerSpawner(runtime::testing::Simulation& simulation, TrainerScript& script)
     : simulation_(simulation), script_(script) {}
 
 WorkerSpawner::~WorkerSpawner() {
-  for (std::size_t child = 0; child < workers_.size(); ++child) kill(child);
+  for (std::size_t child = 0; child < children().size(); ++child) kill(child);
 }
 
 Result<std::unique_ptr<runtime::Process>> WorkerSpawner::spawn(net::any_io_executor executor,
                                                                runtime::ProcessSpec spec) {
   auto process = fake_.spawn(std::move(executor), std::move(spec));
-  if (process) workers_.push_back(std::make_unique<FakeWorker>(simulation_, script_, fake_.children().back()));
+  if (!process) return process;
+  const auto& child = fake_.children().back();
+  auto worker = std::make_unique<FakeWorker>(simulation_, script_, child);
+  net::co_spawn(simulation_.executor(), live(std::move(worker), child.ended()),
+                [](const std::exception_ptr& thrown) { ensure(!thrown, "a pretended worker does not throw"); });
   return process;
 }
 
@@ -171,12 +192,14 @@ std::size_t WorkerSpawner::alive() const {
 }
 
 void WorkerSpawner::kill(std::size_t child, int signal) {
-  if (workers_.at(child)) simulation_.run(workers_[child]->stop());
-  workers_[child].reset();
   children().at(child).die(signal);
+  simulation_.settle();
 }
 
 FakeCluster::~FakeCluster() {
+  head_process->resume();
+  store_process->resume();
+  for (auto& [name, process] : node_processes) process->resume();
   for (auto& [name, spawner] : spawners) {
     for (std::size_t child = 0; child < spawner->children().size(); ++child) spawner->kill(child);
   }
@@ -187,7 +210,7 @@ FakeCluster::~FakeCluster() {
 void FakeCluster::start_head() {
   const auto file = dir.path() / "now" / "weir.db";
   std::filesystem::create_directories(file.parent_path());
-  store = open_sqlite_store({.file = file}, net::make_strand(simulation.executor()),
+  store = open_sqlite_store({.file = file}, net::make_strand(store_process->executor()),
                             net::make_strand(simulation.executor()))
               .value();
   HeadOptions options;
@@ -196,10 +219,10 @@ void FakeCluster::start_head() {
   options.secret = secret;
   options.catalog = protocol::test_catalog();
   options.version = "test";
-  options.files = net::make_strand(simulation.executor());
+  options.files = net::make_strand(head_process->executor());
   options.id_seed = 1 + simulation.clock().now().time_since_epoch().count();
   auto started = simulation.run(
-      Head::start(std::move(options), simulation.executor(), simulation.clock(), simulation.transport(), store));
+      Head::start(std::move(options), head_process->executor(), simulation.clock(), head_process->transport(), store));
   ensure(started.has_value(), "the head starts");
   head = std::move(*started);
 }
@@ -225,8 +248,10 @@ void FakeCluster::add_node(const std::string& name, double cpu, std::uint64_t in
   options.version = "test";
   options.worker_program = "/weir-worker";
   options.incarnation = incarnation;
-  auto node = std::make_unique<Node>(std::move(options), simulation.executor(), simulation.clock(),
-                                     simulation.transport(), *spawner);
+  auto& process = node_processes[name];
+  if (!process) process = simulation.process();
+  auto node = std::make_unique<Node>(std::move(options), process->executor(), simulation.clock(), process->transport(),
+                                     *spawner);
   auto result = std::make_shared<std::optional<Result<void>>>();
   node_results[name] = result;
   net::co_spawn(simulation.executor(), node->run(),

@@ -29,13 +29,12 @@ struct TrainerScript {
   bool hang_in_boot = false;    ///< processes start and never call the head
   bool repeat_reports = false;  ///< each report is sent twice
   bool ignore_stop = false;
+  std::uint64_t share_values = 2;          ///< floats in each share of a checkpoint
+  std::uint64_t acknowledged = 0;          ///< the last step that the head has acknowledged a report of
   std::vector<std::size_t> resumed_bytes;  ///< size of the checkpoint each prepare was given
 };
 
-/// One pretended worker process: its own actor system in the same simulation.
-class FakeWorker;
-
-/// A process spawner whose children are FakeWorkers.
+/// A process spawner whose children are pretended workers, each with an actor system of its own in the simulation.
 class WorkerSpawner final : public runtime::ProcessSpawner {
  public:
   WorkerSpawner(runtime::testing::Simulation& simulation, TrainerScript& script);
@@ -53,10 +52,10 @@ class WorkerSpawner final : public runtime::ProcessSpawner {
   runtime::testing::Simulation& simulation_;
   TrainerScript& script_;
   runtime::testing::FakeProcessSpawner fake_;
-  std::vector<std::unique_ptr<FakeWorker>> workers_;
 };
 
-/// A head, nodes and pretended workers in one simulation: virtual time, one thread.
+/// A head, nodes and pretended workers in one simulation: virtual time, one thread. Head and agents can be stopped and
+/// continued as by SIGSTOP and SIGCONT.
 class FakeCluster {
  public:
   explicit FakeCluster(std::uint64_t seed = 1) : simulation(seed) { start_head(); }
@@ -85,6 +84,9 @@ class FakeCluster {
   std::size_t processes() const;
 
   runtime::testing::Simulation simulation;
+  std::unique_ptr<runtime::testing::SimulatedProcess> head_process = simulation.process();
+  std::unique_ptr<runtime::testing::SimulatedProcess> store_process = simulation.process();  ///< stopped: a slow disk
+  std::map<std::string, std::unique_ptr<runtime::testing::SimulatedProcess>> node_processes;
   TrainerScript script;
   TemporaryDir dir;
   std::shared_ptr<Store> store;

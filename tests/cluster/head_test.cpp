@@ -411,6 +411,11 @@ TEST(Head, ListsActorsByName) {
   cluster.await_phase(id, JobPhase::training);
   const auto all = cluster.simulation.run(cluster.head->actors("", 1000, "")).value();
   EXPECT_THAT(all.actors, SizeIs(2 + 1 + 4));
+  for (const auto& actor : all.actors) {
+    const bool counted = actor.name.starts_with("head/");  // what happens in other processes nobody counts
+    EXPECT_EQ(actor.mailbox_depth.has_value(), counted) << actor.name;
+    EXPECT_EQ(actor.messages_handled.has_value(), counted) << actor.name;
+  }
   const auto trainers = cluster.simulation.run(cluster.head->actors("trainer", 1, "")).value();
   ASSERT_THAT(trainers.actors, SizeIs(1));
   EXPECT_EQ(trainers.actors[0].job_id, id);

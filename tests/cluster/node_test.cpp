@@ -26,7 +26,7 @@ TEST(Node, JoinsAndIsSeen) {
   EXPECT_EQ(cluster.simulation.run(cluster.head->health())->nodes_alive, 1u);
 }
 
-TEST(Node, ASilentNodeIsLostAfterFourHeartbeats) {
+TEST(Node, ASilentNodeIsLostWhenItsLeaseIsOver) {
   FakeCluster cluster;
   cluster.add_node("a", 2);
   cluster.script.steps = 100'000;
@@ -36,36 +36,31 @@ TEST(Node, ASilentNodeIsLostAfterFourHeartbeats) {
   const auto before = cluster.simulation.clock().now();
   cluster.simulation.transport().freeze();
   ASSERT_TRUE(cluster.await_node("a", NodeState::lost));
-  EXPECT_LE(cluster.simulation.clock().now() - before, 3s);
+  EXPECT_GE(cluster.simulation.clock().now() - before, 9s);
+  EXPECT_LE(cluster.simulation.clock().now() - before, 11s);
+  EXPECT_EQ(cluster.processes(), 0u) << "nobody could tell the node, but its lease has run out";
   const auto ended = cluster.await_end(id);
   EXPECT_EQ(ended.state, JobState::failed);
   EXPECT_THAT(ended.reason, AllOf(HasSubstr("node a was lost"), HasSubstr("no heartbeat"), HasSubstr("worker 0")));
-  EXPECT_GT(cluster.processes(), 0u) << "nobody could tell the node";
   cluster.simulation.pass(20s);
-  EXPECT_EQ(cluster.processes(), 0u) << "its lease has run out";
   cluster.simulation.transport().thaw();
   ASSERT_TRUE(cluster.await_node("a", NodeState::alive)) << "it joins again by itself";
   cluster.script.steps = 3;
   EXPECT_EQ(cluster.await_end(cluster.submit_job(2)).state, JobState::succeeded);
 }
 
-TEST(Node, ABrokenLinkIsNoticedAtOnceAndTheNodeComesBackUnderANewEpoch) {
+TEST(Node, NothingIsPlacedOnANodeThatIsSilent) {
   FakeCluster cluster;
   cluster.add_node("a", 2);
-  cluster.script.steps = 100'000;
   ASSERT_TRUE(cluster.await_node("a", NodeState::alive));
-  const auto id = cluster.submit_job(2);
-  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 2; }));
-  const auto epoch = cluster.node("a").epoch;
-  cluster.simulation.transport().cut();
-  cluster.simulation.settle();
-  EXPECT_EQ(cluster.node("a").state, NodeState::lost);
-  ASSERT_TRUE(cluster.await_node("a", NodeState::alive));
-  EXPECT_GT(cluster.node("a").epoch, epoch);
-  EXPECT_EQ(cluster.await_end(id).state, JobState::failed);
-  EXPECT_EQ(cluster.processes(), 0u) << "what ran under the old epoch is gone before the node joins";
-  cluster.script.steps = 3;
-  EXPECT_EQ(cluster.await_end(cluster.submit_job(2)).state, JobState::succeeded);
+  cluster.simulation.pass(1s);
+  cluster.node_processes["a"]->stop();
+  cluster.simulation.pass(3s);
+  const auto id = cluster.submit_job(1);
+  cluster.simulation.pass(1s);
+  EXPECT_EQ(cluster.job(id).state, JobState::pending);
+  cluster.node_processes["a"]->resume();
+  EXPECT_EQ(cluster.await_end(id).state, JobState::succeeded) << "its next heartbeat is seen";
 }
 
 TEST(Node, ANameIsTakenOnce) {

@@ -6,6 +6,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
 #include <future>
+#include <map>
 #include <thread>
 
 #include "protocol/worker_environment.hpp"
@@ -37,13 +38,14 @@ class Worker : public ::testing::Test {
     return future.get();
   }
 
-  std::unique_ptr<runtime::Process> start(const std::string& id) {
+  std::unique_ptr<runtime::Process> start(const std::string& id, const std::map<std::string, std::string>& more = {}) {
     runtime::ProcessSpec spec;
     spec.program = WEIR_WORKER_PROGRAM;
     spec.arguments = {"run"};
     spec.environment = runtime::current_environment();
     spec.environment[std::string(environment::worker_id)] = id;
     spec.environment[std::string(environment::head)] = "127.0.0.1:" + std::to_string(endpoint_.port);
+    for (const auto& [name, value] : more) spec.environment[name] = value;
     spec.input = "secret\n";
     return spawner_->spawn(io_.get_executor(), spec).value();
   }
@@ -122,10 +124,25 @@ TEST_F(Worker, LeavesWhenNobodyWaitsForIt) {
   EXPECT_EQ(exit_code(*process), 0);
 }
 
-TEST_F(Worker, LeavesWhenItsLinkToTheHeadBreaks) {
+TEST_F(Worker, LinksItselfAnewWhenItsLinkBreaksAndLeavesWhenItIsNotWantedThen) {
   const auto process = start("w");
   const auto host = wait_for("w");
   system_.disconnect({host.address().process}, "test");
+  ASSERT_TRUE(book.wait([&] { return book.announcements == 2; }));
+  const auto none = await(host.call<&protocol::WorkerHost::create>("nothing", "name"));
+  EXPECT_EQ(none.error().code, Errc::not_found) << "it is the same process, reached over the new link";
+  {
+    const std::lock_guard lock(book.mutex);
+    book.refuse_workers = true;
+  }
+  system_.disconnect({host.address().process}, "test");
+  EXPECT_EQ(exit_code(*process), 0);
+}
+
+TEST_F(Worker, LeavesWhenThereIsNoHeadForTheTimeOfItsLease) {
+  const auto process = start("w", {{std::string(environment::lease), "300"}});
+  wait_for("w");
+  await(system_.stop());
   EXPECT_EQ(exit_code(*process), 1);
 }
 

@@ -1,0 +1,23 @@
+#include "cluster/exit_text.hpp"
+
+#include <cstring>
+
+namespace weir::cluster {
+
+std::string how_it_ended(const protocol::WorkerExit& exit) {
+  if (exit.signal)
+    return "was killed by signal " + std::to_string(*exit.signal) + " (" + ::strsignal(*exit.signal) + ")";
+  if (exit.exit_code) return "exited with code " + std::to_string(*exit.exit_code);
+  return "is gone";
+}
+
+std::string last_line_of(const protocol::WorkerExit& exit) {
+  const std::string& output = exit.last_output;
+  const auto end = output.find_last_not_of(" \r\n");
+  if (end == std::string::npos) return {};
+  const auto line_break = output.find_last_of('\n', end);
+  const auto begin = line_break == std::string::npos ? 0 : line_break + 1;
+  return output.substr(begin, end + 1 - begin);
+}
+
+}  // namespace weir::cluster

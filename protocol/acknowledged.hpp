@@ -1,0 +1,54 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <chrono>
+
+#include "base/errc.hpp"
+#include "protocol/training.hpp"
+#include "runtime/clock.hpp"
+
+namespace weir::protocol {
+
+/// True if a call failed because it, or its answer, did not get through: it may be made again.
+inline bool may_be_repeated(const Error& error) {
+  return error.code == Errc::deadline_exceeded || error.code == Errc::peer_lost || error.code == Errc::mailbox_full ||
+         error.code == Errc::exhausted;
+}
+
+/// How long a call that carries so many bytes may take: as long as any other, and the time they need on a slow line.
+/// A link that breaks, or on which nothing moves, ends the call sooner.
+inline std::chrono::seconds time_for(std::uint64_t bytes) {
+  constexpr std::uint64_t bytes_per_second = 16 << 10;
+  return runtime::default_deadline + std::chrono::seconds(bytes / bytes_per_second);
+}
+
+/// Calls a method of the head's Jobs with `argument` until it is answered, for news that must not get lost: each
+/// carries its number, so the head can tell a repetition. A broken link is waited for: whoever holds the link ends the
+/// process when it stays away. Fails with what the head refuses it with (conflict: this job is no longer ours;
+/// malformed; ...), and with cancelled.
+template <auto Method, class Argument>
+net::awaitable<Result<void>> until_acknowledged(runtime::ActorRef<Jobs> jobs, runtime::Clock& clock,
+                                                Argument argument) {
+  constexpr std::chrono::milliseconds pause{500};
+  for (;;) {
+    const Result<void> answer = co_await jobs.call<Method>(argument);
+    if (answer || !may_be_repeated(answer.error())) co_return answer;
+    if (!co_await clock.sleep_for(pause)) co_return Error{Errc::cancelled, "the worker is stopping"};
+  }
+}
+
+/// The same for a share of a checkpoint, which may be large. It gets the time that its size asks for. While the link
+/// lives, a share without an answer is still on its way, so it is not sent a second time behind itself: beyond that
+/// time it fails with deadline_exceeded.
+inline net::awaitable<Result<void>> until_kept(runtime::ActorRef<Jobs> jobs, runtime::Clock& clock,
+                                               CheckpointShare share) {
+  const auto patient = jobs.within(time_for(share.safetensors.size()));
+  constexpr std::chrono::milliseconds pause{500};
+  for (;;) {
+    const Result<void> answer = co_await patient.call<&Jobs::checkpoint>(share);
+    if (answer || answer.error().code == Errc::deadline_exceeded || !may_be_repeated(answer.error())) co_return answer;
+    if (!co_await clock.sleep_for(pause)) co_return Error{Errc::cancelled, "the worker is stopping"};
+  }
+}
+
+}  // namespace weir::protocol

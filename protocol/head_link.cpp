@@ -1,0 +1,87 @@
+#include "protocol/head_link.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/errc.hpp"
+#include "runtime/event.hpp"
+
+namespace weir::protocol {
+namespace {
+
+using net::experimental::awaitable_operators::operator||;
+using MakeHost = std::function<Result<runtime::ActorRef<WorkerHost>>(runtime::ActorRef<Jobs>)>;
+
+constexpr std::chrono::milliseconds pause{200};
+
+/// What hold_head_link() goes by, shared with the callback that hears of lost peers.
+struct Hold {
+  std::optional<runtime::PeerId> head;
+  runtime::Event broken;
+};
+
+bool hopeless(const Error& error) {
+  return error.code == Errc::unauthenticated || error.code == Errc::unsupported ||
+         error.code == Errc::invalid_argument || error.code == Errc::not_found || error.code == Errc::conflict;
+}
+
+/// One attempt: links with the head, makes the host if there is none yet, announces it.
+net::awaitable<Result<void>> announce(runtime::ActorSystem& system, const HeadLinkOptions& options,
+                                      std::shared_ptr<Hold> hold, const MakeHost& make_host,
+                                      runtime::ActorRef<WorkerHost>& host) {
+  const auto head = co_await system.connect(options.head);
+  if (!head) co_return head.error();
+  // The worker's actors know their head by its process: another one is not theirs.
+  if (hold->head && *hold->head != *head) co_return Error{Errc::conflict, "the head was restarted"};
+  hold->head = *head;
+  const auto jobs = system.find<Jobs>(*head, "jobs");
+  if (!host) {
+    auto made = make_host(jobs);
+    if (!made) co_return Error{Errc::invalid_argument, made.error().message()};
+    host = std::move(*made);
+  }
+  auto known = co_await jobs.call<&Jobs::worker_up>(options.worker_id, host);
+  if (!known && !hopeless(known.error())) system.disconnect(*head, "the head does not answer this worker");
+  co_return known;
+}
+
+}  // namespace
+
+net::awaitable<Error> hold_head_link(runtime::ActorSystem& system, HeadLinkOptions options, MakeHost make_host) {
+  auto& clock = system.clock();
+  const auto executor = co_await net::this_coro::executor;
+  const auto hold = std::make_shared<Hold>();
+  system.on_peer_lost(executor, [hold](const runtime::PeerInfo& lost, const Error&) {
+    if (hold->head == lost.id) hold->broken.set();
+  });
+  runtime::ActorRef<WorkerHost> host;
+  auto lease_end = clock.now() + options.lease;
+  for (;;) {
+    hold->broken = runtime::Event();
+    const auto outcome = co_await (announce(system, options, hold, make_host, host) || clock.sleep_until(lease_end));
+    if (outcome.index() == 1) {
+      const bool over = std::get<1>(outcome);
+      if (!over) co_return Error{Errc::cancelled, "the worker is stopping"};
+      co_return Error{Errc::deadline_exceeded,
+                      "no head for " + std::to_string(options.lease.count()) + " ms at " + options.head.text()};
+    }
+    const auto& announced = std::get<0>(outcome);
+    if (announced) {
+      const bool broken = co_await hold->broken.wait();
+      if (!broken) co_return Error{Errc::cancelled, "the worker is stopping"};
+      lease_end = clock.now() + options.lease;
+      spdlog::warn("the link to the head broke");
+    } else {
+      if (hopeless(announced.error())) co_return announced.error();
+      spdlog::warn("the head: {}; trying again", announced.error().message());
+      if (!co_await clock.sleep_for(pause)) co_return Error{Errc::cancelled, "the worker is stopping"};
+    }
+  }
+}
+
+}  // namespace weir::protocol
