@@ -36,6 +36,7 @@ std::span<const Route> routes() {
       {"GET", "/api/v1/nodes", Guard::token, &list_nodes},
       {"GET", "/api/v1/nodes/{id}", Guard::token, &show_node},
       {"POST", "/api/v1/nodes/{id}/drain", Guard::token, &drain_node},
+      {"DELETE", "/api/v1/nodes/{id}/drain", Guard::token, &undrain_node},
       {"GET", "/api/v1/actors", Guard::token, &list_actors},
       {"GET", "/api/v1/actors/{name...}", Guard::token, &show_actor},
       {"GET", "/api/v1/catalog", Guard::token, &catalog},

@@ -45,6 +45,12 @@ net::awaitable<Reply> drain_node(Services& services, const Request& request) {
   co_return json_reply(200, cluster::to_json(*node));
 }
 
+net::awaitable<Reply> undrain_node(Services& services, const Request& request) {
+  const auto node = co_await services.head.undrain(request.parameter("id"));
+  if (!node) co_return problem(node.error());
+  co_return json_reply(200, cluster::to_json(*node));
+}
+
 net::awaitable<Reply> list_actors(Services& services, const Request& request) {
   const auto limit = page_limit(request.target);
   if (!limit) co_return problem(limit.error());

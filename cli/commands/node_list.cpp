@@ -52,13 +52,21 @@ int show(const Settings& settings, const One& options) {
   return ExitCode::ok;
 }
 
-int drain(const Settings& settings, const One& options) {
-  auto node = Api(settings).post("/api/v1/nodes/" + percent_encoded(options.id) + "/drain");
+struct Drain {
+  std::string id;
+  bool undo = false;
+};
+
+int drain(const Settings& settings, const Drain& options) {
+  const std::string target = "/api/v1/nodes/" + percent_encoded(options.id) + "/drain";
+  const Api api(settings);
+  auto node = options.undo ? api.remove(target) : api.post(target);
   if (!node) return complain(node.error());
   if (settings.json) {
     print(*node);
   } else {
-    say(text(*node, "name") + " is " + text(*node, "state") + ": nothing new is placed there");
+    say(text(*node, "name") + " is " + text(*node, "state") +
+        (options.undo ? ": it takes work again" : ": nothing new is placed there"));
   }
   return ExitCode::ok;
 }
@@ -71,10 +79,12 @@ void add_node_queries(CLI::App& node, Choice& choice) {
   add_command(node, choice, "show", "One node, as JSON", shown, show)
       ->add_option("id", shown->id, "The node's id or name")
       ->required();
-  auto drained = std::make_shared<One>();
-  add_command(node, choice, "drain", "Place nothing more on a node; what runs there goes on", drained, drain)
-      ->add_option("id", drained->id, "The node's id or name")
-      ->required();
+  auto drained = std::make_shared<Drain>();
+  auto* command =
+      add_command(node, choice, "drain", "Place nothing more on a node, until this is undone; what runs there goes on",
+                  drained, drain);
+  command->add_option("id", drained->id, "The node's id or name")->required();
+  command->add_flag("--undo", drained->undo, "Let the node take work again");
 }
 
 }  // namespace weir::cli

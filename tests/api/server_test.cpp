@@ -141,6 +141,8 @@ TEST_F(ServerTest, NodesAndActors) {
   EXPECT_EQ(parsed(get("/api/v1/nodes/b"))["id"], "id-b");
   EXPECT_EQ(parsed(request("POST", "/api/v1/nodes/b/drain"))["state"], "draining");
   expect_problem(request("POST", "/api/v1/nodes/x/drain"), 404);
+  EXPECT_EQ(parsed(request("DELETE", "/api/v1/nodes/b/drain"))["state"], "alive");
+  expect_problem(request("DELETE", "/api/v1/nodes/x/drain"), 404);
   EXPECT_EQ(parsed(get("/api/v1/actors"))["actors"].size(), 2u);
   EXPECT_EQ(parsed(get("/api/v1/actors/head/jobs"))["name"], "head/jobs");
   EXPECT_EQ(parsed(get("/api/v1/actors/head%2Fjobs"))["name"], "head/jobs");
