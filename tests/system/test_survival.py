@@ -1,0 +1,171 @@
+"""Processes that stop for a while, slow lines and workers that die: which jobs go on, and how."""
+
+import os
+import signal
+import time
+import unittest
+
+from cluster import LONG, Process, SystemTest, job
+from slow_link import SlowLink
+from test_failures import gone
+from weir_api import poll
+
+
+class Stopped(SystemTest):
+    """SIGSTOP and SIGCONT. How long a process is stopped is what is tested; nothing else depends on time."""
+
+    def running_job(self, **changes) -> str:
+        job_id = self.cluster.api.submit(job(workers=2, steps=LONG, **changes))["id"]
+        self.cluster.api.wait_step(job_id, 3)
+        return job_id
+
+    def stop_for(self, process: Process, seconds: float) -> None:
+        process.signal(signal.SIGSTOP)
+        end = time.monotonic() + seconds
+        poll(lambda: time.monotonic() >= end, seconds + 60, "time to pass")
+        process.signal(signal.SIGCONT)
+
+    def end_well(self, job_id: str) -> None:
+        """It is where it was, and goes on: nothing was lost, and a stop is still agreed on by its workers."""
+        api = self.cluster.api
+        step = api.job(job_id)["step"]
+        found = api.wait_step(job_id, step + 20)
+        self.assertEqual((found["state"], found["restarts"]), ("RUNNING", 0), found["reason"])
+        api.call("POST", f"/api/v1/jobs/{job_id}/stop")
+        ended = api.wait_ended(job_id)
+        self.assertEqual((ended["state"], ended["restarts"]), ("STOPPED", 0), ended["reason"])
+        self.assertRegex(ended["reason"], "stopped on request at step")
+        kinds = [e["kind"] for e in api.get("/api/v1/events?limit=1000")["events"]]
+        self.assertNotIn("node.lost", kinds)
+        self.assertEqual({w["exit_code"] for w in ended["workers"]}, {0}, ended["workers"])
+        self.cluster.await_idle("alpha", "beta")
+
+    def test_head(self):
+        self.cluster.start({"alpha": 1, "beta": 1})
+        job_id = self.running_job(fault_tolerance={"max_restarts": 0})
+        workers = {w["pid"] for w in self.cluster.api.job(job_id)["workers"]}
+        for seconds in (3, 8):
+            self.stop_for(self.cluster.head, seconds)
+            self.assertEqual({w["pid"] for w in self.cluster.api.job(job_id)["workers"]}, workers)
+        self.end_well(job_id)
+
+    def test_agent(self):
+        self.cluster.start({"alpha": 1, "beta": 1})
+        job_id = self.running_job(fault_tolerance={"max_restarts": 0})
+        for seconds in (3, 8):
+            self.stop_for(self.cluster.node_processes["alpha"], seconds)
+        self.end_well(job_id)
+
+    def test_job_ends_while_the_head_is_stopped(self):
+        self.cluster.start({"alpha": 2})
+        api = self.cluster.api
+        job_id = api.submit(job(workers=2, steps=400, fault_tolerance={"max_restarts": 0}))["id"]
+        api.wait_step(job_id, 3)
+        self.stop_for(self.cluster.head, 8)
+        ended = api.wait_ended(job_id)
+        self.assertEqual((ended["state"], ended["step"], ended["restarts"]), ("SUCCEEDED", 400, 0), ended["reason"])
+
+    def test_agent_beyond_its_lease(self):
+        self.cluster.start({"alpha": 1, "beta": 1})
+        api = self.cluster.api
+        job_id = self.running_job(checkpoint={"every_steps": 20}, fault_tolerance={"max_restarts": 1})
+        poll(lambda: api.get(f"/api/v1/jobs/{job_id}/checkpoints")["checkpoints"], 60, "a checkpoint")
+        before = {w["node"]: w["pid"] for w in api.job(job_id)["workers"]}
+        agent = self.cluster.node_processes["alpha"]
+        agent.signal(signal.SIGSTOP)
+        self.addCleanup(agent.signal, signal.SIGCONT)
+        poll(lambda: api.nodes()["alpha"]["state"] == "lost", 30, "alpha is not given up")
+        poll(lambda: gone([before["alpha"]]), 15, "the worker outlives its lease beside a stopped agent")
+
+        self.cluster.start_node("gamma", 1)
+        found = api.wait_job(job_id, lambda j: j["restarts"] == 1 and j["phase"] == "training", 60, "a second attempt")
+        self.assertEqual({w["node"] for w in found["workers"] if w["state"] == "running"}, {"beta", "gamma"})
+        self.assertTrue(gone(list(before.values())), "no worker of the first attempt is left beside the second")
+
+        agent.signal(signal.SIGCONT)
+        self.cluster.await_nodes("alpha")
+        api.wait_step(job_id, api.job(job_id)["step"] + 5)
+        api.call("POST", f"/api/v1/jobs/{job_id}/stop")
+        ended = api.wait_ended(job_id)
+        self.assertEqual((ended["state"], ended["restarts"]), ("STOPPED", 1), ended["reason"])
+        events = api.get(f"/api/v1/jobs/{job_id}/events?limit=1000")["events"]
+        restart = next(e["message"] for e in events if e["kind"] == "job.restart")
+        self.assertRegex(restart, "node alpha was lost .*no heartbeat")
+
+
+class Drained(SystemTest):
+    def test_lasts_until_it_is_undone(self):
+        self.cluster.start({"alpha": 1})
+        api, address = self.cluster.api, self.cluster.api.address
+
+        def weir(*arguments) -> None:
+            done = self.cluster.run(*arguments, "--address", self.cluster.api.address, "--data-dir",
+                                    self.cluster.data_dir)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+        def draining() -> bool:
+            return self.cluster.api.nodes().get("alpha", {}).get("state") == "draining"
+
+        weir("node", "drain", "alpha")
+        self.assertTrue(draining())
+        waiting = api.submit(job(workers=1, steps=3))["id"]
+        self.assertEqual(self.cluster.node_processes.pop("alpha").stop(), 0)
+        self.cluster.start_node("alpha", 1)
+        poll(lambda: draining() and api.nodes()["alpha"]["pid"] == self.cluster.node_processes["alpha"].pid, 60,
+             "a new agent of that name is not drained")
+        control = self.cluster.control
+        self.cluster.head.kill()
+        self.cluster.start_head(listen=control, http=address)
+        poll(draining, 60, "after a restart of the head the node is not drained")
+        self.assertEqual(self.cluster.api.job(waiting)["state"], "PENDING")
+        weir("node", "drain", "alpha", "--undo")
+        self.assertEqual(self.cluster.api.wait_ended(waiting)["state"], "SUCCEEDED")
+
+
+class Checkpoints(SystemTest):
+    def test_over_a_slow_line(self):
+        """1.7 MB and more of each share at 60 kB/s: far longer than silence is suffered, or than a call waits."""
+        self.cluster.start_head()
+        line = SlowLink(self.cluster.control, 60_000)
+        self.addCleanup(line.close)
+        self.cluster.start_node("far", 1, head=line.address)
+        self.cluster.await_nodes("far")
+        api = self.cluster.api
+        spec = job(workers=1, steps=5, checkpoint={"every_steps": 5}, fault_tolerance={"max_restarts": 0})
+        ended = api.wait_ended(api.submit(spec)["id"], 300)
+        self.assertEqual((ended["state"], ended["restarts"]), ("SUCCEEDED", 0), ended["reason"])
+        checkpoints = api.get(f"/api/v1/jobs/{ended['id']}/checkpoints")["checkpoints"]
+        self.assertEqual([c["step"] for c in checkpoints], [5])
+        self.assertGreater(checkpoints[0]["bytes"], 1_700_000)
+        self.assertLess(line.carried, 1.5 * checkpoints[0]["bytes"], "the share went over the line once")
+        self.assertEqual(line.links, 2, "one link of the node, one of the worker: none was replaced")
+
+    def test_killed_worker_goes_on_from_the_newest(self):
+        self.cluster.start({"alpha": 2})
+        api = self.cluster.api
+        steps = 300
+        job_id = api.submit(job(workers=2, steps=steps, checkpoint={"every_steps": 20, "keep": 100},
+                                fault_tolerance={"max_restarts": 1}))["id"]
+        path = f"/api/v1/jobs/{job_id}/checkpoints"
+        poll(lambda: api.get(path)["checkpoints"], 120, "a checkpoint")
+        victim = next(w for w in api.job(job_id)["workers"] if w["rank"] == 1)
+        os.kill(victim["pid"], signal.SIGKILL)
+        ended = api.wait_ended(job_id)
+        self.assertEqual((ended["state"], ended["restarts"], ended["step"]), ("SUCCEEDED", 1, steps), ended["reason"])
+
+        events = api.get(f"/api/v1/jobs/{job_id}/events?limit=1000")["events"]
+        restart = next(e["message"] for e in events if e["kind"] == "job.restart")
+        self.assertRegex(restart, r"from the checkpoint at step \d+: worker 1 on node alpha .* signal 9")
+        step = int(restart.split("from the checkpoint at step ")[1].split(":")[0])
+        self.assertEqual(step % 20, 0)
+        self.assertGreaterEqual(step, 20)
+        again = [point[2] for _, kind, data in api.stream(f"job:{job_id}", after=0)
+                 if kind == "metrics" and data["restarts"] == 1 for point in data["points"]
+                 if point[:2] == ["loss", 0]]
+        self.assertEqual(again, list(range(step + 1, steps + 1)), "each step after the checkpoint once, none before it")
+        poll(lambda: not self.cluster.worker_processes(), 30, "workers are left")
+        self.assertEqual([c["step"] for c in api.get(path)["checkpoints"]], list(range(20, steps + 1, 20)))
+
+
+if __name__ == "__main__":
+    unittest.main()
