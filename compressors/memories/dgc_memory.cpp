@@ -4,6 +4,7 @@
 
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
+#include "compressors/memories/misfit.hpp"
 #include "compressors/params.hpp"
 
 namespace weir::compressors {
@@ -29,7 +30,8 @@ nlohmann::json DgcMemory::schema() { return params().schema(); }
 std::optional<std::string> DgcMemory::misfit(const Compressor& compressor) {
   if (!compressor.traits().sparse)
     return "it does not say which entries it sent, whose velocity would have to be cleared";
-  return std::nullopt;
+  // The velocity that is left is a residual like any other.
+  return no_residual(compressor);
 }
 
 Result<std::unique_ptr<Memory>> DgcMemory::make(const nlohmann::json& given, const MemorySetting& setting) {

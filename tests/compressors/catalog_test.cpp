@@ -63,6 +63,8 @@ TEST(Catalog, MemoriesThatDoNotFitAreRefusedWithAReason) {
   EXPECT_THAT(refusal("none", {}, "dgc").context, HasSubstr("which entries it sent"));
   EXPECT_FALSE(refusal("topk", {}, "dgc").code.failed());
   EXPECT_FALSE(refusal("dgc", {}, "none").code.failed());
+  EXPECT_THAT(refusal("randomk", {{"unbiased", true}}, "dgc").context, HasSubstr("grow without limit"));
+  EXPECT_FALSE(refusal("randomk", {}, "dgc").code.failed());
 }
 
 TEST(Catalog, DefaultMemoriesFit) {
