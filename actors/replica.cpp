@@ -49,9 +49,8 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   auto compression = make_compression(spec);
   if (!compression) return compression.error();
   replica->compression_ = std::move(*compression);
-  const bool momentum_applied =
-      replica->compression_.memory->traits().owns_momentum || replica->compression_.compressor->traits().owns_momentum;
-  const OptimizerSetting setting{replica->model->parameters(), momentum_applied};
+  const auto owner = momentum_owner(replica->compression_.compressor->traits(), replica->compression_.memory->traits());
+  const OptimizerSetting setting{replica->model->parameters(), owner};
   const auto& wanted = spec.training.optimizer;
   auto optimizer = optimizers().make(wanted.name, wanted.params, setting);
   if (!optimizer) return optimizer.error();

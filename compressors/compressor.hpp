@@ -46,7 +46,7 @@ struct Traits {
   bool stateful = false;       ///< keeps something between rounds (Compressor::save)
   bool selective = false;      ///< reads only entries that it sends: a NaN elsewhere is neither sent nor noticed
   bool votes = false;          ///< the ranks agree on something else than a mean (Compressor::conclude)
-  bool owns_momentum = false;  ///< encodes momentum: the optimizer must not apply it to the gradient again
+  bool owns_momentum = false;  ///< encodes a momentum of its own: the optimizer must apply none
 };
 
 /// Bits that one rank encodes per entry of a tensor: in passes that are summed, and in passes that are gathered.

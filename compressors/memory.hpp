@@ -22,11 +22,13 @@ struct MemorySetting {
 };
 
 struct MemoryTraits {
-  /// Momentum is applied here, before compression: the optimizer must not apply it to the gradient again,
-  /// only to its weight-decay term.
+  /// The optimizer's momentum is applied here, before compression: the optimizer must not apply it to the gradient
+  /// again, only to its weight-decay term.
   bool owns_momentum = false;
   /// update() looks at the payload. If not, it may be given none (an all-reduce may have overwritten it).
   bool reads_payload = false;
+  /// This memory has a momentum of its own, whatever the optimizer's: the optimizer must apply none.
+  bool replaces_momentum = false;
 };
 
 /// What one rank remembers between rounds so that a lossy compressor converges: the part not sent yet,

@@ -2,20 +2,38 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "actors/menu.hpp"
 #include "compressors/compressor.hpp"
+#include "compressors/memory.hpp"
 
 namespace weir::actors {
 
 using compressors::NamedTensor;
 
+/// Who applies momentum to the gradients of a training, and what follows for weight decay. In every case the decay is
+/// taken of the parameters as they are before the step.
+enum class MomentumOwner : std::uint8_t {
+  /// The optimizer applies it, to gradient and decay together.
+  optimizer,
+  /// The memory has applied the optimizer's momentum to the gradients already (DGC). The decay, which no memory sees,
+  /// gets the same momentum from the optimizer.
+  memory,
+  /// The compressor or the memory has a momentum of its own in the place of the optimizer's (Signum, DeMo, EF21-SGDM).
+  /// The optimizer applies none, and the decay acts on the parameters alone: x is multiplied by 1 - rate * decay.
+  method,
+};
+
+/// The owner for what `compressor` and `memory` say of themselves.
+MomentumOwner momentum_owner(const compressors::Traits& compressor, const compressors::MemoryTraits& memory);
+
 /// What an optimizer has to know of the training it serves.
 struct OptimizerSetting {
   std::vector<NamedTensor> parameters;  ///< aliasing the live ones
-  bool momentum_applied = false;        ///< gradients come with momentum in them (owns_momentum)
+  MomentumOwner momentum_owner = MomentumOwner::optimizer;
 };
 
 /// Turns averaged gradients into new parameters: a deterministic function of both and of its state. Owned and

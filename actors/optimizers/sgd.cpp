@@ -46,12 +46,22 @@ void Sgd::step(std::span<const at::Tensor> gradients, double learning_rate) {
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     at::Tensor parameter = setting_.parameters[i].tensor;
     const bool decays = options_.weight_decay != 0;
-    if (setting_.momentum_applied) {
-      parameter.add_(gradients[i], -learning_rate);
-      if (decays) parameter.add_(with_momentum(i, parameter.mul(options_.weight_decay)), -learning_rate);
-    } else {
-      const auto direction = decays ? gradients[i].add(parameter, options_.weight_decay) : gradients[i];
-      parameter.add_(with_momentum(i, direction), -learning_rate);
+    switch (setting_.momentum_owner) {
+      case MomentumOwner::optimizer: {
+        const auto direction = decays ? gradients[i].add(parameter, options_.weight_decay) : gradients[i];
+        parameter.add_(with_momentum(i, direction), -learning_rate);
+        break;
+      }
+      case MomentumOwner::memory: {
+        if (decays) parameter.add_(with_momentum(i, parameter.mul(options_.weight_decay)), -learning_rate);
+        parameter.add_(gradients[i], -learning_rate);
+        break;
+      }
+      case MomentumOwner::method: {
+        if (decays) parameter.mul_(1 - learning_rate * options_.weight_decay);
+        parameter.add_(gradients[i], -learning_rate);
+        break;
+      }
     }
   }
 }

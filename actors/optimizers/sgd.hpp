@@ -12,9 +12,14 @@ namespace weir::actors {
 ///
 ///     d = g + weight_decay x;  m = momentum m + d;  x -= rate (nesterov ? d + momentum m : m)
 ///
-/// If momentum is in the gradients already, it is kept for the weight decay alone (algorithms of DGC):
+/// Where a memory has applied this momentum to the gradients, it is kept for the weight decay alone (as in DGC):
 ///
 ///     d = weight_decay x;      m = momentum m + d;  x -= rate (g + (nesterov ? d + momentum m : m))
+///
+/// Where the compressor or the memory has a momentum of its own, there is none here, and `momentum` and `nesterov` mean
+/// nothing (as in Signum and DeMo):
+///
+///     x = (1 - rate weight_decay) x - rate g
 class Sgd final : public Optimizer {
  public:
   static constexpr std::string_view type_name = "sgd";

@@ -5,6 +5,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "compressors/catalog.hpp"
+
 namespace weir::actors {
 namespace {
 
@@ -24,9 +26,9 @@ INSTANTIATE_TEST_SUITE_P(Sgd, SgdCase,
                          [](const auto& info) { return std::string(info.param.name); });
 
 std::unique_ptr<Optimizer> make(const Case& c, const std::vector<NamedTensor>& parameters,
-                                bool momentum_applied = false) {
+                                MomentumOwner owner = MomentumOwner::optimizer) {
   const nlohmann::json params{{"momentum", c.momentum}, {"nesterov", c.nesterov}, {"weight_decay", c.weight_decay}};
-  return optimizers().make("sgd", params, OptimizerSetting{parameters, momentum_applied}).value();
+  return optimizers().make("sgd", params, OptimizerSetting{parameters, owner}).value();
 }
 
 TEST_P(SgdCase, IsBitForBitThatOfTorch) {
@@ -63,20 +65,58 @@ TEST_P(SgdCase, ContinuesFromSavedState) {
 }
 
 TEST(Sgd, MomentumThatIsInTheGradientsIsNotAppliedAgain) {
-  const auto parameter = torch::zeros({1});
-  const auto sgd = make({"once", 0.9, false, 0}, {{"w", parameter}}, true);
-  for (int step = 0; step < 3; ++step) sgd->step(std::vector{torch::ones({1})}, 0.5);
-  EXPECT_EQ(parameter.item<float>(), -1.5f);
+  for (const auto owner : {MomentumOwner::memory, MomentumOwner::method}) {
+    const auto parameter = torch::zeros({1});
+    const auto sgd = make({"once", 0.9, false, 0}, {{"w", parameter}}, owner);
+    for (int step = 0; step < 3; ++step) sgd->step(std::vector{torch::ones({1})}, 0.5);
+    EXPECT_EQ(parameter.item<float>(), -1.5f);
+  }
 }
 
-TEST(Sgd, WeightDecayKeepsItsOwnMomentum) {
-  const auto parameter = torch::ones({1});
-  const auto sgd = make({"once", 0.5, false, 0.5}, {{"w", parameter}}, true);
-  const std::vector zero{torch::zeros({1})};
-  sgd->step(zero, 0.5);  // d = 0.5, m = 0.5, x = 0.75
-  EXPECT_FLOAT_EQ(parameter.item<float>(), 0.75f);
-  sgd->step(zero, 0.5);  // d = 0.375, m = 0.625, x = 0.4375
-  EXPECT_FLOAT_EQ(parameter.item<float>(), 0.4375f);
+TEST(Sgd, WeightDecayKeepsTheMomentumThatAMemoryHasTaken) {
+  const std::vector gradient{torch::ones({1})};
+  const auto parameter = torch::full({1}, 2.0f);
+  const auto sgd = make({"once", 0.5, false, 0.5}, {{"w", parameter}}, MomentumOwner::memory);
+  sgd->step(gradient, 0.5);  // d = 1, m = 1, x = 2 - 0.5 (1 + 1)
+  EXPECT_EQ(parameter.item<float>(), 1.0f);
+  sgd->step(gradient, 0.5);  // d = 0.5, m = 1, x = 1 - 0.5 (1 + 1)
+  EXPECT_EQ(parameter.item<float>(), 0.0f);
+  const auto other = torch::full({1}, 2.0f);
+  const auto nesterov = make({"once", 0.5, true, 0.5}, {{"w", other}}, MomentumOwner::memory);
+  nesterov->step(gradient, 0.5);  // d = 1, m = 1, x = 2 - 0.5 (1 + 1 + 0.5)
+  EXPECT_EQ(other.item<float>(), 0.75f);
+}
+
+TEST(Sgd, WeightDecayIsDecoupledFromTheMomentumOfACompressor) {
+  const std::vector gradient{torch::ones({1})};
+  for (const bool nesterov : {false, true}) {
+    const auto parameter = torch::full({1}, 4.0f);
+    const auto sgd = make({"once", 0.5, nesterov, 0.5}, {{"w", parameter}}, MomentumOwner::method);
+    sgd->step(gradient, 0.5);  // 0.75 * 4 - 0.5
+    EXPECT_EQ(parameter.item<float>(), 2.5f);
+    sgd->step(gradient, 0.5);  // 0.75 * 2.5 - 0.5
+    EXPECT_EQ(parameter.item<float>(), 1.375f);
+    EXPECT_TRUE(sgd->save().empty());
+  }
+}
+
+TEST(Sgd, TheOwnerOfMomentumIsAskedOfCompressorAndMemory) {
+  const auto owner = [](const char* compressor, const char* memory, const nlohmann::json& memory_params = nullptr) {
+    const nlohmann::json none;
+    const auto made = compressors::builtin()
+                          .make({.compressor = compressor,
+                                 .params = none,
+                                 .memory = memory,
+                                 .memory_params = memory_params,
+                                 .setting = {}})
+                          .value();
+    return momentum_owner(made.compressor->traits(), made.memory->traits());
+  };
+  EXPECT_EQ(owner("topk", "residual"), MomentumOwner::optimizer);
+  EXPECT_EQ(owner("signsgd", "none"), MomentumOwner::optimizer);
+  EXPECT_EQ(owner("dgc", "dgc"), MomentumOwner::memory);
+  EXPECT_EQ(owner("signum", "none"), MomentumOwner::method);
+  EXPECT_EQ(owner("demo", ""), MomentumOwner::method);
 }
 
 TEST(Sgd, RefusesStateOfAnotherModel) {
