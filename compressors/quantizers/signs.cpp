@@ -8,6 +8,7 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/pack.hpp"
 #include "compressors/kernels/signs.hpp"
+#include "compressors/round_key.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -20,7 +21,7 @@ Error dirty_padding() { return Error(Errc::malformed, "bits are set behind the l
 
 void SignVote::conclude(at::Tensor& mean, const Round& round) {
   // One vote is worth 1 / world: what is below half of it is a tie that was rounded.
-  take_signs(0.5F / static_cast<float>(round.world), flat(mean));
+  take_majority(0.5F / static_cast<float>(round.world), key_beside_ranks(round), flat(mean));
 }
 
 double SignVote::error_bound(std::uint64_t, const Round&) const { return std::numeric_limits<double>::infinity(); }

@@ -5,7 +5,10 @@
 namespace weir::compressors {
 
 /// The base of compressors that send nothing but signs, on which the ranks then vote (Bernstein et al., ICML 2018 and
-/// ICLR 2019): what they agree on is -1, 1, or 0 where as many are for the one as for the other. The code is
+/// ICLR 2019): what they agree on is -1 or 1. A bit cannot abstain, so what has no sign is drawn: the vote of a rank
+/// for a zero is a fair coin of its own, and a tie of the votes is decided by a coin that all ranks share, both from
+/// seed, step, tensor and entry (kernels/signs.hpp). A weight whose gradient stays zero is not driven anywhere. The
+/// code is
 ///
 ///     bit[]   per entry, least significant first: it is below zero; padded with zero bits
 ///

@@ -1,11 +1,12 @@
 #include "compressors/quantizers/signsgd.hpp"
 
 #include "compressors/kernels/signs.hpp"
+#include "compressors/round_key.hpp"
 
 namespace weir::compressors {
 
-bool SignSgd::write(std::span<const float> values, const Extent&, const Round&, std::span<std::byte> code) {
-  return write_signs(values, code);
+bool SignSgd::write(std::span<const float> values, const Extent&, const Round& round, std::span<std::byte> code) {
+  return write_votes(values, 0, key_of_rank(round), code);
 }
 
 }  // namespace weir::compressors

@@ -7,6 +7,7 @@
 #include "compressors/kernels/signs.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/params.hpp"
+#include "compressors/round_key.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -44,15 +45,15 @@ Result<void> Signum::do_encode(const at::Tensor& gradient, const Round& round, B
   return SignVote::do_encode(gradient, round, out);
 }
 
-bool Signum::write(std::span<const float> values, const Extent&, const Round&, std::span<std::byte> code) {
-  constexpr std::size_t block = 4096;  // entries: accumulated and read while they are in the cache
+bool Signum::write(std::span<const float> values, const Extent&, const Round& round, std::span<std::byte> code) {
+  constexpr std::size_t block = 4 * vote_block;  // entries: accumulated and read while they are in the cache
   const auto beta = static_cast<float>(options_.momentum);
   const std::span<float> momentum = flat(momentum_);
   for (std::size_t start = 0; start < values.size(); start += block) {
     const auto part = values.subspan(start, std::min(block, values.size() - start));
     const auto kept = momentum.subspan(start, part.size());
     accumulate_residual(beta, 1 - beta, part, kept);
-    write_signs(kept, code.subspan(start / 8, sign_bytes(part.size())));
+    write_votes(kept, start, key_of_rank(round), code.subspan(start / 8, sign_bytes(part.size())));
   }
   return true;
 }

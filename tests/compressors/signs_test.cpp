@@ -31,43 +31,94 @@ at::Tensor with_zeros(std::int64_t entries) {
 
 at::Tensor signs_of(const at::Tensor& x) { return at::where(x < 0, -1.0F, 1.0F); }
 
-/// One rank's sign of each of some entries.
-using Votes = std::vector<float>;
+/// What a coin says of entry `i` in a round, of a rank or, for a tie, of all.
+constexpr std::uint16_t of_all = 0xFFFF;
+float coin(std::int64_t i, const Round& round, std::uint16_t stream) {
+  const RandomKey key{round.seed, round.step, round.tensor, stream};
+  return random_word(key, static_cast<std::uint64_t>(i / 16)) >> i % 16 & 1 ? -1.0F : 1.0F;
+}
 
-/// What the ranks agree on.
-at::Tensor agreed(const std::vector<Votes>& votes) {
-  const auto compressor = Case{"signsgd", {}}.make();
-  Round round = round_at(0);
-  round.world = static_cast<std::uint32_t>(votes.size());
-  at::Tensor mean = at::zeros({static_cast<std::int64_t>(votes[0].size())});
-  for (const Votes& vote : votes) {
-    const Bytes payload = encoded(*compressor, at::tensor(vote) * 0.37F, round);
-    compressor->decode_add(payload, round, 1 / static_cast<float>(votes.size()), mean).value();
+at::Tensor with_coins(at::Tensor signs, const at::Tensor& x, const Round& round, std::uint16_t stream) {
+  for (std::int64_t i = 0; i < x.numel(); ++i) {
+    if (x.data_ptr<float>()[i] == 0) signs[i] = coin(i, round, stream);
   }
+  return signs;
+}
+
+/// What the ranks agree on, each with its gradient.
+at::Tensor agreed(const std::vector<at::Tensor>& gradients, Round round) {
+  const auto compressor = Case{"signsgd", {}}.make();
+  round.world = static_cast<std::uint32_t>(gradients.size());
+  at::Tensor mean = at::zeros_like(gradients[0]);
+  for (const at::Tensor& gradient : gradients) {
+    const Bytes payload = encoded(*compressor, gradient, round);
+    compressor->decode_add(payload, round, 1 / static_cast<float>(gradients.size()), mean).value();
+    ++round.rank;
+  }
+  at::Tensor other = mean.clone();
   compressor->conclude(mean, round);
+  round.rank = 0;
+  compressor->conclude(other, round);
+  EXPECT_TRUE(same_bits(other, mean)) << "on every rank";
   return mean;
 }
 
-TEST(SignSgd, SendsOneBitPerEntry) {
+TEST(SignSgd, SendsOneBitPerEntryAndACoinForZero) {
   for (const std::int64_t entries : lengths) {
     const at::Tensor x = with_zeros(entries);
-    EXPECT_TRUE(at::equal(round_trip("signsgd", x), signs_of(x))) << entries;
-    const Bytes payload = encoded(*Case{"signsgd", {}}.make(), x, round_at(0));
+    Round round = round_at(5, 2);
+    round.rank = 3;
+    const auto compressor = Case{"signsgd", {}}.make();
+    const Bytes payload = encoded(*compressor, x, round);
+    EXPECT_TRUE(at::equal(decoded(*compressor, payload, x, round), with_coins(signs_of(x), x, round, 3))) << entries;
     EXPECT_LE(payload.size(), static_cast<std::size_t>(entries + 7) / 8 + payload_header_bytes_max + 5);
   }
 }
 
-TEST(SignSgd, TheMajorityDecidesAndATieIsZero) {
-  EXPECT_TRUE(at::equal(agreed({{1, -1, 1}, {1, -1, -1}}), at::tensor({1.0F, -1.0F, 0.0F})));
+TEST(SignSgd, TheMajorityDecidesAndACoinATie) {
   // Sums of a rounded 1/n: for each number of ranks every possible outcome.
-  for (std::size_t ranks = 1; ranks <= 40; ++ranks) {
-    std::vector<Votes> votes(ranks, Votes(ranks + 1));
-    std::vector<float> expected;
-    for (std::size_t yes = 0; yes <= ranks; ++yes) {
-      for (std::size_t rank = 0; rank < ranks; ++rank) votes[rank][yes] = rank < yes ? 1.0F : -1.0F;
-      expected.push_back(2 * yes == ranks ? 0.0F : 2 * yes > ranks ? 1.0F : -1.0F);
+  for (std::int64_t ranks = 1; ranks <= 40; ++ranks) {
+    std::vector<at::Tensor> votes;
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      votes.push_back(at::where(at::arange(ranks + 1) > rank, 0.37F, -0.37F));
     }
-    EXPECT_TRUE(at::equal(agreed(votes), at::tensor(expected))) << ranks << " ranks";
+    const at::Tensor sum = at::arange(ranks + 1) * 2.0F - static_cast<float>(ranks);
+    EXPECT_TRUE(at::equal(agreed(votes, round_at(7)), with_coins(signs_of(sum), sum, round_at(7), of_all)))
+        << ranks << " ranks";
+  }
+}
+
+/// Mean of what is agreed over all entries and some rounds.
+double mean_vote(const std::vector<at::Tensor>& gradients) {
+  constexpr std::uint64_t rounds = 50;
+  double mean = 0;
+  for (std::uint64_t step = 0; step < rounds; ++step) {
+    mean += agreed(gradients, round_at(step)).mean().item<double>() / rounds;
+  }
+  return mean;
+}
+
+// A million coins are off by 0.001; five times that is granted.
+TEST(SignSgd, WhatHasNoGradientIsNotDriven) {
+  constexpr std::int64_t entries = 20'000;
+  const at::Tensor dead = at::zeros({entries});
+  const at::Tensor up = at::ones({entries});
+  for (std::size_t ranks = 1; ranks <= 4; ++ranks) {
+    EXPECT_NEAR(mean_vote(std::vector(ranks, dead)), 0, 0.005) << ranks << " ranks";
+  }
+  // One that knows pulls one that does not: half of the coins agree with it, and half of the ties do.
+  EXPECT_NEAR(mean_vote({dead, up}), 0.5, 0.005);
+  EXPECT_NEAR(mean_vote({dead, -up}), -0.5, 0.005);
+  EXPECT_NEAR(mean_vote({up, -up}), 0, 0.005);
+  EXPECT_NEAR(mean_vote({dead, dead, up}), 0.5, 0.005) << "unless both are against it";
+  // Neither do the coins of neighbours go together, nor those of one entry in following rounds.
+  at::Tensor sum = at::zeros({entries});
+  for (std::uint64_t step = 0; step < 100; ++step) sum += agreed({dead}, round_at(step));
+  EXPECT_NEAR(sum.square().mean().item<double>(), 100, 5);
+  const at::Tensor votes = agreed({dead}, round_at(0));
+  for (const std::int64_t lag : {1, 8, 16, 128, 144}) {
+    const std::int64_t length = entries - lag;
+    EXPECT_NEAR((votes.narrow(0, 0, length) * votes.narrow(0, lag, length)).mean().item<double>(), 0, 0.04) << lag;
   }
 }
 
@@ -107,6 +158,15 @@ TEST(Signum, KeepsTheMomentumOfEachTensor) {
   compressor->decode_add(encoded(*compressor, at::zeros({100}), round_at(2, 1)), round_at(2, 1), 1, y).value();
   // 0.9 * (0.9 * 0.1 x - 0.1 x) is against x.
   EXPECT_TRUE(at::equal(y, signs_of(-x)));
+}
+
+TEST(Signum, MomentumOfZeroVotesByACoin) {
+  const at::Tensor x = with_zeros(20'003);
+  Round round = round_at(3, 4);
+  round.rank = 2;
+  const auto compressor = Case{"signum", {}}.make();
+  EXPECT_TRUE(
+      at::equal(decoded(*compressor, encoded(*compressor, x, round), x, round), with_coins(signs_of(x), x, round, 2)));
 }
 
 TEST(EfSignSgd, SendsSignsTimesTheMeanMagnitude) {
@@ -184,6 +244,9 @@ TEST(SignKernels, PortableLoopsGiveTheSameBits) {
     Bytes fast(sign_bytes(values.size()));
     Bytes portable = fast;
     Bytes without_sums = fast;
+    Bytes fast_votes = fast;
+    Bytes portable_votes = fast;
+    const RandomKey coins{.seed = 3, .stream = 1};
     SignSums fast_sums;
     SignSums portable_sums;
     at::Tensor fast_to = gaussian(entries, 9);
@@ -191,14 +254,17 @@ TEST(SignKernels, PortableLoopsGiveTheSameBits) {
     const auto add_to = [&](at::Tensor& to) { add_by_sign(fast, 0.3F, -0.7F, {to.data_ptr<float>(), values.size()}); };
     EXPECT_TRUE(write_signs(values, fast, fast_sums));
     EXPECT_TRUE(write_signs(values, without_sums));
+    EXPECT_TRUE(write_votes(values, 2 * vote_block, coins, fast_votes));
     add_to(fast_to);
     {
       const KernelsUpTo kernels(Kernels::portable);
       EXPECT_TRUE(write_signs(values, portable, portable_sums));
+      EXPECT_TRUE(write_votes(values, 2 * vote_block, coins, portable_votes));
       add_to(portable_to);
     }
     EXPECT_EQ(fast, portable);
     EXPECT_EQ(fast, without_sums);
+    EXPECT_EQ(fast_votes, portable_votes);
     EXPECT_EQ(fast_sums.positive, portable_sums.positive);
     EXPECT_EQ(fast_sums.negative, portable_sums.negative);
     EXPECT_EQ(fast_sums.negatives, portable_sums.negatives);
