@@ -47,6 +47,9 @@ struct Traits {
   bool selective = false;      ///< reads only entries that it sends: a NaN elsewhere is neither sent nor noticed
   bool votes = false;          ///< the ranks agree on something else than a mean (Compressor::conclude)
   bool owns_momentum = false;  ///< encodes a momentum of its own: the optimizer must apply none
+  /// What the ranks agree on follows from the mean of what they encode and from the round, whatever each encodes by
+  /// itself, up to the rounding of float32.
+  bool mean_only = false;
 };
 
 /// Bits that one rank encodes per entry of a tensor: in passes that are summed, and in passes that are gathered.

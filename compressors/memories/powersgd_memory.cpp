@@ -1,7 +1,5 @@
 #include "compressors/memories/powersgd_memory.hpp"
 
-#include <algorithm>
-
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/memories/misfit.hpp"
@@ -10,9 +8,8 @@ namespace weir::compressors {
 
 std::optional<std::string> PowerSgdMemory::misfit(const Compressor& compressor) {
   if (auto reason = no_mean_residual(compressor)) return reason;
-  const std::vector<Reduction> passes = compressor.traits().passes;
-  if (std::ranges::find(passes, Reduction::gather) != passes.end()) {
-    return "each rank encodes by its own residual, and those drift apart when the mean is taken off";
+  if (!compressor.traits().mean_only) {
+    return "what it sends depends on each rank's own residual, and those drift apart when the mean is taken off";
   }
   return std::nullopt;
 }

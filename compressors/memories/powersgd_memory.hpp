@@ -13,8 +13,10 @@ namespace weir::compressors {
 ///     send r + g;   r = r + g - mean
 ///
 /// The ranks' residuals differ by all that their gradients ever differed by, only the mean of them stays small. That is
-/// harmless where what is agreed on is a function of the mean alone, and saves decoding the own payload; where each
-/// rank's payload follows its own large entries, they would fill up with differences that cancel. A round in which the
+/// harmless where what is agreed on is a function of the mean alone (Traits::mean_only), and saves decoding the own
+/// payload; where each rank's payload follows its own large entries, they would fill up with differences that cancel.
+/// So it is with payloads that are gathered, with chunks chosen by the sum of the ranks' norms, and with sums of 16-bit
+/// numbers, which are rounded by the size of the rank's own residual. A round in which the
 /// tensor goes dense sends all of it: r = 0.
 class PowerSgdMemory final : public Memory {
  public:

@@ -9,7 +9,9 @@
 
 namespace weir::compressors {
 
-Traits None::traits() const { return {.passes = {Reduction::sum}, .lossless = true, .biased = false}; }
+Traits None::traits() const {
+  return {.passes = {Reduction::sum}, .lossless = true, .biased = false, .mean_only = true};
+}
 
 Result<void> None::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
   constexpr std::size_t block = 8192;  // floats: checked, then copied while they are in the cache

@@ -73,7 +73,8 @@ Traits RandomK::traits() const {
   return {.passes = {reduction()},
           .biased = !options_.unbiased || value_codec_named(options_.value_codec).error_bound > 0,
           .sparse = true,
-          .selective = !options_.check_unsent};
+          .selective = !options_.check_unsent,
+          .mean_only = reduction() == Reduction::sum};
 }
 
 double RandomK::error_bound(std::uint64_t entries, const Round&) const {

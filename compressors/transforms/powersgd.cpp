@@ -87,7 +87,7 @@ Result<std::unique_ptr<Compressor>> PowerSgd::make(const nlohmann::json& given) 
 }
 
 Traits PowerSgd::traits() const {
-  return {.passes = {Reduction::sum, Reduction::sum}, .stateful = options_.warm_start};
+  return {.passes = {Reduction::sum, Reduction::sum}, .stateful = options_.warm_start, .mean_only = true};
 }
 
 std::optional<MatrixShape> PowerSgd::shape_of(const at::Tensor& tensor) const {

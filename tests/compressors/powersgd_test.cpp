@@ -361,7 +361,10 @@ TEST(MeanMemories, SayWhatTheyDoNotFit) {
   const auto compressor = [](const char* name) { return std::move(builtin().make_compressor(name, nullptr).value()); };
   EXPECT_THAT(*PowerSgdMemory::misfit(*compressor("none")), ::testing::HasSubstr("sends everything"));
   EXPECT_THAT(*PowerSgdMemory::misfit(*compressor("topk")), ::testing::HasSubstr("drift apart"));
+  EXPECT_THAT(*PowerSgdMemory::misfit(*compressor("chunk")), ::testing::HasSubstr("drift apart"));
+  EXPECT_THAT(*PowerSgdMemory::misfit(*compressor("fp16")), ::testing::HasSubstr("drift apart"));
   EXPECT_FALSE(PowerSgdMemory::misfit(*compressor("powersgd")));
+  EXPECT_FALSE(PowerSgdMemory::misfit(*compressor("randomk")));
   EXPECT_THAT(*Ef21Memory::misfit(*compressor("none")), ::testing::HasSubstr("sends everything"));
   EXPECT_FALSE(Ef21Memory::misfit(*compressor("topk")));
   EXPECT_FALSE(Ef21Memory::misfit(*compressor("powersgd")));
