@@ -5,16 +5,34 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/memories/misfit.hpp"
+#include "compressors/params.hpp"
 
 namespace weir::compressors {
 namespace {
+
+const Params<EfSignSgdMemory::Options>& params() {
+  using Options = EfSignSgdMemory::Options;
+  static const Params<Options> params =
+      Params<Options>("memory efsignsgd")
+          .number("beta", &Options::beta, {.minimum = 0, .maximum = 1},
+                  "Share of what is owed to the weights that is kept from step to step.");
+  return params;
+}
 
 /// As it is kept, so that a restored memory goes on with the same bits.
 float learning_rate_in(const Round& round) { return static_cast<float>(round.learning_rate); }
 
 }  // namespace
 
+nlohmann::json EfSignSgdMemory::schema() { return params().schema(); }
+
 std::optional<std::string> EfSignSgdMemory::misfit(const Compressor& compressor) { return no_residual(compressor); }
+
+Result<std::unique_ptr<Memory>> EfSignSgdMemory::make(const nlohmann::json& given, const MemorySetting&) {
+  const auto options = params().parse(given);
+  if (!options) return options.error();
+  return std::make_unique<EfSignSgdMemory>(*options);
+}
 
 Result<at::Tensor> EfSignSgdMemory::learning_rate_of(const Round& round) {
   return learning_rates_.of(round, at::empty({1}, at::kFloat));
@@ -28,7 +46,8 @@ Result<at::Tensor> EfSignSgdMemory::compensate(const at::Tensor& gradient, const
   const float now = learning_rate_in(round);
   if (!(now > 0)) return gradient;
   float& last = flat(*kept)[0];
-  accumulate_residual(last > 0 ? last / now : 1, 1, flat(gradient), flat(*residual));
+  const float kept_share = static_cast<float>(options_.beta) * (last > 0 ? last / now : 1);
+  accumulate_residual(kept_share, 1, flat(gradient), flat(*residual));
   last = now;
   return residual;
 }

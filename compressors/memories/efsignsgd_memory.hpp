@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -11,18 +13,28 @@ namespace weir::compressors {
 /// Error feedback in units of the weights (Karimireddy et al., ICML 2019), so that what is owed to the weights stays
 /// the same when the learning rate changes:
 ///
-///     p = g + e / lr;  send C(p);  e = lr * (p - sent)
+///     p = g + beta * e / lr;  send C(p);  e = lr * (p - sent)
 ///
-/// Kept is the residual r = e / lr with the learning rate it was divided by: p = g + (last lr / lr) * r. While the
-/// learning rate is constant that is the memory `residual`. In a step whose learning rate is zero nothing reaches the
-/// weights: the gradient is sent as it is, and what is owed stays. Otherwise a round in which the tensor goes dense
-/// sends all of it: r = 0.
+/// In the paper beta is 1. With beta below 1, e is a momentum of steps (DeMo): lr * p = beta * e + lr * g is what it
+/// accumulates, and C(p) is what is taken out of it, divided by lr, which the optimizer multiplies again.
+///
+/// Kept is the residual r = e / lr with the learning rate it was divided by: p = g + beta * (last lr / lr) * r. While
+/// the learning rate is constant that is the memory `residual`. In a step whose learning rate is zero nothing reaches
+/// the weights: the gradient is sent as it is, and what is owed stays. Otherwise a round in which
+/// the tensor goes dense sends all of it: r = 0.
 class EfSignSgdMemory final : public Memory {
  public:
   static constexpr std::string_view type_name = "efsignsgd";
   static constexpr std::string_view summary = "Error feedback of the weights' steps: the learning rate may change.";
+  static nlohmann::json schema();
   static constexpr MemoryTraits type_traits = {.reads_payload = true};
   static std::optional<std::string> misfit(const Compressor& compressor);
+  static Result<std::unique_ptr<Memory>> make(const nlohmann::json& params, const MemorySetting& setting);
+
+  struct Options {
+    double beta = 1;
+  };
+  explicit EfSignSgdMemory(Options options) : options_(options) {}
 
   std::string_view name() const override { return type_name; }
   MemoryTraits traits() const override { return type_traits; }
@@ -35,6 +47,7 @@ class EfSignSgdMemory final : public Memory {
  private:
   Result<at::Tensor> learning_rate_of(const Round& round);
 
+  Options options_;
   TensorStore residuals_{"residual"};
   TensorStore learning_rates_{"learning_rate"};  // one number each; zero: no residual yet
 };

@@ -49,7 +49,7 @@ void select(std::span<const float> values, std::size_t count, Selection& out) {
 
 }  // namespace
 
-nlohmann::json Demo::default_memory_params() { return {{"beta", 0.999}, {"gamma", 1.0}}; }
+nlohmann::json Demo::default_memory_params() { return {{"beta", 0.999}}; }
 
 nlohmann::json Demo::schema() { return params().schema(); }
 

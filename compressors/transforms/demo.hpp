@@ -10,10 +10,13 @@ namespace weir::compressors {
 
 /// DeMo (Peng, Quesnelle, Kingma 2024): the fast part of a decoupled momentum. Of the cosine coefficients of each block
 /// of chunk x chunk entries (transforms/dct.hpp) the per_chunk largest are sent; the mean of what the ranks sent goes
-/// back to entries, and its sign is what they agree on. With its default memory, `residual` with beta = 0.999, what was
-/// not sent stays in a momentum that each rank keeps to itself:
+/// back to entries, and its sign is what they agree on. With its default memory, `efsignsgd` with beta = 0.999, what
+/// was not sent stays in a momentum of steps that each rank keeps to itself:
 ///
-///     m = beta * m + g;   m -= what was sent
+///     m = beta * m + lr * g;   m -= q, its largest coefficients;   x -= lr * sign(mean of q)
+///
+/// The memory gives m / lr to encode, and q / lr is sent, so that without the sign x -= lr * (mean of q / lr), which is
+/// the mean of q.
 ///
 /// The paper's program divides each coefficient by the number of ranks that sent it, here it is the number of all, so
 /// that what one rank alone believes in counts for less; and its sums depend on the order of arrival, here they do not.
@@ -26,7 +29,7 @@ class Demo final : public Compressor {
  public:
   static constexpr std::string_view type_name = "demo";
   static constexpr std::string_view summary = "The largest cosine coefficients of each block; the sign of their mean.";
-  static constexpr std::string_view default_memory = "residual";
+  static constexpr std::string_view default_memory = "efsignsgd";
   static nlohmann::json default_memory_params();
   static nlohmann::json schema();
   static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);

@@ -183,19 +183,37 @@ TEST(Demo, ItsMemoryIsTheDecoupledMomentum) {
                     .make({.compressor = "demo", .params = none, .memory = "", .memory_params = none, .setting = {}})
                     .value());
   EXPECT_TRUE(made.compressor->traits().owns_momentum);
-  EXPECT_EQ(made.memory->name(), "residual");
-  at::Tensor momentum = at::zeros({70, 90});
-  for (std::uint64_t step = 0; step < 4; ++step) {
+  at::Tensor delta = at::zeros({70, 90}, at::kDouble);  // as demo.py names it
+  for (std::uint64_t step = 0; step < 6; ++step) {
+    Round round = round_at(step);
+    round.learning_rate = step < 2 ? 0.5 : step < 4 ? 0.003 : 0.04;
     const at::Tensor gradient = gaussian(70 * 90, step).reshape({70, 90});
-    const at::Tensor input = made.memory->compensate(gradient, round_at(step)).value();
-    momentum = momentum * 0.999 + gradient;
-    EXPECT_TRUE(at::allclose(input, momentum, 1e-5, 1e-5));
-    const Bytes payload = encoded(*made.compressor, input, round_at(step));
-    at::Tensor mean = decoded(*made.compressor, payload, gradient, round_at(step));
-    momentum -= mean;
-    made.compressor->conclude(mean, round_at(step));
-    made.memory->update(round_at(step), *made.compressor, payload, mean).value();
+    delta = delta * 0.999 + round.learning_rate * gradient;
+    const at::Tensor input = made.memory->compensate(gradient, round).value();
+    EXPECT_LT((input * round.learning_rate - delta).abs().max().item<double>(), 1e-5) << step;
+    const Bytes payload = encoded(*made.compressor, input, round);
+    at::Tensor mean = decoded(*made.compressor, payload, gradient, round);
+    delta -= round.learning_rate * mean;
+    made.compressor->conclude(mean, round);
+    made.memory->update(round, *made.compressor, payload, mean).value();
   }
+}
+
+/// What reaches the weights without the sign is the part of the momentum that was sent, once.
+TEST(Demo, WithoutTheSignTheWeightsMoveByWhatWasSent) {
+  const nlohmann::json params = {{"sign", false}, {"chunk", 8}, {"per_chunk", 64}, {"value_codec", "fp32"}};
+  const nlohmann::json none;
+  Compression made =
+      std::move(builtin()
+                    .make({.compressor = "demo", .params = params, .memory = "", .memory_params = none, .setting = {}})
+                    .value());
+  Round round = round_at(0);
+  round.learning_rate = 0.25;
+  const at::Tensor gradient = gaussian(64, 3).reshape({8, 8});
+  const Bytes payload = encoded(*made.compressor, made.memory->compensate(gradient, round).value(), round);
+  at::Tensor mean = decoded(*made.compressor, payload, gradient, round);
+  made.compressor->conclude(mean, round);
+  EXPECT_TRUE(at::allclose(round.learning_rate * mean, 0.25 * gradient, 1e-5, 1e-6)) << "all of lr * g was sent";
 }
 
 /// Signs alone: what a rank sent has no size.
