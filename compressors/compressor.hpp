@@ -29,7 +29,9 @@ struct Round {
 };
 
 /// How the payloads of the ranks are brought together. A payload that is summed is a bare array of numbers, equally
-/// long on every rank, whose sum decodes to the sum of what the ranks encoded.
+/// long on every rank, whose sum decodes to the sum of what the ranks encoded. Of 16 bits they are divided by
+/// Round::world before they are rounded, and multiplied again when they are decoded: the sum on the wire is then a mean
+/// and stays within the range of the numbers.
 enum class Reduction : std::uint8_t {
   sum,       ///< all-reduce of float32
   sum_fp16,  ///< all-reduce of IEEE half precision, which saturates

@@ -8,8 +8,8 @@ Result<void> Bf16::do_encode(const at::Tensor& gradient, const Round& round, Byt
   return encode_cast<BFloat16>(gradient, round, out);
 }
 
-Result<void> Bf16::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
-  return decode_cast<BFloat16>(payload, weight, sum);
+Result<void> Bf16::do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
+  return decode_cast<BFloat16>(payload, round, weight, sum);
 }
 
 }  // namespace weir::compressors

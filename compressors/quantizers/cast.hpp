@@ -20,8 +20,9 @@
 
 namespace weir::compressors {
 
-// What fp16 and bf16 have in common: a payload that is a bare array of 16-bit floats. Block by block, so that the
-// second look at a block finds it in the cache.
+// What fp16 and bf16 have in common: a payload that is a bare array of 16-bit floats, each divided by the number of
+// ranks, so that their sum is a mean (Reduction). Block by block, so that the second look at a block finds it in the
+// cache.
 
 inline constexpr std::size_t cast_block = 4096;  // entries
 
@@ -31,7 +32,7 @@ bool is_place_for(const std::byte* at) {
   return reinterpret_cast<std::uintptr_t>(at) % alignof(Number) == 0;
 }
 
-/// Appends `gradient` rounded to Number.
+/// Appends `gradient` / world, rounded to Number.
 template <class Number>
 Result<void> encode_cast(const at::Tensor& gradient, const Round& round, Bytes& out) {
   const std::span<const float> values = flat(gradient);
@@ -40,13 +41,19 @@ Result<void> encode_cast(const at::Tensor& gradient, const Round& round, Bytes& 
   std::byte* const numbers = out.data() + before;
   const bool in_place = is_place_for<Number>(numbers);
   std::atomic<bool> finite = true;
+  const float share = 1 / static_cast<float>(round.world);
   for_ranges(values.size(), cast_block, [&](std::size_t begin, std::size_t end) {
     std::array<Number, cast_block> block;
+    std::array<float, cast_block> shares;
     for (std::size_t start = begin; start < end && finite; start += cast_block) {
-      const auto part = values.subspan(start, std::min(cast_block, end - start));
+      auto part = values.subspan(start, std::min(cast_block, end - start));
       std::byte* to = numbers + start * sizeof(Number);
       const std::span<Number> rounded(in_place ? reinterpret_cast<Number*>(to) : block.data(), part.size());
       prefetch_next(values, start, cast_block);
+      if (round.world > 1) {
+        for (std::size_t i = 0; i < part.size(); ++i) shares[i] = share * part[i];
+        part = std::span(shares).first(part.size());
+      }
       if (!round_to(part, rounded)) finite = false;
       if (!in_place) std::memcpy(to, rounded.data(), rounded.size_bytes());
     }
@@ -54,9 +61,9 @@ Result<void> encode_cast(const at::Tensor& gradient, const Round& round, Bytes& 
   return finite ? Result<void>() : non_finite(round, values);
 }
 
-/// sum += weight * what `payload` stands for. Fails with: malformed (of another length, or not finite).
+/// sum += weight * world * `payload`. Fails with: malformed (of another length, or not finite).
 template <class Number>
-Result<void> decode_cast(BytesView payload, float weight, at::Tensor& sum) {
+Result<void> decode_cast(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
   const std::span<float> target = flat(sum);
   if (payload.size() != target.size() * sizeof(Number)) {
     return Error(Errc::malformed, "a payload of " + std::to_string(payload.size()) + " bytes came for a tensor of " +
@@ -64,6 +71,7 @@ Result<void> decode_cast(BytesView payload, float weight, at::Tensor& sum) {
   }
   const bool in_place = is_place_for<Number>(payload.data());
   std::atomic<bool> finite = true;
+  const auto whole = static_cast<float>(static_cast<double>(weight) * round.world);
   for_ranges(target.size(), cast_block, [&](std::size_t begin, std::size_t end) {
     std::array<Number, cast_block> block;
     for (std::size_t start = begin; start < end && finite; start += cast_block) {
@@ -73,7 +81,7 @@ Result<void> decode_cast(BytesView payload, float weight, at::Tensor& sum) {
       const std::span<const Number> numbers(in_place ? reinterpret_cast<const Number*>(from) : block.data(),
                                             part.size());
       prefetch_next(target, start, cast_block);
-      if (!add_scaled(weight, numbers, part)) finite = false;
+      if (!add_scaled(whole, numbers, part)) finite = false;
     }
   });
   return finite ? Result<void>() : Error(Errc::malformed, "a 16-bit payload has a number that is not finite");

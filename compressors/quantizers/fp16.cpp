@@ -8,8 +8,8 @@ Result<void> Fp16::do_encode(const at::Tensor& gradient, const Round& round, Byt
   return encode_cast<Half>(gradient, round, out);
 }
 
-Result<void> Fp16::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
-  return decode_cast<Half>(payload, weight, sum);
+Result<void> Fp16::do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
+  return decode_cast<Half>(payload, round, weight, sum);
 }
 
 }  // namespace weir::compressors

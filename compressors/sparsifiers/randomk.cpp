@@ -36,6 +36,12 @@ const Params<RandomK::Options>& params() {
   return params;
 }
 
+/// What values are divided by before they go over the wire, see Reduction.
+float divisor(Reduction reduction, const Round& round) {
+  const bool sixteen_bits = reduction == Reduction::sum_fp16 || reduction == Reduction::sum_bf16;
+  return sixteen_bits ? static_cast<float>(round.world) : 1.0F;
+}
+
 std::size_t number_bytes(Reduction reduction) { return reduction == Reduction::sum ? sizeof(float) : sizeof(Half); }
 
 template <class Number>
@@ -128,8 +134,10 @@ Result<void> RandomK::do_encode(const at::Tensor& gradient, const Round& round, 
   const std::span<const float> values = flat(gradient);
   if (auto drawn = draw(values, round); !drawn) return drawn;
   encoded_[round.tensor] = values.size();
-  const std::span<const float> sent = selection_.values;
   const Reduction wanted = reduction();
+  const float share = 1 / divisor(wanted, round);
+  for (float& value : selection_.values) value *= share;
+  const std::span<const float> sent = selection_.values;
   if (wanted == Reduction::gather) {
     const ValueCodec& codec = value_codec_named(options_.value_codec);
     const std::size_t bytes = codec.bytes(sent.size());
@@ -208,7 +216,7 @@ Result<void> RandomK::read(BytesView payload, std::uint64_t entries, const Round
 Result<void> RandomK::do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
   const std::span<float> target = flat(sum);
   if (auto got = read(payload, target.size(), round); !got) return got;
-  add_selection(weight, selection_, target);
+  add_selection(weight * divisor(reduction(), round), selection_, target);
   return {};
 }
 

@@ -18,8 +18,9 @@ namespace weir::compressors {
 /// As they are, the values are a contraction by 1 - 1/L in expectation, where L is the length of the longest stratum:
 /// for a memory. Scaled by the length of their stratum they are unbiased, with a variance factor of L - 1.
 ///
-/// With fp32, fp16 or bf16 values the payload is the bare array of numbers in the order of positions. Steps:
-/// all-reduce. With the others it is gathered; its body (Format::seeded):
+/// With fp32, fp16 or bf16 values the payload is the bare array of numbers in the order of positions, those of 16 bits
+/// divided by the number of ranks (Reduction). Steps: all-reduce. With the others it is gathered; its body
+/// (Format::seeded):
 ///
 ///     varint  entries of the tensor
 ///     u8      value codec

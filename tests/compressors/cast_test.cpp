@@ -65,6 +65,24 @@ TEST_P(Cast, RefusesNumbersThatAreNotFinite) {
   }
 }
 
+/// What the ranks send adds up to their mean, so that it stays in range.
+TEST_P(Cast, SendsItsShareOfTheMean) {
+  Round round = round_at(0);
+  round.world = 5;
+  const float large = GetParam().largest * 0.9F;
+  for (const float value : {large, -large, 1.0F, 3e-3F}) {
+    const at::Tensor x = at::full({4'100}, value);
+    const Bytes payload = encoded(*make(), x, round);
+    at::Tensor sent = at::empty({4'100}, GetParam().type);
+    ASSERT_EQ(payload.size(), sent.nbytes());
+    std::memcpy(sent.data_ptr(), payload.data(), payload.size());
+    EXPECT_TRUE(at::equal(sent, (x * (1.0F / 5)).to(GetParam().type))) << value;
+    at::Tensor mean = at::zeros_like(x);
+    for (int rank = 0; rank < 5; ++rank) make()->decode_add(payload, round, 0.2F, mean).value();
+    EXPECT_TRUE(at::allclose(mean, x, 5e-3)) << value << ": decoding takes the division back";
+  }
+}
+
 TEST_P(Cast, IsSummedInSixteenBits) {
   const Traits traits = make()->traits();
   EXPECT_EQ(traits.passes, std::vector{GetParam().type == at::kHalf ? Reduction::sum_fp16 : Reduction::sum_bf16});

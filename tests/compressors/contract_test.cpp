@@ -524,11 +524,11 @@ TEST_P(SummedContract, SumsOnTheWire) {
       const BytesView result = sum;
       for (const auto& rank : ranks) rank->absorb(std::span(&result, 1), round).value();
     }
-    const at::Tensor together = decoded(*ranks[0], sum, xs[0], round_);
-    EXPECT_TRUE(same_bits(together, decoded(*ranks[1], sum, xs[0], round_))) << "replicas do not drift";
+    const at::Tensor together = decoded(*ranks[0], sum, xs[0], round);
+    EXPECT_TRUE(same_bits(together, decoded(*ranks[1], sum, xs[0], round))) << "replicas do not drift";
     const double precision = passes.back() == Reduction::sum ? 1e-4 : 1e-2;
     EXPECT_TRUE(at::allclose(
-        together, decoded(*ranks[0], payloads[0], xs[0], round_) + decoded(*ranks[1], payloads[1], xs[1], round_),
+        together, decoded(*ranks[0], payloads[0], xs[0], round) + decoded(*ranks[1], payloads[1], xs[1], round),
         precision, precision));
   });
 }
