@@ -51,6 +51,15 @@ void accumulate_residual(float beta, float gamma, std::span<const float> gradien
   for (std::size_t i = 0; i < n; ++i) r[i] = beta * r[i] + gamma * g[i];
 }
 
+void subtract(std::span<const float> a, std::span<const float> b, std::span<float> difference) {
+  ensure(a.size() == difference.size() && b.size() == difference.size(), "differences of as many floats");
+  const float* __restrict from = a.data();
+  const float* __restrict less = b.data();
+  float* __restrict out = difference.data();
+  const std::size_t n = difference.size();
+  for (std::size_t i = 0; i < n; ++i) out[i] = from[i] - less[i];
+}
+
 void accumulate_momentum(const MomentumStep& step, std::span<const float> gradient, std::span<float> momentum,
                          std::span<float> velocity) {
   ensure(gradient.size() == momentum.size() && gradient.size() == velocity.size(), "momentum of the gradient's size");

@@ -20,6 +20,9 @@ void add_scaled(float weight, BytesView from, std::span<float> to);
 /// residual = beta * residual + gamma * gradient.
 void accumulate_residual(float beta, float gamma, std::span<const float> gradient, std::span<float> residual);
 
+/// difference = a - b.
+void subtract(std::span<const float> a, std::span<const float> b, std::span<float> difference);
+
 /// With g = scale * gradient: m = mu * m + g; v += m. The nesterov form: m = mu * (m + g); v += m + g.
 struct MomentumStep {
   float mu = 0;

@@ -7,17 +7,60 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/memories/misfit.hpp"
+#include "compressors/params.hpp"
 
 namespace weir::compressors {
+namespace {
+
+const Params<Ef21Memory::Options>& params() {
+  using Options = Ef21Memory::Options;
+  static const Params<Options> params =
+      Params<Options>("memory ef21")
+          .number("momentum", &Options::momentum, {.minimum = 0, .maximum = 0.9999},
+                  "Share of the running mean of gradients that is kept (EF21-SGDM), in the place of the optimizer's "
+                  "momentum; 0: the gradient itself is estimated (EF21).");
+  return params;
+}
+
+}  // namespace
+
+nlohmann::json Ef21Memory::schema() { return params().schema(); }
 
 std::optional<std::string> Ef21Memory::misfit(const Compressor& compressor) { return no_mean_residual(compressor); }
+
+Result<std::unique_ptr<Memory>> Ef21Memory::make(const nlohmann::json& given, const MemorySetting&) {
+  const auto options = params().parse(given);
+  if (!options) return options.error();
+  return std::make_unique<Ef21Memory>(*options);
+}
+
+MemoryTraits Ef21Memory::traits() const {
+  MemoryTraits traits = type_traits;
+  traits.replaces_momentum = options_.momentum > 0;
+  return traits;
+}
+
+Result<at::Tensor> Ef21Memory::target_of(const at::Tensor& gradient, const Round& round) {
+  if (options_.momentum == 0) return gradient;
+  if (!average_.find(round)) {
+    average_.put(round, gradient.clone(at::MemoryFormat::Contiguous));
+    return average_.of(round, gradient);
+  }
+  auto average = average_.of(round, gradient);
+  if (!average) return average;
+  const auto kept = static_cast<float>(options_.momentum);
+  accumulate_residual(kept, 1 - kept, flat(gradient), flat(*average));
+  return average;
+}
 
 Result<at::Tensor> Ef21Memory::compensate(const at::Tensor& gradient, const Round& round) {
   const auto own = own_.of(round, gradient);
   if (!own) return own;
-  // A tensor of its own: tensors of one bucket are all compensated before the first of them is updated.
-  at::Tensor missing = own->neg();
-  accumulate_residual(1, 1, flat(gradient), flat(missing));
+  auto missing = missing_.of(round, gradient);
+  if (!missing) return missing;
+  const auto target = target_of(gradient, round);
+  if (!target) return target;
+  subtract(flat(*target), flat(*own), flat(*missing));
   return missing;
 }
 
@@ -35,12 +78,19 @@ Result<void> Ef21Memory::update(const Round& round, Compressor& compressor, Byte
 Result<at::Tensor> Ef21Memory::compensate_dense(const at::Tensor& gradient, const Round& round) {
   auto own = own_.of(round, gradient);
   if (!own) return own;
-  std::ranges::copy(flat(gradient), flat(*own).begin());
+  const auto target = target_of(gradient, round);
+  if (!target) return target;
+  std::ranges::copy(flat(*target), flat(*own).begin());
   return own;
 }
 
 Result<void> Ef21Memory::average_dense(at::Tensor& mean, const Round& round) {
-  if (!own_.find(round)) return {};  // a tensor that is never compressed
+  if (!own_.find(round)) {  // a tensor that is never compressed
+    const auto target = target_of(mean, round);
+    if (!target) return target.error();
+    if (!target->is_same(mean)) std::ranges::copy(flat(*target), flat(mean).begin());
+    return {};
+  }
   auto shared = shared_.of(round, mean);
   if (!shared) return shared.error();
   std::ranges::copy(flat(std::as_const(mean)), flat(*shared).begin());
@@ -51,11 +101,13 @@ std::vector<NamedTensor> Ef21Memory::save() const {
   std::vector<NamedTensor> state;
   own_.save(state);
   shared_.save(state);
+  average_.save(state);
   return state;
 }
 
 Result<void> Ef21Memory::restore(std::span<const NamedTensor> state) {
-  return restore_stores(state, {&own_, &shared_});
+  missing_.clear();
+  return restore_stores(state, {&own_, &shared_, &average_});
 }
 
 }  // namespace weir::compressors

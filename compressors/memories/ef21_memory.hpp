@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -14,16 +16,33 @@ namespace weir::compressors {
 ///     send g - h;   h += what was sent;   H += mean;   the optimizer gets H
 ///
 /// With a compressor that contracts, h follows the gradient, and nothing that was held back piles up. Both start from
-/// zero. A round in which the tensor goes dense makes h the gradient and H the mean of them.
+/// zero.
+///
+/// The noise of small batches does not average out in h. With `momentum` above zero, what is estimated is therefore a
+/// running mean of the gradients (EF21-SGDM: Fatkhullin, Tyurin, Richtarik 2023, whose eta is 1 - momentum), which
+/// starts from the first one:
+///
+///     v = momentum * v + (1 - momentum) * g;   send v - h;   as above
+///
+/// It stands in the place of the optimizer's momentum. A round in which the tensor goes dense makes h what was to be
+/// estimated and H the mean of that. The gradient of a tensor that is never compressed is averaged by the ranks, and
+/// then over time in the same way.
 class Ef21Memory final : public Memory {
  public:
   static constexpr std::string_view type_name = "ef21";
   static constexpr std::string_view summary = "Sends the change since the estimate that the ranks share (EF21).";
+  static nlohmann::json schema();
   static constexpr MemoryTraits type_traits = {.reads_payload = true};
   static std::optional<std::string> misfit(const Compressor& compressor);
+  static Result<std::unique_ptr<Memory>> make(const nlohmann::json& params, const MemorySetting& setting);
+
+  struct Options {
+    double momentum = 0;
+  };
+  explicit Ef21Memory(Options options) : options_(options) {}
 
   std::string_view name() const override { return type_name; }
-  MemoryTraits traits() const override { return type_traits; }
+  MemoryTraits traits() const override;
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
   Result<void> update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) override;
   Result<at::Tensor> compensate_dense(const at::Tensor& gradient, const Round& round) override;
@@ -32,8 +51,16 @@ class Ef21Memory final : public Memory {
   Result<void> restore(std::span<const NamedTensor> state) override;
 
  private:
-  TensorStore own_{"own"};        ///< h
-  TensorStore shared_{"shared"};  ///< H
+  /// What the estimate is of: the gradient, or the running mean with the gradient in it.
+  Result<at::Tensor> target_of(const at::Tensor& gradient, const Round& round);
+
+  Options options_;
+  TensorStore own_{"own"};          ///< h
+  TensorStore shared_{"shared"};    ///< H
+  TensorStore average_{"average"};  ///< v, with momentum only
+  /// v - h from compensate() to update(), for its memory only: it is not saved. One for each tensor, for those of a
+  /// bucket are all compensated before the first of them is updated.
+  TensorStore missing_{"missing"};
 };
 
 }  // namespace weir::compressors

@@ -332,29 +332,99 @@ TEST(PowerSgdMemory, TheMeanResidualStaysSmall) {
   EXPECT_LT(distance(sent / static_cast<double>(steps), gradient), 0.15);
 }
 
+/// The memories of two ranks.
+std::vector<std::unique_ptr<Ef21Memory>> ef21_memories(double momentum) {
+  std::vector<std::unique_ptr<Ef21Memory>> memories;
+  for (int i = 0; i < 2; ++i) memories.push_back(std::make_unique<Ef21Memory>(Ef21Memory::Options{momentum}));
+  return memories;
+}
+
 TEST(Ef21Memory, FollowsItsFormulasAndFindsAConstantGradient) {
   Ranks ranks(2);
-  std::vector<Ef21Memory> memories(2);
+  const auto memories = ef21_memories(0);
   std::vector<at::Tensor> own(2, at::zeros({20, 30}));
   at::Tensor shared = at::zeros({20, 30});
   const std::vector<at::Tensor> gradients = {matrix(20, 30, 1), matrix(20, 30, 2)};
   for (std::uint64_t step = 0; step < 60; ++step) {
     std::vector<at::Tensor> inputs;
     for (std::size_t i = 0; i < 2; ++i) {
-      inputs.push_back(memories[i].compensate(gradients[i], round_at(step)).value());
+      inputs.push_back(memories[i]->compensate(gradients[i], round_at(step)).value());
       EXPECT_TRUE(at::allclose(inputs[i], gradients[i] - own[i]));
     }
     std::vector<at::Tensor> means = ranks.run(inputs, round_at(step));
     shared = shared + means[0];
     for (std::size_t i = 0; i < 2; ++i) {
       own[i] = own[i] + decoded(*ranks.compressors[i], ranks.payloads[i], own[i], round_at(step));
-      memories[i].update(round_at(step), *ranks.compressors[i], ranks.payloads[i], means[i]).value();
+      memories[i]->update(round_at(step), *ranks.compressors[i], ranks.payloads[i], means[i]).value();
       EXPECT_TRUE(same_bits(means[i], shared)) << "the mean estimate goes to the optimizer";
-      EXPECT_TRUE(same_bits(state(memories[i], "own.0"), own[i]));
-      EXPECT_TRUE(same_bits(state(memories[i], "shared.0"), shared));
+      EXPECT_TRUE(same_bits(state(*memories[i], "own.0"), own[i]));
+      EXPECT_TRUE(same_bits(state(*memories[i], "shared.0"), shared));
     }
   }
   EXPECT_LT(distance(shared, (gradients[0] + gradients[1]) / 2), 1e-2);
+}
+
+TEST(Ef21Memory, WithMomentumEstimatesARunningMean) {
+  Ranks ranks(2);
+  const auto memories = ef21_memories(0.75);
+  EXPECT_TRUE(memories[0]->traits().replaces_momentum);
+  EXPECT_FALSE(ef21_memories(0)[0]->traits().replaces_momentum);
+  std::vector<at::Tensor> averages(2);
+  std::vector<at::Tensor> own(2, at::zeros({20, 30}));
+  at::Tensor shared = at::zeros({20, 30});
+  for (std::uint64_t step = 0; step < 10; ++step) {
+    std::vector<at::Tensor> inputs;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const at::Tensor gradient = matrix(20, 30, 10 * step + i);
+      averages[i] = step == 0 ? gradient : averages[i] * 0.75F + gradient * 0.25F;
+      inputs.push_back(memories[i]->compensate(gradient, round_at(step)).value());
+      EXPECT_TRUE(same_bits(inputs[i], averages[i] - own[i])) << step;
+    }
+    std::vector<at::Tensor> means = ranks.run(inputs, round_at(step));
+    shared = shared + means[0];
+    for (std::size_t i = 0; i < 2; ++i) {
+      own[i] = own[i] + decoded(*ranks.compressors[i], ranks.payloads[i], own[i], round_at(step));
+      memories[i]->update(round_at(step), *ranks.compressors[i], ranks.payloads[i], means[i]).value();
+      EXPECT_TRUE(same_bits(means[i], shared)) << "the mean estimate goes to the optimizer";
+      EXPECT_TRUE(same_bits(state(*memories[i], "average.0"), averages[i]));
+    }
+  }
+}
+
+TEST(Ef21Memory, WithMomentumAveragesTheNoiseOfBatches) {
+  const at::Tensor gradient = matrix(20, 30, 1);
+  const auto error_with = [&](double momentum) {
+    Ranks ranks(2, {.rank = 8});
+    const auto memories = ef21_memories(momentum);
+    std::vector<at::Tensor> means;
+    for (std::uint64_t step = 0; step < 200; ++step) {
+      std::vector<at::Tensor> inputs;
+      for (std::size_t i = 0; i < 2; ++i) {
+        inputs.push_back(memories[i]->compensate(gradient + 3 * matrix(20, 30, 10 * step + i), round_at(step)).value());
+      }
+      means = ranks.run(inputs, round_at(step));
+      for (std::size_t i = 0; i < 2; ++i) {
+        memories[i]->update(round_at(step), *ranks.compressors[i], ranks.payloads[i], means[i]).value();
+      }
+    }
+    return distance(means[0], gradient);
+  };
+  EXPECT_GT(error_with(0), 1.5) << "noise of 3 on either rank";
+  EXPECT_LT(error_with(0.99), 0.5);
+}
+
+TEST(Ef21Memory, TakesMemoryForATensorOnce) {
+  Ef21Memory memory({});
+  PowerSgd powersgd({});
+  std::vector<const void*> places;
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    const at::Tensor input = memory.compensate(matrix(20, 30, step), round_at(step)).value();
+    places.push_back(input.data_ptr());
+    at::Tensor mean = at::zeros({20, 30});
+    memory.update(round_at(step), powersgd, encoded(powersgd, input, round_at(step)), mean).value();
+  }
+  EXPECT_THAT(places, ::testing::Each(places[0]));
+  EXPECT_EQ(memory.save().size(), 2) << "what lives from compensate to update is not saved";
 }
 
 TEST(MeanMemories, SayWhatTheyDoNotFit) {
