@@ -1,9 +1,14 @@
 #include "compressors/sketches/casq.hpp"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <atomic>
+#include <charconv>
+#include <cstring>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/errc.hpp"
@@ -25,6 +30,18 @@ namespace {
 
 enum class Kind : std::uint8_t { raw = 0, tables = 1, clusters = 2 };
 
+/// State is saved under this and the position of the tensor.
+constexpr std::string_view state_prefix = "clusters.";
+
+std::optional<std::uint32_t> tensor_in(std::string_view name) {
+  if (!name.starts_with(state_prefix)) return std::nullopt;
+  name.remove_prefix(state_prefix.size());
+  std::uint32_t tensor = 0;
+  const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), tensor);
+  if (failure != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return tensor;
+}
+
 const Params<Casq::Options>& params() {
   using Options = Casq::Options;
   static const Params<Options> params =
@@ -32,7 +49,9 @@ const Params<Casq::Options>& params() {
           .integer("bits", &Options::bits, {.minimum = 1, .maximum = cluster_bits_max},
                    "Bits of an entry's cluster: there are 2^bits, half of them for each sign.")
           .number("budget", &Options::budget, {.exclusive_minimum = 0, .maximum = 1},
-                  "Floats in the tables of all clusters, as a share of the entries.");
+                  "Floats in the tables of all clusters, as a share of the entries.")
+          .integer("train_every", &Options::train_every, {.minimum = 1},
+                   "Steps from one training of the clusters, by one of the ranks, to the next.");
   return params;
 }
 
@@ -52,6 +71,17 @@ Bytes head(Kind kind, std::uint64_t entries) {
 
 void append_sizes(Bytes& body, const Clusters& clusters) {
   for (std::size_t c = 0; c < clusters.count(); ++c) append_varint(body, clusters.sizes[c]);
+}
+
+/// A proposal, of no clusters if there are none.
+void write_proposal(std::uint64_t entries, const std::optional<Clusters>& clusters, Bytes& out) {
+  Bytes body = head(Kind::clusters, entries);
+  body.push_back(static_cast<std::byte>(clusters ? clusters->bits : 0));
+  if (clusters) {
+    append_sizes(body, *clusters);
+    append(body, std::as_bytes(std::span(clusters->thresholds).first(2 * clusters->thresholds_per_sign())));
+  }
+  seal(body, out);
 }
 
 /// Takes the sizes of 2^bits tables off the front of `in`. A table has a bucket for each segment at least, all together
@@ -179,46 +209,97 @@ double Casq::error_bound(std::uint64_t entries, const Round&) const {
   return entries <= raw_entries_max ? 0 : 1 - (1 - 0x1p-48) / static_cast<double>(entries);
 }
 
-void Casq::propose(std::span<const float> values, Bytes& out) const {
-  Bytes body = head(Kind::clusters, values.size());
-  Clusters clusters;
-  const double budget = options_.budget * static_cast<double>(values.size());
-  const auto buckets = static_cast<std::size_t>(std::min(budget, 0x1p30));
-  const bool any = values.size() > raw_entries_max &&
-                   train_clusters(values, static_cast<unsigned>(options_.bits), buckets, clusters);
-  clusters.cover(Segments(values.size()));
-  body.push_back(static_cast<std::byte>(any ? clusters.bits : 0));
-  if (any) {
-    append_sizes(body, clusters);
-    append(body, std::as_bytes(std::span(clusters.thresholds).first(2 * clusters.thresholds_per_sign())));
+std::uint32_t Casq::trainer(const Round& round) const {
+  const auto every = static_cast<std::uint64_t>(options_.train_every);
+  return static_cast<std::uint32_t>((round.tensor + round.step / every + round.step % every) % round.world);
+}
+
+bool Casq::is_to_train(std::uint64_t entries, const Round& round) const {
+  if (entries <= raw_entries_max) return false;
+  const auto known = agreed_.find(round.tensor);
+  const bool has_clusters = known != agreed_.end() && known->second.entries == entries && known->second.clusters;
+  return !has_clusters || round.step % static_cast<std::uint64_t>(options_.train_every) == 0;
+}
+
+void Casq::propose(std::span<const float> values, const Round& round, Bytes& out) const {
+  std::optional<Clusters> proposal;
+  if (round.rank == trainer(round) && is_to_train(values.size(), round)) {
+    Clusters clusters;
+    const double budget = options_.budget * static_cast<double>(values.size());
+    const auto buckets = static_cast<std::size_t>(std::min(budget, 0x1p30));
+    if (train_clusters(values, static_cast<unsigned>(options_.bits), buckets, clusters)) {
+      clusters.cover(Segments(values.size()));
+      proposal = clusters;
+    }
   }
-  seal(body, out);
+  write_proposal(values.size(), proposal, out);
 }
 
 Result<void> Casq::absorb(std::span<const BytesView> results, const Round& round) {
   if (round.pass > 0) return {};
-  if (results.empty()) return malformed("nobody proposed clusters");
-  for (const BytesView result : results) {
-    const auto opened = open(result);
+  const std::uint32_t from = trainer(round);
+  if (results.size() != round.world) return malformed("as many proposals are due as there are ranks");
+  Agreed agreed;
+  for (std::uint32_t rank = 0; rank < results.size(); ++rank) {
+    const auto opened = open(results[rank]);
     if (!opened) return opened.error();
-    const auto proposal = read_proposal(*opened);
+    auto proposal = read_proposal(*opened);
     if (!proposal) return proposal.error();
-    Agreed& agreed = agreed_[round.tensor];
+    if (rank > 0 && opened->entries != agreed.entries) return malformed("proposals for tensors of different sizes");
     agreed.entries = opened->entries;
-    if (const std::optional<Clusters>& clusters = *proposal) {
-      agreed.clusters = *clusters;
-      return {};
-    }
-    train_clusters({}, static_cast<unsigned>(options_.bits), 0, agreed.clusters);
-    agreed.clusters.cover(Segments(agreed.entries));
+    if (!*proposal) continue;
+    if (rank != from) return malformed("clusters came from a rank whose turn it is not");
+    agreed.clusters = **proposal;
   }
+  Agreed& known = agreed_[round.tensor];
+  if (agreed.clusters || known.entries != agreed.entries) known = agreed;
+  return {};
+}
+
+Clusters Casq::clusters_of(const Agreed& agreed) const {
+  if (agreed.clusters) return *agreed.clusters;
+  Clusters lowest;
+  train_clusters({}, static_cast<unsigned>(options_.bits), 0, lowest);
+  lowest.cover(Segments(agreed.entries));
+  return lowest;
+}
+
+std::vector<NamedTensor> Casq::save() const {
+  std::vector<NamedTensor> state;
+  for (const auto& [tensor, agreed] : agreed_) {
+    if (!agreed.clusters) continue;
+    Bytes proposal;
+    write_proposal(agreed.entries, agreed.clusters, proposal);
+    at::Tensor saved = at::empty({static_cast<std::int64_t>(proposal.size())}, at::kByte);
+    std::memcpy(saved.data_ptr(), proposal.data(), proposal.size());
+    state.push_back({std::string(state_prefix) + std::to_string(tensor), std::move(saved)});
+  }
+  return state;
+}
+
+Result<void> Casq::restore(std::span<const NamedTensor> state) {
+  agreed_.clear();
+  std::map<std::uint32_t, Agreed> restored;
+  for (const NamedTensor& saved : state) {
+    const auto tensor = tensor_in(saved.name);
+    if (!tensor || !saved.tensor.defined() || saved.tensor.scalar_type() != at::kByte) {
+      return malformed("saved state '" + saved.name + "' is not clusters");
+    }
+    const at::Tensor bytes = saved.tensor.contiguous();
+    const auto opened = open({static_cast<const std::byte*>(bytes.data_ptr()), bytes.nbytes()});
+    if (!opened) return opened.error().within("saved state '" + saved.name + "'");
+    const auto proposal = read_proposal(*opened);
+    if (!proposal) return proposal.error().within("saved state '" + saved.name + "'");
+    if (*proposal) restored[*tensor] = {opened->entries, **proposal};
+  }
+  agreed_ = std::move(restored);
   return {};
 }
 
 Result<void> Casq::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
   const std::span<const float> values = flat(gradient);
   if (round.pass == 0) {
-    propose(values, out);
+    propose(values, round, out);
     return {};
   }
   if (values.size() > raw_entries_max) return write_tables(values, round, out);
@@ -234,7 +315,7 @@ Result<void> Casq::write_tables(std::span<const float> values, const Round& roun
   if (agreed == agreed_.end() || agreed->second.entries != values.size()) {
     return malformed("no clusters came for a tensor of " + std::to_string(values.size()) + " entries");
   }
-  const Clusters& clusters = agreed->second.clusters;
+  const Clusters clusters = clusters_of(agreed->second);
   const unsigned bits = clusters.bits;
   const std::uint32_t salt = random_word(key_of_all(round), 0);
   Bytes body = head(Kind::tables, values.size());

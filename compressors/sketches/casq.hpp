@@ -4,6 +4,8 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <vector>
 
 #include "compressors/compressor.hpp"
 #include "compressors/kernels/clusters.hpp"
@@ -15,11 +17,13 @@ namespace weir::compressors {
 /// to the mean of its bucket. A tensor of at most 1000 entries is sent as it is. Biased: pair it with a memory. Steps:
 /// two all-gathers, the first of a few dozen bytes.
 ///
-/// In the first pass each rank proposes clusters (train_clusters()), of which all take those of the first rank that has
-/// any. So the tables of all ranks have the same buckets and can be merged (ClusterTable::merge); the paper trains on
-/// one rank every ten steps, here each step has its own. The hash is salted by seed, step and tensor, so that entries
-/// that share a bucket in one round do not share it for ever. A large tensor is hashed segment by segment, each to its
-/// own part of every table: the buckets of a segment fit in the first cache.
+/// In the first pass one rank proposes clusters (train_clusters()), which all take, and the others propose none. So the
+/// tables of all ranks have the same buckets and can be merged (ClusterTable::merge). As in the authors' program that
+/// happens every ten steps, `train_every`; in between all keep the clusters they have. The ranks take turns, each
+/// tensor beginning with another one; while a tensor has no clusters yet, because the rank whose turn it was saw
+/// nothing but zeros, the turn passes on every step. The hash is salted by seed, step and tensor, so that entries that
+/// share a bucket in one round do not share it for ever. A large tensor is hashed segment by segment, each to its own
+/// part of every table: the buckets of a segment fit in the first cache.
 ///
 /// Wire format of the body (Format::clusters):
 ///
@@ -49,34 +53,41 @@ class Casq final : public Compressor {
   struct Options {
     std::int64_t bits = 2;
     double budget = 0.01;
+    std::int64_t train_every = 10;
   };
   explicit Casq(Options options) : options_(options) {}
 
   std::string_view name() const override { return type_name; }
-  Traits traits() const override { return {.passes = {Reduction::gather, Reduction::gather}}; }
+  Traits traits() const override { return {.passes = {Reduction::gather, Reduction::gather}, .stateful = true}; }
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
   /// Means of buckets are an orthogonal projection, so |x - y|^2 = |x|^2 - |y|^2. The entries of a bucket have one
   /// sign: m of them with mean a have m a^2 = (sum |x|)^2 / m >= (sum x^2) / m, so that |y|^2 >= |x|^2 / n, less what
   /// rounding the means to floats takes (2^-48 of it). Equality takes all of x in one bucket and but one entry that is
   /// not zero.
   double error_bound(std::uint64_t entries, const Round& round) const override;
+  std::vector<NamedTensor> save() const override;
+  Result<void> restore(std::span<const NamedTensor> state) override;
 
  protected:
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 
  private:
-  void propose(std::span<const float> values, Bytes& out) const;
-  Result<void> write_tables(std::span<const float> values, const Round& round, Bytes& out);
-
-  /// What the ranks of this round agreed on for a tensor, and for how many entries.
+  /// What the ranks agreed on for a tensor, and for how many entries.
   struct Agreed {
     std::uint64_t entries = 0;
-    Clusters clusters;
+    std::optional<Clusters> clusters = std::nullopt;  ///< nothing: no rank has proposed any yet
   };
 
+  /// The rank that proposes clusters if this round has it done.
+  std::uint32_t trainer(const Round& round) const;
+  bool is_to_train(std::uint64_t entries, const Round& round) const;
+  void propose(std::span<const float> values, const Round& round, Bytes& out) const;
+  Clusters clusters_of(const Agreed& agreed) const;
+  Result<void> write_tables(std::span<const float> values, const Round& round, Bytes& out);
+
   Options options_;
-  std::map<std::uint32_t, Agreed> agreed_;  ///< by tensor, from the first pass to the second
+  std::map<std::uint32_t, Agreed> agreed_;  ///< by tensor
 };
 
 }  // namespace weir::compressors

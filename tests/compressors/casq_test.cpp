@@ -183,21 +183,34 @@ TEST(Casq, SmallTensorsAreSentAsTheyAre) {
   EXPECT_GT(compressor->error_bound(1'001, round_at(1)), 0.99);
 }
 
-/// Both passes of some ranks: their last payloads.
-std::vector<Bytes> exchanged(const std::vector<at::Tensor>& gradients, Round round) {
-  std::vector<std::unique_ptr<Compressor>> ranks;
-  std::vector<Bytes> payloads;
-  for (std::size_t i = 0; i < gradients.size(); ++i) ranks.push_back(casq());
+using Ranks = std::vector<std::unique_ptr<Compressor>>;
+
+Ranks ranks_of(std::size_t count, const nlohmann::json& params = nullptr) {
+  Ranks ranks;
+  for (std::size_t i = 0; i < count; ++i) ranks.push_back(casq(params));
+  return ranks;
+}
+
+/// Both passes of some ranks: what they sent in each.
+std::array<std::vector<Bytes>, 2> run(Ranks& ranks, const std::vector<at::Tensor>& gradients, Round round) {
+  std::array<std::vector<Bytes>, 2> payloads;
+  round.world = static_cast<std::uint32_t>(ranks.size());
   for (round.pass = 0; round.pass < 2; ++round.pass) {
-    payloads.assign(gradients.size(), {});
+    payloads[round.pass].resize(ranks.size());
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       round.rank = static_cast<std::uint32_t>(i);
-      ranks[i]->encode(gradients[i], round, payloads[i]).value();
+      ranks[i]->encode(gradients[i], round, payloads[round.pass][i]).value();
     }
-    const std::vector<BytesView> results(payloads.begin(), payloads.end());
+    const std::vector<BytesView> results(payloads[round.pass].begin(), payloads[round.pass].end());
     for (const auto& rank : ranks) rank->absorb(results, round).value();
   }
   return payloads;
+}
+
+/// The last payloads of ranks that have seen nothing before.
+std::vector<Bytes> exchanged(const std::vector<at::Tensor>& gradients, const Round& round) {
+  Ranks ranks = ranks_of(gradients.size());
+  return run(ranks, gradients, round)[1];
 }
 
 TEST(Casq, TablesOfAllRanksCanBeMerged) {
@@ -225,13 +238,95 @@ TEST(Casq, TablesOfAllRanksCanBeMerged) {
   }
 }
 
-TEST(Casq, TheFirstRankThatHasClustersGivesThem) {
+/// Which ranks have sent clusters in a first pass: all the others' payloads are the shortest there are.
+std::vector<std::size_t> proposers(const std::vector<Bytes>& first) {
+  std::vector<std::size_t> found;
+  for (std::size_t rank = 0; rank < first.size(); ++rank) {
+    if (first[rank].size() > 7 + 1 + 3 + 1) found.push_back(rank);
+  }
+  return found;
+}
+
+TEST(Casq, OneRankTrainsEveryTenSteps) {
+  Ranks ranks = ranks_of(3);
+  std::vector<std::uint64_t> sizes;
+  for (std::uint64_t step = 0; step < 31; ++step) {
+    const std::vector<at::Tensor> gradients = {gaussian(5'000, step), heavy_tailed(5'000, 50 + step),
+                                               at::square(gaussian(5'000, 90 + step))};
+    const auto payloads = run(ranks, gradients, round_at(step));
+    const bool trains = step % 10 == 0;
+    EXPECT_EQ(proposers(payloads[0]), trains ? std::vector{step / 10 % 3} : std::vector<std::size_t>()) << step;
+    if (trains) sizes = Parsed(encoded(*casq(), gradients[step / 10 % 3], round_at(step))).sizes;
+    for (const Bytes& payload : payloads[1]) EXPECT_EQ(Parsed(payload).sizes, sizes) << step;
+  }
+  Ranks others = ranks_of(2, {{"train_every", 1}});
+  for (std::uint64_t step = 0; step < 5; ++step) {
+    const auto first = run(others, {gaussian(5'000, step), gaussian(5'000, 9 + step)}, round_at(step, 1))[0];
+    EXPECT_EQ(proposers(first), std::vector{(step + 1) % 2}) << "and tensors take different turns";
+  }
+}
+
+TEST(Casq, ARankOfNothingButZerosPassesItsTurn) {
+  Ranks ranks = ranks_of(2);
   const at::Tensor zeros = at::zeros({5'000});
   const at::Tensor x = gaussian(5'000, 9);
-  const Parsed alone(exchanged({x}, round_at(4))[0]);
-  EXPECT_EQ(Parsed(exchanged({zeros, x, x * 100}, round_at(4))[0]).sizes, alone.sizes);
-  EXPECT_EQ(Parsed(exchanged({x, x * 100}, round_at(4))[1]).sizes, alone.sizes);
-  EXPECT_THAT(Parsed(exchanged({zeros, zeros}, round_at(4))[1]).means, Each(0));
+  const auto first = run(ranks, {zeros, x}, round_at(0));
+  EXPECT_TRUE(proposers(first[0]).empty());
+  EXPECT_THAT(Parsed(first[1][0]).means, Each(0));
+  const auto second = run(ranks, {zeros, x}, round_at(1));
+  EXPECT_EQ(proposers(second[0]), std::vector<std::size_t>{1});
+  EXPECT_EQ(Parsed(second[1][0]).sizes, Parsed(exchanged({x}, round_at(1))[0]).sizes);
+  const auto kept = run(ranks, {zeros, zeros}, round_at(10));
+  EXPECT_TRUE(proposers(kept[0]).empty());
+  EXPECT_EQ(Parsed(kept[1][0]).sizes, Parsed(second[1][0]).sizes) << "what there was is kept";
+}
+
+TEST(Casq, ClustersAreTrainedAnewForATensorOfAnotherSize) {
+  Ranks ranks = ranks_of(1);
+  run(ranks, {gaussian(5'000, 1)}, round_at(3));
+  const auto payloads = run(ranks, {gaussian(6'000, 2)}, round_at(4));
+  EXPECT_EQ(proposers(payloads[0]), std::vector<std::size_t>{0});
+  EXPECT_EQ(Parsed(payloads[1][0]).sizes, Parsed(encoded(*casq(), gaussian(6'000, 2), round_at(4))).sizes);
+}
+
+TEST(Casq, RefusesClustersFromARankWhoseTurnItIsNot) {
+  Ranks ranks = ranks_of(2);
+  const at::Tensor x = gaussian(5'000, 9);
+  Round round = round_at(0);
+  std::vector<Bytes> payloads(2);
+  ranks[0]->encode(x, round, payloads[0]).value();
+  round.world = 2;
+  round.rank = 1;
+  ranks[1]->encode(x, round, payloads[1]).value();
+  const auto absorb = [&](const std::vector<BytesView>& results) {
+    const auto done = casq()->absorb(results, round);
+    EXPECT_TRUE(done || done.error().code == Errc::malformed);
+    return done.has_value();
+  };
+  EXPECT_TRUE(absorb({payloads[0], payloads[1]}));
+  EXPECT_FALSE(absorb({payloads[1], payloads[0]}));
+  EXPECT_FALSE(absorb({payloads[0], payloads[0]}));
+  EXPECT_FALSE(absorb({payloads[0]})) << "one is missing";
+  Bytes other;
+  ranks[1]->encode(gaussian(4'000, 9), round, other).value();
+  EXPECT_FALSE(absorb({payloads[0], other})) << "of another size";
+}
+
+TEST(Casq, RefusesStateThatIsNotClusters) {
+  const auto compressor = casq();
+  encoded(*compressor, gaussian(2'000, 3), round_at(0, 7));
+  const std::vector<NamedTensor> state = compressor->save();
+  ASSERT_EQ(state.size(), 1);
+  EXPECT_EQ(state[0].name, "clusters.7");
+  EXPECT_TRUE(casq()->restore(state));
+  const auto refused = [](const NamedTensor& saved) {
+    return casq()->restore(std::vector{saved}).error().code == Errc::malformed;
+  };
+  EXPECT_TRUE(refused({"clusters.x", state[0].tensor}));
+  EXPECT_TRUE(refused({"clusters.", state[0].tensor}));
+  EXPECT_TRUE(refused({"clusters.7", at::zeros({4})}));
+  EXPECT_TRUE(refused({"clusters.7", state[0].tensor.narrow(0, 0, 20)}));
+  EXPECT_TRUE(refused({"clusters.7", at::zeros({0}, at::kByte)}));
 }
 
 /// Lloyd's iteration on the magnitudes themselves.

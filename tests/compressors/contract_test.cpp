@@ -537,15 +537,15 @@ TEST_P(CompressorContract, StateGoesOnBitForBitAfterARestore) {
   for_each_case([&] {
     const auto first = case_.make();
     for (std::uint64_t step = 0; step < 12; ++step)
-      encoded(*first, gaussian(600, step).reshape({20, 30}), round_at(step));
+      encoded(*first, gaussian(1'200, step).reshape({20, 60}), round_at(step));
     const auto second = case_.make();
-    encoded(*second, gaussian(600, 77).reshape({20, 30}), round_at(9));  // state that the restore has to replace
+    encoded(*second, gaussian(1'200, 77).reshape({20, 60}), round_at(9));  // state that the restore has to replace
     std::vector<NamedTensor> state;
     for (const NamedTensor& it : first->save()) state.push_back({it.name, it.tensor.clone()});
     EXPECT_EQ(!state.empty(), first->traits().stateful);
     ASSERT_TRUE(second->restore(state));
     for (std::uint64_t step = 12; step < 24; ++step) {
-      const at::Tensor x = gaussian(600, step).reshape({20, 30});
+      const at::Tensor x = gaussian(1'200, step).reshape({20, 60});
       const Bytes left = encoded(*first, x, round_at(step));
       const Bytes right = encoded(*second, x, round_at(step));
       EXPECT_EQ(left, right);
