@@ -375,6 +375,7 @@ Result<void> Exchange::gather_pass(const Bucket& bucket, std::uint32_t pass, boo
 Result<void> Exchange::sum(Bytes& payload, Reduction reduction) {
   if (reduction == Reduction::sum_fp16) return collectives::ring_all_reduce(group_, numbers_in<Half>(payload));
   if (reduction == Reduction::sum_bf16) return collectives::ring_all_reduce(group_, numbers_in<BFloat16>(payload));
+  if (reduction == Reduction::max) return collectives::ring_all_reduce_max(group_, numbers_in<float>(payload));
   return collectives::ring_all_reduce(group_, numbers_in<float>(payload));
 }
 

@@ -45,31 +45,46 @@ void add(std::span<const float> from, std::span<float> to) {
   for (; i < count; ++i) sum[i] += addend[i];
 }
 
+/// How all_reduce() brings two numbers of one place together: combine(from, to) makes `to` of both.
+struct Sum {
+  template <class Number>
+  void operator()(std::span<const Number> from, std::span<Number> to) const {
+    add(from, to);
+  }
+};
+struct Largest {
+  void operator()(std::span<const float> from, std::span<float> to) const {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = std::max(to[i], from[i]);
+  }
+};
+
 Result<void> expect_length(std::uint64_t message_bytes, std::size_t due_bytes) {
   if (message_bytes == due_bytes) return {};
   return Error{Errc::malformed, "a message of " + std::to_string(message_bytes) + " bytes where " +
                                     std::to_string(due_bytes) + " are due"};
 }
 
-/// Adds an arriving chunk to ours, each piece while it is still in the cache.
-template <class Number>
-class Adder final : public Receiver {
+/// Combines an arriving chunk with ours, each piece while it is still in the cache.
+template <class Number, class Combine>
+class Combiner final : public Receiver {
  public:
-  void aim_at(std::span<Number> sum) { sum_ = sum; }
+  void aim_at(std::span<Number> result) { result_ = result; }
 
-  Result<void> begin(std::uint64_t message_bytes) override { return expect_length(message_bytes, sum_.size_bytes()); }
+  Result<void> begin(std::uint64_t message_bytes) override {
+    return expect_length(message_bytes, result_.size_bytes());
+  }
   std::span<std::byte> place(std::uint64_t, std::size_t bytes) override {
     if (scratch_.size() * sizeof(Number) < bytes) scratch_.resize((bytes + sizeof(Number) - 1) / sizeof(Number));
     return std::as_writable_bytes(std::span(scratch_)).first(bytes);
   }
   void arrived(std::uint64_t offset, BytesView piece) override {
     ensure(offset % sizeof(Number) == 0 && piece.size() % sizeof(Number) == 0, "a piece splits an element");
-    const std::span<const Number> addend = std::span(scratch_).first(piece.size() / sizeof(Number));
-    add(addend, sum_.subspan(offset / sizeof(Number), addend.size()));
+    const std::span<const Number> arrived = std::span(scratch_).first(piece.size() / sizeof(Number));
+    Combine()(arrived, result_.subspan(offset / sizeof(Number), arrived.size()));
   }
 
  private:
-  std::span<Number> sum_;
+  std::span<Number> result_;
   std::vector<Number> scratch_;
 };
 
@@ -109,17 +124,17 @@ class Collector final : public Receiver {
   std::size_t bytes_max_;
 };
 
-template <class Number>
+template <class Combine, class Number>
 Result<void> all_reduce(Communicator& group, std::span<Number> values) {
   const Ring ring{group.rank(), group.size()};
   if (ring.size == 1 || values.empty()) return {};
 
   // Reduce-scatter: chunk c starts at rank c and picks up every rank's share on its way to rank c - 1.
-  Adder<Number> adder;
+  Combiner<Number, Combine> combiner;
   for (std::uint32_t step = 0; step + 1 < ring.size; ++step) {
-    adder.aim_at(ring.chunk(ring.before(step + 1), values));
+    combiner.aim_at(ring.chunk(ring.before(step + 1), values));
     const std::span<Number> outgoing = ring.chunk(ring.before(step), values);
-    if (auto r = group.exchange(ring.next(), std::as_bytes(outgoing), ring.previous(), adder); !r) return r;
+    if (auto r = group.exchange(ring.next(), std::as_bytes(outgoing), ring.previous(), combiner); !r) return r;
   }
   // All-gather: this rank now holds the sum of chunk r + 1 and passes on what it gets.
   const Ring owner{ring.next(), ring.size};
@@ -133,9 +148,12 @@ Result<void> all_reduce(Communicator& group, std::span<Number> values) {
 
 }  // namespace
 
-Result<void> ring_all_reduce(Communicator& group, std::span<float> values) { return all_reduce(group, values); }
-Result<void> ring_all_reduce(Communicator& group, std::span<Half> values) { return all_reduce(group, values); }
-Result<void> ring_all_reduce(Communicator& group, std::span<BFloat16> values) { return all_reduce(group, values); }
+Result<void> ring_all_reduce(Communicator& group, std::span<float> values) { return all_reduce<Sum>(group, values); }
+Result<void> ring_all_reduce(Communicator& group, std::span<Half> values) { return all_reduce<Sum>(group, values); }
+Result<void> ring_all_reduce(Communicator& group, std::span<BFloat16> values) { return all_reduce<Sum>(group, values); }
+Result<void> ring_all_reduce_max(Communicator& group, std::span<float> values) {
+  return all_reduce<Largest>(group, values);
+}
 
 Result<void> ring_all_gather(Communicator& group, BytesView own, std::size_t payload_bytes_max,
                              std::vector<Bytes>& gathered) {

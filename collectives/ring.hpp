@@ -26,6 +26,10 @@ Result<void> ring_all_reduce(Communicator& group, std::span<float> values);
 Result<void> ring_all_reduce(Communicator& group, std::span<Half> values);
 Result<void> ring_all_reduce(Communicator& group, std::span<BFloat16> values);
 
+/// The largest of each element over all ranks, in place, at the cost of a sum. Where a value is not a number the result
+/// is any of the ranks', the same on all.
+Result<void> ring_all_reduce_max(Communicator& group, std::span<float> values);
+
 /// Gives every rank the payload of every rank: `gathered[r]` becomes rank r's, of whatever length (buffers
 /// are reused). A payload longer than `payload_bytes_max` is refused before memory is taken for it
 /// (malformed; invalid_argument if it is the own one). Cost: (P-1) alpha + (P-1) k beta for payloads of k

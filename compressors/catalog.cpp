@@ -111,6 +111,7 @@ std::string_view name_of(Reduction reduction) {
     case Reduction::sum: return "sum";
     case Reduction::sum_fp16: return "sum_fp16";
     case Reduction::sum_bf16: return "sum_bf16";
+    case Reduction::max: return "max";
     case Reduction::gather: return "gather";
   }
   return "";

@@ -36,6 +36,7 @@ enum class Reduction : std::uint8_t {
   sum,       ///< all-reduce of float32
   sum_fp16,  ///< all-reduce of IEEE half precision, which saturates
   sum_bf16,  ///< all-reduce of bfloat16
+  max,       ///< all-reduce of float32 to the largest of each; not in a last pass
   gather,    ///< all-gather: each rank's payload (codecs/payload.hpp) is decoded on its own, in rank order
 };
 
@@ -74,7 +75,7 @@ struct NamedTensor {
 /// tensors; called by one thread at a time. A round of one tensor is, for each pass p of traits().passes:
 ///
 ///     encode(gradient, round with pass = p, out)
-///     out of all ranks is summed or gathered, as passes[p] says
+///     out of all ranks is reduced or gathered, as passes[p] says
 ///     absorb(results, round)
 ///
 /// and then, with the results of the last pass:
@@ -127,8 +128,8 @@ class Compressor {
   /// malformed, unsupported, invalid_argument (`sum` is not as described).
   Result<void> decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum);
 
-  /// Takes what came of pass `round.pass`: one view for a sum, one per rank for a gather. For compressors with several
-  /// passes, or with state that all ranks share.
+  /// Takes what came of pass `round.pass`: one view for a sum or maximum, one per rank for a gather. For compressors
+  /// with several passes, or with state that all ranks share.
   virtual Result<void> absorb(std::span<const BytesView> results, const Round& round);
 
   /// Makes of the mean of what the ranks sent what they agree on: of signs, the majority's. For traits().votes.

@@ -34,8 +34,7 @@ enum class Format : std::uint8_t {
   low_rank = 10,   ///< transforms/atoms.hpp: outer products
   dct = 11,        ///< transforms/demo.hpp: sparse among cosine coefficients
   quantile = 12,   ///< sketches/sketchml.hpp
-  clusters = 13,   ///< sketches/casq.hpp
-  scale = 14,      ///< quantizers/terngrad.hpp: one number, before a pass that needs all ranks' to agree
+  clusters = 13,   ///< sketches/casq.hpp; 14 is free
   seeded = 15,     ///< sparsifiers/randomk.hpp: values at positions that the seed has chosen
   balanced = 16,   ///< transforms/atoms.hpp: sparse, where most values have one magnitude
 };

@@ -65,7 +65,7 @@ Result<std::unique_ptr<Compressor>> TernGrad::make(const nlohmann::json& given) 
 
 Traits TernGrad::traits() const {
   Traits traits{.biased = clip_ > 0};
-  if (shared_) traits.passes = {Reduction::gather, Reduction::gather};
+  if (shared_) traits.passes = {Reduction::max, Reduction::gather};
   return traits;
 }
 
@@ -97,23 +97,15 @@ Result<void> TernGrad::encode_limit(const at::Tensor& gradient, const Round& rou
   const auto limit = limit_of(flat(gradient));
   if (!limit) return non_finite(round, flat(gradient));
   scales_[round.tensor] = {.own = *limit};
-  PayloadWriter payload(out, Format::scale, sizeof(float));
-  store_f32(payload.body().data(), *limit);
-  payload.seal();
+  append(out, std::as_bytes(std::span(&*limit, 1)));
   return {};
 }
 
 Result<void> TernGrad::absorb(std::span<const BytesView> results, const Round& round) {
   if (!shared_ || round.pass > 0) return {};
-  if (results.empty()) return Error(Errc::malformed, "terngrad: no rank has sent its scale");
-  float largest = 0;
-  for (const BytesView& result : results) {
-    const auto body = open_payload(result, Format::scale);
-    if (!body) return body.error();
-    const float scale = body->size() == sizeof(float) ? load_f32(body->data()) : -1;
-    if (!is_scale(scale)) return Error(Errc::malformed, "terngrad: a rank's scale is none");
-    largest = std::max(largest, scale);
-  }
+  const bool is_one = results.size() == 1 && results[0].size() == sizeof(float);
+  const float largest = is_one ? load_f32(results[0].data()) : -1;
+  if (!is_scale(largest)) return Error(Errc::malformed, "terngrad: the largest scale of the ranks is none");
   scales_[round.tensor].shared = largest;
   return {};
 }

@@ -14,9 +14,9 @@ namespace weir::compressors {
 /// probability v / S, so that the expectation is the clipped entry. The clip c is clip * sigma, where sigma is the
 /// root of the mean square: the deviation from zero and not from the mean, of which gradients have next to none, and so
 /// a constant tensor is not lost. S is the largest v of this rank ("local"), or of all ranks ("shared"), which takes a
-/// first pass:
+/// first pass, whose result is the largest of all:
 ///
-///     first pass    f32   largest v of this rank (Format::scale)
+///     first pass    f32   largest v of this rank, bare
 ///     last pass     f32   S
 ///                   u8[]  per block of 320 entries 64 bytes, of which byte j has the entries j + 64 k; of the last r
 ///                         entries ceil(r / 5) bytes with as much between the entries (kernels/quantize.hpp)

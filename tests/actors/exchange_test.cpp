@@ -230,25 +230,51 @@ TEST(Exchange, SumsInSixteenBitsWhereTheCompressorSaysSo) {
   }
 }
 
-// Payloads of the first pass that are longer than those of the last one of the bucket before.
-TEST(Exchange, TakesOffWhatTheLastPassOfABucketSent) {
-  auto group = collectives::in_process_group(2);
-  run_ranks(2, [&](std::uint32_t rank) {
-    const auto narrow = at::ones({2, 16}).set_requires_grad(true);
-    const auto wide = at::ones({40, 16}).set_requires_grad(true);
-    // All chunks are sent, so that nothing is left for the memory to add in the next step.
-    Exchange exchange({{"wide", wide}, {"narrow", narrow}}, compression("chunk", {{"chunk", 16}, {"ratio", 1}}),
-                      *group[rank], {.bucket_sizes = {.first_bytes = 1, .bytes = 1}});
-    for (std::uint64_t step = 0; step < 3; ++step) {
-      exchange.begin({.number = step, .epoch = 1000});
-      const auto factor = static_cast<float>(step + rank);
-      ((wide * factor).sum() + (narrow * 2 * factor).sum()).backward();
-      const auto agreed = exchange.finish();
-      ASSERT_TRUE(agreed) << agreed.error().message();
-      const float mean = static_cast<float>(step) + 0.5f;
-      EXPECT_TRUE(exchange.gradients()[0].equal(at::full({40, 16}, mean)));
-      EXPECT_TRUE(exchange.gradients()[1].equal(at::full({2, 16}, 2 * mean)));
+/// A residual takes off what this rank has sent, in the gradient's own units, although a third of it went over the wire.
+TEST(Exchange, AResidualOfSixteenBitSumsIsThatOfTheOwnGradient) {
+  for (const std::string name : {"fp16", "bf16", "randomk"}) {
+    auto group = collectives::in_process_group(3);
+    run_ranks(3, [&](std::uint32_t rank) {
+      const Net net(1.0f);
+      const nlohmann::json params =
+          name == "randomk" ? nlohmann::json{{"ratio", 1.0}, {"value_codec", "fp16"}} : nlohmann::json();
+      const nlohmann::json none;
+      auto made =
+          compressors::builtin()
+              .make({.compressor = name, .params = params, .memory = "residual", .memory_params = none, .setting = {}})
+              .value();
+      Exchange exchange(net.parameters(), std::move(made), *group[rank], {});
+      exchange.begin({});
+      at::full({1, 4}, static_cast<float>(rank + 1)).mm(net.first).mm(net.second).sum().backward();
+      ASSERT_TRUE(exchange.finish());
+      // The gradient of the first layer is twice the input: 2, 4 and 6 on the three ranks.
+      EXPECT_TRUE(exchange.gradients()[0].allclose(at::full({4, 4}, 4.0f), 1e-2)) << name;
+      const auto state = exchange.compression().memory->save();
+      ASSERT_FALSE(state.empty());
+      for (const auto& left : state) EXPECT_LT(left.tensor.abs().max().item<float>(), 0.05f) << name << left.name;
+      group[rank]->close();
+    });
+  }
+}
+
+TEST(Exchange, SharesTheLargestScaleOfAllRanks) {
+  auto group = collectives::in_process_group(3);
+  run_ranks(3, [&](std::uint32_t rank) {
+    const Net net(1.0f);
+    Exchange exchange(net.parameters(), compression("terngrad", {{"clip", 0}}), *group[rank],
+                      {.seed = 5, .bucket_sizes = {.first_bytes = 1 << 20}});
+    at::Tensor sum = at::zeros({4, 4});
+    constexpr std::uint64_t steps = 300;
+    for (std::uint64_t step = 0; step < steps; ++step) {
+      exchange.begin({.number = step});
+      at::full({1, 4}, static_cast<float>(rank + 1)).mm(net.first).mm(net.second).sum().backward();
+      ASSERT_TRUE(exchange.finish());
+      // Rank r has 2 (r + 1) everywhere: every rank sends zero or 6, a third of each is the mean.
+      const auto levels = exchange.gradients()[0] / 2;
+      EXPECT_TRUE(levels.allclose(levels.round(), 0, 1e-5)) << levels;
+      sum += exchange.gradients()[0] / static_cast<double>(steps);
     }
+    EXPECT_NEAR(sum.mean().item<float>(), 4.0f, 0.15f);
     group[rank]->close();
   });
 }

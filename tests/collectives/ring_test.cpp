@@ -133,6 +133,25 @@ TEST_P(Ring, SumsBFloat16AndSaturates) {
   sum_in_sixteen_bits<BFloat16>(group, to_bfloat16, 2e38F);
 }
 
+TEST_P(Ring, FindsTheLargestOfEachElement) {
+  const Communicators group = make();
+  for (const std::size_t count : {0UL, 1UL, 6UL, 33UL, 1001UL, 200'003UL}) {
+    std::vector<std::vector<float>> values(size());
+    std::vector<float> expected(count, -INFINITY);
+    for (std::uint32_t r = 0; r < size(); ++r) {
+      values[r] = noise(r, count);
+      for (std::size_t i = 0; i < count; ++i) expected[i] = std::max(expected[i], values[r][i]);
+    }
+    on_every_rank(size(), [&](std::uint32_t rank) {
+      const auto before = group[rank]->traffic();
+      const auto reduced = ring_all_reduce_max(*group[rank], values[rank]);
+      ASSERT_TRUE(reduced) << reduced.error().message();
+      EXPECT_EQ(group[rank]->traffic().sent_bytes - before.sent_bytes, ring_all_reduce_sent_bytes(rank, size(), count));
+    });
+    for (std::uint32_t r = 0; r < size(); ++r) ASSERT_EQ(values[r], expected) << "rank " << r;
+  }
+}
+
 Bytes payload_of(std::uint32_t rank, std::size_t bytes) { return Bytes(bytes, static_cast<std::byte>(rank + 1)); }
 
 TEST_P(Ring, GathersRaggedPayloadsInRankOrder) {
