@@ -23,7 +23,7 @@ const Params<BlockK::Options>& params() {
 
 }  // namespace
 
-nlohmann::json BlockK::default_memory_params() { return {{"beta", 0.95}}; }
+nlohmann::json BlockK::default_memory_params() { return {{"beta", 0.998}}; }
 
 nlohmann::json BlockK::schema() { return params().schema(); }
 
