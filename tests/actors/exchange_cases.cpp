@@ -100,7 +100,8 @@ const std::map<std::string, std::vector<json>>& compressor_params() {
       {"sketchml",
        {{{"ratio", 0.2}, {"buckets", 32}, {"groups", 2}, {"rows", 3}, {"columns", 1.5}},
         {{"ratio", 0.5}, {"buckets", 64}, {"groups", 4}, {"rows", 1}, {"columns", 0.5}}}},
-      {"casq", {{{"bits", 2}, {"budget", 0.2}}, {{"bits", 4}, {"budget", 0.05}}}},
+      {"casq",
+       {{{"bits", 2}, {"budget", 0.2}, {"train_every", 1}}, {{"bits", 4}, {"budget", 0.05}, {"train_every", 3}}}},
   };
   return all;
 }
@@ -114,9 +115,9 @@ const std::map<std::string, std::vector<MemoryParams>>& memory_params() {
        {{{{"momentum_masking", false}, {"clip_norm", 0.8}}, {.momentum = 0.9}},
         {{{"clip_norm", 20}}, {.momentum = 0.6, .nesterov = true}},
         {{{"clip_norm", 3}}, {.momentum = 0.9}}}},
-      {"efsignsgd", no_params},
+      {"efsignsgd", {{{{"beta", 0.9}}}, {{{"beta", 0.3}}}}},
       {"powersgd", no_params},
-      {"ef21", no_params},
+      {"ef21", {{{{"momentum", 0.9}}}, {{{"momentum", 0.5}}}}},
   };
   return all;
 }

@@ -109,12 +109,13 @@ class DgcModel final : public MemoryModel {
 
 class EfSignSgdModel final : public MemoryModel {
  public:
+  explicit EfSignSgdModel(const nlohmann::json& params) : beta_(params.at("beta")) {}
   at::Tensor compensate(const at::Tensor& gradient, const Round& round) override {
     const auto rate = static_cast<float>(round.learning_rate);
     if (rate == 0) return gradient;
     float& last = rates_.try_emplace(round.tensor, rate).first->second;
     at::Tensor& r = residuals_.of(round, gradient);
-    r = r * (last / rate) + gradient;
+    r = r * (beta_ * (last / rate)) + gradient;
     last = rate;
     return r;
   }
@@ -126,6 +127,7 @@ class EfSignSgdModel final : public MemoryModel {
   }
 
  private:
+  float beta_;
   Kept residuals_;
   std::map<std::uint32_t, float> rates_;
 };
@@ -148,8 +150,9 @@ class PowerSgdModel final : public MemoryModel {
 
 class Ef21Model final : public MemoryModel {
  public:
+  explicit Ef21Model(const nlohmann::json& params) : momentum_(params.at("momentum")) {}
   at::Tensor compensate(const at::Tensor& gradient, const Round& round) override {
-    return gradient - own_.of(round, gradient);
+    return average(gradient, round) - own_.of(round, gradient);
   }
   void update(const Sent& sent, at::Tensor& mean) override {
     sent.add_to(own_.of(sent.round, mean), 1);
@@ -158,14 +161,24 @@ class Ef21Model final : public MemoryModel {
     mean = shared.clone();
   }
   at::Tensor compensate_dense(const at::Tensor& gradient, const Round& round) override {
-    return own_.of(round, gradient) = gradient.clone();
+    return own_.of(round, gradient) = average(gradient, round).clone();
   }
   void average_dense(at::Tensor& mean, const Round& round) override {
-    if (own_.has(round)) shared_.of(round, mean) = mean.clone();
+    if (own_.has(round))
+      shared_.of(round, mean) = mean.clone();
+    else
+      mean = average(mean, round).clone();
   }
 
  private:
-  Kept own_, shared_;
+  at::Tensor average(const at::Tensor& gradient, const Round& round) {
+    const bool first = !averages_.has(round);
+    at::Tensor& v = averages_.of(round, gradient);
+    return v = first ? gradient.clone() : v * momentum_ + gradient * (1 - momentum_);
+  }
+
+  float momentum_;
+  Kept own_, shared_, averages_;
 };
 
 /// The sum of the ranks' arrays as a ring all-reduce adds it up. It cuts the array into as many chunks as there are
@@ -185,20 +198,20 @@ at::Tensor ring_sum(const std::vector<at::Tensor>& shares) {
 }
 
 at::Tensor numbers_in(Bytes& payload, Reduction reduction) {
-  const at::ScalarType type = reduction == Reduction::sum        ? at::kFloat
-                              : reduction == Reduction::sum_fp16 ? at::kHalf
-                                                                 : at::kBFloat16;
+  const at::ScalarType type = reduction == Reduction::sum_fp16   ? at::kHalf
+                              : reduction == Reduction::sum_bf16 ? at::kBFloat16
+                                                                 : at::kFloat;
   const auto count = static_cast<std::int64_t>(payload.size() / at::elementSize(type));
   return at::from_blob(payload.data(), {count}, type);
 }
 
-/// The sum of payloads, one for each rank, as bytes.
-Bytes summed(std::vector<Bytes>& payloads, Reduction reduction) {
+/// The sum or the maximum of payloads, one for each rank, as bytes.
+Bytes reduced(std::vector<Bytes>& payloads, Reduction reduction) {
   std::vector<at::Tensor> shares;
   for (Bytes& payload : payloads) shares.push_back(numbers_in(payload, reduction));
-  const at::Tensor sum = ring_sum(shares);
-  const auto* bytes = static_cast<const std::byte*>(sum.data_ptr());
-  return Bytes(bytes, bytes + sum.nbytes());
+  const at::Tensor result = reduction == Reduction::max ? std::get<0>(at::stack(shares).max(0)) : ring_sum(shares);
+  const auto* bytes = static_cast<const std::byte*>(result.data_ptr());
+  return Bytes(bytes, bytes + result.nbytes());
 }
 
 }  // namespace
@@ -207,9 +220,9 @@ std::unique_ptr<MemoryModel> memory_model(const ExchangeCase& of) {
   if (of.memory == "none") return std::make_unique<NoMemoryModel>();
   if (of.memory == "residual") return std::make_unique<ResidualModel>(of.memory_params);
   if (of.memory == "dgc") return std::make_unique<DgcModel>(of.memory_params, of.setting);
-  if (of.memory == "efsignsgd") return std::make_unique<EfSignSgdModel>();
+  if (of.memory == "efsignsgd") return std::make_unique<EfSignSgdModel>(of.memory_params);
   if (of.memory == "powersgd") return std::make_unique<PowerSgdModel>();
-  if (of.memory == "ef21") return std::make_unique<Ef21Model>();
+  if (of.memory == "ef21") return std::make_unique<Ef21Model>(of.memory_params);
   throw std::invalid_argument("memory '" + of.memory + "' has no model in the exchange's contract");
 }
 
@@ -295,14 +308,14 @@ void ExchangeModel::coded(const std::vector<std::uint32_t>& members, const Round
         append(together[rank], payload);
       }
     }
-    const Bytes sum = gather ? Bytes() : summed(together, passes[pass]);
+    const Bytes result = gather ? Bytes() : reduced(together, passes[pass]);
     std::size_t begin = 0;
     for (std::size_t i = 0; i < members.size(); ++i) {
       std::vector<BytesView> results;
       if (gather) {
         for (std::size_t rank = 0; rank < ranks; ++rank) results.push_back(payloads[rank][i]);
       } else {
-        results.push_back(BytesView(sum).subspan(begin, payloads[0][i].size()));
+        results.push_back(BytesView(result).subspan(begin, payloads[0][i].size()));
       }
       begin += payloads[0][i].size();
       for (std::size_t rank = 0; rank < ranks; ++rank) {
