@@ -360,11 +360,7 @@ net::awaitable<void> ClusterHead::record(std::vector<Change> changes) {
 }
 
 NodeRecord ClusterHead::with_workers(NodeRecord node) const {
-  for (const auto& [id, run] : jobs_.running()) {
-    for (auto& worker : run->workers()) {
-      if (worker.node_id == node.id && worker.state != WorkerState::exited) node.workers.push_back(std::move(worker));
-    }
-  }
+  for (const auto& [id, run] : jobs_.running()) run->append_workers_on(node.id, node.workers);
   return node;
 }
 
@@ -420,10 +416,26 @@ net::awaitable<Result<Validation>> ClusterHead::validate(nlohmann::json spec) {
 
 net::awaitable<Result<JobPage>> ClusterHead::jobs(JobQuery query) {
   if (auto good = check_limit(query.limit, page_max); !good) co_return good.error();
-  co_return co_await services_.store->jobs(std::move(query));
+  auto page = co_await services_.store->jobs(std::move(query));
+  if (!page) co_return page;
+  co_return co_await here(explained(std::move(*page)));
 }
 
-net::awaitable<Result<JobRecord>> ClusterHead::job(std::string id) { return existing_job(std::move(id)); }
+net::awaitable<Result<JobRecord>> ClusterHead::job(std::string id) {
+  auto job = co_await existing_job(std::move(id));
+  if (!job || terminal(job->state)) co_return job;
+  JobPage page;
+  page.jobs.push_back(std::move(*job));
+  auto with_reason = co_await here(explained(std::move(page)));
+  if (!with_reason) co_return with_reason.error();
+  co_return std::move(with_reason->jobs.front());
+}
+
+/// With why its waiting jobs wait.
+net::awaitable<Result<JobPage>> ClusterHead::explained(JobPage page) {
+  jobs_.explain_waiting(page.jobs);
+  co_return page;
+}
 
 net::awaitable<Result<JobRecord>> ClusterHead::existing_job(std::string id) {
   auto job = co_await services_.store->job(id);

@@ -77,6 +77,7 @@ class ClusterHead final : public Head {
   net::awaitable<Result<void>> report_here(protocol::Report report);
   net::awaitable<Result<void>> checkpoint_here(protocol::CheckpointShare share);
   net::awaitable<Result<void>> ended_here(protocol::TrainingEnd end);
+  net::awaitable<Result<JobPage>> explained(JobPage page);
   net::awaitable<Result<std::vector<WorkerRecord>>> workers_here(std::string id);
   net::awaitable<Result<std::vector<NodeRecord>>> nodes_here();
   net::awaitable<Result<NodeRecord>> node_here(std::string id);

@@ -588,6 +588,12 @@ std::vector<WorkerRecord> JobRun::workers() const {
   return result;
 }
 
+void JobRun::append_workers_on(const std::string& node_id, std::vector<WorkerRecord>& found) const {
+  for (const Rank& rank : ranks_) {
+    if (rank.record.node_id == node_id && rank.record.state != WorkerState::exited) found.push_back(rank.record);
+  }
+}
+
 std::vector<Change> JobRun::worker_changes() const {
   std::vector<Change> changes;
   for (auto& worker : workers()) changes.push_back(change::PutWorker{std::move(worker)});

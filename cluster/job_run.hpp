@@ -75,6 +75,8 @@ class JobRun {
   bool stop_requested() const { return stop_requested_; }
   bool abandoned() const { return abandoned_; }
   std::vector<WorkerRecord> workers() const;
+  /// Appends those that a node runs now, without their figures.
+  void append_workers_on(const std::string& node_id, std::vector<WorkerRecord>& found) const;
   /// Changes that record the workers as they stand.
   std::vector<Change> worker_changes() const;
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string_view>
+#include <unordered_map>
 
 #include "base/errc.hpp"
 #include "cluster/job_files.hpp"
@@ -18,7 +20,9 @@ using namespace std::chrono_literals;
 using nlohmann::json;
 
 constexpr std::size_t key_length_max = 255;
-constexpr auto retry_interval = 1s;  // of committing the end of a job while the disk is full
+constexpr auto reasons_interval = 1s;         // between two rounds of reasons on the stream
+constexpr std::size_t reasons_told_max = 64;  // whose turn comes first, to those who watch all jobs
+constexpr auto retry_interval = 1s;           // of committing the end of a job while the disk is full
 
 std::string hash_of(const json& body) {
   const std::string text = to_text(body);
@@ -34,7 +38,7 @@ std::string hash_of(const json& body) {
 }
 
 Gang gang_of(const protocol::JobSpec& spec) {
-  return {spec.resources.workers, spec.resources.per_worker, spec.resources.placement};
+  return {spec.resources.workers, spec.resources.per_worker, spec.resources.placement, spec.resources.labels};
 }
 
 /// What two jobs must have in common for one to go on from the other's checkpoint.
@@ -46,15 +50,15 @@ std::vector<std::string> differences(const json& a, const json& b) {
   return found;
 }
 
-json placement_json(const PlacementResult& placement, const std::vector<NodeOffer>& offers) {
+/// Where the gang would go now, or why nowhere.
+json placement_json(const Gang& gang, const std::vector<NodeOffer>& offers) {
+  const auto placement = place(gang, offers);
+  std::unordered_map<std::string_view, std::string_view> names;
+  for (const auto& offer : offers) names.emplace(offer.id, offer.name);
   json workers = json::array();
-  for (std::size_t rank = 0; rank < placement.nodes.size(); ++rank) {
-    const auto node = std::find_if(offers.begin(), offers.end(),
-                                   [&](const NodeOffer& offer) { return offer.id == placement.nodes[rank]; });
-    workers.push_back({{"rank", rank}, {"node", node->name}});
-  }
+  for (const auto& node : placement.nodes) workers.push_back({{"rank", workers.size()}, {"node", names.at(node)}});
   return {{"fits", placement.fits()},
-          {"reason", placement.fits() ? json(nullptr) : json(placement.reason)},
+          {"reason", placement.fits() ? json(nullptr) : json(explain(gang, offers))},
           {"workers", std::move(workers)}};
 }
 
@@ -134,7 +138,7 @@ net::awaitable<Result<void>> Jobs::recover() {
       continue;
     }
     checked->plan.job = std::move(job);
-    enqueue({std::move(checked->plan), next_order_++});
+    enqueue(std::move(checked->plan), next_order_++);
   }
   co_return co_await services_.store->commit(std::move(changes));
 }
@@ -142,6 +146,7 @@ net::awaitable<Result<void>> Jobs::recover() {
 net::awaitable<void> Jobs::stop() {
   stopping_ = true;
   for (const auto& [id, run] : runs_) run->abandon();
+  co_await notices_.stop(services_.clock, 0s);
   co_await tasks_.join();
 }
 
@@ -223,7 +228,8 @@ net::awaitable<Result<Submission>> Jobs::submit(json spec, std::string idempoten
   submission.job = job;
   submission.created = true;
   checked->plan.job = std::move(job);
-  enqueue({std::move(checked->plan), order});
+  enqueue(std::move(checked->plan), order);
+  explain_waiting({&*submission.job, 1});
   dispatch();
   co_return submission;
 }
@@ -241,6 +247,8 @@ net::awaitable<Result<Submission>> Jobs::earlier_submission(std::string key, std
   auto job = co_await services_.store->job((*use)->job_id);
   if (!job) co_return job.error();
   submission.job = std::move(*job);
+  if (!submission.job) co_return submission;
+  explain_waiting({&*submission.job, 1});
   co_return submission;
 }
 
@@ -250,19 +258,17 @@ net::awaitable<Result<Validation>> Jobs::validate(json spec) {
   Validation validation;
   validation.problems = std::move(checked->problems);
   if (!validation.problems.empty()) co_return validation;
-  const auto offers = nodes_.offers();
-  validation.placement = placement_json(place(gang_of(checked->plan.spec), offers), offers);
+  validation.placement = placement_json(gang_of(checked->plan.spec), nodes_.offers());
   validation.round = round_json(checked->plan.spec, services_.options.catalog);
   validation.spec = std::move(checked->spec);
   co_return validation;
 }
 
 net::awaitable<Result<JobRecord>> Jobs::stop_job(std::string id) {
-  const auto queued =
-      std::find_if(queue_.begin(), queue_.end(), [&id](const Queued& one) { return one.plan.job.id == id; });
-  if (queued != queue_.end()) {
-    JobRecord job = std::move(queued->plan.job);
-    queue_.erase(queued);
+  if (const auto waiting = waiting_.find(id); waiting != waiting_.end()) {
+    JobRecord job = std::move(waiting->second.plan.job);
+    waiting_.erase(waiting);
+    queue_.remove(id);
     JobRun::Ending ending{JobState::stopped, "stopped on request while it waited"};
     std::vector<Change> no_more;
     co_await end(std::move(job), std::move(ending), std::move(no_more));
@@ -299,48 +305,57 @@ net::awaitable<Result<void>> Jobs::remove_job(std::string id) {
   co_return Result<void>();
 }
 
-void Jobs::enqueue(Queued queued) {
-  const auto turn = [](const Queued& a, const Queued& b) {
-    const auto left = a.plan.job.priority;
-    const auto right = b.plan.job.priority;
-    return left != right ? left > right : a.order < b.order;
-  };
-  queue_.insert(std::upper_bound(queue_.begin(), queue_.end(), queued, turn), std::move(queued));
+void Jobs::enqueue(JobRun::Plan plan, std::uint64_t order) {
+  queue_.add(plan.job.id, {plan.job.priority, order}, gang_of(plan.spec));
+  const auto id = plan.job.id;
+  waiting_[id].plan = std::move(plan);
 }
 
 void Jobs::dispatch() {
-  if (stopping_ || dispatching_) return;
-  dispatching_ = true;
-  bool blocked = false;  // by a job that waits for room
-  for (auto it = queue_.begin(); it != queue_.end();) {
-    const auto placement = place(gang_of(it->plan.spec), nodes_.offers());
-    if (placement.fits() && !blocked) {
-      const auto order = it->order;
-      auto run =
-          std::make_shared<JobRun>(services_, nodes_, std::move(it->plan), placement.nodes, [this] { dispatch(); });
-      it = queue_.erase(it);
-      runs_[run->job().id] = run;
-      tasks_.spawn("job " + run->job().id, drive(run, order));
-      continue;
-    }
-    explain_waiting(*it, placement.fits() ? "waits for jobs before it" : placement.reason);
-    blocked = blocked || placement.possible;
-    ++it;
+  if (!std::exchange(pass_is_due_, true)) tasks_.spawn("dispatch", dispatch_pass());
+}
+
+net::awaitable<void> Jobs::dispatch_pass() {
+  co_await net::post(services_.strand, net::use_awaitable);  // whatever else this turn brings is seen, too
+  pass_is_due_ = false;
+  if (stopping_) co_return;
+  while (auto start = queue_.next(nodes_.offers(), nodes_.shape())) {
+    auto waiting = waiting_.extract(start->job_id);
+    auto run = std::make_shared<JobRun>(services_, nodes_, std::move(waiting.mapped().plan), start->nodes,
+                                        [this] { dispatch(); });
+    runs_[start->job_id] = run;
+    tasks_.spawn("job " + start->job_id, drive(std::move(run), start->turn));
   }
-  dispatching_ = false;
+  if (queue_.size() > 0 && !std::exchange(reasons_are_due_, true)) notices_.spawn("tell reasons", tell_reasons());
 }
 
-void Jobs::explain_waiting(Queued& queued, const std::string& reason) {
-  JobRecord& job = queued.plan.job;
-  if (job.reason == reason) return;
-  job.reason = reason;
-  std::vector<Change> changes;
-  changes.push_back(change::PutJob{job});
-  changes.push_back(job_item(job));
-  tasks_.spawn("record", record(std::move(changes)));
+/// Puts the jobs whose reason to wait has changed on the stream, for those who watch them. The reason is not committed,
+/// so the items are transient: who comes later reads it with the job.
+net::awaitable<void> Jobs::tell_reasons() {
+  if (const auto next = told_ + reasons_interval; services_.clock.now() < next) {
+    if (!co_await services_.clock.sleep_for(next - services_.clock.now())) co_return;
+  }
+  reasons_are_due_ = false;
+  told_ = services_.clock.now();
+  auto [all, ids] = services_.stream->watched_jobs();
+  std::erase_if(ids, [this](const std::string& id) { return !waiting_.contains(id); });
+  if (all) {
+    for (auto& id : queue_.first(reasons_told_max)) ids.insert(std::move(id));
+  }
+  std::vector<JobRecord> jobs;
+  for (const auto& id : ids) jobs.push_back(waiting_.at(id).plan.job);
+  explain_waiting(jobs);
+  std::vector<StreamItem> items;
+  for (const auto& job : jobs) {
+    std::string& told = waiting_.at(job.id).told;
+    if (std::exchange(told, job.reason) != job.reason) {
+      items.push_back({0, StreamKind::job, job.id, to_text(to_json(job))});
+    }
+  }
+  services_.stream->publish(items);
 }
 
-net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run, std::uint64_t order) {
+net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run, JobQueue::Turn turn) {
   JobRun::Ending ending = co_await run->run();
   if (run->abandoned()) {
     runs_.erase(run->job().id);
@@ -359,15 +374,14 @@ net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run, std::uint64_t orde
   ++job.restarts;
   job.phase = JobPhase::recovering;
   job.reason = ending.reason;
-  Queued queued;
-  queued.order = order;
-  queued.plan.spec = run->spec();
-  queued.plan.checkpoints = run->checkpoints();
-  queued.plan.past = run->past();
+  JobRun::Plan plan;
+  plan.spec = run->spec();
+  plan.checkpoints = run->checkpoints();
+  plan.past = run->past();
   std::string from = "from its beginning";
-  if (!queued.plan.checkpoints.empty()) {
-    const auto step = queued.plan.checkpoints.back();
-    queued.plan.resume_file = job_files::checkpoint_file(services_.job_dir(job.id), step);
+  if (!plan.checkpoints.empty()) {
+    const auto step = plan.checkpoints.back();
+    plan.resume_file = job_files::checkpoint_file(services_.job_dir(job.id), step);
     from = "from the checkpoint at step " + std::to_string(step);
   }
   workers.push_back(change::PutJob{job});
@@ -377,13 +391,13 @@ net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run, std::uint64_t orde
   workers.push_back(job_item(job));
   co_await record(std::move(workers));
   runs_.erase(job.id);
-  queued.plan.job = std::move(job);
+  plan.job = std::move(job);
   if (run->stop_requested()) {  // meanwhile
     JobRun::Ending stopped{JobState::stopped, "stopped on request while it recovered"};
     std::vector<Change> no_more;
-    co_await end(std::move(queued.plan.job), std::move(stopped), std::move(no_more));
+    co_await end(std::move(plan.job), std::move(stopped), std::move(no_more));
   } else {
-    enqueue(std::move(queued));
+    enqueue(std::move(plan), turn.order);
   }
   dispatch();
 }

@@ -2,9 +2,11 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "cluster/job_queue.hpp"
 #include "cluster/job_run.hpp"
 #include "cluster/node_table.hpp"
 #include "cluster/services.hpp"
@@ -13,12 +15,12 @@
 
 namespace weir::cluster {
 
-/// All jobs of the head: takes them in, queues them, places them when there is room, sees them through to their end.
-/// Jobs of higher priority go first, then the older. A job that only waits for room lets no later one overtake it; one
-/// that does not fit the cluster at all holds up nobody. On the head's strand.
+/// All jobs of the head: takes them in, queues them (JobQueue says in which order), places them when there is room,
+/// sees them through to their end. On the head's strand.
 class Jobs {
  public:
-  Jobs(Services& services, NodeTable& nodes) : services_(services), nodes_(nodes), tasks_(services.strand, "jobs") {}
+  Jobs(Services& services, NodeTable& nodes)
+      : services_(services), nodes_(nodes), tasks_(services.strand, "jobs"), notices_(services.strand, "jobs") {}
 
   /// Takes up where an earlier run of the head ended: waiting jobs wait again, those that ran have failed.
   net::awaitable<Result<void>> recover();
@@ -30,19 +32,23 @@ class Jobs {
   net::awaitable<Result<JobRecord>> stop_job(std::string id);
   net::awaitable<Result<void>> remove_job(std::string id);
 
-  /// Places what fits now. Called whenever room, nodes or jobs have changed.
+  /// Places what fits, soon: one pass after all that is called in this turn of the strand. To be called whenever room,
+  /// nodes or jobs have changed.
   void dispatch();
+
+  /// Fills in why jobs wait. That is no part of the committed job: it changes with every node and every other job.
+  void explain_waiting(std::span<JobRecord> jobs) const { queue_.fill_reasons(jobs, nodes_.offers()); }
 
   /// The job that a worker belongs to, or none: nobody waits for it any more.
   std::shared_ptr<JobRun> run_of_worker(const std::string& worker_id) const;
   std::shared_ptr<JobRun> run_of_job(const std::string& job_id) const;
   const std::map<std::string, std::shared_ptr<JobRun>>& running() const { return runs_; }
-  std::uint32_t active() const { return static_cast<std::uint32_t>(runs_.size() + queue_.size()); }
+  std::uint32_t active() const { return static_cast<std::uint32_t>(runs_.size() + waiting_.size()); }
 
  private:
-  struct Queued {
+  struct Waiting {
     JobRun::Plan plan;
-    std::uint64_t order = 0;  ///< of submission
+    std::string told;  ///< the reason that was last put on the stream
   };
   struct Checked {
     std::vector<protocol::Problem> problems;
@@ -54,21 +60,26 @@ class Jobs {
   net::awaitable<Result<Checked>> check(nlohmann::json spec);
   net::awaitable<Result<std::vector<protocol::Problem>>> find_checkpoint(Checked& checked);
   net::awaitable<Result<Submission>> earlier_submission(std::string key, std::string body_hash);
-  net::awaitable<void> drive(std::shared_ptr<JobRun> run, std::uint64_t order);
+  net::awaitable<void> dispatch_pass();
+  net::awaitable<void> tell_reasons();
+  net::awaitable<void> drive(std::shared_ptr<JobRun> run, JobQueue::Turn turn);
   net::awaitable<void> end(JobRecord job, JobRun::Ending ending, std::vector<Change> more);
   net::awaitable<void> record(std::vector<Change> changes);
-  void enqueue(Queued queued);
-  void explain_waiting(Queued& queued, const std::string& reason);
+  void enqueue(JobRun::Plan plan, std::uint64_t order);
   change::AddEvent event(const JobRecord& job, Severity severity, std::string kind, std::string message) const;
 
   Services& services_;
   NodeTable& nodes_;
-  std::vector<Queued> queue_;  ///< in the order of their turns
+  JobQueue queue_;
+  std::map<std::string, Waiting> waiting_;  ///< what is in the queue, by job id
   std::map<std::string, std::shared_ptr<JobRun>> runs_;
   std::uint64_t next_order_ = 1;
   bool stopping_ = false;
-  bool dispatching_ = false;
-  runtime::TaskGroup tasks_;
+  bool pass_is_due_ = false;      ///< dispatch_pass() is under way to begin
+  bool reasons_are_due_ = false;  ///< tell_reasons() is
+  runtime::Clock::time_point told_{};
+  runtime::TaskGroup tasks_;    ///< what must end by itself
+  runtime::TaskGroup notices_;  ///< what may be cut short
 };
 
 }  // namespace weir::cluster

@@ -78,6 +78,7 @@ Result<NodeTable::Node*> NodeTable::join(protocol::NodeInfo info, runtime::Actor
   known->heard = services_.clock.now();
   known->broken.reset();
   known->grants.clear();
+  refresh_offer(*known);
   return known;
 }
 
@@ -107,13 +108,16 @@ Result<bool> NodeTable::heartbeat(const protocol::NodeHeartbeat& beat) {
   node.record.memory_total_bytes = beat.memory_total_bytes;
   node.record.network_sent_bytes = beat.network_sent_bytes;
   node.record.network_received_bytes = beat.network_received_bytes;
-  return !std::exchange(node.confirmed, true);
+  if (std::exchange(node.confirmed, true)) return false;
+  refresh_offer(node);
+  return true;
 }
 
 void NodeTable::link_broke(Node& node, std::string why) {
   node.broken = services_.clock.now();
   node.broken_by = std::move(why);
   node.confirmed = false;
+  refresh_offer(node);
 }
 
 std::vector<std::pair<std::string, std::string>> NodeTable::silent(runtime::Clock::duration late) {
@@ -130,6 +134,7 @@ std::vector<std::pair<std::string, std::string>> NodeTable::silent(runtime::Cloc
       found.emplace_back(id, "no heartbeat for " + std::to_string(lease_milliseconds) + " ms");
     } else if (now - node.heard > milliseconds(heartbeat_milliseconds) * missed_heartbeats_max) {
       node.confirmed = false;
+      refresh_offer(node);
     }
   }
   return found;
@@ -153,6 +158,7 @@ NodeTable::Node* NodeTable::find(const std::string& id_or_name) {
 void NodeTable::set_drained(Node& node, bool drained) {
   node.record.drained = drained;
   if (node.record.state != NodeState::lost) node.record.state = drained ? NodeState::draining : NodeState::alive;
+  refresh_offer(node);
 }
 
 void NodeTable::mark_lost(Node& node, const std::string& reason) {
@@ -164,6 +170,7 @@ void NodeTable::mark_lost(Node& node, const std::string& reason) {
   node.broken.reset();
   node.agent = {};
   node.process = 0;
+  refresh_offer(node);
   const auto lost = static_cast<std::size_t>(std::count_if(
       nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.record.state == NodeState::lost; }));
   if (lost <= lost_nodes_max) return;
@@ -179,6 +186,7 @@ void NodeTable::grant(const std::string& node_id, const std::string& worker_id, 
   if (found == nodes_.end()) return;
   found->second.grants[worker_id] = resources;
   for (const auto& [name, amount] : resources) found->second.record.used[name] += amount;
+  refresh_offer(found->second);
 }
 
 void NodeTable::release(const std::string& node_id, const std::string& worker_id) {
@@ -189,17 +197,30 @@ void NodeTable::release(const std::string& node_id, const std::string& worker_id
   for (const auto& [id, resources] : found->second.grants) {
     for (const auto& [name, amount] : resources) used[name] += amount;
   }
+  refresh_offer(found->second);
 }
 
-std::vector<NodeOffer> NodeTable::offers() const {
-  std::vector<NodeOffer> result;
-  for (const auto& record : records()) {
-    if (record.state == NodeState::lost || !nodes_.at(record.id).confirmed) continue;
-    NodeOffer offer{record.id, record.name, record.resources, record.resources, record.state == NodeState::alive};
-    for (const auto& [name, amount] : record.used) offer.free[name] = std::max(0.0, offer.free[name] - amount);
-    result.push_back(std::move(offer));
+void NodeTable::refresh_offer(const Node& node) {
+  const NodeRecord& record = node.record;
+  const auto at = std::lower_bound(offers_.begin(), offers_.end(), record.name,
+                                   [](const NodeOffer& offer, const std::string& name) { return offer.name < name; });
+  const bool offered = at != offers_.end() && at->name == record.name;
+  if (!node.confirmed || record.state == NodeState::lost) {
+    if (!offered) return;
+    offers_.erase(at);
+    ++shape_;
+    return;
   }
-  return result;
+  NodeOffer offer{record.id,    record.name, record.resources, record.resources, record.state == NodeState::alive,
+                  record.labels};
+  for (const auto& [name, amount] : record.used) offer.free[name] = std::max(0.0, offer.free[name] - amount);
+  if (!offered) {
+    offers_.insert(at, std::move(offer));
+    ++shape_;
+    return;
+  }
+  if (at->open != offer.open) ++shape_;
+  *at = std::move(offer);
 }
 
 std::vector<NodeRecord> NodeTable::records() const {

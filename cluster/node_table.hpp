@@ -68,13 +68,21 @@ class NodeTable {
   void grant(const std::string& node_id, const std::string& worker_id, const protocol::Resources& resources);
   void release(const std::string& node_id, const std::string& worker_id);
 
-  std::vector<NodeOffer> offers() const;
+  /// What the nodes that jobs may be placed on have to give, by name. Kept with every change of a node.
+  const std::vector<NodeOffer>& offers() const { return offers_; }
+  /// Grows whenever what the cluster would give if it were idle has changed: a job that did not fit at all may fit now.
+  std::uint64_t shape() const { return shape_; }
   std::vector<NodeRecord> records() const;  ///< living ones by name, then lost ones
   std::uint32_t alive() const;
 
  private:
+  /// Makes the node's offer follow what has become of it.
+  void refresh_offer(const Node& node);
+
   Services& services_;
   std::map<std::string, Node> nodes_;  ///< by id
+  std::vector<NodeOffer> offers_;      ///< by name
+  std::uint64_t shape_ = 0;
 };
 
 }  // namespace weir::cluster

@@ -6,11 +6,15 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <queue>
+#include <utility>
 
 namespace weir::cluster {
 namespace {
 
 using protocol::Resources;
+
+constexpr std::size_t nodes_named_max = 10;  // in a reason: a text that names hundreds helps nobody
 
 double amount_of(const Resources& resources, const std::string& name) {
   const auto found = resources.find(name);
@@ -19,6 +23,16 @@ double amount_of(const Resources& resources, const std::string& name) {
 
 /// A little slack, so that ten tenths of a core fit into one.
 bool covers(double have, double want) { return have >= want - 1e-9 * std::max(1.0, want); }
+
+bool has_labels(const NodeOffer& node, const Gang& gang) {
+  return std::all_of(gang.labels.begin(), gang.labels.end(), [&node](const auto& label) {
+    const auto found = node.labels.find(label.first);
+    return found != node.labels.end() && found->second == label.second;
+  });
+}
+
+/// Whether a node may take workers of the gang at all, however much room it has.
+bool eligible(const NodeOffer& node, const Gang& gang) { return node.open && has_labels(node, gang); }
 
 /// How many such workers fit into `room`; workers that want nothing fit without end.
 std::uint32_t capacity(const Resources& room, const Resources& per_worker) {
@@ -36,7 +50,7 @@ const Resources& room_of(const NodeOffer& node, Room room) { return room == Room
 std::vector<std::uint32_t> capacities(const Gang& gang, std::span<const NodeOffer> nodes, Room room) {
   std::vector<std::uint32_t> result;
   for (const auto& node : nodes) {
-    result.push_back(node.open ? capacity(room_of(node, room), gang.per_worker) : 0);
+    result.push_back(eligible(node, gang) ? capacity(room_of(node, room), gang.per_worker) : 0);
   }
   return result;
 }
@@ -89,48 +103,44 @@ std::string amount_text(const std::string& name, double amount) {
   return text;
 }
 
-/// "node a lacks cpu: 1 free of 2, a worker needs 4", for each node.
+/// " lacks cpu (1 free of 2, a worker needs 4)", or how many workers the node has room for.
+std::string lacks(const Gang& gang, const NodeOffer& node, Room room) {
+  if (!node.open) return " is draining";
+  std::string missing;
+  const auto add = [&missing](const std::string& what) { missing += (missing.empty() ? " lacks " : " and ") + what; };
+  for (const auto& [name, value] : gang.labels) {
+    const auto found = node.labels.find(name);
+    if (found != node.labels.end() && found->second == value) continue;
+    add("label " + name + "=" + value +
+        (found == node.labels.end() ? std::string() : " (it has " + name + "=" + found->second + ")"));
+  }
+  for (const auto& [name, want] : gang.per_worker) {
+    const double have = amount_of(room_of(node, room), name);
+    if (covers(have, want)) continue;
+    add(name + " (" + amount_text(name, have) +
+        (room == Room::free ? " free of " + amount_text(name, amount_of(node.total, name)) : "") + ", a worker needs " +
+        amount_text(name, want) + ")");
+  }
+  if (!missing.empty()) return missing;
+  return " has room for " + std::to_string(std::min(gang.workers, capacity(room_of(node, room), gang.per_worker)));
+}
+
+/// "node a lacks ...; node b has room for 2; and 148 more nodes".
 std::string lacks(const Gang& gang, std::span<const NodeOffer> nodes, Room room) {
   std::string text;
-  for (const auto& node : nodes) {
-    text += text.empty() ? "" : "; ";
-    text += "node " + node.name;
-    if (!node.open) {
-      text += " is draining";
-      continue;
-    }
-    std::string missing;
-    for (const auto& [name, want] : gang.per_worker) {
-      const double have = amount_of(room_of(node, room), name);
-      if (covers(have, want)) continue;
-      missing += (missing.empty() ? " lacks " : " and ") + name + " (";
-      missing += amount_text(name, have) +
-                 (room == Room::free ? " free of " + amount_text(name, amount_of(node.total, name)) : "");
-      missing += ", a worker needs " + amount_text(name, want) + ")";
-    }
-    const auto fitting = std::min(gang.workers, capacity(room_of(node, room), gang.per_worker));
-    text += missing.empty() ? " has room for " + std::to_string(fitting) : missing;
+  for (const auto& node : nodes.first(std::min(nodes.size(), nodes_named_max))) {
+    text += (text.empty() ? "node " : "; node ") + node.name + lacks(gang, node, room);
+  }
+  if (const auto more = nodes.size() - std::min(nodes.size(), nodes_named_max); more > 0) {
+    text += "; and " + std::to_string(more) + (more == 1 ? " more node" : " more nodes");
   }
   return text;
 }
 
-/// The greatest amount of one resource per worker with which the gang would fit, all else as asked; none if even 0 of
-/// it would not help.
-std::optional<double> greatest_fitting(const Gang& gang, std::span<const NodeOffer> nodes, const std::string& name) {
-  std::vector<double> candidates;
-  for (const auto& node : nodes) {
-    for (std::uint32_t share = 1; node.open && share <= gang.workers; ++share) {
-      candidates.push_back(amount_of(node.total, name) / share);
-    }
-  }
-  std::sort(candidates.rbegin(), candidates.rend());
-  for (const double candidate : candidates) {
-    if (candidate <= 0) break;
-    Gang smaller = gang;
-    smaller.per_worker[name] = candidate;
-    if (sum(capacities(smaller, nodes, Room::total)) >= gang.workers) return candidate;
-  }
-  return std::nullopt;
+std::string labels_text(const Gang& gang) {
+  std::string text;
+  for (const auto& [name, value] : gang.labels) text += (text.empty() ? "" : " ") + name + "=" + value;
+  return text;
 }
 
 /// What to change so that the gang fits into the empty cluster.
@@ -140,13 +150,22 @@ std::string smallest_change(const Gang& gang, std::span<const NodeOffer> nodes) 
   const auto fitting = sum(capacities(gang, nodes, Room::total));
   if (fitting > 0) suggest("ask for " + std::to_string(fitting) + (fitting == 1 ? " worker" : " workers"));
   for (const auto& [name, want] : gang.per_worker) {
-    const auto amount = greatest_fitting(gang, nodes, name);
-    if (amount && !covers(*amount, want)) suggest("ask for " + name + "=" + amount_text(name, *amount) + " per worker");
+    const double amount = greatest_fitting(gang, nodes, name);
+    if (amount > 0 && !covers(amount, want)) {
+      suggest("ask for " + name + "=" + amount_text(name, amount) + " per worker");
+    }
+  }
+  if (!gang.labels.empty()) {
+    Gang anywhere = gang;
+    anywhere.labels.clear();
+    if (sum(capacities(anywhere, nodes, Room::total)) >= gang.workers) {
+      suggest("do not ask for nodes with " + labels_text(gang));
+    }
   }
   const auto missing = gang.workers - static_cast<std::uint32_t>(fitting);
   Resources more;
   for (const auto& [name, want] : gang.per_worker) more[name] = want * missing;
-  suggest("add a node with " + to_text(more));
+  suggest("add a node with " + to_text(more) + (gang.labels.empty() ? "" : " and the labels " + labels_text(gang)));
   return text;
 }
 
@@ -158,20 +177,55 @@ PlacementResult place(const Gang& gang, std::span<const NodeOffer> nodes) {
   if (sum(room) >= gang.workers) {
     const auto taken = shares(gang, room);
     for (std::size_t i = 0; i < nodes.size(); ++i) result.nodes.insert(result.nodes.end(), taken[i], nodes[i].id);
-    return result;
-  }
-  const std::string wanted = std::to_string(gang.workers) + (gang.workers == 1 ? " worker" : " workers") + " with " +
-                             to_text(gang.per_worker) + (gang.workers == 1 ? "" : " each");
-  result.possible = sum(capacities(gang, nodes, Room::total)) >= gang.workers;
-  if (nodes.empty()) {
-    result.reason = "no node has joined; " + wanted + " are needed: start nodes with weir node --head ADDRESS";
-  } else if (result.possible) {
-    result.reason = "waits for room for " + wanted + ": " + lacks(gang, nodes, Room::free);
   } else {
-    result.reason = "the cluster has no room for " + wanted + " even when idle: " + lacks(gang, nodes, Room::total) +
-                    "; to fit: " + smallest_change(gang, nodes);
+    result.possible = sum(capacities(gang, nodes, Room::total)) >= gang.workers;
   }
   return result;
+}
+
+std::string explain(const Gang& gang, std::span<const NodeOffer> nodes) {
+  std::string wanted = std::to_string(gang.workers) + (gang.workers == 1 ? " worker" : " workers") + " with " +
+                       to_text(gang.per_worker) + (gang.workers == 1 ? "" : " each");
+  if (!gang.labels.empty()) wanted += " on nodes with " + labels_text(gang);
+  if (nodes.empty()) {
+    return "no node has joined; " + wanted + " are needed: start nodes with weir node --head ADDRESS";
+  }
+  if (sum(capacities(gang, nodes, Room::total)) >= gang.workers) {
+    return "waits for room for " + wanted + ": " + lacks(gang, nodes, Room::free);
+  }
+  return "the cluster has no room for " + wanted + " even when idle: " + lacks(gang, nodes, Room::total) +
+         "; to fit: " + smallest_change(gang, nodes);
+}
+
+/// A node takes k workers as long as each asks for at most total / k. So the amounts at which one more worker fits are
+/// total, total / 2, total / 3, ... of each node, as often as its other resources allow, and the answer is the
+/// `workers`-th greatest of them all. They are taken one by one from a heap with one entry per node.
+double greatest_fitting(const Gang& gang, std::span<const NodeOffer> nodes, const std::string& resource) {
+  Resources others = gang.per_worker;
+  others.erase(resource);
+  struct Next {
+    double amount;
+    double total;
+    std::uint32_t share;  ///< workers on the node with that amount each
+    std::uint32_t share_max;
+    bool operator<(const Next& other) const { return amount < other.amount; }
+  };
+  std::priority_queue<Next> next;
+  for (const auto& node : nodes) {
+    const double total = amount_of(node.total, resource);
+    const auto share_max = eligible(node, gang) ? capacity(node.total, others) : 0;
+    if (total > 0 && share_max > 0) next.push({total, total, 1, share_max});
+  }
+  for (std::uint32_t taken = 1; !next.empty(); ++taken) {
+    Next greatest = next.top();
+    if (taken == gang.workers) return greatest.amount;
+    next.pop();
+    if (greatest.share == greatest.share_max) continue;
+    ++greatest.share;
+    greatest.amount = greatest.total / greatest.share;
+    next.push(greatest);
+  }
+  return 0;
 }
 
 std::string to_text(const Resources& resources) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ struct NodeOffer {
   protocol::Resources total;
   protocol::Resources free;
   bool open = true;  ///< false: draining, takes nothing new
+  std::map<std::string, std::string> labels;
 };
 
 /// What a job asks for: all of it at once or nothing.
@@ -25,11 +27,13 @@ struct Gang {
   std::uint32_t workers = 1;
   protocol::Resources per_worker;
   protocol::Placement placement = protocol::Placement::pack;
+  std::map<std::string, std::string> labels;  ///< a node takes its workers only if it has each of these
+
+  friend bool operator==(const Gang&, const Gang&) = default;
 };
 
 struct PlacementResult {
   std::vector<std::string> nodes;  ///< node id by rank; empty if the gang does not fit now
-  std::string reason;              ///< if not: what each node lacks, and the smallest change that would fit
   bool possible = true;            ///< it would fit if the open nodes were empty: waiting may help
   bool fits() const { return !nodes.empty(); }
 };
@@ -37,6 +41,14 @@ struct PlacementResult {
 /// pack fills as few nodes as possible, spread as many as possible; ranks of one node are neighbours either way. The
 /// same input gives the same answer: ties go to the first node in `nodes`.
 PlacementResult place(const Gang& gang, std::span<const NodeOffer> nodes);
+
+/// Why a gang that does not fit now does not: what the first nodes lack and, if it would not fit an idle cluster
+/// either, the smallest changes with which it would. The text does not grow with the cluster.
+std::string explain(const Gang& gang, std::span<const NodeOffer> nodes);
+
+/// The greatest amount of one resource per worker with which the gang would fit the idle cluster, all else as asked;
+/// 0 if no amount would help.
+double greatest_fitting(const Gang& gang, std::span<const NodeOffer> nodes, const std::string& resource);
 
 /// "cpu=2 memory=8GiB", for messages.
 std::string to_text(const protocol::Resources& resources);

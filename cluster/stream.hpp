@@ -24,6 +24,9 @@ class Topics {
 
   bool match(StreamKind kind, std::string_view job_id) const;
 
+  bool jobs() const { return jobs_; }
+  const std::vector<std::string>& job_ids() const { return job_ids_; }
+
  private:
   bool cluster_ = false;
   bool jobs_ = false;

@@ -77,6 +77,8 @@ class StreamHub::Subscriber {
     if (wake) wake(true);
   }
 
+  const Topics& topics() const { return topics_; }
+
   void close() {
     std::function<void(bool)> wake;
     {
@@ -247,6 +249,19 @@ void StreamHub::publish(const std::vector<StreamItem>& items) {
     if (subscriber) subscriber->push(items);
     return subscriber == nullptr;
   });
+}
+
+StreamHub::Watched StreamHub::watched_jobs() {
+  const std::lock_guard lock(mutex_);
+  Watched watched;
+  for (const auto& weak : subscribers_) {
+    const auto subscriber = weak.lock();
+    if (subscriber == nullptr) continue;
+    const Topics& topics = subscriber->topics();
+    watched.all = watched.all || topics.jobs();
+    watched.ids.insert(topics.job_ids().begin(), topics.job_ids().end());
+  }
+  return watched;
 }
 
 std::unique_ptr<Subscription> StreamHub::subscribe(Topics topics, std::optional<std::uint64_t> after) {

@@ -3,6 +3,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "cluster/store.hpp"
@@ -24,6 +26,13 @@ class StreamHub {
 
   /// Items in sequence order, as the store's observer gives them, or transient ones (sequence 0).
   void publish(const std::vector<StreamItem>& items);
+
+  /// Which jobs somebody watches now.
+  struct Watched {
+    bool all = false;
+    std::set<std::string> ids;  ///< those watched by themselves
+  };
+  Watched watched_jobs();
 
   std::unique_ptr<Subscription> subscribe(Topics topics, std::optional<std::uint64_t> after);
 

@@ -181,7 +181,10 @@ JobSpec read(const json& spec) {
   const json& exchange = spec.at("exchange");
   result.exchange = {exchange.at("topology"), exchange.at("transport"), exchange.at("bucket_bytes")};
   const json& resources = spec.at("resources");
-  result.resources = {resources.at("workers"), resources.at("min_workers"), resources.at("per_worker"),
+  result.resources = {resources.at("workers"),
+                      resources.at("min_workers"),
+                      resources.at("per_worker"),
+                      resources.at("labels"),
                       resources.at("placement") == "spread" ? Placement::spread : Placement::pack,
                       resources.at("priority")};
   result.evaluate_every_steps = spec.at("evaluation").at("every_steps");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -50,6 +51,7 @@ struct JobSpec {
     std::uint32_t workers = 1;
     std::uint32_t min_workers = 1;
     Resources per_worker;
+    std::map<std::string, std::string> labels;  ///< nodes without one of them take no worker
     Placement placement = Placement::pack;
     std::int32_t priority = 0;
   };

@@ -88,7 +88,8 @@ inline nlohmann::json job(const std::string& compressor) {
                  "lr_schedule": {"name": "constant"}},
     "compression": {"name": "none", "params": {}, "memory": "none", "memory_params": {}, "apply_to": "gradients"},
     "exchange": {"topology": "ring", "transport": "auto", "bucket_bytes": 1024},
-    "resources": {"workers": 2, "min_workers": 2, "per_worker": {"cpu": 1}, "placement": "pack", "priority": 0},
+    "resources": {"workers": 2, "min_workers": 2, "per_worker": {"cpu": 1}, "labels": {},
+                  "placement": "pack", "priority": 0},
     "evaluation": {"every_steps": 10},
     "checkpoint": {"every_steps": 20, "keep": 3, "resume_from": null},
     "fault_tolerance": {"max_restarts": 0}})");

@@ -236,7 +236,8 @@ void FakeCluster::kill_head() {
   std::filesystem::rename(dir.path() / "then", dir.path() / "now");
 }
 
-void FakeCluster::add_node(const std::string& name, double cpu, std::uint64_t incarnation) {
+void FakeCluster::add_node(const std::string& name, double cpu, std::uint64_t incarnation,
+                           std::map<std::string, std::string> labels) {
   auto& spawner = spawners[name];
   if (!spawner) spawner = std::make_unique<WorkerSpawner>(simulation, script);
   NodeOptions options;
@@ -245,6 +246,7 @@ void FakeCluster::add_node(const std::string& name, double cpu, std::uint64_t in
   options.name = name;
   options.host = name;
   options.resources = {{"cpu", cpu}, {"memory", 1e9}};
+  options.labels = std::move(labels);
   options.version = "test";
   options.worker_program = "/weir-worker";
   options.incarnation = incarnation;

@@ -64,7 +64,8 @@ class FakeCluster {
   void start_head();
   /// As kill -9 does: nothing is said to anybody, what is not in the store is lost.
   void kill_head();
-  void add_node(const std::string& name, double cpu, std::uint64_t incarnation = 0);
+  void add_node(const std::string& name, double cpu, std::uint64_t incarnation = 0,
+                std::map<std::string, std::string> labels = {});
   void remove_node(const std::string& name);
 
   Submission submit(nlohmann::json spec, const std::string& key = "");

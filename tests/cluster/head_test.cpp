@@ -302,6 +302,67 @@ TEST(Head, JobsWaitForRoomInTheOrderOfPriorityAndAge) {
   EXPECT_EQ(cluster.job(impossible).state, JobState::pending);
 }
 
+/// The job items on the stream until now, kept ones and transient ones, as "kept" or "transient" and the reason.
+std::vector<std::string> job_items(FakeCluster& cluster, Subscription& stream) {
+  std::vector<std::string> found;
+  for (;;) {
+    const auto batch = cluster.simulation.run(stream.next(1ms)).value();
+    if (batch.items.empty()) return found;
+    for (const auto& item : batch.items) {
+      if (item.kind != StreamKind::job) continue;
+      const auto reason = json::parse(item.data)["reason"];
+      found.push_back((item.sequence == 0 ? "transient: " : "kept: ") +
+                      (reason.is_null() ? std::string("none") : reason.get<std::string>()));
+    }
+  }
+}
+
+TEST(Head, WhyAJobWaitsIsMadeWhenItIsReadAndNeverStored) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.steps = 3;
+  ASSERT_TRUE(cluster.await_node("a", NodeState::alive));
+  cluster.simulation.pass(1s);
+  cluster.submit_job(2);
+  const auto second = cluster.submit_job(2);
+  const auto last = cluster.submit(FakeCluster::spec(1));
+  const auto waits = last.job->id;
+  EXPECT_THAT(last.job->reason, HasSubstr("waits for room for 1 worker"));
+  auto stream = cluster.simulation.run(cluster.head->subscribe(Topics::parse("job:" + waits).value(), 0)).value();
+  cluster.simulation.pass(10ms);
+  EXPECT_THAT(cluster.job(waits).reason, HasSubstr("waits for room for 1 worker"));
+  const auto page = cluster.simulation.run(cluster.head->jobs({})).value();
+  EXPECT_EQ(page.jobs[0].reason, cluster.job(waits).reason);
+  EXPECT_THAT(page.jobs[1].reason, HasSubstr("waits for room for 2 workers"));
+  EXPECT_EQ(cluster.simulation.run(cluster.store->job(waits)).value()->reason, "");
+
+  ASSERT_TRUE(cluster.await_job(second, [](const JobRecord& job) { return job.state == JobState::running; }));
+  EXPECT_EQ(cluster.job(waits).state, JobState::pending) << "jobs have come and gone meanwhile";
+  cluster.simulation.pass(2s);
+  const auto items = job_items(cluster, *stream);
+  EXPECT_EQ(std::count(items.begin(), items.end(), "kept: none"), 1) << "of its submission";
+  EXPECT_EQ(std::count_if(items.begin(), items.end(), [](const auto& item) { return item.starts_with("kept"); }), 1);
+  EXPECT_THAT(items, testing::Contains(HasSubstr("transient: waits for room for 1 worker")))
+      << "who watches it is told";
+}
+
+TEST(Head, LabelsDecideWhichNodesTakeAJob) {
+  FakeCluster cluster;
+  cluster.add_node("a", 4);
+  cluster.add_node("b", 4, 0, {{"zone", "north"}});
+  ASSERT_TRUE(cluster.await_node("a", NodeState::alive));
+  ASSERT_TRUE(cluster.await_node("b", NodeState::alive));
+  cluster.simulation.pass(1s);
+  const auto north = cluster.submit_job(2, {{"resources", {{"labels", {{"zone", "north"}}}}}});
+  EXPECT_EQ(cluster.await_end(north).state, JobState::succeeded);
+  for (const auto& worker : cluster.simulation.run(cluster.head->workers(north)).value()) EXPECT_EQ(worker.node, "b");
+  const auto south = cluster.submit_job(1, {{"resources", {{"labels", {{"zone", "south"}}}}}});
+  EXPECT_THAT(cluster.job(south).reason, AllOf(HasSubstr("node a lacks label zone=south"),
+                                               HasSubstr("node b lacks label zone=south (it has zone=north)")));
+  cluster.add_node("c", 1, 0, {{"zone", "south"}});
+  EXPECT_EQ(cluster.await_end(south).state, JobState::succeeded);
+}
+
 TEST(Head, SubmittingTwiceWithOneKeyMakesOneJob) {
   FakeCluster cluster;
   const auto first = cluster.submit(FakeCluster::spec(1), "key");

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
 namespace weir::cluster {
 namespace {
 
@@ -11,11 +14,11 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 NodeOffer node(const std::string& name, double cpu, double free_cpu) {
-  return {name, name, {{"cpu", cpu}}, {{"cpu", free_cpu}}, true};
+  return {name, name, {{"cpu", cpu}}, {{"cpu", free_cpu}}, true, {}};
 }
 
 Gang gang(std::uint32_t workers, double cpu, Placement placement = Placement::pack) {
-  return {workers, {{"cpu", cpu}}, placement};
+  return {workers, {{"cpu", cpu}}, placement, {}};
 }
 
 TEST(Scheduler, PackFillsAsFewNodesAsPossible) {
@@ -35,31 +38,105 @@ TEST(Scheduler, PlacesAllOrNothing) {
   const auto result = place(gang(4, 1), nodes);
   EXPECT_FALSE(result.fits());
   EXPECT_TRUE(result.possible);
-  EXPECT_THAT(result.reason, HasSubstr("node a has room for 2; node b has room for 1"));
+  EXPECT_THAT(explain(gang(4, 1), nodes), HasSubstr("node a has room for 2; node b has room for 1"));
 }
 
 TEST(Scheduler, NamesWhatEachNodeLacksAndWhatWouldFit) {
   std::vector<NodeOffer> nodes = {node("a", 2, 2), node("b", 4, 1)};
   nodes[1].total["gpu"] = nodes[1].free["gpu"] = 1;
-  Gang big{2, {{"cpu", 3}, {"gpu", 1}}, Placement::pack};
+  const Gang big{2, {{"cpu", 3}, {"gpu", 1}}, Placement::pack, {}};
   const auto result = place(big, nodes);
   EXPECT_FALSE(result.fits());
   EXPECT_FALSE(result.possible);
-  EXPECT_THAT(result.reason, HasSubstr("node a lacks cpu (2, a worker needs 3) and gpu (0, a worker needs 1)"));
-  EXPECT_THAT(result.reason, HasSubstr("node b has room for 1"));
-  EXPECT_THAT(result.reason, HasSubstr("ask for 1 worker, or add a node with cpu=3 gpu=1"));
-  EXPECT_THAT(place(gang(2, 8), nodes).reason, HasSubstr("ask for cpu=2 per worker"));
+  const auto reason = explain(big, nodes);
+  EXPECT_THAT(reason, HasSubstr("node a lacks cpu (2, a worker needs 3) and gpu (0, a worker needs 1)"));
+  EXPECT_THAT(reason, HasSubstr("node b has room for 1"));
+  EXPECT_THAT(reason, HasSubstr("ask for 1 worker, or add a node with cpu=3 gpu=1"));
+  EXPECT_THAT(explain(gang(2, 8), nodes), HasSubstr("ask for cpu=2 per worker"));
 }
 
 TEST(Scheduler, ADrainingNodeTakesNothing) {
   std::vector<NodeOffer> nodes = {node("a", 4, 4)};
   nodes[0].open = false;
-  const auto result = place(gang(1, 1), nodes);
-  EXPECT_FALSE(result.fits());
-  EXPECT_THAT(result.reason, HasSubstr("node a is draining"));
+  EXPECT_FALSE(place(gang(1, 1), nodes).fits());
+  EXPECT_THAT(explain(gang(1, 1), nodes), HasSubstr("node a is draining"));
 }
 
-TEST(Scheduler, SaysThatThereAreNoNodes) { EXPECT_THAT(place(gang(1, 1), {}).reason, HasSubstr("no node has joined")); }
+TEST(Scheduler, LabelsSelectNodes) {
+  std::vector<NodeOffer> nodes = {node("a", 4, 4), node("b", 4, 4), node("c", 4, 4)};
+  nodes[0].labels = {{"zone", "x"}};
+  nodes[1].labels = {{"zone", "y"}, {"disk", "ssd"}};
+  Gang wanted = gang(2, 1);
+  wanted.labels = {{"zone", "y"}};
+  EXPECT_THAT(place(wanted, nodes).nodes, ElementsAre("b", "b"));
+  wanted.labels["disk"] = "ssd";
+  EXPECT_THAT(place(wanted, nodes).nodes, ElementsAre("b", "b"));
+  wanted.workers = 5;
+  EXPECT_FALSE(place(wanted, nodes).possible) << "room on other nodes does not count";
+  wanted.workers = 2;
+  wanted.labels = {{"zone", "z"}};
+  EXPECT_FALSE(place(wanted, nodes).fits());
+  EXPECT_EQ(explain(wanted, nodes),
+            "the cluster has no room for 2 workers with cpu=1 each on nodes with zone=z even when idle: "
+            "node a lacks label zone=z (it has zone=x); node b lacks label zone=z (it has zone=y); "
+            "node c lacks label zone=z; to fit: do not ask for nodes with zone=z, "
+            "or add a node with cpu=2 and the labels zone=z");
+}
+
+TEST(Scheduler, AReasonDoesNotGrowWithTheCluster) {
+  std::vector<NodeOffer> nodes;
+  for (int i = 100; i < 250; ++i) nodes.push_back(node("n" + std::to_string(i), 4, 4));
+  const Gang wanted{512, {{"cpu", 1}, {"gpu", 1}}, Placement::pack, {}};
+  const auto reason = explain(wanted, nodes);
+  EXPECT_THAT(reason, HasSubstr("node n109 lacks gpu (0, a worker needs 1); and 140 more nodes; to fit: add a node"));
+  nodes.resize(40);
+  EXPECT_EQ(explain(wanted, nodes).size() + 1, reason.size()) << "one digit less";
+}
+
+/// What greatest_fitting() finds, by trying every amount at which the number of fitting workers can change.
+double greatest_by_trying(Gang gang, const std::vector<NodeOffer>& nodes, const std::string& resource) {
+  std::vector<double> amounts;
+  for (const auto& node : nodes) {
+    const auto found = node.total.find(resource);
+    for (std::uint32_t share = 1; found != node.total.end() && share <= gang.workers; ++share) {
+      amounts.push_back(found->second / share);
+    }
+  }
+  std::sort(amounts.rbegin(), amounts.rend());
+  for (const double amount : amounts) {
+    if (amount <= 0) break;
+    gang.per_worker[resource] = amount;
+    auto idle = nodes;
+    for (auto& node : idle) node.free = node.total;
+    if (place(gang, idle).fits()) return amount;
+  }
+  return 0;
+}
+
+TEST(Scheduler, TheGreatestFittingAmountIsThatOfTryingThemAll) {
+  std::mt19937 random(7);
+  const auto below = [&random](std::uint32_t end) { return static_cast<std::uint32_t>(random() % end); };
+  int found = 0;
+  for (int round = 0; round < 300; ++round) {
+    std::vector<NodeOffer> nodes;
+    for (std::uint32_t i = 0; i < 1 + below(6); ++i) {
+      nodes.push_back(node("n" + std::to_string(i), below(9), 0));
+      nodes.back().total["gpu"] = below(4);
+      nodes.back().open = below(5) != 0;
+      nodes.back().labels = {{"zone", below(3) == 0 ? "x" : "y"}};
+    }
+    Gang wanted{1 + below(20), {{"cpu", 0.5 * (1 + below(8))}, {"gpu", below(3)}}, Placement::pack, {}};
+    if (below(3) == 0) wanted.labels = {{"zone", "y"}};
+    for (const char* resource : {"cpu", "gpu"}) {
+      const double expected = greatest_by_trying(wanted, nodes, resource);
+      EXPECT_EQ(greatest_fitting(wanted, nodes, resource), expected) << "round " << round << " " << resource;
+      if (expected > 0) ++found;
+    }
+  }
+  EXPECT_GT(found, 100) << "the cases are worth something";
+}
+
+TEST(Scheduler, SaysThatThereAreNoNodes) { EXPECT_THAT(explain(gang(1, 1), {}), HasSubstr("no node has joined")); }
 
 TEST(Scheduler, FractionsOfACoreAddUp) {
   const std::vector<NodeOffer> nodes = {node("a", 1, 1)};

@@ -78,6 +78,28 @@ TEST(JobSpec, ParametersFollowTheirCatalogEntry) {
   EXPECT_THAT(problems_of(spec), at("/training/optimizer/rl"));
 }
 
+TEST(JobSpec, WhatNothingWouldReadIsRefused) {
+  json spec = minimal();
+  spec["exchange"] = {{"topology", "rings"}, {"transport", "rdma"}};
+  spec["compression"] = {{"name", "none"}, {"apply_to", "weights"}};
+  spec["resources"] = {{"labels", {{"zone", 1}}}, {"label", {{"zone", "a"}}}};
+  const auto problems = problems_of(spec);
+  EXPECT_THAT(problems, at("/exchange/transport"));
+  EXPECT_THAT(problems, at("/compression/apply_to"));
+  EXPECT_THAT(problems, at("/resources/labels/zone"));
+  const Problem label{"/resources/label", "is not a known field; did you mean \"labels\"?", "labels"};
+  EXPECT_THAT(problems, Contains(label));
+  EXPECT_THAT(problems, Contains(Problem{"/exchange/topology", "there is no topology \"rings\"; did you mean \"ring\"?",
+                                         "ring"}));
+}
+
+TEST(JobSpec, LabelsAreTyped) {
+  json spec = minimal();
+  spec["resources"] = {{"labels", {{"zone", "north"}}}};
+  ASSERT_THAT(normalize_job_spec(spec, test_catalog()), IsEmpty());
+  EXPECT_EQ(parse_job_spec(spec)->resources.labels, (std::map<std::string, std::string>{{"zone", "north"}}));
+}
+
 TEST(JobSpec, FieldsMustFitEachOther) {
   json spec = minimal();
   spec["resources"] = {{"workers", 2}, {"min_workers", 3}};
