@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "api/services.hpp"
@@ -51,11 +50,6 @@ class Writer {
   std::string name_;
 };
 
-double figure(const nlohmann::json& summary, const char* name) {
-  const auto found = summary.find(name);
-  return found != summary.end() && found->is_number() ? found->get<double>() : 0.0;
-}
-
 void write_traffic(Writer& out, const Traffic& traffic) {
   const auto rows = traffic.rows();
   out.family("weir_http_requests_total", "counter", "Requests answered, by method, route and status.");
@@ -99,24 +93,18 @@ void write_nodes(Writer& out, const std::vector<cluster::NodeRecord>& nodes) {
 
 }  // namespace
 
-void JobFigures::add(const cluster::JobRecord& job) {
-  ++(job.state == cluster::JobState::pending ? pending : running);
-  bytes_sent += figure(job.summary, "bytes_sent");
-  bytes_dense += figure(job.summary, "bytes_dense");
-  samples_per_second += figure(job.summary, "samples_per_second");
-}
-
 std::string exposition(const Services& services, const cluster::Health& health,
-                       const std::vector<cluster::NodeRecord>& nodes, const JobFigures& jobs) {
+                       const std::vector<cluster::NodeRecord>& nodes, const cluster::JobTotals& jobs) {
   Writer out;
   out.family("weir_info", "gauge", "1, with the head's version.");
   out.sample(1, {{"version", services.version}});
   const auto started = std::chrono::duration<double>(services.started_at.time_since_epoch()).count();
   out.gauge("weir_start_time_seconds", "When the head started, in Unix time.", started);
   out.gauge("weir_store_writable", "1 if the store takes writes.", health.store_writable ? 1 : 0);
-  out.family("weir_jobs", "gauge", "Jobs that have not ended, by state.");
-  out.sample(static_cast<double>(jobs.pending), {{"state", "PENDING"}});
-  out.sample(static_cast<double>(jobs.running), {{"state", "RUNNING"}});
+  out.family("weir_jobs", "gauge", "Jobs, by state.");
+  for (const auto& [state, count] : jobs.counts) {
+    out.sample(static_cast<double>(count), {{"state", cluster::to_string(state)}});
+  }
   out.gauge("weir_running_sent_bytes", "Gradient bytes that the running jobs' workers have sent.", jobs.bytes_sent);
   out.gauge("weir_running_dense_bytes", "What dense rings would have sent instead.", jobs.bytes_dense);
   out.gauge("weir_running_samples_per_second", "Samples trained per second by the running jobs.",

@@ -421,6 +421,23 @@ net::awaitable<Result<JobPage>> ClusterHead::jobs(JobQuery query) {
   co_return co_await here(explained(std::move(*page)));
 }
 
+net::awaitable<Result<JobTotals>> ClusterHead::job_totals() { return here(job_totals_here()); }
+
+net::awaitable<Result<JobTotals>> ClusterHead::job_totals_here() {
+  JobTotals totals;
+  totals.counts = services_.store->job_counts();
+  for (const auto& [id, run] : jobs_.running()) {
+    const auto figure = [&summary = run->job().summary](const char* name) {
+      const auto found = summary.find(name);
+      return found != summary.end() && found->is_number() ? found->get<double>() : 0.0;
+    };
+    totals.bytes_sent += figure("bytes_sent");
+    totals.bytes_dense += figure("bytes_dense");
+    totals.samples_per_second += figure("samples_per_second");
+  }
+  co_return totals;
+}
+
 net::awaitable<Result<JobRecord>> ClusterHead::job(std::string id) {
   auto job = co_await existing_job(std::move(id));
   if (!job || terminal(job->state)) co_return job;

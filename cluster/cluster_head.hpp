@@ -28,6 +28,7 @@ class ClusterHead final : public Head {
   net::awaitable<Result<Submission>> submit(nlohmann::json spec, std::string idempotency_key) override;
   net::awaitable<Result<Validation>> validate(nlohmann::json spec) override;
   net::awaitable<Result<JobPage>> jobs(JobQuery query) override;
+  net::awaitable<Result<JobTotals>> job_totals() override;
   net::awaitable<Result<JobRecord>> job(std::string id) override;
   net::awaitable<Result<std::vector<WorkerRecord>>> workers(std::string id) override;
   net::awaitable<Result<JobRecord>> stop_job(std::string id) override;
@@ -78,6 +79,7 @@ class ClusterHead final : public Head {
   net::awaitable<Result<void>> checkpoint_here(protocol::CheckpointShare share);
   net::awaitable<Result<void>> ended_here(protocol::TrainingEnd end);
   net::awaitable<Result<JobPage>> explained(JobPage page);
+  net::awaitable<Result<JobTotals>> job_totals_here();
   net::awaitable<Result<std::vector<WorkerRecord>>> workers_here(std::string id);
   net::awaitable<Result<std::vector<NodeRecord>>> nodes_here();
   net::awaitable<Result<NodeRecord>> node_here(std::string id);

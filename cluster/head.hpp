@@ -90,6 +90,9 @@ class Head {
   /// Fails with: invalid_argument (limit, cursor).
   virtual net::awaitable<Result<JobPage>> jobs(JobQuery query) = 0;
 
+  /// From memory, however many jobs there are.
+  virtual net::awaitable<Result<JobTotals>> job_totals() = 0;
+
   /// Fails with: not_found.
   virtual net::awaitable<Result<JobRecord>> job(std::string id) = 0;
 

@@ -81,6 +81,15 @@ struct JobQuery {
 /// How many jobs are in each state; every state is there.
 using JobCounts = std::map<JobState, std::uint64_t>;
 
+/// What all jobs add up to.
+struct JobTotals {
+  JobCounts counts;
+  // Of those that run now, as their workers last said; see JobRecord::summary.
+  double bytes_sent = 0;
+  double bytes_dense = 0;
+  double samples_per_second = 0;
+};
+
 struct JobPage {
   std::vector<JobRecord> jobs;  ///< newest first
   JobCounts counts;             ///< of all jobs with the query's text, on whatever page and in whatever state

@@ -44,6 +44,7 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
   void open() {
     writer_ = std::make_unique<Database>(options_.file, false);
     migrate(*writer_);
+    counts_ = queries::count_jobs(*writer_, "");
     for (std::uint32_t i = 0; i < options_.readers; ++i) {
       idle_readers_.push_back(std::make_unique<Database>(options_.file, true));
     }
@@ -58,7 +59,15 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
     return read([id = std::move(id)](Database& db) { return queries::job(db, id); });
   }
   net::awaitable<Result<JobPage>> jobs(JobQuery query) override {
-    return read([query = std::move(query)](Database& db) { return queries::jobs(db, query); });
+    return read([self = shared_from_this(), query = std::move(query)](Database& db) {
+      JobPage page = queries::jobs(db, query);
+      page.counts = query.text.empty() ? self->job_counts() : queries::count_jobs(db, query.text);
+      return page;
+    });
+  }
+  JobCounts job_counts() const override {
+    const std::lock_guard lock(counts_mutex_);
+    return counts_;
   }
   net::awaitable<Result<std::vector<JobRecord>>> unfinished_jobs() override {
     return read([](Database& db) { return queries::unfinished_jobs(db); });
@@ -141,27 +150,33 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
       const std::lock_guard lock(writer_mutex_);
       batch.swap(waiting_);
     }
-    std::vector<StreamItem> published;
-    Result<void> committed = closed_ ? Result<void>(Error{Errc::cancelled, "the store is closed"})
-                                     : caught([&] { write(batch, published); });
+    Effects effects;
+    Result<void> committed =
+        closed_ ? Result<void>(Error{Errc::cancelled, "the store is closed"}) : caught([&] { write(batch, effects); });
     if (committed) {
-      if (observer_ && !published.empty()) observer_(published);
+      count(effects);
+      if (observer_ && !effects.published.empty()) observer_(effects.published);
     } else {
       roll_back();
     }
     for (auto& one : batch) one.done(committed ? std::move(one.result) : committed);
   }
 
-  void write(std::deque<Waiting>& batch, std::vector<StreamItem>& published) {
+  void count(const Effects& effects) {
+    const std::lock_guard lock(counts_mutex_);
+    for (const auto& [state, more] : effects.jobs) counts_[state] += static_cast<std::uint64_t>(more);
+  }
+
+  void write(std::deque<Waiting>& batch, Effects& effects) {
     writer_->execute("BEGIN IMMEDIATE");
     for (auto& one : batch) {
-      std::vector<StreamItem> items;
+      Effects of_one;
       writer_->execute("SAVEPOINT one");
       one.result = caught([&] {
-        for (const auto& change : one.changes) apply(*writer_, change, items);
+        for (const auto& change : one.changes) apply(*writer_, change, of_one);
       });
       if (one.result) {
-        published.insert(published.end(), std::make_move_iterator(items.begin()), std::make_move_iterator(items.end()));
+        effects.append(std::move(of_one));
       } else if (writer_->in_transaction()) {
         writer_->execute("ROLLBACK TO one");
       } else {  // SQLite gave the whole transaction up: the disk is full or fails
@@ -169,7 +184,7 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
       }
       writer_->execute("RELEASE one");
     }
-    if (!published.empty()) trim_stream(*writer_, options_.stream_items_max, options_.stream_bytes_max);
+    if (!effects.published.empty()) trim_stream(*writer_, options_.stream_items_max, options_.stream_bytes_max);
     writer_->execute("COMMIT");
   }
 
@@ -227,6 +242,9 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
 
   std::mutex writer_mutex_;
   std::deque<Waiting> waiting_;
+
+  mutable std::mutex counts_mutex_;
+  JobCounts counts_;
 
   std::mutex readers_mutex_;
   std::vector<std::unique_ptr<Database>> idle_readers_;

@@ -84,6 +84,8 @@ class Store {
 
   virtual net::awaitable<Result<std::optional<JobRecord>>> job(std::string id) = 0;
   virtual net::awaitable<Result<JobPage>> jobs(JobQuery query) = 0;
+  /// How many jobs are in each state, as of the last commit: kept in memory, so it costs nothing and cannot fail.
+  virtual JobCounts job_counts() const = 0;
   /// Every job that has not ended, oldest first.
   virtual net::awaitable<Result<std::vector<JobRecord>>> unfinished_jobs() = 0;
   virtual net::awaitable<Result<std::optional<KeyUse>>> idempotency_key(std::string key) = 0;

@@ -30,19 +30,9 @@ net::awaitable<Reply> prometheus(Services& services, const Request&) {
   if (!nodes) co_return problem(nodes.error());
   const auto health = co_await services.head.health();
   if (!health) co_return problem(health.error());
-  JobFigures jobs;
-  for (const auto state : {cluster::JobState::pending, cluster::JobState::running}) {
-    cluster::JobQuery query;
-    query.state = state;
-    query.limit = 1000;
-    do {
-      auto page = co_await services.head.jobs(query);
-      if (!page) co_return problem(page.error());
-      for (const auto& job : page->jobs) jobs.add(job);
-      query.cursor = page->next;
-    } while (!query.cursor.empty());
-  }
-  co_return text_reply(exposition(services, *health, *nodes, jobs), "text/plain; version=0.0.4; charset=utf-8");
+  const auto jobs = co_await services.head.job_totals();
+  if (!jobs) co_return problem(jobs.error());
+  co_return text_reply(exposition(services, *health, *nodes, *jobs), "text/plain; version=0.0.4; charset=utf-8");
 }
 
 net::awaitable<Reply> openapi(Services& services, const Request&) {

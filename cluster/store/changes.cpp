@@ -1,5 +1,7 @@
 #include "cluster/store/changes.hpp"
 
+#include <iterator>
+#include <optional>
 #include <type_traits>
 
 namespace weir::cluster {
@@ -32,10 +34,18 @@ void publish(Database& database, StreamKind kind, const std::string& job_id, std
   published.push_back({sequence, kind, job_id, std::move(data)});
 }
 
+std::optional<JobState> state_of(Database& database, const std::string& job_id) {
+  Statement& row = database.prepare("SELECT state FROM jobs WHERE id = ?");
+  row.bind(job_id);
+  const auto state = row.step() ? std::optional(static_cast<JobState>(row.integer())) : std::nullopt;
+  row.reset();
+  return state;
+}
+
 /// One overload per change.
 struct Applier {
   Database& database;
-  std::vector<StreamItem>& published;
+  Effects& effects;
 
   void operator()(const change::AddJob& add) {
     const JobRecord& job = add.job;
@@ -58,6 +68,7 @@ struct Applier {
         .bind(job.steps_total)
         .bind(to_text(job.summary))
         .run();
+    ++effects.jobs[job.state];
     if (add.idempotency_key.empty()) return;
     database.prepare("INSERT INTO idempotency_keys (key, job, body_hash) VALUES (?, ?, ?)")
         .bind(add.idempotency_key)
@@ -68,6 +79,10 @@ struct Applier {
 
   void operator()(const change::PutJob& put) {
     const JobRecord& job = put.job;
+    const auto before = state_of(database, job.id);
+    if (!before) return;  // it was removed meanwhile
+    --effects.jobs[*before];
+    ++effects.jobs[job.state];
     database
         .prepare(
             "UPDATE jobs SET state = ?, phase = ?, reason = ?, restarts = ?, started_at = ?, ended_at = ?,"
@@ -86,6 +101,7 @@ struct Applier {
   }
 
   void operator()(const change::RemoveJob& remove) {
+    if (const auto before = state_of(database, remove.id)) --effects.jobs[*before];
     database.prepare("DELETE FROM jobs WHERE id = ?").bind(remove.id).run();  // its tables' rows cascade
     database.prepare("DELETE FROM stream WHERE job = ?").bind(remove.id).run();
   }
@@ -150,7 +166,7 @@ struct Applier {
     insert.bind(to_integer(event.severity)).bind(event.kind).bind(event.message).bind(event.node).bind(event.worker);
     insert.run();
     event.sequence = static_cast<std::uint64_t>(database.last_insert_rowid());
-    publish(database, StreamKind::event, event.job_id, to_text(to_json(event)), published);
+    publish(database, StreamKind::event, event.job_id, to_text(to_json(event)), effects.published);
   }
 
   void operator()(const change::AddMetrics& add) {
@@ -186,7 +202,9 @@ struct Applier {
     database.prepare("DELETE FROM checkpoints WHERE job = ? AND step = ?").bind(remove.job_id).bind(remove.step).run();
   }
 
-  void operator()(const change::Publish& item) { publish(database, item.kind, item.job_id, item.data, published); }
+  void operator()(const change::Publish& item) {
+    publish(database, item.kind, item.job_id, item.data, effects.published);
+  }
 
   void operator()(const change::PutEpoch& put) {
     database
@@ -218,8 +236,14 @@ struct Applier {
 
 }  // namespace
 
-void apply(Database& database, const Change& change, std::vector<StreamItem>& published) {
-  std::visit(Applier{database, published}, change);
+void Effects::append(Effects more) {
+  published.insert(published.end(), std::make_move_iterator(more.published.begin()),
+                   std::make_move_iterator(more.published.end()));
+  for (const auto& [state, count] : more.jobs) jobs[state] += count;
+}
+
+void apply(Database& database, const Change& change, Effects& effects) {
+  std::visit(Applier{database, effects}, change);
 }
 
 void trim_stream(Database& database, std::uint64_t items_max, std::uint64_t bytes_max) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <vector>
 
 #include "cluster/store.hpp"
@@ -7,8 +9,16 @@
 
 namespace weir::cluster {
 
-/// Applies one change inside the open transaction and appends what it puts on the stream. Throws SqliteFailure.
-void apply(Database& database, const Change& change, std::vector<StreamItem>& published);
+/// What changes bring about beside their rows.
+struct Effects {
+  std::vector<StreamItem> published;
+  std::map<JobState, std::int64_t> jobs;  ///< by how many the jobs in a state have become more
+
+  void append(Effects more);
+};
+
+/// Applies one change inside the open transaction and adds to `effects`. Throws SqliteFailure.
+void apply(Database& database, const Change& change, Effects& effects);
 
 /// Drops the oldest items of the stream until it has at most `items_max`, with at most `bytes_max` bytes of data; the
 /// newest item always stays.

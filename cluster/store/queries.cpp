@@ -92,9 +92,6 @@ std::optional<JobRecord> job(Database& database, const std::string& id) {
   return read_job(row);
 }
 
-namespace {
-
-/// Of all pages, and whatever state is asked for.
 JobCounts count_jobs(Database& database, const std::string& text) {
   JobCounts counts;
   for (const auto state :
@@ -111,8 +108,6 @@ JobCounts count_jobs(Database& database, const std::string& text) {
   }
   return counts;
 }
-
-}  // namespace
 
 JobPage jobs(Database& database, const JobQuery& query) {
   Statement& rows = database.prepare(
@@ -132,7 +127,6 @@ JobPage jobs(Database& database, const JobQuery& query) {
     last = rows.integer();
     page.jobs.push_back(read_job(rows));
   }
-  page.counts = count_jobs(database, query.text);
   return page;
 }
 

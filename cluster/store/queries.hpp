@@ -11,7 +11,9 @@
 namespace weir::cluster::queries {
 
 std::optional<JobRecord> job(Database& database, const std::string& id);
-/// Throws invalid_argument for a cursor that no page gave.
+/// Of the jobs whose id or name has that text in it; "" = all.
+JobCounts count_jobs(Database& database, const std::string& text);
+/// Without the counts. Throws invalid_argument for a cursor that no page gave.
 JobPage jobs(Database& database, const JobQuery& query);
 std::vector<JobRecord> unfinished_jobs(Database& database);
 std::optional<KeyUse> idempotency_key(Database& database, const std::string& key);

@@ -158,6 +158,17 @@ net::awaitable<Result<cluster::JobPage>> FakeHead::jobs(cluster::JobQuery query)
   co_return page;
 }
 
+net::awaitable<Result<cluster::JobTotals>> FakeHead::job_totals() {
+  cluster::JobTotals totals;
+  using enum cluster::JobState;
+  for (const auto state : {pending, running, succeeded, failed, stopped}) totals.counts[state] = 0;
+  for (const auto& [id, job] : jobs_by_id) {
+    ++totals.counts[job.state];
+    if (job.state == running) totals.bytes_sent += job.summary.value("bytes_sent", 0.0);
+  }
+  co_return totals;
+}
+
 net::awaitable<Result<cluster::JobRecord>> FakeHead::job(std::string id) {
   const auto found = jobs_by_id.find(id);
   if (found == jobs_by_id.end()) co_return no_job;

@@ -39,6 +39,7 @@ class FakeHead final : public cluster::Head {
   net::awaitable<Result<cluster::Submission>> submit(nlohmann::json spec, std::string idempotency_key) override;
   net::awaitable<Result<cluster::Validation>> validate(nlohmann::json spec) override;
   net::awaitable<Result<cluster::JobPage>> jobs(cluster::JobQuery query) override;
+  net::awaitable<Result<cluster::JobTotals>> job_totals() override;
   net::awaitable<Result<cluster::JobRecord>> job(std::string id) override;
   net::awaitable<Result<std::vector<cluster::WorkerRecord>>> workers(std::string id) override;
   net::awaitable<Result<cluster::JobRecord>> stop_job(std::string id) override;

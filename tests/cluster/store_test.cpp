@@ -6,10 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/strand.hpp>
 #include <cmath>
 #include <fstream>
+#include <random>
 
 #include "base/errc.hpp"
 #include "cluster/sqlite_store.hpp"
@@ -61,6 +63,45 @@ class StoreTest : public ::testing::Test {
   std::uint64_t stream_bytes_max_ = 64 << 20;
   std::shared_ptr<Store> store_;
 };
+
+TEST_F(StoreTest, JobsAreCountedInMemoryAsTheRowsSay) {
+  constexpr std::array states = {JobState::pending, JobState::running, JobState::succeeded, JobState::failed,
+                                 JobState::stopped};
+  // A text that every job has makes the store count by query.
+  JobQuery all;
+  all.text = "job";
+  const auto by_query = [&] { return simulation_.run(store_->jobs(all)).value().counts; };
+  EXPECT_EQ(store_->job_counts(), by_query());
+  EXPECT_THAT(store_->job_counts(), SizeIs(states.size())) << "every state is there";
+  std::mt19937 random(3);
+  std::vector<std::string> ids;
+  std::size_t refused = 0;
+  for (int step = 0; step < 400; ++step) {
+    std::vector<Change> changes;
+    for (std::uint32_t i = 0; i <= random() % 4; ++i) {
+      const auto kind = random() % 8;
+      if (kind < 3 || ids.empty()) {
+        ids.push_back("id-" + std::to_string(step) + "-" + std::to_string(i));
+        changes.push_back(change::AddJob{make_job(ids.back()), "", ""});
+      } else if (kind == 3) {
+        changes.push_back(change::RemoveJob{ids[random() % ids.size()]});
+      } else {
+        JobRecord job = make_job(ids[random() % ids.size()]);
+        job.state = states[random() % states.size()];
+        changes.push_back(change::PutJob{job});
+      }
+    }
+    if (random() % 10 == 0) changes.push_back(change::AddJob{make_job("same"), "", ""});  // the second one is refused
+    if (!commit(std::move(changes))) ++refused;
+    ASSERT_EQ(store_->job_counts(), by_query()) << "step " << step;
+    ASSERT_EQ(store_->job_counts(), simulation_.run(store_->jobs({})).value().counts);
+  }
+  EXPECT_GT(refused, 10u);
+  const auto before = store_->job_counts();
+  EXPECT_GT(before.at(JobState::failed), 10u);
+  reopen();
+  EXPECT_EQ(store_->job_counts(), before);
+}
 
 TEST_F(StoreTest, AJobIsReadBackAsItWasWritten) {
   ASSERT_TRUE(commit(add_job("a")));
