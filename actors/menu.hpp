@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "actors/type_list.hpp"
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "base/result.hpp"
@@ -44,6 +45,12 @@ class Menu {
   Menu& add() {
     for (const auto& entry : entries_) ensure(entry.name != T::type_name, "a catalog has a name twice");
     entries_.push_back({T::type_name, T::summary, &T::schema, &T::make});
+    return *this;
+  }
+
+  template <class... T>
+  Menu& add_all(TypeList<T...>) {
+    (add<T>(), ...);
     return *this;
   }
 

@@ -14,6 +14,7 @@
 #include "cluster/records.hpp"
 #include "cluster/stream.hpp"
 #include "protocol/schema.hpp"
+#include "protocol/training_shape.hpp"
 
 namespace weir::runtime {
 class Clock;
@@ -31,15 +32,25 @@ struct HeadOptions {
   std::filesystem::path data_dir;         ///< job files below it; the caller holds its lock (DataDir)
   std::string secret;                     ///< shared with nodes and workers: the content of the token file
   nlohmann::json catalog;                 ///< models, datasets, compressors, ...: what `weir-worker catalog` prints
+  protocol::ShapeOf shape_of;             ///< what jobs train on what; none: nothing is known of it
   std::string version;
   net::any_io_executor files;            ///< for blocking file work; none: the head makes a thread for it
   std::optional<std::uint64_t> id_seed;  ///< fixes the ids, for tests; otherwise the system's entropy
+};
+
+/// Something in a valid spec that its author may not want.
+struct Warning {
+  std::string pointer;  ///< into the spec
+  std::string detail;   ///< one sentence: what will happen, and what to do about it
+
+  friend bool operator==(const Warning&, const Warning&) = default;
 };
 
 /// What a submitted document became. Either `problems` is empty and there is a job, or it was refused.
 struct Submission {
   std::vector<protocol::Problem> problems;
   std::optional<JobRecord> job;
+  std::vector<Warning> warnings;
   bool created = false;  ///< false: the answer to an earlier request with the same idempotency key
 };
 
@@ -49,8 +60,9 @@ struct Validation {
   nlohmann::json spec;       ///< normalized, if there are no problems
   nlohmann::json placement;  ///< {"fits": true, "workers": [{"rank","node"}]} or {"fits": false, "reason": "..."}
   /// {"parameters", "bytes_dense", "bytes_sent"}: an estimate for one worker and one exchange, in bytes; null members
-  /// where the catalog does not tell the model's size.
+  /// where it cannot be told.
   nlohmann::json round;
+  std::vector<Warning> warnings;
 };
 
 struct Health {

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "base/errc.hpp"
+#include "cluster/forecast.hpp"
 #include "cluster/job_files.hpp"
 #include "cluster/run_on.hpp"
 
@@ -62,47 +63,6 @@ json placement_json(const Gang& gang, const std::vector<NodeOffer>& offers) {
           {"workers", std::move(workers)}};
 }
 
-/// Bits a parameter takes on the wire of a rank, as the catalog tells of compressors with default parameters: 2 (P-1)/P
-/// of what the ring sums, P-1 times what it gathers. Where that is more than the dense ring sends, a compressor that
-/// can goes dense (Compressor::goes_dense). A ratio of one's own scales it; of other parameters nothing is known.
-std::optional<double> wire_bits(const protocol::JobSpec& spec, const json& catalog) {
-  const auto& wanted = spec.compression.compressor;
-  for (const auto& entry : catalog.value("compressors", json::array())) {
-    const json::json_pointer bits("/traits/wire_bits");
-    if (entry.value("name", "") != wanted.name || !entry.contains(bits)) continue;
-    double scale = 1;
-    for (const auto& [name, value] : wanted.params.items()) {
-      const json& usual = entry.at("params").at("properties").at(name).at("default");
-      if (value == usual) continue;
-      if (name != "ratio") return std::nullopt;
-      scale = value.get<double>() / usual.get<double>();
-    }
-    const double world = spec.resources.workers;
-    const double summed = scale * entry.at(bits).at("summed").get<double>();
-    const double gathered = scale * entry.at(bits).at("gathered").get<double>();
-    constexpr double dense = 32;
-    const bool goes_dense = entry.at("traits").value("goes_dense", false) && 2 * summed + world * gathered > 2 * dense;
-    return 2 * (world - 1) / world * (goes_dense ? dense : summed + world / 2 * gathered);
-  }
-  return std::nullopt;
-}
-
-/// What one exchange costs a worker, beside the dense ring's 2 (P-1)/P of the gradient.
-json round_json(const protocol::JobSpec& spec, const json& catalog) {
-  json round = {{"parameters", nullptr}, {"bytes_dense", nullptr}, {"bytes_sent", nullptr}};
-  for (const auto& model : catalog.value("models", json::array())) {
-    if (model.value("name", "") != spec.model.name || !model.contains("parameters")) continue;
-    const double parameters = model["parameters"];
-    const double world = spec.resources.workers;
-    round["parameters"] = model["parameters"];
-    round["bytes_dense"] = static_cast<std::uint64_t>(2 * (world - 1) / world * 4 * parameters);
-    if (const auto bits = wire_bits(spec, catalog)) {
-      round["bytes_sent"] = static_cast<std::uint64_t>(parameters * *bits / 8);
-    }
-  }
-  return round;
-}
-
 }  // namespace
 
 net::awaitable<Result<void>> Jobs::recover() {
@@ -150,6 +110,12 @@ net::awaitable<void> Jobs::stop() {
   co_await tasks_.join();
 }
 
+std::vector<Warning> Jobs::warnings_for(const protocol::JobSpec& spec) const {
+  if (!services_.options.shape_of) return {};
+  const auto shape = services_.options.shape_of(spec);
+  return shape ? warnings_of(spec, *shape, services_.options.catalog) : std::vector<Warning>();
+}
+
 net::awaitable<Result<Jobs::Checked>> Jobs::check(json spec) {
   Checked checked;
   checked.problems = protocol::normalize_job_spec(spec, services_.options.catalog);
@@ -158,6 +124,16 @@ net::awaitable<Result<Jobs::Checked>> Jobs::check(json spec) {
   auto typed = protocol::parse_job_spec(checked.spec);
   if (!typed) co_return typed.error();
   checked.plan.spec = std::move(*typed);
+  if (services_.options.shape_of) {
+    auto shape = services_.options.shape_of(checked.plan.spec);
+    if (!shape) {
+      checked.problems.push_back({"/model", shape.error().message()});
+      co_return checked;
+    }
+    checked.problems = problems_of(checked.plan.spec, *shape, services_.options.catalog);
+    if (!checked.problems.empty()) co_return checked;
+    checked.shape = std::move(*shape);
+  }
   if (checked.plan.spec.resume_from) {
     auto problems = co_await find_checkpoint(checked);
     if (!problems) co_return problems.error();
@@ -227,6 +203,7 @@ net::awaitable<Result<Submission>> Jobs::submit(json spec, std::string idempoten
   if (!committed) co_return committed.error();
   submission.job = job;
   submission.created = true;
+  submission.warnings = warnings_for(checked->plan.spec);
   checked->plan.job = std::move(job);
   enqueue(std::move(checked->plan), order);
   explain_waiting({&*submission.job, 1});
@@ -249,6 +226,7 @@ net::awaitable<Result<Submission>> Jobs::earlier_submission(std::string key, std
   submission.job = std::move(*job);
   if (!submission.job) co_return submission;
   explain_waiting({&*submission.job, 1});
+  if (const auto spec = protocol::parse_job_spec(submission.job->spec)) submission.warnings = warnings_for(*spec);
   co_return submission;
 }
 
@@ -259,7 +237,9 @@ net::awaitable<Result<Validation>> Jobs::validate(json spec) {
   validation.problems = std::move(checked->problems);
   if (!validation.problems.empty()) co_return validation;
   validation.placement = placement_json(gang_of(checked->plan.spec), nodes_.offers());
-  validation.round = round_json(checked->plan.spec, services_.options.catalog);
+  validation.round =
+      round_cost(checked->plan.spec, checked->shape ? &*checked->shape : nullptr, services_.options.catalog);
+  validation.warnings = warnings_for(checked->plan.spec);
   validation.spec = std::move(checked->spec);
   co_return validation;
 }

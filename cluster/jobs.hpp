@@ -54,11 +54,13 @@ class Jobs {
     std::vector<protocol::Problem> problems;
     nlohmann::json spec;
     JobRun::Plan plan;
+    std::optional<protocol::TrainingShape> shape;  ///< nothing: nobody can tell it
   };
 
   /// Normalizes a spec and looks its checkpoint up.
   net::awaitable<Result<Checked>> check(nlohmann::json spec);
   net::awaitable<Result<std::vector<protocol::Problem>>> find_checkpoint(Checked& checked);
+  std::vector<Warning> warnings_for(const protocol::JobSpec& spec) const;
   net::awaitable<Result<Submission>> earlier_submission(std::string key, std::string body_hash);
   net::awaitable<void> dispatch_pass();
   net::awaitable<void> tell_reasons();

@@ -161,7 +161,9 @@ nlohmann::json describe_traits(Compressor& compressor) {
           {"stateful", traits.stateful},
           {"votes", traits.votes},
           {"owns_momentum", traits.owns_momentum},
+          {"takes_vectors", compressor.takes({16})},
           {"warmup", compressor.warmup_epochs(1) > 0},
+          {"usual_warmup", {{"share", compressor.warmup_epochs(1)}, {"epochs_max", compressor.warmup_epochs(1e9)}}},
           {"goes_dense", can_go_dense(compressor)},
           {"error_bound", std::isfinite(bound) ? nlohmann::json(bound) : nlohmann::json(nullptr)},
           {"wire_bits", wire_bits(compressor)}};

@@ -6,19 +6,10 @@
 #include <memory>
 #include <span>
 
+#include "actors/datasets/shape.hpp"
 #include "base/result.hpp"
 
 namespace weir::actors {
-
-/// What a model must fit: images of these extents, and the number of classes to tell apart.
-struct ExampleShape {
-  std::int64_t channels = 1;
-  std::int64_t height = 1;
-  std::int64_t width = 1;
-  std::int64_t classes = 2;
-
-  friend bool operator==(const ExampleShape&, const ExampleShape&) = default;
-};
 
 struct Batch {
   at::Tensor input;   ///< float32, [count, channels, height, width], normalised

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/datasets/dataset.hpp"
 #include "actors/datasets/idx.hpp"
 #include "actors/datasets/images.hpp"
 #include "actors/menu.hpp"
@@ -26,15 +27,22 @@ Error advise(const Error& error) {
                           "folder as dataset.path"};
 }
 
-}  // namespace
+class Files final : public Dataset {
+ public:
+  Files(std::string folder, const ExampleShape& shape) : folder_(std::move(folder)), shape_(shape) {}
 
-nlohmann::json FashionMnist::schema() { return no_params(); }
+  ExampleShape shape() const override { return shape_; }
+  Result<std::unique_ptr<Examples>> train() const override { return read("train"); }
+  Result<std::unique_ptr<Examples>> test() const override { return read("t10k"); }
 
-Result<std::unique_ptr<Dataset>> FashionMnist::make(const nlohmann::json&, const std::string& path) {
-  return std::make_unique<FashionMnist>(path.empty() ? debian_folder : path);
-}
+ private:
+  Result<std::unique_ptr<Examples>> read(const std::string& part) const;
 
-Result<std::unique_ptr<Examples>> FashionMnist::read(const std::string& part) const {
+  std::string folder_;
+  ExampleShape shape_;
+};
+
+Result<std::unique_ptr<Examples>> Files::read(const std::string& part) const {
   const auto images_path = folder_ + "/" + part + "-images-idx3-ubyte.gz";
   const auto labels_path = folder_ + "/" + part + "-labels-idx1-ubyte.gz";
   auto labels = read_idx_file(labels_path, 1);
@@ -54,6 +62,14 @@ Result<std::unique_ptr<Examples>> FashionMnist::read(const std::string& part) co
     return advise({Errc::malformed, labels_path + ": a label is not below 10"});
   }
   return std::make_unique<Images>(expected, scale, std::move(images->elements), std::move(labels->elements));
+}
+
+}  // namespace
+
+nlohmann::json FashionMnist::schema() { return no_params(); }
+
+Result<std::unique_ptr<Dataset>> FashionMnist::make(const nlohmann::json& params, const std::string& path) {
+  return std::make_unique<Files>(path.empty() ? debian_folder : path, shape(params, path).example);
 }
 
 }  // namespace weir::actors

@@ -4,14 +4,12 @@
 
 #include <mutex>
 
-#include "actors/models/lenet.hpp"
-#include "actors/models/mlp.hpp"
-#include "actors/models/resnet.hpp"
+#include "actors/models/list.hpp"
 
 namespace weir::actors {
 
 const Menu<Model, const ExampleShape&>& models() {
-  static const auto menu = Menu<Model, const ExampleShape&>("model").add<LeNet>().add<Mlp>().add<ResNet>();
+  static const auto menu = Menu<Model, const ExampleShape&>("model").add_all(ModelTypes{});
   return menu;
 }
 

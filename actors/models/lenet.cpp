@@ -9,16 +9,14 @@
 namespace weir::actors {
 namespace {
 
-/// What is left of an extent after one convolution and one pooling.
-std::int64_t reduced(std::int64_t extent) { return (extent - 4) / 2; }
-
 class Net : public torch::nn::Module {
  public:
   explicit Net(const ExampleShape& shape)
       : conv1_(register_module("conv1", torch::nn::Conv2d(torch::nn::Conv2dOptions(shape.channels, 20, 5)))),
         conv2_(register_module("conv2", torch::nn::Conv2d(torch::nn::Conv2dOptions(20, 50, 5)))),
-        fc1_(register_module(
-            "fc1", torch::nn::Linear(50 * reduced(reduced(shape.height)) * reduced(reduced(shape.width)), 500))),
+        fc1_(register_module("fc1", torch::nn::Linear(50 * LeNet::reduced(LeNet::reduced(shape.height)) *
+                                                          LeNet::reduced(LeNet::reduced(shape.width)),
+                                                      500))),
         fc2_(register_module("fc2", torch::nn::Linear(500, shape.classes))) {}
 
   at::Tensor forward(const at::Tensor& input) {
@@ -37,10 +35,8 @@ class Net : public torch::nn::Module {
 
 nlohmann::json LeNet::schema() { return no_params(); }
 
-Result<std::unique_ptr<Model>> LeNet::make(const nlohmann::json&, const ExampleShape& shape) {
-  if (reduced(reduced(shape.height)) < 1 || reduced(reduced(shape.width)) < 1) {
-    return Error{Errc::invalid_argument, "model lenet needs images of 16 x 16 or more"};
-  }
+Result<std::unique_ptr<Model>> LeNet::make(const nlohmann::json& params, const ExampleShape& shape) {
+  if (auto fits = parameters(params, shape); !fits) return fits.error();
   return std::make_unique<Module<Net>>(shape);
 }
 

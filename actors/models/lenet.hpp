@@ -1,13 +1,18 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <string_view>
+#include <vector>
 
-#include "actors/datasets/dataset.hpp"
-#include "actors/models/model.hpp"
+#include "actors/datasets/shape.hpp"
+#include "base/errc.hpp"
+#include "base/result.hpp"
+#include "protocol/training_shape.hpp"
 
 namespace weir::actors {
+
+class Model;
 
 /// LeNet in the size that Caffe and the gradient compression papers use: two 5x5 convolutions of 20 and 50 channels,
 /// each with 2x2 max pooling and ReLU, a layer of 500 with ReLU, classes. 431,080 parameters on 28 x 28 images with 10
@@ -17,7 +22,23 @@ struct LeNet {
   static constexpr std::string_view summary =
       "two convolutions of 20 and 50 channels, layers of 500 and 10; 431,080 parameters";
   static nlohmann::json schema();
+  static Result<std::vector<protocol::ParameterShape>> parameters(const nlohmann::json&, const ExampleShape& shape) {
+    const auto height = reduced(reduced(shape.height));
+    const auto width = reduced(reduced(shape.width));
+    if (height < 1 || width < 1) return Error{Errc::invalid_argument, "model lenet needs images of 16 x 16 or more"};
+    return std::vector<protocol::ParameterShape>{{"conv1.weight", {20, shape.channels, 5, 5}},
+                                                 {"conv1.bias", {20}},
+                                                 {"conv2.weight", {50, 20, 5, 5}},
+                                                 {"conv2.bias", {50}},
+                                                 {"fc1.weight", {500, 50 * height * width}},
+                                                 {"fc1.bias", {500}},
+                                                 {"fc2.weight", {shape.classes, 500}},
+                                                 {"fc2.bias", {shape.classes}}};
+  }
   static Result<std::unique_ptr<Model>> make(const nlohmann::json& params, const ExampleShape& shape);
+
+  /// What is left of an extent after one convolution and one pooling.
+  static constexpr std::int64_t reduced(std::int64_t extent) { return (extent - 4) / 2; }
 };
 
 }  // namespace weir::actors

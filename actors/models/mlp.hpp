@@ -1,13 +1,18 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <string_view>
+#include <vector>
 
-#include "actors/datasets/dataset.hpp"
-#include "actors/models/model.hpp"
+#include "actors/datasets/shape.hpp"
+#include "base/errc.hpp"
+#include "base/result.hpp"
+#include "protocol/training_shape.hpp"
 
 namespace weir::actors {
+
+class Model;
 
 /// One hidden layer with ReLU between flattened images and classes: the smallest network that learns
 /// something.
@@ -15,6 +20,14 @@ struct Mlp {
   static constexpr std::string_view type_name = "mlp";
   static constexpr std::string_view summary = "one hidden layer; small, for trying things";
   static nlohmann::json schema();
+  static Result<std::vector<protocol::ParameterShape>> parameters(const nlohmann::json& params,
+                                                                  const ExampleShape& shape) {
+    const std::int64_t hidden = params.at("hidden");
+    return std::vector<protocol::ParameterShape>{{"fc1.weight", {hidden, shape.channels * shape.height * shape.width}},
+                                                 {"fc1.bias", {hidden}},
+                                                 {"fc2.weight", {shape.classes, hidden}},
+                                                 {"fc2.bias", {shape.classes}}};
+  }
   static Result<std::unique_ptr<Model>> make(const nlohmann::json& params, const ExampleShape& shape);
 };
 

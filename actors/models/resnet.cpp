@@ -12,9 +12,7 @@
 namespace weir::actors {
 namespace {
 
-constexpr std::int64_t stages = 3;
-/// What the last stage sees of it is 2 pixels at least: batch normalisation needs more than one value per channel.
-constexpr std::int64_t extent_min = 8;
+constexpr auto stages = ResNet::stages;
 
 torch::nn::Conv2d conv3x3(std::int64_t from, std::int64_t to, std::int64_t stride) {
   torch::nn::Conv2d conv(torch::nn::Conv2dOptions(from, to, 3).stride(stride).padding(1).bias(false));
@@ -101,9 +99,7 @@ nlohmann::json ResNet::schema() {
 }
 
 Result<std::unique_ptr<Model>> ResNet::make(const nlohmann::json& params, const ExampleShape& shape) {
-  if (shape.height < extent_min || shape.width < extent_min) {
-    return Error{Errc::invalid_argument, "model resnet20 needs images of 8 x 8 or more"};
-  }
+  if (auto fits = parameters(params, shape); !fits) return fits.error();
   return std::make_unique<Module<Net>>(shape, params.at("depth").get<std::int64_t>(),
                                        params.at("width").get<std::int64_t>());
 }

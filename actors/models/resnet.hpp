@@ -1,13 +1,19 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
+#include <vector>
 
-#include "actors/datasets/dataset.hpp"
-#include "actors/models/model.hpp"
+#include "actors/datasets/shape.hpp"
+#include "base/errc.hpp"
+#include "base/result.hpp"
+#include "protocol/training_shape.hpp"
 
 namespace weir::actors {
+
+class Model;
 
 /// The residual network for small images of He et al., "Deep Residual Learning for Image Recognition" (CVPR 2016),
 /// section 4.2: a 3x3 convolution, three stages of n blocks of two 3x3 convolutions each, the second and the third
@@ -24,7 +30,37 @@ struct ResNet {
   static constexpr std::string_view summary =
       "residual network for small images, three stages with batch normalisation; 269,434 parameters on 28 x 28 x 1";
   static nlohmann::json schema();
+  static Result<std::vector<protocol::ParameterShape>> parameters(const nlohmann::json& params,
+                                                                  const ExampleShape& shape) {
+    if (shape.height < extent_min || shape.width < extent_min) {
+      return Error{Errc::invalid_argument, "model resnet20 needs images of 8 x 8 or more"};
+    }
+    std::vector<protocol::ParameterShape> list;
+    const auto add = [&list](const std::string& convolution, const std::string& norm, std::int64_t from,
+                             std::int64_t to) {
+      list.push_back({convolution + ".weight", {to, from, 3, 3}});
+      list.push_back({norm + ".weight", {to}});
+      list.push_back({norm + ".bias", {to}});
+    };
+    std::int64_t channels = params.at("width");
+    add("conv", "norm", shape.channels, channels);
+    const std::int64_t blocks = (params.at("depth").get<std::int64_t>() - 2) / (2 * stages);
+    for (std::int64_t block = 0; block < stages * blocks; ++block) {
+      const std::string name = "blocks." + std::to_string(block) + ".";
+      const auto from = channels;
+      if (block > 0 && block % blocks == 0) channels *= 2;
+      add(name + "conv1", name + "norm1", from, channels);
+      add(name + "conv2", name + "norm2", channels, channels);
+    }
+    list.push_back({"fc.weight", {shape.classes, channels}});
+    list.push_back({"fc.bias", {shape.classes}});
+    return list;
+  }
   static Result<std::unique_ptr<Model>> make(const nlohmann::json& params, const ExampleShape& shape);
+
+  static constexpr std::int64_t stages = 3;
+  /// What the last stage sees of it is 2 pixels at least: batch normalisation needs more than one value per channel.
+  static constexpr std::int64_t extent_min = 8;
 };
 
 }  // namespace weir::actors

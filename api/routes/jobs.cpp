@@ -97,6 +97,12 @@ json round_json(const json& round) {
           {"dense_per_worker", round.value("bytes_dense", json())}};
 }
 
+json warnings_json(const std::vector<cluster::Warning>& warnings) {
+  json list = json::array();
+  for (const auto& warning : warnings) list.push_back({{"pointer", warning.pointer}, {"detail", warning.detail}});
+  return list;
+}
+
 /// Whole numbers in a path are ids: anything else is simply not there.
 std::optional<std::uint64_t> step_number(const std::string& text) {
   std::uint64_t value = 0;
@@ -149,7 +155,9 @@ net::awaitable<Reply> submit_job(Services& services, const Request& request) {
   if (!submission && submission.error().code == Errc::conflict) co_return problem(422, submission.error().message());
   if (!submission) co_return problem(submission.error());
   if (!submission->job) co_return spec_problems(submission->problems);
-  co_return json_reply(201, cluster::to_json(*submission->job)).with("Location", location(submission->job->id));
+  json answer = cluster::to_json(*submission->job);
+  answer["warnings"] = warnings_json(submission->warnings);
+  co_return json_reply(201, answer).with("Location", location(submission->job->id));
 }
 
 net::awaitable<Reply> validate_job(Services& services, const Request& request) {
@@ -161,7 +169,8 @@ net::awaitable<Reply> validate_job(Services& services, const Request& request) {
   co_return json_reply(200, {{"valid", true},
                              {"spec", std::move(validation->spec)},
                              {"placement", placement_json(validation->placement)},
-                             {"round_bytes", round_json(validation->round)}});
+                             {"round_bytes", round_json(validation->round)},
+                             {"warnings", warnings_json(validation->warnings)}});
 }
 
 net::awaitable<Reply> show_job(Services& services, const Request& request) {

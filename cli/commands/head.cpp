@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "actors/shapes.hpp"
 #include "api/server.hpp"
 #include "cli/catalog_text.hpp"
 #include "cli/commands/commands.hpp"
@@ -62,6 +63,7 @@ net::awaitable<int> serve(const Settings& settings, const Options& options, clus
   head_options.data_dir = data_dir.path();
   head_options.secret = token;
   head_options.catalog = nlohmann::json::parse(catalog_text);
+  head_options.shape_of = &actors::training_shape;
   head_options.version = WEIR_VERSION;
   auto head = co_await cluster::Head::start(std::move(head_options), executor, clock, transport, std::move(store));
   if (!head) co_return complain(head.error());

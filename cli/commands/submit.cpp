@@ -61,9 +61,19 @@ Result<void> apply_resume(nlohmann::json& spec, const std::string& resume) {
   return {};
 }
 
+/// What the head has to say of a spec that it takes.
+void say_warnings(const nlohmann::json& answer) {
+  const nlohmann::json& warnings = member(answer, "warnings");
+  if (!warnings.is_array()) return;
+  for (const nlohmann::json& warning : warnings) {
+    say("warning: " + text(warning, "pointer") + ": " + text(warning, "detail"));
+  }
+}
+
 int validate(const Settings& settings, const Api& api, const nlohmann::json& spec) {
   auto answer = api.post("/api/v1/jobs/validate", spec);
   if (!answer) return complain(answer.error());
+  say_warnings(*answer);
   if (settings.json) {
     print(*answer);
     return ExitCode::ok;
@@ -125,6 +135,7 @@ int submit(const Settings& settings, const Submit& options) {
   if (options.dry_run) return validate(settings, api, *spec);
   auto job = post_job(api, *spec, options.idempotency_key.empty() ? random_key() : options.idempotency_key);
   if (!job) return complain(job.error());
+  say_warnings(*job);
   const std::string id = text(*job, "id");
   if (!options.follow) {
     if (settings.json) {

@@ -38,6 +38,7 @@ test('validate shows placement, bytes and the whole spec', async ({ page }) => {
   await expect(page.getByText('The spec is valid')).toBeVisible();
   await expect(page.getByText('1.5 kB')).toBeVisible();
   await expect(page.getByText('rank 0, 1')).toBeVisible();
+  await expect(page.getByRole('note')).toContainText('/compression/params/ratio: at a ratio of 0.001');
   await page.getByText('Normalized spec').click();
   await expect(page.locator('pre')).toContainText('"batch_size": 64');
   await picture(page, 'submit-validated');

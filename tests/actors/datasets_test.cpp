@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/datasets/catalog.hpp"
+#include "actors/shapes.hpp"
 #include "base/errc.hpp"
 
 namespace weir::actors {
@@ -121,6 +122,23 @@ TEST(Synthetic, IsTheSameEachTimeAndSplitsDiffer) {
   EXPECT_TRUE(first.target.equal(again.target));
   EXPECT_FALSE(first.input.equal(test.input));
   EXPECT_EQ(datasets().make("synthetic", nullptr, "/somewhere").error().code, Errc::invalid_argument);
+}
+
+TEST(Datasets, StateTheirShapesWithoutLibTorch) {
+  EXPECT_EQ(dataset_shape("fashion-mnist", nlohmann::json::object(), "")->train_examples, 60'000u);
+  EXPECT_EQ(dataset_shape("fashion-mnist", nlohmann::json::object(), "/data")->train_examples, std::nullopt);
+  EXPECT_EQ(dataset_shape("fashion-mnits", nlohmann::json::object(), "").error().code, Errc::not_found);
+  const nlohmann::json some = {{"height", 9}, {"width", 31}, {"classes", 3}, {"train_examples", 20}};
+  for (const auto& entry : datasets().entries()) {
+    for (const auto& params : {nlohmann::json(nullptr), some}) {
+      if (entry.name != "synthetic" && !params.is_null()) continue;  // it takes none
+      const auto dataset = datasets().make(entry.name, params, "").value();
+      const auto stated = dataset_shape(entry.name, complete_params(entry.schema(), params).value(), "").value();
+      EXPECT_EQ(stated.example, dataset->shape()) << entry.name;
+      if (entry.name == "fashion-mnist") continue;  // its files need not be here
+      EXPECT_EQ(stated.train_examples, dataset->train().value()->classes().size()) << entry.name;
+    }
+  }
 }
 
 TEST(Datasets, UnknownNamesAndParametersAreExplained) {

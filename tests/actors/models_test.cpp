@@ -3,11 +3,13 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 
 #include "actors/models/catalog.hpp"
 #include "actors/schedules/schedule.hpp"
+#include "actors/shapes.hpp"
 
 namespace weir::actors {
 namespace {
@@ -109,6 +111,54 @@ TEST(Models, TheSeedDecidesTheParameters) {
       EXPECT_EQ(tensor.equal(other_parameters[i].tensor), !drawn) << entry.name << " " << name;
     }
   }
+}
+
+/// Several sets of complete parameters for a schema: the defaults, and for each parameter its ends and what lies
+/// between, as far as the network stays small.
+std::vector<nlohmann::json> parameter_sets(const nlohmann::json& schema) {
+  const auto defaults = complete_params(schema, nullptr).value();
+  std::vector<nlohmann::json> sets = {defaults};
+  for (const auto& [name, property] : schema.at("properties").items()) {
+    std::vector<nlohmann::json> values;
+    if (property.contains("enum")) {
+      values = property.at("enum").get<std::vector<nlohmann::json>>();
+    } else if (property.at("type") == "integer") {
+      const auto least = property.at("minimum").get<std::int64_t>();
+      const auto most = std::min<std::int64_t>(property.at("maximum").get<std::int64_t>(), least + 40);
+      for (std::int64_t value = least; value <= most; value += 13) values.emplace_back(value);
+    } else {
+      ADD_FAILURE() << "say which values of " << name << " are tested";
+    }
+    for (const auto& value : values) {
+      sets.push_back(defaults);
+      sets.back()[name] = value;
+    }
+  }
+  return sets;
+}
+
+TEST(Models, StateTheShapesOfTheirParametersWithoutLibTorch) {
+  const std::vector<ExampleShape> shapes = {fashion, {3, 32, 32, 7}, {2, 8, 11, 3}, {1, 16, 19, 2}, {4, 40, 16, 100}};
+  for (const auto& entry : models().entries()) {
+    std::size_t compared = 0;
+    for (const auto& params : parameter_sets(entry.schema())) {
+      for (const auto& shape : shapes) {
+        const auto stated = parameter_shapes(entry.name, params, shape);
+        const auto model = make_model(entry.name, params, shape, 1);
+        ASSERT_EQ(stated.has_value(), model.has_value()) << entry.name << " " << params;
+        if (!model) {
+          EXPECT_EQ(stated.error().code, Errc::invalid_argument);
+          continue;
+        }
+        std::vector<protocol::ParameterShape> real;
+        for (const auto& [name, tensor] : (*model)->parameters()) real.push_back({name, tensor.sizes().vec()});
+        ASSERT_EQ(*stated, real) << entry.name << " " << params << " on " << shape.height << " x " << shape.width;
+        ++compared;
+      }
+    }
+    EXPECT_GE(compared, 4u) << entry.name;
+  }
+  EXPECT_EQ(parameter_shapes("lenett", {}, fashion).error().code, Errc::not_found);
 }
 
 TEST(Models, RefuseWhatTheyCannotTake) {

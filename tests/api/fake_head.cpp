@@ -125,6 +125,7 @@ net::awaitable<Result<cluster::Submission>> FakeHead::submit(nlohmann::json spec
   if (!key.empty()) keys_[key] = {spec, job.id};
   submission.job = job;
   submission.created = true;
+  submission.warnings = {{"/compression/params/ratio", "too small"}};
   co_return submission;
 }
 
@@ -136,6 +137,7 @@ net::awaitable<Result<cluster::Validation>> FakeHead::validate(nlohmann::json sp
     validation.spec = std::move(spec);
   validation.placement = {{"fits", false}, {"reason", "no nodes"}};
   validation.round = {{"parameters", nullptr}, {"bytes_dense", nullptr}, {"bytes_sent", 20}};
+  validation.warnings = {{"/compression/params/ratio", "too small"}};
   co_return validation;
 }
 

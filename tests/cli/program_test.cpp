@@ -188,12 +188,21 @@ TEST_F(Spec, SubmitAsksNoMoreThanTwiceAndSaysHowToGoOn) {
 TEST_F(Spec, DryRunOnlyValidates) {
   HttpStub head([](const StubRequest&) {
     return answer(200, R"({"valid": true, "spec": {"name": "x"}, "round_bytes": {"sent_per_worker": 1200,
-      "dense_per_worker": 360000}, "placement": {"feasible": false, "reason": "node a lacks 2 cpu", "workers": []}})");
+      "dense_per_worker": 360000}, "placement": {"feasible": false, "reason": "node a lacks 2 cpu", "workers": []},
+      "warnings": [{"pointer": "/compression/params/ratio", "detail": "each entry is sent 0.2 times"}]})");
   });
   const Outcome outcome = weir({"--address", head.address(), "submit", path_, "--dry-run"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.err, HasSubstr("node a lacks 2 cpu"));
+  EXPECT_THAT(outcome.err, HasSubstr("warning: /compression/params/ratio: each entry is sent 0.2 times\n"));
   EXPECT_EQ(head.requests().at(0).line(), "POST /api/v1/jobs/validate");
+}
+
+TEST_F(Spec, SubmitSaysWarningsToPeopleAndTheIdToPrograms) {
+  const auto job = R"({"id": "J1", "warnings": [{"pointer": "/a", "detail": "b"}]})";
+  const Outcome outcome = weir_at(answer(201, job), {"submit", path_});
+  EXPECT_EQ(outcome.out, "J1\n");
+  EXPECT_EQ(outcome.err, "warning: /a: b\n");
 }
 
 TEST_F(Spec, AFaultIsToldOnce) {

@@ -2,6 +2,7 @@
 
 #include <boost/asio/strand.hpp>
 
+#include "actors/shapes.hpp"
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "cluster/sqlite_store.hpp"
@@ -218,6 +219,7 @@ void FakeCluster::start_head() {
   options.data_dir = dir.path() / "now";
   options.secret = secret;
   options.catalog = protocol::test_catalog();
+  options.shape_of = &actors::training_shape;
   options.version = "test";
   options.files = net::make_strand(head_process->executor());
   options.id_seed = 1 + simulation.clock().now().time_since_epoch().count();

@@ -96,6 +96,8 @@ TEST(Catalog, DescribesEveryParameter) {
   const json dgc = named("compressors", "dgc");
   EXPECT_EQ(dgc.at("traits").at("passes"), json::array({"gather"}));
   EXPECT_EQ(dgc.at("traits").at("warmup"), true);
+  EXPECT_EQ(dgc.at("traits").at("usual_warmup"), (nlohmann::json{{"share", 0.5}, {"epochs_max", 4.0}}));
+  EXPECT_EQ(dgc.at("traits").at("takes_vectors"), false);
   EXPECT_EQ(dgc.at("traits").at("goes_dense"), true);
   EXPECT_EQ(named("compressors", "topk").at("traits").at("warmup"), false);
   EXPECT_EQ(named("compressors", "signsgd").at("traits").at("goes_dense"), false) << "it votes";

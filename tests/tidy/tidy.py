@@ -31,6 +31,10 @@ MAY_INCLUDE = {
     "cli": {"base", "runtime", "protocol", "cluster", "api", "bench"},
 }
 MAY_USE_TORCH = {"compressors", "actors", "bench", "worker"}
+# What a folder may include beside that: files of their own library, which needs no LibTorch.
+MAY_INCLUDE_FILES = {"cli": {"actors/shapes.hpp"}}
+# No include path leads from these to LibTorch: they are linked into `weir`.
+FREE_OF_TORCH = {"actors/shapes.cpp"}
 
 LINE_COLUMNS_MAX = 120
 FILE_LINES_MAX = 600
@@ -85,10 +89,30 @@ def include_directions(tree: Tree) -> Iterator[Problem]:
         folder, included = path.split("/")[0], match[1].split("/")[0]
         if folder not in MAY_INCLUDE:
             continue
-        if included in MAY_INCLUDE and included != folder and included not in MAY_INCLUDE[folder]:
+        allowed = included in MAY_INCLUDE.get(folder, set()) or match[1] in MAY_INCLUDE_FILES.get(folder, set())
+        if included in MAY_INCLUDE and included != folder and not allowed:
             yield Problem(path, line, "include_directions", f"{folder} may not include {included} ({match[1]})")
         if included in ("torch", "ATen", "c10") and folder not in MAY_USE_TORCH:
             yield Problem(path, line, "include_directions", f"{folder} may not use LibTorch ({match[1]})")
+
+
+def torch_on_the_way(tree: Tree) -> Iterator[Problem]:
+    """What is linked into `weir` reaches no header of LibTorch, also not through other headers."""
+    includes = r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]'
+    reached: dict[str, list[str]] = {}
+    for path, _, match in tree.matches(includes, is_cpp, blanked=False):
+        reached.setdefault(path, []).append(match[1])
+    starts = [p for p in tree.code if p in FREE_OF_TORCH or p.split("/")[0] in MAY_INCLUDE.keys() - MAY_USE_TORCH]
+    for start in starts:
+        seen, waiting = {start}, [start]
+        while waiting:
+            path = waiting.pop()
+            for included in reached.get(path, []):
+                if included.split("/")[0] in ("torch", "ATen", "c10") and path != start:
+                    yield Problem(start, 1, "torch_on_the_way", f"{path} includes {included}")
+                if included not in seen:
+                    seen.add(included)
+                    waiting.append(included)
 
 
 def banned_words(tree: Tree) -> Iterator[Problem]:
@@ -210,7 +234,7 @@ def untold_targets(tree: Tree) -> Iterator[Problem]:
             yield Problem(path, line, "untold_targets", f"`make help` does not show {match[1]}")
 
 
-RULES = [include_directions, banned_words, sleeps_in_tests, lambda_coroutines, awaited_aggregates,
+RULES = [include_directions, torch_on_the_way, banned_words, sleeps_in_tests, lambda_coroutines, awaited_aggregates,
          awaits_in_first_condition, long_lines, long_files, left_behind, dead_files, static_registrars,
          untold_targets]
 

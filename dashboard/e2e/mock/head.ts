@@ -233,6 +233,12 @@ export class MockHead {
         valid: true,
         spec: full,
         round_bytes: { sent_per_worker: 1480, dense_per_worker: 370_236 },
+        warnings: [
+          {
+            pointer: '/compression/params/ratio',
+            detail: 'at a ratio of 0.001 each entry of the gradient is sent 0.23 times on average',
+          },
+        ],
         placement: {
           feasible: true,
           reason: null,

@@ -24,6 +24,11 @@ export function ValidateView({ result }: { result: ValidateResult }) {
       ) : (
         <p class="fault">It would wait: {result.placement.reason}</p>
       )}
+      {result.warnings.map(({ pointer, detail }) => (
+        <p key={pointer} class="caution" role="note">
+          <b>{pointer}</b>: {detail}
+        </p>
+      ))}
       <details>
         <summary>Normalized spec</summary>
         <pre class="code scroll" tabIndex={0} role="region" aria-label="Normalized spec">

@@ -1,0 +1,134 @@
+#include "cluster/forecast.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <string>
+
+namespace weir::cluster {
+namespace {
+
+using nlohmann::json;
+
+/// How often an entry of the gradient should be sent after the warm-up: below that, much of the training never arrives.
+constexpr double sends_per_entry_min = 5;
+
+json compressor_entry(const protocol::JobSpec& spec, const json& catalog) {
+  for (const auto& entry : catalog.value("compressors", json::array())) {
+    if (entry.value("name", "") == spec.compression.compressor.name) return entry;
+  }
+  return json::object();
+}
+
+/// What a rank puts on the wire for `entries` that the dense ring takes.
+double dense_bytes(double entries, double world) { return 2 * (world - 1) / world * sizeof(float) * entries; }
+
+/// Bits an entry takes on the wire of a rank, as the catalog tells of compressors with default parameters: 2 (P-1)/P
+/// of what the ring sums, P-1 times what it gathers. Where that is more than the dense ring sends, a compressor that
+/// can do so goes dense. A ratio of one's own scales it; of other parameters nothing is known.
+std::optional<double> wire_bits(const protocol::JobSpec& spec, const json& entry) {
+  const json traits = entry.value("traits", json::object());
+  if (!traits.contains("wire_bits")) return std::nullopt;
+  double scale = 1;
+  for (const auto& [name, value] : spec.compression.compressor.params.items()) {
+    const json& usual = entry.at("params").at("properties").at(name).at("default");
+    if (value == usual) continue;
+    if (name != "ratio") return std::nullopt;
+    scale = value.get<double>() / usual.get<double>();
+  }
+  const double world = spec.resources.workers;
+  const double summed = scale * traits.at("wire_bits").at("summed").get<double>();
+  const double gathered = scale * traits.at("wire_bits").at("gathered").get<double>();
+  constexpr double dense = 32;
+  const bool goes_dense = traits.value("goes_dense", false) && 2 * summed + world * gathered > 2 * dense;
+  return 2 * (world - 1) / world * (goes_dense ? dense : summed + world / 2 * gathered);
+}
+
+/// In epochs. A warm-up whose length is left open takes the share of the training that the catalog states for it.
+double warmup_epochs(const protocol::JobSpec& spec, const json& entry) {
+  const auto& params = spec.compression.compressor.params;
+  const auto given = params.find("warmup_epochs");
+  if (given == params.end()) return 0;
+  if (given->is_number()) return given->get<double>();
+  const json usual = entry.value("traits", json::object()).value("usual_warmup", json::object());
+  return std::min(usual.value("share", 0.0) * spec.training.epochs, usual.value("epochs_max", 0.0));
+}
+
+std::string number_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2g", value);
+  return text;
+}
+
+}  // namespace
+
+json round_cost(const protocol::JobSpec& spec, const protocol::TrainingShape* shape, const json& catalog) {
+  json round = {{"parameters", nullptr}, {"bytes_dense", nullptr}, {"bytes_sent", nullptr}};
+  if (shape == nullptr) return round;
+  const json entry = compressor_entry(spec, catalog);
+  const bool takes_vectors = entry.value("traits", json::object()).value("takes_vectors", false);
+  std::uint64_t parameters = 0;
+  std::uint64_t compressed = 0;
+  for (const auto& parameter : shape->parameters) {
+    std::uint64_t entries = 1;
+    for (const auto extent : parameter.extents) entries *= static_cast<std::uint64_t>(extent);
+    parameters += entries;
+    if (takes_vectors || parameter.extents.size() > 1) compressed += entries;
+  }
+  const double world = spec.resources.workers;
+  round["parameters"] = parameters;
+  round["bytes_dense"] = static_cast<std::uint64_t>(std::llround(dense_bytes(static_cast<double>(parameters), world)));
+  if (const auto bits = wire_bits(spec, entry)) {
+    const double sent =
+        static_cast<double>(compressed) * *bits / 8 + dense_bytes(static_cast<double>(parameters - compressed), world);
+    round["bytes_sent"] = static_cast<std::uint64_t>(std::llround(sent));
+  }
+  return round;
+}
+
+std::optional<StepCount> count_steps(const protocol::JobSpec& spec, const protocol::TrainingShape& shape,
+                                     const json& catalog) {
+  if (!shape.train_examples) return std::nullopt;
+  const auto per_epoch = static_cast<double>(*shape.train_examples / spec.resources.workers / spec.training.batch_size);
+  const auto all = static_cast<std::uint64_t>(std::ceil(spec.training.epochs * per_epoch));
+  const auto warmup = std::ceil(warmup_epochs(spec, compressor_entry(spec, catalog)) * per_epoch);
+  const auto total = std::min(all, spec.training.max_steps.value_or(all));
+  return StepCount{total, warmup < static_cast<double>(total) ? static_cast<std::uint64_t>(warmup) : total};
+}
+
+std::vector<Warning> warnings_of(const protocol::JobSpec& spec, const protocol::TrainingShape& shape,
+                                 const json& catalog) {
+  std::vector<Warning> warnings;
+  const auto& params = spec.compression.compressor.params;
+  const auto ratio = params.find("ratio");
+  const auto steps = count_steps(spec, shape, catalog);
+  if (!steps || ratio == params.end() || !ratio->is_number()) return warnings;
+  const auto compressed = static_cast<double>(steps->total - steps->warmup);
+  const double sends = ratio->get<double>() * compressed;
+  if (sends >= sends_per_entry_min) return warnings;
+  const std::string which = std::to_string(steps->total - steps->warmup) +
+                            (steps->warmup > 0 ? " steps after the warm-up" : " steps of the training");
+  std::string detail = "at a ratio of " + number_text(ratio->get<double>()) + " each entry of the gradient is sent " +
+                       number_text(sends) + " times on average in the " + which +
+                       "; below about 5 much of what is learned is never sent: train longer, with smaller batches";
+  detail += compressed > sends_per_entry_min
+                ? ", or ask for a ratio of " + number_text(sends_per_entry_min / compressed) + " or more"
+                : ", or without a compressor that leaves entries out";
+  warnings.push_back({"/compression/params/ratio", std::move(detail)});
+  return warnings;
+}
+
+std::vector<protocol::Problem> problems_of(const protocol::JobSpec& spec, const protocol::TrainingShape& shape,
+                                           const json& catalog) {
+  std::vector<protocol::Problem> problems;
+  const auto steps = count_steps(spec, shape, catalog);
+  if (!steps || steps->total > 0) return problems;
+  problems.push_back({"/training/batch_size", "a worker's share of the dataset, " +
+                                                  std::to_string(*shape.train_examples / spec.resources.workers) +
+                                                  " of " + std::to_string(*shape.train_examples) +
+                                                  " examples, is smaller than a batch of " +
+                                                  std::to_string(spec.training.batch_size)});
+  return problems;
+}
+
+}  // namespace weir::cluster

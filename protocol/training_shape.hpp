@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "protocol/job_spec.hpp"
+
+namespace weir::protocol {
+
+/// One parameter tensor of a model: its name as in checkpoints, and its extents.
+struct ParameterShape {
+  std::string name;
+  std::vector<std::int64_t> extents;
+
+  friend bool operator==(const ParameterShape&, const ParameterShape&) = default;
+};
+
+/// What a job trains on what, as far as it can be said without LibTorch and without reading data.
+struct TrainingShape {
+  std::vector<ParameterShape> parameters;       ///< in the order of the model
+  std::optional<std::uint64_t> train_examples;  ///< nothing: only the files would tell
+};
+
+/// The shape of a job's training. Fails with: invalid_argument (the model cannot take such examples), not_found (no
+/// such model or dataset).
+using ShapeOf = std::function<Result<TrainingShape>(const JobSpec&)>;
+
+}  // namespace weir::protocol

@@ -1,0 +1,148 @@
+#include "cluster/forecast.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "actors/shapes.hpp"
+#include "tests/cluster/fake_cluster.hpp"
+#include "tests/protocol/test_catalog.hpp"
+
+namespace weir::cluster {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+protocol::JobSpec parsed(json spec) {
+  const auto problems = protocol::normalize_job_spec(spec, protocol::test_catalog());
+  EXPECT_THAT(problems, IsEmpty());
+  return protocol::parse_job_spec(spec).value();
+}
+
+protocol::JobSpec lenet(std::uint32_t workers, const json& more) {
+  json spec = {
+      {"model", {{"name", "lenet"}}}, {"dataset", {{"name", "fashion-mnist"}}}, {"resources", {{"workers", workers}}}};
+  spec.merge_patch(more);
+  return parsed(std::move(spec));
+}
+
+json cost(const protocol::JobSpec& spec, const json& catalog = protocol::test_catalog()) {
+  const auto shape = actors::training_shape(spec).value();
+  return round_cost(spec, &shape, catalog);
+}
+
+// LeNet on Fashion-MNIST: 430,500 entries in matrices and kernels, 580 in biases.
+
+TEST(RoundCost, TensorsOfOneDimensionGoThroughTheDenseRing) {
+  EXPECT_EQ(cost(lenet(4, json::object())),
+            (json{{"parameters", 431'080}, {"bytes_dense", 6 * 431'080}, {"bytes_sent", 6 * 431'080}}));
+  // Three ranks: two payloads of half a bit an entry, and 4/3 of the 580 floats.
+  EXPECT_EQ(cost(lenet(3, {{"compression", {{"name", "topk"}}}}))["bytes_sent"], 430'500 / 8 + 1 + 16 * 580 / 3);
+  json catalog = protocol::test_catalog();
+  catalog["compressors"][1]["traits"]["takes_vectors"] = true;
+  EXPECT_EQ(cost(lenet(3, {{"compression", {{"name", "topk"}}}}), catalog)["bytes_sent"], 431'080 / 8)
+      << "unless the compressor takes them";
+}
+
+TEST(RoundCost, ARatioOfOnesOwnScalesIt) {
+  const auto sent = [](double ratio) {
+    const json params = {{"ratio", ratio}};
+    return cost(lenet(3, {{"compression", {{"name", "topk"}, {"params", params}}}}))["bytes_sent"];
+  };
+  EXPECT_EQ(sent(0.02), 430'500 / 4 + 16 * 580 / 3);
+  EXPECT_EQ(sent(0.04), 430'500 / 2 + 16 * 580 / 3);
+  EXPECT_EQ(sent(0.42), 430'500 * 21 / 4 + 16 * 580 / 3) << "21 bits an entry";
+  EXPECT_EQ(sent(0.44), 16 * 431'080 / 3) << "22 bits of 3 ranks are more than the dense ring's 64 / 3";
+  EXPECT_EQ(cost(lenet(3, {{"compression", {{"name", "dgc"}}}}))["bytes_sent"], nullptr) << "the catalog does not tell";
+}
+
+TEST(RoundCost, NothingIsMadeUpWhereNothingIsKnown) {
+  EXPECT_EQ(round_cost(lenet(3, json::object()), nullptr, protocol::test_catalog()),
+            (json{{"parameters", nullptr}, {"bytes_dense", nullptr}, {"bytes_sent", nullptr}}));
+}
+
+std::vector<Warning> warnings(const protocol::JobSpec& spec, const json& catalog = protocol::test_catalog()) {
+  return warnings_of(spec, actors::training_shape(spec).value(), catalog);
+}
+
+json dgc(const json& params) { return {{"compression", {{"name", "dgc"}, {"params", params}}}}; }
+
+TEST(Warnings, ARatioThatSendsAnEntryLessThanFiveTimesAfterTheWarmUp) {
+  // 60,000 examples, 4 workers, batches of 64: 234 steps an epoch; two epochs, one of them warm-up.
+  const json two_epochs = {{"training", {{"epochs", 2}}}};
+  json more = dgc({{"ratio", 0.001}});
+  more.merge_patch(two_epochs);
+  const auto found = warnings(lenet(4, more));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].pointer, "/compression/params/ratio");
+  EXPECT_EQ(found[0].detail,
+            "at a ratio of 0.001 each entry of the gradient is sent 0.23 times on average in the 234 steps after the "
+            "warm-up; below about 5 much of what is learned is never sent: train longer, with smaller batches, or ask "
+            "for a ratio of 0.021 or more");
+  EXPECT_THAT(warnings(lenet(4, json(two_epochs))), IsEmpty()) << "none has no ratio";
+  more["compression"]["params"]["ratio"] = 0.0213;
+  EXPECT_EQ(warnings(lenet(4, more)).size(), 1u) << "4.98 times";
+  more["compression"]["params"]["ratio"] = 0.0214;
+  EXPECT_THAT(warnings(lenet(4, more)), IsEmpty()) << "5.01 times";
+}
+
+TEST(Warnings, StepsFollowEveryFieldThatDecidesThem) {
+  const auto steps = [](std::uint32_t workers, const json& more) {
+    const auto spec = lenet(workers, more);
+    return count_steps(spec, actors::training_shape(spec).value(), protocol::test_catalog()).value();
+  };
+  EXPECT_EQ(steps(1, json::object()).total, 937u);
+  EXPECT_EQ(steps(4, {{"training", {{"epochs", 2.5}}}}).total, 585u);
+  EXPECT_EQ(steps(4, {{"training", {{"epochs", 2}, {"batch_size", 100}}}}).total, 300u);
+  EXPECT_EQ(steps(4, {{"training", {{"epochs", 2}, {"max_steps", 50}}}}).total, 50u);
+  EXPECT_EQ(steps(4, {{"training", {{"epochs", 2}}}}).warmup, 0u);
+  json more = dgc({{"warmup_epochs", 0.5}});
+  EXPECT_EQ(steps(4, more).warmup, 117u);
+  more["training"] = {{"max_steps", 100}};
+  EXPECT_EQ(steps(4, more).warmup, 100u) << "no more than there are";
+  EXPECT_THAT(warnings(lenet(4, more))[0].detail, HasSubstr("or without a compressor that leaves entries out"));
+}
+
+TEST(Warnings, AWarmUpOfOpenLengthIsTheCatalogsShareOfTheTraining) {
+  json catalog = protocol::test_catalog();
+  auto spec = lenet(4, {{"compression", {{"name", "dgc"}}}, {"training", {{"epochs", 2}}}});
+  spec.compression.compressor.params["warmup_epochs"] = nullptr;
+  const auto shape = actors::training_shape(spec).value();
+  EXPECT_EQ(count_steps(spec, shape, catalog)->warmup, 0u);
+  catalog["compressors"][2]["traits"]["usual_warmup"] = {{"share", 0.5}, {"epochs_max", 4}};
+  EXPECT_EQ(count_steps(spec, shape, catalog)->warmup, 234u);
+  spec.training.epochs = 20;
+  EXPECT_EQ(count_steps(spec, shape, catalog)->warmup, 4u * 234);
+}
+
+TEST(Warnings, FilesThatNobodyHasReadGiveNone) {
+  json more = dgc({{"ratio", 0.001}});
+  more["dataset"] = {{"name", "fashion-mnist"}, {"path", "/data"}};
+  EXPECT_THAT(warnings(lenet(4, more)), IsEmpty());
+}
+
+TEST(Head, SubmitAndValidateGiveTheSameWarnings) {
+  FakeCluster cluster;
+  const auto spec = FakeCluster::spec(4, dgc({{"ratio", 0.001}}));
+  const auto validation = cluster.simulation.run(cluster.head->validate(spec)).value();
+  ASSERT_EQ(validation.warnings.size(), 1u);
+  const auto first = cluster.submit(spec, "key");
+  EXPECT_EQ(first.warnings, validation.warnings);
+  EXPECT_EQ(cluster.submit(spec, "key").warnings, validation.warnings) << "a repeat gets the same answer";
+}
+
+TEST(Head, AJobThatNoWorkerCouldBeginIsRefused) {
+  FakeCluster cluster;
+  const auto large = FakeCluster::spec(1000, {{"training", {{"batch_size", 61}}}});
+  const auto refused = cluster.submit(large);
+  ASSERT_EQ(refused.problems.size(), 1u);
+  EXPECT_EQ(refused.problems[0].pointer, "/training/batch_size");
+  EXPECT_EQ(refused.problems[0].message,
+            "a worker's share of the dataset, 60 of 60000 examples, is smaller than a batch of 61");
+  EXPECT_TRUE(cluster.submit(FakeCluster::spec(1000, {{"training", {{"batch_size", 60}}}})).created);
+}
+
+}  // namespace
+}  // namespace weir::cluster
