@@ -7,6 +7,7 @@
 #include "base/errc.hpp"
 #include "bench/actors.hpp"
 #include "bench/exchange.hpp"
+#include "bench/schedule.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/console.hpp"
 #include "cli/exit_code.hpp"
@@ -46,6 +47,7 @@ int run(const Settings& settings, const Options& given) {
   }
   if (options.name == "actors") return bench::actors(options.bench);
   if (options.name == "exchange") return bench::exchange(options.bench);
+  if (options.name == "schedule") return bench::schedule(options.bench);
   return run_in_worker(options);
 }
 
@@ -57,7 +59,7 @@ void add_bench(CLI::App& program, Choice& choice) {
                                   "Measure a part of weir beside the physical limit of this machine", options, run);
   command->add_option("name", options->name, "What to measure")
       ->required()
-      ->check(CLI::IsMember({"actors", "compressors", "exchange", "train"}));
+      ->check(CLI::IsMember({"actors", "compressors", "exchange", "schedule", "train"}));
   command->add_option("--filter", options->bench.filter, "Only rows whose name matches this regular expression");
 }
 
