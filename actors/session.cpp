@@ -12,6 +12,17 @@ namespace {
 
 constexpr std::chrono::seconds join_deadline{20};
 
+/// What is built into this worker. The head refuses other names by schema and catalog; it may be of another build.
+Result<void> check_exchange(const protocol::JobSpec::Exchange& wanted) {
+  if (wanted.topology != "ring") {
+    return Error{Errc::unsupported, "exchange.topology \"" + wanted.topology + "\" is not built into this worker"};
+  }
+  if (wanted.transport != "auto" && wanted.transport != "tcp") {
+    return Error{Errc::unsupported, "exchange.transport \"" + wanted.transport + "\" is not built into this worker"};
+  }
+  return {};
+}
+
 }  // namespace
 
 Session::Session(protocol::Assignment assignment, Outlets outlets)
@@ -25,6 +36,7 @@ Result<protocol::Prepared> Session::prepare() {
   auto spec = protocol::parse_job_spec(json);
   if (!spec) return spec.error();
   spec_ = std::move(*spec);
+  if (auto built = check_exchange(spec_.exchange); !built) return built.error();
 
   // The port first: it costs nothing, and reading the data may take a while.
   auto mesh = collectives::TcpMesh::bind(assignment_.listen_host);

@@ -222,6 +222,22 @@ TEST(Trainer, ADivergedTrainingSaysSo) {
   EXPECT_NE(cluster.book.ends[0].cause.find("the training diverged"), std::string::npos) << cluster.book.ends[0].cause;
 }
 
+TEST(Trainer, AnExchangeThatIsNotBuiltInIsRefused) {
+  Cluster cluster(2);
+  auto star = job("none");
+  star["exchange"]["topology"] = "star";
+  auto rdma = job("none");
+  rdma["exchange"]["transport"] = "rdma";
+  std::uint32_t rank = 0;
+  for (const auto& spec : {star, rdma}) {
+    const auto prepared =
+        cluster.await(cluster.trainer(rank).call<&protocol::Training::prepare>(cluster.assignment(spec, rank)));
+    ASSERT_FALSE(prepared);
+    EXPECT_EQ(prepared.error().code, Errc::unsupported);
+    ++rank;
+  }
+}
+
 TEST(Trainer, WhatCannotBePreparedIsRefused) {
   Cluster cluster(2);
   auto spec = job("none");
