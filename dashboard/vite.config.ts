@@ -19,5 +19,6 @@ export default defineConfig({
     include: ['src/**/*.test.ts', 'tests/**/*.test.ts'],
     setupFiles: ['tests/setup.ts'],
     environment: 'node',
+    testTimeout: 60_000, // a guard against hanging, never a measure
   },
 });

@@ -1,5 +1,6 @@
 import type { Page } from '@playwright/test';
 import type { Job, Metrics } from '../src/api/types';
+import { lines, table as drawn, type Point } from './drawn';
 import { expect, test } from './fixtures';
 import { Weir } from './weir';
 
@@ -59,18 +60,45 @@ test.describe('charts of a running job', () => {
 
     const answer = page.waitForResponse((response) => response.url().includes('/metrics?'));
     await page.reload();
-    const read = ((await (await answer).json()) as Metrics).series.find(({ name }) => name === 'loss')!.points;
-    const end = read.at(-1)![0]!;
-    await expect.poll(() => points(page, 'Loss')).toBeGreaterThan(read.length + 20);
+    const read = (await (await answer).json()) as Metrics;
+    const begun = read.series.find(({ name }) => name === 'loss')!.points;
+    await expect.poll(() => points(page, 'Loss')).toBeGreaterThan(begun.length + 20);
     await weir.call('POST', `/api/v1/jobs/${job.id}/stop`);
     await expect(page.locator('h1 .badge')).toHaveText('STOPPED');
 
-    // What was read and what came live, in one line: nothing missing between them, nothing twice.
-    const expected = [...read.map(([x]) => x), ...(await steps(`from=${end + 0.5}`))].reverse().slice(0, 100);
-    await table(page, 'Loss').locator('summary').click();
-    const rows = table(page, 'Loss').locator('tbody td:first-child');
-    await expect
-      .poll(async () => (await rows.allInnerTexts()).map((text) => Number(text.replaceAll(',', ''))))
-      .toEqual(expected);
+    // What was read and what came live, in one line: nothing missing between them, nothing twice, each value as the
+    // head has it.
+    const whole: Metrics = { ...read, series: [] };
+    for (const { name, worker, points: past } of read.series) {
+      const end = past.at(-1)?.[0] ?? 0;
+      const path = `/api/v1/jobs/${job.id}/metrics?name=${name}&worker=job&points=5000&from=${end + 0.5}`;
+      const news = (await weir.call<Metrics>('GET', path)).series.find((series) => series.name === name)?.points ?? [];
+      whole.series.push({ name, worker: worker ?? null, points: [...past, ...news] });
+    }
+    await expectDrawn(page, whole);
+
+    // An axis that is shown after the end is read as a whole.
+    for (const axis of ['Time', 'Bytes']) {
+      const history = page.waitForResponse((response) => response.url().includes('/metrics?'));
+      await page.getByRole('button', { name: axis, exact: true }).click();
+      await expectDrawn(page, (await (await history).json()) as Metrics);
+    }
   });
 });
+
+/** Every line of every chart has the values of its own series, exactly. */
+async function expectDrawn(page: Page, { series }: Metrics): Promise<void> {
+  for (const [title, labels] of Object.entries(lines)) {
+    const expected: Record<string, Point[]> = {};
+    for (const [label, name] of Object.entries(labels)) {
+      const points = (series.find((one) => one.name === name && one.worker === null)?.points ?? []) as Point[];
+      if (points.length > 0) expected[label] = points.filter(([, , , last]) => last !== null);
+    }
+    expect(Object.keys(expected), title).not.toEqual([]);
+    // A chart's table is the newest hundred of all its x.
+    const xs = [...new Set(Object.values(expected).flatMap((points) => points.map(([x]) => x)))];
+    const from = xs.sort((a, b) => b - a).slice(0, 100).at(-1)!;
+    for (const label of Object.keys(expected)) expected[label] = expected[label]!.filter(([x]) => x >= from);
+    await expect.poll(() => drawn(page, title), title).toEqual(expected);
+  }
+}

@@ -156,6 +156,14 @@ test('logs: a live tail of few elements, found, paused, filtered, downloaded unr
   await expect(log).toContainText('while paused');
   await page.getByLabel('Worker').selectOption('2');
   await expect(log).not.toContainText('rank 3');
+  await page.getByLabel('Find in the log').fill('step 7 ');
+  await expect(page.getByText('not found')).toBeVisible();
+  while (await page.getByText('of earlier output not shown').isVisible()) {
+    const before = await page.locator('.log-note').innerText();
+    await page.getByRole('button', { name: 'Show more' }).click();
+    await expect.poll(() => page.locator('.log-note').allInnerTexts()).not.toEqual([before]);
+  }
+  await expect(page.getByText('1 of 1 lines')).toBeVisible();
   await page.getByLabel('Find in the log').fill('step 2001 ');
   await expect(page.getByText('1 of 1 lines')).toBeVisible();
   await page.getByLabel('Next match').click();

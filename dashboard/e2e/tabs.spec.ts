@@ -120,7 +120,7 @@ for (const kind of ['missing', 'forbidden'] as const) {
         window.SharedWorker = class {
           port = new MessageChannel().port1;
           constructor() {
-            setTimeout(() => (this as unknown as { onerror: () => void }).onerror());
+            queueMicrotask(() => (this as unknown as { onerror: () => void }).onerror());
           }
         } as unknown as typeof SharedWorker;
       }

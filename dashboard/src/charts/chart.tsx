@@ -156,7 +156,7 @@ function counted(lines: readonly ChartLine[]): string {
   return points === 1 ? '1 point' : `${count(points)} points`;
 }
 
-/** A number as the chart draws it, with every digit, for tests and programs that read the page; people see less of it. */
+/** A number as the chart draws it: people see it rounded, programs that read the page find every digit. */
 function Value({ of, format }: { of: number | null; format: ChartProps['format'] }) {
   return of === null ? <>{format(null)}</> : <data value={String(of)}>{format(of)}</data>;
 }
@@ -210,7 +210,7 @@ function Table({ lines, axis, format, title }: ChartProps) {
   );
 }
 
-/** The last value of a bucket, and, where it holds several points, the lowest and the highest: the band of the chart. */
+/** The last value of a bucket, and, where it holds several points, the lowest and the highest, which the band shows. */
 function Cell({ bucket, format }: { bucket: Bucket | undefined; format: ChartProps['format'] }) {
   if (bucket === undefined) return <td>–</td>;
   const { min, max, last } = bucket;

@@ -3,7 +3,7 @@ import { StateBadge } from '../components/icons';
 import { EventTable } from '../components/events';
 import { JobTable } from '../components/job_table';
 import { Ago, Card, Empty, ErrorPanel, Meter, Skeleton, Stat } from '../components/ui';
-import { bytes, cores, count, number, rate } from '../format';
+import { bytes, count, number, rate } from '../format';
 import { Cluster, loadText, memoryText, sum, type NodeRates } from '../state/cluster';
 import { useFollower, useTitle } from '../state/hooks';
 
@@ -68,6 +68,7 @@ function Figures({ cluster }: { cluster: Cluster }) {
   const known = cluster.nodes.data.value !== null;
   // Nodes of one host report the same load and memory.
   const hosts = [...new Map(alive.map((node) => [node.host, node])).values()];
+  const load = sum(hosts, (node) => node.cpu_load);
   const memory = sum(hosts, (node) => node.memory_used_bytes);
   return (
     <div class="stats">
@@ -90,10 +91,11 @@ function Figures({ cluster }: { cluster: Cluster }) {
       <Stat
         name="CPU load"
         href="/nodes"
-        value={cores(
-          sum(hosts, (node) => node.cpu_load),
-          1,
-        )}
+        value={
+          <>
+            {load?.toFixed(1) ?? '–'} <small>cores</small>
+          </>
+        }
         note={`${count(workers)} workers`}
       />
       <Stat
