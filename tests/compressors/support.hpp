@@ -59,8 +59,16 @@ inline std::vector<std::string> compressor_names() {
   return names;
 }
 
+/// Parameters that only together do what neither does alone.
+inline std::vector<Case> combinations() {
+  return {{"terngrad", {{"clip", 0}, {"scale", "local"}}},
+          {"atomo", {{"atoms", "entrywise"}, {"quantize_bits", 4}}},
+          {"atomo", {{"atoms", "dct"}, {"quantize_bits", 4}}},
+          {"randomk", {{"unbiased", true}, {"value_codec", "int8"}}}};
+}
+
 /// Every compressor with its defaults, and with each value of its choices and flags, the ends of its ranges and a few
-/// ratios, one at a time.
+/// ratios, one at a time, and the combinations.
 inline std::vector<Case> cases() {
   std::vector<Case> all;
   for (const CompressorEntry& entry : builtin().compressors()) {
@@ -73,15 +81,19 @@ inline std::vector<Case> cases() {
     for (const auto& [parameter, property] : schema.at("properties").items()) {
       std::vector<nlohmann::json> values = property.value("enum", nlohmann::json::array());
       if (property.at("type") == "boolean") values = {false, true};
-      if (property.at("type") == "integer") {
-        for (const char* end : {"minimum", "maximum"}) {
-          if (property.contains(end)) values.push_back(static_cast<std::int64_t>(property.at(end).get<double>()));
-        }
+      for (const char* end : {"minimum", "maximum"}) {
+        if (!property.contains(end)) continue;
+        const double value = property.at(end).get<double>();
+        if (property.at("type") == "integer") values.push_back(static_cast<std::int64_t>(value));
+        if (property.at("type") == "number") values.push_back(value);
       }
       if (parameter == "ratio") values = {0.02, 0.3, 1.0};
       for (const auto& value : values) {
         if (value != property.at("default")) add({{parameter, value}});
       }
+    }
+    for (const Case& it : combinations()) {
+      if (it.name == entry.name) add(it.params);
     }
   }
   return all;
