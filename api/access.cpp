@@ -140,14 +140,17 @@ bool Access::host_allowed(std::string_view host, const std::string& local_addres
   return loopback || authority->host == local_address;
 }
 
+Proof Access::prove(const Request& request) const {
+  const auto authorization = request.header("authorization");
+  if (!authorization) return has_session(request) ? Proof::session : Proof::none;
+  const auto space = authorization->find(' ');
+  const bool bearer = space != std::string_view::npos && lower(authorization->substr(0, space)) == "bearer";
+  return bearer && equal_secret(authorization->substr(space + 1), options_.token) ? Proof::token : Proof::none;
+}
+
 std::optional<Reply> Access::authenticate(const Request& request) {
-  if (const auto authorization = request.header("authorization")) {
-    const auto space = authorization->find(' ');
-    const bool bearer = space != std::string_view::npos && lower(authorization->substr(0, space)) == "bearer";
-    if (bearer && equal_secret(authorization->substr(space + 1), options_.token)) return std::nullopt;
-    return refuse(request.remote, "the token is wrong");
-  }
-  if (has_session(request)) return std::nullopt;
+  if (prove(request) != Proof::none) return std::nullopt;
+  if (request.header("authorization")) return refuse(request.remote, "the token is wrong");
   return problem(401,
                  "send the head's token as \"Authorization: Bearer TOKEN\" (it is in <data-dir>/token), or open "
                  "the dashboard through the link that the head prints");

@@ -50,6 +50,10 @@ class Access {
   /// A page whose DNS name was turned to this address has that name in Host; one of another site has it in Origin.
   std::optional<Reply> check_origin(const Request& request) const;
 
+  /// How the request proves to know the token: by `Authorization: Bearer` (then nothing else counts), or by a session
+  /// cookie.
+  Proof prove(const Request& request) const;
+
   /// Nothing if the request proves to know the token, by `Authorization: Bearer` or by a session cookie; otherwise 401,
   /// or 429 after ten wrong tokens of one address within a minute. A right token is never turned away.
   std::optional<Reply> authenticate(const Request& request);

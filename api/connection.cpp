@@ -2,14 +2,18 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
+#include <memory>
 
+#include "api/connection_table.hpp"
 #include "api/message.hpp"
 #include "api/problem.hpp"
 #include "api/router.hpp"
@@ -65,14 +69,16 @@ net::awaitable<Moved> within(std::chrono::milliseconds limit,
   co_return Moved{error, size};
 }
 
-class Connection {
+/// One client's connection. Kept by the coroutine that serves it; all but drop() and finish() run on its strand.
+class Connection final : public TableMember, public std::enable_shared_from_this<Connection> {
  public:
-  Connection(tcp::socket socket, Services& services, bool only_health)
+  Connection(tcp::socket socket, Services& services)
       : socket_(std::move(socket)),
+        strand_(socket_.get_executor()),
         services_(services),
         limits_(services.limits),
-        only_health_(only_health),
         buffer_(services.limits.header_bytes_max) {
+    ++services_.traffic.connections;
     error_code ec;
     const auto remote = socket_.remote_endpoint(ec);
     if (!ec) remote_ = remote.address().to_string();
@@ -82,25 +88,79 @@ class Connection {
     socket_.set_option(tcp::no_delay(true), ec);
   }
 
-  net::awaitable<void> run() {
+  ~Connection() override {
+    services_.connections.leave(id_);
+    --services_.traffic.connections;
+  }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  /// Takes its place in the table; before run().
+  void enter() { id_ = services_.connections.enter(weak_from_this(), remote_); }
+
+  static net::awaitable<void> run(std::shared_ptr<Connection> self) {
     bool more = true;
     while (more) {
-      more = co_await wait_for_request();
-      if (more) more = co_await exchange();
+      more = co_await self->wait_for_request();
+      if (more) more = co_await self->exchange();
     }
-    co_await linger();
+    co_await self->linger();
+  }
+
+  void drop() override {
+    net::post(strand_, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->drop_here();
+    });
+  }
+
+  void finish() override {
+    net::post(strand_, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->finish_here();
+    });
   }
 
  private:
+  /// Whatever the connection waits for fails now.
+  void drop_here() {
+    abort_ = true;
+    error_code ignored;
+    socket_.close(ignored);
+    if (source_ != nullptr) source_->finish();
+  }
+
+  void finish_here() {
+    error_code ignored;
+    if (idle_) socket_.close(ignored);
+    if (source_ != nullptr) source_->finish();
+  }
+
+  /// The client has to do something: send, or take what it is sent.
+  void begin_to_wait() {
+    if (!client_) services_.connections.waits(id_);
+  }
+
   using Parser = http::request_parser<http::string_body>;
 
   /// The first byte of a request; false if there will be none.
   net::awaitable<bool> wait_for_request() {
+    idle_since_ = steady_clock::now();
     if (buffer_.size() > 0) co_return true;  // sent together with the one before
+    if (services_.stopping) co_return false;
+    begin_to_wait();
+    idle_ = true;
     auto reading = socket_.async_read_some(buffer_.prepare(buffer_.max_size()), nothrow);
-    const auto got = co_await within(limits_.idle_deadline, std::move(reading));
+    const auto limit = client_ ? limits_.idle_deadline : std::min(limits_.idle_deadline, limits_.stranger_deadline);
+    const auto got = co_await within(limit, std::move(reading));
+    idle_ = false;
     buffer_.commit(got.size);
     co_return !got.error;
+  }
+
+  /// What is left of the time for a header. A stranger's begins with the wait for its first byte.
+  std::chrono::milliseconds header_deadline() const {
+    if (client_) return limits_.header_deadline;
+    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - idle_since_);
+    return std::min(limits_.header_deadline, limits_.stranger_deadline - waited);
   }
 
   /// One request and its answer; false if the connection ends with it.
@@ -127,12 +187,15 @@ class Connection {
         const auto* route = std::get<const Route*>(admitted);
         pattern = route->pattern;
         reply = co_await read_body(parser, request);
+        if (!client_) services_.connections.works(id_);
         if (!reply) reply = co_await handle(*route, request);
       }
     }
     // A body that was not read cannot be told from the next request.
-    const bool keep =
-        understood && parser.is_done() && parser.get().keep_alive() && !only_health_ && !services_.stopping;
+    bool keep = understood && parser.is_done() && parser.get().keep_alive() && !services_.stopping;
+    // Where strangers are many, one must not find its connection dropped when it sends the next request.
+    if (!client_) keep = keep && !turned_away_ && !services_.connections.crowded();
+    begin_to_wait();
     const unsigned version = parser.is_header_done() ? parser.get().version() : 11;
     finish(request, *reply);
     const bool written = co_await write(request, *reply, keep, version);
@@ -142,7 +205,7 @@ class Connection {
 
   net::awaitable<std::optional<Reply>> read_header(Parser& parser, Request& request) {
     auto reading = net::async_read_until(socket_, buffer_, "\r\n\r\n", nothrow);
-    const auto [error, size] = co_await within(limits_.header_deadline, std::move(reading));
+    const auto [error, size] = co_await within(header_deadline(), std::move(reading));
     if (error == net::error::not_found)
       co_return problem(431, "the header is larger than " + std::to_string(limits_.header_bytes_max) + " bytes");
     if (error == net::error::timed_out) co_return problem(408, "the header took too long to arrive");
@@ -202,12 +265,13 @@ class Connection {
 
   std::variant<const Route*, Reply> admit_request(Request& request) {
     auto admitted = admit(services_, request);
-    if (only_health_) {
-      const auto* route = std::get_if<const Route*>(&admitted);
-      if (route == nullptr || ((*route)->pattern != "/healthz" && (*route)->pattern != "/readyz"))
-        return problem(503, "too many connections");
-    }
-    return admitted;
+    if (client_ || request.proof == Proof::none) return admitted;
+    client_ = services_.connections.admit(id_);
+    if (client_) return admitted;
+    turned_away_ = true;
+    const auto* route = std::get_if<const Route*>(&admitted);
+    if (route != nullptr && (*route)->guard == Guard::open) return admitted;  // strangers' places are enough for those
+    return problem(503, "too many connections");
   }
 
   net::awaitable<std::optional<Reply>> read_body(Parser& parser, Request& request) {
@@ -274,6 +338,8 @@ class Connection {
     if (chunked) header.chunked(true);  // false would take Content-Length away
     const bool begun = co_await write_header(header);
     if (!begun) co_return false;
+    const Sourced sourced(source_, *streamed.source);
+    if (services_.stopping) source_->finish();
     while (true) {
       auto piece = co_await streamed.source->next();
       if (!piece) {
@@ -349,11 +415,29 @@ class Connection {
                 reply.status, seconds * 1e3);
   }
 
+  /// The body that is being sent, for as long as it is.
+  class Sourced {
+   public:
+    Sourced(BodySource*& place, BodySource& source) : place_(place) { place_ = &source; }
+    ~Sourced() { place_ = nullptr; }
+    Sourced(const Sourced&) = delete;
+    Sourced& operator=(const Sourced&) = delete;
+
+   private:
+    BodySource*& place_;
+  };
+
   tcp::socket socket_;
+  const net::any_io_executor strand_;
   Services& services_;
   const Limits& limits_;
-  bool only_health_;
-  bool abort_ = false;  ///< the answer is not whole: the client must notice
+  ConnectionTable::Id id_ = 0;
+  bool client_ = false;       ///< a request has proven to know the token
+  bool turned_away_ = false;  ///< it has, but there is no place for one more
+  bool idle_ = false;         ///< between requests
+  bool abort_ = false;        ///< the answer is not whole: the client must notice
+  BodySource* source_ = nullptr;
+  steady_clock::time_point idle_since_;
   beast::flat_buffer buffer_;
   std::string remote_;
   std::string local_;
@@ -361,9 +445,10 @@ class Connection {
 
 }  // namespace
 
-net::awaitable<void> serve(tcp::socket socket, Services& services, bool only_health) {
-  Connection connection(std::move(socket), services, only_health);
-  co_await connection.run();
+net::awaitable<void> serve(tcp::socket socket, Services& services) {
+  auto connection = std::make_shared<Connection>(std::move(socket), services);
+  connection->enter();
+  return Connection::run(std::move(connection));
 }
 
 }  // namespace weir::api

@@ -9,10 +9,9 @@ namespace net = boost::asio;
 
 struct Services;
 
-/// Serves one client until it leaves, is too slow, or does not speak HTTP/1.x. Runs on the socket's executor, a strand;
-/// `services` outlives it. If `only_health`, the server is full: anything but a health route is answered 503.
-/// Only terminal cancellation ends it: in Boost 1.81 the operations of an `a || b` ignore the total kind, and the group
-/// that they form then ignores whatever else comes, its own end included.
-net::awaitable<void> serve(net::ip::tcp::socket socket, Services& services, bool only_health);
+/// Enters a connection into the server's table and serves it until the client leaves, is too slow, or does not speak
+/// HTTP/1.x, or until the table drops it. The coroutine must run on the socket's executor, a strand; `services` outlives
+/// it. It is ended through the table, not by cancellation.
+net::awaitable<void> serve(net::ip::tcp::socket socket, Services& services);
 
 }  // namespace weir::api

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/problem.hpp"
+#include "base/errc.hpp"
 
 namespace weir::api {
 namespace {
@@ -33,8 +34,10 @@ net::awaitable<Result<std::string>> EventSource::next() {
   }
   const bool ending = end_ || options_.ended_job;
   auto batch = co_await subscription_->next(ending ? options_.log_patience : options_.heartbeat);
+  // The server stops: the body ends as a whole one does, and the client knows that nothing was cut off.
+  if (!batch && batch.error().code == Errc::cancelled) co_return std::string();
   if (!batch) co_return batch.error();
-  if (!batch->reset && batch->items.empty()) co_return ending ? finish() : std::string(": still here\n\n");
+  if (!batch->reset && batch->items.empty()) co_return ending ? terminal_record() : std::string(": still here\n\n");
   co_return write(std::move(*batch));
 }
 
@@ -56,7 +59,7 @@ std::string EventSource::write(cluster::Subscription::Batch batch) {
   return text.empty() ? ": ending\n\n" : text;
 }
 
-std::string EventSource::finish() {
+std::string EventSource::terminal_record() {
   finished_ = true;
   if (end_) return event(*end_);
   // The end is older than the place the client asked to go on from, or was never asked for: told again, without an id.

@@ -33,10 +33,11 @@ class EventSource final : public BodySource {
   ~EventSource() override;
 
   net::awaitable<Result<std::string>> next() override;
+  void finish() override { subscription_->close(); }
 
  private:
   std::string write(cluster::Subscription::Batch batch);
-  std::string finish();
+  std::string terminal_record();
 
   std::unique_ptr<cluster::Subscription> subscription_;
   Options options_;

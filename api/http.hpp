@@ -25,6 +25,13 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 /// The first value of a field, or nothing. `name` is lower case.
 std::optional<std::string_view> find(const Headers& headers, std::string_view name);
 
+/// What a request has shown of itself.
+enum class Proof : std::uint8_t {
+  none,
+  session,  ///< a session that was begun with the token
+  token,    ///< the token itself
+};
+
 struct Request {
   std::string id;      ///< X-Request-Id, the client's or ours
   std::string method;  ///< as sent: methods are case-sensitive
@@ -38,6 +45,7 @@ struct Request {
   std::optional<std::string_view> header(std::string_view name) const { return find(headers, name); }
   /// A parameter that the route's pattern has.
   const std::string& parameter(std::string_view name) const;
+  Proof proof = Proof::none;  ///< set when the request is admitted
   bool safe() const { return method == "GET" || method == "HEAD" || method == "OPTIONS"; }
 };
 
@@ -48,6 +56,9 @@ class BodySource {
   /// The next piece; an empty one ends the body. May take as long as it likes. An error cuts the connection, so that
   /// the client sees that the body is not whole.
   virtual net::awaitable<Result<std::string>> next() = 0;
+  /// The server stops. A body that would go on for as long as the server does ends with the next piece; others, which
+  /// come to their end by themselves, go on.
+  virtual void finish() {}
 };
 
 /// What an error says beyond its status, see problem().

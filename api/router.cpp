@@ -124,7 +124,8 @@ Match match(std::span<const Route> routes, std::string_view method, const Target
 std::variant<const Route*, Reply> admit(Services& services, Request& request) {
   if (auto refusal = services.access.check_origin(request)) return std::move(*refusal);
   auto found = match(routes(), request.method, request.target);
-  if (found.guard != Guard::open)
+  request.proof = services.access.prove(request);
+  if (found.guard != Guard::open && request.proof == Proof::none)
     if (auto refusal = services.access.authenticate(request)) return std::move(*refusal);
   if (!found.known) return problem(404, "there is nothing at " + request.target.path);
   if (request.method == "OPTIONS") {

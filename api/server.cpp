@@ -2,7 +2,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
@@ -12,6 +11,7 @@
 #include "api/connection.hpp"
 #include "api/openapi.hpp"
 #include "base/errc.hpp"
+#include "runtime/on.hpp"
 #include "runtime/task_group.hpp"
 
 namespace weir::api {
@@ -21,39 +21,14 @@ using boost::system::error_code;
 using net::ip::tcp;
 using runtime::nothrow;
 
-/// Connections beyond the limit that may still ask for the head's health.
-constexpr std::size_t health_connections_max = 64;
-
 /// What answers under way get to be finished when the server stops.
 constexpr auto stop_grace = std::chrono::milliseconds(500);
 
-/// Keeps the count of open connections right however a connection ends.
-class Counted {
- public:
-  explicit Counted(std::atomic<std::uint64_t>& count) : count_(count) { ++count_; }
-  ~Counted() { --count_; }
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
-
- private:
-  std::atomic<std::uint64_t>& count_;
-};
-
 /// The connection runs on its own strand; the group that awaits it has another.
-net::awaitable<void> serve_counted(tcp::socket socket, Services& services, bool only_health) {
-  const Counted counted(services.traffic.connections);
+net::awaitable<void> serve_on_strand(tcp::socket socket, Services& services) {
   const auto strand = socket.get_executor();
-  auto serving = serve(std::move(socket), services, only_health);
-  co_await net::co_spawn(strand, std::move(serving), net::use_awaitable);
-}
-
-/// All that a client gets when there is not even room to read its request.
-void turn_away(tcp::socket socket) {
-  static constexpr std::string_view answer =
-      "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\nConnection: close\r\n\r\n";
-  error_code ignored;
-  socket.non_blocking(true, ignored);
-  socket.write_some(net::buffer(answer), ignored);
+  auto serving = serve(std::move(socket), services);
+  co_await runtime::on(strand, std::move(serving));
 }
 
 std::string reachable(const tcp::endpoint& endpoint) {
@@ -87,7 +62,8 @@ class Server::Impl {
                   .started_at = std::chrono::floor<std::chrono::milliseconds>(clock.wall()),
                   .blocking = disk_.get_executor(),
                   .stopping = false,
-                  .traffic = {}} {}
+                  .traffic = {},
+                  .connections = {options.limits.strangers_max, options.limits.clients_max}} {}
 
   ~Impl() { disk_.join(); }
 
@@ -97,7 +73,7 @@ class Server::Impl {
 
   net::awaitable<void> stop() {
     auto stopping = stop_on_strand();
-    co_await net::co_spawn(acceptor_.get_executor(), std::move(stopping), net::use_awaitable);
+    co_await runtime::on(acceptor_.get_executor(), std::move(stopping));
   }
 
   const std::string& address() const { return address_; }
@@ -110,17 +86,13 @@ class Server::Impl {
       auto [error, socket] = co_await acceptor_.async_accept(net::make_strand(executor_), nothrow);
       if (error == net::error::operation_aborted) co_return;
       if (error) {
-        // Out of file descriptors, most likely: those in use have to end first.
+        // Out of file descriptors, most likely: those in use have to end first, a stranger's before others.
         spdlog::warn("http: cannot accept: {}", error.message());
-        if (!co_await clock_.sleep_for(std::chrono::milliseconds(100))) co_return;
+        services_.connections.drop_stranger();
+        if (!co_await clock_.sleep_for(std::chrono::milliseconds(10))) co_return;
         continue;
       }
-      const auto open = services_.traffic.connections.load();
-      const auto full = services_.limits.connections_max;
-      if (open >= full + health_connections_max)
-        turn_away(std::move(socket));
-      else
-        tasks_.spawn("connection", serve_counted(std::move(socket), services_, open >= full));
+      tasks_.spawn("connection", serve_on_strand(std::move(socket), services_));
     }
   }
 
@@ -128,7 +100,10 @@ class Server::Impl {
     error_code ignored;
     acceptor_.close(ignored);
     services_.stopping = true;
-    co_await tasks_.stop(clock_, stop_grace);
+    services_.connections.finish_all();
+    const auto insist = clock_.set_timer(acceptor_.get_executor(), clock_.now() + stop_grace,
+                                         [this] { services_.connections.drop_all(); });
+    co_await tasks_.join();
   }
 
   runtime::Clock& clock_;

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "api/access.hpp"
+#include "api/connection_table.hpp"
 #include "cluster/head.hpp"
 
 namespace weir::api {
@@ -18,7 +19,12 @@ namespace weir::api {
 struct Limits {
   std::size_t header_bytes_max = 8 * 1024;
   std::size_t body_bytes_max = 1024 * 1024;
-  std::size_t connections_max = 1024;  ///< beyond, only health is answered; far beyond, nothing is
+  /// Open connections of clients that have proven to know the token; one more is answered 503.
+  std::size_t clients_max = 4096;
+  /// Open connections of others; one more takes the place of another, see ConnectionTable.
+  std::size_t strangers_max = 256;
+  /// For a stranger's header to be complete, from the moment that the server waits for it.
+  std::chrono::milliseconds stranger_deadline = std::chrono::seconds(5);
   std::chrono::milliseconds idle_deadline = std::chrono::seconds(75);    ///< for a request to begin
   std::chrono::milliseconds header_deadline = std::chrono::seconds(10);  ///< for a header to be complete
   std::chrono::milliseconds body_deadline = std::chrono::seconds(30);    ///< for a body to be complete
@@ -60,6 +66,7 @@ struct Services {
   net::any_io_executor blocking;       ///< threads that may wait for a disk
   std::atomic<bool> stopping = false;  ///< every answer is the last of its connection
   Traffic traffic;
+  ConnectionTable connections;
 };
 
 }  // namespace weir::api

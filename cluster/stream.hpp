@@ -50,9 +50,12 @@ class Subscription {
   virtual ~Subscription() = default;
 
   /// The next items, at most 256 with at most 1 MiB of data together (the first one whatever its size); an empty batch
-  /// if nothing came within `patience` (send a comment to keep the connection open). Fails with: cancelled (the head
-  /// stops), and what the store fails with.
+  /// if nothing came within `patience` (send a comment to keep the connection open). Fails with: cancelled (closed,
+  /// or the head stops), and what the store fails with.
   virtual net::awaitable<Result<Batch>> next(std::chrono::milliseconds patience) = 0;
+
+  /// Ends a next() that waits, and every later one, with cancelled. Any thread.
+  virtual void close() = 0;
 };
 
 }  // namespace weir::cluster

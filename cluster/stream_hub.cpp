@@ -228,6 +228,8 @@ class HubSubscription final : public Subscription {
     }
   }
 
+  void close() override { subscriber_->close(); }
+
  private:
   std::shared_ptr<StreamHub::Subscriber> subscriber_;
   std::shared_ptr<Store> store_;

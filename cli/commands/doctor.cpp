@@ -10,6 +10,7 @@
 #include "cli/api.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/console.hpp"
+#include "cli/descriptors.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/format.hpp"
 
@@ -52,6 +53,17 @@ class Findings {
   nlohmann::json checks_ = nlohmann::json::array();
   bool healthy_ = true;
 };
+
+void check_descriptors(Findings& findings) {
+  constexpr std::uint64_t enough = 16 * 1024;
+  const auto limits = descriptor_limits();
+  std::string found = std::to_string(limits.now) + " per process";
+  if (limits.possible > limits.now) found += ", which heads and nodes raise to " + std::to_string(limits.possible);
+  if (limits.possible >= enough) return findings.good("open files", found);
+  findings.note("open files", found,
+                "a head takes " + std::to_string(http_connections(limits.possible)) +
+                    " HTTP connections at once with so many; for more, raise the hard limit (ulimit -Hn)");
+}
 
 void check_data_dir(const Settings& settings, Findings& findings) {
   const fs::path& dir = settings.data_dir;
@@ -140,6 +152,7 @@ int doctor(const Settings& settings, const None&) {
   Findings findings;
   findings.good("weir", std::string(WEIR_VERSION) + ", " + own_program().string());
   findings.good("cores", std::to_string(std::thread::hardware_concurrency()));
+  check_descriptors(findings);
   check_data_dir(settings, findings);
   check_head(settings, findings);
   check_worker(findings);

@@ -14,6 +14,7 @@
 #include "cli/catalog_text.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/console.hpp"
+#include "cli/descriptors.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/run_loop.hpp"
 #include "cluster/data_dir.hpp"
@@ -52,6 +53,15 @@ void announce(const Settings& settings, const Options& options, const std::strin
   say("open the dashboard (once, within the hour): " + link);
 }
 
+/// As many HTTP connections as by default, if the process may open so many descriptors.
+api::Limits http_limits(std::uint64_t descriptors) {
+  const std::uint64_t connections = http_connections(descriptors);
+  api::Limits limits;
+  limits.clients_max = std::min<std::uint64_t>(limits.clients_max, connections - connections / 4);
+  limits.strangers_max = std::min<std::uint64_t>(limits.strangers_max, connections / 4);
+  return limits;
+}
+
 /// Serves until SIGINT or SIGTERM. Gives the exit code.
 net::awaitable<int> serve(const Settings& settings, const Options& options, cluster::DataDir& data_dir,
                           std::shared_ptr<cluster::Store> store, std::string token, runtime::Clock& clock,
@@ -74,6 +84,7 @@ net::awaitable<int> serve(const Settings& settings, const Options& options, clus
   http.allow_hosts = options.allow_hosts;
   http.insecure = options.insecure;
   http.version = WEIR_VERSION;
+  http.limits = http_limits(raise_descriptor_limit());
   auto server = api::Server::start(std::move(http), **head, executor, clock);
   int code = ExitCode::ok;
   if (!server) {

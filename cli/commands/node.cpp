@@ -7,6 +7,7 @@
 #include "base/errc.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/console.hpp"
+#include "cli/descriptors.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/resources.hpp"
 #include "cli/run_loop.hpp"
@@ -87,6 +88,7 @@ int node(const Settings& settings, const Options& options) {
                                    ", or where --worker says; there is none that can be run"});
   }
 
+  raise_descriptor_limit();
   net::io_context io{1};
   runtime::SystemClock clock;
   auto transport = runtime::make_tcp_transport(io.get_executor());

@@ -62,6 +62,7 @@ class FakeSubscription final : public cluster::Subscription {
   net::awaitable<Result<Batch>> next(std::chrono::milliseconds patience) override {
     const auto deadline = std::chrono::steady_clock::now() + patience;
     for (;;) {
+      if (closed_) co_return Error{Errc::cancelled, "closed"};
       auto batch = collect();
       if (!batch.items.empty() || batch.reset) co_return batch;
       net::steady_timer timer(head_.io_, deadline);
@@ -70,6 +71,11 @@ class FakeSubscription final : public cluster::Subscription {
       head_.waiting_.remove(&timer);
       if (!cancelled) co_return collect();  // else there is news, perhaps for others only
     }
+  }
+
+  void close() override {
+    closed_ = true;
+    for (auto* timer : head_.waiting_) timer->cancel();
   }
 
  private:
@@ -91,6 +97,7 @@ class FakeSubscription final : public cluster::Subscription {
   FakeHead& head_;
   cluster::Topics topics_;
   std::uint64_t place_;
+  bool closed_ = false;
 };
 
 FakeHead::FakeHead(net::io_context& io) : io_(io), catalog_({{"models", nlohmann::json::array()}}) {}

@@ -63,8 +63,13 @@ bool Wire::closed() {
 
 void Wire::shrink_receive_buffer() { socket_.set_option(net::socket_base::receive_buffer_size(4096)); }
 
-ServerTest::~ServerTest() {
+void ServerTest::stop() {
   if (server) net::co_spawn(io, server->stop(), net::use_future).get();
+  server.reset();
+}
+
+ServerTest::~ServerTest() {
+  stop();
   work_.reset();
   io.stop();
   if (thread_.joinable()) thread_.join();

@@ -55,6 +55,8 @@ class ServerTest : public ::testing::Test {
 
   /// Starts the server if it does not run yet. Whatever is to be set in `head` and `options` is set before.
   void start();
+  /// Stops it and waits for its end.
+  void stop();
   std::uint16_t port();
   std::string host() { return "127.0.0.1:" + std::to_string(port()); }
   /// A request with Host and token; `headers` are whole lines with CRLF.

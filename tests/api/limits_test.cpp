@@ -138,26 +138,76 @@ TEST_F(LimitsTest, IdleConnectionIsClosed) {
 }
 
 TEST_F(LimitsTest, FullServerStillTellsItsHealth) {
-  options.limits.connections_max = 2;
+  options.limits.clients_max = 2;
   Wire first(port());
   first.send(text("GET", "/healthz"));
   EXPECT_EQ(first.answer().result_int(), 200u);
   Wire second(port());
   second.send(text("GET", "/healthz"));
   EXPECT_EQ(second.answer().result_int(), 200u);
-  const auto refused = get("/api/v1/jobs");
+  Wire third(port());
+  third.send(text("GET", "/api/v1/jobs"));
+  const auto refused = third.answer();
   expect_problem(refused, 503);
   EXPECT_EQ(refused[http::field::retry_after], "1");
+  EXPECT_TRUE(third.closed());
   EXPECT_EQ(get("/healthz").result_int(), 200u);
   first.send(text("GET", "/api/v1/jobs"));
   EXPECT_EQ(first.answer().result_int(), 200u);
 }
 
-TEST_F(LimitsTest, FarBeyondTheLimitConnectionsAreTurnedAway) {
-  options.limits.connections_max = 0;
-  std::vector<std::unique_ptr<Wire>> crowd;
-  for (int i = 0; i < 64; ++i) crowd.push_back(std::make_unique<Wire>(port()));
-  EXPECT_EQ(Wire(port()).answer().result_int(), 503u);
+/// Strangers who hold connections open in one way or another.
+class CrowdTest : public LimitsTest {
+ protected:
+  CrowdTest() { options.limits.strangers_max = 8; }
+
+  /// Five times as many strangers as there are places, each having sent `bytes`: the oldest have to go, and everybody
+  /// else is answered all the while.
+  void expect_answers_among(const std::string& bytes) {
+    Wire client(port());
+    client.send(text("GET", "/api/v1/jobs"));
+    EXPECT_EQ(client.answer().result_int(), 200u);
+    std::vector<std::unique_ptr<Wire>> crowd;
+    for (int i = 0; i < 40; ++i) {
+      crowd.push_back(std::make_unique<Wire>(port()));
+      crowd.back()->send_what_is_taken(bytes);
+      Wire visitor(port());
+      visitor.send(health() + "\r\n");
+      EXPECT_EQ(visitor.answer().result_int(), 200u) << i;
+      EXPECT_EQ(get("/api/v1/jobs").result_int(), 200u) << i;
+    }
+    for (std::size_t i = 0; i < 32; ++i) EXPECT_TRUE(crowd[i]->closed()) << i;
+    client.send(text("GET", "/api/v1/jobs"));
+    EXPECT_EQ(client.answer().result_int(), 200u) << "a client lost its place to strangers";
+  }
+};
+
+TEST_F(CrowdTest, SilentStrangersCostNobodyAnAnswer) { expect_answers_among(""); }
+TEST_F(CrowdTest, SlowHeadersCostNobodyAnAnswer) { expect_answers_among("GET /healthz HTTP/1.1\r\nHost: 127."); }
+TEST_F(CrowdTest, SlowBodiesCostNobodyAnAnswer) { expect_answers_among(health() + "Content-Length: 10\r\n\r\n{"); }
+
+TEST_F(CrowdTest, StrangersConnectionsAreNotKeptWhereTheyAreMany) {
+  std::vector<std::unique_ptr<Wire>> visitors;
+  for (int i = 0; i < 5; ++i) {
+    visitors.push_back(std::make_unique<Wire>(port()));
+    visitors.back()->send(health() + "\r\n");
+    EXPECT_EQ(visitors.back()->answer().keep_alive(), i < 4) << i;
+  }
+}
+
+TEST_F(LimitsTest, StrangerHasAFewSecondsForItsHeaderAndAClientMore) {
+  options.limits.stranger_deadline = 100ms;
+  options.limits.header_deadline = std::chrono::hours(1);
+  options.limits.idle_deadline = std::chrono::hours(1);
+  Wire client(port());
+  client.send(text("GET", "/api/v1/jobs"));
+  EXPECT_EQ(client.answer().result_int(), 200u);
+  Wire silent(port());
+  EXPECT_TRUE(silent.closed());
+  expect_refused("GET /healthz HT", 408);
+  // Both have waited longer by now than a stranger may.
+  client.send(text("GET", "/api/v1/jobs"));
+  EXPECT_EQ(client.answer().result_int(), 200u);
 }
 
 }  // namespace

@@ -124,6 +124,22 @@ TEST_F(StreamTest, ChunkedForHttp11AndKeptAliveAfterItsEnd) {
   EXPECT_EQ(wire.answer().result_int(), 200u);
 }
 
+TEST_F(StreamTest, StoppingEndsEveryStreamAsAWholeOne) {
+  options.limits.heartbeat = std::chrono::hours(1);  // nothing else wakes a stream
+  std::vector<std::unique_ptr<Wire>> wires;
+  for (int i = 0; i < 100; ++i) {
+    wires.push_back(std::make_unique<Wire>(port()));
+    wires.back()->send(text("GET", "/api/v1/stream?topics=jobs"));
+    wires.back()->until("retry: 1000\n\n");
+  }
+  Wire idle(port());
+  idle.send(text("GET", "/healthz"));
+  EXPECT_EQ(idle.answer().result_int(), 200u);
+  stop();
+  for (auto& wire : wires) EXPECT_EQ(wire->rest(), "\r\n0\r\n\r\n");
+  EXPECT_TRUE(idle.closed());
+}
+
 TEST_F(StreamTest, BadRequestsAreProblems) {
   expect_problem(get("/api/v1/stream"), 400);
   expect_problem(get("/api/v1/stream?topics="), 400);

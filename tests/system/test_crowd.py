@@ -1,0 +1,104 @@
+"""Many connections to one head: silent and slow strangers, and hundreds of clients that follow the stream."""
+
+import resource
+import selectors
+import signal
+import socket
+import time
+import unittest
+
+from cluster import SystemTest
+
+SILENT = 1200
+STREAMS = 800
+STREAM_BEGINS = b"retry: 1000\n\n"
+LAST_CHUNK = b"0\r\n\r\n"
+# The head starts with the limit of open files that shells usually give, which is too low for this crowd.
+USUAL_LIMIT = ["sh", "-c", 'ulimit -Sn 1024 && exec "$@"', "sh"]
+
+
+class Crowd(SystemTest):
+    def setUp(self):
+        super().setUp()
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard != resource.RLIM_INFINITY and hard < 4 * (SILENT + STREAMS):
+            self.skipTest(f"a process may open {hard} files here")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        self.cluster.start_head(prefix=USUAL_LIMIT)
+        self.host, port = self.cluster.api.address.rsplit(":", 1)
+        self.port = int(port)
+
+    def connect(self, data: bytes = b"") -> socket.socket:
+        connection = socket.create_connection((self.host, self.port), 60)
+        self.addCleanup(connection.close)
+        if data:
+            connection.sendall(data)
+        return connection
+
+    def request(self, path: str, *headers: str, token: bool = True) -> bytes:
+        lines = [f"GET {path} HTTP/1.1", f"Host: {self.cluster.api.address}", *headers]
+        if token:
+            lines.append(f"Authorization: Bearer {self.cluster.api.token}")
+        return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+    def open_stream(self) -> socket.socket:
+        connection = self.connect(self.request("/api/v1/stream?topics=jobs"))
+        self.read_until(connection, STREAM_BEGINS)
+        return connection
+
+    def read_until(self, connection: socket.socket, end: bytes) -> None:
+        connection.settimeout(60)
+        seen = b""
+        while end not in seen:
+            piece = connection.recv(65536)
+            self.assertTrue(piece, f"closed after {seen!r}")
+            seen += piece
+
+    def everybody_is_answered(self):
+        with socket.create_connection((self.host, self.port), 60) as visitor:
+            visitor.sendall(self.request("/healthz", token=False))
+            self.assertTrue(visitor.recv(65536).startswith(b"HTTP/1.1 200 "))
+        self.assertEqual(self.cluster.api.request("GET", "/api/v1/jobs")[0], 200)
+
+    def silenced(self, connections: list[socket.socket]) -> int:
+        """How many of these connections the head has closed."""
+        closed = 0
+        with selectors.DefaultSelector() as selector:
+            for connection in connections:
+                selector.register(connection, selectors.EVENT_READ)
+            for key, _ in selector.select(0):
+                try:
+                    closed += key.fileobj.recv(1) == b""
+                except ConnectionError:
+                    closed += 1
+        return closed
+
+    def test_silent_and_slow_strangers_cost_nobody_an_answer(self):
+        silent, streams = [], []
+        slow_header = self.request("/healthz", token=False)[:-10]
+        slow_body = self.request("/healthz", "Content-Length: 10", token=False) + b"{"
+        for i in range(SILENT):
+            silent.append(self.connect((b"", slow_header, slow_body)[i % 3]))
+            if i % 3 < 2:
+                streams.append(self.open_stream())
+            if i % 20 == 0:
+                self.everybody_is_answered()
+        self.assertEqual(len(streams), STREAMS)
+        self.everybody_is_answered()
+        figures = self.cluster.api.request("GET", "/metrics")[2].decode()
+        self.assertIn(f"weir_http_streams {STREAMS}\n", figures)
+        self.assertGreaterEqual(self.silenced(silent), SILENT - 256)
+
+        # All streams end at once when the head stops, each as a whole body does.
+        began = time.monotonic()
+        self.cluster.head.signal(signal.SIGTERM)
+        for stream in streams:
+            self.read_until(stream, LAST_CHUNK)
+            stream.close()
+        self.assertEqual(self.cluster.head.popen.wait(60), 0)
+        print(f"weir head with {STREAMS} streams and {SILENT} strangers stopped in {time.monotonic() - began:.2f} s")
+
+
+if __name__ == "__main__":
+    unittest.main()
