@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <boost/asio/ip/address.hpp>
 #include <charconv>
-#include <span>
 
+#include "api/authority.hpp"
 #include "api/problem.hpp"
+#include "api/secret.hpp"
 #include "base/errc.hpp"
-#include "base/hmac.hpp"
 
 namespace weir::api {
 namespace {
@@ -16,56 +16,6 @@ constexpr unsigned failures_max = 10;
 constexpr auto failures_window = std::chrono::minutes(1);
 constexpr std::size_t addresses_max = 4096;
 constexpr std::size_t codes_max = 64;
-
-BytesView bytes_of(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
-
-std::string hex(const Digest& digest) {
-  static constexpr std::string_view digits = "0123456789abcdef";
-  std::string text;
-  for (const auto byte : digest)
-    text += {digits[std::to_integer<unsigned>(byte) >> 4], digits[std::to_integer<unsigned>(byte) & 15]};
-  return text;
-}
-
-/// Takes as long for a wrong secret as for a right one: what is compared are MACs under a key nobody knows.
-bool equal_secret(std::string_view a, std::string_view b) {
-  static const std::string key = random_hex();
-  return equal_in_constant_time(hmac_sha256(key, {bytes_of(a)}), hmac_sha256(key, {bytes_of(b)}));
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return result;
-}
-
-struct Authority {
-  std::string host;  ///< lower case, without brackets
-  std::string port;  ///< or ""
-};
-
-/// "name", "name:port", "1.2.3.4:port", "[::1]:port".
-std::optional<Authority> parse_authority(std::string_view text) {
-  Authority authority;
-  std::string_view rest;
-  if (text.starts_with('[')) {
-    const auto end = text.find(']');
-    if (end == std::string_view::npos) return std::nullopt;
-    authority.host = lower(text.substr(1, end - 1));
-    rest = text.substr(end + 1);
-  } else {
-    const auto colon = text.find(':');
-    authority.host = lower(text.substr(0, colon));
-    rest = colon == std::string_view::npos ? "" : text.substr(colon);
-  }
-  if (authority.host.empty()) return std::nullopt;
-  if (rest.empty()) return authority;
-  if (rest.front() != ':' || rest.size() < 2 || rest.size() > 6) return std::nullopt;
-  authority.port = rest.substr(1);
-  if (authority.port.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
-  return authority;
-}
 
 std::optional<std::string_view> cookie(const Request& request, std::string_view name) {
   auto rest = request.header("cookie").value_or("");
@@ -78,10 +28,6 @@ std::optional<std::string_view> cookie(const Request& request, std::string_view 
     rest.remove_prefix(end + 1);
   }
   return std::nullopt;
-}
-
-std::int64_t unix_seconds(Access::Clock::time_point time) {
-  return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
 }
 
 }  // namespace
@@ -109,13 +55,14 @@ std::optional<Reply> Access::check_origin(const Request& request) const {
   const auto hosts = std::count_if(request.headers.begin(), request.headers.end(),
                                    [](const auto& header) { return header.first == "host"; });
   if (hosts != 1) return problem(400, "a request must have one Host");
-  const std::string host = lower(*request.header("host"));
+  const std::string host = to_lower(*request.header("host"));
   if (!host_allowed(host, request.local_address))
     return problem(421,
                    "this head does not answer to the name \"" + host + "\"; if it should, start it with --allow-host");
   if (const auto origin = request.header("origin")) {
-    const std::string text = lower(*origin);
-    if (text != "http://" + host && text != "https://" + host)
+    const std::string text = to_lower(*origin);
+    const bool of_proxy = options_.public_url && text == options_.public_url->origin();
+    if (!of_proxy && text != "http://" + host && text != "https://" + host)
       return problem(403, "requests from the origin \"" + text + "\" are not accepted");
   }
   if (!request.safe()) {
@@ -133,19 +80,21 @@ bool Access::host_allowed(std::string_view host, const std::string& local_addres
     const auto known = parse_authority(allowed);
     if (known && known->host == authority->host && (known->port.empty() || known->port == authority->port)) return true;
   }
-  const bool loopback = authority->host == "localhost" || authority->host == "127.0.0.1" || authority->host == "::1";
+  if (options_.public_url && options_.public_url->is_at(authority->host, authority->port)) return true;
+  // The address that the client has connected to is a name of ours: no other page can have it (127.0.0.2, say).
+  const bool ours = authority->host == "localhost" || authority->host == "127.0.0.1" || authority->host == "::1" ||
+                    authority->host == local_address;
   // Bound to loopback, the port in use is the only one a client can mean. Otherwise the port may have been published
-  // under another number (a container's), and the address the client connected to is a name of ours as well.
-  if (options_.loopback_only) return loopback && authority->port == std::to_string(options_.port);
-  return loopback || authority->host == local_address;
+  // under another number (a container's).
+  return ours && (!options_.loopback_only || authority->port == std::to_string(options_.port));
 }
 
 Proof Access::prove(const Request& request) const {
   const auto authorization = request.header("authorization");
-  if (!authorization) return has_session(request) ? Proof::session : Proof::none;
+  if (!authorization) return session_of(request) ? Proof::session : Proof::none;
   const auto space = authorization->find(' ');
-  const bool bearer = space != std::string_view::npos && lower(authorization->substr(0, space)) == "bearer";
-  return bearer && equal_secret(authorization->substr(space + 1), options_.token) ? Proof::token : Proof::none;
+  const bool bearer = space != std::string_view::npos && to_lower(authorization->substr(0, space)) == "bearer";
+  return bearer && equal_secrets(authorization->substr(space + 1), options_.token) ? Proof::token : Proof::none;
 }
 
 std::optional<Reply> Access::authenticate(const Request& request) {
@@ -187,37 +136,34 @@ std::variant<std::string, Reply> Access::redeem_code(std::string_view code, cons
     const auto found = codes_.find(code);
     const bool good = found != codes_.end() && found->second >= options_.now();
     if (found != codes_.end()) codes_.erase(found);
-    if (good) return session_cookie();
+    if (good) return begin_session(request);
   }
   return refuse(request.remote,
                 "this link was used before or is too old; the head prints a fresh one when it starts, "
                 "and POST /api/v1/session/links makes more");
 }
 
-std::string Access::session_cookie() const {
-  const auto end = std::to_string(unix_seconds(options_.now() + options_.session_lifetime));
-  return cookie_name() + "=" + end + "." + sign(end) +
-         "; Path=/; HttpOnly; SameSite=Strict; Max-Age=" + std::to_string(options_.session_lifetime.count());
+std::string Access::begin_session(const Request& request) {
+  auto secret = sessions_.begin(request.remote, std::string(request.header("user-agent").value_or("")));
+  return set_cookie(secret, sessions_.lifetime());
 }
 
-std::string Access::expired_cookie() const { return cookie_name() + "=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"; }
+std::string Access::expired_cookie() const { return set_cookie("", std::chrono::seconds(0)); }
 
-bool Access::has_session(const Request& request) const {
+std::string Access::set_cookie(std::string_view value, std::chrono::seconds lifetime) const {
+  const bool https = options_.public_url && options_.public_url->https();
+  return cookie_name() + "=" + std::string(value) + "; Path=/; HttpOnly; SameSite=Strict" + (https ? "; Secure" : "") +
+         "; Max-Age=" + std::to_string(lifetime.count());
+}
+
+std::optional<std::string> Access::session_of(const Request& request) const {
   const auto value = cookie(request, cookie_name());
-  if (!value) return false;
-  const auto dot = value->find('.');
-  if (dot == std::string_view::npos || !equal_secret(value->substr(dot + 1), sign(value->substr(0, dot)))) return false;
-  std::int64_t end = 0;
-  const auto text = value->substr(0, dot);
-  std::from_chars(text.data(), text.data() + text.size(), end);
-  return unix_seconds(options_.now()) < end;
+  return value ? sessions_.find(*value) : std::nullopt;
 }
 
-std::string Access::sign(std::string_view text) const {
-  const std::string message = "weir session " + std::string(text);
-  return hex(hmac_sha256(options_.token, {bytes_of(message)}));
+std::string Access::login_link(std::string_view host) {
+  const std::string base = options_.public_url ? options_.public_url->origin() : "http://" + std::string(host);
+  return base + "/login?code=" + make_code();
 }
-
-std::string random_hex() { return hex(random_digest()); }
 
 }  // namespace weir::api

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "api/http.hpp"
+#include "api/public_url.hpp"
+#include "api/sessions.hpp"
 #include "base/result.hpp"
 
 namespace weir::api {
@@ -28,8 +30,8 @@ struct ListenAddress {
 Result<ListenAddress> check_listen(std::string_view address, bool insecure);
 
 /// Who may talk to the head: names it answers to, origins it trusts, and proofs of the token. Every decision is a
-/// function of the request; the only state is the one-time codes and the count of recent failures. Safe from any
-/// thread.
+/// function of the request; the only state is the sessions, the one-time codes and the count of recent failures. Safe
+/// from any thread.
 class Access {
  public:
   using Clock = std::chrono::system_clock;
@@ -39,12 +41,15 @@ class Access {
     std::uint16_t port = 0;                ///< where the listener is bound
     bool loopback_only = true;             ///< bound to loopback: the Host's port must be `port`
     std::vector<std::string> allow_hosts;  ///< more names, "name" for any port or "name:port"
-    std::chrono::seconds session_lifetime = std::chrono::hours(24 * 30);
+    std::optional<PublicUrl> public_url;   ///< of the proxy in front, if there is one
+    std::filesystem::path sessions_file;   ///< where sessions outlive this process, or ""
     std::chrono::seconds code_lifetime = std::chrono::hours(1);
     std::function<Clock::time_point()> now = [] { return Clock::now(); };
   };
 
-  explicit Access(Options options) : options_(std::move(options)) {}
+  explicit Access(Options options)
+      : options_(std::move(options)),
+        sessions_({.token = options_.token, .file = options_.sessions_file, .now = options_.now}) {}
 
   /// Nothing if the request may go on; otherwise the refusal: 400 (no Host), 421 (not our name), 403 (other origin).
   /// A page whose DNS name was turned to this address has that name in Host; one of another site has it in Origin.
@@ -62,14 +67,20 @@ class Access {
   std::string make_code();
   Clock::time_point code_expiry() const { return options_.now() + options_.code_lifetime; }
 
-  /// Uses a code up. On success gives the Set-Cookie value, otherwise the refusal.
+  /// A link that logs a browser in, once. Where there is no public address, `host` is one that works for the browser.
+  std::string login_link(std::string_view host);
+
+  /// Uses a code up and begins a session. On success gives the Set-Cookie value, otherwise the refusal.
   std::variant<std::string, Reply> redeem_code(std::string_view code, const Request& request);
 
-  /// Set-Cookie values. The cookie carries its end and a MAC under the token, so it outlives a restart of the head and
-  /// ends with the token.
-  std::string session_cookie() const;
+  /// Begins a session for whom `request` comes from; gives its Set-Cookie value.
+  std::string begin_session(const Request& request);
+  /// The Set-Cookie value that makes a browser forget its session.
   std::string expired_cookie() const;
-  bool has_session(const Request& request) const;
+  /// The id of the session that the request's cookie belongs to, if it holds.
+  std::optional<std::string> session_of(const Request& request) const;
+
+  Sessions& sessions() { return sessions_; }
 
  private:
   struct Failures {
@@ -79,17 +90,15 @@ class Access {
 
   bool host_allowed(std::string_view host, const std::string& local_address) const;
   std::string cookie_name() const { return "weir_session_" + std::to_string(options_.port); }
-  std::string sign(std::string_view text) const;
+  std::string set_cookie(std::string_view value, std::chrono::seconds lifetime) const;
   /// Counts a failure of this address; the refusal that it earns.
   Reply refuse(const std::string& remote, std::string detail);
 
   Options options_;
+  Sessions sessions_;
   std::mutex mutex_;                                             ///< guards codes_ and failures_
   std::map<std::string, Clock::time_point, std::less<>> codes_;  ///< code -> end
   std::map<std::string, Failures, std::less<>> failures_;        ///< by address
 };
-
-/// 256 random bits, hexadecimal.
-std::string random_hex();
 
 }  // namespace weir::api

@@ -17,6 +17,7 @@
 #include "api/message.hpp"
 #include "api/problem.hpp"
 #include "api/router.hpp"
+#include "api/secret.hpp"
 #include "api/services.hpp"
 #include "runtime/asio.hpp"
 

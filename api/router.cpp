@@ -115,7 +115,10 @@ Match match(std::span<const Route> routes, std::string_view method, const Target
     }
     found.allow += std::string(route.method) + ", ";
     if (route.method == "GET") found.allow += "HEAD, ";
-    if (route.method == method || (route.method == "GET" && method == "HEAD")) found.route = &route;
+    if (route.method == method || (route.method == "GET" && method == "HEAD")) {
+      found.route = &route;
+      found.guard = route.guard;
+    }
   }
   if (found.known) found.allow += "OPTIONS";
   return found;
@@ -127,6 +130,8 @@ std::variant<const Route*, Reply> admit(Services& services, Request& request) {
   request.proof = services.access.prove(request);
   if (found.guard != Guard::open && request.proof == Proof::none)
     if (auto refusal = services.access.authenticate(request)) return std::move(*refusal);
+  if (found.route != nullptr && found.guard == Guard::bearer && request.proof != Proof::token)
+    return problem(403, "a session cannot make another; send the head's token as \"Authorization: Bearer TOKEN\"");
   if (!found.known) return problem(404, "there is nothing at " + request.target.path);
   if (request.method == "OPTIONS") {
     Reply reply;

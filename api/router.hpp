@@ -15,7 +15,11 @@ struct Services;
 using Handler = net::awaitable<Reply> (*)(Services& services, const Request& request);
 
 /// What a request must prove. A path that no route has needs a token too.
-enum class Guard : std::uint8_t { token, open };
+enum class Guard : std::uint8_t {
+  token,   ///< that it knows the token, also by a session
+  bearer,  ///< the token itself: what gives access may not be had with access that somebody has given
+  open,    ///< nothing
+};
 
 struct Route {
   std::string_view method;

@@ -54,7 +54,9 @@ class Server::Impl {
                   .access = Access({.token = options.token,
                                     .port = endpoint_.port(),
                                     .loopback_only = listen.loopback,
-                                    .allow_hosts = options.allow_hosts}),
+                                    .allow_hosts = options.allow_hosts,
+                                    .public_url = options.public_url,
+                                    .sessions_file = options.sessions_file}),
                   .limits = options.limits,
                   .version = options.version,
                   .insecure = !listen.loopback,
@@ -68,6 +70,8 @@ class Server::Impl {
   ~Impl() { disk_.join(); }
 
   void begin() {
+    if (const auto loaded = services_.access.sessions().load(); !loaded)
+      spdlog::warn("http: browsers must log in anew: {}", loaded.error().message());
     net::post(acceptor_.get_executor(), [this] { tasks_.spawn("accept", accept()); });
   }
 
@@ -78,7 +82,7 @@ class Server::Impl {
 
   const std::string& address() const { return address_; }
 
-  std::string login_link() { return "http://" + address_ + "/login?code=" + services_.access.make_code(); }
+  std::string login_link() { return services_.access.login_link(address_); }
 
  private:
   net::awaitable<void> accept() {

@@ -22,6 +22,8 @@ class Server {
     std::string token;                      ///< what clients must know
     std::vector<std::string> allow_hosts;   ///< more names this head answers to, "name" or "name:port"
     bool insecure = false;                  ///< may listen beyond loopback without TLS
+    std::optional<PublicUrl> public_url;    ///< where browsers find it behind a proxy
+    std::filesystem::path sessions_file;    ///< where sessions outlive this process, or ""
     std::string version;
     Limits limits;
   };

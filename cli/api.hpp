@@ -13,7 +13,7 @@ namespace weir::cli {
 /// The head's JSON API as commands use it: answers that are not 2xx are errors (see answer_error).
 class Api {
  public:
-  explicit Api(const Settings& settings) : client_(head_address(settings), token_for_head(settings)) {}
+  explicit Api(const Settings& settings) : client_(head_address(settings), token_for_head(settings), settings.cacert) {}
 
   Result<nlohmann::json> get(const std::string& target) const { return call({.target = target}); }
   Result<nlohmann::json> post(const std::string& target, const nlohmann::json& body) const {

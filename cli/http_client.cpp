@@ -5,12 +5,10 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <csignal>
 #include <exception>
@@ -18,6 +16,8 @@
 #include <vector>
 
 #include "base/errc.hpp"
+#include "cli/http_stream.hpp"
+#include "cli/place.hpp"
 
 namespace weir::cli {
 namespace {
@@ -25,7 +25,6 @@ namespace {
 namespace net = boost::asio;
 namespace beast = boost::beast;
 namespace http = beast::http;
-using net::ip::tcp;
 using std::chrono::seconds;
 
 inline constexpr auto nothrow = net::as_tuple(net::use_awaitable);
@@ -35,57 +34,15 @@ constexpr seconds silence_max{60};  ///< the head sends a comment every 15 s
 constexpr std::size_t answer_bytes_max = 256 * 1024 * 1024;
 constexpr std::size_t refusal_bytes_max = 1024 * 1024;
 
-struct Place {
-  std::string host;
-  std::string port;
-};
-
-Result<Place> parse(std::string_view address) {
-  if (address.starts_with("https://")) {
-    return Error{Errc::invalid_argument, "the head does not speak TLS; give --address HOST:PORT"};
-  }
-  if (address.starts_with("http://")) address.remove_prefix(7);
-  while (address.ends_with('/')) address.remove_suffix(1);
-  const std::size_t colon = address.rfind(':');
-  std::string_view host = address.substr(0, colon);
-  const std::string_view port = colon == std::string_view::npos ? "" : address.substr(colon + 1);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  if (host.empty() || port.empty() || port.find_first_not_of("0123456789") != std::string_view::npos) {
-    return Error{Errc::invalid_argument, "\"" + std::string(address) + "\" is no address; give --address HOST:PORT"};
-  }
-  return Place{std::string(host), std::string(port)};
-}
-
-Error network_error(const boost::system::error_code& code, const Place& place) {
-  const std::string where = place.host + ":" + place.port;
-  if (code == beast::error::timeout)
-    return {Errc::deadline_exceeded, "the head at " + where + " does not answer in time"};
-  return {Errc::peer_lost, "no head answers at " + where + ": " + code.message() +
-                               ". Start one with `weir up`, or say where it is with --address or WEIR_ADDRESS"};
-}
-
 using Request = http::request<http::string_body>;
 
 Request make_request(Verb verb, const std::string& target, const Place& place, const std::string& token) {
   constexpr std::array verbs{http::verb::get, http::verb::post, http::verb::delete_};
   Request request(verbs.at(static_cast<std::size_t>(verb)), target, 11);
-  request.set(http::field::host, place.host + ":" + place.port);
+  request.set(http::field::host, place.authority());
   request.set(http::field::user_agent, "weir");
   if (!token.empty()) request.set(http::field::authorization, "Bearer " + token);
   return request;
-}
-
-/// A head that does not take the connection is not reachable, which is something else than one that is slow to answer.
-net::awaitable<Result<void>> connect(beast::tcp_stream& stream, const Place& place, std::chrono::milliseconds limit) {
-  tcp::resolver resolver(stream.get_executor());
-  auto [failed, found] = co_await resolver.async_resolve(place.host, place.port, nothrow);
-  if (failed) co_return network_error(failed, place);
-  stream.expires_after(limit);
-  auto [code, endpoint] = co_await stream.async_connect(found, nothrow);
-  if (code == beast::error::timeout) co_return network_error(net::error::timed_out, place);
-  if (code) co_return network_error(code, place);
-  stream.socket().set_option(tcp::no_delay(true));
-  co_return Result<void>();
 }
 
 struct Exchanged {
@@ -93,10 +50,11 @@ struct Exchanged {
   bool sent = false;  ///< the head may have received the request
 };
 
-net::awaitable<Exchanged> exchange(Place place, Request request, std::chrono::milliseconds deadline) {
-  beast::tcp_stream stream(co_await net::this_coro::executor);
+net::awaitable<Exchanged> exchange(Place place, net::ssl::context* tls, Request request,
+                                   std::chrono::milliseconds deadline) {
+  HttpStream stream(co_await net::this_coro::executor, tls);
   const auto limit = std::min<std::chrono::milliseconds>(deadline, connect_deadline);
-  if (auto connected = co_await connect(stream, place, limit); !connected) co_return Exchanged{connected.error()};
+  if (auto connected = co_await stream.connect(place, limit); !connected) co_return Exchanged{connected.error()};
   request.set(http::field::connection, "close");
   request.prepare_payload();
   stream.expires_after(deadline);
@@ -115,9 +73,9 @@ net::awaitable<Exchanged> exchange(Place place, Request request, std::chrono::mi
 
 using Write = std::function<Result<void>(std::string_view)>;
 
-net::awaitable<Result<void>> receive(Place place, Request request, const Write& write) {
-  beast::tcp_stream stream(co_await net::this_coro::executor);
-  if (auto connected = co_await connect(stream, place, connect_deadline); !connected) co_return connected.error();
+net::awaitable<Result<void>> receive(Place place, net::ssl::context* tls, Request request, const Write& write) {
+  HttpStream stream(co_await net::this_coro::executor, tls);
+  if (auto connected = co_await stream.connect(place, connect_deadline); !connected) co_return connected.error();
   request.set(http::field::connection, "close");
   stream.expires_after(silence_max);
   auto [write_code, written] = co_await http::async_write(stream, request, nothrow);
@@ -146,15 +104,20 @@ net::awaitable<Result<void>> receive(Place place, Request request, const Write& 
   }
   if (accepted) co_return Result<void>();
   const HttpAnswer answer{parser.get().result_int(), std::string(parser.get()[http::field::content_type]), refusal};
-  co_return answer_error(answer, place.host + ":" + place.port);
+  co_return answer_error(answer, place.authority());
 }
 
 /// Reads one event stream, over as many connections as it takes.
 class StreamReader {
  public:
-  StreamReader(net::io_context& io, Place place, Request request, const HttpClient::StreamHandlers& handlers,
-               seconds patience)
-      : io_(io), place_(std::move(place)), request_(std::move(request)), handlers_(handlers), patience_(patience) {}
+  StreamReader(net::io_context& io, Place place, net::ssl::context* tls, Request request,
+               const HttpClient::StreamHandlers& handlers, seconds patience)
+      : io_(io),
+        place_(std::move(place)),
+        tls_(tls),
+        request_(std::move(request)),
+        handlers_(handlers),
+        patience_(patience) {}
 
   /// Gives when it is over; the outcome is in `result`.
   net::awaitable<void> run() {
@@ -190,8 +153,8 @@ class StreamReader {
   /// One connection. Gives why it broke, or nothing when `result_` is decided.
   net::awaitable<std::optional<Error>> read_once() {
     opened_ = false;
-    beast::tcp_stream stream(io_);
-    if (auto connected = co_await connect(stream, place_, connect_deadline); !connected) co_return connected.error();
+    HttpStream stream(io_.get_executor(), tls_);
+    if (auto connected = co_await stream.connect(place_, connect_deadline); !connected) co_return connected.error();
     stream.expires_after(silence_max);
     auto [write_code, written] = co_await http::async_write(stream, request_, nothrow);
     if (write_code) co_return network_error(write_code, place_);
@@ -232,7 +195,7 @@ class StreamReader {
     }
     if (!accepted) {
       const HttpAnswer answer{parser.get().result_int(), std::string(parser.get()[http::field::content_type]), refusal};
-      co_return decide(answer_error(answer, place_.host + ":" + place_.port));
+      co_return decide(answer_error(answer, place_.authority()));
     }
     co_return Error{Errc::peer_lost, "the head closed the stream"};
   }
@@ -244,6 +207,7 @@ class StreamReader {
 
   net::io_context& io_;
   const Place place_;
+  net::ssl::context* const tls_;
   Request request_;
   const HttpClient::StreamHandlers& handlers_;
   const seconds patience_;
@@ -269,39 +233,58 @@ T run(net::awaitable<T> task) {
   return std::move(*result);
 }
 
+/// The head's place, and what to believe on the way there.
+struct Way {
+  Place place;
+  std::optional<net::ssl::context> believed;  ///< nothing without TLS
+
+  net::ssl::context* tls() { return believed ? &*believed : nullptr; }
+};
+
+Result<Way> way_to(const std::string& address, const std::filesystem::path& cacert) {
+  auto place = Place::parse(address);
+  if (!place) return place.error();
+  Way way{std::move(*place), std::nullopt};
+  if (!way.place.tls) return way;
+  auto context = tls_context(cacert);
+  if (!context) return context.error();
+  way.believed.emplace(std::move(*context));
+  return way;
+}
+
 }  // namespace
 
 Result<HttpAnswer> HttpClient::request(HttpCall call) const {
-  auto place = parse(address_);
-  if (!place) return place.error();
-  Request request = make_request(call.verb, call.target, *place, token_);
+  auto way = way_to(address_, cacert_);
+  if (!way) return way.error();
+  Request request = make_request(call.verb, call.target, way->place, token_);
   for (const auto& [name, value] : call.headers) request.set(name, value);
   if (call.body) {
     request.set(http::field::content_type, "application/json");
     request.body() = std::move(*call.body);
   }
-  Exchanged outcome = run(exchange(*place, request, call.deadline));
+  Exchanged outcome = run(exchange(way->place, way->tls(), request, call.deadline));
   if (!outcome.answer && outcome.sent && call.again) {
     call.again(outcome.answer.error());
-    outcome = run(exchange(*place, std::move(request), call.deadline));
+    outcome = run(exchange(way->place, way->tls(), std::move(request), call.deadline));
   }
   return outcome.answer;
 }
 
 Result<void> HttpClient::download(const std::string& target, const Write& write) const {
-  auto place = parse(address_);
-  if (!place) return place.error();
-  return run(receive(*place, make_request(Verb::get, target, *place, token_), write));
+  auto way = way_to(address_, cacert_);
+  if (!way) return way.error();
+  return run(receive(way->place, way->tls(), make_request(Verb::get, target, way->place, token_), write));
 }
 
 Result<void> HttpClient::stream(const std::string& target, const StreamHandlers& handlers,
                                 std::chrono::seconds patience) const {
-  auto place = parse(address_);
-  if (!place) return place.error();
-  Request request = make_request(Verb::get, target, *place, token_);
+  auto way = way_to(address_, cacert_);
+  if (!way) return way.error();
+  Request request = make_request(Verb::get, target, way->place, token_);
   request.set(http::field::accept, "text/event-stream");
   net::io_context io{1};
-  StreamReader reader(io, *place, std::move(request), handlers, patience);
+  StreamReader reader(io, way->place, way->tls(), std::move(request), handlers, patience);
   net::signal_set signals(io, SIGINT);
   signals.async_wait([&reader](boost::system::error_code stopped, int) {
     if (!stopped) reader.interrupt();

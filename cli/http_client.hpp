@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -35,15 +36,18 @@ struct HttpAnswer {
 /// A small HTTP/1.1 client for the head's API. Blocking; each request has a connection of its own.
 class HttpClient {
  public:
-  /// `address` is HOST:PORT, with or without "http://" before it. `token` may be empty.
-  HttpClient(std::string address, std::string token) : address_(std::move(address)), token_(std::move(token)) {}
+  /// `address` is HOST:PORT, with or without "http://" before it, or https://HOST[:PORT]; see Place. `token` may be
+  /// empty. `cacert` names a file of certificate authorities to believe instead of the system's.
+  HttpClient(std::string address, std::string token, std::filesystem::path cacert = {})
+      : address_(std::move(address)), token_(std::move(token)), cacert_(std::move(cacert)) {}
 
   const std::string& address() const { return address_; }
 
   /// One request, whatever the status of the answer. A connection that nobody takes within 10 s, or within the call's
   /// deadline if that is shorter, is given up.
   /// Fails with: invalid_argument (address), peer_lost (nobody takes the connection, or it broke), deadline_exceeded
-  /// (it was taken, but no answer came).
+  /// (it was taken, but no answer came), unauthenticated (who answers does not prove to be that host), io (`cacert`
+  /// cannot be read).
   Result<HttpAnswer> request(HttpCall call) const;
 
   /// Gets a body of any size and gives it to `write` part by part. Cut short, it is an error.
@@ -70,6 +74,7 @@ class HttpClient {
  private:
   std::string address_;
   std::string token_;
+  std::filesystem::path cacert_;
 };
 
 /// An answer other than 2xx as an error, told the way people need it: what is wrong, where, and what to do. Knows

@@ -15,7 +15,10 @@ namespace weir::cli {
 
 Program::Program(std::string_view catalog) : app_("weir: distributed training with compressed gradients", "weir") {
   settings_.data_dir = default_data_dir();
-  app_.add_option("--address", settings_.address, "HOST:PORT of the head's API")->envname("WEIR_ADDRESS");
+  app_.add_option("--address", settings_.address, "HOST:PORT of the head's API, or https://HOST[:PORT]")
+      ->envname("WEIR_ADDRESS");
+  app_.add_option("--cacert", settings_.cacert, "For https: a file of certificate authorities instead of the system's")
+      ->envname("WEIR_CACERT");
   app_.add_option(
           "--token", settings_.token,
           "The head's token; better given by WEIR_TOKEN, which others cannot see. By default the data directory's, "
@@ -39,6 +42,7 @@ Program::Program(std::string_view catalog) : app_("weir: distributed training wi
   add_actor(app_, choice_);
   add_catalog(app_, choice_, catalog);
   add_bench(app_, choice_);
+  add_session(app_, choice_);
   add_token(app_, choice_);
   add_doctor(app_, choice_);
   add_version(app_, choice_);

@@ -7,9 +7,10 @@ namespace weir::cli {
 
 /// What every command knows: the global options, or the environment variables and defaults in their place.
 struct Settings {
-  std::string address;             ///< HOST:PORT of the head's HTTP port; "" = look it up, see head_address
+  std::string address;             ///< of the head's API, see Place; "" = look it up, see head_address
   std::string token;               ///< "" = the data directory's
   std::filesystem::path data_dir;  ///< never empty once the command line is read
+  std::filesystem::path cacert;    ///< certificate authorities to believe; "" = the system's
   bool json = false;               ///< machine-readable output on stdout, and nothing else there
 };
 

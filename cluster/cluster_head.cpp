@@ -107,7 +107,7 @@ ClusterHead::ClusterHead(HeadOptions options, net::any_io_executor executor, run
                .executor = executor,
                .clock = clock,
                .transport = transport,
-               .secret = services_.options.secret}) {
+               .secret = services_.options.node_secret}) {
   services_.files = services_.options.files;
   if (!services_.files) {
     file_thread_.emplace(1);

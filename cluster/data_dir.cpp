@@ -17,7 +17,7 @@
 namespace weir::cluster {
 namespace {
 
-constexpr std::size_t token_bytes_max = 4096;
+constexpr std::size_t secret_bytes_max = 4096;
 
 /// A file descriptor that closes itself.
 class Descriptor {
@@ -60,36 +60,18 @@ Result<std::string> read_some(int fd, std::size_t limit, const std::string& what
   return text;
 }
 
-Result<std::string> read_token_file(const std::filesystem::path& file) {
-  const Descriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0 && errno == ENOENT) return Error{Errc::not_found, "there is no token in " + file.string()};
-  if (fd.get() < 0) return failed("opening " + file.string());
-  struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) return failed("reading " + file.string());
-  if ((status.st_mode & 077) != 0) {
-    return Error{Errc::conflict, file.string() + " can be read by others; make it yours: chmod 600 " + file.string()};
-  }
-  auto text = read_some(fd.get(), token_bytes_max, file.string());
-  if (!text) return text;
-  while (!text->empty() && (text->back() == '\n' || text->back() == '\r')) text->pop_back();
-  if (text->empty() || text->size() > token_bytes_max) {
-    return Error{Errc::malformed, file.string() + " holds no token; remove it and a new one will be made"};
-  }
-  return text;
-}
-
-Result<std::string> new_token() {
+Result<std::string> new_secret() {
   std::array<unsigned char, 32> random{};
   if (RAND_bytes(random.data(), static_cast<int>(random.size())) != 1) {
-    return Error{Errc::io, "the system gives no random bytes for a token"};
+    return Error{Errc::io, "the system gives no random bytes for a secret"};
   }
   constexpr std::string_view digits = "0123456789abcdef";
-  std::string token;
+  std::string secret;
   for (const unsigned byte : random) {
-    token += digits[byte >> 4];
-    token += digits[byte & 15];
+    secret += digits[byte >> 4];
+    secret += digits[byte & 15];
   }
-  return token;
+  return secret;
 }
 
 }  // namespace
@@ -145,11 +127,15 @@ DataDir::~DataDir() {
   if (lock_fd_ >= 0) ::close(lock_fd_);
 }
 
-Result<std::string> DataDir::token() const {
-  const auto file = path_ / "token";
-  auto found = read_token_file(file);
+Result<std::string> DataDir::token() const { return secret("token"); }
+
+Result<std::string> DataDir::node_secret() const { return secret(node_secret_file); }
+
+Result<std::string> DataDir::secret(std::string_view name) const {
+  const auto file = path_ / name;
+  auto found = read_secret_file(file);
   if (found || found.error().code != Errc::not_found) return found;
-  auto made = new_token();
+  auto made = new_secret();
   if (!made) return made;
   if (auto written = write_file_atomically(file, *made + "\n", 0600); !written) return written.error();
   return made;
@@ -160,6 +146,22 @@ Result<void> DataDir::publish_endpoints(const std::string& control, const std::s
   return write_file_atomically(path_ / "endpoints.json", endpoints.dump() + "\n");
 }
 
-Result<std::string> read_token(const std::filesystem::path& data_dir) { return read_token_file(data_dir / "token"); }
+Result<std::string> read_secret_file(const std::filesystem::path& file) {
+  const Descriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0 && errno == ENOENT) return Error{Errc::not_found, "there is no file " + file.string()};
+  if (fd.get() < 0) return failed("opening " + file.string());
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) return failed("reading " + file.string());
+  if ((status.st_mode & 077) != 0) {
+    return Error{Errc::conflict, file.string() + " can be read by others; make it yours: chmod 600 " + file.string()};
+  }
+  auto text = read_some(fd.get(), secret_bytes_max, file.string());
+  if (!text) return text;
+  while (!text->empty() && (text->back() == '\n' || text->back() == '\r')) text->pop_back();
+  if (text->empty() || text->size() > secret_bytes_max) {
+    return Error{Errc::malformed, file.string() + " holds no secret; remove it, and a head makes a new one"};
+  }
+  return text;
+}
 
 }  // namespace weir::cluster

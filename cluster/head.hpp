@@ -30,7 +30,7 @@ namespace net = boost::asio;
 struct HeadOptions {
   std::string listen = "127.0.0.1:6380";  ///< control port; port 0 lets the system choose, see Head::control_address
   std::filesystem::path data_dir;         ///< job files below it; the caller holds its lock (DataDir)
-  std::string secret;                     ///< shared with nodes and workers: the content of the token file
+  std::string node_secret;                ///< what nodes prove to join; not the API's token
   nlohmann::json catalog;                 ///< models, datasets, compressors, ...: what `weir-worker catalog` prints
   protocol::ShapeOf shape_of;             ///< what jobs train on what; none: nothing is known of it
   std::string version;

@@ -16,7 +16,7 @@ namespace net = boost::asio;
 
 struct NodeOptions {
   std::string head = "127.0.0.1:6380";  ///< the head's control port
-  std::string secret;                   ///< the content of the head's token file
+  std::string secret;                   ///< the content of the head's node_secret file
   std::string name;                     ///< unique in the cluster; empty: the host's name
   std::string host;                     ///< where other nodes' workers reach this one's; empty: found out at each join
   protocol::Resources resources;        ///< what is not named here is found out: cpu (cores), memory (bytes)
@@ -37,7 +37,7 @@ class Node {
 
   /// Joins the head, and joins it again whenever the link is lost; workers live through that unless it takes longer
   /// than the lease that the head gives. Returns after stop(), or with what makes the first join hopeless:
-  /// unauthenticated (wrong token), unsupported (another version), conflict (the name is taken).
+  /// unauthenticated (wrong secret), unsupported (another version), conflict (the name is taken).
   net::awaitable<Result<void>> run();
 
   /// Ends the workers and leaves.

@@ -195,7 +195,7 @@ runtime::ProcessSpec AgentActor::spec_of(const protocol::WorkerLaunch& launch) c
   spec.program = options_.worker_program;
   spec.arguments = {"run"};
   spec.environment = runtime::current_environment();
-  spec.environment.erase("WEIR_TOKEN");
+  for (const char* secret : {"WEIR_TOKEN", "WEIR_NODE_SECRET"}) spec.environment.erase(secret);
   for (const auto& [name, value] : launch.environment) spec.environment[name] = value;
   const auto cpu = launch.resources.find("cpu");
   const double threads = cpu == launch.resources.end() ? 1 : std::floor(cpu->second);

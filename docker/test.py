@@ -61,7 +61,7 @@ def check_confinement(engine: Engine, port: int) -> None:
         root = next(words for words in lines if words[1:2] == ["/"])
         assert "ro" in root[3].split(","), f"the root file system of {service} can be written to: {root}"
     files = engine.ask("exec", engine.container("node-1"), "find", "/run/weir", "/data", "-type", "f")
-    assert files == "/run/weir/token", f"a node sees more of the head than the token: {files}"
+    assert files == "/run/weir/node_secret", f"a node sees more of the head than its secret: {files}"
     published = engine.ask("port", engine.container("head"))
     assert published == f"{port}/tcp -> 127.0.0.1:{port}", f"published: {published}"
 

@@ -1,17 +1,20 @@
 #include "api/routes/session.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <nlohmann/json.hpp>
 
 #include "api/problem.hpp"
 #include "api/services.hpp"
+#include "cluster/run_on.hpp"
 
 namespace weir::api {
 namespace {
 
-Reply no_content(std::string cookie) {
+Reply no_content() {
   Reply reply;
   reply.status = 204;
-  return std::move(reply).with("Set-Cookie", std::move(cookie));
+  return reply;
 }
 
 Reply to_dashboard() {
@@ -20,31 +23,84 @@ Reply to_dashboard() {
   return std::move(reply).with("Location", "/").with("Cache-Control", "no-store");
 }
 
+nlohmann::json to_json(const Session& session, const std::optional<std::string>& current) {
+  const auto iso8601 = [](Session::Time time) {
+    return cluster::to_iso8601(std::chrono::floor<std::chrono::milliseconds>(time));
+  };
+  return {{"id", session.id},
+          {"created_at", iso8601(session.created_at)},
+          {"expires_at", iso8601(session.expires_at)},
+          {"address", session.address},
+          {"agent", session.agent},
+          {"current", current == session.id}};
+}
+
+/// Writes the sessions to their file, where the disk may be waited for.
+net::awaitable<Result<void>> save_sessions(Services& services) {
+  auto save = [&sessions = services.access.sessions()] { return sessions.save(); };
+  co_return co_await cluster::run_on(services.blocking, std::move(save));
+}
+
+/// A browser may log in while the disk is full: its session then ends with this process.
+net::awaitable<void> keep_new_session(Services& services) {
+  const auto saved = co_await save_sessions(services);
+  if (!saved) spdlog::warn("a new session will not outlive this head: {}", saved.error().message());
+}
+
 }  // namespace
 
 net::awaitable<Reply> login(Services& services, const Request& request) {
   // A link opened twice in the same browser leads where it led the first time; looking at it (HEAD) does not use it up.
-  if (request.method == "HEAD" || services.access.has_session(request)) co_return to_dashboard();
+  if (request.method == "HEAD" || services.access.session_of(request)) co_return to_dashboard();
   auto redeemed = services.access.redeem_code(request.target.find("code").value_or(""), request);
   if (auto* refusal = std::get_if<Reply>(&redeemed)) co_return std::move(*refusal);
+  co_await keep_new_session(services);
   co_return to_dashboard().with("Set-Cookie", std::get<std::string>(std::move(redeemed)));
 }
 
-net::awaitable<Reply> create_session(Services& services, const Request&) {
-  co_return no_content(services.access.session_cookie());
+net::awaitable<Reply> create_session(Services& services, const Request& request) {
+  auto cookie = services.access.begin_session(request);
+  co_await keep_new_session(services);
+  co_return no_content().with("Set-Cookie", std::move(cookie));
 }
 
-net::awaitable<Reply> delete_session(Services& services, const Request&) {
-  co_return no_content(services.access.expired_cookie());
+net::awaitable<Reply> delete_session(Services& services, const Request& request) {
+  if (const auto id = services.access.session_of(request)) {
+    services.access.sessions().revoke(*id);
+    const auto saved = co_await save_sessions(services);
+    if (!saved) co_return problem(saved.error());
+  }
+  co_return no_content().with("Set-Cookie", services.access.expired_cookie());
 }
 
 net::awaitable<Reply> create_login_link(Services& services, const Request& request) {
   // The name the client used is one that works from where it is.
-  const std::string host(request.header("host").value_or(""));
   const auto expires = std::chrono::floor<std::chrono::milliseconds>(services.access.code_expiry());
-  co_return json_reply(201, {{"url", "http://" + host + "/login?code=" + services.access.make_code()},
+  co_return json_reply(201, {{"url", services.access.login_link(request.header("host").value_or(""))},
                              {"expires_at", cluster::to_iso8601(expires)}})
       .with("Cache-Control", "no-store");
+}
+
+net::awaitable<Reply> list_sessions(Services& services, const Request& request) {
+  const auto current = services.access.session_of(request);
+  auto sessions = nlohmann::json::array();
+  for (const auto& session : services.access.sessions().list()) sessions.push_back(to_json(session, current));
+  co_return json_reply(200, {{"sessions", std::move(sessions)}, {"next", nullptr}});
+}
+
+net::awaitable<Reply> revoke_session(Services& services, const Request& request) {
+  const auto& id = request.parameter("id");
+  if (!services.access.sessions().revoke(id)) co_return problem(404, "there is no session " + id);
+  const auto saved = co_await save_sessions(services);
+  if (!saved) co_return problem(saved.error());
+  co_return no_content();
+}
+
+net::awaitable<Reply> revoke_sessions(Services& services, const Request&) {
+  const auto count = services.access.sessions().revoke_all();
+  const auto saved = co_await save_sessions(services);
+  if (!saved) co_return problem(saved.error());
+  co_return json_reply(200, {{"revoked", count}});
 }
 
 }  // namespace weir::api

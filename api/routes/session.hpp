@@ -9,5 +9,8 @@ net::awaitable<Reply> login(Services& services, const Request& request);
 net::awaitable<Reply> create_session(Services& services, const Request& request);
 net::awaitable<Reply> delete_session(Services& services, const Request& request);
 net::awaitable<Reply> create_login_link(Services& services, const Request& request);
+net::awaitable<Reply> list_sessions(Services& services, const Request& request);
+net::awaitable<Reply> revoke_session(Services& services, const Request& request);
+net::awaitable<Reply> revoke_sessions(Services& services, const Request& request);
 
 }  // namespace weir::api

@@ -27,6 +27,7 @@ void add_actor(CLI::App& program, Choice& choice);
 /// `built_in`: the catalog of this build, as JSON text.
 void add_catalog(CLI::App& program, Choice& choice, std::string_view built_in);
 void add_bench(CLI::App& program, Choice& choice);
+void add_session(CLI::App& program, Choice& choice);
 void add_token(CLI::App& program, Choice& choice);
 void add_doctor(CLI::App& program, Choice& choice);
 void add_version(CLI::App& program, Choice& choice);

@@ -35,6 +35,7 @@ struct Options {
   std::string listen = "127.0.0.1:6380";
   std::string http = "127.0.0.1:8265";
   std::vector<std::string> allow_hosts;
+  std::string public_url;
   bool insecure = false;
 };
 
@@ -50,6 +51,7 @@ void announce(const Settings& settings, const Options& options, const std::strin
         "passes, HTTP tokens included.");
   }
   say("weir head " WEIR_VERSION ": nodes join at " + control + ", API and dashboard at http://" + server.address());
+  say("nodes prove themselves with the secret in " + (settings.data_dir / cluster::node_secret_file).string());
   say("open the dashboard (once, within the hour): " + link);
 }
 
@@ -64,14 +66,15 @@ api::Limits http_limits(std::uint64_t descriptors) {
 
 /// Serves until SIGINT or SIGTERM. Gives the exit code.
 net::awaitable<int> serve(const Settings& settings, const Options& options, cluster::DataDir& data_dir,
-                          std::shared_ptr<cluster::Store> store, std::string token, runtime::Clock& clock,
+                          std::shared_ptr<cluster::Store> store, std::string token, std::string node_secret,
+                          std::optional<api::PublicUrl> public_url, runtime::Clock& clock,
                           runtime::Transport& transport) {
   const net::any_io_executor executor = co_await net::this_coro::executor;
   net::signal_set signals(executor, SIGINT, SIGTERM);
   cluster::HeadOptions head_options;
   head_options.listen = options.listen;
   head_options.data_dir = data_dir.path();
-  head_options.secret = token;
+  head_options.node_secret = std::move(node_secret);
   head_options.catalog = nlohmann::json::parse(catalog_text);
   head_options.shape_of = &actors::training_shape;
   head_options.version = WEIR_VERSION;
@@ -83,6 +86,8 @@ net::awaitable<int> serve(const Settings& settings, const Options& options, clus
   http.token = token;
   http.allow_hosts = options.allow_hosts;
   http.insecure = options.insecure;
+  http.public_url = std::move(public_url);
+  http.sessions_file = data_dir.path() / "sessions.json";
   http.version = WEIR_VERSION;
   http.limits = http_limits(raise_descriptor_limit());
   auto server = api::Server::start(std::move(http), **head, executor, clock);
@@ -109,10 +114,18 @@ net::awaitable<int> serve(const Settings& settings, const Options& options, clus
 int head(const Settings& settings, const Options& options) {
   if (auto allowed = api::check_listen(options.listen, options.insecure); !allowed) return complain(allowed.error());
   if (auto allowed = api::check_listen(options.http, options.insecure); !allowed) return complain(allowed.error());
+  std::optional<api::PublicUrl> public_url;
+  if (!options.public_url.empty()) {
+    auto parsed = api::PublicUrl::parse(options.public_url);
+    if (!parsed) return complain(parsed.error().within("--public-url"));
+    public_url = std::move(*parsed);
+  }
   auto data_dir = cluster::DataDir::open(settings.data_dir);
   if (!data_dir) return complain(data_dir.error());
   auto token = data_dir->token();
   if (!token) return complain(token.error());
+  auto node_secret = data_dir->node_secret();
+  if (!node_secret) return complain(node_secret.error());
 
   // Destroyed from below: the loop stops first, then the threads that wait for the disk.
   net::thread_pool writer(1);
@@ -124,8 +137,10 @@ int head(const Settings& settings, const Options& options) {
   net::io_context io(threads);
   runtime::SystemClock clock;
   auto transport = runtime::make_tcp_transport(io.get_executor());
-  const int code =
-      run_loop(io, serve(settings, options, *data_dir, std::move(*store), *token, clock, *transport), threads);
+  const int code = run_loop(io,
+                            serve(settings, options, *data_dir, std::move(*store), *token, *node_secret,
+                                  std::move(public_url), clock, *transport),
+                            threads);
   writer.join();
   readers.join();
   return code;
@@ -139,6 +154,9 @@ void add_head(CLI::App& program, Choice& choice) {
   command->add_option("--listen", options->listen, "HOST:PORT where nodes join")->capture_default_str();
   command->add_option("--http", options->http, "HOST:PORT of API and dashboard")->capture_default_str();
   command->add_option("--allow-host", options->allow_hosts, "One more name this head is reached by (repeatable)");
+  command->add_option("--public-url", options->public_url,
+                      "Where browsers find this head behind a proxy, as https://weir.example: links lead there, its "
+                      "name and origin are accepted, and with https cookies are sent over TLS only");
   command->add_flag("--insecure", options->insecure, "Allow addresses beyond loopback, without TLS");
 }
 

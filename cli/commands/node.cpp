@@ -3,6 +3,8 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
 
 #include "base/errc.hpp"
 #include "cli/commands/commands.hpp"
@@ -11,6 +13,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/resources.hpp"
 #include "cli/run_loop.hpp"
+#include "cluster/data_dir.hpp"
 #include "cluster/node.hpp"
 #include "runtime/asio.hpp"
 #include "runtime/clock.hpp"
@@ -27,6 +30,7 @@ using runtime::nothrow;
 
 struct Options {
   std::string head;
+  std::filesystem::path secret_file;
   std::string resources;
   std::string labels;
   std::string name;
@@ -64,25 +68,35 @@ class Daemon {
   bool interrupted_ = false;
 };
 
+/// From --secret-file, else WEIR_NODE_SECRET, else the data directory of a head on this machine. Not from an argument:
+/// those can be read by everybody on the machine.
+Result<std::string> node_secret(const Settings& settings, const Options& options) {
+  if (!options.secret_file.empty()) return cluster::read_secret_file(options.secret_file);
+  if (const char* given = std::getenv("WEIR_NODE_SECRET"); given != nullptr && *given != '\0')
+    return std::string(given);
+  auto found = cluster::read_secret_file(settings.data_dir / cluster::node_secret_file);
+  if (found || found.error().code != Errc::not_found) return found;
+  return Error{Errc::unauthenticated,
+               "a node needs the secret that lets it join: give it with --secret-file or WEIR_NODE_SECRET (the head "
+               "keeps it in its data directory, in the file node_secret)"};
+}
+
 int node(const Settings& settings, const Options& options) {
   auto resources = parse_resources(options.resources);
   if (!resources) return complain(resources.error().within("--resources"));
   auto labels = parse_labels(options.labels);
   if (!labels) return complain(labels.error().within("--labels"));
+  auto secret = node_secret(settings, options);
+  if (!secret) return complain(secret.error());
   cluster::NodeOptions node_options;
   node_options.head = options.head;
-  node_options.secret = head_token(settings);
+  node_options.secret = std::move(*secret);
   node_options.name = options.name;
   node_options.host = options.host;
   node_options.resources = std::move(*resources);
   node_options.labels = std::move(*labels);
   node_options.version = WEIR_VERSION;
   node_options.worker_program = options.worker.empty() ? worker_program().string() : options.worker;
-  if (node_options.secret.empty()) {
-    return complain({Errc::unauthenticated,
-                     "a node needs the head's token: give it with WEIR_TOKEN, --token or "
-                     "--data-dir (the head keeps it in its data directory, in the file token)"});
-  }
   if (node_options.worker_program.empty() || ::access(node_options.worker_program.c_str(), X_OK) != 0) {
     return complain({Errc::io, "a node needs the program weir-worker beside " + own_program().string() +
                                    ", or where --worker says; there is none that can be run"});
@@ -107,6 +121,9 @@ void add_node(CLI::App& program, Choice& choice) {
 
   auto options = std::make_shared<Options>();
   command->add_option("--head", options->head, "HOST:PORT where the head listens for nodes");
+  command->add_option("--secret-file", options->secret_file,
+                      "File with the head's node secret (<data-dir>/node_secret of the head); by default "
+                      "WEIR_NODE_SECRET, or --data-dir where the head runs on this machine");
   command->add_option("--resources", options->resources,
                       "What the node offers: cpu=4,gpu=1,memory=8GiB,...; cores and memory are found out by default");
   command->add_option("--labels", options->labels, "zone=a,...");

@@ -15,6 +15,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/format.hpp"
 #include "cli/run_loop.hpp"
+#include "cluster/data_dir.hpp"
 #include "runtime/asio.hpp"
 #include "runtime/process.hpp"
 #include "runtime/task_group.hpp"
@@ -118,9 +119,10 @@ class Up {
     const auto endpoints = nlohmann::json::parse(file, nullptr, false);
     if (number(endpoints, "pid") != head_pid) return;  // not written yet: what is there is from an earlier head
     auto environment = runtime::current_environment();
-    Settings of_head;  // its own token, whatever this command was given
-    of_head.data_dir = settings_.data_dir;
-    environment["WEIR_TOKEN"] = head_token(of_head);
+    auto secret = cluster::read_secret_file(settings_.data_dir / cluster::node_secret_file);
+    if (!secret) return say(secret.error().message());
+    environment.erase("WEIR_TOKEN");  // of no use to a node
+    environment["WEIR_NODE_SECRET"] = std::move(*secret);
     for (unsigned i = 1; i <= options_.nodes; ++i) {
       const std::string name = "node-" + std::to_string(i);
       const std::string cpus = "cpu=" + value_text(options_.cpus_per_node);

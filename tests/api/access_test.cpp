@@ -38,9 +38,20 @@ TEST_F(AccessTest, LoopbackAnswersToItsNamesAndPortOnly) {
   const auto access = make();
   for (const char* host : {"localhost:8265", "127.0.0.1:8265", "[::1]:8265", "LOCALHOST:8265"})
     EXPECT_EQ(status(access.check_origin(request(host))), 200u) << host;
-  for (const char* host : {"evil.example:8265", "localhost", "localhost:80", "127.0.0.1:82650", "10.0.0.7:8265", "",
+  for (const char* host : {"evil.example:8265", "localhost", "localhost:80", "127.0.0.1:82650", "10.0.0.8:8265", "",
                            "localhost:8265.evil.example", "127.0.0.1:", "[::1", "localhost:8265@evil", "[::1]8265"})
     EXPECT_EQ(status(access.check_origin(request(host))), 421u) << host;
+}
+
+TEST_F(AccessTest, AnyLoopbackAddressItListensOnIsItsName) {
+  const auto access = make();
+  auto other = request("127.0.0.2:8265");
+  EXPECT_EQ(status(access.check_origin(other)), 421u) << "not where the client has connected to";
+  other.local_address = "127.0.0.2";
+  EXPECT_EQ(status(access.check_origin(other)), 200u);
+  auto other_port = request("127.0.0.2:80");
+  other_port.local_address = "127.0.0.2";
+  EXPECT_EQ(status(access.check_origin(other_port)), 421u);
 }
 
 TEST_F(AccessTest, HostMustBeThereOnce) {
@@ -120,24 +131,54 @@ TEST_F(AccessTest, CodeIsGoodOnceAndForAnHour) {
   EXPECT_FALSE(good(late));
 }
 
-TEST_F(AccessTest, SessionCookieOutlivesARestartAndEndsWithItsTime) {
-  const auto set_cookie = make().session_cookie();
-  EXPECT_NE(set_cookie.find("HttpOnly; SameSite=Strict"), std::string::npos);
+TEST_F(AccessTest, SessionCookieEndsWithItsTimeHoweverOftenItIsUsed) {
+  auto access = make();
+  const auto set_cookie = access.begin_session(request("localhost:8265"));
+  EXPECT_NE(set_cookie.find("; HttpOnly; SameSite=Strict; Max-Age=2592000"), std::string::npos) << set_cookie;
+  EXPECT_EQ(set_cookie.find("Secure"), std::string::npos);
   const auto value = set_cookie.substr(0, set_cookie.find(';'));
-  auto later = make();
   const auto with = [&](const std::string& cookies) {
-    return later.has_session(request("localhost:8265", "GET", {{"cookie", cookies}}));
+    return access.prove(request("localhost:8265", "GET", {{"cookie", cookies}})) == Proof::session;
   };
   EXPECT_TRUE(with(value));
   EXPECT_TRUE(with("a=b; " + value + "; c=d"));
   EXPECT_FALSE(with("x" + value));
   EXPECT_FALSE(with(value + "0"));
   auto forged = value;
-  ++forged[forged.find('=') + 1];  // a later end under the old signature
+  forged.back() = forged.back() == '0' ? '1' : '0';
   EXPECT_FALSE(with(forged));
   EXPECT_FALSE(with("weir_session_8265="));
-  now += std::chrono::hours(24 * 31);
+  for (int day = 0; day < 30; ++day, now += std::chrono::hours(24)) EXPECT_TRUE(with(value)) << day;
   EXPECT_FALSE(with(value));
+}
+
+TEST_F(AccessTest, BehindAProxyCookiesAreSecureLinksHttpsAndItsOriginIsOurs) {
+  Access access({.token = "secret", .port = 8265, .public_url = *PublicUrl::parse("https://Weir.example/")});
+  EXPECT_NE(access.begin_session(request("weir.example")).find("; Secure;"), std::string::npos);
+  EXPECT_NE(access.expired_cookie().find("; Secure;"), std::string::npos);
+  EXPECT_TRUE(access.login_link("127.0.0.1:8265").starts_with("https://weir.example/login?code="));
+  const auto ask = [&](const char* host, const char* origin) {
+    return status(access.check_origin(request(host, "POST", {{"origin", origin}})));
+  };
+  EXPECT_EQ(ask("weir.example", "https://weir.example"), 200u);
+  EXPECT_EQ(ask("weir.example:443", "https://weir.example"), 200u);
+  EXPECT_EQ(ask("127.0.0.1:8265", "https://weir.example"), 200u) << "a proxy that puts its own Host";
+  EXPECT_EQ(ask("127.0.0.1:8265", "http://127.0.0.1:8265"), 200u);
+  EXPECT_EQ(ask("weir.example:80", "https://weir.example"), 421u);
+  EXPECT_EQ(ask("evil.example", "https://weir.example"), 421u);
+  EXPECT_EQ(ask("weir.example", "https://evil.example"), 403u);
+  EXPECT_EQ(ask("weir.example", "https://weir.example:8443"), 403u);
+}
+
+TEST(PublicUrlTest, IsASchemeANameAndPerhapsAPort) {
+  EXPECT_EQ(PublicUrl::parse("https://weir.example")->origin(), "https://weir.example");
+  EXPECT_EQ(PublicUrl::parse("HTTPS://WEIR.example:443/")->origin(), "https://weir.example");
+  EXPECT_EQ(PublicUrl::parse("https://weir.example:8443")->origin(), "https://weir.example:8443");
+  EXPECT_EQ(PublicUrl::parse("http://[2001:db8::1]:80")->origin(), "http://[2001:db8::1]");
+  for (const char* bad : {"", "weir.example", "ftp://weir.example", "https://", "https://weir.example/path",
+                          "https://user@weir.example", "https://weir.example:", "https://weir.example:x",
+                          "https://weir.example?x", "https://we ir.example"})
+    EXPECT_FALSE(PublicUrl::parse(bad)) << bad;
 }
 
 TEST(CheckListen, BeyondLoopbackOnlyWhenToldTo) {

@@ -10,7 +10,9 @@
 
 namespace weir::api {
 
-Wire::Wire(std::uint16_t port) : socket_(io_) { socket_.connect({net::ip::address_v4::loopback(), port}); }
+Wire::Wire(std::uint16_t port, const char* address) : socket_(io_) {
+  socket_.connect({net::ip::make_address(address), port});
+}
 
 void Wire::send(std::string_view bytes) { net::write(socket_, net::buffer(bytes)); }
 

@@ -26,7 +26,7 @@ inline const std::string test_token = "0123456789abcdef0123456789abcdef012345678
 /// A plain socket to the server. Its waits have no limit of their own: ctest's is the guard.
 class Wire {
  public:
-  explicit Wire(std::uint16_t port);
+  explicit Wire(std::uint16_t port, const char* address = "127.0.0.1");
 
   void send(std::string_view bytes);
   /// Sends until the server stops taking it; bytes sent.

@@ -31,6 +31,15 @@ class GuardTest : public ServerTest {
     return answer;
   }
 
+  /// The headers of a browser that has logged in with the token.
+  std::string log_in(const std::string& headers = "") {
+    const auto plain = "Host: " + host() + "\r\n";
+    const auto answer = ask("POST", "/api/v1/session", plain + authorized_ + headers);
+    EXPECT_EQ(answer.result_int(), 204u);
+    const std::string set_cookie(answer[http::field::set_cookie]);
+    return plain + "Cookie: " + set_cookie.substr(0, set_cookie.find(';')) + "\r\n";
+  }
+
   std::optional<Wire> wire_;
   const std::string authorized_ = "Authorization: Bearer " + test_token + "\r\n";
 };
@@ -103,6 +112,42 @@ TEST_F(GuardTest, LoginLinkSetsACookieOnceAndTheCookieLogsIn) {
   const auto out = ask("DELETE", "/api/v1/session", cookie);
   EXPECT_EQ(out.result_int(), 204u);
   EXPECT_NE(out[http::field::set_cookie].find("Max-Age=0"), std::string_view::npos);
+  EXPECT_EQ(ask("GET", "/api/v1/jobs", cookie).result_int(), 401u) << "a copy of the cookie outlived the logout";
+}
+
+TEST_F(GuardTest, SessionCannotRenewItself) {
+  const auto cookie = log_in();
+  EXPECT_EQ(ask("GET", "/api/v1/sessions", cookie).result_int(), 200u);
+  for (const char* path : {"/api/v1/session", "/api/v1/session/links"}) {
+    const auto answer = ask("POST", path, cookie);
+    expect_problem(answer, 403);
+    EXPECT_EQ(answer.count(http::field::set_cookie), 0u) << path;
+  }
+}
+
+TEST_F(GuardTest, SessionsAreListedAndRevoked) {
+  const auto authorized = "Host: " + host() + "\r\n" + authorized_;
+  const auto first = log_in("User-Agent: first\r\n");
+  const auto second = log_in("User-Agent: second\r\n");
+  const auto listed = parsed(ask("GET", "/api/v1/sessions", second))["sessions"];
+  ASSERT_EQ(listed.size(), 2u);
+  std::map<std::string, nlohmann::json> by_agent;
+  for (const auto& session : listed) by_agent[session["agent"]] = session;
+  EXPECT_EQ(by_agent["second"]["current"], true);
+  EXPECT_EQ(by_agent["second"]["address"], "127.0.0.1");
+  const auto& other = by_agent["first"];
+  EXPECT_EQ(other["current"], false);
+  for (const auto& [agent, session] : by_agent)
+    EXPECT_EQ(second.find(session["id"].get<std::string>()) != std::string::npos, agent == "second");
+
+  expect_problem(ask("DELETE", "/api/v1/sessions/0123456789abcdef", authorized), 404);
+  EXPECT_EQ(ask("DELETE", "/api/v1/sessions/" + other["id"].get<std::string>(), authorized).result_int(), 204u);
+  EXPECT_EQ(ask("GET", "/api/v1/jobs", first).result_int(), 401u);
+  EXPECT_EQ(ask("GET", "/api/v1/jobs", second).result_int(), 200u);
+  log_in();
+  EXPECT_EQ(parsed(ask("DELETE", "/api/v1/sessions", authorized))["revoked"], 2);
+  EXPECT_EQ(ask("GET", "/api/v1/jobs", second).result_int(), 401u);
+  EXPECT_TRUE(parsed(ask("GET", "/api/v1/sessions", authorized))["sessions"].empty());
 }
 
 TEST_F(GuardTest, TokenBuysACookieAndALink) {
@@ -128,6 +173,16 @@ TEST_F(GuardTest, ServerWithoutTokenDoesNotStart) {
   options.token = test_token;
   options.listen = "0.0.0.0:0";
   EXPECT_FALSE(Server::start(options, head, io.get_executor(), clock));
+}
+
+TEST_F(GuardTest, AnyLoopbackAddressAnswersToItsOwnLink) {
+  options.listen = "127.0.0.2:0";
+  start();
+  const auto link = server->login_link();
+  ASSERT_TRUE(link.starts_with("http://127.0.0.2:")) << link;
+  Wire wire(port(), "127.0.0.2");
+  wire.send("GET " + link.substr(link.find("/login")) + " HTTP/1.1\r\nHost: " + server->address() + "\r\n\r\n");
+  EXPECT_EQ(wire.answer().result_int(), 303u);
 }
 
 TEST_F(GuardTest, ListeningEverywhereItNamesAnAddressThatItAnswersTo) {

@@ -32,12 +32,12 @@ TEST(DataDir, MakesATokenOnceAndKeepsItPrivate) {
   TemporaryDir dir;
   auto data = DataDir::open(dir.path());
   ASSERT_TRUE(data);
-  EXPECT_EQ(read_token(dir.path()).error().code, Errc::not_found);
+  EXPECT_EQ(read_secret_file(dir.path() / "token").error().code, Errc::not_found);
   const auto token = data->token();
   ASSERT_TRUE(token);
   EXPECT_THAT(*token, SizeIs(64));
   EXPECT_EQ(*data->token(), *token);
-  EXPECT_EQ(*read_token(dir.path()), *token);
+  EXPECT_EQ(*read_secret_file(dir.path() / "token"), *token);
   struct stat status {};
   ASSERT_EQ(::stat((dir.path() / "token").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
@@ -45,11 +45,26 @@ TEST(DataDir, MakesATokenOnceAndKeepsItPrivate) {
   EXPECT_THAT(data->token().error().context, HasSubstr("chmod 600"));
 }
 
+TEST(DataDir, NodesHaveASecretOfTheirOwn) {
+  TemporaryDir dir;
+  auto data = DataDir::open(dir.path());
+  ASSERT_TRUE(data);
+  const auto secret = data->node_secret();
+  ASSERT_TRUE(secret);
+  EXPECT_THAT(*secret, SizeIs(64));
+  EXPECT_NE(*secret, *data->token());
+  EXPECT_EQ(*data->node_secret(), *secret);
+  EXPECT_EQ(*read_secret_file(dir.path() / node_secret_file), *secret);
+  struct stat status {};
+  ASSERT_EQ(::stat((dir.path() / node_secret_file).c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+}
+
 TEST(DataDir, AnEmptyTokenFileIsRefused) {
   TemporaryDir dir;
   std::ofstream(dir.path() / "token") << "\n";
   ASSERT_EQ(::chmod((dir.path() / "token").c_str(), 0600), 0);
-  EXPECT_EQ(read_token(dir.path()).error().code, Errc::malformed);
+  EXPECT_EQ(read_secret_file(dir.path() / "token").error().code, Errc::malformed);
 }
 
 TEST(DataDir, WritesFilesWhole) {

@@ -217,7 +217,7 @@ void FakeCluster::start_head() {
   HeadOptions options;
   options.listen = control;
   options.data_dir = dir.path() / "now";
-  options.secret = secret;
+  options.node_secret = secret;
   options.catalog = protocol::test_catalog();
   options.shape_of = &actors::training_shape;
   options.version = "test";

@@ -74,6 +74,7 @@ class Cluster:
         self.node_processes: dict[str, Process] = {}
         self.api = Api("", None)
         self.control = ""
+        self.node_secret = ""
 
     def weir(self, *arguments, name: str, prefix: list[str] = []) -> Process:
         return Process([BIN / "weir", *arguments], self.folder / f"{name}.log", self.environment, prefix)
@@ -102,10 +103,11 @@ class Cluster:
 
         found = poll(published, 60, lambda: f"no endpoints.json from the head:\n{self.output(process)}")
         self.control = found["control"]
+        self.node_secret = (self.data_dir / "node_secret").read_text().strip()
         self.api = Api(found["http"].removeprefix("http://").rstrip("/"), (self.data_dir / "token").read_text().strip())
 
     def start_node(self, name: str, cpu: float = 2, *arguments, head: str = "", prefix: list[str] = []) -> Process:
-        environment = {"WEIR_TOKEN": self.api.token or ""}
+        environment = {"WEIR_NODE_SECRET": self.node_secret}
         log = self.folder / f"{name}.log"
         process = Process([BIN / "weir", "node", "--head", head or self.control, "--name", name, "--resources",
                            f"cpu={cpu:g}", *arguments], log, {**self.environment, **environment}, prefix)

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace weir::api {
+
+/// One browser that is logged in.
+struct Session {
+  using Time = std::chrono::system_clock::time_point;
+
+  std::string id;
+  Time created_at;
+  Time expires_at;      ///< fixed when it begins: using a session does not lengthen it
+  std::string address;  ///< of the browser, when it logged in
+  std::string agent;    ///< what it called itself then
+};
+
+/// Who is logged in, until when. A session begins with a proof of the head's token and ends when its time is over, when
+/// it is revoked, or when the token changes. With a file, sessions outlive a restart of the head; the file holds no
+/// secrets, only MACs of them under the token. Owned by Access; any thread.
+class Sessions {
+ public:
+  struct Options {
+    std::string token;
+    std::filesystem::path file;  ///< "": they end with this process
+    std::chrono::seconds lifetime = std::chrono::hours(24 * 30);
+    std::size_t sessions_max = 256;  ///< beginning one more ends the one that would end first
+    std::function<Session::Time()> now = [] { return std::chrono::system_clock::now(); };
+  };
+
+  explicit Sessions(Options options) : options_(std::move(options)) {}
+
+  /// Begins a session and gives the secret that its browser shows from then on.
+  std::string begin(std::string address, std::string agent);
+
+  /// The id of the session whose secret this is, if it still holds.
+  std::optional<std::string> find(std::string_view secret) const;
+
+  /// Those that hold, the newest first.
+  std::vector<Session> list() const;
+
+  /// Ends one; false if there is none with this id.
+  bool revoke(std::string_view id);
+  /// Ends all; how many there were.
+  std::size_t revoke_all();
+
+  std::chrono::seconds lifetime() const { return options_.lifetime; }
+
+  /// Takes up what an earlier run has saved; no file is no session.
+  /// Fails with: malformed (not a file of ours), io.
+  Result<void> load();
+  /// Writes what holds now to the file; waits for the disk. Fails with: io, exhausted (disk full).
+  Result<void> save() const;
+
+ private:
+  struct Entry {
+    Session session;
+    std::string mac;  ///< of the secret, under the token
+  };
+
+  std::string mac_of(std::string_view secret) const;
+  void forget_expired();
+
+  Options options_;
+  mutable std::mutex file_mutex_;                      ///< one save at a time, the newest state last
+  mutable std::mutex mutex_;                           ///< guards entries_
+  std::map<std::string, Entry, std::less<>> entries_;  ///< by id
+};
+
+}  // namespace weir::api

@@ -1,0 +1,111 @@
+#include "api/sessions.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/errc.hpp"
+
+namespace weir::api {
+namespace {
+
+class SessionsTest : public ::testing::Test {
+ protected:
+  SessionsTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "weir-sessions-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~SessionsTest() override { std::filesystem::remove_all(folder_); }
+
+  Sessions make(const std::string& token = "secret") {
+    return Sessions({.token = token, .file = file(), .sessions_max = 3, .now = [this] { return now_; }});
+  }
+  std::filesystem::path file() const { return folder_ / "sessions.json"; }
+  void write(const std::string& text) { std::ofstream(file()) << text; }
+
+  std::filesystem::path folder_;
+  Session::Time now_{std::chrono::hours(500'000)};
+};
+
+TEST_F(SessionsTest, TheyOutliveARestartAndEndWithTheToken) {
+  std::string secret;
+  {
+    auto sessions = make();
+    secret = sessions.begin("10.0.0.1", "browser");
+    ASSERT_TRUE(sessions.save());
+  }
+  auto again = make();
+  ASSERT_TRUE(again.load());
+  EXPECT_EQ(again.find(secret), again.list().at(0).id);
+  EXPECT_EQ(again.list().at(0).created_at, now_);
+  EXPECT_EQ(again.list().at(0).expires_at, now_ + std::chrono::hours(24 * 30));
+  auto other_token = make("another");
+  ASSERT_TRUE(other_token.load());
+  EXPECT_FALSE(other_token.find(secret));
+}
+
+TEST_F(SessionsTest, TheFileIsPrivateAndHoldsNoSecret) {
+  auto sessions = make();
+  const auto secret = sessions.begin("10.0.0.1", "browser");
+  ASSERT_TRUE(sessions.save());
+  struct stat status {};
+  ASSERT_EQ(::stat(file().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+  std::ifstream in(file());
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  EXPECT_NE(text.find("\"browser\""), std::string::npos);
+  EXPECT_EQ(text.find(secret), std::string::npos);
+  EXPECT_EQ(text.find(secret.substr(16)), std::string::npos);
+}
+
+TEST_F(SessionsTest, RevokedStaysRevokedAfterARestart) {
+  auto sessions = make();
+  const auto secret = sessions.begin("", "");
+  EXPECT_TRUE(sessions.revoke(*sessions.find(secret)));
+  EXPECT_FALSE(sessions.find(secret));
+  ASSERT_TRUE(sessions.save());
+  auto again = make();
+  ASSERT_TRUE(again.load());
+  EXPECT_FALSE(again.find(secret));
+}
+
+TEST_F(SessionsTest, OneTooManyEndsTheOneThatWouldEndFirst) {
+  auto sessions = make();
+  const auto first = sessions.begin("", "");
+  now_ += std::chrono::seconds(1);
+  const auto second = sessions.begin("", "");
+  sessions.begin("", "");
+  sessions.begin("", "");
+  EXPECT_FALSE(sessions.find(first));
+  EXPECT_TRUE(sessions.find(second));
+  EXPECT_EQ(sessions.list().size(), 3u);
+}
+
+TEST_F(SessionsTest, WhatABrowserCallsItselfIsTextOfBoundedLength) {
+  auto sessions = make();
+  sessions.begin("", "a\x1b[2Jb\n" + std::string(1000, 'x'));
+  const auto agent = sessions.list().at(0).agent;
+  EXPECT_TRUE(agent.starts_with("a?[2Jb?xxx")) << agent;
+  EXPECT_EQ(agent.size(), 200u);
+}
+
+TEST_F(SessionsTest, ForeignFilesAreRefused) {
+  auto sessions = make();
+  EXPECT_TRUE(sessions.load()) << "no file is no session";
+  const std::string good = R"({"id": "0123456789abcdef", "mac": "", "address": "", "agent": "", "created_at": 1, )";
+  for (const std::string& text :
+       {std::string("{"), std::string("{}"), std::string("[1]"), std::string("[{}]"),
+        "[" + good + R"("expires_at": "never"}])", "[" + good + R"("expires_at": -1}])",
+        "[" + good + R"("expires_at": 9223372036854775807}])", "[" + good + R"("expires_at": 18446744073709551615}])",
+        std::string(R"([{"id": "x", "mac": "", "address": "", "agent": "", "created_at": 1, "expires_at": 2}])")}) {
+    write(text);
+    const auto loaded = sessions.load();
+    ASSERT_FALSE(loaded) << text;
+    EXPECT_EQ(loaded.error().code, Errc::malformed) << text;
+  }
+}
+
+}  // namespace
+}  // namespace weir::api
