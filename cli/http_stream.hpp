@@ -19,8 +19,8 @@ namespace weir::cli {
 
 namespace net = boost::asio;
 
-/// What `weir` believes when it speaks https: TLS 1.2 or newer, certificates under the authorities in `cacert`, or under
-/// the system's if that is "". Fails with: io (the file cannot be read as certificates).
+/// What `weir` believes when it speaks https: TLS 1.2 or newer, certificates under the authorities in `cacert`, or
+/// under the system's if that is "". Fails with: io (the file cannot be read as certificates).
 Result<net::ssl::context> tls_context(const std::filesystem::path& cacert);
 
 /// The way to a head, plain or over TLS: a stream as Beast's HTTP functions take it. Used by one coroutine at a time.

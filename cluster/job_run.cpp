@@ -14,6 +14,7 @@
 #include "cluster/run_on.hpp"
 #include "protocol/acknowledged.hpp"
 #include "runtime/actor_ref.hpp"
+#include "runtime/actor_system.hpp"
 
 namespace weir::cluster {
 namespace {
@@ -34,10 +35,14 @@ constexpr auto exit_limit = 20s;         // after that a worker counts as gone, 
 constexpr auto checkpoint_limit = 120s;  // writing the last one
 constexpr auto publish_interval = 1s;    // progress of the job as a whole
 
+/// 256 random bits, hexadecimal: it stands on a line of its own.
 std::string make_secret() {
+  constexpr std::string_view digits = "0123456789abcdef";
   std::array<unsigned char, 32> bytes{};
   ensure(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1, "the system has random bytes");
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  std::string secret;
+  for (const unsigned byte : bytes) secret += {digits[byte >> 4], digits[byte & 15]};
+  return secret;
 }
 
 }  // namespace
@@ -54,7 +59,7 @@ JobRun::JobRun(Services& services, NodeTable& nodes, Plan plan, const std::vecto
       ranks_(node_ids.size()),
       figures_(static_cast<std::uint32_t>(node_ids.size()), std::move(plan.past)),
       epoch_(services.next_epoch()),
-      group_secret_(make_secret()),
+      secret_(make_secret()),
       checkpoints_(services_, job_.id, ranks_.size(), spec_.checkpoints_kept, std::move(plan.checkpoints)),
       calls_(services.strand, "job " + job_.id),
       records_(services.strand, "job " + job_.id) {
@@ -71,6 +76,7 @@ JobRun::JobRun(Services& services, NodeTable& nodes, Plan plan, const std::vecto
     one.log_begin = job_files::size_of(job_files::log_file(services_.job_dir(job_.id), rank));
     nodes_.grant(one.record.node_id, one.record.id, spec_.resources.per_worker);
   }
+  services_.system->allow(account(), secret_);
 }
 
 net::awaitable<JobRun::Ending> JobRun::run() {
@@ -81,6 +87,7 @@ net::awaitable<JobRun::Ending> JobRun::run() {
   Ending ending = co_await attempt();
   if (!abandoned_) co_await take_down(ending.state == JobState::failed);
   finished_ = true;
+  services_.system->forbid(account(), "the attempt of job " + job_.id + " is over");
   co_await calls_.stop(services_.clock, 1s);
   co_await records_.join();
   co_return ending;
@@ -192,6 +199,7 @@ net::awaitable<void> JobRun::launch(std::uint32_t rank) {
   launch.worker_id = one.record.id;
   launch.job_id = job_.id;
   launch.rank = rank;
+  launch.secret = secret_;
   launch.epoch = node == nullptr ? 0 : node->record.epoch;
   launch.resources = spec_.resources.per_worker;
   auto started = co_await one.agent.call<&NodeAgent::start_worker>(launch);
@@ -228,7 +236,7 @@ net::awaitable<void> JobRun::prepare(std::uint32_t rank) {
   assignment.rank = rank;
   assignment.world = static_cast<std::uint32_t>(ranks_.size());
   assignment.epoch = epoch_;
-  assignment.group_secret = group_secret_;
+  assignment.group_secret = secret_;
   const NodeTable::Node* node = nodes_.find(one.record.node_id);
   assignment.listen_host = node == nullptr ? std::string() : node->record.host;
   assignment.resume_from = resume_from_;

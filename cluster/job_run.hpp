@@ -12,6 +12,7 @@
 #include "cluster/node_table.hpp"
 #include "cluster/services.hpp"
 #include "cluster/signal.hpp"
+#include "protocol/accounts.hpp"
 #include "protocol/job_spec.hpp"
 #include "protocol/node.hpp"
 #include "protocol/training.hpp"
@@ -54,6 +55,9 @@ class JobRun {
   void abandon();
 
   // What workers and nodes say. Fail with: conflict (an old epoch), invalid_argument, and what the store fails with.
+  /// As whom the workers of this attempt link with the head, until the attempt ends.
+  std::string account() const { return protocol::accounts::job(job_.id); }
+
   Result<void> worker_up(const std::string& worker_id, runtime::ActorRef<protocol::WorkerHost> host);
   net::awaitable<Result<void>> report(protocol::Report report);
   Result<void> checkpoint(protocol::CheckpointShare share);
@@ -136,7 +140,7 @@ class JobRun {
   std::vector<Rank> ranks_;
   Figures figures_;
   std::uint64_t epoch_ = 0;
-  std::string group_secret_;
+  const std::string secret_;  ///< what its workers prove, to the head and to each other
   Signal changed_;
   bool stop_requested_ = false;
   bool abandoned_ = false;

@@ -5,6 +5,7 @@
 #include "base/errc.hpp"
 #include "cluster/host.hpp"
 #include "cluster/node_agent.hpp"
+#include "protocol/accounts.hpp"
 #include "runtime/event.hpp"
 
 namespace weir::cluster {
@@ -34,7 +35,8 @@ struct Node::State {
                 .executor = executor,
                 .clock = clock,
                 .transport = transport,
-                .secret = options.secret}) {}
+                .secret = options.secret,
+                .account = std::string(protocol::accounts::node)}) {}
 
   const NodeOptions options;
   runtime::ProcessSpawner& spawner;

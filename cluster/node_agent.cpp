@@ -200,12 +200,13 @@ runtime::ProcessSpec AgentActor::spec_of(const protocol::WorkerLaunch& launch) c
   const auto cpu = launch.resources.find("cpu");
   const double threads = cpu == launch.resources.end() ? 1 : std::floor(cpu->second);
   spec.environment[std::string(environment::worker_id)] = launch.worker_id;
+  spec.environment[std::string(environment::job_id)] = launch.job_id;
   spec.environment[std::string(environment::head)] = options_.head;
   spec.environment[std::string(environment::listen_host)] = stay_->host;
   spec.environment[std::string(environment::lease)] = std::to_string(stay_->welcome.lease_milliseconds);
   spec.environment[std::string(environment::threads)] =
       std::to_string(static_cast<unsigned>(std::clamp(threads, 1.0, 1024.0)));
-  spec.input = options_.secret + "\n";
+  spec.input = launch.secret + "\n";
   return spec;
 }
 
@@ -221,6 +222,7 @@ net::awaitable<Result<protocol::WorkerStarted>> AgentActor::start_worker(protoco
   auto worker = std::make_shared<Worker>();
   worker->pid = (*process)->pid();
   worker->launch = std::move(launch);
+  worker->launch.secret.clear();  // the worker has it
   worker->process = std::move(*process);
   workers_[worker->launch.worker_id] = worker;
   tasks().spawn("read output", read_output(worker));

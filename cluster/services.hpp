@@ -24,7 +24,8 @@ struct Services {
   std::shared_ptr<Store> store;       ///< any thread
   std::shared_ptr<StreamHub> stream;  ///< any thread
   std::mt19937_64 random;
-  std::uint64_t epoch = 0;  ///< last one given out
+  std::uint64_t epoch = 0;                 ///< last one given out
+  runtime::ActorSystem* system = nullptr;  ///< any thread: the links with nodes and workers
 
   Time now() const { return std::chrono::time_point_cast<std::chrono::milliseconds>(clock.wall()); }
 

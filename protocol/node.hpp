@@ -58,6 +58,7 @@ struct WorkerLaunch {
   std::string job_id;
   std::uint32_t rank = 0;
   std::uint64_t epoch = 0;
+  std::string secret;                              ///< of the job: what the worker proves to the head, and to its peers
   Resources resources;                             ///< what the slot grants; "cpu" sets the process's thread count
   std::map<std::string, std::string> environment;  ///< added to the node's own, which carries no token
 };

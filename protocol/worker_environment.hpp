@@ -4,10 +4,10 @@
 
 /// How a node agent starts `weir-worker run`: what the process is told, and how the two hold on to each other.
 ///
-/// The first line on standard input is the cluster's secret, with which worker and head prove themselves to each other:
-/// so it shows neither in the argument list nor in the environment. The same pipe is the lifeline that the process
-/// spawner gives a child (WEIR_LIFELINE_FD, see runtime/process.hpp): its end tells the worker that its agent is gone,
-/// and it exits at once. Standard output and error are the worker's log.
+/// The first line on standard input is the secret of the job, with which worker and head prove themselves to each other
+/// (see protocol/accounts.hpp): so it shows neither in the argument list nor in the environment. The same pipe is the
+/// lifeline that the process spawner gives a child (WEIR_LIFELINE_FD, see runtime/process.hpp): its end tells the worker
+/// that its agent is gone, and it exits at once. Standard output and error are the worker's log.
 ///
 /// The worker connects to the head, offers a WorkerHost named "worker" and announces it with Jobs.worker_up; when the
 /// link breaks it does both again. It exits with 0 when the head refuses it (nobody waits for it any more) or on
@@ -17,6 +17,8 @@ namespace weir::protocol::worker_environment {
 
 /// WorkerLaunch.worker_id. Required.
 inline constexpr std::string_view worker_id = "WEIR_WORKER_ID";
+/// WorkerLaunch.job_id. Required.
+inline constexpr std::string_view job_id = "WEIR_JOB_ID";
 /// The head's control port, "host:port". Required.
 inline constexpr std::string_view head = "WEIR_HEAD";
 /// Address on which gradient connections of other workers may reach this one. Default: 127.0.0.1.

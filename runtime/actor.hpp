@@ -38,8 +38,13 @@ class ActorBase {
 
   const std::shared_ptr<Router>& router() const { return router_; }
 
+  /// Who has sent the message that is being handled; null if it came from this process. To be asked at the beginning of
+  /// a method, before it first suspends: after that, other messages may have been begun.
+  const Caller* caller() const { return caller_; }
+
  private:
   friend class ActorCell;
+  const Caller* caller_ = nullptr;
   ActorSystem* system_ = nullptr;
   Clock* clock_ = nullptr;
   std::shared_ptr<Router> router_;

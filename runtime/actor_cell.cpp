@@ -143,6 +143,7 @@ net::awaitable<void> ActorCell::pump(std::shared_ptr<ActorCell> self) {
   }
   for (;;) {
     while (auto turn = self->next_turn()) {
+      self->object_.caller_ = turn->caller.get();
       co_await turn->run();
       self->depth_.fetch_sub(1, std::memory_order_relaxed);
       self->handled_.fetch_add(1, std::memory_order_relaxed);

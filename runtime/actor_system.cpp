@@ -40,6 +40,10 @@ void ActorSystem::stop_actor(std::uint64_t actor) {
 
 Result<Endpoint> ActorSystem::listen(const Endpoint& at) { return core_->listen(at); }
 
+void ActorSystem::allow(const std::string& account, std::string secret) { core_->allow(account, std::move(secret)); }
+
+void ActorSystem::forbid(const std::string& account, const std::string& why) { core_->forbid(account, why); }
+
 net::awaitable<Result<PeerId>> ActorSystem::connect(Endpoint to) {
   auto core = core_;
   auto link = co_await core->options().transport.connect(to);

@@ -23,8 +23,9 @@ struct PeerId {
 
 struct PeerInfo {
   PeerId id;
-  std::string name;    ///< what the peer calls itself
-  std::string remote;  ///< its address as this end sees it
+  std::string name;     ///< what the peer calls itself
+  std::string account;  ///< what the link was opened with
+  std::string remote;   ///< its address as this end sees it
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
   std::size_t calls_waiting = 0;  ///< calls to it that have no answer yet
@@ -73,6 +74,8 @@ class ActorSystem {
     Clock& clock;
     Transport& transport;
     std::string secret;  ///< both ends of a link must know it; never sent
+    /// Whose secret that is. The listening end lets in who proves this account or one that allow() names.
+    std::string account = {};
     std::chrono::milliseconds handshake_limit{5000};
     /// A peer that has sent nothing for this long is pinged.
     std::chrono::milliseconds ping_interval{1000};
@@ -113,6 +116,12 @@ class ActorSystem {
 
   /// Lets peers in. Fails with: io, invalid_argument. Gives the real port. More than one is fine.
   Result<Endpoint> listen(const Endpoint& at);
+
+  /// Lets peers in that prove to know the secret of this account, from now on. What such a peer may ask for is up to
+  /// the actors, see ActorBase::caller().
+  void allow(const std::string& account, std::string secret);
+  /// Lets nobody in on this account any more, and closes the links of those who are.
+  void forbid(const std::string& account, const std::string& why);
 
   /// Fails with: io, unauthenticated, unsupported (other version), deadline_exceeded, peer_lost, cancelled.
   net::awaitable<Result<PeerId>> connect(Endpoint to);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "base/result.hpp"
@@ -48,6 +49,12 @@ struct Reply {
   std::uint64_t call = 0;
 };
 
+/// Who has sent a message over a link: what the other end has proven itself with.
+struct Caller {
+  std::uint64_t process = 0;
+  std::string account;
+};
+
 /// One message's work in an actor: the method with its arguments. Runs on the actor's strand, once.
 class Turn {
  public:
@@ -55,6 +62,8 @@ class Turn {
   virtual net::awaitable<void> run() = 0;
   /// Instead of run(): the actor does not take it.
   virtual void refuse(Error error) = 0;
+
+  std::shared_ptr<const Caller> caller;  ///< null: this process
 };
 
 /// A message before it is known whether it must be written down.

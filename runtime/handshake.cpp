@@ -15,6 +15,7 @@ struct Hello {
   std::uint32_t version = 0;
   std::uint64_t process = 0;
   std::string name;
+  std::string account;
   Digest nonce{};
 };
 
@@ -40,8 +41,10 @@ BytesView bytes_of(const T& value) {
 
 }  // namespace
 
-Handshake::Handshake(Role role, std::string_view secret, Identity own)
-    : role_(role), secret_(secret), own_(std::move(own)), own_nonce_(random_digest()) {}
+Handshake::Handshake(Role role, const Secrets& secrets, Identity own)
+    : role_(role), secrets_(secrets), own_(std::move(own)), own_nonce_(random_digest()) {
+  if (role_ == Role::listen) own_.account.clear();
+}
 
 std::optional<Handshake::Reply> Handshake::open() const {
   if (role_ == Role::connect) return hello();
@@ -49,7 +52,7 @@ std::optional<Handshake::Reply> Handshake::open() const {
 }
 
 Handshake::Reply Handshake::hello() const {
-  return {FrameKind::hello, body_of(Hello{protocol_version, own_.process, own_.name, own_nonce_})};
+  return {FrameKind::hello, body_of(Hello{protocol_version, own_.process, own_.name, own_.account, own_nonce_})};
 }
 
 Handshake::Reply Handshake::proof() const { return {FrameKind::proof, body_of(expected(role_))}; }
@@ -58,12 +61,18 @@ Handshake::Reply Handshake::refuse(const Error& why) { return {FrameKind::refuse
 
 Digest Handshake::expected(Role prover) const {
   const bool connecting = role_ == Role::connect;
+  // Whoever claims an account that there is not fails as one who does not know its secret, and in the same time.
+  std::string secret = secrets_(account()).value_or("");
+  if (secret.empty()) {
+    const Digest nobodys = random_digest();
+    secret.assign(reinterpret_cast<const char*>(nobodys.data()), nobodys.size());
+  }
   const std::string_view label = prover == Role::connect ? "weir connect" : "weir  listen";  // of one length
   return hmac_sha256(
-      secret_,
+      secret,
       {std::as_bytes(std::span(label)), bytes_of(protocol_version), BytesView(connecting ? own_nonce_ : peer_nonce_),
        BytesView(connecting ? peer_nonce_ : own_nonce_), bytes_of(connecting ? own_.process : peer_.process),
-       bytes_of(connecting ? peer_.process : own_.process)});
+       bytes_of(connecting ? peer_.process : own_.process), std::as_bytes(std::span(account()))});
 }
 
 Result<std::optional<Handshake::Reply>> Handshake::receive(const FrameView& frame) {
@@ -89,9 +98,11 @@ Result<std::optional<Handshake::Reply>> Handshake::receive_hello(BytesView body)
   }
   auto hello_in = value_of<Hello>(body);
   if (!hello_in) return hello_in.error().within("handshake");
-  if (hello_in->name.size() > name_bytes_max) return Error{Errc::malformed, "handshake: the name is too long"};
+  if (hello_in->name.size() > name_bytes_max || hello_in->account.size() > name_bytes_max) {
+    return Error{Errc::malformed, "handshake: the name is too long"};
+  }
   if (hello_in->process == own_.process) return Error{Errc::conflict, "a process cannot be its own peer"};
-  peer_ = {hello_in->process, std::move(hello_in->name)};
+  peer_ = {hello_in->process, std::move(hello_in->name), std::move(hello_in->account)};
   peer_nonce_ = hello_in->nonce;
   state_ = State::proof;
   return role_ == Role::connect ? proof() : hello();
@@ -102,7 +113,7 @@ Result<std::optional<Handshake::Reply>> Handshake::receive_proof(BytesView body)
   if (!given) return given.error().within("handshake");
   const Role prover = role_ == Role::connect ? Role::listen : Role::connect;
   if (!equal_in_constant_time(*given, expected(prover))) {
-    return Error{Errc::unauthenticated, "the peer does not know this cluster's secret"};
+    return Error{Errc::unauthenticated, "the peer does not know the secret that lets it in"};
   }
   state_ = State::done;
   if (role_ == Role::listen) return std::optional<Reply>(proof());

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/bytes.hpp"
 #include "base/hmac.hpp"
@@ -12,30 +14,35 @@
 namespace weir::runtime {
 
 /// Version of everything inside the frames. Both ends must have the same.
-inline constexpr std::uint32_t protocol_version = 1;
+inline constexpr std::uint32_t protocol_version = 2;
 
-/// The first frames of a link, in which each end proves to the other that it knows the secret, without sending it:
+/// The first frames of a link, in which each end proves to the other that it knows a secret, without sending it:
 ///
-///     connecting end                                   listening end
-///     hello {version, process, name, nonce c}   ->
-///                                               <-     hello {version, process, name, nonce s}
-///     proof HMAC(secret, "connect" c s ids)     ->
-///                                               <-     proof HMAC(secret, "listen" c s ids)
+///     connecting end                                            listening end
+///     hello {version, process, name, account, nonce c}   ->
+///                                                        <-     hello {version, process, name, "", nonce s}
+///     proof HMAC(secret, "connect" c s ids account)      ->
+///                                                        <-     proof HMAC(secret, "listen" c s ids account)
 ///
-/// The listening end proves itself second, so that it tells a stranger nothing. Knows no sockets. Not thread-safe.
+/// The account says which secret it is: those of nodes and of each job differ. The listening end proves itself second,
+/// and an account that it does not have is to it one with a wrong secret, so that it tells a stranger nothing. Knows no
+/// sockets. Not thread-safe.
 class Handshake {
  public:
   enum class Role { connect, listen };
   struct Identity {
     std::uint64_t process = 0;
     std::string name;
+    std::string account = {};
   };
+  /// The secret of an account, or nothing if there is no such account.
+  using Secrets = std::function<std::optional<std::string>(std::string_view account)>;
   struct Reply {  ///< to be sent
     FrameKind kind{};
     Bytes body;
   };
 
-  Handshake(Role role, std::string_view secret, Identity own);
+  Handshake(Role role, const Secrets& secrets, Identity own);
 
   /// What to send before anything has come; only the connecting end does.
   std::optional<Reply> open() const;
@@ -46,6 +53,8 @@ class Handshake {
 
   bool done() const { return state_ == State::done; }
   const Identity& peer() const { return peer_; }
+  /// The account that the ends have proven to each other.
+  const std::string& account() const { return role_ == Role::connect ? own_.account : peer_.account; }
 
   /// Tells the other end why it is turned away.
   static Reply refuse(const Error& why);
@@ -59,7 +68,7 @@ class Handshake {
   Result<std::optional<Reply>> receive_proof(BytesView body);
 
   Role role_;
-  std::string secret_;
+  Secrets secrets_;
   Identity own_;
   Identity peer_;
   Digest own_nonce_;

@@ -49,7 +49,8 @@ Peer::Peer(std::shared_ptr<SystemCore> core, std::shared_ptr<Link> link, Handsha
     : core_(std::move(core)),
       router_(core_),
       link_(std::move(link)),
-      handshake_(role, core_->options().secret, {core_->process(), core_->options().name}),
+      handshake_(role, [core = core_](std::string_view account) { return core->secret_of(account); },
+                 {core_->process(), core_->options().name, core_->options().account}),
       calls_(std::make_shared<CallTable>(core_->options().clock, link_->executor())) {}
 
 void Peer::start() {
@@ -82,6 +83,7 @@ void Peer::on_handshake_frame(const FrameView& frame) {
   if (reply->has_value()) send(**reply);
   if (!handshake_.done()) return;
   outcome_ = PeerId{handshake_.peer().process};
+  caller_ = std::make_shared<const Caller>(Caller{handshake_.peer().process, handshake_.account()});
   link_->set_limits({});
   open_ = true;
   watch(core_->options().ping_interval, &Peer::check_alive);
@@ -131,6 +133,7 @@ void Peer::on_message(const FrameView& frame) {
   if (found.method == nullptr) return refuse_call(reply, {Errc::not_found, "the actor has no such method"});
   auto turn = found.method->parse(found.object, in, reply);
   if (!turn) return refuse_call(reply, turn.error().within("arguments"));
+  (*turn)->caller = caller_;
   if (auto accepted = cell->accept(*turn); !accepted) refuse_call(reply, accepted.error());
 }
 
@@ -224,7 +227,7 @@ void Peer::check_alive() {
 }
 
 PeerInfo Peer::info() const {
-  return {{handshake_.peer().process}, handshake_.peer().name,  link_->remote(),
+  return {{handshake_.peer().process}, handshake_.peer().name,  handshake_.account(), link_->remote(),
           link_->bytes_sent(),         link_->bytes_received(), calls_->size()};
 }
 

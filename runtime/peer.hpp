@@ -38,6 +38,8 @@ class Peer final : public LinkHandler, public ReplyPort, public std::enable_shar
   void give_up(const Error& why);
 
   PeerInfo info() const;
+  /// What the link was opened with; once the handshake is done.
+  const std::string& account() const { return handshake_.account(); }
 
   /// LinkHandler
   void on_frame(const FrameView& frame) override;
@@ -60,6 +62,7 @@ class Peer final : public LinkHandler, public ReplyPort, public std::enable_shar
   const std::shared_ptr<Router> router_;  ///< the same, for the ActorRefs in received messages
   std::shared_ptr<Link> link_;
   Handshake handshake_;
+  std::shared_ptr<const Caller> caller_;  ///< the other end, once it has proven itself
   Event ready_;
   Result<PeerId> outcome_ = Error{Errc::peer_lost};
   std::shared_ptr<CallTable> calls_;

@@ -41,7 +41,9 @@ SystemCore::SystemCore(ActorSystem::Options options)
     : options_(std::move(options)),
       process_(draw_process_number()),
       local_calls_(std::make_shared<CallTable>(options_.clock, net::make_strand(options_.executor))),
-      local_answers_(std::make_shared<LocalAnswers>(local_calls_)) {}
+      local_answers_(std::make_shared<LocalAnswers>(local_calls_)) {
+  secrets_.emplace(options_.account, options_.secret);
+}
 
 Result<CallKey> SystemCore::call(const Address& to, const MethodKey& method, Clock::duration limit, Message& message,
                                  std::unique_ptr<PendingReply>& waiting) {
@@ -152,15 +154,45 @@ std::shared_ptr<Peer> SystemCore::begin_link(std::shared_ptr<Link> link, bool co
   return peer;
 }
 
+void SystemCore::allow(const std::string& account, std::string secret) {
+  std::scoped_lock lock(mutex_);
+  secrets_.insert_or_assign(account, std::move(secret));
+}
+
+void SystemCore::forbid(const std::string& account, const std::string& why) {
+  std::vector<std::shared_ptr<Peer>> inside;
+  {
+    std::scoped_lock lock(mutex_);
+    secrets_.erase(account);
+    for (const auto& [id, peer] : peers_)
+      if (peer->account() == account) inside.push_back(peer);
+  }
+  for (const auto& peer : inside) peer->give_up({Errc::peer_lost, why});
+}
+
+std::optional<std::string> SystemCore::secret_of(std::string_view account) const {
+  std::scoped_lock lock(mutex_);
+  const auto found = secrets_.find(account);
+  return found == secrets_.end() ? std::nullopt : std::optional(found->second);
+}
+
 void SystemCore::joined(const std::shared_ptr<Peer>& peer) {
   std::shared_ptr<Peer> older;
+  std::optional<Error> refused;
   const PeerInfo info = peer->info();
   {
     std::scoped_lock lock(mutex_);
     std::erase(handshaking_, peer);
-    auto& entry = peers_[info.id.value];
-    older = std::exchange(entry, peer);
+    const auto known = peers_.find(info.id.value);
+    if (!secrets_.contains(info.account)) {
+      refused = Error{Errc::unauthenticated, "this account has ended"};
+    } else if (known != peers_.end() && known->second->account() != info.account) {
+      refused = Error{Errc::conflict, "another process has this number"};
+    } else {
+      older = std::exchange(peers_[info.id.value], peer);
+    }
   }
+  if (refused) return peer->give_up(*refused);
   if (older) {
     const Error replaced{Errc::peer_lost, "the peer has linked itself anew"};
     older->give_up(replaced);

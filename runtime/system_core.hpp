@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -37,7 +38,11 @@ class SystemCore final : public Router, public std::enable_shared_from_this<Syst
   // Links
   Result<Endpoint> listen(const Endpoint& at);
   std::shared_ptr<Peer> begin_link(std::shared_ptr<Link> link, bool connecting);
-  /// The peer has proven itself. One that comes from the same process as an older one replaces it.
+  void allow(const std::string& account, std::string secret);
+  void forbid(const std::string& account, const std::string& why);
+  std::optional<std::string> secret_of(std::string_view account) const;
+  /// The peer has proven itself. One that comes from the same process as an older one replaces it, if it has proven the
+  /// same account: otherwise it is turned away, since numbers of processes are no secret.
   void joined(const std::shared_ptr<Peer>& peer);
   void ended(const std::shared_ptr<Peer>& peer, const Error& why);
   std::shared_ptr<Peer> find_peer(std::uint64_t process) const;
@@ -72,6 +77,7 @@ class SystemCore final : public Router, public std::enable_shared_from_this<Syst
   std::unordered_map<std::uint64_t, std::shared_ptr<ActorCell>> actors_;  ///< by number, and by the name's number
   std::unordered_map<std::uint64_t, std::shared_ptr<Peer>> peers_;
   std::vector<std::shared_ptr<Peer>> handshaking_;
+  std::map<std::string, std::string, std::less<>> secrets_;  ///< by account
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::vector<std::pair<net::any_io_executor, ActorSystem::PeerJoined>> joined_callbacks_;
   std::vector<std::pair<net::any_io_executor, ActorSystem::PeerLost>> lost_callbacks_;

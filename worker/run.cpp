@@ -14,6 +14,7 @@
 #include <string>
 
 #include "base/errc.hpp"
+#include "protocol/accounts.hpp"
 #include "protocol/head_link.hpp"
 #include "protocol/worker_environment.hpp"
 #include "runtime/actor_system.hpp"
@@ -56,6 +57,7 @@ std::optional<Number> number(const std::string& text) {
 
 struct Setting {
   std::string worker_id;
+  std::string job_id;
   runtime::Endpoint head;
   std::string secret;
   int threads = 1;
@@ -74,13 +76,15 @@ std::string read_line(int descriptor) {
 Result<Setting> read_setting() {
   Setting setting;
   setting.worker_id = variable(environment::worker_id);
+  setting.job_id = variable(environment::job_id);
   const auto head = variable(environment::head);
-  if (!setting.worker_id.empty() && !head.empty()) setting.secret = read_line(STDIN_FILENO);
-  if (setting.worker_id.empty() || head.empty() || setting.secret.empty()) {
+  const bool told = !setting.worker_id.empty() && !setting.job_id.empty() && !head.empty();
+  if (told) setting.secret = read_line(STDIN_FILENO);
+  if (!told || setting.secret.empty()) {
     return Error{
         Errc::invalid_argument,
-        "weir-worker run is started by a node agent: it needs WEIR_WORKER_ID and WEIR_HEAD in its environment, "
-        "and the cluster's secret on standard input"};
+        "weir-worker run is started by a node agent: it needs WEIR_WORKER_ID, WEIR_JOB_ID and WEIR_HEAD in its "
+        "environment, and the job's secret on standard input"};
   }
   const auto colon = head.rfind(':');
   const auto port = colon == std::string::npos ? std::nullopt : number<std::uint16_t>(head.substr(colon + 1));
@@ -149,7 +153,8 @@ int run(const ActorTypes& types) {
                                .executor = io.get_executor(),
                                .clock = clock,
                                .transport = *transport,
-                               .secret = setting->secret});
+                               .secret = setting->secret,
+                               .account = protocol::accounts::job(setting->job_id)});
   runtime::TaskGroup tasks(io.get_executor(), "worker");
   if (setting->lifeline) tasks.spawn("watch lifeline", watch_lifeline(*setting->lifeline));
   tasks.spawn("watch signals", watch_signals());

@@ -6,6 +6,7 @@
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "cluster/sqlite_store.hpp"
+#include "protocol/accounts.hpp"
 #include "protocol/acknowledged.hpp"
 #include "protocol/checkpoint.hpp"
 #include "protocol/head_link.hpp"
@@ -142,6 +143,12 @@ class FakeWorkerHost final : public runtime::Actor<protocol::WorkerHost> {
   runtime::ActorRef<protocol::Jobs> jobs_;
 };
 
+/// The first line of what the process was given.
+std::string secret_of(const FakeChild& child) {
+  const auto& input = child.spec().input;
+  return input.substr(0, input.find('\n'));
+}
+
 /// One pretended worker process: its own actor system in the same simulation.
 class FakeWorker {
  public:
@@ -150,7 +157,9 @@ class FakeWorker {
                  .executor = simulation.executor(),
                  .clock = simulation.clock(),
                  .transport = simulation.transport(),
-                 .secret = secret}) {
+                 .secret = secret_of(child),
+                 .account = protocol::accounts::job(
+                     child.spec().environment.at(std::string(protocol::worker_environment::job_id)))}) {
     ensure(system_.spawn<FakeWorkerHost>("worker", script, child).has_value(), "a worker host can be made");
   }
 

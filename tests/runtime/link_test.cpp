@@ -187,6 +187,69 @@ TEST(Link, OnlyThoseWhoKnowTheSecretGetIn) {
   }
 }
 
+/// Says whom it hears.
+struct Porter {
+  static constexpr std::string_view type_name = "porter";
+  virtual ~Porter() = default;
+  virtual Result<std::string> who() = 0;
+  static constexpr auto methods() { return runtime::methods<Method<&Porter::who, "who">>(); }
+};
+class PorterActor final : public Actor<Porter> {
+ public:
+  Result<std::string> who() override {
+    if (caller() == nullptr) return std::string("myself");
+    return caller()->account + " " + std::to_string(caller()->process);
+  }
+};
+
+/// A listening system, and others that come with accounts of their own.
+struct Accounts {
+  ActorSystem& come(const std::string& account, const std::string& secret) {
+    systems.push_back(std::make_unique<ActorSystem>(ActorSystem::Options{.name = account,
+                                                                         .executor = simulation.executor(),
+                                                                         .clock = simulation.clock(),
+                                                                         .transport = simulation.transport(),
+                                                                         .secret = secret,
+                                                                         .account = account}));
+    return *systems.back();
+  }
+
+  testing::Simulation simulation{3};
+  std::vector<std::unique_ptr<ActorSystem>> systems;
+  ActorSystem& b = come("own", "own secret");
+  Endpoint at = b.listen({"b", 0}).value();
+};
+
+TEST(Link, EachAccountHasItsSecretAndActorsHearWhichOneSpeaks) {
+  Accounts net;
+  ASSERT_TRUE(net.b.spawn<PorterActor>("porter"));
+  net.b.allow("job", "secret of the job");
+  for (const char* account : {"own", "job"}) {
+    ActorSystem& a = net.come(account, account == std::string("own") ? "own secret" : "secret of the job");
+    const auto peer = net.simulation.run(a.connect(net.at));
+    ASSERT_TRUE(peer) << peer.error().message();
+    EXPECT_EQ(net.simulation.run(a.find<Porter>(*peer, "porter").call<&Porter::who>()).value(),
+              account + (" " + std::to_string(a.id().value)));
+  }
+  EXPECT_EQ(net.simulation.run(net.b.find<Porter>(net.b.id(), "porter").call<&Porter::who>()).value(), "myself");
+  EXPECT_EQ(net.simulation.run(net.come("own", "secret of the job").connect(net.at)).error().code,
+            Errc::unauthenticated);
+  EXPECT_EQ(net.simulation.run(net.come("job", "own secret").connect(net.at)).error().code, Errc::unauthenticated);
+  EXPECT_EQ(net.simulation.run(net.come("unknown", "").connect(net.at)).error().code, Errc::unauthenticated);
+}
+
+TEST(Link, AForbiddenAccountIsOutAtOnce) {
+  Accounts net;
+  net.b.allow("job", "secret of the job");
+  ActorSystem& a = net.come("job", "secret of the job");
+  ASSERT_TRUE(net.simulation.run(a.connect(net.at)));
+  net.b.forbid("job", "the job is over");
+  net.simulation.settle();
+  EXPECT_TRUE(a.peers().empty());
+  EXPECT_TRUE(net.b.peers().empty());
+  EXPECT_EQ(net.simulation.run(a.connect(net.at)).error().code, Errc::unauthenticated);
+}
+
 TEST(Link, NobodyListening) {
   testing::Simulation simulation(1);
   ActorSystem a({"a", simulation.executor(), simulation.clock(), simulation.transport(), "s"});
@@ -221,6 +284,33 @@ TEST(Link, AStrangerThatSaysNothingIsTurnedAway) {
   EXPECT_TRUE(recorder->closed);
   EXPECT_TRUE(recorder->frames.empty());
   EXPECT_EQ(pair.b.peers().size(), 1u) << "the good peer stays";
+}
+
+TEST(Link, ANumberOfAnotherProcessOpensNothing) {
+  Accounts net;
+  net.b.allow("job", "secret of the job");
+  ActorSystem& a = net.come("own", "own secret");
+  ASSERT_TRUE(net.simulation.run(a.connect(net.at)));
+  // Whoever knows a job's secret claims to be the process of `a`, to get what is meant for it.
+  auto link = net.simulation.run(bare_connect(net.simulation.transport(), net.at)).value();
+  auto recorder = std::make_shared<Recorder>();
+  link->start(recorder);
+  const Handshake::Secrets known = [](std::string_view) { return std::string("secret of the job"); };
+  Handshake thief(Handshake::Role::connect, known, {a.id().value, "thief", "job"});
+  auto next = thief.open();
+  for (std::size_t seen = 0; next; ++seen) {
+    ASSERT_TRUE(link->send(next->kind, next->body, {}));
+    net.simulation.settle();
+    ASSERT_GT(recorder->frames.size(), seen);
+    auto answer = thief.receive({recorder->frames[seen].first, recorder->frames[seen].second, {}});
+    ASSERT_TRUE(answer) << answer.error().message();
+    next = std::move(*answer);
+  }
+  ASSERT_TRUE(thief.done());
+  net.simulation.settle();
+  EXPECT_TRUE(recorder->closed);
+  ASSERT_EQ(net.b.peers().size(), 1u);
+  EXPECT_EQ(net.b.peers()[0].name, "own");
 }
 
 TEST(Link, CallsBeforeTheHandshakeReachNobody) {
@@ -268,19 +358,46 @@ Result<void> shake(Handshake& a, Handshake& b) {
   return {};
 }
 
+/// Knows one secret, whatever the account.
+Handshake::Secrets secret(std::string text) {
+  return [text = std::move(text)](std::string_view) { return text; };
+}
+
 TEST(HandshakeFrames, BothEndsLearnWhoTheOtherIs) {
-  Handshake a(Handshake::Role::connect, "s", {1, "a"});
-  Handshake b(Handshake::Role::listen, "s", {2, "b"});
+  Handshake a(Handshake::Role::connect, secret("s"), {1, "a"});
+  Handshake b(Handshake::Role::listen, secret("s"), {2, "b"});
   ASSERT_TRUE(shake(a, b));
   EXPECT_TRUE(a.done() && b.done());
   EXPECT_EQ(a.peer().name, "b");
   EXPECT_EQ(b.peer().process, 1u);
 }
 
+TEST(HandshakeFrames, TheAccountDecidesWhichSecretCounts) {
+  const Handshake::Secrets secrets = [](std::string_view account) -> std::optional<std::string> {
+    if (account == "one") return "secret of one";
+    if (account == "two") return "secret of two";
+    return std::nullopt;
+  };
+  const auto outcome = [&](const std::string& account, const std::string& known) {
+    Handshake a(Handshake::Role::connect, secret(known), {1, "a", account});
+    Handshake b(Handshake::Role::listen, secrets, {2, "b"});
+    const auto shaken = shake(a, b);
+    EXPECT_EQ(b.done(), shaken.has_value());
+    if (shaken) EXPECT_EQ(b.account(), account);
+    return shaken ? Errc{} : static_cast<Errc>(shaken.error().code.value());
+  };
+  EXPECT_EQ(outcome("one", "secret of one"), Errc{});
+  EXPECT_EQ(outcome("two", "secret of two"), Errc{});
+  EXPECT_EQ(outcome("one", "secret of two"), Errc::unauthenticated);
+  EXPECT_EQ(outcome("three", "secret of one"), Errc::unauthenticated);
+  EXPECT_EQ(outcome("three", ""), Errc::unauthenticated) << "no account is no empty secret";
+  EXPECT_EQ(outcome("", "secret of one"), Errc::unauthenticated);
+}
+
 TEST(HandshakeFrames, AnEchoIsNoProof) {
   // An attacker who knows nothing sends the connecting end's own words back.
-  Handshake a(Handshake::Role::connect, "s", {1, "a"});
-  Handshake mirror(Handshake::Role::listen, "other", {2, "m"});
+  Handshake a(Handshake::Role::connect, secret("s"), {1, "a"});
+  Handshake mirror(Handshake::Role::listen, secret("other"), {2, "m"});
   auto hello = mirror.receive({a.open()->kind, a.open()->body, {}});
   auto proof = a.receive({(*hello)->kind, (*hello)->body, {}});
   ASSERT_TRUE(proof && *proof);
@@ -288,8 +405,8 @@ TEST(HandshakeFrames, AnEchoIsNoProof) {
 }
 
 TEST(HandshakeFrames, AnotherVersionIsUnsupported) {
-  Handshake a(Handshake::Role::connect, "s", {1, "a"});
-  Handshake b(Handshake::Role::listen, "s", {2, "b"});
+  Handshake a(Handshake::Role::connect, secret("s"), {1, "a"});
+  Handshake b(Handshake::Role::listen, secret("s"), {2, "b"});
   auto hello = *a.open();
   hello.body[0] = std::byte{99};
   hello.body.resize(10);  // another version may look different behind its number
@@ -297,10 +414,10 @@ TEST(HandshakeFrames, AnotherVersionIsUnsupported) {
 }
 
 TEST(HandshakeFrames, WrongOrderAndGarbageAreMalformed) {
-  Handshake b(Handshake::Role::listen, "s", {2, "b"});
+  Handshake b(Handshake::Role::listen, secret("s"), {2, "b"});
   EXPECT_EQ(b.receive({FrameKind::proof, {}, {}}).error().code, Errc::malformed);
   EXPECT_EQ(b.receive({FrameKind::hello, {}, {}}).error().code, Errc::malformed);
-  Handshake self(Handshake::Role::connect, "s", {2, "b"});
+  Handshake self(Handshake::Role::connect, secret("s"), {2, "b"});
   EXPECT_EQ(b.receive({FrameKind::hello, self.open()->body, {}}).error().code, Errc::conflict) << "linked with itself";
 }
 

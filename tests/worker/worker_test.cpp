@@ -9,6 +9,7 @@
 #include <map>
 #include <thread>
 
+#include "protocol/accounts.hpp"
 #include "protocol/worker_environment.hpp"
 #include "runtime/actor_system.hpp"
 #include "runtime/clock.hpp"
@@ -44,6 +45,7 @@ class Worker : public ::testing::Test {
     spec.arguments = {"run"};
     spec.environment = runtime::current_environment();
     spec.environment[std::string(environment::worker_id)] = id;
+    spec.environment[std::string(environment::job_id)] = "job";
     spec.environment[std::string(environment::head)] = "127.0.0.1:" + std::to_string(endpoint_.port);
     for (const auto& [name, value] : more) spec.environment[name] = value;
     spec.input = "secret\n";
@@ -68,8 +70,12 @@ class Worker : public ::testing::Test {
   std::unique_ptr<runtime::ProcessSpawner> spawner_ = runtime::make_process_spawner();
 
  protected:
-  runtime::ActorSystem system_{
-      {.name = "head", .executor = io_.get_executor(), .clock = clock_, .transport = *transport_, .secret = "secret"}};
+  runtime::ActorSystem system_{{.name = "head",
+                                .executor = io_.get_executor(),
+                                .clock = clock_,
+                                .transport = *transport_,
+                                .secret = "secret",
+                                .account = protocol::accounts::job("job")}};
 
  private:
   runtime::ActorRef<Office> office_ = system_.spawn<Office>("jobs", book).value();
