@@ -13,6 +13,7 @@
 #include <boost/beast/http.hpp>
 #include <memory>
 
+#include "api/authority.hpp"
 #include "api/connection_table.hpp"
 #include "api/message.hpp"
 #include "api/problem.hpp"
@@ -45,13 +46,6 @@ bool good_request_id(std::string_view id) {
   return true;
 }
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return result;
-}
-
 /// What a read or write came to.
 struct Moved {
   error_code error;
@@ -70,7 +64,7 @@ net::awaitable<Moved> within(std::chrono::milliseconds limit,
   co_return Moved{error, size};
 }
 
-/// One client's connection. Kept by the coroutine that serves it; all but drop() and finish() run on its strand.
+/// One client's connection. Kept by the coroutine that serves it; all but drop() and end_soon() run on its strand.
 class Connection final : public TableMember, public std::enable_shared_from_this<Connection> {
  public:
   Connection(tcp::socket socket, Services& services)
@@ -114,9 +108,9 @@ class Connection final : public TableMember, public std::enable_shared_from_this
     });
   }
 
-  void finish() override {
+  void end_soon() override {
     net::post(strand_, [weak = weak_from_this()] {
-      if (const auto self = weak.lock()) self->finish_here();
+      if (const auto self = weak.lock()) self->end_soon_here();
     });
   }
 
@@ -129,7 +123,7 @@ class Connection final : public TableMember, public std::enable_shared_from_this
     if (source_ != nullptr) source_->finish();
   }
 
-  void finish_here() {
+  void end_soon_here() {
     error_code ignored;
     if (idle_) socket_.close(ignored);
     if (source_ != nullptr) source_->finish();
@@ -179,6 +173,7 @@ class Connection final : public TableMember, public std::enable_shared_from_this
 
     std::string_view pattern;
     std::optional<Reply> reply = co_await read_header(parser, request);
+    if (abort_) co_return false;  // dropped: there is nobody to answer
     const bool understood = !reply;
     if (understood) {
       auto admitted = admit_request(request);
@@ -221,7 +216,7 @@ class Connection final : public TableMember, public std::enable_shared_from_this
 
     const auto& message = parser.get();
     request.method = message.method_string();
-    for (const auto& field : message) request.headers.emplace_back(lower(field.name_string()), field.value());
+    for (const auto& field : message) request.headers.emplace_back(to_lower(field.name_string()), field.value());
     if (const auto id = request.header("x-request-id"); id && good_request_id(*id)) request.id = *id;
     if (message.version() != 10 && message.version() != 11) co_return problem(505, "this is HTTP/1.1");
     if (auto refusal = transfer_problem(request)) co_return refusal;
@@ -255,7 +250,7 @@ class Connection final : public TableMember, public std::enable_shared_from_this
     if (lengths + encodings > 1) return problem(400, "the length of the body is given more than once");
     if (request.header("content-length").value_or("0").find_first_not_of("0123456789") != std::string_view::npos)
       return problem(400, "Content-Length must be one number");
-    if (encodings == 1 && lower(*request.header("transfer-encoding")) != "chunked")
+    if (encodings == 1 && to_lower(*request.header("transfer-encoding")) != "chunked")
       return problem(501, "no Transfer-Encoding but chunked is understood");
     return std::nullopt;
   }
@@ -278,7 +273,7 @@ class Connection final : public TableMember, public std::enable_shared_from_this
   net::awaitable<std::optional<Reply>> read_body(Parser& parser, Request& request) {
     if (parser.is_done()) co_return std::nullopt;
     if (const auto expectation = request.header("expect")) {
-      if (lower(*expectation) != "100-continue") co_return problem(417, "no expectation but 100-continue is met");
+      if (to_lower(*expectation) != "100-continue") co_return problem(417, "no expectation but 100-continue is met");
       static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
       const bool written = co_await write_piece(net::buffer(go_on));
       if (!written) co_return problem(400, "the client left");

@@ -94,12 +94,12 @@ std::vector<std::shared_ptr<TableMember>> ConnectionTable::members() const {
   return members;
 }
 
-void ConnectionTable::finish_all() {
+void ConnectionTable::end_all_soon() {
   {
     const std::lock_guard lock(mutex_);
     finishing_ = true;
   }
-  for (const auto& member : members()) member->finish();
+  for (const auto& member : members()) member->end_soon();
 }
 
 void ConnectionTable::drop_all() {

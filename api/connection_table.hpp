@@ -18,7 +18,7 @@ class TableMember {
   /// Closes the connection now, whatever it is doing.
   virtual void drop() = 0;
   /// Ends the connection after the answer that is under way; a stream ends where it is.
-  virtual void finish() = 0;
+  virtual void end_soon() = 0;
 };
 
 /// Every open connection, and the places there are for them.
@@ -57,7 +57,7 @@ class ConnectionTable {
   bool drop_stranger();
 
   /// Lets each connection finish its answer, and no new one begin.
-  void finish_all();
+  void end_all_soon();
   void drop_all();
 
  private:

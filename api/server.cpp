@@ -104,7 +104,7 @@ class Server::Impl {
     error_code ignored;
     acceptor_.close(ignored);
     services_.stopping = true;
-    services_.connections.finish_all();
+    services_.connections.end_all_soon();
     const auto insist = clock_.set_timer(acceptor_.get_executor(), clock_.now() + stop_grace,
                                          [this] { services_.connections.drop_all(); });
     co_await tasks_.join();

@@ -1,5 +1,7 @@
 #include "cli/place.hpp"
 
+#include <algorithm>
+
 #include "base/errc.hpp"
 
 namespace weir::cli {

@@ -6,8 +6,8 @@
 ///
 /// The first line on standard input is the secret of the job, with which worker and head prove themselves to each other
 /// (see protocol/accounts.hpp): so it shows neither in the argument list nor in the environment. The same pipe is the
-/// lifeline that the process spawner gives a child (WEIR_LIFELINE_FD, see runtime/process.hpp): its end tells the worker
-/// that its agent is gone, and it exits at once. Standard output and error are the worker's log.
+/// lifeline that the process spawner gives a child (WEIR_LIFELINE_FD, see runtime/process.hpp): its end tells the
+/// worker that its agent is gone, and it exits at once. Standard output and error are the worker's log.
 ///
 /// The worker connects to the head, offers a WorkerHost named "worker" and announces it with Jobs.worker_up; when the
 /// link breaks it does both again. It exits with 0 when the head refuses it (nobody waits for it any more) or on

@@ -81,7 +81,7 @@ class ActorSystem {
     std::chrono::milliseconds ping_interval{1000};
     /// A peer that is silent for this long, in spite of pings that have reached it, is lost.
     std::chrono::milliseconds silence_limit{10'000};
-    std::size_t unauthenticated_links_max = 256;
+    std::size_t unauthenticated_links_max = 256;  ///< one more that comes in takes the place of the oldest
   };
   using PeerJoined = std::function<void(const PeerInfo&)>;
   using PeerLost = std::function<void(const PeerInfo&, const Error& why)>;

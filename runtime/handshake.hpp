@@ -51,6 +51,7 @@ class Handshake {
   /// (not this frame now), conflict (the peer is this process), or what a refuse frame says.
   Result<std::optional<Reply>> receive(const FrameView& frame);
 
+  Role role() const { return role_; }
   bool done() const { return state_ == State::done; }
   const Identity& peer() const { return peer_; }
   /// The account that the ends have proven to each other.

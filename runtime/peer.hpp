@@ -38,6 +38,8 @@ class Peer final : public LinkHandler, public ReplyPort, public std::enable_shar
   void give_up(const Error& why);
 
   PeerInfo info() const;
+  /// Whether the other side has opened the link.
+  bool incoming() const { return handshake_.role() == Handshake::Role::listen; }
   /// What the link was opened with; once the handshake is done.
   const std::string& account() const { return handshake_.account(); }
 

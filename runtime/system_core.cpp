@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
 #include <cstring>
@@ -133,13 +134,20 @@ Result<Endpoint> SystemCore::listen(const Endpoint& at) {
 }
 
 void SystemCore::accept_link(std::shared_ptr<Link> link) {
+  std::shared_ptr<Peer> displaced;
   {
     std::scoped_lock lock(mutex_);
-    if (closed_ || handshaking_.size() >= options_.unauthenticated_links_max) {
-      spdlog::warn("{}: turning {} away: too many links have not proven themselves", options_.name, link->remote());
-      return;  // dropping the only reference closes it
+    if (closed_) return;  // dropping the only reference closes it
+    if (handshaking_.size() >= options_.unauthenticated_links_max) {
+      const auto oldest = std::find_if(handshaking_.begin(), handshaking_.end(),
+                                       [](const std::shared_ptr<Peer>& peer) { return peer->incoming(); });
+      if (oldest == handshaking_.end()) return;
+      displaced = *oldest;
+      handshaking_.erase(oldest);
     }
   }
+  // Whoever says nothing makes room: a node that knows its secret must not wait behind strangers.
+  if (displaced) displaced->give_up({Errc::exhausted, "too many links have not proven themselves"});
   begin_link(std::move(link), false);
 }
 

@@ -16,6 +16,8 @@ class AccessTest : public ::testing::Test {
                    .port = 8265,
                    .loopback_only = loopback_only,
                    .allow_hosts = std::move(names),
+                   .public_url = {},
+                   .sessions_file = {},
                    .now = [this] { return now; }});
   }
 
@@ -153,7 +155,11 @@ TEST_F(AccessTest, SessionCookieEndsWithItsTimeHoweverOftenItIsUsed) {
 }
 
 TEST_F(AccessTest, BehindAProxyCookiesAreSecureLinksHttpsAndItsOriginIsOurs) {
-  Access access({.token = "secret", .port = 8265, .public_url = *PublicUrl::parse("https://Weir.example/")});
+  Access access({.token = "secret",
+                 .port = 8265,
+                 .allow_hosts = {},
+                 .public_url = *PublicUrl::parse("https://Weir.example/"),
+                 .sessions_file = {}});
   EXPECT_NE(access.begin_session(request("weir.example")).find("; Secure;"), std::string::npos);
   EXPECT_NE(access.expired_cookie().find("; Secure;"), std::string::npos);
   EXPECT_TRUE(access.login_link("127.0.0.1:8265").starts_with("https://weir.example/login?code="));
@@ -175,9 +181,9 @@ TEST(PublicUrlTest, IsASchemeANameAndPerhapsAPort) {
   EXPECT_EQ(PublicUrl::parse("HTTPS://WEIR.example:443/")->origin(), "https://weir.example");
   EXPECT_EQ(PublicUrl::parse("https://weir.example:8443")->origin(), "https://weir.example:8443");
   EXPECT_EQ(PublicUrl::parse("http://[2001:db8::1]:80")->origin(), "http://[2001:db8::1]");
-  for (const char* bad : {"", "weir.example", "ftp://weir.example", "https://", "https://weir.example/path",
-                          "https://user@weir.example", "https://weir.example:", "https://weir.example:x",
-                          "https://weir.example?x", "https://we ir.example"})
+  for (const char* bad :
+       {"", "weir.example", "ftp://weir.example", "https://", "https://weir.example/path", "https://user@weir.example",
+        "https://weir.example:", "https://weir.example:x", "https://weir.example?x", "https://we ir.example"})
     EXPECT_FALSE(PublicUrl::parse(bad)) << bad;
 }
 

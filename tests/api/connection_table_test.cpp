@@ -15,7 +15,7 @@ class ConnectionTableTest : public ::testing::Test {
     bool dropped = false;
     bool finished = false;
     void drop() override { dropped = true; }
-    void finish() override { finished = true; }
+    void end_soon() override { finished = true; }
   };
 
   void enter(const std::string& name, const std::string& address) {
@@ -88,7 +88,7 @@ TEST_F(ConnectionTableTest, FinishingReachesEveryoneAndLatecomers) {
   enter("stranger", "10.0.0.1");
   enter("client", "10.0.0.1");
   ASSERT_TRUE(table_.admit(ids_["client"]));
-  table_.finish_all();
+  table_.end_all_soon();
   EXPECT_TRUE(members_["stranger"]->finished && members_["client"]->finished);
   EXPECT_EQ(dropped(), Names{});
   enter("late", "10.0.0.1");

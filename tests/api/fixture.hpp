@@ -75,8 +75,13 @@ class ServerTest : public ::testing::Test {
   net::io_context io;
   runtime::SystemClock clock;
   FakeHead head{io};
-  Server::Options options{
-      .listen = "127.0.0.1:0", .token = test_token, .allow_hosts = {}, .version = "1.2.3", .limits = {}};
+  Server::Options options{.listen = "127.0.0.1:0",
+                          .token = test_token,
+                          .allow_hosts = {},
+                          .public_url = {},
+                          .sessions_file = {},
+                          .version = "1.2.3",
+                          .limits = {}};
   std::unique_ptr<Server> server;
 
  private:

@@ -286,6 +286,29 @@ TEST(Link, AStrangerThatSaysNothingIsTurnedAway) {
   EXPECT_EQ(pair.b.peers().size(), 1u) << "the good peer stays";
 }
 
+TEST(Link, SilentStrangersDisplaceEachOther) {
+  testing::Simulation simulation(3);
+  ActorSystem a({"a", simulation.executor(), simulation.clock(), simulation.transport(), "secret"});
+  ActorSystem b(ActorSystem::Options{.name = "b",
+                                     .executor = simulation.executor(),
+                                     .clock = simulation.clock(),
+                                     .transport = simulation.transport(),
+                                     .secret = "secret",
+                                     .unauthenticated_links_max = 4});
+  auto at = b.listen({"b", 0});
+  std::vector<std::shared_ptr<Recorder>> strangers;
+  for (int i = 0; i < 10; ++i) {
+    auto link = simulation.run(bare_connect(simulation.transport(), *at)).value();
+    strangers.push_back(std::make_shared<Recorder>());
+    link->start(strangers.back());
+    simulation.settle();
+  }
+  EXPECT_TRUE(simulation.run(a.connect(*at)));
+  simulation.settle();
+  for (std::size_t i = 0; i < strangers.size(); ++i) EXPECT_EQ(strangers[i]->closed.has_value(), i < 7) << i;
+  EXPECT_EQ(b.peers().size(), 1u);
+}
+
 TEST(Link, ANumberOfAnotherProcessOpensNothing) {
   Accounts net;
   net.b.allow("job", "secret of the job");
@@ -383,7 +406,9 @@ TEST(HandshakeFrames, TheAccountDecidesWhichSecretCounts) {
     Handshake b(Handshake::Role::listen, secrets, {2, "b"});
     const auto shaken = shake(a, b);
     EXPECT_EQ(b.done(), shaken.has_value());
-    if (shaken) EXPECT_EQ(b.account(), account);
+    if (shaken) {
+      EXPECT_EQ(b.account(), account);
+    }
     return shaken ? Errc{} : static_cast<Errc>(shaken.error().code.value());
   };
   EXPECT_EQ(outcome("one", "secret of one"), Errc{});
