@@ -9,14 +9,6 @@ namespace {
 
 BytesView bytes_of(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
 
-std::string hex(const Digest& digest) {
-  static constexpr std::string_view digits = "0123456789abcdef";
-  std::string text;
-  for (const auto byte : digest)
-    text += {digits[std::to_integer<unsigned>(byte) >> 4], digits[std::to_integer<unsigned>(byte) & 15]};
-  return text;
-}
-
 }  // namespace
 
 std::string random_hex() { return hex(random_digest()); }

@@ -55,4 +55,12 @@ Digest random_digest() {
   return digest;
 }
 
+std::string hex(const Digest& digest) {
+  static constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  for (const std::byte byte : digest)
+    text += {digits[std::to_integer<unsigned>(byte) >> 4], digits[std::to_integer<unsigned>(byte) & 15]};
+  return text;
+}
+
 }  // namespace weir

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <initializer_list>
+#include <string>
 #include <string_view>
 
 #include "base/bytes.hpp"
@@ -20,5 +21,8 @@ bool equal_in_constant_time(const Digest& a, const Digest& b);
 
 /// 256 random bits from the system's generator: a nonce, or the raw material of a secret.
 Digest random_digest();
+
+/// As 64 hexadecimal digits.
+std::string hex(const Digest& digest);
 
 }  // namespace weir

@@ -113,8 +113,8 @@ worker, SGD with momentum 0.9, a cosine schedule.
 
 Each compressor chooses its learning rate from a short list, by the test accuracy of one training with each rate and
 seed {CHOOSING_SEED}: {rates}. Where the workers vote on signs each weight moves by the learning rate itself, and the
-list is {', '.join(f'{rate:g}' for rate in VOTE_RATES)}. The figures are those of seeds {', '.join(map(str, seeds))} with
-that rate: the mean accuracy, the lowest and the highest of them, and the mean difference in points from `{BASELINE}`
+list is {', '.join(f'{rate:g}' for rate in VOTE_RATES)}. The figures are those of seeds
+{', '.join(map(str, seeds))} with that rate: the mean accuracy, the lowest and the highest of them, and the mean difference in points from `{BASELINE}`
 with the same seed. With so few seeds a difference within the spread may be chance.
 
 The baseline is `{BASELINE}`, a plain cast to 16 bits, because that is what people would use otherwise; `none`, with
@@ -153,7 +153,8 @@ class Comparison:
         if self.runs.find(key, name, rate, seed) or self.out_of_time():
             return
         training, compressor = TRAININGS[key], self.catalog[name]
-        say(f"[{(time.monotonic() - self.start) / 60:.0f} min] {training.title} with {name}, rate {rate:g}, seed {seed}")
+        minutes = (time.monotonic() - self.start) / 60
+        say(f"[{minutes:.0f} min] {training.title} with {name}, rate {rate:g}, seed {seed}")
         spec = spec_of(training, compressor, self.options.steps or training.steps, rate, seed)
         done = {"model": key, "compressor": name, "memory": compressor["default_memory"], "lr": rate, "seed": seed}
         try:

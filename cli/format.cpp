@@ -50,7 +50,8 @@ std::string value_text(const nlohmann::json& value) {
 
 std::string one_line(const std::string& text, std::size_t columns) {
   std::string joined = text;
-  std::replace_if(joined.begin(), joined.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  std::replace_if(
+      joined.begin(), joined.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
   std::string line;
   for (const char c : printable_line(joined)) {
     const bool begins = (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // else it goes on with the character before

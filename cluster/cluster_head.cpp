@@ -1,12 +1,13 @@
 #include "cluster/cluster_head.hpp"
 
 #include <spdlog/spdlog.h>
-#include <boost/asio/strand.hpp>
 
 #include <algorithm>
+#include <boost/asio/strand.hpp>
 #include <random>
 
 #include "base/errc.hpp"
+#include "cluster/head_actors.hpp"
 #include "cluster/job_files.hpp"
 #include "cluster/run_on.hpp"
 #include "protocol/accounts.hpp"
@@ -21,72 +22,6 @@ constexpr auto load_interval = 1s;  // of a node's figures on the stream
 constexpr std::uint32_t page_max = 1000;
 constexpr std::uint32_t points_max = 5000;
 constexpr std::uint64_t log_bytes_max = 1 << 20;
-
-template <class T>
-net::awaitable<Result<T>> refuse(Error why) {
-  co_return why;
-}
-
-/// What nodes call, and nobody else may.
-class MembershipActor final : public runtime::Actor<protocol::Membership> {
- public:
-  explicit MembershipActor(ClusterHead& head) : head_(head) {}
-  net::awaitable<Result<protocol::NodeWelcome>> join(protocol::NodeInfo info,
-                                                     runtime::ActorRef<protocol::NodeAgent> agent) override {
-    if (!from_node()) return refuse<protocol::NodeWelcome>(no_node());
-    return head_.join(std::move(info), std::move(agent));
-  }
-  net::awaitable<Result<void>> heartbeat(protocol::NodeHeartbeat beat) override {
-    if (!from_node()) return refuse<void>(no_node());
-    return head_.heartbeat(std::move(beat));
-  }
-  net::awaitable<Result<void>> worker_exited(protocol::WorkerExit exit) override {
-    if (!from_node()) return refuse<void>(no_node());
-    return head_.worker_exited(std::move(exit));
-  }
-  net::awaitable<Result<void>> output(protocol::OutputBatch batch) override {
-    if (!from_node()) return refuse<void>(no_node());
-    return head_.output(std::move(batch));
-  }
-
- private:
-  bool from_node() const { return caller() == nullptr || caller()->account == protocol::accounts::node; }
-  static Error no_node() { return {Errc::unauthenticated, "only nodes may ask for this"}; }
-
-  ClusterHead& head_;
-};
-
-/// What workers call, each for its own job only.
-class JobsActor final : public runtime::Actor<protocol::Jobs> {
- public:
-  explicit JobsActor(ClusterHead& head) : head_(head) {}
-  net::awaitable<Result<void>> worker_up(std::string worker_id, runtime::ActorRef<protocol::WorkerHost> host) override {
-    // It must speak for itself: the head will ask that host to train.
-    if (caller() == nullptr || caller()->process != host.address().process) return refuse<void>(another_job());
-    return head_.worker_up(caller()->account, std::move(worker_id), std::move(host));
-  }
-  net::awaitable<Result<void>> report(protocol::Report report) override {
-    if (!from_worker_of(report.job_id)) return refuse<void>(another_job());
-    return head_.report(std::move(report));
-  }
-  net::awaitable<Result<void>> checkpoint(protocol::CheckpointShare share) override {
-    if (!from_worker_of(share.job_id)) return refuse<void>(another_job());
-    return head_.checkpoint(std::move(share));
-  }
-  net::awaitable<Result<void>> ended(protocol::TrainingEnd end) override {
-    if (!from_worker_of(end.job_id)) return refuse<void>(another_job());
-    return head_.ended(std::move(end));
-  }
-
-  static Error another_job() { return {Errc::unauthenticated, "only the workers of a job may speak for it"}; }
-
- private:
-  bool from_worker_of(const std::string& job_id) const {
-    return caller() == nullptr || caller()->account == protocol::accounts::job(job_id);
-  }
-
-  ClusterHead& head_;
-};
 
 Result<void> check_limit(std::uint32_t limit, std::uint32_t most) {
   if (limit >= 1 && limit <= most) return {};

@@ -1,18 +1,17 @@
 #include "cluster/data_dir.hpp"
 
 #include <fcntl.h>
-#include <openssl/rand.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
 #include "base/errc.hpp"
+#include "base/hmac.hpp"
 
 namespace weir::cluster {
 namespace {
@@ -58,20 +57,6 @@ Result<std::string> read_some(int fd, std::size_t limit, const std::string& what
   if (count < 0) return failed("reading " + what);
   text.resize(static_cast<std::size_t>(count));
   return text;
-}
-
-Result<std::string> new_secret() {
-  std::array<unsigned char, 32> random{};
-  if (RAND_bytes(random.data(), static_cast<int>(random.size())) != 1) {
-    return Error{Errc::io, "the system gives no random bytes for a secret"};
-  }
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string secret;
-  for (const unsigned byte : random) {
-    secret += digits[byte >> 4];
-    secret += digits[byte & 15];
-  }
-  return secret;
 }
 
 }  // namespace
@@ -135,9 +120,8 @@ Result<std::string> DataDir::secret(std::string_view name) const {
   const auto file = path_ / name;
   auto found = read_secret_file(file);
   if (found || found.error().code != Errc::not_found) return found;
-  auto made = new_secret();
-  if (!made) return made;
-  if (auto written = write_file_atomically(file, *made + "\n", 0600); !written) return written.error();
+  std::string made = hex(random_digest());
+  if (auto written = write_file_atomically(file, made + "\n", 0600); !written) return written.error();
   return made;
 }
 

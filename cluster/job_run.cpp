@@ -1,14 +1,13 @@
 #include "cluster/job_run.hpp"
 
-#include <openssl/rand.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "base/hmac.hpp"
 #include "cluster/exit_text.hpp"
 #include "cluster/job_files.hpp"
 #include "cluster/run_on.hpp"
@@ -35,16 +34,6 @@ constexpr auto exit_limit = 20s;         // after that a worker counts as gone, 
 constexpr auto checkpoint_limit = 120s;  // writing the last one
 constexpr auto publish_interval = 1s;    // progress of the job as a whole
 
-/// 256 random bits, hexadecimal: it stands on a line of its own.
-std::string make_secret() {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::array<unsigned char, 32> bytes{};
-  ensure(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1, "the system has random bytes");
-  std::string secret;
-  for (const unsigned byte : bytes) secret += {digits[byte >> 4], digits[byte & 15]};
-  return secret;
-}
-
 }  // namespace
 
 JobRun::JobRun(Services& services, NodeTable& nodes, Plan plan, const std::vector<std::string>& node_ids,
@@ -59,7 +48,7 @@ JobRun::JobRun(Services& services, NodeTable& nodes, Plan plan, const std::vecto
       ranks_(node_ids.size()),
       figures_(static_cast<std::uint32_t>(node_ids.size()), std::move(plan.past)),
       epoch_(services.next_epoch()),
-      secret_(make_secret()),
+      secret_(hex(random_digest())),
       checkpoints_(services_, job_.id, ranks_.size(), spec_.checkpoints_kept, std::move(plan.checkpoints)),
       calls_(services.strand, "job " + job_.id),
       records_(services.strand, "job " + job_.id) {

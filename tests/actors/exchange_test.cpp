@@ -230,7 +230,8 @@ TEST(Exchange, SumsInSixteenBitsWhereTheCompressorSaysSo) {
   }
 }
 
-/// A residual takes off what this rank has sent, in the gradient's own units, although a third of it went over the wire.
+/// A residual takes off what this rank has sent, in the gradient's own units, although a third of it went over the
+/// wire.
 TEST(Exchange, AResidualOfSixteenBitSumsIsThatOfTheOwnGradient) {
   for (const std::string name : {"fp16", "bf16", "randomk"}) {
     auto group = collectives::in_process_group(3);

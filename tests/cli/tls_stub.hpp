@@ -36,9 +36,8 @@ class Identity {
     return pem([this](BIO* out) { return PEM_write_bio_X509(out, certificate_.get()); });
   }
   std::string key_pem() const {
-    return pem([this](BIO* out) {
-      return PEM_write_bio_PrivateKey(out, key_.get(), nullptr, nullptr, 0, nullptr, nullptr);
-    });
+    return pem(
+        [this](BIO* out) { return PEM_write_bio_PrivateKey(out, key_.get(), nullptr, nullptr, 0, nullptr, nullptr); });
   }
 
  private:

@@ -82,8 +82,7 @@ TEST_F(TlsTest, StreamsComeOverTlsToo) {
   TlsStub head(Identity::server(authority_, "IP:127.0.0.1"), event_stream("id: 1\nevent: job\ndata: {}\n\n"));
   std::vector<std::string> events;
   const HttpClient::StreamHandlers handlers{.opened = {},
-                                            .event =
-                                                [&](const ServerSentEvent& event) -> Result<bool> {
+                                            .event = [&](const ServerSentEvent& event) -> Result<bool> {
                                               events.push_back(event.name);
                                               return false;
                                             },
