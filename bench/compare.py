@@ -106,6 +106,8 @@ def reason_of(error: Exception) -> str:
 
 def introduction(seeds: list[int]) -> str:
     rates = "; ".join(f"for {t.title} {', '.join(f'{rate:g}' for rate in t.rates)}" for t in TRAININGS.values())
+    votes = ", ".join(f"{rate:g}" for rate in VOTE_RATES)
+    reported = ", ".join(map(str, seeds))
     return f"""
 Made by `make compare`: every compressor of the catalog with its default parameters and memory, trained on
 Fashion-MNIST by {WORKERS} workers on a machine with {os.cpu_count()} cores, one job after the other. Batch {BATCH} per
@@ -113,9 +115,9 @@ worker, SGD with momentum 0.9, a cosine schedule.
 
 Each compressor chooses its learning rate from a short list, by the test accuracy of one training with each rate and
 seed {CHOOSING_SEED}: {rates}. Where the workers vote on signs each weight moves by the learning rate itself, and the
-list is {', '.join(f'{rate:g}' for rate in VOTE_RATES)}. The figures are those of seeds
-{', '.join(map(str, seeds))} with that rate: the mean accuracy, the lowest and the highest of them, and the mean difference in points from `{BASELINE}`
-with the same seed. With so few seeds a difference within the spread may be chance.
+list is {votes}. The figures are those of seeds {reported} with that rate: the mean accuracy, the lowest and the highest
+of them, and the mean difference in points from `{BASELINE}` with the same seed. With so few seeds a difference within
+the spread may be chance.
 
 The baseline is `{BASELINE}`, a plain cast to 16 bits, because that is what people would use otherwise; `none`, with
 32 bits, is there for reference. *Sent per step* is what each worker writes to its gradient sockets; it is compared

@@ -78,6 +78,9 @@ void Peer::on_handshake_frame(const FrameView& frame) {
   auto reply = handshake_.receive(frame);
   if (!reply) {
     if (frame.kind != FrameKind::refuse) send(Handshake::refuse(reply.error()));
+    // This is why, also if the other side's end of the link is seen before our own.
+    outcome_ = reply.error();
+    refused_ = true;
     return close(reply.error());
   }
   if (reply->has_value()) send(**reply);
@@ -183,10 +186,10 @@ void Peer::on_closed(const Error& reason) {
   watchdog_.reset();
   const bool was_open = open_.exchange(false);
   if (!was_open) {
-    outcome_ = reason;
+    if (!refused_) outcome_ = reason;
     if (handshake_.done()) return;
     spdlog::warn("{}: link with {} ended in its handshake: {}", core_->options().name, link_->remote(),
-                 reason.message());
+                 outcome_.error().message());
   }
   // Whatever broke the link, to the callers it is one thing. The reason stays in the text.
   const bool deliberate = reason.code == Errc::peer_lost || reason.code == Errc::cancelled;

@@ -73,6 +73,7 @@ class Peer final : public LinkHandler, public ReplyPort, public std::enable_shar
   std::uint64_t acknowledged_ = 0;
   std::uint64_t ping_end_ = 0;  ///< what is acknowledged once the last ping has reached the peer
   int silent_checks_ = 0;       ///< in a row
+  bool refused_ = false;        ///< the handshake has failed, and `outcome_` says why
   std::atomic<bool> open_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include "base/errc.hpp"
 #include "protocol/accounts.hpp"
 #include "protocol/training.hpp"
+#include "protocol/worker_environment.hpp"
 #include "runtime/actor_system.hpp"
 #include "tests/cluster/fake_cluster.hpp"
 
