@@ -153,7 +153,7 @@ class HeadProcess {
     cluster::HeadOptions options;
     options.listen = "127.0.0.1:0";
     options.data_dir = data_dir;
-    options.secret = secret;
+    options.node_secret = secret;
     options.catalog = catalog();
     options.version = version;
     for (int i = 0; i < 2; ++i) threads_.emplace_back([this] { runtime::run(io_); });

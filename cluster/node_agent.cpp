@@ -74,7 +74,8 @@ net::awaitable<void> AgentActor::stay_joined() {
       spdlog::warn("node {}: {}; trying again", options_.name, joined.error().message());
     }
     // While workers hang on it, the head is not left waiting.
-    if (!co_await clock().sleep_for(stay_ ? backoff_first : backoff)) co_return;
+    const auto pause = stay_ ? backoff_first : backoff;
+    if (!co_await clock().sleep_for(pause)) co_return;
     backoff = std::min<std::chrono::milliseconds>(backoff * 2, backoff_last);
   }
 }
@@ -179,8 +180,9 @@ net::awaitable<void> AgentActor::leave(Error why) {
 
 net::awaitable<void> AgentActor::guard_lease() {
   for (;;) {
-    const bool slept = co_await clock().sleep_until(stay_ ? stay_->lease_end() : clock().now() + lease_check);
-    if (!slept) co_return;
+    // In a statement of its own: in the operand of co_await, g++ 12 evaluates both branches.
+    const auto until = stay_ ? stay_->lease_end() : clock().now() + lease_check;
+    if (!co_await clock().sleep_until(until)) co_return;
     if (!stay_ || clock().now() < stay_->lease_end()) continue;
     const Error over{Errc::deadline_exceeded,
                      "the head has not answered for " + std::to_string(stay_->welcome.lease_milliseconds) + " ms"};

@@ -198,7 +198,7 @@ TEST(Exchange, ASignMethodMovesABiasByTheLearningRate) {
       ASSERT_TRUE(exchange.finish());
       EXPECT_TRUE(exchange.gradients()[1].equal(at::tensor({1.0f, -1.0f}))) << name << exchange.gradients()[1];
       Sgd sgd({.momentum = 0, .nesterov = false, .weight_decay = 0},
-              {.parameters = {{"weight", weight}, {"bias", bias}}, .momentum_applied = true});
+              {.parameters = {{"weight", weight}, {"bias", bias}}, .momentum_owner = MomentumOwner::method});
       sgd.step(exchange.gradients(), 0.125);
       EXPECT_TRUE(bias.equal(at::tensor({0.125f, -0.375f}))) << name << bias;
       group[rank]->close();

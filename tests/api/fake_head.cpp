@@ -114,6 +114,7 @@ std::string FakeHead::control_address() const { return "127.0.0.1:1"; }
 
 net::awaitable<Result<cluster::Submission>> FakeHead::submit(nlohmann::json spec, std::string key) {
   cluster::Submission submission;
+  submission.warnings = {{"/compression/params/ratio", "too small"}};
   const auto known = keys_.find(key);
   if (!key.empty() && known != keys_.end()) {
     if (known->second.first != spec) co_return Error{Errc::conflict, "the idempotency key was used with another body"};
@@ -132,7 +133,6 @@ net::awaitable<Result<cluster::Submission>> FakeHead::submit(nlohmann::json spec
   if (!key.empty()) keys_[key] = {spec, job.id};
   submission.job = job;
   submission.created = true;
-  submission.warnings = {{"/compression/params/ratio", "too small"}};
   co_return submission;
 }
 

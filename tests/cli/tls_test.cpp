@@ -34,7 +34,7 @@ class TlsTest : public ::testing::Test {
   Result<HttpAnswer> ask(const Identity& server, const std::filesystem::path& cacert,
                          const std::string& host = "127.0.0.1") {
     TlsStub head(server, answer(200, R"({"jobs": []})"));
-    auto got = HttpClient("https://" + host + ":" + head.port(), "secret", cacert).request(Verb::get, "/api/v1/jobs");
+    auto got = HttpClient("https://" + host + ":" + head.port(), "secret", cacert).request({.target = "/api/v1/jobs"});
     if (got) {
       EXPECT_THAT(head.requests(), ElementsAre(HasSubstr("Authorization: Bearer secret\r\n")));
     } else {
@@ -96,7 +96,7 @@ TEST_F(TlsTest, StreamsComeOverTlsToo) {
 
 TEST_F(TlsTest, WhoDoesNotSpeakTlsIsNoHead) {
   HttpStub plain([](const StubRequest&) { return answer(200, "{}"); });
-  const auto got = HttpClient("https://" + plain.address(), "secret", cacert_).request(Verb::get, "/");
+  const auto got = HttpClient("https://" + plain.address(), "secret", cacert_).request({});
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code, Errc::peer_lost);
 }
@@ -105,7 +105,7 @@ TEST_F(TlsTest, FileWithoutCertificatesIsSaidToBeOne) {
   const auto file = folder_ / "empty.pem";
   std::ofstream(file) << "nothing";
   for (const auto& bad : {file, folder_ / "missing.pem"}) {
-    const auto got = HttpClient("https://127.0.0.1:1", "secret", bad).request(Verb::get, "/");
+    const auto got = HttpClient("https://127.0.0.1:1", "secret", bad).request({});
     ASSERT_FALSE(got);
     EXPECT_EQ(got.error().code, Errc::io);
     EXPECT_THAT(got.error().context, HasSubstr(bad.string()));

@@ -320,11 +320,11 @@ std::vector<std::string> job_items(FakeCluster& cluster, Subscription& stream) {
 TEST(Head, WhyAJobWaitsIsMadeWhenItIsReadAndNeverStored) {
   FakeCluster cluster;
   cluster.add_node("a", 2);
-  cluster.script.steps = 3;
+  cluster.script.steps = 1'000'000;  // the first job does not end in this test
   ASSERT_TRUE(cluster.await_node("a", NodeState::alive));
   cluster.simulation.pass(1s);
   cluster.submit_job(2);
-  const auto second = cluster.submit_job(2);
+  cluster.submit_job(2);
   const auto last = cluster.submit(FakeCluster::spec(1));
   const auto waits = last.job->id;
   EXPECT_THAT(last.job->reason, HasSubstr("waits for room for 1 worker"));
@@ -336,9 +336,8 @@ TEST(Head, WhyAJobWaitsIsMadeWhenItIsReadAndNeverStored) {
   EXPECT_THAT(page.jobs[1].reason, HasSubstr("waits for room for 2 workers"));
   EXPECT_EQ(cluster.simulation.run(cluster.store->job(waits)).value()->reason, "");
 
-  ASSERT_TRUE(cluster.await_job(second, [](const JobRecord& job) { return job.state == JobState::running; }));
-  EXPECT_EQ(cluster.job(waits).state, JobState::pending) << "jobs have come and gone meanwhile";
-  cluster.simulation.pass(2s);
+  cluster.simulation.pass(3s);
+  EXPECT_EQ(cluster.job(waits).state, JobState::pending);
   const auto items = job_items(cluster, *stream);
   EXPECT_EQ(std::count(items.begin(), items.end(), "kept: none"), 1) << "of its submission";
   EXPECT_EQ(std::count_if(items.begin(), items.end(), [](const auto& item) { return item.starts_with("kept"); }), 1);
@@ -445,6 +444,7 @@ TEST(Head, TheStreamTellsAJobsWholeLifeOnce) {
     const auto batch = cluster.simulation.run(stream->next(1ms)).value();
     if (batch.items.empty()) break;
     for (const auto& item : batch.items) {
+      if (item.sequence == 0) continue;  // why it waits: told to those who watch, not kept
       EXPECT_GT(item.sequence, last);
       last = item.sequence;
       const auto data = json::parse(item.data);

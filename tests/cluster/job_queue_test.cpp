@@ -229,7 +229,7 @@ class Comparison {
   void drain() {
     if (auto* node = any_node()) {
       plain_.nodes.at(node->record.name).open = false;
-      table_.mark_draining(*node);
+      table_.set_drained(*node, true);
     }
   }
 

@@ -3,11 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <deque>
-
 #include "base/errc.hpp"
 #include "cluster/head.hpp"
-#include "cluster/node_table.hpp"
+#include "protocol/accounts.hpp"
 #include "tests/cluster/fake_cluster.hpp"
 
 namespace weir::cluster {
@@ -23,9 +21,8 @@ using testing::SizeIs;
 
 std::vector<std::string> kinds(FakeCluster& cluster, const std::string& job_id = "") {
   std::vector<std::string> found;
-  for (const auto& event : cluster.simulation.run(cluster.head->events({.job_id = job_id, .limit = 1000}))->events) {
-    found.push_back(event.kind);
-  }
+  const auto page = cluster.simulation.run(cluster.head->events({.job_id = job_id, .limit = 1000})).value();
+  for (const auto& event : page.events) found.push_back(event.kind);
   return found;
 }
 
@@ -300,7 +297,12 @@ struct Agent {
   runtime::testing::Simulation simulation{1};
   ScriptedHead::Script script;
   runtime::testing::FakeProcessSpawner spawner;
-  runtime::ActorSystem system{{"head", simulation.executor(), simulation.clock(), simulation.transport(), "secret"}};
+  runtime::ActorSystem system{{.name = "head",
+                               .executor = simulation.executor(),
+                               .clock = simulation.clock(),
+                               .transport = simulation.transport(),
+                               .secret = "secret",
+                               .account = std::string(protocol::accounts::node)}};
   std::unique_ptr<Node> node;
 };
 

@@ -199,10 +199,12 @@ TEST(DenseRound, SendsTheResidual) {
   expect_nothing_is_owed_after_a_dense_round(three<ResidualMemory>(ResidualMemory::Options{}));
 }
 TEST(DenseRound, SendsTheResidualOfPowerSgd) { expect_nothing_is_owed_after_a_dense_round(three<PowerSgdMemory>()); }
-TEST(DenseRound, SendsTheResidualOfEfSignSgd) { expect_nothing_is_owed_after_a_dense_round(three<EfSignSgdMemory>()); }
+TEST(DenseRound, SendsTheResidualOfEfSignSgd) {
+  expect_nothing_is_owed_after_a_dense_round(three<EfSignSgdMemory>(EfSignSgdMemory::Options{}));
+}
 
 TEST(DenseRound, SendsTheResidualInUnitsOfTheStep) {
-  Ranks ranks = three<EfSignSgdMemory>();
+  Ranks ranks = three<EfSignSgdMemory>(EfSignSgdMemory::Options{});
   Round coarse = ranks.round(0);
   coarse.learning_rate = 0.1;
   const at::Tensor g = gradient_at(0, 0);
@@ -224,7 +226,7 @@ TEST(DenseRound, SendsTheResidualInUnitsOfTheStep) {
 }
 
 TEST(DenseRound, OfEf21IsTheGradientItself) {
-  Ranks ranks = three<Ef21Memory>();
+  Ranks ranks = three<Ef21Memory>(Ef21Memory::Options{});
   std::vector<at::Tensor> own(3, at::zeros({entries}));
   at::Tensor shared = at::zeros({entries});
   for (std::uint64_t step = 0; step < std::size(dense_in_step); ++step) {

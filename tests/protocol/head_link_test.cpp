@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <boost/asio/strand.hpp>
+
 #include "base/errc.hpp"
 #include "protocol/acknowledged.hpp"
 #include "runtime/actor.hpp"
