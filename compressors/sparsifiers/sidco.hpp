@@ -57,9 +57,6 @@ class Sidco final : public Sparsifier {
 
  protected:
   Result<void> choose(std::span<const float> values, const Round& round, Selection& out) override;
-  std::optional<std::size_t> expected_count(std::uint64_t entries, const Round&) const override {
-    return entries_kept(options_.ratio, entries);
-  }
 
  private:
   /// What is remembered of a tensor. As saved: a tensor of these five numbers, in this order, in double precision.

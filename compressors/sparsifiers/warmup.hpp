@@ -12,9 +12,9 @@ namespace weir::compressors {
 /// DGC's warm-up: a training begins with more on the wire, so that early gradients, which change fast, are not held
 /// back. It is a function of the fractional epoch, so that a warm-up of any length passes through all of its ratios.
 struct Warmup {
-  std::string schedule = "exponential";  ///< one of schedules()
   std::optional<double> epochs = {};     ///< how long; nothing: `share_usual` of the training, `epochs_usual` at most
-  double dense = 0.5;                    ///< share of that with a ratio of 1
+  double dense = 1;                      ///< share of that with a ratio of 1
+  std::string schedule = "exponential";  ///< one of schedules()
 
   static constexpr double share_usual = 0.5;
   static constexpr double epochs_usual = 4;

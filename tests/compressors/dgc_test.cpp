@@ -137,7 +137,7 @@ TEST(SamplePlan, IsThatOfTheOriginalCode) {
 TEST(Dgc, WarmupSendsMoreAtFirst) {
   const at::Tensor x = gaussian(100'000, 8);
   Round round = round_at(0);
-  const Dgc::Options options{.ratio = 0.001, .warmup = {.schedule = "paper", .epochs = 4, .dense = 0}};
+  const Dgc::Options options{.ratio = 0.001, .warmup = {.epochs = 4, .dense = 0, .schedule = "paper"}};
   const std::vector<std::pair<double, std::size_t>> wanted = {{0, 25'000}, {0.99, 25'000}, {1, 6'250}, {2.5, 1'563},
                                                               {3, 391},    {4, 100},       {70, 100}};
   for (const auto& [epoch, most] : wanted) {

@@ -25,8 +25,8 @@ TEST(Warmup, ComesDownWithoutStepsAfterItsDenseShare) {
 
 TEST(Warmup, OfAQuarterEpochPassesThroughAllStages) {
   for (const auto& schedule : Warmup::schedules()) {
-    const Warmup brief{.schedule = std::string(schedule), .epochs = 0.25, .dense = 0};
-    const Warmup whole{.schedule = std::string(schedule), .epochs = 5, .dense = 0};
+    const Warmup brief{.epochs = 0.25, .dense = 0, .schedule = std::string(schedule)};
+    const Warmup whole{.epochs = 5, .dense = 0, .schedule = std::string(schedule)};
     for (double epoch = 0.125; epoch < 6; epoch += 0.25) {
       EXPECT_DOUBLE_EQ(ratio(brief, epoch / 20), ratio(whole, epoch)) << schedule << epoch;
     }
@@ -34,7 +34,7 @@ TEST(Warmup, OfAQuarterEpochPassesThroughAllStages) {
 }
 
 TEST(Warmup, OfThePaper) {
-  const Warmup warmup{.schedule = "paper", .epochs = 4, .dense = 0};
+  const Warmup warmup{.epochs = 4, .dense = 0, .schedule = "paper"};
   EXPECT_EQ(ratio(warmup, 0), 0.25);
   EXPECT_EQ(ratio(warmup, 1.2), 0.0625);
   EXPECT_EQ(ratio(warmup, 2.7), 0.015625);
@@ -44,7 +44,7 @@ TEST(Warmup, OfThePaper) {
 }
 
 TEST(Warmup, OfTheAuthorsCode) {
-  const Warmup warmup{.schedule = "authors", .epochs = 5, .dense = 0};
+  const Warmup warmup{.epochs = 5, .dense = 0, .schedule = "authors"};
   const std::vector<double> published = {0.316, 0.1, 0.0316, 0.01, 0.00316, 0.001};
   for (std::size_t epoch = 0; epoch < published.size(); ++epoch) {
     EXPECT_NEAR(ratio(warmup, static_cast<double>(epoch) + 0.5), published[epoch], published[epoch] * 0.01);
@@ -56,12 +56,10 @@ TEST(Warmup, UsuallyTakesHalfOfTheTrainingAndFourEpochsAtMost) {
   EXPECT_EQ(usual.length(2), 1);
   EXPECT_EQ(usual.length(0.5), 0.25);
   EXPECT_EQ(usual.length(90), 4);
-  EXPECT_EQ(ratio(usual, 0.49, 2), 1);
-  EXPECT_LT(ratio(usual, 0.51, 2), 1);
+  EXPECT_EQ(ratio(usual, 0.99, 2), 1) << "all of it is dense";
   EXPECT_EQ(ratio(usual, 1, 2), 0.001);
   EXPECT_EQ(ratio(usual, 0), 0.001) << "how long the training takes is not known";
   EXPECT_EQ(Warmup{.epochs = 0}.length(90), 0);
-  EXPECT_EQ(ratio({.epochs = 1, .dense = 1}, 0.99), 1);
 }
 
 }  // namespace
