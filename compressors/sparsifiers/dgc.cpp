@@ -19,6 +19,8 @@ const Params<Dgc::Options>& params() {
       Params<Options>(Dgc::type_name)
           .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1},
                   "Share of the entries that is sent after the warm-up.")
+          .integer("min_kept", &Options::min_kept, {.minimum = 1},
+                   "Entries of a tensor that are sent at least, or all if it has no more.")
           .number("sample_ratio", &Options::sample_ratio, {.minimum = 0.01, .maximum = 1},
                   "Share of the entries that is sampled to find the threshold.")
           .number("upper_bound", &Options::upper_bound, {.exclusive_minimum = 1, .maximum = 10},
@@ -63,18 +65,23 @@ double Dgc::error_bound(std::uint64_t entries, const Round&) const {
   return entries == 0 ? 0 : bound_for_share(1 / static_cast<double>(entries));
 }
 
+double Dgc::share(std::uint64_t entries, const Round& round) const {
+  const double least = static_cast<double>(options_.min_kept) / static_cast<double>(entries);
+  return std::min(1.0, std::max(ratio(round), least));
+}
+
 std::optional<std::size_t> Dgc::expected_count(std::uint64_t entries, const Round& round) const {
-  return entries_kept(ratio(round), entries);
+  return entries_kept(share(entries, round), entries);
 }
 
 Result<void> Dgc::choose(std::span<const float> values, const Round& round, Selection& out) {
-  const double share = ratio(round);
-  const std::size_t kept = entries_kept(share, values.size());
-  const SamplePlan plan = SamplePlan::of(values.size(), share, options_.sample_ratio);
+  const double wanted = share(values.size(), round);
+  const std::size_t kept = entries_kept(wanted, values.size());
+  const SamplePlan plan = SamplePlan::of(values.size(), wanted, options_.sample_ratio);
   if (plan.samples == values.size()) {
     select_largest(values, kept, out);
   } else {
-    adapt(values, sampled_threshold(values, plan, share, round), kept, out);
+    adapt(values, sampled_threshold(values, plan, wanted, round), kept, out);
   }
   // NaN and infinity are larger than any number: if there is one, it was chosen.
   if (find_non_finite(out.values) != out.size()) return non_finite(round, values);

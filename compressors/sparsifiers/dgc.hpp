@@ -22,6 +22,9 @@ struct SamplePlan {
 /// from (seed, step, tensor). Zeros are not sent. Biased: pair it with the dgc memory, which holds the
 /// momentum correction. Steps: all-gather.
 ///
+/// The number of entries aimed at is never below `min_kept`: at a ratio of 0.1 % a tensor of a few thousand entries, such
+/// as the weights of a last layer, would send one or two a round, and those would be old by the time they go out.
+///
 /// In a round whose ratio is 1 tensors go dense, in which the dgc memory applies momentum after averaging and masks
 /// nothing.
 ///
@@ -37,6 +40,7 @@ class Dgc final : public Sparsifier {
 
   struct Options {
     double ratio = 0.001;
+    std::int64_t min_kept = 64;
     Warmup warmup = {};
     double sample_ratio = 0.01;
     double upper_bound = 1.3;
@@ -59,6 +63,8 @@ class Dgc final : public Sparsifier {
 
  private:
   double ratio(const Round& round) const { return options_.warmup.ratio(options_.ratio, round); }
+  /// The share of that many entries (at least one) that is sent.
+  double share(std::uint64_t entries, const Round& round) const;
   float sampled_threshold(std::span<const float> values, const SamplePlan& plan, double ratio, const Round& round);
   void adapt(std::span<const float> values, float threshold, std::size_t kept, Selection& out) const;
 

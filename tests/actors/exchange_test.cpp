@@ -109,7 +109,7 @@ at::Tensor loss_of(const Net& net, std::uint32_t rank, std::uint64_t step) {
 TEST(Exchange, GoesDenseAtTheBeginningOfAWarmup) {
   constexpr std::uint32_t ranks = 3;
   constexpr float rate = 0.01f;
-  const nlohmann::json params = {{"ratio", 0.2}, {"warmup_epochs", 1}, {"warmup_dense", 0.5}};
+  const nlohmann::json params = {{"ratio", 0.2}, {"min_kept", 1}, {"warmup_epochs", 1}, {"warmup_dense", 0.5}};
   const nlohmann::json none;
   auto group = collectives::in_process_group(ranks);
   // The same in one process: momentum SGD on the mean of the gradients.

@@ -74,7 +74,7 @@ TEST(Dgc, ChoosesWhatThePlainRulesChoose) {
                                            columns.flatten(), gaussian(2'500, 6)};
   for (const bool resample : {true, false}) {
     for (const double ratio : {0.001, 0.01, 0.1, 0.3}) {
-      const Dgc::Options options{.ratio = ratio, .warmup = {.epochs = 0}, .resample = resample};
+      const Dgc::Options options{.ratio = ratio, .min_kept = 1, .warmup = {.epochs = 0}, .resample = resample};
       for (std::size_t i = 0; i < tensors.size(); ++i) {
         for (const std::uint64_t step : {0, 1}) {
           const Round round = round_at(step, static_cast<std::uint32_t>(i));
@@ -122,6 +122,21 @@ TEST(Dgc, AlwaysSendsSomethingOfATensorThatHasSomething) {
     EXPECT_EQ(chosen(options, lone, round_at(0)), std::vector<std::uint32_t>{49'999});
     EXPECT_EQ(chosen(options, at::full({50'000}, 3.0F), round_at(0)).size(), 500);
     EXPECT_TRUE(chosen(options, at::zeros({50'000}), round_at(0)).empty());
+  }
+}
+
+TEST(Dgc, SendsSomeEntriesOfASmallTensorWhateverItsRatioIs) {
+  const Dgc::Options options{.ratio = 0.001, .min_kept = 64, .warmup = {.epochs = 0}};
+  EXPECT_EQ(chosen(options, gaussian(40, 1), round_at(0)).size(), 40);
+  EXPECT_LE(chosen(options, gaussian(200'000, 1), round_at(0)).size(), 200);
+  const at::Tensor x = gaussian(5'000, 1);
+  const auto positions = chosen(options, x, round_at(0));
+  EXPECT_LE(positions.size(), 64);
+  EXPECT_GE(positions.size(), 52) << "the lower bound of 0.8 is that of the threshold's count";
+  const auto count = static_cast<std::int64_t>(positions.size());
+  const at::Tensor largest = std::get<0>(std::get<1>(x.abs().topk(count)).sort());
+  for (std::int64_t i = 0; i < count; ++i) {
+    EXPECT_EQ(positions[static_cast<std::size_t>(i)], largest[i].item<std::int64_t>());
   }
 }
 
