@@ -30,6 +30,11 @@ bool hopeless(const Error& error) {
          error.code == Errc::invalid_argument || error.code == Errc::not_found || error.code == Errc::conflict;
 }
 
+Error lease_over(const HeadLinkOptions& options) {
+  return {Errc::deadline_exceeded,
+          "no head for " + std::to_string(options.lease.count()) + " ms at " + options.head.text()};
+}
+
 /// One attempt: links with the head, makes the host if there is none yet, announces it.
 net::awaitable<Result<void>> announce(runtime::ActorSystem& system, const HeadLinkOptions& options,
                                       std::shared_ptr<Hold> hold, const MakeHost& make_host,
@@ -67,8 +72,7 @@ net::awaitable<Error> hold_head_link(runtime::ActorSystem& system, HeadLinkOptio
     if (outcome.index() == 1) {
       const bool over = std::get<1>(outcome);
       if (!over) co_return Error{Errc::cancelled, "the worker is stopping"};
-      co_return Error{Errc::deadline_exceeded,
-                      "no head for " + std::to_string(options.lease.count()) + " ms at " + options.head.text()};
+      co_return lease_over(options);
     }
     const auto& announced = std::get<0>(outcome);
     if (announced) {
@@ -78,6 +82,7 @@ net::awaitable<Error> hold_head_link(runtime::ActorSystem& system, HeadLinkOptio
       spdlog::warn("the link to the head broke");
     } else {
       if (hopeless(announced.error())) co_return announced.error();
+      if (clock.now() >= lease_end) co_return lease_over(options);
       spdlog::warn("the head: {}; trying again", announced.error().message());
       if (!co_await clock.sleep_for(pause)) co_return Error{Errc::cancelled, "the worker is stopping"};
     }

@@ -78,7 +78,7 @@ Result<void> Dgc::choose(std::span<const float> values, const Round& round, Sele
   const double wanted = share(values.size(), round);
   const std::size_t kept = entries_kept(wanted, values.size());
   const SamplePlan plan = SamplePlan::of(values.size(), wanted, options_.sample_ratio);
-  if (plan.samples == values.size()) {
+  if (plan.samples == values.size() || kept == values.size()) {
     select_largest(values, kept, out);
   } else {
     adapt(values, sampled_threshold(values, plan, wanted, round), kept, out);

@@ -22,8 +22,8 @@ struct SamplePlan {
 /// from (seed, step, tensor). Zeros are not sent. Biased: pair it with the dgc memory, which holds the
 /// momentum correction. Steps: all-gather.
 ///
-/// The number of entries aimed at is never below `min_kept`: at a ratio of 0.1 % a tensor of a few thousand entries, such
-/// as the weights of a last layer, would send one or two a round, and those would be old by the time they go out.
+/// The number of entries aimed at is never below `min_kept`: at a ratio of 0.1 % a tensor of a few thousand entries,
+/// such as the weights of a last layer, would send one or two a round, and those would be old by the time they go out.
 ///
 /// In a round whose ratio is 1 tensors go dense, in which the dgc memory applies momentum after averaging and masks
 /// nothing.

@@ -51,6 +51,8 @@ inline protocol::JobSpec small_job(const std::string& compressor, double ratio =
   spec.training.lr_schedule = {"constant", {}};
   spec.compression.compressor = {compressor, {}};
   if (compressor != "none") spec.compression.compressor.params["ratio"] = ratio;
+  // By default it follows the length of the training, which tests of resuming change.
+  if (compressor == "dgc" || compressor == "chunk") spec.compression.compressor.params["warmup_epochs"] = 0.5;
   spec.exchange.bucket_bytes = 1024;
   return spec;
 }

@@ -95,8 +95,14 @@ TEST_F(TlsTest, StreamsComeOverTlsToo) {
 }
 
 TEST_F(TlsTest, WhoDoesNotSpeakTlsIsNoHead) {
-  HttpStub plain([](const StubRequest&) { return answer(200, "{}"); });
-  const auto got = HttpClient("https://" + plain.address(), "secret", cacert_).request({});
+  boost::asio::io_context io;
+  boost::asio::ip::tcp::acceptor plain(io, {boost::asio::ip::address_v4::loopback(), 0});
+  const std::jthread server([&plain] {
+    auto socket = plain.accept();
+    boost::asio::write(socket, boost::asio::buffer(std::string("HTTP/1.1 400 Bad Request\r\n\r\n")));
+  });
+  const auto port = std::to_string(plain.local_endpoint().port());
+  const auto got = HttpClient("https://127.0.0.1:" + port, "secret", cacert_).request({});
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code, Errc::peer_lost);
 }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include <algorithm>
 #include <boost/asio/strand.hpp>
 #include <random>
@@ -218,7 +220,7 @@ class Comparison {
     beat.node_id = id;
     beat.epoch = joined->record.epoch;
     ASSERT_TRUE(table_.heartbeat(beat).value());
-    plain_.nodes[info.name] = {id, info.resources, info.labels, true, {}};
+    plain_.nodes[info.name] = {id, info.resources, info.labels, !drained_.contains(info.name), {}};
   }
 
   NodeTable::Node* any_node() {
@@ -229,6 +231,7 @@ class Comparison {
   void drain() {
     if (auto* node = any_node()) {
       plain_.nodes.at(node->record.name).open = false;
+      drained_.insert(node->record.name);  // it stays so when it joins again
       table_.set_drained(*node, true);
     }
   }
@@ -286,6 +289,7 @@ class Comparison {
   std::vector<std::pair<std::string, std::vector<std::string>>> running_;
   std::uint64_t order_ = 0;
   std::uint64_t incarnation_ = 0;
+  std::set<std::string> drained_;
 };
 
 TEST(JobQueue, PlacesWhatTryingEverythingForEveryEventWouldPlace) {

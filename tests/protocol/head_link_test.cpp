@@ -180,6 +180,7 @@ TEST(HeadLink, AWrongSecretIsHopeless) {
 TEST(HeadLink, ARestartedHeadIsAnother) {
   Linked linked;
   ASSERT_TRUE(linked.announced(1));
+  linked.simulation.run(linked.head->stop());
   linked.head.reset();
   linked.simulation.settle();
   linked.start_head();
