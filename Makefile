@@ -57,7 +57,7 @@ format: ## rewrite the C++ sources in the project's format
 bench: build ## every benchmark, as JSON lines
 	@for bench in actors exchange compressors train; do build/release/bin/weir bench $$bench --json || exit 1; done
 
-compare: build ## train with every compressor and rewrite docs/comparison.md (half an hour); ARGS="--only dgc"
+compare: build ## train with every compressor and rewrite docs/comparison.md (hours); ARGS="--only dgc --minutes 60"
 	@scripts/deps.sh build test
 	@python3 bench/compare.py $(ARGS)
 
