@@ -35,10 +35,11 @@ function(weir_program name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
 endfunction()
 
-# weir_test(NAME SOURCES a_test.cpp ... DEPS x y ... [LABEL unit|contract|system] [TIMEOUT seconds])
-# One GoogleTest program; ctest sees each of its tests.
+# weir_test(NAME SOURCES a_test.cpp ... DEPS x y ... [LABEL unit|contract|system] [TIMEOUT seconds] [WHOLE])
+# One GoogleTest program; ctest sees each of its tests, or, with WHOLE, the program as one test: for hundreds of short
+# tests that LibTorch would be started for one by one.
 function(weir_test name)
-  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "WHOLE" "LABEL;TIMEOUT" "SOURCES;DEPS" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
@@ -48,6 +49,11 @@ function(weir_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  if(ARG_WHOLE)
+    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
+    set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+    return()
+  endif()
   # Discovered when ctest starts: the sanitizers then have their settings from the test preset.
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
