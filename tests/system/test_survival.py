@@ -44,7 +44,7 @@ class Stopped(SystemTest):
         self.cluster.start({"alpha": 1, "beta": 1})
         job_id = self.running_job(fault_tolerance={"max_restarts": 0})
         workers = {w["pid"] for w in self.cluster.api.job(job_id)["workers"]}
-        for seconds in (3, 8):
+        for seconds in (3, 5):
             self.stop_for(self.cluster.head, seconds)
             self.assertEqual({w["pid"] for w in self.cluster.api.job(job_id)["workers"]}, workers)
         self.end_well(job_id)
@@ -52,8 +52,12 @@ class Stopped(SystemTest):
     def test_agent(self):
         self.cluster.start({"alpha": 1, "beta": 1})
         job_id = self.running_job(fault_tolerance={"max_restarts": 0})
-        for seconds in (3, 8):
+        nodes = self.cluster.api.nodes
+        for seconds in (3, 5):
             self.stop_for(self.cluster.node_processes["alpha"], seconds)
+            # Its lease begins anew with a heartbeat that is answered.
+            before = nodes()["alpha"]["last_heartbeat_at"]
+            poll(lambda: nodes()["alpha"]["last_heartbeat_at"] > before, 60, "alpha's heart does not beat again")
         self.end_well(job_id)
 
     def test_job_ends_while_the_head_is_stopped(self):
