@@ -7,14 +7,14 @@
 
 namespace weir {
 
-/// A vector, of which resize(size, boost::container::default_init) leaves the new bytes as the memory is: for those
-/// that are all written next.
+/// A vector of bytes. resize(size, boost::container::default_init) leaves new bytes uninitialized, for buffers that are
+/// overwritten at once.
 using Bytes = boost::container::vector<std::byte>;
 using BytesView = std::span<const std::byte>;
 
-/// Puts `bytes`, none of which are in `out`, at its end.
+/// Appends `bytes`, which must not be part of `out`.
 inline void append(Bytes& out, BytesView bytes) {
-  out.insert(out.end(), bytes.data(), bytes.data() + bytes.size());  // at memcpy's speed only between pointers
+  out.insert(out.end(), bytes.data(), bytes.data() + bytes.size());  // pointers, not span iterators: becomes a memcpy
 }
 
 /// Read-only bytes that keep their owner alive: a tensor's storage, a received buffer, a mapped file. Copying a Segment

@@ -5,8 +5,8 @@
 
 namespace weir {
 
-/// Philox4x32-10 (Salmon et al., SC 2011): a random number as a pure function of a key and a counter. Any
-/// thread, rank or device that knows what a number is for computes it without having drawn those before it.
+/// Philox4x32-10 (Salmon et al., SC 2011): a counter-based generator, whose numbers are a pure function of key and
+/// counter. Any thread, rank or device can compute any number without computing those before it.
 class Philox {
  public:
   using Block = std::array<std::uint32_t, 4>;
@@ -31,7 +31,7 @@ class Philox {
     return at(Block{index, tensor, low(step), high(step)});
   }
 
-  /// `word` scaled to [0, bound), by multiplication: the bias is below bound / 2^32.
+  /// Maps `word` to [0, bound) by multiplication; the bias is below bound / 2^32.
   static constexpr std::uint32_t below(std::uint32_t bound, std::uint32_t word) {
     return high(std::uint64_t{bound} * word);
   }

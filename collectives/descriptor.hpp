@@ -6,7 +6,7 @@
 
 namespace weir::collectives {
 
-/// Owns a file descriptor.
+/// Owns a file descriptor and closes it.
 class Descriptor {
  public:
   Descriptor() = default;

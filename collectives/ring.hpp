@@ -12,8 +12,8 @@
 namespace weir::collectives {
 
 // Ring algorithms over P ranks: rank r sends to r + 1 and receives from r - 1, so every link carries the same
-// load. alpha: latency of a message in seconds; beta: seconds per byte. All ranks call the same function with
-// sizes that fit, in the same order. They fail with what Communicator::exchange fails with; the contents of
+// load. alpha: latency of a message in seconds; beta: seconds per byte. All ranks must call the same functions in
+// the same order, with matching sizes. They fail with what Communicator::exchange fails with; the contents of
 // the result are then unspecified.
 
 /// Sums `values` over all ranks, in place. Any P, any length, but the same on every rank. Each element is

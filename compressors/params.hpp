@@ -22,20 +22,19 @@ struct Range {
   std::optional<double> maximum = std::nullopt;
 };
 
-/// Checks `params` (null means none) against the schema and gives them with defaults filled in.
-/// Fails with: invalid_argument, naming every parameter that is wrong and, for unknown ones, the nearest
-/// known.
+/// Checks `params` (null means none given) against the schema and returns them with defaults filled in. Fails with:
+/// invalid_argument, naming every parameter that is wrong and, for an unknown one, the nearest known name.
 Result<nlohmann::json> checked_params(std::string_view owner, const nlohmann::json& schema, nlohmann::json params);
 
-/// The property of a number or an array of numbers.
+/// The JSON schema of a number.
 nlohmann::json number_schema(std::string_view type, const Range& range, std::string_view description);
 
-/// Where a value goes in Options: a pointer to a member of type T, or a function that gives a T& within it.
+/// Names a member of Options: a pointer to a member of type T, or a function from Options& to T&.
 template <class Of, class Options, class T>
 concept PlaceOf = std::same_as<std::invoke_result_t<const Of&, Options&>, T&>;
 
-/// The parameters of one compressor or memory, said once: their JSON schema, their validation and where each
-/// value goes in the plain struct Options, whose initial values are the defaults.
+/// The parameters of one compressor or memory, declared once: their JSON schema, their validation, and the member of
+/// the plain struct Options that takes each value. The initial values of Options are the defaults.
 ///
 ///     const auto params = Params<Options>("topk").number("ratio", &Options::ratio, {.maximum = 1}, "Share
 ///     kept.");

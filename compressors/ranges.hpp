@@ -10,32 +10,35 @@
 
 namespace weir::compressors {
 
-/// Calls body(begin, end) for ranges that together are [0, entries), on the calling thread and those of LibTorch's
-/// pool, if it has any (at::set_num_threads). All ranges but the last begin and end at a multiple of `align`.
+// Parallel loops over a tensor's entries. They run on the calling thread and on LibTorch's pool (at::set_num_threads);
+// small tensors stay on the calling thread.
+
+/// Divides [0, entries) into ranges and calls body(begin, end) for each. All boundaries but the last are multiples of
+/// `align`.
 void for_ranges(std::size_t entries, std::size_t align, const std::function<void(std::size_t, std::size_t)>& body);
 
-/// The same for `count` parts of about `entries` entries each: calls body(first, last) for ranges of them.
+/// Divides `count` parts, each as much work as `entries` entries, into ranges and calls body(first, last) for each.
 void for_ranges_of_parts(std::size_t count, std::size_t entries,
                          const std::function<void(std::size_t, std::size_t)>& body);
 
-/// Fills `out` with what choose(begin, end, part) finds in ranges as those of for_ranges(), in their order. False if it
-/// was false of any of them.
+/// Runs choose(begin, end, selection) on each range, as for_ranges() does, and concatenates the selections in order
+/// into `out`. Returns false if any call returned false.
 bool select_in_ranges(std::size_t entries, std::size_t align, Selection& out,
                       const std::function<bool(std::size_t, std::size_t, Selection&)>& choose);
 
-/// collect() on these threads.
+/// collect() (kernels/selection.hpp), on several threads.
 bool collect_in_ranges(std::span<const float> values, std::uint32_t least, std::size_t limit, Selection& out);
 
-/// Calls body(i) for every i below `count`, on these threads; a part is as much work as `entries` entries.
+/// Calls body(i) for every i below `count`, on several threads. Each call is as much work as `entries` entries.
 void for_each_part(std::size_t count, std::size_t entries, const std::function<void(std::size_t)>& body);
 
-/// The same as a loop over parts that payloads are written and read by (codecs/payload.hpp).
+/// The PartLoop (codecs/payload.hpp) that runs parts of `entries` entries each with for_each_part().
 PartLoop parts_of(std::size_t entries);
 
-/// A position or a value that is written is as much work as so many entries.
+/// Writing one position or one value is as much work as reading this many entries.
 inline constexpr std::size_t coding_work = 4;
 
-/// The one for the pieces of a checksum.
+/// The PartLoop for the pieces of a checksum.
 void for_each_piece(std::size_t count, const std::function<void(std::size_t)>& body);
 
 }  // namespace weir::compressors

@@ -11,10 +11,10 @@
 
 namespace weir::compressors {
 
-// Fields of up to 32 bits, one behind the other, least significant bit first; what is left of the last byte is zero.
-// `count` of them take packed_bytes(count, bits) bytes (kernels/pack.hpp).
+// Bit fields of up to 32 bits, stored without gaps, least significant bit first; unused bits of the last byte are zero.
+// `count` fields take packed_bytes(count, bits) bytes (kernels/pack.hpp).
 
-/// Eight bytes from `at`, zeros behind the end.
+/// The eight bytes that start at offset `at`; bytes past the end read as zero.
 inline std::uint64_t load_word(BytesView from, std::size_t at) {
   std::uint64_t word = 0;
   if (at + sizeof word <= from.size()) {
@@ -25,7 +25,7 @@ inline std::uint64_t load_word(BytesView from, std::size_t at) {
   return word;
 }
 
-/// Reads fields at random; zero bits wide, all of them are zero.
+/// Random access to bit fields. With `bits` = 0 every field reads as zero.
 class Fields {
  public:
   Fields(BytesView bytes, unsigned bits) : bytes_(bytes), bits_(bits), mask_((std::uint64_t{1} << bits) - 1) {}
@@ -41,7 +41,7 @@ class Fields {
   std::uint64_t mask_;
 };
 
-/// Sets bits, in ascending order; all others become zero.
+/// Writes a bitmap: set() is called with ascending positions, and all other bits become zero.
 class BitWriter {
  public:
   explicit BitWriter(std::span<std::byte> to) : to_(to) {}
@@ -50,7 +50,7 @@ class BitWriter {
     while (bit >= start_ + 64) flush();
     word_ |= std::uint64_t{1} << (bit - start_);
   }
-  /// To be called once, at the end.
+  /// Must be called once, after the last set().
   void finish() {
     while (!to_.empty()) flush();
   }
@@ -70,7 +70,7 @@ class BitWriter {
   std::uint64_t word_ = 0;
 };
 
-/// Writes fields one after the other: of each value the low `bits` bits.
+/// Writes bit fields in sequence: the low `bits` bits of each value.
 class FieldWriter {
  public:
   FieldWriter(std::byte* to, unsigned bits) : to_(to), bits_(bits), mask_((std::uint64_t{1} << bits) - 1) {}
@@ -84,7 +84,7 @@ class FieldWriter {
     pending_ >>= 32;
     filled_ -= 32;
   }
-  /// Writes what is left; to be called once, at the end.
+  /// Writes the bits still pending. Must be called once, after the last add().
   void finish() {
     if (filled_ > 0) std::memcpy(to_, &pending_, (filled_ + 7) / 8);
   }

@@ -11,19 +11,19 @@
 
 namespace weir::compressors {
 
-/// How a sparse payload writes its positions. They ascend strictly and lie below `entries`; that the same
-/// `count` and `entries` are known on both sides is the payload's business. The id is what stands on the
-/// wire.
+/// Encodes the positions of a sparse payload. Positions ascend strictly and lie below `entries`. Both sides know how
+/// many there are and `entries`: the payload's header carries them. `id` identifies the codec on the wire.
 struct IndexCodec {
   std::string_view name;
   std::uint8_t id;
-  unsigned bits_min;  ///< that each position takes
+  unsigned bits_min;  ///< the least number of bits that a position takes
 
+  /// The size of the encoding in bytes.
   std::size_t (*bytes)(std::span<const std::uint32_t> positions, std::uint64_t entries);
   /// Fills `out`, which has bytes() bytes.
   void (*encode)(std::span<const std::uint32_t> positions, std::uint64_t entries, std::span<std::byte> out);
-  /// Fills `positions`. The bytes are untrusted: what encode() would not have written for these positions is
-  /// refused. Fails with: malformed.
+  /// Fills `positions`. The bytes are untrusted: anything but the exact output of encode() is refused. Fails with:
+  /// malformed.
   Result<void> (*decode)(BytesView in, std::uint64_t entries, std::span<std::uint32_t> positions);
 };
 
@@ -40,7 +40,7 @@ std::span<const IndexCodec* const> index_codecs();
 /// By wire id. Fails with: unsupported.
 Result<const IndexCodec*> index_codec(std::uint8_t id);
 
-/// The codec named `name`; for "auto" the one that writes these positions shortest.
+/// The codec with that name; for "auto", the one whose encoding of these positions is shortest.
 const IndexCodec& choose_index_codec(std::string_view name, std::span<const std::uint32_t> positions,
                                      std::uint64_t entries);
 

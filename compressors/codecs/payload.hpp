@@ -10,8 +10,8 @@
 
 namespace weir::compressors {
 
-/// Every gathered payload is one of these on the wire (a payload that is summed has no header, it is bare
-/// floats):
+/// The envelope of every gathered payload on the wire. (A payload that is summed has none: it is a bare array of
+/// numbers.)
 ///
 ///     0      u8      0xA0 | version (1)
 ///     1      u8      format, one number per body layout
@@ -19,8 +19,9 @@ namespace weir::compressors {
 ///     ..     u32     checksum: low half of XXH3-64 of the body, seeded with XXH3-64 of the bytes before this
 ///     ..     body
 ///
-/// that is 7 to 11 bytes more than the body. Of a body longer than checksum_piece, the checksum is that of the u64
-/// XXH3-64 of its pieces, so that several threads can take it. Payloads follow each other without gaps in a bucket.
+/// which adds 7 to 11 bytes to the body. If the body is longer than checksum_piece, the checksum is computed over the
+/// 64-bit XXH3-64 hashes of its pieces instead, so that several threads can share the work. The payloads of a bucket
+/// follow each other without gaps.
 enum class Format : std::uint8_t {
   sparse = 1,      ///< codecs/sparse.hpp
   int8 = 2,        ///< quantizers/int8.hpp: signed, a scale per channel
@@ -38,7 +39,7 @@ enum class Format : std::uint8_t {
   seeded = 15,     ///< sparsifiers/randomk.hpp: values at positions that the seed has chosen
   balanced = 16,   ///< transforms/atoms.hpp: sparse, where most values have one magnitude
 };
-inline constexpr std::uint8_t formats_end = 17;  ///< behind the last
+inline constexpr std::uint8_t formats_end = 17;  ///< one past the last format
 
 inline constexpr std::uint8_t payload_version = 1;
 inline constexpr std::size_t payload_header_bytes_max = 11;
@@ -47,16 +48,16 @@ inline constexpr std::size_t checksum_piece = 65536;  ///< bytes
 /// Calls body(i) for every i below `count`, in any order and on any threads.
 using PartLoop = std::function<void(std::size_t count, const std::function<void(std::size_t)>& body)>;
 
-/// On the calling thread, in order.
+/// The PartLoop that runs on the calling thread, in order.
 void one_by_one(std::size_t count, const std::function<void(std::size_t)>& body);
 
-/// Writes one payload at the end of a buffer: header and room for the body at once, checksum when the body is
-/// there.
+/// Appends one payload to a buffer. The constructor writes the header and makes room for the body; the caller fills
+/// body() and calls seal(), which writes the checksum.
 class PayloadWriter {
  public:
   PayloadWriter(Bytes& out, Format format, std::size_t body_bytes);
 
-  /// Where the body goes; all of it has to be written.
+  /// The memory of the body, uninitialized: every byte must be written.
   std::span<std::byte> body();
   void seal(const PartLoop& for_each_part = one_by_one);
 
@@ -66,11 +67,11 @@ class PayloadWriter {
   std::size_t body_;
 };
 
-/// Cuts the first payload off `stream`: gives it whole, header included, and moves `stream` behind it. Only
-/// the header is read. Fails with: malformed, unsupported (another version); `stream` then stays.
+/// Splits the first payload off `stream`: returns all of it, header included, and advances `stream` past it. Reads only
+/// the header. Fails with: malformed, unsupported (another version); `stream` is then unchanged.
 Result<BytesView> take_payload(BytesView& stream);
 
-/// Checks header and checksum of exactly one payload of that format and gives its body.
+/// Checks header and checksum of `payload`, which must be exactly one payload of that format, and returns its body.
 /// Fails with: malformed, unsupported (another version or format).
 Result<BytesView> open_payload(BytesView payload, Format format, const PartLoop& for_each_part = one_by_one);
 

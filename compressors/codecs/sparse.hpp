@@ -19,30 +19,30 @@ namespace weir::compressors {
 //     ...     positions, as the index codec writes them; their length is what the rest leaves
 //     ...     values, as the value codec writes them
 //
-// Format::survivors has the same body, but its positions are those among the entries that the seed has chosen; so has
-// Format::dct, but of cosine coefficients.
+// Format::survivors has the same body, with positions counted among the entries that the seed has chosen. Format::dct
+// has it too, with positions of cosine coefficients.
 
-/// What a selection is out of: where its positions end, and the tensor that the payload is for.
+/// The range that positions refer to, and the size of the tensor.
 struct SparseExtent {
   Format format = Format::sparse;
   std::uint32_t entries = 0;    ///< of the tensor
-  std::uint32_t positions = 0;  ///< that there are: as many as entries, or as survivors
+  std::uint32_t positions = 0;  ///< one past the largest possible position: the number of entries, or of survivors
 };
 
-/// Appends the payload of `selection` to `out`. Positions and values are two parts that may be written at once.
+/// Appends the payload of `selection` to `out`. Positions and values are written as two parts, possibly on two threads.
 void write_sparse(const Selection& selection, const SparseExtent& extent, const IndexCodec& index,
                   const ValueCodec& value, Bytes& out, const PartLoop& for_each_part = one_by_one);
 
-/// Reads a payload of that extent; as the one below.
+/// Reads a payload of that extent; otherwise like read_sparse() below.
 Result<void> read_sparse(BytesView payload, const SparseExtent& extent, bool values_wanted, Selection& selection);
 
 /// Appends the payload of `selection`, out of a tensor of `entries` entries, to `out`.
 void write_sparse(const Selection& selection, std::uint32_t entries, const IndexCodec& index, const ValueCodec& value,
                   Bytes& out);
 
-/// Reads a payload for a tensor of `entries` entries; values only if `values_wanted`. The bytes are untrusted: never
-/// allocates more than they and `entries` justify, and what it gives is finite and lies within the tensor.
-/// Fails with: malformed, unsupported (a version, format or codec of another build).
+/// Reads a payload for a tensor of `entries` entries into `selection`; the values only if `values_wanted`. The bytes
+/// are untrusted: it never allocates more than `entries` and the payload's size justify, and what it returns is finite
+/// and lies within the tensor. Fails with: malformed, unsupported (a version, format or codec of another build).
 Result<void> read_sparse(BytesView payload, std::uint64_t entries, bool values_wanted, Selection& selection);
 
 }  // namespace weir::compressors

@@ -11,17 +11,18 @@
 
 namespace weir::compressors {
 
-/// How a sparse payload writes its values. The length follows from their number alone. The id is what stands
-/// on the wire. A codec that rounds makes the payload decode to the rounded values, which is what a memory
-/// then takes off.
+/// Encodes the values of a sparse payload. The size of the encoding depends only on the number of values. `id`
+/// identifies the codec on the wire. If a codec rounds, the payload decodes to the rounded values, and error feedback
+/// subtracts those.
 struct ValueCodec {
   std::string_view name;
   std::uint8_t id;
-  /// A b such that |v - decode(encode(v))|^2 <= b |v|^2 for all finite values v that are zero or lie in the range of
-  /// normal numbers; 0 if all values come back bit for bit. No value changes its sign or grows to infinity, but the
-  /// smallest may become zero: they count as sent all the same.
+  /// A number b such that |v - decode(encode(v))|^2 <= b |v|^2 for all vectors v whose entries are zero or normal
+  /// floats; 0 if every value is decoded bit for bit. No value changes its sign or becomes infinite. The smallest
+  /// values may become zero; they still count as sent.
   double error_bound;
 
+  /// The size of the encoding of `count` values in bytes.
   std::size_t (*bytes)(std::size_t count);
   /// Fills `out`, which has bytes(values.size()) bytes.
   void (*encode)(std::span<const float> values, std::span<std::byte> out);

@@ -37,7 +37,7 @@ constexpr std::size_t varint_bytes(std::uint64_t value) {
   return value == 0 ? 1 : (static_cast<std::size_t>(std::bit_width(value)) + 6) / 7;
 }
 
-/// Writes varint_bytes(value) bytes and gives the place behind them.
+/// Writes varint_bytes(value) bytes and returns the address after them.
 inline std::byte* store_varint(std::byte* to, std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) *to++ = static_cast<std::byte>(value | 0x80);
   *to++ = static_cast<std::byte>(value);
@@ -49,7 +49,8 @@ inline void append_varint(Bytes& out, std::uint64_t value) {
   out.insert(out.end(), bytes, store_varint(bytes, value));
 }
 
-/// Takes a varint off the front of `in`; nothing if it is cut off, longer than five bytes or not in its shortest form.
+/// Reads a varint and removes it from the front of `in`. Returns nothing if it is cut off, longer than five bytes or
+/// not in its shortest form.
 inline std::optional<std::uint64_t> read_varint(BytesView& in) {
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < 5 && i < in.size(); ++i) {

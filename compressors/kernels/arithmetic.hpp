@@ -8,13 +8,13 @@
 
 namespace weir::compressors {
 
-// Loops over whole tensors that compilers vectorize by themselves. Like all of this folder they are compiled optimized
-// in every build type, and without fused multiply-add, so that every processor computes the same bits.
+// Element-wise loops that the compiler vectorizes. Everything in this folder is compiled with optimization in every
+// build type, and without fused multiply-add, so that every processor computes the same bits.
 
-/// No value is NaN or infinite.
+/// True if no value is NaN or infinite.
 bool all_finite(std::span<const float> values);
 
-/// to += weight * from, where `from` are the bytes of as many floats, at any address.
+/// to += weight * from. `from` holds the bytes of to.size() floats and need not be aligned.
 void add_scaled(float weight, BytesView from, std::span<float> to);
 
 /// residual = beta * residual + gamma * gradient.
@@ -32,10 +32,11 @@ struct MomentumStep {
 void accumulate_momentum(const MomentumStep& step, std::span<const float> gradient, std::span<float> momentum,
                          std::span<float> velocity);
 
-/// The same momentum for a gradient that goes to the optimizer at once: gradient becomes m, or m + g.
+/// Momentum for a gradient that the optimizer applies in the same step, without a velocity: `gradient` becomes m, or in
+/// the nesterov form m + g.
 void apply_momentum(const MomentumStep& step, std::span<float> gradient, std::span<float> momentum);
 
-/// The sum of squares, in double precision and in an order of its own that is the same everywhere.
+/// The sum of squares in double precision. The order of the additions is fixed, so every machine gets the same bits.
 double sum_of_squares(std::span<const float> values);
 
 }  // namespace weir::compressors

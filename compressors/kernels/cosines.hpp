@@ -13,18 +13,18 @@ inline constexpr std::size_t cosine_side_max = 64;
 ///
 ///     C[k][i] = sqrt((k == 0 ? 1 : 2) / n) * cos(pi * (2 i + 1) * k / (2 n)),
 ///
-/// row by row. Made once, by arithmetic of which every processor gives the same bits. Cosines of different n are not in
-/// the same place: take them per n.
+/// row by row. Computed once, with arithmetic that gives the same bits on every processor. Each n has a table of its
+/// own.
 const float* cosines(std::size_t n);
 
-/// Room for a block and for what the transform needs beside it.
+/// Working memory of the transforms.
 struct CosineScratch {
   float rows[cosine_side_max * cosine_side_max];
   float both[cosine_side_max * cosine_side_max];
   float down[cosine_side_max * cosine_side_max];
 };
 
-/// `rows` x `columns` entries (each 1 to cosine_side_max) of a matrix, whose rows begin `stride` apart.
+/// A block of `rows` x `columns` entries (each 1 to cosine_side_max) of a matrix whose rows are `stride` entries apart.
 struct BlockView {
   const float* at = nullptr;
   std::size_t stride = 0;
@@ -32,14 +32,14 @@ struct BlockView {
   std::size_t columns = 0;
 };
 
-/// The two-dimensional DCT-II of a block, times `scale`; fills the block's coefficients one row behind the other. Gives
-/// the largest magnitude() of the entries: if that is not finite, the coefficients mean nothing. `next`, the block that
-/// will be asked for next, or none, is fetched into the cache meanwhile.
+/// Writes scale times the two-dimensional DCT-II of a block to `coefficients`, row by row. Returns the largest
+/// magnitude() of the block's entries; if it is magnitude_infinite or more, the coefficients are meaningless. `next` is
+/// the block of the following call (empty if there is none) and is prefetched.
 std::uint32_t transform_block(const BlockView& from, const BlockView& next, float scale, CosineScratch& scratch,
                               float* coefficients);
 
-/// Adds weight times the inverse transform of a few coefficients of a block to its entries. `places` are positions in
-/// the block, row by row, ascending.
+/// Adds weight times the inverse transform of a block to its entries. The block has `values` as its coefficients at
+/// `places` (row-major positions in the block, ascending) and zero elsewhere.
 void add_inverse_block(std::span<const std::uint32_t> places, std::span<const float> values, std::size_t rows,
                        std::size_t columns, float weight, CosineScratch& scratch, float* to, std::size_t stride);
 

@@ -6,23 +6,24 @@
 
 namespace weir::compressors {
 
-// Loops of random draws over whole tensors.
+// Loops for drawing entries at random, with probabilities proportional to their magnitudes.
 
-/// What a water level (transforms/water_filling.hpp) is found from.
+/// Statistics from which the water level (transforms/water_filling.hpp) is computed.
 struct MagnitudeSums {
-  double sum = 0;             ///< of all |x|; means nothing if the largest is not finite
+  double sum = 0;             ///< of all |x|; meaningless if `largest` is magnitude_infinite or more
   std::uint32_t largest = 0;  ///< the largest magnitude()
   std::size_t nonzeros = 0;
 };
 
-/// Of a few thousand values, in an order of its own that is the same everywhere.
+/// Meant for a few thousand values at a time. The order of the additions is fixed, so every machine gets the same bits.
 MagnitudeSums sum_magnitudes(std::span<const float> values);
 
-/// The sum of all |x| whose magnitude() is less than `least`, in double precision.
+/// The sum of |x| over the values whose magnitude() is less than `least`, in double precision.
 double sum_below(std::span<const float> values, std::uint32_t least);
 
-/// Finds the values that may be drawn with probability |x| / level, by one random word for each: writes the places of
-/// all for which word < 2^32 |x| / level, and of some more at the edge. `places` has room for all. Gives their number.
+/// A fast first test for drawing each value with probability |x| / level from one random word each: writes the
+/// positions of all values with word < 2^32 |x| / level, and possibly of a few at the boundary that the caller must
+/// test exactly. `places` must have room for all values. Returns the number written.
 std::size_t may_be_drawn(std::span<const float> values, std::span<const std::uint32_t> words, float level,
                          std::uint32_t* places);
 

@@ -6,27 +6,28 @@
 
 namespace weir::compressors {
 
-// What a distribution is fitted to: magnitudes, and by how much they exceed a threshold. The order of the sums is the
-// same everywhere.
+// Statistics of the magnitudes above a threshold, to which SIDCo fits a distribution. The order of the additions is
+// fixed, so every machine gets the same bits.
 
 struct Excess {
   double mean = 0;
   double variance = 0;
 };
 
-/// Of `magnitudes`, which are not empty and all lie above `floor`, less the floor. Not finite if one of them is not.
+/// Mean and variance of magnitude - floor. `magnitudes` is not empty and all of them lie above `floor`. The result is
+/// not finite if one of them is not.
 Excess excess_of(std::span<const float> magnitudes, float floor);
 
-/// The mean of the natural logarithms of positive numbers, at least one.
+/// The mean of the natural logarithms. `magnitudes` is not empty and all of them are positive.
 double mean_log(std::span<const float> magnitudes);
 
-/// Drops what is not above `floor`, in place, and gives how many are left.
+/// Moves the magnitudes above `floor` to the front, in order, and returns how many there are.
 std::size_t keep_above(float floor, std::span<float> magnitudes);
 
-/// How many are above `floor`.
+/// The number of magnitudes above `floor`.
 std::size_t count_above(float floor, std::span<const float> magnitudes);
 
-/// The sum of the magnitudes, which saturates. Infinity if one of the values is NaN or infinite.
+/// The sum of |x|, at most the largest float; infinity if one of the values is NaN or infinite.
 float sum_of_magnitudes(std::span<const float> values);
 
 }  // namespace weir::compressors

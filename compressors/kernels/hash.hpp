@@ -4,8 +4,8 @@
 
 namespace weir::compressors {
 
-// The hash functions of sketches; part of the wire formats that say so. Both are the finalizers of MurmurHash3
-// (Appleby 2011): one-to-one, and every bit of the result depends on every bit of `x`.
+// The hash functions of the sketches; some wire formats depend on them. Both are the finalizers of MurmurHash3
+// (Appleby 2011): bijective, and every bit of the result depends on every bit of `x`.
 
 constexpr std::uint64_t mix64(std::uint64_t x) {
   x = (x ^ x >> 33) * 0xFF51AFD7ED558CCD;
@@ -19,7 +19,7 @@ constexpr std::uint32_t mix32(std::uint32_t x) {
   return x ^ x >> 16;
 }
 
-/// Scales a hash to [0, size).
+/// Maps a hash uniformly to [0, size).
 constexpr std::uint32_t scaled_hash(std::uint32_t hash, std::uint32_t size) {
   return static_cast<std::uint32_t>(std::uint64_t{hash} * size >> 32);
 }

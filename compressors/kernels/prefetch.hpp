@@ -6,8 +6,8 @@
 
 namespace weir::compressors {
 
-/// Asks for memory ahead of its use. A loop over a tensor that has more to do than to read it is faster for asking for
-/// the next block before it turns to this one: the processor's own guesses end at every page.
+/// Prefetches `values` into the cache. A loop that computes on a tensor block by block gains by prefetching the next
+/// block before it works on this one, because the hardware prefetcher stops at every page boundary.
 template <class T>
 void prefetch(std::span<T> values) {
   constexpr std::size_t line = 64;
@@ -15,7 +15,7 @@ void prefetch(std::span<T> values) {
   for (std::size_t i = 0; i < bytes.size(); i += line) __builtin_prefetch(bytes.data() + i);
 }
 
-/// The block behind [start, start + size), as far as there is one, and no more than the first cache has room for.
+/// Prefetches the block that follows [start, start + size), if there is one, up to 4,096 entries.
 template <class T>
 void prefetch_next(std::span<T> values, std::size_t start, std::size_t size) {
   constexpr std::size_t most = 4096;

@@ -8,11 +8,11 @@
 
 namespace weir::compressors {
 
-// The loops of the quantizers. Those that draw take one random word per entry (kernels/random.hpp). Spans of one call
-// are equally long unless something else is said.
+// The loops of the quantizers. Those that round at random take one random word per entry (kernels/random.hpp). The
+// spans of one call have the same length unless stated otherwise.
 
-/// How far the values go. The magnitude is that of kernels/selection.hpp: magnitude_infinite or more if a value is NaN
-/// or infinite. `least` and `most` are those of the values and zero.
+/// The range of the values. `magnitude` is the largest magnitude() (kernels/selection.hpp): magnitude_infinite or more
+/// if a value is NaN or infinite. `least` and `most` are the minimum and maximum of the values and zero.
 struct Extremes {
   std::uint32_t magnitude = 0;
   float least = 0;
@@ -20,57 +20,59 @@ struct Extremes {
 };
 Extremes extremes_of(std::span<const float> values);
 
-/// The largest magnitude and the sum of squares, in double precision and in an order that is the same everywhere.
+/// The largest magnitude() and the sum of squares. The sum is in double precision and in a fixed order, so every
+/// machine gets the same bits.
 struct Size {
   std::uint32_t magnitude = 0;
   double squares = 0;
 };
 Size size_of(std::span<const float> values);
 
-/// codes = round(values / scale), at most 127 in magnitude, to nearest even. `scale` is above zero.
+/// codes = round(values / scale), ties to even, clamped to [-127, 127]. `scale` is positive.
 void write_int8(std::span<const float> values, float scale, std::span<std::byte> codes);
-/// sum += weight * (scale * code), where the product is at most the largest float.
+/// sum += weight * (scale * code). A product that would overflow is the largest float.
 void add_int8(BytesView codes, float scale, float weight, std::span<float> sum);
 
-/// codes = round(values / scale) + zero, between 0 and 255. `scale` is above zero.
+/// codes = round(values / scale) + zero, clamped to [0, 255]. `scale` is positive.
 void write_uint8(std::span<const float> values, float scale, std::uint8_t zero, std::span<std::byte> codes);
-/// sum += weight * (scale * (code - zero)), where the product is at most the largest float.
+/// sum += weight * (scale * (code - zero)). A product that would overflow is the largest float.
 void add_uint8(BytesView codes, float scale, std::uint8_t zero, float weight, std::span<float> sum);
 
-/// Powers of two: a code is a sign in its upper bit and a number c below it, which stands for zero if it is 0 and for
-/// 2^(c + window - 150) otherwise; 2^128 stands for the largest float.
+/// Natural compression codes a value as a sign (highest bit) and a number c: zero if c is 0, otherwise the power of two
+/// 2^(c + window - 150). 2^128, which is no float, stands for the largest float.
 inline constexpr int natural_window_max = 151;
 
-/// The least window that has room for every value up to the magnitude `largest`, which is finite.
+/// The smallest window that can code every value up to the magnitude `largest`, which is finite.
 int natural_window(std::uint32_t largest);
-/// Rounds each value up or down to a power of two, or below the window's least power to that or zero, so that the
-/// expectation is the value. False if the window has no room for a value, as it has for none that is NaN or infinite:
-/// the codes then mean nothing.
+/// Rounds each value at random to one of the two neighbouring powers of two (a value below the window's smallest power:
+/// to that power or zero), so that the expectation is the value. Returns false, with meaningless codes, if a value does
+/// not fit the window, which includes NaN and infinity.
 bool write_natural(std::span<const float> values, std::span<const std::uint32_t> words, int window,
                    std::span<std::byte> codes);
-/// sum += weight * what the codes stand for.
+/// sum += weight * decoded value.
 void add_natural(BytesView codes, int window, float weight, std::span<float> sum);
 
-/// Levels of QSGD: with y = |x| / norm * most, floor(y), or one more with the probability of y - floor(y). `norm` is
-/// above zero and not below any magnitude, so that no level is above `most`.
+/// QSGD's levels: with y = |x| / norm * most, the level is floor(y) + 1 with probability y - floor(y), else floor(y).
+/// `norm` is positive and at least every magnitude, so that no level exceeds `most`.
 void write_levels(std::span<const float> values, std::span<const std::uint32_t> words, float norm, unsigned most,
                   std::span<std::uint8_t> levels);
-/// sum += weight * (level * (1 / most) * norm), or minus that where the bit of `signs` (kernels/signs.hpp) is set.
+/// sum += weight * (level * (1 / most) * norm), negated where the bit of `signs` (kernels/signs.hpp) is set.
 void add_levels(std::span<const std::uint8_t> levels, BytesView signs, float norm, unsigned most, float weight,
                 std::span<float> sum);
 
-/// Ternary codes: 2 for +1, 0 for -1, 1 for 0. In a byte are five of them, as digits of base 3, the first the lowest:
-/// of n entries byte j has the entries j + k * stride with stride = ceil(n / 5). Digits without an entry are 0.
+/// Ternary codes: 2 for +1, 0 for -1, 1 for 0. A byte holds five of them as base-3 digits, the first the least
+/// significant: with n entries and stride = ceil(n / 5), byte j holds the entries j, j + stride, ..., j + 4 * stride.
+/// Digits past the last entry are 0.
 inline constexpr std::size_t trit_block = 320;
 
 constexpr std::size_t trit_bytes(std::size_t entries) { return (entries + 4) / 5; }
 
-/// The sign of each value with probability min(|x|, limit) / scale, else zero: packed. At most trit_block values;
-/// `bytes` has trit_bytes(). `scale` is above zero and not below `limit`.
+/// Codes each value as its sign with probability min(|x|, limit) / scale, else as zero, and packs the codes. At most
+/// trit_block values; `bytes` has trit_bytes(values.size()) bytes. `scale` is positive and at least `limit`.
 void write_trits(std::span<const float> values, std::span<const std::uint32_t> words, float limit, float scale,
                  std::span<std::byte> bytes);
-/// sum += step * (-1, 0 or 1). At most trit_block entries. False if a byte has more than five digits; `sum` then has
-/// something else added.
+/// sum += step * (-1, 0 or 1). At most trit_block entries. Returns false, with a meaningless `sum`, if a byte is not
+/// the code of five digits (above 242).
 bool add_trits(BytesView bytes, float step, std::span<float> sum);
 
 }  // namespace weir::compressors
