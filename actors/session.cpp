@@ -69,7 +69,7 @@ Result<void> Session::join(const std::vector<protocol::RankEndpoint>& endpoints)
   std::vector<collectives::Peer> peers;
   for (const auto& endpoint : endpoints) peers.push_back({endpoint.host, endpoint.port});
   const collectives::Group group{.job_id = assignment_.job_id,
-                                 .epoch = assignment_.epoch,
+                                 .attempt = assignment_.attempt,
                                  .secret = assignment_.group_secret,
                                  .rank = assignment_.rank,
                                  .size = assignment_.world};
@@ -96,7 +96,7 @@ void Session::abort(const Error& cause) {
 protocol::TrainingEnd Session::end(protocol::Outcome outcome, std::string cause) const {
   return {.job_id = assignment_.job_id,
           .rank = assignment_.rank,
-          .epoch = assignment_.epoch,
+          .attempt = assignment_.attempt,
           .outcome = outcome,
           .step = steps_done_,
           .lost_rank = {},

@@ -23,7 +23,7 @@ constexpr auto evaluation_limit = 30min;
 
 }  // namespace
 
-Trainer::Trainer(runtime::ActorRef<protocol::Jobs> jobs) : jobs_(std::move(jobs)) {}
+Trainer::Trainer(runtime::ActorRef<protocol::Coordinator> coordinator) : coordinator_(std::move(coordinator)) {}
 Trainer::~Trainer() = default;
 
 void Trainer::on_start() { deliveries_ = std::make_unique<runtime::TaskGroup>(executor(), name() + " deliveries"); }
@@ -42,7 +42,7 @@ net::awaitable<Result<protocol::Prepared>> Trainer::prepare(protocol::Assignment
           [this, hand_over](Segment share, std::uint64_t step) {
             hand_over([this, share = std::move(share), step] {
               const auto& a = session_->assignment();
-              deliveries_->spawn("checkpoint", deliver_share({a.job_id, a.rank, a.world, a.epoch, step, share}));
+              deliveries_->spawn("checkpoint", deliver_share({a.job_id, a.rank, a.world, a.attempt, step, share}));
             });
           },
       .evaluate =
@@ -105,7 +105,7 @@ net::awaitable<void> Trainer::train() {
       end.cause = delivery_failure_->message();
     }
   }
-  const auto told = co_await protocol::until_acknowledged<&protocol::Jobs::ended>(jobs_, clock(), end);
+  const auto told = co_await protocol::until_acknowledged<&protocol::Coordinator::ended>(coordinator_, clock(), end);
   if (!told) spdlog::warn("the head did not take the end of rank {}: {}", end.rank, told.error().message());
   phase_ = Phase::ended;
   if (evaluator_) system().stop_actor(evaluator_.address().actor);
@@ -134,11 +134,12 @@ net::awaitable<void> Trainer::report() {
     }
     protocol::Report news{.job_id = assignment.job_id,
                           .rank = assignment.rank,
-                          .epoch = assignment.epoch,
+                          .attempt = assignment.attempt,
                           .sequence = ++sequence,
                           .step = session_->steps_done(),
                           .points = std::move(points)};
-    const auto told = co_await protocol::until_acknowledged<&protocol::Jobs::report>(jobs_, clock(), std::move(news));
+    const auto told =
+        co_await protocol::until_acknowledged<&protocol::Coordinator::report>(coordinator_, clock(), std::move(news));
     if (!told) {
       fail_on(told.error().within("the head refused the metrics"));
       co_return;
@@ -148,7 +149,7 @@ net::awaitable<void> Trainer::report() {
 
 net::awaitable<void> Trainer::deliver_share(protocol::CheckpointShare share) {
   const auto step = share.step;
-  const auto told = co_await protocol::until_kept(jobs_, clock(), std::move(share));
+  const auto told = co_await protocol::until_kept(coordinator_, clock(), std::move(share));
   session_->share_delivered();
   if (!told) fail_on(told.error().within("checkpoint of step " + std::to_string(step)));
 }

@@ -21,7 +21,7 @@ class Session;
 /// metrics, checkpoints and end. One job per trainer. Rank 0's also starts an Evaluator beside itself.
 class Trainer final : public runtime::Actor<protocol::Training> {
  public:
-  explicit Trainer(runtime::ActorRef<protocol::Jobs> jobs);
+  explicit Trainer(runtime::ActorRef<protocol::Coordinator> coordinator);
   ~Trainer() override;
 
   void on_start() override;
@@ -47,7 +47,7 @@ class Trainer final : public runtime::Actor<protocol::Training> {
   void take_model(Model model);
   void fail_on(const Error& error);
 
-  runtime::ActorRef<protocol::Jobs> jobs_;
+  runtime::ActorRef<protocol::Coordinator> coordinator_;
   runtime::ActorRef<Evaluation> evaluator_;
   Phase phase_ = Phase::idle;
   std::shared_ptr<Session> session_;

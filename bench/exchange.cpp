@@ -147,7 +147,7 @@ std::vector<std::unique_ptr<Communicator>> join_group(std::uint32_t ranks) {
   std::vector<std::jthread> threads;
   for (std::uint32_t r = 0; r < ranks; ++r) {
     threads.emplace_back([&, r] {
-      const collectives::Group own{.job_id = "bench", .epoch = 1, .secret = "bench", .rank = r, .size = ranks};
+      const collectives::Group own{.job_id = "bench", .attempt = 1, .secret = "bench", .rank = r, .size = ranks};
       group[r] = meshes[r]->join(own, peers, join_deadline).value();
     });
   }

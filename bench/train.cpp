@@ -110,8 +110,11 @@ Result<Measured> run_rank(const protocol::JobSpec& spec, std::uint32_t rank, col
 
 Result<std::unique_ptr<collectives::Communicator>> join(collectives::TcpMesh& mesh, std::uint32_t rank,
                                                         const std::vector<collectives::Peer>& peers) {
-  const collectives::Group group{
-      .job_id = "bench", .epoch = 1, .secret = "bench", .rank = rank, .size = static_cast<std::uint32_t>(peers.size())};
+  const collectives::Group group{.job_id = "bench",
+                                 .attempt = 1,
+                                 .secret = "bench",
+                                 .rank = rank,
+                                 .size = static_cast<std::uint32_t>(peers.size())};
   return mesh.join(group, peers, join_deadline);
 }
 

@@ -34,7 +34,7 @@ Error nobody_waits(const std::string& what) { return {Errc::not_found, "nobody w
 
 protocol::NodeWelcome welcome(const NodeRecord& node, std::vector<std::string> workers) {
   return {.node_id = node.id,
-          .epoch = node.epoch,
+          .lease_id = node.lease_id,
           .workers = std::move(workers),
           .heartbeat_milliseconds = NodeTable::heartbeat_milliseconds,
           .missed_heartbeats_max = NodeTable::missed_heartbeats_max,
@@ -64,7 +64,7 @@ ClusterHead::ClusterHead(HeadOptions options, net::any_io_executor executor, run
                 .store = store,
                 .stream = nullptr,
                 .random = {},
-                .epoch = 0},
+                .lease_id = 0},
       nodes_(services_),
       jobs_(services_, nodes_),
       tasks_(services_.strand, "head"),
@@ -95,7 +95,7 @@ net::awaitable<Result<void>> ClusterHead::open() {
   if (auto recovered = co_await here(recover()); !recovered) co_return recovered.error();
   auto membership = system_.spawn<MembershipActor>("membership", *this);
   if (!membership) co_return membership.error();
-  auto jobs = system_.spawn<JobsActor>("jobs", *this);
+  auto jobs = system_.spawn<CoordinatorActor>("coordinator", *this);
   if (!jobs) co_return jobs.error();
   system_.on_peer_lost(services_.strand, [this](const runtime::PeerInfo& peer, const Error& why) {
     peer_lost(peer.id.value, why.message());
@@ -110,9 +110,9 @@ net::awaitable<Result<void>> ClusterHead::open() {
 
 net::awaitable<Result<void>> ClusterHead::recover() {
   Store& store = *services_.store;
-  auto epoch = co_await store.epoch();
-  if (!epoch) co_return epoch.error();
-  services_.epoch = *epoch;
+  auto fence = co_await store.fence();
+  if (!fence) co_return fence.error();
+  services_.fence = *fence;
   auto page = co_await store.stream(0, 1, 1);
   if (!page) co_return page.error();
   services_.stream = std::make_shared<StreamHub>(services_.store, services_.clock, page->newest);
@@ -151,14 +151,14 @@ net::awaitable<Result<protocol::NodeWelcome>> ClusterHead::join_here(protocol::N
   if (stopping_) co_return Error{Errc::cancelled, "the head stops"};
   NodeTable::Node* known = nodes_.find(info.name);
   if (known != nullptr && known->record.state != NodeState::lost && known->incarnation == info.incarnation) {
-    if (known->record.epoch == info.epoch) co_return co_await rejoin(*known, info);
+    if (known->record.lease_id == info.lease_id) co_return co_await rejoin(*known, info);
     lose(*known, "it joined again without what ran on it");
   }
   auto joined = nodes_.join(std::move(info), std::move(agent));
   if (!joined) co_return joined.error();
   const NodeRecord record = (*joined)->record;
   std::vector<Change> changes;
-  changes.push_back(change::PutEpoch{record.epoch});
+  changes.push_back(change::PutFence{record.lease_id});
   append_node_changes(changes, record, Severity::info, "node.joined",
                       "node " + record.name + " at " + record.host + " joined with " + to_text(record.resources));
   auto committed = co_await services_.store->commit(std::move(changes));
@@ -225,16 +225,16 @@ net::awaitable<Result<void>> ClusterHead::output_here(protocol::OutputBatch batc
 // --- what workers say ---
 
 net::awaitable<Result<void>> ClusterHead::worker_up(std::string account, std::string worker_id,
-                                                    runtime::ActorRef<protocol::WorkerHost> host) {
-  return here(worker_up_here(std::move(account), std::move(worker_id), std::move(host)));
+                                                    runtime::ActorRef<protocol::Worker> worker) {
+  return here(worker_up_here(std::move(account), std::move(worker_id), std::move(worker)));
 }
 
 net::awaitable<Result<void>> ClusterHead::worker_up_here(std::string account, std::string worker_id,
-                                                         runtime::ActorRef<protocol::WorkerHost> host) {
+                                                         runtime::ActorRef<protocol::Worker> worker) {
   const auto run = jobs_.run_of_worker(worker_id);
   if (!run) co_return nobody_waits("worker " + worker_id);
-  if (account != run->account()) co_return JobsActor::another_job();
-  co_return run->worker_up(worker_id, std::move(host));
+  if (account != run->account()) co_return CoordinatorActor::another_job();
+  co_return run->worker_up(worker_id, std::move(worker));
 }
 
 net::awaitable<Result<void>> ClusterHead::report(protocol::Report report) {
@@ -532,7 +532,7 @@ net::awaitable<Result<std::vector<ActorRecord>>> ClusterHead::actors_here() {
       found.push_back(
           {worker.id + "/trainer", std::string(protocol::Training::type_name), "running", worker.node, id, {}, {}});
       found.push_back(
-          {worker.id + "/worker", std::string(protocol::WorkerHost::type_name), "running", worker.node, id, {}, {}});
+          {worker.id + "/worker", std::string(protocol::Worker::type_name), "running", worker.node, id, {}, {}});
     }
   }
   co_return found;

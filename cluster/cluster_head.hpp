@@ -57,7 +57,7 @@ class ClusterHead final : public Head {
   net::awaitable<Result<void>> worker_exited(protocol::WorkerExit exit);
   net::awaitable<Result<void>> output(protocol::OutputBatch batch);
   net::awaitable<Result<void>> worker_up(std::string account, std::string worker_id,
-                                         runtime::ActorRef<protocol::WorkerHost> host);
+                                         runtime::ActorRef<protocol::Worker> worker);
   net::awaitable<Result<void>> report(protocol::Report report);
   net::awaitable<Result<void>> checkpoint(protocol::CheckpointShare share);
   net::awaitable<Result<void>> ended(protocol::TrainingEnd end);
@@ -76,7 +76,7 @@ class ClusterHead final : public Head {
   net::awaitable<Result<void>> worker_exited_here(protocol::WorkerExit exit);
   net::awaitable<Result<void>> output_here(protocol::OutputBatch batch);
   net::awaitable<Result<void>> worker_up_here(std::string account, std::string worker_id,
-                                              runtime::ActorRef<protocol::WorkerHost> host);
+                                              runtime::ActorRef<protocol::Worker> worker);
   net::awaitable<Result<void>> report_here(protocol::Report report);
   net::awaitable<Result<void>> checkpoint_here(protocol::CheckpointShare share);
   net::awaitable<Result<void>> ended_here(protocol::TrainingEnd end);

@@ -42,13 +42,13 @@ class MembershipActor final : public runtime::Actor<protocol::Membership> {
 };
 
 /// What workers call: refused to whoever has not proved to know the secret of the job that the call is about.
-class JobsActor final : public runtime::Actor<protocol::Jobs> {
+class CoordinatorActor final : public runtime::Actor<protocol::Coordinator> {
  public:
-  explicit JobsActor(ClusterHead& head) : head_(head) {}
-  net::awaitable<Result<void>> worker_up(std::string worker_id, runtime::ActorRef<protocol::WorkerHost> host) override {
-    // It must speak for itself: the head will ask that host to train.
-    if (caller() == nullptr || caller()->process != host.address().process) return refuse<void>(another_job());
-    return head_.worker_up(caller()->account, std::move(worker_id), std::move(host));
+  explicit CoordinatorActor(ClusterHead& head) : head_(head) {}
+  net::awaitable<Result<void>> worker_up(std::string worker_id, runtime::ActorRef<protocol::Worker> worker) override {
+    // It must speak for itself: the head will ask that worker to train.
+    if (caller() == nullptr || caller()->process != worker.address().process) return refuse<void>(another_job());
+    return head_.worker_up(caller()->account, std::move(worker_id), std::move(worker));
   }
   net::awaitable<Result<void>> report(protocol::Report report) override {
     if (!from_worker_of(report.job_id)) return refuse<void>(another_job());

@@ -21,7 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 using protocol::NodeAgent;
 using protocol::Training;
-using protocol::WorkerHost;
+using protocol::Worker;
 
 constexpr auto spawn_limit = 120s;       // a process that loads LibTorch on a busy machine
 constexpr auto prepare_limit = 300s;     // reads the dataset
@@ -47,7 +47,7 @@ JobRun::JobRun(Services& services, NodeTable& nodes, Plan plan, const std::vecto
       on_room_(std::move(on_room)),
       ranks_(node_ids.size()),
       figures_(static_cast<std::uint32_t>(node_ids.size()), std::move(plan.past)),
-      epoch_(services.next_epoch()),
+      attempt_(services.next_fence()),
       secret_(hex(random_digest())),
       checkpoints_(services_, job_.id, ranks_.size(), spec_.checkpoints_kept, std::move(plan.checkpoints)),
       calls_(services.strand, "job " + job_.id),
@@ -94,9 +94,9 @@ net::awaitable<JobRun::Ending> JobRun::attempt() {
   }
   // Each step of the way: begin it on every rank, wait until all are through.
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) calls_.spawn("launch", launch(rank));
-  std::function<bool()> all_up = [this] { return every_rank([](const Rank& r) { return bool(r.host); }); };
+  std::function<bool()> all_up = [this] { return every_rank([](const Rank& r) { return bool(r.actor); }); };
   auto waited = co_await until(spawn_limit, all_up);
-  if (waited == Waited::late) co_return late("did not come up", [](const Rank& r) { return !r.host; });
+  if (waited == Waited::late) co_return late("did not come up", [](const Rank& r) { return !r.actor; });
 
   if (waited == Waited::done) {
     enter(JobPhase::initialising);
@@ -189,7 +189,7 @@ net::awaitable<void> JobRun::launch(std::uint32_t rank) {
   launch.job_id = job_.id;
   launch.rank = rank;
   launch.secret = secret_;
-  launch.epoch = node == nullptr ? 0 : node->record.epoch;
+  launch.lease_id = node == nullptr ? 0 : node->record.lease_id;
   launch.resources = spec_.resources.per_worker;
   auto started = co_await one.agent.call<&NodeAgent::start_worker>(launch);
   while (!started && !one.gone && protocol::may_be_repeated(started.error())) {  // the node is given up by others
@@ -211,20 +211,20 @@ net::awaitable<void> JobRun::launch(std::uint32_t rank) {
 
 net::awaitable<void> JobRun::prepare(std::uint32_t rank) {
   Rank& one = ranks_[rank];
-  auto created = co_await one.host.call<&WorkerHost::create>("trainer", "trainer");
+  auto created = co_await one.actor.call<&Worker::create>("trainer", "trainer");
   if (!created) {
     lost_ = lost_ || created.error().code == Errc::peer_lost;
     fail(describe(one) + " cannot make a trainer: " + created.error().message(),
          created.error().code != Errc::peer_lost);
     co_return;
   }
-  one.trainer = {one.host.router(), {one.host.address().process, *created}};
+  one.trainer = {one.actor.router(), {one.actor.address().process, *created}};
   protocol::Assignment assignment;
   assignment.job_id = job_.id;
   assignment.spec = spec_text_;
   assignment.rank = rank;
   assignment.world = static_cast<std::uint32_t>(ranks_.size());
-  assignment.epoch = epoch_;
+  assignment.attempt = attempt_;
   assignment.group_secret = secret_;
   const NodeTable::Node* node = nodes_.find(one.record.node_id);
   assignment.listen_host = node == nullptr ? std::string() : node->record.host;
@@ -318,29 +318,29 @@ void JobRun::abandon() {
   changed_.notify();
 }
 
-Result<void> JobRun::worker_up(const std::string& worker_id, runtime::ActorRef<WorkerHost> host) {
+Result<void> JobRun::worker_up(const std::string& worker_id, runtime::ActorRef<Worker> actor) {
   const auto rank = rank_of(worker_id);
   if (!rank || ranks_[*rank].gone || taking_down_) {
     return Error{Errc::conflict, "nobody waits for worker " + worker_id + " any more"};
   }
   Rank& one = ranks_[*rank];
-  if (one.host && one.host.address().process != host.address().process) {
+  if (one.actor && one.actor.address().process != actor.address().process) {
     return Error{Errc::conflict, "worker " + worker_id + " is another process"};
   }
-  one.host = std::move(host);
+  one.actor = std::move(actor);
   one.link_broken.reset();
   changed_.notify();
   return {};
 }
 
-Result<JobRun::Rank*> JobRun::speaker(std::uint32_t rank, std::uint64_t epoch) {
+Result<JobRun::Rank*> JobRun::speaker(std::uint32_t rank, std::uint64_t attempt) {
   if (rank >= ranks_.size()) return Error{Errc::invalid_argument, "the job has no rank " + std::to_string(rank)};
-  if (epoch != epoch_ || finished_) return Error{Errc::conflict, "this attempt of job " + job_.id + " is over"};
+  if (attempt != attempt_ || finished_) return Error{Errc::conflict, "this attempt of job " + job_.id + " is over"};
   return &ranks_[rank];
 }
 
 net::awaitable<Result<void>> JobRun::report(protocol::Report report) {
-  auto from = speaker(report.rank, report.epoch);
+  auto from = speaker(report.rank, report.attempt);
   if (!from) co_return from.error();
   Rank& rank = **from;
   std::vector<Change> changes;
@@ -378,7 +378,7 @@ void JobRun::summarize() {
 }
 
 Result<void> JobRun::checkpoint(protocol::CheckpointShare share) {
-  if (auto from = speaker(share.rank, share.epoch); !from) return from.error();
+  if (auto from = speaker(share.rank, share.attempt); !from) return from.error();
   const auto step = share.step;
   if (auto complete = checkpoints_.add(std::move(share))) {
     ++checkpoints_under_way_;
@@ -400,7 +400,7 @@ net::awaitable<void> JobRun::write_checkpoint(std::uint64_t step, std::vector<Se
 }
 
 Result<void> JobRun::ended(protocol::TrainingEnd end) {
-  auto from = speaker(end.rank, end.epoch);
+  auto from = speaker(end.rank, end.attempt);
   if (!from) return from.error();
   Rank& rank = **from;
   if (rank.end) return {};  // said twice
@@ -451,7 +451,7 @@ std::vector<std::uint64_t> JobRun::node_lost(const std::string& node_id, const s
       lost_ = true;
       fail("node " + rank.record.node + " was lost (" + reason + ") and " + describe(rank) + " with it", true);
     }
-    if (rank.host) processes.push_back(rank.host.address().process);
+    if (rank.actor) processes.push_back(rank.actor.address().process);
     let_go(rank);
   }
   return processes;
@@ -460,7 +460,7 @@ std::vector<std::uint64_t> JobRun::node_lost(const std::string& node_id, const s
 /// No reason to end anything: if the process is gone, its agent says so, and if the agent is gone too, so is the node.
 void JobRun::process_lost(std::uint64_t process) {
   for (Rank& rank : ranks_) {
-    if (!rank.host || rank.host.address().process != process || rank.gone || rank.end || taking_down_) continue;
+    if (!rank.actor || rank.actor.address().process != process || rank.gone || rank.end || taking_down_) continue;
     rank.link_broken = services_.clock.now();
   }
 }
@@ -503,7 +503,7 @@ void JobRun::enter(JobPhase phase) {
   published_ = services_.clock.now();
   std::vector<Change> changes;
   changes.push_back(change::PutJob{job_});
-  changes.push_back(change::PutEpoch{epoch_});
+  changes.push_back(change::PutFence{attempt_});
   changes.push_back(event(Severity::info, "job.phase", "phase " + std::string(to_string(phase)), nullptr));
   for (auto& one : worker_changes()) changes.push_back(std::move(one));
   changes.push_back(job_item(job_));

@@ -54,11 +54,11 @@ class JobRun {
   /// The head stops: workers are told to end, run() returns at once.
   void abandon();
 
-  // What workers and nodes say. Fail with: conflict (an old epoch), invalid_argument, and what the store fails with.
+  // What workers and nodes say. Fail with: conflict (an earlier attempt), invalid_argument, and what the store fails with.
   /// As whom the workers of this attempt link with the head, until the attempt ends.
   std::string account() const { return protocol::accounts::job(job_.id); }
 
-  Result<void> worker_up(const std::string& worker_id, runtime::ActorRef<protocol::WorkerHost> host);
+  Result<void> worker_up(const std::string& worker_id, runtime::ActorRef<protocol::Worker> actor);
   net::awaitable<Result<void>> report(protocol::Report report);
   Result<void> checkpoint(protocol::CheckpointShare share);
   Result<void> ended(protocol::TrainingEnd end);
@@ -88,7 +88,7 @@ class JobRun {
   struct Rank {
     WorkerRecord record;
     runtime::ActorRef<protocol::NodeAgent> agent;
-    runtime::ActorRef<protocol::WorkerHost> host;
+    runtime::ActorRef<protocol::Worker> actor;  ///< empty until the process is up
     runtime::ActorRef<protocol::Training> trainer;
     std::optional<protocol::RankEndpoint> endpoint;
     std::optional<protocol::TrainingEnd> end;
@@ -126,7 +126,7 @@ class JobRun {
   std::uint64_t steps_done() const;
   std::string describe(const Rank& rank) const;  ///< "worker 2 on node b (process 123)"
   std::optional<std::uint32_t> rank_of(const std::string& worker_id) const;
-  Result<Rank*> speaker(std::uint32_t rank, std::uint64_t epoch);
+  Result<Rank*> speaker(std::uint32_t rank, std::uint64_t attempt);
   change::AddEvent event(Severity severity, std::string kind, std::string message, const Rank* rank) const;
 
   Services& services_;
@@ -139,7 +139,7 @@ class JobRun {
   std::function<void()> on_room_;
   std::vector<Rank> ranks_;
   Figures figures_;
-  std::uint64_t epoch_ = 0;
+  std::uint64_t attempt_ = 0;
   const std::string secret_;  ///< what its workers prove, to the head and to each other
   Signal changed_;
   bool stop_requested_ = false;

@@ -58,11 +58,11 @@ net::awaitable<void> AgentActor::stay_joined() {
       backoff = backoff_first;
       ever_joined_ = true;
       news_.notify();
-      const auto head = stay_->head;
+      const auto head = lease_->head;
       const Error why = co_await beat();
       system().disconnect(head, "leaving: " + why.message());
-      if (stay_ && fenced(why)) co_await leave(why);
-      if (stay_) spdlog::warn("node {}: without the head: {}", options_.name, why.message());
+      if (lease_ && fenced(why)) co_await leave(why);
+      if (lease_) spdlog::warn("node {}: without the head: {}", options_.name, why.message());
     } else {
       const auto& code = joined.error().code;
       const bool name_taken = code == Errc::conflict && clock().now() - began >= name_taken_limit;
@@ -74,63 +74,63 @@ net::awaitable<void> AgentActor::stay_joined() {
       spdlog::warn("node {}: {}; trying again", options_.name, joined.error().message());
     }
     // While workers hang on it, the head is not left waiting.
-    const auto pause = stay_ ? backoff_first : backoff;
+    const auto pause = lease_ ? backoff_first : backoff;
     if (!co_await clock().sleep_for(pause)) co_return;
     backoff = std::min<std::chrono::milliseconds>(backoff * 2, backoff_last);
   }
 }
 
-/// Links with the head and joins the cluster: for the first time, anew, or to go on with the stay there is.
+/// Links with the head and joins the cluster: for the first time, anew, or to go on with the lease it has.
 net::awaitable<Result<void>> AgentActor::join() {
   auto at = runtime::Endpoint::parse(options_.head);
   if (!at) co_return at.error();
   auto peer = co_await system().connect(*at);
   if (!peer) co_return peer.error().within("head " + options_.head);
-  auto stay = co_await ask_to_join(*peer);
-  if (!stay) {
+  auto lease = co_await ask_to_join(*peer);
+  if (!lease) {
     system().disconnect(*peer, "the head did not let this node in");
-    co_return stay.error();
+    co_return lease.error();
   }
   spdlog::info("node {}: joined {}", options_.name, options_.head);
-  stay_ = std::move(*stay);
+  lease_ = std::move(*lease);
   co_return Result<void>();
 }
 
-net::awaitable<Result<AgentActor::Stay>> AgentActor::ask_to_join(runtime::PeerId head) {
-  if (!stay_) co_await end_workers(SIGKILL, end_limit);  // the head has given them up
-  Stay stay;
-  stay.head = head;
-  stay.membership = system().find<protocol::Membership>(head, "membership");
-  stay.host = options_.host.empty() ? host_towards(head) : options_.host;
-  stay.answered = clock().now();
+net::awaitable<Result<AgentActor::Lease>> AgentActor::ask_to_join(runtime::PeerId head) {
+  if (!lease_) co_await end_workers(SIGKILL, end_limit);  // the head has given them up
+  Lease lease;
+  lease.head = head;
+  lease.membership = system().find<protocol::Membership>(head, "membership");
+  lease.host = options_.host.empty() ? host_towards(head) : options_.host;
+  lease.answered = clock().now();
   protocol::NodeInfo info;
   info.name = options_.name;
-  info.host = stay.host;
+  info.host = lease.host;
   info.incarnation = options_.incarnation;
   info.resources = options_.resources;
   info.labels = options_.labels;
   info.version = options_.version;
   info.pid = static_cast<std::uint32_t>(::getpid());
-  info.epoch = stay_ ? stay_->welcome.epoch : 0;
-  if (stay_) {
+  info.lease_id = lease_ ? lease_->welcome.lease_id : 0;
+  if (lease_) {
     for (const auto& [id, worker] : workers_) info.workers.push_back(id);
   }
-  const std::uint64_t asked_for = info.epoch;
-  const auto membership = stay.membership.within(call_limit);
+  const std::uint64_t asked_for = info.lease_id;
+  const auto membership = lease.membership.within(call_limit);
   auto welcome = co_await membership.call<&protocol::Membership::join>(std::move(info), self<protocol::NodeAgent>());
   if (!welcome) co_return welcome.error();
-  stay.welcome = std::move(*welcome);
-  if (stay.welcome.epoch != asked_for) {
+  lease.welcome = std::move(*welcome);
+  if (lease.welcome.lease_id != asked_for) {
     const Error given_up{Errc::conflict, "the head has given up what ran here"};
-    if (stay_) co_await leave(given_up);
-    co_return stay;
+    if (lease_) co_await leave(given_up);
+    co_return lease;
   }
-  if (!stay_) co_return Error{Errc::conflict, "the lease was over before the head answered"};
-  const auto& kept = stay.welcome.workers;
+  if (!lease_) co_return Error{Errc::conflict, "the lease was over before the head answered"};
+  const auto& kept = lease.welcome.workers;
   for (const auto& [id, worker] : workers_) {
     if (std::find(kept.begin(), kept.end(), id) == kept.end()) worker->process->signal(SIGKILL);
   }
-  co_return stay;
+  co_return lease;
 }
 
 /// Asked anew at each join: the head's name may have had no address before, and either side may have moved.
@@ -140,18 +140,18 @@ std::string AgentActor::host_towards(runtime::PeerId head) const {
   return host::address_towards(found == peers.end() ? "" : found->remote);
 }
 
-/// Sends heartbeats until the link or the stay has ended. One that fails otherwise (the head is late, its mailbox is
+/// Sends heartbeats until the link or the lease has ended. One that fails otherwise (the head is late, its mailbox is
 /// full) is followed by the next: whether that goes on for too long is for the lease to say.
 net::awaitable<Error> AgentActor::beat() {
-  const auto& welcome = stay_->welcome;
+  const auto& welcome = lease_->welcome;
   const std::chrono::milliseconds interval(std::clamp(welcome.heartbeat_milliseconds, 10u, 60'000u));
-  const auto membership = stay_->membership.within(interval * std::clamp(welcome.missed_heartbeats_max, 1u, 100u));
-  const std::uint64_t epoch = welcome.epoch;
-  for (bool good = true; stay_;) {
+  const auto membership = lease_->membership.within(interval * std::clamp(welcome.missed_heartbeats_max, 1u, 100u));
+  const std::uint64_t lease_id = welcome.lease_id;
+  for (bool good = true; lease_;) {
     const auto load = load_.sample();
     protocol::NodeHeartbeat beat;
-    beat.node_id = stay_->welcome.node_id;
-    beat.epoch = epoch;
+    beat.node_id = lease_->welcome.node_id;
+    beat.lease_id = lease_id;
     beat.cpu_load = load.cpu;
     beat.memory_used_bytes = load.memory_used_bytes;
     beat.memory_total_bytes = load.memory_total_bytes;
@@ -159,7 +159,7 @@ net::awaitable<Error> AgentActor::beat() {
     beat.network_received_bytes = load.network_received_bytes;
     const auto sent = clock().now();
     auto heard = co_await membership.call<&protocol::Membership::heartbeat>(std::move(beat));
-    if (heard && stay_) stay_->answered = sent;
+    if (heard && lease_) lease_->answered = sent;
     if (!heard) {
       const auto& code = heard.error().code;
       if (fenced(heard.error()) || code == Errc::peer_lost || code == Errc::cancelled) co_return heard.error();
@@ -173,7 +173,7 @@ net::awaitable<Error> AgentActor::beat() {
 
 net::awaitable<void> AgentActor::leave(Error why) {
   spdlog::warn("node {}: leaves the cluster, ending the workers: {}", options_.name, why.message());
-  stay_.reset();
+  lease_.reset();
   for (auto& [id, worker] : workers_) worker->drained.notify();
   co_await end_workers(SIGKILL, end_limit);
 }
@@ -181,11 +181,11 @@ net::awaitable<void> AgentActor::leave(Error why) {
 net::awaitable<void> AgentActor::guard_lease() {
   for (;;) {
     // In a statement of its own: in the operand of co_await, g++ 12 evaluates both branches.
-    const auto until = stay_ ? stay_->lease_end() : clock().now() + lease_check;
+    const auto until = lease_ ? lease_->end() : clock().now() + lease_check;
     if (!co_await clock().sleep_until(until)) co_return;
-    if (!stay_ || clock().now() < stay_->lease_end()) continue;
+    if (!lease_ || clock().now() < lease_->end()) continue;
     const Error over{Errc::deadline_exceeded,
-                     "the head has not answered for " + std::to_string(stay_->welcome.lease_milliseconds) + " ms"};
+                     "the head has not answered for " + std::to_string(lease_->welcome.lease_milliseconds) + " ms"};
     co_await leave(over);
   }
 }
@@ -204,8 +204,8 @@ runtime::ProcessSpec AgentActor::spec_of(const protocol::WorkerLaunch& launch) c
   spec.environment[std::string(environment::worker_id)] = launch.worker_id;
   spec.environment[std::string(environment::job_id)] = launch.job_id;
   spec.environment[std::string(environment::head)] = options_.head;
-  spec.environment[std::string(environment::listen_host)] = stay_->host;
-  spec.environment[std::string(environment::lease)] = std::to_string(stay_->welcome.lease_milliseconds);
+  spec.environment[std::string(environment::listen_host)] = lease_->host;
+  spec.environment[std::string(environment::lease)] = std::to_string(lease_->welcome.lease_milliseconds);
   spec.environment[std::string(environment::threads)] =
       std::to_string(static_cast<unsigned>(std::clamp(threads, 1.0, 1024.0)));
   spec.input = launch.secret + "\n";
@@ -213,8 +213,8 @@ runtime::ProcessSpec AgentActor::spec_of(const protocol::WorkerLaunch& launch) c
 }
 
 net::awaitable<Result<protocol::WorkerStarted>> AgentActor::start_worker(protocol::WorkerLaunch launch) {
-  if (!stay_ || launch.epoch != stay_->welcome.epoch) {
-    co_return Error{Errc::conflict, "node " + options_.name + " has another epoch by now"};
+  if (!lease_ || launch.lease_id != lease_->welcome.lease_id) {
+    co_return Error{Errc::conflict, "node " + options_.name + " holds another lease by now"};
   }
   if (const auto known = workers_.find(launch.worker_id); known != workers_.end()) {
     co_return protocol::WorkerStarted{known->second->pid};
@@ -254,10 +254,10 @@ net::awaitable<void> AgentActor::read_output(std::shared_ptr<Worker> worker) {
       worker->last_output.erase(0, worker->last_output.size() - last_output_max);
     }
     // A worker that prints faster than the head takes it waits in its own write, as on a slow terminal.
-    while (stay_ && worker->unsent.size() + text->size() > unsent_max) {
+    while (lease_ && worker->unsent.size() + text->size() > unsent_max) {
       co_await worker->drained.wait_until(clock(), clock().now() + 1s);
     }
-    if (!stay_ && worker->unsent.size() > unsent_max) continue;  // nobody to give it to, and the lease runs out
+    if (!lease_ && worker->unsent.size() > unsent_max) continue;  // nobody to give it to, and the lease runs out
     worker->unsent += *text;
     news_.notify();
   }
@@ -270,7 +270,7 @@ net::awaitable<void> AgentActor::supervise(std::shared_ptr<Worker> worker) {
   if (!exit) co_return;
   // The head hears of the end after the last of the output.
   const auto deadline = clock().now() + call_limit;
-  while (stay_ && clock().now() < deadline && (!worker->output_ended || !worker->unsent.empty())) {
+  while (lease_ && clock().now() < deadline && (!worker->output_ended || !worker->unsent.empty())) {
     co_await worker->drained.wait_until(clock(), deadline);
   }
   co_await tell_exit(worker, *exit);
@@ -279,9 +279,9 @@ net::awaitable<void> AgentActor::supervise(std::shared_ptr<Worker> worker) {
 }
 
 net::awaitable<void> AgentActor::tell_exit(std::shared_ptr<Worker> worker, runtime::ProcessExit exit) {
-  while (stay_ && stay_->welcome.epoch == worker->launch.epoch) {  // else the head has given it up already
+  while (lease_ && lease_->welcome.lease_id == worker->launch.lease_id) {  // else the head has given it up already
     protocol::WorkerExit news;
-    news.node_id = stay_->welcome.node_id;
+    news.node_id = lease_->welcome.node_id;
     news.worker_id = worker->launch.worker_id;
     news.job_id = worker->launch.job_id;
     news.rank = worker->launch.rank;
@@ -289,7 +289,7 @@ net::awaitable<void> AgentActor::tell_exit(std::shared_ptr<Worker> worker, runti
     news.exit_code = exit.exit_code;
     news.signal = exit.signal;
     news.last_output = worker->last_output;
-    const auto membership = stay_->membership.within(call_limit);
+    const auto membership = lease_->membership.within(call_limit);
     auto told = co_await membership.call<&protocol::Membership::worker_exited>(std::move(news));
     if (told || told.error().code == Errc::cancelled) co_return;
     if (!co_await clock().sleep_for(backoff_first)) co_return;
@@ -299,9 +299,9 @@ net::awaitable<void> AgentActor::tell_exit(std::shared_ptr<Worker> worker, runti
 net::awaitable<void> AgentActor::forward_output() {
   for (;;) {
     co_await news_.wait_until(clock(), clock().now() + 1s);
-    if (!stay_) continue;
+    if (!lease_) continue;
     protocol::OutputBatch batch;
-    batch.node_id = stay_->welcome.node_id;
+    batch.node_id = lease_->welcome.node_id;
     std::vector<std::pair<std::shared_ptr<Worker>, std::size_t>> sent;
     for (const auto& [id, worker] : workers_) {
       if (worker->unsent.empty()) continue;
@@ -310,7 +310,7 @@ net::awaitable<void> AgentActor::forward_output() {
       batch.chunks.push_back({id, worker->launch.job_id, worker->launch.rank, worker->acknowledged, std::move(text)});
     }
     if (batch.chunks.empty()) continue;
-    const auto membership = stay_->membership.within(call_limit);
+    const auto membership = lease_->membership.within(call_limit);
     auto taken = co_await membership.call<&protocol::Membership::output>(std::move(batch));
     if (!taken) {
       if (taken.error().code == Errc::cancelled) co_return;

@@ -38,21 +38,20 @@ class AgentActor final : public runtime::Actor<protocol::NodeAgent> {
     bool output_ended = false;
     Signal drained;  ///< the head has taken something, or nobody will
   };
-  /// One stay in the cluster. It goes on over a broken link, until the head ends it or the lease is over.
-  struct Stay {
+  /// The membership that the head granted. It outlives a broken link; it ends when the head says so or no message is
+  /// answered for the time of the lease.
+  struct Lease {
     runtime::PeerId head;
     runtime::ActorRef<protocol::Membership> membership;
     protocol::NodeWelcome welcome;
     std::string host;                     ///< where workers of other nodes reach this node's
     runtime::Clock::time_point answered;  ///< when the last message that the head answered was sent
-    runtime::Clock::time_point lease_end() const {
-      return answered + std::chrono::milliseconds(welcome.lease_milliseconds);
-    }
+    runtime::Clock::time_point end() const { return answered + std::chrono::milliseconds(welcome.lease_milliseconds); }
   };
 
   net::awaitable<void> stay_joined();
   net::awaitable<Result<void>> join();
-  net::awaitable<Result<Stay>> ask_to_join(runtime::PeerId head);
+  net::awaitable<Result<Lease>> ask_to_join(runtime::PeerId head);
   net::awaitable<Error> beat();
   net::awaitable<void> guard_lease();
   net::awaitable<void> read_output(std::shared_ptr<Worker> worker);
@@ -61,7 +60,7 @@ class AgentActor final : public runtime::Actor<protocol::NodeAgent> {
   net::awaitable<void> forward_output();
   net::awaitable<void> kill_after(std::shared_ptr<Worker> worker, std::chrono::milliseconds grace);
   net::awaitable<void> end_workers(int signal, std::chrono::milliseconds patience);
-  /// Ends the stay, and the workers with it.
+  /// Ends the lease, and the workers with it.
   net::awaitable<void> leave(Error why);
   runtime::ProcessSpec spec_of(const protocol::WorkerLaunch& launch) const;
   std::string host_towards(runtime::PeerId head) const;
@@ -70,7 +69,7 @@ class AgentActor final : public runtime::Actor<protocol::NodeAgent> {
   runtime::ProcessSpawner& spawner_;
   std::function<void(Error)> hopeless_;
   host::LoadMeter load_;
-  std::optional<Stay> stay_;
+  std::optional<Lease> lease_;
   bool ever_joined_ = false;
   std::map<std::string, std::shared_ptr<Worker>> workers_;
   Signal news_;   ///< there is output to forward, or a head to forward it to

@@ -62,7 +62,7 @@ Result<NodeTable::Node*> NodeTable::join(protocol::NodeInfo info, runtime::Actor
   record.name = info.name;
   record.host = info.host;
   record.state = record.drained ? NodeState::draining : NodeState::alive;
-  record.epoch = services_.next_epoch();
+  record.lease_id = services_.next_fence();
   record.resources = std::move(info.resources);
   record.used.clear();
   record.labels = std::move(info.labels);
@@ -98,7 +98,7 @@ Result<bool> NodeTable::heartbeat(const protocol::NodeHeartbeat& beat) {
   const auto found = nodes_.find(beat.node_id);
   if (found == nodes_.end()) return Error{Errc::not_found, "no node " + beat.node_id};
   Node& node = found->second;
-  if (node.record.state == NodeState::lost || node.record.epoch != beat.epoch) {
+  if (node.record.state == NodeState::lost || node.record.lease_id != beat.lease_id) {
     return Error{Errc::conflict, "node " + node.record.name + " was given up: " + node.record.reason};
   }
   node.heard = services_.clock.now();

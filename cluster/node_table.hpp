@@ -26,7 +26,7 @@ class NodeTable {
 
   struct Node {
     NodeRecord record;
-    bool confirmed = false;  ///< its heartbeats of this epoch come. Nothing is placed on it while they do not
+    bool confirmed = false;  ///< heartbeats under its lease have come. Nothing is placed on it while they do not
     std::uint64_t incarnation = 0;
     std::uint64_t process = 0;  ///< of its agent
     runtime::ActorRef<protocol::NodeAgent> agent;
@@ -41,15 +41,15 @@ class NodeTable {
   /// Nodes of an earlier run of the head: they count as lost until they join again.
   std::vector<Change> recover(std::vector<NodeRecord> nodes);
 
-  /// A node joins, or joins anew. What ran on it under an older epoch must have been given up before.
+  /// A node joins, or joins anew. What ran on it under an earlier lease must have been given up before.
   /// Fails with: conflict (a living node of that name), unsupported (another version), invalid_argument.
   Result<Node*> join(protocol::NodeInfo info, runtime::ActorRef<protocol::NodeAgent> agent);
 
-  /// A node whose link broke has linked itself anew and goes on under its epoch. Gives those of its workers that are
+  /// A node whose link broke has linked itself anew and goes on under its lease. Gives those of its workers that are
   /// known here.
   std::vector<std::string> rejoin(Node& node, const protocol::NodeInfo& info);
 
-  /// True if nothing was placed on the node until now. Fails with: not_found, conflict (an old epoch).
+  /// True if nothing was placed on the node until now. Fails with: not_found, conflict (another lease).
   Result<bool> heartbeat(const protocol::NodeHeartbeat& beat);
 
   void link_broke(Node& node, std::string why);

@@ -111,7 +111,7 @@ json to_json(const NodeRecord& node) {
           {"name", node.name},
           {"host", node.host},
           {"state", to_string(node.state)},
-          {"epoch", node.epoch},
+          {"lease_id", node.lease_id},
           {"resources", node.resources},
           {"used", node.used},
           {"labels", node.labels},

@@ -104,7 +104,7 @@ struct NodeRecord {
   std::string name;
   std::string host;
   NodeState state = NodeState::alive;
-  std::uint64_t epoch = 0;
+  std::uint64_t lease_id = 0;
   protocol::Resources resources;
   protocol::Resources used;  ///< granted to workers now
   std::map<std::string, std::string> labels;

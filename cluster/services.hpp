@@ -24,7 +24,7 @@ struct Services {
   std::shared_ptr<Store> store;       ///< any thread
   std::shared_ptr<StreamHub> stream;  ///< any thread
   std::mt19937_64 random;
-  std::uint64_t epoch = 0;                 ///< last one given out
+  std::uint64_t fence = 0;                 ///< the fencing number given out last
   runtime::ActorSystem* system = nullptr;  ///< any thread: the links with nodes and workers
 
   Time now() const { return std::chrono::time_point_cast<std::chrono::milliseconds>(clock.wall()); }
@@ -32,8 +32,8 @@ struct Services {
   /// 26 characters, sortable by time (a ULID in lower case).
   std::string new_id();
 
-  /// A fencing number never given before. The caller commits PutEpoch with what it is for.
-  std::uint64_t next_epoch() { return ++epoch; }
+  /// A fencing number never given before. The caller commits PutFence with what it is for.
+  std::uint64_t next_fence() { return ++fence; }
 
   std::filesystem::path job_dir(const std::string& job_id) const { return options.data_dir / "jobs" / job_id; }
 };

@@ -102,8 +102,8 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
   net::awaitable<Result<std::vector<CheckpointRecord>>> checkpoints(std::string job_id) override {
     return read([job_id = std::move(job_id)](Database& db) { return queries::checkpoints(db, job_id); });
   }
-  net::awaitable<Result<std::uint64_t>> epoch() override {
-    return read([](Database& db) { return queries::epoch(db); });
+  net::awaitable<Result<std::uint64_t>> fence() override {
+    return read([](Database& db) { return queries::fence(db); });
   }
   net::awaitable<Result<StreamPage>> stream(std::uint64_t after, std::uint32_t limit, std::size_t bytes_max) override {
     return read([after, limit, bytes_max](Database& db) { return queries::stream(db, after, limit, bytes_max); });

@@ -55,14 +55,14 @@ struct Publish {
   std::string job_id;
   std::string data;
 };
-struct PutEpoch {  ///< the greatest one put stays
-  std::uint64_t epoch = 0;
+struct PutFence {  ///< the greatest one put stays
+  std::uint64_t fence = 0;
 };
 }  // namespace change
 
 using Change = std::variant<change::AddJob, change::PutJob, change::RemoveJob, change::PutWorker, change::PutNode,
                             change::AddEvent, change::AddMetrics, change::AddCheckpoint, change::RemoveCheckpoint,
-                            change::Publish, change::PutEpoch>;
+                            change::Publish, change::PutFence>;
 
 /// The job an idempotency key led to, and the body it came with.
 struct KeyUse {
@@ -101,8 +101,8 @@ class Store {
   /// Where among its rows a series goes back to an earlier step, by position.
   virtual net::awaitable<Result<std::vector<StepBack>>> step_backs(SeriesRecord series) = 0;
   virtual net::awaitable<Result<std::vector<CheckpointRecord>>> checkpoints(std::string job_id) = 0;
-  /// The membership epoch last put, 0 at first.
-  virtual net::awaitable<Result<std::uint64_t>> epoch() = 0;
+  /// The greatest fencing number that was put, 0 at first.
+  virtual net::awaitable<Result<std::uint64_t>> fence() = 0;
 
   struct StreamPage {
     std::uint64_t oldest = 0;  ///< from here on nothing was dropped for want of room; `newest` + 1 if all was

@@ -40,7 +40,7 @@ FrameHeaderBytes encode(const FrameHeader& header, BytesView payload) {
   put(bytes, 0, magic);
   put(bytes, 4, version);
   put(bytes, 5, static_cast<std::uint8_t>(header.kind));
-  put(bytes, 8, header.epoch);
+  put(bytes, 8, header.attempt);
   put(bytes, 16, header.sequence);
   put(bytes, 24, header.message_bytes);
   put(bytes, 32, header.frame_bytes);
@@ -57,7 +57,7 @@ Result<FrameHeader> decode(const FrameHeaderBytes& bytes) {
   const auto kind = take<std::uint8_t>(bytes, 5);
   if (kind < 1 || kind > 3) return Error{Errc::malformed, "gradient frame of unknown kind " + std::to_string(kind)};
   header.kind = static_cast<FrameKind>(kind);
-  header.epoch = take<std::uint64_t>(bytes, 8);
+  header.attempt = take<std::uint64_t>(bytes, 8);
   header.sequence = take<std::uint64_t>(bytes, 16);
   header.message_bytes = take<std::uint64_t>(bytes, 24);
   header.frame_bytes = take<std::uint32_t>(bytes, 32);

@@ -18,12 +18,12 @@ enum class FrameKind : std::uint8_t {
 /// What stands before every piece on a gradient socket, little-endian:
 ///
 ///     0  u32 magic "WEIG"   4  u8 version   5  u8 kind   6  u16 zero
-///     8  u64 epoch         16  u64 sequence (frames before this one on this connection, in this direction)
+///     8  u64 attempt       16  u64 sequence (frames before this one on this connection, in this direction)
 ///    24  u64 message_bytes 32  u32 frame_bytes (payload that follows)   36  u32 zero
 ///    40  u64 checksum: XXH3-64 of the payload, seeded with the XXH3-64 of the first 40 bytes
 struct FrameHeader {
   FrameKind kind = FrameKind::data;
-  std::uint64_t epoch = 0;
+  std::uint64_t attempt = 0;
   std::uint64_t sequence = 0;
   std::uint64_t message_bytes = 0;
   std::uint32_t frame_bytes = 0;

@@ -23,11 +23,11 @@ constexpr std::chrono::seconds linger{5};
 
 class TcpCommunicator final : public Communicator {
  public:
-  TcpCommunicator(std::uint32_t rank, std::uint64_t epoch, std::vector<Descriptor> sockets)
+  TcpCommunicator(std::uint32_t rank, std::uint64_t attempt, std::vector<Descriptor> sockets)
       : rank_(rank), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     ensure(static_cast<bool>(wake_), "no event descriptor");
     for (Descriptor& socket : sockets) {
-      links_.push_back(socket ? std::make_unique<TcpLink>(std::move(socket), epoch, traffic_) : nullptr);
+      links_.push_back(socket ? std::make_unique<TcpLink>(std::move(socket), attempt, traffic_) : nullptr);
     }
     ensure(rank_ < links_.size() && !links_[rank_], "a rank has no connection to itself");
   }
@@ -185,9 +185,9 @@ class TcpCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> tcp_communicator(std::uint32_t rank, std::uint64_t epoch,
+std::unique_ptr<Communicator> tcp_communicator(std::uint32_t rank, std::uint64_t attempt,
                                                std::vector<Descriptor> sockets) {
-  return std::make_unique<TcpCommunicator>(rank, epoch, std::move(sockets));
+  return std::make_unique<TcpCommunicator>(rank, attempt, std::move(sockets));
 }
 
 }  // namespace weir::collectives

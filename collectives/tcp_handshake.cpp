@@ -30,7 +30,7 @@ enum class Verdict : std::uint32_t { welcome = 0, other_group = 1, not_proved = 
 struct Hello {
   std::uint32_t magic = 0;
   std::uint32_t version = 0;
-  std::uint64_t epoch = 0;
+  std::uint64_t attempt = 0;
   std::uint32_t from = 0;
   std::uint32_t to = 0;
   std::uint32_t size = 0;
@@ -73,7 +73,7 @@ Error broken(const boost::system::error_code& code) {
 }
 
 Error refusal(Verdict verdict) {
-  if (verdict == Verdict::other_group) return {Errc::conflict, "the other side is of another job, epoch or group"};
+  if (verdict == Verdict::other_group) return {Errc::conflict, "the other side is of another job, attempt or group"};
   if (verdict == Verdict::not_proved) return {Errc::unauthenticated, "the other side does not accept our proof"};
   return {Errc::malformed, "a handshake with an unknown verdict"};
 }
@@ -98,7 +98,7 @@ net::awaitable<Result<void>> write(tcp::socket& socket, Message message) {
 net::awaitable<Result<void>> greet(tcp::socket& socket, const Group& group, std::uint32_t to) {
   const Hello hello{.magic = magic,
                     .version = version,
-                    .epoch = group.epoch,
+                    .attempt = group.attempt,
                     .from = group.rank,
                     .to = to,
                     .size = group.size,
@@ -128,14 +128,14 @@ net::awaitable<Result<std::uint32_t>> admit(tcp::socket& socket, const Group& gr
     co_return Error{Errc::unsupported, "handshake of version " + std::to_string(hello->version)};
   }
   Answer answer{.magic = magic};
-  const bool same_group = hello->epoch == group.epoch && hello->size == group.size && hello->to == group.rank &&
+  const bool same_group = hello->attempt == group.attempt && hello->size == group.size && hello->to == group.rank &&
                           hello->from > group.rank && hello->from < group.size &&
                           hello->job == XXH3_64bits(group.job_id.data(), group.job_id.size());
   if (!same_group) {
     answer.verdict = Verdict::other_group;
     if (auto sent = co_await write(socket, answer); !sent) co_return sent.error();
-    co_return Error{Errc::conflict, "a call from rank " + std::to_string(hello->from) + " of epoch " +
-                                        std::to_string(hello->epoch) + ", which is not of this group"};
+    co_return Error{Errc::conflict, "a call from rank " + std::to_string(hello->from) + " of attempt " +
+                                        std::to_string(hello->attempt) + ", which is not of this group"};
   }
   answer.nonce = random_digest();
   answer.proof = proof(group, called, *hello, answer.nonce);

@@ -15,14 +15,14 @@ namespace net = boost::asio;
 // sides' fresh nonces and everything they must agree on. The secret never travels and a recorded handshake
 // cannot be replayed.
 //
-//     caller -> called   hello    u32 magic "WEIH", u32 version, u64 epoch, u32 from, u32 to, u32 size, u32
+//     caller -> called   hello    u32 magic "WEIH", u32 version, u64 attempt, u32 from, u32 to, u32 size, u32
 //     zero,
 //                                 u64 XXH3-64 of the job id, 32-byte nonce
 //     called -> caller   answer   u32 magic, u32 verdict, 32-byte nonce, 32-byte proof
 //     caller -> called   proof    32 bytes
 //     called -> caller   verdict  u32 magic, u32 verdict
 
-/// The calling side. Fails with: unauthenticated, conflict (another job, epoch or group), malformed,
+/// The calling side. Fails with: unauthenticated, conflict (another job, attempt or group), malformed,
 /// unsupported, peer_lost (the connection broke; calling again may help).
 net::awaitable<Result<void>> greet(net::ip::tcp::socket& socket, const Group& group, std::uint32_t to);
 

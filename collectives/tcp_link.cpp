@@ -27,8 +27,8 @@ bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == 
 
 }  // namespace
 
-TcpLink::TcpLink(Descriptor socket, std::uint64_t epoch, TrafficCounter& traffic)
-    : socket_(std::move(socket)), epoch_(epoch), traffic_(traffic) {}
+TcpLink::TcpLink(Descriptor socket, std::uint64_t attempt, TrafficCounter& traffic)
+    : socket_(std::move(socket)), attempt_(attempt), traffic_(traffic) {}
 
 void TcpLink::begin_send(BytesView message) {
   sending_ = true;
@@ -40,7 +40,7 @@ void TcpLink::begin_send(BytesView message) {
 void TcpLink::next_frame() {
   piece_out_ = message_.first(std::min(message_.size(), Communicator::piece_bytes_max));
   message_ = message_.subspan(piece_out_.size());
-  const FrameHeader header{.epoch = epoch_,
+  const FrameHeader header{.attempt = attempt_,
                            .sequence = sequence_out_++,
                            .message_bytes = message_out_bytes_,
                            .frame_bytes = static_cast<std::uint32_t>(piece_out_.size())};
@@ -105,9 +105,9 @@ TcpLink::Progress TcpLink::receive_some() {
 Result<void> TcpLink::begin_piece() {
   auto header = decode(header_in_);
   if (!header) return header.error();
-  if (header->epoch != epoch_) {
+  if (header->attempt != attempt_) {
     return Error{Errc::malformed,
-                 "a frame of epoch " + std::to_string(header->epoch) + " in epoch " + std::to_string(epoch_)};
+                 "a frame of attempt " + std::to_string(header->attempt) + " in attempt " + std::to_string(attempt_)};
   }
   if (header->kind != FrameKind::data) {
     if (!checksum_fits(header_in_, {})) return Error{Errc::malformed, "a frame whose checksum does not fit"};
@@ -197,7 +197,7 @@ void TcpLink::read_to_end() {
   if (ahead_.size() < last.size()) return;
   std::memcpy(last.data(), ahead_.data() + ahead_.size() - last.size(), last.size());
   const auto header = decode(last);
-  if (header && header->kind != FrameKind::data && header->epoch == epoch_ && checksum_fits(last, {})) {
+  if (header && header->kind != FrameKind::data && header->attempt == attempt_ && checksum_fits(last, {})) {
     note_ending(*header);
   }
 }
@@ -210,7 +210,7 @@ void TcpLink::note_ending(const FrameHeader& last) {
 
 bool TcpLink::leave(FrameKind kind, std::uint64_t value) {
   if (!sending_) {
-    const FrameHeader header{.kind = kind, .epoch = epoch_, .sequence = sequence_out_, .message_bytes = value};
+    const FrameHeader header{.kind = kind, .attempt = attempt_, .sequence = sequence_out_, .message_bytes = value};
     const FrameHeaderBytes bytes = encode(header, {});
     const ssize_t written = ::send(*socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (written < 0 && would_block()) return false;

@@ -28,7 +28,7 @@ struct Ending {
 /// of both directions. All members run on the communication thread.
 class TcpLink {
  public:
-  TcpLink(Descriptor socket, std::uint64_t epoch, TrafficCounter& traffic);
+  TcpLink(Descriptor socket, std::uint64_t attempt, TrafficCounter& traffic);
 
   int descriptor() const { return *socket_; }
 
@@ -69,7 +69,7 @@ class TcpLink {
   void note_ending(const FrameHeader& last);
 
   Descriptor socket_;
-  const std::uint64_t epoch_;
+  const std::uint64_t attempt_;
   TrafficCounter& traffic_;
 
   bool sending_ = false;

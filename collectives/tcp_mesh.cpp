@@ -110,7 +110,7 @@ class Mesh final : public TcpMesh {
       descriptors[r] = Descriptor(sockets_[r]->release());
       tune(*descriptors[r]);
     }
-    return tcp_communicator(group.rank, group.epoch, std::move(descriptors));
+    return tcp_communicator(group.rank, group.attempt, std::move(descriptors));
   }
 
   void abort(Error cause) override { finish(std::move(cause)); }

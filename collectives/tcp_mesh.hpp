@@ -14,8 +14,8 @@ namespace weir::collectives {
 /// Which group a rank belongs to. All ranks must agree on everything but `rank`.
 struct Group {
   std::string job_id;
-  std::uint64_t epoch = 0;  ///< membership epoch: connections of any other are refused
-  std::string secret;       ///< what the ranks prove to each other; it never travels
+  std::uint64_t attempt = 0;  ///< of the job to run, a fencing number: connections of any other are refused
+  std::string secret;         ///< what the ranks prove to each other; it never travels
   std::uint32_t rank = 0;
   std::uint32_t size = 1;
 };
@@ -41,9 +41,9 @@ class TcpMesh {
 
   /// Connects every pair of ranks: this rank calls those below it and is called by those above. `peers` holds
   /// all ranks in rank order. Each connection is accepted only when both sides have proved that they know the
-  /// secret, of the same job and epoch; strangers on the port are turned away and do not disturb. Closes the
+  /// secret, of the same job and attempt; strangers on the port are turned away and do not disturb. Closes the
   /// port when done. Fails with: unauthenticated (a peer has another secret), conflict (a peer is of another
-  /// job or epoch), invalid_argument (`peers`), deadline_exceeded (naming the ranks still missing), the cause
+  /// job or attempt), invalid_argument (`peers`), deadline_exceeded (naming the ranks still missing), the cause
   /// given to `abort`.
   virtual Result<std::unique_ptr<Communicator>> join(const Group& group, const std::vector<Peer>& peers,
                                                      std::chrono::milliseconds deadline) = 0;

@@ -27,11 +27,11 @@ inline std::chrono::seconds time_for(std::uint64_t bytes) {
 /// process when it stays away. Fails with what the head refuses it with (conflict: this job is no longer ours;
 /// malformed; ...), and with cancelled.
 template <auto Method, class Argument>
-net::awaitable<Result<void>> until_acknowledged(runtime::ActorRef<Jobs> jobs, runtime::Clock& clock,
+net::awaitable<Result<void>> until_acknowledged(runtime::ActorRef<Coordinator> coordinator, runtime::Clock& clock,
                                                 Argument argument) {
   constexpr std::chrono::milliseconds pause{500};
   for (;;) {
-    const Result<void> answer = co_await jobs.call<Method>(argument);
+    const Result<void> answer = co_await coordinator.call<Method>(argument);
     if (answer || !may_be_repeated(answer.error())) co_return answer;
     if (!co_await clock.sleep_for(pause)) co_return Error{Errc::cancelled, "the worker is stopping"};
   }
@@ -40,12 +40,12 @@ net::awaitable<Result<void>> until_acknowledged(runtime::ActorRef<Jobs> jobs, ru
 /// The same for a share of a checkpoint, which may be large. It gets the time that its size asks for. While the link
 /// lives, a share without an answer is still on its way, so it is not sent a second time behind itself: beyond that
 /// time it fails with deadline_exceeded.
-inline net::awaitable<Result<void>> until_kept(runtime::ActorRef<Jobs> jobs, runtime::Clock& clock,
+inline net::awaitable<Result<void>> until_kept(runtime::ActorRef<Coordinator> coordinator, runtime::Clock& clock,
                                                CheckpointShare share) {
-  const auto patient = jobs.within(time_for(share.safetensors.size()));
+  const auto patient = coordinator.within(time_for(share.safetensors.size()));
   constexpr std::chrono::milliseconds pause{500};
   for (;;) {
-    const Result<void> answer = co_await patient.call<&Jobs::checkpoint>(share);
+    const Result<void> answer = co_await patient.call<&Coordinator::checkpoint>(share);
     if (answer || answer.error().code == Errc::deadline_exceeded || !may_be_repeated(answer.error())) co_return answer;
     if (!co_await clock.sleep_for(pause)) co_return Error{Errc::cancelled, "the worker is stopping"};
   }

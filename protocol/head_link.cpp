@@ -15,7 +15,7 @@ namespace weir::protocol {
 namespace {
 
 using net::experimental::awaitable_operators::operator||;
-using MakeHost = std::function<Result<runtime::ActorRef<WorkerHost>>(runtime::ActorRef<Jobs>)>;
+using MakeWorker = std::function<Result<runtime::ActorRef<Worker>>(runtime::ActorRef<Coordinator>)>;
 
 constexpr std::chrono::milliseconds pause{200};
 
@@ -35,40 +35,41 @@ Error lease_over(const HeadLinkOptions& options) {
           "no head for " + std::to_string(options.lease.count()) + " ms at " + options.head.text()};
 }
 
-/// One attempt: links with the head, makes the host if there is none yet, announces it.
+/// One attempt: links with the head, makes the worker if there is none yet, announces it.
 net::awaitable<Result<void>> announce(runtime::ActorSystem& system, const HeadLinkOptions& options,
-                                      std::shared_ptr<Hold> hold, const MakeHost& make_host,
-                                      runtime::ActorRef<WorkerHost>& host) {
+                                      std::shared_ptr<Hold> hold, const MakeWorker& make_worker,
+                                      runtime::ActorRef<Worker>& worker) {
   const auto head = co_await system.connect(options.head);
   if (!head) co_return head.error();
   // The worker's actors know their head by its process: another one is not theirs.
   if (hold->head && *hold->head != *head) co_return Error{Errc::conflict, "the head was restarted"};
   hold->head = *head;
-  const auto jobs = system.find<Jobs>(*head, "jobs");
-  if (!host) {
-    auto made = make_host(jobs);
+  const auto coordinator = system.find<Coordinator>(*head, "coordinator");
+  if (!worker) {
+    auto made = make_worker(coordinator);
     if (!made) co_return Error{Errc::invalid_argument, made.error().message()};
-    host = std::move(*made);
+    worker = std::move(*made);
   }
-  auto known = co_await jobs.call<&Jobs::worker_up>(options.worker_id, host);
+  auto known = co_await coordinator.call<&Coordinator::worker_up>(options.worker_id, worker);
   if (!known && !hopeless(known.error())) system.disconnect(*head, "the head does not answer this worker");
   co_return known;
 }
 
 }  // namespace
 
-net::awaitable<Error> hold_head_link(runtime::ActorSystem& system, HeadLinkOptions options, MakeHost make_host) {
+net::awaitable<Error> hold_head_link(runtime::ActorSystem& system, HeadLinkOptions options, MakeWorker make_worker) {
   auto& clock = system.clock();
   const auto executor = co_await net::this_coro::executor;
   const auto hold = std::make_shared<Hold>();
   system.on_peer_lost(executor, [hold](const runtime::PeerInfo& lost, const Error&) {
     if (hold->head == lost.id) hold->broken.set();
   });
-  runtime::ActorRef<WorkerHost> host;
+  runtime::ActorRef<Worker> worker;
   auto lease_end = clock.now() + options.lease;
   for (;;) {
     hold->broken = runtime::Event();
-    const auto outcome = co_await (announce(system, options, hold, make_host, host) || clock.sleep_until(lease_end));
+    const auto outcome =
+        co_await (announce(system, options, hold, make_worker, worker) || clock.sleep_until(lease_end));
     if (outcome.index() == 1) {
       const bool over = std::get<1>(outcome);
       if (!over) co_return Error{Errc::cancelled, "the worker is stopping"};

@@ -25,15 +25,16 @@ struct NodeInfo {
   std::map<std::string, std::string> labels;
   std::string version;
   std::uint32_t pid = 0;
-  std::uint64_t epoch = 0;           ///< of the stay to go on with, if only the link broke and the lease holds; else 0
-  std::vector<std::string> workers;  ///< ids of the workers of that stay, running or not yet reported as ended
+  std::uint64_t lease_id = 0;        ///< of the lease that it still holds, if only the link broke; else 0
+  std::vector<std::string> workers;  ///< ids of the workers under that lease, running or not yet reported as ended
 };
 
 struct NodeWelcome {
   std::string node_id;
-  /// Fencing number: every later message of this node carries it, an old one is refused. The one asked for if the head
-  /// takes the workers over; another one if not: those of an earlier epoch must have ended before the first heartbeat.
-  std::uint64_t epoch = 0;
+  /// Fencing number: every later message between node and head carries it, and one that carries an old number is
+  /// refused. The number asked for if the head keeps the workers of that lease; else a new one, and the workers of the
+  /// earlier lease must have ended before the first heartbeat.
+  std::uint64_t lease_id = 0;
   std::vector<std::string> workers;  ///< those taken over, of the ones announced; the others are to be ended
   std::uint32_t heartbeat_milliseconds = 500;
   std::uint32_t missed_heartbeats_max = 4;
@@ -44,7 +45,7 @@ struct NodeWelcome {
 
 struct NodeHeartbeat {
   std::string node_id;
-  std::uint64_t epoch = 0;
+  std::uint64_t lease_id = 0;
   double cpu_load = 0;  ///< cores in use, over the last interval
   std::uint64_t memory_used_bytes = 0;
   std::uint64_t memory_total_bytes = 0;
@@ -57,7 +58,7 @@ struct WorkerLaunch {
   std::string worker_id;  ///< chosen by the head, unique for ever
   std::string job_id;
   std::uint32_t rank = 0;
-  std::uint64_t epoch = 0;
+  std::uint64_t lease_id = 0;
   std::string secret;                              ///< of the job: what the worker proves to the head, and to its peers
   Resources resources;                             ///< what the slot grants; "cpu" sets the process's thread count
   std::map<std::string, std::string> environment;  ///< added to the node's own, which carries no token
@@ -98,7 +99,7 @@ struct NodeAgent {
   virtual ~NodeAgent() = default;
 
   /// Starts the process, or says which one it is if it was started before: the call may be repeated.
-  /// Fails with: conflict (an old epoch), io (the program cannot be started), exhausted.
+  /// Fails with: conflict (another lease), io (the program cannot be started), exhausted.
   virtual net::awaitable<Result<WorkerStarted>> start_worker(WorkerLaunch launch) = 0;
 
   /// SIGTERM, after `grace_milliseconds` SIGKILL. Idempotent; unknown ids are not an error. The WorkerExit follows.

@@ -28,10 +28,10 @@ struct Assignment {
   std::string spec;  ///< the normalized job spec, JSON
   std::uint32_t rank = 0;
   std::uint32_t world = 1;
-  std::uint64_t epoch = 0;   ///< membership epoch; the gradient sockets refuse any other
-  std::string group_secret;  ///< what the ranks of this job prove to each other
-  std::string listen_host;   ///< where to accept gradient connections
-  Segment resume_from;       ///< the checkpoint to go on from (safetensors, see protocol/checkpoint.hpp), or empty
+  std::uint64_t attempt = 0;  ///< fencing number of this run of the job; the gradient sockets refuse any other
+  std::string group_secret;   ///< what the ranks of this job prove to each other
+  std::string listen_host;    ///< where to accept gradient connections
+  Segment resume_from;        ///< the checkpoint to go on from (safetensors, see protocol/checkpoint.hpp), or empty
 };
 
 struct Prepared {
@@ -54,7 +54,7 @@ struct MetricPoint {
 struct Report {
   std::string job_id;
   std::uint32_t rank = 0;
-  std::uint64_t epoch = 0;
+  std::uint64_t attempt = 0;
   std::uint64_t sequence = 0;
   std::uint64_t step = 0;  ///< steps completed
   std::vector<MetricPoint> points;
@@ -65,7 +65,7 @@ struct CheckpointShare {
   std::string job_id;
   std::uint32_t rank = 0;
   std::uint32_t world = 1;
-  std::uint64_t epoch = 0;
+  std::uint64_t attempt = 0;
   std::uint64_t step = 0;
   Segment safetensors;
 };
@@ -77,7 +77,7 @@ constexpr Outcome last_value(Outcome) { return Outcome::failed; }
 struct TrainingEnd {
   std::string job_id;
   std::uint32_t rank = 0;
-  std::uint64_t epoch = 0;
+  std::uint64_t attempt = 0;
   Outcome outcome = Outcome::finished;
   std::uint64_t step = 0;
   std::optional<std::uint32_t> lost_rank;  ///< failed because this peer's connection broke
@@ -110,26 +110,26 @@ struct Training {
 };
 
 /// What a worker process offers before it has actors: named "worker" in each worker process.
-struct WorkerHost {
-  static constexpr std::string_view type_name = "worker_host";
-  virtual ~WorkerHost() = default;
+struct Worker {
+  static constexpr std::string_view type_name = "worker";
+  virtual ~Worker() = default;
 
   /// Creates an actor of a type from the worker's catalog ("trainer", ...) and gives its id.
   /// Fails with: not_found (no such type), invalid_argument.
   virtual net::awaitable<Result<std::uint64_t>> create(std::string type, std::string name) = 0;
 
-  static constexpr auto methods() { return runtime::methods<runtime::Method<&WorkerHost::create, "create">>(); }
+  static constexpr auto methods() { return runtime::methods<runtime::Method<&Worker::create, "create">>(); }
 };
 
-/// The head's jobs, as workers see them: named "jobs".
-struct Jobs {
-  static constexpr std::string_view type_name = "jobs";
-  virtual ~Jobs() = default;
+/// The head, as workers see it: the actor named "coordinator".
+struct Coordinator {
+  static constexpr std::string_view type_name = "coordinator";
+  virtual ~Coordinator() = default;
 
   /// A worker process is up. Fails with: not_found or conflict (nobody waits for it any more: it then exits).
-  virtual net::awaitable<Result<void>> worker_up(std::string worker_id, runtime::ActorRef<WorkerHost> host) = 0;
+  virtual net::awaitable<Result<void>> worker_up(std::string worker_id, runtime::ActorRef<Worker> worker) = 0;
 
-  /// Answered when committed. Fails with: conflict (old epoch).
+  /// Answered when committed. Fails with: conflict (an earlier attempt).
   virtual net::awaitable<Result<void>> report(Report report) = 0;
 
   /// Answered when the share is kept; the checkpoint exists once the share of every rank is.
@@ -138,8 +138,9 @@ struct Jobs {
   virtual net::awaitable<Result<void>> ended(TrainingEnd end) = 0;
 
   static constexpr auto methods() {
-    return runtime::methods<runtime::Method<&Jobs::worker_up, "worker_up">, runtime::Method<&Jobs::report, "report">,
-                            runtime::Method<&Jobs::checkpoint, "checkpoint">, runtime::Method<&Jobs::ended, "ended">>();
+    return runtime::methods<
+        runtime::Method<&Coordinator::worker_up, "worker_up">, runtime::Method<&Coordinator::report, "report">,
+        runtime::Method<&Coordinator::checkpoint, "checkpoint">, runtime::Method<&Coordinator::ended, "ended">>();
   }
 };
 

@@ -123,14 +123,15 @@ net::awaitable<void> watch_signals() {
 
 /// Until the head wants no more of this worker, or cannot be reached.
 net::awaitable<void> serve(runtime::ActorSystem& system, const Setting& setting, const ActorTypes& types) {
-  std::function<Result<runtime::ActorRef<protocol::WorkerHost>>(runtime::ActorRef<protocol::Jobs>)> make_host =
-      [&system, &types](runtime::ActorRef<protocol::Jobs> jobs) -> Result<runtime::ActorRef<protocol::WorkerHost>> {
-    const auto host = system.spawn<Host>("worker", types, std::move(jobs));
-    if (!host) return host.error();
-    return host->as<protocol::WorkerHost>();
+  std::function<Result<runtime::ActorRef<protocol::Worker>>(runtime::ActorRef<protocol::Coordinator>)> make_worker =
+      [&system,
+       &types](runtime::ActorRef<protocol::Coordinator> coordinator) -> Result<runtime::ActorRef<protocol::Worker>> {
+    const auto worker = system.spawn<WorkerActor>("worker", types, std::move(coordinator));
+    if (!worker) return worker.error();
+    return worker->as<protocol::Worker>();
   };
   protocol::HeadLinkOptions options{setting.worker_id, setting.head, setting.lease};
-  const Error why = co_await protocol::hold_head_link(system, std::move(options), std::move(make_host));
+  const Error why = co_await protocol::hold_head_link(system, std::move(options), std::move(make_worker));
   const bool refused = why.code == Errc::not_found || why.code == Errc::conflict;
   leave(refused ? exit_done : exit_lost, "the head: " + why.message());
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "worker/host.hpp"
+#include "worker/worker_actor.hpp"
 
 namespace weir::worker {
 

@@ -49,7 +49,7 @@ CREATE TABLE nodes (
   name      TEXT NOT NULL,
   host      TEXT NOT NULL,
   state     INTEGER NOT NULL,
-  epoch     INTEGER NOT NULL,
+  lease_id  INTEGER NOT NULL,
   resources TEXT NOT NULL,
   labels    TEXT NOT NULL,
   version   TEXT NOT NULL,

@@ -135,9 +135,10 @@ struct Applier {
     const NodeRecord& node = put.node;
     database
         .prepare(
-            "INSERT INTO nodes (id, name, host, state, epoch, resources, labels, version, pid, joined_at, lost_at,"
+            "INSERT INTO nodes (id, name, host, state, lease_id, resources, labels, version, pid, joined_at, lost_at,"
             " reason, drained) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
-            " host = excluded.host, state = excluded.state, epoch = excluded.epoch, resources = excluded.resources,"
+            " host = excluded.host, state = excluded.state, lease_id = excluded.lease_id, resources = "
+            "excluded.resources,"
             " labels = excluded.labels, version = excluded.version, pid = excluded.pid,"
             " joined_at = excluded.joined_at, lost_at = excluded.lost_at, reason = excluded.reason,"
             " drained = excluded.drained")
@@ -145,7 +146,7 @@ struct Applier {
         .bind(node.name)
         .bind(node.host)
         .bind(to_integer(node.state))
-        .bind(node.epoch)
+        .bind(node.lease_id)
         .bind(to_text(node.resources))
         .bind(to_text(node.labels))
         .bind(node.version)
@@ -206,12 +207,12 @@ struct Applier {
     publish(database, item.kind, item.job_id, item.data, effects.published);
   }
 
-  void operator()(const change::PutEpoch& put) {
+  void operator()(const change::PutFence& put) {
     database
         .prepare(
-            "INSERT INTO facts (name, value) VALUES ('epoch', ?)"
+            "INSERT INTO facts (name, value) VALUES ('fence', ?)"
             " ON CONFLICT DO UPDATE SET value = max(value, excluded.value)")
-        .bind(put.epoch)
+        .bind(put.fence)
         .run();
   }
 

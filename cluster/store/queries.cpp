@@ -180,7 +180,7 @@ std::vector<WorkerRecord> workers(Database& database, const std::string& job_id)
 std::vector<NodeRecord> nodes(Database& database) {
   std::vector<NodeRecord> found;
   Statement& rows = database.prepare(
-      "SELECT id, name, host, state, epoch, resources, labels, version, pid, joined_at, lost_at, reason, drained"
+      "SELECT id, name, host, state, lease_id, resources, labels, version, pid, joined_at, lost_at, reason, drained"
       " FROM nodes ORDER BY joined_at, id");
   while (rows.step()) {
     NodeRecord node;
@@ -188,7 +188,7 @@ std::vector<NodeRecord> nodes(Database& database) {
     node.name = rows.text();
     node.host = rows.text();
     node.state = static_cast<NodeState>(rows.integer());
-    node.epoch = static_cast<std::uint64_t>(rows.integer());
+    node.lease_id = static_cast<std::uint64_t>(rows.integer());
     node.resources = json::parse(rows.text()).get<protocol::Resources>();
     node.labels = json::parse(rows.text()).get<std::map<std::string, std::string>>();
     node.version = rows.text();
@@ -353,8 +353,8 @@ std::vector<CheckpointRecord> checkpoints(Database& database, const std::string&
   return found;
 }
 
-std::uint64_t epoch(Database& database) {
-  return static_cast<std::uint64_t>(database.integer("SELECT value FROM facts WHERE name = 'epoch'"));
+std::uint64_t fence(Database& database) {
+  return static_cast<std::uint64_t>(database.integer("SELECT value FROM facts WHERE name = 'fence'"));
 }
 
 Store::StreamPage stream(Database& database, std::uint64_t after, std::uint32_t limit, std::size_t bytes_max) {

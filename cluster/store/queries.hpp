@@ -26,7 +26,7 @@ std::vector<MetricRow> metric_rows(Database& database, const SeriesRecord& serie
                                    std::uint32_t limit);
 std::vector<StepBack> step_backs(Database& database, const SeriesRecord& series);
 std::vector<CheckpointRecord> checkpoints(Database& database, const std::string& job_id);
-std::uint64_t epoch(Database& database);
+std::uint64_t fence(Database& database);
 Store::StreamPage stream(Database& database, std::uint64_t after, std::uint32_t limit, std::size_t bytes_max);
 
 }  // namespace weir::cluster::queries

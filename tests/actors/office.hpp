@@ -20,14 +20,14 @@ namespace weir::actors::testing {
 inline constexpr std::chrono::seconds patience{120};  // only a guard: every wait is for an event
 
 /// Stands for the head: keeps what trainers say.
-class Office final : public runtime::Actor<protocol::Jobs> {
+class Office final : public runtime::Actor<protocol::Coordinator> {
  public:
   struct Book {
     std::mutex mutex;
     std::condition_variable changed;
-    std::map<std::string, runtime::ActorRef<protocol::WorkerHost>> workers;  ///< by id
-    std::map<std::uint32_t, std::vector<protocol::Report>> reports;          ///< by rank
-    std::map<std::uint64_t, std::map<std::uint32_t, Segment>> shares;        ///< by step and rank
+    std::map<std::string, runtime::ActorRef<protocol::Worker>> workers;  ///< by id
+    std::map<std::uint32_t, std::vector<protocol::Report>> reports;      ///< by rank
+    std::map<std::uint64_t, std::map<std::uint32_t, Segment>> shares;    ///< by step and rank
     std::map<std::uint32_t, protocol::TrainingEnd> ends;
     int announcements = 0;  ///< of workers, also of those that are known
     bool refuse_workers = false;
@@ -41,11 +41,11 @@ class Office final : public runtime::Actor<protocol::Jobs> {
   };
   explicit Office(Book& book) : book_(book) {}
 
-  net::awaitable<Result<void>> worker_up(std::string worker_id, runtime::ActorRef<protocol::WorkerHost> host) override {
+  net::awaitable<Result<void>> worker_up(std::string worker_id, runtime::ActorRef<protocol::Worker> worker) override {
     const std::lock_guard lock(book_.mutex);
     if (book_.refuse_workers) co_return Error{Errc::not_found, "nobody waits for " + worker_id};
     ++book_.announcements;
-    book_.workers.emplace(std::move(worker_id), std::move(host));
+    book_.workers.emplace(std::move(worker_id), std::move(worker));
     book_.changed.notify_all();
     co_return Result<void>();
   }

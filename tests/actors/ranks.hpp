@@ -31,7 +31,7 @@ inline Group tcp_group(std::uint32_t size) {
   }
   Group group(size);
   run_ranks(size, [&](std::uint32_t rank) {
-    const collectives::Group own{.job_id = "test", .epoch = 1, .secret = "secret", .rank = rank, .size = size};
+    const collectives::Group own{.job_id = "test", .attempt = 1, .secret = "secret", .rank = rank, .size = size};
     group[rank] = std::move(meshes[rank]->join(own, peers, std::chrono::seconds(60)).value());
   });
   return group;

@@ -31,10 +31,10 @@ class Cluster {
             {.name = "test", .executor = io_.get_executor(), .clock = clock_, .transport = *transport_, .secret = "s"}),
         work_(net::make_work_guard(io_)),
         thread_([this] { io_.run(); }) {
-    const auto office = system_.spawn<Office>("jobs", book).value();
+    const auto office = system_.spawn<Office>("coordinator", book).value();
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       trainers_.push_back(
-          system_.spawn<Trainer>("trainer" + std::to_string(rank), office.as<protocol::Jobs>()).value());
+          system_.spawn<Trainer>("trainer" + std::to_string(rank), office.as<protocol::Coordinator>()).value());
     }
   }
   ~Cluster() {
@@ -54,7 +54,7 @@ class Cluster {
             .spec = spec.dump(),
             .rank = rank,
             .world = static_cast<std::uint32_t>(trainers_.size()),
-            .epoch = 1,
+            .attempt = 1,
             .group_secret = "group",
             .listen_host = "127.0.0.1",
             .resume_from = resume_from};

@@ -14,7 +14,7 @@ namespace {
 namespace accounts = protocol::accounts;
 
 /// Calls the head, and does nothing when it is called.
-class Nobody final : public runtime::Actor<protocol::WorkerHost, protocol::NodeAgent> {
+class Nobody final : public runtime::Actor<protocol::Worker, protocol::NodeAgent> {
  public:
   net::awaitable<Result<std::uint64_t>> create(std::string, std::string) override { co_return Error{Errc::not_found}; }
   net::awaitable<Result<protocol::WorkerStarted>> start_worker(protocol::WorkerLaunch) override {
@@ -79,24 +79,24 @@ TEST_F(Accounts, EachJobHasItsOwnSecret) {
 }
 
 TEST_F(Accounts, WorkerSpeaksForItsOwnJobOnly) {
-  using protocol::Jobs;
+  using protocol::Coordinator;
   const auto head = link(accounts::job(mine), secret(mine));
   ASSERT_TRUE(head) << head.error().message();
-  const auto jobs = intruder->find<Jobs>(*head, "jobs");
-  const auto host = intruder->spawn<Nobody>("worker").value().as<protocol::WorkerHost>();
-  EXPECT_EQ((call<&Jobs::worker_up>(jobs, worker(other), host)), Errc::unauthenticated);
+  const auto coordinator = intruder->find<Coordinator>(*head, "coordinator");
+  const auto actor = intruder->spawn<Nobody>("worker").value().as<protocol::Worker>();
+  EXPECT_EQ((call<&Coordinator::worker_up>(coordinator, worker(other), actor)), Errc::unauthenticated);
   protocol::Report report;
   report.job_id = other;
-  EXPECT_EQ((call<&Jobs::report>(jobs, report)), Errc::unauthenticated);
+  EXPECT_EQ((call<&Coordinator::report>(coordinator, report)), Errc::unauthenticated);
   protocol::CheckpointShare share;
   share.job_id = other;
-  EXPECT_EQ((call<&Jobs::checkpoint>(jobs, share)), Errc::unauthenticated);
+  EXPECT_EQ((call<&Coordinator::checkpoint>(coordinator, share)), Errc::unauthenticated);
   protocol::TrainingEnd end;
   end.job_id = other;
-  EXPECT_EQ((call<&Jobs::ended>(jobs, end)), Errc::unauthenticated);
-  // For its own it is heard: this is an old epoch.
+  EXPECT_EQ((call<&Coordinator::ended>(coordinator, end)), Errc::unauthenticated);
+  // For its own it is heard: this is no attempt of it.
   report.job_id = mine;
-  EXPECT_EQ((call<&Jobs::report>(jobs, report)), Errc::conflict);
+  EXPECT_EQ((call<&Coordinator::report>(coordinator, report)), Errc::conflict);
   EXPECT_EQ(cluster.job(other).state, JobState::running);
 }
 
@@ -121,7 +121,7 @@ TEST_F(Accounts, NodeIsNoWorker) {
   ASSERT_TRUE(head) << head.error().message();
   protocol::Report report;
   report.job_id = mine;
-  EXPECT_EQ((call<&protocol::Jobs::report>(intruder->find<protocol::Jobs>(*head, "jobs"), report)),
+  EXPECT_EQ((call<&protocol::Coordinator::report>(intruder->find<protocol::Coordinator>(*head, "coordinator"), report)),
             Errc::unauthenticated);
 }
 

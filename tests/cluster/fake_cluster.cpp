@@ -27,7 +27,7 @@ constexpr const char* secret = "secret";
 /// Trains nothing, but says all that a trainer says.
 class FakeTrainer final : public runtime::Actor<protocol::Training> {
  public:
-  FakeTrainer(TrainerScript& script, runtime::ActorRef<protocol::Jobs> jobs, FakeChild child)
+  FakeTrainer(TrainerScript& script, runtime::ActorRef<protocol::Coordinator> jobs, FakeChild child)
       : script_(script), jobs_(std::move(jobs)), child_(std::move(child)) {}
 
   net::awaitable<Result<protocol::Prepared>> prepare(protocol::Assignment assignment) override {
@@ -68,25 +68,25 @@ class FakeTrainer final : public runtime::Actor<protocol::Training> {
     }
     if (!abort_.empty()) outcome = protocol::Outcome::failed;
     if (outcome == protocol::Outcome::stopped) co_await save(step);
-    protocol::TrainingEnd end{assignment_.job_id, assignment_.rank, assignment_.epoch, outcome, step, {}, abort_};
-    co_await protocol::until_acknowledged<&protocol::Jobs::ended>(jobs_, clock(), std::move(end));
+    protocol::TrainingEnd end{assignment_.job_id, assignment_.rank, assignment_.attempt, outcome, step, {}, abort_};
+    co_await protocol::until_acknowledged<&protocol::Coordinator::ended>(jobs_, clock(), std::move(end));
   }
 
   net::awaitable<void> report(std::uint64_t step) {
-    protocol::Report report{assignment_.job_id, assignment_.rank, assignment_.epoch, step, step, {}};
+    protocol::Report report{assignment_.job_id, assignment_.rank, assignment_.attempt, step, step, {}};
     const double wall = 0.1 * static_cast<double>(step);
     report.points.push_back({"loss", step, wall, step * 100, 1.0 / static_cast<double>(step + assignment_.rank)});
     report.points.push_back({"bytes_sent", step, wall, step * 100, static_cast<double>(step * 100)});
     report.points.push_back({"bytes_dense", step, wall, step * 100, static_cast<double>(step * 20'000)});
     if (assignment_.rank == 0) report.points.push_back({"accuracy", step, wall, step * 100, 0.5});
-    const auto told = co_await protocol::until_acknowledged<&protocol::Jobs::report>(jobs_, clock(), report);
+    const auto told = co_await protocol::until_acknowledged<&protocol::Coordinator::report>(jobs_, clock(), report);
     if (told) script_.acknowledged = std::max(script_.acknowledged, step);
-    if (script_.repeat_reports) co_await jobs_.call<&protocol::Jobs::report>(report);
+    if (script_.repeat_reports) co_await jobs_.call<&protocol::Coordinator::report>(report);
   }
 
   net::awaitable<void> save(std::uint64_t step) {
     protocol::CheckpointHeader header{step, assignment_.world, assignment_.rank};
-    protocol::CheckpointShare share{assignment_.job_id, assignment_.rank, assignment_.world, assignment_.epoch, step,
+    protocol::CheckpointShare share{assignment_.job_id, assignment_.rank, assignment_.world, assignment_.attempt, step,
                                     fake_share(header)};
     co_await protocol::until_kept(jobs_, clock(), std::move(share));
   }
@@ -100,16 +100,16 @@ class FakeTrainer final : public runtime::Actor<protocol::Training> {
   }
 
   TrainerScript& script_;
-  runtime::ActorRef<protocol::Jobs> jobs_;
+  runtime::ActorRef<protocol::Coordinator> jobs_;
   FakeChild child_;
   protocol::Assignment assignment_;
   bool stop_ = false;
   std::string abort_;
 };
 
-class FakeWorkerHost final : public runtime::Actor<protocol::WorkerHost> {
+class FakeWorkerActor final : public runtime::Actor<protocol::Worker> {
  public:
-  FakeWorkerHost(TrainerScript& script, FakeChild child) : script_(script), child_(std::move(child)) {}
+  FakeWorkerActor(TrainerScript& script, FakeChild child) : script_(script), child_(std::move(child)) {}
 
   void on_start() override { tasks().spawn("boot", boot()); }
 
@@ -129,18 +129,18 @@ class FakeWorkerHost final : public runtime::Actor<protocol::WorkerHost> {
     options.head = runtime::Endpoint::parse(control).value();
     options.lease =
         std::chrono::milliseconds(std::stoul(child_.spec().environment.at(std::string(environment::lease))));
-    std::function<Result<runtime::ActorRef<protocol::WorkerHost>>(runtime::ActorRef<protocol::Jobs>)> make_host =
-        [this](runtime::ActorRef<protocol::Jobs> jobs) {
+    std::function<Result<runtime::ActorRef<protocol::Worker>>(runtime::ActorRef<protocol::Coordinator>)> make_worker =
+        [this](runtime::ActorRef<protocol::Coordinator> jobs) {
           jobs_ = std::move(jobs);
-          return self<protocol::WorkerHost>();
+          return self<protocol::Worker>();
         };
-    const Error why = co_await protocol::hold_head_link(system(), std::move(options), std::move(make_host));
+    const Error why = co_await protocol::hold_head_link(system(), std::move(options), std::move(make_worker));
     child_.exit(why.code == Errc::not_found || why.code == Errc::conflict ? 0 : 1);
   }
 
   TrainerScript& script_;
   FakeChild child_;
-  runtime::ActorRef<protocol::Jobs> jobs_;
+  runtime::ActorRef<protocol::Coordinator> jobs_;
 };
 
 /// The first line of what the process was given.
@@ -160,7 +160,7 @@ class FakeWorker {
                  .secret = secret_of(child),
                  .account = protocol::accounts::job(
                      child.spec().environment.at(std::string(protocol::worker_environment::job_id)))}) {
-    ensure(system_.spawn<FakeWorkerHost>("worker", script, child).has_value(), "a worker host can be made");
+    ensure(system_.spawn<FakeWorkerActor>("worker", script, child).has_value(), "a worker actor can be made");
   }
 
   net::awaitable<void> stop() { return system_.stop(); }

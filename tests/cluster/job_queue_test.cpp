@@ -218,7 +218,7 @@ class Comparison {
     ASSERT_EQ(table_.offers().size(), plain_.nodes.size()) << "nothing is placed before its first heartbeat";
     protocol::NodeHeartbeat beat;
     beat.node_id = id;
-    beat.epoch = joined->record.epoch;
+    beat.lease_id = joined->record.lease_id;
     ASSERT_TRUE(table_.heartbeat(beat).value());
     plain_.nodes[info.name] = {id, info.resources, info.labels, !drained_.contains(info.name), {}};
   }
@@ -281,7 +281,7 @@ class Comparison {
                      .store = nullptr,
                      .stream = nullptr,
                      .random = {},
-                     .epoch = 0};
+                     .fence = 0};
   NodeTable table_{services_};
   JobQueue queue_;
   PlainCluster plain_;

@@ -21,7 +21,7 @@ TEST(Node, JoinsAndIsSeen) {
   ASSERT_TRUE(cluster.await_node("a", NodeState::alive));
   const auto node = cluster.node("a");
   EXPECT_EQ(node.resources.at("cpu"), 3);
-  EXPECT_GT(node.epoch, 0u);
+  EXPECT_GT(node.lease_id, 0u);
   EXPECT_EQ(cluster.simulation.run(cluster.head->nodes())->size(), 1u);
   EXPECT_EQ(cluster.simulation.run(cluster.head->health())->nodes_alive, 1u);
 }

@@ -35,7 +35,7 @@ struct Running {
     EXPECT_TRUE(cluster.await_node("a", NodeState::alive) && cluster.await_node("b", NodeState::alive));
     id = cluster.submit_job(2, {{"fault_tolerance", {{"max_restarts", max_restarts}}}});
     EXPECT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 3; }));
-    epochs = {cluster.node("a").epoch, cluster.node("b").epoch};
+    leases = {cluster.node("a").lease_id, cluster.node("b").lease_id};
   }
 
   void expect_untouched() {
@@ -43,8 +43,8 @@ struct Running {
     EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
     EXPECT_EQ(ended.restarts, 0u);
     EXPECT_THAT(kinds(cluster), Not(Contains("node.lost")));
-    EXPECT_EQ(cluster.node("a").epoch, epochs[0]);
-    EXPECT_EQ(cluster.node("b").epoch, epochs[1]);
+    EXPECT_EQ(cluster.node("a").lease_id, leases[0]);
+    EXPECT_EQ(cluster.node("b").lease_id, leases[1]);
     EXPECT_THAT(cluster.spawners["a"]->children(), SizeIs(1));
     EXPECT_THAT(cluster.spawners["b"]->children(), SizeIs(1));
     EXPECT_EQ(cluster.processes(), 0u);
@@ -52,7 +52,7 @@ struct Running {
 
   FakeCluster cluster;
   std::string id;
-  std::vector<std::uint64_t> epochs;
+  std::vector<std::uint64_t> leases;
 };
 
 class StoppedFor : public ::testing::TestWithParam<std::chrono::seconds> {};
@@ -110,13 +110,13 @@ TEST(Survival, ANodeThatComesBackTooLateHasEndedItsWorkersBeforeItIsGivenNew) {
   cluster.node_processes["a"]->stop();  // it cannot link itself anew; its worker can
   cluster.simulation.pass(5s);
   EXPECT_EQ(cluster.node("a").state, NodeState::lost);
-  cluster.node_processes["a"]->resume();  // it asks for its old epoch, which its lease still allows
+  cluster.node_processes["a"]->resume();  // it asks for its old lease, which its lease still allows
   const auto ended = cluster.await_end(running.id);
   EXPECT_EQ(ended.state, JobState::failed);
   EXPECT_THAT(ended.reason, AllOf(HasSubstr("node a was lost"), HasSubstr("the connection broke")));
   ASSERT_TRUE(cluster.await_node("a", NodeState::alive));
-  EXPECT_GT(cluster.node("a").epoch, running.epochs[0]);
-  EXPECT_EQ(cluster.node("b").epoch, running.epochs[1]);
+  EXPECT_GT(cluster.node("a").lease_id, running.leases[0]);
+  EXPECT_EQ(cluster.node("b").lease_id, running.leases[1]);
   EXPECT_EQ(cluster.processes(), 0u);
   cluster.script.steps = 3;
   EXPECT_EQ(cluster.await_end(cluster.submit_job(2)).state, JobState::succeeded);
@@ -140,7 +140,7 @@ TEST(Survival, AnAgentStoppedBeyondItsLeaseIsLostAndItsWorkersEndBeforeTheRestar
   EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
   EXPECT_EQ(ended.restarts, 1u);
   ASSERT_TRUE(cluster.await_node("a", NodeState::alive));
-  EXPECT_GT(cluster.node("a").epoch, running.epochs[0]);
+  EXPECT_GT(cluster.node("a").lease_id, running.leases[0]);
   EXPECT_THAT(cluster.spawners["a"]->children(), SizeIs(1));
 }
 
@@ -237,7 +237,7 @@ class ScriptedHead final : public runtime::Actor<protocol::Membership> {
     std::optional<Error> heartbeats_fail;
     std::vector<protocol::NodeInfo> joins;
     std::optional<runtime::ActorRef<protocol::NodeAgent>> agent;
-    std::uint64_t epoch = 7;
+    std::uint64_t lease_id = 7;
     std::uint64_t heartbeats = 0;  ///< answered well
   };
   explicit ScriptedHead(Script& script) : script_(script) {}
@@ -248,7 +248,7 @@ class ScriptedHead final : public runtime::Actor<protocol::Membership> {
     script_.agent = std::move(agent);
     protocol::NodeWelcome welcome;
     welcome.node_id = "node";
-    welcome.epoch = script_.epoch;
+    welcome.lease_id = script_.lease_id;
     welcome.workers = info.workers;
     co_return welcome;
   }
@@ -281,7 +281,7 @@ struct Agent {
     EXPECT_TRUE(simulation.run_until([this] { return script.heartbeats > 0; }));
     protocol::WorkerLaunch launch;
     launch.worker_id = "w";
-    launch.epoch = script.epoch;
+    launch.lease_id = script.lease_id;
     const auto started = simulation.run(script.agent->call<&protocol::NodeAgent::start_worker>(launch));
     EXPECT_EQ(started.value().pid, worker().pid());
     const auto again = simulation.run(script.agent->call<&protocol::NodeAgent::start_worker>(launch));
@@ -330,23 +330,23 @@ TEST(Lease, IsOverWhenNoHeartbeatWasAnsweredForItsWholeTime) {
   EXPECT_FALSE(agent.worker().alive());
   agent.script.heartbeats_fail.reset();
   ASSERT_TRUE(agent.simulation.run_until([&] { return agent.script.joins.size() == 2; }));
-  EXPECT_EQ(agent.script.joins[1].epoch, 0u) << "there is nothing to go on with";
+  EXPECT_EQ(agent.script.joins[1].lease_id, 0u) << "there is nothing to go on with";
   EXPECT_THAT(agent.script.joins[1].workers, IsEmpty());
 }
 
-TEST(Lease, ABrokenLinkIsReplacedUnderTheSameEpoch) {
+TEST(Lease, ABrokenLinkIsReplacedUnderTheSameLease) {
   Agent agent;
   agent.simulation.transport().cut();
   ASSERT_TRUE(agent.simulation.run_until([&] { return agent.script.joins.size() == 2; }, 2s));
-  EXPECT_EQ(agent.script.joins[1].epoch, 7u);
+  EXPECT_EQ(agent.script.joins[1].lease_id, 7u);
   EXPECT_EQ(agent.script.joins[1].workers, std::vector<std::string>{"w"});
   agent.simulation.pass(1min);
   EXPECT_TRUE(agent.worker().alive());
 }
 
-TEST(Lease, AnotherEpochEndsWhatRan) {
+TEST(Lease, AnotherLeaseEndsWhatRan) {
   Agent agent;
-  agent.script.epoch = 8;
+  agent.script.lease_id = 8;
   agent.simulation.transport().cut();
   const auto heartbeats = agent.script.heartbeats;
   ASSERT_TRUE(agent.simulation.run_until([&] { return !agent.worker().alive(); }, 2s));
@@ -359,7 +359,7 @@ TEST(Lease, AFencedNodeEndsItsWorkersAtOnce) {
   ASSERT_TRUE(agent.simulation.run_until([&] { return !agent.worker().alive(); }, 1s));
   agent.script.heartbeats_fail.reset();
   ASSERT_TRUE(agent.simulation.run_until([&] { return agent.script.joins.size() == 2; }, 2s));
-  EXPECT_EQ(agent.script.joins[1].epoch, 0u);
+  EXPECT_EQ(agent.script.joins[1].lease_id, 0u);
 }
 
 // --- the drain ---

@@ -13,7 +13,7 @@
 namespace weir::collectives {
 namespace {
 
-constexpr std::uint64_t epoch = 9;
+constexpr std::uint64_t attempt = 9;
 
 /// One rank of two, whose peer is the test itself, byte by byte.
 class TcpFrames : public ::testing::Test {
@@ -25,7 +25,7 @@ class TcpFrames : public ::testing::Test {
     std::vector<Descriptor> sockets(2);
     own_ = Descriptor(::dup(pair[1]));
     sockets[1] = Descriptor(pair[1]);
-    rank_ = tcp_communicator(0, epoch, std::move(sockets));
+    rank_ = tcp_communicator(0, attempt, std::move(sockets));
   }
 
   void send(BytesView bytes) {
@@ -49,7 +49,8 @@ class TcpFrames : public ::testing::Test {
 };
 
 FrameHeader header_for(BytesView payload) {
-  return {.epoch = epoch, .message_bytes = payload.size(), .frame_bytes = static_cast<std::uint32_t>(payload.size())};
+  return {
+      .attempt = attempt, .message_bytes = payload.size(), .frame_bytes = static_cast<std::uint32_t>(payload.size())};
 }
 
 TEST_F(TcpFrames, AGoodFrameArrives) {
@@ -74,9 +75,9 @@ TEST_F(TcpFrames, AnyChangedByteIsNoticed) {
   }
 }
 
-TEST_F(TcpFrames, AnotherEpochIsMalformed) {
+TEST_F(TcpFrames, AnotherAttemptIsMalformed) {
   FrameHeader header = header_for(payload_);
-  header.epoch = epoch - 1;
+  header.attempt = attempt - 1;
   send_frame(header, payload_);
   EXPECT_EQ(receive_error(), Errc::malformed);
 }
@@ -108,7 +109,7 @@ TEST_F(TcpFrames, GarbageIsMalformed) {
 }
 
 TEST_F(TcpFrames, APeerThatGaveUpNamesTheCulprit) {
-  send_frame({.kind = FrameKind::failed, .epoch = epoch, .message_bytes = 5}, {});
+  send_frame({.kind = FrameKind::failed, .attempt = attempt, .message_bytes = 5}, {});
   EXPECT_EQ(receive_error(), Errc::peer_lost);
   EXPECT_EQ(rank_->lost_rank(), 5U);
 }
@@ -137,7 +138,7 @@ TEST(FrameHeader, ReadsWhatItWrote) {
   const auto read = decode(encode(header, {}));
   ASSERT_TRUE(read);
   EXPECT_EQ(read->kind, header.kind);
-  EXPECT_EQ(read->epoch, 3U);
+  EXPECT_EQ(read->attempt, 3U);
   EXPECT_EQ(read->sequence, 4U);
   EXPECT_EQ(read->message_bytes, 5U);
   EXPECT_EQ(read->frame_bytes, 6U);

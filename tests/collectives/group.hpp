@@ -21,7 +21,7 @@ using Communicators = std::vector<std::unique_ptr<Communicator>>;
 inline constexpr std::chrono::seconds guard{60};
 
 inline Group group_of(std::uint32_t rank, std::uint32_t size) {
-  return {.job_id = "job-1", .epoch = 7, .secret = "between us", .rank = rank, .size = size};
+  return {.job_id = "job-1", .attempt = 7, .secret = "between us", .rank = rank, .size = size};
 }
 
 /// Calls `body` once per rank, each on a thread of its own, and waits for all.

@@ -83,9 +83,9 @@ TEST(TcpMesh, AnotherSecretIsRefused) {
   EXPECT_NE(error.context.find("rank 0"), std::string::npos) << error.message();
 }
 
-TEST(TcpMesh, AnotherEpochIsRefused) {
+TEST(TcpMesh, AnotherAttemptIsRefused) {
   Group group = group_of(1, 2);
-  group.epoch = 6;
+  group.attempt = 6;
   EXPECT_EQ(join_with(group).code, Errc::conflict);
 }
 

@@ -27,7 +27,7 @@ struct Book {
 class Office final : public runtime::Actor<Jobs> {
  public:
   explicit Office(Book& book) : book_(book) {}
-  net::awaitable<Result<void>> worker_up(std::string worker_id, runtime::ActorRef<WorkerHost>) override {
+  net::awaitable<Result<void>> worker_up(std::string worker_id, runtime::ActorRef<Worker>) override {
     book_.announced.push_back(worker_id);
     if (book_.refuse_workers) co_return *book_.refuse_workers;
     co_return Result<void>();
@@ -52,7 +52,7 @@ class Office final : public runtime::Actor<Jobs> {
   Book& book_;
 };
 
-class EmptyHost final : public runtime::Actor<WorkerHost> {
+class EmptyWorker final : public runtime::Actor<Worker> {
  public:
   net::awaitable<Result<std::uint64_t>> create(std::string type, std::string) override {
     co_return Error{Errc::not_found, type};
@@ -65,15 +65,15 @@ struct Linked {
     if (with_head) start_head();
     worker = std::make_unique<runtime::ActorSystem>(
         runtime::ActorSystem::Options{"w", simulation.executor(), simulation.clock(), simulation.transport(), secret});
-    std::function<Result<runtime::ActorRef<WorkerHost>>(runtime::ActorRef<Jobs>)> make_host =
-        [this](runtime::ActorRef<Jobs> ref) -> Result<runtime::ActorRef<WorkerHost>> {
+    std::function<Result<runtime::ActorRef<Worker>>(runtime::ActorRef<Coordinator>)> make_worker =
+        [this](runtime::ActorRef<Coordinator> ref) -> Result<runtime::ActorRef<Worker>> {
       ++hosts;
       jobs = std::move(ref);
-      return worker->spawn<EmptyHost>("worker")->as<WorkerHost>();
+      return worker->spawn<EmptyWorker>("worker")->as<Worker>();
     };
     HeadLinkOptions options{"w", runtime::Endpoint("head", 1), 10s};
     net::co_spawn(net::make_strand(simulation.executor()),
-                  hold_head_link(*worker, std::move(options), std::move(make_host)),
+                  hold_head_link(*worker, std::move(options), std::move(make_worker)),
                   [this](const std::exception_ptr&, Error why) { ended = std::move(why); });
   }
   ~Linked() {
@@ -84,7 +84,7 @@ struct Linked {
   void start_head() {
     head = std::make_unique<runtime::ActorSystem>(
         runtime::ActorSystem::Options{"head", process->executor(), simulation.clock(), process->transport(), "secret"});
-    EXPECT_TRUE(head->spawn<Office>("jobs", book));
+    EXPECT_TRUE(head->spawn<Office>("coordinator", book));
     EXPECT_TRUE(head->listen(runtime::Endpoint("head", 1)));
   }
   bool announced(std::size_t times) {
@@ -96,7 +96,7 @@ struct Linked {
   Book book;
   std::unique_ptr<runtime::ActorSystem> head;
   std::unique_ptr<runtime::ActorSystem> worker;
-  runtime::ActorRef<Jobs> jobs;
+  runtime::ActorRef<Coordinator> jobs;
   int hosts = 0;
   std::optional<Error> ended;
 };
@@ -196,12 +196,12 @@ TEST(Acknowledged, NewsAreRepeatedUntilTheyAreTaken) {
   }
   Report report;
   EXPECT_TRUE(linked.simulation.run(
-      until_acknowledged<&Jobs::report>(linked.jobs, linked.simulation.clock(), std::move(report))));
+      until_acknowledged<&Coordinator::report>(linked.jobs, linked.simulation.clock(), std::move(report))));
   EXPECT_EQ(linked.book.reports, 5);
   linked.book.refusals.push_back({Errc::conflict, "another attempt"});
   Report late;
-  const auto refused =
-      linked.simulation.run(until_acknowledged<&Jobs::report>(linked.jobs, linked.simulation.clock(), std::move(late)));
+  const auto refused = linked.simulation.run(
+      until_acknowledged<&Coordinator::report>(linked.jobs, linked.simulation.clock(), std::move(late)));
   EXPECT_EQ(refused.error().code, Errc::conflict);
 }
 
@@ -212,7 +212,7 @@ TEST(Acknowledged, ABrokenLinkIsWaitedFor) {
   linked.simulation.settle();
   Report report;
   EXPECT_TRUE(linked.simulation.run(
-      until_acknowledged<&Jobs::report>(linked.jobs, linked.simulation.clock(), std::move(report))));
+      until_acknowledged<&Coordinator::report>(linked.jobs, linked.simulation.clock(), std::move(report))));
   EXPECT_EQ(linked.book.reports, 1);
 }
 

@@ -54,7 +54,7 @@ class Worker : public ::testing::Test {
 
   std::optional<int> exit_code(runtime::Process& process) { return await(process.wait()).value().exit_code; }
 
-  runtime::ActorRef<protocol::WorkerHost> wait_for(const std::string& id) {
+  runtime::ActorRef<protocol::Worker> wait_for(const std::string& id) {
     EXPECT_TRUE(book.wait([&] { return book.workers.contains(id); }));
     const std::lock_guard lock(book.mutex);
     return book.workers.at(id);
@@ -78,7 +78,7 @@ class Worker : public ::testing::Test {
                                 .account = protocol::accounts::job("job")}};
 
  private:
-  runtime::ActorRef<Office> office_ = system_.spawn<Office>("jobs", book).value();
+  runtime::ActorRef<Office> office_ = system_.spawn<Office>("coordinator", book).value();
   runtime::Endpoint endpoint_ = system_.listen({"127.0.0.1", 0}).value();
   std::jthread thread_{[this] { io_.run(); }};
 };
@@ -89,15 +89,15 @@ TEST_F(Worker, TwoProcessesTrainTogether) {
   std::vector<runtime::ActorRef<protocol::Training>> trainers;
   std::vector<protocol::RankEndpoint> peers;
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
-    const auto host = wait_for("w" + std::to_string(rank));
-    const auto actor = await(host.call<&protocol::WorkerHost::create>("trainer", "trainer"));
-    ASSERT_TRUE(actor) << actor.error().message();
-    trainers.push_back(system_.ref<protocol::Training>({host.address().process}, *actor));
+    const auto actor = wait_for("w" + std::to_string(rank));
+    const auto trainer = await(actor.call<&protocol::Worker::create>("trainer", "trainer"));
+    ASSERT_TRUE(trainer) << trainer.error().message();
+    trainers.push_back(system_.ref<protocol::Training>({actor.address().process}, *trainer));
     const protocol::Assignment assignment{.job_id = "job",
                                           .spec = job("dgc").dump(),
                                           .rank = rank,
                                           .world = 2,
-                                          .epoch = 1,
+                                          .attempt = 1,
                                           .group_secret = "group",
                                           .listen_host = "127.0.0.1",
                                           .resume_from = {}};
@@ -119,7 +119,7 @@ TEST_F(Worker, TwoProcessesTrainTogether) {
 
 TEST_F(Worker, KnowsWhichActorsItHas) {
   const auto process = start("w");
-  const auto none = await(wait_for("w").call<&protocol::WorkerHost::create>("nothing", "name"));
+  const auto none = await(wait_for("w").call<&protocol::Worker::create>("nothing", "name"));
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, Errc::not_found);
 }
@@ -132,16 +132,16 @@ TEST_F(Worker, LeavesWhenNobodyWaitsForIt) {
 
 TEST_F(Worker, LinksItselfAnewWhenItsLinkBreaksAndLeavesWhenItIsNotWantedThen) {
   const auto process = start("w");
-  const auto host = wait_for("w");
-  system_.disconnect({host.address().process}, "test");
+  const auto actor = wait_for("w");
+  system_.disconnect({actor.address().process}, "test");
   ASSERT_TRUE(book.wait([&] { return book.announcements == 2; }));
-  const auto none = await(host.call<&protocol::WorkerHost::create>("nothing", "name"));
+  const auto none = await(actor.call<&protocol::Worker::create>("nothing", "name"));
   EXPECT_EQ(none.error().code, Errc::not_found) << "it is the same process, reached over the new link";
   {
     const std::lock_guard lock(book.mutex);
     book.refuse_workers = true;
   }
-  system_.disconnect({host.address().process}, "test");
+  system_.disconnect({actor.address().process}, "test");
   EXPECT_EQ(exit_code(*process), 0);
 }
 

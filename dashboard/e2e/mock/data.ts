@@ -134,7 +134,7 @@ export function nodes(): Node[] {
     labels: { zone: 'a' },
     version: '0.1.0',
     pid: 900,
-    epoch: 3,
+    lease_id: 3,
     joined_at: at(-1200),
     last_heartbeat_at: at(95),
     heartbeat_age_seconds: 0.2,

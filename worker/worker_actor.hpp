@@ -12,7 +12,7 @@ namespace weir::worker {
 /// What actors of a worker process are made with.
 struct ActorSetting {
   runtime::ActorSystem& system;
-  runtime::ActorRef<protocol::Jobs> jobs;  ///< the head's
+  runtime::ActorRef<protocol::Coordinator> coordinator;  ///< the head's
 };
 
 /// The types of actors that a worker process can host: one visible list, in main.
@@ -31,15 +31,16 @@ class ActorTypes {
 };
 
 /// The actor "worker" of each worker process: creates the others.
-class Host final : public runtime::Actor<protocol::WorkerHost> {
+class WorkerActor final : public runtime::Actor<protocol::Worker> {
  public:
-  Host(ActorTypes types, runtime::ActorRef<protocol::Jobs> jobs) : types_(std::move(types)), jobs_(std::move(jobs)) {}
+  WorkerActor(ActorTypes types, runtime::ActorRef<protocol::Coordinator> coordinator)
+      : types_(std::move(types)), coordinator_(std::move(coordinator)) {}
 
   net::awaitable<Result<std::uint64_t>> create(std::string type, std::string name) override;
 
  private:
   ActorTypes types_;
-  runtime::ActorRef<protocol::Jobs> jobs_;
+  runtime::ActorRef<protocol::Coordinator> coordinator_;
 };
 
 }  // namespace weir::worker

@@ -1,4 +1,4 @@
-#include "worker/host.hpp"
+#include "worker/worker_actor.hpp"
 
 #include <utility>
 
@@ -21,7 +21,7 @@ Result<std::uint64_t> ActorTypes::create(const std::string& type, const ActorSet
   return Error{Errc::not_found, "this worker has no actor type '" + type + "', it has" + known};
 }
 
-net::awaitable<Result<std::uint64_t>> Host::create(std::string type, std::string name) {
+net::awaitable<Result<std::uint64_t>> WorkerActor::create(std::string type, std::string name) {
   co_return types_.create(type, {system(), jobs_}, name);
 }
 
