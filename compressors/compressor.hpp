@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -65,6 +66,16 @@ struct WireBits {
   bool more_than_dense(std::uint32_t world) const { return 2 * summed + world * gathered > 2 * 32; }
 };
 
+/// Length of the warm-up at the beginning of a training: `epochs` epochs, which may be a fraction, and `steps` steps.
+struct WarmupLength {
+  double epochs = 0;
+  std::uint64_t steps = 0;
+
+  std::uint64_t in_steps(std::uint64_t steps_per_epoch) const {
+    return static_cast<std::uint64_t>(std::ceil(epochs * static_cast<double>(steps_per_epoch))) + steps;
+  }
+};
+
 /// A tensor of saved state. The name is unique within the object that saved it.
 struct NamedTensor {
   std::string name;
@@ -115,8 +126,8 @@ class Compressor {
   /// The latter is not done with traits().votes: what the ranks would agree on is no mean.
   bool goes_dense(at::IntArrayRef shape, const Round& round) const;
 
-  /// Until which epoch of a training of `epochs_total` it compresses less than later. 0: no such thing.
-  virtual double warmup_epochs(double epochs_total) const;
+  /// How long a training of `epochs_total` epochs compresses less than it does later.
+  virtual WarmupLength warmup_length(double epochs_total) const;
 
   /// Appends the encoding of `gradient` to `out`. Any shape, also empty; a tensor that is not float32 or not
   /// contiguous is converted first. On failure `out` is as it was. Fails with: invalid_argument (NaN or

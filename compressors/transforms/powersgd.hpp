@@ -18,7 +18,8 @@ namespace weir::compressors {
 ///
 /// The Q of a round is the start of the next one. A column of it that has become zero, and the first start of all, is
 /// seeded Gaussian noise, the same on all ranks. A tensor of fewer than two dimensions, or one whose factors would be
-/// less than min_compression_rate times smaller than itself, is sent as it is.
+/// less than min_compression_rate times smaller than itself, is sent as it is. In the first start_step steps of a
+/// training gradients go dense, because those that change fast are approximated worst (PyTorch: start_powerSGD_iter).
 ///
 /// Wire: bare floats. Pass 0: `rank` columns of P, each as long as the matrix has rows; nothing of a tensor that is
 /// sent as it is. Pass 1: `rank` columns of Q, each as long as the matrix has columns; or the tensor.
@@ -37,18 +38,21 @@ class PowerSgd final : public Compressor {
     std::int64_t rank = 2;
     double min_compression_rate = 2;
     bool warm_start = true;
+    std::int64_t start_step = 10;
   };
   explicit PowerSgd(Options options) : options_(options) {}
 
   std::string_view name() const override { return type_name; }
   Traits traits() const override;
   double error_bound(std::uint64_t, const Round&) const override { return 1; }
+  WarmupLength warmup_length(double) const override { return {.steps = start_step()}; }
   /// Fails with: malformed (not as many numbers as are due, or not finite), invalid_argument (nothing was encoded).
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
   std::vector<NamedTensor> save() const override;
   Result<void> restore(std::span<const NamedTensor> state) override;
 
  protected:
+  bool wants_dense(const Round& round) const override { return round.step < start_step(); }
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 
@@ -65,6 +69,7 @@ class PowerSgd final : public Compressor {
   std::optional<MatrixShape> shape_of(const at::Tensor& tensor) const;
   std::optional<at::Tensor> last_right(const Progress& progress, const Round& round) const;
   std::vector<float> start(const Progress& progress, const Round& round) const;
+  std::uint64_t start_step() const { return static_cast<std::uint64_t>(options_.start_step); }
   std::size_t rank() const { return static_cast<std::size_t>(options_.rank); }
 
   Options options_;
