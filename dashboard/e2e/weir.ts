@@ -25,13 +25,14 @@ export class Weir {
     return `${binary} is not built`;
   }
 
-  static async start(): Promise<Weir> {
+  static async start(cpusPerNode = 2): Promise<Weir> {
     const given = process.env['WEIR_E2E_URL'];
     if (given !== undefined) return new Weir(given, process.env['WEIR_E2E_TOKEN'] ?? '', null, null);
     const folder = mkdtempSync(join(tmpdir(), 'weir-e2e-'));
     const up = spawn(
       binary,
-      ['up', '--nodes', '2', '--cpus-per-node', '2', '--listen', any, '--http', any, '--data-dir', folder],
+      ['up', '--nodes', '2', '--cpus-per-node', String(cpusPerNode),
+       '--listen', any, '--http', any, '--data-dir', folder],
       { stdio: ['ignore', 'inherit', 'inherit'] },
     );
     const endpoints = JSON.parse(await whenWritten(join(folder, 'endpoints.json'), up)) as { http: string };

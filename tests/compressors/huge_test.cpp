@@ -52,9 +52,8 @@ std::array<double, parts> squared_distances(const at::Tensor& x, const at::Tenso
   return sums;
 }
 
-/// All parts of a tensor come back equally well: an index or a length that is too narrow would spare none of those
-/// behind it. One test for the whole catalog: the operating system takes longer to give so much memory than most members
-/// take to read it.
+/// All parts of a tensor are decoded equally well: an index or a length that is too narrow would spoil the later ones.
+/// One test for the whole catalog, because getting so much memory takes longer than most members take to read it.
 TEST(Huge, TensorsAreEncodedAndDecoded) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "takes too much memory and time under a sanitizer";

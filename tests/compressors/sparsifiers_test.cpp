@@ -135,6 +135,24 @@ TEST(RandomK, TheValueCodecSaysHowItTravels) {
   }
 }
 
+/// Sums of 16-bit numbers stay in range because each rank sends its share of the mean.
+TEST(RandomK, SendsItsShareOfTheMeanWhereSumsAreOfSixteenBits) {
+  Round round = round_at(0);
+  round.world = 4;
+  const at::Tensor x = at::full({20'000}, 60'000.0F);  // four of these are beyond the range of fp16
+  for (const auto& [codec, share] : std::map<std::string, float>{{"fp32", 60'000}, {"fp16", 15'000}, {"bf16", 15'000}}) {
+    RandomK randomk({.ratio = 0.01, .value_codec = codec});
+    const Bytes payload = encoded(randomk, x, round);
+    at::Tensor sent = at::empty({200}, codec == "fp32" ? at::kFloat : codec == "fp16" ? at::kHalf : at::kBFloat16);
+    ASSERT_EQ(payload.size(), sent.nbytes()) << codec;
+    std::memcpy(sent.data_ptr(), payload.data(), payload.size());
+    EXPECT_TRUE(at::allclose(sent.to(at::kFloat), at::full({200}, share), 4e-3)) << codec;
+    at::Tensor mean = at::zeros_like(x);
+    for (int rank = 0; rank < 4; ++rank) randomk.decode_add(payload, round, 0.25F, mean).value();
+    EXPECT_NEAR(mean.max().item<float>(), 60'000, 300) << codec << ": decoding takes the division back";
+  }
+}
+
 TEST(RandomK, RefusesTensorsOfAnotherSizeAndSumsThatOverflowed) {
   RandomK randomk({.ratio = 0.01});
   const at::Tensor x = gaussian(50, 6);
