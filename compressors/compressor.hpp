@@ -50,8 +50,8 @@ struct Traits {
   bool selective = false;      ///< reads only the entries that it sends: a NaN elsewhere is neither sent nor noticed
   bool votes = false;          ///< what the ranks agree on is not a mean (Compressor::conclude)
   bool owns_momentum = false;  ///< applies a momentum of its own before encoding: the optimizer must apply none
-  /// What the ranks agree on depends only on the round and on the mean of what they encode, up to float32 rounding; how
-  /// that mean is made up of the single ranks does not matter.
+  /// What the ranks agree on is a function of the round and of the mean of what they encode, up to float32 rounding,
+  /// however much single ranks differ from that mean.
   bool mean_only = false;
 };
 

@@ -15,8 +15,7 @@
 namespace weir::compressors {
 namespace {
 
-constexpr std::size_t block =
-    256;  // entries; small, so that prefetching one block ahead spreads the memory traffic evenly
+constexpr std::size_t block = 256;  // entries; small, so that prefetching one block ahead spreads the traffic evenly
 
 /// Writes the codes of all values. Returns false if a value does not fit the window.
 bool write_codes(std::span<const float> values, const RandomKey& key, int window, std::span<std::byte> codes) {
