@@ -14,7 +14,7 @@
 
 namespace weir::compressors {
 
-/// A compressor in the catalog. Its class has these static members and factory:
+/// A compressor in the catalog. Its class has these static members and this factory:
 ///
 ///     static constexpr std::string_view type_name, summary, default_memory;
 ///     static nlohmann::json schema();                                               // of the parameters

@@ -90,7 +90,7 @@ struct NamedTensor {
 ///
 /// A one-pass compressor overrides do_encode and do_decode_add; the common checks (shape, type, device) are done here.
 /// Between the last absorb and the next encode of a tensor, decode_add of this rank's own payload from the last pass
-/// returns this rank's share of the mean: error feedback subtracts that.
+/// adds this rank's share of the mean: that is what error feedback subtracts.
 class Compressor {
  public:
   Compressor() = default;
@@ -115,8 +115,8 @@ class Compressor {
   /// dense tensor. The second rule does not apply with traits().votes, where the result is not a mean.
   bool goes_dense(at::IntArrayRef shape, const Round& round) const;
 
-  /// The length of the warm-up, in which a training of `epochs_total` epochs is compressed less than later, in epochs.
-  /// 0: none.
+  /// The length, in epochs, of the warm-up in which a training of `epochs_total` epochs is compressed less than later;
+  /// 0 if there is none.
   virtual double warmup_epochs(double epochs_total) const;
 
   /// Appends the encoding of `gradient` to `out`. Accepts any shape, also empty; a tensor that is not float32 or not

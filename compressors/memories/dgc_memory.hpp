@@ -11,7 +11,7 @@
 namespace weir::compressors {
 
 /// DGC's momentum correction (Lin et al., ICLR 2018): momentum is accumulated before compression, and the residual is a
-/// sum of velocities instead of gradients.
+/// velocity instead of a gradient.
 ///
 ///     plain:     m = mu * m + g;    v += m          nesterov:  m = mu * (m + g);  v += m + g
 ///     send v;    v -= what was sent;  with masking, at the entries sent: m = 0

@@ -29,7 +29,7 @@ struct SamplePlan {
 /// In a round whose ratio is 1 the tensors go dense; the dgc memory then applies momentum after averaging and masks
 /// nothing.
 ///
-/// Follows the authors' code, except that this drops surplus entries by position: here the smallest are dropped.
+/// Follows the authors' code, except where that drops surplus entries by position: here the smallest ones are dropped.
 class Dgc final : public Sparsifier {
  public:
   static constexpr std::string_view type_name = "dgc";

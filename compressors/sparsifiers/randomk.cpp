@@ -86,7 +86,7 @@ Traits RandomK::traits() const {
 double RandomK::error_bound(std::uint64_t entries, const Round&) const {
   if (entries == 0) return 0;
   const auto length = static_cast<double>(Strata::longest(entries, entries_kept(options_.ratio, entries)));
-  // Bare halves have no exponent of their own per block: values outside of their range may be lost.
+  // Bare halves are not scaled by a power of two: values outside of their range may be lost.
   const double rounding = reduction() == Reduction::sum_fp16 ? 1 : value_codec_named(options_.value_codec).error_bound;
   if (!options_.unbiased) return 1 - (1 - rounding) / length;
   // Two errors that may be dependent: that of the draw, and that of rounding values whose squared norm is `length`
