@@ -17,19 +17,20 @@ deps: ## install what building and testing needs
 	@scripts/deps.sh build dashboard test
 	@scripts/dashboard.sh modules
 
-build: ## release build: build/release/bin/weir and weir-worker
+build: ## release build of the programs: build/release/bin/weir and weir-worker
 	@scripts/deps.sh build dashboard
 	@scripts/dashboard.sh build
 	@$(call configure,release)
-	@cmake --build build/release -j $(JOBS)
+	@cmake --build build/release -j $(JOBS) --target weir weir-worker
 
 run: build ## a cluster, the example job in the browser, its results
-	@scripts/deps.sh build dashboard test
 	@python3 scripts/demo.py
 
 test: ## build and run every test: C++, system, dashboard, browser
 	@scripts/deps.sh build dashboard test
-	@$(MAKE) --no-print-directory build
+	@scripts/dashboard.sh build
+	@$(call configure,release)
+	@cmake --build build/release -j $(JOBS)
 	@python3 scripts/test.py
 
 # `weir` embeds the catalog that weir-worker prints. Lint does not build that program: any text does for the sources.
@@ -58,7 +59,6 @@ bench: build ## every benchmark, as JSON lines
 	@for bench in actors exchange compressors train; do build/release/bin/weir bench $$bench --json || exit 1; done
 
 compare: build ## train with every compressor and rewrite docs/comparison.md (hours); ARGS="--only dgc --minutes 60"
-	@scripts/deps.sh build test
 	@python3 bench/compare.py $(ARGS)
 
 asan: ## unit and contract tests under AddressSanitizer and UBSan

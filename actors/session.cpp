@@ -50,11 +50,9 @@ Result<protocol::Prepared> Session::prepare() {
     saved_step_ = (*replica)->step;
   }
 
-  const auto steps_per_epoch = static_cast<double>((*replica)->sampler.steps_per_epoch());
-  const double warmup_epochs = (*replica)->compression().compressor->warmup_epochs((*replica)->epochs_total());
-  const double warmup = std::ceil(warmup_epochs * steps_per_epoch);
-  metrics_ = std::make_unique<Metrics>(
-      Metrics::Options{.steps_total = (*replica)->steps_total, .warmup_steps = static_cast<std::uint64_t>(warmup)});
+  const auto warmup = (*replica)->compression().compressor->warmup_length((*replica)->epochs_total());
+  metrics_ = std::make_unique<Metrics>(Metrics::Options{
+      .steps_total = (*replica)->steps_total, .warmup_steps = warmup.in_steps((*replica)->sampler.steps_per_epoch())});
   steps_done_ = (*replica)->step;
   const protocol::Prepared prepared{.endpoint = {assignment_.rank, assignment_.listen_host, port},
                                     .steps_total = (*replica)->steps_total,

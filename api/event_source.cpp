@@ -33,7 +33,8 @@ net::awaitable<Result<std::string>> EventSource::next() {
     co_return std::string("retry: 1000\n\n");
   }
   const bool ending = end_ || options_.ended_job;
-  auto batch = co_await subscription_->next(ending ? options_.log_patience : options_.heartbeat);
+  const auto patience = ending ? options_.log_patience : options_.heartbeat;
+  auto batch = co_await subscription_->next(patience);
   // The server stops: the body ends as a whole one does, and the client knows that nothing was cut off.
   if (!batch && batch.error().code == Errc::cancelled) co_return std::string();
   if (!batch) co_return batch.error();

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -84,6 +85,7 @@ class Directory {
 
 /// Joins the head as 150 agents, and runs until killed.
 [[noreturn]] void be_nodes(const std::string& head) {
+  spdlog::set_level(spdlog::level::off);  // that the head goes at the end is no news
   net::io_context io(1);
   runtime::SystemClock clock;
   const auto transport = runtime::make_tcp_transport(io.get_executor());
@@ -236,6 +238,7 @@ void print(const Options& options, const std::string& name, const Sample& ours, 
 int schedule(const Options& options) {
   const std::regex filter(options.filter);
   const Agents agents;
+  spdlog::set_level(spdlog::level::err);
   const Directory directory;
   HeadProcess head(directory.path());
   agents.join(head->control_address());

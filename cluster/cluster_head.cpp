@@ -64,7 +64,7 @@ ClusterHead::ClusterHead(HeadOptions options, net::any_io_executor executor, run
                 .store = store,
                 .stream = nullptr,
                 .random = {},
-                .lease_id = 0},
+                .fence = 0},
       nodes_(services_),
       jobs_(services_, nodes_),
       tasks_(services_.strand, "head"),

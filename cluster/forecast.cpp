@@ -44,14 +44,15 @@ std::optional<double> wire_bits(const protocol::JobSpec& spec, const json& entry
   return 2 * (world - 1) / world * (goes_dense ? dense : summed + world / 2 * gathered);
 }
 
-/// In epochs. A warm-up whose length is left open takes the share of the training that the catalog states for it.
-double warmup_epochs(const protocol::JobSpec& spec, const json& entry) {
+/// The length of the warm-up in steps, with a fraction. If its epochs are left open, it takes the share of the training
+/// that the catalog states.
+double warmup_steps(const protocol::JobSpec& spec, const json& entry, double steps_per_epoch) {
   const auto& params = spec.compression.compressor.params;
-  const auto given = params.find("warmup_epochs");
-  if (given == params.end()) return 0;
-  if (given->is_number()) return given->get<double>();
+  const auto epochs = params.find("warmup_epochs");
+  if (epochs == params.end()) return params.value("start_step", 0.0);
+  if (epochs->is_number()) return epochs->get<double>() * steps_per_epoch;
   const json usual = entry.value("traits", json::object()).value("usual_warmup", json::object());
-  return std::min(usual.value("share", 0.0) * spec.training.epochs, usual.value("epochs_max", 0.0));
+  return steps_per_epoch * std::min(usual.value("share", 0.0) * spec.training.epochs, usual.value("epochs_max", 0.0));
 }
 
 std::string number_text(double value) {
@@ -91,7 +92,7 @@ std::optional<StepCount> count_steps(const protocol::JobSpec& spec, const protoc
   if (!shape.train_examples) return std::nullopt;
   const auto per_epoch = static_cast<double>(*shape.train_examples / spec.resources.workers / spec.training.batch_size);
   const auto all = static_cast<std::uint64_t>(std::ceil(spec.training.epochs * per_epoch));
-  const auto warmup = std::ceil(warmup_epochs(spec, compressor_entry(spec, catalog)) * per_epoch);
+  const auto warmup = std::ceil(warmup_steps(spec, compressor_entry(spec, catalog), per_epoch));
   const auto total = std::min(all, spec.training.max_steps.value_or(all));
   return StepCount{total, warmup < static_cast<double>(total) ? static_cast<std::uint64_t>(warmup) : total};
 }

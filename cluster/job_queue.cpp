@@ -21,8 +21,8 @@ bool JobQueue::remove(const std::string& job_id) {
   return true;
 }
 
-std::optional<JobQueue::Start> JobQueue::next(std::span<const NodeOffer> offers, std::uint64_t shape) {
-  if (std::exchange(shape_, shape) != shape) line_.merge(set_aside_);
+std::optional<JobQueue::Start> JobQueue::next(std::span<const NodeOffer> offers, std::uint64_t growth) {
+  if (std::exchange(growth_, growth) != growth) line_.merge(set_aside_);
   while (!line_.empty()) {
     const auto first = line_.begin();
     ++attempts_;

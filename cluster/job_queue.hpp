@@ -14,8 +14,8 @@ namespace weir::cluster {
 
 /// The jobs that wait for their workers' places, and whose turn it is. Jobs of higher priority go first, then the
 /// older ones. The first job in that order which only waits for room blocks all after it, so that none overtakes it;
-/// one that would not fit the cluster even if it were idle holds up nobody: it is set aside until the cluster's shape
-/// changes. Owned by Jobs; on the head's strand.
+/// one that would not fit the cluster even if it were idle holds up nobody: it is set aside until the cluster
+/// grows. Owned by Jobs; on the head's strand.
 class JobQueue {
  public:
   struct Turn {
@@ -39,9 +39,9 @@ class JobQueue {
   bool remove(const std::string& job_id);
 
   /// Takes out the next job that fits, or nothing if the first one waits for room. To be called until nothing comes,
-  /// with the offers as they then are. `shape`: NodeTable::shape(). A pass of calls looks at the jobs it starts, at
+  /// with the offers as they then are. `growth`: NodeTable::growth(). A pass of calls looks at the jobs it starts, at
   /// those it sets aside, and at one more, however many wait.
-  std::optional<Start> next(std::span<const NodeOffer> offers, std::uint64_t shape);
+  std::optional<Start> next(std::span<const NodeOffer> offers, std::uint64_t growth);
 
   /// Fills in why jobs wait, for those of them that do: made anew for each call, equal gangs explained once. Empty: the
   /// job's turn is now.
@@ -61,9 +61,9 @@ class JobQueue {
   };
 
   std::map<Turn, Entry> line_;       ///< may fit when their turn comes
-  std::map<Turn, Entry> set_aside_;  ///< do not fit a cluster of shape_
+  std::map<Turn, Entry> set_aside_;  ///< do not fit, when idle, what there was at growth_
   std::map<std::string, Turn> turns_;
-  std::uint64_t shape_ = 0;
+  std::uint64_t growth_ = 0;
   std::uint64_t attempts_ = 0;
 };
 

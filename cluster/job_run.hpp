@@ -54,7 +54,8 @@ class JobRun {
   /// The head stops: workers are told to end, run() returns at once.
   void abandon();
 
-  // What workers and nodes say. Fail with: conflict (an earlier attempt), invalid_argument, and what the store fails with.
+  // What workers and nodes say. Fail with: conflict (an earlier attempt), invalid_argument, and what the store fails
+  // with.
   /// As whom the workers of this attempt link with the head, until the attempt ends.
   std::string account() const { return protocol::accounts::job(job_.id); }
 

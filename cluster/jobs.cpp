@@ -299,7 +299,7 @@ net::awaitable<void> Jobs::dispatch_pass() {
   co_await net::post(services_.strand, net::use_awaitable);  // whatever else this turn brings is seen, too
   pass_is_due_ = false;
   if (stopping_) co_return;
-  while (auto start = queue_.next(nodes_.offers(), nodes_.shape())) {
+  while (auto start = queue_.next(nodes_.offers(), nodes_.growth())) {
     auto waiting = waiting_.extract(start->job_id);
     auto run = std::make_shared<JobRun>(services_, nodes_, std::move(waiting.mapped().plan), start->nodes,
                                         [this] { dispatch(); });

@@ -326,7 +326,8 @@ net::awaitable<void> AgentActor::forward_output() {
       more = more || !worker->unsent.empty();
     }
     if (more) news_.notify();
-    if (!co_await clock().sleep_for(taken ? forward_interval : backoff_first)) co_return;
+    const auto pause = taken ? forward_interval : backoff_first;
+    if (!co_await clock().sleep_for(pause)) co_return;
   }
 }
 

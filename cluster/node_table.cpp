@@ -206,9 +206,7 @@ void NodeTable::refresh_offer(const Node& node) {
                                    [](const NodeOffer& offer, const std::string& name) { return offer.name < name; });
   const bool offered = at != offers_.end() && at->name == record.name;
   if (!node.confirmed || record.state == NodeState::lost) {
-    if (!offered) return;
-    offers_.erase(at);
-    ++shape_;
+    if (offered) offers_.erase(at);
     return;
   }
   NodeOffer offer{record.id,    record.name, record.resources, record.resources, record.state == NodeState::alive,
@@ -216,10 +214,10 @@ void NodeTable::refresh_offer(const Node& node) {
   for (const auto& [name, amount] : record.used) offer.free[name] = std::max(0.0, offer.free[name] - amount);
   if (!offered) {
     offers_.insert(at, std::move(offer));
-    ++shape_;
+    ++growth_;
     return;
   }
-  if (at->open != offer.open) ++shape_;
+  if (offer.open && !at->open) ++growth_;
   *at = std::move(offer);
 }
 

@@ -70,8 +70,8 @@ class NodeTable {
 
   /// What the nodes that jobs may be placed on have to give, by name. Kept with every change of a node.
   const std::vector<NodeOffer>& offers() const { return offers_; }
-  /// Grows whenever what the cluster would give if it were idle has changed: a job that did not fit at all may fit now.
-  std::uint64_t shape() const { return shape_; }
+  /// Counts how often the cluster has come to have more to give when idle: a job that did not fit at all may fit now.
+  std::uint64_t growth() const { return growth_; }
   std::vector<NodeRecord> records() const;  ///< living ones by name, then lost ones
   std::uint32_t alive() const;
 
@@ -82,7 +82,7 @@ class NodeTable {
   Services& services_;
   std::map<std::string, Node> nodes_;  ///< by id
   std::vector<NodeOffer> offers_;      ///< by name
-  std::uint64_t shape_ = 0;
+  std::uint64_t growth_ = 0;
 };
 
 }  // namespace weir::cluster

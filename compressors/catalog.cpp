@@ -152,6 +152,7 @@ nlohmann::json describe_traits(Compressor& compressor) {
   nlohmann::json passes = nlohmann::json::array();
   for (const Reduction pass : traits.passes) passes.push_back(name_of(pass));
   const double bound = compressor.error_bound(1'000'000, {.epoch = 1e9});
+  const WarmupLength usual = compressor.warmup_length(1);
   return {{"passes", passes},
           {"linear", std::ranges::find(traits.passes, Reduction::gather) == traits.passes.end()},
           {"lossless", traits.lossless},
@@ -161,8 +162,8 @@ nlohmann::json describe_traits(Compressor& compressor) {
           {"votes", traits.votes},
           {"owns_momentum", traits.owns_momentum},
           {"takes_vectors", compressor.takes({16})},
-          {"warmup", compressor.warmup_epochs(1) > 0},
-          {"usual_warmup", {{"share", compressor.warmup_epochs(1)}, {"epochs_max", compressor.warmup_epochs(1e9)}}},
+          {"warmup", usual.epochs > 0 || usual.steps > 0},
+          {"usual_warmup", {{"share", usual.epochs}, {"epochs_max", compressor.warmup_length(1e9).epochs}}},
           {"goes_dense", can_go_dense(compressor)},
           {"error_bound", std::isfinite(bound) ? nlohmann::json(bound) : nlohmann::json(nullptr)},
           {"wire_bits", wire_bits(compressor)}};

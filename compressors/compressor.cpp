@@ -12,7 +12,7 @@ std::optional<WireBits> Compressor::expected_bits(at::IntArrayRef, const Round&)
 
 bool Compressor::wants_dense(const Round&) const { return false; }
 
-double Compressor::warmup_epochs(double) const { return 0; }
+WarmupLength Compressor::warmup_length(double) const { return {}; }
 
 bool Compressor::goes_dense(at::IntArrayRef shape, const Round& round) const {
   if (wants_dense(round)) return true;

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -65,6 +66,16 @@ struct WireBits {
   bool more_than_dense(std::uint32_t world) const { return 2 * summed + world * gathered > 2 * 32; }
 };
 
+/// Length of the warm-up at the beginning of a training: `epochs` epochs, which may be a fraction, and `steps` steps.
+struct WarmupLength {
+  double epochs = 0;
+  std::uint64_t steps = 0;
+
+  std::uint64_t in_steps(std::uint64_t steps_per_epoch) const {
+    return static_cast<std::uint64_t>(std::ceil(epochs * static_cast<double>(steps_per_epoch))) + steps;
+  }
+};
+
 /// A tensor of saved state. The name is unique within the object that saved it.
 struct NamedTensor {
   std::string name;
@@ -115,9 +126,8 @@ class Compressor {
   /// dense tensor. The second rule does not apply with traits().votes, where the result is not a mean.
   bool goes_dense(at::IntArrayRef shape, const Round& round) const;
 
-  /// The length, in epochs, of the warm-up in which a training of `epochs_total` epochs is compressed less than later;
-  /// 0 if there is none.
-  virtual double warmup_epochs(double epochs_total) const;
+  /// The length of the warm-up, in which a training of `epochs_total` epochs is compressed less than later.
+  virtual WarmupLength warmup_length(double epochs_total) const;
 
   /// Appends the encoding of `gradient` to `out`. Accepts any shape, also empty; a tensor that is not float32 or not
   /// contiguous is converted first. On failure `out` is unchanged. Fails with: invalid_argument (not a floating-point

@@ -10,8 +10,8 @@ inline RandomKey key_of_rank(const Round& round) {
   return {round.seed, round.step, round.tensor, static_cast<std::uint16_t>(round.rank)};
 }
 
-/// Key of random numbers that all ranks draw alike and that are independent of those of every rank. For compressors that
-/// draw both shared numbers and numbers of their own.
+/// Key of random numbers that all ranks draw alike and that are independent of those of every rank. For compressors
+/// that draw both shared numbers and numbers of their own.
 inline RandomKey key_beside_ranks(const Round& round) { return {round.seed, round.step, round.tensor, 0xFFFF}; }
 
 /// Key of the random numbers that all ranks draw alike. It equals key_of_rank() of rank 0, so a compressor must not use

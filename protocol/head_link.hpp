@@ -17,8 +17,8 @@ struct HeadLinkOptions {
   std::chrono::milliseconds lease{10'000};  ///< how long the worker goes on without the head
 };
 
-/// Links a worker process with its head, announces the worker with Coordinator.worker_up, and does both again whenever the
-/// link breaks: a link is no more than a way to talk, and a worker goes on with its work while it is replaced.
+/// Links a worker process with its head, announces the worker with Coordinator.worker_up, and does both again whenever
+/// the link breaks: a link is no more than a way to talk, and a worker goes on with its work while it is replaced.
 /// `make_worker` is called once, when the head is known, and gives what the worker offers.
 ///
 /// Returns with the reason why the worker must end: not_found or conflict (the head does not want it, or not any more),

@@ -9,8 +9,8 @@
 /// lifeline that the process spawner gives a child (WEIR_LIFELINE_FD, see runtime/process.hpp): its end tells the
 /// worker that its agent is gone, and it exits at once. Standard output and error are the worker's log.
 ///
-/// The worker connects to the head, offers a Worker named "worker" and announces it with Coordinator.worker_up; when the
-/// link breaks it does both again. It exits with 0 when the head refuses it (nobody waits for it any more) or on
+/// The worker connects to the head, offers a Worker named "worker" and announces it with Coordinator.worker_up; when
+/// the link breaks it does both again. It exits with 0 when the head refuses it (nobody waits for it any more) or on
 /// SIGTERM, with 1 when the head was not reached for the time of the lease or the agent is gone, with 2 when it was not
 /// told what it needs.
 namespace weir::protocol::worker_environment {

@@ -5,10 +5,10 @@ set -eu
 
 # What compiles and runs weir. OpenBLAS matters: with the reference BLAS that libtorch-dev pulls in alone, a matrix
 # product is some fifteen times slower.
-build="g++ cmake ninja-build ccache mold make pkg-config git ca-certificates python3-minimal
+build="g++ cmake ninja-build ccache mold make pkg-config git ca-certificates python3
   libboost1.81-dev libsqlite3-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libzstd-dev libxxhash-dev libssl-dev
   zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev libtorch-dev libopenblas0-pthread dataset-fashion-mnist"
-test="python3 chromium fonts-dejavu-core iproute2 nftables sqlite3 curl procps"
+test="chromium fonts-dejavu-core iproute2 nftables sqlite3 curl procps"
 lint="clang-format-16 clang-tidy-16"
 fuzz="clang-16 lld-16 llvm-16 libclang-rt-16-dev"
 docker="python3"

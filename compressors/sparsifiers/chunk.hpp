@@ -37,7 +37,9 @@ class Chunk final : public Compressor {
 
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.passes = {Reduction::sum, Reduction::sum}, .sparse = true}; }
-  double warmup_epochs(double epochs_total) const override { return options_.warmup.length(epochs_total); }
+  WarmupLength warmup_length(double epochs_total) const override {
+    return {.epochs = options_.warmup.length(epochs_total)};
+  }
   std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
   Result<void> support(BytesView payload, const Round& round, std::uint64_t entries,

@@ -54,7 +54,9 @@ class Dgc final : public Sparsifier {
 
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.sparse = true}; }
-  double warmup_epochs(double epochs_total) const override { return options_.warmup.length(epochs_total); }
+  WarmupLength warmup_length(double epochs_total) const override {
+    return {.epochs = options_.warmup.length(epochs_total)};
+  }
   double error_bound(std::uint64_t entries, const Round& round) const override;
 
  protected:

@@ -30,7 +30,9 @@ const Params<PowerSgd::Options>& params() {
           .number("min_compression_rate", &Options::min_compression_rate, {.minimum = 1},
                   "A tensor whose factors are not this many times smaller than itself is sent as it is.")
           .flag("warm_start", &Options::warm_start,
-                "Start from the last round's factor, so that the iteration goes on from round to round.");
+                "Start from the last round's factor, so that the iteration goes on from round to round.")
+          .integer("start_step", &Options::start_step, {.minimum = 0},
+                   "Steps at the beginning of the training in which gradients go dense, by all-reduce.");
   return params;
 }
 

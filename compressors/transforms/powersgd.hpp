@@ -18,7 +18,9 @@ namespace weir::compressors {
 ///
 /// With warm_start, the Q of a round is the start of the next one. The very first start, and any column of Q that has
 /// become zero, is seeded Gaussian noise, the same on all ranks. A tensor is sent as it is if it has fewer than two
-/// dimensions, or if its factors would be less than min_compression_rate times smaller than the tensor.
+/// dimensions, or if its factors would be less than min_compression_rate times smaller than the tensor. In the first
+/// start_step steps of a training gradients go dense, because fast changing gradients are approximated worst (PyTorch:
+/// start_powerSGD_iter).
 ///
 /// Wire: bare floats. Pass 0: `rank` columns of P, each as long as the matrix has rows; nothing for a tensor that is
 /// sent as it is. Pass 1: `rank` columns of Q, each as long as the matrix has columns; or the tensor.
@@ -37,18 +39,21 @@ class PowerSgd final : public Compressor {
     std::int64_t rank = 2;
     double min_compression_rate = 2;
     bool warm_start = true;
+    std::int64_t start_step = 10;
   };
   explicit PowerSgd(Options options) : options_(options) {}
 
   std::string_view name() const override { return type_name; }
   Traits traits() const override;
   double error_bound(std::uint64_t, const Round&) const override { return 1; }
+  WarmupLength warmup_length(double) const override { return {.steps = start_step()}; }
   /// Fails with: malformed (wrong number of values, or not finite), invalid_argument (nothing was encoded).
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
   std::vector<NamedTensor> save() const override;
   Result<void> restore(std::span<const NamedTensor> state) override;
 
  protected:
+  bool wants_dense(const Round& round) const override { return round.step < start_step(); }
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 
@@ -65,6 +70,7 @@ class PowerSgd final : public Compressor {
   std::optional<MatrixShape> shape_of(const at::Tensor& tensor) const;
   std::optional<at::Tensor> last_right(const Progress& progress, const Round& round) const;
   std::vector<float> start(const Progress& progress, const Round& round) const;
+  std::uint64_t start_step() const { return static_cast<std::uint64_t>(options_.start_step); }
   std::size_t rank() const { return static_cast<std::size_t>(options_.rank); }
 
   Options options_;

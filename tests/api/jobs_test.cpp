@@ -38,6 +38,8 @@ TEST_F(JobsTest, ValidateIsADryRun) {
   EXPECT_EQ(result["placement"], nlohmann::json::parse(R"({"feasible":false,"reason":"no nodes","workers":[]})"));
   EXPECT_EQ(result["round_bytes"]["sent_per_worker"], 20);
   EXPECT_TRUE(result["round_bytes"]["dense_per_worker"].is_null());
+  const auto warnings = nlohmann::json::parse(R"([{"pointer":"/compression/params/ratio","detail":"too small"}])");
+  EXPECT_EQ(result["warnings"], warnings);
   EXPECT_TRUE(parsed(get("/api/v1/jobs"))["jobs"].empty());
 }
 
@@ -47,6 +49,7 @@ TEST_F(JobsTest, IdempotencyKey) {
   const auto again = post_json("/api/v1/jobs", R"({ "model" : 1 })", key);
   EXPECT_EQ(again.result_int(), 201u);
   EXPECT_EQ(again.body(), first.body());
+  EXPECT_EQ(parsed(first)["warnings"][0]["detail"], "too small");
   EXPECT_EQ(again[http::field::location], first[http::field::location]);
   expect_problem(post_json("/api/v1/jobs", R"({"model":2})", key), 422);
   EXPECT_EQ(parsed(get("/api/v1/jobs"))["jobs"].size(), 1u);

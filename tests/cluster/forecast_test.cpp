@@ -98,6 +98,7 @@ TEST(Warnings, StepsFollowEveryFieldThatDecidesThem) {
   EXPECT_EQ(steps(4, {{"training", {{"epochs", 2}, {"batch_size", 100}}}}).total, 300u);
   EXPECT_EQ(steps(4, {{"training", {{"epochs", 2}, {"max_steps", 50}}}}).total, 50u);
   EXPECT_EQ(steps(4, {{"training", {{"epochs", 2}}}}).warmup, 0u);
+  EXPECT_EQ(steps(4, {{"compression", {{"name", "powersgd"}, {"params", {{"start_step", 10}}}}}}).warmup, 10u);
   json more = dgc({{"warmup_epochs", 0.5}});
   EXPECT_EQ(steps(4, more).warmup, 117u);
   more["training"] = {{"max_steps", 100}};

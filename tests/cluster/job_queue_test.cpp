@@ -26,9 +26,9 @@ Gang gang(std::uint32_t workers, const std::string& resource = "cpu") {
   return {workers, {{resource, 1}}, Placement::pack, {}};
 }
 
-std::vector<std::string> started(JobQueue& queue, const std::vector<NodeOffer>& offers, std::uint64_t shape) {
+std::vector<std::string> started(JobQueue& queue, const std::vector<NodeOffer>& offers, std::uint64_t growth) {
   std::vector<std::string> jobs;
-  while (auto start = queue.next(offers, shape)) jobs.push_back(start->job_id);
+  while (auto start = queue.next(offers, growth)) jobs.push_back(start->job_id);
   return jobs;
 }
 
@@ -59,7 +59,7 @@ TEST(JobQueue, AJobThatWaitsForRoomBlocksThoseAfterIt) {
   EXPECT_THAT(started(queue, half_taken, 1), ElementsAre("young"));
 }
 
-TEST(JobQueue, AJobThatNoClusterOfThisShapeTakesHoldsUpNobodyUntilTheShapeChanges) {
+TEST(JobQueue, AJobThatTheIdleClusterCannotTakeHoldsUpNobodyUntilTheClusterGrows) {
   JobQueue queue;
   queue.add("gpu", {5, 1}, gang(1, "gpu"));
   queue.add("cpu", {0, 2}, gang(1));
@@ -176,7 +176,7 @@ class Comparison {
   /// One pass on either side.
   void dispatch() {
     std::vector<std::pair<std::string, std::vector<std::string>>> starts;
-    while (auto start = queue_.next(table_.offers(), table_.shape())) {
+    while (auto start = queue_.next(table_.offers(), table_.growth())) {
       for (std::size_t rank = 0; rank < start->nodes.size(); ++rank) {
         table_.grant(start->nodes[rank], start->job_id + "." + std::to_string(rank),
                      gangs_.at(start->job_id).per_worker);

@@ -46,9 +46,10 @@ TEST(Dense, WhereTheRanksPayloadsWouldBeLongerThanTheRing) {
 }
 
 TEST(Dense, NeverWhereItWouldNotBeLessOrNobodyCanTell) {
-  for (const char* name : {"none", "fp16", "bf16", "powersgd", "threshold", "sidco", "sketchml", "casq"}) {
+  for (const char* name : {"none", "fp16", "bf16", "threshold", "sidco", "sketchml", "casq"}) {
     EXPECT_EQ(goes_dense_from({name, {}}), 0) << name;
   }
+  EXPECT_EQ(goes_dense_from({"powersgd", {{"start_step", 0}}}), 0);
   // The mean of gradients is no vote.
   for (const char* name : {"signsgd", "signum", "demo"}) EXPECT_EQ(goes_dense_from({name, {}}), 0) << name;
 }
@@ -67,6 +68,16 @@ TEST(Dense, WhileARatioIsOne) {
     EXPECT_FALSE(dense_at(2)) << name;
   }
   EXPECT_EQ(goes_dense_from({"dgc", {{"ratio", 1.0}}}), 1);
+}
+
+TEST(Dense, BeforePowerSgdStarts) {
+  const auto powersgd = Case{"powersgd", {{"start_step", 3}}}.make();
+  Round round = of_world(4);
+  for (round.step = 0; round.step < 6; ++round.step) {
+    EXPECT_EQ(powersgd->goes_dense({256, 256}, round), round.step < 3) << round.step;
+  }
+  EXPECT_EQ(powersgd->warmup_length(10).in_steps(100), 3u) << "what is reported as after the warm-up begins there";
+  EXPECT_EQ(Case({"powersgd", {}}).make()->warmup_length(10).steps, 10u);
 }
 
 /// As long as the ratio of a warm-up makes positions and values of all ranks longer than the tensor, too.

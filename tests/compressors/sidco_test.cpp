@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iostream>
+#include <utility>
 
 #include "support.hpp"
 
@@ -64,17 +67,67 @@ TEST(Sidco, OneStageIsTheFormula) {
   EXPECT_NEAR(sent(pareto, x, 0), count_from(mean * (ratio + 1) / 2 / tail * (std::pow(0.02, -tail) - 1)), 2);
 }
 
-TEST(Sidco, StagesAdaptUntilTheCountIsRight) {
+/// The threshold of several stages, in plain tensor operations. `sizes` are the magnitudes, none of them zero.
+double threshold_of(at::Tensor sizes, const std::string& distribution, double ratio, std::int64_t stages) {
+  constexpr double first_ratio = 0.25;
+  double least = 0;
+  for (std::int64_t stage = 1;; ++stage) {
+    const double mean = (sizes - least).mean().item<double>();
+    const auto next = [&](double share) {
+      if (distribution == "exponential") return least - mean * std::log(share);
+      if (distribution == "gamma" && stage == 1) {
+        const double s = std::log(mean) - sizes.log().mean().item<double>();
+        const double shape = (3 - s + std::sqrt((s - 3) * (s - 3) + 24 * s)) / (12 * s);
+        return -mean / shape * (std::log(share) + std::lgamma(shape));
+      }
+      const double k = mean * mean / sizes.var(false).item<double>();
+      const double shape = (1 - k) / 2;
+      return least + mean * (k + 1) / 2 / shape * (std::pow(share, -shape) - 1);
+    };
+    if (stage == stages || ratio >= first_ratio) return next(ratio);
+    const double first = next(first_ratio);
+    const at::Tensor above = sizes.masked_select(sizes > first);
+    ratio *= static_cast<double>(sizes.numel()) / static_cast<double>(above.numel());
+    least = first;
+    sizes = above;
+  }
+}
+
+/// How the number of stages follows the share of what was wanted that five rounds have sent.
+struct Adaptation {
+  std::int64_t stages = 1;
+  std::int64_t direction = 1;
+  double distance = 0;
+
+  void look(double achieved, std::int64_t stages_max) {
+    if (std::abs(achieved - 1) <= 0.2) return;
+    const double now = std::abs(std::log(achieved));
+    if (distance > 0 && now > 1.1 * distance) direction = -direction;
+    distance = now;
+    stages = std::clamp<std::int64_t>(stages + direction, 1, stages_max);
+  }
+};
+
+TEST(Sidco, SeveralStagesAreTheFormulaAndAdapt) {
+  constexpr double wanted = 201;  // ceil(0.002 * entries)
   for (const std::string distribution : {"exponential", "gamma", "pareto"}) {
     for (const bool heavy : {false, true}) {
+      SCOPED_TRACE(distribution + (heavy ? ", heavy tails" : ", Gaussian"));
       Sidco sidco({.ratio = 0.002, .distribution = distribution});
-      double last = 0;
+      Adaptation model;
+      double achieved = 0;
       for (std::uint64_t step = 0; step < 40; ++step) {
         const at::Tensor x = heavy ? heavy_tailed(entries, step % 4) : gaussian(entries, step % 4);
+        const at::Tensor sizes = x.abs().to(at::kDouble);
+        const double threshold = threshold_of(sizes, distribution, 0.002, model.stages);
         const double count = sent(sidco, x, step);
-        if (step >= 35) last += count / 5;
+        ASSERT_NEAR(count, (sizes >= threshold).sum().item<double>(), 1) << "step " << step;
+        achieved += count / wanted / 5;
+        if (step % 5 < 4) continue;
+        std::cerr << distribution << heavy << " " << step << " " << model.stages << " " << achieved << "\n";
+        model.look(std::exchange(achieved, 0), sidco.stages_max());
+        ASSERT_EQ(stages(sidco), static_cast<double>(model.stages)) << "step " << step;
       }
-      EXPECT_NEAR(last, 200, heavy ? 70 : 45) << distribution << ", heavy " << heavy << ", " << stages(sidco);
     }
   }
 }

@@ -26,7 +26,10 @@ inline nlohmann::json test_catalog() {
        "memory_misfits": {"none": "it needs one", "residual": "it needs momentum"},
        "params": {"type": "object", "additionalProperties": false, "properties": {
          "ratio": {"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": 0.001},
-         "warmup_epochs": {"type": "number", "minimum": 0, "default": 1}}}}],
+         "warmup_epochs": {"type": "number", "minimum": 0, "default": 1}}}},
+      {"name": "powersgd", "summary": "", "default_memory": "none", "memories": ["none"], "memory_misfits": {},
+       "params": {"type": "object", "additionalProperties": false, "properties": {
+         "start_step": {"type": "integer", "minimum": 0, "default": 10}}}}],
     "memories": [{"name": "none", "summary": ""}, {"name": "residual", "summary": ""}, {"name": "dgc", "summary": ""}],
     "modes": [{"name": "sync", "summary": "", "topologies": ["ring"]}],
     "topologies": [{"name": "ring", "summary": ""}],

@@ -147,6 +147,17 @@ def awaited_aggregates(tree: Tree) -> Iterator[Problem]:
                               "braces inside a co_await expression; give the value a name before")
 
 
+def awaited_choices(tree: Tree) -> Iterator[Problem]:
+    """g++ 12 runs both branches of a conditional in the operand of co_await, or destroys its result twice."""
+    for path, code in tree.code.items():
+        for match in re.finditer(r"\bco_await\b", code):
+            expression = awaited_expression(code, match.end())
+            before = expression.partition("?")[0]
+            if before != expression and before.count("(") > before.count(")"):  # else the result is what is asked
+                yield Problem(path, line_of(code, match.start()), "awaited_choices",
+                              "`?:` inside a co_await expression; give the value a name before")
+
+
 def awaited_expression(code: str, start: int) -> str:
     depth = 0
     for end in range(start, len(code)):
@@ -235,7 +246,7 @@ def untold_targets(tree: Tree) -> Iterator[Problem]:
 
 
 RULES = [include_directions, torch_on_the_way, banned_words, sleeps_in_tests, lambda_coroutines, awaited_aggregates,
-         awaits_in_first_condition, long_lines, long_files, left_behind, dead_files, static_registrars,
+         awaited_choices, awaits_in_first_condition, long_lines, long_files, left_behind, dead_files, static_registrars,
          untold_targets]
 
 
