@@ -9,10 +9,10 @@ namespace weir::actors {
 /// Parameters whose gradients are exchanged together.
 struct Bucket {
   std::vector<std::uint32_t> parameters;  ///< positions in the model
-  bool coded = false;                     ///< through the compressor; if not, as plain floats
+  bool coded = false;                     ///< exchanged through the compressor; if not, as plain floats
 };
 
-/// One parameter, as the plan sees it.
+/// The size of one parameter, for plan_buckets().
 struct ParameterSize {
   std::uint64_t bytes = 0;
   bool coded = false;
@@ -23,9 +23,9 @@ struct BucketSizes {
   std::uint64_t bytes = 25 << 20;
 };
 
-/// Fills buckets in the reverse order of the parameters, the order in which the backward pass finishes their gradients
-/// (as PyTorch's DDP does). A bucket is closed when it has reached its size. Plain parameters of a model with coded
-/// ones are few and small: they share one bucket, the last. The last bucket is always a plain one, if need be without
+/// Fills buckets in the reverse order of the parameters, the order in which the backward pass completes their gradients
+/// (as PyTorch's DDP does). A bucket is closed when it has reached its size. If a model has coded parameters, its plain
+/// ones are few and small, and share one bucket, the last. The last bucket is always a plain one, possibly without
 /// parameters: it carries the votes. Every parameter is in exactly one bucket.
 std::vector<Bucket> plan_buckets(std::span<const ParameterSize> parameters, const BucketSizes& sizes);
 

@@ -21,13 +21,13 @@
 namespace weir::actors {
 
 /// A thread for work that blocks or computes, which must not happen on an actor's strand. Owned by the actor; its
-/// destruction waits for the work under way.
+/// destructor waits for the work in progress.
 class ComputeThread {
  public:
-  /// Runs `work`, a function that gives a Result, on the thread, and goes on with what it gave on the executor of the
-  /// awaiting coroutine. Work is done one after another. Cancelling the wait calls `on_cancel` (on whatever thread the
-  /// cancellation comes from), which should make the work end soon; its result is awaited all the same.
-  /// Fails with what `work` fails with, and with internal if it throws.
+  /// Runs `work`, a function that returns a Result, on the thread, and returns that result on the executor of the
+  /// awaiting coroutine. Work items run one after another. Cancelling the wait calls `on_cancel` (on the thread from
+  /// which the cancellation comes), which should make the work end soon; its result is awaited all the same. Fails with
+  /// what `work` fails with, and with internal if it throws.
   template <class Work>
   net::awaitable<std::invoke_result_t<Work&>> run(Work work, std::function<void()> on_cancel = {}) {
     using Value = std::invoke_result_t<Work&>;
@@ -36,7 +36,7 @@ class ComputeThread {
   }
 
  private:
-  /// Starts the work when it is awaited. Lives in the frame of run().
+  /// Starts the work when it is awaited. Is part of the coroutine frame of run().
   template <class Work>
   struct Start {
     net::thread_pool& pool;

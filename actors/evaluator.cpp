@@ -14,7 +14,7 @@
 
 namespace weir::actors {
 
-/// A model to load parameters into, and what to test it on.
+/// A model into which parameters are loaded, and the examples to test it on.
 struct Evaluator::Bench {
   std::unique_ptr<Model> model;
   std::unique_ptr<Examples> examples;
@@ -25,7 +25,7 @@ struct Evaluator::Bench {
 
 namespace {
 
-/// Large enough to be quick, small enough that the activations stay small.
+/// Large enough to be fast, small enough to keep the activations small.
 constexpr std::size_t batch_size = 250;
 
 }  // namespace

@@ -10,26 +10,27 @@
 
 namespace weir::actors {
 
-/// How good a model is on the test examples.
+/// The quality of a model on the test examples.
 struct Measured {
-  double accuracy = 0;  ///< share of test examples whose class is found, 0 to 1
-  double loss = 0;      ///< mean over the test examples
+  double accuracy = 0;  ///< share of test examples whose class is predicted correctly, 0 to 1
+  double loss = 0;      ///< mean cross-entropy over the test examples
 };
 
-/// Measures models.
+/// Measures models on the test examples.
 struct Evaluation {
   static constexpr std::string_view type_name = "evaluation";
   virtual ~Evaluation() = default;
 
-  /// `model`: a safetensors file with the model's tensors, as Replica::save_model() gives it or a checkpoint.
-  /// Fails with: not_found, malformed (the dataset's test files), conflict (the tensors of another model), malformed.
+  /// `model`: a safetensors file with the model's tensors, from Replica::save_model() or a checkpoint. Fails with:
+  /// not_found (the dataset's test files), malformed (those files, or `model`), conflict (the tensors of another
+  /// model).
   virtual net::awaitable<Result<Measured>> evaluate(Segment model) = 0;
 
   static constexpr auto methods() { return runtime::methods<runtime::Method<&Evaluation::evaluate, "evaluate">>(); }
 };
 
-/// Measures the models of one job, on a thread of its own beside the training. Reads the test examples when it gets the
-/// first model.
+/// Measures the models of one job, on a thread of its own beside the training. Reads the test examples when the first
+/// model arrives.
 class Evaluator final : public runtime::Actor<Evaluation> {
  public:
   explicit Evaluator(protocol::JobSpec spec);

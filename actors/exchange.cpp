@@ -28,7 +28,8 @@ namespace {
 using compressors::Reduction;
 using compressors::Round;
 
-/// A gathered payload may be this many times the dense gradient: at density 1, positions cost as much as values.
+/// A gathered payload may be larger than the dense gradient by this factor: at density 1, positions cost as much as
+/// values.
 constexpr std::size_t payload_growth_max = 2;
 constexpr std::size_t payload_slack_bytes = 64 * 1024;
 
@@ -47,7 +48,7 @@ class Stopwatch {
 
 std::vector<ParameterSize> sizes_of(const std::vector<NamedTensor>& parameters,
                                     const compressors::Compression& compression) {
-  // A lossless sum without a memory is what a plain bucket does anyway, without the copies.
+  // A lossless sum without a memory is what a plain bucket does anyway, without copying.
   const auto traits = compression.compressor->traits();
   const bool nothing_to_do =
       traits.lossless && traits.passes == std::vector{Reduction::sum} && compression.memory->name() == "none";
@@ -63,7 +64,7 @@ std::span<float> floats_of(const at::Tensor& tensor) {
   return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
 }
 
-/// The numbers that a payload to be summed is an array of.
+/// A summed payload as an array of numbers.
 template <class Number>
 std::span<Number> numbers_in(Bytes& payload) {
   return {reinterpret_cast<Number*>(payload.data()), payload.size() / sizeof(Number)};
@@ -86,8 +87,8 @@ class Exchange::ReadyHook final : public torch::autograd::FunctionPostHook {
   std::uint32_t parameter_;
 };
 
-/// The node at which a parameter's gradient ends up. A parameter holds it weakly: it lives, with our hook, as long as
-/// this does.
+/// The autograd node that accumulates a parameter's gradient. A parameter holds only a weak reference to it: this
+/// object keeps it, and our hook, alive.
 struct Exchange::Hook {
   std::shared_ptr<torch::autograd::Node> accumulator;
 };
@@ -148,7 +149,7 @@ void Exchange::on_ready(std::uint32_t parameter) {
   ready_[parameter] = true;
   --missing_[bucket_of_[parameter]];
   const auto before = next_;
-  // The last bucket waits for finish(): it may have no parameters, and its vote is the end of the step.
+  // The last bucket waits for finish(): it may have no parameters, and its vote ends the step.
   while (next_ + 1 < buckets_.size() && missing_[next_] == 0) ++next_;
   if (next_ == before) return;
   const std::lock_guard lock(mutex_);
@@ -324,8 +325,8 @@ Result<void> Exchange::encode_passes(const Bucket& bucket) {
 }
 
 Result<void> Exchange::sum_pass(const Bucket& bucket, Reduction reduction, std::uint32_t pass, bool last) {
-  // Only what the last pass sent is ever taken off, and only by some memories. own_sum_ holds it for these alone: in
-  // every other case it is left from another bucket.
+  // Only what the last pass sent is subtracted from a residual, and only some memories do that. own_sum_ is set for
+  // these alone; otherwise it is left over from another bucket.
   const bool own_wanted = last && compression_.memory->traits().reads_payload;
   if (own_wanted) own_sum_ = payload_;
   {

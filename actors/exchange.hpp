@@ -20,33 +20,33 @@ namespace weir::actors {
 
 using compressors::NamedTensor;
 
-/// Brings the gradients of all ranks together while the backward pass goes on: hooks on the parameters notice when a
-/// bucket's gradients are complete, and a thread of its own takes the buckets through compensate, encode, all-gather or
+/// Averages the gradients of all ranks while the backward pass runs. Hooks on the parameters notice when the gradients
+/// of a bucket are complete, and a communication thread takes the buckets through compensate, encode, all-gather or
 /// all-reduce, decode and update, always in the same order on all ranks.
 ///
 ///     exchange.begin({step, epoch, learning_rate, vote});
 ///     loss.backward();
 ///     agreed = exchange.finish();       // then exchange.gradients() are the means over all ranks, equal everywhere
 ///
-/// Owned by the trainer; used by its compute thread. The first failure is final.
+/// Owned by the trainer; used by its compute thread. After the first failure every step fails.
 class Exchange {
  public:
   struct Options {
     std::uint64_t seed = 0;
-    double epochs_total = 0;  ///< passes over the data that the training takes; 0: not known
+    double epochs_total = 0;  ///< passes over the data in the whole training; 0: not known
     BucketSizes bucket_sizes;
   };
 
-  /// What a step is, for compressors and memories.
+  /// A step, as compressors and memories see it (compressors::Round).
   struct Step {
-    std::uint64_t number = 0;  ///< optimizer steps done before it
-    double epoch = 0;          ///< passes over the data done, with fraction
+    std::uint64_t number = 0;  ///< optimizer steps done before this one
+    double epoch = 0;          ///< passes over the data done so far, with fraction
     double learning_rate = 1;
-    float vote = 0;  ///< this rank's, for Agreed::votes
+    float vote = 0;  ///< this rank's vote, for Agreed::votes
   };
 
-  /// Where a step's exchange spent its time, in seconds. All but `wait` pass on the communication thread, beside the
-  /// backward pass; `wait` is what the compute thread then still waited.
+  /// Where a step's exchange spent its time, in seconds. All but `wait` are times of the communication thread, which
+  /// runs beside the backward pass; `wait` is how long the compute thread waited for it afterwards.
   struct Times {
     double encode = 0;
     double exchange = 0;
@@ -54,37 +54,37 @@ class Exchange {
     double wait = 0;
   };
 
-  /// What came of one step.
+  /// The result of one step.
   struct Agreed {
     float votes = 0;  ///< the sum of all ranks' votes
     Times times;
   };
 
-  /// `parameters` are leaves that require gradients. `group` is used by the communication thread until this object is
-  /// gone, and must outlive it.
+  /// `parameters` are leaf tensors that require gradients. The communication thread uses `group`, which must outlive
+  /// this object.
   Exchange(std::vector<NamedTensor> parameters, compressors::Compression compression, collectives::Communicator& group,
            Options options);
-  /// Ends the communication thread. An exchange that is under way has to be ended first: Communicator::abort.
+  /// Ends the communication thread. An exchange in progress must be ended first, by Communicator::abort.
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Before the backward pass of `step`.
+  /// Must be called before the backward pass of `step`.
   void begin(const Step& step);
 
-  /// After the backward pass: waits until all buckets are through. Parameters without a gradient count as zero.
-  /// Fails with what Communicator, Compressor and Memory fail with.
+  /// Must be called after the backward pass: waits until all buckets have been exchanged. Parameters without a gradient
+  /// count as zero. Fails with what Communicator, Compressor and Memory fail with.
   Result<Agreed> finish();
 
-  /// One mean per parameter, valid until the next begin().
+  /// The mean gradient of each parameter, valid until the next begin().
   std::span<const at::Tensor> gradients() const { return means_; }
 
   const compressors::Compression& compression() const { return compression_; }
 
-  /// In the order in which they are exchanged.
+  /// The buckets in the order in which they are exchanged.
   std::span<const Bucket> buckets() const { return buckets_; }
 
-  /// What each rank sends per step if all is dense: bytes of the ring all-reduce without headers.
+  /// The bytes that each rank would send per step without compression: those of a ring all-reduce, without headers.
   std::uint64_t dense_bytes_per_step() const;
 
  private:
@@ -111,36 +111,36 @@ class Exchange {
   collectives::Communicator& group_;
   Options options_;
   std::vector<Bucket> buckets_;
-  std::vector<std::uint32_t> bucket_of_;      ///< by parameter
-  std::vector<at::Tensor> flats_;             ///< by bucket; plain ones only, the last with one float more: the votes
-  std::vector<at::Tensor> means_;             ///< by parameter; of plain buckets, views of the flat tensor
+  std::vector<std::uint32_t> bucket_of_;  ///< by parameter
+  std::vector<at::Tensor> flats_;         ///< by bucket; plain ones only, the last with one float more for the votes
+  std::vector<at::Tensor> means_;         ///< by parameter; in plain buckets, views of the flat tensor
   std::vector<std::unique_ptr<Hook>> hooks_;  ///< by parameter
 
-  // Compute thread.
+  // Used by the compute thread.
   std::vector<bool> ready_;           ///< by parameter
-  std::vector<std::size_t> missing_;  ///< by bucket: parameters not ready
-  std::size_t next_ = 0;              ///< bucket to hand over next
+  std::vector<std::size_t> missing_;  ///< by bucket: number of parameters not ready
+  std::size_t next_ = 0;              ///< the bucket to hand over next
 
-  // Communication thread, while a step is under way.
+  // Used by the communication thread while a step is in progress.
   Step step_;
   Agreed agreed_;
-  std::vector<float> dense_;             ///< tensors of a coded bucket that go dense in this round
+  std::vector<float> dense_;             ///< the tensors of a coded bucket that go dense in this round
   std::vector<at::Tensor> compensated_;  ///< by position in the bucket
-  Bytes payload_;                        ///< of all tensors of the bucket
+  Bytes payload_;                        ///< payloads of all tensors of the bucket
   std::vector<std::size_t> ends_;        ///< where each tensor's payload ends in payload_
-  Bytes own_sum_;                        ///< payload_ before the sum overwrote it
+  Bytes own_sum_;                        ///< copy of payload_ from before the sum overwrote it
   std::vector<Bytes> gathered_;
 
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::size_t handed_over_ = 0;  ///< buckets whose gradients are complete
-  std::size_t through_ = 0;      ///< buckets exchanged
+  std::size_t handed_over_ = 0;  ///< number of buckets whose gradients are complete
+  std::size_t through_ = 0;      ///< number of buckets exchanged
   std::optional<Error> failure_;
   std::jthread thread_;  ///< last: it uses all of the above
 };
 
-/// Fails with: conflict (the parameters are not the same on every rank, bit for bit), and with what the group fails
-/// with.
+/// Checks that all ranks have the same parameters, bit for bit. Fails with: conflict (they differ), and with what
+/// `group` fails with.
 Result<void> check_equal(std::span<const NamedTensor> parameters, collectives::Communicator& group);
 
 }  // namespace weir::actors

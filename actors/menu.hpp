@@ -14,20 +14,20 @@
 
 namespace weir::actors {
 
-/// Parameters as a job gives them, completed by the defaults of their schema. Null counts as none given.
-/// Fails with: invalid_argument (the first problem, with its place).
+/// Completes the parameters that a job gives with the defaults of their schema. Null counts as none given. Fails with:
+/// invalid_argument (the first problem, with its place).
 Result<nlohmann::json> complete_params(const nlohmann::json& schema, const nlohmann::json& params);
 
-/// "there is no KIND 'NAME'", with the nearest known name or all of them.
+/// The error "there is no KIND 'NAME'", with the nearest known name or all of them.
 Error unknown_name(std::string_view kind, std::string_view name, const std::vector<std::string>& known);
 
-/// The things of one kind that a job can name: one list per kind, in that kind's catalog.cpp. What is listed
-/// has
+/// The choices of one kind that a job can name: each kind has one list, in its catalog.cpp. A listed class has
 ///
 ///     static constexpr std::string_view type_name, summary;
-///     static nlohmann::json schema();                                                   // of its parameters
-///     static Result<std::unique_ptr<Product>> make(const nlohmann::json& params, Args...);  // params follow
-///     the schema
+///     static nlohmann::json schema();  // of its parameters
+///     static Result<std::unique_ptr<Product>> make(const nlohmann::json& params, Args...);
+///
+/// where make() gets parameters that follow the schema.
 template <class Product, class... Args>
 class Menu {
  public:
@@ -38,7 +38,7 @@ class Menu {
     std::function<Result<std::unique_ptr<Product>>(const nlohmann::json&, Args...)> make;
   };
 
-  /// `kind` as in the job spec: "model", "dataset", ...
+  /// `kind`: its name in the job spec: "model", "dataset", ...
   explicit Menu(std::string_view kind) : kind_(kind) {}
 
   template <class T>
@@ -56,7 +56,8 @@ class Menu {
 
   const std::vector<Entry>& entries() const { return entries_; }
 
-  /// Fails with: not_found (no such name), invalid_argument (parameters), and with what the maker fails with.
+  /// Makes the product with that name. Fails with: not_found (no such name), invalid_argument (parameters), and with
+  /// what its make() fails with.
   Result<std::unique_ptr<Product>> make(std::string_view name, const nlohmann::json& params, Args... args) const {
     std::vector<std::string> known;
     for (const auto& entry : entries_) {
@@ -71,7 +72,7 @@ class Menu {
     return unknown_name(kind_, name, known);
   }
 
-  /// [{"name", "summary", "params": JSON schema}].
+  /// The list for clients: [{"name", "summary", "params": JSON schema}].
   nlohmann::json describe() const {
     auto list = nlohmann::json::array();
     for (const auto& entry : entries_) {
@@ -85,7 +86,7 @@ class Menu {
   std::vector<Entry> entries_;
 };
 
-/// The schema of something that takes no parameters.
+/// The schema of a class without parameters.
 nlohmann::json no_params();
 
 }  // namespace weir::actors

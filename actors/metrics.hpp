@@ -13,37 +13,37 @@
 
 namespace weir::actors {
 
-/// Turns a rank's steps into points of its time series and keeps them until they are sent. Steps are averaged over a
-/// stride that is a function of the step alone, so that all ranks have their points at the same steps, and a job that
-/// goes on from a checkpoint has them where it would have had them. Any thread.
+/// Turns a rank's steps into the points of its time series and keeps these until they are sent. Steps are averaged over
+/// a stride that depends only on the step, so that all ranks have their points at the same steps, and a job that
+/// resumes from a checkpoint has them where it would have had them anyway. May be used from any thread.
 class Metrics {
  public:
   struct Options {
     std::uint64_t steps_total = 1;
-    std::uint64_t warmup_steps = 0;  ///< while the compressor compresses less; 0: it never does
+    std::uint64_t warmup_steps = 0;  ///< steps with less compression at the start; 0: no warm-up
   };
-  /// A series has a point for each of its first steps, up to twice this many, then this many each time that the number
-  /// of steps doubles: whoever watches sees a point move the line however long the job will be, the newest half of a
-  /// run is never drawn with fewer, and a million steps are 6,000 points.
+  /// A series has a point for each of its first steps, up to twice this many, and then this many points each time the
+  /// number of steps doubles. A viewer thus sees points move the line however long the job runs, the newest half of a
+  /// run never has fewer points than this, and a million steps are 6,000 points.
   static constexpr std::uint64_t points_per_doubling = 512;
-  /// Points kept. When the head takes none for so long that there would be more, the oldest go.
+  /// The number of points kept. If the head accepts none for so long that there would be more, the oldest are dropped.
   static constexpr std::size_t points_max = 100'000;
 
   explicit Metrics(Options options) : options_(options) {}
 
-  /// How many steps are joined in the point at `step`, a power of two: the points stand at its multiples.
+  /// The number of steps that are averaged in the point at `step`. A power of two; points are at its multiples.
   static std::uint64_t stride_at(std::uint64_t step);
 
-  /// `traffic` of the gradient sockets until now.
+  /// Adds a step. `traffic`: totals of the gradient sockets so far.
   void add(const StepRecord& record, const collectives::Traffic& traffic);
 
-  /// A value that was measured on what the model was at `at`.
+  /// Adds a value that was measured on the model of an earlier point `at`.
   void add(const std::string& name, const protocol::MetricPoint& at, double value);
 
-  /// Step, time and bytes now: what a later value refers to. Its name and value are empty.
+  /// Step, time and bytes now, to which a value added later refers. Its name and value are empty.
   protocol::MetricPoint here() const;
 
-  /// The points that have come together, which are then the caller's to deliver.
+  /// Removes and returns the points collected so far; the caller must deliver them.
   std::vector<protocol::MetricPoint> take();
 
  private:
@@ -54,7 +54,7 @@ class Metrics {
   const Options options_;
 
   mutable std::mutex mutex_;
-  StepRecord sum_;  ///< over the steps since the last points
+  StepRecord sum_;  ///< sums over the steps since the last points
   std::uint64_t steps_in_sum_ = 0;
   std::uint64_t dense_bytes_ = 0;
   collectives::Traffic traffic_;

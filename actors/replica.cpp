@@ -73,7 +73,7 @@ std::uint64_t Replica::parameter_count() const {
 }
 
 Result<void> Replica::join(collectives::Communicator& group) {
-  // Not the buffers: after a restart each rank has its own.
+  // Buffers are not compared: after a restart each rank has its own.
   if (auto equal = check_equal(model->parameters(), group); !equal) return equal.error();
   const Exchange::Options options{.seed = spec.training.seed,
                                   .epochs_total = epochs_total(),

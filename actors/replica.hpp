@@ -16,37 +16,37 @@
 
 namespace weir::actors {
 
-/// What one rank trains: its copy of the model and all that goes with it. Made from the job spec, the same on every
-/// rank but for the shard. Used by one thread.
+/// The state that one rank trains: its copy of the model and everything that belongs to it. Made from the job spec,
+/// equal on all ranks except for the shard. Used by one thread.
 ///
-/// Parameters stay equal on all ranks. The model's buffers (running statistics) do not: nothing exchanges them, each
-/// rank keeps those of the batches it saw. Rank 0's are the model's: they are evaluated, and stand beside the
-/// parameters in a checkpoint; those of the other ranks are kept apart in it, so that a job that goes on has the same
-/// bits.
+/// Parameters stay equal on all ranks. The model's buffers (running statistics) do not: they are not exchanged, and
+/// each rank keeps those of its own batches. Rank 0's buffers count as the model's: they are used in evaluations and
+/// saved next to the parameters in a checkpoint. Those of the other ranks are saved separately in it, so that a resumed
+/// job has the same bits.
 class Replica {
  public:
-  /// Reads the training data, so it takes a while.
-  /// Fails with: not_found (dataset file), malformed (dataset file), invalid_argument (the spec asks for what does not
-  /// go together), io.
+  /// Reads the training data, which takes a while. Fails with: not_found (dataset file), malformed (dataset file),
+  /// invalid_argument (the spec combines things that do not fit), io.
   static Result<std::unique_ptr<Replica>> make(const protocol::JobSpec& spec, std::uint32_t rank, std::uint32_t world);
 
-  /// Goes on from a checkpoint of the same job with as many ranks; before join().
-  /// Fails with: malformed, unsupported, conflict (another model, optimizer, memory or number of ranks).
+  /// Resumes from a checkpoint of the same job with the same number of ranks. Must be called before join(). Fails with:
+  /// malformed (also the state of another optimizer, memory or compressor), unsupported, conflict (another model or
+  /// number of ranks).
   Result<void> restore(const Segment& checkpoint);
 
-  /// Takes its place in the group and makes sure that all ranks start from the same parameters. Blocks.
-  /// `group` is used until this object is gone. Fails with: conflict, and with what the group fails with.
+  /// Joins the group, and checks that all ranks start with the same parameters. Blocks. `group` must outlive this
+  /// object. Fails with: conflict (parameters differ), and with what the group fails with.
   Result<void> join(collectives::Communicator& group);
 
-  /// This rank's share of a checkpoint. Between two steps.
+  /// This rank's share of a checkpoint. Must be called between two steps.
   Result<Bytes> save() const;
-  /// Model alone, in the same form: what an evaluator takes.
+  /// The model alone, in the same form, for an evaluator.
   Result<Bytes> save_model() const;
 
   std::uint64_t parameter_count() const;
   const compressors::Compression& compression() const { return exchange ? exchange->compression() : compression_; }
   double epoch() const { return static_cast<double>(step) / static_cast<double>(sampler.steps_per_epoch()); }
-  /// What epoch() is at the end.
+  /// The value of epoch() at the end of the training.
   double epochs_total() const {
     return static_cast<double>(steps_total) / static_cast<double>(sampler.steps_per_epoch());
   }
@@ -59,15 +59,15 @@ class Replica {
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<Schedule> schedule;
   Sampler sampler;
-  double learning_rate = 0;  ///< before the schedule
+  double learning_rate = 0;  ///< before the factor of the schedule
   std::uint64_t steps_total = 0;
-  std::uint64_t step = 0;              ///< done so far
-  std::unique_ptr<Exchange> exchange;  ///< from join() on
+  std::uint64_t step = 0;              ///< steps done so far
+  std::unique_ptr<Exchange> exchange;  ///< set by join()
 
  private:
   Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t ranks, Sampler own_sampler)
       : spec(job), rank(own_rank), world(ranks), sampler(std::move(own_sampler)) {}
-  compressors::Compression compression_;  ///< until the exchange takes it over
+  compressors::Compression compression_;  ///< moved into the exchange by join()
 };
 
 }  // namespace weir::actors

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::chrono::seconds join_deadline{20};
 
-/// What is built into this worker. The head refuses other names by schema and catalog; it may be of another build.
+/// Checks that this worker supports the exchange. The head refuses other names by schema and catalog, but may be
+/// another build.
 Result<void> check_exchange(const protocol::JobSpec::Exchange& wanted) {
   if (wanted.topology != "ring") {
     return Error{Errc::unsupported, "exchange.topology \"" + wanted.topology + "\" is not built into this worker"};
@@ -38,7 +39,7 @@ Result<protocol::Prepared> Session::prepare() {
   spec_ = std::move(*spec);
   if (auto built = check_exchange(spec_.exchange); !built) return built.error();
 
-  // The port first: it costs nothing, and reading the data may take a while.
+  // The port is bound first: that is cheap, and reading the data may take a while.
   auto mesh = collectives::TcpMesh::bind(assignment_.listen_host);
   if (!mesh) return mesh.error();
   const auto port = (*mesh)->port();
@@ -88,7 +89,7 @@ void Session::abort(const Error& cause) {
   abort_cause_ = cause;
   if (mesh_) mesh_->abort(cause);
   if (group_) group_->abort(cause);
-  shares_.release(shares_max);  // nobody may deliver any more
+  shares_.release(shares_max);  // nobody may deliver any more, so a waiting take_checkpoint() must go on
 }
 
 protocol::TrainingEnd Session::end(protocol::Outcome outcome, std::string cause) const {

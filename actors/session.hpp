@@ -18,18 +18,20 @@
 
 namespace weir::actors {
 
-/// One rank's part in one job, from the assignment to its end: what a trainer does on its compute thread. prepare(),
-/// join(), train() and close() belong to that thread, in this order; the rest may be called from any thread.
+/// One rank's part in one job, from the assignment to the end: everything that a trainer does on its compute thread.
+/// prepare(), join(), train() and close() must be called on that thread, in this order; the other functions on any
+/// thread.
 class Session final : public Progress {
  public:
-  /// What the session hands to the trainer while it trains. Called on the compute thread; they return at once.
+  /// Functions by which the session hands results to the trainer during the training. Called on the compute thread;
+  /// they return at once.
   struct Outlets {
-    /// A share of a checkpoint, to be delivered and then reported with share_delivered().
+    /// Accepts a share of a checkpoint, to be delivered and then reported with share_delivered().
     std::function<void(Segment share, std::uint64_t step)> checkpoint;
-    /// A model to evaluate (rank 0 only), measured `at` this point.
+    /// Accepts a model to evaluate (rank 0 only); the result belongs to the point `at`.
     std::function<void(Segment model, protocol::MetricPoint at)> evaluate;
   };
-  /// Shares that may be on their way at the same time; the training waits before it makes another.
+  /// The number of shares that may be in delivery at the same time; the training waits before it makes another.
   static constexpr std::ptrdiff_t shares_max = 2;
 
   Session(protocol::Assignment assignment, Outlets outlets);
@@ -41,10 +43,11 @@ class Session final : public Progress {
   /// Fails with: unauthenticated, deadline_exceeded, conflict, peer_lost, the cause given to abort().
   Result<void> join(const std::vector<protocol::RankEndpoint>& peers);
 
-  /// Trains to the end, and evaluates and saves what it ends with.
+  /// Trains to the end, then evaluates and saves the final model.
   protocol::TrainingEnd train();
 
-  /// Leaves the group. Until then a rank that failed keeps the others waiting, so that the head hears the cause first.
+  /// Leaves the group. Until this call a rank that failed keeps the others waiting, so that the head learns the cause
+  /// first.
   void close();
 
   void stop() { stop_wanted_ = true; }

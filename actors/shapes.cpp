@@ -12,7 +12,7 @@
 namespace weir::actors {
 namespace {
 
-/// What `ask` gives for the type of that name.
+/// The result of `ask` for the type with that name.
 template <class Product, class Types, class Ask>
 Result<Product> ask_named(Types types, std::string_view kind, std::string_view name, Ask ask) {
   std::optional<Result<Product>> answer;

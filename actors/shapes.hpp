@@ -7,18 +7,18 @@
 #include "actors/datasets/shape.hpp"
 #include "protocol/training_shape.hpp"
 
-/// What models and datasets look like, without LibTorch: a library of its own (weir::shapes), which the head links.
+/// The shapes of models and datasets, without LibTorch: a library of its own (weir::shapes), which the head links.
 namespace weir::actors {
 
-/// The parameter tensors that a model of these parameters has, in its own order. `params` are complete.
-/// Fails with: not_found (no such model), invalid_argument (it cannot take such examples).
+/// The shapes of a model's parameter tensors, in the model's order. `params` are complete. Fails with: not_found (no
+/// such model), invalid_argument (the model does not accept examples of this shape).
 Result<std::vector<protocol::ParameterShape>> parameter_shapes(std::string_view model, const nlohmann::json& params,
                                                                const ExampleShape& shape);
 
-/// `path` as in the job spec, empty if it has none. Fails with: not_found.
+/// The shape of a dataset. `path` is dataset.path of the job spec, empty if it has none. Fails with: not_found.
 Result<DatasetShape> dataset_shape(std::string_view dataset, const nlohmann::json& params, std::string_view path);
 
-/// A protocol::ShapeOf.
+/// The protocol::ShapeOf for this build's models and datasets.
 Result<protocol::TrainingShape> training_shape(const protocol::JobSpec& spec);
 
 }  // namespace weir::actors

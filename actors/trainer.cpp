@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 using net::experimental::awaitable_operators::operator||;
 
 constexpr auto report_interval = 250ms;
-/// An evaluation shares its cores with the training; this only guards against one that never ends.
+/// An evaluation shares its cores with the training; this limit only guards against an evaluation that never ends.
 constexpr auto evaluation_limit = 30min;
 
 }  // namespace
@@ -96,7 +96,7 @@ net::awaitable<void> Trainer::train() {
   auto end = (co_await compute_.run(std::move(work), std::move(on_cancel))).value();
   trained_.set();
   if (end.outcome == protocol::Outcome::failed) {
-    // At once: the head tells the others. What is still to be delivered may follow.
+    // Reported at once, so that the head tells the other ranks. Remaining deliveries may follow.
     spdlog::error("rank {} failed after step {}: {}", end.rank, end.step, end.cause);
   } else {
     co_await deliveries_->join();

@@ -17,8 +17,8 @@ namespace weir::actors {
 
 class Session;
 
-/// One rank of a training job: takes the assignment, trains on a thread of its own, and tells the head's Jobs of its
-/// metrics, checkpoints and end. One job per trainer. Rank 0's also starts an Evaluator beside itself.
+/// One rank of a training job: accepts the assignment, trains on a thread of its own, and reports metrics, checkpoints
+/// and the end to the head's Coordinator. Each trainer serves one job. Rank 0's trainer also starts an Evaluator.
 class Trainer final : public runtime::Actor<protocol::Training> {
  public:
   explicit Trainer(runtime::ActorRef<protocol::Coordinator> coordinator);
@@ -51,11 +51,11 @@ class Trainer final : public runtime::Actor<protocol::Training> {
   runtime::ActorRef<Evaluation> evaluator_;
   Phase phase_ = Phase::idle;
   std::shared_ptr<Session> session_;
-  std::optional<Model> next_model_;  ///< the newest that waits for the evaluator
+  std::optional<Model> next_model_;  ///< the newest model that waits for the evaluator
   bool evaluating_ = false;
   std::optional<Error> delivery_failure_;
-  runtime::Event trained_;                          ///< no more metrics come
-  std::unique_ptr<runtime::TaskGroup> deliveries_;  ///< reports, shares, evaluations: all that the end waits for
+  runtime::Event trained_;                          ///< the training has ended
+  std::unique_ptr<runtime::TaskGroup> deliveries_;  ///< reports, shares, evaluations; a successful end waits for them
   ComputeThread compute_;                           ///< last: its work uses the session
 };
 

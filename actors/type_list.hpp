@@ -2,7 +2,7 @@
 
 namespace weir::actors {
 
-/// Types to go through at compile time.
+/// A list of types for loops at compile time.
 template <class... T>
 struct TypeList {
   /// Calls `visit.template operator()<T>()` for each, in order.

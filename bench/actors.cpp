@@ -56,7 +56,7 @@ class EchoActor final : public runtime::Actor<Echo> {
 
 std::string actor_name(int index) { return "echo-" + std::to_string(index); }
 
-/// Where the other process listens: actors, and the bare echo.
+/// The ports of the other process: for actors, and for the bare echo.
 struct Ports {
   std::uint16_t actors = 0;
   std::uint16_t bare = 0;
@@ -118,7 +118,7 @@ void serve_bare_echo(int listener) {
   ::close(fd);
 }
 
-/// Blocking ping-pong: what the kernel and the scheduler take, without us.
+/// Blocking ping-pong: the time that the kernel and the scheduler take, without this project's code.
 class BareEcho {
  public:
   explicit BareEcho(std::uint16_t port) : fd_(bare_socket()) {
@@ -161,7 +161,7 @@ class BareEcho {
   std::exit(0);
 }
 
-/// The process with the echo actors. Dies with this one.
+/// The process with the echo actors. It dies with this process.
 class Callee {
  public:
   Callee() {
@@ -197,7 +197,7 @@ struct Row {
   const char* name;
   int callers;
   int callees;
-  int window;  ///< calls under way at once, of all callers together
+  int window;  ///< calls in flight at once, of all callers together
   int calls;
 };
 
@@ -209,7 +209,7 @@ struct Measured {
   double seconds = 0;
 };
 
-/// One of the calls under way: the next begins when the last has its answer.
+/// One of the calls in flight: each call starts when the previous one has its answer.
 net::awaitable<void> call_again(ActorRef<Echo> actor, int calls, Measured& measured) {
   Payload payload{};
   for (int i = 0; i < calls; ++i) {
@@ -240,7 +240,7 @@ class Caller {
     io_.run();
   }
 
-  /// Adds what it measures to `measured`.
+  /// Adds its measurements to `measured`.
   void run(const Row& row, int calls, Measured& measured) {
     measured.microseconds.reserve(measured.microseconds.size() + static_cast<std::size_t>(calls));
     int running = row.window;
@@ -306,7 +306,8 @@ int actors(const Options& options) {
     if (!std::regex_search(row.name, filter)) continue;
     Measured warm_up;
     caller.run(row, row.calls / 10, warm_up);
-    // In turns: where the scheduler puts the two processes decides a round trip, and that changes by the second.
+    // Calls and bare round trips are measured in turns, because a round trip depends on where the scheduler puts the
+    // two processes, and that changes every second.
     Measured measured;
     std::vector<double> round_trips;
     for (int turn = 0; turn < turns; ++turn) {

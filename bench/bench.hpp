@@ -4,7 +4,7 @@
 
 namespace weir::bench {
 
-/// What `weir bench NAME` was asked for.
+/// The options of `weir bench NAME`.
 struct Options {
   bool json = false;   ///< JSON lines on stdout instead of a table
   std::string filter;  ///< a regular expression over row names; empty: all

@@ -35,7 +35,7 @@ using compressors::Round;
 constexpr std::int64_t side = 4096;
 constexpr int repetitions = 21;
 
-/// Seconds of one thing, measured several times.
+/// The times of one operation, measured several times, in seconds.
 class Timing {
  public:
   void measure(const std::function<void()>& body) {
@@ -45,7 +45,7 @@ class Timing {
   }
   bool empty() const { return seconds_.empty(); }
   double total() const { return std::accumulate(seconds_.begin(), seconds_.end(), 0.0); }
-  /// `share` of the measurements took no longer than this.
+  /// The time that `share` of the measurements did not exceed.
   double quantile(double share) const {
     std::vector<double> sorted = seconds_;
     std::ranges::sort(sorted);
@@ -64,15 +64,15 @@ struct Row {
   Timing encode = {};
   Timing encode_on_two = {};  ///< the same with two threads
   Timing decode = {};
-  // The limits, between the other measurements.
+  // The limits, measured between the other measurements.
   Timing copy = {};        ///< memcpy of the tensor
-  Timing arithmetic = {};  ///< as many random words as there are entries, none of which leaves the first cache
+  Timing arithmetic = {};  ///< one random word per entry, all within the first-level cache
   Timing arithmetic_on_two = {};
   std::size_t wire_bytes = 0;
   double relative_error = 0;
 };
 
-/// How many times faster two threads are.
+/// The factor by which two threads are faster.
 double gain(const Timing& one, const Timing& two) { return two.empty() ? 0 : one.quantile(0.5) / two.quantile(0.5); }
 
 void draw_random_words() {
@@ -82,9 +82,9 @@ void draw_random_words() {
   });
 }
 
-/// What all rows share: the tensor, and memory that has been touched before.
+/// The data that all rows share: the tensor, and memory that has been touched before.
 struct Bench {
-  // About as large as a gradient's entries are, so that the threshold compressor keeps about one in a thousand.
+  // About as large as the entries of a gradient, so that the threshold compressor keeps about one in a thousand.
   at::Tensor gradient = at::randn({side, side}, at::kFloat) * 0.003;
   at::Tensor sum = at::zeros({side, side}, at::kFloat);
   at::Tensor copy = at::zeros({side, side}, at::kFloat);
@@ -105,7 +105,7 @@ nlohmann::json completed(const CompressorEntry& entry, nlohmann::json params) {
   return params;
 }
 
-/// What one rank does in a round but for the exchange: every pass encoded, its result taken. Gives the bytes sent.
+/// Does one rank's part of a round, apart from the exchange: encodes and absorbs every pass. Returns the bytes sent.
 std::size_t encode_round(Compression& compression, const at::Tensor& gradient, Round round, Bytes& payload) {
   const at::Tensor input = compression.memory->compensate(gradient, round).value();
   const auto passes = compression.compressor->traits().passes.size();
@@ -151,11 +151,11 @@ Row run_compressor(Bench& bench, const CompressorEntry& entry, const nlohmann::j
       compressor.decode_add(payload, round, 1, decoded).value();
       row.relative_error = bench.relative_error(decoded);
     }
-    // Slow members show their speed in fewer repetitions.
+    // For slow compressors, fewer repetitions suffice.
     if (i >= 4 && row.encode.total() > 3) break;
   }
   at::set_num_threads(2);
-  draw_random_words();  // threads start
+  draw_random_words();  // starts the threads
   for (int i = 0; i < repetitions / 2 && row.encode_on_two.total() < 2; ++i) {
     row.arithmetic_on_two.measure(draw_random_words);
     row.encode_on_two.measure(encode);
@@ -164,7 +164,7 @@ Row run_compressor(Bench& bench, const CompressorEntry& entry, const nlohmann::j
   return row;
 }
 
-/// What a few lines of LibTorch do: topk of the magnitudes, 64-bit positions, 32-bit values.
+/// The simplest implementation in LibTorch: topk of the magnitudes, 64-bit positions, 32-bit values.
 Row run_torch_topk(Bench& bench) {
   constexpr double ratio = 0.001;
   const auto kept = static_cast<std::int64_t>(std::ceil(ratio * side * side));
@@ -186,7 +186,7 @@ Row run_torch_topk(Bench& bench) {
   return row;
 }
 
-/// The limits: the whole tensor read once and nothing else.
+/// The limit: reads the whole tensor once and does nothing else.
 Row run_read(Bench& bench) {
   Row row{.name = "read"};
   for (int i = 0; i < repetitions; ++i) {
@@ -246,7 +246,7 @@ void print_text(const Row& row) {
   std::fflush(stdout);
 }
 
-/// ATOMO's atoms of one layer beside the singular value decomposition that they are drawn from in the paper's code.
+/// Compares ATOMO's atoms of one layer with the singular value decomposition that the paper's code draws them from.
 void run_svd(const Options& options) {
   const at::Tensor layer = at::randn({512, 4608}, at::kFloat);
   const auto atomo = compressors::builtin().make_compressor("atomo", {{"atoms", "svd"}, {"budget", 3}}).value();
@@ -275,7 +275,7 @@ void run_svd(const Options& options) {
   }
 }
 
-/// Bits that each codec takes for a position, at two densities.
+/// Measures the bits per position of each codec, at two densities.
 void run_index_codecs(const Options& options) {
   for (const double ratio : {0.001, 0.01}) {
     const auto topk = compressors::builtin().make_compressor("topk", {{"ratio", ratio}}).value();
@@ -302,7 +302,7 @@ void run_index_codecs(const Options& options) {
   }
 }
 
-/// How much smaller than the tensor DGC's payload is with each value codec.
+/// Measures how much smaller than the tensor DGC's payload is with each value codec.
 void run_value_codecs(const Options& options, const at::Tensor& gradient) {
   for (const compressors::ValueCodec* codec : compressors::value_codecs()) {
     const nlohmann::json params = {{"ratio", 0.001}, {"value_codec", codec->name}};

@@ -36,7 +36,7 @@ constexpr std::chrono::seconds join_deadline{10};
 struct Case {
   std::string name;
   std::uint32_t ranks;
-  std::size_t bytes;  ///< of the array, or of one rank's payload
+  std::size_t bytes;  ///< size of the array, or of one rank's payload
   int rounds;
 
   std::string title() const { return name + "/" + std::to_string(ranks) + "/" + std::to_string(bytes); }
@@ -56,8 +56,8 @@ Sample summarize(std::vector<double> seconds) {
   return {at(0.5), at(0.99)};
 }
 
-/// Runs `round(rank)` on one thread per rank, all ranks starting each round together; a round lasts until its slowest
-/// rank is done. The first round warms up and does not count.
+/// Runs `round(rank)` on one thread per rank; all ranks start each round together. A round lasts until its slowest rank
+/// is done. The first round warms up and does not count.
 Sample time_rounds(std::uint32_t ranks, int rounds, const std::function<void(std::uint32_t)>& round) {
   std::barrier together(ranks);
   std::vector<std::vector<double>> seconds(ranks);
@@ -81,7 +81,7 @@ Sample time_rounds(std::uint32_t ranks, int rounds, const std::function<void(std
   return summarize(std::move(slowest));
 }
 
-/// Bare sockets in a ring: what TCP on this machine gives with as many streams at once.
+/// Bare sockets in a ring: the speed of TCP on this machine with as many streams at once.
 class BareRing {
  public:
   explicit BareRing(std::uint32_t ranks) {
@@ -92,7 +92,7 @@ class BareRing {
       out.connect(acceptor.local_endpoint());
       out.set_option(tcp::no_delay(true));
     }
-    // Accepted in the order of the calls: rank r's call is taken by rank r + 1.
+    // Accepted in the order of the connects: rank r + 1 accepts the connection of rank r.
     for (std::uint32_t r = 0; r < ranks; ++r) places_[(r + 1) % ranks].first = acceptor.accept();
     for (auto& [in, out] : places_) {
       in.non_blocking(true);
@@ -100,7 +100,7 @@ class BareRing {
     }
   }
 
-  /// Moves so many bytes out to the next rank and as many in from the one before, at once.
+  /// Sends `bytes` bytes to the next rank and receives as many from the previous one, at the same time.
   void pass(std::uint32_t rank, std::uint64_t bytes) {
     auto& [in, out] = places_[rank];
     thread_local Bytes outgoing(block_bytes);
@@ -133,7 +133,7 @@ class BareRing {
   }
 
   boost::asio::io_context io_;
-  std::vector<std::pair<tcp::socket, tcp::socket>> places_;  // from the rank before, to the next
+  std::vector<std::pair<tcp::socket, tcp::socket>> places_;  // from the previous rank, to the next rank
 };
 
 std::vector<std::unique_ptr<Communicator>> join_group(std::uint32_t ranks) {
@@ -158,7 +158,7 @@ std::vector<std::unique_ptr<Communicator>> join_group(std::uint32_t ranks) {
 struct Row {
   Sample ours;
   Sample limit;
-  std::uint64_t bytes_sent = 0;  ///< by rank 0, in one round
+  std::uint64_t bytes_sent = 0;  ///< by rank 0 in one round
 };
 
 Row run(const Case& c) {

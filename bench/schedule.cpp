@@ -51,7 +51,7 @@ constexpr const char* version = "bench";
   std::exit(1);
 }
 
-/// The catalog of a cluster that trains nothing.
+/// The catalog of a cluster that does not train.
 nlohmann::json catalog() {
   const auto one = [](const char* name) {
     return nlohmann::json::array({{{"name", name}, {"summary", ""}, {"topologies", {"ring"}}}});
@@ -68,7 +68,7 @@ nlohmann::json job(std::uint32_t workers, const nlohmann::json& per_worker) {
           {"resources", {{"workers", workers}, {"per_worker", per_worker}}}};
 }
 
-/// A directory of its own, gone with this object.
+/// A temporary directory, removed by the destructor.
 class Directory {
  public:
   Directory() {
@@ -83,7 +83,7 @@ class Directory {
   std::filesystem::path path_;
 };
 
-/// Joins the head as so many agents, until killed.
+/// Joins the head as 150 agents, and runs until killed.
 [[noreturn]] void be_nodes(const std::string& head) {
   spdlog::set_level(spdlog::level::off);  // that the head goes at the end is no news
   net::io_context io(1);
@@ -110,7 +110,8 @@ class Directory {
   std::exit(0);
 }
 
-/// The process with the agents. It is made before this one has threads, and begins when it is told of a head.
+/// The process with the agents. It is forked before this process has threads, and starts when it gets the address of a
+/// head.
 class Agents {
  public:
   Agents() {
@@ -192,7 +193,7 @@ struct Sample {
   double p99 = 0;
 };
 
-/// In milliseconds.
+/// Times `act`; in milliseconds.
 Sample measure(const std::function<void()>& act) {
   std::vector<double> times;
   for (int i = 0; i < samples; ++i) {
@@ -204,7 +205,7 @@ Sample measure(const std::function<void()>& act) {
   return {times[times.size() / 2], times[times.size() * 99 / 100]};
 }
 
-/// A small write that is on the disk when it returns.
+/// Times a small write that is on the disk when it returns.
 Sample measure_disk(const std::filesystem::path& directory) {
   const int file = ::open((directory / "bare").c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
   if (file < 0) fail("no file");
@@ -241,7 +242,7 @@ int schedule(const Options& options) {
   const Directory directory;
   HeadProcess head(directory.path());
   agents.join(head->control_address());
-  // A worker on every node: there is room for that when the last one has had its first heartbeat.
+  // A job with one worker per node fits as soon as the last node has sent its first heartbeat.
   while (head.wait(head->validate(job(nodes, {{"cpu", 8}}))).value().placement.at("fits") != true) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }

@@ -4,9 +4,9 @@
 
 namespace weir::bench {
 
-/// A head with 150 node agents, in a process of their own and over TCP, and 200 jobs in its queue that nobody can
-/// place: what one more submit takes, a dry run of 512 workers with a GPU, and a page of the list with its reasons;
-/// beside a bare write that reaches the disk, which a submit cannot do without.
+/// `weir bench schedule`: a head with 150 node agents, in a process of their own and connected by TCP, and a queue of
+/// 200 jobs that cannot be placed. Measures one more submit, a dry run of 512 workers with a GPU each, and a page of
+/// the job list with its reasons; also a bare write to the disk, which a submit needs at least. Returns an exit code.
 int schedule(const Options& options);
 
 }  // namespace weir::bench

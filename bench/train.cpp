@@ -24,14 +24,14 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint32_t local_ranks = 4;
-constexpr std::uint64_t steps_dropped = 5;  ///< while caches, allocators and sockets warm up
+constexpr std::uint64_t steps_dropped = 5;  ///< not counted, while caches, allocators and sockets warm up
 constexpr std::chrono::minutes join_deadline{2};
 
-/// Where the ranks run and how they reach each other.
+/// The ranks of this process, and how all ranks reach each other.
 struct Place {
   std::uint32_t world = local_ranks;
-  std::optional<std::uint32_t> rank;     ///< the only one here; none: all
-  std::vector<collectives::Peer> peers;  ///< empty: loopback, ports chosen by the system
+  std::optional<std::uint32_t> rank;     ///< the only rank in this process; none: all ranks
+  std::vector<collectives::Peer> peers;  ///< empty: loopback, with ports chosen by the system
 };
 
 struct Row {
@@ -65,7 +65,7 @@ protocol::JobSpec spec_of(const Row& row, const TrainOptions& options) {
   return spec;
 }
 
-/// Keeps the records of the steps that count.
+/// Keeps the records of the steps that are counted.
 class Recorder final : public actors::Progress {
  public:
   explicit Recorder(collectives::Communicator& group) : group_(group) {}
@@ -118,7 +118,7 @@ Result<std::unique_ptr<collectives::Communicator>> join(collectives::TcpMesh& me
   return mesh.join(group, peers, join_deadline);
 }
 
-/// Runs the row on every rank that is here, each on a thread; gives what the first of them measured.
+/// Runs the row on every rank of this process, each on a thread, and returns the measurements of the first of them.
 Result<Measured> run_row(const Row& row, const Place& place, const TrainOptions& options) {
   const auto spec = spec_of(row, options);
   std::vector<std::uint32_t> ranks;
@@ -150,7 +150,7 @@ Result<Measured> run_row(const Row& row, const Place& place, const TrainOptions&
           results[i] = run_rank(spec, ranks[i], **group);
           return;
         }
-        // The same work at the same time as the others, but each rank for itself.
+        // The same work at the same time as the other ranks, but each rank by itself.
         const auto alone = collectives::in_process_group(1);
         results[i] = run_rank(spec, 0, *alone.front());
         (*group)->close();
@@ -251,7 +251,7 @@ int train(const TrainOptions& options) {
   }
   double limit = 0;
   for (const auto& row : rows()) {
-    // Every other row is measured against the first.
+    // Every other row is compared with the first one.
     if (row.exchanges && !options.common.filter.empty() && !std::regex_search(row.name, *filter)) continue;
     const auto measured = run_row(row, *place, options);
     if (!measured) {

@@ -91,7 +91,7 @@ const Entry* find(const std::vector<Entry>& entries, std::string_view name) {
   return at == entries.end() ? nullptr : &*at;
 }
 
-/// The error for a name that is not in the list: says the nearest, or all.
+/// The error for a name that is not in the list; it suggests the nearest name, or else lists all.
 template <class Entry>
 Error unknown(std::string_view kind, std::string_view name, const std::vector<Entry>& entries) {
   std::vector<std::string> names;
@@ -117,8 +117,7 @@ std::string_view name_of(Reduction reduction) {
   return "";
 }
 
-/// Bits that one rank puts on the wire for an entry of a matrix of 2^16, when the warm-up is over: those that are
-/// summed and those that are gathered.
+/// Bits per entry that one rank sends of a matrix of 2^16 entries after the warm-up, in summed and in gathered passes.
 nlohmann::json wire_bits(Compressor& compressor) {
   constexpr std::int64_t side = 256;
   constexpr RandomKey key{.seed = 1};
@@ -142,12 +141,12 @@ nlohmann::json wire_bits(Compressor& compressor) {
   return {{"summed", summed / entries}, {"gathered", gathered / entries}};
 }
 
-/// Whether a matrix goes dense where its payloads would be larger.
+/// Whether a matrix is sent dense in rounds in which its payloads would be larger.
 bool can_go_dense(const Compressor& compressor) {
   return !compressor.traits().votes && compressor.expected_bits({256, 256}, {.epoch = 1e9}).has_value();
 }
 
-/// The traits of a compressor. Its error bound is that for a tensor of a million entries, null if it has none.
+/// The traits of a compressor as JSON. The error bound is for a tensor of a million entries, null if there is none.
 nlohmann::json describe_traits(Compressor& compressor) {
   const Traits traits = compressor.traits();
   nlohmann::json passes = nlohmann::json::array();

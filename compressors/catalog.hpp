@@ -14,29 +14,30 @@
 
 namespace weir::compressors {
 
-/// A compressor as the catalog lists it: these static members and the factory.
+/// A compressor in the catalog. Its class has these static members and this factory:
 ///
 ///     static constexpr std::string_view type_name, summary, default_memory;
 ///     static nlohmann::json schema();                                               // of the parameters
 ///     static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);  // validates them
 ///
-/// One that takes no parameters has neither of the last two, but a default constructor. If its default memory wants
-/// other parameters than that memory's own defaults, it also has
+/// A class without parameters has neither of the last two, but a default constructor. If the default memory needs other
+/// parameters than that memory's own defaults, the class also has
 ///
 ///     static nlohmann::json default_memory_params();
 struct CompressorEntry {
   std::string name;
   std::string summary;
   std::string default_memory;
-  std::function<nlohmann::json()> default_memory_params;  ///< may be empty: none
+  std::function<nlohmann::json()> default_memory_params;  ///< may be empty: no parameters
   std::function<nlohmann::json()> schema;
   std::function<Result<std::unique_ptr<Compressor>>(const nlohmann::json&)> make;
 };
 
-/// A memory as the catalog lists it: type_name, summary and, if it takes parameters, schema() and make() as above, and
+/// A memory in the catalog. Its class has type_name, summary and, if it has parameters, schema() and make() as above,
+/// and
 ///
 ///     static constexpr MemoryTraits type_traits;
-///     static std::optional<std::string> misfit(const Compressor& compressor);  // why it does not fit, if it does not
+///     static std::optional<std::string> misfit(const Compressor& compressor);  // the reason, if it does not fit
 ///     static Result<std::unique_ptr<Memory>> make(const nlohmann::json& params, const MemorySetting& setting);
 struct MemoryEntry {
   std::string name;
@@ -47,22 +48,22 @@ struct MemoryEntry {
   std::function<Result<std::unique_ptr<Memory>>(const nlohmann::json&, const MemorySetting&)> make;
 };
 
-/// The schema of what takes no parameters, and its check. Fails with: invalid_argument.
+/// The schema of a class without parameters, and the check that none are given. Fails with: invalid_argument.
 nlohmann::json no_params_schema();
 Result<void> check_no_params(std::string_view owner, const nlohmann::json& params);
 
-/// A compressor with the memory that goes with it.
+/// A compressor and the memory that works with it.
 struct Compression {
   std::unique_ptr<Compressor> compressor;
   std::unique_ptr<Memory> memory;
 };
 
-/// What a job asks for, from its spec. A null `params` means none given.
+/// What a job's spec asks for. Null parameters mean none given.
 struct CompressionRequest {
   std::string compressor;
   std::reference_wrapper<const nlohmann::json> params;
   std::string memory;  ///< empty: the compressor's default
-  /// With the compressor's default memory, what is not given here comes from its default_memory_params first.
+  /// If `memory` is the compressor's default, parameters not given here are taken from its default_memory_params.
   std::reference_wrapper<const nlohmann::json> memory_params;
   MemorySetting setting;
 };
@@ -109,21 +110,21 @@ class Catalog {
     if constexpr (requires { M::schema(); }) entry.schema = &M::schema;
     return add(std::move(entry));
   }
-  /// A name that is there already is a bug of the caller.
+  /// Adding a name twice is a programming error.
   Catalog& add(CompressorEntry entry);
   Catalog& add(MemoryEntry entry);
 
   const std::vector<CompressorEntry>& compressors() const { return compressors_; }
   const std::vector<MemoryEntry>& memories() const { return memories_; }
 
-  /// Fails with: not_found (no such compressor or memory; names the nearest), invalid_argument (a parameter,
-  /// or the memory does not fit the compressor; says why).
+  /// Creates the compressor and its memory. Fails with: not_found (no such compressor or memory; names the nearest),
+  /// invalid_argument (a parameter, or the memory does not fit the compressor; says why).
   Result<Compression> make(const CompressionRequest& request) const;
   Result<std::unique_ptr<Compressor>> make_compressor(std::string_view name, const nlohmann::json& params) const;
 
   /// {"compressors": [{name, summary, params, default_memory, default_memory_params, memories, memory_misfits,
   /// traits}], "memories": [{name, summary, params, owns_momentum}]}, where `params` is a JSON schema, `memories` are
-  /// those that fit a compressor with default parameters, and `memory_misfits` says of the others why they do not.
+  /// those that fit the compressor with default parameters, and `memory_misfits` maps each of the others to the reason.
   nlohmann::json describe() const;
 
  private:
@@ -131,7 +132,7 @@ class Catalog {
   std::vector<MemoryEntry> memories_;
 };
 
-/// Everything in this folder. The one place that knows every compressor is catalog.cpp.
+/// All compressors and memories of this folder. catalog.cpp is the only file that knows them all.
 const Catalog& builtin();
 
 }  // namespace weir::compressors

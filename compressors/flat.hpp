@@ -15,7 +15,7 @@ inline std::uint64_t entries_of(at::IntArrayRef shape) {
   return entries;
 }
 
-/// The entries of a contiguous float32 tensor in the processor's memory.
+/// The entries of a contiguous float32 tensor on the CPU.
 inline std::span<const float> flat(const at::Tensor& tensor) {
   return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
 }

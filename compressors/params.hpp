@@ -15,7 +15,7 @@
 
 namespace weir::compressors {
 
-/// The bounds of a number, as JSON schema says them.
+/// The bounds of a number, named as in JSON schema.
 struct Range {
   std::optional<double> minimum = std::nullopt;
   std::optional<double> exclusive_minimum = std::nullopt;
@@ -33,11 +33,11 @@ nlohmann::json number_schema(std::string_view type, const Range& range, std::str
 template <class Of, class Options, class T>
 concept PlaceOf = std::same_as<std::invoke_result_t<const Of&, Options&>, T&>;
 
-/// The parameters of one compressor or memory, declared once: their JSON schema, their validation, and the member of
-/// the plain struct Options that takes each value. The initial values of Options are the defaults.
+/// The parameters of one compressor or memory, declared once: their JSON schema, their validation, and the members of
+/// the plain struct Options that receive the values. The initial values of Options are the defaults.
 ///
-///     const auto params = Params<Options>("topk").number("ratio", &Options::ratio, {.maximum = 1}, "Share
-///     kept.");
+///     const auto params =
+///         Params<Options>("topk").number("ratio", &Options::ratio, {.maximum = 1}, "Share kept.");
 template <class Options>
 class Params {
  public:
@@ -67,7 +67,7 @@ class Params {
     items.erase("description");
     return add<std::vector<double>>(name, of, {{"type", "array"}, {"items", items}, {"description", description}});
   }
-  /// A number that may also be null, its default.
+  /// A number that may also be null, which is its default.
   template <PlaceOf<Options, std::optional<double>> Of>
   Params& optional_number(const char* name, Of of, const Range& range, std::string_view description) {
     nlohmann::json property = number_schema("number", range, description);
@@ -82,7 +82,7 @@ class Params {
 
   const nlohmann::json& schema() const { return schema_; }
 
-  /// Fails with: invalid_argument.
+  /// Checks `params` and returns the options. Fails with: invalid_argument.
   Result<Options> parse(const nlohmann::json& params) const {
     const auto checked = checked_params(owner_, schema_, params);
     if (!checked) return checked.error();

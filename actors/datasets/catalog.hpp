@@ -5,7 +5,7 @@
 
 namespace weir::actors {
 
-/// Every dataset; the maker takes dataset.path of the job spec, empty if it has none.
+/// All datasets. The makers get dataset.path of the job spec, empty if it has none.
 const Menu<Dataset, const std::string&>& datasets();
 
 }  // namespace weir::actors

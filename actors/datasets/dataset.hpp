@@ -16,7 +16,7 @@ struct Batch {
   at::Tensor target;  ///< int64 classes, [count]
 };
 
-/// Labelled examples, read-only once made: any thread may take batches.
+/// Labelled examples. Read-only once made, so any thread may take batches.
 class Examples {
  public:
   virtual ~Examples() = default;
@@ -28,14 +28,14 @@ class Examples {
   virtual Batch batch(std::span<const std::uint32_t> positions) const = 0;
 };
 
-/// A source of examples to learn from and to be tested on. Made by the catalog without reading anything.
+/// A source of training and test examples. The catalog makes it without reading any files.
 class Dataset {
  public:
   virtual ~Dataset() = default;
 
   virtual ExampleShape shape() const = 0;
 
-  /// Fails with: not_found (a file; the context says how to get it), malformed (a file), io.
+  /// Read the examples. Fail with: not_found (a file; the context says how to get it), malformed (a file), io.
   virtual Result<std::unique_ptr<Examples>> train() const = 0;
   virtual Result<std::unique_ptr<Examples>> test() const = 0;
 };

@@ -15,7 +15,7 @@ constexpr const char* debian_folder = "/usr/share/datasets/fashion-mnist";
 /// Mean and standard deviation of the training images.
 constexpr Images::Scale scale{0.2860f, 0.3530f};
 
-/// Adds what to do about it.
+/// Adds advice to an error.
 Error advise(const Error& error) {
   if (error.code == Errc::not_found) {
     return {Errc::not_found, "dataset fashion-mnist: " + error.context +

@@ -18,7 +18,7 @@ struct FashionMnist {
   static constexpr std::string_view type_name = "fashion-mnist";
   static constexpr std::string_view summary = "60,000 + 10,000 grey images of clothes, 28 x 28, 10 classes";
   static nlohmann::json schema();
-  /// Other files at `path` may hold other numbers of examples.
+  /// With a `path`, the files may hold another number of examples.
   static DatasetShape shape(const nlohmann::json&, std::string_view path) {
     return {{1, 28, 28, 10}, path.empty() ? std::optional<std::uint64_t>(60'000) : std::nullopt};
   }

@@ -76,7 +76,7 @@ Result<Idx> read_idx(const ByteSource& source, std::size_t dimensions) {
   Idx idx{std::move(*extents), {}};
   while (idx.elements.size() < size) {
     const auto before = idx.elements.size();
-    // Never much more than what has really come, whatever the header claims.
+    // Allocates never much more than what has arrived, whatever the header claims.
     const auto chunk_bytes = std::clamp(before, first_chunk_bytes, chunk_bytes_max);
     idx.elements.resize(std::min<std::uint64_t>(size, before + chunk_bytes));
     const auto chunk = std::span(idx.elements).subspan(before);

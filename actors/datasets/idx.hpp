@@ -19,16 +19,16 @@ struct Idx {
   std::vector<std::uint8_t> elements;
 };
 
-/// Fills the front of a buffer with the next bytes and says how many; fewer than asked for only at the end.
+/// Fills the front of a buffer with the next bytes and returns how many; fewer than asked for only at the end.
 using ByteSource = std::function<Result<std::size_t>(std::span<std::uint8_t>)>;
 
-/// Reads one array of `dimensions` dimensions. The bytes may be anything: memory is taken as they arrive,
-/// never because a header asks for it. Fails with: malformed (other type or dimensions, too large, too short,
-/// too long), and with what the source fails with.
+/// Reads one array of `dimensions` dimensions. The bytes are untrusted: memory is allocated as they arrive, never
+/// because a header asks for it. Fails with: malformed (other type or dimensions, too large, too short, too long), and
+/// with what the source fails with.
 Result<Idx> read_idx(const ByteSource& source, std::size_t dimensions);
 
-/// The same for a gzip-compressed file (an uncompressed one is read as it is); errors name the file.
-/// Fails with: not_found, io, and as above.
+/// The same for a gzip-compressed file (an uncompressed one is read as it is); errors name the file. Fails with:
+/// not_found, io, and as above.
 Result<Idx> read_idx_file(const std::string& path, std::size_t dimensions);
 
 }  // namespace weir::actors

@@ -6,11 +6,10 @@
 
 namespace weir::actors {
 
-/// Images kept as the bytes they came as, a quarter of what floats would take; a batch is normalised when it
-/// is taken.
+/// Images stored as bytes, a quarter of the size of floats; a batch is normalised when it is requested.
 class Images final : public Examples {
  public:
-  /// How bytes become floats: (byte / 255 - mean) / deviation.
+  /// Converts bytes to floats: (byte / 255 - mean) / deviation.
   struct Scale {
     float mean = 0;
     float deviation = 1;

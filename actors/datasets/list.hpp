@@ -6,7 +6,7 @@
 
 namespace weir::actors {
 
-/// Every dataset that a job can name. The catalog makes them; the head asks them for their shapes only.
+/// Every dataset that a job can name. The catalog makes them; the head only asks for their shapes.
 using DatasetTypes = TypeList<FashionMnist, Synthetic>;
 
 }  // namespace weir::actors

@@ -9,9 +9,9 @@
 
 namespace weir::actors {
 
-/// Random numbers for data and its order. The engine's sequence is fixed by the standard and what is made of
-/// it here by us, so that every rank, machine and library draws the same (the distributions of <random> may
-/// differ).
+/// Random numbers for data and its order. The standard fixes the engine's sequence, and the distributions are
+/// implemented here (those of <random> may differ between libraries), so that every rank, machine and library draws the
+/// same numbers.
 class Random {
  public:
   /// Different streams of one seed are independent.
@@ -26,10 +26,10 @@ class Random {
     return static_cast<std::uint64_t>(static_cast<unsigned __int128>(engine_()) * bound >> 64);
   }
 
-  /// In (0, 1).
+  /// A uniform number in (0, 1).
   double uniform() { return (static_cast<double>(engine_() >> 11) + 0.5) * 0x1p-53; }
 
-  /// From the gamma distribution of that shape > 0 (Marsaglia and Tsang 2000; below 1 by boosting).
+  /// A number from the gamma distribution of that shape > 0 (Marsaglia and Tsang 2000; below 1 by boosting).
   double gamma(double shape) {
     if (shape < 1) return gamma(shape + 1) * std::pow(uniform(), 1 / shape);
     const double d = shape - 1.0 / 3;
@@ -41,7 +41,7 @@ class Random {
     }
   }
 
-  /// Fisher-Yates.
+  /// Fisher-Yates shuffle.
   template <class T>
   void shuffle(std::span<T> items) {
     for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[below(i)]);

@@ -13,7 +13,7 @@ namespace {
 /// Concentration of the Dirichlet mixtures; 0.5 is the usual choice in the literature on uneven data.
 constexpr double dirichlet_concentration = 0.5;
 
-/// Streams of the job's seed. Epochs count up from the last one.
+/// Streams of the job's seed. Epochs use the numbers from first_epoch_stream on.
 enum Stream : std::uint64_t { mixture_stream = 1, division_stream = 2, first_epoch_stream = 16 };
 
 using Positions = std::vector<std::uint32_t>;
@@ -37,7 +37,7 @@ Positions cut_by_class(const Sampler::Options& options, std::span<const std::uin
   return slice(positions, options.rank, size);
 }
 
-/// Takes one example of a class drawn from `weights`, of the classes that have some left.
+/// Removes and returns one example. Its class is drawn with `weights` from the classes that have some left.
 std::uint32_t draw(std::vector<Positions>& left, const std::vector<double>& weights, Random& random) {
   double total = 0;
   for (std::size_t c = 0; c < left.size(); ++c) total += left[c].empty() ? 0 : weights[c];
@@ -53,7 +53,7 @@ std::uint32_t draw(std::vector<Positions>& left, const std::vector<double>& weig
   return position;
 }
 
-/// Ranks take turns, one example each, so that all shards have one size whatever the mixtures are.
+/// The ranks take turns, one example each, so that all shards have the same size whatever the mixtures are.
 Positions draw_by_mixture(const Sampler::Options& options, std::span<const std::uint8_t> classes, std::size_t size) {
   std::vector<Positions> left(std::size_t{std::ranges::max(classes)} + 1);
   for (std::size_t i = 0; i < classes.size(); ++i) left[classes[i]].push_back(static_cast<std::uint32_t>(i));
@@ -61,7 +61,7 @@ Positions draw_by_mixture(const Sampler::Options& options, std::span<const std::
   for (auto& positions : left) random.shuffle(std::span(positions));
   std::vector<std::vector<double>> weights(options.world, std::vector<double>(left.size()));
   for (auto& mixture : weights) {
-    // The floor keeps a class reachable for a rank whose other classes are used up.
+    // The lower limit keeps every class reachable for a rank whose other classes are used up.
     for (auto& weight : mixture) weight = std::max(random.gamma(dirichlet_concentration), 1e-12);
     const double sum = std::accumulate(mixture.begin(), mixture.end(), 0.0);
     for (auto& weight : mixture) weight /= sum;

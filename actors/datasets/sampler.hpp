@@ -12,16 +12,15 @@ namespace weir::actors {
 
 /// How the examples are divided among the ranks.
 enum class Partition : std::uint8_t {
-  iid,       ///< at random, anew every epoch
-  by_class,  ///< sorted by class and cut: each rank sees as few classes as possible
+  iid,       ///< at random, again in every epoch
+  by_class,  ///< sorted by class and cut into shards: each rank sees as few classes as possible
   dirichlet  ///< each rank draws its mixture of classes from Dirichlet(0.5)
 };
 
 std::optional<Partition> partition_named(std::string_view name);
 
-/// Says which examples a rank takes in which step. A function of its options alone, so that every rank knows
-/// every other's shard, shards are disjoint, all ranks make equally many steps, and a resumed job goes on
-/// where it stopped.
+/// Determines which examples a rank uses in which step. It depends only on its options, so every rank knows every other
+/// rank's shard, shards are disjoint, all ranks make equally many steps, and a resumed job continues where it stopped.
 class Sampler {
  public:
   struct Options {
@@ -32,11 +31,11 @@ class Sampler {
     std::uint64_t seed = 0;
   };
 
-  /// `classes`: the class of every example. Every rank's shard has floor(examples / world) of them.
-  /// Fails with: invalid_argument (a shard is smaller than a batch).
+  /// `classes`: the class of every example. Every rank's shard has floor(examples / world) examples. Fails with:
+  /// invalid_argument (a shard is smaller than a batch).
   static Result<Sampler> make(const Options& options, std::span<const std::uint8_t> classes);
 
-  /// Whole batches in a shard; what is left over in an epoch is dropped (and is another part each time).
+  /// Whole batches in a shard. The rest of an epoch is dropped (different examples each time).
   std::uint64_t steps_per_epoch() const { return shard_size_ / options_.batch_size; }
 
   /// Positions of the examples of step `step` (counted from 0 through all epochs); valid until the next call.

@@ -5,7 +5,7 @@
 
 namespace weir::actors {
 
-/// What a model must fit: images of these extents, and the number of classes to tell apart.
+/// The examples that a model must accept: images of this size, and the number of classes to distinguish.
 struct ExampleShape {
   std::int64_t channels = 1;
   std::int64_t height = 1;
@@ -15,10 +15,10 @@ struct ExampleShape {
   friend bool operator==(const ExampleShape&, const ExampleShape&) = default;
 };
 
-/// What a dataset with given parameters holds, as far as that is known before its files are read.
+/// The contents of a dataset with given parameters, as far as they are known before its files are read.
 struct DatasetShape {
   ExampleShape example;
-  std::optional<std::uint64_t> train_examples;  ///< nothing: the files decide
+  std::optional<std::uint64_t> train_examples;  ///< nothing: depends on the files
 };
 
 }  // namespace weir::actors

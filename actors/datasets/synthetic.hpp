@@ -12,9 +12,8 @@ namespace weir::actors {
 
 class Dataset;
 
-/// Images made from numbers alone: each class is a random pattern, each example its pattern with noise. The
-/// same parameters give the same images on every machine. For tests and for trying things where no data is
-/// installed.
+/// Generated images: each class is a random pattern, and each example its class's pattern with noise. The same
+/// parameters give the same images on every machine. For tests, and for trying things where no data is installed.
 struct Synthetic {
   static constexpr std::string_view type_name = "synthetic";
   static constexpr std::string_view summary = "noisy patterns made up on the spot, the same everywhere; needs no files";

@@ -8,12 +8,12 @@
 
 namespace weir::actors {
 
-/// Every model; the maker takes the shape of the dataset's examples.
+/// All models. The makers get the shape of the dataset's examples.
 const Menu<Model, const ExampleShape&>& models();
 
-/// Makes a model whose parameters are drawn from `seed`. Thread-safe: LibTorch's global generator is held
-/// meanwhile. Fails with: not_found, invalid_argument (parameters, or images that are too small for the
-/// model).
+/// Makes a model whose parameters are drawn from `seed`. Thread-safe: the calls run one at a time, because each seeds
+/// LibTorch's global generator. Fails with: not_found, invalid_argument (parameters, or images that are too small for
+/// the model).
 Result<std::unique_ptr<Model>> make_model(std::string_view name, const nlohmann::json& params,
                                           const ExampleShape& shape, std::uint64_t seed);
 

@@ -15,8 +15,9 @@ namespace weir::actors {
 class Model;
 
 /// LeNet in the size that Caffe and the gradient compression papers use: two 5x5 convolutions of 20 and 50 channels,
-/// each with 2x2 max pooling and ReLU, a layer of 500 with ReLU, classes. 431,080 parameters on 28 x 28 images with 10
-/// classes. (Caffe has no ReLU behind the pooling; without it the usual 0.05 with momentum 0.9 diverges.)
+/// each with 2x2 max pooling and ReLU, a layer of 500 with ReLU, and a layer of classes. 431,080 parameters on 28 x 28
+/// images with 10 classes. (Caffe has no ReLU after the pooling; without it the usual rate of 0.05 with momentum 0.9
+/// diverges.)
 struct LeNet {
   static constexpr std::string_view type_name = "lenet";
   static constexpr std::string_view summary =
@@ -37,7 +38,7 @@ struct LeNet {
   }
   static Result<std::unique_ptr<Model>> make(const nlohmann::json& params, const ExampleShape& shape);
 
-  /// What is left of an extent after one convolution and one pooling.
+  /// The size of a dimension after one convolution and one pooling.
   static constexpr std::int64_t reduced(std::int64_t extent) { return (extent - 4) / 2; }
 };
 

@@ -14,8 +14,7 @@ namespace weir::actors {
 
 class Model;
 
-/// One hidden layer with ReLU between flattened images and classes: the smallest network that learns
-/// something.
+/// One hidden layer with ReLU between flattened images and classes: the smallest network that learns something.
 struct Mlp {
   static constexpr std::string_view type_name = "mlp";
   static constexpr std::string_view summary = "one hidden layer; small, for trying things";

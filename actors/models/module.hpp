@@ -10,7 +10,7 @@
 
 namespace weir::actors {
 
-/// A Model made of a LibTorch module with `at::Tensor forward(const at::Tensor&)`.
+/// A Model that wraps a LibTorch module with `at::Tensor forward(const at::Tensor&)`.
 template <class Net>
 class Module final : public Model {
  public:

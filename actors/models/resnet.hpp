@@ -16,15 +16,15 @@ namespace weir::actors {
 class Model;
 
 /// The residual network for small images of He et al., "Deep Residual Learning for Image Recognition" (CVPR 2016),
-/// section 4.2: a 3x3 convolution, three stages of n blocks of two 3x3 convolutions each, the second and the third
-/// stage at half the extents and twice the channels of the one before, global average pooling, classes: 6 n + 2 layers.
-/// Shortcuts have no parameters (option A of the paper): where the extents change they take every other pixel, and the
-/// new channels are zero. Batch normalisation follows every convolution, which has no bias. At depth 20 and width 16,
-/// 269,722 parameters on images of three channels with 10 classes.
+/// section 4.2, with 6 n + 2 layers: a 3x3 convolution, three stages of n blocks of two 3x3 convolutions each (the
+/// second and third stage with half the image size and twice the channels of the previous one), global average pooling,
+/// and a layer of classes. Shortcuts have no parameters (option A of the paper): where the size changes they take every
+/// other pixel, and the new channels are zero. Batch normalisation follows every convolution, which has no bias. At
+/// depth 20 and width 16 it has 269,722 parameters on images of three channels with 10 classes.
 ///
-/// Convolutions are drawn as in He et al., ICCV 2015 (normal, variance 2 over the inputs of one output). The running
-/// statistics of the batch normalisation are buffers: each rank has its own, of the batches it saw; evaluation takes
-/// those of rank 0.
+/// Convolutions are initialised as in He et al., ICCV 2015 (normal, variance 2 over the inputs of one output). The
+/// running statistics of the batch normalisation are buffers: each rank has its own, from its own batches; evaluation
+/// uses those of rank 0.
 struct ResNet {
   static constexpr std::string_view type_name = "resnet20";
   static constexpr std::string_view summary =
@@ -59,7 +59,7 @@ struct ResNet {
   static Result<std::unique_ptr<Model>> make(const nlohmann::json& params, const ExampleShape& shape);
 
   static constexpr std::int64_t stages = 3;
-  /// What the last stage sees of it is 2 pixels at least: batch normalisation needs more than one value per channel.
+  /// With this size the last stage has 2 x 2 pixels: batch normalisation needs more than one value per channel.
   static constexpr std::int64_t extent_min = 8;
 };
 

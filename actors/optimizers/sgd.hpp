@@ -8,16 +8,16 @@
 
 namespace weir::actors {
 
-/// Stochastic gradient descent with momentum, bit for bit as torch::optim::SGD:
+/// Stochastic gradient descent with momentum, bit for bit like torch::optim::SGD:
 ///
 ///     d = g + weight_decay x;  m = momentum m + d;  x -= rate (nesterov ? d + momentum m : m)
 ///
-/// Where a memory has applied this momentum to the gradients, it is kept for the weight decay alone (as in DGC):
+/// If a memory has applied this momentum to the gradients, it is kept for the weight decay alone (as in DGC):
 ///
 ///     d = weight_decay x;      m = momentum m + d;  x -= rate (g + (nesterov ? d + momentum m : m))
 ///
-/// Where the compressor or the memory has a momentum of its own, there is none here, and `momentum` and `nesterov` mean
-/// nothing (as in Signum and DeMo):
+/// If the compressor or the memory has a momentum of its own, there is none here, and `momentum` and `nesterov` have no
+/// effect (as in Signum and DeMo):
 ///
 ///     x = (1 - rate weight_decay) x - rate g
 class Sgd final : public Optimizer {

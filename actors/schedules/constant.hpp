@@ -7,7 +7,7 @@
 
 namespace weir::actors {
 
-/// The same rate throughout.
+/// A constant rate.
 class Constant final : public Schedule {
  public:
   static constexpr std::string_view type_name = "constant";

@@ -10,7 +10,7 @@
 
 namespace weir::actors {
 
-/// From 1 to 0 along half a cosine over the whole training (Loshchilov and Hutter 2017), after a linear rise
+/// Decreases from 1 to 0 along half a cosine over the whole training (Loshchilov and Hutter 2017), after a linear rise
 /// over the first `warmup_epochs`.
 class Cosine final : public Schedule {
  public:

@@ -7,13 +7,13 @@
 
 namespace weir::actors {
 
-/// How long the training is, for schedules that depend on it.
+/// The length of the training, for schedules that depend on it.
 struct ScheduleSetting {
   std::uint64_t steps_per_epoch = 1;
   std::uint64_t steps_total = 1;
 };
 
-/// The learning rate over time, as a factor on training.optimizer.lr. A function of the step alone.
+/// The learning rate over time, as a factor of training.optimizer.lr. It depends only on the step.
 class Schedule {
  public:
   virtual ~Schedule() = default;
@@ -21,7 +21,7 @@ class Schedule {
   virtual double factor(std::uint64_t step) const = 0;
 };
 
-/// Every schedule; what they are made of is training.lr_schedule of the job spec without its name.
+/// All schedules. Their parameters are training.lr_schedule of the job spec without its name.
 const Menu<Schedule, const ScheduleSetting&>& schedules();
 
 }  // namespace weir::actors

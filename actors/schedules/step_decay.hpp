@@ -8,7 +8,7 @@
 
 namespace weir::actors {
 
-/// Times `gamma` after every `epochs` epochs.
+/// Multiplies the rate by `gamma` after every `epochs` epochs.
 class StepDecay final : public Schedule {
  public:
   static constexpr std::string_view type_name = "step";

@@ -6,8 +6,8 @@
 #include "compressors/codecs/fields.hpp"
 #include "compressors/codecs/index_codec.hpp"
 
-// One bit for each entry of the tensor, set where it is sent, least significant bit first; unused bits are zero.
-// Nothing at all where nothing is sent. The shortest from about one entry in four on.
+// One bit for each entry of the tensor, set if the entry is sent, least significant bit first; unused bits are zero.
+// Empty if nothing is sent. The shortest codec if about one entry in four or more is sent.
 
 namespace weir::compressors {
 namespace {

@@ -8,10 +8,10 @@
 #include "compressors/codecs/varint.hpp"
 #include "compressors/kernels/pack.hpp"
 
-// Positions as offsets of a fixed width within blocks: 12 bits in blocks of 4096 entries or 16 bits in blocks of 65536,
-// whatever is shorter, and how many each block has. Any part can be read without what lies before it, which is what
-// processors with many threads want. Where all blocks send equally many, as in SparseLoCo, nothing but the offsets is
-// left.
+// Positions as offsets of a fixed width within blocks, and the number of positions in each block: 12 bits in blocks of
+// 4096 entries or 16 bits in blocks of 65536, whichever is shorter. Any part can be read without reading the parts
+// before it, which suits processors with many threads. If all blocks send equally many entries, as in SparseLoCo, only
+// the offsets remain.
 //
 // Layout, if there are any positions:
 //
@@ -41,7 +41,7 @@ std::uint64_t blocks_of(std::uint64_t entries, unsigned offset_bits) {
   return (entries + (std::uint64_t{1} << offset_bits) - 1) >> offset_bits;
 }
 
-/// The counts of the blocks that have any.
+/// Summary of the counts of the blocks that have any positions.
 struct Counts {
   std::uint64_t blocks = 0;
   std::uint64_t least = ~std::uint64_t{0};

@@ -7,13 +7,13 @@
 #include "compressors/codecs/index_codec.hpp"
 #include "compressors/kernels/pack.hpp"
 
-// Elias-Fano (Elias 1974, Fano 1971). Of each position the low l = floor(log2(entries / count)) bits are
-// written as they are. The rest, non-descending and at most about 2 * count, are written in unary: bit
-// (high_i + i) is set for the i-th position. Together l + 1 + (entries / count) / 2^l bits a position, 11.95
-// at one in a thousand, where entropy is 11.41.
+// Elias-Fano (Elias 1974, Fano 1971). The low l = floor(log2(entries / count)) bits of each position are written as
+// they are. The remaining high parts, non-descending and at most about 2 * count, are written in unary: bit (high_i +
+// i) is set for the i-th position. Together this takes l + 1 + (entries / count) / 2^l bits per position: 11.95 at one
+// in a thousand, where the entropy is 11.41.
 //
-// Layout: ceil(count * l / 8) bytes of low parts, then ceil((count + highs) / 8) bytes of unary, least
-// significant bit first; unused bits are zero.
+// Layout: ceil(count * l / 8) bytes of low parts, then ceil((count + highs) / 8) bytes of unary, least significant bit
+// first; unused bits are zero.
 
 namespace weir::compressors {
 namespace {
@@ -59,7 +59,7 @@ Result<void> elias_fano_decode(BytesView in, std::uint64_t entries, std::span<st
   const BytesView unary = in.subspan(shape.low_bytes);
 
   std::size_t found = 0;
-  std::uint64_t least = 0;  // what the next position may be at least
+  std::uint64_t least = 0;  // the smallest value that the next position may have
   for (std::size_t at = 0; at < unary.size(); at += 8) {
     for (std::uint64_t word = load_word(unary, at); word != 0; word &= word - 1) {
       if (found == positions.size()) return malformed("more positions than announced");

@@ -9,10 +9,9 @@
 
 // Values as floats of 16 bits, rounded to nearest, ties to even.
 //
-// fp16 is IEEE half precision times a power of two that brings the largest value to the upper end of its range, so that
-// gradients neither overflow nor vanish, however they are scaled: only what is less than 2^-40 of the largest becomes
-// zero.
-// Layout, if there are any values: i8 exponent e, then u16 halves that stand for themselves times 2^e.
+// fp16 is IEEE half precision times a power of two that scales the largest value to the upper end of its range, so that
+// gradients neither overflow nor vanish, whatever their scale: only values below 2^-40 of the largest become zero.
+// Layout, if there are any values: i8 exponent e, then u16 halves, each of which stands for itself times 2^e.
 //
 // bf16 has the range of float32. Layout: u16 each, the upper halves of the floats.
 
@@ -36,7 +35,7 @@ void write_rounded(float scale, std::span<const float> values, std::byte* to) {
 template <class Number>
 void read_rounded(float scale, const std::byte* from, std::span<float> values) {
   std::array<Number, block> numbers;
-  std::ranges::fill(values, -0.0F);  // to which every number can be added, and keeps its sign
+  std::ranges::fill(values, -0.0F);  // adding a number to -0 gives that number, with its sign
   for (std::size_t start = 0; start < values.size(); start += block) {
     const auto part = values.subspan(start, std::min(block, values.size() - start));
     std::memcpy(numbers.data(), from + start * sizeof(Number), part.size() * sizeof(Number));
@@ -46,15 +45,15 @@ void read_rounded(float scale, const std::byte* from, std::span<float> values) {
 
 std::size_t fp16_bytes(std::size_t count) { return count == 0 ? 0 : 1 + 2 * count; }
 
-/// 2^exponent, for normal numbers.
+/// 2^exponent, if that is a normal number.
 float power_of_two(int exponent) { return std::bit_cast<float>(static_cast<std::uint32_t>(exponent + 127) << 23); }
 
 void fp16_encode(std::span<const float> values, std::span<std::byte> out) {
   if (values.empty()) return;
   std::uint32_t largest = 0;
   for (const float value : values) largest = std::max(largest, magnitude(value));
-  // The largest comes to lie between 2^15 and 2^16, where halves end at 65504. The exponent stops where the smallest
-  // float is a half.
+  // Scales the largest value to between 2^15 and 2^16; halves end at 65504. The exponent stops at -126, with which the
+  // smallest float is representable as a half.
   const int exponent = std::max(static_cast<int>(largest >> 23) - 127 - 15, -126);
   out[0] = static_cast<std::byte>(exponent);
   write_rounded<Half>(power_of_two(-exponent), values, out.data() + 1);
@@ -66,7 +65,7 @@ void fp16_decode(BytesView in, std::span<float> values) {
   if (exponent >= -126) {
     read_rounded<Half>(power_of_two(exponent), in.data() + 1, values);
   } else {
-    std::ranges::fill(values, std::bit_cast<float>(magnitude_infinite));  // which is refused
+    std::ranges::fill(values, std::bit_cast<float>(magnitude_infinite));  // which the caller refuses
   }
 }
 
@@ -78,11 +77,11 @@ void bf16_decode(BytesView in, std::span<float> values) { read_rounded<BFloat16>
 
 }  // namespace
 
-// A value loses at most 2^-11 (1 - 2^-13) of itself, at 65536 - 2^-8, or 2^-40 of the largest: what the latter add is
-// less than what the former leave of this bound.
+// The error of a value is at most 2^-11 (1 - 2^-13) of itself (at 65536 - 2^-8), or 2^-40 of the largest value. The
+// errors of the second kind add up to less than the first kind leaves of this bound.
 constexpr ValueCodec fp16_codec{"fp16", 1, 0x1p-22, fp16_bytes, fp16_encode, fp16_decode};
 
-// Half an ulp is 2^-9 of a value, but what is above the largest bfloat16 loses up to 2^-8.
+// Half an ulp is 2^-9 of a value, but a value above the largest bfloat16 loses up to 2^-8.
 constexpr ValueCodec bf16_codec{"bf16", 2, 0x1p-16, bf16_bytes, bf16_encode, bf16_decode};
 
 }  // namespace weir::compressors

@@ -39,7 +39,7 @@ const IndexCodec& choose_index_codec(std::string_view name, std::span<const std:
 
 double expected_position_bits(std::string_view name, double share) {
   const double distance = 1 / share;
-  // The share of positions that skip as many entries or more.
+  // The share of positions that skip at least this many entries.
   const auto skipping = [&](double entries) { return std::pow(1 - share, entries); };
   if (name == raw32_codec.name) return 32;
   if (name == bitmap_codec.name) return distance;

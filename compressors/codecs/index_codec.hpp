@@ -37,18 +37,18 @@ extern const IndexCodec block_codec;       ///< block_codec.cpp: 12 or 16 bits w
 /// Every codec, in the order of their ids.
 std::span<const IndexCodec* const> index_codecs();
 
-/// By wire id. Fails with: unsupported.
+/// The codec with that wire id. Fails with: unsupported.
 Result<const IndexCodec*> index_codec(std::uint8_t id);
 
 /// The codec with that name; for "auto", the one whose encoding of these positions is shortest.
 const IndexCodec& choose_index_codec(std::string_view name, std::span<const std::uint32_t> positions,
                                      std::uint64_t entries);
 
-/// Bits that the codec of that name is expected to take for each position, if the positions are that share (above 0) of
-/// all and any is as likely as any other.
+/// The expected number of bits per position of the codec with that name, if a share `share` (above 0) of all entries is
+/// sent and all entries are equally likely.
 double expected_position_bits(std::string_view name, double share);
 
-/// The names choose_index_codec takes.
+/// The names that choose_index_codec() accepts.
 std::vector<std::string_view> index_codec_names();
 
 }  // namespace weir::compressors

@@ -8,17 +8,17 @@
 #include "compressors/kernels/levels.hpp"
 #include "compressors/kernels/pack.hpp"
 
-// Values as a sign and a level of magnitude in 8, 4 or 2 bits. What a sparsifier has chosen is mostly far from zero, so
-// the levels lie between the least and the largest magnitude of each 512 values, not between zero and the largest.
-// int8 and int4: 128 or 8 levels, evenly between these two, which are rounded outward; the nearest is taken. int2: the
-// mean of the magnitudes in the lower, and that of those in the upper half of their range, after the bin means of
-// SparseLoCo. No value changes its sign.
+// Values as a sign and a level of magnitude, in 8, 4 or 2 bits. The values that a sparsifier chooses are mostly far
+// from zero, so the levels lie between the least and the largest magnitude of each 512 values instead of between zero
+// and the largest. int8 and int4 have 128 or 8 levels, evenly between these two, which are rounded outward; a value
+// gets the nearest level. int2 has two levels: the mean of the magnitudes in the lower half of their range, and the
+// mean of those in the upper half, after the bin means of SparseLoCo. No value changes its sign.
 //
 // Layout, for each 512 values:
 //
 //     bf16    the lowest level
 //     bf16    the highest level
-//     ...     codes, their low bits the level and the highest the sign, one behind the other (kernels/pack.hpp)
+//     ...     packed codes: the level in the low bits, the sign in the highest (kernels/pack.hpp)
 
 namespace weir::compressors {
 namespace {
@@ -26,7 +26,7 @@ namespace {
 constexpr std::size_t bucket = 512;
 constexpr std::size_t ends_bytes = 4;
 
-/// Of a magnitude: the nearest bfloat16 that is not above it, and not below it unless it is the largest.
+/// The nearest bfloat16 that is not above a magnitude (below) or not below it (above; or the largest bfloat16).
 BFloat16 bfloat16_below(float x) { return {static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16)}; }
 BFloat16 bfloat16_above(float x) {
   const std::uint32_t above = (std::bit_cast<std::uint32_t>(x) + 0xFFFF) >> 16;
@@ -83,17 +83,18 @@ void level_decode(BytesView in, std::span<float> values) {
   }
 }
 
-/// The worst bucket has one value at the high end, 1; all others lie half a step d above a low end of 0, and so lose
-/// all of their size. Rounding the high end outward makes the step 2^-7 longer; a thousandth is for float arithmetic.
+/// In the worst bucket one value is at the high end, 1, and all others are half a step above a low end of 0, and so
+/// lose all of their size. Rounding the high end outward makes the step larger by a factor of 1 + 2^-7; the factor
+/// 1.001 is for float arithmetic.
 constexpr double level_bound(unsigned bits) {
   const double half_step = 0.5 * (1 + 0x1p-7) / ((1U << (bits - 1)) - 1);
   const double square = half_step * half_step;
   return 1.001 * bucket * square / (1 + (bucket - 1) * square);
 }
 
-/// With exact means the worst is one value of 1 and 511 others, a share p of them at 1/2 and the rest at 0, which have
-/// the variance p (1 - p) / 4 around their mean: sup 511 p (1 - p) / (4 + 511 p) = 0.83802. The means are rounded to
-/// bfloat16, which adds 2^-16 at most.
+/// With exact means the worst case is one value of 1 and 511 others, a share p of them at 1/2 and the rest at 0, which
+/// have the variance p (1 - p) / 4 around their mean: sup 511 p (1 - p) / (4 + 511 p) = 0.83802. Rounding the means to
+/// bfloat16 adds at most 2^-16.
 constexpr double halves_bound = 0.8382;
 
 }  // namespace

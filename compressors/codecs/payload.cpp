@@ -24,7 +24,7 @@ struct Header {
   std::size_t bytes() const { return checksum_at + checksum_bytes; }
 };
 
-/// What the checksum covers: everything but itself.
+/// The checksum of a payload. It covers everything but itself.
 std::uint32_t checksum(BytesView payload, const Header& header, const PartLoop& for_each_part) {
   const XXH64_hash_t seed = XXH3_64bits(payload.data(), header.checksum_at);
   const auto low_half = [&](BytesView covered) {

@@ -17,7 +17,7 @@ void raw32_encode(std::span<const std::uint32_t> positions, std::uint64_t, std::
 Result<void> raw32_decode(BytesView in, std::uint64_t entries, std::span<std::uint32_t> positions) {
   if (in.size() != positions.size_bytes()) return Error(Errc::malformed, "raw positions of the wrong length");
   if (!positions.empty()) std::memcpy(positions.data(), in.data(), in.size());
-  std::uint64_t least = 0;  // what the next position may be at least
+  std::uint64_t least = 0;  // the smallest value that the next position may have
   for (const std::uint32_t position : positions) {
     if (position < least || position >= entries) {
       return Error(Errc::malformed, "positions do not ascend within the tensor");

@@ -7,24 +7,24 @@
 #include "compressors/codecs/index_codec.hpp"
 #include "compressors/kernels/pack.hpp"
 
-// Golomb-Rice (Golomb 1966, Rice 1979) of the number of entries skipped before each position: its low k bits as they
-// are, the rest in unary. For positions that are drawn independently the best k follows from their share of the
-// entries (Kiely 2004): within 0.1 bit of entropy, 11.5 bits a position at one in a thousand.
+// Golomb-Rice code (Golomb 1966, Rice 1979) of the number of entries skipped before each position: the low k bits are
+// written as they are, the rest in unary. For positions drawn independently, the best k follows from their share of the
+// entries (Kiely 2004): within 0.1 bit of the entropy, 11.5 bits per position at one in a thousand.
 //
-// Layout: ceil(count * k / 8) bytes of low parts; then for each position as many zero bits as its rest says and a one,
-// least significant bit first; unused bits are zero.
+// Layout: ceil(count * k / 8) bytes of low parts; then for each position its rest in unary, as that many zero bits and
+// a one, least significant bit first; unused bits are zero.
 
 namespace weir::compressors {
 namespace {
 
-/// k = floor(log2(0.961 * mean)), where the mean is that of the numbers to be written.
+/// k = floor(log2(0.961 * mean)), where `mean` is the mean of the encoded numbers.
 unsigned low_bits_of(std::uint64_t count, std::uint64_t entries) {
   if (count == 0) return 0;
   const std::uint64_t scaled = (entries - count) * 123 / (128 * count);
   return scaled == 0 ? 0 : static_cast<unsigned>(std::bit_width(scaled)) - 1;
 }
 
-/// Before the first position, so that what it skips is the position itself.
+/// The position before the first one, such that the number of skipped entries is the first position itself.
 constexpr std::uint32_t before = 0xFFFF'FFFF;
 
 std::size_t unary_bytes(std::span<const std::uint32_t> positions, unsigned low_bits) {
@@ -67,12 +67,12 @@ Result<void> rice_decode(BytesView in, std::uint64_t entries, std::span<std::uin
   if (in.size() < low_bytes) return malformed("Rice positions are cut off");
   const Fields low(in.first(low_bytes), low_bits);
   const BytesView unary = in.subspan(low_bytes);
-  // With this, the sums below stay far from overflow.
+  // This keeps the sums below far from overflow.
   if (unary.size() > (positions.size() + (entries >> low_bits) + 7) / 8) return malformed("too many Rice positions");
 
   std::size_t found = 0;
-  std::uint64_t next_bit = 0;  // behind the last one
-  std::uint64_t least = 0;     // what the next position may be at least
+  std::uint64_t next_bit = 0;  // the bit after the last one that was set
+  std::uint64_t least = 0;     // the smallest value that the next position may have
   for (std::size_t at = 0; at < unary.size(); at += 8) {
     for (std::uint64_t word = load_word(unary, at); word != 0; word &= word - 1) {
       if (found == positions.size()) return malformed("more positions than announced");

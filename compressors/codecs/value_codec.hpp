@@ -40,10 +40,10 @@ extern const ValueCodec int2_codec;  ///< level_codec.cpp: a sign and one of 2 m
 /// Every codec, in the order of their ids.
 std::span<const ValueCodec* const> value_codecs();
 
-/// By wire id. Fails with: unsupported.
+/// The codec with that wire id. Fails with: unsupported.
 Result<const ValueCodec*> value_codec(std::uint8_t id);
 
-/// By a name that is one of value_codec_names().
+/// The codec with that name, which is one of value_codec_names().
 const ValueCodec& value_codec_named(std::string_view name);
 
 std::vector<std::string_view> value_codec_names();

@@ -3,13 +3,13 @@
 #include "compressors/codecs/index_codec.hpp"
 #include "compressors/codecs/varint.hpp"
 
-// Of each position the number of entries skipped since the one before, as a varint: 8 or 16 bits at the usual ratios,
-// and little more than 8 where most gaps are short.
+// The number of entries skipped before each position, as a varint: 8 or 16 bits at the usual ratios, and little more
+// than 8 if most gaps are short.
 
 namespace weir::compressors {
 namespace {
 
-/// Before the first position, so that its gap is the position itself.
+/// The position before the first one, such that the first gap is the first position itself.
 constexpr std::uint32_t before = 0xFFFF'FFFF;
 
 std::size_t varint_codec_bytes(std::span<const std::uint32_t> positions, std::uint64_t) {
@@ -33,7 +33,7 @@ void varint_codec_encode(std::span<const std::uint32_t> positions, std::uint64_t
 }
 
 Result<void> varint_codec_decode(BytesView in, std::uint64_t entries, std::span<std::uint32_t> positions) {
-  std::uint64_t least = 0;  // what the next position may be at least
+  std::uint64_t least = 0;  // the smallest value that the next position may have
   for (std::uint32_t& position : positions) {
     const auto skipped = read_varint(in);
     if (!skipped) return Error(Errc::malformed, "varint positions are cut off or not in their shortest form");

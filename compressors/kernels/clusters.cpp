@@ -73,7 +73,7 @@ namespace {
   }
 }
 
-/// Gives the ids of a block and the largest magnitude in it.
+/// Writes the cluster ids of a block and returns the largest magnitude() in it.
 [[gnu::always_inline]] inline std::uint32_t identify(const float* values, std::size_t n, const Clusters& clusters,
                                                      std::uint8_t* ids) {
   std::uint32_t wide[cluster_block];
@@ -89,7 +89,7 @@ std::uint32_t bucket_of(std::uint8_t id, std::size_t entry, const Placing& placi
 
 #if defined(__x86_64__)
 
-/// A table of as many numbers as there are clusters.
+/// A table with one number for each cluster.
 struct Column {
   __m256i low;
   __m256i high;
@@ -100,7 +100,7 @@ WEIR_AVX2 inline Column column(const std::array<std::uint32_t, clusters_max>& nu
           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(numbers.data() + 8))};
 }
 
-/// The numbers of eight clusters; `few`: there are eight at most.
+/// The numbers of eight clusters. `few`: there are at most eight clusters.
 template <bool few>
 WEIR_AVX2 inline __m256i pick(const Column& column, __m256i ids) {
   const __m256i from_low = _mm256_permutevar8x32_epi32(column.low, ids);
@@ -117,7 +117,8 @@ WEIR_AVX2 inline __m256i mix(__m256i x) {
   return _mm256_xor_si256(x, _mm256_srli_epi32(x, 16));
 }
 
-/// Calls use(i, the buckets of entries i to i + 7) for all whole eights of n, and gives how many entries that are.
+/// Calls use(i, the buckets of entries i to i + 7) for each whole group of eight among n entries, and returns the
+/// number of entries in these groups.
 template <bool few>
 WEIR_AVX2 inline std::size_t for_buckets(const std::uint8_t* ids, std::size_t n, std::uint32_t first,
                                          const Placing& placing, auto use) {

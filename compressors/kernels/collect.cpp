@@ -20,7 +20,7 @@ std::size_t collect_portable(const float* x, std::size_t n, std::uint32_t least,
   std::size_t found = 0;
   for (std::size_t start = 0; start < n; start += block) {
     const std::size_t end = std::min(n, start + block);
-    std::uint32_t any = 0;  // most blocks have nothing to keep: one test for all of it, without branches inside
+    std::uint32_t any = 0;  // most blocks have nothing to keep: one test for the whole block, without branches
     for (std::size_t i = start; i < end; ++i) any |= magnitude(x[i]) >= least;
     if (any == 0) continue;
     for (std::size_t i = start; i < end; ++i) {
@@ -34,7 +34,8 @@ std::size_t collect_portable(const float* x, std::size_t n, std::uint32_t least,
 
 #if defined(__x86_64__)
 
-/// For each mask of eight lanes, the lanes that are set, packed to the front: what AVX2 lacks a compress for.
+/// For each mask of eight lanes, the numbers of the lanes that are set, packed to the front. Stands in for a compress
+/// instruction, which AVX2 lacks.
 constexpr auto lanes_of_mask = [] {
   std::array<std::array<std::uint8_t, 8>, 256> table{};
   for (unsigned mask = 0; mask < 256; ++mask) {
@@ -58,7 +59,7 @@ WEIR_AVX2 inline unsigned mask_of(__m256i lanes) {
 WEIR_AVX2 std::size_t collect_avx2(const float* x, std::size_t n, std::uint32_t least, std::uint32_t* positions,
                                    float* values) {
   static_assert(collect_slack == 32, "four vectors of eight at a time");
-  // Magnitudes are below 2^31, so the signed comparison is the right one.
+  // Magnitudes are below 2^31, so the signed comparison is correct.
   const __m256i below = _mm256_set1_epi32(static_cast<int>(least - 1));
   const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   std::size_t found = 0;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t side = cosine_side_max;
 
-// Taylor's series on [0, pi/4]: the next term is below the precision of double.
+// Taylor series on [0, pi/4]; the first term left out is below the precision of double.
 
 double sine_near_zero(double x) {
   double term = x;
@@ -41,8 +41,8 @@ double cosine_near_zero(double x) {
 /// cos(pi * m / (2 n)).
 double cosine(std::size_t m, std::size_t n) {
   constexpr double pi = 3.14159265358979323846;
-  m %= 4 * n;                   // the circle
-  m = std::min(m, 4 * n - m);   // cos(-x) = cos(x): half of it
+  m %= 4 * n;                   // one period
+  m = std::min(m, 4 * n - m);   // cos(-x) = cos(x): half a period
   const bool negative = m > n;  // cos(pi - x) = -cos(x): a quarter
   if (negative) m = 2 * n - m;
   const double x = 2 * m <= n ? cosine_near_zero(pi * static_cast<double>(m) / static_cast<double>(2 * n))
@@ -50,7 +50,7 @@ double cosine(std::size_t m, std::size_t n) {
   return negative ? -x : x;
 }
 
-/// All sizes, one behind the other.
+/// The tables of all sizes, one after the other.
 struct Table {
   std::array<std::size_t, side + 1> at{};
   std::vector<float> cosines;
@@ -69,11 +69,12 @@ struct Table {
   }
 };
 
-/// Eight floats that are computed with at once: one register of AVX2, two of what every x86-64 has.
+/// Eight floats that are computed with at once: one AVX2 register, or two of the registers that every x86-64 processor
+/// has.
 using Eight [[gnu::vector_size(32)]] = float;
 constexpr std::size_t lanes = 16;  // columns that are computed together
 
-/// A matrix, or with `next_row` = 1 what is stored as its transpose.
+/// A matrix, or with `next_row` = 1 the transpose of a stored matrix.
 struct Left {
   const float* at;
   std::size_t next_row;
@@ -82,8 +83,8 @@ struct Left {
   const float* row(std::size_t r) const { return at + r * next_row; }
 };
 
-/// out[r][c] = sum over i of a[r][i] * b[i][c], where rows begin as far apart as is said; `b` and `out` have whole
-/// lanes. Some rows at a time, so that each value of b is loaded once for them.
+/// out[r][c] = sum over i of a[r][i] * b[i][c]. The strides are distances between rows; `b` and `out` have whole lanes.
+/// Computes several rows at a time, so that each value of b is loaded once for all of them.
 template <std::size_t Rows>
 [[gnu::always_inline]] inline void product_rows(Left a, std::size_t inner, const float* b, std::size_t b_stride,
                                                 std::size_t columns, float* out, std::size_t out_stride) {
@@ -121,8 +122,9 @@ std::size_t whole_lanes(std::size_t columns) { return (columns + lanes - 1) / la
 
 constexpr std::size_t half = side / 2;
 
-/// C^T of `n` points by the parity of the frequency: even[i][k] = C[2 k][i], odd[i][k] = C[2 k + 1][i], for the first
-/// half of the points, in rows of `half`; the rest of a row is zero, so that loads of whole lanes give nothing else.
+/// C^T of `n` points, divided by the parity of the frequency: even[i][k] = C[2 k][i], odd[i][k] = C[2 k + 1][i], for
+/// the first half of the points, in rows of `half`. The rest of a row is zero, so that loading whole lanes adds
+/// nothing.
 struct Halves {
   alignas(32) float even[half * half];
   alignas(32) float odd[half * half];
@@ -146,17 +148,17 @@ const Halves& halves(std::size_t n) {
   return all[n];
 }
 
-// Even frequencies see only the sums of a point and its mirror image, odd ones only their differences: two products of
-// half the size take half the work.
+// Even frequencies depend only on the sums of a point and its mirror image, odd ones only on their differences: two
+// products of half the size take half the work.
 
-/// Asks for a quarter of the rows of a block, while there is something else to do.
+/// Prefetches a quarter of the rows of a block; called between computations.
 void prefetch_quarter(const BlockView& block, std::size_t quarter) {
   for (std::size_t i = quarter * block.rows / 4; i < (quarter + 1) * block.rows / 4; ++i) {
     prefetch(std::span(block.at + i * block.stride, block.columns));
   }
 }
 
-/// scratch.both = C * block, whose columns are padded with zeros to whole lanes. Gives the largest magnitude of an
+/// scratch.both = C * block, with the columns padded with zeros to whole lanes. Returns the largest magnitude() of an
 /// entry.
 [[gnu::always_inline]] inline std::uint32_t transform_down(const BlockView& from, const BlockView& next, float scale,
                                                            const float* matrix, CosineScratch& scratch) {
@@ -228,26 +230,26 @@ void prefetch_quarter(const BlockView& block, std::size_t quarter) {
   return largest;
 }
 
-/// Coefficients of a block whose frequencies have one parity down and one across: a sum of products of a wave down the
-/// upper half of the rows and one across the left half of the columns.
+/// The coefficients of a block with given parities of the frequencies down and across, as a sum of products: each is a
+/// wave down the upper half of the rows times a wave across the left half of the columns.
 struct Quarter {
   float* down;    ///< a row of `half` floats for each product
-  float* across;  ///< as long, padded with zeros to whole lanes
+  float* across;  ///< as many, padded with zeros to whole lanes
   float* sum;     ///< rows of `half` floats
   std::size_t count = 0;
-  std::array<std::uint8_t, half> of_column;  ///< the product that has the frequency across, or none
+  std::array<std::uint8_t, half> of_column;  ///< by frequency across: the number of its product, or none
 
   static constexpr std::uint8_t none = 0xFF;
 };
 
-/// to += weight * (even + odd), where `even` goes on behind the middle as its mirror image and `odd` as its negative.
+/// to += weight * (even + odd). Past the middle, `even` continues as its mirror image and `odd` as the negative of it.
 [[gnu::always_inline]] inline void add_mirrored(const float* __restrict even, const float* __restrict odd,
                                                 std::size_t columns, float weight, float* __restrict to) {
   for (std::size_t j = 0; j < columns - columns / 2; ++j) to[j] += weight * (even[j] + odd[j]);
   for (std::size_t j = 0; j < columns / 2; ++j) to[columns - 1 - j] += weight * (even[j] - odd[j]);
 }
 
-/// `quarters` are those of even frequencies both ways, of odd ones across, of odd ones down, of odd ones both ways.
+/// `quarters` in this order: even frequencies both ways, odd ones across, odd ones down, odd ones both ways.
 [[gnu::always_inline]] inline void add_inverse_body(const std::array<Quarter, 4>& quarters, std::size_t rows,
                                                     std::size_t columns, float weight, float* to, std::size_t stride) {
   const std::size_t upper = rows - rows / 2;
@@ -306,8 +308,8 @@ std::uint32_t transform_block(const BlockView& from, const BlockView& next, floa
 
 void add_inverse_block(std::span<const std::uint32_t> places, std::span<const float> values, std::size_t rows,
                        std::size_t columns, float weight, CosineScratch& scratch, float* to, std::size_t stride) {
-  // A wave of even frequency is its own mirror image, one of odd frequency the negative of it: of each of the four
-  // kinds of coefficients a quarter of the block is enough. Of a kind's columns, few have anything.
+  // A wave of even frequency is its own mirror image, one of odd frequency the negative of it. Therefore a quarter of
+  // the block suffices for each of the four kinds of coefficients. Few columns of a kind have any coefficients.
   if (places.empty()) return;
   std::array<Quarter, 4> quarters;
   for (std::size_t i = 0; i < quarters.size(); ++i) {

@@ -53,7 +53,7 @@ constexpr std::size_t lanes = 8;
   return all;
 }
 
-/// Compares 24 bits of the word, with more to spare on the right side than the arithmetic rounds.
+/// Compares 24 bits of the word, with a margin larger than the rounding error of the arithmetic.
 [[gnu::always_inline]] inline bool may_be(float x, std::uint32_t word, float factor) {
   return static_cast<float>(static_cast<std::int32_t>(word >> 8)) <= std::fabs(x) * factor + 1;
 }
@@ -106,7 +106,7 @@ double sum_below(std::span<const float> values, std::uint32_t least) {
 std::size_t may_be_drawn(std::span<const float> values, std::span<const std::uint32_t> words, float level,
                          std::uint32_t* places) {
   ensure(words.size() >= values.size(), "a random word for each value");
-  // 2^24 and a millionth more. Where the level is so small that this is infinite, every value but zero qualifies.
+  // 2^24 and a millionth more. If the level is so small that this is infinite, every value but zero qualifies.
   const float factor = 16777232.0F / level;
 #if defined(__x86_64__)
   if (has_avx2()) return drawn_avx2(values.data(), words.data(), values.size(), factor, places);

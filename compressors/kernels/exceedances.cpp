@@ -39,7 +39,7 @@ Excess excess_of(std::span<const float> magnitudes, float floor) {
 
 double mean_log(std::span<const float> magnitudes) {
   ensure(!magnitudes.empty(), "the logarithm of something");
-  constexpr std::size_t group = 6;  // the product of as many floats is a normal double
+  constexpr std::size_t group = 6;  // the product of this many floats is a normal double
   double sum = 0;
   for (std::size_t start = 0; start < magnitudes.size(); start += group) {
     double product = 1;

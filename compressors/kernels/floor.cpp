@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t groups = 128;
 
-/// Group j are the values j, j + groups, j + 2 * groups, ...
+/// Group j consists of the values j, j + groups, j + 2 * groups, ...
 [[gnu::always_inline]] inline void largest_body(const float* __restrict x, std::size_t n,
                                                 std::uint32_t* __restrict largest) {
   std::size_t i = 0;

@@ -32,7 +32,7 @@ void to_levels(std::span<const float> values, const Ends& ends, unsigned bits, s
   ensure(codes.size() == values.size(), "a code for each value");
   const auto top = static_cast<float>((1U << (bits - 1)) - 1);
   const float width = ends.high - ends.low;
-  // Ends too close for their distance to have an inverse: all is the low one.
+  // If the ends are so close that their distance has no inverse, all values get the low level.
   const float steps = width > top * 0x1p-126F ? top / width : 0.0F;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const float place = (std::bit_cast<float>(magnitude(values[i])) - ends.low) * steps + 0.5F;

@@ -14,8 +14,8 @@
 namespace weir::compressors {
 namespace {
 
-// Each loop is written once, as an inline body that is compiled portable and for AVX2. Sums run in a fixed number of
-// lanes, so that both add in the same order.
+// Each loop is written once, as an inline body that is compiled twice: portable and for AVX2. Sums run in a fixed
+// number of lanes, so that both versions add in the same order.
 
 constexpr std::size_t lanes = 16;
 
@@ -25,7 +25,7 @@ constexpr std::size_t lanes = 16;
   return ((half[0] + half[4]) + (half[2] + half[6])) + ((half[1] + half[5]) + (half[3] + half[7]));
 }
 
-/// The products of one row with `Count` vectors that lie `stride` apart; results lie `out_stride` apart.
+/// The dot products of one row with `Count` vectors, which are `stride` apart; the results are `out_stride` apart.
 template <std::size_t Count>
 [[gnu::always_inline]] inline void dots(const float* __restrict row, std::size_t n, const float* __restrict right,
                                         std::size_t stride, float* __restrict out, std::size_t out_stride) {
@@ -65,7 +65,7 @@ template <std::size_t Count>
                                                             float* __restrict right) {
   for (std::size_t j = 0; j < rank; ++j)
     std::fill(right + j * shape.columns + first, right + j * shape.columns + last, 0.0F);
-  constexpr std::size_t block = 2048;  // columns whose sums stay in the first cache
+  constexpr std::size_t block = 2048;  // columns whose sums stay in the first-level cache
   for (std::size_t begin = first; begin < last; begin += block) {
     const std::size_t end = std::min(last, begin + block);
     std::size_t i = 0;
@@ -92,8 +92,8 @@ template <std::size_t Count>
   }
 }
 
-/// Some rows of a sum of outer products, a few columns at a time, so that the partial sums stay in registers and each
-/// entry of the right factors is read once for all rows.
+/// Adds the sum of outer products to some rows, a few columns at a time, so that the partial sums stay in registers and
+/// each entry of the right factors is read once for all rows.
 template <std::size_t Rows>
 [[gnu::always_inline]] inline void add_rows(const float* left, const float* __restrict right, std::size_t rank,
                                             MatrixShape shape, float weight, float* __restrict to) {
@@ -159,7 +159,7 @@ WEIR_AVX2 std::uint32_t largest_avx2(const float* x, std::size_t n) { return lar
 
 double norm(std::span<const double> x) { return std::sqrt(dot_body(x.data(), x.data(), x.size())); }
 
-/// Removes from `x` its parts along `others`, unit vectors of its length one behind the other.
+/// Removes from `x` its components along `others`: unit vectors of the same length, stored one after the other.
 void project_out(std::span<double> x, std::span<const double> others) {
   for (std::size_t at = 0; at < others.size(); at += x.size()) {
     const double* other = others.data() + at;
@@ -207,8 +207,8 @@ void orthonormalise(std::span<float> vectors, std::size_t rank) {
   for (std::size_t j = 0; j < rank; ++j) {
     const std::span<double> x = std::span(wide).subspan(j * length, length);
     const std::span<const double> before = std::span(wide).first(j * length);
-    // What is left of a dependent vector is the rounding of the floats it came from, or nothing at all. The former is
-    // a direction as good as any; its first projection leaves it at right angles only roughly, the second exactly.
+    // All that remains of a linearly dependent vector is the rounding error of the floats it came from, or zero. The
+    // former is as good a direction as any: the first projection makes it only roughly orthogonal, the second exactly.
     constexpr double nothing = 1e-13;
     double original = norm(x);
     bool zero = !(original > 0);

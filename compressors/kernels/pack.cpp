@@ -12,10 +12,10 @@
 namespace weir::compressors {
 namespace {
 
-/// The low `bits` bits of each of eight bytes.
+/// A mask of the low `bits` bits of each of eight bytes.
 std::uint64_t field_mask(unsigned bits) { return std::uint64_t{0x0101010101010101} * ((1U << bits) - 1); }
 
-// Eight codes are one 64-bit word on one side and `bits` bytes on the other.
+// Eight codes are one 64-bit word when unpacked and `bits` bytes when packed.
 
 std::uint64_t squeeze(std::uint64_t codes, unsigned bits) {
   std::uint64_t packed = 0;
@@ -49,7 +49,7 @@ void unpack_eights_portable(const std::byte* in, std::size_t eights, unsigned bi
 
 #if defined(__x86_64__)
 
-// A load or store of eight bytes, of which the next one overwrites what is too much: as long as there are so many.
+// Each load or store covers eight bytes, and the next store overwrites the surplus. Used while eight bytes are left.
 
 WEIR_AVX2 void pack_eights_avx2(const std::uint8_t* codes, std::size_t eights, unsigned bits, std::byte* out) {
   const std::uint64_t mask = field_mask(bits);

@@ -18,8 +18,8 @@
 namespace weir::compressors {
 namespace {
 
-// Each loop is written once, without branches, and compiled twice: as it is, and for AVX2. There is no arithmetic in it
-// whose order the compiler may choose, so both give the same bits.
+// Each loop is written once, without branches, and compiled twice: portable and for AVX2. It has no arithmetic that the
+// compiler may reorder, so both versions give the same bits.
 
 #if defined(__x86_64__)
 template <auto loop, class... Args>
@@ -38,7 +38,8 @@ auto run(Args... args) {
 
 constexpr float largest_float = std::numeric_limits<float>::max();
 
-/// To nearest even, for magnitudes up to 2^22: where the last place of a float is 1.
+/// Rounds to nearest, ties to even, for magnitudes up to 2^22: after adding the shift, the last place of the float is
+/// 1.
 [[gnu::always_inline]] inline std::int32_t nearest(float value) {
   constexpr float shift = 0x1.8p23F;
   return std::bit_cast<std::int32_t>(value + shift) - std::bit_cast<std::int32_t>(shift);
@@ -54,12 +55,13 @@ constexpr float largest_float = std::numeric_limits<float>::max();
   return lowered > -largest_float ? lowered : -largest_float;
 }
 
-/// unit_float() as an integer times 2^-24. By way of a signed number, for which there is an instruction.
+/// unit_float() * 2^24, an integer. Converted from a signed number, because there is an instruction for that.
 [[gnu::always_inline]] inline float unit24(std::uint32_t word) {
   return static_cast<float>(static_cast<std::int32_t>(word >> 8));
 }
 
-/// Integers in the order of floats; of NaN they lie beyond infinity. Exchanges the order of negative ones, and back.
+/// Maps the bits of a float to an integer of the same order, and back: reverses the order of negative numbers. NaN lies
+/// beyond infinity.
 [[gnu::always_inline]] inline std::int32_t ordered(std::int32_t bits) { return bits ^ (bits >> 31 & 0x7FFFFFFF); }
 
 struct OrderedExtremes {
@@ -149,7 +151,7 @@ WEIR_AVX2 Size size_avx2(const float* x, std::size_t n) {
   }
 }
 
-/// A power of two too large for one float, or too small for a normal one, as two factors.
+/// A power of two as two factors, because it may be too large for one float or too small for a normal one.
 struct PowerOfTwo {
   float first;
   float second;
@@ -159,10 +161,10 @@ PowerOfTwo power_of_two(int exponent) {
   return {std::ldexp(1.0F, exponent / 2), std::ldexp(1.0F, exponent - exponent / 2)};
 }
 
-// The exponent field of a scaled value is its code: a random number below 2^23, added to the fraction, carries into it
-// with the probability that the fraction stands for. Below the window scaled values are denormal, so that the carry is
-// into the field 1 with the probability of value / 2^-126; what is too small for a denormal becomes zero, which is a
-// bias of less than 2^-149 of the largest power. A field above 127 does not fit, before or after the carry.
+// The code is the exponent field of the scaled value. A random number below 2^23 is added to the fraction and carries
+// into the field with the probability that the fraction stands for. Below the window, scaled values are denormal, so
+// the carry goes into field 1 with the probability value / 2^-126. A value too small for a denormal becomes zero, a
+// bias of less than 2^-149 of the largest power. A field above 127 does not fit the window, before or after the carry.
 
 bool write_natural_portable(const float* x, const std::uint32_t* words, std::size_t n, PowerOfTwo factor,
                             std::byte* codes) {
@@ -178,7 +180,8 @@ bool write_natural_portable(const float* x, const std::uint32_t* words, std::siz
 
 #if defined(__x86_64__)
 
-/// Sixteen values: each exponent field with the sign above it, the sign moved next to the upper bit of a code.
+/// The codes of sixteen values: the exponent fields with the sign above them, the sign then moved to the highest bit of
+/// the code.
 WEIR_AVX2 inline __m256i natural_sixteen(const float* x, const std::uint32_t* words, PowerOfTwo factor, __m256i& high) {
   __m256i fields[2];
   for (std::size_t half = 0; half < 2; ++half) {
@@ -196,7 +199,7 @@ WEIR_AVX2 inline __m256i natural_sixteen(const float* x, const std::uint32_t* wo
 
 WEIR_AVX2 bool write_natural_avx2(const float* x, const std::uint32_t* words, std::size_t n, PowerOfTwo factor,
                                   std::byte* codes) {
-  // Packing works within halves of a register: this puts the quarters of its results in order.
+  // The pack instructions work within halves of a register: this puts the quarters of the result in order.
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   __m256i high = _mm256_setzero_si256();
   std::size_t i = 0;
@@ -226,7 +229,7 @@ WEIR_AVX2 bool write_natural_avx2(const float* x, const std::uint32_t* words, st
                                                      std::size_t n, float norm, float most,
                                                      std::uint8_t* __restrict levels) {
   for (std::size_t i = 0; i < n; ++i) {
-    // |x| / norm is at most 1, rounded or not, so that this is at most `most`, where the fraction is zero.
+    // |x| / norm is at most 1, rounded or not. So this is at most `most`, and if it equals `most`, the fraction is zero.
     const float scaled = std::bit_cast<float>(magnitude(x[i])) / norm * most;
     const auto level = static_cast<std::int32_t>(scaled);
     const float fraction = (scaled - static_cast<float>(level)) * 0x1p24F;
@@ -234,7 +237,7 @@ WEIR_AVX2 bool write_natural_avx2(const float* x, const std::uint32_t* words, st
   }
 }
 
-/// The last level is exactly the norm: for these numbers, the product with the rounded inverse is 1.
+/// The highest level decodes to exactly the norm: for these numbers, the product with the rounded inverse is 1.
 constexpr bool inverses_are_exact() {
   for (unsigned bits = 1; bits <= 8; ++bits) {
     const auto most = static_cast<float>((1U << bits) - 1);
@@ -303,7 +306,7 @@ WEIR_AVX2 void add_levels_avx2(const std::uint8_t* levels, const std::byte* sign
     auto rest = static_cast<std::uint16_t>(bytes[j]);
     bad = static_cast<std::uint16_t>(bad | (rest > 242 ? 1 : 0));
     for (std::size_t k = 0; k < 5; ++k) {
-      const auto third = static_cast<std::uint16_t>(rest * 171 >> 9);  // rest / 3, for what a byte holds
+      const auto third = static_cast<std::uint16_t>(rest * 171 >> 9);  // rest / 3, correct for every byte
       trits[j + k * stride] = static_cast<std::uint8_t>(rest - 3 * third);
       rest = third;
     }
@@ -316,7 +319,7 @@ WEIR_AVX2 void add_levels_avx2(const std::uint8_t* levels, const std::byte* sign
   for (std::size_t i = 0; i < n; ++i) sum[i] += step * static_cast<float>(trits[i] - 1);
 }
 
-/// Of a whole block the stride is known, which makes the loops over it straight.
+/// A whole block has a constant stride, so the compiler can unroll its loops.
 constexpr std::size_t block_stride = trit_block / 5;
 
 [[gnu::always_inline]] inline void join_block_loop(const std::uint8_t* trits, std::byte* bytes) {
@@ -363,8 +366,8 @@ void add_uint8(BytesView codes, float scale, std::uint8_t zero, float weight, st
 }
 
 int natural_window(std::uint32_t largest) {
-  // The exponent field of the power that the largest can be rounded up to is 127 in the window 23: there codes are
-  // exponent fields.
+  // In window 23, codes are exponent fields, and the largest is 127. Here the field belongs to the power of two to
+  // which the largest value can be rounded up.
   const int field = static_cast<int>(largest >> 23) + 1;
   return std::max(field - 127 + 23, 0);
 }

@@ -20,10 +20,10 @@
 namespace weir::compressors {
 namespace {
 
-constexpr std::size_t group = 64;  // entries that eight neighbouring counters serve
+constexpr std::size_t group = 64;  // entries that share eight consecutive counters
 constexpr std::size_t lanes = 8;
 
-/// The counter of block `block`: the number of a group times eight, plus a lane.
+/// The counter of block `block`, which is the number of a group times eight, plus a lane.
 Philox::Block counter(const RandomKey& key, std::uint64_t block) {
   const auto step_high = static_cast<std::uint32_t>(key.step >> 32 & 0xFFFF);
   return {static_cast<std::uint32_t>(block), key.tensor, static_cast<std::uint32_t>(key.step),
@@ -59,8 +59,8 @@ struct RoundKeys {
   std::array<std::uint32_t, rounds> second;
 };
 
-/// Four counters' words, each in the low half of 64 bits. The high halves hold what is left of products: multiplication
-/// does not look at them.
+/// The words of four counters, each in the low half of a 64-bit lane. The high halves hold the upper parts of products,
+/// which the multiplication ignores.
 struct Quarter {
   __m256i c0;
   __m256i c1;
@@ -77,7 +77,7 @@ WEIR_AVX2 inline void do_round(Quarter& q, __m256i key0, __m256i key1) {
   q.c3 = p0;
 }
 
-/// The words of even and of odd counters, in turn.
+/// Interleaves the words of even and odd counters.
 WEIR_AVX2 inline __m256i join(__m256i even, __m256i odd) {
   return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
 }
@@ -88,7 +88,7 @@ WEIR_AVX2 inline __m256i rotate16(__m256i x) {
   return _mm256_shuffle_epi8(x, order);
 }
 
-/// Some neighbouring groups at once, which keeps the multipliers busy.
+/// Fills several consecutive groups at once, which keeps the multipliers busy.
 template <std::size_t groups>
 WEIR_AVX2 inline void fill_some(const RoundKeys& keys, Quarter start, std::uint32_t* out) {
   Quarter quarters[2 * groups];
@@ -128,7 +128,7 @@ WEIR_AVX2 void fill_groups_avx2(const RandomKey& key, std::uint64_t first_block,
   if (groups > 0) fill_some<1>(keys, at, out);
 }
 
-/// The words of the eight counters of a group, one in each half of 64 bits, as in Quarter.
+/// The words of the eight counters of a group, each in the low half of a 64-bit lane, as in Quarter.
 struct Octet {
   __m512i c0;
   __m512i c1;
@@ -137,7 +137,7 @@ struct Octet {
 };
 
 WEIR_AVX512 inline void do_round(Octet& q, __m512i key0, __m512i key1) {
-  constexpr int exclusive_or = 0x96;  // of three
+  constexpr int exclusive_or = 0x96;  // of three operands
   const __m512i p0 = _mm512_mul_epu32(q.c0, _mm512_set1_epi64(0xD2511F53));
   const __m512i p2 = _mm512_mul_epu32(q.c2, _mm512_set1_epi64(0xCD9E8D57));
   q.c0 = _mm512_ternarylogic_epi64(_mm512_srli_epi64(p2, 32), q.c1, key0, exclusive_or);

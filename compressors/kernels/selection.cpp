@@ -11,7 +11,7 @@
 namespace weir::compressors {
 namespace {
 
-constexpr std::size_t few = 1024;  // values, of which sorting finds a cut faster than counting
+constexpr std::size_t few = 1024;  // for up to this many values, sorting finds a cut faster than counting
 
 Cut cut_of_few(std::span<const float> values, std::size_t rank) {
   std::array<std::uint32_t, few> room;
@@ -26,9 +26,9 @@ Cut cut_of_few(std::span<const float> values, std::size_t rank) {
 constexpr unsigned bin_bits = 11;
 using Bins = std::array<std::uint32_t, std::size_t{1} << bin_bits>;
 
-/// How many of the values have each (magnitude - least) >> shift.
+/// Counts the values for each (magnitude - least) >> shift.
 Bins counted(std::span<const float> values, std::uint32_t least, unsigned shift) {
-  std::array<Bins, 2> bins{};  // neighbours often share a bin, and a number cannot go up twice at once
+  std::array<Bins, 2> bins{};  // neighbours often share a bin, and a counter cannot be incremented twice at once
   std::size_t i = 0;
   for (; i + 2 <= values.size(); i += 2) {
     ++bins[0][(magnitude(values[i]) - least) >> shift];
@@ -39,7 +39,7 @@ Bins counted(std::span<const float> values, std::uint32_t least, unsigned shift)
   return bins[0];
 }
 
-/// The `count` values that have (magnitude - least) >> shift == bin.
+/// Returns the values with (magnitude - least) >> shift == bin, of which there are `count`.
 std::vector<float> within(std::span<const float> values, std::uint32_t least, unsigned shift, std::uint32_t bin,
                           std::size_t count) {
   std::vector<float> found(count + 1);

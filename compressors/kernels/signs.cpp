@@ -17,7 +17,7 @@
 namespace weir::compressors {
 namespace {
 
-/// Partial sums of a block: entry i of it is added to lane i % 8.
+/// Partial sums of a block: its entry i is added to lane i % 8.
 struct Lanes {
   std::array<double, 8> positive{};
   std::array<double, 8> negative{};
@@ -47,10 +47,10 @@ void write_portable(const float* x, std::size_t n, std::byte* bits, Extremes& ex
   }
 }
 
-/// The coins of 16 entries are in one word, those of the eight from entry i on in eight bits of it.
+/// The coins of the eight entries from entry i on. One word holds the coins of 16 entries.
 std::uint32_t coins_of_eight(const std::uint32_t* words, std::size_t i) { return words[i / 16] >> i % 16 & 0xFF; }
 
-/// Sets the bits of zeros, which are clear, as the coins say, from entry `i` of the block on.
+/// Sets the bits of zeros, which are clear so far, to their coins, starting at entry `i` of the block.
 void toss_portable(const float* x, std::size_t i, std::size_t n, const std::uint32_t* words, std::byte* bits) {
   for (; i < n; i += 8) {
     unsigned zeros = 0;
@@ -67,8 +67,8 @@ void add_portable(const std::byte* bits, std::size_t n, float positive, float ne
 
 #if defined(__x86_64__)
 
-/// How far ahead of a loop memory is asked for, in floats: the processor's own guesses end at every page. Asking for
-/// what lies behind an array is harmless.
+/// How far ahead a loop prefetches, in floats; the hardware prefetcher stops at every page boundary. Prefetching past
+/// the end of an array is harmless.
 constexpr std::size_t ahead = 1024;
 
 WEIR_AVX2 inline void prefetch_ahead(const float* x) {
@@ -76,7 +76,7 @@ WEIR_AVX2 inline void prefetch_ahead(const float* x) {
   _mm_prefetch(reinterpret_cast<const char*>(x + ahead + 16), _MM_HINT_T0);
 }
 
-/// The sums in two halves of four lanes each.
+/// The sums, in two registers of four lanes each.
 struct VectorLanes {
   __m256d positive[2];
   __m256d negative[2];
@@ -191,7 +191,7 @@ Extremes write_block(std::span<const float> values, std::byte* bits, Lanes* sums
   return extremes;
 }
 
-/// The words that the coins of a block are in.
+/// The random words that hold the coins of a block.
 using VoteWords = std::array<std::uint32_t, vote_block / 16>;
 
 void toss(std::span<const float> values, const VoteWords& words, std::byte* bits) {

@@ -9,37 +9,39 @@
 
 namespace weir::compressors {
 
-// A bit per entry, least significant first: set where the entry is below zero. Bits behind the last entry are zero.
+// One bit per entry, least significant bit first, set if the entry is below zero. Unused bits of the last byte are
+// zero.
 
 constexpr std::size_t sign_bytes(std::size_t entries) { return (entries + 7) / 8; }
 
-/// Fills `bits`, of sign_bytes(), for entries `first`, a multiple of vote_block, and following of a tensor. The bit of
-/// a zero, of either sign, is a coin, so that it votes for nothing in expectation: of entry i it is bit i % 16 of word
-/// i / 16 that `coins` gives. (Only the low half of a word is used: the high half is the low half of another one.)
-/// False if a value is NaN or infinite.
+/// Fills `bits`, which has sign_bytes() bytes, for the entries of a tensor that start at `first`, a multiple of
+/// vote_block. The bit of a zero (of either sign) is a random coin, so that its expected vote is nothing: for entry i
+/// it is bit i % 16 of random word i / 16 of `coins`. (Only the low half of a word is used, because the high half is
+/// the low half of another word.) Returns false if a value is NaN or infinite.
 bool write_votes(std::span<const float> values, std::uint64_t first, const RandomKey& coins, std::span<std::byte> bits);
 inline constexpr std::size_t vote_block = 1024;
 
-/// What the values of each sign add up to.
+/// The sums of the values of each sign.
 struct SignSums {
   double positive = 0;
   double negative = 0;
-  std::uint64_t negatives = 0;  ///< how many are below zero
+  std::uint64_t negatives = 0;  ///< number of values below zero
 };
 
-/// Fills `bits`, of sign_bytes(); zero, of either sign, counts as positive. False if a value is NaN or infinite.
+/// Fills `bits`, which has sign_bytes() bytes; zero, of either sign, counts as positive. Returns false if a value is
+/// NaN or infinite.
 bool write_signs(std::span<const float> values, std::span<std::byte> bits);
 
-/// The same, and adds to `sums`. The order of additions is that of blocks and lanes of fixed size: `values` begins and,
-/// unless it is the last of its tensor, ends at a multiple of sign_sum_block.
+/// The same, and adds to `sums`. The order of the additions is fixed, in blocks and lanes, so `values` must begin at a
+/// multiple of sign_sum_block of its tensor and, unless it is the tensor's last part, end at one.
 bool write_signs(std::span<const float> values, std::span<std::byte> bits, SignSums& sums);
 inline constexpr std::size_t sign_sum_block = 4096;
 
 /// sum += `negative` where the bit is set, `positive` elsewhere.
 void add_by_sign(BytesView bits, float positive, float negative, std::span<float> sum);
 
-/// Each value of a tensor becomes -1 or 1: its sign, or where its magnitude is below `least` a coin as above, -1 where
-/// it is set.
+/// Replaces each value of a tensor by -1 or 1: its sign, or, if its magnitude is below `least`, a coin as above (-1 if
+/// the coin is set).
 void take_majority(float least, const RandomKey& coins, std::span<float> values);
 
 }  // namespace weir::compressors

@@ -12,12 +12,12 @@ namespace {
 constexpr std::size_t sample_max = 100'000;
 constexpr unsigned lloyd_steps = 25;
 constexpr std::size_t entropy_bins = 5;
-constexpr double tail_weight = 3;  ///< of the tail's entropy
+constexpr double tail_weight = 3;  ///< factor of the tail's entropy
 
-/// log2, to 2^-16, by integers alone, so that every machine gets the same tables. `x` is at least 1.
+/// log2 to 2^-16, computed with integers only, so that every machine gets the same tables. `x` is at least 1.
 double log2_of(std::uint64_t x) {
   const auto whole = static_cast<unsigned>(std::bit_width(x)) - 1;
-  std::uint64_t fraction = whole >= 31 ? x >> (whole - 31) : x << (31 - whole);  // in [1, 2), 31 bits behind the point
+  std::uint64_t fraction = whole >= 31 ? x >> (whole - 31) : x << (31 - whole);  // in [1, 2), with 31 fractional bits
   std::uint64_t bits = 0;
   for (unsigned i = 0; i < 16; ++i) {
     fraction = fraction * fraction >> 31;
@@ -27,7 +27,7 @@ double log2_of(std::uint64_t x) {
   return whole + static_cast<double>(bits) * 0x1p-16;
 }
 
-/// Sorts by three passes over eleven bits each, for magnitudes have 31.
+/// Radix sort in three passes over eleven bits each; magnitudes have 31 bits.
 void sort_magnitudes(std::vector<std::uint32_t>& values) {
   constexpr unsigned digit_bits = 11;
   std::vector<std::uint32_t> sorted(values.size());
@@ -41,7 +41,7 @@ void sort_magnitudes(std::vector<std::uint32_t>& values) {
   }
 }
 
-/// The magnitudes sampled of one sign, ascending.
+/// The sampled magnitudes of one sign, ascending.
 class Sample {
  public:
   void add(float x) { sorted_.push_back(magnitude(x)); }
@@ -56,7 +56,7 @@ class Sample {
   double mean(std::size_t begin, std::size_t end) const {
     return begin == end ? 0 : (sums_[end] - sums_[begin]) / static_cast<double>(end - begin);
   }
-  /// How many are smaller.
+  /// The number of magnitudes smaller than `x`.
   std::size_t below(double x) const {
     return static_cast<std::size_t>(
         std::ranges::lower_bound(sorted_, x, {},
@@ -64,7 +64,7 @@ class Sample {
         sorted_.begin());
   }
 
-  /// In bits, of entropy_bins bins of equal width between the first and the last of a range.
+  /// The entropy in bits, over entropy_bins bins of equal width between the first and the last magnitude of a range.
   double entropy(std::size_t begin, std::size_t end) const {
     if (begin == end) return 0;
     const double least = (*this)[begin];
@@ -83,13 +83,13 @@ class Sample {
 
  private:
   std::vector<std::uint32_t> sorted_;
-  std::vector<double> sums_;  ///< of those before
+  std::vector<double> sums_;  ///< sums of the magnitudes before each
 };
 
-/// What tells the clusters of a sign apart.
+/// The thresholds between the clusters of one sign.
 std::vector<float> cut(const Sample& sample, std::size_t clusters) {
   if (clusters == 1) return {};
-  const std::size_t rest = sample.size() * 95 / 100;  // what is not the tail, at first in equal shares
+  const std::size_t rest = sample.size() * 95 / 100;  // all but the tail, at first in equal shares
   std::vector<double> centers(clusters, sample[rest]);
   for (std::size_t c = 0; c + 1 < clusters; ++c) {
     const std::size_t begin = rest * c / (clusters - 1);
@@ -118,7 +118,7 @@ std::vector<float> cut(const Sample& sample, std::size_t clusters) {
   return thresholds;
 }
 
-/// How much of the buckets each cluster of a sign asks for.
+/// The weight of each cluster of one sign when the buckets are divided among the clusters.
 std::vector<double> weights(const Sample& sample, const std::vector<float>& thresholds) {
   std::vector<double> weights(thresholds.size() + 1);
   double largest = 0;
@@ -139,7 +139,7 @@ std::vector<double> weights(const Sample& sample, const std::vector<float>& thre
 
 bool train_clusters(std::span<const float> values, unsigned bits, std::size_t buckets, Clusters& clusters) {
   std::array<Sample, 2> samples;
-  // An odd stride meets every column of a matrix whose width is a power of two.
+  // With an odd stride, the sample meets every column of a matrix whose width is a power of two.
   const std::size_t stride = values.size() <= sample_max ? 1 : values.size() / sample_max | 1;
   for (std::size_t i = 0; i < values.size(); i += stride) {
     if (magnitude(values[i]) > 0 && magnitude(values[i]) < magnitude_infinite) {
@@ -158,7 +158,7 @@ bool train_clusters(std::span<const float> values, unsigned bits, std::size_t bu
   const std::size_t each = clusters.count() / 2;
   std::vector<double> asked;
   for (std::size_t sign = 0; sign < 2; ++sign) {
-    // Nothing is known of a sign that was not seen: it is cut like the other.
+    // A sign that was not seen gets the thresholds of the other one.
     const Sample& sample = samples[samples[sign].size() > 0 ? sign : 1 - sign];
     const std::vector<float> thresholds = cut(sample, each);
     std::ranges::copy(thresholds, clusters.thresholds.begin() + static_cast<std::ptrdiff_t>(sign * (each - 1)));

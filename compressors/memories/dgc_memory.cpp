@@ -30,7 +30,7 @@ nlohmann::json DgcMemory::schema() { return params().schema(); }
 std::optional<std::string> DgcMemory::misfit(const Compressor& compressor) {
   if (!compressor.traits().sparse)
     return "it does not say which entries it sent, whose velocity would have to be cleared";
-  // The velocity that is left is a residual like any other.
+  // The velocity not sent yet is a residual, so the rules for residuals apply, too.
   return no_residual(compressor);
 }
 

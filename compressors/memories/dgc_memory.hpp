@@ -10,22 +10,22 @@
 
 namespace weir::compressors {
 
-/// DGC's momentum correction (Lin et al., ICLR 2018): momentum is accumulated before compression, and what is
-/// held back is velocity, not gradient.
+/// DGC's momentum correction (Lin et al., ICLR 2018): momentum is accumulated before compression, and the residual is a
+/// velocity instead of a gradient.
 ///
 ///     plain:     m = mu * m + g;    v += m          nesterov:  m = mu * (m + g);  v += m + g
 ///     send v;    v -= what was sent;  with masking, at the entries sent: m = 0
 ///
-/// So v is zero where it was sent as it was, and keeps what a value codec has rounded away.
-/// The optimizer must not apply momentum again. A tensor sent dense gets the same momentum after averaging, unmasked
-/// and without velocity: as long as it was never sent otherwise, the momentum is the same on all ranks. Later, when a
-/// rank has momentum and velocity of its own, a dense round sends all of the velocity, and masks nothing.
+/// After a round, v is zero at entries that were sent exactly, and keeps the rounding error of a value codec. The
+/// optimizer must not apply momentum again. A tensor sent dense gets the same momentum after averaging, without masking
+/// and velocity. As long as a tensor has only been sent dense, its momentum is the same on all ranks. Later, when a
+/// rank has momentum and velocity of its own, a dense round sends all of the velocity and masks nothing.
 ///
-/// Before all of it the gradient is clipped, each tensor on its own: the mean of the ranks to the norm clip_norm, one
-/// rank's own to sqrt(ranks) * clip_norm, as the mean of independent gradients is sqrt(ranks) times shorter than they.
-/// That is the scale of the paper, whose limit of clip_norm / sqrt(ranks) is for gradients that are divided by the
-/// number of ranks before they are added up. The paper takes the norm of all tensors together, which would be known
-/// only when the backward pass is through, so that nothing could be sent during it.
+/// Gradients are clipped first, each tensor on its own: the mean over the ranks to the norm clip_norm, one rank's own
+/// gradient to sqrt(ranks) * clip_norm, because the mean of independent gradients is sqrt(ranks) times shorter than
+/// they are. This is the scale of the paper, whose limit of clip_norm / sqrt(ranks) is for gradients that are divided
+/// by the number of ranks before they are summed. The paper clips by the norm of all tensors together, which is known
+/// only after the backward pass, so that nothing could be sent during it.
 class DgcMemory final : public Memory {
  public:
   static constexpr std::string_view type_name = "dgc";
@@ -51,14 +51,14 @@ class DgcMemory final : public Memory {
   Result<void> restore(std::span<const NamedTensor> state) override;
 
  private:
-  /// What to multiply a gradient by so that its norm is `limits` times clip_norm at most.
+  /// The factor that scales a gradient to a norm of at most `limits` times clip_norm; 1 if it is not longer than that.
   float clip_scale(std::span<const float> gradient, double limits) const;
 
   Options options_;
   MemorySetting setting_;
   TensorStore momenta_{"momentum"};
   TensorStore velocities_{"velocity"};
-  std::vector<std::uint32_t> sent_;  // kept between calls for its memory
+  std::vector<std::uint32_t> sent_;  // kept between calls to reuse its memory
 };
 
 }  // namespace weir::compressors

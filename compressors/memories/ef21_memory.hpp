@@ -10,23 +10,22 @@
 
 namespace weir::compressors {
 
-/// EF21 (Richtarik, Sokolov, Fatkhullin 2021): each rank keeps an estimate h of its gradient, sends what is missing in
-/// it, and all apply the mean of the estimates, H, which is kept too:
+/// EF21 (Richtarik, Sokolov, Fatkhullin 2021): each rank keeps an estimate h of its gradient and sends the difference.
+/// All ranks apply H, the mean of the estimates, which each of them keeps, too:
 ///
 ///     send g - h;   h += what was sent;   H += mean;   the optimizer gets H
 ///
-/// With a compressor that contracts, h follows the gradient, and nothing that was held back piles up. Both start from
-/// zero.
+/// h and H start from zero. With a contractive compressor h follows the gradient, and no residual piles up.
 ///
-/// The noise of small batches does not average out in h. With `momentum` above zero, what is estimated is therefore a
+/// The noise of small batches does not average out in h. With `momentum` above zero, h is therefore an estimate of a
 /// running mean of the gradients (EF21-SGDM: Fatkhullin, Tyurin, Richtarik 2023, whose eta is 1 - momentum), which
-/// starts from the first one:
+/// starts from the first gradient:
 ///
 ///     v = momentum * v + (1 - momentum) * g;   send v - h;   as above
 ///
-/// It stands in the place of the optimizer's momentum. A round in which the tensor goes dense makes h what was to be
-/// estimated and H the mean of that. The gradient of a tensor that is never compressed is averaged by the ranks, and
-/// then over time in the same way.
+/// This replaces the optimizer's momentum. A round in which the tensor goes dense sets h to its target (g or v) and H
+/// to the mean of the targets. The gradient of a tensor that is never compressed is averaged over the ranks, and then
+/// over time in the same way.
 class Ef21Memory final : public Memory {
  public:
   static constexpr std::string_view type_name = "ef21";
@@ -51,15 +50,15 @@ class Ef21Memory final : public Memory {
   Result<void> restore(std::span<const NamedTensor> state) override;
 
  private:
-  /// What the estimate is of: the gradient, or the running mean with the gradient in it.
+  /// The target of the estimate: the gradient, or the running mean updated with the gradient.
   Result<at::Tensor> target_of(const at::Tensor& gradient, const Round& round);
 
   Options options_;
   TensorStore own_{"own"};          ///< h
   TensorStore shared_{"shared"};    ///< H
   TensorStore average_{"average"};  ///< v, with momentum only
-  /// v - h from compensate() to update(), for its memory only: it is not saved. One for each tensor, for those of a
-  /// bucket are all compensated before the first of them is updated.
+  /// v - h from compensate() to update(). Kept only to reuse its memory, so it is not saved. One for each tensor,
+  /// because all tensors of a bucket are compensated before the first of them is updated.
   TensorStore missing_{"missing"};
 };
 

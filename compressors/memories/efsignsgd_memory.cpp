@@ -19,7 +19,7 @@ const Params<EfSignSgdMemory::Options>& params() {
   return params;
 }
 
-/// As it is kept, so that a restored memory goes on with the same bits.
+/// The learning rate in the precision in which it is saved, so that a restored memory continues with the same bits.
 float learning_rate_in(const Round& round) { return static_cast<float>(round.learning_rate); }
 
 }  // namespace

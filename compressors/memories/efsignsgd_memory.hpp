@@ -10,18 +10,18 @@
 
 namespace weir::compressors {
 
-/// Error feedback in units of the weights (Karimireddy et al., ICML 2019), so that what is owed to the weights stays
-/// the same when the learning rate changes:
+/// Error feedback in units of the weights (Karimireddy et al., ICML 2019), so that the residual keeps its effect on the
+/// weights when the learning rate changes:
 ///
 ///     p = g + beta * e / lr;  send C(p);  e = lr * (p - sent)
 ///
-/// In the paper beta is 1. With beta below 1, e is a momentum of steps (DeMo): lr * p = beta * e + lr * g is what it
-/// accumulates, and C(p) is what is taken out of it, divided by lr, which the optimizer multiplies again.
+/// In the paper beta is 1. With beta below 1, e is a momentum of steps (DeMo): it accumulates lr * p = beta * e + lr *
+/// g. The part that is taken out of it is sent as C(p), divided by lr, and the optimizer multiplies by lr again.
 ///
-/// Kept is the residual r = e / lr with the learning rate it was divided by: p = g + beta * (last lr / lr) * r. While
-/// the learning rate is constant that is the memory `residual`. In a step whose learning rate is zero nothing reaches
-/// the weights: the gradient is sent as it is, and what is owed stays. Otherwise a round in which
-/// the tensor goes dense sends all of it: r = 0.
+/// The memory stores the residual r = e / lr and the learning rate by which it was divided: p = g + beta * (last lr /
+/// lr) * r. While the learning rate is constant, this is the memory `residual`. In a step whose learning rate is zero
+/// nothing reaches the weights: the gradient is sent as it is, and the residual stays. Any other round in which the
+/// tensor goes dense sends everything: r = 0.
 class EfSignSgdMemory final : public Memory {
  public:
   static constexpr std::string_view type_name = "efsignsgd";
@@ -49,7 +49,7 @@ class EfSignSgdMemory final : public Memory {
 
   Options options_;
   TensorStore residuals_{"residual"};
-  TensorStore learning_rates_{"learning_rate"};  // one number each; zero: no residual yet
+  TensorStore learning_rates_{"learning_rate"};  // one number per tensor; zero: no residual yet
 };
 
 }  // namespace weir::compressors

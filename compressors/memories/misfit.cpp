@@ -7,7 +7,7 @@ namespace weir::compressors {
 std::optional<std::string> no_residual(const Compressor& compressor) {
   const Traits traits = compressor.traits();
   if (traits.lossless) return "it sends everything, so that no residual is left";
-  // A residual that is encoded with an error larger than itself grows from round to round.
+  // If the encoding error can be larger than the residual, the residual grows from round to round.
   constexpr std::uint64_t entries = 1 << 20;
   const double bound = compressor.error_bound(entries, {.epoch = 1e9});
   if (traits.votes && std::isinf(bound)) {

@@ -7,10 +7,10 @@
 
 namespace weir::compressors {
 
-/// Why error feedback (a residual of what was not sent) makes no sense with this compressor, if it does not.
+/// The reason why error feedback (a residual of what was not sent) does not fit this compressor; nothing if it fits.
 std::optional<std::string> no_residual(const Compressor& compressor);
 
-/// The same for error feedback that reckons with the mean which the ranks agree on, too.
+/// The same for error feedback that also uses the mean which the ranks agree on.
 std::optional<std::string> no_mean_residual(const Compressor& compressor);
 
 }  // namespace weir::compressors

@@ -8,16 +8,16 @@
 
 namespace weir::compressors {
 
-/// Error feedback against what the ranks agreed on (Vogels et al. 2019, Algorithm 2):
+/// Error feedback against the mean that the ranks agreed on (Vogels et al. 2019, Algorithm 2):
 ///
 ///     send r + g;   r = r + g - mean
 ///
-/// The ranks' residuals differ by all that their gradients ever differed by, only the mean of them stays small. That is
-/// harmless where what is agreed on is a function of the mean alone (Traits::mean_only), and saves decoding the own
-/// payload; where each rank's payload follows its own large entries, they would fill up with differences that cancel.
-/// So it is with payloads that are gathered, with chunks chosen by the sum of the ranks' norms, and with sums of 16-bit
-/// numbers, which are rounded by the size of the rank's own residual. A round in which the
-/// tensor goes dense sends all of it: r = 0.
+/// The ranks' residuals differ by the sum of all past differences between their gradients; only the mean of the
+/// residuals stays small. That is harmless if the result is a function of the mean alone (Traits::mean_only), and saves
+/// decoding the rank's own payload. If each rank's payload depends on its own large entries, the payloads would fill up
+/// with differences that cancel. This happens with gathered payloads, with chunks chosen by the sum of the ranks'
+/// norms, and with sums of 16-bit numbers, whose rounding error depends on the size of the rank's own residual. A round
+/// in which the tensor goes dense sends everything: r = 0.
 class PowerSgdMemory final : public Memory {
  public:
   static constexpr std::string_view type_name = "powersgd";

@@ -10,14 +10,13 @@
 
 namespace weir::compressors {
 
-/// Error feedback (Seide et al. 2014; Karimireddy et al. 2019): what a round did not send is added to the
-/// next one,
+/// Error feedback (Seide et al. 2014; Karimireddy et al. 2019): what a round did not send is added to the next one,
 ///
 ///     sent = C(beta * r + gamma * g);  r = beta * r + gamma * g - sent
 ///
-/// The residual is corrected by decoding the own payload with weight -1: for a sparse one that touches only
-/// the entries sent, and whatever a codec rounded away stays in the residual. A round in which the tensor goes dense
-/// sends all of it: r = 0.
+/// The residual is updated by decoding the rank's own payload with weight -1. For a sparse payload that touches only
+/// the entries sent, and rounding errors of a codec stay in the residual. A round in which the tensor goes dense sends
+/// everything: r = 0.
 class ResidualMemory final : public Memory {
  public:
   static constexpr std::string_view type_name = "residual";

@@ -4,10 +4,10 @@
 
 namespace weir::compressors {
 
-/// Sends every entry, divided by the number of ranks, as a bfloat16, rounded to nearest even: u16[], no header, so that
-/// an all-reduce can sum it in place; the sum is a mean. It has the exponents of float32; what would round to infinity
-/// becomes the largest finite number. From 2^-126 on a number's own error is at most 2^-8 of it, but below it may be
-/// all of it: hence a bound of 1. The sum is rounded at every rank it passes.
+/// Sends every entry, divided by the number of ranks, as a bfloat16, rounded to nearest, ties to even: u16[], no
+/// header, so that an all-reduce can sum it in place; the sum is a mean. The exponent range is that of float32; a value
+/// that would round to infinity becomes the largest finite number. From 2^-126 on, the error of a number is at most
+/// 2^-8 of it; below, it may be the whole number: hence a bound of 1. The sum is rounded at every rank it passes.
 class Bf16 final : public Compressor {
  public:
   static constexpr std::string_view type_name = "bf16";

@@ -20,13 +20,13 @@
 
 namespace weir::compressors {
 
-// What fp16 and bf16 have in common: a payload that is a bare array of 16-bit floats, each divided by the number of
-// ranks, so that their sum is a mean (Reduction). Block by block, so that the second look at a block finds it in the
-// cache.
+// The common part of fp16 and bf16: a payload that is a bare array of 16-bit floats, each divided by the number of
+// ranks, so that their sum is a mean (Reduction). The loops go block by block, so that the second access to a block
+// finds it in the cache.
 
 inline constexpr std::size_t cast_block = 4096;  // entries
 
-/// Numbers may begin there; a payload may begin anywhere.
+/// Whether an array of Number may start at this address. A payload may start at any address.
 template <class Number>
 bool is_place_for(const std::byte* at) {
   return reinterpret_cast<std::uintptr_t>(at) % alignof(Number) == 0;
@@ -61,7 +61,7 @@ Result<void> encode_cast(const at::Tensor& gradient, const Round& round, Bytes& 
   return finite ? Result<void>() : non_finite(round, values);
 }
 
-/// sum += weight * world * `payload`. Fails with: malformed (of another length, or not finite).
+/// sum += weight * world * `payload`. Fails with: malformed (wrong length, or not finite).
 template <class Number>
 Result<void> decode_cast(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
   const std::span<float> target = flat(sum);

@@ -5,9 +5,9 @@
 namespace weir::compressors {
 
 /// The scaled signs of EF-signSGD (Karimireddy et al., ICML 2019): every entry becomes its sign times the mean
-/// magnitude of all, zero counting as positive. Biased; |x - y|^2 = |x|^2 - |x|_1^2 / n, which is (1 - 1/n) |x|^2 where
-/// all but one entry are zero. Every tensor is taken, as in the authors' code. Wire format:
-/// signs.hpp, the second value being minus the first.
+/// magnitude of all entries; zero counts as positive. Biased; |x - y|^2 = |x|^2 - |x|_1^2 / n, which is (1 - 1/n) |x|^2
+/// if all but one entry are zero. Takes every tensor, as the authors' code does. Wire format: signs.hpp, where the
+/// second value is minus the first.
 class EfSignSgd final : public TwoValues {
  public:
   static constexpr std::string_view type_name = "efsignsgd";

@@ -4,11 +4,11 @@
 
 namespace weir::compressors {
 
-/// Sends every entry, divided by the number of ranks as PyTorch's fp16_compress_hook does, as an IEEE half, rounded to
-/// nearest even: u16[], no header, so that an all-reduce can sum it in place. What goes over the wire is a mean in the
-/// making, which does not leave the range of its terms. Of what is sent, magnitudes above 65504 become 65504, those up
-/// to 2^-25 zero, so that only 1 bounds the error for all tensors; between 2^-14 and 65504 a number's own error is at
-/// most 2^-11 of it. The sum is rounded at every rank it passes.
+/// Sends every entry, divided by the number of ranks as in PyTorch's fp16_compress_hook, as an IEEE half, rounded to
+/// nearest, ties to even: u16[], no header, so that an all-reduce can sum it in place. The partial sums on the wire are
+/// parts of a mean, so they stay within the range of the entries. Magnitudes above 65504 become 65504 and those up to
+/// 2^-25 zero, so that no bound below 1 holds for all tensors; between 2^-14 and 65504 the error of a number is at most
+/// 2^-11 of it. The sum is rounded at every rank it passes.
 class Fp16 final : public Compressor {
  public:
   static constexpr std::string_view type_name = "fp16";

@@ -4,15 +4,15 @@
 
 namespace weir::compressors {
 
-/// Eight bits with a sign and a scale per channel, which is a row of the first of two or more dimensions: the nearest
-/// multiple of scale = max|x| / 127. The code is
+/// Signed eight-bit codes with a scale per channel: each entry becomes the nearest multiple of scale = max|x| / 127. A
+/// channel is a row along the first dimension; a tensor of one dimension is one channel. The code is
 ///
 ///     f32[]  scale of each channel
-///     i8[]   per entry: a multiple of the scale, -127 to 127
+///     i8[]   per entry: x / scale, rounded, -127 to 127
 ///
-/// Biased. An entry errs by at most scale / 2, and by no more than itself, so that most is lost where all entries but
-/// one are just below that: 1 - 1 / (1 + (n - 1) / 254^2) of |x|^2, for a tensor that is one channel. Where the scale
-/// is a denormal number it is rounded up, so that more is lost, but never more than everything.
+/// Biased. The error of an entry is at most scale / 2 and at most the entry itself. In the worst case all entries but
+/// one are just below scale / 2: the loss is then 1 - 1 / (1 + (n - 1) / 254^2) of |x|^2, for a tensor of one channel.
+/// A denormal scale is rounded up, so that more is lost, but never more than everything.
 class Int8 final : public Quantizer {
  public:
   static constexpr std::string_view type_name = "int8";

@@ -15,9 +15,9 @@
 namespace weir::compressors {
 namespace {
 
-constexpr std::size_t block = 256;  // entries; a short one, so that memory that is asked for a block ahead comes evenly
+constexpr std::size_t block = 256;  // entries; small, so that prefetching one block ahead spreads the traffic evenly
 
-/// Writes the codes of all values. False if the window has no room for one.
+/// Writes the codes of all values. Returns false if a value does not fit the window.
 bool write_codes(std::span<const float> values, const RandomKey& key, int window, std::span<std::byte> codes) {
   std::atomic<bool> fits = true;
   for_ranges(values.size(), block, [&](std::size_t begin, std::size_t end) {
@@ -37,8 +37,8 @@ bool write_codes(std::span<const float> values, const RandomKey& key, int window
 }  // namespace
 
 bool Natural::write(std::span<const float> values, const Extent&, const Round& round, std::span<std::byte> code) {
-  // The largest of all is known only at the end. The first entries and some room above them are nearly always enough;
-  // where not, the codes are written again.
+  // The largest magnitude is known only after reading all values. A window for the first entries, with some room above
+  // them, is nearly always enough; if not, the codes are written again.
   constexpr std::size_t sample = 4096;
   constexpr int room = 24;
   const RandomKey key = key_of_rank(round);

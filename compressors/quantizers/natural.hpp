@@ -4,15 +4,16 @@
 
 namespace weir::compressors {
 
-/// Natural compression (Horvath et al. 2019): every entry becomes one of the two powers of two around it, so that the
-/// expectation is the entry; the variance is at most x^2 / 8. The code is
+/// Natural compression (Horvath et al. 2019): every entry is rounded at random to one of the two neighbouring powers of
+/// two, so that the expectation is the entry; the variance is at most x^2 / 8. The code is
 ///
-///     u8      window: the power of the number c is 2^(c + window - 150); at most 151
-///     u8[]    per entry: below zero in the upper bit, c in the others; c = 0 is zero
+///     u8      window: the number c stands for the power 2^(c + window - 150); at most 151
+///     u8[]    per entry: the sign in the highest bit, c in the others; c = 0 stands for zero
 ///
-/// The window reaches 127 powers down from the tensor's largest exponent or from up to 2^24 above it. What is smaller
-/// becomes the least of these powers or zero, still without bias down to 2^-23 of that power; below, it becomes zero.
-/// Above 2^127, where float32 has no larger power, the upper neighbour is the largest float in the place of 2^128.
+/// The window covers 127 powers, counted down from the tensor's largest exponent or from a power up to 2^24 times
+/// larger. A smaller value becomes the smallest of these powers or zero, without bias down to 2^-23 of that power;
+/// below, it becomes zero. Above 2^127, where float32 has no larger power, the upper neighbour is the largest float
+/// instead of 2^128.
 class Natural final : public Quantizer {
  public:
   static constexpr std::string_view type_name = "natural";

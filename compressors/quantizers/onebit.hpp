@@ -5,8 +5,8 @@
 namespace weir::compressors {
 
 /// 1-bit SGD (Seide et al., Interspeech 2014), with the threshold at zero and a tensor as one column: entries that are
-/// not below zero become their mean, those below zero theirs. Biased; of each half the mean is the best of values, so
-/// that the error is at most that of scaled signs: (1 - 1/n) |x|^2. Wire format: signs.hpp.
+/// not below zero become their mean, and entries below zero become theirs. Biased. The mean is the best single value
+/// for each half, so the error is at most that of scaled signs: (1 - 1/n) |x|^2. Wire format: signs.hpp.
 class OneBit final : public TwoValues {
  public:
   static constexpr std::string_view type_name = "onebit";

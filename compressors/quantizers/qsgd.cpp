@@ -23,8 +23,8 @@ namespace {
 
 constexpr std::size_t head_bytes = 1 + sizeof(std::uint32_t);
 
-/// Entries of a bucket are written and read in parts of so many: whole bytes of any number of bits, and whole groups of
-/// random words.
+/// Buckets are written and read in parts of this many entries. The codes of a part fill whole bytes for any number of
+/// bits, and use whole groups of random words.
 constexpr std::size_t part_max = 1024;
 constexpr std::int64_t bucket_unit = 64;
 
@@ -39,7 +39,7 @@ const Params<Qsgd::Options>& params() {
   return params;
 }
 
-/// Where the parts of a bucket's code are.
+/// The parts of a bucket's code.
 template <class Byte>
 struct BucketCode {
   BucketCode(std::span<Byte> code, std::size_t entries, unsigned bits)
@@ -52,8 +52,9 @@ struct BucketCode {
   std::span<Byte> signs;
 };
 
-/// Not below any magnitude: each step of it is monotonous, and exact for one value alone. Of large values it can be
-/// beyond the largest float, which is not below any magnitude either.
+/// The norm, which must be at least every magnitude. It is: each operation is monotonic, and exact for a single value.
+/// The norm of large values can exceed the largest float; that float is then used, which is at least every magnitude,
+/// too.
 float norm_of(double squares) {
   return static_cast<float>(std::min(std::sqrt(squares), double{std::numeric_limits<float>::max()}));
 }

@@ -7,19 +7,19 @@
 
 namespace weir::compressors {
 
-/// QSGD (Alistarh et al., NeurIPS 2017): in each bucket of d entries with the norm |b| an entry becomes
-/// sign * |b| * l / s with s = 2^bits - 1, where l is y = |x| / |b| * s rounded down, or up with the probability of its
-/// fraction, so that the expectation is the entry. The code is
+/// QSGD (Alistarh et al., NeurIPS 2017): in each bucket of d entries with the norm |b|, an entry becomes sign * |b| * l
+/// / s with s = 2^bits - 1. The level l is y = |x| / |b| * s, rounded up with a probability equal to its fractional
+/// part, otherwise down, so that the expectation is the entry. The code is
 ///
 ///     u8      bits
-///     u32     entries of a bucket, d
-///     per bucket, of which the last may be shorter:
+///     u32     d, the entries of a bucket
+///     per bucket, the last of which may be shorter:
 ///       f32     |b|, at most the largest float
 ///       bit[]   l of every entry in `bits` bits, padded to whole bytes with zeros (kernels/pack.hpp)
-///       bit[]   per entry: it is below zero; padded likewise
+///       bit[]   per entry: 1 if it is below zero; padded likewise
 ///
-/// The variance is at most min(d / (4 s^2), sqrt(d) / s) |x|^2: that of rounding y is f (1 - f) for its fraction f,
-/// which is at most 1/4 and at most y.
+/// The variance is at most min(d / (4 s^2), sqrt(d) / s) |x|^2, because rounding y with the fractional part f has the
+/// variance f (1 - f), which is at most 1/4 and at most y.
 class Qsgd final : public Quantizer {
  public:
   static constexpr std::string_view type_name = "qsgd";

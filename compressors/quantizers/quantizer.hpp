@@ -10,14 +10,14 @@
 
 namespace weir::compressors {
 
-/// What a code that has a place for every entry knows of its tensor.
+/// The size of a tensor, as the quantizers need it.
 struct Extent {
   std::uint64_t entries = 0;
-  std::uint64_t channels = 1;  ///< size of the first of two or more dimensions, or 1
+  std::uint64_t channels = 1;  ///< size of the first dimension if there are two or more, else 1
 };
 
-/// The base of compressors that write a short code for every entry: a member says how long the code is, writes it and
-/// reads it; header, checksum and sizes are here. The body of the payload is
+/// The base class of compressors that write a short code for every entry. A derived class defines the size of the code,
+/// writes it and reads it; header, checksum and size checks are here. The body of the payload is
 ///
 ///     varint  entries of the tensor
 ///     ...     the code
@@ -28,15 +28,15 @@ class Quantizer : public Compressor {
  protected:
   virtual Format format() const = 0;
 
-  /// How many bytes write() fills.
+  /// The size of the code in bytes.
   virtual std::size_t code_bytes(const Extent& extent) const = 0;
 
-  /// Fills `code` for `values` (never empty). False if one of them is NaN or infinite; `code` is then forgotten.
+  /// Fills `code` for `values` (never empty). Returns false, with a meaningless `code`, if a value is NaN or infinite.
   virtual bool write(std::span<const float> values, const Extent& extent, const Round& round,
                      std::span<std::byte> code) = 0;
 
-  /// sum += weight * what `code` stands for. It has code_bytes(), but is untrusted otherwise: a code that write() would
-  /// never give may be refused or decoded to any finite floats. Fails with: malformed.
+  /// sum += weight * decoded `code`. It has code_bytes() bytes but is untrusted otherwise: a code that write() never
+  /// writes may be refused or decoded to any finite floats. Fails with: malformed.
   virtual Result<void> read_add(BytesView code, const Extent& extent, float weight, std::span<float> sum) = 0;
 
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;

@@ -20,7 +20,7 @@ Error dirty_padding() { return Error(Errc::malformed, "bits are set behind the l
 }  // namespace
 
 void SignVote::conclude(at::Tensor& mean, const Round& round) {
-  // One vote is worth 1 / world: what is below half of it is a tie that was rounded.
+  // One vote contributes 1 / world to the mean: a magnitude below half of that is a tie with a rounding error.
   take_majority(0.5F / static_cast<float>(round.world), key_beside_ranks(round), flat(mean));
 }
 

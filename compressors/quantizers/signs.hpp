@@ -4,20 +4,20 @@
 
 namespace weir::compressors {
 
-/// The base of compressors that send nothing but signs, on which the ranks then vote (Bernstein et al., ICML 2018 and
-/// ICLR 2019): what they agree on is -1 or 1. A bit cannot abstain, so what has no sign is drawn: the vote of a rank
-/// for a zero is a fair coin of its own, and a tie of the votes is decided by a coin that all ranks share, both from
-/// seed, step, tensor and entry (kernels/signs.hpp). A weight whose gradient stays zero is not driven anywhere. The
-/// code is
+/// The base class of compressors that send only signs, on which the ranks then vote (Bernstein et al., ICML 2018 and
+/// ICLR 2019): the result is -1 or 1. A bit cannot abstain, so zeros and ties are decided by fair coins: a rank votes
+/// on a zero with a coin of its own, and a tie of the votes is decided by a coin that all ranks share. Both are
+/// functions of seed, step, tensor and entry (kernels/signs.hpp). A weight whose gradient stays zero is thus not driven
+/// in any direction. The code is
 ///
-///     bit[]   per entry, least significant first: it is below zero; padded with zero bits
+///     bit[]   per entry, least significant bit first: 1 if it is below zero; padded with zero bits
 ///
-/// Decodes to -1 and 1, whatever the size of the gradient, so that no bound of the error holds.
+/// The code decodes to -1 and 1, whatever the size of the gradient, so no error bound holds.
 class SignVote : public Quantizer {
  public:
-  /// A vote is not on the gradient's scale: steps of one length need every tensor, as in the papers.
+  /// A vote is not on the gradient's scale: steps of equal length require that every tensor is taken, as in the papers.
   bool takes(at::IntArrayRef) const override { return true; }
-  /// Exact for up to 2000 ranks; of more, the rounding of the mean can hide the difference of one vote.
+  /// Exact for up to 2000 ranks; with more, the rounding of the mean can hide the difference of one vote.
   void conclude(at::Tensor& mean, const Round& round) override;
   double error_bound(std::uint64_t entries, const Round& round) const override;
 
@@ -27,13 +27,14 @@ class SignVote : public Quantizer {
   Result<void> read_add(BytesView code, const Extent& extent, float weight, std::span<float> sum) override;
 };
 
-/// The base of compressors that send one of two values for every entry. The code is
+/// The base class of compressors that send one of two values for every entry. The code is
 ///
-///     f32     for entries that are not below zero
-///     f32     for those below zero
-///     bit[]   per entry, least significant first: it is below zero; padded with zero bits
+///     f32     the value for entries that are not below zero
+///     f32     the value for entries below zero
+///     bit[]   per entry, least significant bit first: 1 if it is below zero; padded with zero bits
 ///
-/// A member sends no worse values than sign(x) times the mean magnitude: the error is (1 - 1/n) |x|^2 at most.
+/// The values of a derived class must be at least as good as sign(x) times the mean magnitude, so that the error is at
+/// most (1 - 1/n) |x|^2.
 class TwoValues : public Quantizer {
  public:
   double error_bound(std::uint64_t entries, const Round& round) const override;

@@ -4,8 +4,8 @@
 
 namespace weir::compressors {
 
-/// signSGD with majority vote (Bernstein et al., ICML 2018): the sign of every entry. The optimizer is given -1 or 1,
-/// so that its learning rate is the length of a step. Wire format: signs.hpp.
+/// signSGD with majority vote (Bernstein et al., ICML 2018): sends the sign of every entry. The optimizer receives -1
+/// or 1, so its learning rate is the length of a step. Wire format: signs.hpp.
 class SignSgd final : public SignVote {
  public:
   static constexpr std::string_view type_name = "signsgd";

@@ -37,7 +37,7 @@ std::vector<NamedTensor> Signum::save() const {
 }
 
 Result<void> Signum::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
-  // Before anything else, so that a gradient that is refused leaves no trace in the momentum.
+  // Checked first, so that a gradient that is refused leaves no trace in the momentum.
   if (!all_finite(flat(gradient))) return non_finite(round, flat(gradient));
   auto momentum = momenta_.of(round, gradient);
   if (!momentum) return momentum.error();

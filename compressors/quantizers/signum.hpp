@@ -8,7 +8,7 @@
 
 namespace weir::compressors {
 
-/// Signum (Bernstein et al., ICML 2018): signSGD of momentum that each rank keeps on its own,
+/// Signum (Bernstein et al., ICML 2018): signSGD of a momentum that each rank keeps for itself,
 ///
 ///     m = momentum * m + (1 - momentum) * g;  send sign(m)
 ///
@@ -39,7 +39,7 @@ class Signum final : public SignVote {
  private:
   Options options_;
   TensorStore momenta_{"momentum"};
-  at::Tensor momentum_;  // of the tensor that is being encoded
+  at::Tensor momentum_;  // that of the tensor being encoded
 };
 
 }  // namespace weir::compressors

@@ -38,7 +38,7 @@ const Params<TernGrad::Options>& params() {
   return params;
 }
 
-/// Of all values, the same for any number of threads.
+/// The statistics of all values; the same for any number of threads.
 Size total_size(std::span<const float> values) {
   constexpr std::size_t block = 4096;
   std::vector<Size> parts((values.size() + block - 1) / block);

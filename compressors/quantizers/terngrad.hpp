@@ -10,20 +10,20 @@
 
 namespace weir::compressors {
 
-/// TernGrad (Wen et al., NeurIPS 2017): every entry becomes -S, 0 or S; with v = min(|x|, c) it is not zero with the
-/// probability v / S, so that the expectation is the clipped entry. The clip c is clip * sigma, where sigma is the
-/// root of the mean square: the deviation from zero and not from the mean, of which gradients have next to none, and so
-/// a constant tensor is not lost. S is the largest v of this rank ("local"), or of all ranks ("shared"), which takes a
-/// first pass, whose result is the largest of all:
+/// TernGrad (Wen et al., NeurIPS 2017): every entry becomes -S, 0 or S. With v = min(|x|, c), it is nonzero with
+/// probability v / S, so that the expectation is the clipped entry. The clipping limit c is clip * sigma, where sigma
+/// is the root mean square: the deviation from zero instead of from the mean, which is close to zero in gradients
+/// anyway, so that a constant tensor is not lost. S is the largest v of this rank ("local") or of all ranks ("shared").
+/// The latter takes a first pass, whose result is the maximum over the ranks:
 ///
-///     first pass    f32   largest v of this rank, bare
+///     first pass    f32   largest v of this rank, no header
 ///     last pass     f32   S
-///                   u8[]  per block of 320 entries 64 bytes, of which byte j has the entries j + 64 k; of the last r
-///                         entries ceil(r / 5) bytes with as much between the entries (kernels/quantize.hpp)
+///                   u8[]  64 bytes per block of 320 entries, where byte j holds the entries j + 64 k; for the last r
+///                         entries ceil(r / 5) bytes, which is also their stride (kernels/quantize.hpp)
 ///
-/// Unbiased without clipping. The error of a local scale is at most S |x|_1 - |x|^2 <= (sqrt(n) - 1) / 2 |x|^2 without
-/// clipping; with it, S <= clip |x| / sqrt(n) gives (1 + clip^2 / 8) |x|^2, or (clip - 1) |x|^2 above clip = 4. A scale
-/// that comes from other ranks is bounded by nothing.
+/// Unbiased without clipping. The error with a local scale is at most S |x|_1 - |x|^2 <= (sqrt(n) - 1) / 2 |x|^2
+/// without clipping; with it, S <= clip |x| / sqrt(n) gives (1 + clip^2 / 8) |x|^2, or (clip - 1) |x|^2 above clip = 4.
+/// With a shared scale no bound holds, because the scale can come from another rank.
 class TernGrad final : public Quantizer {
  public:
   static constexpr std::string_view type_name = "terngrad";
@@ -52,13 +52,13 @@ class TernGrad final : public Quantizer {
   Result<void> read_add(BytesView code, const Extent& extent, float weight, std::span<float> sum) override;
 
  private:
-  /// Within a round of a shared scale.
+  /// The scales of one tensor within a round, if the scale is shared.
   struct Scales {
     float own = 0;
     float shared = -1;  ///< below zero: not known yet
   };
 
-  /// The largest magnitude after clipping, or nothing if a value is not finite.
+  /// The largest magnitude after clipping; nothing if a value is not finite.
   std::optional<float> limit_of(std::span<const float> values) const;
   Result<void> encode_limit(const at::Tensor& gradient, const Round& round, Bytes& out);
 

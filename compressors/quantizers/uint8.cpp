@@ -22,8 +22,8 @@ struct Grid {
   std::uint8_t zero = 0;
 };
 
-/// The steps are shared out in whole numbers: the shorter side gets what it needs at least, the longer one the rest,
-/// which determines the scale.
+/// Divides the steps between the two sides of zero in whole numbers: the shorter side gets as many as it needs, the
+/// longer side the rest, which determines the scale.
 Grid grid_for(float below, float above) {
   const float shorter = std::min(below, above);
   const float longer = std::max(below, above);

@@ -4,16 +4,17 @@
 
 namespace weir::compressors {
 
-/// Eight bits over the interval from the least to the largest entry of a channel, which is a row of the first of two or
-/// more dimensions: the nearest multiple of a scale, counted from a code that stands for zero. The interval is widened
-/// to hold zero, and zero is one of the 256 values, since many entries of gradients are near it. The code is
+/// Eight-bit codes for the interval from the least to the largest entry of a channel: each entry becomes the nearest
+/// multiple of a scale, counted from the code that stands for zero. A channel is a row along the first dimension; a
+/// tensor of one dimension is one channel. The interval is widened to include zero, and zero is one of the 256 values,
+/// since many entries of gradients are near it. The code is
 ///
 ///     f32[]  scale of each channel
-///     u8[]   zero of each channel
-///     u8[]   per entry: zero + x / scale, rounded
+///     u8[]   code of zero of each channel
+///     u8[]   per entry: code of zero + x / scale, rounded
 ///
-/// The scale is 1/255 of the interval, or up to a hundredth more for zero's sake. A channel of one sign has all 255
-/// steps for it, twice those of int8. Biased; at worst the scale is that of int8, and so are error and bound.
+/// The scale is 1/255 of the interval, or up to a hundredth more so that zero is exact. A channel of one sign has all
+/// 255 steps for it, twice as many as with int8. Biased; in the worst case scale, error and bound are those of int8.
 class Uint8 final : public Quantizer {
  public:
   static constexpr std::string_view type_name = "uint8";

@@ -30,7 +30,7 @@ namespace {
 
 enum class Kind : std::uint8_t { raw = 0, tables = 1, clusters = 2 };
 
-/// State is saved under this and the position of the tensor.
+/// The name of a saved tensor is this prefix and the position of the tensor.
 constexpr std::string_view state_prefix = "clusters.";
 
 std::optional<std::uint32_t> tensor_in(std::string_view name) {
@@ -73,7 +73,7 @@ void append_sizes(Bytes& body, const Clusters& clusters) {
   for (std::size_t c = 0; c < clusters.count(); ++c) append_varint(body, clusters.sizes[c]);
 }
 
-/// A proposal, of no clusters if there are none.
+/// Writes a proposal; an empty one if there are no clusters.
 void write_proposal(std::uint64_t entries, const std::optional<Clusters>& clusters, Bytes& out) {
   Bytes body = head(Kind::clusters, entries);
   body.push_back(static_cast<std::byte>(clusters ? clusters->bits : 0));
@@ -84,8 +84,8 @@ void write_proposal(std::uint64_t entries, const std::optional<Clusters>& cluste
   seal(body, out);
 }
 
-/// Takes the sizes of 2^bits tables off the front of `in`. A table has a bucket for each segment at least, all together
-/// have `buckets_max` at most.
+/// Reads the sizes of 2^bits tables and removes them from the front of `in`. Returns nothing if a table has fewer
+/// buckets than there are segments, or all tables together have more than `buckets_max`.
 std::optional<Clusters> read_sizes(BytesView& in, unsigned bits, const Segments& segments, std::uint64_t buckets_max) {
   if (bits < 1 || bits > cluster_bits_max) return std::nullopt;
   Clusters clusters;
@@ -101,14 +101,14 @@ std::optional<Clusters> read_sizes(BytesView& in, unsigned bits, const Segments&
   return clusters;
 }
 
-/// Places in the tables are 31 bits.
+/// The position of a bucket in the tables has 31 bits.
 constexpr std::uint64_t tables_max = 0x7FFFFFFF;
 
 std::uint64_t buckets_max(std::uint64_t entries) {
   return std::min(entries + cluster_buckets_min * clusters_max * Segments(entries).count(), tables_max);
 }
 
-/// The body of one payload behind its head.
+/// The body of one payload: its head, decoded, and the rest.
 struct Opened {
   Kind kind = Kind::raw;
   std::uint64_t entries = 0;
@@ -126,7 +126,7 @@ Result<Opened> open(BytesView payload) {
   return opened;
 }
 
-/// Clusters as a rank proposes them; none, if it has none.
+/// Reads the clusters that a rank proposes; none if the proposal is empty. Fails with: malformed.
 Result<std::optional<Clusters>> read_proposal(const Opened& opened) {
   BytesView in = opened.rest;
   if (opened.kind != Kind::clusters || in.empty()) return malformed("no clusters came in the first pass");
@@ -146,7 +146,7 @@ Result<std::optional<Clusters>> read_proposal(const Opened& opened) {
   return clusters;
 }
 
-/// The tables of a payload whose means were validated.
+/// The decoded tables of a payload; the means have been validated.
 struct Tables {
   Clusters clusters;
   std::uint32_t salt = 0;
@@ -182,7 +182,8 @@ Result<Tables> read_tables(const Opened& opened) {
   return tables;
 }
 
-/// Calls body(placing, first, size) for the blocks of a tensor: in order within a segment, segments on several threads.
+/// Calls body(placing, first, size) for each block of a tensor: in order within a segment, with the segments on several
+/// threads.
 template <class Body>
 void for_blocks(const Clusters& clusters, std::uint32_t salt, std::uint64_t entries, const Body& body) {
   const Segments segments(entries);

@@ -12,18 +12,18 @@
 
 namespace weir::compressors {
 
-/// Cluster-aware sketches (Ge et al., CLUSTER 2021; its code calls it LSS). Entries are told apart into a few clusters
-/// by sign and magnitude, and each cluster has a table of buckets that its entries are hashed to; an entry is decoded
-/// to the mean of its bucket. A tensor of at most 1000 entries is sent as it is. Biased: pair it with a memory. Steps:
-/// two all-gathers, the first of a few dozen bytes.
+/// Cluster-aware sketches (Ge et al., CLUSTER 2021; its code calls the method LSS). The entries are divided into a few
+/// clusters by sign and magnitude, and each cluster has a table of buckets to which its entries are hashed; an entry is
+/// decoded to the mean of its bucket. A tensor of at most 1000 entries is sent as it is. Biased: pair it with a memory.
+/// Steps: two all-gathers, the first of a few dozen bytes.
 ///
-/// In the first pass one rank proposes clusters (train_clusters()), which all take, and the others propose none. So the
-/// tables of all ranks have the same buckets and can be merged (ClusterTable::merge). As in the authors' program that
-/// happens every ten steps, `train_every`; in between all keep the clusters they have. The ranks take turns, each
-/// tensor beginning with another one; while a tensor has no clusters yet, because the rank whose turn it was saw
-/// nothing but zeros, the turn passes on every step. The hash is salted by seed, step and tensor, so that entries that
-/// share a bucket in one round do not share it for ever. A large tensor is hashed segment by segment, each to its own
-/// part of every table: the buckets of a segment fit in the first cache.
+/// In the first pass one rank proposes clusters (train_clusters()), which all ranks adopt; the others send an empty
+/// proposal. The tables of all ranks thus have the same buckets and can be merged (ClusterTable::merge). As in the
+/// authors' program this happens every ten steps (`train_every`); in between all ranks keep their clusters. The ranks
+/// take turns, and each tensor begins with a different rank. While a tensor has no clusters, because the proposing rank
+/// saw only zeros, the turn passes on at every step. The hash is salted by seed, step and tensor, so that entries that
+/// share a bucket in one round do not always share one. A large tensor is hashed segment by segment, each to its own
+/// part of every table, so that the buckets of a segment fit in the first-level cache.
 ///
 /// Wire format of the body (Format::clusters):
 ///
@@ -33,13 +33,13 @@ namespace weir::compressors {
 ///     0:  f32[]     the entries
 ///     1:  u8        bits of an id, 1 to 4
 ///         u32       salt
-///         varint[]  buckets of each cluster, in the order of ids; one for each segment at least
+///         varint[]  buckets of each cluster, in the order of ids; at least one per segment
 ///                   (kernels/clusters.hpp)
-///         f32[]     means of the buckets, cluster by cluster, none of the other sign
+///         f32[]     means of the buckets, cluster by cluster, none with the opposite sign
 ///         ...       an id for each entry, packed
 ///     2:  u8        bits of an id, or 0: no clusters, and the body ends here
 ///         varint[]  buckets of each cluster
-///         f32[]     thresholds of the positive clusters, then of the negative
+///         f32[]     thresholds of the positive clusters, then of the negative ones
 class Casq final : public Compressor {
  public:
   static constexpr std::string_view type_name = "casq";
@@ -60,10 +60,10 @@ class Casq final : public Compressor {
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.passes = {Reduction::gather, Reduction::gather}, .stateful = true}; }
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
-  /// Means of buckets are an orthogonal projection, so |x - y|^2 = |x|^2 - |y|^2. The entries of a bucket have one
-  /// sign: m of them with mean a have m a^2 = (sum |x|)^2 / m >= (sum x^2) / m, so that |y|^2 >= |x|^2 / n, less what
-  /// rounding the means to floats takes (2^-48 of it). Equality takes all of x in one bucket and but one entry that is
-  /// not zero.
+  /// Replacing entries by the means of their buckets is an orthogonal projection, so |x - y|^2 = |x|^2 - |y|^2. The
+  /// entries of a bucket have one sign: m of them with mean a have m a^2 = (sum |x|)^2 / m >= (sum x^2) / m, so that
+  /// |y|^2 >= |x|^2 / n, less the error of rounding the means to floats (2^-48 of it). Equality holds if all of x is in
+  /// one bucket and only one entry is not zero.
   double error_bound(std::uint64_t entries, const Round& round) const override;
   std::vector<NamedTensor> save() const override;
   Result<void> restore(std::span<const NamedTensor> state) override;
@@ -73,13 +73,13 @@ class Casq final : public Compressor {
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 
  private:
-  /// What the ranks agreed on for a tensor, and for how many entries.
+  /// The clusters that the ranks agreed on for a tensor, and its number of entries.
   struct Agreed {
     std::uint64_t entries = 0;
     std::optional<Clusters> clusters = std::nullopt;  ///< nothing: no rank has proposed any yet
   };
 
-  /// The rank that proposes clusters if this round has it done.
+  /// The rank that proposes clusters in this round, if is_to_train().
   std::uint32_t trainer(const Round& round) const;
   bool is_to_train(std::uint64_t entries, const Round& round) const;
   void propose(std::span<const float> values, const Round& round, Bytes& out) const;

@@ -14,16 +14,16 @@ namespace {
 constexpr std::uint8_t unary_flag = 4;
 constexpr std::uint8_t ids_end = 8;
 
-/// What an id stands for.
+/// The code that an id stands for.
 struct Units {
-  unsigned flag_bits;  ///< of the fixed flag
+  unsigned flag_bits;  ///< size of the flag, if not unary
   unsigned unit_bits;  ///< 32 / 2^flag_bits
   bool unary;
 
   explicit Units(std::uint8_t id)
       : flag_bits((id & 3U) + 1), unit_bits(32U >> flag_bits), unary((id & unary_flag) != 0) {}
 
-  /// How many units a number of that many bits takes.
+  /// The number of units that a number of `width` bits takes.
   unsigned count(unsigned width) const { return std::max(1U, (width + unit_bits - 1) >> (5 - flag_bits)); }
   unsigned flag_width(unsigned count) const { return unary ? count : flag_bits; }
   std::uint64_t flag(unsigned count) const { return unary ? (std::uint64_t{1} << (count - 1)) - 1 : count - 1; }
@@ -57,7 +57,7 @@ void append_delta_keys(std::span<const std::uint32_t> keys, const DeltaCode& cod
   out.resize(out.size() + code.bytes);
   std::byte* to = out.data() + out.size() - code.bytes;
   std::uint64_t pending = 0;
-  unsigned filled = 0;  // below 8 between numbers; one takes 48 bits at most
+  unsigned filled = 0;  // below 8 between numbers; a number takes at most 48 bits
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const std::uint32_t value = number(keys, i);
     const unsigned count = units.count(static_cast<unsigned>(std::bit_width(value)));
@@ -73,7 +73,7 @@ Result<void> read_delta_keys(BytesView in, std::uint8_t id, std::uint64_t entrie
   if (id >= ids_end) return Error(Errc::malformed, "keys in no known code");
   const Units units(id);
   std::uint64_t bit = 0;
-  std::uint64_t least = 0;  // what the next key may be at least
+  std::uint64_t least = 0;  // the smallest value that the next key may have
   for (std::uint32_t& key : keys) {
     const std::uint64_t word = load_word(in, bit / 8) >> (bit % 8);
     const auto flag = units.unary ? static_cast<unsigned>(std::countr_one(word))

@@ -9,23 +9,23 @@
 
 namespace weir::compressors {
 
-/// The MinMaxSketch of SketchML (Jiang et al., SIGMOD 2018): a table of `rows` times `columns` small numbers that tells
-/// of a key inserted before about which bin it has, never a higher one. Each row keeps, of the keys that fall on a
-/// cell, the lowest bin; a query takes the highest that the rows tell. Cell of a key in a row: the high half of
-/// mix64(key + row * 2^32), scaled to the columns.
+/// The MinMaxSketch of SketchML (Jiang et al., SIGMOD 2018): a table of `rows` times `columns` small numbers that
+/// returns for an inserted key its bin or a lower one, never a higher one. Each cell keeps the lowest bin of the keys
+/// that fall on it; a query returns the highest bin among the key's cells, one per row. The cell of a key in a row is
+/// the high half of mix64(key + row * 2^32), scaled to the columns.
 class MinMaxSketch {
  public:
-  /// All cells hold `highest`, the bin that no key is above.
+  /// All cells start with `highest`, the highest possible bin.
   MinMaxSketch(std::uint32_t rows, std::uint32_t columns, std::uint8_t highest)
       : rows_(rows), columns_(columns), cells_(std::size_t{rows} * columns, highest) {}
 
   void insert(std::uint32_t key, std::uint8_t bin);
   std::uint8_t query(std::uint32_t key) const;
 
-  /// Makes this the sketch of the keys of both, which have the same rows and columns. A key in both has its lower bin.
+  /// Makes this the sketch of the keys of both. Rows and columns must be equal. A key in both keeps its lower bin.
   void merge(const MinMaxSketch& other);
 
-  /// Row after row.
+  /// The cells, row by row.
   std::span<const std::uint8_t> cells() const { return cells_; }
   std::span<std::uint8_t> cells() { return cells_; }
 

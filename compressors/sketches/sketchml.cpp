@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::uint64_t buckets_max = 256;
 constexpr std::int64_t rows_max = 8;
-constexpr std::size_t work_per_entry = 16;  // that is grouped: as much as so many that are only read
+constexpr std::size_t work_per_entry = 16;  // grouping an entry takes as long as reading this many
 
 const Params<SketchMl::Options>& params() {
   using Options = SketchMl::Options;
@@ -44,25 +44,27 @@ const Params<SketchMl::Options>& params() {
   return params;
 }
 
-/// Entries of one group: ascending positions, and the bucket within the group of each.
+/// The entries of one group: their positions, ascending, and for each the number of its bucket within the group.
 struct Group {
   std::vector<float> values;  ///< of the buckets
   std::vector<std::uint32_t> keys;
   std::vector<std::uint8_t> buckets;
 };
 
-/// Quantiles are found to eight bits behind the leading one: entries closer than 1 / 256 share a bucket.
+/// Quantiles are computed on magnitudes reduced to eight bits after the leading one: entries closer than 1 / 256 share
+/// a bucket.
 std::uint32_t cell_of(std::uint32_t magnitude) { return magnitude >> 15; }
 
-/// The entries of one sign, and the buckets and groups that they fall into.
+/// The entries of one sign, and the buckets and groups to which they are assigned.
 class Side {
  public:
   explicit Side(Selection entries) : entries_(std::move(entries)) {}
 
-  /// Entries that share buckets: all but the largest.
+  /// The number of entries that share buckets: all but the largest.
   std::size_t shared() const { return entries_.size() == 0 ? 0 : entries_.size() - 1; }
 
-  /// Of both the sign may take so many.
+  /// Assigns the entries to at most `buckets` buckets in at most `groups` groups, and the largest entry to a group of
+  /// its own.
   void group(std::size_t buckets, std::size_t groups) {
     if (entries_.size() == 0) return;
     count_cells();
@@ -84,10 +86,10 @@ class Side {
     --cell(*largest);
   }
 
-  /// Gives each cell its bucket; entry number e of those that share begins a bucket where floor(e * buckets / all) is
-  /// another than one cell before.
+  /// Assigns a bucket to each cell. With the sharing entries numbered in ascending order, a new bucket begins at a cell
+  /// whose first entry e has another floor(e * buckets / all) than the first entry of the previous cell in use.
   void cut(std::size_t buckets, std::size_t groups) {
-    const std::size_t all = std::max<std::size_t>(shared(), 1);  // with none, every cell is empty
+    const std::size_t all = std::max<std::size_t>(shared(), 1);  // if there are none, every cell is empty
     std::size_t before = 0;
     std::size_t next = 0;  // quantile of the last bucket, plus one
     std::uint32_t bucket = 0;
@@ -108,7 +110,7 @@ class Side {
       group_of_[i] = i * shared_groups / shared_buckets;
       auto& values = groups_[group_of_[i]].values;
       number_in_group_[i] = static_cast<std::uint8_t>(values.size());
-      values.push_back(0);  // no entry has come yet
+      values.push_back(0);  // 0: no entry yet
     }
     groups_.back().values.push_back(0);
   }
@@ -130,18 +132,18 @@ class Side {
   Selection entries_;
   std::uint32_t least_ = 0;
   std::size_t largest_at_ = 0;
-  std::vector<std::uint32_t> cells_;  ///< entries in it, then its bucket
+  std::vector<std::uint32_t> cells_;  ///< the number of entries in each cell, then its bucket
   std::vector<std::size_t> group_of_;
   std::vector<std::uint8_t> number_in_group_;
   std::vector<Group> groups_;
 };
 
-/// The entries that are not negative, and those that are.
+/// Divides the entries into those that are not negative and those that are.
 std::array<Selection, 2> by_sign(const Selection& selection) {
   std::array<Selection, 2> sides;
   std::array<std::size_t, 2> sizes = {0, 0};
   for (Selection& side : sides) side.resize(selection.size());
-  for (std::size_t i = 0; i < selection.size(); ++i) {  // no branch: signs cannot be predicted
+  for (std::size_t i = 0; i < selection.size(); ++i) {  // without a branch, because signs cannot be predicted
     const std::size_t sign = std::signbit(selection.values[i]) ? 1 : 0;
     sides[sign].positions[sizes[sign]] = selection.positions[i];
     sides[sign].values[sizes[sign]] = selection.values[i];
@@ -151,7 +153,7 @@ std::array<Selection, 2> by_sign(const Selection& selection) {
   return sides;
 }
 
-/// The share of `whole` that `part` of `all` has, one at least.
+/// The share of `whole` that corresponds to `part` of `all`, at least one.
 std::size_t share_of(std::int64_t whole, std::size_t part, std::size_t all) {
   return all == 0 ? 1 : std::max<std::size_t>(1, static_cast<std::size_t>(whole) * part / all);
 }
@@ -193,7 +195,7 @@ void append_group(const Group& group, const SketchMl::Options& options, Bytes& o
 
 Error malformed(const char* what) { return Error(Errc::malformed, std::string("sketchml: ") + what); }
 
-/// Takes `count` bytes off the front of `in`, if it has so many.
+/// Removes `count` bytes from the front of `in` and returns them; nothing if there are fewer.
 std::optional<BytesView> take(BytesView& in, std::uint64_t count) {
   if (count > in.size()) return std::nullopt;
   const BytesView taken = in.first(count);
@@ -201,7 +203,7 @@ std::optional<BytesView> take(BytesView& in, std::uint64_t count) {
   return taken;
 }
 
-/// Of one sign, not zero, finite, magnitudes ascending.
+/// True if the values have one sign, are finite and not zero, and their magnitudes ascend.
 bool are_buckets(std::span<const float> values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (magnitude(values[i]) == 0 || magnitude(values[i]) >= magnitude_infinite) return false;
@@ -232,7 +234,7 @@ Result<void> SketchMl::do_encode(const at::Tensor& gradient, const Round& round,
   selection_.clear();
   if (!values.empty()) {
     select_largest_by_sample(values, entries_kept(options_.ratio, values.size()), sample_, selection_);
-    // NaN and infinity are larger than any number: if there is one, it was chosen.
+    // NaN and infinity compare larger than any number, so if there is one, it was chosen.
     if (find_non_finite(selection_.values) != selection_.size()) return non_finite(round, values);
   }
   const std::vector<Group> groups = grouped(selection_, options_);
@@ -255,7 +257,7 @@ Result<void> SketchMl::read(BytesView payload, std::uint64_t entries, const std:
   seen_.resize(std::max<std::size_t>(seen_.size(), (entries + 63) / 64));
   auto got = read_groups(payload, entries);
   if (got) use();
-  // Faster than to begin with zeros, of which the whole tensor would need some.
+  // Faster than starting with zeros, which would have to be written for the whole tensor.
   for (const std::uint32_t position : selection_.positions) seen_[position / 64] = 0;
   return got;
 }

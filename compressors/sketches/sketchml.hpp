@@ -12,24 +12,24 @@
 namespace weir::compressors {
 
 /// SketchML (Jiang et al., SIGMOD 2018) on the ceil(ratio * n) entries of largest magnitude; zeros are not sent. The
-/// values of each sign are cut into buckets of about equally many entries, neighbouring buckets are put together in
-/// groups, and a group tells the buckets of its entries by a MinMaxSketch. Unlike in the paper a bucket stands for its
-/// least magnitude, not for its middle, and the largest entry of each sign is alone in its bucket and group. So no
-/// entry is ever amplified, none changes its sign, and the largest is sent as it is. Biased: pair it with a memory.
-/// Steps: all-gather.
+/// values of each sign are divided into buckets of about equally many entries. Neighbouring buckets form a group, and
+/// each group encodes the buckets of its entries in a MinMaxSketch. Unlike in the paper, a bucket is decoded to its
+/// least magnitude instead of its middle, and the largest entry of each sign has a bucket and group of its own.
+/// Therefore no entry is amplified, none changes its sign, and the largest is sent exactly. Biased: pair it with a
+/// memory. Steps: all-gather.
 ///
 /// Wire format of the body (Format::quantile):
 ///
 ///     varint  entries of the tensor
 ///     u8      rows of the sketches
-///     varint  groups; then of each
+///     varint  groups; then for each
 ///       varint    buckets, at most 256
 ///       f32[]     their values: of one sign, magnitudes ascending
 ///       varint    keys, that is entries sent
 ///       u8        code of the keys
 ///       varint    bytes of the keys
 ///       ...       keys (delta_keys.hpp)
-///       varint    columns of the sketch } only of a group with several buckets
+///       varint    columns of the sketch } only for a group with several buckets
 ///       ...       its cells, packed     } in as many bits as the last bucket's number takes
 class SketchMl final : public Compressor {
  public:
@@ -53,9 +53,9 @@ class SketchMl final : public Compressor {
   Traits traits() const override { return {.sparse = true}; }
   Result<void> support(BytesView payload, const Round& round, std::uint64_t entries,
                        std::vector<std::uint32_t>& positions) override;
-  /// What is decoded lies between 0 and the entry, and is the entry itself for the largest of all, which has a share of
-  /// 1 / n at least: |x - y|^2 <= |x|^2 - max(x^2) <= (1 - 1 / n) |x|^2. No more holds for every x, as two entries of
-  /// very different size can meet in both rows of a sketch.
+  /// A decoded value lies between 0 and the entry, and the largest entry is exact. Its share of the squared norm is at
+  /// least 1 / n, so |x - y|^2 <= |x|^2 - max(x^2) <= (1 - 1 / n) |x|^2. No better bound holds for every x, because two
+  /// entries of very different size can collide in every row of a sketch.
   double error_bound(std::uint64_t entries, const Round& round) const override;
 
  protected:
@@ -63,14 +63,14 @@ class SketchMl final : public Compressor {
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 
  private:
-  /// Calls `use` while `selection_` holds what the payload does, not in the order of positions, and the bits of these
-  /// entries are set in `seen_`.
+  /// Reads the payload into `selection_`, not in the order of positions, and sets the bits of its positions in `seen_`;
+  /// then calls `use`, and clears the bits again.
   Result<void> read(BytesView payload, std::uint64_t entries, const std::function<void()>& use);
   Result<void> read_groups(BytesView payload, std::uint64_t entries);
   Result<void> read_group(BytesView& body, std::uint8_t rows, std::uint64_t entries);
 
   Options options_;
-  // Kept between calls for their memory.
+  // Kept between calls to reuse their memory.
   Selection selection_;
   std::vector<float> sample_;
   std::vector<std::uint64_t> seen_;  ///< zero between calls

@@ -53,8 +53,9 @@ Result<void> BlockK::choose(std::span<const float> values, const Round& round, S
   const auto block = static_cast<std::size_t>(options_.block);
   const auto per_block = static_cast<std::size_t>(options_.per_block);
   const auto choose_range = [&](std::size_t begin, std::size_t end, Selection& all) {
-    // Blocks are like their neighbours: a little below the cut of the last one, there are a few more than are wanted,
-    // of which the cut is made. Where that fails, it is made in all of the block: slower, with the same result.
+    // Neighbouring blocks are similar: a floor a little below the cut of the previous block leaves a few entries more
+    // than wanted, and the cut is made among those. If that fails, it is made in the whole block: slower, with the same
+    // result.
     std::uint32_t floor = 1;
     Selection found;
     for (std::size_t start = begin; start < end; start += block) {

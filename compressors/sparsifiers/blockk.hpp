@@ -8,12 +8,12 @@
 
 namespace weir::compressors {
 
-/// The largest entries of each block of 4096, 64 by default, with 12-bit positions and 2-bit values: what SparseLoCo
-/// sends (Sarfi et al. 2025). Every part of a tensor gets its share, and blocks are independent of each other. Among
-/// equals, the first of a block; zeros are not sent. Body: codecs/sparse.hpp. Biased: its memory is a residual that
-/// decays. SparseLoCo's decay is 0.95 for each of its synchronisations, which are about 30 steps apart: 0.998 a step.
-/// An entry waits block / per_block = 64 steps on average, over which 0.998 leaves 88 % of what is owed; 0.95 a step
-/// would leave 4 %. Steps: all-gather.
+/// The largest entries of each block, by default 64 of 4096, with 12-bit positions and 2-bit values, as in SparseLoCo
+/// (Sarfi et al. 2025). Every part of a tensor gets its share, and blocks are independent of each other. Among equal
+/// entries the first of the block are sent; zeros are not sent. Body: codecs/sparse.hpp. Biased: its memory is a
+/// residual that decays. SparseLoCo's decay is 0.95 per synchronisation, and these are about 30 steps apart: 0.998 per
+/// step. An entry waits block / per_block = 64 steps on average, after which a decay of 0.998 leaves 88 % of the
+/// residual; 0.95 per step would leave 4 %. Steps: all-gather.
 class BlockK final : public Sparsifier {
  public:
   static constexpr std::string_view type_name = "blockk";

@@ -41,8 +41,8 @@ Result<std::unique_ptr<Compressor>> Chunk::make(const nlohmann::json& given) {
 double Chunk::error_bound(std::uint64_t entries, const Round& round) const {
   if (entries == 0) return 0;
   if (round.world > 1) return 1;
-  // Of a chunk that is left out, the squared L2 norm is at most its squared L1 norm; that is at most the one of each
-  // chosen chunk; and that is at most the squared L2 norm of that chunk times its length.
+  // The squared L2 norm of a chunk that is left out is at most its squared L1 norm; that is at most the squared L1 norm
+  // of each chosen chunk; and that is at most the squared L2 norm of the chosen chunk times its length.
   const auto chosen = static_cast<double>(chosen_of(entries, round));
   const double left_out = static_cast<double>(chunks_of(entries)) - chosen;
   const auto length = static_cast<double>(std::min(entries, static_cast<std::uint64_t>(options_.chunk)));
@@ -96,7 +96,7 @@ Result<void> Chunk::absorb(std::span<const BytesView> results, const Round& roun
   }
   if (norms.empty()) return {};
   std::memcpy(norms.data(), results[0].data(), results[0].size());
-  // Sums may overflow: infinity is the largest, as it should be.
+  // Sums may overflow. Infinity is then the largest norm, as it should be.
   if (std::ranges::any_of(norms, [](float it) { return !(it >= 0); })) {
     return Error(Errc::malformed, "a norm is negative or not a number");
   }

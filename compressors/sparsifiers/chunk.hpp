@@ -10,16 +10,16 @@
 
 namespace weir::compressors {
 
-/// Whole chunks of consecutive entries, the same on every rank, chosen by what all ranks have in them together (Sun et
-/// al. 2019, "gradient sparsification" on 512 GPUs): no positions on the wire, and sums that do not grow with the
-/// number of ranks. Two passes, both all-reduce of bare float32:
+/// Sends whole chunks of consecutive entries, the same on every rank, chosen by the sum of all ranks' norms (Sun et al.
+/// 2019, "gradient sparsification" on 512 GPUs). No positions are sent, and the sums do not grow with the number of
+/// ranks. Two passes, both all-reduce of bare float32:
 ///
 ///     1. the L1 norm of each chunk
 ///     2. the entries of the ceil(ratio * chunks) chunks of the largest summed norm, in ascending order; among equals,
 ///        the first
 ///
-/// The last chunk of a tensor may be shorter. Biased: its memory is dgc, for momentum correction; warm-up as that of
-/// the compressor dgc.
+/// The last chunk of a tensor may be shorter. Biased: its memory is dgc, for momentum correction; the warm-up is that
+/// of the compressor dgc.
 class Chunk final : public Compressor {
  public:
   static constexpr std::string_view type_name = "chunk";
@@ -44,7 +44,7 @@ class Chunk final : public Compressor {
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
   Result<void> support(BytesView payload, const Round& round, std::uint64_t entries,
                        std::vector<std::uint32_t>& positions) override;
-  /// Of several ranks, one's own largest chunk need not be among those that are sent: then 1.
+  /// With several ranks the bound is 1: a rank's own largest chunk need not be among those that are sent.
   double error_bound(std::uint64_t entries, const Round& round) const override;
 
  protected:
@@ -53,7 +53,7 @@ class Chunk final : public Compressor {
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 
  private:
-  /// What is known of a tensor's round: nothing of it outlives the next one.
+  /// The choice for a tensor's current round; replaced in the next round.
   struct Choice {
     std::uint64_t entries = 0;
     std::vector<std::uint32_t> chunks;  ///< ascending; empty before the first pass is absorbed
@@ -64,7 +64,8 @@ class Chunk final : public Compressor {
   std::span<const float> part(std::span<const float> values, std::size_t chunk) const;
   Result<void> write_norms(std::span<const float> values, const Round& round, Bytes& out);
   Result<void> write_chosen(std::span<const float> values, const Round& round, Bytes& out);
-  /// The choice for a tensor of `entries` entries whose second payload has that many bytes. Fails with: malformed.
+  /// The choice for a tensor of `entries` entries, if `payload` has the size of its second payload. Fails with:
+  /// malformed.
   Result<const Choice*> choice_for(BytesView payload, const Round& round, std::uint64_t entries) const;
 
   Options options_;

@@ -80,7 +80,7 @@ Result<void> Cocktail::read(BytesView payload, const Round& round, std::uint64_t
   const std::size_t survivors = entries_kept(options_.ratio, entries);
   const auto got = read_sparse(payload, extent_of(entries, survivors), values_wanted, selection_);
   if (!got || selection_.positions.empty()) return got;
-  std::size_t next = 0;  // of the selection, to be translated
+  std::size_t next = 0;  // index in the selection of the next position to convert
   Strata(round, entries, survivors).for_each_batch([&](std::uint64_t first, std::uint64_t, std::uint64_t, auto drawn) {
     for (; next < selection_.size() && selection_.positions[next] < first + drawn.size(); ++next) {
       selection_.positions[next] = drawn[selection_.positions[next] - first].position;

@@ -8,11 +8,11 @@
 
 namespace weir::compressors {
 
-/// CocktailSGD (Wang et al., ICML 2023): of a random 10 % of the entries, the same on every rank, the 20 % of largest
-/// magnitude, with 4-bit values. Positions are written among the survivors of the draw, which takes a third of the bits
-/// that positions in the tensor take. The draw is that of randomk: one entry of each of ceil(ratio * n) strata, from
-/// (seed, step, tensor). Zeros are not sent. Body: Format::survivors in codecs/sparse.hpp. Biased: pair it with a
-/// memory. Steps: all-gather.
+/// CocktailSGD (Wang et al., ICML 2023): draws a random 10 % of the entries (the survivors), the same on every rank,
+/// and sends the 20 % of largest magnitude among them, with 4-bit values. Positions are counted among the survivors,
+/// which takes a third of the bits of positions in the tensor. The draw is that of randomk: one entry of each of
+/// ceil(ratio * n) strata, from (seed, step, tensor). Zeros are not sent. Body: Format::survivors in codecs/sparse.hpp.
+/// Biased: pair it with a memory. Steps: all-gather.
 class Cocktail final : public Compressor {
  public:
   static constexpr std::string_view type_name = "cocktail";
@@ -40,11 +40,11 @@ class Cocktail final : public Compressor {
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 
  private:
-  /// Fills selection_ from the payload, with positions in the tensor.
+  /// Reads the payload into selection_ and converts its positions to positions in the tensor.
   Result<void> read(BytesView payload, const Round& round, std::uint64_t entries, bool values_wanted);
 
   Options options_;
-  Selection selection_;  // these are kept between calls for their memory
+  Selection selection_;  // kept between calls to reuse the memory, like the next two
   std::vector<float> survivors_;
   std::vector<float> sample_;
 };

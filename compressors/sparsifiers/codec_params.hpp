@@ -6,7 +6,7 @@
 
 namespace weir::compressors {
 
-/// The parameters `index_codec` and `value_codec` of a sparsifier whose Options have a SparseCodecs `codecs`.
+/// Adds the parameters `index_codec` and `value_codec` for Options that have a SparseCodecs `codecs`.
 template <class Options>
 Params<Options> with_codecs(Params<Options> params) {
   params

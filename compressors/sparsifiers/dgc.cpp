@@ -34,8 +34,7 @@ const Params<Dgc::Options>& params() {
   return params;
 }
 
-/// The least magnitude to collect for a threshold: at least the smallest there is above zero, which is never
-/// sent.
+/// The least magnitude() to collect for a threshold: at least 1, because zeros are never sent.
 std::uint32_t floor_of(float threshold) { return std::max(magnitude(threshold), 1u); }
 
 }  // namespace
@@ -46,7 +45,8 @@ SamplePlan SamplePlan::of(std::uint64_t entries, double ratio, double sample_rat
   if (sample_ratio >= 1 || static_cast<double>(entries) <= by_ratio) return {.stride = 1, .samples = entries};
   const std::uint64_t wanted = std::max(by_share, static_cast<std::uint64_t>(by_ratio));
   const double spread = static_cast<double>(entries) / static_cast<double>(wanted);
-  // Odd, so that it meets every column of a matrix; it comes down in steps of 8 and ends at 1 at the latest.
+  // Odd, so that the sample meets every column of a matrix. The stride decreases in steps of 8 and ends at 1 at the
+  // latest.
   std::uint64_t stride = static_cast<std::uint64_t>(std::ceil(spread / 32)) * 32 + 1;
   while (stride > 1 && entries / stride < wanted) stride -= 8;
   return {.stride = stride, .samples = entries / stride};
@@ -61,7 +61,7 @@ Result<std::unique_ptr<Compressor>> Dgc::make(const nlohmann::json& given) {
 }
 
 double Dgc::error_bound(std::uint64_t entries, const Round&) const {
-  // Fewer than ratio * n may be kept, but always the largest ones, and one at least.
+  // Fewer than ratio * n may be kept, but always the largest ones, and at least one.
   return entries == 0 ? 0 : bound_for_share(1 / static_cast<double>(entries));
 }
 
@@ -83,7 +83,7 @@ Result<void> Dgc::choose(std::span<const float> values, const Round& round, Sele
   } else {
     adapt(values, sampled_threshold(values, plan, wanted, round), kept, out);
   }
-  // NaN and infinity are larger than any number: if there is one, it was chosen.
+  // NaN and infinity compare larger than any number, so if there is one, it was chosen.
   if (find_non_finite(out.values) != out.size()) return non_finite(round, values);
   return {};
 }
@@ -99,7 +99,7 @@ float Dgc::sampled_threshold(std::span<const float> values, const SamplePlan& pl
 void Dgc::adapt(std::span<const float> values, float threshold, std::size_t kept, Selection& out) const {
   const double most = options_.upper_bound * static_cast<double>(kept);
   const double least = options_.lower_bound * static_cast<double>(kept);
-  // More than this is not looked at one by one: what matters is only that they are too many.
+  // If there are more entries than this, it only matters that there are too many, so collecting stops.
   const std::size_t limit = 4 * kept + 1024;
   bool complete = collect_in_ranges(values, floor_of(threshold), limit, out);
   for (std::int64_t i = 0; i < options_.adaptations_max; ++i) {
@@ -113,8 +113,8 @@ void Dgc::adapt(std::span<const float> values, float threshold, std::size_t kept
     }
     complete = collect_in_ranges(values, floor_of(threshold), limit, out);
   }
-  // The largest of those above the threshold are the largest of all. A threshold that rose above everything
-  // would send nothing of a tensor that has something.
+  // The largest entries above the threshold are the largest of all. If the threshold rose above every entry, nothing
+  // would be sent for a tensor that is not zero.
   if (!complete || (out.size() == 0 && magnitude(threshold) > 1)) {
     select_largest(values, kept, out);
   } else if (out.size() > kept) {

@@ -9,7 +9,7 @@
 
 namespace weir::compressors {
 
-/// Which entries DGC samples: every `stride`-th, from a random one of the first `stride` on.
+/// The entries that DGC samples: every `stride`-th, starting at a random one of the first `stride`.
 struct SamplePlan {
   std::uint64_t stride = 1;
   std::uint64_t samples = 0;
@@ -17,18 +17,19 @@ struct SamplePlan {
   static SamplePlan of(std::uint64_t entries, double ratio, double sample_ratio);
 };
 
-/// Deep gradient compression (Lin et al., ICLR 2018): like top-k, but the cut is read off a sample of the
-/// tensor and adapted until it keeps about ratio * n entries, never more. The first entry sampled is drawn
-/// from (seed, step, tensor). Zeros are not sent. Biased: pair it with the dgc memory, which holds the
-/// momentum correction. Steps: all-gather.
+/// Deep gradient compression (Lin et al., ICLR 2018): like top-k, but the threshold is estimated from a sample of the
+/// tensor and adapted until it keeps about ratio * n entries, never more. The first entry of the sample is drawn from
+/// (seed, step, tensor). Zeros are not sent. Biased: pair it with the dgc memory, which has the momentum correction.
+/// Steps: all-gather.
 ///
-/// The number of entries aimed at is never below `min_kept`: at a ratio of 0.1 % a tensor of a few thousand entries,
-/// such as the weights of a last layer, would send one or two a round, and those would be old by the time they go out.
+/// The intended number of entries is never below `min_kept`: at a ratio of 0.1 % a tensor of a few thousand entries,
+/// such as the weights of a last layer, would send one or two per round, and these would be stale by the time they are
+/// sent.
 ///
-/// In a round whose ratio is 1 tensors go dense, in which the dgc memory applies momentum after averaging and masks
+/// In a round whose ratio is 1 the tensors go dense; the dgc memory then applies momentum after averaging and masks
 /// nothing.
 ///
-/// Follows the authors' code, except where that cuts surplus entries off by position: here the smallest go.
+/// Follows the authors' code, except where that drops surplus entries by position: here the smallest ones are dropped.
 class Dgc final : public Sparsifier {
  public:
   static constexpr std::string_view type_name = "dgc";
@@ -65,13 +66,13 @@ class Dgc final : public Sparsifier {
 
  private:
   double ratio(const Round& round) const { return options_.warmup.ratio(options_.ratio, round); }
-  /// The share of that many entries (at least one) that is sent.
+  /// The share of `entries` entries (at least one) that is sent.
   double share(std::uint64_t entries, const Round& round) const;
   float sampled_threshold(std::span<const float> values, const SamplePlan& plan, double ratio, const Round& round);
   void adapt(std::span<const float> values, float threshold, std::size_t kept, Selection& out) const;
 
   Options options_;
-  std::vector<float> sample_;  // kept between calls for its memory
+  std::vector<float> sample_;  // kept between calls to reuse its memory
 };
 
 }  // namespace weir::compressors

@@ -36,7 +36,7 @@ const Params<RandomK::Options>& params() {
   return params;
 }
 
-/// What values are divided by before they go over the wire, see Reduction.
+/// The divisor of values before they are sent; see Reduction.
 float divisor(Reduction reduction, const Round& round) {
   const bool sixteen_bits = reduction == Reduction::sum_fp16 || reduction == Reduction::sum_bf16;
   return sixteen_bits ? static_cast<float>(round.world) : 1.0F;
@@ -47,7 +47,7 @@ std::size_t number_bytes(Reduction reduction) { return reduction == Reduction::s
 template <class Number>
 void write_rounded(std::span<const float> values, std::span<std::byte> out) {
   std::vector<Number> rounded(values.size());
-  (void)round_to(values, rounded);  // finite, they are
+  (void)round_to(values, rounded);  // the values are finite
   if (!rounded.empty()) std::memcpy(out.data(), rounded.data(), out.size());
 }
 
@@ -86,18 +86,18 @@ Traits RandomK::traits() const {
 double RandomK::error_bound(std::uint64_t entries, const Round&) const {
   if (entries == 0) return 0;
   const auto length = static_cast<double>(Strata::longest(entries, entries_kept(options_.ratio, entries)));
-  // Bare halves have no power of two of their own: what lies outside of their range may be lost.
+  // Bare halves are not scaled by a power of two: values outside of their range may be lost.
   const double rounding = reduction() == Reduction::sum_fp16 ? 1 : value_codec_named(options_.value_codec).error_bound;
   if (!options_.unbiased) return 1 - (1 - rounding) / length;
-  // Two errors that need not be independent: of the draw, and of rounding values whose squared norm is `length` times
-  // that of the gradient in expectation.
+  // Two errors that may be dependent: that of the draw, and that of rounding values whose squared norm is `length`
+  // times that of the gradient in expectation.
   const double both = std::sqrt(length - 1) + std::sqrt(rounding * length);
   return both * both;
 }
 
 std::optional<WireBits> RandomK::expected_bits(at::IntArrayRef shape, const Round&) const {
   const std::uint64_t entries = entries_of(shape);
-  // A sum is never longer than the tensor.
+  // A sum is never larger than the dense tensor.
   if (entries == 0 || reduction() != Reduction::gather) return std::nullopt;
   const std::size_t bytes = value_codec_named(options_.value_codec).bytes(entries_kept(options_.ratio, entries));
   return WireBits{.gathered = 8 * static_cast<double>(bytes) / static_cast<double>(entries)};
@@ -112,10 +112,10 @@ Result<void> RandomK::draw(std::span<const float> values, const Round& round) {
   std::atomic<bool> finite = true;
   const auto take = [&](std::uint64_t first, std::uint64_t begin, std::uint64_t end, auto drawn) {
     if (options_.check_unsent) {
-      // All is looked at while it is on its way through the cache.
+      // All entries are checked here, while they pass through the cache.
       if (!all_finite(values.subspan(begin, end - begin))) finite = false;
     } else {
-      // Asked for all at once, entries that are far apart come twice as fast.
+      // Prefetching them all first makes reading entries that are far apart twice as fast.
       for (const Strata::Drawn& it : drawn) __builtin_prefetch(&values[it.position]);
     }
     const std::span<float> taken = std::span(selection_.values).subspan(first, drawn.size());

@@ -11,16 +11,16 @@
 
 namespace weir::compressors {
 
-/// Random entries, the same on every rank, so that only values go over the wire and can be summed there (Wangni et al.
-/// 2018; Stich et al. 2018): the tensor is cut into ceil(ratio * n) strata of nearly equal length, and each sends one
-/// entry, drawn from (seed, step, tensor).
+/// Random entries, the same on every rank, so that only values are sent and can be summed on the wire (Wangni et al.
+/// 2018; Stich et al. 2018). The tensor is divided into ceil(ratio * n) strata of nearly equal length, and each stratum
+/// sends one entry, drawn from (seed, step, tensor).
 ///
-/// As they are, the values are a contraction by 1 - 1/L in expectation, where L is the length of the longest stratum:
-/// for a memory. Scaled by the length of their stratum they are unbiased, with a variance factor of L - 1.
+/// Unscaled, the values are a contraction by 1 - 1/L in expectation, where L is the length of the longest stratum; use
+/// a memory. Scaled by the length of their stratum, they are unbiased, with a variance factor of L - 1.
 ///
-/// With fp32, fp16 or bf16 values the payload is the bare array of numbers in the order of positions, those of 16 bits
-/// divided by the number of ranks (Reduction). Steps: all-reduce. With the others it is gathered; its body
-/// (Format::seeded):
+/// With fp32, fp16 or bf16 values the payload is the bare array of numbers in the order of positions; 16-bit numbers
+/// are divided by the number of ranks (Reduction). Steps: all-reduce. With other values it is gathered, and its body
+/// (Format::seeded) is
 ///
 ///     varint  entries of the tensor
 ///     u8      value codec
@@ -57,12 +57,12 @@ class RandomK final : public Compressor {
   Result<void> draw(std::span<const float> values, const Round& round);
   Result<void> check_entries(std::uint64_t entries, const Round& round) const;
   Result<void> read_values(BytesView payload, std::uint64_t entries, const Round& round, std::vector<float>& values);
-  /// Fills selection_.
+  /// Reads the payload into selection_.
   Result<void> read(BytesView payload, std::uint64_t entries, const Round& round);
 
   Options options_;
-  Selection selection_;                             // kept between calls for its memory
-  std::map<std::uint32_t, std::uint64_t> encoded_;  // how many entries each tensor had: a bare sum does not say
+  Selection selection_;                             // kept between calls to reuse its memory
+  std::map<std::uint32_t, std::uint64_t> encoded_;  // entries of each tensor, which a bare sum does not carry
 };
 
 }  // namespace weir::compressors

@@ -35,10 +35,10 @@ const Params<Sidco::Options>& params() {
   return params;
 }
 
-/// Too few to fit anything to.
+/// With fewer exceedances than this, no fit is made.
 constexpr std::size_t exceedances_min = 32;
 constexpr std::size_t sampled_from = std::size_t{1} << 18;
-constexpr std::size_t run = 16;  // entries: a line of the cache
+constexpr std::size_t run = 16;  // entries: one cache line
 
 void take_sample(std::span<const float> values, std::vector<float>& sample) {
   const auto add = [&](std::span<const float> part) {
@@ -50,7 +50,7 @@ void take_sample(std::span<const float> values, std::vector<float>& sample) {
     return add(values);
   }
   sample.reserve(2 * sampled_from);
-  // An odd distance meets every part of a matrix whose width is a power of two.
+  // With an odd distance, the sample meets every part of a matrix whose width is a power of two.
   const std::size_t distance = run * (values.size() / sampled_from | 1);
   for (std::size_t at = 0; at + run <= values.size(); at += distance) add(values.subspan(at, run));
 }
@@ -66,7 +66,7 @@ double pareto_excess(const Excess& excess, double ratio) {
   return scale / shape * (std::exp(-shape * std::log(ratio)) - 1);
 }
 
-/// Of magnitudes that are all positive.
+/// `magnitudes` are all positive.
 double gamma_threshold(std::span<const float> magnitudes, double ratio) {
   const double mean = excess_of(magnitudes, 0).mean;
   const double spread = std::log(mean) - mean_log(magnitudes);
@@ -119,11 +119,11 @@ Result<void> Sidco::choose(std::span<const float> values, const Round& round, Se
     (void)collect_in_ranges(values, std::max(magnitude(floor), 1U), values.size(), out);
   };
   collect_by(stages.count);
-  // NaN and infinity are larger than any number: if there is one, it was chosen.
+  // NaN and infinity compare larger than any number, so if there is one, it was chosen.
   if (find_non_finite(out.values) != out.size()) return non_finite(round, values);
   const std::size_t kept = entries_kept(options_.ratio, values.size());
   adapt(stages, static_cast<double>(out.size()) / static_cast<double>(kept));
-  // More stages come closer to what there is.
+  // The threshold of more stages is closer to the actual distribution.
   if (out.size() == 0) collect_by(stages_max());
   if (out.size() == 0) select_largest(values, kept, out);
   return {};
@@ -136,7 +136,7 @@ double Sidco::threshold(std::span<const float> values, std::int64_t stages) {
   double least = 0;
   for (std::int64_t stage = 1; !exceedances.empty(); ++stage) {
     const bool gamma = stage == 1 && options_.distribution == "gamma";
-    if (gamma) {  // which knows no zeros
+    if (gamma) {  // the gamma distribution has no zeros
       const std::size_t positive = keep_above(0, exceedances);
       if (positive == 0) return 0;
       ratio = std::min(1.0, ratio * static_cast<double>(exceedances.size()) / static_cast<double>(positive));
@@ -154,7 +154,8 @@ double Sidco::threshold(std::span<const float> values, std::int64_t stages) {
     constexpr double largest = std::numeric_limits<float>::max();
     const auto first = static_cast<float>(std::min(next(options_.first_ratio), largest));
     const std::size_t above = count_above(first, exceedances);
-    // What is left is a share of those that really exceed the threshold: the errors of the stages do not add up.
+    // The remaining ratio refers to the entries that really exceed the threshold, so the errors of the stages do not
+    // add up.
     const double left = ratio * static_cast<double>(exceedances.size()) / static_cast<double>(above);
     if (above < exceedances_min || left >= 1) return next(ratio);
     exceedances = exceedances.first(keep_above(first, exceedances));
@@ -172,7 +173,7 @@ void Sidco::adapt(Stages& stages, double achieved) const {
   stages.achieved = 0;
   if (mean >= 1 - options_.tolerance && mean <= 1 + options_.tolerance) return;
   const double distance = std::abs(std::log(std::max(mean, 1e-6)));
-  // Clearly farther off than before the last change: that was the wrong way.
+  // Clearly farther from the target than before the last change, so that change went in the wrong direction.
   if (stages.distance > 0 && distance > 1.1 * stages.distance) stages.direction = -stages.direction;
   stages.distance = distance;
   stages.count = std::clamp<std::int64_t>(stages.count + stages.direction, 1, stages_max());

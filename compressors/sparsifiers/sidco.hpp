@@ -11,23 +11,23 @@
 
 namespace weir::compressors {
 
-/// A threshold for the magnitudes of a tensor, from a distribution fitted to them: the entry of that rank under
-/// distributions of few parameters, whose fit takes a sum or two in the place of sorting (Abdelmoniem et al., MLSys
-/// 2021):
+/// Sends the entries above a threshold that is computed from a distribution fitted to the magnitudes (Abdelmoniem et
+/// al., MLSys 2021). The fit has few parameters and takes a sum or two instead of sorting:
 ///
 ///     exponential  mean m:            m ln(1/r)                        for a share r of the entries
 ///     gamma        shape a, scale b:  -b (ln r + ln Gamma(a)), a from the logarithms of m and of the entries
 ///     pareto       shape a, scale b:  b/a (r^-a - 1), from mean and variance (generalized Pareto)
 ///
-/// In several stages: the first aims at `first_ratio` of the entries, the next fits what exceeds it, and so on until
-/// what is left of `ratio`, counted from how many really exceed the threshold; after a gamma, exceedances are fitted as
-/// pareto. Each tensor starts with one stage, and after every `adapt_every` rounds whose count is more than `tolerance`
-/// away from ratio * n takes one more or one less: in the direction that made it better, first more.
+/// The fit has several stages: the first aims at `first_ratio` of the entries, the next fits the exceedances over that
+/// threshold, and so on for the rest of `ratio`. Each stage counts how many entries really exceed its threshold. After
+/// a gamma stage the exceedances are fitted as pareto. Each tensor starts with one stage. Every `adapt_every` rounds,
+/// if their mean count is further from ratio * n than the share `tolerance` of it, the number of stages changes by one:
+/// in the direction that brought an improvement, first upwards.
 ///
-/// A tensor of more than 2^18 entries is fitted on a sample, runs of 16 entries at a regular distance. Something is
-/// sent of every tensor that has something: where the threshold is above everything, that of the most stages is tried,
-/// and then the ceil(ratio * n) largest are sent. Body: codecs/sparse.hpp. Biased: pair it with a memory. Steps:
-/// all-gather.
+/// A tensor of more than 2^18 entries is fitted on a sample: runs of 16 entries at a regular distance. A tensor that is
+/// not all zero always sends something: if the threshold is above every entry, the threshold of the largest number of
+/// stages is tried, and then the ceil(ratio * n) largest entries are sent. Body: codecs/sparse.hpp. Biased: pair it
+/// with a memory. Steps: all-gather.
 class Sidco final : public Sparsifier {
  public:
   static constexpr std::string_view type_name = "sidco";
@@ -52,20 +52,20 @@ class Sidco final : public Sparsifier {
   std::vector<NamedTensor> save() const override;
   Result<void> restore(std::span<const NamedTensor> state) override;
 
-  /// How many stages a ratio can be split into.
+  /// The largest number of stages into which the ratio can be split.
   std::int64_t stages_max() const;
 
  protected:
   Result<void> choose(std::span<const float> values, const Round& round, Selection& out) override;
 
  private:
-  /// What is remembered of a tensor. As saved: a tensor of these five numbers, in this order, in double precision.
+  /// The state of a tensor. It is saved as a tensor of these five numbers, in this order, in double precision.
   struct Stages {
     std::int64_t count = 1;
     std::int64_t direction = 1;  ///< 1 if the next change adds a stage, -1 if it drops one
-    std::int64_t rounds = 0;     ///< since the last look
-    double achieved = 0;         ///< what these rounds chose, over what they wanted, in total
-    double distance = 0;         ///< |ln(achieved / wanted)| at the last look that changed something, 0 before one
+    std::int64_t rounds = 0;     ///< since the last check
+    double achieved = 0;         ///< sum over these rounds of entries sent / entries wanted
+    double distance = 0;         ///< |ln(achieved / wanted)| at the last check that changed the stages, 0 before one
   };
 
   double threshold(std::span<const float> values, std::int64_t stages);
@@ -73,7 +73,7 @@ class Sidco final : public Sparsifier {
 
   Options options_;
   std::map<std::uint32_t, Stages> stages_;  // by Round::tensor
-  std::vector<float> sample_;               // kept between calls for its memory
+  std::vector<float> sample_;               // kept between calls to reuse its memory
 };
 
 }  // namespace weir::compressors

@@ -12,25 +12,25 @@
 
 namespace weir::compressors {
 
-/// One entry each of `count` parts (strata) of [0, entries) whose lengths differ by one at most: part i begins at
-/// floor(i * entries / count). All ranks draw the same: every entry of a part with the same chance, from seed, step and
-/// tensor. `count` is between 1 and `entries`.
+/// Draws one entry from each of `count` parts (strata) of [0, entries), whose lengths differ by at most one: part i
+/// begins at floor(i * entries / count). The draw depends on seed, step and tensor, so it is the same on all ranks;
+/// every entry of a part has the same probability. `count` is between 1 and `entries`.
 class Strata {
  public:
   Strata(const Round& round, std::uint64_t entries, std::uint64_t count)
       : key_(key_of_all(round)), entries_(entries), count_(count) {}
 
-  /// The length of the longest.
+  /// The length of the longest stratum.
   static std::uint64_t longest(std::uint64_t entries, std::uint64_t count) { return (entries + count - 1) / count; }
 
   static constexpr std::size_t batch = 64;
   struct Drawn {
     std::uint32_t position = 0;
-    std::uint32_t length = 0;  ///< of the stratum
+    std::uint32_t length = 0;  ///< length of the stratum
   };
 
-  /// Calls body(first, begin, end, drawn) for up to `batch` strata at a time, in order: those from number `first` on,
-  /// which together are the entries from `begin` to `end`.
+  /// Calls body(first, begin, end, drawn) for up to `batch` strata at a time, in order: the strata starting at number
+  /// `first`, which together are the entries from `begin` to `end`.
   template <class Body>
   void for_each_batch(const Body& body) const {
     for_each_batch(0, batches(), body);
@@ -55,7 +55,7 @@ class Strata {
     const std::uint64_t length = entries_ / count_;
     const std::uint64_t left_over = entries_ % count_;
     std::uint64_t start = from * entries_ / count_;
-    std::uint64_t fraction = from * left_over % count_;  // of start, in parts of count_
+    std::uint64_t fraction = from * left_over % count_;  // fractional part of the start, in units of 1 / count_
     for (std::uint64_t first = from; first < to; first += batch) {
       const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(batch, to - first));
       fill_random(key_, first, std::span(words).first(size));

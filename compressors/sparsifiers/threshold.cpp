@@ -32,7 +32,7 @@ Result<void> Threshold::choose(std::span<const float> values, const Round& round
   constexpr double largest = std::numeric_limits<float>::max();
   const auto threshold = static_cast<float>(std::min(options_.threshold, largest));
   (void)collect_in_ranges(values, std::max(magnitude(threshold), 1U), values.size(), out);
-  // NaN and infinity are larger than any number: if there is one, it was chosen.
+  // NaN and infinity compare larger than any number, so if there is one, it was chosen.
   if (find_non_finite(out.values) != out.size()) return non_finite(round, values);
   return {};
 }

@@ -8,8 +8,8 @@
 namespace weir::compressors {
 
 /// Sends every entry whose magnitude reaches a fixed threshold, in the gradient's own units, however many those are
-/// (Aji & Heafield 2017; Strom 2015). Zeros are not sent. Body: codecs/sparse.hpp. Biased, and without a contraction:
-/// of a gradient below the threshold nothing is sent, so that only a memory makes it arrive. Steps: all-gather.
+/// (Aji & Heafield 2017; Strom 2015). Zeros are not sent. Body: codecs/sparse.hpp. Biased, and not a contraction: a
+/// gradient below the threshold sends nothing and arrives only with the help of a memory. Steps: all-gather.
 class Threshold final : public Sparsifier {
  public:
   static constexpr std::string_view type_name = "threshold";

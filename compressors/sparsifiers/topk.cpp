@@ -19,14 +19,13 @@ const Params<TopK::Options>& params() {
   return params;
 }
 
-/// A magnitude that probably a few more than `rank` values reach: read off a strided sample with four
-/// standard deviations to spare. 0 if the tensor is too small, or the rank too deep, for a sample to be worth
-/// it.
+/// A magnitude() that probably a few more than `rank` values reach, estimated from a strided sample with a margin of
+/// four standard deviations. 0 if the tensor is too small, or the rank too large, for a sample to pay off.
 std::uint32_t probable_floor(std::span<const float> values, std::size_t rank, std::vector<float>& sample) {
-  constexpr double hits = 64;  // sampled values above the true cut, on average; more of them if they cost nothing
+  constexpr double hits = 64;  // sampled values above the true cut, on average; more if they cost nothing
   const double wanted = std::max(hits * static_cast<double>(values.size()) / static_cast<double>(rank), 16384.0);
   if (wanted * 4 > static_cast<double>(values.size())) return 0;
-  // An odd stride meets every column of a matrix whose width is a power of two.
+  // With an odd stride, the sample meets every column of a matrix whose width is a power of two.
   const std::size_t stride = static_cast<std::size_t>(static_cast<double>(values.size()) / wanted) | 1;
   sample.clear();
   for (std::size_t i = 0; i < values.size(); i += stride) sample.push_back(values[i]);
@@ -40,9 +39,8 @@ std::uint32_t probable_floor(std::span<const float> values, std::size_t rank, st
 
 void select_largest_by_sample(std::span<const float> values, std::size_t count, std::vector<float>& sample,
                               Selection& out) {
-  // A sample shows where to cut with a little to spare, one pass collects what lies above, and the exact cut
-  // is made in that. Where the sample misleads, the exact cut is made in the whole tensor: slower, with the
-  // same result.
+  // A sample provides a threshold slightly below the cut, one pass collects the entries above it, and the exact cut is
+  // made among those. If the sample misleads, the exact cut is made in the whole tensor: slower, with the same result.
   const std::uint32_t floor = probable_floor(values, count, sample);
   if (floor > 0 && collect_in_ranges(values, floor, 3 * count + 1024, out) && out.size() >= count) {
     trim(out, cut_at_rank(out.values, count));
@@ -66,7 +64,7 @@ double TopK::error_bound(std::uint64_t entries, const Round&) const {
 
 Result<void> TopK::choose(std::span<const float> values, const Round& round, Selection& out) {
   select_largest_by_sample(values, entries_kept(options_.ratio, values.size()), sample_, out);
-  // NaN and infinity are larger than any number: if there is one, it was chosen.
+  // NaN and infinity compare larger than any number, so if there is one, it was chosen.
   if (find_non_finite(out.values) != out.size()) return non_finite(round, values);
   return {};
 }

@@ -7,7 +7,8 @@
 
 namespace weir::compressors {
 
-/// select_largest(), mostly in one pass over memory: a cut a little too low is read off a sample. `sample` is scratch.
+/// Like select_largest(), but mostly in one pass: a sample provides a threshold a little below the cut. `sample` is
+/// scratch memory.
 void select_largest_by_sample(std::span<const float> values, std::size_t count, std::vector<float>& sample,
                               Selection& out);
 
@@ -39,7 +40,7 @@ class TopK final : public Sparsifier {
 
  private:
   Options options_;
-  std::vector<float> sample_;  // kept between calls for its memory
+  std::vector<float> sample_;  // kept between calls to reuse its memory
 };
 
 }  // namespace weir::compressors

@@ -5,7 +5,7 @@
 
 namespace weir::compressors {
 
-/// The parameters of a warm-up, for Options that have a Warmup `warmup`.
+/// Adds the parameters of a warm-up for Options that have a Warmup `warmup`.
 template <class Options>
 Params<Options> with_warmup(Params<Options> params) {
   params

@@ -40,7 +40,7 @@ const Params<Atomo::Options>& params() {
   return params;
 }
 
-// The random words of a round: one for each value, a second where the first leaves it open, then those of rounding.
+// The random words of a round: one for each value, a second one if the first does not decide, then those of rounding.
 constexpr std::uint64_t second_words = std::uint64_t{1} << 32;
 constexpr std::uint64_t rounding_words = std::uint64_t{1} << 33;
 
@@ -48,7 +48,7 @@ bool drawn(const RandomKey& key, std::uint64_t index, std::uint32_t word, double
   return happens(p, word, [&] { return random_word(key, second_words + index); });
 }
 
-/// Draws from `values`, which are finite.
+/// Draws entries of `values`, which are finite.
 void draw(std::span<const float> values, const RandomKey& key, float level, Selection& out) {
   constexpr std::size_t block = 4096;
   select_in_ranges(values.size(), block, out, [&](std::size_t begin, std::size_t end, Selection& part) {
@@ -81,7 +81,7 @@ std::uint32_t largest_of(std::span<const float> values) {
   return largest;
 }
 
-/// x x^T, of which only the lower triangle is filled, in strips: a little more than half of the work.
+/// The lower triangle of x x^T, computed in strips; takes a little more than half of the work of the full product.
 at::Tensor gram(const at::Tensor& x) {
   constexpr std::int64_t strip = 128;
   const std::int64_t n = x.size(0);
@@ -94,17 +94,16 @@ at::Tensor gram(const at::Tensor& x) {
   return product;
 }
 
-/// Unit vectors at right angles that fill the smaller side of a matrix, one after the other, and how long the matrix's
-/// products with them are.
+/// Orthonormal vectors that span the smaller side of a matrix, and the lengths of the matrix's products with them.
 struct Basis {
-  at::Tensor vectors;  ///< as rows
+  at::Tensor vectors;  ///< one per row
   std::vector<float> lengths;
 };
 
-/// `x` has no more rows than columns; its entries are neither huge nor tiny.
+/// Computes the basis for `x`, which has no more rows than columns and whose entries are neither huge nor tiny.
 Basis singular_basis(const at::Tensor& x) {
-  // LibTorch 1.13 takes the size of LAPACK's workspace as a number of the matrix's type, and float32 does not have the
-  // 2 n^2 of larger sides.
+  // LibTorch 1.13 holds the size of LAPACK's workspace in a number of the matrix's type, and float32 cannot represent
+  // the 2 n^2 of larger sides.
   constexpr std::int64_t float_side_max = 2048;
   const auto type = x.size(0) > float_side_max ? at::kDouble : at::kFloat;
   const auto [exact_values, exact_vectors] = at::linalg_eigh(gram(x).to(type), "L");
@@ -112,7 +111,8 @@ Basis singular_basis(const at::Tensor& x) {
   const at::Tensor vectors = exact_vectors.to(at::kFloat);
   Basis basis{vectors.t(), std::vector<float>(static_cast<std::size_t>(x.size(0)))};
   std::span<const float> squares = flat(values);
-  // The smallest eigenvalues are rounding errors of the largest one; there the lengths are measured.
+  // The smallest eigenvalues are mostly rounding errors of the largest one; for those the lengths are measured
+  // directly.
   constexpr float trusted = 2e-5F;
   std::size_t unsure = 0;
   while (unsure < squares.size() && !(squares[unsure] > trusted * squares.back())) ++unsure;
@@ -124,7 +124,7 @@ Basis singular_basis(const at::Tensor& x) {
   return basis;
 }
 
-/// Multiplies each of `count` vectors by a factor of its own; what they add up to stays within float.
+/// Multiplies each vector by its own factor. Clamps the entries so that the sum of all vectors stays within float.
 void scale_vectors(std::span<float> vectors, const std::vector<double>& factors) {
   if (factors.empty()) return;
   const std::size_t length = vectors.size() / factors.size();
@@ -158,12 +158,13 @@ double Atomo::error_bound(std::uint64_t entries, const Round&) const {
   const auto n = static_cast<double>(entries);
   const double rounding = rounding_variance(bits());
   if (options_.atoms != "svd") {
-    // With equal probabilities it would be n / sent - 1, and the best are no worse. The transform rounds.
+    // With equal probabilities the variance would be n / sent - 1; the optimal ones are no worse. The transform adds
+    // rounding.
     const double exact = options_.atoms == "dct" ? 1e-10 : 0;
     return std::max(n / values_sent(entries) - 1, 0.0) * (1 + 1e-6) + rounding + exact;
   }
-  // The matrix has sqrt(n) atoms at most, and a rounding of both factors multiplies. The lengths that the probabilities
-  // come from are exact to a percent.
+  // The matrix has at most sqrt(n) atoms, and the rounding of both factors multiplies. The lengths from which the
+  // probabilities are computed are exact to one percent.
   const double atoms = std::floor(std::sqrt(n));
   const double drawing = atoms <= options_.budget ? 1 : atoms / options_.budget * 1.04;
   return drawing * (1 + rounding) * (1 + rounding) - 1;
@@ -191,11 +192,11 @@ Result<void> Atomo::encode_products(const at::Tensor& gradient, const Round& rou
   const std::uint32_t largest = largest_of(values);
   if (largest >= magnitude_infinite) return non_finite(round, values);
   if (largest > 0) {
-    // Squares of what lies in between stay far from the ends of float.
+    // Within these exponents, squares stay far from the limits of float.
     const int exponent = std::ilogb(std::bit_cast<float>(largest));
     const int shift = std::abs(exponent) <= 40 ? 0 : -exponent;
     at::Tensor matrix = gradient.reshape({static_cast<std::int64_t>(shape.rows), -1});
-    // 2^shift may be no float, its two halves are.
+    // 2^shift may not be representable as a float, but its two halves are.
     if (shift != 0) matrix = matrix * std::exp2(shift / 2) * std::exp2(shift - shift / 2);
     const bool wide = shape.rows <= shape.columns;
     const std::size_t side = std::min(shape.rows, shape.columns);

@@ -10,13 +10,13 @@
 
 namespace weir::compressors {
 
-/// ATOMO (Wang et al. 2018): the gradient is a sum of atoms that are at right angles, each is drawn on its own with a
+/// ATOMO (Wang et al. 2018): the gradient is a sum of orthogonal atoms. Each atom is drawn independently with a
 /// probability p and sent divided by p. The probabilities are those of least variance that send `budget` atoms on
-/// average (transforms/water_filling.hpp). Atoms are, by `atoms`:
+/// average (transforms/water_filling.hpp). `atoms` selects the decomposition:
 ///
-/// svd: the outer products u_i (u_i^T G) of the matrix (dim 0, the rest), where the u_i are the eigenvectors of G G^T,
-/// G's smaller side first: its singular vectors. They are at right angles whatever their precision, so that the atoms
-/// add up to G, and are drawn before u_i^T G is computed for the drawn ones alone. A tensor of fewer than two
+/// svd: the outer products u_i (u_i^T G) of the matrix (dim 0, the rest), oriented with G's smaller side first, where
+/// the u_i are the eigenvectors of G G^T: its singular vectors. They are orthogonal however precise they are, so the
+/// atoms add up to G, and they are drawn first; u_i^T G is computed only for those drawn. A tensor of fewer than two
 /// dimensions is a single row, thus one atom, and sent whole; so is every matrix whose smaller side is within the
 /// budget. Wire: Format::low_rank. Takes m^2 n + m^3 operations for a matrix of m x n, m <= n.
 ///
@@ -25,9 +25,9 @@ namespace weir::compressors {
 /// dct: the cosine coefficients of blocks of 64 x 64 (transforms/dct.hpp), of which ratio * n are sent. Wire:
 /// Format::balanced.
 ///
-/// With quantize_bits, factors and large values are rounded at random (transforms/rounded.hpp) on top. Unbiased; the
-/// mean square of the error is at most (atoms / budget) times that of the gradient, less that of the gradient. What
-/// leaves the range of float saturates. The last bits of svd payloads depend on the machine's LAPACK. Steps:
+/// With quantize_bits, factors and large values are also rounded at random (transforms/rounded.hpp). Unbiased; without
+/// that rounding, the mean square of the error is at most (atoms / budget - 1) times the squared norm of the gradient.
+/// Values that leave the range of float saturate. The last bits of svd payloads depend on the machine's LAPACK. Steps:
 /// all-gather.
 class Atomo final : public Compressor {
  public:
@@ -49,8 +49,8 @@ class Atomo final : public Compressor {
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.biased = false}; }
   double error_bound(std::uint64_t entries, const Round& round) const override;
-  /// Of singular vectors as many are drawn as the budget says; how large entries and cosines are decides how they are
-  /// written.
+  /// Only svd has an expected size: it sends as many singular vectors as the budget says. How entries and cosines are
+  /// written depends on their magnitudes.
   std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
 
  protected:
@@ -64,7 +64,7 @@ class Atomo final : public Compressor {
   unsigned bits() const { return static_cast<unsigned>(options_.quantize_bits); }
 
   Options options_;
-  std::vector<float> coefficients_;  // kept between calls for its memory
+  std::vector<float> coefficients_;  // kept between calls to reuse its memory
   DrawnValues drawn_;                // likewise
 };
 

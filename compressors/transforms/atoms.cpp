@@ -18,7 +18,7 @@ namespace {
 
 bool is_large(float value, float level) { return std::fabs(value) > level; }
 
-/// The three parts behind the positions.
+/// The sizes of the three parts after the positions.
 struct TailBytes {
   std::size_t flags;
   std::size_t signs;

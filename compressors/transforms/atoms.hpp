@@ -12,15 +12,16 @@
 
 namespace weir::compressors {
 
-// What ATOMO puts on the wire: what was drawn, already scaled up.
+// The wire formats of ATOMO: atoms that were drawn, already scaled by 1 / p.
 
-/// Where the random words of a payload are: `key`, from `first_word` on.
+/// The random words of a payload: those of `key`, starting at `first_word`.
 struct Draws {
   RandomKey key;
   std::uint64_t first_word = 0;
 };
 
-/// Drawn entries or coefficients. All whose magnitude is not above the level have exactly that one.
+/// Drawn entries or coefficients. Those whose magnitude is not above the level have exactly the level as their
+/// magnitude.
 struct DrawnValues {
   Selection selection;
   float level = 0;
@@ -36,7 +37,7 @@ enum class ValueKind : std::uint8_t { entries = 0, cosines = 1 };
 //     u8      index codec (low half), ValueKind (high half)
 //     u8      bits of a large value, 0 for float32 (transforms/rounded.hpp)
 //     f32     level
-//     ...     positions, as the index codec writes them; their length is what the rest leaves
+//     ...     positions, as the index codec writes them; their size is what the other parts leave
 //     ...     if some, but not all, are large: a bit for each value, 1 for a large one
 //     ...     a bit for each value that is not large, 1 for a negative one
 //     ...     the large values
@@ -65,7 +66,7 @@ struct OuterProducts {
 
 void write_outer_products(const OuterProducts& products, unsigned bits, const Draws& draws, Bytes& out);
 
-/// What it gives adds up to finite floats. Fails with: malformed, unsupported.
+/// The outer products returned add up to finite floats. Fails with: malformed, unsupported.
 Result<OuterProducts> read_outer_products(BytesView payload, MatrixShape shape);
 
 }  // namespace weir::compressors

@@ -13,7 +13,8 @@
 namespace weir::compressors {
 namespace {
 
-/// Where part `index` of `count` nearly equal parts of `n` begins; the first n % count are one longer.
+/// The start of part `index` if `n` is divided into `count` nearly equal parts; the first n % count parts are longer by
+/// one.
 std::size_t part_begin(std::size_t n, std::size_t count, std::size_t index) {
   return n / count * index + std::min(index, n % count);
 }

@@ -10,18 +10,18 @@
 
 namespace weir::compressors {
 
-/// A matrix cut into blocks of nearly equal sides, none longer than `side`: along a dimension of n entries there are
-/// ceil(n / side) blocks, whose lengths differ by one at most and are equal where that goes up. The cosine coefficients
-/// (DCT-II, orthonormal) of all blocks stand one block behind the other, row of blocks by row of blocks, each block row
-/// by row: a coefficient's position lies below the number of entries.
+/// A matrix divided into blocks of nearly equal sides, none longer than `side`: a dimension of n entries has ceil(n /
+/// side) blocks, whose lengths differ by at most one and are equal where n is divisible. The cosine coefficients
+/// (DCT-II, orthonormal) of all blocks are stored block after block, in row-major order of the blocks and within each
+/// block. The position of a coefficient is less than the number of entries.
 class BlockGrid {
  public:
   struct Block {
-    std::size_t row = 0;  ///< of its first entry
+    std::size_t row = 0;  ///< row and column of its first entry
     std::size_t column = 0;
     std::size_t rows = 0;
     std::size_t columns = 0;
-    std::size_t position = 0;  ///< of its first coefficient
+    std::size_t position = 0;  ///< position of its first coefficient
 
     std::size_t entries() const { return rows * columns; }
   };
@@ -39,22 +39,22 @@ class BlockGrid {
   std::size_t across_;
 };
 
-/// A coefficient of larger magnitude is not sent: a block of such ones could sum up to more than a float holds.
+/// Larger coefficients are clamped to this, because a block of them could sum up to more than a float holds.
 inline constexpr float coefficient_max = 0x1p115F;
 
 /// Called with a block's number, the block and its coefficients, for some blocks in ascending order.
 using BlockVisitor = std::function<void(std::size_t, const BlockGrid::Block&, std::span<const float>)>;
 
-/// Transforms the blocks [first, last), clamps their coefficients to coefficient_max and shows them to `visit`. False,
-/// and some blocks not visited, if an entry is NaN or infinite.
+/// Transforms the blocks [first, last), clamps their coefficients to coefficient_max and passes them to `visit`.
+/// Returns false if an entry is NaN or infinite; some blocks are then not visited.
 bool transform_blocks(const BlockGrid& grid, std::span<const float> entries, std::size_t first, std::size_t last,
                       const BlockVisitor& visit);
 
-/// sum += weight * the inverse transform of the coefficients of `selection`. Fails with: malformed (a coefficient above
+/// sum += weight * the inverse transform of the coefficients in `selection`. Fails with: malformed (a coefficient above
 /// coefficient_max).
 Result<void> add_inverse(const BlockGrid& grid, const Selection& selection, float weight, std::span<float> sum);
 
-/// Calls body(first, last) for ranges of blocks as for_ranges() does, of some hundred microseconds each.
+/// Calls body(first, last) for ranges of blocks, as for_ranges() does; a range takes some hundred microseconds.
 void for_blocks(const BlockGrid& grid, const std::function<void(std::size_t, std::size_t)>& body);
 
 }  // namespace weir::compressors

@@ -41,7 +41,7 @@ void append(const Selection& from, std::size_t offset, Selection& to) {
   to.values.insert(to.values.end(), from.values.begin(), from.values.end());
 }
 
-/// select_largest(), faster for a block.
+/// Like select_largest(), but faster for a block.
 void select(std::span<const float> values, std::size_t count, Selection& out) {
   (void)collect(values, std::max(floor_of_largest(values, count), 1U), values.size(), out);
   if (out.size() > count) trim(out, cut_at_rank(out.values, count));
@@ -69,7 +69,7 @@ double Demo::error_bound(std::uint64_t entries, const Round&) const {
   const auto side = static_cast<double>(options_.chunk);
   const double block = std::min(side * side, static_cast<double>(entries));
   const double share = std::min(static_cast<double>(options_.per_chunk) / block, 1.0);
-  // The transform there and back rounds, too.
+  // The transform and its inverse add rounding errors.
   return 1 - share * (1 - value_codec_named(options_.codecs.value).error_bound) + 1e-10;
 }
 

@@ -8,20 +8,20 @@
 
 namespace weir::compressors {
 
-/// DeMo (Peng, Quesnelle, Kingma 2024): the fast part of a decoupled momentum. Of the cosine coefficients of each block
-/// of chunk x chunk entries (transforms/dct.hpp) the per_chunk largest are sent; the mean of what the ranks sent goes
-/// back to entries, and its sign is what they agree on. With its default memory, `efsignsgd` with beta = 0.999, what
-/// was not sent stays in a momentum of steps that each rank keeps to itself:
+/// DeMo (Peng, Quesnelle, Kingma 2024): sends the fast part of a decoupled momentum. Of the cosine coefficients of each
+/// block of chunk x chunk entries (transforms/dct.hpp) the per_chunk largest are sent; the mean of what the ranks sent
+/// is transformed back to entries, and its sign is what the ranks agree on. With the default memory, `efsignsgd` with
+/// beta = 0.999, everything not sent stays in a momentum of steps that each rank keeps for itself:
 ///
 ///     m = beta * m + lr * g;   m -= q, its largest coefficients;   x -= lr * sign(mean of q)
 ///
-/// The memory gives m / lr to encode, and q / lr is sent, so that without the sign x -= lr * (mean of q / lr), which is
-/// the mean of q.
+/// The memory returns m / lr to encode, and q / lr is sent, so that without the sign x -= lr * (mean of q / lr), which
+/// is the mean of q.
 ///
-/// The paper's program divides each coefficient by the number of ranks that sent it, here it is the number of all, so
-/// that what one rank alone believes in counts for less; and its sums depend on the order of arrival, here they do not.
-/// Every tensor is taken, one of one dimension in blocks of 1 x chunk. Blocks have nearly equal sides where the program
-/// takes the largest divisor, which can be 1.
+/// The paper's program divides each coefficient by the number of ranks that sent it. Here the divisor is the number of
+/// all ranks, so that a coefficient of a single rank counts for less. The program's sums depend on the order of
+/// arrival; these do not. Every tensor is taken; a tensor of one dimension has blocks of 1 x chunk. Blocks have nearly
+/// equal sides, whereas the program uses the largest divisor, which can be 1.
 ///
 /// Wire: codecs/sparse.hpp with Format::dct; positions are those of BlockGrid. Biased, and without the sign a
 /// contraction: a block loses at most 1 - per_chunk / entries of its squared norm. Steps: all-gather.
@@ -54,7 +54,7 @@ class Demo final : public Compressor {
 
  private:
   Options options_;
-  Selection selection_;  // kept between calls for its memory
+  Selection selection_;  // kept between calls to reuse its memory
 };
 
 }  // namespace weir::compressors

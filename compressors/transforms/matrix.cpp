@@ -21,7 +21,7 @@ std::vector<float> multiplied(std::span<const float> matrix, MatrixShape shape, 
 
 std::vector<float> multiplied_transposed(std::span<const float> matrix, MatrixShape shape, std::span<const float> left,
                                          std::size_t rank) {
-  constexpr std::size_t line = 16;  // columns at least that a thread takes
+  constexpr std::size_t line = 16;  // the least number of columns per thread
   std::vector<float> right(rank * shape.columns);
   for_ranges(matrix.size(), shape.rows * line, [&](std::size_t begin, std::size_t end) {
     multiply_transposed(matrix.data(), shape, begin / shape.rows, end / shape.rows, left.data(), rank, right.data());

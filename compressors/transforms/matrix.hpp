@@ -10,21 +10,21 @@
 
 namespace weir::compressors {
 
-/// A tensor as the matrix (dim 0, all others); one of fewer than two dimensions as a single row.
+/// The shape of a tensor as the matrix (dim 0, all others); a tensor of fewer than two dimensions is a single row.
 MatrixShape matrix_shape(const at::Tensor& tensor);
 
-// The products of kernels/low_rank.hpp of a whole matrix, on several threads, with the same bits for any number of
-// them.
+// The products of kernels/low_rank.hpp for a whole matrix, on several threads. The result has the same bits for any
+// number of threads.
 
-/// `rank` columns, each as long as the matrix has rows: the matrix times `right`.
+/// The matrix times `right`: `rank` columns, each as long as the matrix has rows.
 std::vector<float> multiplied(std::span<const float> matrix, MatrixShape shape, std::span<const float> right,
                               std::size_t rank);
 
-/// `rank` columns, each as long as the matrix has columns: the transposed matrix times `left`.
+/// The transposed matrix times `left`: `rank` columns, each as long as the matrix has columns.
 std::vector<float> multiplied_transposed(std::span<const float> matrix, MatrixShape shape, std::span<const float> left,
                                          std::size_t rank);
 
-/// sum += weight * the outer products of `rank` columns.
+/// sum += weight * the sum of the outer products of `rank` columns.
 void add_outer_products(std::span<const float> left, std::span<const float> right, std::size_t rank, MatrixShape shape,
                         float weight, std::span<float> sum);
 

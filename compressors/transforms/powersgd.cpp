@@ -36,8 +36,8 @@ const Params<PowerSgd::Options>& params() {
   return params;
 }
 
-/// Noise that is Gaussian for all that a starting point needs: sums of twelve uniform numbers, of which every processor
-/// computes the same bits.
+/// Fills `out` with approximately Gaussian noise, good enough for a starting point: sums of twelve uniform numbers,
+/// which have the same bits on every processor.
 void fill_gaussian(const RandomKey& key, std::span<float> out) {
   constexpr std::size_t words = 12;
   constexpr std::size_t block = 64;
@@ -52,8 +52,8 @@ void fill_gaussian(const RandomKey& key, std::span<float> out) {
   }
 }
 
-/// `factor` of the matrix; where that leaves the range of float, the largest there is. Nothing if the matrix itself is
-/// not finite, which shows in the factor.
+/// Computes `factor` of the matrix; entries that leave the range of float saturate at the largest float. Returns
+/// nothing if the matrix itself is not finite, which shows in the factor.
 template <class Factor>
 std::optional<std::vector<float>> finite_factor(const at::Tensor& matrix, const Factor& factor) {
   std::vector<float> result = factor(flat(matrix));

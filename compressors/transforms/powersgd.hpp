@@ -12,19 +12,20 @@
 namespace weir::compressors {
 
 /// PowerSGD (Vogels, Karimireddy, Jaggi 2019): one step of power iteration on the mean gradient M (dim 0, the rest),
-/// which the ranks take together. Both factors are linear in the gradient, so that an all-reduce sums them:
+/// which the ranks compute together. Both factors are linear in the gradient, so an all-reduce sums them:
 ///
 ///     P = sum of M_i Q;   P is orthonormalised;   Q = sum of M_i^T P;   mean = P Q^T / world
 ///
-/// The Q of a round is the start of the next one. A column of it that has become zero, and the first start of all, is
-/// seeded Gaussian noise, the same on all ranks. A tensor of fewer than two dimensions, or one whose factors would be
-/// less than min_compression_rate times smaller than itself, is sent as it is. In the first start_step steps of a
-/// training gradients go dense, because those that change fast are approximated worst (PyTorch: start_powerSGD_iter).
+/// With warm_start, the Q of a round is the start of the next one. The very first start, and any column of Q that has
+/// become zero, is seeded Gaussian noise, the same on all ranks. A tensor is sent as it is if it has fewer than two
+/// dimensions, or if its factors would be less than min_compression_rate times smaller than the tensor. In the first
+/// start_step steps of a training gradients go dense, because fast changing gradients are approximated worst (PyTorch:
+/// start_powerSGD_iter).
 ///
-/// Wire: bare floats. Pass 0: `rank` columns of P, each as long as the matrix has rows; nothing of a tensor that is
+/// Wire: bare floats. Pass 0: `rank` columns of P, each as long as the matrix has rows; nothing for a tensor that is
 /// sent as it is. Pass 1: `rank` columns of Q, each as long as the matrix has columns; or the tensor.
 ///
-/// Biased: a projection, so that its error is never larger than what it encodes. Factors that leave the range of float
+/// Biased: a projection, so the error is never larger than the encoded tensor. Factors that leave the range of float
 /// saturate. Steps: two all-reduces.
 class PowerSgd final : public Compressor {
  public:
@@ -46,7 +47,7 @@ class PowerSgd final : public Compressor {
   Traits traits() const override;
   double error_bound(std::uint64_t, const Round&) const override { return 1; }
   WarmupLength warmup_length(double) const override { return {.steps = start_step()}; }
-  /// Fails with: malformed (not as many numbers as are due, or not finite), invalid_argument (nothing was encoded).
+  /// Fails with: malformed (wrong number of values, or not finite), invalid_argument (nothing was encoded).
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
   std::vector<NamedTensor> save() const override;
   Result<void> restore(std::span<const NamedTensor> state) override;
@@ -57,15 +58,15 @@ class PowerSgd final : public Compressor {
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 
  private:
-  /// What is known of a tensor beside the Q that is saved.
+  /// The state of a tensor, apart from the Q that is saved.
   struct Progress {
     std::optional<MatrixShape> shape;  ///< nothing: sent as it is
     std::vector<float> left;           ///< P of this round, orthonormal
-    std::optional<at::Tensor> before;  ///< what `step` started from, so that it can be repeated
+    std::optional<at::Tensor> before;  ///< the Q from which `step` started, so that it can be repeated
     std::optional<std::uint64_t> step;
   };
 
-  /// The shape that a tensor is compressed in, if it is.
+  /// The matrix shape in which a tensor is compressed; nothing if it is sent as it is.
   std::optional<MatrixShape> shape_of(const at::Tensor& tensor) const;
   std::optional<at::Tensor> last_right(const Progress& progress, const Round& round) const;
   std::vector<float> start(const Progress& progress, const Round& round) const;

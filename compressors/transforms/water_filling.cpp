@@ -13,10 +13,10 @@
 namespace weir::compressors {
 namespace {
 
-/// The level, if the values that are sent for certain are among `top`, the largest values in descending order, of which
-/// all values together sum to `total`. Below them lies what is `rest` in sum.
+/// The level, provided that all values sent with p = 1 are among `top`, the largest values in descending order. `rest`
+/// is the sum of all other values.
 double level_of(const std::vector<float>& top, double rest, double budget) {
-  // From the smallest of the top upwards, so that each tail is a sum of like things.
+  // Summed from the smallest value of `top` upwards, so that numbers of similar size are added.
   std::vector<double> tail(top.size() + 1, rest);
   for (std::size_t i = top.size(); i-- > 0;) tail[i] = tail[i + 1] + static_cast<double>(top[i]);
   std::size_t certain = 0;
@@ -27,7 +27,7 @@ double level_of(const std::vector<float>& top, double rest, double budget) {
   return tail[certain] / (budget - static_cast<double>(certain));
 }
 
-/// The magnitudes of a selection, the largest first; and the sum of all others.
+/// Writes the magnitudes of a selection to `top`, in descending order, and returns the sum of all other magnitudes.
 double split(std::span<const float> values, std::uint32_t least, Selection& above, std::vector<float>& top) {
   top.resize(above.size());
   std::ranges::transform(above.values, top.begin(), [](float value) { return std::fabs(value); });
@@ -61,8 +61,8 @@ float water_level(std::span<const float> values, const MagnitudeSums& sums, doub
   double level = sums.sum / budget;
   const double bottom = level;
   if (largest > bottom) {
-    // The level is what remains when the largest are paid for, so that it is lower. Those above it are at most
-    // `budget`.
+    // Values above the level are sent with p = 1 and leave less of the budget for the rest, so the level is lower than
+    // `bottom`. At most `budget` values lie above it.
     Selection above;
     std::vector<float> top;
     const std::size_t limit = std::min(static_cast<std::size_t>(4 * budget), values.size()) + 1024;

@@ -19,7 +19,7 @@ namespace weir::actors::testing {
 
 inline constexpr std::chrono::seconds patience{120};  // only a guard: every wait is for an event
 
-/// Stands for the head: keeps what trainers say.
+/// Stands in for the head: records everything that trainers report.
 class Office final : public runtime::Actor<protocol::Coordinator> {
  public:
   struct Book {
@@ -29,9 +29,9 @@ class Office final : public runtime::Actor<protocol::Coordinator> {
     std::map<std::uint32_t, std::vector<protocol::Report>> reports;      ///< by rank
     std::map<std::uint64_t, std::map<std::uint32_t, Segment>> shares;    ///< by step and rank
     std::map<std::uint32_t, protocol::TrainingEnd> ends;
-    int announcements = 0;  ///< of workers, also of those that are known
+    int announcements = 0;  ///< announcements of workers, including repeated ones
     bool refuse_workers = false;
-    int refuse_reports = 0;  ///< that many reports get no answer in time
+    int refuse_reports = 0;  ///< the number of reports that will get no answer in time
 
     template <class Condition>
     bool wait(Condition condition) {
@@ -75,7 +75,7 @@ class Office final : public runtime::Actor<protocol::Coordinator> {
   Book& book_;
 };
 
-/// A small job on made-up data, as the head would send it.
+/// A small job on synthetic data, as the head would send it.
 inline nlohmann::json job(const std::string& compressor) {
   nlohmann::json spec = nlohmann::json::parse(R"({
     "name": "test",

@@ -37,7 +37,7 @@ inline Group tcp_group(std::uint32_t size) {
   return group;
 }
 
-/// A small job on made-up data.
+/// A small job on synthetic data.
 inline protocol::JobSpec small_job(const std::string& compressor, double ratio = 0.05) {
   protocol::JobSpec spec;
   spec.model = {"mlp", {{"hidden", 16}}};
@@ -51,7 +51,7 @@ inline protocol::JobSpec small_job(const std::string& compressor, double ratio =
   spec.training.lr_schedule = {"constant", {}};
   spec.compression.compressor = {compressor, {}};
   if (compressor != "none") spec.compression.compressor.params["ratio"] = ratio;
-  // By default it follows the length of the training, which tests of resuming change.
+  // By default the warm-up depends on the length of the training, which tests of resuming change.
   if (compressor == "dgc" || compressor == "chunk") spec.compression.compressor.params["warmup_epochs"] = 0.5;
   spec.exchange.bucket_bytes = 1024;
   return spec;

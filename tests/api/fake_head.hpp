@@ -14,24 +14,24 @@ namespace weir::api {
 
 namespace net = boost::asio;
 
-/// A head in memory, for the API's tests: it keeps what a test puts there and what requests submit. One thread runs
-/// `io`; everything here is touched on that thread, or before it starts.
+/// A head in memory for the API's tests. It holds what a test puts there and what requests submit. One thread runs
+/// `io`; all members are used on that thread, or before it starts.
 class FakeHead final : public cluster::Head {
  public:
   explicit FakeHead(net::io_context& io);
 
   std::map<std::string, cluster::JobRecord> jobs_by_id;  ///< ids ascend with time
-  std::map<std::string, std::string> logs_by_job;        ///< of worker 0
+  std::map<std::string, std::string> logs_by_job;        ///< logs of worker 0
   std::vector<cluster::NodeRecord> node_list;
   std::vector<cluster::ActorRecord> actor_list;
   std::vector<cluster::EventRecord> event_list;
-  std::vector<cluster::MetricRow> metric_rows;  ///< of every job, in order of arrival
-  std::filesystem::path checkpoint_file;        ///< of every job, at step 10
+  std::vector<cluster::MetricRow> metric_rows;  ///< rows of every job, in order of arrival
+  std::filesystem::path checkpoint_file;        ///< the checkpoint of every job, at step 10
   cluster::Health health_now{true, true, 0, 0, {}};
-  bool throws = false;  ///< nodes() throws, as a library might
+  bool throws = false;  ///< nodes() throws an exception, as a library might
   std::uint64_t oldest_kept = 0;
 
-  /// Adds an item to the stream and wakes subscribers. From any thread.
+  /// Adds an item to the stream and wakes subscribers. May be called from any thread.
   void publish(cluster::StreamItem item);
 
   net::awaitable<void> stop() override;
@@ -71,7 +71,7 @@ class FakeHead final : public cluster::Head {
   nlohmann::json catalog_;
   std::map<std::string, std::pair<nlohmann::json, std::string>> keys_;  ///< idempotency key -> body, job id
   std::vector<cluster::StreamItem> items_;
-  std::list<net::steady_timer*> waiting_;  ///< one per subscriber that waits
+  std::list<net::steady_timer*> waiting_;  ///< one per waiting subscriber
 };
 
 }  // namespace weir::api

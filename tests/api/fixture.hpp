@@ -23,18 +23,18 @@ using Answer = http::response<http::string_body>;
 
 inline const std::string test_token = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-/// A plain socket to the server. Its waits have no limit of their own: ctest's is the guard.
+/// A plain socket to the server. Its waits have no time limit of their own: ctest's limit is the guard.
 class Wire {
  public:
   explicit Wire(std::uint16_t port, const char* address = "127.0.0.1");
 
   void send(std::string_view bytes);
-  /// Sends until the server stops taking it; bytes sent.
+  /// Sends until the server stops reading; returns the number of bytes sent.
   std::size_t send_what_is_taken(std::string_view bytes);
   Answer answer(bool to_head = false);
-  /// Bytes up to and including `end`.
+  /// Reads and returns the bytes up to and including `end`.
   std::string until(std::string_view end);
-  /// Bytes until the server closes.
+  /// Reads and returns the bytes until the server closes the connection.
   std::string rest();
   bool closed();
   void shrink_receive_buffer();
@@ -47,19 +47,19 @@ class Wire {
   boost::beast::flat_buffer buffer_;
 };
 
-/// A server on loopback over a FakeHead, on a thread of its own.
+/// A server on loopback with a FakeHead, on a thread of its own.
 class ServerTest : public ::testing::Test {
  protected:
   ServerTest() = default;
   ~ServerTest() override;
 
-  /// Starts the server if it does not run yet. Whatever is to be set in `head` and `options` is set before.
+  /// Starts the server if it is not running. `head` and `options` must be set up before.
   void start();
-  /// Stops it and waits for its end.
+  /// Stops the server and waits for its end.
   void stop();
   std::uint16_t port();
   std::string host() { return "127.0.0.1:" + std::to_string(port()); }
-  /// A request with Host and token; `headers` are whole lines with CRLF.
+  /// The text of a request with Host and token; `headers` are whole lines with CRLF.
   std::string text(const std::string& method, const std::string& target, const std::string& headers = "",
                    const std::string& body = "");
   Answer request(const std::string& method, const std::string& target, const std::string& headers = "",
@@ -68,7 +68,7 @@ class ServerTest : public ::testing::Test {
   Answer post_json(const std::string& target, const std::string& body, const std::string& headers = "") {
     return request("POST", target, "Content-Type: application/json\r\n" + headers, body);
   }
-  /// Runs `change` where the head lives.
+  /// Runs `change` on the head's thread.
   void on_head(std::function<void()> change);
   void add_job(const std::string& id, cluster::JobState state = cluster::JobState::running);
 
@@ -91,7 +91,7 @@ class ServerTest : public ::testing::Test {
 
 inline nlohmann::json parsed(const Answer& answer) { return nlohmann::json::parse(answer.body()); }
 
-/// Checks the shape of an error's body.
+/// Checks the form of an error's body.
 void expect_problem(const Answer& answer, unsigned status);
 
 }  // namespace weir::api

@@ -28,13 +28,13 @@ inline std::string answer(int status, const std::string& body, const std::string
          "\r\nContent-Length: " + std::to_string(body.size()) + "\r\nConnection: close\r\n\r\n" + body;
 }
 
-/// An event stream that ends, as a broken connection does, after `events`.
+/// An event stream that ends after `events`, as a broken connection does.
 inline std::string event_stream(const std::string& events) {
   return "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" + events;
 }
 
-/// A head for tests: gives each request to a function, on a thread of its own, and sends what that returns. Holds a
-/// connection open without an answer where it returns "".
+/// A head for tests: passes each request to a function, on a thread of its own, and sends what it returns. If that is
+/// "", the connection stays open without an answer.
 class HttpStub {
  public:
   using Handler = std::function<std::string(const StubRequest&)>;

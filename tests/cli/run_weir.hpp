@@ -15,7 +15,7 @@
 
 namespace weir::cli::testing {
 
-/// What `weir catalog` is built with in these tests.
+/// The catalog that is built into `weir` in these tests.
 inline constexpr std::string_view catalog = R"({"models": [{"name": "built-in-model", "summary": "small"}]})";
 
 struct Outcome {
@@ -38,14 +38,14 @@ inline Outcome weir(std::vector<std::string> words) {
   return outcome;
 }
 
-/// A command to a head that gives this one answer.
+/// Runs a command against a head that always sends this answer.
 inline Outcome weir_at(const std::string& reply, std::vector<std::string> words) {
   HttpStub head([&](const StubRequest&) { return reply; });
   words.insert(words.end(), {"--address", head.address(), "--token", "secret"});
   return weir(words);
 }
 
-/// A job of two workers, as the API gives it.
+/// A job of two workers, as the API returns it.
 inline std::string job(const std::string& state, int step = 0) {
   return nlohmann::json{{"id", "J1"},
                         {"name", "a"},
@@ -59,8 +59,8 @@ inline std::string job(const std::string& state, int step = 0) {
       .dump();
 }
 
-/// The same command with a terminal as standard output; gives what the terminal gets. It must be short: nobody reads
-/// while the command runs.
+/// Runs the command with a terminal as standard output and returns what the terminal receives. This must be short,
+/// because nobody reads while the command runs.
 inline std::string weir_on_terminal(std::vector<std::string> words) {
   int terminal = -1;
   int other_end = -1;

@@ -14,17 +14,17 @@
 
 namespace weir::cli::testing {
 
-/// A key and its certificate, made for one test.
+/// A key and its certificate, generated for one test.
 class Identity {
  public:
-  /// A certificate authority of its own making.
+  /// A self-signed certificate authority.
   static Identity authority(const std::string& name) {
     Identity made(name, "CA:TRUE", "", std::chrono::hours(1));
     made.sign(made);
     return made;
   }
 
-  /// A server, signed by `authority`. `names` as in "DNS:localhost,IP:127.0.0.1".
+  /// A server certificate, signed by `authority`. `names` as in "DNS:localhost,IP:127.0.0.1".
   static Identity server(const Identity& authority, const std::string& names,
                          std::chrono::seconds good_for = std::chrono::hours(1)) {
     Identity made("server", "CA:FALSE", names, good_for);
@@ -81,7 +81,7 @@ class Identity {
   std::unique_ptr<X509, decltype(&X509_free)> certificate_;
 };
 
-/// A proxy that does TLS before a head, for tests: answers each request with the same bytes, one connection at a time.
+/// A TLS proxy in front of a head, for tests: sends the same answer to each request, one connection at a time.
 class TlsStub {
  public:
   TlsStub(const Identity& identity, std::string reply)
@@ -104,7 +104,7 @@ class TlsStub {
 
   std::string port() const { return std::to_string(acceptor_.local_endpoint().port()); }
 
-  /// The heads of the requests that came, in the clear as the proxy sees them.
+  /// The heads of the requests received, decrypted.
   std::vector<std::string> requests() const {
     std::lock_guard lock(mutex_);
     return requests_;

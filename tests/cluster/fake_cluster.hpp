@@ -19,22 +19,22 @@
 
 namespace weir::cluster {
 
-/// What the pretended trainers do; shared by all of a FakeCluster.
+/// The behaviour of the simulated trainers; shared by all trainers of a FakeCluster.
 struct TrainerScript {
   std::uint64_t steps = 10;
   std::chrono::milliseconds step_time{100};
   std::uint64_t checkpoint_every = 0;
   std::optional<Error> prepare_fails;
   bool hang_in_prepare = false;
-  bool hang_in_boot = false;    ///< processes start and never call the head
+  bool hang_in_boot = false;    ///< processes start but never call the coordinator
   bool repeat_reports = false;  ///< each report is sent twice
   bool ignore_stop = false;
   std::uint64_t share_values = 2;          ///< floats in each share of a checkpoint
-  std::uint64_t acknowledged = 0;          ///< the last step that the head has acknowledged a report of
-  std::vector<std::size_t> resumed_bytes;  ///< size of the checkpoint each prepare was given
+  std::uint64_t acknowledged = 0;          ///< the last step of a report that the head has acknowledged
+  std::vector<std::size_t> resumed_bytes;  ///< the size of the checkpoint that each prepare was given
 };
 
-/// A process spawner whose children are pretended workers, each with an actor system of its own in the simulation.
+/// A process spawner whose children are simulated workers, each with an actor system of its own in the simulation.
 class WorkerSpawner final : public runtime::ProcessSpawner {
  public:
   WorkerSpawner(runtime::testing::Simulation& simulation, TrainerScript& script);
@@ -45,7 +45,7 @@ class WorkerSpawner final : public runtime::ProcessSpawner {
   const std::vector<runtime::testing::FakeChild>& children() const { return fake_.children(); }
   void fail_next(Error why) { fake_.fail_next(std::move(why)); }
   std::size_t alive() const;
-  /// As kill -9 does: process and links are gone.
+  /// Like kill -9: process and links are gone.
   void kill(std::size_t child, int signal = 9);
 
  private:
@@ -54,28 +54,28 @@ class WorkerSpawner final : public runtime::ProcessSpawner {
   runtime::testing::FakeProcessSpawner fake_;
 };
 
-/// A head, nodes and pretended workers in one simulation: virtual time, one thread. Head and agents can be stopped and
-/// continued as by SIGSTOP and SIGCONT.
+/// A head, nodes and simulated workers in one simulation with virtual time and one thread. Head and agents can be
+/// stopped and continued as by SIGSTOP and SIGCONT.
 class FakeCluster {
  public:
   explicit FakeCluster(std::uint64_t seed = 1) : simulation(seed) { start_head(); }
   ~FakeCluster();
 
   void start_head();
-  /// As kill -9 does: nothing is said to anybody, what is not in the store is lost.
+  /// Like kill -9: nobody is told, and everything that is not in the store is lost.
   void kill_head();
   void add_node(const std::string& name, double cpu, std::uint64_t incarnation = 0,
                 std::map<std::string, std::string> labels = {});
   void remove_node(const std::string& name);
 
   Submission submit(nlohmann::json spec, const std::string& key = "");
-  /// A job for these trainers; `more` is merged into it.
+  /// A job for these trainers; `more` is merged into the spec.
   static nlohmann::json spec(std::uint32_t workers, const nlohmann::json& more = nlohmann::json::object());
-  /// Submits and gives the id.
+  /// Submits a job and returns its id.
   std::string submit_job(std::uint32_t workers, const nlohmann::json& more = nlohmann::json::object());
 
   JobRecord job(const std::string& id);
-  /// Lets time pass until the job is in such a state.
+  /// Lets time pass until the job is in a wanted state. Returns false if `limit` passes before.
   bool await_job(const std::string& id, const std::function<bool(const JobRecord&)>& wanted,
                  std::chrono::milliseconds limit = std::chrono::minutes(20));
   JobRecord await_end(const std::string& id);
@@ -86,7 +86,8 @@ class FakeCluster {
 
   runtime::testing::Simulation simulation;
   std::unique_ptr<runtime::testing::SimulatedProcess> head_process = simulation.process();
-  std::unique_ptr<runtime::testing::SimulatedProcess> store_process = simulation.process();  ///< stopped: a slow disk
+  /// A test stops it to simulate a slow disk.
+  std::unique_ptr<runtime::testing::SimulatedProcess> store_process = simulation.process();
   std::map<std::string, std::unique_ptr<runtime::testing::SimulatedProcess>> node_processes;
   TrainerScript script;
   TemporaryDir dir;

@@ -9,7 +9,7 @@
 
 namespace weir::cluster {
 
-/// A directory that is gone at the end of the test.
+/// A directory that is removed at the end of the test.
 class TemporaryDir {
  public:
   TemporaryDir() {

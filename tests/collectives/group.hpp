@@ -64,7 +64,7 @@ inline const Transport transports[] = {{"tcp", tcp_group}, {"in_process", in_pro
 
 inline std::string transport_name(const ::testing::TestParamInfo<Transport>& info) { return info.param.name; }
 
-/// Keeps a message of up to 64 MB.
+/// Receives and keeps a message of up to 64 MB.
 class Keep final : public Receiver {
  public:
   Result<void> begin(std::uint64_t message_bytes) override {

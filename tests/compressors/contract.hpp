@@ -10,7 +10,7 @@
 
 namespace weir::compressors::test {
 
-/// Each test runs for one compressor, with every case of it.
+/// Each test runs for one compressor, with all of its cases.
 class CompressorContract : public ::testing::TestWithParam<std::string> {
  protected:
   void for_each_case(const std::function<void()>& check) {
@@ -22,7 +22,7 @@ class CompressorContract : public ::testing::TestWithParam<std::string> {
       check();
     }
   }
-  /// A round with a compressor that has seen nothing before, if that could matter.
+  /// Encodes a round. A stateful compressor is made anew before, so that it has no state from earlier rounds.
   Bytes encode(const at::Tensor& x) { return encode(x, round_); }
   Bytes encode(const at::Tensor& x, const Round& round) {
     if (compressor_->traits().stateful) compressor_ = case_.make();

@@ -21,7 +21,7 @@
 namespace weir::compressors::test {
 
 /// Gradients of LeNet and of a residual network, recorded from trainings on Fashion-MNIST by record_gradients.cpp:
-/// whole tensors of convolutions, normalisations and layers, of an early and of a later step. Named
+/// whole tensors of convolutions, normalisations and layers, from an early and from a later step. Named
 /// "lenet.step5.conv1.weight" and so on.
 inline std::vector<NamedTensor> recorded_gradients() {
   std::vector<NamedTensor> all;
@@ -43,7 +43,7 @@ inline std::vector<NamedTensor> recorded_gradients() {
 
 inline double squared_norm(const at::Tensor& x) { return x.to(at::kDouble).pow(2).sum().item<double>(); }
 
-/// A compressor of the catalog with some parameters.
+/// A compressor of the catalog with given parameters.
 struct Case {
   std::string name;
   nlohmann::json params;
@@ -59,7 +59,7 @@ inline std::vector<std::string> compressor_names() {
   return names;
 }
 
-/// Parameters that only together do what neither does alone.
+/// Combinations of parameters with an effect that none of them has alone.
 inline std::vector<Case> combinations() {
   return {{"terngrad", {{"clip", 0}, {"scale", "local"}}},
           {"atomo", {{"atoms", "entrywise"}, {"quantize_bits", 4}}},
@@ -67,13 +67,13 @@ inline std::vector<Case> combinations() {
           {"randomk", {{"unbiased", true}, {"value_codec", "int8"}}}};
 }
 
-/// Every compressor with its defaults, and with each value of its choices and flags, the ends of its ranges and a few
-/// ratios, one at a time, and the combinations.
+/// Every compressor with its defaults, with each value of its choices and flags, the ends of its ranges and a few
+/// ratios, one change at a time, and with the combinations.
 inline std::vector<Case> cases() {
   std::vector<Case> all;
   for (const CompressorEntry& entry : builtin().compressors()) {
     const auto add = [&](const nlohmann::json& params) {
-      // What one end of a range allows can depend on the other parameters.
+      // The ends of a range may be invalid together with the other parameters.
       if (entry.make(params)) all.push_back({entry.name, params});
     };
     add(nlohmann::json::object());
@@ -99,18 +99,18 @@ inline std::vector<Case> cases() {
   return all;
 }
 
-/// After any warm-up, so that a ratio is what it says.
+/// A round after any warm-up, so that a ratio has its final value.
 inline Round round_at(std::uint64_t step, std::uint32_t tensor = 0) {
   return {.seed = 42, .step = step, .epoch = 1000, .tensor = tensor};
 }
 
-/// `round` in its last pass.
+/// `round` with its last pass.
 inline Round last_pass(const Compressor& compressor, Round round) {
   round.pass = static_cast<std::uint32_t>(compressor.traits().passes.size()) - 1;
   return round;
 }
 
-/// All passes of a round of one rank alone, up to the last absorb: gives the payload of the last pass. It is written to
+/// Runs all passes of a round with a single rank, up to the last absorb, and returns the payload of the last pass. Uses
 /// the memory of `out`.
 inline Bytes encoded(Compressor& compressor, const at::Tensor& x, Round round, Bytes out = {}) {
   const auto passes = compressor.traits().passes.size();

@@ -9,7 +9,7 @@
 
 namespace weir::compressors::test {
 
-/// Tensors that are the same on every machine: LibTorch's own random numbers differ between versions.
+/// Tensors with the same entries on every machine; LibTorch's own random numbers differ between versions.
 inline at::Tensor uniform(std::int64_t entries, std::uint64_t seed) {
   at::Tensor tensor = at::empty({entries}, at::kFloat);
   const Philox philox(seed);
@@ -30,7 +30,7 @@ inline at::Tensor sparse(std::int64_t entries, std::uint64_t seed) {
   return gaussian(entries, seed) * (uniform(entries, seed + 77) < 0.1F);
 }
 
-/// Cubed Gaussian: few entries hold nearly all of the norm.
+/// Cubed Gaussian numbers: few entries hold nearly all of the norm.
 inline at::Tensor heavy_tailed(std::int64_t entries, std::uint64_t seed) {
   const at::Tensor x = gaussian(entries, seed);
   return x * x * x;

@@ -14,12 +14,12 @@
 
 namespace weir::compressors::fuzz {
 
-/// An input of payload_fuzz: four bytes that say what to do with the rest.
+/// An input of payload_fuzz: four bytes that determine how the rest is used.
 ///
 ///     0, 1   entries of the tensor, modulo 4096
 ///     2      rows of a matrix, modulo 64; 0 and 1: not a matrix
-///     3      low five bits: the format whose body the rest is, 0 for a rest that is a whole payload
-///            next two bits: the pass whose results the rest is among, if the high bit is set
+///     3      low five bits: the format of which the rest is a body, 0 if the rest is a whole payload
+///            next two bits: the pass among whose results the rest is, if the high bit is set
 struct PayloadInput {
   std::vector<std::int64_t> shape;
   std::uint8_t format = 0;
@@ -42,7 +42,8 @@ struct PayloadInput {
   }
 };
 
-/// When a gradient of the corpus is encoded and every input decoded; the seed decides what `seeded` payloads mean.
+/// The round in which gradients of the corpus are encoded and all inputs decoded. The seed determines the positions of
+/// `seeded` payloads.
 inline Round input_round() { return {.seed = 42, .step = 3, .epoch = 1000}; }
 
 struct NamedParams {
@@ -50,7 +51,8 @@ struct NamedParams {
   nlohmann::json params;
 };
 
-/// Every compressor with its defaults and with each value of its choices, but for the codecs that payloads name.
+/// Every compressor with its defaults and with each value of its choices, except for the codecs, which payloads name
+/// themselves.
 inline std::vector<NamedParams> every_choice() {
   std::vector<NamedParams> all;
   for (const CompressorEntry& entry : builtin().compressors()) {

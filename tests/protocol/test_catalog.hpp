@@ -4,7 +4,8 @@
 
 namespace weir::protocol {
 
-/// A small catalog of the shape that `weir-worker catalog` prints, so that tests below the trainers need no LibTorch.
+/// A small catalog in the form that `weir-worker catalog` prints, so that tests of the layers below the trainers need
+/// no LibTorch.
 inline nlohmann::json test_catalog() {
   return nlohmann::json::parse(R"({
     "models": [{"name": "lenet", "summary": "", "parameters": 61706,

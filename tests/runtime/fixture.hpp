@@ -19,7 +19,7 @@ namespace weir::runtime {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-/// An actor interface with one of everything.
+/// An actor interface with one method of each kind.
 struct Counter {
   static constexpr std::string_view type_name = "counter";
   virtual ~Counter() = default;
@@ -75,7 +75,7 @@ class CounterActor final : public Actor<Counter> {
   std::vector<std::string>* notes_;
 };
 
-/// An interface that nobody implements.
+/// An interface that no actor implements.
 struct Other {
   static constexpr std::string_view type_name = "other";
   virtual ~Other() = default;
@@ -99,7 +99,7 @@ struct Pair {
   ActorSystem b;
 };
 
-/// Starts a call and keeps its result; the test steps the simulation.
+/// Starts a call and keeps its result. The test must step the simulation.
 template <class T>
 struct Started {
   std::optional<Result<T>> result;

@@ -14,7 +14,7 @@
 
 namespace weir::runtime {
 
-/// Runs `task` on a real event loop until it has ended. The limit is only there so that a broken test ends.
+/// Runs `task` on a real event loop to its end. The limit only makes a broken test end.
 template <class T>
 Result<T> run_real(net::io_context& io, net::awaitable<Result<T>> task,
                    std::chrono::seconds limit = std::chrono::seconds(60)) {
