@@ -81,11 +81,11 @@ bool Access::host_allowed(std::string_view host, const std::string& local_addres
     if (known && known->host == authority->host && (known->port.empty() || known->port == authority->port)) return true;
   }
   if (options_.public_url && options_.public_url->is_at(authority->host, authority->port)) return true;
-  // The address that the client has connected to is a name of ours: no other page can have it (127.0.0.2, say).
+  // The address that the client has connected to (127.0.0.2, say) is a name of ours: no other page can have it.
   const bool ours = authority->host == "localhost" || authority->host == "127.0.0.1" || authority->host == "::1" ||
                     authority->host == local_address;
-  // Bound to loopback, the port in use is the only one a client can mean. Otherwise the port may have been published
-  // under another number (a container's).
+  // If bound to loopback, a client can only mean the port in use. Otherwise the port may have been published under
+  // another number (by a container).
   return ours && (!options_.loopback_only || authority->port == std::to_string(options_.port));
 }
 

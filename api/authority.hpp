@@ -12,7 +12,7 @@ struct Authority {
   std::string port;  ///< or ""
 };
 
-/// "name", "name:port", "1.2.3.4:port", "[::1]:port"; nothing if it is none of these.
+/// Parses "name", "name:port", "1.2.3.4:port" or "[::1]:port"; returns nothing if `text` is none of these.
 std::optional<Authority> parse_authority(std::string_view text);
 
 std::string to_lower(std::string_view text);

@@ -46,14 +46,14 @@ bool good_request_id(std::string_view id) {
   return true;
 }
 
-/// What a read or write came to.
+/// The result of a read or write.
 struct Moved {
   error_code error;
   std::size_t size = 0;
 };
 
-/// The result of `operation`, or timed_out. Unlike the time limits of beast::tcp_stream this one leaves the socket
-/// open, so that a client that is too slow can be told so.
+/// The result of `operation`, or timed_out after `limit`. Unlike the time limits of beast::tcp_stream this leaves the
+/// socket open, so that a client that is too slow can be told so.
 net::awaitable<Moved> within(std::chrono::milliseconds limit,
                              net::awaitable<std::tuple<error_code, std::size_t>> operation) {
   using namespace net::experimental::awaitable_operators;
@@ -64,7 +64,8 @@ net::awaitable<Moved> within(std::chrono::milliseconds limit,
   co_return Moved{error, size};
 }
 
-/// One client's connection. Kept by the coroutine that serves it; all but drop() and end_soon() run on its strand.
+/// One client's connection. Owned by the coroutine that serves it; all members but drop() and end_soon() run on its
+/// strand.
 class Connection final : public TableMember, public std::enable_shared_from_this<Connection> {
  public:
   Connection(tcp::socket socket, Services& services)
@@ -79,7 +80,7 @@ class Connection final : public TableMember, public std::enable_shared_from_this
     if (!ec) remote_ = remote.address().to_string();
     const auto local = socket_.local_endpoint(ec);
     if (!ec) local_ = local.address().to_string();
-    // Events and small answers leave at once; what belongs together is written together.
+    // Events and small answers are sent at once; what belongs together is written together.
     socket_.set_option(tcp::no_delay(true), ec);
   }
 
@@ -90,7 +91,7 @@ class Connection final : public TableMember, public std::enable_shared_from_this
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// Takes its place in the table; before run().
+  /// Enters the connection into the table. To be called before run().
   void enter() { id_ = services_.connections.enter(weak_from_this(), remote_); }
 
   static net::awaitable<void> run(std::shared_ptr<Connection> self) {
@@ -115,7 +116,7 @@ class Connection final : public TableMember, public std::enable_shared_from_this
   }
 
  private:
-  /// Whatever the connection waits for fails now.
+  /// Closes the socket, so that any pending operation fails now.
   void drop_here() {
     abort_ = true;
     error_code ignored;
@@ -129,17 +130,17 @@ class Connection final : public TableMember, public std::enable_shared_from_this
     if (source_ != nullptr) source_->finish();
   }
 
-  /// The client has to do something: send, or take what it is sent.
+  /// From here on the server waits for the client: for it to send, or to receive.
   void begin_to_wait() {
     if (!client_) services_.connections.waits(id_);
   }
 
   using Parser = http::request_parser<http::string_body>;
 
-  /// The first byte of a request; false if there will be none.
+  /// Waits for the first byte of a request. Returns false if there will be none.
   net::awaitable<bool> wait_for_request() {
     idle_since_ = steady_clock::now();
-    if (buffer_.size() > 0) co_return true;  // sent together with the one before
+    if (buffer_.size() > 0) co_return true;  // sent together with the request before
     if (services_.stopping) co_return false;
     begin_to_wait();
     idle_ = true;
@@ -151,14 +152,14 @@ class Connection final : public TableMember, public std::enable_shared_from_this
     co_return !got.error;
   }
 
-  /// What is left of the time for a header. A stranger's begins with the wait for its first byte.
+  /// The time left for a header. For a stranger it begins with the wait for the first byte.
   std::chrono::milliseconds header_deadline() const {
     if (client_) return limits_.header_deadline;
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - idle_since_);
     return std::min(limits_.header_deadline, limits_.stranger_deadline - waited);
   }
 
-  /// One request and its answer; false if the connection ends with it.
+  /// Handles one request. Returns false if the connection ends with the answer.
   net::awaitable<bool> exchange() {
     Request request;
     request.id = random_hex().substr(0, 16);
@@ -187,9 +188,9 @@ class Connection final : public TableMember, public std::enable_shared_from_this
         if (!reply) reply = co_await handle(*route, request);
       }
     }
-    // A body that was not read cannot be told from the next request.
+    // If the body was not read, it would be taken for the next request.
     bool keep = understood && parser.is_done() && parser.get().keep_alive() && !services_.stopping;
-    // Where strangers are many, one must not find its connection dropped when it sends the next request.
+    // With many strangers, this connection could be dropped while its next request is on the way: end it now.
     if (!client_) keep = keep && !turned_away_ && !services_.connections.crowded();
     begin_to_wait();
     const unsigned version = parser.is_header_done() ? parser.get().version() : 11;
@@ -235,8 +236,8 @@ class Connection final : public TableMember, public std::enable_shared_from_this
     return problem(400, "not an HTTP request: " + error.message());
   }
 
-  /// For whom the request is and how long its body must be said once: whoever stands before this server then reads it
-  /// the same way.
+  /// Refuses a request unless its host and the length of its body are stated once, so that a proxy in front of this
+  /// server reads it in the same way.
   static std::optional<Reply> transfer_problem(const Request& request) {
     std::size_t hosts = 0;
     std::size_t lengths = 0;
@@ -266,7 +267,7 @@ class Connection final : public TableMember, public std::enable_shared_from_this
     if (client_) return admitted;
     turned_away_ = true;
     const auto* route = std::get_if<const Route*>(&admitted);
-    if (route != nullptr && (*route)->guard == Guard::open) return admitted;  // strangers' places are enough for those
+    if (route != nullptr && (*route)->guard == Guard::open) return admitted;  // a stranger's place is enough for those
     return problem(503, "too many connections");
   }
 
@@ -288,7 +289,7 @@ class Connection final : public TableMember, public std::enable_shared_from_this
     co_return std::nullopt;
   }
 
-  /// The door at which what libraries throw becomes an answer.
+  /// Runs the handler and converts exceptions of libraries to an answer.
   net::awaitable<Reply> handle(const Route& route, const Request& request) {
     try {
       co_return co_await route.handler(services_, request);
@@ -317,7 +318,7 @@ class Connection final : public TableMember, public std::enable_shared_from_this
       services_.traffic.sent_bytes += sent.error ? 0 : bytes.size();
       co_return !sent.error;
     }
-    // 204 and 304 have no body to speak of; HEAD says how long the body would be.
+    // 204 and 304 have no body; the answer to HEAD has the length that the body would have.
     if (const auto* streamed = std::get_if<Reply::Streamed>(&reply.body)) {
       if (streamed->size) header.content_length(*streamed->size);
     } else if (reply.status != 204 && reply.status != 304) {
@@ -331,7 +332,7 @@ class Connection final : public TableMember, public std::enable_shared_from_this
     if (!streamed.size && !chunked) keep = false;  // HTTP/1.0: the end of the connection ends the body
     auto header = header_of(reply, keep, version);
     if (streamed.size) header.content_length(*streamed.size);
-    if (chunked) header.chunked(true);  // false would take Content-Length away
+    if (chunked) header.chunked(true);  // chunked(false) would remove Content-Length
     const bool begun = co_await write_header(header);
     if (!begun) co_return false;
     const Sourced sourced(source_, *streamed.source);
@@ -380,7 +381,7 @@ class Connection final : public TableMember, public std::enable_shared_from_this
     return header;
   }
 
-  /// Ends the connection so that the client gets the whole answer: a socket closed with unread bytes resets it.
+  /// Ends the connection so that the client gets the whole answer: closing a socket with unread bytes would reset it.
   net::awaitable<void> linger() {
     error_code ignored;
     if (abort_) {
@@ -411,7 +412,7 @@ class Connection final : public TableMember, public std::enable_shared_from_this
                 reply.status, seconds * 1e3);
   }
 
-  /// The body that is being sent, for as long as it is.
+  /// Sets `source_` to the body being sent, for as long as it is sent.
   class Sourced {
    public:
     Sourced(BodySource*& place, BodySource& source) : place_(place) { place_ = &source; }
@@ -428,8 +429,8 @@ class Connection final : public TableMember, public std::enable_shared_from_this
   Services& services_;
   const Limits& limits_;
   ConnectionTable::Id id_ = 0;
-  bool client_ = false;       ///< a request has proven to know the token
-  bool turned_away_ = false;  ///< it has, but there is no place for one more
+  bool client_ = false;       ///< a request has proven that it knows the token
+  bool turned_away_ = false;  ///< likewise, but there was no place for one more client
   bool idle_ = false;         ///< between requests
   bool abort_ = false;        ///< the answer is not whole: the client must notice
   BodySource* source_ = nullptr;

@@ -10,8 +10,8 @@ namespace net = boost::asio;
 struct Services;
 
 /// Enters a connection into the server's table and serves it until the client leaves, is too slow, or does not speak
-/// HTTP/1.x, or until the table drops it. The coroutine must run on the socket's executor, a strand; `services`
-/// outlives it. It is ended through the table, not by cancellation.
+/// HTTP/1.x, or until the table drops it. The coroutine must run on the socket's executor, a strand; `services` must
+/// outlive it. End it through the table, not by cancellation.
 net::awaitable<void> serve(net::ip::tcp::socket socket, Services& services);
 
 }  // namespace weir::api

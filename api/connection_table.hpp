@@ -11,24 +11,24 @@
 
 namespace weir::api {
 
-/// What the table asks of a connection. From any thread; neither waits.
+/// What the table calls on a connection. Both functions are thread-safe and do not wait.
 class TableMember {
  public:
   virtual ~TableMember() = default;
   /// Closes the connection now, whatever it is doing.
   virtual void drop() = 0;
-  /// Ends the connection after the answer that is under way; a stream ends where it is.
+  /// Ends the connection after the present answer; a stream ends at once.
   virtual void end_soon() = 0;
 };
 
-/// Every open connection, and the places there are for them.
+/// All open connections, and the limits on their number.
 ///
-/// A connection is a stranger's until a request on it has proven to know the token; then it is a client's. Strangers
-/// and clients have places of their own, so that no number of strangers keeps a client out. A new connection is always
-/// let in: if the strangers' places are all taken, one stranger is dropped for it, namely, of the address that has the
-/// most, the one that the server has waited for longest. Whoever only holds connections open thus loses them first,
-/// and an address that opens many displaces itself.
-/// Owned by the Services; any thread.
+/// A connection belongs to a stranger until a request on it has proven that it knows the token; then it belongs to a
+/// client. Strangers and clients have separate limits, so that no number of strangers keeps a client out. A new
+/// connection is always let in: if the strangers' places are all taken, one stranger is dropped for it. That is, of the
+/// address with the most connections, the one that the server has waited for longest. Thus, clients that only hold
+/// connections open lose them first, and an address that opens many displaces itself.
+/// Owned by the Services. Thread-safe.
 class ConnectionTable {
  public:
   using Id = std::uint64_t;
@@ -36,27 +36,28 @@ class ConnectionTable {
   ConnectionTable(std::size_t strangers_max, std::size_t clients_max)
       : strangers_max_(strangers_max), clients_max_(clients_max) {}
 
-  /// Enters a new connection, a stranger that the server waits for. In a table that finishes it is dropped at once.
+  /// Enters a new connection, as a stranger that the server waits for. After end_all_soon() it is dropped at once.
   Id enter(std::weak_ptr<TableMember> member, std::string address);
 
-  /// Makes a stranger a client. False if clients have no place left; the connection stays a stranger's.
+  /// Makes a stranger a client. Returns false if there is no place left for clients; the connection remains a stranger.
   bool admit(Id id);
 
-  /// From now on the server waits for this connection: to send, or to take what it is sent.
+  /// From now on the server waits for this client: for it to send, or to receive.
   void waits(Id id);
 
-  /// The server works on an answer: this connection is not dropped while there is one that is waited for.
+  /// The server works on an answer: this connection is dropped only if the server waits for no other of its address.
   void works(Id id);
 
   void leave(Id id);
 
-  /// More than half of the strangers' places are taken: a stranger's connection should not outlive its answer.
+  /// True if more than half of the strangers' places are taken: a stranger's connection should then end with its
+  /// answer.
   bool crowded() const;
 
-  /// Drops the stranger that a new one would displace. False if there is none.
+  /// Drops the stranger that a new one would displace. Returns false if there is none.
   bool drop_stranger();
 
-  /// Lets each connection finish its answer, and no new one begin.
+  /// Lets each connection finish its answer, and drops new connections.
   void end_all_soon();
   void drop_all();
 
@@ -64,18 +65,18 @@ class ConnectionTable {
   struct Entry {
     std::weak_ptr<TableMember> member;
     std::string address;
-    std::uint64_t waits_since = 0;  ///< a number that grows from event to event
+    std::uint64_t waits_since = 0;  ///< an event counter, or `working`
   };
   static constexpr std::uint64_t working = std::numeric_limits<std::uint64_t>::max();
 
-  /// Takes the stranger that is to go out of the table. The caller holds the mutex, and drops it without: the last one
-  /// to let go of a connection may be the one who drops it.
+  /// Removes the stranger to be displaced from the table. The caller holds the mutex, and must release it before
+  /// dropping the connection: that may release the connection's last reference, whose destructor calls leave().
   std::weak_ptr<TableMember> take_stranger();
   std::vector<std::shared_ptr<TableMember>> members() const;
 
   const std::size_t strangers_max_;
   const std::size_t clients_max_;
-  mutable std::mutex mutex_;  ///< guards what follows
+  mutable std::mutex mutex_;  ///< guards the members below
   std::map<Id, Entry> strangers_;
   std::map<Id, Entry> clients_;
   std::uint64_t next_ = 1;

@@ -10,7 +10,7 @@ namespace {
 
 std::string event(const cluster::StreamItem& item) {
   std::string text;
-  // A transient item has no place in the stream: without an id the client keeps the one it has.
+  // A transient item has no position in the stream: without an id the client keeps the last one.
   if (item.sequence != 0) text += "id: " + std::to_string(item.sequence) + "\n";
   return text + "event: " + std::string(cluster::to_string(item.kind)) + "\ndata: " + item.data + "\n\n";
 }
@@ -28,14 +28,14 @@ EventSource::~EventSource() { --open_streams_; }
 net::awaitable<Result<std::string>> EventSource::next() {
   if (finished_) co_return std::string();
   if (!begun_) {
-    // The header and this line reach the client before anything happens.
+    // So that the header and this line reach the client before the first event.
     begun_ = true;
     co_return std::string("retry: 1000\n\n");
   }
   const bool ending = end_ || options_.ended_job;
   const auto patience = ending ? options_.log_patience : options_.heartbeat;
   auto batch = co_await subscription_->next(patience);
-  // The server stops: the body ends as a whole one does, and the client knows that nothing was cut off.
+  // The server stops: the body ends like a complete one, so that the client knows that nothing was cut off.
   if (!batch && batch.error().code == Errc::cancelled) co_return std::string();
   if (!batch) co_return batch.error();
   if (!batch->reset && batch->items.empty()) co_return ending ? terminal_record() : std::string(": still here\n\n");
@@ -45,7 +45,7 @@ net::awaitable<Result<std::string>> EventSource::next() {
 std::string EventSource::write(cluster::Subscription::Batch batch) {
   std::string text;
   if (batch.reset) {
-    // The place just before what follows, so that a client that loses the connection here misses nothing.
+    // The position just before the items that follow, so that a client that loses the connection here misses nothing.
     const auto before = batch.items.empty() ? batch.sequence : batch.items.front().sequence - 1;
     const std::string place = std::to_string(before);
     text = "id: " + place + "\nevent: reset\ndata: {\"sequence\":" + place + "}\n\n";
@@ -56,14 +56,14 @@ std::string EventSource::write(cluster::Subscription::Batch batch) {
     else
       text += event(item);
   }
-  // Nothing but the held end came: a comment keeps the place while the log is awaited.
+  // There is only the end, which is held back: send a comment while waiting for the log.
   return text.empty() ? ": ending\n\n" : text;
 }
 
 std::string EventSource::terminal_record() {
   finished_ = true;
   if (end_) return event(*end_);
-  // The end is older than the place the client asked to go on from, or was never asked for: told again, without an id.
+  // The job's end is older than the position from which the client reads: sent again, without an id.
   cluster::StreamItem item;
   item.kind = cluster::StreamKind::job_end;
   item.data = to_text(cluster::to_json(*options_.ended_job));

@@ -13,18 +13,18 @@
 
 namespace weir::api {
 
-/// A subscription as server-sent events. Nothing is queued here: the next batch is fetched when the client has taken
-/// the last one, and the connection's write deadline ends a client that takes nothing.
+/// Sends a subscription as server-sent events. Nothing is queued here: the next batch is fetched when the client has
+/// received the last one, and the connection's write deadline ends a client that does not read.
 class EventSource final : public BodySource {
  public:
   struct Options {
     std::chrono::milliseconds heartbeat{};
     /// How long the last lines of the log may take to arrive after the job's end; 0 if no log was asked for.
     std::chrono::milliseconds log_patience{};
-    /// Set if the only job of an `ends_with_job` stream had ended when the stream began.
+    /// Set if the job of an `ends_with_job` stream had ended when the stream began.
     std::optional<cluster::JobRecord> ended_job;
-    /// The stream is about one job alone: after its end and the last of its log comes the terminal record, and then
-    /// the stream ends.
+    /// The stream is about one job alone: after the job's end and the last lines of its log, the terminal record is
+    /// sent and the stream ends.
     bool ends_with_job = false;
   };
 

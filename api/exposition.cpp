@@ -115,7 +115,7 @@ std::string exposition(const Services& services, const cluster::Health& health,
 }
 
 void Traffic::add(const std::string& method, std::string_view pattern, unsigned status, double seconds) {
-  // A method is the client's text: what no route knows counts as one.
+  // The method is chosen by the client: all unknown ones count as one.
   static constexpr std::string_view known[] = {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"};
   const bool usual = std::find(std::begin(known), std::end(known), method) != std::end(known);
   const std::lock_guard lock(mutex_);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t piece_bytes = 256 * 1024;
 
-/// Closes on destruction.
+/// Owns a file descriptor and closes it.
 class File {
  public:
   explicit File(int fd) : fd_(fd) {}

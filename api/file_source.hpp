@@ -8,8 +8,8 @@
 
 namespace weir::api {
 
-/// A regular file as a body, read piece by piece on `blocking`, so that neither memory nor a connection waits for the
-/// disk. The file may be unlinked meanwhile. Fails with: not_found, io.
+/// Opens a regular file as a body, which is read piece by piece on `blocking`, so that it is never in memory as a whole
+/// and no connection waits for the disk. The file may be unlinked meanwhile. Fails with: not_found, io.
 Result<Reply::Streamed> open_file(const std::filesystem::path& path, net::any_io_executor blocking);
 
 }  // namespace weir::api

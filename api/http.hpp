@@ -14,18 +14,19 @@
 #include "api/target.hpp"
 #include "base/result.hpp"
 
-/// Requests and replies as values, free of the HTTP library, so that routes and rules are read and tested without it.
+/// Requests and replies as values that do not depend on the HTTP library, so that routes and rules can be read and
+/// tested without it.
 namespace weir::api {
 
 namespace net = boost::asio;
 
-/// Header fields in the order they came; names are lower case.
+/// Header fields in order of arrival; names are lower case.
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
 /// The first value of a field, or nothing. `name` is lower case.
 std::optional<std::string_view> find(const Headers& headers, std::string_view name);
 
-/// What a request has shown of itself.
+/// How a request has proven that it knows the token.
 enum class Proof : std::uint8_t {
   none,
   session,  ///< a session that was begun with the token
@@ -40,32 +41,31 @@ struct Request {
   std::string body;
   std::string remote;                                          ///< the client's address, without the port
   std::string local_address;                                   ///< the address it connected to, without the port
-  std::map<std::string, std::string, std::less<>> parameters;  ///< what the route's {name} segments matched
+  std::map<std::string, std::string, std::less<>> parameters;  ///< values of the route's {name} segments
 
   std::optional<std::string_view> header(std::string_view name) const { return find(headers, name); }
-  /// A parameter that the route's pattern has.
+  /// The value of a parameter, which must be in the route's pattern.
   const std::string& parameter(std::string_view name) const;
   Proof proof = Proof::none;  ///< set when the request is admitted
   bool safe() const { return method == "GET" || method == "HEAD" || method == "OPTIONS"; }
 };
 
-/// A body that is made while it is sent: a file, or a stream of events. Used by one connection.
+/// A body that is produced while it is sent: a file, or a stream of events. Used by one connection.
 class BodySource {
  public:
   virtual ~BodySource() = default;
-  /// The next piece; an empty one ends the body. May take as long as it likes. An error cuts the connection, so that
-  /// the client sees that the body is not whole.
+  /// The next piece; an empty one ends the body. It may take any time. An error cuts the connection, so that the client
+  /// sees that the body is not complete.
   virtual net::awaitable<Result<std::string>> next() = 0;
-  /// The server stops. A body that would go on for as long as the server does ends with the next piece; others, which
-  /// come to their end by themselves, go on.
+  /// Called when the server stops. An endless body ends with the next piece; others continue to their end.
   virtual void finish() {}
 };
 
-/// What an error says beyond its status, see problem().
+/// One error in a request's body, see problem().
 struct FieldError {
   std::string pointer;  ///< JSON pointer into the body
   std::string detail;
-  std::string suggestion = {};  ///< the nearest name that is known, or ""
+  std::string suggestion = {};  ///< the nearest known name, or ""
 };
 
 struct Problem {
@@ -73,7 +73,7 @@ struct Problem {
   std::vector<FieldError> errors;
 };
 
-/// An answer before the connection adds what every answer has (request id, security headers, validators).
+/// An answer, before finish() adds what every answer has (request id, security headers, validators).
 struct Reply {
   /// Bytes that live as long as the program: embedded files.
   struct Static {

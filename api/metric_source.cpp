@@ -3,7 +3,7 @@
 namespace weir::api {
 namespace {
 
-/// Pages are put together to pieces of at least this size: a job may have thousands of series with a few points each.
+/// Pages are joined to pieces of at least this size, since a job may have thousands of series with a few points each.
 constexpr std::size_t piece_bytes = 64 * 1024;
 
 class MetricSource final : public BodySource {

@@ -8,7 +8,7 @@
 
 namespace weir::api {
 
-/// All points that `reader` gives as a body, read from the store while they are sent.
+/// A body of all points of `reader`, which are read from the store while they are sent.
 std::unique_ptr<BodySource> metric_source(std::unique_ptr<cluster::MetricReader> reader, MetricText text);
 
 }  // namespace weir::api

@@ -9,7 +9,7 @@
 namespace weir::api {
 namespace {
 
-/// A field with a comma, quote or line break in it is quoted (RFC 4180).
+/// Quotes a field if it has a comma, quote or line break (RFC 4180).
 std::string quoted(const std::string& field) {
   if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
   std::string result = "\"";
@@ -20,8 +20,8 @@ std::string quoted(const std::string& field) {
   return result + "\"";
 }
 
-/// Whole numbers, as steps and bytes are, without an exponent: 100000, not 1e+05. Others by the shortest digits that
-/// read back to the same value.
+/// Writes whole numbers, such as steps and bytes, without an exponent: 100000, not 1e+05; others with the fewest digits
+/// that read back to the same value.
 void append_number(std::string& text, double value) {
   constexpr double exact_max = 9007199254740992;  // 2^53
   char digits[32];

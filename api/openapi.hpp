@@ -4,7 +4,7 @@
 
 namespace weir::api {
 
-/// The OpenAPI document as it is served: openapi.json with this version and with the job spec's schema in its place.
+/// The OpenAPI document as it is served: openapi.json with this version and the job spec's schema inserted.
 std::string openapi_document(const std::string& version);
 
 }  // namespace weir::api

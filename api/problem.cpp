@@ -12,7 +12,7 @@ using nlohmann::json;
 
 constexpr int depth_max = 64;
 
-/// The depth is known before anything recursive sees the text. Brackets in strings do not count.
+/// Checks the depth before recursive code sees the text. Brackets in strings do not count.
 bool too_deep(std::string_view text) {
   int depth = 0;
   bool in_string = false;
@@ -120,7 +120,7 @@ std::string to_text(const json& document) { return document.dump(-1, ' ', false,
 Result<json> parse_json(std::string_view text) {
   if (too_deep(text))
     return Error{Errc::malformed, "the body is nested deeper than " + std::to_string(depth_max) + " levels"};
-  // Readers differ on which of two equal keys counts, so neither does.
+  // Parsers differ on which of two equal keys counts, so such a document is refused.
   std::vector<std::set<std::string>> keys;
   std::string repeated;
   const auto watch = [&](int, json::parse_event_t event, json& parsed) {
@@ -135,7 +135,7 @@ Result<json> parse_json(std::string_view text) {
     if (!repeated.empty()) return Error{Errc::malformed, "the key \"" + repeated + "\" occurs twice in one object"};
     return document;
   } catch (const json::exception& e) {
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: ...": the tag says nothing to the client.
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: ...": the tag is of no use to the client.
     const std::string_view what = e.what();
     const auto tag = what.find("] ");
     return Error{Errc::malformed,

@@ -14,10 +14,11 @@ struct Resource {
   std::string_view gzip;  ///< the same compressed, or empty
 };
 
-/// In no order. Never empty: without a built dashboard there is an index.html that says how to build one.
+/// All files, in no particular order. Never empty: without a built dashboard there is an index.html that says how to
+/// build it.
 std::span<const Resource> resources();
 
-/// Null if there is none at exactly this path.
+/// The file at exactly this path; null if there is none.
 inline const Resource* find_resource(std::string_view path) {
   for (const auto& resource : resources())
     if (resource.path == path) return &resource;

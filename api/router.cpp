@@ -11,7 +11,7 @@
 namespace weir::api {
 namespace {
 
-/// Scripts and styles only from here, no frames, nothing from elsewhere: the dashboard works offline.
+/// Allows scripts and styles only from this server, no frames, and nothing from elsewhere: the dashboard works offline.
 constexpr std::string_view content_security_policy =
     "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'";
@@ -60,7 +60,7 @@ std::string entity_tag(std::string_view bytes) {
   return {text.data(), static_cast<std::size_t>(size)};
 }
 
-/// Whether If-None-Match names `tag` (weakly compared, as its definition says).
+/// True if the If-None-Match list contains `tag`, by weak comparison as its definition requires.
 bool names_tag(std::string_view list, std::string_view tag) {
   if (list == "*") return true;
   while (!list.empty()) {
@@ -80,7 +80,7 @@ bool has(const Headers& headers, std::string_view name) {
   return std::any_of(headers.begin(), headers.end(), [&](const auto& header) { return header.first == name; });
 }
 
-/// Gives text answers to GET a validator, and answers 304 if the client's copy has the same.
+/// Adds a validator to text answers to GET, and turns the answer into a 304 if the client's copy has the same one.
 void revalidate(const Request& request, Reply& reply) {
   if (reply.status != 200 || (request.method != "GET" && request.method != "HEAD")) return;
   std::string tag;
@@ -105,7 +105,7 @@ Match match(std::span<const Route> routes, std::string_view method, const Target
   std::string_view pattern;
   for (const auto& route : routes) {
     std::map<std::string, std::string, std::less<>> parameters;
-    // The first pattern that matches is the path's; "*" stands last.
+    // The first pattern that matches counts; "*" is the last one.
     if (found.known ? route.pattern != pattern : !matches(route.pattern, target, parameters)) continue;
     if (!found.known) {
       found.known = true;
@@ -161,7 +161,7 @@ void finish(const Request& request, Reply& reply) {
   reply.headers.emplace_back("Referrer-Policy", "no-referrer");
   reply.headers.emplace_back("Cross-Origin-Resource-Policy", "same-origin");
   reply.headers.emplace_back("X-Frame-Options", "DENY");
-  // Answers are the caller's alone, and the next one may differ.
+  // Answers are private to the caller, and the next one may differ.
   if (!has(reply.headers, "Cache-Control")) reply.headers.emplace_back("Cache-Control", "private, no-cache");
 }
 

@@ -21,10 +21,10 @@ using boost::system::error_code;
 using net::ip::tcp;
 using runtime::nothrow;
 
-/// What answers under way get to be finished when the server stops.
+/// The time for unfinished answers to finish when the server stops.
 constexpr auto stop_grace = std::chrono::milliseconds(500);
 
-/// The connection runs on its own strand; the group that awaits it has another.
+/// Runs the connection on its own strand; the task group that awaits it has another.
 net::awaitable<void> serve_on_strand(tcp::socket socket, Services& services) {
   const auto strand = socket.get_executor();
   auto serving = serve(std::move(socket), services);
@@ -90,7 +90,7 @@ class Server::Impl {
       auto [error, socket] = co_await acceptor_.async_accept(net::make_strand(executor_), nothrow);
       if (error == net::error::operation_aborted) co_return;
       if (error) {
-        // Out of file descriptors, most likely: those in use have to end first, a stranger's before others.
+        // Most likely out of file descriptors: make room by dropping a stranger.
         spdlog::warn("http: cannot accept: {}", error.message());
         services_.connections.drop_stranger();
         if (!co_await clock_.sleep_for(std::chrono::milliseconds(10))) co_return;

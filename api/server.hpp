@@ -13,23 +13,23 @@
 
 namespace weir::api {
 
-/// The head's HTTP server: dashboard and API on one port. Owned by main, which stops it before the head. A strand per
-/// connection; the members may be called from any thread.
+/// The head's HTTP server: dashboard and API on one port. Owned by main, which stops it before the head. Each
+/// connection has its own strand. Thread-safe.
 class Server {
  public:
   struct Options {
     std::string listen = "127.0.0.1:8265";  ///< port 0 lets the system choose, see address()
-    std::string token;                      ///< what clients must know
+    std::string token;                      ///< clients must prove that they know it
     std::vector<std::string> allow_hosts;   ///< more names this head answers to, "name" or "name:port"
     bool insecure = false;                  ///< may listen beyond loopback without TLS
-    std::optional<PublicUrl> public_url;    ///< where browsers find it behind a proxy
-    std::filesystem::path sessions_file;    ///< where sessions outlive this process, or ""
+    std::optional<PublicUrl> public_url;    ///< its address for browsers, behind a proxy
+    std::filesystem::path sessions_file;    ///< keeps sessions beyond the end of this process; "": none
     std::string version;
     Limits limits;
   };
 
-  /// Listens and begins to serve. `head` and `clock` outlive the server.
-  /// Fails with: invalid_argument (no token, or what check_listen refuses), io (address in use).
+  /// Listens and begins to serve. `head` and `clock` must outlive the server.
+  /// Fails with: invalid_argument (no token, or an address that check_listen() refuses), io (address in use).
   static Result<std::unique_ptr<Server>> start(Options options, cluster::Head& head, net::any_io_executor executor,
                                                runtime::Clock& clock);
   ~Server();
@@ -39,8 +39,8 @@ class Server {
   /// Closes the listener and every connection, and waits for the last handler. Must be awaited before destruction.
   net::awaitable<void> stop();
 
-  /// "127.0.0.1:8265", where clients on this machine find it: with the port really in use, and loopback if it listens
-  /// on every address.
+  /// The server's address for clients on this machine, such as "127.0.0.1:8265": with the port really in use, and
+  /// loopback if it listens on every address.
   const std::string& address() const;
 
   /// A link that opens the dashboard, once, within the hour. Every call makes a new one.

@@ -15,31 +15,31 @@
 
 namespace weir::api {
 
-/// What a client may cost. Times are the client's to keep; a handler has its own.
+/// Limits on what a client may use. The times limit how long the server waits for a client; handlers have their own.
 struct Limits {
   std::size_t header_bytes_max = 8 * 1024;
   std::size_t body_bytes_max = 1024 * 1024;
-  /// Open connections of clients that have proven to know the token; one more is answered 503.
+  /// Open connections of clients that have proven that they know the token; one more is answered with 503.
   std::size_t clients_max = 4096;
-  /// Open connections of others; one more takes the place of another, see ConnectionTable.
+  /// Open connections of others; one more displaces another, see ConnectionTable.
   std::size_t strangers_max = 256;
-  /// For a stranger's header to be complete, from the moment that the server waits for it.
+  /// For a stranger's header to be complete, from when the server begins to wait for it.
   std::chrono::milliseconds stranger_deadline = std::chrono::seconds(5);
   std::chrono::milliseconds idle_deadline = std::chrono::seconds(75);    ///< for a request to begin
   std::chrono::milliseconds header_deadline = std::chrono::seconds(10);  ///< for a header to be complete
   std::chrono::milliseconds body_deadline = std::chrono::seconds(30);    ///< for a body to be complete
-  std::chrono::milliseconds write_deadline = std::chrono::seconds(30);   ///< for a piece of an answer to be taken
+  std::chrono::milliseconds write_deadline = std::chrono::seconds(30);   ///< for a piece of an answer to be sent
   std::chrono::milliseconds heartbeat = std::chrono::seconds(15);        ///< between comments of a silent stream
 };
 
-/// Counts of what was answered, for /metrics. Safe from any thread.
+/// Counts of answered requests, for /metrics. Thread-safe.
 class Traffic {
  public:
   struct Row {
     std::uint64_t requests = 0;
     double seconds = 0;
   };
-  /// By method, route pattern ("" = none matched) and status.
+  /// Rows by method, route pattern ("" = none matched) and status.
   using Rows = std::map<std::tuple<std::string, std::string, unsigned>, Row>;
 
   void add(const std::string& method, std::string_view pattern, unsigned status, double seconds);
@@ -54,7 +54,7 @@ class Traffic {
   Rows rows_;
 };
 
-/// What handlers work with. Owned by the Server; outlives every connection.
+/// The objects that handlers work with. Owned by the Server; outlives every connection.
 struct Services {
   cluster::Head& head;
   Access access;
@@ -64,7 +64,7 @@ struct Services {
   std::string openapi;  ///< the whole document
   cluster::Time started_at;
   net::any_io_executor blocking;       ///< threads that may wait for a disk
-  std::atomic<bool> stopping = false;  ///< every answer is the last of its connection
+  std::atomic<bool> stopping = false;  ///< if set, every answer is the last of its connection
   Traffic traffic;
   ConnectionTable connections;
 };

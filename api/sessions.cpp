@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t id_length = 16;
 constexpr std::size_t agent_bytes_max = 200;
 constexpr std::size_t file_bytes_max = 1024 * 1024;
-constexpr std::int64_t seconds_max = 9'000'000'000;  // of the system's clock, which counts nanoseconds in 64 bits
+constexpr std::int64_t seconds_max = 9'000'000'000;  // limit of system_clock, which counts nanoseconds in 64 bits
 
 std::int64_t seconds_of(Session::Time time) {
   return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
@@ -24,7 +24,7 @@ std::int64_t seconds_of(Session::Time time) {
 
 Session::Time time_of(std::int64_t seconds) { return Session::Time(std::chrono::seconds(seconds)); }
 
-/// A browser may call itself anything; what goes into lists is text without control characters, of bounded length.
+/// A browser may send any User-Agent; lists get it without control characters and with a bounded length.
 std::string printable(std::string text) {
   text.resize(std::min(text.size(), agent_bytes_max));
   for (char& c : text)

@@ -15,25 +15,25 @@
 
 namespace weir::api {
 
-/// One browser that is logged in.
+/// The session of one browser that is logged in.
 struct Session {
   using Time = std::chrono::system_clock::time_point;
 
   std::string id;
   Time created_at;
-  Time expires_at;      ///< fixed when it begins: using a session does not lengthen it
+  Time expires_at;      ///< fixed at the beginning: using a session does not extend it
   std::string address;  ///< of the browser, when it logged in
-  std::string agent;    ///< what it called itself then
+  std::string agent;    ///< the browser's User-Agent then
 };
 
-/// Who is logged in, until when. A session begins with a proof of the head's token and ends when its time is over, when
-/// it is revoked, or when the token changes. With a file, sessions outlive a restart of the head; the file holds no
-/// secrets, only MACs of them under the token. Owned by Access; any thread.
+/// All sessions. A session begins with a proof of the head's token and ends when its time is over, when it is revoked,
+/// or when the token changes. With a file, sessions outlive a restart of the head; the file holds no secrets, only MACs
+/// of them under the token. Owned by Access. Thread-safe.
 class Sessions {
  public:
   struct Options {
     std::string token;
-    std::filesystem::path file;  ///< "": they end with this process
+    std::filesystem::path file;  ///< "": sessions end with this process
     std::chrono::seconds lifetime = std::chrono::hours(24 * 30);
     std::size_t sessions_max = 256;  ///< beginning one more ends the one that would end first
     std::function<Session::Time()> now = [] { return std::chrono::system_clock::now(); };
@@ -41,26 +41,26 @@ class Sessions {
 
   explicit Sessions(Options options) : options_(std::move(options)) {}
 
-  /// Begins a session and gives the secret that its browser shows from then on.
+  /// Begins a session and returns the secret that its browser sends from then on.
   std::string begin(std::string address, std::string agent);
 
-  /// The id of the session whose secret this is, if it still holds.
+  /// The id of the session with this secret, if it is valid.
   std::optional<std::string> find(std::string_view secret) const;
 
-  /// Those that hold, the newest first.
+  /// The valid sessions, newest first.
   std::vector<Session> list() const;
 
-  /// Ends one; false if there is none with this id.
+  /// Ends a session. Returns false if there is none with this id.
   bool revoke(std::string_view id);
-  /// Ends all; how many there were.
+  /// Ends all sessions and returns how many there were.
   std::size_t revoke_all();
 
   std::chrono::seconds lifetime() const { return options_.lifetime; }
 
-  /// Takes up what an earlier run has saved; no file is no session.
+  /// Loads the sessions that an earlier run has saved; a missing file means none.
   /// Fails with: malformed (not a file of ours), io.
   Result<void> load();
-  /// Writes what holds now to the file; waits for the disk. Fails with: io, exhausted (disk full).
+  /// Writes the valid sessions to the file. Blocks on the disk. Fails with: io, exhausted (disk full).
   Result<void> save() const;
 
  private:

@@ -22,7 +22,8 @@ Error out_of_range(std::string_view name, std::int64_t min, std::int64_t max) {
                                std::to_string(min) + " to " + std::to_string(max)};
 }
 
-/// An actor's name may have slashes, sent encoded; climbing has no business in any name of ours.
+/// True if a part of a segment between slashes is "." or "..". An actor's name may have slashes, sent encoded, but no
+/// such parts.
 bool has_dot_part(std::string_view segment) {
   while (true) {
     const auto end = segment.find('/');
@@ -165,7 +166,7 @@ bool is_utf8(std::string_view text) {
       if (byte(i + k) >> 6 != 2) return false;
       code = code << 6 | (byte(i + k) & 0x3f);
     }
-    // Overlong forms, surrogates and what lies beyond Unicode.
+    // Overlong forms, surrogates, and code points beyond Unicode.
     static constexpr std::uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     if (code < least[length] || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff) return false;
     i += length;

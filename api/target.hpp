@@ -19,22 +19,22 @@ struct Target {
 
   std::optional<std::string_view> find(std::string_view name) const;
 
-  /// A whole number in the query. Fails with: malformed (not a number, out of range; says the range).
+  /// A whole number in the query. Fails with: malformed (not a number, out of range; the text has the range).
   Result<std::int64_t> integer(std::string_view name, std::int64_t fallback, std::int64_t min, std::int64_t max) const;
 
   /// A finite number in the query, or nothing. Fails with: malformed.
   Result<std::optional<double>> number(std::string_view name) const;
 };
 
-/// Takes only the origin form (a path that begins with "/"). Fails with: malformed (a character that a URI cannot
-/// have, bad percent-encoding, text that is not UTF-8, NUL, backslash, an empty, "." or ".." segment, more than 64
-/// segments or parameters).
+/// Parses a target in origin form (a path that begins with "/"); other forms are refused. Fails with: malformed (a
+/// character that a URI cannot have, bad percent-encoding, text that is not UTF-8, NUL, backslash, an empty, "." or
+/// ".." segment, more than 64 segments or parameters).
 Result<Target> parse_target(std::string_view raw);
 
 /// Undoes percent-encoding once. Fails with: malformed.
 Result<std::string> percent_decode(std::string_view text);
 
-/// Letters, digits and "-._~" stay, all else becomes %XX.
+/// Percent-encodes everything but letters, digits and "-._~".
 std::string percent_encode(std::string_view text);
 
 bool is_utf8(std::string_view text);

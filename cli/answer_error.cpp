@@ -33,7 +33,7 @@ Errc kind(unsigned status) {
   }
 }
 
-/// One line per fault that `told` does not name yet: where, what, and the nearest known name.
+/// One line per error that `told` does not name yet: where, what, and the nearest known name.
 std::string faults(const nlohmann::json& problem, const std::string& told) {
   std::string text;
   const auto errors = problem.find("errors");

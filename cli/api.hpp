@@ -10,7 +10,7 @@
 
 namespace weir::cli {
 
-/// The head's JSON API as commands use it: answers that are not 2xx are errors (see answer_error).
+/// The head's JSON API for commands: answers that are not 2xx become errors (see answer_error).
 class Api {
  public:
   explicit Api(const Settings& settings) : client_(head_address(settings), token_for_head(settings), settings.cacert) {}
@@ -24,7 +24,7 @@ class Api {
     return call({.verb = Verb::delete_, .target = target});
   }
 
-  /// Any request whose answer is JSON.
+  /// Makes any request whose answer is JSON.
   Result<nlohmann::json> call(HttpCall call) const;
 
   const HttpClient& client() const { return client_; }
@@ -33,7 +33,7 @@ class Api {
   HttpClient client_;
 };
 
-/// A text as one segment of a path or one value of a query.
+/// Encodes a text as one segment of a path or one value of a query.
 std::string percent_encoded(const std::string& text);
 
 }  // namespace weir::cli

@@ -17,15 +17,15 @@ namespace {
 constexpr double seconds_between_lines = 5;
 constexpr double seconds_between_redraws = 0.1;
 
-// A process has one standard output, and so one form of it.
+// A process has one standard output, so this is global.
 bool errors_as_json = false;
-bool passing_on = false;  ///< a text that pass_on() began has not ended
+bool passing_on = false;  ///< a text begun by pass_on() has not ended
 
 std::string text_of(const nlohmann::json& document, int indent) {
   return printable_json(document.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-/// The name that scripts know an exit code by.
+/// The name of an exit code, for scripts.
 const char* kind_of(int code) {
   switch (code) {
     case ExitCode::usage: return "usage";

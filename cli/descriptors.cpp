@@ -10,7 +10,7 @@
 namespace weir::cli {
 namespace {
 
-/// Where the hard limit is none at all, a table of as many entries as the kernel allows would be wasted.
+/// Upper bound if there is no hard limit: a table with as many entries as the kernel allows would be wasteful.
 constexpr rlim_t enough = 1 << 20;
 
 }  // namespace

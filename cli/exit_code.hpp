@@ -4,10 +4,10 @@
 
 namespace weir::cli {
 
-/// How a command ends, for scripts.
+/// The exit codes of commands, for scripts.
 enum ExitCode : int {
   ok = 0,
-  failed = 1,  ///< the job failed, or what was asked could not be done
+  failed = 1,  ///< the job failed, or the command could not be carried out
   usage = 2,
   not_found = 3,
   no_access = 4,
@@ -16,7 +16,7 @@ enum ExitCode : int {
   interrupted = 130,
 };
 
-/// The exit code that an error of a command leads to.
+/// The exit code for an error.
 int exit_code(const Error& error);
 
 }  // namespace weir::cli

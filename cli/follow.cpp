@@ -24,7 +24,7 @@ class LogPrinter {
   LogPrinter(const Api& api, std::string id, int worker, bool json)
       : api_(api), id_(std::move(id)), only_(worker), json_(json) {}
 
-  /// Prints what has come since, of every worker.
+  /// Prints the new output of every worker.
   Result<void> catch_up() {
     if (only_ >= 0) return catch_up(static_cast<std::uint64_t>(only_));
     auto job = api_.get(job_path(id_));
@@ -57,7 +57,7 @@ class LogPrinter {
     }
   }
 
-  /// What is left without a line end.
+  /// Ends lines that have no line end yet.
   void finish() {
     for (auto& [worker, rest] : rests_) {
       if (!rest.empty()) write(worker, "\n");
@@ -108,7 +108,7 @@ int follow_job(const Api& api, const std::string& id, bool json) {
     return {};
   };
   const HttpClient::StreamHandlers handlers{
-      // The stream tells what happens from its opening on; what happened before stands in the job itself.
+      // The stream reports what happens from its opening on; the job itself has what happened before.
       .opened = refresh,
       .event = [&](const ServerSentEvent& event) -> Result<bool> {
         if (progress.ended()) return false;
@@ -123,7 +123,7 @@ int follow_job(const Api& api, const std::string& id, bool json) {
         return !progress.ended();
       },
       .broken = [&](const Error& error) { line.say(error.context + "; trying again"); }};
-  // An ended job's stream may have nothing left to say, so it is looked at before.
+  // The stream of a job that has ended may have no more events, so the job is read first.
   Result<void> done = refresh();
   if (done && !progress.ended())
     done = api.client().stream("/api/v1/stream?topics=job:" + percent_encoded(id), handlers);
@@ -152,7 +152,7 @@ int show_logs(const Api& api, const std::string& id, int worker, bool json) {
 int follow_logs(const Api& api, const std::string& id, int worker, bool json) {
   LogPrinter printer(api, id, worker, json);
   bool over = false;
-  // Events only tell that there is more: reading by offset gives each byte once, whatever the stream repeats.
+  // Events only signal that there is more: reading by offset prints each byte once, whatever the stream repeats.
   const auto look = [&]() -> Result<void> {
     auto job = api.get(job_path(id));
     if (!job) return job.error();

@@ -54,7 +54,7 @@ std::string one_line(const std::string& text, std::size_t columns) {
       joined.begin(), joined.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
   std::string line;
   for (const char c : printable_line(joined)) {
-    const bool begins = (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // else it goes on with the character before
+    const bool begins = (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // else it continues a character
     if (begins && columns-- == 0) break;
     line += c;
   }

@@ -7,13 +7,13 @@
 
 namespace weir::cli {
 
-/// "312 B", "4.1 kB", "12.3 MB": powers of 1000, as links are sold.
+/// "312 B", "4.1 kB", "12.3 MB": powers of 1000, as for network links.
 std::string bytes_text(double bytes);
 
 /// "0:42", "12:05", "3:07:00".
 std::string duration_text(double seconds);
 
-/// A JSON value for people: text without quotes, numbers short, null as "-".
+/// A JSON value as text for people: strings without quotes, numbers short, null as "-".
 std::string value_text(const nlohmann::json& value);
 
 /// `object[name]`, or null where there is no such member.
@@ -25,8 +25,8 @@ double number(const nlohmann::json& object, const char* name, double otherwise =
 /// The text in `object[name]`, or "".
 std::string text(const nlohmann::json& object, const char* name);
 
-/// The text as one printable line of at most so many characters: UTF-8 is not cut inside a character, line ends and
-/// tabs are spaces.
+/// The text as one printable line of at most `columns` characters: UTF-8 is not cut inside a character, line ends and
+/// tabs become spaces.
 std::string one_line(const std::string& text, std::size_t columns);
 
 /// Rows in aligned columns with a heading, two spaces between them. Cells are made printable.

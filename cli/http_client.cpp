@@ -59,7 +59,7 @@ net::awaitable<Exchanged> exchange(Place place, net::ssl::context* tls, Request 
   request.prepare_payload();
   stream.expires_after(deadline);
   auto [write_code, written] = co_await http::async_write(stream, request, nothrow);
-  // A head that refuses a body may answer before it has read it: what it says counts more than the failed write.
+  // A head that refuses a body may answer before it has read it: the answer counts more than the failed write.
   beast::flat_buffer buffer;
   http::response_parser<http::string_body> parser;
   parser.body_limit(answer_bytes_max);
@@ -119,13 +119,13 @@ class StreamReader {
         handlers_(handlers),
         patience_(patience) {}
 
-  /// Gives when it is over; the outcome is in `result`.
+  /// Returns when the stream is over; the outcome is in `result_`.
   net::awaitable<void> run() {
     auto since = std::chrono::steady_clock::now();
     auto pause = std::chrono::milliseconds(200);
     while (true) {
       const std::optional<Error> broken = co_await read_once();
-      if (!broken) break;  // result_ stands
+      if (!broken) break;  // result_ is decided
       if (opened_) {
         since = std::chrono::steady_clock::now();
         pause = std::chrono::milliseconds(200);
@@ -150,7 +150,7 @@ class StreamReader {
   Result<void> result() const { return result_; }
 
  private:
-  /// One connection. Gives why it broke, or nothing when `result_` is decided.
+  /// Reads over one connection. Returns why it broke, or nothing when `result_` is decided.
   net::awaitable<std::optional<Error>> read_once() {
     opened_ = false;
     HttpStream stream(io_.get_executor(), tls_);
@@ -233,10 +233,10 @@ T run(net::awaitable<T> task) {
   return std::move(*result);
 }
 
-/// The head's place, and what to believe on the way there.
+/// The head's place, and the TLS settings for it.
 struct Way {
   Place place;
-  std::optional<net::ssl::context> believed;  ///< nothing without TLS
+  std::optional<net::ssl::context> believed;  ///< empty without TLS
 
   net::ssl::context* tls() { return believed ? &*believed : nullptr; }
 };

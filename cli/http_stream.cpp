@@ -79,7 +79,7 @@ net::awaitable<Result<void>> HttpStream::connect(const Place& place, std::chrono
   if (failed) co_return network_error(failed, place);
   expires_after(deadline);
   auto [code, endpoint] = co_await socket().async_connect(found, nothrow);
-  // A head that does not take the connection is not reachable, which is something else than one that is slow to answer.
+  // A head that does not accept the connection is unreachable, which is not the same as slow to answer.
   if (code == beast::error::timeout) co_return network_error(net::error::timed_out, place);
   if (code) co_return network_error(code, place);
   socket().socket().set_option(tcp::no_delay(true));

@@ -19,25 +19,25 @@ namespace weir::cli {
 
 namespace net = boost::asio;
 
-/// What `weir` believes when it speaks https: TLS 1.2 or newer, certificates under the authorities in `cacert`, or
-/// under the system's if that is "". Fails with: io (the file cannot be read as certificates).
+/// The TLS settings of `weir` as an https client: TLS 1.2 or newer; trusts certificates under the authorities in
+/// `cacert`, or under the system's if that is "". Fails with: io (the file cannot be read as certificates).
 Result<net::ssl::context> tls_context(const std::filesystem::path& cacert);
 
-/// The way to a head, plain or over TLS: a stream as Beast's HTTP functions take it. Used by one coroutine at a time.
+/// A connection to a head, plain or over TLS: a stream for Beast's HTTP functions. Used by one coroutine at a time.
 class HttpStream {
  public:
   using executor_type = net::any_io_executor;
 
-  /// With `tls`, which outlives the stream, everything goes over TLS.
+  /// With `tls`, which must outlive the stream, everything goes over TLS.
   HttpStream(net::any_io_executor executor, net::ssl::context* tls) : stream_(make(std::move(executor), tls)) {}
 
   /// Connects; with TLS, the other side must also prove to be the place's host, by a certificate that the context
-  /// believes, before anything is sent to it. Fails with: peer_lost (nobody takes the connection in time),
+  /// trusts, before anything is sent to it. Fails with: peer_lost (the connection is not accepted in time),
   /// deadline_exceeded (the handshake), unauthenticated (the certificate), invalid_argument (a host that no certificate
   /// can name).
   net::awaitable<Result<void>> connect(const Place& place, std::chrono::milliseconds deadline);
 
-  /// The time for all that follows, until it is set anew.
+  /// Sets the time limit for all operations that follow, until it is set again.
   void expires_after(std::chrono::milliseconds time) { socket().expires_after(time); }
 
   executor_type get_executor() { return socket().get_executor(); }
@@ -70,7 +70,7 @@ class HttpStream {
   std::variant<Plain, Tls> stream_;
 };
 
-/// Nobody answers there, or not in time. Kinds: deadline_exceeded, peer_lost.
+/// The error for a place that does not answer, or not in time. Kinds: deadline_exceeded, peer_lost.
 Error network_error(const boost::system::error_code& code, const Place& place);
 
 }  // namespace weir::cli

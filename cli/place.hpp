@@ -7,13 +7,13 @@
 
 namespace weir::cli {
 
-/// Where a head's API is.
+/// The place of a head's API.
 struct Place {
-  /// From "HOST:PORT", "http://HOST:PORT" or "https://HOST[:PORT]", with or without a slash at the end; an IPv6 address
-  /// stands in brackets. Fails with: invalid_argument.
+  /// Parses "HOST:PORT", "http://HOST:PORT" or "https://HOST[:PORT]", with or without a slash at the end; an IPv6
+  /// address is in brackets. Fails with: invalid_argument.
   static Result<Place> parse(std::string_view address);
 
-  /// As in the Host field: "weir.example", "127.0.0.1:8265", "[::1]:8265".
+  /// The value of the Host field: "weir.example", "127.0.0.1:8265", "[::1]:8265".
   std::string authority() const;
 
   bool tls = false;

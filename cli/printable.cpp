@@ -5,8 +5,8 @@
 namespace weir::cli {
 namespace {
 
-/// Bytes of the UTF-8 character at the front, or 0 if there is none. Refuses overlong forms, surrogates, and what lies
-/// beyond U+10FFFF.
+/// The number of bytes of the UTF-8 character at the front, or 0 if there is none. Refuses overlong forms, surrogates,
+/// and code points beyond U+10FFFF.
 std::size_t character_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const auto follows = [&](std::size_t i, unsigned low = 0x80, unsigned high = 0xBF) {
@@ -28,7 +28,7 @@ std::size_t character_bytes(std::string_view text) {
   return 0;
 }
 
-/// C1: U+0080 to U+009F.
+/// True for the control characters C1: U+0080 to U+009F.
 bool second_control_set(std::string_view character) {
   return character.size() == 2 && character[0] == '\xC2' && static_cast<unsigned char>(character[1]) < 0xA0;
 }

@@ -31,7 +31,7 @@ Program::Program(std::string_view catalog) : app_("weir: distributed training wi
       "JSON on standard output, for programs; errors there are {\"error\": {\"kind\", \"message\", \"exit_code\"}}");
   app_.set_version_flag("--version", std::string("weir ") + WEIR_VERSION);
   app_.require_subcommand(1);
-  app_.fallthrough();  // the global options may stand after the command
+  app_.fallthrough();  // global options may follow the command
   app_.footer(
       "Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 no access, 5 no head answers, 6 timeout, "
       "130 interrupted.");
@@ -58,7 +58,7 @@ int Program::run(int count, const char* const* words) {
     set_json(settings_.json);
   } catch (const CLI::ParseError& e) {
     if (app_.exit(e) == 0) return ExitCode::ok;
-    // The option may stand behind the word that was not understood.
+    // --json may follow the word that was not understood.
     set_json(std::any_of(words, words + count, [](const char* word) { return std::string_view(word) == "--json"; }));
     complain_of_usage(e.what());
     return ExitCode::usage;

@@ -7,17 +7,17 @@
 
 namespace weir::cli {
 
-/// The command line: the global options and all commands but `head`, which main adds. Its own object, so that tests can
-/// drive it.
+/// The command line: the global options and all commands except `head`, which main() adds. An object of its own, so
+/// that tests can use it.
 class Program {
  public:
-  /// `catalog`: what this build can be asked for, as JSON text; lives as long as the program.
+  /// `catalog`: the catalog of this build, as JSON text; must live as long as the program.
   explicit Program(std::string_view catalog = "");
 
   CLI::App& app() { return app_; }
   Choice& choice() { return choice_; }
 
-  /// Reads the command line, runs what it asks for and gives the exit code.
+  /// Parses the command line, runs the command and returns the exit code.
   int run(int count, const char* const* words);
 
  private:

@@ -29,7 +29,7 @@ void Progress::take_job(const nlohmann::json& job, double now) {
 void Progress::take_metrics(const nlohmann::json& record, double now) {
   for (const nlohmann::json& point : member(record, "points")) {
     if (!point.is_array() || point.size() < 6 || !point[0].is_string() || !point[2].is_number()) continue;
-    if (!point[1].is_null()) continue;  // a single worker's
+    if (!point[1].is_null()) continue;  // a point of a single worker
     summary_[point[0].get<std::string>()] = point[5];
     advance(point[2].get<double>(), now);
   }
@@ -37,7 +37,7 @@ void Progress::take_metrics(const nlohmann::json& record, double now) {
 
 void Progress::advance(double step, double now) {
   step_ = std::max(step_, step);
-  // The rate is taken from what we watched ourselves: a job may have paused before.
+  // The rate is computed from the steps seen here: the job may have paused before.
   if (!first_seen_step_ && step_ > 0) {
     first_seen_step_ = step_;
     first_seen_at_ = now;
@@ -76,7 +76,7 @@ std::string Progress::line(double now) const {
   if (steps_total_ > 0) {
     line += "/" + printed("%.0f", steps_total_) + "  " + printed("%.0f%%", 100 * std::min(1.0, step_ / steps_total_));
   }
-  // What a narrow terminal should show comes first.
+  // The figures that a narrow terminal should show come first.
   const double watched = step_ - first_seen_step_.value_or(step_);
   if (watched > 0 && now > first_seen_at_ && steps_total_ > step_) {
     line += "  ETA " + duration_text((steps_total_ - step_) * (now - first_seen_at_) / watched);

@@ -6,13 +6,13 @@
 
 namespace weir::cli {
 
-/// What is known of a running job, from the stream's records, and how it reads in one line.
+/// The progress of a running job, from the stream's records, and its text in one line.
 class Progress {
  public:
-  /// A job as the API gives it. `now` is in seconds on any steady clock, here and below.
+  /// Accepts a job as the API returns it. `now` is in seconds on any steady clock, here and below.
   void take_job(const nlohmann::json& job, double now);
 
-  /// A `metrics` record: {"points": [[name, worker or null, step, wall_seconds, wire_bytes, value], ...]}.
+  /// Accepts a `metrics` record: {"points": [[name, worker or null, step, wall_seconds, wire_bytes, value], ...]}.
   void take_metrics(const nlohmann::json& record, double now);
 
   bool ended() const;
@@ -23,7 +23,7 @@ class Progress {
   /// "step 120/468  26%  loss 0.5321  accuracy 85.1%  3210 samples/s  sent 1.2 MB of 340.1 MB dense (283x)  ETA 0:42".
   std::string line(double now) const;
 
-  /// The last word: state, cause, accuracy, traffic.
+  /// The final line: state, cause, accuracy, traffic.
   std::string verdict() const;
 
  private:

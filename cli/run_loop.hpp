@@ -5,8 +5,8 @@
 
 namespace weir::cli {
 
-/// Runs the loop on `threads` threads, this one among them, until `work`, on a strand of it, gives the exit code. What
-/// it throws comes out here; whatever else waits in the loop then stays there.
+/// Runs the loop on `threads` threads, including this one, until `work`, which runs on a strand of it, returns the exit
+/// code. Its exceptions are rethrown here; other work in the loop is then left unfinished.
 int run_loop(boost::asio::io_context& io, boost::asio::awaitable<int> work, int threads = 1);
 
 }  // namespace weir::cli

@@ -18,7 +18,7 @@ Result<void> EventParser::feed(std::string_view bytes) {
 std::optional<std::string> EventParser::take_line() {
   const std::size_t end = buffer_.find_first_of("\r\n", begin_);
   if (end == std::string::npos) return std::nullopt;
-  // Whether a CR at the very end is followed by an LF is not known yet.
+  // A CR at the very end may still be followed by an LF.
   if (buffer_[end] == '\r' && end + 1 == buffer_.size()) return std::nullopt;
   std::string line = buffer_.substr(begin_, end - begin_);
   begin_ = end + (buffer_[end] == '\r' && buffer_[end + 1] == '\n' ? 2 : 1);

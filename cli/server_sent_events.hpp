@@ -16,10 +16,10 @@ struct ServerSentEvent {
   std::string data;
 };
 
-/// Takes a text/event-stream apart as it arrives (WHATWG HTML, 9.2.6). Comments and `retry` are dropped.
+/// Parses a text/event-stream as it arrives (WHATWG HTML, 9.2.6). Comments and `retry` are dropped.
 class EventParser {
  public:
-  /// An event larger than this is no event of ours.
+  /// Larger events are refused.
   static constexpr std::size_t event_bytes_max = 16 * 1024 * 1024;
 
   /// Appends bytes of the stream. Fails with: malformed (an event without end).
@@ -32,7 +32,7 @@ class EventParser {
   std::optional<std::string> take_line();
 
   std::string buffer_;
-  std::size_t begin_ = 0;  // of what is not taken yet
+  std::size_t begin_ = 0;  // beginning of the part not parsed yet
   ServerSentEvent current_;
   bool has_data_ = false;
 };

@@ -13,7 +13,7 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-/// The whole of a small file, or "".
+/// The content of a small file, or "".
 std::string read_small(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::string text(4096, '\0');
@@ -22,14 +22,14 @@ std::string read_small(const std::filesystem::path& path) {
   return text;
 }
 
-/// Where the head of the data directory is: what it has published, else where a head listens by default.
+/// The address of the data directory's head: the one it has published, else the default of a head.
 std::string own_head(const Settings& settings) {
   const auto published = nlohmann::json::parse(read_small(settings.data_dir / "endpoints.json"), nullptr, false);
   if (published.is_object() && published.contains("http") && published["http"].is_string()) return published["http"];
   return "127.0.0.1:8265";
 }
 
-/// An address in parts, without "http://" before it. The names of the loopback interface are one.
+/// A parsed address, without "http://". All names of the loopback interface become the same.
 struct Endpoint {
   std::string host;
   std::string port;
@@ -44,7 +44,7 @@ Endpoint endpoint(std::string_view address) {
   return {host, std::string(colon == std::string_view::npos ? "" : address.substr(colon + 1))};
 }
 
-/// Whether `asked` leads to the head that listens at `own`. One that listens on all interfaces is on the loopback, too.
+/// True if `asked` leads to the head that listens at `own`. A head that listens on all interfaces is also on loopback.
 bool same_head(std::string_view asked, std::string_view own) {
   const Endpoint a = endpoint(asked);
   const Endpoint b = endpoint(own);

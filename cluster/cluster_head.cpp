@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto load_interval = 1s;  // of a node's figures on the stream
+constexpr auto load_interval = 1s;  // between two publications of a node's load
 constexpr std::uint32_t page_max = 1000;
 constexpr std::uint32_t points_max = 5000;
 constexpr std::uint64_t log_bytes_max = 1 << 20;
@@ -139,7 +139,7 @@ net::awaitable<Result<void>> ClusterHead::stop_here() {
   co_return Result<void>();
 }
 
-// --- what nodes say ---
+// --- messages from nodes ---
 
 net::awaitable<Result<protocol::NodeWelcome>> ClusterHead::join(protocol::NodeInfo info,
                                                                 runtime::ActorRef<protocol::NodeAgent> agent) {
@@ -166,7 +166,7 @@ net::awaitable<Result<protocol::NodeWelcome>> ClusterHead::join_here(protocol::N
   co_return welcome(record, {});
 }
 
-/// The link of a node broke and it is here again within its lease: what runs there goes on.
+/// For a node that has joined again within its lease after its link broke: its workers continue.
 net::awaitable<Result<protocol::NodeWelcome>> ClusterHead::rejoin(NodeTable::Node& node,
                                                                   const protocol::NodeInfo& info) {
   auto kept = nodes_.rejoin(node, info);
@@ -222,7 +222,7 @@ net::awaitable<Result<void>> ClusterHead::output_here(protocol::OutputBatch batc
   co_return Result<void>();
 }
 
-// --- what workers say ---
+// --- messages from workers ---
 
 net::awaitable<Result<void>> ClusterHead::worker_up(std::string account, std::string worker_id,
                                                     runtime::ActorRef<protocol::Worker> worker) {
@@ -271,7 +271,7 @@ net::awaitable<void> ClusterHead::watch_nodes() {
   const auto beat = std::chrono::milliseconds(NodeTable::heartbeat_milliseconds);
   auto due = services_.clock.now() + beat;
   while (co_await services_.clock.sleep_until(due)) {
-    // A head that was itself stopped, or starved of its processor, has heard nobody for that long.
+    // A head that was itself stopped, or got no processor time, could not hear anybody for that long.
     const auto late = services_.clock.now() - due;
     due = services_.clock.now() + beat;
     for (const auto& [id, reason] : nodes_.silent(late)) {
@@ -300,7 +300,7 @@ void ClusterHead::lose(NodeTable::Node& node, const std::string& reason) {
   system_.disconnect({process}, "the node was given up: " + reason);
   const auto runs = jobs_.running();
   for (const auto& [id, run] : runs) {
-    // The node may be unable to end its workers, being stopped itself. So they hear of it too: a worker whose link is
+    // The node may be stopped and unable to end its workers, so their links are closed too: a worker whose link is
     // closed asks whether it is still wanted, and ends when it is not.
     for (const auto worker : run->node_lost(record.id, reason)) {
       system_.disconnect({worker}, "node " + record.name + " was given up: " + reason);
@@ -416,7 +416,7 @@ net::awaitable<Result<JobRecord>> ClusterHead::job(std::string id) {
   co_return std::move(with_reason->jobs.front());
 }
 
-/// With why its waiting jobs wait.
+/// Adds to each waiting job of a page why it waits.
 net::awaitable<Result<JobPage>> ClusterHead::explained(JobPage page) {
   jobs_.explain_waiting(page.jobs);
   co_return page;

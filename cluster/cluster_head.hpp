@@ -14,7 +14,8 @@
 
 namespace weir::cluster {
 
-/// The head. What the API asks and what nodes and workers say comes to one strand, where the state is.
+/// The implementation of Head. Requests of the API and messages of nodes and workers are handled on one strand, which
+/// owns the state.
 class ClusterHead final : public Head {
  public:
   ClusterHead(HeadOptions options, net::any_io_executor executor, runtime::Clock& clock, runtime::Transport& transport,
@@ -50,7 +51,7 @@ class ClusterHead final : public Head {
   net::awaitable<Result<Health>> health() override;
   const nlohmann::json& catalog() const override { return services_.options.catalog; }
 
-  // What the two actors hear; called on their strands.
+  // Called by MembershipActor and CoordinatorActor, on their strands.
   net::awaitable<Result<protocol::NodeWelcome>> join(protocol::NodeInfo info,
                                                      runtime::ActorRef<protocol::NodeAgent> agent);
   net::awaitable<Result<void>> heartbeat(protocol::NodeHeartbeat beat);
@@ -63,7 +64,7 @@ class ClusterHead final : public Head {
   net::awaitable<Result<void>> ended(protocol::TrainingEnd end);
 
  private:
-  /// Runs a task on the head's strand, unless the head stops.
+  /// Runs a task on the head's strand and returns its result on the caller's executor.
   template <class T>
   net::awaitable<Result<T>> here(net::awaitable<Result<T>> task);
 
@@ -102,7 +103,7 @@ class ClusterHead final : public Head {
   Services services_;
   NodeTable nodes_;
   Jobs jobs_;
-  std::map<std::string, runtime::Clock::time_point> shown_;  ///< when a node's load was last put on the stream
+  std::map<std::string, runtime::Clock::time_point> shown_;  ///< when the load was last put on the stream, by node id
   bool stopping_ = false;
   std::string control_address_;
   runtime::TaskGroup tasks_;

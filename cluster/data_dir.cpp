@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t secret_bytes_max = 4096;
 
-/// A file descriptor that closes itself.
+/// Owns a file descriptor and closes it.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -50,7 +50,7 @@ Result<void> write_all(int fd, std::string_view bytes, const std::string& what) 
   return {};
 }
 
-/// At most `limit` bytes; one more tells that there is more.
+/// Reads at most `limit` + 1 bytes; a longer text than `limit` means that there is more.
 Result<std::string> read_some(int fd, std::size_t limit, const std::string& what) {
   std::string text(limit + 1, '\0');
   const auto count = ::read(fd, text.data(), text.size());

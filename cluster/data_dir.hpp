@@ -8,15 +8,15 @@
 
 namespace weir::cluster {
 
-/// The file in a data directory with what nodes must know to join.
+/// The file in a data directory that holds the secret of nodes.
 inline constexpr std::string_view node_secret_file = "node_secret";
 
-/// The directory a head lives in, held by this process alone: `token`, `node_secret`, `sessions.json`, `weir.db`,
-/// `jobs/<id>/...`, `endpoints.json`, `lock`. The lock falls with the process, however it dies.
+/// The data directory of a head, locked by this process: `token`, `node_secret`, `sessions.json`, `weir.db`,
+/// `jobs/<id>/...`, `endpoints.json`, `lock`. The lock ends with the process, however it dies.
 class DataDir {
  public:
-  /// Makes the directory (mode 0700) and takes its lock. Fails with: io (cannot be made or written), conflict (another
-  /// head uses it; says its process id).
+  /// Creates the directory (mode 0700) if needed and locks it. Fails with: io (cannot be created or written), conflict
+  /// (another head uses it; the text has its process id).
   static Result<DataDir> open(std::filesystem::path path);
 
   DataDir(DataDir&& other) noexcept;
@@ -26,9 +26,11 @@ class DataDir {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path store_file() const { return path_ / "weir.db"; }
 
-  /// What the HTTP API asks for, from `<data-dir>/token`, and what nodes prove to join, from `<data-dir>/node_secret`;
-  /// each made (256 bits, hexadecimal, mode 0600) if there is none. Neither does for the other.
-  /// Fails with: io, malformed (the file is empty or too long), conflict (others may read the file; says how to fix).
+  /// token(): the token of the HTTP API, from `<data-dir>/token`. node_secret(): the secret of nodes, from
+  /// `<data-dir>/node_secret`. Each is created (256 bits, hexadecimal, mode 0600) if there is no such file. Neither is
+  /// accepted in place of the other.
+  /// Fails with: io, malformed (the file is empty or too long), conflict (others may read the file; the text says how
+  /// to fix that).
   Result<std::string> token() const;
   Result<std::string> node_secret() const;
 
@@ -44,8 +46,8 @@ class DataDir {
   int lock_fd_ = -1;
 };
 
-/// The secret in a file, as DataDir writes them. Fails with: not_found, io, malformed (empty or too long), conflict
-/// (others may read the file; says how to fix).
+/// Reads a secret from a file as DataDir writes it. Fails with: not_found, io, malformed (empty or too long), conflict
+/// (others may read the file; the text says how to fix that).
 Result<std::string> read_secret_file(const std::filesystem::path& file);
 
 /// Replaces a file so that a crash at any time leaves the old or the new one: temp file beside it, fsync, rename,

@@ -29,7 +29,7 @@ double join(const std::string& name, const std::vector<std::optional<double>>& v
   return sum / static_cast<double>(values.size());
 }
 
-/// Byte counts are whole numbers in JSON; what is not finite is null.
+/// Byte counts are whole numbers in JSON; values that are not finite are null.
 json number(const std::string& name, double value) {
   if (!std::isfinite(value)) return nullptr;
   if (name.starts_with("bytes_")) return static_cast<std::uint64_t>(std::max(0.0, value));
@@ -83,14 +83,14 @@ std::vector<MetricRow> Figures::add(std::uint32_t rank, std::uint64_t step,
   return rows;
 }
 
-/// A worker's point, with what was before its start.
+/// The row of a worker's point, with the totals of earlier attempts added.
 MetricRow Figures::row_of(std::uint32_t rank, const protocol::MetricPoint& point) const {
   MetricRow row{point.name, rank, point.step, past_.wall_seconds + point.wall_seconds, point.wire_bytes, point.value};
   if (past_.ranks.empty()) return row;
   const Past::Rank& before = past_.ranks[rank];
   row.wire_bytes += before.wire_bytes;
   if (const auto found = before.bytes.find(row.name); found != before.bytes.end()) row.value += found->second;
-  if (row.name == "compression_ratio") {  // the worker told of both before
+  if (row.name == "compression_ratio") {  // the worker reports both before the ratio
     const auto& last = workers_[rank].last;
     const auto dense = last.find("bytes_dense");
     const auto sent = last.find("bytes_sent");
@@ -99,8 +99,8 @@ MetricRow Figures::row_of(std::uint32_t rank, const protocol::MetricPoint& point
   return row;
 }
 
-/// What all workers had sent when the one that `row` is from had sent as much as it says. It speaks of a moment that is
-/// past, so: by the share that it has in all that is sent.
+/// Estimates how many bytes all workers had sent when the row's worker had sent row.wire_bytes. That moment is past, so
+/// the worker's share of all bytes sent by now is used.
 std::uint64_t Figures::bytes_of_job(const MetricRow& row) const {
   const std::uint64_t own = workers_[*row.worker].wire_bytes;
   double all = 0;
@@ -110,7 +110,7 @@ std::uint64_t Figures::bytes_of_job(const MetricRow& row) const {
                         std::llround(all * static_cast<double>(row.wire_bytes) / static_cast<double>(own)));
 }
 
-/// The job's value, if this was the last rank that was missing for the step.
+/// Returns the job's value if this was the last rank missing for the step.
 std::optional<MetricRow> Figures::add_to_sample(const MetricRow& row) {
   const auto rank = *row.worker;
   const auto key = std::pair(row.step, row.name);
@@ -126,7 +126,7 @@ std::optional<MetricRow> Figures::add_to_sample(const MetricRow& row) {
         row.name, std::nullopt, row.step, sample.wall_seconds, sample.wire_bytes, join(row.name, sample.values)};
     samples_.erase(key);
   } else if (samples_.size() > samples_max) {
-    samples_.erase(samples_.begin());  // a rank leaves this one out
+    samples_.erase(samples_.begin());  // some rank does not report this step
   }
   return whole;
 }

@@ -14,36 +14,37 @@
 
 namespace weir::cluster {
 
-/// The numbers of one job: takes the workers' reports, makes the job's own series of them and keeps the last values.
-/// Of the job as a whole, loss is the mean over the workers; samples_per_second and bytes_* are sums; *_seconds is the
-/// slowest worker's; compression_ratio is bytes_dense / bytes_sent. accuracy and test_loss are the job's own: whichever
-/// worker reports them, they belong to no rank.
+/// The metrics of one job: accepts the workers' reports, computes the job's own series from them and keeps the last
+/// values. For the job as a whole, samples_per_second and bytes_* are sums over the workers; *_seconds is the slowest
+/// worker's; compression_ratio is bytes_dense / bytes_sent; loss and all others are the mean. accuracy and test_loss
+/// are the job's own: whichever worker reports them, they belong to no rank.
 ///
-/// A worker counts its time and bytes from its own start. A job that goes on after a restart goes on counting: what
-/// earlier attempts took is added to what the workers of this one say.
+/// A worker counts its time and bytes from its own start. After a restart the job's counts continue: the totals of
+/// earlier attempts are added to the values that the workers of this attempt report.
 class Figures {
  public:
-  /// What the attempts of a job until now have taken.
+  /// The totals of all attempts of a job so far.
   struct Past {
     struct Rank {
       std::uint64_t wire_bytes = 0;
       std::map<std::string, double> bytes;  ///< the last value of each bytes_* metric
     };
     double wall_seconds = 0;
-    std::vector<Rank> ranks;  ///< empty: there was none
+    std::vector<Rank> ranks;  ///< empty if there was no attempt
   };
 
   /// `past`: empty for the first attempt.
   Figures(std::uint32_t world, Past past);
 
-  /// The rows to store for a report of `rank`: its own, and the job's for the steps that all ranks have now reported.
+  /// Adds a report of `rank` and returns the rows to store: the rank's own, and the job's for the steps that all ranks
+  /// have now reported.
   std::vector<MetricRow> add(std::uint32_t rank, std::uint64_t step, std::span<const protocol::MetricPoint> points);
 
   /// Steps completed by all workers, and by one.
   std::uint64_t step() const;
   std::uint64_t step_of(std::uint32_t rank) const { return workers_.at(rank).step; }
 
-  /// What the next attempt goes on from.
+  /// The totals from which the next attempt continues.
   Past past() const;
 
   /// JobRecord::summary and WorkerRecord::figures.
@@ -72,7 +73,7 @@ class Figures {
   double wall_seconds_;
   std::vector<Worker> workers_;
   std::map<std::string, double> job_last_;
-  std::map<std::pair<std::uint64_t, std::string>, Sample> samples_;  ///< by step and name, not all ranks yet
+  std::map<std::pair<std::uint64_t, std::string>, Sample> samples_;  ///< by step and name; ranks are missing
   std::optional<MetricRow> dense_;                                   ///< newest bytes_dense of the job
   std::optional<MetricRow> sent_;                                    ///< newest bytes_sent of the job
 };

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-/// How often an entry of the gradient should be sent after the warm-up: below that, much of the training never arrives.
+/// How often each entry of the gradient should be sent after the warm-up: below that, much of what is learned is lost.
 constexpr double sends_per_entry_min = 5;
 
 json compressor_entry(const protocol::JobSpec& spec, const json& catalog) {
@@ -20,12 +20,13 @@ json compressor_entry(const protocol::JobSpec& spec, const json& catalog) {
   return json::object();
 }
 
-/// What a rank puts on the wire for `entries` that the dense ring takes.
+/// The bytes that a rank sends for `entries` that go through the dense ring.
 double dense_bytes(double entries, double world) { return 2 * (world - 1) / world * sizeof(float) * entries; }
 
-/// Bits an entry takes on the wire of a rank, as the catalog tells of compressors with default parameters: 2 (P-1)/P
-/// of what the ring sums, P-1 times what it gathers. Where that is more than the dense ring sends, a compressor that
-/// can do so goes dense. A ratio of one's own scales it; of other parameters nothing is known.
+/// The bits that a rank sends per entry, computed from what the catalog states for compressors with default parameters:
+/// 2 (P-1)/P times the bits that the ring sums, P-1 times those that it gathers. If that is more than the dense ring
+/// sends, a compressor that can go dense does so. A ratio other than the default scales the bits; for other changed
+/// parameters nothing is known.
 std::optional<double> wire_bits(const protocol::JobSpec& spec, const json& entry) {
   const json traits = entry.value("traits", json::object());
   if (!traits.contains("wire_bits")) return std::nullopt;

@@ -30,37 +30,37 @@ namespace net = boost::asio;
 struct HeadOptions {
   std::string listen = "127.0.0.1:6380";  ///< control port; port 0 lets the system choose, see Head::control_address
   std::filesystem::path data_dir;         ///< job files below it; the caller holds its lock (DataDir)
-  std::string node_secret;                ///< what nodes prove to join; not the API's token
+  std::string node_secret;                ///< nodes must prove that they know it; not the API's token
   nlohmann::json catalog;                 ///< models, datasets, compressors, ...: what `weir-worker catalog` prints
-  protocol::ShapeOf shape_of;             ///< what jobs train on what; none: nothing is known of it
+  protocol::ShapeOf shape_of;             ///< finds the sizes of model and data set; may be empty
   std::string version;
-  net::any_io_executor files;            ///< for blocking file work; none: the head makes a thread for it
-  std::optional<std::uint64_t> id_seed;  ///< fixes the ids, for tests; otherwise the system's entropy
+  net::any_io_executor files;            ///< for blocking file work; empty: the head makes a thread for it
+  std::optional<std::uint64_t> id_seed;  ///< seeds the ids, for tests; otherwise the system's entropy does
 };
 
 /// Something in a valid spec that its author may not want.
 struct Warning {
-  std::string pointer;  ///< into the spec
+  std::string pointer;  ///< JSON pointer into the spec
   std::string detail;   ///< one sentence: what will happen, and what to do about it
 
   friend bool operator==(const Warning&, const Warning&) = default;
 };
 
-/// What a submitted document became. Either `problems` is empty and there is a job, or it was refused.
+/// The result of submit(). Either `problems` is empty and there is a job, or the document was refused.
 struct Submission {
   std::vector<protocol::Problem> problems;
   std::optional<JobRecord> job;
   std::vector<Warning> warnings;
-  bool created = false;  ///< false: the answer to an earlier request with the same idempotency key
+  bool created = false;  ///< false: the job is from an earlier request with the same idempotency key
 };
 
-/// A dry run.
+/// The result of validate().
 struct Validation {
   std::vector<protocol::Problem> problems;
   nlohmann::json spec;       ///< normalized, if there are no problems
   nlohmann::json placement;  ///< {"fits": true, "workers": [{"rank","node"}]} or {"fits": false, "reason": "..."}
   /// {"parameters", "bytes_dense", "bytes_sent"}: an estimate for one worker and one exchange, in bytes; null members
-  /// where it cannot be told.
+  /// where it is unknown.
   nlohmann::json round;
   std::vector<Warning> warnings;
 };
@@ -73,36 +73,38 @@ struct Health {
   std::string detail;  ///< why not ready, or ""
 };
 
-/// The head of a cluster: membership, scheduler, jobs, store and stream behind one door, for the API and the command
-/// line. Owned by main; every function may be awaited from any executor and resumes there. Whatever changes state is
-/// committed before it answers. Every function can fail with: io, exhausted (disk full), cancelled (stopping).
+/// The head of a cluster: membership, scheduler, jobs, store and stream behind one interface, for the API and the
+/// command line. Owned by main; every function may be awaited from any executor and resumes there. State changes are
+/// committed before the function returns. Every function can fail with: io, exhausted (disk full), cancelled
+/// (stopping).
 class Head {
  public:
   virtual ~Head() = default;
 
-  /// Opens what it needs, recovers what was under way, and accepts nodes. `store` must be open; executor, clock and
-  /// transport outlive the head. Fails with: io (address in use), and what the store fails with.
+  /// Starts a head: recovers the state of the run before and accepts nodes. `store` must be open; executor, clock and
+  /// transport must outlive the head. Fails with: io (address in use), and the errors of the store.
   static net::awaitable<Result<std::unique_ptr<Head>>> start(HeadOptions options, net::any_io_executor executor,
                                                              runtime::Clock& clock, runtime::Transport& transport,
                                                              std::shared_ptr<Store> store);
 
-  /// Lets go of everything in order: no new work, workers stopped by their nodes' leases, store flushed and closed.
+  /// Stops in order: accepts no new work, tells the workers to end (or leaves that to their nodes' leases), flushes and
+  /// closes the store.
   virtual net::awaitable<void> stop() = 0;
 
   /// Where nodes reach this head, with the port really in use.
   virtual std::string control_address() const = 0;
 
   /// Checks and commits a job. `idempotency_key` may be empty. Fails with: conflict (the key was used with another
-  /// body).
+  /// body), invalid_argument (the key is too long).
   virtual net::awaitable<Result<Submission>> submit(nlohmann::json spec, std::string idempotency_key) = 0;
 
-  /// What submit would do, without doing it.
+  /// A dry run of submit(): nothing is committed.
   virtual net::awaitable<Result<Validation>> validate(nlohmann::json spec) = 0;
 
   /// Fails with: invalid_argument (limit, cursor).
   virtual net::awaitable<Result<JobPage>> jobs(JobQuery query) = 0;
 
-  /// From memory, however many jobs there are.
+  /// Totals of all jobs, read from memory however many jobs there are.
   virtual net::awaitable<Result<JobTotals>> job_totals() = 0;
 
   /// Fails with: not_found.
@@ -111,22 +113,22 @@ class Head {
   /// The workers of a job, in rank order. Fails with: not_found.
   virtual net::awaitable<Result<std::vector<WorkerRecord>>> workers(std::string id) = 0;
 
-  /// Asks the job to stop and answers with it as it stands; stopping a job that has ended changes nothing.
+  /// Asks a job to stop and returns its present record; stopping a job that has ended changes nothing.
   /// Fails with: not_found.
   virtual net::awaitable<Result<JobRecord>> stop_job(std::string id) = 0;
 
-  /// Forgets a job and deletes its files. Fails with: not_found, conflict (it has not ended).
+  /// Deletes a job and its files. Fails with: not_found, conflict (it has not ended).
   virtual net::awaitable<Result<void>> remove_job(std::string id) = 0;
 
-  /// Down-sampled. Fails with: not_found, invalid_argument (points).
+  /// Down-sampled series. Fails with: not_found, invalid_argument (points).
   virtual net::awaitable<Result<std::vector<MetricSeries>>> metrics(MetricQuery query) = 0;
 
-  /// Every point that is recorded now, however many there are; the query's `points` does not matter. The reader may
+  /// A reader of all points recorded so far, however many there are; the query's `points` is ignored. The reader may
   /// outlive the head. Fails with: not_found.
   virtual net::awaitable<Result<std::unique_ptr<MetricReader>>> metric_points(MetricQuery query) = 0;
 
-  /// At most `limit` (<= 1 MiB) bytes of a worker's output from `offset`, cut at a UTF-8 boundary. An offset beyond
-  /// the end gives an empty slice. Fails with: not_found (job or worker).
+  /// At most `limit` (<= 1 MiB) bytes of a worker's output from `offset`, cut at a UTF-8 boundary. For an offset beyond
+  /// the end, the slice is empty. Fails with: not_found (job or worker).
   virtual net::awaitable<Result<LogSlice>> logs(std::string id, std::uint32_t worker, std::uint64_t offset,
                                                 std::uint64_t limit) = 0;
 
@@ -134,7 +136,7 @@ class Head {
   /// Fails with: not_found, invalid_argument (limit above 1000).
   virtual net::awaitable<Result<EventPage>> events(EventQuery query) = 0;
 
-  /// By step, oldest first. Fails with: not_found.
+  /// The checkpoints of a job by step, oldest first. Fails with: not_found.
   virtual net::awaitable<Result<std::vector<CheckpointRecord>>> checkpoints(std::string id) = 0;
 
   /// The file of one checkpoint, to read at once: pruning may remove it later. Fails with: not_found.
@@ -146,17 +148,17 @@ class Head {
   /// By id or by name. Fails with: not_found.
   virtual net::awaitable<Result<NodeRecord>> node(std::string id) = 0;
 
-  /// Places nothing more on the node, also after it has joined again; what runs there goes on. Idempotent.
+  /// Places nothing more on the node, also after it has joined again; its workers continue. Idempotent.
   /// Fails with: not_found, conflict (lost).
   virtual net::awaitable<Result<NodeRecord>> drain(std::string id) = 0;
 
-  /// Takes drain() back, also for a node that is lost. Idempotent. Fails with: not_found.
+  /// Reverts drain(), also for a node that is lost. Idempotent. Fails with: not_found.
   virtual net::awaitable<Result<NodeRecord>> undrain(std::string id) = 0;
 
-  /// Actors whose name or type contains `filter`, by name, `limit` (1..1000) after `cursor`.
+  /// Actors whose name or type contains `filter`, sorted by name: at most `limit` (1..1000) after `cursor`.
   virtual net::awaitable<Result<ActorPage>> actors(std::string filter, std::uint32_t limit, std::string cursor) = 0;
 
-  /// The stream after a sequence number (an SSE Last-Event-ID), or from now on.
+  /// Subscribes to the stream, after a sequence number (an SSE Last-Event-ID) or from now on.
   virtual net::awaitable<Result<std::unique_ptr<Subscription>>> subscribe(Topics topics,
                                                                           std::optional<std::uint64_t> after) = 0;
 

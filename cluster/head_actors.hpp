@@ -6,13 +6,13 @@
 
 namespace weir::cluster {
 
-/// A call that is refused.
+/// The answer to a refused call.
 template <class T>
 net::awaitable<Result<T>> refuse(Error why) {
   co_return why;
 }
 
-/// What node agents call: refused to whoever has not proved to know the secret of nodes.
+/// The interface that node agents call. Refuses callers that have not proven that they know the secret of nodes.
 class MembershipActor final : public runtime::Actor<protocol::Membership> {
  public:
   explicit MembershipActor(ClusterHead& head) : head_(head) {}
@@ -41,12 +41,13 @@ class MembershipActor final : public runtime::Actor<protocol::Membership> {
   ClusterHead& head_;
 };
 
-/// What workers call: refused to whoever has not proved to know the secret of the job that the call is about.
+/// The interface that workers call. Refuses callers that have not proven that they know the secret of the job that the
+/// call is about.
 class CoordinatorActor final : public runtime::Actor<protocol::Coordinator> {
  public:
   explicit CoordinatorActor(ClusterHead& head) : head_(head) {}
   net::awaitable<Result<void>> worker_up(std::string worker_id, runtime::ActorRef<protocol::Worker> worker) override {
-    // It must speak for itself: the head will ask that worker to train.
+    // A worker may announce only itself, since the head will ask the announced worker to train.
     if (caller() == nullptr || caller()->process != worker.address().process) return refuse<void>(another_job());
     return head_.worker_up(caller()->account, std::move(worker_id), std::move(worker));
   }

@@ -30,7 +30,7 @@ std::uint64_t memory_field(const std::string& name) {
   return 0;
 }
 
-/// What the control group grants, if it limits memory at all.
+/// The control group's memory limit in bytes; the largest number if there is none.
 std::uint64_t memory_limit() {
   std::ifstream file("/sys/fs/cgroup/memory.max");
   std::uint64_t bytes = 0;
@@ -115,7 +115,7 @@ LoadMeter::Network LoadMeter::network() {
   Network sum;
   while (std::getline(file, line)) {
     const auto colon = line.find(':');
-    if (colon == std::string::npos) continue;  // the two lines of heads
+    if (colon == std::string::npos) continue;  // the two header lines
     if (line.substr(0, colon).find_first_not_of(" lo") == std::string::npos) continue;
     std::istringstream fields(line.substr(colon + 1));
     std::array<std::uint64_t, 9> value{};

@@ -6,7 +6,7 @@
 
 #include "protocol/resources.hpp"
 
-/// What the operating system says of this machine.
+/// Information from the operating system about this machine.
 namespace weir::cluster::host {
 
 /// cpu: cores this process may use; memory: bytes of the machine, or of its control group if that allows less.
@@ -14,19 +14,19 @@ protocol::Resources resources();
 
 std::string name();
 
-/// The address of this machine that others reach it at: the one it uses to reach `peer`, an address with a port. Names
-/// are not looked up, since that may take long. 127.0.0.1 if it cannot be told.
+/// The address under which others reach this machine: the local address of the route to `peer`, an address with a port.
+/// Names are not looked up, since that may take long. Returns 127.0.0.1 if it is unknown.
 std::string address_towards(const std::string& peer);
 
 struct Load {
-  double cpu = 0;  ///< cores in use since the sample before
+  double cpu = 0;  ///< cores in use since the previous sample
   std::uint64_t memory_used_bytes = 0;
   std::uint64_t memory_total_bytes = 0;
   std::uint64_t network_sent_bytes = 0;  ///< of all interfaces but loopback, since the first sample
   std::uint64_t network_received_bytes = 0;
 };
 
-/// Reads /proc. Owned by whoever asks for the samples.
+/// Measures the load, from /proc. Each user of samples has its own.
 class LoadMeter {
  public:
   LoadMeter();

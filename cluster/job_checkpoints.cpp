@@ -9,7 +9,7 @@
 namespace weir::cluster {
 namespace {
 
-constexpr std::size_t open_max = 4;  // checkpoints that wait for shares
+constexpr std::size_t open_max = 4;  // checkpoints that may wait for shares at a time
 
 }  // namespace
 
@@ -23,7 +23,7 @@ JobCheckpoints::JobCheckpoints(Services& services, std::string job_id, std::size
       kept_(std::move(kept)) {}
 
 std::optional<std::vector<Segment>> JobCheckpoints::add(protocol::CheckpointShare share) {
-  if (complete_.contains(share.step)) return std::nullopt;  // a repetition: its answer was lost with a link
+  if (complete_.contains(share.step)) return std::nullopt;  // a repeat: the first answer was lost with a link
   auto& shares = shares_[share.step];
   shares.resize(world_);
   shares.at(share.rank) = std::move(share.safetensors);
@@ -68,7 +68,7 @@ net::awaitable<Result<void>> JobCheckpoints::write(std::uint64_t step, std::vect
   co_return Result<void>();
 }
 
-/// The steps beyond those that are kept, which are forgotten here.
+/// Removes the oldest steps beyond `kept_max_` from `kept_` and returns them.
 std::vector<std::uint64_t> JobCheckpoints::take_old() {
   const auto count = static_cast<std::ptrdiff_t>(kept_.size() - std::min(kept_.size(), kept_max_));
   std::vector<std::uint64_t> old(kept_.begin(), kept_.begin() + count);

@@ -17,18 +17,19 @@ namespace weir::cluster {
 /// that are too old to keep. Lives on the head's strand.
 class JobCheckpoints {
  public:
-  /// `world`: number of ranks. `kept_max`: how many files stay, at least 1. `kept`: steps of those there are already.
+  /// `world`: number of ranks. `kept_max`: how many files stay, at least 1. `kept`: the steps of the files that exist
+  /// already.
   JobCheckpoints(Services& services, std::string job_id, std::size_t world, std::size_t kept_max,
                  std::vector<std::uint64_t> kept);
 
-  /// Keeps one rank's share. Gives the shares of all ranks, in rank order, when this one was the last that was missing.
+  /// Adds one rank's share. Returns the shares of all ranks, in rank order, when this was the last one missing.
   std::optional<std::vector<Segment>> add(protocol::CheckpointShare share);
 
-  /// Writes the file, commits that it exists, and removes what it replaces. Fails with: malformed (shares that do not
-  /// fit together), io, and what the store fails with.
+  /// Writes the file, commits that it exists, and removes the files that it replaces. Fails with: malformed (shares
+  /// that do not fit together), io, and the errors of the store.
   net::awaitable<Result<void>> write(std::uint64_t step, std::vector<Segment> shares);
 
-  /// Steps of the files there are, in order.
+  /// The steps of the existing files, ascending.
   const std::vector<std::uint64_t>& kept() const { return kept_; }
 
  private:
@@ -41,7 +42,7 @@ class JobCheckpoints {
   const std::size_t kept_max_;
   std::vector<std::uint64_t> kept_;
   std::map<std::uint64_t, std::vector<std::optional<Segment>>> shares_;  ///< by step and rank
-  std::set<std::uint64_t> complete_;                                     ///< steps of which every share has come
+  std::set<std::uint64_t> complete_;                                     ///< steps whose shares have all come
 };
 
 }  // namespace weir::cluster

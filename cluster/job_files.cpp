@@ -23,7 +23,7 @@ Result<void> make_parent(const std::filesystem::path& file) {
   return {};
 }
 
-/// Bytes at the end that begin a UTF-8 character and do not finish it.
+/// The number of bytes at the end that begin a UTF-8 character without completing it.
 std::size_t unfinished_tail(std::string_view text) {
   for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);

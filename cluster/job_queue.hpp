@@ -12,22 +12,22 @@
 
 namespace weir::cluster {
 
-/// The jobs that wait for their workers' places, and whose turn it is. Jobs of higher priority go first, then the
-/// older ones. The first job in that order which only waits for room blocks all after it, so that none overtakes it;
-/// one that would not fit the cluster even if it were idle holds up nobody: it is set aside until the cluster
-/// grows. Owned by Jobs; on the head's strand.
+/// The jobs that wait for room for their workers, in order of priority and then of age. The first job in that order
+/// that fits the idle cluster but not the room there is now blocks all after it, so that none overtakes it. A job that
+/// would not fit even the idle cluster blocks nobody: it is set aside until the cluster grows. Owned by Jobs; used on
+/// the head's strand.
 class JobQueue {
  public:
   struct Turn {
     std::int32_t priority = 0;
-    std::uint64_t order = 0;  ///< of submission
+    std::uint64_t order = 0;  ///< order of submission
 
     friend bool operator<(const Turn& a, const Turn& b) {
       return a.priority != b.priority ? a.priority > b.priority : a.order < b.order;
     }
   };
 
-  /// A job that begins now.
+  /// A job that starts now.
   struct Start {
     std::string job_id;
     Turn turn;
@@ -35,23 +35,23 @@ class JobQueue {
   };
 
   void add(std::string job_id, Turn turn, Gang gang);
-  /// False if the job does not wait.
+  /// Returns false if the job is not in the queue.
   bool remove(const std::string& job_id);
 
-  /// Takes out the next job that fits, or nothing if the first one waits for room. To be called until nothing comes,
-  /// with the offers as they then are. `growth`: NodeTable::growth(). A pass of calls looks at the jobs it starts, at
-  /// those it sets aside, and at one more, however many wait.
+  /// Removes and returns the next job that fits; nothing if the first one has to wait for room. Call it until it
+  /// returns nothing, each time with the present offers and `growth` = NodeTable::growth(). All these calls together
+  /// look at the jobs they start, those they set aside, and one more, however many wait.
   std::optional<Start> next(std::span<const NodeOffer> offers, std::uint64_t growth);
 
-  /// Fills in why jobs wait, for those of them that do: made anew for each call, equal gangs explained once. Empty: the
-  /// job's turn is now.
+  /// Sets the reason to wait of those `jobs` that are in the queue; empty for a job whose turn is now. The texts are
+  /// made anew in each call, once for equal gangs.
   void fill_reasons(std::span<JobRecord> jobs, std::span<const NodeOffer> offers) const;
 
-  /// Up to `count` jobs in the order of their turns, those set aside last.
+  /// The ids of up to `count` jobs in the order of their turns, those set aside last.
   std::vector<std::string> first(std::size_t count) const;
 
   std::size_t size() const { return turns_.size(); }
-  /// How often a placement has been tried, since the beginning.
+  /// The number of placements tried so far.
   std::uint64_t attempts() const { return attempts_; }
 
  private:
@@ -61,7 +61,7 @@ class JobQueue {
   };
 
   std::map<Turn, Entry> line_;       ///< may fit when their turn comes
-  std::map<Turn, Entry> set_aside_;  ///< do not fit, when idle, what there was at growth_
+  std::map<Turn, Entry> set_aside_;  ///< did not fit the idle cluster at growth_
   std::map<std::string, Turn> turns_;
   std::uint64_t growth_ = 0;
   std::uint64_t attempts_ = 0;

@@ -27,8 +27,8 @@ constexpr auto spawn_limit = 120s;       // a process that loads LibTorch on a b
 constexpr auto prepare_limit = 300s;     // reads the dataset
 constexpr auto start_limit = 60s;        // connects the group
 constexpr auto stop_limit = 120s;        // the ranks agree on a step and write a checkpoint
-constexpr auto explain_limit = 4s;       // a broken connection is seen before the death that broke it
-constexpr auto repeat_pause = 500ms;     // of a call that found no link
+constexpr auto explain_limit = 4s;       // a broken connection is noticed before the death that caused it
+constexpr auto repeat_pause = 500ms;     // before a call that found no link is repeated
 constexpr auto exit_grace = 3s;          // between SIGTERM and SIGKILL
 constexpr auto exit_limit = 20s;         // after that a worker counts as gone, whatever its node says
 constexpr auto checkpoint_limit = 120s;  // writing the last one
@@ -92,7 +92,7 @@ net::awaitable<JobRun::Ending> JobRun::attempt() {
     }
     resume_from_ = std::move(*checkpoint);
   }
-  // Each step of the way: begin it on every rank, wait until all are through.
+  // Each phase is started on every rank and then awaited for all of them.
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) calls_.spawn("launch", launch(rank));
   std::function<bool()> all_up = [this] { return every_rank([](const Rank& r) { return bool(r.actor); }); };
   auto waited = co_await until(spawn_limit, all_up);
@@ -129,7 +129,7 @@ net::awaitable<JobRun::Ending> JobRun::attempt() {
   co_return co_await explain_failure();
 }
 
-/// Training goes on: ask for an end that all ranks agree on.
+/// Asks the training ranks to stop at a step that all agree on, and waits for their ends.
 net::awaitable<JobRun::Ending> JobRun::stop_training() {
   enter(JobPhase::stopping);
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) calls_.spawn("stop", ask_to_stop(rank));
@@ -144,10 +144,10 @@ net::awaitable<JobRun::Ending> JobRun::stop_training() {
   co_return Ending{JobState::stopped, "stopped on request at step " + std::to_string(steps_done())};
 }
 
-/// A symptom has been seen; waits a moment for the cause behind it.
+/// Called after the first symptom of a failure; waits a moment for the cause behind it.
 net::awaitable<JobRun::Ending> JobRun::explain_failure() {
   if (abandoned_) co_return Ending{JobState::failed, "the head stops"};
-  for (const Rank& rank : ranks_) {  // whoever waits for a peer that is gone stops waiting now
+  for (const Rank& rank : ranks_) {  // ranks that wait for a lost peer stop waiting
     if (!rank.trainer || rank.gone || rank.end) continue;
     const auto told = rank.trainer.tell<&Training::abort>(cause_.empty() ? symptom_ : cause_);
     if (!told) spdlog::debug("job {}: {} cannot be told to abort: {}", job_.id, describe(rank), told.error().message());
@@ -192,7 +192,8 @@ net::awaitable<void> JobRun::launch(std::uint32_t rank) {
   launch.lease_id = node == nullptr ? 0 : node->record.lease_id;
   launch.resources = spec_.resources.per_worker;
   auto started = co_await one.agent.call<&NodeAgent::start_worker>(launch);
-  while (!started && !one.gone && protocol::may_be_repeated(started.error())) {  // the node is given up by others
+  while (!started && !one.gone &&
+         protocol::may_be_repeated(started.error())) {  // NodeTable decides when to give the node up
     if (!co_await services_.clock.sleep_for(repeat_pause)) co_return;
     if (!one.gone) started = co_await one.agent.call<&NodeAgent::start_worker>(launch);
   }
@@ -257,7 +258,7 @@ net::awaitable<void> JobRun::start(std::uint32_t rank, std::vector<protocol::Ran
   changed_.notify();
 }
 
-/// Repeated over a broken link, until the process or its node is gone.
+/// Repeats the call while the link is broken, until the process or its node is gone.
 net::awaitable<void> JobRun::end_worker(std::uint32_t rank, std::chrono::milliseconds grace) {
   const Rank& one = ranks_[rank];
   const auto milliseconds = static_cast<std::uint32_t>(grace.count());
@@ -268,7 +269,7 @@ net::awaitable<void> JobRun::end_worker(std::uint32_t rank, std::chrono::millise
   }
 }
 
-/// Repeated over a broken link.
+/// Repeats the call while the link is broken.
 net::awaitable<void> JobRun::ask_to_stop(std::uint32_t rank) {
   const Rank& one = ranks_[rank];
   while (!one.gone && !one.end) {
@@ -279,7 +280,7 @@ net::awaitable<void> JobRun::ask_to_stop(std::uint32_t rank) {
   }
 }
 
-/// No process may be left when this returns.
+/// Ends all workers and waits until no process is left; after exit_limit it counts them as gone.
 net::awaitable<void> JobRun::take_down(bool failed) {
   taking_down_ = true;
   const auto grace = std::chrono::milliseconds(failed ? 1000ms : std::chrono::milliseconds(exit_grace));
@@ -344,7 +345,7 @@ net::awaitable<Result<void>> JobRun::report(protocol::Report report) {
   if (!from) co_return from.error();
   Rank& rank = **from;
   std::vector<Change> changes;
-  if (report.sequence > rank.reported) {  // else a repeat: the empty commit below waits for the first one's
+  if (report.sequence > rank.reported) {  // else a repeat: the empty commit below waits for that of the first
     rank.reported = report.sequence;
     auto rows = figures_.add(report.rank, report.step, report.points);
     job_.step = figures_.step();
@@ -366,11 +367,12 @@ net::awaitable<Result<void>> JobRun::report(protocol::Report report) {
     }
   }
   auto committed = co_await services_.store->commit(std::move(changes));
-  if (!committed && rank.reported == report.sequence) rank.reported = report.sequence - 1;  // it may be repeated
+  if (!committed && rank.reported == report.sequence)
+    rank.reported = report.sequence - 1;  // so that it may be repeated
   co_return committed;
 }
 
-/// What this attempt has not said yet stays as the one before left it.
+/// Values that this attempt has not reported yet remain those of the attempt before.
 void JobRun::summarize() {
   job_.summary.update(figures_.summary());
   if (job_.step == 0 || job_.summary.contains("first_step_seconds")) return;
@@ -403,7 +405,7 @@ Result<void> JobRun::ended(protocol::TrainingEnd end) {
   auto from = speaker(end.rank, end.attempt);
   if (!from) return from.error();
   Rank& rank = **from;
-  if (rank.end) return {};  // said twice
+  if (rank.end) return {};  // a repeat
   rank.end = end;
   rank.record.step = end.step;
   if (end.outcome == protocol::Outcome::finished || end.outcome == protocol::Outcome::stopped) {
@@ -418,7 +420,7 @@ Result<void> JobRun::ended(protocol::TrainingEnd end) {
     lost_ = true;
     cause = describe(ranks_[*end.lost_rank]) + " was lost: " + cause;
   }
-  // A rank that was told to abort gives our own symptom back: that explains nothing.
+  // A rank that was told to abort reports our own symptom as its cause, which explains nothing.
   const bool echo = !symptom_.empty() && end.cause.find(symptom_) != std::string::npos;
   fail(std::move(cause), !end.lost_rank && !echo);
   return {};
@@ -457,7 +459,8 @@ std::vector<std::uint64_t> JobRun::node_lost(const std::string& node_id, const s
   return processes;
 }
 
-/// No reason to end anything: if the process is gone, its agent says so, and if the agent is gone too, so is the node.
+/// A broken link alone is no failure: if the process is gone, its agent reports that, and if the agent is gone too, the
+/// node is lost.
 void JobRun::process_lost(std::uint64_t process) {
   for (Rank& rank : ranks_) {
     if (!rank.actor || rank.actor.address().process != process || rank.gone || rank.end || taking_down_) continue;
@@ -510,7 +513,7 @@ void JobRun::enter(JobPhase phase) {
   records_.spawn("record", record(std::move(changes)));
 }
 
-/// The first sign of failure, and the first sure cause, are what counts: later ones are consequences.
+/// Keeps the first sign of failure and the first certain cause: later ones are consequences.
 void JobRun::fail(std::string cause, bool sure) {
   std::string& kept = sure ? cause_ : symptom_;
   if (kept.empty()) kept = std::move(cause);
@@ -565,7 +568,7 @@ std::optional<std::uint32_t> JobRun::rank_of(const std::string& worker_id) const
   return std::nullopt;
 }
 
-/// By all workers, by their reports or their last word.
+/// The steps completed by all workers, according to their reports and their TrainingEnd.
 std::uint64_t JobRun::steps_done() const {
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
   for (const Rank& rank : ranks_) {

@@ -20,9 +20,9 @@
 
 namespace weir::cluster {
 
-/// Brings one placed job from its worker processes to its end: spawn, initialise, train, take down. Everything that
-/// happens to the job comes in through a method that changes the state and wakes run(). Owned by Jobs; lives on the
-/// head's strand.
+/// One attempt of a placed job, from the start of its worker processes to their end: spawn, initialise, train, take
+/// down. Everything that happens to the job arrives through a method that changes the state and wakes run(). Owned by
+/// Jobs; used on the head's strand.
 class JobRun {
  public:
   /// How an attempt ended.
@@ -35,40 +35,40 @@ class JobRun {
   struct Plan {
     JobRecord job;
     protocol::JobSpec spec;
-    std::optional<std::filesystem::path> resume_file;  ///< the checkpoint to go on from
-    std::vector<std::uint64_t> checkpoints;            ///< steps of those the job has already
-    Figures::Past past;                                ///< what attempts before this one took
+    std::optional<std::filesystem::path> resume_file;  ///< the checkpoint to continue from
+    std::vector<std::uint64_t> checkpoints;            ///< steps of the checkpoints that exist already
+    Figures::Past past;                                ///< totals of the attempts before this one
   };
 
-  /// `node_ids`: the node of each rank; their resources are granted here and released as each worker goes. `on_room`
-  /// is called when they are.
+  /// `node_ids`: the node of each rank. The resources of each worker are granted here and released when it ends;
+  /// `on_room` is then called.
   JobRun(Services& services, NodeTable& nodes, Plan plan, const std::vector<std::string>& node_ids,
          std::function<void()> on_room);
 
-  /// The whole attempt. At its end no process of the job is left and all its resources are released, but the job's
-  /// last state is not committed: that is the caller's, who may try again.
+  /// Runs the whole attempt. When it returns, no process of the job is left and all its resources are released, unless
+  /// it was abandoned. The job's final state is not committed: the caller does that, or makes another attempt.
   net::awaitable<Ending> run();
 
-  /// Stops at the next step that all ranks agree on.
+  /// Asks the job to stop at the next step that all ranks agree on.
   void request_stop();
-  /// The head stops: workers are told to end, run() returns at once.
+  /// For a head that stops: tells the workers to end and makes run() return at once.
   void abandon();
 
-  // What workers and nodes say. Fail with: conflict (an earlier attempt), invalid_argument, and what the store fails
-  // with.
-  /// As whom the workers of this attempt link with the head, until the attempt ends.
+  /// The account of this attempt's workers on their links with the head, until the attempt ends.
   std::string account() const { return protocol::accounts::job(job_.id); }
 
+  // Messages from workers and nodes. They fail with: conflict (an earlier attempt), invalid_argument, and the errors of
+  // the store.
   Result<void> worker_up(const std::string& worker_id, runtime::ActorRef<protocol::Worker> actor);
   net::awaitable<Result<void>> report(protocol::Report report);
   Result<void> checkpoint(protocol::CheckpointShare share);
   Result<void> ended(protocol::TrainingEnd end);
   void worker_exited(const protocol::WorkerExit& exit);
-  /// Gives up the workers of that node. Gives the processes of those that have announced themselves.
+  /// Gives up the workers of that node. Returns the process numbers of those that have announced themselves.
   std::vector<std::uint64_t> node_lost(const std::string& node_id, const std::string& reason);
   void process_lost(std::uint64_t process);  ///< the link to it broke
-  /// To be called every now and then: a worker whose link broke has the time of a lease to link itself anew. `late`
-  /// says for how long the head itself has not listened since the last time: that is not counted.
+  /// To be called periodically: fails the job if a worker whose link broke has not opened a new one within the time of
+  /// a lease. `late` is how long the head itself did not run since the last call; that time is not counted.
   void watch_links(runtime::Clock::duration late);
   net::awaitable<Result<void>> output(std::string worker_id, std::uint64_t offset, std::string text);
 
@@ -80,9 +80,9 @@ class JobRun {
   bool stop_requested() const { return stop_requested_; }
   bool abandoned() const { return abandoned_; }
   std::vector<WorkerRecord> workers() const;
-  /// Appends those that a node runs now, without their figures.
+  /// Appends the workers that a node runs now, without their figures.
   void append_workers_on(const std::string& node_id, std::vector<WorkerRecord>& found) const;
-  /// Changes that record the workers as they stand.
+  /// The changes that store the present records of the workers.
   std::vector<Change> worker_changes() const;
 
  private:
@@ -96,7 +96,7 @@ class JobRun {
     std::optional<runtime::Clock::time_point> link_broken;  ///< since when
     bool started = false;                                   ///< training.start answered
     bool gone = false;                                      ///< no process, its resources are released
-    std::uint64_t reported = 0;                             ///< last report taken
+    std::uint64_t reported = 0;                             ///< sequence number of the last report accepted
     std::uint64_t log_begin = 0;                            ///< where this worker's output begins in the rank's log
   };
   enum class Waited { done, late, failed, stopped };
@@ -113,7 +113,8 @@ class JobRun {
   net::awaitable<void> write_checkpoint(std::uint64_t step, std::vector<Segment> shares);
   net::awaitable<void> record(std::vector<Change> changes);
 
-  /// Waits until `done` holds, or something forbids to wait on. During training a wish to stop is not waited for here.
+  /// Waits until `done` holds (done), `limit` has passed (late), the job has failed or is abandoned (failed), or a stop
+  /// is requested and the job was not stopping before (stopped).
   net::awaitable<Waited> until(runtime::Clock::duration limit, std::function<bool()> done);
   Ending late(const std::string& what, const std::function<bool(const Rank&)>& missing) const;
 
@@ -141,20 +142,20 @@ class JobRun {
   std::vector<Rank> ranks_;
   Figures figures_;
   std::uint64_t attempt_ = 0;
-  const std::string secret_;  ///< what its workers prove, to the head and to each other
+  const std::string secret_;  ///< its workers prove that they know it, to the head and to each other
   Signal changed_;
   bool stop_requested_ = false;
   bool abandoned_ = false;
   bool taking_down_ = false;
   bool finished_ = false;  ///< nothing changes the job any more
-  bool lost_ = false;      ///< a process, node or connection died unasked
-  std::string symptom_;    ///< first sign of failure; may be a consequence of what is not known yet
-  std::string cause_;      ///< the failure, for sure
+  bool lost_ = false;      ///< a process, node or connection died unexpectedly
+  std::string symptom_;    ///< first sign of failure; may be the consequence of a cause not known yet
+  std::string cause_;      ///< the certain cause of the failure
   runtime::Clock::time_point published_{};
   JobCheckpoints checkpoints_;
   std::size_t checkpoints_under_way_ = 0;
-  runtime::TaskGroup calls_;    ///< to nodes and workers: of no use any more once the attempt is over
-  runtime::TaskGroup records_;  ///< what must reach the store in any case
+  runtime::TaskGroup calls_;    ///< to nodes and workers; cancelled once the attempt is over
+  runtime::TaskGroup records_;  ///< commits that must reach the store in any case
 };
 
 }  // namespace weir::cluster

@@ -21,9 +21,9 @@ using namespace std::chrono_literals;
 using nlohmann::json;
 
 constexpr std::size_t key_length_max = 255;
-constexpr auto reasons_interval = 1s;         // between two rounds of reasons on the stream
-constexpr std::size_t reasons_told_max = 64;  // whose turn comes first, to those who watch all jobs
-constexpr auto retry_interval = 1s;           // of committing the end of a job while the disk is full
+constexpr auto reasons_interval = 1s;         // between two publications of reasons
+constexpr std::size_t reasons_told_max = 64;  // the first jobs of the queue, for subscribers of all jobs
+constexpr auto retry_interval = 1s;           // between commits of a job's end while the disk is full
 
 std::string hash_of(const json& body) {
   const std::string text = to_text(body);
@@ -42,7 +42,8 @@ Gang gang_of(const protocol::JobSpec& spec) {
   return {spec.resources.workers, spec.resources.per_worker, spec.resources.placement, spec.resources.labels};
 }
 
-/// What two jobs must have in common for one to go on from the other's checkpoint.
+/// The parts of two specs that differ, among those that must be equal for one job to continue from the other's
+/// checkpoint.
 std::vector<std::string> differences(const json& a, const json& b) {
   std::vector<std::string> found;
   for (const char* pointer : {"/model", "/compression", "/training/optimizer", "/resources/workers"}) {
@@ -51,7 +52,7 @@ std::vector<std::string> differences(const json& a, const json& b) {
   return found;
 }
 
-/// Where the gang would go now, or why nowhere.
+/// Where the gang would be placed now, or why it does not fit.
 json placement_json(const Gang& gang, const std::vector<NodeOffer>& offers) {
   const auto placement = place(gang, offers);
   std::unordered_map<std::string_view, std::string_view> names;
@@ -211,7 +212,7 @@ net::awaitable<Result<Submission>> Jobs::submit(json spec, std::string idempoten
   co_return submission;
 }
 
-/// An answer without a job if the key is new.
+/// Returns a submission without a job if the key is new.
 net::awaitable<Result<Submission>> Jobs::earlier_submission(std::string key, std::string body_hash) {
   auto use = co_await services_.store->idempotency_key(key);
   if (!use) co_return use.error();
@@ -296,7 +297,7 @@ void Jobs::dispatch() {
 }
 
 net::awaitable<void> Jobs::dispatch_pass() {
-  co_await net::post(services_.strand, net::use_awaitable);  // whatever else this turn brings is seen, too
+  co_await net::post(services_.strand, net::use_awaitable);  // after everything else in this turn of the strand
   pass_is_due_ = false;
   if (stopping_) co_return;
   while (auto start = queue_.next(nodes_.offers(), nodes_.growth())) {
@@ -309,8 +310,8 @@ net::awaitable<void> Jobs::dispatch_pass() {
   if (queue_.size() > 0 && !std::exchange(reasons_are_due_, true)) notices_.spawn("tell reasons", tell_reasons());
 }
 
-/// Puts the jobs whose reason to wait has changed on the stream, for those who watch them. The reason is not committed,
-/// so the items are transient: who comes later reads it with the job.
+/// Publishes the jobs whose reason to wait has changed, if they have subscribers. The reason is not committed, so the
+/// items are transient: later subscribers read it with the job.
 net::awaitable<void> Jobs::tell_reasons() {
   if (const auto next = told_ + reasons_interval; services_.clock.now() < next) {
     if (!co_await services_.clock.sleep_for(next - services_.clock.now())) co_return;
@@ -339,7 +340,7 @@ net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run, JobQueue::Turn tur
   JobRun::Ending ending = co_await run->run();
   if (run->abandoned()) {
     runs_.erase(run->job().id);
-    co_return;  // its state stays RUNNING: the next start of the head says what became of it
+    co_return;  // its state stays RUNNING until recover() at the head's next start
   }
   JobRecord job = run->job();
   std::vector<Change> workers = run->worker_changes();
@@ -372,7 +373,7 @@ net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run, JobQueue::Turn tur
   co_await record(std::move(workers));
   runs_.erase(job.id);
   plan.job = std::move(job);
-  if (run->stop_requested()) {  // meanwhile
+  if (run->stop_requested()) {  // requested meanwhile
     JobRun::Ending stopped{JobState::stopped, "stopped on request while it recovered"};
     std::vector<Change> no_more;
     co_await end(std::move(plan.job), std::move(stopped), std::move(no_more));
@@ -382,7 +383,7 @@ net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run, JobQueue::Turn tur
   dispatch();
 }
 
-/// Commits the end of a job, however long the disk stays full.
+/// Commits the end of a job, and repeats that as long as the disk is full.
 net::awaitable<void> Jobs::end(JobRecord job, JobRun::Ending ending, std::vector<Change> more) {
   job.state = ending.state;
   job.phase = JobPhase::none;

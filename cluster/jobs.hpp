@@ -15,16 +15,16 @@
 
 namespace weir::cluster {
 
-/// All jobs of the head: takes them in, queues them (JobQueue says in which order), places them when there is room,
-/// sees them through to their end. On the head's strand.
+/// All jobs of the head: accepts them, queues them (JobQueue determines the order), places them when there is room, and
+/// runs them to their end. Used on the head's strand.
 class Jobs {
  public:
   Jobs(Services& services, NodeTable& nodes)
       : services_(services), nodes_(nodes), tasks_(services.strand, "jobs"), notices_(services.strand, "jobs") {}
 
-  /// Takes up where an earlier run of the head ended: waiting jobs wait again, those that ran have failed.
+  /// Restores the jobs of an earlier run of the head: waiting jobs wait again, running ones have failed.
   net::awaitable<Result<void>> recover();
-  /// No job begins any more; those that run are left to the nodes.
+  /// Starts no more jobs and abandons the running ones (JobRun::abandon).
   net::awaitable<void> stop();
 
   net::awaitable<Result<Submission>> submit(nlohmann::json spec, std::string idempotency_key);
@@ -32,14 +32,15 @@ class Jobs {
   net::awaitable<Result<JobRecord>> stop_job(std::string id);
   net::awaitable<Result<void>> remove_job(std::string id);
 
-  /// Places what fits, soon: one pass after all that is called in this turn of the strand. To be called whenever room,
-  /// nodes or jobs have changed.
+  /// Schedules a pass that places the jobs that fit. Calls in the same turn of the strand share one pass. To be called
+  /// whenever room, nodes or jobs have changed.
   void dispatch();
 
-  /// Fills in why jobs wait. That is no part of the committed job: it changes with every node and every other job.
+  /// Sets the reason of jobs that wait. It is not part of the committed job, since it changes with every node and every
+  /// other job.
   void explain_waiting(std::span<JobRecord> jobs) const { queue_.fill_reasons(jobs, nodes_.offers()); }
 
-  /// The job that a worker belongs to, or none: nobody waits for it any more.
+  /// The job that a worker belongs to; null if the worker is not wanted any more.
   std::shared_ptr<JobRun> run_of_worker(const std::string& worker_id) const;
   std::shared_ptr<JobRun> run_of_job(const std::string& job_id) const;
   const std::map<std::string, std::shared_ptr<JobRun>>& running() const { return runs_; }
@@ -54,10 +55,10 @@ class Jobs {
     std::vector<protocol::Problem> problems;
     nlohmann::json spec;
     JobRun::Plan plan;
-    std::optional<protocol::TrainingShape> shape;  ///< nothing: nobody can tell it
+    std::optional<protocol::TrainingShape> shape;  ///< empty if unknown
   };
 
-  /// Normalizes a spec and looks its checkpoint up.
+  /// Normalizes and checks a spec, and finds the checkpoint it resumes from.
   net::awaitable<Result<Checked>> check(nlohmann::json spec);
   net::awaitable<Result<std::vector<protocol::Problem>>> find_checkpoint(Checked& checked);
   std::vector<Warning> warnings_for(const protocol::JobSpec& spec) const;
@@ -73,15 +74,15 @@ class Jobs {
   Services& services_;
   NodeTable& nodes_;
   JobQueue queue_;
-  std::map<std::string, Waiting> waiting_;  ///< what is in the queue, by job id
+  std::map<std::string, Waiting> waiting_;  ///< the jobs in the queue, by job id
   std::map<std::string, std::shared_ptr<JobRun>> runs_;
   std::uint64_t next_order_ = 1;
   bool stopping_ = false;
-  bool pass_is_due_ = false;      ///< dispatch_pass() is under way to begin
-  bool reasons_are_due_ = false;  ///< tell_reasons() is
+  bool pass_is_due_ = false;      ///< dispatch_pass() is spawned and has not begun
+  bool reasons_are_due_ = false;  ///< tell_reasons() is spawned and has not begun
   runtime::Clock::time_point told_{};
-  runtime::TaskGroup tasks_;    ///< what must end by itself
-  runtime::TaskGroup notices_;  ///< what may be cut short
+  runtime::TaskGroup tasks_;    ///< tasks that must run to their end
+  runtime::TaskGroup notices_;  ///< tasks that may be cancelled
 };
 
 }  // namespace weir::cluster

@@ -49,7 +49,7 @@ class StoreMetricReader final : public MetricReader {
     if (!found) co_return found.error();
     step_backs_ = std::move(*found);
     next_step_back_ = 0;
-    // From each on, the earliest step that is still to come.
+    // Replaces each step by the earliest one at this or a later step back.
     auto least = std::numeric_limits<std::uint64_t>::max();
     for (auto back = step_backs_.rbegin(); back != step_backs_.rend(); ++back) {
       least = std::min(least, back->step);
@@ -68,7 +68,7 @@ class StoreMetricReader final : public MetricReader {
 
   bool wants(double x) const { return (!query_.from || x >= *query_.from) && (!query_.to || x <= *query_.to); }
 
-  /// Whether the row at `position_` was not taken back by a restart. Rows are asked about in order.
+  /// True unless a restart superseded the row at `position_`. To be called for the rows in order.
   bool holds(const MetricRow& row) {
     while (next_step_back_ < step_backs_.size() && step_backs_[next_step_back_].position <= position_)
       ++next_step_back_;
@@ -80,7 +80,7 @@ class StoreMetricReader final : public MetricReader {
   const std::vector<SeriesRecord> series_;
   const bool steps_repeat_;
   std::size_t current_ = 0;     ///< index of the series that is being read
-  std::uint64_t position_ = 0;  ///< in it, of the last row that was read
+  std::uint64_t position_ = 0;  ///< of the last row read in that series
   std::vector<StepBack> step_backs_;
   std::size_t next_step_back_ = 0;
 };

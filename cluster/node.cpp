@@ -11,7 +11,7 @@
 namespace weir::cluster {
 namespace {
 
-/// Fills in what the user left open.
+/// Fills in the options that the user left open.
 NodeOptions completed(NodeOptions options) {
   if (options.name.empty()) options.name = host::name();
   auto resources = host::resources();

@@ -73,14 +73,14 @@ net::awaitable<void> AgentActor::stay_joined() {
       }
       spdlog::warn("node {}: {}; trying again", options_.name, joined.error().message());
     }
-    // While workers hang on it, the head is not left waiting.
+    // With a lease, workers depend on the link: it is replaced without a growing pause.
     const auto pause = lease_ ? backoff_first : backoff;
     if (!co_await clock().sleep_for(pause)) co_return;
     backoff = std::min<std::chrono::milliseconds>(backoff * 2, backoff_last);
   }
 }
 
-/// Links with the head and joins the cluster: for the first time, anew, or to go on with the lease it has.
+/// Opens a link to the head and joins the cluster: for the first time, anew, or to continue with the present lease.
 net::awaitable<Result<void>> AgentActor::join() {
   auto at = runtime::Endpoint::parse(options_.head);
   if (!at) co_return at.error();
@@ -133,15 +133,15 @@ net::awaitable<Result<AgentActor::Lease>> AgentActor::ask_to_join(runtime::PeerI
   co_return lease;
 }
 
-/// Asked anew at each join: the head's name may have had no address before, and either side may have moved.
+/// Determined anew at each join: the head's name may have had no address before, and either side may have moved.
 std::string AgentActor::host_towards(runtime::PeerId head) const {
   const auto peers = system().peers();
   const auto found = std::find_if(peers.begin(), peers.end(), [head](const auto& peer) { return peer.id == head; });
   return host::address_towards(found == peers.end() ? "" : found->remote);
 }
 
-/// Sends heartbeats until the link or the lease has ended. One that fails otherwise (the head is late, its mailbox is
-/// full) is followed by the next: whether that goes on for too long is for the lease to say.
+/// Sends heartbeats until the link or the lease has ended. If one fails otherwise (the head is late, its mailbox is
+/// full), the next one follows: the lease ends if that goes on for too long.
 net::awaitable<Error> AgentActor::beat() {
   const auto& welcome = lease_->welcome;
   const std::chrono::milliseconds interval(std::clamp(welcome.heartbeat_milliseconds, 10u, 60'000u));
@@ -253,11 +253,11 @@ net::awaitable<void> AgentActor::read_output(std::shared_ptr<Worker> worker) {
     if (worker->last_output.size() > last_output_max) {
       worker->last_output.erase(0, worker->last_output.size() - last_output_max);
     }
-    // A worker that prints faster than the head takes it waits in its own write, as on a slow terminal.
+    // A worker that prints faster than the head accepts it blocks in its own write, as on a slow terminal.
     while (lease_ && worker->unsent.size() + text->size() > unsent_max) {
       co_await worker->drained.wait_until(clock(), clock().now() + 1s);
     }
-    if (!lease_ && worker->unsent.size() > unsent_max) continue;  // nobody to give it to, and the lease runs out
+    if (!lease_ && worker->unsent.size() > unsent_max) continue;  // dropped: without a lease nobody accepts it
     worker->unsent += *text;
     news_.notify();
   }
@@ -268,7 +268,7 @@ net::awaitable<void> AgentActor::read_output(std::shared_ptr<Worker> worker) {
 net::awaitable<void> AgentActor::supervise(std::shared_ptr<Worker> worker) {
   auto exit = co_await worker->process->wait();
   if (!exit) co_return;
-  // The head hears of the end after the last of the output.
+  // The head is told of the end after it has received the last output.
   const auto deadline = clock().now() + call_limit;
   while (lease_ && clock().now() < deadline && (!worker->output_ended || !worker->unsent.empty())) {
     co_await worker->drained.wait_until(clock(), deadline);

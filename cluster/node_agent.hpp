@@ -18,7 +18,7 @@ namespace weir::cluster {
 /// The actor "agent" of a node: starts, watches and ends its worker processes, and keeps the node in the cluster.
 class AgentActor final : public runtime::Actor<protocol::NodeAgent> {
  public:
-  /// `hopeless` is given the error that makes the first join pointless.
+  /// `hopeless` is called with the error that makes the first join hopeless.
   AgentActor(NodeOptions options, runtime::ProcessSpawner& spawner, std::function<void(Error)> hopeless);
 
   void on_start() override;
@@ -33,18 +33,18 @@ class AgentActor final : public runtime::Actor<protocol::NodeAgent> {
     std::uint32_t pid = 0;
     std::unique_ptr<runtime::Process> process;
     std::string unsent;              ///< output that the head has not acknowledged, bounded
-    std::uint64_t acknowledged = 0;  ///< bytes before it
+    std::uint64_t acknowledged = 0;  ///< bytes of output before `unsent`
     std::string last_output;
     bool output_ended = false;
-    Signal drained;  ///< the head has taken something, or nobody will
+    Signal drained;  ///< the head has accepted output, or the output or the lease has ended
   };
-  /// The membership that the head granted. It outlives a broken link; it ends when the head says so or no message is
-  /// answered for the time of the lease.
+  /// The node's lease. It outlives a broken link; it ends when the head revokes it or has answered no message for the
+  /// time of the lease.
   struct Lease {
     runtime::PeerId head;
     runtime::ActorRef<protocol::Membership> membership;
     protocol::NodeWelcome welcome;
-    std::string host;                     ///< where workers of other nodes reach this node's
+    std::string host;                     ///< address under which other nodes' workers reach this node's
     runtime::Clock::time_point answered;  ///< when the last message that the head answered was sent
     runtime::Clock::time_point end() const { return answered + std::chrono::milliseconds(welcome.lease_milliseconds); }
   };

@@ -193,7 +193,7 @@ void NodeTable::release(const std::string& node_id, const std::string& worker_id
   const auto found = nodes_.find(node_id);
   if (found == nodes_.end() || found->second.grants.erase(worker_id) == 0) return;
   auto& used = found->second.record.used;
-  used.clear();  // summed anew, so that fractions leave nothing behind
+  used.clear();  // summed anew, so that rounding errors do not accumulate
   for (const auto& [id, resources] : found->second.grants) {
     for (const auto& [name, amount] : resources) used[name] += amount;
   }

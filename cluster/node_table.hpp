@@ -13,20 +13,20 @@
 
 namespace weir::cluster {
 
-/// The nodes of the cluster as the head knows them, and what is granted on each. On the head's strand.
+/// The nodes of the cluster as the head knows them, and the resources granted on each. Used on the head's strand.
 class NodeTable {
  public:
   static constexpr std::uint32_t heartbeat_milliseconds = 500;
   static constexpr std::uint32_t missed_heartbeats_max = 4;
   /// How long a node may be silent before it is given up; it ends its workers by itself within the same time.
   static constexpr std::uint32_t lease_milliseconds = 10'000;
-  /// A node whose link broke is given up sooner: one that lives links itself anew at once, and the end of a link is
-  /// most often the end of a process.
+  /// A node whose link broke is given up sooner: a living node opens a new link at once, and when a link ends, its
+  /// process has mostly ended.
   static constexpr std::uint32_t relink_milliseconds = heartbeat_milliseconds * missed_heartbeats_max;
 
   struct Node {
     NodeRecord record;
-    bool confirmed = false;  ///< heartbeats under its lease have come. Nothing is placed on it while they do not
+    bool confirmed = false;  ///< heartbeats under its lease arrive; nothing is placed on it while they do not
     std::uint64_t incarnation = 0;
     std::uint64_t process = 0;  ///< of its agent
     runtime::ActorRef<protocol::NodeAgent> agent;
@@ -38,27 +38,30 @@ class NodeTable {
 
   explicit NodeTable(Services& services) : services_(services) {}
 
-  /// Nodes of an earlier run of the head: they count as lost until they join again.
+  /// Adds the nodes of an earlier run of the head, which count as lost until they join again. Returns the changes to
+  /// commit.
   std::vector<Change> recover(std::vector<NodeRecord> nodes);
 
-  /// A node joins, or joins anew. What ran on it under an earlier lease must have been given up before.
+  /// Adds a node that joins, or joins again, and gives it a new lease. Its workers under an earlier lease must have
+  /// been given up before.
   /// Fails with: conflict (a living node of that name), unsupported (another version), invalid_argument.
   Result<Node*> join(protocol::NodeInfo info, runtime::ActorRef<protocol::NodeAgent> agent);
 
-  /// A node whose link broke has linked itself anew and goes on under its lease. Gives those of its workers that are
-  /// known here.
+  /// For a node that has a new link after its link broke, and continues under its lease. Returns those of its workers
+  /// that are known here.
   std::vector<std::string> rejoin(Node& node, const protocol::NodeInfo& info);
 
-  /// True if nothing was placed on the node until now. Fails with: not_found, conflict (another lease).
+  /// Records a heartbeat. Returns true if nothing could be placed on the node until now. Fails with: not_found,
+  /// conflict (another lease).
   Result<bool> heartbeat(const protocol::NodeHeartbeat& beat);
 
   void link_broke(Node& node, std::string why);
 
-  /// The nodes that have been silent for too long, and what to say of each. `late` says for how long the head itself
-  /// has not listened since it asked last: nobody's silence is counted over that time.
+  /// The ids of the nodes that have been silent for too long, each with the reason to give it up. `late` is how long
+  /// the head itself did not run since the last call; that time is not counted as anybody's silence.
   std::vector<std::pair<std::string, std::string>> silent(runtime::Clock::duration late);
 
-  /// The node of an agent in that process.
+  /// The node whose agent runs in that process; null if there is none.
   Node* by_process(std::uint64_t process);
 
   Node* find(const std::string& id_or_name);
@@ -68,15 +71,15 @@ class NodeTable {
   void grant(const std::string& node_id, const std::string& worker_id, const protocol::Resources& resources);
   void release(const std::string& node_id, const std::string& worker_id);
 
-  /// What the nodes that jobs may be placed on have to give, by name. Kept with every change of a node.
+  /// The offers of the nodes whose heartbeats arrive, sorted by name. Updated with every change of a node.
   const std::vector<NodeOffer>& offers() const { return offers_; }
-  /// Counts how often the cluster has come to have more to give when idle: a job that did not fit at all may fit now.
+  /// Incremented whenever the idle cluster has come to offer more, so that a job that did not fit it may fit now.
   std::uint64_t growth() const { return growth_; }
   std::vector<NodeRecord> records() const;  ///< living ones by name, then lost ones
   std::uint32_t alive() const;
 
  private:
-  /// Makes the node's offer follow what has become of it.
+  /// Adds, updates or removes the node's offer after a change of the node.
   void refresh_offer(const Node& node);
 
   Services& services_;

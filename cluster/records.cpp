@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The names of an enum's values, in order.
+/// Finds a value of an enum by its name. `names` has the names of all values, in order.
 template <class Enum, std::size_t N>
 std::optional<Enum> parse(const std::array<std::string_view, N>& names, std::string_view name) {
   const auto found = std::find(names.begin(), names.end(), name);

@@ -11,7 +11,7 @@
 
 #include "protocol/resources.hpp"
 
-/// What the head knows, as values: rows of the store, answers of the API and items of the stream.
+/// The head's records as values: rows of the store, answers of the API and items of the stream.
 namespace weir::cluster {
 
 /// UTC wall time, to the millisecond.
@@ -25,14 +25,14 @@ inline bool terminal(JobState s) { return s >= JobState::succeeded; }
 std::string_view to_string(JobState state);  ///< PENDING, RUNNING, SUCCEEDED, FAILED, STOPPED
 std::optional<JobState> job_state(std::string_view name);
 
-/// Where a job that has not ended stands; `none` once it has.
+/// The phase of a job that has not ended; `none` once it has.
 enum class JobPhase : std::uint8_t { none, queued, placing, spawning, initialising, training, recovering, stopping };
 std::string_view to_string(JobPhase phase);  ///< lower case; "" for none
 
 enum class WorkerState : std::uint8_t { starting, running, exited };
 std::string_view to_string(WorkerState state);
 
-/// One worker process of a job, the latest incarnation of its rank.
+/// One worker process of a job, the latest one of its rank.
 struct WorkerRecord {
   std::string id;
   std::string job_id;
@@ -63,7 +63,7 @@ struct JobRecord {
   std::optional<Time> started_at;
   std::optional<Time> ended_at;
   std::uint64_t step = 0;
-  std::uint64_t steps_total = 0;  ///< 0 until the workers have said
+  std::uint64_t steps_total = 0;  ///< 0 until the workers have reported it
   /// accuracy, test_loss, loss, samples_per_second, bytes_sent, bytes_received, bytes_dense, compression_ratio, and
   /// bytes_sent_after_warmup, bytes_dense_after_warmup, compression_ratio_after_warmup: sums over the workers (loss:
   /// their mean). first_step_seconds: from the submit until the head knew of a step completed by all workers.
@@ -78,13 +78,13 @@ struct JobQuery {
   std::string cursor;        ///< `next` of the page before; "" = from the newest
 };
 
-/// How many jobs are in each state; every state is there.
+/// The number of jobs in each state; every state has an entry.
 using JobCounts = std::map<JobState, std::uint64_t>;
 
-/// What all jobs add up to.
+/// Totals over all jobs.
 struct JobTotals {
   JobCounts counts;
-  // Of those that run now, as their workers last said; see JobRecord::summary.
+  // Sums over the jobs that run now, from their workers' last reports; see JobRecord::summary.
   double bytes_sent = 0;
   double bytes_dense = 0;
   double samples_per_second = 0;
@@ -92,7 +92,7 @@ struct JobTotals {
 
 struct JobPage {
   std::vector<JobRecord> jobs;  ///< newest first
-  JobCounts counts;             ///< of all jobs with the query's text, on whatever page and in whatever state
+  JobCounts counts;             ///< of all jobs that match the query's text, on every page and in every state
   std::string next;             ///< cursor of the next page, "" if this is the last
 };
 
@@ -128,7 +128,7 @@ std::string_view to_string(Severity severity);
 
 /// Something that happened to the cluster (job_id empty) or to a job.
 struct EventRecord {
-  std::uint64_t sequence = 0;  ///< given by the store, grows
+  std::uint64_t sequence = 0;  ///< assigned by the store, ascending
   Time time{};
   std::string job_id;
   Severity severity = Severity::info;
@@ -171,8 +171,8 @@ struct MetricQuery {
   MetricAxis x = MetricAxis::step;
   std::optional<double> from;  ///< inclusive
   std::optional<double> to;    ///< inclusive
-  /// Buckets over the whole range, 1..5000. With so many series that together they would have more points than
-  /// metric_points_max, each has fewer.
+  /// Number of buckets over the whole range, 1..5000. Each series gets fewer if all together would have more points
+  /// than metric_points_max.
   std::uint32_t points = 500;
   bool all_workers = true;
   std::optional<std::uint32_t> worker;  ///< unless all_workers: a rank, or absent for the series of the whole job
@@ -197,7 +197,7 @@ struct MetricSeries {
   std::vector<MetricBucket> points;  ///< oldest first
 };
 
-/// A time series as it stood at one moment. Rows are added to it and never changed, so that what it had then can be
+/// A time series as it was at one moment. Rows are added to it and never changed, so the rows of that moment can be
 /// read later, part by part.
 struct SeriesRecord {
   std::int64_t id = 0;  ///< never given to another series
@@ -206,7 +206,7 @@ struct SeriesRecord {
   std::uint64_t rows = 0;  ///< their positions are 1 to `rows`, in order of arrival
 };
 
-/// A row of a series that follows one of the same or a later step: a restarted job does its steps again from here.
+/// A row of a series that follows a row of the same or a later step: from here on, a restarted job repeats steps.
 struct StepBack {
   std::uint64_t position = 0;
   std::uint64_t step = 0;
@@ -244,14 +244,14 @@ struct ActorPage {
   std::string next;
 };
 
-/// What the stream carries. Names (to_string) are the SSE event names; the comment gives the data.
+/// The kinds of stream items. Their names (to_string) are the SSE event names; the comments describe the data.
 enum class StreamKind : std::uint8_t {
-  node,     ///< a node as /nodes/{id} gives it. Topic cluster. Heartbeats are transient, changes of state are kept
-  event,    ///< an event as /events gives it. Topics cluster (no job) or job:ID
-  job,      ///< a job as /jobs gives it, after a change. Topics jobs, job:ID
+  node,     ///< a node as /nodes/{id} returns it. Topic cluster. Heartbeats are transient, changes of state are kept
+  event,    ///< an event as /events returns it. Topics cluster (no job) or job:ID
+  job,      ///< a job as /jobs returns it, after a change. Topics jobs, job:ID
   job_end,  ///< the same, once, when it has ended: nothing about the job follows. Topics jobs, job:ID, logs:ID
   /// {"job", "restarts", "points": [[name, worker|null, step, wall_seconds, wire_bytes, value], ...]}. Topic job:ID.
-  /// After a restart a series begins again at an earlier step, and what it said of that step and later holds no more.
+  /// After a restart a series goes back to an earlier step, and its older points of that step and later ones are void.
   metrics,
   checkpoint,  ///< {"job", "step", "bytes", "created_at"}. Topic job:ID
   log,         ///< {"job", "worker", "offset", "text"}. Topic logs:ID

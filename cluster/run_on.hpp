@@ -42,8 +42,8 @@ struct PostWork {
 
 }  // namespace detail
 
-/// Suspends until the function that `start` is given has been called, from any thread, exactly once; gives what it was
-/// called with.
+/// Calls `start` with a completion function and suspends until that has been called, exactly once and from any thread.
+/// Returns the value that it was called with.
 template <class T, class Start>
 net::awaitable<T> await_completion(Start start) {
   detail::StartWithCompletion<T> initiation;
@@ -51,7 +51,7 @@ net::awaitable<T> await_completion(Start start) {
                                                                                 std::move(start));
 }
 
-/// Runs `work` on `executor` and gives its result on the caller's: blocking work keeps off the strands.
+/// Runs `work` on `executor` and returns its result on the caller's, to keep blocking work off the strands.
 template <class Work>
 net::awaitable<std::invoke_result_t<Work&>> run_on(net::any_io_executor executor, Work work) {
   detail::PostWork<Work> start{std::move(executor), std::move(work)};

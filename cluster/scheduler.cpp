@@ -14,7 +14,7 @@ namespace {
 
 using protocol::Resources;
 
-constexpr std::size_t nodes_named_max = 10;  // in a reason: a text that names hundreds helps nobody
+constexpr std::size_t nodes_named_max = 10;  // in an explanation
 
 double amount_of(const Resources& resources, const std::string& name) {
   const auto found = resources.find(name);
@@ -34,7 +34,7 @@ bool has_labels(const NodeOffer& node, const Gang& gang) {
 /// Whether a node may take workers of the gang at all, however much room it has.
 bool eligible(const NodeOffer& node, const Gang& gang) { return node.open && has_labels(node, gang); }
 
-/// How many such workers fit into `room`; workers that want nothing fit without end.
+/// How many such workers fit into `room`: at most a million, which workers without needs reach.
 std::uint32_t capacity(const Resources& room, const Resources& per_worker) {
   double fit = 1'000'000;
   for (const auto& [name, want] : per_worker) {
@@ -65,7 +65,7 @@ std::vector<std::uint32_t> shares(const Gang& gang, const std::vector<std::uint3
   std::uint32_t left = gang.workers;
   if (gang.placement == protocol::Placement::pack) {
     while (left > 0) {
-      // The tightest node that takes all that is left, else the roomiest.
+      // The smallest node that holds all remaining workers, else the largest.
       std::optional<std::size_t> best;
       for (std::size_t i = 0; i < room.size(); ++i) {
         if (taken[i] > 0 || room[i] == 0) continue;
@@ -197,7 +197,7 @@ std::string explain(const Gang& gang, std::span<const NodeOffer> nodes) {
          "; to fit: " + smallest_change(gang, nodes);
 }
 
-/// A node takes k workers as long as each asks for at most total / k. So the amounts at which one more worker fits are
+/// A node holds k workers as long as each asks for at most total / k. So the amounts at which one more worker fits are
 /// total, total / 2, total / 3, ... of each node, as often as its other resources allow, and the answer is the
 /// `workers`-th greatest of them all. They are taken one by one from a heap with one entry per node.
 double greatest_fitting(const Gang& gang, std::span<const NodeOffer> nodes, const std::string& resource) {

@@ -9,10 +9,10 @@
 #include "protocol/job_spec.hpp"
 #include "protocol/resources.hpp"
 
-/// Where a job's workers go. Pure functions: the head asks them whenever something changed.
+/// Placement of a job's workers on nodes. Pure functions, called by the head whenever something has changed.
 namespace weir::cluster {
 
-/// What a node has to give.
+/// The resources that a node offers.
 struct NodeOffer {
   std::string id;
   std::string name;
@@ -22,7 +22,7 @@ struct NodeOffer {
   std::map<std::string, std::string> labels;
 };
 
-/// What a job asks for: all of it at once or nothing.
+/// The resources that a job asks for: it gets all of them at once or none.
 struct Gang {
   std::uint32_t workers = 1;
   protocol::Resources per_worker;
@@ -38,12 +38,12 @@ struct PlacementResult {
   bool fits() const { return !nodes.empty(); }
 };
 
-/// pack fills as few nodes as possible, spread as many as possible; ranks of one node are neighbours either way. The
-/// same input gives the same answer: ties go to the first node in `nodes`.
+/// Places a gang. pack uses as few nodes as possible, spread as many as possible; ranks of one node are consecutive in
+/// both. The same input gives the same result: ties go to the first node in `nodes`.
 PlacementResult place(const Gang& gang, std::span<const NodeOffer> nodes);
 
-/// Why a gang that does not fit now does not: what the first nodes lack and, if it would not fit an idle cluster
-/// either, the smallest changes with which it would. The text does not grow with the cluster.
+/// Explains why a gang does not fit now: what the first nodes lack and, if it would not fit the idle cluster either,
+/// the smallest changes with which it would. The length of the text does not grow with the cluster.
 std::string explain(const Gang& gang, std::span<const NodeOffer> nodes);
 
 /// The greatest amount of one resource per worker with which the gang would fit the idle cluster, all else as asked;

@@ -15,9 +15,9 @@
 
 namespace weir::cluster {
 
-/// What the parts of a head share. Owned by the head; used on its strand, but for the fields that say otherwise.
+/// Shared by the parts of a head. Owned by the head; used on its strand, except for the fields marked "any thread".
 struct Services {
-  HeadOptions options;                ///< any thread: fixed
+  HeadOptions options;                ///< any thread: never changes
   net::any_io_executor strand;        ///< all of the head's state lives here
   net::any_io_executor files;         ///< blocking file work, in order
   runtime::Clock& clock;              ///< any thread
@@ -32,13 +32,13 @@ struct Services {
   /// 26 characters, sortable by time (a ULID in lower case).
   std::string new_id();
 
-  /// A fencing number never given before. The caller commits PutFence with what it is for.
+  /// A fencing number never used before. The caller commits PutFence together with the record that uses it.
   std::uint64_t next_fence() { return ++fence; }
 
   std::filesystem::path job_dir(const std::string& job_id) const { return options.data_dir / "jobs" / job_id; }
 };
 
-/// The job as the stream carries it.
+/// The change that puts a job on the stream.
 change::Publish job_item(const JobRecord& job, StreamKind kind = StreamKind::job);
 
 }  // namespace weir::cluster

@@ -19,7 +19,7 @@ struct Signal::Waiter {
   }
 };
 
-/// The start of a wait: puts the coroutine into `waiter`.
+/// The Asio initiation of a wait: stores the coroutine in `waiter`.
 struct Signal::Start {
   std::shared_ptr<Waiter> waiter;
 

@@ -8,14 +8,15 @@
 
 namespace weir::cluster {
 
-/// "Something changed, look again": coroutines wait, others notify. All on one strand.
+/// Tells waiting coroutines that something has changed and that they must check their condition again. Used on one
+/// strand.
 class Signal {
  public:
-  /// Waits for notify(), until `when`, or until cancelled. True if notified. A notify() while nobody waited counts for
-  /// the next one who does.
+  /// Waits for notify(), until `when`, or until cancelled. Returns true if notified. A notify() while nobody waits is
+  /// kept for the next wait.
   net::awaitable<bool> wait_until(runtime::Clock& clock, runtime::Clock::time_point when);
 
-  /// Wakes all who wait.
+  /// Wakes all waiting coroutines.
   void notify();
 
  private:

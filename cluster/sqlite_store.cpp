@@ -15,7 +15,7 @@
 namespace weir::cluster {
 namespace {
 
-/// What a call to SQLite gives, as a Result.
+/// Calls `work` and converts its value, or the SqliteFailure that it throws, to a Result.
 template <class Work>
 auto caught(Work&& work) -> Result<std::invoke_result_t<Work&>> {
   try {
@@ -32,7 +32,8 @@ auto caught(Work&& work) -> Result<std::invoke_result_t<Work&>> {
   }
 }
 
-/// Members up to `writer_mutex_` are fixed; what follows each mutex is guarded by it. Kept alive by what runs for it.
+/// Members before `writer_mutex_` are fixed or used on the writer's executor only; those after a mutex are guarded by
+/// it. Kept alive by the operations in progress.
 class SqliteStore final : public Store, public std::enable_shared_from_this<SqliteStore> {
  public:
   using Done = std::function<void(Result<void>)>;
@@ -126,7 +127,7 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
     Result<void> result;
   };
 
-  /// The start of commit(): see await_completion.
+  /// The operation that commit() awaits, see await_completion().
   struct Enqueue {
     std::shared_ptr<SqliteStore> store;
     std::vector<Change> changes;
@@ -143,7 +144,7 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
     if (idle) net::post(writer_executor_, [self = shared_from_this()] { self->write_waiting(); });
   }
 
-  /// Commits everything that waits in one transaction. On the writer's executor.
+  /// Commits everything that waits, in one transaction. Runs on the writer's executor.
   void write_waiting() {
     std::deque<Waiting> batch;
     {
@@ -179,7 +180,7 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
         effects.append(std::move(of_one));
       } else if (writer_->in_transaction()) {
         writer_->execute("ROLLBACK TO one");
-      } else {  // SQLite gave the whole transaction up: the disk is full or fails
+      } else {  // SQLite has rolled back the whole transaction: the disk is full or fails
         throw SqliteFailure{one.result.error()};
       }
       writer_->execute("RELEASE one");
@@ -211,7 +212,7 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
         idle_readers_.pop_back();
       }
     }
-    if (!reader) {  // more threads than connections: one for this time
+    if (!reader) {  // more threads than connections: open one more
       auto opened = caught([&] { reader = std::make_unique<Database>(options_.file, true); });
       if (!opened) return opened.error();
     }
@@ -222,7 +223,7 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
     return result;
   }
 
-  /// On the writer's executor. Readers go first: the last connection to close brings the log into the file.
+  /// Runs on the writer's executor. Closes the readers first: the last connection to close moves the log into the file.
   void shut() {
     closed_ = true;
     {

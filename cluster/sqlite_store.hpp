@@ -10,16 +10,16 @@
 namespace weir::cluster {
 
 struct SqliteStoreOptions {
-  std::filesystem::path file;  ///< made if absent; `-wal` and `-shm` files stand beside it
+  std::filesystem::path file;  ///< created if absent; `-wal` and `-shm` files are beside it
   /// Stream items beyond either bound are dropped, oldest first; a reader further behind gets a reset.
   std::uint64_t stream_items_max = 50'000;
   std::uint64_t stream_bytes_max = 64 << 20;
   std::uint32_t readers = 2;  ///< query_only connections
 };
 
-/// The production Store: one SQLite file in WAL mode with synchronous=FULL. One connection writes, on `writer`, which
-/// must run one thing at a time; commits that wait together share one transaction and one fsync. Reads run on `reader`
-/// over query_only connections. With both on one test executor everything happens in a fixed order.
+/// Opens the production Store: one SQLite file in WAL mode with synchronous=FULL. One connection writes, on `writer`,
+/// which must run one thing at a time; commits that wait together share one transaction and one fsync. Reads run on
+/// `reader` over query_only connections. In tests both are one executor, so that everything happens in a fixed order.
 /// Fails with: io (cannot open, damaged), exhausted (disk full), unsupported (the file was written by a newer weir).
 Result<std::shared_ptr<Store>> open_sqlite_store(SqliteStoreOptions options, net::any_io_executor writer,
                                                  net::any_io_executor reader);

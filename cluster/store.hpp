@@ -16,7 +16,7 @@ namespace weir::cluster {
 
 namespace net = boost::asio;
 
-/// One change of the head's truth. A job is written whole; the rest are rows.
+/// One change of the head's persistent state. A job is written as a whole; the other changes concern single rows.
 namespace change {
 struct AddJob {
   JobRecord job;
@@ -36,7 +36,7 @@ struct PutNode {
   NodeRecord node;  ///< identity and state; load figures are not kept
 };
 struct AddEvent {
-  EventRecord event;  ///< its sequence is given by the store; it is published too
+  EventRecord event;  ///< its sequence is assigned by the store; it is also published
 };
 struct AddMetrics {
   std::string job_id;
@@ -55,7 +55,7 @@ struct Publish {
   std::string job_id;
   std::string data;
 };
-struct PutFence {  ///< the greatest one put stays
+struct PutFence {  ///< the store keeps the greatest one
   std::uint64_t fence = 0;
 };
 }  // namespace change
@@ -64,22 +64,21 @@ using Change = std::variant<change::AddJob, change::PutJob, change::RemoveJob, c
                             change::AddEvent, change::AddMetrics, change::AddCheckpoint, change::RemoveCheckpoint,
                             change::Publish, change::PutFence>;
 
-/// The job an idempotency key led to, and the body it came with.
+/// The job that was submitted with an idempotency key, and the hash of its body.
 struct KeyUse {
   std::string job_id;
   std::string body_hash;
 };
 
-/// The head's memory: the one place where its truth is. Owned by the head; may be called from any executor, answers
-/// resume on the caller's. Commits are applied in the order of the calls.
-/// Every function can fail with: io (the file cannot be read or written, or is damaged), exhausted (disk full),
-/// cancelled (closed).
+/// The head's persistent state, which is its only source of truth. Owned by the head; may be called from any executor,
+/// and resumes on the caller's. Commits are applied in the order of the calls. Every function can fail with: io (the
+/// file cannot be read or written, or is damaged), exhausted (disk full), cancelled (closed).
 class Store {
  public:
   virtual ~Store() = default;
 
-  /// Applies all changes or none, and answers once they would survive the death of this process and of the machine.
-  /// Fails with: conflict (a job id or idempotency key is taken, nothing is changed).
+  /// Applies all changes or none, and returns once they would survive the death of this process and of the machine.
+  /// Fails with: conflict (a job id or idempotency key is taken; nothing is changed).
   virtual net::awaitable<Result<void>> commit(std::vector<Change> changes) = 0;
 
   virtual net::awaitable<Result<std::optional<JobRecord>>> job(std::string id) = 0;
@@ -93,29 +92,30 @@ class Store {
   virtual net::awaitable<Result<std::vector<NodeRecord>>> nodes() = 0;
   virtual net::awaitable<Result<EventPage>> events(EventQuery query) = 0;
   virtual net::awaitable<Result<std::vector<MetricSeries>>> metrics(MetricQuery query) = 0;
-  /// The series that a query asks for, as they stand now: by name, the job's own before the workers'.
+  /// The series that a query asks for, as they are now: sorted by name, the job's own before the workers'.
   virtual net::awaitable<Result<std::vector<SeriesRecord>>> series(MetricQuery query) = 0;
-  /// Rows of a series from position `after` + 1 on, at most `limit`. Fewer than the series had: it has been deleted.
+  /// Rows of a series from position `after` + 1 on, at most `limit`. If there are fewer than the series had, it has
+  /// been deleted.
   virtual net::awaitable<Result<std::vector<MetricRow>>> metric_rows(SeriesRecord series, std::uint64_t after,
                                                                      std::uint32_t limit) = 0;
-  /// Where among its rows a series goes back to an earlier step, by position.
+  /// The rows at which a series goes back to the same or an earlier step, sorted by position.
   virtual net::awaitable<Result<std::vector<StepBack>>> step_backs(SeriesRecord series) = 0;
   virtual net::awaitable<Result<std::vector<CheckpointRecord>>> checkpoints(std::string job_id) = 0;
-  /// The greatest fencing number that was put, 0 at first.
+  /// The greatest fencing number committed so far; 0 if there is none.
   virtual net::awaitable<Result<std::uint64_t>> fence() = 0;
 
   struct StreamPage {
-    std::uint64_t oldest = 0;  ///< from here on nothing was dropped for want of room; `newest` + 1 if all was
+    std::uint64_t oldest = 0;  ///< from here on nothing was dropped to save space; `newest` + 1 if everything was
     std::uint64_t newest = 0;
     std::vector<StreamItem> items;  ///< with sequence > after, oldest first
     bool complete = false;          ///< nothing that is kept lies between the last of `items` and `newest`
   };
-  /// At most `limit` items with at most `bytes_max` bytes of data together; the first one whatever its size.
+  /// Reads at most `limit` items with at most `bytes_max` bytes of data together; the first one whatever its size.
   virtual net::awaitable<Result<StreamPage>> stream(std::uint64_t after, std::uint32_t limit,
                                                     std::size_t bytes_max) = 0;
 
-  /// Told of stream items right after their commit, in sequence order, on the writer's thread: it must be quick. Set
-  /// before the first commit.
+  /// Called with stream items right after their commit, in sequence order, on the writer's thread, so it must be quick.
+  /// Must be set before the first commit.
   using Observer = std::function<void(const std::vector<StreamItem>&)>;
   virtual void observe(Observer observer) = 0;
 

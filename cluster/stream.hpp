@@ -16,10 +16,10 @@ namespace weir::cluster {
 
 namespace net = boost::asio;
 
-/// What a subscriber wants to hear: "cluster", "jobs", "job:ID", "logs:ID".
+/// The topics of a subscription: "cluster", "jobs", "job:ID", "logs:ID".
 class Topics {
  public:
-  /// From a comma-separated list. Fails with: invalid_argument (empty, unknown, more than 64).
+  /// Parses a comma-separated list. Fails with: invalid_argument (empty, unknown, more than 64).
   static Result<Topics> parse(std::string_view list);
 
   bool match(StreamKind kind, std::string_view job_id) const;
@@ -34,27 +34,27 @@ class Topics {
   std::vector<std::string> log_ids_;
 };
 
-/// One subscriber's place in the stream. It may be used from any executor, by one coroutine at a time; destroying it
-/// ends the subscription. Items come in sequence order without gap or repeat. A slow subscriber costs little: what its
-/// queue, which is bounded in items and bytes, could not hold is read again from the store.
+/// One subscriber's position in the stream. It may be used from any executor, by one coroutine at a time; destroying it
+/// ends the subscription. Items come in sequence order without gap or repeat. A slow subscriber costs little: its queue
+/// is bounded in items and bytes, and what it could not hold is read again from the store.
 class Subscription {
  public:
   struct Batch {
-    /// The place asked for is no longer in the store: the reader must fetch the present state anew; items go on from
-    /// `sequence`.
+    /// The requested position is no longer in the store: the reader must fetch the present state anew; items continue
+    /// after `sequence`.
     bool reset = false;
-    std::uint64_t sequence = 0;  ///< place after this batch (what `after` would be to go on from here)
+    std::uint64_t sequence = 0;  ///< position after this batch (the `after` to continue from here)
     std::vector<StreamItem> items;
   };
 
   virtual ~Subscription() = default;
 
   /// The next items, at most 256 with at most 1 MiB of data together (the first one whatever its size); an empty batch
-  /// if nothing came within `patience` (send a comment to keep the connection open). Fails with: cancelled (closed,
-  /// or the head stops), and what the store fails with.
+  /// if nothing came within `patience` (send a comment to keep the connection open). Fails with: cancelled (closed, or
+  /// the head stops), and the errors of the store.
   virtual net::awaitable<Result<Batch>> next(std::chrono::milliseconds patience) = 0;
 
-  /// Ends a next() that waits, and every later one, with cancelled. Any thread.
+  /// Makes a waiting next() and every later one fail with cancelled. Thread-safe.
   virtual void close() = 0;
 };
 

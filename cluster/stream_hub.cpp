@@ -61,7 +61,7 @@ bool Topics::match(StreamKind kind, std::string_view job_id) const {
   return false;
 }
 
-/// The shared half of a subscription: the hub pushes, the reader takes.
+/// The part of a subscription that hub and reader share: the hub pushes items, the reader takes them.
 class StreamHub::Subscriber {
  public:
   Subscriber(Topics topics, std::uint64_t cursor, std::uint64_t newest)
@@ -89,7 +89,7 @@ class StreamHub::Subscriber {
     if (wake) wake(true);
   }
 
-  /// Before a round of wait() calls that time_out() may end.
+  /// Must be called before a series of wait() calls that time_out() may end.
   void begin() {
     const std::lock_guard lock(mutex_);
     expired_ = false;
@@ -105,7 +105,8 @@ class StreamHub::Subscriber {
     if (wake) wake(false);
   }
 
-  /// Calls `done` when there is something to take: now, or from push(), close() or time_out().
+  /// Calls `done` with true when there is something to take, or with false after time_out(): now, or later from push(),
+  /// close() or time_out().
   void wait(std::function<void(bool)> done) {
     bool something = false;
     {
@@ -129,7 +130,7 @@ class StreamHub::Subscriber {
     return {closed_, behind_, cursor_};
   }
 
-  /// What is queued, up to a batch.
+  /// Takes what is queued, up to a batch.
   Subscription::Batch take() {
     const std::lock_guard lock(mutex_);
     Subscription::Batch batch;
@@ -143,7 +144,7 @@ class StreamHub::Subscriber {
     return batch;
   }
 
-  /// What was read from the store instead.
+  /// Makes a batch of items that were read from the store instead of the queue.
   Subscription::Batch catch_up(Store::StreamPage page) {
     const std::lock_guard lock(mutex_);
     Subscription::Batch batch;
@@ -156,7 +157,7 @@ class StreamHub::Subscriber {
       cursor_ = item.sequence;
       if (topics_.match(item.kind, item.job_id)) batch.items.push_back(std::move(item));
     }
-    // What is not there any more was of a job that has been deleted.
+    // Items that are missing belonged to deleted jobs.
     if (page.complete) cursor_ = std::max(cursor_, page.newest);
     if (cursor_ >= newest_) behind_ = false;
     batch.sequence = cursor_;
@@ -189,7 +190,7 @@ class StreamHub::Subscriber {
   std::mutex mutex_;
   std::deque<StreamItem> queue_;
   std::size_t queued_bytes_ = 0;  ///< of data in `queue_`
-  std::uint64_t cursor_;          ///< everything up to here has been taken, or did not match
+  std::uint64_t cursor_;          ///< all items up to here have been taken or did not match
   std::uint64_t newest_;          ///< last sequence number that was pushed
   bool behind_;                   ///< what follows the cursor must be read from the store
   bool closed_ = false;

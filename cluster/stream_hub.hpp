@@ -16,21 +16,21 @@ class Clock;
 
 namespace weir::cluster {
 
-/// Hands what the store has committed to the subscribers. Owned by the head; any thread may call it. The store must
-/// outlive it; subscriptions may outlive the hub.
+/// Passes what the store has committed on to the subscribers. Owned by the head. Thread-safe. Subscriptions may outlive
+/// the hub.
 class StreamHub {
  public:
   /// `newest`: the last sequence number in the store.
   StreamHub(std::shared_ptr<Store> store, runtime::Clock& clock, std::uint64_t newest);
   ~StreamHub();
 
-  /// Items in sequence order, as the store's observer gives them, or transient ones (sequence 0).
+  /// Publishes items in sequence order, as the store's observer gets them, or transient ones (sequence 0).
   void publish(const std::vector<StreamItem>& items);
 
-  /// Which jobs somebody watches now.
+  /// The jobs that are watched by subscribers now.
   struct Watched {
     bool all = false;
-    std::set<std::string> ids;  ///< those watched by themselves
+    std::set<std::string> ids;  ///< jobs with subscribers of their own
   };
   Watched watched_jobs();
 

@@ -9,26 +9,25 @@
 
 namespace weir::collectives {
 
-/// Bytes of one communicator, everything counted: payload, frame headers, goodbyes. The opening handshake is
-/// not.
+/// All bytes of one communicator: payload, frame headers and goodbyes, but not the opening handshake.
 struct Traffic {
   std::uint64_t sent_bytes = 0;
   std::uint64_t received_bytes = 0;
 };
 
-/// Takes in one message while it arrives, piece by piece. Called from within Communicator::exchange only, on
-/// its thread; what is done in `arrived` overlaps with the transfer of the next pieces.
+/// Receives one message while it arrives, piece by piece. Called only from within Communicator::exchange, on its
+/// thread; work done in `arrived` overlaps with the transfer of the next pieces.
 class Receiver {
  public:
   virtual ~Receiver() = default;
 
-  /// A message of so many bytes is coming. The number is the peer's word: refuse it before allocating for it.
+  /// Announces a message of this many bytes. The number comes from the peer: check it before allocating memory.
   virtual Result<void> begin(std::uint64_t message_bytes) = 0;
 
   /// Memory for the piece that starts at `offset`. It may be the same memory each time.
   virtual std::span<std::byte> place(std::uint64_t offset, std::size_t bytes) = 0;
 
-  /// The piece lies where `place` said, and its checksum is right.
+  /// Called when the piece is in the memory that `place` returned and its checksum is right.
   virtual void arrived(std::uint64_t offset, std::span<const std::byte> piece) = 0;
 };
 
@@ -46,7 +45,7 @@ class Communicator {
   static constexpr std::size_t piece_bytes_max = 256 * 1024;
   static constexpr std::size_t frame_header_bytes = 48;
 
-  /// What a message costs on the wire. An empty message is one header.
+  /// The bytes that a message takes on the wire. An empty message is one header.
   static constexpr std::uint64_t wire_bytes(std::uint64_t message_bytes) {
     const std::uint64_t frames = message_bytes == 0 ? 1 : (message_bytes + piece_bytes_max - 1) / piece_bytes_max;
     return message_bytes + frames * frame_header_bytes;
@@ -57,19 +56,19 @@ class Communicator {
   virtual std::uint32_t rank() const = 0;
   virtual std::uint32_t size() const = 0;
 
-  /// Sends one message to rank `to` and takes one in from rank `from`, at the same time. Both are other ranks
-  /// and may be the same one. Returns when the message has arrived in full and the own one is handed to the
-  /// system. Fails with: peer_lost (ANY rank of the group, not only these two, naming it), malformed (a frame
-  /// does not follow the format, or is not the one that is due), what the receiver returned, or the error
-  /// given to `abort`.
+  /// Sends one message to rank `to` and receives one from rank `from`, at the same time. Both are other ranks and may
+  /// be the same one. Returns when the message from `from` has arrived in full and the own one has been handed to the
+  /// operating system. Fails with: peer_lost (ANY rank of the group, not only these two; names it), malformed (a frame
+  /// does not follow the format, or is not the expected one), the error that the receiver returned, or the error given
+  /// to `abort`.
   virtual Result<void> exchange(std::uint32_t to, BytesView message, std::uint32_t from, Receiver& receiver) = 0;
 
   /// Makes the pending call and all later ones fail at once with `cause`. From any thread.
   virtual void abort(Error cause) = 0;
 
-  /// Leaves the group in good order: says goodbye to the others, so that they do not take it for a loss, and
-  /// waits a few seconds at most until they are done too. Nothing but destruction may follow. After a failure
-  /// it does nothing.
+  /// Leaves the group in an orderly way: says goodbye to the others, so that they do not count this rank as lost, and
+  /// waits a few seconds at most until they are done too. Afterwards the communicator may only be destroyed. After a
+  /// failure, close() does nothing.
   virtual void close() = 0;
 
   virtual Traffic traffic() const = 0;

@@ -15,7 +15,7 @@ enum class FrameKind : std::uint8_t {
   failed = 3,   ///< the sender gives up because it lost rank `message_bytes`; nothing follows
 };
 
-/// What stands before every piece on a gradient socket, little-endian:
+/// The header before every piece on a gradient socket, little-endian:
 ///
 ///     0  u32 magic "WEIG"   4  u8 version   5  u8 kind   6  u16 zero
 ///     8  u64 attempt       16  u64 sequence (frames before this one on this connection, in this direction)
@@ -33,9 +33,8 @@ using FrameHeaderBytes = std::array<std::byte, Communicator::frame_header_bytes>
 
 FrameHeaderBytes encode(const FrameHeader& header, BytesView payload);
 
-/// Reads the fields; the checksum is judged by `checksum_fits` once the payload is there. Never trusts a
-/// length: `frame_bytes` is at most Communicator::piece_bytes_max. Fails with: malformed, unsupported
-/// (another version).
+/// Reads the fields; `checksum_fits` checks the checksum once the payload is there. Lengths are checked: `frame_bytes`
+/// is at most Communicator::piece_bytes_max. Fails with: malformed, unsupported (another version).
 Result<FrameHeader> decode(const FrameHeaderBytes& bytes);
 
 bool checksum_fits(const FrameHeaderBytes& header, BytesView payload);

@@ -13,19 +13,18 @@
 namespace weir::collectives {
 namespace {
 
-/// A sender waits while this many of its messages to one rank are not taken yet, as it would for a full
-/// socket.
+/// A sender waits while this many of its messages to one rank have not been received, as it would for a full socket.
 constexpr std::size_t messages_max = 8;
 
 struct Member {
   bool left = false;  ///< closed in good order
-  bool lost = false;  ///< destroyed without that, or failed
+  bool lost = false;  ///< destroyed without having been closed, or failed
   std::optional<Error> failure;
   std::optional<std::uint32_t> lost_rank;
   Traffic traffic;
 };
 
-/// What the ranks share; all of it is guarded by the mutex, and every change wakes everyone.
+/// The state that the ranks share. The mutex guards all of it, and every change wakes all waiting ranks.
 struct Exchange {
   explicit Exchange(std::uint32_t size) : size(size), members(size), queues(std::size_t{size} * size) {}
 
@@ -74,7 +73,7 @@ class InProcess final : public Communicator {
       if (auto gone = missing_rank(sent ? rank_ : to, incoming ? rank_ : from)) return fail_for(*gone);
       shared_->changed.wait(lock);
     }
-    lock.unlock();  // the receiver may take its time
+    lock.unlock();  // the receiver may take long
     if (auto taken = deliver(*incoming, receiver); !taken) return fail(taken.error());
     return {};
   }
@@ -100,7 +99,8 @@ class InProcess final : public Communicator {
  private:
   Member& self() const { return shared_->members[rank_]; }
 
-  /// A rank without which the wait for `to` and `from` (or ourselves, if that half is done) cannot end well.
+  /// A rank that is gone and without which waiting for `to` and `from` cannot succeed. A half of the exchange that is
+  /// done is passed as this rank itself.
   std::optional<std::uint32_t> missing_rank(std::uint32_t to, std::uint32_t from) const {
     for (std::uint32_t r = 0; r < shared_->size; ++r) {
       const Member& member = shared_->members[r];
@@ -120,7 +120,7 @@ class InProcess final : public Communicator {
     return {};
   }
 
-  /// With the lock held.
+  /// To be called with the lock held.
   Error fail_for(std::uint32_t lost) {
     self().lost = true;
     self().lost_rank = lost;

@@ -45,7 +45,7 @@ void add(std::span<const float> from, std::span<float> to) {
   for (; i < count; ++i) sum[i] += addend[i];
 }
 
-/// How all_reduce() brings two numbers of one place together: combine(from, to) makes `to` of both.
+/// The operations of all_reduce(): combine(from, to) replaces each element of `to` by the combination of both.
 struct Sum {
   template <class Number>
   void operator()(std::span<const Number> from, std::span<Number> to) const {
@@ -88,7 +88,7 @@ class Combiner final : public Receiver {
   std::vector<Number> scratch_;
 };
 
-/// Puts an arriving chunk in its place.
+/// Receives a chunk directly into its place.
 class Filler final : public Receiver {
  public:
   explicit Filler(std::span<std::byte> into) : into_(into) {}
@@ -101,7 +101,7 @@ class Filler final : public Receiver {
   std::span<std::byte> into_;
 };
 
-/// Makes room for a payload of whatever length, up to a limit.
+/// Receives a payload of any length up to a limit.
 class Collector final : public Receiver {
  public:
   Collector(Bytes& into, std::size_t bytes_max) : into_(into), bytes_max_(bytes_max) {}

@@ -13,7 +13,7 @@ namespace weir::collectives {
 
 // Ring algorithms over P ranks: rank r sends to r + 1 and receives from r - 1, so every link carries the same
 // load. alpha: latency of a message in seconds; beta: seconds per byte. All ranks must call the same functions in
-// the same order, with matching sizes. They fail with what Communicator::exchange fails with; the contents of
+// the same order, with matching sizes. They fail with the errors of Communicator::exchange; the contents of
 // the result are then unspecified.
 
 /// Sums `values` over all ranks, in place. Any P, any length, but the same on every rank. Each element is
@@ -26,14 +26,13 @@ Result<void> ring_all_reduce(Communicator& group, std::span<float> values);
 Result<void> ring_all_reduce(Communicator& group, std::span<Half> values);
 Result<void> ring_all_reduce(Communicator& group, std::span<BFloat16> values);
 
-/// The largest of each element over all ranks, in place, at the cost of a sum. Where a value is not a number the result
-/// is any of the ranks', the same on all.
+/// The largest of each element over all ranks, in place, at the cost of a sum. Where a value is NaN, the result is the
+/// value of any rank, the same on all.
 Result<void> ring_all_reduce_max(Communicator& group, std::span<float> values);
 
-/// Gives every rank the payload of every rank: `gathered[r]` becomes rank r's, of whatever length (buffers
-/// are reused). A payload longer than `payload_bytes_max` is refused before memory is taken for it
-/// (malformed; invalid_argument if it is the own one). Cost: (P-1) alpha + (P-1) k beta for payloads of k
-/// bytes.
+/// Distributes the payload of every rank to all ranks: `gathered[r]` becomes rank r's, of any length (buffers are
+/// reused). A payload longer than `payload_bytes_max` is refused before memory is allocated for it (malformed;
+/// invalid_argument if it is this rank's own). Cost: (P-1) alpha + (P-1) k beta for payloads of k bytes.
 Result<void> ring_all_gather(Communicator& group, BytesView own, std::size_t payload_bytes_max,
                              std::vector<Bytes>& gathered);
 

@@ -73,8 +73,8 @@ class TcpCommunicator final : public Communicator {
     std::vector<bool> said(links_.size());
     const auto deadline = Clock::now() + linger;
     while (!failure()) {
-      // A socket that is full takes the goodbye when the peer has read on; until the peers have left too, closing could
-      // take from them what they have not read.
+      // A full socket accepts the goodbye when the peer has read more. Until the peers have left too, closing could
+      // discard what they have not read.
       polls_.assign(1, {*wake_, POLLIN, 0});
       bool waiting = false;
       for (std::uint32_t r = 0; r < size(); ++r) {
@@ -144,7 +144,7 @@ class TcpCommunicator final : public Communicator {
   Error fail(std::uint32_t peer, Error error) {
     std::uint32_t lost = peer;
     if (error.code == Errc::peer_lost && peer != rank_) {
-      // What the peer said before it went is more to the point than that it went.
+      // The peer's last frame may name the rank whose loss made it leave.
       if (!links_[peer]->ended()) links_[peer]->read_to_end();
       lost = links_[peer]->ending().lost_rank.value_or(peer);
     }

@@ -9,8 +9,8 @@
 
 namespace weir::collectives {
 
-/// A communicator over connected stream sockets whose other ends have proved who they are: `sockets[r]` leads
-/// to rank r; the entry of `rank` itself is empty.
+/// A communicator over connected stream sockets whose other ends are authenticated: `sockets[r]` leads to rank r; the
+/// entry of `rank` itself is empty.
 std::unique_ptr<Communicator> tcp_communicator(std::uint32_t rank, std::uint64_t attempt,
                                                std::vector<Descriptor> sockets);
 

@@ -64,7 +64,7 @@ Digest proof(const Group& group, std::string_view side, const Hello& hello, cons
                                     std::as_bytes(std::span(group.job_id))});
 }
 
-// Of one length, because the parts of an HMAC are not delimited.
+// Both have the same length, because the parts of an HMAC are not delimited.
 constexpr std::string_view caller = "weir gradients: caller";
 constexpr std::string_view called = "weir gradients: called";
 

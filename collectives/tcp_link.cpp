@@ -101,7 +101,7 @@ TcpLink::Progress TcpLink::receive_some() {
   return moved;
 }
 
-/// A header is complete: judges it and prepares for its payload.
+/// Called when a header is complete: checks it and prepares for its payload.
 Result<void> TcpLink::begin_piece() {
   auto header = decode(header_in_);
   if (!header) return header.error();
@@ -133,7 +133,7 @@ Result<void> TcpLink::begin_piece() {
   return {};
 }
 
-/// A payload is complete: checks it and hands it on.
+/// Called when a payload is complete: checks it and passes it on.
 Result<void> TcpLink::end_piece() {
   if (!checksum_fits(header_in_, piece_in_)) return Error{Errc::malformed, "a frame whose checksum does not fit"};
   if (!piece_in_.empty()) receiver_->arrived(message_in_taken_, piece_in_);

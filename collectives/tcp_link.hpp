@@ -12,7 +12,7 @@
 
 namespace weir::collectives {
 
-/// Bytes counted while other threads look at them.
+/// Byte counts that other threads may read meanwhile.
 struct TrafficCounter {
   std::atomic<std::uint64_t> sent_bytes = 0;
   std::atomic<std::uint64_t> received_bytes = 0;
@@ -24,7 +24,7 @@ struct Ending {
   std::optional<std::uint32_t> lost_rank;  ///< the peer gave up because it lost this rank
 };
 
-/// One connection of a TcpCommunicator: the non-blocking socket, what was read ahead, and the frame counters
+/// One connection of a TcpCommunicator: the non-blocking socket, bytes read ahead, and the frame counters
 /// of both directions. All members run on the communication thread.
 class TcpLink {
  public:
@@ -32,30 +32,30 @@ class TcpLink {
 
   int descriptor() const { return *socket_; }
 
-  /// Progress of one operation: whether any byte moved.
+  /// Whether an operation moved any byte.
   using Progress = Result<bool>;
 
   /// Starts sending a message, which must stay alive until `sending` is false.
   void begin_send(BytesView message);
   bool sending() const { return sending_; }
-  /// Writes what the socket takes without waiting. Fails with: peer_lost.
+  /// Writes what the socket accepts without waiting. Fails with: peer_lost.
   Progress send_some();
 
-  /// Starts taking a message in.
+  /// Starts receiving a message.
   void begin_receive(Receiver& receiver);
   bool receiving() const { return receiver_ != nullptr; }
-  /// Reads what is there without waiting. Fails with: peer_lost (see `ending`), malformed, unsupported, or
-  /// what the receiver refuses with.
+  /// Reads what has arrived, without waiting. Fails with: peer_lost (see `ending`), malformed, unsupported, or the
+  /// error that the receiver returns.
   Progress receive_some();
 
-  /// The peer has shut its side down, or the connection broke: reads what is left and finds out how it ended.
-  /// Does not wait. Bounded, because what is left already lies in the socket.
+  /// For a peer that has shut down its side, or a connection that broke: reads what is left and finds out how it ended.
+  /// Does not wait. Bounded, because what is left is already in the socket.
   void read_to_end();
   bool ended() const { return ended_; }
   const Ending& ending() const { return ending_; }
 
-  /// Writes one last frame and shuts down writing. False if the socket has no room now: nothing has happened then. In
-  /// the middle of a message there is no place for a frame, and only the second is done.
+  /// Writes one last frame and shuts down writing. Returns false, without having done anything, if the socket has no
+  /// room now. In the middle of a message a frame cannot be written, so it only shuts down writing.
   bool leave(FrameKind kind, std::uint64_t value);
 
   /// Shuts down writing: the peer sees the end of the stream.
@@ -73,8 +73,8 @@ class TcpLink {
   TrafficCounter& traffic_;
 
   bool sending_ = false;
-  BytesView message_;    // what of the outgoing message follows the current frame
-  BytesView piece_out_;  // what of the current frame's payload is not written yet
+  BytesView message_;    // the part of the outgoing message after the current frame
+  BytesView piece_out_;  // the part of the current frame's payload not written yet
   FrameHeaderBytes header_out_{};
   std::size_t header_out_written_ = header_out_.size();
   std::uint64_t message_out_bytes_ = 0;
@@ -83,14 +83,14 @@ class TcpLink {
   Receiver* receiver_ = nullptr;
   FrameHeaderBytes header_in_{};
   std::size_t header_in_filled_ = 0;
-  std::optional<FrameHeader> frame_in_;  // whose payload is being read
+  std::optional<FrameHeader> frame_in_;  // the frame whose payload is being read
   std::span<std::byte> piece_in_;
   std::size_t piece_in_filled_ = 0;
   std::optional<std::uint64_t> message_in_bytes_;  // known since the message's first frame
   std::uint64_t message_in_taken_ = 0;
   std::uint64_t sequence_in_ = 0;
 
-  Bytes ahead_;  // read from the socket, not taken yet
+  Bytes ahead_;  // read from the socket, not consumed yet
   std::size_t ahead_begin_ = 0;
   bool ended_ = false;
   Ending ending_;

@@ -34,8 +34,9 @@ constexpr milliseconds handshake_limit{5000};  ///< for one connection: a silent
 constexpr milliseconds call_again_after{50};
 constexpr std::size_t unproved_max = 256;  ///< callers in their handshake at once; more are turned away
 
-/// Latency counts more than header bytes here, and a host that vanishes without a word must not be waited for
-/// for ever. Buffer sizes are left to the kernel: setting one turns its auto-tuning off for good.
+/// Turns Nagle's algorithm off, since latency counts more than header bytes, and keep-alive on, since a host that
+/// vanishes silently must not be waited for forever. Buffer sizes are left to the kernel: setting one turns its
+/// auto-tuning off for good.
 void tune(int fd) {
   const auto set = [fd](int level, int name, int value) { ::setsockopt(fd, level, name, &value, sizeof value); };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
@@ -64,8 +65,8 @@ void rethrow(std::exception_ptr failure) {
   if (failure) std::rethrow_exception(failure);
 }
 
-/// The coroutines of `join` run on the joining thread, in `io_`, and end with it: whoever meets a reason to
-/// finish stops the loop.
+/// The coroutines of `join` run on the joining thread, in `io_`, and end with it: one with a reason to finish stops the
+/// loop.
 class Mesh final : public TcpMesh {
  public:
   Mesh() : acceptor_(io_), deadline_(io_) {}
@@ -179,7 +180,7 @@ class Mesh final : public TcpMesh {
     }
   }
 
-  /// A caller that never saw our verdict calls again; its newer connection counts.
+  /// A caller that never saw our verdict calls again; its newer connection replaces the older one.
   void keep(std::uint32_t rank, tcp::socket socket) {
     sockets_[rank].emplace(std::move(socket));
     if (missing().empty()) io_.stop();
@@ -220,7 +221,7 @@ class Mesh final : public TcpMesh {
   net::io_context io_{1};
   tcp::acceptor acceptor_;
   net::steady_timer deadline_;
-  std::vector<std::optional<tcp::socket>> sockets_;  // by rank; those that are proved
+  std::vector<std::optional<tcp::socket>> sockets_;  // by rank; authenticated ones only
 };
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace weir::collectives {
 /// Which group a rank belongs to. All ranks must agree on everything but `rank`.
 struct Group {
   std::string job_id;
-  std::uint64_t attempt = 0;  ///< of the job to run, a fencing number: connections of any other are refused
-  std::string secret;         ///< what the ranks prove to each other; it never travels
+  std::uint64_t attempt = 0;  ///< of the job, a fencing number: connections of any other are refused
+  std::string secret;         ///< the ranks prove to each other that they know it; never sent
   std::uint32_t rank = 0;
   std::uint32_t size = 1;
 };

@@ -15,17 +15,17 @@ inline bool may_be_repeated(const Error& error) {
          error.code == Errc::exhausted;
 }
 
-/// How long a call that carries so many bytes may take: as long as any other, and the time they need on a slow line.
+/// The time limit of a call that carries this many bytes: the default deadline, and the time they need on a slow line.
 /// A link that breaks, or on which nothing moves, ends the call sooner.
 inline std::chrono::seconds time_for(std::uint64_t bytes) {
   constexpr std::uint64_t bytes_per_second = 16 << 10;
   return runtime::default_deadline + std::chrono::seconds(bytes / bytes_per_second);
 }
 
-/// Calls a method of the head's Jobs with `argument` until it is answered, for news that must not get lost: each
-/// carries its number, so the head can tell a repetition. A broken link is waited for: whoever holds the link ends the
-/// process when it stays away. Fails with what the head refuses it with (conflict: this job is no longer ours;
-/// malformed; ...), and with cancelled.
+/// Calls a method of the head's Coordinator with `argument` until it is answered, for messages that must not get lost:
+/// each carries its number, so the head recognizes a repeat. While the link is broken, it waits for a new one:
+/// hold_head_link() ends the process if none comes. Fails with: the error with which the head refuses the message
+/// (conflict: the job is not ours any more; malformed; ...), cancelled.
 template <auto Method, class Argument>
 net::awaitable<Result<void>> until_acknowledged(runtime::ActorRef<Coordinator> coordinator, runtime::Clock& clock,
                                                 Argument argument) {
@@ -37,9 +37,9 @@ net::awaitable<Result<void>> until_acknowledged(runtime::ActorRef<Coordinator> c
   }
 }
 
-/// The same for a share of a checkpoint, which may be large. It gets the time that its size asks for. While the link
-/// lives, a share without an answer is still on its way, so it is not sent a second time behind itself: beyond that
-/// time it fails with deadline_exceeded.
+/// The same for a share of a checkpoint, which may be large: its time limit is time_for() its size. While the link
+/// lives, a share without an answer is still on its way, so it is not sent again: beyond that time limit the call fails
+/// with deadline_exceeded.
 inline net::awaitable<Result<void>> until_kept(runtime::ActorRef<Coordinator> coordinator, runtime::Clock& clock,
                                                CheckpointShare share) {
   const auto patient = coordinator.within(time_for(share.safetensors.size()));

@@ -12,13 +12,13 @@
 
 namespace weir::protocol {
 
-/// A checkpoint is one safetensors file. Tensors of the whole job (model, optimizer) are written by rank 0
-/// under plain names; what each rank has for itself (compressor memory, random generators) stands under
-/// "rank.<r>.". Each rank sends a share; the head joins the shares.
+/// A checkpoint is one safetensors file. Tensors of the whole job (model, optimizer) are written by rank 0 under plain
+/// names; tensors of a single rank (compressor memory, random generators) have names that begin with "rank.<r>.". Each
+/// rank sends a share; the head joins the shares.
 struct CheckpointHeader {
   std::uint64_t step = 0;             ///< steps done when it was taken
   std::uint32_t world = 1;            ///< ranks of the job
-  std::optional<std::uint32_t> rank;  ///< whose share this is; none for a whole checkpoint
+  std::optional<std::uint32_t> rank;  ///< the rank whose share this is; none for a whole checkpoint
 };
 
 /// "rank.<r>.", the prefix of a rank's own tensors.

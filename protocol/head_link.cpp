@@ -19,7 +19,7 @@ using MakeWorker = std::function<Result<runtime::ActorRef<Worker>>(runtime::Acto
 
 constexpr std::chrono::milliseconds pause{200};
 
-/// What hold_head_link() goes by, shared with the callback that hears of lost peers.
+/// The state of hold_head_link(), shared with the callback for lost peers.
 struct Hold {
   std::optional<runtime::PeerId> head;
   runtime::Event broken;
@@ -35,13 +35,13 @@ Error lease_over(const HeadLinkOptions& options) {
           "no head for " + std::to_string(options.lease.count()) + " ms at " + options.head.text()};
 }
 
-/// One attempt: links with the head, makes the worker if there is none yet, announces it.
+/// Tries once: opens a link to the head, makes the worker if there is none yet, announces it.
 net::awaitable<Result<void>> announce(runtime::ActorSystem& system, const HeadLinkOptions& options,
                                       std::shared_ptr<Hold> hold, const MakeWorker& make_worker,
                                       runtime::ActorRef<Worker>& worker) {
   const auto head = co_await system.connect(options.head);
   if (!head) co_return head.error();
-  // The worker's actors know their head by its process: another one is not theirs.
+  // The worker's actors refer to the process of their head, so no other can take its place.
   if (hold->head && *hold->head != *head) co_return Error{Errc::conflict, "the head was restarted"};
   hold->head = *head;
   const auto coordinator = system.find<Coordinator>(*head, "coordinator");

@@ -21,7 +21,7 @@ const json* find_entry(const json& catalog, const char* list, const std::string&
   return nullptr;
 }
 
-/// The second half of the check: what only the catalog knows. Runs on a spec that follows the schema.
+/// The second half of the check, against the catalog. Runs on a spec that follows the schema.
 class CatalogCheck {
  public:
   CatalogCheck(json& spec, const json& catalog) : spec_(spec), catalog_(catalog) {}
@@ -41,7 +41,7 @@ class CatalogCheck {
   }
 
  private:
-  /// Finds the named entry or says what there is.
+  /// Finds the named entry, or adds a problem that lists the entries there are.
   const json* named(const char* list, const std::string& noun, const std::string& name, const std::string& at) {
     if (const json* entry = find_entry(catalog_, list, name)) return entry;
     std::vector<std::string> names;
@@ -64,14 +64,14 @@ class CatalogCheck {
     problems_.insert(problems_.end(), found.begin(), found.end());
   }
 
-  /// {"name", "params"}.
+  /// Checks a choice of the form {"name", "params"}.
   const json* choice(const char* list, const std::string& noun, json& value, const std::string& at) {
     const json* entry = named(list, noun, value["name"], at + "/name");
     if (entry != nullptr) params(*entry, value["params"], at + "/params");
     return entry;
   }
 
-  /// {"name", and the parameters beside it}.
+  /// Checks a choice that has its parameters beside "name".
   void beside_name(const char* list, const std::string& noun, json& value, const std::string& at) {
     const json name = value["name"];
     const json* entry = named(list, noun, name, at + "/name");
@@ -112,8 +112,8 @@ class CatalogCheck {
     }
     params(*entry, part["memory_params"], "/compression/memory_params");
     if (compressor == nullptr) return;
-    // Whether a memory fits can depend on parameters. What is in the catalog holds for the default ones; of others
-    // the worker knows.
+    // Whether a memory fits can depend on parameters. The catalog's answer holds for the defaults; others are left to
+    // the worker to check.
     const auto misfits = compressor->find("memory_misfits");
     if (misfits == compressor->end() || !misfits->contains(memory) || !are_defaults(*compressor, part["params"]))
       return;
@@ -147,7 +147,7 @@ class CatalogCheck {
   std::vector<Problem> problems_;
 };
 
-/// A choice whose parameters stand beside its name.
+/// Reads a choice that has its parameters beside "name".
 Choice beside_name(const json& value) {
   Choice result{value.at("name"), value};
   result.params.erase("name");
@@ -198,7 +198,7 @@ JobSpec read(const json& spec) {
   return result;
 }
 
-/// The spec without what the problems point at, so that defaults take its place.
+/// The spec without the values that the problems point at, so that defaults take their place.
 json without(json spec, const std::vector<Problem>& problems) {
   for (const auto& problem : problems) {
     const json::json_pointer at(problem.pointer);
@@ -220,7 +220,7 @@ std::vector<Problem> normalize_job_spec(json& spec, const json& catalog) {
   json given = spec;
   auto problems = check_and_complete(job_spec_schema(), spec);
   if (problems.empty()) return CatalogCheck(spec, catalog).run();
-  // What the schema refuses does not hide what the catalog would say of the rest.
+  // Problems that the schema finds do not hide those that the catalog check finds in the rest.
   json rest = without(std::move(given), problems);
   if (check_and_complete(job_spec_schema(), rest).empty()) {
     for (auto& problem : CatalogCheck(rest, catalog).run()) problems.push_back(std::move(problem));

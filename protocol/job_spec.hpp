@@ -13,7 +13,7 @@
 
 namespace weir::protocol {
 
-/// Something the catalog lists, as a job names it, with complete parameters (a JSON object).
+/// An entry of the catalog that a job names, with complete parameters (a JSON object).
 struct Choice {
   std::string name;
   nlohmann::json params = nlohmann::json::object();
@@ -51,7 +51,7 @@ struct JobSpec {
     std::uint32_t workers = 1;
     std::uint32_t min_workers = 1;
     Resources per_worker;
-    std::map<std::string, std::string> labels;  ///< nodes without one of them take no worker
+    std::map<std::string, std::string> labels;  ///< a node without one of them gets no worker
     Placement placement = Placement::pack;
     std::int32_t priority = 0;
   };
@@ -78,7 +78,7 @@ struct JobSpec {
 const nlohmann::json& job_spec_schema();
 
 /// Checks a job spec against the schema and the catalog (what `weir-worker catalog` prints) and completes it in place:
-/// defaults, the catalog's parameter defaults, the job's name, the compressor's memory. Gives every problem found; if
+/// defaults, the catalog's parameter defaults, the job's name, the compressor's memory. Returns all problems found; if
 /// there are none, the spec is normalized.
 std::vector<Problem> normalize_job_spec(nlohmann::json& spec, const nlohmann::json& catalog);
 

@@ -16,7 +16,7 @@ namespace weir::protocol {
 
 namespace net = boost::asio;
 
-/// What a node says of itself when it joins.
+/// A node's description of itself when it joins.
 struct NodeInfo {
   std::string name;  ///< unique in the cluster; the same name with a new incarnation replaces the old one
   std::string host;  ///< address under which workers of other nodes reach this node's workers
@@ -31,15 +31,16 @@ struct NodeInfo {
 
 struct NodeWelcome {
   std::string node_id;
-  /// Fencing number: every later message between node and head carries it, and one that carries an old number is
-  /// refused. The number asked for if the head keeps the workers of that lease; else a new one, and the workers of the
-  /// earlier lease must have ended before the first heartbeat.
+  /// Fencing number: heartbeats and orders to start a worker carry it, and are refused if the number is old. It is the
+  /// number asked for if the head keeps the workers of that lease; else a new one, and the workers of the earlier lease
+  /// must have ended before the first heartbeat.
   std::uint64_t lease_id = 0;
-  std::vector<std::string> workers;  ///< those taken over, of the ones announced; the others are to be ended
+  std::vector<std::string> workers;  ///< those of the announced ones that the head keeps; the others must be ended
   std::uint32_t heartbeat_milliseconds = 500;
   std::uint32_t missed_heartbeats_max = 4;
-  /// So long after the last heartbeat that was answered, counted from when it was sent, the node may keep its workers.
-  /// The head gives it up no sooner, so nothing runs twice. A broken link has to be replaced within the same time.
+  /// How long the node may keep its workers after the last heartbeat that was answered, counted from when it was sent.
+  /// The head does not give it up sooner, so that nothing runs twice, except when its link broke and was not replaced
+  /// in time.
   std::uint32_t lease_milliseconds = 10'000;
 };
 
@@ -53,14 +54,14 @@ struct NodeHeartbeat {
   std::uint64_t network_received_bytes = 0;
 };
 
-/// Start one worker process in a slot of this node.
+/// The order to start one worker process in a slot of this node.
 struct WorkerLaunch {
   std::string worker_id;  ///< chosen by the head, unique for ever
   std::string job_id;
   std::uint32_t rank = 0;
   std::uint64_t lease_id = 0;
-  std::string secret;                              ///< of the job: what the worker proves to the head, and to its peers
-  Resources resources;                             ///< what the slot grants; "cpu" sets the process's thread count
+  std::string secret;   ///< of the job; the worker proves to the head and its peers that it knows it
+  Resources resources;  ///< granted to the worker; "cpu" sets the process's thread count
   std::map<std::string, std::string> environment;  ///< added to the node's own, which carries no token
 };
 
@@ -86,23 +87,24 @@ struct OutputBatch {
     std::string worker_id;
     std::string job_id;
     std::uint32_t rank = 0;
-    std::uint64_t offset = 0;  ///< bytes of this worker's output before this chunk: repeats can be told from news
+    std::uint64_t offset = 0;  ///< bytes of this worker's output before this chunk, by which repeats are recognized
     std::string text;
   };
   std::string node_id;
   std::vector<Chunk> chunks;
 };
 
-/// The node agent, as the head sees it: one per node, named "agent".
+/// The interface of a node agent, which the head calls: one per node, the actor named "agent".
 struct NodeAgent {
   static constexpr std::string_view type_name = "node_agent";
   virtual ~NodeAgent() = default;
 
-  /// Starts the process, or says which one it is if it was started before: the call may be repeated.
+  /// Starts the process, or returns the one that was started before: the call may be repeated.
   /// Fails with: conflict (another lease), io (the program cannot be started), exhausted.
   virtual net::awaitable<Result<WorkerStarted>> start_worker(WorkerLaunch launch) = 0;
 
-  /// SIGTERM, after `grace_milliseconds` SIGKILL. Idempotent; unknown ids are not an error. The WorkerExit follows.
+  /// Sends SIGTERM, and SIGKILL after `grace_milliseconds`. Idempotent; unknown ids are not an error. The WorkerExit
+  /// follows.
   virtual net::awaitable<Result<void>> stop_worker(std::string worker_id, std::uint32_t grace_milliseconds) = 0;
 
   static constexpr auto methods() {
@@ -111,22 +113,23 @@ struct NodeAgent {
   }
 };
 
-/// The head's membership, as nodes see it: named "membership".
+/// The head's interface that nodes call: the actor named "membership".
 struct Membership {
   static constexpr std::string_view type_name = "membership";
   virtual ~Membership() = default;
 
-  /// Joins the cluster, or goes on with a stay whose link broke.
-  /// Fails with: unauthenticated, conflict (a living node has that name), unsupported (other version).
+  /// Joins the cluster, or continues under a lease whose link broke.
+  /// Fails with: unauthenticated, conflict (a living node has that name), unsupported (other version),
+  /// invalid_argument.
   virtual net::awaitable<Result<NodeWelcome>> join(NodeInfo info, runtime::ActorRef<NodeAgent> agent) = 0;
 
-  /// Fails with: not_found or conflict when the node was declared lost meanwhile; it then kills its workers and joins
+  /// Fails with: not_found or conflict if the node was declared lost meanwhile; it then kills its workers and joins
   /// anew.
   virtual net::awaitable<Result<void>> heartbeat(NodeHeartbeat beat) = 0;
 
   virtual net::awaitable<Result<void>> worker_exited(WorkerExit exit) = 0;
 
-  /// Answered when the output is on disk.
+  /// Returns when the output is on disk.
   virtual net::awaitable<Result<void>> output(OutputBatch batch) = 0;
 
   static constexpr auto methods() {

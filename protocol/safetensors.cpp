@@ -183,7 +183,7 @@ Result<Bytes> write_safetensors(const std::map<std::string, std::string>& metada
                             {"data_offsets", {offset, offset + tensor->bytes.size()}}};
     offset += tensor->bytes.size();
   }
-  // Names that are not UTF-8 are replaced rather than thrown at the caller; they come from our own code.
+  // Invalid UTF-8 in names is replaced instead of throwing; names come from our own code.
   std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
   while (text.size() % length_bytes != 0) text.push_back(' ');
 

@@ -19,7 +19,7 @@ enum class Dtype : std::uint8_t { boolean, u8, i8, u16, i16, f16, bf16, u32, i32
 std::size_t size_of(Dtype dtype);
 std::string_view name_of(Dtype dtype);
 
-/// One tensor of a file: little-endian, row-major. `bytes` belongs to whoever made this.
+/// One tensor of a file: little-endian, row-major. `bytes` is owned by the creator of this object.
 struct StoredTensor {
   std::string name;
   Dtype dtype = Dtype::f32;
@@ -38,12 +38,11 @@ struct Safetensors {
   const StoredTensor* find(std::string_view name) const;
 };
 
-/// The longest JSON header that is read.
+/// The longest JSON header that is accepted.
 inline constexpr std::uint64_t safetensors_header_bytes_max = 16 << 20;
 
-/// Reads a file from anywhere: every length is checked before it is used, and the data must be exactly
-/// covered by the tensors. Nothing is copied. Fails with: malformed, unsupported (a dtype that this build
-/// does not know).
+/// Reads an untrusted file: every length is checked before it is used, and the data must be exactly covered by the
+/// tensors. Nothing is copied. Fails with: malformed, unsupported (a dtype that this build does not know).
 Result<Safetensors> read_safetensors(Segment file);
 
 /// Writes the tensors, largest element type first so that each is aligned, then by name: equal contents give

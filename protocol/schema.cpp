@@ -56,7 +56,7 @@ class Checker {
   std::vector<Problem> problems;
 
   void check(const json& schema, json& value, const std::string& at) {
-    if (!schema.is_object()) return;  // `true`: anything goes
+    if (!schema.is_object()) return;  // the schema `true` allows anything
     if (!check_type(schema, value, at) || !check_enum(schema, value, at)) return;
     if (value.is_number()) check_number(schema, value.get<double>(), at);
     if (value.is_string()) check_length(schema, length_of(value.get_ref<const std::string&>()), "Length", at);
@@ -174,7 +174,7 @@ class Checker {
   }
 };
 
-/// Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours, one each.
+/// Optimal string alignment distance: insertions, deletions, substitutions and swaps of neighbours cost 1 each.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> cost(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) cost[i][0] = i;

@@ -7,8 +7,8 @@
 
 namespace weir::protocol {
 
-/// One thing that is wrong with a document: where (RFC 6901 JSON pointer, "" is the whole document), what, for people,
-/// and the nearest name that would have been right, if one is near.
+/// One error in a document: its place (an RFC 6901 JSON pointer, "" is the whole document), a message for people, and
+/// the nearest correct name, if one is near.
 struct Problem {
   std::string pointer;
   std::string message;
@@ -17,13 +17,13 @@ struct Problem {
   friend bool operator==(const Problem&, const Problem&) = default;
 };
 
-/// Checks `document` against a JSON schema and fills in the defaults of absent properties, in place. Gives every
-/// problem found, in document order; none means the document is valid and complete.
+/// Checks `document` against a JSON schema and fills in the defaults of absent properties, in place. Returns all
+/// problems found, in document order; none means the document is valid and complete.
 ///
 /// The subset of JSON Schema 2020-12 that is understood: type (a name or a list of names), properties, required,
 /// additionalProperties (false, or a schema for the others), enum, const, minimum, maximum, exclusiveMinimum,
 /// exclusiveMaximum, minLength, maxLength, items, minItems, maxItems, default. The schema is
-/// ours and trusted, the document is not: it may be anything that parses.
+/// ours and trusted; the document is not: it may be anything that parses.
 std::vector<Problem> check_and_complete(const nlohmann::json& schema, nlohmann::json& document,
                                         std::string_view pointer = "");
 

@@ -28,10 +28,10 @@ struct Assignment {
   std::string spec;  ///< the normalized job spec, JSON
   std::uint32_t rank = 0;
   std::uint32_t world = 1;
-  std::uint64_t attempt = 0;  ///< fencing number of this run of the job; the gradient sockets refuse any other
-  std::string group_secret;   ///< what the ranks of this job prove to each other
+  std::uint64_t attempt = 0;  ///< fencing number of this attempt of the job; the gradient sockets refuse any other
+  std::string group_secret;   ///< the ranks of this job prove to each other that they know it
   std::string listen_host;    ///< where to accept gradient connections
-  Segment resume_from;        ///< the checkpoint to go on from (safetensors, see protocol/checkpoint.hpp), or empty
+  Segment resume_from;        ///< the checkpoint to continue from (safetensors, see protocol/checkpoint.hpp), or empty
 };
 
 struct Prepared {
@@ -40,7 +40,7 @@ struct Prepared {
   std::uint64_t parameters = 0;  ///< trained scalars
 };
 
-/// One value of a worker's time series. Names are those of the contract: loss, samples_per_second, bytes_sent, ...
+/// One value of a worker's time series. The names are those of the API: loss, samples_per_second, bytes_sent, ...
 struct MetricPoint {
   std::string name;
   std::uint64_t step = 0;
@@ -49,8 +49,8 @@ struct MetricPoint {
   double value = 0;
 };
 
-/// A worker's news, numbered from 1 per worker: the head takes each number once, answers when it is committed, and the
-/// worker repeats a report until then.
+/// A worker's progress. Reports are numbered from 1 per worker: the head accepts each number once and answers when it
+/// is committed; the worker repeats a report until then.
 struct Report {
   std::string job_id;
   std::uint32_t rank = 0;
@@ -73,7 +73,7 @@ struct CheckpointShare {
 enum class Outcome : std::uint8_t { finished, stopped, failed };
 constexpr Outcome last_value(Outcome) { return Outcome::failed; }
 
-/// A rank's last word.
+/// A rank's last message: how its training ended.
 struct TrainingEnd {
   std::string job_id;
   std::uint32_t rank = 0;
@@ -84,7 +84,7 @@ struct TrainingEnd {
   std::string cause;                       ///< for people, if it failed
 };
 
-/// A trainer, as the head sees it.
+/// The interface of a trainer, which the head calls.
 struct Training {
   static constexpr std::string_view type_name = "training";
   virtual ~Training() = default;
@@ -100,7 +100,7 @@ struct Training {
   /// Asks for a stop at the next step that all ranks agree on; a checkpoint is taken there. The TrainingEnd follows.
   virtual net::awaitable<Result<void>> stop() = 0;
 
-  /// A peer is gone: every waiting exchange of this rank fails now. The TrainingEnd follows.
+  /// Makes every waiting exchange of this rank fail now, because a peer is gone. The TrainingEnd follows.
   virtual net::awaitable<Result<void>> abort(std::string cause) = 0;
 
   static constexpr auto methods() {
@@ -109,30 +109,30 @@ struct Training {
   }
 };
 
-/// What a worker process offers before it has actors: named "worker" in each worker process.
+/// The interface of a worker process that creates its other actors: the actor named "worker".
 struct Worker {
   static constexpr std::string_view type_name = "worker";
   virtual ~Worker() = default;
 
-  /// Creates an actor of a type from the worker's catalog ("trainer", ...) and gives its id.
+  /// Creates an actor of a type from the worker's catalog ("trainer", ...) and returns its id.
   /// Fails with: not_found (no such type), invalid_argument.
   virtual net::awaitable<Result<std::uint64_t>> create(std::string type, std::string name) = 0;
 
   static constexpr auto methods() { return runtime::methods<runtime::Method<&Worker::create, "create">>(); }
 };
 
-/// The head, as workers see it: the actor named "coordinator".
+/// The head's interface that workers call: the actor named "coordinator".
 struct Coordinator {
   static constexpr std::string_view type_name = "coordinator";
   virtual ~Coordinator() = default;
 
-  /// A worker process is up. Fails with: not_found or conflict (nobody waits for it any more: it then exits).
+  /// Announces a worker process. Fails with: not_found or conflict (it is not wanted any more; it then exits).
   virtual net::awaitable<Result<void>> worker_up(std::string worker_id, runtime::ActorRef<Worker> worker) = 0;
 
-  /// Answered when committed. Fails with: conflict (an earlier attempt).
+  /// Returns when the report is committed. Fails with: conflict (an earlier attempt).
   virtual net::awaitable<Result<void>> report(Report report) = 0;
 
-  /// Answered when the share is kept; the checkpoint exists once the share of every rank is.
+  /// Returns when the head has the share; it writes the checkpoint once it has the shares of all ranks.
   virtual net::awaitable<Result<void>> checkpoint(CheckpointShare share) = 0;
 
   virtual net::awaitable<Result<void>> ended(TrainingEnd end) = 0;

@@ -19,14 +19,14 @@ struct ParameterShape {
   friend bool operator==(const ParameterShape&, const ParameterShape&) = default;
 };
 
-/// What a job trains on what, as far as it can be said without LibTorch and without reading data.
+/// The sizes of a job's model and data set, as far as they are known without LibTorch and without reading data.
 struct TrainingShape {
   std::vector<ParameterShape> parameters;       ///< in the order of the model
-  std::optional<std::uint64_t> train_examples;  ///< nothing: only the files would tell
+  std::optional<std::uint64_t> train_examples;  ///< empty if only the files would tell
 };
 
-/// The shape of a job's training. Fails with: invalid_argument (the model cannot take such examples), not_found (no
-/// such model or dataset).
+/// Returns the shape of a job's training. Fails with: invalid_argument (the model cannot take such examples), not_found
+/// (no such model or dataset).
 using ShapeOf = std::function<Result<TrainingShape>(const JobSpec&)>;
 
 }  // namespace weir::protocol

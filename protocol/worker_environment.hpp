@@ -2,17 +2,17 @@
 
 #include <string_view>
 
-/// How a node agent starts `weir-worker run`: what the process is told, and how the two hold on to each other.
+/// How a node agent starts `weir-worker run`: the inputs of the process, and how the two notice each other's end.
 ///
-/// The first line on standard input is the secret of the job, with which worker and head prove themselves to each other
-/// (see protocol/accounts.hpp): so it shows neither in the argument list nor in the environment. The same pipe is the
+/// The first line on standard input is the secret of the job, with which worker and head authenticate each other (see
+/// protocol/accounts.hpp); it thus appears neither in the argument list nor in the environment. The same pipe is the
 /// lifeline that the process spawner gives a child (WEIR_LIFELINE_FD, see runtime/process.hpp): its end tells the
 /// worker that its agent is gone, and it exits at once. Standard output and error are the worker's log.
 ///
-/// The worker connects to the head, offers a Worker named "worker" and announces it with Coordinator.worker_up; when
-/// the link breaks it does both again. It exits with 0 when the head refuses it (nobody waits for it any more) or on
-/// SIGTERM, with 1 when the head was not reached for the time of the lease or the agent is gone, with 2 when it was not
-/// told what it needs.
+/// The worker connects to the head, spawns a Worker named "worker" and announces it with Coordinator.worker_up; when
+/// the link breaks, it connects and announces again. It exits with 0 when the head refuses it (it is not wanted any
+/// more) or on SIGTERM, with 1 when the head was not reached for the time of the lease or the agent is gone, with 2
+/// when a required input is missing or invalid.
 namespace weir::protocol::worker_environment {
 
 /// WorkerLaunch.worker_id. Required.
@@ -25,7 +25,7 @@ inline constexpr std::string_view head = "WEIR_HEAD";
 inline constexpr std::string_view listen_host = "WEIR_LISTEN_HOST";
 /// Threads for tensor operations, a whole number: the slot's cpu, at least 1. Default: 1.
 inline constexpr std::string_view threads = "WEIR_THREADS";
-/// Milliseconds that the worker goes on without a link to the head: NodeWelcome.lease_milliseconds. Default: 10000.
+/// Milliseconds that the worker continues without a link to the head: NodeWelcome.lease_milliseconds. Default: 10000.
 inline constexpr std::string_view lease = "WEIR_LEASE_MILLISECONDS";
 
 }  // namespace weir::protocol::worker_environment

@@ -9,8 +9,8 @@
 
 namespace weir::runtime {
 
-/// What every actor has: its strand, its address, its system, its own tasks. Filled in by ActorSystem::spawn after the
-/// constructor, so that a constructor only takes what the actor is made of.
+/// The base class of every actor: its strand, address, system and tasks. ActorSystem::spawn sets them after the
+/// constructor has run, so a constructor needs no parameters for them and must not use them.
 class ActorBase {
  public:
   ActorBase() = default;
@@ -18,10 +18,10 @@ class ActorBase {
   ActorBase(const ActorBase&) = delete;
   ActorBase& operator=(const ActorBase&) = delete;
 
-  /// First thing on the strand, before any message.
+  /// Called once, on the strand, before the first message.
   virtual void on_start() {}
 
-  /// Last thing on the strand, after the tasks have ended; no message comes any more.
+  /// Called once, on the strand, after the last message and after the actor's tasks have ended.
   virtual net::awaitable<void> on_stop() { co_return; }
 
  protected:
@@ -33,13 +33,13 @@ class ActorBase {
   /// The strand that all of this actor's code runs on.
   const net::any_io_executor& executor() const { return executor_; }
 
-  /// Background work of this actor, on its strand; cancelled when the actor stops. From on_start() on.
+  /// Background work of this actor, on its strand; cancelled when the actor stops. Available from on_start() on.
   TaskGroup& tasks() { return *tasks_; }
 
   const std::shared_ptr<Router>& router() const { return router_; }
 
-  /// Who has sent the message that is being handled; null if it came from this process. To be asked at the beginning of
-  /// a method, before it first suspends: after that, other messages may have been begun.
+  /// The sender of the message being handled; null if it came from this process. Valid only at the beginning of a
+  /// method, before it first suspends: after that, other messages may have started.
   const Caller* caller() const { return caller_; }
 
  private:
@@ -59,12 +59,13 @@ class ActorBase {
 ///     class Counter final : public runtime::Actor<CounterInterface> {
 ///       net::awaitable<Result<int>> add(int amount) override { co_return sum_ += amount; }
 ///
-/// Messages start in the order they came. While a method is suspended at a co_await, later messages may start: state
-/// can change across a co_await. SpawnOptions::serial makes the actor finish each message first.
+/// Messages start in the order in which they arrived. While a method is suspended at a co_await, later messages may
+/// start, so state can change across a co_await. With SpawnOptions::serial the actor finishes each message before it
+/// starts the next.
 template <class... Interfaces>
 class Actor : public ActorBase, public Interfaces... {
  public:
-  /// A reference to this actor, to be sent in messages. Not in the constructor.
+  /// A reference to this actor, to be sent in messages. Must not be called in the constructor.
   template <class Interface>
   ActorRef<Interface> self() const {
     static_assert((std::same_as<Interface, Interfaces> || ...), "the actor does not implement this interface");

@@ -29,7 +29,7 @@ class ActorCell::IdlePumpOf final : public IdlePump {
   Handler handler_;
 };
 
-/// The initiation by which a pump goes to sleep in its cell.
+/// The Asio initiation with which a pump suspends until its cell resumes it.
 struct ActorCell::Park {
   ActorCell* cell;
   template <class Handler>
@@ -138,7 +138,7 @@ std::unique_ptr<Turn> ActorCell::next_turn() {
 
 net::awaitable<void> ActorCell::pump(std::shared_ptr<ActorCell> self) {
   self->starting_ = false;
-  if (!self->draining_) {  // started later, not inside drain(): somebody must look for more work if this turn suspends
+  if (!self->draining_) {  // not started from within drain(): if this turn suspends, drain() has to look for more work
     net::post(self->executor_, [self] { self->drain(); });
   }
   for (;;) {

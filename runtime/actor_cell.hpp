@@ -12,12 +12,12 @@
 
 namespace weir::runtime {
 
-/// An actor with its bounded mailbox. Owned by the SystemCore and by its own work under way. accept() from any thread;
-/// all else runs on the actor's strand.
+/// An actor with its bounded mailbox. Owned by the SystemCore and by its own unfinished work. stop() runs on the
+/// actor's strand; accept() and the const members may be called from any thread.
 ///
-/// Turns run in pumps: coroutines that take message after message. As long as methods do not suspend, one pump does
-/// all the work without starting a coroutine per message; while a method is suspended, its pump is busy and another one
-/// takes the next message. A serial actor has one pump.
+/// Turns are run by pumps: coroutines that take one message after another. As long as methods do not suspend, one pump
+/// does all the work, without a new coroutine per message; while a method is suspended, its pump is busy and another
+/// pump takes the next message. A serial actor has one pump.
 class ActorCell : public std::enable_shared_from_this<ActorCell> {
  public:
   struct Parts {
@@ -32,7 +32,7 @@ class ActorCell : public std::enable_shared_from_this<ActorCell> {
             Parts parts);
   ~ActorCell();
 
-  /// on_start() becomes the first thing on the strand.
+  /// Posts on_start() as the first work on the strand. Must be called once.
   void start();
 
   /// Puts a turn into the mailbox. On failure it stays with the caller. Fails with: mailbox_full, not_found (stopped).
@@ -45,10 +45,11 @@ class ActorCell : public std::enable_shared_from_this<ActorCell> {
     void* object = nullptr;
     const MethodEntry* method = nullptr;
   };
-  /// Object and method of that number; `method` is null if there is none.
+  /// The method with that number (method_id()) and the object to call it on; `method` is null if there is none.
   Found find_method(std::uint64_t method) const;
 
-  /// Refuses waiting messages, cancels running ones and the actor's tasks, waits for them, runs on_stop(). Once.
+  /// Refuses waiting messages, cancels running ones and the actor's tasks, waits for them, and runs on_stop(). Later
+  /// calls return at once.
   net::awaitable<void> stop();
 
   ActorInfo info() const;
@@ -86,9 +87,9 @@ class ActorCell : public std::enable_shared_from_this<ActorCell> {
   std::unique_ptr<TaskGroup> turns_;
   std::vector<std::unique_ptr<IdlePump>> idle_;
   int pumps_ = 0;
-  bool starting_ = false;  ///< a pump is spawned and has not begun
+  bool starting_ = false;  ///< a pump has been spawned and has not started yet
   bool draining_ = false;
-  int budget_ = 0;  ///< turns until others of this thread get their share
+  int budget_ = 0;  ///< turns left before the cell lets other work of this thread run
 };
 
 }  // namespace weir::runtime

@@ -18,7 +18,7 @@
 
 namespace weir::runtime {
 
-/// A call without a deadline of its own gets this one.
+/// The time limit of calls whose reference was not made by ActorRef::within().
 inline constexpr std::chrono::seconds default_deadline{30};
 
 namespace detail {
@@ -36,7 +36,8 @@ MethodKey method_key() {
   return {interface_id<T>, method_id<M>(), T::type_name};
 }
 
-/// What a turn reports when the actor's method threw: the door where foreign exceptions become errors.
+/// Converts the exception that an actor's method has thrown, and that is being handled, to the error its caller gets.
+/// Logs it, unless it is an aborted operation, which becomes Errc::cancelled.
 Error error_of_current_exception(std::string_view actor_type);
 
 template <class R>
@@ -130,7 +131,7 @@ class WaitingCaller final : public PendingReply {
   void accept_local(void* result) override { resume(std::move(*static_cast<Result<R>*>(result))); }
   void fail(Error error) override { resume(std::move(error)); }
 
-  /// For a failure inside the initiation, where the handler must not run at once.
+  /// fail() for errors during the initiation, where the handler must not run at once.
   void fail_later(Error error) {
     auto executor = net::get_associated_executor(handler_);
     net::post(executor, [handler = std::move(handler_), result = Result<R>(std::move(error))]() mutable {
@@ -149,7 +150,7 @@ class WaitingCaller final : public PendingReply {
   Handler handler_;
 };
 
-/// Starts the call when it is awaited. Lives in the frame of call() below.
+/// Starts the call when it is awaited. Lives in the coroutine frame of call() below.
 template <auto M>
 struct StartCall {
   const std::shared_ptr<Router>& router;
@@ -186,9 +187,9 @@ concept Implements = std::same_as<Actor, T> || std::derived_from<Actor, T>;
 
 }  // namespace detail
 
-/// A reference to an actor with interface T, here or in another process: a value, to be copied and sent in messages at
-/// will. It does not keep the actor alive. Whoever receives it in a message reaches the actor over the link that the
-/// message came by.
+/// A reference to an actor with interface T, in this process or another. It is a value that can be copied and sent in
+/// messages, and it does not keep the actor alive. A process that receives it in a message reaches the actor over the
+/// link that brought the message.
 ///
 ///     Result<int> sum = co_await counter.call<&Counter::add>(5);                    // 30 s deadline
 ///     Result<int> sum = co_await counter.within(100ms).call<&Counter::add>(5);
@@ -196,18 +197,18 @@ concept Implements = std::same_as<Actor, T> || std::derived_from<Actor, T>;
 ///
 /// With g++ 12, build no argument with braces inside the co_await expression: it would be destroyed twice.
 ///
-/// Messages of one sender to one actor arrive in the order sent. A call is sent when it is awaited, and waits on the
-/// executor of the awaiting coroutine, which must be a strand or belong to one thread.
+/// Messages from one sender to one actor arrive in the order sent. A call is sent when it is awaited, and completes on
+/// the executor of the awaiting coroutine, which must be a strand or belong to one thread.
 /// A call fails with: deadline_exceeded, peer_lost (at once, when the link breaks), mailbox_full, not_found (no such
-/// actor or method), cancelled, malformed (arguments the other side cannot read), internal (the method threw), and with
-/// what the method itself gives. A message is delivered at most once.
+/// actor or method), cancelled, malformed (arguments that the other side cannot read), internal (the method threw), and
+/// the errors that the method itself returns. A message is delivered at most once.
 template <class T>
 class ActorRef {
  public:
   ActorRef() = default;
   ActorRef(std::shared_ptr<Router> router, Address address) : router_(std::move(router)), address_(address) {}
 
-  /// From an actor type to an interface that it implements.
+  /// Converts from an actor type to an interface that it implements.
   template <class Derived>
     requires(std::derived_from<Derived, T> && !std::same_as<Derived, T>)
   ActorRef(const ActorRef<Derived>& other)  // NOLINT: implicit like a pointer to a base class
@@ -219,7 +220,7 @@ class ActorRef {
     return {router_, address_};
   }
 
-  /// A reference with another deadline for the calls made through it.
+  /// A copy of this reference that gives its calls another time limit.
   ActorRef within(Clock::duration limit) const {
     ActorRef copy = *this;
     copy.limit_ = limit;
@@ -232,8 +233,8 @@ class ActorRef {
     return detail::call<M>(router_, address_, limit_, detail::ArgumentsOf<M>(std::forward<Args>(args)...));
   }
 
-  /// Hands the message over and returns. Fails with: mailbox_full, not_found (actors of this process), peer_lost,
-  /// exhausted (the link's queue). Success says nothing about what the actor does with it.
+  /// Sends a message without waiting for an answer. Fails with: mailbox_full and not_found (actors of this process
+  /// only), peer_lost, exhausted (the link's queue is full). Success says nothing about what the actor does with it.
   template <auto M, class... Args>
     requires detail::Implements<T, detail::InterfaceOf<M>>
   Result<void> tell(Args&&... args) const {

@@ -15,7 +15,7 @@
 
 namespace weir::runtime {
 
-/// Another process with an ActorSystem, by the number it drew at its start.
+/// Identifies a process with an ActorSystem, by the number it drew at its start.
 struct PeerId {
   std::uint64_t value = 0;
   friend auto operator<=>(const PeerId&, const PeerId&) = default;
@@ -24,7 +24,7 @@ struct PeerId {
 struct PeerInfo {
   PeerId id;
   std::string name;     ///< what the peer calls itself
-  std::string account;  ///< what the link was opened with
+  std::string account;  ///< the account that the link is authenticated with
   std::string remote;   ///< its address as this end sees it
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
@@ -50,7 +50,7 @@ struct SpawnOptions {
   bool serial = false;             ///< finish each message before the next begins, also across co_await
 };
 
-/// How one method is found by its number in a message.
+/// Maps the number of a method to the function that parses its messages.
 struct MethodEntry {
   std::uint64_t id;
   Result<std::unique_ptr<Turn>> (*parse)(void* actor, Reader& in, Reply reply);
@@ -69,25 +69,27 @@ class SystemCore;
 class ActorSystem {
  public:
   struct Options {
-    std::string name;  ///< for people: in logs, and what peers see
+    std::string name;  ///< for people: shown in logs and to peers
     net::any_io_executor executor;
     Clock& clock;
     Transport& transport;
     std::string secret;  ///< both ends of a link must know it; never sent
-    /// Whose secret that is. The listening end lets in who proves this account or one that allow() names.
+    /// The account that the secret belongs to. The listening end admits peers that prove to know the secret of this
+    /// account or of one added with allow().
     std::string account = {};
     std::chrono::milliseconds handshake_limit{5000};
     /// A peer that has sent nothing for this long is pinged.
     std::chrono::milliseconds ping_interval{1000};
-    /// A peer that is silent for this long, in spite of pings that have reached it, is lost.
+    /// A peer without a sign of life for this long is lost: nothing comes from it, and it does not acknowledge bytes
+    /// that were queued before the last ping.
     std::chrono::milliseconds silence_limit{10'000};
-    std::size_t unauthenticated_links_max = 256;  ///< one more that comes in takes the place of the oldest
+    std::size_t unauthenticated_links_max = 256;  ///< a further incoming link displaces the oldest
   };
   using PeerJoined = std::function<void(const PeerInfo&)>;
   using PeerLost = std::function<void(const PeerInfo&, const Error& why)>;
 
   explicit ActorSystem(Options options);
-  /// Cuts everything off; call and await stop() for an orderly end.
+  /// Drops all actors, links and waiting callers at once; for an orderly end, await stop() first.
   ~ActorSystem();
   ActorSystem(const ActorSystem&) = delete;
   ActorSystem& operator=(const ActorSystem&) = delete;
@@ -100,36 +102,41 @@ class ActorSystem {
   template <class Impl, class... Args>
   Result<ActorRef<Impl>> spawn_with(SpawnOptions options, Args&&... args);
 
-  /// The actor called `name` in `peer`; in this process if `peer` is id(). Whether it exists shows at the first call.
+  /// A reference to the actor called `name` in `peer` (in this process if `peer` is id()). Whether the actor exists
+  /// shows at the first call.
   template <class T>
   ActorRef<T> find(PeerId peer, std::string_view name) const {
     return {router(), {peer.value, named_actor(name)}};
   }
-  /// The actor with this number in `peer`.
+  /// A reference to the actor with this number in `peer`.
   template <class T>
   ActorRef<T> ref(PeerId peer, std::uint64_t actor) const {
     return {router(), {peer.value, actor}};
   }
 
-  /// Stops one actor of this process: no new message, waiting ones get Errc::cancelled, then on_stop(). Idempotent.
+  /// Starts to stop an actor of this process: it accepts no more messages, waiting ones fail with Errc::cancelled,
+  /// running ones are cancelled, then on_stop() runs. Idempotent.
   void stop_actor(std::uint64_t actor);
 
-  /// Lets peers in. Fails with: io, invalid_argument. Gives the real port. More than one is fine.
+  /// Accepts links at `at` and returns that endpoint with the real port. May be called for several endpoints. Fails
+  /// with: io, invalid_argument, cancelled (the system is stopping).
   Result<Endpoint> listen(const Endpoint& at);
 
-  /// Lets peers in that prove to know the secret of this account, from now on. What such a peer may ask for is up to
-  /// the actors, see ActorBase::caller().
+  /// From now on admits peers that prove to know the secret of this account. What such a peer may request is for the
+  /// actors to decide, see ActorBase::caller().
   void allow(const std::string& account, std::string secret);
-  /// Lets nobody in on this account any more, and closes the links of those who are.
+  /// Admits no more peers with this account, and closes the links authenticated with it.
   void forbid(const std::string& account, const std::string& why);
 
-  /// Fails with: io, unauthenticated, unsupported (other version), deadline_exceeded, peer_lost, cancelled.
+  /// Opens a link to a listening system and completes the handshake. Fails with: io, unauthenticated, unsupported
+  /// (other version), deadline_exceeded, peer_lost, cancelled.
   net::awaitable<Result<PeerId>> connect(Endpoint to);
 
   /// Closes the link; the peer counts as lost. Unknown ids are ignored.
   void disconnect(PeerId peer, std::string why);
 
-  /// Called on `executor` for every peer that joins or is lost from now on, in order per peer.
+  /// Registers a callback that runs on `executor` for every peer that joins (or is lost) from now on, in order per
+  /// peer.
   void on_peer_joined(net::any_io_executor executor, PeerJoined callback);
   void on_peer_lost(net::any_io_executor executor, PeerLost callback);
 
@@ -143,7 +150,7 @@ class ActorSystem {
   /// Stops listening, stops every actor and waits for it, then closes the links. Waiting callers get Errc::cancelled.
   net::awaitable<void> stop();
 
-  /// Number of the actor with this name, the same in every process.
+  /// The number of the actor with this name, the same in every process.
   static std::uint64_t named_actor(std::string_view name) { return name_hash(name) | (1ull << 63); }
 
  private:

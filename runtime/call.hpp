@@ -10,33 +10,33 @@
 #include "runtime/clock.hpp"
 #include "runtime/serialize.hpp"
 
-/// The seams between the typed ActorRef (templates, one instance per method) and the untyped machinery behind it.
+/// The interfaces between the typed ActorRef (templates, one instance per method) and the untyped machinery behind it.
 namespace weir::runtime {
 
-/// Which actor: the process it lives in and its number there. Process numbers are drawn at random at every start, so
-/// they are incarnations too: an address never reaches a later process by accident.
+/// Identifies an actor by its process and its number there. Process numbers are drawn at random at every start, so an
+/// address never reaches a later process by accident.
 struct Address {
   std::uint64_t process = 0;
   std::uint64_t actor = 0;
   friend auto operator<=>(const Address&, const Address&) = default;
 };
 
-/// A method as the wire and a local actor know it.
+/// Identifies a method, both on the wire and for actors of this process.
 struct MethodKey {
   std::uint64_t interface = 0;
   std::uint64_t method = 0;
   std::string_view name;  ///< of the interface, for error texts
 };
 
-/// The result of a turn, on its way to whoever waits for it.
+/// The result of a turn, on its way to the waiting caller.
 class Answer {
  public:
   virtual ~Answer() = default;
   virtual void write(Writer& out) const = 0;
-  virtual void* value() = 0;  ///< the Result<R>, for a caller in this process: it moves it out
+  virtual void* value() = 0;  ///< the Result<R>, which a caller in this process moves out
 };
 
-/// Where answers go: a peer's link, or the callers of this process.
+/// Where answers are sent: the link of a peer, or the callers in this process.
 class ReplyPort {
  public:
   virtual ~ReplyPort() = default;
@@ -49,33 +49,33 @@ struct Reply {
   std::uint64_t call = 0;
 };
 
-/// Who has sent a message over a link: what the other end has proven itself with.
+/// The sender of messages that come over a link: its process, and the account that it has proven.
 struct Caller {
   std::uint64_t process = 0;
   std::string account;
 };
 
-/// One message's work in an actor: the method with its arguments. Runs on the actor's strand, once.
+/// One message at its actor: the method to call and its arguments. Runs once, on the actor's strand.
 class Turn {
  public:
   virtual ~Turn() = default;
   virtual net::awaitable<void> run() = 0;
-  /// Instead of run(): the actor does not take it.
+  /// Called instead of run() if the actor does not accept the message. The caller gets `error`.
   virtual void refuse(Error error) = 0;
 
-  std::shared_ptr<const Caller> caller;  ///< null: this process
+  std::shared_ptr<const Caller> caller;  ///< null if the message came from this process
 };
 
-/// A message before it is known whether it must be written down.
+/// A message to be sent: serialized for an actor of another process, or moved into a Turn for one of this process.
 class Message {
  public:
   virtual ~Message() = default;
   virtual void write(Writer& out) const = 0;
-  /// For an actor of this process: takes the arguments. `actor` is the interface's object.
+  /// For an actor of this process. Moves the arguments out. `actor` is the object behind the interface.
   virtual std::unique_ptr<Turn> turn(void* actor, Reply reply) = 0;
 };
 
-/// A caller that waits. Exactly one of the members is called, once; each gets the caller going on its own executor.
+/// A waiting caller. Exactly one of the members is called, once; each resumes the caller on the caller's executor.
 class PendingReply {
  public:
   virtual ~PendingReply() = default;
@@ -86,7 +86,7 @@ class PendingReply {
 
 class CallTable;
 
-/// Names a waiting call, to give it up.
+/// Identifies a waiting call, so that it can be cancelled.
 struct CallKey {
   std::shared_ptr<CallTable> table;
   std::uint64_t call = 0;
@@ -94,19 +94,19 @@ struct CallKey {
   void cancel() const;
 };
 
-/// Brings messages to actors, here or in another process. One per ActorSystem; any thread.
+/// Delivers messages to actors of this process and of others. One per ActorSystem. Thread-safe.
 class Router {
  public:
   virtual ~Router() = default;
 
   virtual std::uint64_t process() const = 0;
 
-  /// Sends the message and keeps `waiting` until answer, deadline or loss. If it fails at once, `waiting` is untouched.
-  /// Fails with: not_found, mailbox_full, peer_lost, exhausted.
+  /// Sends the message and keeps `waiting` until the answer, the deadline or the loss of the link. If call() itself
+  /// fails, `waiting` stays with the caller. Fails with: not_found, mailbox_full, peer_lost, exhausted.
   virtual Result<CallKey> call(const Address& to, const MethodKey& method, Clock::duration limit, Message& message,
                                std::unique_ptr<PendingReply>& waiting) = 0;
 
-  /// The same without an answer.
+  /// Sends a message that is not answered. Fails with the same errors.
   virtual Result<void> tell(const Address& to, const MethodKey& method, Message& message) = 0;
 };
 

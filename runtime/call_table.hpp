@@ -12,8 +12,8 @@
 
 namespace weir::runtime {
 
-/// The callers that wait for answers over one link, or inside one process. Shared by the link's peer and the callers;
-/// any thread. A caller leaves it exactly once: with its answer, its deadline, its cancellation, or the table's end.
+/// The callers that wait for answers over one link, or inside one process. Shared by the link's peer and the callers.
+/// Thread-safe. A caller leaves the table exactly once: by its answer, its deadline, its cancellation, or close().
 ///
 /// Calls with the same time limit expire in the order they were made, so one list per limit is a priority queue, and
 /// adding and removing a call are O(1): one timer serves them all.
@@ -24,10 +24,11 @@ class CallTable : public std::enable_shared_from_this<CallTable> {
   /// `executor` runs the deadline timer.
   CallTable(Clock& clock, net::any_io_executor executor) : clock_(clock), executor_(std::move(executor)) {}
 
-  /// Takes `waiting` over and numbers the call. Fails with: exhausted, or what close() was given; `waiting` stays then.
+  /// Takes `waiting` over and returns the number of the call. `limit` is the time until its deadline. Fails with:
+  /// exhausted, or the error that close() was given; `waiting` then stays with the caller.
   Result<std::uint64_t> add(Clock::duration limit, std::unique_ptr<PendingReply>& waiting);
 
-  /// Whoever waits under that number; null if nobody does (any more).
+  /// Removes and returns the caller waiting under that number; null if there is none, or no longer one.
   std::unique_ptr<PendingReply> take(std::uint64_t call);
 
   /// Fails every waiting call with `why`, at once, and all later ones.
@@ -39,7 +40,7 @@ class CallTable : public std::enable_shared_from_this<CallTable> {
   static constexpr std::uint32_t none = ~0u;
   static constexpr std::size_t idle_lists_max = 64;
 
-  struct Expiry {  ///< calls with one limit, earliest first
+  struct Expiry {  ///< the calls with one time limit, earliest deadline first
     std::uint32_t first = none;
     std::uint32_t last = none;
   };
@@ -49,7 +50,7 @@ class CallTable : public std::enable_shared_from_this<CallTable> {
     Clock::time_point deadline;
     std::uint32_t generation = 0;
     std::uint32_t before = none;
-    std::uint32_t after = none;  ///< in the free list too
+    std::uint32_t after = none;  ///< also links the free list
   };
 
   Expiry& expiry_of(Clock::duration limit);

@@ -6,16 +6,16 @@
 
 namespace weir::runtime {
 
-/// A flag that coroutines wait for: set once, stays set. A value, copies are the same flag; any thread.
+/// A flag that coroutines can wait for. Once set it stays set. Copies refer to the same flag. Thread-safe.
 class Event {
  public:
   Event();
 
-  /// Lets all waiters go on, each on its own executor.
+  /// Sets the flag and resumes all waiters, each on its own executor.
   void set() const;
   bool is_set() const;
 
-  /// True once the flag is set, false if the wait was cancelled.
+  /// Waits for the flag. Returns true once it is set, false if the wait was cancelled.
   net::awaitable<bool> wait() const;
 
  private:

@@ -17,9 +17,9 @@ namespace weir::runtime {
 namespace {
 
 constexpr std::uint32_t magic = 0x52494557;  // "WEIR" as bytes
-constexpr std::size_t checked_bytes = 12;    // of the header, by its own check
+constexpr std::size_t checked_bytes = 12;    // of the header, covered by its own checksum
 constexpr std::size_t keep_capacity_max = 4u << 20;
-constexpr std::size_t segment_alignment = 64;  // a tensor may be made of it in place
+constexpr std::size_t segment_alignment = 64;  // so that a tensor can use the memory in place
 
 template <class T>
 void put(std::byte* at, T value) {
@@ -37,7 +37,7 @@ std::uint32_t header_check(const std::byte* header) {
   return static_cast<std::uint32_t>(XXH3_64bits(header, checked_bytes));
 }
 
-/// Of table and body, which lie together, and the segments.
+/// The checksum of table and body, which are contiguous, and the segments.
 std::uint64_t checksum(BytesView table_and_body, std::span<const Segment> segments) {
   if (segments.empty()) return XXH3_64bits(table_and_body.data(), table_and_body.size());
   XXH3_state_t state;
@@ -47,7 +47,7 @@ std::uint64_t checksum(BytesView table_and_body, std::span<const Segment> segmen
   return XXH3_64bits_digest(&state);
 }
 
-/// Memory whose content does not matter yet; pages are only touched as bytes come in. Null if there is none.
+/// Allocates uninitialized memory; its pages are first touched when bytes come in. Null if there is none left.
 std::pair<Segment, std::span<std::byte>> raw_memory(std::size_t bytes) {
   auto* data = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{segment_alignment}, std::nothrow));
   if (data == nullptr) return {};

@@ -10,10 +10,10 @@
 
 namespace weir::runtime {
 
-/// What a frame is for. Values are part of the wire format.
+/// The purpose of a frame. The values are part of the wire format.
 enum class FrameKind : std::uint8_t {
-  hello = 1,   ///< handshake: who I am, and a nonce
-  proof = 2,   ///< handshake: that I know the secret
+  hello = 1,   ///< handshake: the sender's identity and a nonce
+  proof = 2,   ///< handshake: the sender knows the secret
   refuse = 3,  ///< handshake: why the link is closed
   call = 4,
   tell = 5,
@@ -23,13 +23,13 @@ enum class FrameKind : std::uint8_t {
 };
 inline constexpr std::uint8_t frame_kind_max = 8;
 
-/// What a receiver is ready to take. A frame that says more is refused before anything is allocated for it.
+/// The largest frame that a receiver accepts. A frame that announces more is refused before memory is allocated for it.
 struct FrameLimits {
   std::uint32_t body_bytes_max = 16u << 20;
   std::uint32_t segments_max = 256;
   std::uint64_t segments_bytes_max = 4ull << 30;  ///< all segments of one frame together
 
-  /// What a peer may send before it has proven that it knows the secret.
+  /// Limits for a peer that has not yet proven that it knows the secret.
   static FrameLimits unauthenticated() { return {.body_bytes_max = 4096, .segments_max = 0, .segments_bytes_max = 0}; }
 };
 
@@ -48,24 +48,25 @@ struct FrameView {
 ///      5     1    kind
 ///      6     2    number of segments, n
 ///      8     4    bytes of the body, b
-///     12     4    low half of xxh3-64 over bytes 0..11: lengths are believed only after this
+///     12     4    low half of xxh3-64 over bytes 0..11, checked before the lengths are used
 ///     16     8    xxh3-64 over everything that follows
 ///     24     8n   bytes of each segment
 ///     24+8n  b    body, then the segments' bytes
 inline constexpr std::size_t frame_header_bytes = 24;
 inline constexpr std::uint8_t frame_version = 1;
 
-/// Frames waiting to be written. Bodies are copied in (they are small), segments are only referenced, so that one
-/// gathering write takes many frames. Not thread-safe.
+/// Frames waiting to be written. Bodies are small and are copied in; segments are only referenced. One gathering write
+/// can take many frames. Not thread-safe.
 class FrameBuffer {
  public:
   /// Appends one frame. Fails with: exhausted (a count or length that the header cannot hold).
   Result<void> add(FrameKind kind, BytesView body, std::span<const Segment> segments);
 
-  /// Everything added, in order, as at most `out.size()` spans; gives how many were filled. Valid until a change.
+  /// Fills `out` with spans of the bytes still to be written, in order, and returns how many spans it filled. If `out`
+  /// is too short, the rest is left out. The spans are valid until the buffer changes.
   std::size_t spans(std::span<BytesView> out) const;
 
-  /// Drops the first `count` bytes: they are written.
+  /// Drops the first `count` bytes, which have been written.
   void consume(std::size_t count);
 
   std::size_t bytes() const { return bytes_ - consumed_; }
@@ -86,24 +87,25 @@ class FrameBuffer {
   std::size_t segment_done_ = 0;  ///< written bytes of the segment that is next
 };
 
-/// Cuts a byte stream into frames. The reader of the stream asks where the next bytes shall go, puts them there and
-/// says how many: large bodies and segments are thus received straight into their final place.
-/// After an error the stream is lost: close the link. Not thread-safe.
+/// Splits a byte stream into frames. The reader of the stream gets memory from prepare(), writes the next bytes there
+/// and calls commit(); large bodies and segments are thus received directly into their final place. After an error the
+/// stream cannot be decoded any further: close the link. Not thread-safe.
 class FrameDecoder {
  public:
   explicit FrameDecoder(FrameLimits limits = {}, std::size_t buffer_bytes = 256 << 10);
 
-  /// Where the next bytes shall be written. Never empty.
+  /// The memory for the next bytes. Never empty.
   std::span<std::byte> prepare();
 
-  /// `count` bytes were written there.
+  /// States that `count` bytes were written to the memory from prepare().
   void commit(std::size_t count);
 
-  /// The next complete frame; false if more bytes are needed. The frame is valid until the next call of any member.
+  /// Reads the next complete frame. Returns false if more bytes are needed. The frame is valid until the next call of
+  /// any member.
   /// Fails with: malformed, unsupported (another version), exhausted (over the limits).
   Result<bool> next(FrameView& frame);
 
-  /// From the next header on.
+  /// Takes effect with the next header.
   void set_limits(FrameLimits limits) { limits_ = limits; }
 
  private:

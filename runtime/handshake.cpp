@@ -61,13 +61,14 @@ Handshake::Reply Handshake::refuse(const Error& why) { return {FrameKind::refuse
 
 Digest Handshake::expected(Role prover) const {
   const bool connecting = role_ == Role::connect;
-  // Whoever claims an account that there is not fails as one who does not know its secret, and in the same time.
+  // An unknown account fails in the same way and in the same time as a wrong secret.
   std::string secret = secrets_(account()).value_or("");
   if (secret.empty()) {
     const Digest nobodys = random_digest();
     secret.assign(reinterpret_cast<const char*>(nobodys.data()), nobodys.size());
   }
-  const std::string_view label = prover == Role::connect ? "weir connect" : "weir  listen";  // of one length
+  const std::string_view label =
+      prover == Role::connect ? "weir connect" : "weir  listen";  // both have the same length
   return hmac_sha256(
       secret,
       {std::as_bytes(std::span(label)), bytes_of(protocol_version), BytesView(connecting ? own_nonce_ : peer_nonce_),
@@ -89,7 +90,7 @@ Result<std::optional<Handshake::Reply>> Handshake::receive(const FrameView& fram
 }
 
 Result<std::optional<Handshake::Reply>> Handshake::receive_hello(BytesView body) {
-  // The version stands first and alone decides: another one may well have another hello.
+  // The version comes first and is checked alone: other versions may have a different hello.
   Reader version_reader(body, {});
   std::uint32_t version = 0;
   if (version_reader.number(version) && version != protocol_version) {

@@ -24,9 +24,9 @@ inline constexpr std::uint32_t protocol_version = 2;
 ///     proof HMAC(secret, "connect" c s ids account)      ->
 ///                                                        <-     proof HMAC(secret, "listen" c s ids account)
 ///
-/// The account says which secret it is: those of nodes and of each job differ. The listening end proves itself second,
-/// and an account that it does not have is to it one with a wrong secret, so that it tells a stranger nothing. Knows no
-/// sockets. Not thread-safe.
+/// The account names the secret: there is one for the nodes and one for each job. The listening end proves itself
+/// second, and treats an unknown account like a wrong secret, so that a stranger learns nothing from it. Does no input
+/// or output. Not thread-safe.
 class Handshake {
  public:
   enum class Role { connect, listen };
@@ -37,27 +37,28 @@ class Handshake {
   };
   /// The secret of an account, or nothing if there is no such account.
   using Secrets = std::function<std::optional<std::string>(std::string_view account)>;
-  struct Reply {  ///< to be sent
+  struct Reply {  ///< a frame to be sent
     FrameKind kind{};
     Bytes body;
   };
 
   Handshake(Role role, const Secrets& secrets, Identity own);
 
-  /// What to send before anything has come; only the connecting end does.
+  /// The first frame to send; only the connecting end has one.
   std::optional<Reply> open() const;
 
-  /// What a frame asks for; nothing to send is possible. Fails with: unauthenticated, unsupported (version), malformed
-  /// (not this frame now), conflict (the peer is this process), or what a refuse frame says.
+  /// Handles a received frame and returns the frame to answer with, if any. Fails with: unauthenticated, unsupported
+  /// (version), malformed (not a frame expected now), conflict (the peer is this process), or the error in a refuse
+  /// frame.
   Result<std::optional<Reply>> receive(const FrameView& frame);
 
   Role role() const { return role_; }
   bool done() const { return state_ == State::done; }
   const Identity& peer() const { return peer_; }
-  /// The account that the ends have proven to each other.
+  /// The account whose secret the ends prove to each other.
   const std::string& account() const { return role_ == Role::connect ? own_.account : peer_.account; }
 
-  /// Tells the other end why it is turned away.
+  /// The frame that tells the other end why it is refused.
   static Reply refuse(const Error& why);
 
  private:

@@ -22,13 +22,14 @@ struct FixedString {
   constexpr std::string_view view() const { return {text, N - 1}; }
 };
 
-/// FNV-1a: names become numbers at compile time, the same in every build.
+/// FNV-1a, computed at compile time: turns names into numbers that are the same in every build.
 constexpr std::uint64_t name_hash(std::string_view text, std::uint64_t seed = 0xcbf29ce484222325u) {
   for (char c : text) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return seed;
 }
 
-/// What a method pointer says: its interface, its arguments by value, and R of the Result<R> it gives.
+/// Properties of a method pointer: its interface, its arguments by value, R of the Result<R> it returns, and whether it
+/// is a coroutine.
 template <class Pointer>
 struct MethodTraits;
 
@@ -58,7 +59,7 @@ struct Method {
 template <class... Methods>
 struct MethodList {};
 
-/// The visible list of what an actor interface offers. An interface is an abstract class with
+/// Lists the methods of an actor interface. An interface is an abstract class with
 ///
 ///     static constexpr std::string_view type_name = "counter";
 ///     virtual net::awaitable<Result<int>> add(int amount) = 0;      // or plain Result<int>
@@ -90,11 +91,11 @@ constexpr std::uint64_t find_method_id(MethodList<First, Rest...>) {
 
 }  // namespace detail
 
-/// Number of an interface on the wire.
+/// The number of an interface on the wire.
 template <class T>
 inline constexpr std::uint64_t interface_id = name_hash(T::type_name);
 
-/// Number of a method on the wire: the hash of "type_name.method_name".
+/// The number of a method on the wire: the hash of "type_name.method_name".
 template <auto Pointer>
 constexpr std::uint64_t method_id() {
   using T = typename MethodTraits<decltype(Pointer)>::Interface;

@@ -12,14 +12,14 @@
 namespace weir::runtime {
 namespace detail {
 
-/// Starts a task elsewhere and brings its end back to the executor of the coroutine that waits for it.
+/// Starts a task on another executor and completes on the executor of the waiting coroutine.
 class StartOn {
  public:
   explicit StartOn(net::any_io_executor executor) : executor_(std::move(executor)) {}
 
   template <class Handler, class T>
   void operator()(Handler handler, net::awaitable<T> task) const {
-    // co_spawn sees a function without a cancellation slot, not the handler of the coroutine that waits: see on().
+    // co_spawn gets a lambda, which has no cancellation slot, instead of the waiting coroutine's handler: see on().
     net::co_spawn(executor_, std::move(task),
                   [handler = std::move(handler)](const std::exception_ptr& thrown, T value) mutable {
                     const auto executor = net::get_associated_executor(handler);
@@ -43,10 +43,10 @@ class StartOn {
 
 }  // namespace detail
 
-/// Runs `task` on another executor and gives its result, or what it throws, on the caller's.
-/// Cancelling the caller does not cancel the task: what has begun elsewhere is finished there, and the caller waits for
-/// it. (co_spawn(executor, task, use_awaitable) of Boost 1.81 would pass the cancellation on through a bare pointer,
-/// which dangles if the task ends on its executor while the caller is cancelled on another.)
+/// Runs `task` on another executor and returns its result, or throws its exception, on the caller's executor.
+/// Cancelling the caller does not cancel the task: the caller waits until it has finished. (co_spawn(executor, task,
+/// use_awaitable) of Boost 1.81 would pass the cancellation on through a bare pointer, which dangles if the task ends
+/// on its executor while the caller is cancelled on another.)
 template <class T>
 net::awaitable<T> on(net::any_io_executor executor, net::awaitable<T> task) {
   detail::StartOn start(std::move(executor));

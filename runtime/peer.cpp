@@ -8,7 +8,7 @@
 namespace weir::runtime {
 namespace {
 
-/// A message being written. Its memory is used again for the next one of this thread; its segments are not kept.
+/// A message being written. The thread's next message reuses its memory; references to segments are dropped at the end.
 class Scratch {
  public:
   Scratch() : memory_(memory()) { memory_.body.clear(); }
@@ -18,7 +18,8 @@ class Scratch {
 
   Writer writer() { return {memory_.body, memory_.segments}; }
 
-  /// Fails with: exhausted (the receiver would refuse it, and the link with it), and what Link::send gives.
+  /// Fails with: exhausted (over the limits, for which the receiver would close the link), and the errors of
+  /// Link::send.
   Result<void> send(Link& link, FrameKind kind) const {
     const FrameLimits limits;
     std::uint64_t segment_bytes = 0;
@@ -78,7 +79,7 @@ void Peer::on_handshake_frame(const FrameView& frame) {
   auto reply = handshake_.receive(frame);
   if (!reply) {
     if (frame.kind != FrameKind::refuse) send(Handshake::refuse(reply.error()));
-    // This is why, also if the other side's end of the link is seen before our own.
+    // This remains the reason, even if the other side closes the link before our close() takes effect.
     outcome_ = reply.error();
     refused_ = true;
     return close(reply.error());
@@ -106,7 +107,7 @@ Result<CallKey> Peer::call(std::uint64_t actor, const MethodKey& method, Clock::
   message.write(out);
   if (auto sent = scratch.send(*link_, FrameKind::call); !sent) {
     waiting = calls_->take(*call);
-    if (waiting) return sent.error();  // otherwise the link's end has told it meanwhile
+    if (waiting) return sent.error();  // otherwise the caller has already been told that the link ended
   }
   return CallKey{calls_, *call};
 }
@@ -146,7 +147,7 @@ void Peer::refuse_call(const Reply& reply, const Error& why) {
     return;
   }
   Result<void> refused = why;
-  detail::ResultAnswer<void> answer_with(refused);  // errors look the same whatever the method's value is
+  detail::ResultAnswer<void> answer_with(refused);  // an error is encoded the same way for every type of value
   answer(reply.call, answer_with);
 }
 
@@ -170,7 +171,7 @@ void Peer::on_reply(const FrameView& frame) {
   Reader in(frame.body, frame.segments, &router_, handshake_.peer().process);
   std::uint64_t call = 0;
   if (!in.number(call)) return close({Errc::malformed, "an answer without its call's number"});
-  if (auto waiting = calls_->take(call)) waiting->accept(in);  // nobody: it came after the deadline
+  if (auto waiting = calls_->take(call)) waiting->accept(in);  // null: the answer came after the deadline
 }
 
 void Peer::send(const Handshake::Reply& reply) { (void)link_->send(reply.kind, reply.body, {}); }
@@ -191,7 +192,7 @@ void Peer::on_closed(const Error& reason) {
     spdlog::warn("{}: link with {} ended in its handshake: {}", core_->options().name, link_->remote(),
                  outcome_.error().message());
   }
-  // Whatever broke the link, to the callers it is one thing. The reason stays in the text.
+  // Callers get peer_lost or cancelled, whatever broke the link; the text keeps the reason.
   const bool deliberate = reason.code == Errc::peer_lost || reason.code == Errc::cancelled;
   calls_->close(deliberate ? reason : Error{Errc::peer_lost, reason.message()});
   core_->ended(shared_from_this(), reason);
@@ -209,13 +210,14 @@ void Peer::check_handshake() {
   if (!open_) close({Errc::deadline_exceeded, "no handshake in time"});
 }
 
-/// Checks are counted, not seconds: a process that was itself stopped has not listened, and makes one check of it.
+/// Counts checks, not seconds: a process that was itself stopped could not receive, and counts that time as one check.
 void Peer::check_alive() {
   const auto& options = core_->options();
   const std::uint64_t received = link_->bytes_received();
   const std::uint64_t acknowledged = link_->bytes_acknowledged();
-  // A large message may be under way for minutes. The ping waits behind it, so no answer can have come: as long as
-  // bytes arrive over there, the peer lives. Once the ping itself is there, only what the peer sends is a sign of life.
+  // A large message may be on its way for minutes. The ping waits behind it, so no answer can have come: as long as the
+  // bytes before the ping are being acknowledged, the peer is alive. Once the ping itself has arrived, only bytes from
+  // the peer are a sign of life.
   const bool under_way = acknowledged != acknowledged_ && acknowledged < ping_end_;
   silent_checks_ = received != received_ || under_way ? 0 : silent_checks_ + 1;
   received_ = received;

@@ -14,8 +14,8 @@
 namespace weir::runtime {
 
 /// One link to another process: handshake, calls and answers in both directions, keep-alive. Owned by its Link until
-/// that is closed, by the SystemCore while it is a peer, and by turns that have to answer over it.
-/// Frames and the end are handled on the link's strand; call(), tell(), answer() come from any thread.
+/// that is closed, by the SystemCore while it is a peer, and by turns that have to answer over it. Frames and the
+/// link's end are handled on the link's strand; call(), tell() and answer() may be called from any thread.
 class Peer final : public LinkHandler, public ReplyPort, public std::enable_shared_from_this<Peer> {
  public:
   Peer(std::shared_ptr<SystemCore> core, std::shared_ptr<Link> link, Handshake::Role role);
@@ -23,7 +23,7 @@ class Peer final : public LinkHandler, public ReplyPort, public std::enable_shar
   /// Begins the handshake.
   void start();
 
-  /// Set when the handshake has ended, either way; then outcome() tells.
+  /// Set when the handshake has succeeded or failed; outcome() then says which.
   const Event& ready() const { return ready_; }
   Result<PeerId> outcome() const { return outcome_; }
 
@@ -38,9 +38,9 @@ class Peer final : public LinkHandler, public ReplyPort, public std::enable_shar
   void give_up(const Error& why);
 
   PeerInfo info() const;
-  /// Whether the other side has opened the link.
+  /// True if the other side opened the link.
   bool incoming() const { return handshake_.role() == Handshake::Role::listen; }
-  /// What the link was opened with; once the handshake is done.
+  /// The account that the link is authenticated with. Valid once the handshake is done.
   const std::string& account() const { return handshake_.account(); }
 
   /// LinkHandler
@@ -51,7 +51,7 @@ class Peer final : public LinkHandler, public ReplyPort, public std::enable_shar
   void on_handshake_frame(const FrameView& frame);
   void on_message(const FrameView& frame);
   void on_reply(const FrameView& frame);
-  /// The message reaches no actor: its caller, if there is one, hears why.
+  /// Answers a call that no actor accepts with `why`. A tell is logged and dropped.
   void refuse_call(const Reply& reply, const Error& why);
   Result<void> send_answer(std::uint64_t call, const Answer& answer);
   void send(const Handshake::Reply& reply);
@@ -61,17 +61,17 @@ class Peer final : public LinkHandler, public ReplyPort, public std::enable_shar
   void check_alive();
 
   const std::shared_ptr<SystemCore> core_;
-  const std::shared_ptr<Router> router_;  ///< the same, for the ActorRefs in received messages
+  const std::shared_ptr<Router> router_;  ///< the core, for the ActorRefs in received messages
   std::shared_ptr<Link> link_;
   Handshake handshake_;
-  std::shared_ptr<const Caller> caller_;  ///< the other end, once it has proven itself
+  std::shared_ptr<const Caller> caller_;  ///< the other end, once it is authenticated
   Event ready_;
   Result<PeerId> outcome_ = Error{Errc::peer_lost};
   std::shared_ptr<CallTable> calls_;
   std::unique_ptr<Timer> watchdog_;
-  std::uint64_t received_ = 0;  ///< at the last check, as the next one
+  std::uint64_t received_ = 0;  ///< bytes at the last check, as in the next line
   std::uint64_t acknowledged_ = 0;
-  std::uint64_t ping_end_ = 0;  ///< what is acknowledged once the last ping has reached the peer
+  std::uint64_t ping_end_ = 0;  ///< bytes_acknowledged() once the last ping has reached the peer
   int silent_checks_ = 0;       ///< in a row
   bool refused_ = false;        ///< the handshake has failed, and `outcome_` says why
   std::atomic<bool> open_ = false;

@@ -32,11 +32,11 @@ namespace {
 
 constexpr int lifeline_fd = 3;  // in the child
 constexpr std::size_t input_bytes_max = 4096;
-constexpr int lowest_parent_fd = 10;  // out of the way of the numbers that the child fills
+constexpr int lowest_parent_fd = 10;  // above the descriptors 0 to 3, which the child assigns
 
 Error system_error(const std::string& what, int number) { return {Errc::io, what + ": " + std::strerror(number)}; }
 
-/// A descriptor that closes itself.
+/// Owns a file descriptor and closes it.
 class Fd {
  public:
   Fd() = default;
@@ -72,7 +72,7 @@ struct Pipe {
   }
 };
 
-/// What the child needs between fork and exec, where nothing may be allocated.
+/// Everything that the child needs between fork and exec, where it must not allocate memory.
 struct Launch {
   std::vector<std::string> arguments;
   std::vector<std::string> environment;
@@ -80,7 +80,7 @@ struct Launch {
   std::vector<char*> envp;
   int output = -1;
   int lifeline = -1;
-  bool input = false;  ///< the lifeline is standard input, too
+  bool input = false;  ///< the lifeline is also standard input
   int status = -1;
   pid_t parent = 0;
 };
@@ -92,7 +92,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return all;
 }
 
-/// The child's side: async-signal-safe calls only.
+/// Runs in the child after fork: async-signal-safe calls only.
 [[noreturn]] void become_program(const Launch& launch) {
   auto give_up = [&launch](int number) {
     (void)!::write(launch.status, &number, sizeof number);
@@ -125,7 +125,7 @@ Result<pid_t> fork_and_exec(Launch& launch, Pipe& status) {
   const pid_t pid = ::fork();
   if (pid < 0) return system_error("fork", errno);
   if (pid == 0) become_program(launch);
-  ::setpgid(pid, pid);  // both sides do it: whoever comes first, it is done before anybody relies on it
+  ::setpgid(pid, pid);  // parent and child both do it, so that it is done before either relies on it
   status.write.reset();
   int failed = 0;
   ssize_t got = 0;
@@ -151,7 +151,8 @@ struct Child : std::enable_shared_from_this<Child> {
                      });
   }
 
-  /// The leader is dead, its number is not free yet: what is left of its group can be killed without a mistake.
+  /// Kills what is left of the process group and collects the leader's exit status. Until then the leader's pid cannot
+  /// be reused, so no other group can be hit.
   void reap(int flags) {
     if (exit) return;
     ::kill(-pid, SIGKILL);
@@ -267,7 +268,7 @@ class PosixSpawner final : public ProcessSpawner {
   }
 
  private:
-  /// The thread that forks. See make_process_spawner().
+  /// Runs `work` on the thread that forks, see make_process_spawner().
   Result<pid_t> on_thread(std::function<Result<pid_t>()> work) {
     std::packaged_task<Result<pid_t>()> task(std::move(work));
     auto result = task.get_future();

@@ -31,7 +31,7 @@ bool Codec<Error>::read(Reader& in, Error& value) {
   if (!Codec<std::string>::read(in, category) || !in.number(number)) return false;
   if (!Codec<std::string>::read(in, value.context)) return false;
   const auto* found = find_category(category);
-  // An error that says "no error" would be a lie.
+  // Number 0 means success, which is not a valid Error.
   value.code =
       found != nullptr && number != 0 ? boost::system::error_code(number, *found) : make_error_code(Errc::internal);
   return true;

@@ -26,7 +26,7 @@ namespace weir::runtime {
 
 static_assert(std::endian::native == std::endian::little, "messages are little endian and copied as they are");
 
-/// Puts values into a message body. Plain aggregates need no code at all: their members go in order of declaration.
+/// Writes values to a message body. Plain aggregates need no code: their members are written in order of declaration.
 class Writer {
  public:
   Writer(Bytes& body, std::vector<Segment>& segments) : body_(body), segments_(segments) {}
@@ -40,7 +40,7 @@ class Writer {
   void number(T value) {
     raw(&value, sizeof value);
   }
-  /// The length of a string or list. A body holds less than 4 GiB; the frame refuses what is larger.
+  /// Writes the length of a string or list. A body holds less than 4 GiB; the frame refuses larger ones.
   void count(std::size_t value) { number(static_cast<std::uint32_t>(value)); }
   void segment(const Segment& value) { segments_.push_back(value); }
 
@@ -49,11 +49,12 @@ class Writer {
   std::vector<Segment>& segments_;
 };
 
-/// Takes values out of bytes that anybody may have written. Every read checks its bounds and allocates no more than the
-/// body can fill; after the first failure all reads fail.
+/// Reads values from untrusted bytes. Every read checks its bounds and allocates no more than the body can fill; after
+/// the first failure all reads fail.
 class Reader {
  public:
-  /// `router` and `origin` give life to the ActorRefs in the message: they reach back over the link it came by.
+  /// `router` is for the ActorRefs in the message, which without one are read as empty; `origin` is the sending
+  /// process.
   Reader(BytesView body, std::span<const Segment> segments, const std::shared_ptr<Router>* router = nullptr,
          std::uint64_t origin = 0)
       : body_(body), segments_(segments), router_(router), origin_(origin) {}
@@ -69,7 +70,7 @@ class Reader {
   bool number(T& value) {
     return raw(&value, sizeof value);
   }
-  /// A length of things that take at least `least` bytes each.
+  /// Reads the length of a list whose items take at least `least` bytes each.
   bool count(std::size_t& value, std::size_t least) {
     std::uint32_t n = 0;
     if (!number(n)) return false;
@@ -88,7 +89,7 @@ class Reader {
     return false;
   }
 
-  /// Everything was read and nothing is left. Fails with: malformed.
+  /// Checks that all reads succeeded and that nothing is left over. Fails with: malformed.
   Result<void> finish() const {
     if (why_ != nullptr) return Error{Errc::malformed, why_};
     if (!body_.empty() || next_segment_ != segments_.size()) return Error{Errc::malformed, "bytes are left over"};
@@ -99,7 +100,7 @@ class Reader {
   const std::shared_ptr<Router>* router() const { return router_; }
   std::uint64_t origin() const { return origin_; }
 
-  /// Guards the stack against types that contain themselves.
+  /// Limits the depth of nesting, so that values of recursive types cannot exhaust the stack.
   bool enter() { return ++depth_ <= depth_max || fail("values are nested too deep"); }
   void leave() { --depth_; }
 
@@ -114,7 +115,7 @@ class Reader {
   int depth_ = 0;
 };
 
-/// How a T is written and read. Specialize it for a class that is no plain aggregate:
+/// Defines how a T is written and read. Specialize it for a class that is not a plain aggregate:
 /// `static void write(Writer&, const T&)` and `static bool read(Reader&, T&)`.
 template <class T>
 struct Codec {
@@ -153,8 +154,8 @@ struct Codec<bool> {
   }
 };
 
-/// An enum whose values count from 0 without gaps. `last_value(T)`, beside the enum, says where they end: what lies
-/// beyond is malformed.
+/// An enum whose values count from 0 without gaps. `last_value(T)`, declared beside the enum, returns the last of them;
+/// a number beyond it is malformed.
 ///
 ///     enum class Outcome : std::uint8_t { finished, failed };
 ///     constexpr Outcome last_value(Outcome) { return Outcome::failed; }
@@ -198,7 +199,7 @@ struct Codec<Segment> {
   static bool read(Reader& in, Segment& value) { return in.segment(value); }
 };
 
-/// Lists of these are copied in one piece.
+/// True for types whose lists are copied as one block.
 template <class T>
 inline constexpr bool is_flat = (std::is_arithmetic_v<T> && !std::same_as<T, bool>) || std::same_as<T, std::byte>;
 

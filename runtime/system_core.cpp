@@ -13,7 +13,7 @@
 namespace weir::runtime {
 namespace {
 
-/// Never 0: that is the address of nobody.
+/// Never 0, which is the process of an empty address.
 std::uint64_t draw_process_number() {
   const Digest random = random_digest();
   std::uint64_t number = 0;
@@ -61,7 +61,7 @@ Result<CallKey> SystemCore::call(const Address& to, const MethodKey& method, Clo
   auto turn = message.turn(object, {local_answers_, *call});
   if (auto accepted = cell->accept(turn); !accepted) {
     waiting = local_calls_->take(*call);
-    if (waiting) return accepted.error();  // otherwise its deadline has come and spoken meanwhile
+    if (waiting) return accepted.error();  // otherwise its deadline has passed and has resumed the caller
   }
   return CallKey{local_calls_, *call};
 }
@@ -146,7 +146,7 @@ void SystemCore::accept_link(std::shared_ptr<Link> link) {
       handshaking_.erase(oldest);
     }
   }
-  // Whoever says nothing makes room: a node that knows its secret must not wait behind strangers.
+  // The oldest unauthenticated link makes room: a node that knows its secret must not wait behind strangers.
   if (displaced) displaced->give_up({Errc::exhausted, "too many links have not proven themselves"});
   begin_link(std::move(link), false);
 }

@@ -17,8 +17,8 @@ namespace weir::runtime {
 
 class Peer;
 
-/// What an ActorSystem is made of: who lives here, who is linked, and the way of a message to either. Shared by the
-/// system, its links and all ActorRefs; any thread.
+/// The implementation of ActorSystem: its actors, its peers, and the routing of messages to both. Shared by the system,
+/// its links and all ActorRefs. Thread-safe.
 class SystemCore final : public Router, public std::enable_shared_from_this<SystemCore> {
  public:
   static std::shared_ptr<SystemCore> make(ActorSystem::Options options);
@@ -41,8 +41,8 @@ class SystemCore final : public Router, public std::enable_shared_from_this<Syst
   void allow(const std::string& account, std::string secret);
   void forbid(const std::string& account, const std::string& why);
   std::optional<std::string> secret_of(std::string_view account) const;
-  /// The peer has proven itself. One that comes from the same process as an older one replaces it, if it has proven the
-  /// same account: otherwise it is turned away, since numbers of processes are no secret.
+  /// Adds a peer whose handshake has succeeded. If there is a peer with the same process number, the new one replaces
+  /// it, provided that it has proven the same account. Otherwise it is refused, since process numbers are no secret.
   void joined(const std::shared_ptr<Peer>& peer);
   void ended(const std::shared_ptr<Peer>& peer, const Error& why);
   std::shared_ptr<Peer> find_peer(std::uint64_t process) const;
@@ -50,7 +50,7 @@ class SystemCore final : public Router, public std::enable_shared_from_this<Syst
   void on_peer_joined(net::any_io_executor executor, ActorSystem::PeerJoined callback);
   void on_peer_lost(net::any_io_executor executor, ActorSystem::PeerLost callback);
 
-  /// No new actor, listener or link from here on.
+  /// Closes the listeners. From now on there are no new actors, listeners or incoming links.
   void close_doors();
   /// Drops every actor, link and waiting caller.
   void cut_off();
@@ -63,7 +63,7 @@ class SystemCore final : public Router, public std::enable_shared_from_this<Syst
   void tell_joined(const PeerInfo& peer);
   void tell_lost(const PeerInfo& peer, const Error& why);
 
-  /// Answers between actors of this process.
+  /// The ReplyPort of callers in this process.
   class LocalAnswers;
 
   ActorSystem::Options options_;
@@ -74,7 +74,8 @@ class SystemCore final : public Router, public std::enable_shared_from_this<Syst
   mutable std::mutex mutex_;
   bool closed_ = false;
   std::uint64_t next_actor_ = 1;
-  std::unordered_map<std::uint64_t, std::shared_ptr<ActorCell>> actors_;  ///< by number, and by the name's number
+  std::unordered_map<std::uint64_t, std::shared_ptr<ActorCell>>
+      actors_;  ///< by number, and by named_actor() of the name
   std::unordered_map<std::uint64_t, std::shared_ptr<Peer>> peers_;
   std::vector<std::shared_ptr<Peer>> handshaking_;
   std::map<std::string, std::string, std::less<>> secrets_;  ///< by account

@@ -23,7 +23,7 @@ struct TaskGroup::State {
   State(net::any_io_executor ex, std::string n) : executor(std::move(ex)), name(std::move(n)) {}
 
   void emit(net::cancellation_type type) {
-    // A task may end, and leave the list, while it is told; the others stay where they are.
+    // emit() may end the task and remove it from the list; iterators to the others stay valid.
     for (auto task = tasks.begin(); task != tasks.end();) (task++)->signal.emit(type);
   }
 
@@ -35,7 +35,7 @@ struct TaskGroup::State {
     all_gone.set();
   }
 
-  /// The door where what a task throws ends.
+  /// Logs what a task has thrown, unless it is a cancelled operation.
   void report(const std::string& what, const std::exception_ptr& thrown) const {
     if (!thrown) return;
     try {
@@ -58,7 +58,7 @@ struct TaskGroup::State {
 
 namespace {
 
-/// Lets the mild kind of cancellation through to the task's operations; co_spawn alone lets only the terminal one.
+/// Passes total cancellation on to the task's operations; co_spawn alone passes on only terminal cancellation.
 net::awaitable<void> cancellable(net::awaitable<void> task) {
   co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());
   co_await std::move(task);

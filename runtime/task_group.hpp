@@ -10,10 +10,10 @@
 
 namespace weir::runtime {
 
-/// The only way to start a coroutine that nobody awaits: it has a name, what it throws is logged, it can be cancelled,
+/// The only way to start a coroutine that nobody awaits: it has a name, its exceptions are logged, it can be cancelled,
 /// and its end can be awaited.
-/// All members run on the group's executor, which is a strand or belongs to one thread. Destroying the group cancels
-/// what still runs and waits for nothing.
+/// All members must be called on the group's executor, which is a strand or belongs to one thread. Destroying the group
+/// cancels the tasks that still run and does not wait for them.
 class TaskGroup {
  public:
   TaskGroup(net::any_io_executor executor, std::string name);
@@ -22,10 +22,11 @@ class TaskGroup {
   TaskGroup& operator=(const TaskGroup&) = delete;
 
   /// Starts `task`. In a stopped group it is dropped without running.
-  /// Cancellation is of the total kind first: an operation that would lose its work may ignore it.
+  /// stop() cancels with Asio's total kind first, which an operation that would lose its work may ignore.
   void spawn(std::string what, net::awaitable<void> task);
 
-  /// Asks every task to end (total cancellation), waits up to `grace`, insists (terminal), and waits for the last one.
+  /// Cancels every task (total cancellation), after `grace` cancels the remaining ones again (terminal), and waits for
+  /// the last one.
   net::awaitable<void> stop(Clock& clock, Clock::duration grace = std::chrono::seconds(5));
 
   /// Waits until no task is left.

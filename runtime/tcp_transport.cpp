@@ -35,7 +35,7 @@ void log_thrown(const std::exception_ptr& thrown) {
   }
 }
 
-/// A Link over a socket. Lives by its receive loop, and by whoever holds it. The queue has a mutex; the rest runs on
+/// A Link over a socket. Kept alive by its receive loop and by its owners. A mutex guards the queue; the rest runs on
 /// the strand.
 class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> {
  public:
@@ -45,7 +45,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
         executor_(socket_.get_executor()),
         decoder_(options.limits),
         queued_bytes_max_(options.queued_bytes_max) {
-    error_code ignored;  // a socket that has broken already shows it at the first read
+    error_code ignored;  // if the socket has broken already, the first read fails
     socket_.set_option(Tcp::no_delay(true), ignored);
     socket_.non_blocking(true, ignored);
     const auto remote = socket_.remote_endpoint(ignored);
@@ -54,8 +54,8 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
 
   void start(std::shared_ptr<LinkHandler> handler) override {
     handler_ = std::move(handler);
-    // The handler holds the link, and the link its handler until it is shut. An io_context that goes away destroys the
-    // loop where it waits, without shutting the link: that is when the guard lets the handler go.
+    // The handler owns the link, and the link its handler until shut(). When an io_context is destroyed, it destroys
+    // the suspended loop without a call of shut(): the guard then releases the handler.
     std::shared_ptr<void> guard(nullptr, [self = shared_from_this()](void*) { self->handler_.reset(); });
     net::co_spawn(executor_, receive(shared_from_this()),
                   [self = shared_from_this(), guard = std::move(guard)](const std::exception_ptr& thrown) {
@@ -125,7 +125,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
     }
   }
 
-  /// Writes until nothing waits or the socket is full. What is added meanwhile goes along.
+  /// Writes until the queue is empty or the socket is full, including what is added meanwhile.
   void flush() {
     while (true) {
       if (writing_.empty()) {
@@ -162,7 +162,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
     if (shut_) return;
     shut_ = true;
     error_code ignored;
-    for (int i = 0; i < 2; ++i) {  // the last words: what was being written, and what waits, if they fit
+    for (int i = 0; i < 2; ++i) {  // what was being written, then what is queued, as far as the socket takes it
       if (!writing_.empty()) write_some(ignored);
       if (!writing_.empty() || ignored) break;
       std::scoped_lock lock(mutex_);
@@ -227,7 +227,7 @@ class TcpListener final : public Listener {
       auto [failed, socket] =
           co_await state->acceptor.async_accept(net::make_strand(state->acceptor.get_executor()), nothrow);
       if (!state->acceptor.is_open() || failed == net::error::operation_aborted) co_return;
-      if (failed) {  // no descriptors left, most likely: let others give some back
+      if (failed) {  // most likely no descriptors are left: wait until some are closed
         spdlog::warn("accepting a link: {}", failed.message());
         net::steady_timer pause(state->acceptor.get_executor(), std::chrono::milliseconds(100));
         co_await pause.async_wait(nothrow);

@@ -30,31 +30,33 @@ struct Endpoint {
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
-/// Who gets what a link receives. Called on the link's strand.
+/// Receives the frames of a link. Called on the link's strand.
 class LinkHandler {
  public:
   virtual ~LinkHandler() = default;
   virtual void on_frame(const FrameView& frame) = 0;
-  /// The last call, exactly once. `reason` is peer_lost, io, malformed, unsupported, exhausted, or what close() got.
+  /// The last call, made exactly once. `reason` is peer_lost, io, malformed, unsupported, exhausted, internal (a frame
+  /// could not be handled), or the error given to close().
   virtual void on_closed(const Error& reason) = 0;
 };
 
-/// A two-way ordered stream of frames to one other process. Lives while it is open or somebody holds it.
+/// A two-way ordered stream of frames to one other process. Lives while it is open or referenced.
 class Link {
  public:
   virtual ~Link() = default;
 
-  /// Begins to receive. Once. The link keeps the handler until it is closed.
+  /// Starts to receive. Must be called once. The link owns the handler until it is closed.
   virtual void start(std::shared_ptr<LinkHandler> handler) = 0;
 
-  /// Queues a frame and returns. The body is copied, the segments are kept. Any thread; frames of one thread stay in
-  /// order. Fails with: exhausted (the queue is full: the other side does not read), peer_lost (closed).
+  /// Queues a frame and returns. The body is copied, the segments are referenced until written. Thread-safe; frames of
+  /// one thread stay in order. Fails with: exhausted (the queue is full: the other side does not read), peer_lost
+  /// (closed).
   virtual Result<void> send(FrameKind kind, BytesView body, std::span<const Segment> segments) = 0;
 
-  /// Writes what is queued if the other side takes it at once, then closes. Any thread, idempotent.
+  /// Writes as much of the queue as the other side takes at once, then closes. Thread-safe, idempotent.
   virtual void close(Error reason) = 0;
 
-  /// Only from the handler or before start().
+  /// May be called only from the handler or before start().
   virtual void set_limits(FrameLimits limits) = 0;
 
   /// The strand that the handler runs on.
@@ -70,7 +72,8 @@ class Link {
   /// Bytes of all frames that send() has accepted so far.
   virtual std::uint64_t bytes_accepted() const = 0;
 
-  /// How many of those have reached the other side's machine: neither waiting here nor on the wire. On the strand.
+  /// How many of the accepted bytes have reached the other side's machine, that is, wait neither here nor on the wire.
+  /// Must be called on the strand.
   virtual std::uint64_t bytes_acknowledged() const = 0;
 };
 

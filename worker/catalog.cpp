@@ -12,7 +12,7 @@
 namespace weir::worker {
 namespace {
 
-/// The size of a model depends on the images: this is for those of the MNIST family, and default parameters.
+/// The size of a model depends on the images: these are those of the MNIST family.
 constexpr actors::ExampleShape usual_shape{1, 28, 28, 10};
 
 nlohmann::json models() {
@@ -27,7 +27,7 @@ nlohmann::json models() {
   return list;
 }
 
-/// Modes and topologies are two axes: this says which go together.
+/// The modes, each with the topologies it works over.
 nlohmann::json modes() {
   auto list = actors::modes().describe();
   for (auto& entry : list) entry["topologies"] = {"ring"};

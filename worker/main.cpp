@@ -1,4 +1,4 @@
-// weir-worker: the program that has LibTorch. Node agents start it; `weir` starts it for what needs tensors.
+// weir-worker: the program that has LibTorch. Node agents start it; `weir` starts it for commands that need tensors.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>

@@ -34,8 +34,8 @@ constexpr int exit_done = 0;
 constexpr int exit_lost = 1;
 constexpr int exit_usage = 2;
 
-/// The worker holds nothing that must be put in order: what has to last is with the head. So it leaves at once, without
-/// waiting for a computation that may take long.
+/// Exits at once, without waiting for a computation that may take long: a worker holds no state that must be saved,
+/// since everything that has to last is with the head.
 [[noreturn]] void leave(int code, const std::string& why) {
   spdlog::info("leaving: {}", why);
   spdlog::default_logger()->flush();
@@ -65,7 +65,7 @@ struct Setting {
   std::optional<int> lifeline;
 };
 
-/// The first line that comes, without what follows it. Empty if there is none.
+/// Reads the first line and nothing after it. Empty if there is none.
 std::string read_line(int descriptor) {
   constexpr std::size_t bytes_max = 4096;
   std::string line;
@@ -121,7 +121,7 @@ net::awaitable<void> watch_signals() {
   if (!error) leave(exit_done, number == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
-/// Until the head wants no more of this worker, or cannot be reached.
+/// Holds the link to the head until the head does not want this worker any more or cannot be reached, then exits.
 net::awaitable<void> serve(runtime::ActorSystem& system, const Setting& setting, const ActorTypes& types) {
   std::function<Result<runtime::ActorRef<protocol::Worker>>(runtime::ActorRef<protocol::Coordinator>)> make_worker =
       [&system,

@@ -4,7 +4,7 @@
 
 namespace weir::worker {
 
-/// `weir-worker run`: serves one slot until its agent, the head or a signal ends it. What it is told and how it exits:
+/// `weir-worker run`: serves one slot until its agent, the head or a signal ends it. For its inputs and exit codes see
 /// protocol/worker_environment.hpp.
 int run(const ActorTypes& types);
 

@@ -9,21 +9,21 @@
 
 namespace weir::worker {
 
-/// What actors of a worker process are made with.
+/// What the actors of a worker process are made from.
 struct ActorSetting {
   runtime::ActorSystem& system;
   runtime::ActorRef<protocol::Coordinator> coordinator;  ///< the head's
 };
 
-/// The types of actors that a worker process can host: one visible list, in main.
+/// The types of actors that a worker process can host; they are listed in main.
 class ActorTypes {
  public:
   using Make = std::function<Result<std::uint64_t>(const ActorSetting&, const std::string& name)>;
 
-  /// `make` spawns an actor of that name and gives its id. A type that is there already is a bug of the caller.
+  /// `make` spawns an actor of that name and returns its id. Adding a type twice is a bug of the caller.
   ActorTypes& add(std::string type, Make make);
 
-  /// Fails with: not_found (no such type), and with what the maker fails with.
+  /// Makes an actor and returns its id. Fails with: not_found (no such type), and the errors of the maker.
   Result<std::uint64_t> create(const std::string& type, const ActorSetting& setting, const std::string& name) const;
 
  private:

@@ -2,7 +2,7 @@
 
 #include "api/router.hpp"
 
-/// Nodes, actors and the cluster's events. What each route takes and gives is in openapi.json.
+/// Nodes, actors and the cluster's events. openapi.json describes the input and output of each route.
 namespace weir::api {
 
 net::awaitable<Reply> list_events(Services& services, const Request& request);

@@ -23,7 +23,7 @@ bool accepts_gzip(const Request& request) {
   return false;
 }
 
-/// A path that the dashboard itself may have: plain names. Its views are deep links that only the browser resolves.
+/// True if the path may be a view of the dashboard: plain names. Views are deep links that only the browser resolves.
 bool may_be_view(const Target& target) {
   static constexpr std::string_view punctuation = "-._~:";
   if (!target.segments.empty() && target.segments.front() == "assets") return false;

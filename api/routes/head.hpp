@@ -2,7 +2,7 @@
 
 #include "api/router.hpp"
 
-/// The head itself: health, figures, documents. What each route takes and gives is in openapi.json.
+/// The head itself: health, metrics, documents. openapi.json describes the input and output of each route.
 namespace weir::api {
 
 net::awaitable<Reply> healthz(Services& services, const Request& request);

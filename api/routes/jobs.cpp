@@ -43,7 +43,7 @@ Result<cluster::JobQuery> job_query(const Target& target) {
   return query;
 }
 
-/// The series that `worker=` asks for: of a rank, of the "job" as a whole, or "all".
+/// Sets the series that `worker=` asks for: those of a rank, of the "job" as a whole, or "all".
 Result<void> choose_workers(std::string_view which, cluster::MetricQuery& query) {
   query.all_workers = which == "all";
   if (which == "all" || which == "job") return {};
@@ -85,7 +85,7 @@ Result<cluster::MetricQuery> metric_query(const Request& request) {
   return query;
 }
 
-/// The dry run's placement and costs, under the names that users know.
+/// The placement of a dry run, with the member names of the API.
 json placement_json(const json& placement) {
   return {{"feasible", placement.value("fits", false)},
           {"reason", placement.value("reason", json())},
@@ -103,7 +103,7 @@ json warnings_json(const std::vector<cluster::Warning>& warnings) {
   return list;
 }
 
-/// Whole numbers in a path are ids: anything else is simply not there.
+/// Parses a step number in a path; anything else names nothing that exists.
 std::optional<std::uint64_t> step_number(const std::string& text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -111,7 +111,7 @@ std::optional<std::uint64_t> step_number(const std::string& text) {
   return value;
 }
 
-/// Which workers have printed something, and how much.
+/// The size of each worker's output in bytes, without workers that have none.
 net::awaitable<Result<json>> log_sizes(cluster::Head& head, std::string id) {
   const auto workers = co_await head.workers(id);
   if (!workers) co_return workers.error();
@@ -123,7 +123,7 @@ net::awaitable<Result<json>> log_sizes(cluster::Head& head, std::string id) {
   co_return sizes;
 }
 
-/// A file name for a download that no shell or browser misreads.
+/// A Content-Disposition value with a file name that is safe for shells and browsers.
 std::string attachment(std::string name) {
   for (char& c : name)
     if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && c != '-' && c != '.') c = '_';

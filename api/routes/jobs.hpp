@@ -2,7 +2,7 @@
 
 #include "api/router.hpp"
 
-/// Jobs and what they leave behind. What each route takes and gives is in openapi.json.
+/// Jobs and their metrics, logs, events and checkpoints. openapi.json describes the input and output of each route.
 namespace weir::api {
 
 net::awaitable<Reply> list_jobs(Services& services, const Request& request);

@@ -35,7 +35,7 @@ nlohmann::json to_json(const Session& session, const std::optional<std::string>&
           {"current", current == session.id}};
 }
 
-/// Writes the sessions to their file, where the disk may be waited for.
+/// Writes the sessions to their file, on the executor for blocking work.
 net::awaitable<Result<void>> save_sessions(Services& services) {
   auto save = [&sessions = services.access.sessions()] { return sessions.save(); };
   co_return co_await cluster::run_on(services.blocking, std::move(save));
@@ -50,7 +50,7 @@ net::awaitable<void> keep_new_session(Services& services) {
 }  // namespace
 
 net::awaitable<Reply> login(Services& services, const Request& request) {
-  // A link opened twice in the same browser leads where it led the first time; looking at it (HEAD) does not use it up.
+  // A link opened twice in the same browser leads to the dashboard again; HEAD does not use it up.
   if (request.method == "HEAD" || services.access.session_of(request)) co_return to_dashboard();
   auto redeemed = services.access.redeem_code(request.target.find("code").value_or(""), request);
   if (auto* refusal = std::get_if<Reply>(&redeemed)) co_return std::move(*refusal);
@@ -74,7 +74,7 @@ net::awaitable<Reply> delete_session(Services& services, const Request& request)
 }
 
 net::awaitable<Reply> create_login_link(Services& services, const Request& request) {
-  // The name the client used is one that works from where it is.
+  // The host name that the client used works from where it is.
   const auto expires = std::chrono::floor<std::chrono::milliseconds>(services.access.code_expiry());
   co_return json_reply(201, {{"url", services.access.login_link(request.header("host").value_or(""))},
                              {"expires_at", cluster::to_iso8601(expires)}})

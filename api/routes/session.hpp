@@ -2,7 +2,7 @@
 
 #include "api/router.hpp"
 
-/// How a browser comes to be logged in. What each route takes and gives is in openapi.json.
+/// Login of browsers, and their sessions. openapi.json describes the input and output of each route.
 namespace weir::api {
 
 net::awaitable<Reply> login(Services& services, const Request& request);

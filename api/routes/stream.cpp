@@ -11,12 +11,12 @@
 namespace weir::api {
 namespace {
 
-/// The last lines of a log are written after their job's end is recorded, by as much as an output batch takes.
+/// The last lines of a log may be written after their job's end is recorded, by the time that an output batch takes.
 constexpr auto log_patience = std::chrono::milliseconds(500);
 
 struct Jobs {
   std::set<std::string> ids;
-  bool nothing_else = true;  ///< every topic is of a job
+  bool nothing_else = true;  ///< every topic is about a job
   bool logs = false;
 };
 
@@ -61,7 +61,7 @@ net::awaitable<Reply> stream(Services& services, const Request& request) {
 
   auto subscription = co_await services.head.subscribe(std::move(*topics), *after);
   if (!subscription) co_return problem(subscription.error());
-  // Asked after the subscription began, so that an end is either in the stream or known here.
+  // Read after the subscription began, so that the end is either in the stream or known here.
   std::optional<cluster::JobRecord> job;
   for (const auto& id : jobs.ids) {
     auto found = co_await services.head.job(id);
@@ -82,7 +82,7 @@ net::awaitable<Reply> stream(Services& services, const Request& request) {
   co_return std::move(reply)
       .with("Content-Type", "text/event-stream")
       .with("Cache-Control", "no-store")
-      .with("X-Accel-Buffering", "no");  // proxies that know it pass each event on at once
+      .with("X-Accel-Buffering", "no");  // makes proxies that know it pass each event on at once
 }
 
 }  // namespace weir::api

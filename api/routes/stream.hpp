@@ -2,7 +2,7 @@
 
 #include "api/router.hpp"
 
-/// Server-sent events. What each route takes and gives is in openapi.json.
+/// Server-sent events. openapi.json describes the input and output of each route.
 namespace weir::api {
 
 net::awaitable<Reply> stream(Services& services, const Request& request);

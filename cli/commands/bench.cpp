@@ -20,7 +20,7 @@ struct Options {
   bench::Options bench;
 };
 
-/// Those that need tensors run in the worker program, which takes this process over.
+/// Benchmarks that need tensors run in the worker program, which replaces this process.
 int run_in_worker(const Options& options) {
   const std::string program = worker_program().string();
   if (program.empty()) {

@@ -39,7 +39,7 @@ std::string describe(const nlohmann::json& schema) {
   return line;
 }
 
-/// What a compressor declares of itself, in one line.
+/// The properties that a compressor declares, in one line.
 std::string traits_text(const nlohmann::json& traits) {
   const auto is = [&](const char* name) { return traits.value(name, false); };
   std::string line = is("lossless") ? "lossless" : is("biased") ? "biased" : "unbiased";
@@ -77,7 +77,7 @@ std::string section_text(const std::string& name, const nlohmann::json& entries)
   return out;
 }
 
-/// The catalog of the head that was named, or else this build's own, which needs no head.
+/// The catalog of the head at --address if that was given, else that of this build, which needs no head.
 Result<nlohmann::json> find_catalog(const Settings& settings, const Options& options) {
   if (!settings.address.empty()) return Api(settings).get("/api/v1/catalog");
   auto built_in = nlohmann::json::parse(options.built_in, nullptr, false);

@@ -48,8 +48,8 @@ int list(const Settings& settings, const Listing& options) {
   return ExitCode::ok;
 }
 
-/// A file that appears under its name only when it is whole. Until then its bytes are in a file beside it, which goes
-/// when this does.
+/// A file that appears under its name only when it is complete. Until then its bytes are in a file beside it, which is
+/// deleted with this object.
 class NewFile {
  public:
   explicit NewFile(std::string name) : name_(std::move(name)), temporary_(name_ + ".part-XXXXXX") {}
@@ -79,7 +79,7 @@ class NewFile {
 
   std::uint64_t size() const { return size_; }
 
-  /// Gives the file its name. Fails with: conflict (there is one, and it is not to be replaced), io.
+  /// Gives the file its name. Fails with: conflict (there is one already and `replace` is false), io.
   Result<void> keep(bool replace) {
     if (::fchmod(descriptor_, 0644) != 0 || ::fsync(descriptor_) != 0) return failed("cannot write " + temporary_);
     if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, name_.c_str(), replace ? 0 : RENAME_NOREPLACE) != 0) {
@@ -101,7 +101,7 @@ class NewFile {
   std::uint64_t size_ = 0;
 };
 
-/// What the head tells of the checkpoint at `step`, a number or "latest".
+/// The head's record of the checkpoint at `step`, a number or "latest".
 Result<nlohmann::json> find_checkpoint(const Api& api, const std::string& id, const std::string& step) {
   auto answer = api.get(checkpoints_path(id));
   if (!answer) return answer;

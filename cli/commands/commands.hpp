@@ -10,8 +10,8 @@
 
 namespace weir::cli {
 
-/// What the command line asked for. Each `add_...` below adds one command to the program; parsing it sets `run`, which
-/// main then calls with complete settings. It gives the exit code.
+/// The command that the command line asked for. Each `add_...` below adds one command to the program; parsing it sets
+/// `run`, which Program::run() then calls with complete settings. It returns the exit code.
 struct Choice {
   std::function<int(const Settings&)> run;
 };

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 struct None {};
 
-/// Findings, in the order they were made. `bad` needs doing something; `note` may.
+/// Findings, in the order they were made. After a `bad` one something must be done, after a `note` perhaps.
 class Findings {
  public:
   void good(const std::string& what, const std::string& found) { add("ok", what, found, ""); }
@@ -120,7 +120,7 @@ void check_worker(Findings& findings) {
   } else {
     findings.good("weir-worker", worker.string());
   }
-  // Debian's alternatives decide which BLAS LibTorch gets.
+  // Debian's alternatives determine which BLAS LibTorch uses.
   std::error_code none;
   for (const char* triplet : {"x86_64-linux-gnu", "aarch64-linux-gnu"}) {
     const fs::path link = std::string("/etc/alternatives/libblas.so.3-") + triplet;

@@ -55,7 +55,7 @@ void announce(const Settings& settings, const Options& options, const std::strin
   say("open the dashboard (once, within the hour): " + link);
 }
 
-/// As many HTTP connections as by default, if the process may open so many descriptors.
+/// The default limits on HTTP connections, reduced if the process may not open that many descriptors.
 api::Limits http_limits(std::uint64_t descriptors) {
   const std::uint64_t connections = http_connections(descriptors);
   api::Limits limits;
@@ -64,7 +64,7 @@ api::Limits http_limits(std::uint64_t descriptors) {
   return limits;
 }
 
-/// Serves until SIGINT or SIGTERM. Gives the exit code.
+/// Serves until SIGINT or SIGTERM. Returns the exit code.
 net::awaitable<int> serve(const Settings& settings, const Options& options, cluster::DataDir& data_dir,
                           std::shared_ptr<cluster::Store> store, std::string token, std::string node_secret,
                           std::optional<api::PublicUrl> public_url, runtime::Clock& clock,
@@ -127,7 +127,7 @@ int head(const Settings& settings, const Options& options) {
   auto node_secret = data_dir->node_secret();
   if (!node_secret) return complain(node_secret.error());
 
-  // Destroyed from below: the loop stops first, then the threads that wait for the disk.
+  // Destroyed in reverse order: the loop stops first, then the threads that wait for the disk.
   net::thread_pool writer(1);
   net::thread_pool readers(2);
   auto store =

@@ -32,7 +32,7 @@ struct Metrics {
   std::string id;
   std::string name;
   std::string x = "step";
-  std::string points;  ///< a number or "all"; "" = what fits the output
+  std::string points;  ///< a number or "all"; "" = chosen by the output format
   bool csv = false;
 };
 
@@ -149,7 +149,7 @@ int events(const Settings& settings, const One& options) {
   return ExitCode::ok;
 }
 
-/// Prints a body of any size as it comes.
+/// Prints a body of any size as it arrives. Returns the exit code.
 int pass_body_on(const Api& api, const std::string& target) {
   auto done = api.client().download(target, [](std::string_view part) -> Result<void> {
     if (pass_on(part)) return {};

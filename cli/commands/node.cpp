@@ -38,7 +38,7 @@ struct Options {
   std::string worker;
 };
 
-/// Runs a node until it gives up or SIGINT or SIGTERM ends it. Gives the exit code.
+/// Runs a node until it gives up or SIGINT or SIGTERM ends it. Returns the exit code.
 class Daemon {
  public:
   Daemon(net::any_io_executor executor, cluster::Node& node)
@@ -68,8 +68,8 @@ class Daemon {
   bool interrupted_ = false;
 };
 
-/// From --secret-file, else WEIR_NODE_SECRET, else the data directory of a head on this machine. Not from an argument:
-/// those can be read by everybody on the machine.
+/// The secret from --secret-file, else WEIR_NODE_SECRET, else the data directory of a head on this machine. It cannot
+/// be an argument, since everybody on the machine can read those.
 Result<std::string> node_secret(const Settings& settings, const Options& options) {
   if (!options.secret_file.empty()) return cluster::read_secret_file(options.secret_file);
   if (const char* given = std::getenv("WEIR_NODE_SECRET"); given != nullptr && *given != '\0')

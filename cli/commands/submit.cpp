@@ -42,7 +42,7 @@ Result<nlohmann::json> read_spec(const std::string& file) {
   }
 }
 
-/// "ID" or "ID:STEP" becomes checkpoint.resume_from.
+/// Sets checkpoint.resume_from to "ID" or "ID:STEP".
 Result<void> apply_resume(nlohmann::json& spec, const std::string& resume) {
   const std::size_t colon = resume.find(':');
   nlohmann::json from{{"job", resume.substr(0, colon)}, {"step", nullptr}};
@@ -61,7 +61,7 @@ Result<void> apply_resume(nlohmann::json& spec, const std::string& resume) {
   return {};
 }
 
-/// What the head has to say of a spec that it takes.
+/// Prints the head's warnings about a spec that it accepts.
 void say_warnings(const nlohmann::json& answer) {
   const nlohmann::json& warnings = member(answer, "warnings");
   if (!warnings.is_array()) return;
@@ -102,8 +102,8 @@ std::string random_key() {
   return key;
 }
 
-/// The job that `spec` became. Where the answer gets lost, the request is made once more: by the key the head knows
-/// that it is the same one, and there is one job.
+/// Submits `spec` and returns the job. If the answer gets lost, the request is repeated once: the head recognizes it by
+/// its key, so there is only one job.
 Result<nlohmann::json> post_job(const Api& api, const nlohmann::json& spec, const std::string& key) {
   bool received = false;  // perhaps
   auto job = api.call({.verb = Verb::post,

@@ -27,7 +27,7 @@ namespace net = boost::asio;
 
 using runtime::nothrow;
 
-/// For nodes and head to end by themselves; a node gives its workers half of that.
+/// The time for nodes and head to end by themselves; a node gives its workers half of that.
 constexpr std::chrono::seconds stop_grace{15};
 
 struct Options {
@@ -37,7 +37,7 @@ struct Options {
   std::string http = "127.0.0.1:8265";
 };
 
-/// The control port that nodes of other terminals expect, if it is free.
+/// The default control port, which nodes started in other terminals expect, if it is free.
 std::string control_address() {
   net::io_context io;
   net::ip::tcp::acceptor probe(io, net::ip::tcp::v4());
@@ -68,7 +68,7 @@ class Up {
     stopping_ = true;
     if (!failed) say("stopping");
     co_await stop();
-    if (failed) co_return ExitCode::failed;  // the head has ended by itself
+    if (failed) co_return ExitCode::failed;  // the head ended by itself
     co_return signal == SIGINT ? ExitCode::interrupted : ExitCode::ok;
   }
 
@@ -102,7 +102,7 @@ class Up {
         say(child.name + " | " + rest.substr(begin, end - begin));
       }
       rest.erase(0, begin);
-      // The head publishes where it listens before it says so.
+      // The head publishes its addresses before it prints them.
       if (child.name == "head" && children_.size() == 1) start_nodes(child.process->pid());
     }
     auto exit = co_await child.process->wait();
@@ -117,11 +117,11 @@ class Up {
   void start_nodes(std::uint32_t head_pid) {
     std::ifstream file(settings_.data_dir / "endpoints.json");
     const auto endpoints = nlohmann::json::parse(file, nullptr, false);
-    if (number(endpoints, "pid") != head_pid) return;  // not written yet: what is there is from an earlier head
+    if (number(endpoints, "pid") != head_pid) return;  // not written yet: the file is from an earlier head
     auto environment = runtime::current_environment();
     auto secret = cluster::read_secret_file(settings_.data_dir / cluster::node_secret_file);
     if (!secret) return say(secret.error().message());
-    environment.erase("WEIR_TOKEN");  // of no use to a node
+    environment.erase("WEIR_TOKEN");  // a node does not need it
     environment["WEIR_NODE_SECRET"] = std::move(*secret);
     for (unsigned i = 1; i <= options_.nodes; ++i) {
       const std::string name = "node-" + std::to_string(i);
@@ -132,7 +132,7 @@ class Up {
     }
   }
 
-  /// Nodes first, so that the head hears of their end.
+  /// Stops the nodes first, so that the head hears of their end.
   net::awaitable<void> stop() {
     net::steady_timer patience(executor_, stop_grace);
     patience.async_wait([this](boost::system::error_code done) {
@@ -147,7 +147,7 @@ class Up {
       }
     }
     patience.cancel();
-    co_await tasks_.join();  // their last words
+    co_await tasks_.join();  // for their last output
   }
 
   void signal_all(int number) {

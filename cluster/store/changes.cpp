@@ -102,7 +102,7 @@ struct Applier {
 
   void operator()(const change::RemoveJob& remove) {
     if (const auto before = state_of(database, remove.id)) --effects.jobs[*before];
-    database.prepare("DELETE FROM jobs WHERE id = ?").bind(remove.id).run();  // its tables' rows cascade
+    database.prepare("DELETE FROM jobs WHERE id = ?").bind(remove.id).run();  // rows of other tables cascade
     database.prepare("DELETE FROM stream WHERE job = ?").bind(remove.id).run();
   }
 
@@ -248,7 +248,7 @@ void apply(Database& database, const Change& change, Effects& effects) {
 }
 
 void trim_stream(Database& database, std::uint64_t items_max, std::uint64_t bytes_max) {
-  // Both numbers grow from row to row, so that this walks over what is to go only.
+  // Both numbers grow from row to row, so only rows to be deleted are visited.
   Statement& first_kept = database.prepare(
       "SELECT sequence FROM stream WHERE sequence > (SELECT max(sequence) FROM stream) - ?1 AND (bytes_before >="
       " (SELECT bytes_before + bytes FROM stream ORDER BY sequence DESC LIMIT 1) - ?2"

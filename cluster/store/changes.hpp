@@ -9,10 +9,10 @@
 
 namespace weir::cluster {
 
-/// What changes bring about beside their rows.
+/// The effects of changes other than on rows.
 struct Effects {
   std::vector<StreamItem> published;
-  std::map<JobState, std::int64_t> jobs;  ///< by how many the jobs in a state have become more
+  std::map<JobState, std::int64_t> jobs;  ///< by how much the number of jobs in each state has grown
 
   void append(Effects more);
 };

@@ -66,8 +66,9 @@ std::string_view column_of(MetricAxis axis) {
   }
 }
 
-/// Where the points of series ?1 are read from. By step, those that a restart took back are left out: a job that goes
-/// on from a checkpoint does the steps after it again. By time and bytes they stay, for these were spent.
+/// The SQL source of the points of series ?1. On the step axis, those superseded by a restart are left out: a job that
+/// continues from a checkpoint repeats the steps after it. On the time and byte axes they stay, since that time and
+/// those bytes were spent.
 std::string rows_of_series(Database& database, const MetricQuery& query) {
   if (query.x != MetricAxis::step) return "(SELECT * FROM metrics WHERE series = ?1)";
   Statement& job = database.prepare("SELECT restarts FROM jobs WHERE id = ?");
@@ -305,8 +306,8 @@ std::vector<MetricSeries> metrics(Database& database, const MetricQuery& query) 
   }
   const double width = range.high > range.low ? (range.high - range.low) / points : 1;
 
-  // Least and greatest value by bucket; the last one by its position. A series with no more rows than buckets is given
-  // as it is: each row is its own bucket.
+  // Least and greatest value by bucket; the last one by its position. A series with no more rows than buckets is
+  // returned as it is: each row is its own bucket.
   const std::string sql =
       "WITH buckets AS (SELECT min(value) AS low, max(value) AS high, max(position) AS last"
       " FROM " +
@@ -361,7 +362,7 @@ Store::StreamPage stream(Database& database, std::uint64_t after, std::uint32_t 
   Store::StreamPage page;
   // sqlite_sequence knows the newest number also when the table has been emptied.
   page.newest = static_cast<std::uint64_t>(database.integer("SELECT seq FROM sqlite_sequence WHERE name = 'stream'"));
-  // Not the first row's number: rows of deleted jobs are gone, and nobody who goes on from there misses them.
+  // Not the first row's number: rows of deleted jobs are gone, and a reader that continues there does not need them.
   page.oldest =
       static_cast<std::uint64_t>(database.integer("SELECT value FROM facts WHERE name = 'stream_trimmed'")) + 1;
   Statement& rows =

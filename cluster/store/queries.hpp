@@ -11,9 +11,9 @@
 namespace weir::cluster::queries {
 
 std::optional<JobRecord> job(Database& database, const std::string& id);
-/// Of the jobs whose id or name has that text in it; "" = all.
+/// Counts the jobs whose id or name contains the text; "" = all.
 JobCounts count_jobs(Database& database, const std::string& text);
-/// Without the counts. Throws invalid_argument for a cursor that no page gave.
+/// A page without its counts. Throws invalid_argument for a cursor that is not from a page.
 JobPage jobs(Database& database, const JobQuery& query);
 std::vector<JobRecord> unfinished_jobs(Database& database);
 std::optional<KeyUse> idempotency_key(Database& database, const std::string& key);

@@ -15,7 +15,7 @@ struct sqlite3_stmt;
 
 namespace weir::cluster {
 
-/// Thrown by Database and Statement; caught where a Result is made of it.
+/// Thrown by Database and Statement; caught where it is converted to a Result.
 struct SqliteFailure {
   Error error;
 };
@@ -30,12 +30,12 @@ class Database {
 
   void execute(const std::string& sql);
 
-  /// A prepared statement, ready to bind; kept for the next time. The reference is good until the statement is asked
-  /// for again.
+  /// A prepared statement, ready to bind; cached for the next time. The reference may be used until the same statement
+  /// is prepared again.
   Statement& prepare(std::string_view sql);
 
   std::int64_t integer(std::string_view sql);  ///< first column of the first row
-  /// Ends what statements still read, so that they hold no snapshot of the file.
+  /// Resets all statements, so that none of them holds a snapshot of the file.
   void reset_statements();
 
   std::int64_t last_insert_rowid() const;
@@ -71,12 +71,12 @@ class Statement {
     return value ? bind(*value) : bind(std::nullopt);
   }
 
-  /// To the next row; false after the last.
+  /// Advances to the next row. Returns false after the last.
   bool step();
-  /// For statements that give no rows.
+  /// Runs a statement that returns no rows.
   void run();
 
-  bool is_null() const;  ///< the next column
+  bool is_null() const;  ///< of the next column
   std::int64_t integer();
   double real();  ///< NaN for null
   std::string text();

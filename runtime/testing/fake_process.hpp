@@ -10,7 +10,7 @@
 
 namespace weir::runtime::testing {
 
-/// The script of one pretended child process. Shared by the test and the code under test; one thread.
+/// Controls one simulated child process. Shared by the test and the code under test. Single-threaded.
 class FakeChild {
  public:
   struct State;
@@ -18,27 +18,28 @@ class FakeChild {
 
   const ProcessSpec& spec() const;
   std::uint32_t pid() const;
-  /// Appears in the child's output.
+  /// Appends `text` to the child's output.
   void print(const std::string& text) const;
-  /// The child ends, and its output with it.
+  /// Ends the child, and with it its output.
   void exit(int code) const;
   void die(int signal) const;
-  /// SIGTERM does nothing from now on.
+  /// From now on SIGTERM has no effect.
   void ignore_sigterm() const;
   bool alive() const;
-  const std::vector<int>& signals() const;  ///< all it was sent
-  Event ended() const;                      ///< set when it is not alive any more
+  const std::vector<int>& signals() const;  ///< all signals that it was sent
+  Event ended() const;                      ///< set when the child is not alive any more
 
  private:
   std::shared_ptr<State> state_;
 };
 
-/// Starts nothing. Children live until the test, a signal, or the destruction of their Process ends them.
+/// A ProcessSpawner that starts no real processes. A child lives until the test, a signal, or the destruction of its
+/// Process ends it.
 class FakeProcessSpawner final : public ProcessSpawner {
  public:
   Result<std::unique_ptr<Process>> spawn(net::any_io_executor executor, ProcessSpec spec) override;
 
-  /// The next spawn fails with this.
+  /// Makes the next spawn() fail with `why`.
   void fail_next(Error why) { failure_ = std::move(why); }
   const std::vector<FakeChild>& children() const { return children_; }
 

@@ -12,9 +12,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t queued_bytes_max = 256u << 20;
-constexpr auto rate_tick = 20ms;  // what a limited link carries moves on so often
+constexpr auto rate_tick = 20ms;  // how often the bytes on a rate-limited link advance
 
-/// How all links of a network behave.
+/// How all links of a network behave at the moment.
 struct Conduct {
   net::any_io_executor executor;
   Clock& clock;
@@ -33,7 +33,7 @@ class InProcessLink final : public Link, public std::enable_shared_from_this<InP
 
   void start(std::shared_ptr<LinkHandler> handler) override {
     handler_ = std::move(handler);
-    self_ = shared_from_this();  // an open link lives by itself, as a socket's receive loop does
+    self_ = shared_from_this();  // an open link keeps itself alive, as a socket's receive loop does
     for (std::size_t i = 0; i < inbox_.size(); ++i) post_delivery();
   }
 
@@ -71,7 +71,7 @@ class InProcessLink final : public Link, public std::enable_shared_from_this<InP
   std::uint64_t bytes_accepted() const override { return sent_; }
   std::uint64_t bytes_acknowledged() const override { return acknowledged_; }
 
-  /// The simulation ends: an open link ends with it and tells nobody, as a socket does whose io_context goes away.
+  /// For the end of the simulation: closes the link and tells nobody, like a socket whose io_context is destroyed.
   void drop() {
     closed_ = true;
     auto handler = std::exchange(handler_, nullptr);
@@ -92,7 +92,7 @@ class InProcessLink final : public Link, public std::enable_shared_from_this<InP
     Bytes body;
     std::vector<Segment> segments;
     std::size_t bytes = 0;
-    std::optional<Error> end;  ///< not a frame: the other side has gone, after all it sent
+    std::optional<Error> end;  ///< not a frame: the other side has closed the link, after all it sent
   };
 
   void part(const Error& why) {
@@ -109,7 +109,8 @@ class InProcessLink final : public Link, public std::enable_shared_from_this<InP
     });
   }
 
-  /// What the wire carries in one tick arrives. The kernel does this, whether or not the processes at its ends run.
+  /// Delivers the bytes that the link carries in one tick. In reality the kernel does this, so it happens whether or
+  /// not the processes at the ends are stopped.
   void move_on() {
     auto other = other_.lock();
     if (!other || closed_) return;
@@ -161,7 +162,7 @@ class InProcessLink final : public Link, public std::enable_shared_from_this<InP
   std::shared_ptr<LinkHandler> handler_;
   FrameLimits limits_;
   std::deque<Item> inbox_;
-  std::deque<Item> on_the_wire_;  ///< from here, if the rate is limited
+  std::deque<Item> on_the_wire_;  ///< sent from here and not yet arrived, if the rate is limited
   std::uint64_t arrived_of_first_ = 0;
   std::unique_ptr<Timer> wire_timer_;
   std::size_t waiting_bytes_ = 0;
@@ -207,7 +208,7 @@ struct InProcessTransport::Network {
     return std::make_unique<Registration>(network, bound);
   }
 
-  /// As a kernel does: the link is there before the listening process has accepted it.
+  /// As in a kernel, the link exists before the listening process has accepted it.
   Result<std::shared_ptr<Link>> connect(net::any_io_executor executor, const Endpoint& to) {
     auto found = listeners.find(to.text());
     if (found == listeners.end()) return Error{Errc::io, "nobody listens at " + to.text()};

@@ -44,12 +44,13 @@ bool VirtualClock::jump(time_point until) {
 
 namespace {
 
-/// Any executor that puts its work into the run queue; never runs anything in place. It must not claim so unasked: a
-/// strand over it could then run nothing in place either, which Asio's cancellation of a spawned coroutine relies on.
+/// An executor that puts its work into the run queue and never runs any in place. It must not report blocking.never
+/// unless that was required: a strand over it could then run nothing in place either, which Asio's cancellation of a
+/// spawned coroutine relies on.
 struct QueueExecutor {
   RunQueue* queue;
   RunQueue::Process* process = nullptr;
-  bool never_in_place = false;  ///< what the executor was asked to promise
+  bool never_in_place = false;  ///< true if blocking.never was required
 
   net::execution_context& query(net::execution::context_t) const noexcept { return *queue; }
   net::execution::blocking_t query(net::execution::blocking_t) const noexcept {

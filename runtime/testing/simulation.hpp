@@ -32,7 +32,7 @@ class VirtualClock final : public Clock {
   std::unique_ptr<Timer> set_timer(net::any_io_executor executor, time_point when,
                                    std::function<void()> callback) override;
 
-  /// Jumps to the next alarm, if it is not after `until`, and posts its callback. False if there is none.
+  /// Jumps to the next alarm, if it is not after `until`, and posts its callback. Returns false if there is none.
   bool jump(time_point until);
   void advance_to(time_point when) { now_ = std::max(now_, when); }
 
@@ -47,8 +47,8 @@ class VirtualClock final : public Clock {
   std::multimap<time_point, Entry> alarms_;            // equal times in the order they were set
 };
 
-/// The run queue: work waits here until a step picks one piece at random, so that one seed is one schedule.
-/// Work of one strand stays in order, as anywhere; between strands every order can happen.
+/// The run queue of a simulation. Each step runs one piece of work, picked at random, so that the seed determines the
+/// schedule. Work of one strand stays in order; between strands every order can happen.
 class RunQueue final : public net::execution_context {
  public:
   class Work {
@@ -60,29 +60,29 @@ class RunQueue final : public net::execution_context {
   /// The work of one process: none of it runs while the process is stopped.
   struct Process {
     bool stopped = false;
-    std::vector<std::unique_ptr<Work>> held;  ///< what had its turn meanwhile
+    std::vector<std::unique_ptr<Work>> held;  ///< work that was picked while the process was stopped
   };
 
   explicit RunQueue(std::uint64_t seed) : random_(seed) {}
   ~RunQueue() { drop(); }
 
   void push(std::unique_ptr<Work> work, Process* process) { ready_.push_back({std::move(work), process}); }
-  /// Runs one piece of work; false if there is none.
+  /// Runs one piece of work. Returns false if there is none.
   bool step();
   /// Destroys all work without running it.
   void drop();
   net::any_io_executor executor() { return executor(nullptr); }
   net::any_io_executor executor(Process* process);
 
-  /// Lives as long as the queue.
+  /// Adds a process, which lives as long as the queue.
   Process* add_process();
-  /// What was held is ready again.
+  /// Continues a stopped process: its held work is ready again.
   void resume(Process& process);
 
  private:
   struct Ready {
     std::unique_ptr<Work> work;
-    Process* process;  ///< none: work that nothing stops
+    Process* process;  ///< null for work that cannot be stopped
   };
   std::mt19937_64 random_;
   std::vector<Ready> ready_;
@@ -96,7 +96,7 @@ class InProcessTransport final : public Transport {
   InProcessTransport(net::any_io_executor executor, Clock& clock);
   ~InProcessTransport() override;
 
-  /// A transport of the same network whose own ends of links run on `executor`. This one outlives it.
+  /// Makes a transport of the same network whose ends of links run on `executor`. It must not outlive this one.
   std::unique_ptr<Transport> of(net::any_io_executor executor) const;
 
   Result<std::unique_ptr<Listener>> listen(net::any_io_executor executor, const Endpoint& at, Accept accept) override;
@@ -104,10 +104,11 @@ class InProcessTransport final : public Transport {
 
   /// Breaks every link, as if all cables were cut and both ends saw it.
   void cut();
-  /// Frames vanish without a trace in both directions until thaw(): a half-open link.
+  /// Loses all frames in both directions, unnoticed, until thaw(), as a half-open link does.
   void freeze();
   void thaw();
-  /// From now on each direction of each link carries so many bytes a second; while frozen, what is under way stands.
+  /// From now on each direction of each link carries this many bytes per second. While frozen, bytes on the way do not
+  /// move.
   void limit_rate(std::uint64_t bytes_per_second);
 
  private:
@@ -117,8 +118,8 @@ class InProcessTransport final : public Transport {
   std::shared_ptr<Network> network_;
 };
 
-/// What a process of a simulation runs on, for those that are stopped and continued as SIGSTOP and SIGCONT do: while it
-/// is stopped, none of its work runs, and what comes for it waits.
+/// Executor and transport of a simulated process that can be stopped and continued, as by SIGSTOP and SIGCONT. While it
+/// is stopped, none of its work runs, and what is sent to it waits.
 class SimulatedProcess {
  public:
   SimulatedProcess(RunQueue& queue, const InProcessTransport& network)
@@ -147,20 +148,20 @@ class Simulation {
   net::any_io_executor executor() { return queue_.executor(); }
   VirtualClock& clock() { return clock_; }
   InProcessTransport& transport() { return transport_; }
-  /// The simulation outlives it.
+  /// Makes a process, which must not outlive the simulation.
   std::unique_ptr<SimulatedProcess> process() { return std::make_unique<SimulatedProcess>(queue_, transport_); }
 
   /// Runs everything that can run without time passing.
   void settle();
 
-  /// Runs until `done` holds; lets time jump to the next alarm when nothing else is left. False if nothing at all is
-  /// left, or `limit` of virtual time has passed.
+  /// Runs until `done` holds; lets time jump to the next alarm when no work is left. Returns false if no alarm is left
+  /// either, or `limit` of virtual time has passed.
   bool run_until(const std::function<bool()>& done, Clock::duration limit = std::chrono::hours(1));
 
   /// Runs and lets exactly `time` pass.
   void pass(Clock::duration time);
 
-  /// Runs `task` to its end and gives its value. An exception in it is rethrown here.
+  /// Runs `task` to its end and returns its value. An exception in it is rethrown here.
   template <class T>
   T run(net::awaitable<T> task);
 

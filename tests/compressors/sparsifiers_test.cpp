@@ -140,7 +140,8 @@ TEST(RandomK, SendsItsShareOfTheMeanWhereSumsAreOfSixteenBits) {
   Round round = round_at(0);
   round.world = 4;
   const at::Tensor x = at::full({20'000}, 60'000.0F);  // four of these are beyond the range of fp16
-  for (const auto& [codec, share] : std::map<std::string, float>{{"fp32", 60'000}, {"fp16", 15'000}, {"bf16", 15'000}}) {
+  for (const auto& [codec, share] :
+       std::map<std::string, float>{{"fp32", 60'000}, {"fp16", 15'000}, {"bf16", 15'000}}) {
     RandomK randomk({.ratio = 0.01, .value_codec = codec});
     const Bytes payload = encoded(randomk, x, round);
     at::Tensor sent = at::empty({200}, codec == "fp32" ? at::kFloat : codec == "fp16" ? at::kHalf : at::kBFloat16);
