@@ -101,9 +101,7 @@ net::awaitable<JobRun::Ending> JobRun::attempt() {
   if (waited == Waited::done) {
     enter(JobPhase::initialising);
     for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) calls_.spawn("prepare", prepare(rank));
-    std::function<bool()> all_prepared = [this] {
-      return every_rank([](const Rank& r) { return r.endpoint.has_value(); });
-    };
+    std::function<bool()> all_prepared = [this] { return every_rank([](const Rank& r) { return bool(r.endpoint); }); };
     waited = co_await until(prepare_limit + protocol::time_for(resume_from_.size() * ranks_.size()), all_prepared);
     if (waited == Waited::late) co_return late("were not ready", [](const Rank& r) { return !r.endpoint; });
   }
@@ -459,8 +457,7 @@ std::vector<std::uint64_t> JobRun::node_lost(const std::string& node_id, const s
   return processes;
 }
 
-/// A broken link alone is no failure: if the process is gone, its agent reports that, and if the agent is gone too, the
-/// node is lost.
+/// A broken link alone is no failure: a process that is gone is reported by its agent, or its node is lost.
 void JobRun::process_lost(std::uint64_t process) {
   for (Rank& rank : ranks_) {
     if (!rank.actor || rank.actor.address().process != process || rank.gone || rank.end || taking_down_) continue;

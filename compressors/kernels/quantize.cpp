@@ -229,7 +229,7 @@ WEIR_AVX2 bool write_natural_avx2(const float* x, const std::uint32_t* words, st
                                                      std::size_t n, float norm, float most,
                                                      std::uint8_t* __restrict levels) {
   for (std::size_t i = 0; i < n; ++i) {
-    // |x| / norm is at most 1, rounded or not. So this is at most `most`, and if it equals `most`, the fraction is zero.
+    // |x| / norm is at most 1, rounded or not: this is at most `most`, and if it is `most`, the fraction is zero.
     const float scaled = std::bit_cast<float>(magnitude(x[i])) / norm * most;
     const auto level = static_cast<std::int32_t>(scaled);
     const float fraction = (scaled - static_cast<float>(level)) * 0x1p24F;
