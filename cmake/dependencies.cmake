@@ -15,12 +15,14 @@ pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 include(GoogleTest)
 
-# Boost.Asio and Beast are header-only here; the executor type everywhere is any_io_executor.
-add_library(weir_asio INTERFACE)
-target_link_libraries(weir_asio INTERFACE Boost::headers Threads::Threads)
+# Boost.Asio, with what is no template compiled once; Beast is header-only. The executor type everywhere is
+# any_io_executor.
+add_library(weir_asio STATIC ${PROJECT_SOURCE_DIR}/cmake/asio.cpp)
+target_compile_definitions(weir_asio PUBLIC BOOST_ASIO_SEPARATE_COMPILATION)
+target_link_libraries(weir_asio PUBLIC Boost::headers Threads::Threads)
 # Wherever it optimizes, g++ 12 inlines a coroutine's operator new but not its operator delete (both Asio's) and then
 # calls them mismatched.
-target_compile_options(weir_asio INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-mismatched-new-delete>)
+target_compile_options(weir_asio PUBLIC $<$<CXX_COMPILER_ID:GNU>:-Wno-mismatched-new-delete>)
 add_library(weir::asio ALIAS weir_asio)
 
 find_package(Torch REQUIRED)

@@ -4,15 +4,19 @@
 In a terminal the cluster stays up afterwards, for the browser, until Enter; otherwise it is stopped.
 """
 
+import argparse
 import json
 import sys
 
 from local_cluster import INTERACTIVE, ROOT, Broken, Cluster, exit_on_signals, follow
 
 
-def train(cluster: Cluster, example: str) -> dict:
+def train(cluster: Cluster, example: str, epochs: float | None) -> dict:
     """Submits an example and shows its progress until it has ended."""
-    job = cluster.api.submit(json.loads((ROOT / "examples" / example).read_text()))
+    spec = json.loads((ROOT / "examples" / example).read_text())
+    if epochs is not None:
+        spec["training"]["epochs"] = epochs
+    job = cluster.api.submit(spec)
     print(f"\n{job['name']}: job {job['id']}", flush=True)
     found = follow(cluster, job, 3600)
     print(f"  {found['state']}" + (f": {found['reason']}" if found["reason"] else ""), flush=True)
@@ -39,10 +43,10 @@ def report(dense: dict, compressed: dict) -> None:
   (bytes are those written to the gradient sockets)""")
 
 
-def demonstrate(cluster: Cluster) -> int:
+def demonstrate(cluster: Cluster, epochs: float | None) -> int:
     print(f"head and two nodes are up; the dashboard: {cluster.link()}", flush=True)
-    dense = train(cluster, "lenet-none.json")
-    compressed = train(cluster, "lenet-dgc.json")
+    dense = train(cluster, "lenet-none.json", epochs)
+    compressed = train(cluster, "lenet-dgc.json", epochs)
     succeeded = dense["state"] == compressed["state"] == "SUCCEEDED"
     if succeeded:
         report(dense, compressed)
@@ -57,10 +61,13 @@ def demonstrate(cluster: Cluster) -> int:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--epochs", type=float, help="shorter or longer trainings than those of the examples")
+    options = parser.parse_args()
     exit_on_signals()
     try:
         with Cluster(ROOT / "build" / "demo", nodes=2) as cluster:
-            return demonstrate(cluster)
+            return demonstrate(cluster, options.epochs)
     except KeyboardInterrupt:
         print("stopped", flush=True)
         return 130

@@ -13,7 +13,7 @@ from typing import TextIO
 from weir_api import ENDED, Api, poll
 
 ROOT = Path(__file__).resolve().parent.parent
-WEIR = ROOT / "build" / "release" / "bin" / "weir"
+WEIR = Path(os.environ.get("WEIR_BIN_DIR", ROOT / "build" / "release" / "bin")) / "weir"
 INTERACTIVE = sys.stdin.isatty() and sys.stdout.isatty() and not os.environ.get("CI")
 
 

@@ -19,7 +19,7 @@ weir::worker::ActorTypes actor_types() {
   using weir::worker::ActorSetting;
   weir::worker::ActorTypes types;
   types.add("trainer", [](const ActorSetting& setting, const std::string& name) -> weir::Result<std::uint64_t> {
-    const auto trainer = setting.system.spawn<weir::actors::Trainer>(name, setting.jobs);
+    const auto trainer = setting.system.spawn<weir::actors::Trainer>(name, setting.coordinator);
     if (!trainer) return trainer.error();
     return trainer->address().actor;
   });

@@ -22,7 +22,7 @@ Result<std::uint64_t> ActorTypes::create(const std::string& type, const ActorSet
 }
 
 net::awaitable<Result<std::uint64_t>> WorkerActor::create(std::string type, std::string name) {
-  co_return types_.create(type, {system(), jobs_}, name);
+  co_return types_.create(type, {system(), coordinator_}, name);
 }
 
 }  // namespace weir::worker

@@ -79,7 +79,9 @@ TEST(Huge, TensorsAreEncodedAndDecoded) {
       EXPECT_NEAR(errors[part] / norms[part], error / norm, 0.02 * error / norm) << "part " << part;
     }
     const double bound = compressor->error_bound(static_cast<std::uint64_t>(entries), round);
-    if (std::isfinite(bound)) EXPECT_LE(error, bound * norm * (1 + 1e-6));
+    if (std::isfinite(bound)) {
+      EXPECT_LE(error, bound * norm * (1 + 1e-6));
+    }
     std::cerr << entry.name << " " << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()
               << " s, bound " << bound << " error " << error / norm << " parts " << lo << " to " << hi
               << " of which bytes " << payload.size() << std::endl;

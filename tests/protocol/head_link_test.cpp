@@ -24,7 +24,7 @@ struct Book {
   int reports = 0;
 };
 
-class Office final : public runtime::Actor<Jobs> {
+class Office final : public runtime::Actor<Coordinator> {
  public:
   explicit Office(Book& book) : book_(book) {}
   net::awaitable<Result<void>> worker_up(std::string worker_id, runtime::ActorRef<Worker>) override {

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Trains with `none` and with `dgc`, as real jobs on a cluster of this machine, and says how far apart they end.
+
+    bench/dgc.py [--cases NAME,...] [--seeds 1,2,3,4,5] [--runs FILE]
+
+The runs are kept in a JSON lines file, each as soon as it has ended, and are not run again. docs/dgc.md has the tables
+that this prints."""
+
+import argparse
+import json
+import statistics
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from local_cluster import Broken, Cluster, exit_on_signals, follow  # noqa: E402
+
+SECONDS_MAX = 3600  # for one job
+WORKERS = 4
+
+LENET = {"model": {"name": "lenet"}, "batch_size": 64, "epochs": 2, "lr": 0.05}
+COSINE, CONSTANT = {"lr_schedule": "cosine"}, {"lr_schedule": "constant"}
+
+# Trainings by name. The defaults of `dgc` were chosen by the first two, with seed 1.
+CASES = {
+    "lenet-cosine": LENET | COSINE,
+    "lenet-constant": LENET | CONSTANT,
+    "lenet16-cosine": LENET | COSINE | {"batch_size": 16},
+    "lenet16-constant": LENET | CONSTANT | {"batch_size": 16},
+    "mlp-cosine": LENET | COSINE | {"model": {"name": "mlp"}},
+    "mlp-constant": LENET | CONSTANT | {"model": {"name": "mlp"}},
+    "resnet-cosine": LENET | COSINE | {"model": {"name": "resnet20", "params": {"depth": 8}}, "lr": 0.1},
+    "resnet-constant": LENET | CONSTANT | {"model": {"name": "resnet20", "params": {"depth": 8}}, "lr": 0.1},
+    "lenet-slow": LENET | COSINE | {"lr": 0.02, "batch_size": 32, "epochs": 3},
+    "example": LENET | CONSTANT | {"lr": 0.02, "batch_size": 16},  # that of `make run`
+}
+
+METHODS = {
+    "none": {"name": "none"},
+    "dgc": {"name": "dgc"},
+    "paper": {"name": "dgc", "params": {"warmup_schedule": "paper", "warmup_dense": 0}},
+    "authors": {"name": "dgc", "params": {"warmup_schedule": "authors", "warmup_dense": 0}},
+    "half-dense": {"name": "dgc", "params": {"warmup_dense": 0.5}},
+    "one-percent": {"name": "dgc", "params": {"ratio": 0.01}},
+}
+
+
+def spec_of(name: str, method: str, seed: int) -> dict:
+    case = CASES[name]
+    return {
+        "name": f"dgc-{name}-{method}-{seed}",
+        "model": case["model"],
+        "dataset": {"name": "fashion-mnist"},
+        "training": {"epochs": case["epochs"], "batch_size": case["batch_size"], "seed": seed,
+                     "optimizer": {"name": "sgd", "lr": case["lr"], "momentum": 0.9},
+                     "lr_schedule": {"name": case["lr_schedule"]}},
+        "compression": METHODS[method],
+        "resources": {"workers": WORKERS},
+        "checkpoint": {"every_steps": 0, "keep": 1},
+    }
+
+
+class Runs:
+    def __init__(self, path: Path):
+        self.path = path
+        self.all = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def accuracy(self, case: str, method: str, seed: int) -> float | None:
+        same = (case, method, seed)
+        return next((it["accuracy"] for it in self.all if (it["case"], it["method"], it["seed"]) == same), None)
+
+    def add(self, **run: object) -> None:
+        self.all.append(run)
+        with self.path.open("a") as file:
+            file.write(json.dumps(run) + "\n")
+
+
+def train(cluster: Cluster, runs: Runs, case: str, method: str, seed: int) -> None:
+    if runs.accuracy(case, method, seed) is not None:
+        return
+    job = follow(cluster, cluster.api.submit(spec_of(case, method, seed)), SECONDS_MAX, sys.stderr)
+    if job["state"] != "SUCCEEDED":
+        raise Broken(f"{job['name']} ended as {job['state']}: {job['reason']}")
+    summary = job["summary"]
+    runs.add(case=case, method=method, seed=seed, accuracy=summary["accuracy"], steps=job["steps_total"],
+             bytes_sent=summary["bytes_sent"], times_smaller=summary["compression_ratio"])
+    print(f"{job['name']}: {summary['accuracy']:.4f}", file=sys.stderr, flush=True)
+
+
+def table(runs: Runs, seeds: list[int]) -> str:
+    """A row for each case and method: the accuracy with each seed, and the mean difference from `none`."""
+    lines = ["| training | method | " + " | ".join(f"seed {seed}" for seed in seeds) + " | mean | against none |",
+             "|---" * (len(seeds) + 4) + "|"]
+    for case in CASES:
+        for method in METHODS:
+            found = {seed: a for seed in seeds if (a := runs.accuracy(case, method, seed)) is not None}
+            if not found:
+                continue
+            cells = [f"{100 * found[seed]:.2f}" if seed in found else "" for seed in seeds]
+            pairs = [a - b for seed, a in found.items() if (b := runs.accuracy(case, "none", seed)) is not None]
+            against = f"{100 * statistics.mean(pairs):+.2f}" if pairs and method != "none" else ""
+            mean = f"{100 * statistics.mean(found.values()):.2f}"
+            lines.append(f"| {case} | `{method}` | " + " | ".join(cells) + f" | {mean} | {against} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    names = lambda text: [name for name in text.split(",") if name]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=names, default=list(CASES), help=f"of {','.join(CASES)}")
+    parser.add_argument("--methods", type=names, default=["none", "dgc"], help=f"of {','.join(METHODS)}")
+    parser.add_argument("--seeds", type=lambda text: [int(n) for n in names(text)], default=[1, 2, 3, 4, 5])
+    parser.add_argument("--runs", type=Path, default=ROOT / "docs" / "dgc.jsonl")
+    options = parser.parse_args()
+    exit_on_signals()
+    runs = Runs(options.runs)
+    try:
+        with Cluster(ROOT / "build" / "dgc", nodes=2) as cluster:
+            for case in options.cases:
+                for seed in options.seeds:
+                    for method in options.methods:
+                        train(cluster, runs, case, method, seed)
+    except KeyboardInterrupt:
+        return 130
+    except (Broken, TimeoutError, OSError) as error:
+        print(f"dgc: {error}", file=sys.stderr)
+        return 1
+    finally:
+        print(table(runs, options.seeds))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

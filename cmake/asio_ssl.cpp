@@ -1,0 +1,2 @@
+// The same for the TLS streams of Boost.Asio, which only the command line uses.
+#include <boost/asio/ssl/impl/src.hpp>

@@ -1,0 +1,47 @@
+"""What `make run` shows, and the examples that it and the README use."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+from cluster import SystemTest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class Examples(SystemTest):
+    def test_every_example_trains(self):
+        self.cluster.start({"alpha": 4})
+        examples = sorted((ROOT / "examples").glob("*.json"))
+        self.assertTrue(examples)
+        for example in examples:
+            with self.subTest(example=example.name):
+                done = self.cluster.run("--data-dir", self.cluster.data_dir, "submit", example, "--follow",
+                                        "--set", "training.max_steps=5")
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                job = next(j for j in self.cluster.api.get("/api/v1/jobs")["jobs"]
+                           if j["name"] == json.loads(example.read_text())["name"])
+                self.assertEqual((job["state"], job["step"]), ("SUCCEEDED", 5))
+
+    def test_make_run_compares_two_trainings(self):
+        # 94 steps of each training, of which the second one goes dense in 47.
+        command = [sys.executable, ROOT / "scripts" / "demo.py", "--epochs", "0.1"]
+        done = subprocess.run(command, env=os.environ | {"CI": "1"}, stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=500)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"the dashboard: http://127\.0\.0\.1:\d+/login\?code=\w+")
+        self.assertEqual(done.stdout.count("SUCCEEDED"), 2, done.stdout)
+        dense, sparse = map(float, re.search(r"sent by each worker +([\d.]+) MB +([\d.]+) MB", done.stdout).groups())
+        ring = 2 * 3 / 4 * 4 * 431_080 / 1e6  # MB a step
+        self.assertLess(abs(dense / (94 * ring) - 1), 0.01, done.stdout)
+        self.assertLess(abs(sparse / (47 * ring) - 1), 0.05, "half of the training goes dense, the rest hardly counts")
+        fewer = int(re.search(r"(\d+) times fewer than the dense ring's", done.stdout)[1])
+        self.assertGreater(fewer, 100, done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
