@@ -71,40 +71,74 @@ net::awaitable<Exchanged> exchange(Place place, net::ssl::context* tls, Request 
       true};
 }
 
+/// An answer of any length, read piece by piece.
+class LongAnswer {
+ public:
+  LongAnswer(net::any_io_executor executor, net::ssl::context* tls, Place place)
+      : stream_(std::move(executor), tls), place_(std::move(place)), piece_(64 * 1024) {
+    parser_.body_limit(boost::none);
+  }
+
+  /// Sends the request and reads the head of the answer. Fails with what the network fails with.
+  net::awaitable<Result<void>> open(const Request& request) {
+    if (auto connected = co_await stream_.connect(place_, connect_deadline); !connected) co_return connected;
+    stream_.expires_after(silence_max);
+    auto [write_code, written] = co_await http::async_write(stream_, request, nothrow);
+    if (write_code) co_return network_error(write_code, place_);
+    auto [code, bytes] = co_await http::async_read_header(stream_, buffer_, parser_, nothrow);
+    if (code) co_return network_error(code, place_);
+    co_return Result<void>();
+  }
+
+  bool accepted() const { return parser_.get().result() == http::status::ok; }
+  bool done() const { return parser_.is_done(); }
+
+  /// The next bytes of the body, perhaps none. Fails with what the network fails with.
+  net::awaitable<Result<std::string_view>> next() {
+    auto& body = parser_.get().body();
+    body.data = piece_.data();
+    body.size = piece_.size();
+    body.more = true;
+    stream_.expires_after(silence_max);
+    auto [code, bytes] = co_await http::async_read_some(stream_, buffer_, parser_, nothrow);
+    if (code && code != http::error::need_buffer) co_return network_error(code, place_);
+    co_return std::string_view(piece_.data(), piece_.size() - body.size);
+  }
+
+  /// Why the request is not accepted, as the body says, or what the network failed with meanwhile.
+  net::awaitable<Error> refusal() {
+    std::string text;
+    while (!done() && text.size() < refusal_bytes_max) {
+      const auto piece = co_await next();
+      if (!piece) co_return piece.error();
+      text += *piece;
+    }
+    const std::string type(parser_.get()[http::field::content_type]);
+    const HttpAnswer answer{parser_.get().result_int(), type, std::move(text)};
+    co_return answer_error(answer, place_.authority());
+  }
+
+ private:
+  HttpStream stream_;
+  const Place place_;
+  std::vector<char> piece_;
+  beast::flat_buffer buffer_;
+  http::response_parser<http::buffer_body> parser_;
+};
+
 using Write = std::function<Result<void>(std::string_view)>;
 
 net::awaitable<Result<void>> receive(Place place, net::ssl::context* tls, Request request, const Write& write) {
-  HttpStream stream(co_await net::this_coro::executor, tls);
-  if (auto connected = co_await stream.connect(place, connect_deadline); !connected) co_return connected.error();
+  LongAnswer answer(co_await net::this_coro::executor, tls, std::move(place));
   request.set(http::field::connection, "close");
-  stream.expires_after(silence_max);
-  auto [write_code, written] = co_await http::async_write(stream, request, nothrow);
-  if (write_code) co_return network_error(write_code, place);
-  beast::flat_buffer buffer;
-  http::response_parser<http::buffer_body> parser;
-  parser.body_limit(boost::none);
-  auto [header_code, header_bytes] = co_await http::async_read_header(stream, buffer, parser, nothrow);
-  if (header_code) co_return network_error(header_code, place);
-  const bool accepted = parser.get().result() == http::status::ok;
-  std::vector<char> part(64 * 1024);
-  std::string refusal;
-  while (!parser.is_done()) {
-    parser.get().body().data = part.data();
-    parser.get().body().size = part.size();
-    parser.get().body().more = true;
-    stream.expires_after(silence_max);
-    auto [code, bytes] = co_await http::async_read_some(stream, buffer, parser, nothrow);
-    if (code && code != http::error::need_buffer) co_return network_error(code, place);
-    const std::string_view text(part.data(), part.size() - parser.get().body().size);
-    if (accepted) {
-      if (auto taken = write(text); !taken) co_return taken;
-    } else if (refusal.size() < refusal_bytes_max) {
-      refusal += text;
-    }
+  if (auto opened = co_await answer.open(request); !opened) co_return opened;
+  if (!answer.accepted()) co_return co_await answer.refusal();
+  while (!answer.done()) {
+    const auto piece = co_await answer.next();
+    if (!piece) co_return piece.error();
+    if (auto taken = write(*piece); !taken) co_return taken;
   }
-  if (accepted) co_return Result<void>();
-  const HttpAnswer answer{parser.get().result_int(), std::string(parser.get()[http::field::content_type]), refusal};
-  co_return answer_error(answer, place.authority());
+  co_return Result<void>();
 }
 
 /// Reads one event stream, over as many connections as it takes.
@@ -153,49 +187,24 @@ class StreamReader {
   /// Reads over one connection. Returns why it broke, or nothing when `result_` is decided.
   net::awaitable<std::optional<Error>> read_once() {
     opened_ = false;
-    HttpStream stream(io_.get_executor(), tls_);
-    if (auto connected = co_await stream.connect(place_, connect_deadline); !connected) co_return connected.error();
-    stream.expires_after(silence_max);
-    auto [write_code, written] = co_await http::async_write(stream, request_, nothrow);
-    if (write_code) co_return network_error(write_code, place_);
-    beast::flat_buffer buffer;
-    http::response_parser<http::buffer_body> parser;
-    parser.body_limit(boost::none);
-    auto [header_code, header_bytes] = co_await http::async_read_header(stream, buffer, parser, nothrow);
-    if (header_code) co_return network_error(header_code, place_);
-    std::array<char, 16 * 1024> piece;
-    std::string refusal;
-    const bool accepted = parser.get().result() == http::status::ok;
-    if (accepted) {
-      opened_ = ever_opened_ = true;
-      if (handlers_.opened) {
-        if (auto done = handlers_.opened(); !done) co_return decide(done);
-      }
+    LongAnswer answer(io_.get_executor(), tls_, place_);
+    if (auto opened = co_await answer.open(request_); !opened) co_return opened.error();
+    if (!answer.accepted()) co_return decide(co_await answer.refusal());
+    opened_ = ever_opened_ = true;
+    if (handlers_.opened) {
+      if (auto done = handlers_.opened(); !done) co_return decide(done);
     }
     EventParser events;
-    while (!parser.is_done()) {
-      parser.get().body().data = piece.data();
-      parser.get().body().size = piece.size();
-      parser.get().body().more = true;
-      stream.expires_after(silence_max);
-      auto [code, bytes] = co_await http::async_read_some(stream, buffer, parser, nothrow);
-      if (code && code != http::error::need_buffer) co_return network_error(code, place_);
-      const std::string_view text(piece.data(), piece.size() - parser.get().body().size);
-      if (!accepted) {
-        refusal += text;
-        continue;
-      }
-      if (auto fed = events.feed(text); !fed) co_return decide(fed);
+    while (!answer.done()) {
+      const auto piece = co_await answer.next();
+      if (!piece) co_return piece.error();
+      if (auto fed = events.feed(*piece); !fed) co_return decide(fed);
       while (auto event = events.next()) {
         if (event->id) request_.set("Last-Event-ID", *event->id);
         auto more = handlers_.event(*event);
         if (!more) co_return decide(more.error());
         if (!*more) co_return decide({});
       }
-    }
-    if (!accepted) {
-      const HttpAnswer answer{parser.get().result_int(), std::string(parser.get()[http::field::content_type]), refusal};
-      co_return decide(answer_error(answer, place_.authority()));
     }
     co_return Error{Errc::peer_lost, "the head closed the stream"};
   }

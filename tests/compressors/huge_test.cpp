@@ -2,12 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <iostream>
 #include <numeric>
 
 #include "support.hpp"
@@ -65,26 +62,19 @@ TEST(Huge, TensorsAreEncodedAndDecoded) {
   const Round round = round_at(1);
   for (const CompressorEntry& entry : builtin().compressors()) {
     SCOPED_TRACE(entry.name);
-    const auto start = std::chrono::steady_clock::now();
     const auto compressor = entry.make(nullptr).value();
     const Bytes payload = encoded(*compressor, x, round);
     y.zero_();
     ASSERT_TRUE(compressor->decode_add(payload, last_pass(*compressor, round), 1, y));
     const auto errors = squared_distances(x, y);
     const double error = std::accumulate(errors.begin(), errors.end(), 0.0);
-    double lo = 1e300, hi = 0;
     for (std::int64_t part = 0; part < parts; ++part) {
-      lo = std::min(lo, errors[part] / norms[part]);
-      hi = std::max(hi, errors[part] / norms[part]);
       EXPECT_NEAR(errors[part] / norms[part], error / norm, 0.02 * error / norm) << "part " << part;
     }
     const double bound = compressor->error_bound(static_cast<std::uint64_t>(entries), round);
     if (std::isfinite(bound)) {
-      EXPECT_LE(error, bound * norm * (1 + 1e-6));
+      EXPECT_LE(error, bound * norm * (1 + 1e-3));  // of those that draw at random, a bound of the expectation
     }
-    std::cerr << entry.name << " " << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()
-              << " s, bound " << bound << " error " << error / norm << " parts " << lo << " to " << hi
-              << " of which bytes " << payload.size() << std::endl;
   }
 }
 
