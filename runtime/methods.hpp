@@ -71,6 +71,13 @@ constexpr MethodList<Methods...> methods() {
 
 namespace detail {
 
+/// True if `Entry` is the Method of that pointer. Matched as a template argument: pointers to virtual members cannot be
+/// compared in a constant expression.
+template <auto Pointer, class Entry>
+inline constexpr bool is_entry_of = false;
+template <auto Pointer, FixedString Name>
+inline constexpr bool is_entry_of<Pointer, Method<Pointer, Name>> = true;
+
 template <auto Pointer, class T>
 constexpr std::uint64_t find_method_id(MethodList<>) {
   static_assert(sizeof(T) == 0, "the method is missing in its interface's methods()");
@@ -79,10 +86,9 @@ constexpr std::uint64_t find_method_id(MethodList<>) {
 
 template <auto Pointer, class T, class First, class... Rest>
 constexpr std::uint64_t find_method_id(MethodList<First, Rest...>) {
-  if constexpr (std::is_same_v<decltype(Pointer), std::remove_cv_t<decltype(First::pointer)>>) {
-    if (Pointer == First::pointer) return name_hash(First::name, name_hash(".", name_hash(T::type_name)));
-  }
-  if constexpr (sizeof...(Rest) == 0) {
+  if constexpr (is_entry_of<Pointer, First>) {
+    return name_hash(First::name, name_hash(".", name_hash(T::type_name)));
+  } else if constexpr (sizeof...(Rest) == 0) {
     return 0;
   } else {
     return find_method_id<Pointer, T>(MethodList<Rest...>{});

@@ -122,7 +122,7 @@ Result<void> Peer::tell(std::uint64_t actor, const MethodKey& method, const Mess
 }
 
 void Peer::on_message(const FrameView& frame) {
-  Reader in(frame.body, frame.segments, &router_, handshake_.peer().process);
+  Reader in(frame.body, frame.segments, &router_);
   Reply reply;
   std::uint64_t actor = 0;
   std::uint64_t method = 0;
@@ -168,7 +168,7 @@ Result<void> Peer::send_answer(std::uint64_t call, const Answer& answer) {
 }
 
 void Peer::on_reply(const FrameView& frame) {
-  Reader in(frame.body, frame.segments, &router_, handshake_.peer().process);
+  Reader in(frame.body, frame.segments, &router_);
   std::uint64_t call = 0;
   if (!in.number(call)) return close({Errc::malformed, "an answer without its call's number"});
   if (auto waiting = calls_->take(call)) waiting->accept(in);  // null: the answer came after the deadline

@@ -53,11 +53,9 @@ class Writer {
 /// the first failure all reads fail.
 class Reader {
  public:
-  /// `router` is for the ActorRefs in the message, which without one are read as empty; `origin` is the sending
-  /// process.
-  Reader(BytesView body, std::span<const Segment> segments, const std::shared_ptr<Router>* router = nullptr,
-         std::uint64_t origin = 0)
-      : body_(body), segments_(segments), router_(router), origin_(origin) {}
+  /// `router` is for the ActorRefs in the message, which without one are read as empty.
+  Reader(BytesView body, std::span<const Segment> segments, const std::shared_ptr<Router>* router = nullptr)
+      : body_(body), segments_(segments), router_(router) {}
 
   bool raw(void* data, std::size_t count) {
     if (count > body_.size()) return fail("the message ends too early");
@@ -98,7 +96,6 @@ class Reader {
 
   std::size_t left() const { return body_.size(); }
   const std::shared_ptr<Router>* router() const { return router_; }
-  std::uint64_t origin() const { return origin_; }
 
   /// Limits the depth of nesting, so that values of recursive types cannot exhaust the stack.
   bool enter() { return ++depth_ <= depth_max || fail("values are nested too deep"); }
@@ -110,7 +107,6 @@ class Reader {
   std::span<const Segment> segments_;
   std::size_t next_segment_ = 0;
   const std::shared_ptr<Router>* router_;
-  std::uint64_t origin_;
   const char* why_ = nullptr;
   int depth_ = 0;
 };

@@ -1,6 +1,8 @@
 // Who may say what to a head: nodes, and the workers of each job for their own.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "base/errc.hpp"
 #include "protocol/accounts.hpp"
 #include "protocol/training.hpp"
@@ -78,6 +80,19 @@ TEST_F(Accounts, EachJobHasItsOwnSecret) {
   EXPECT_EQ(link("", secret(mine)).error().code, Errc::unauthenticated);
 }
 
+TEST_F(Accounts, WorkersDoNotGetTheSecretsOfTheirNode) {
+  ::setenv("WEIR_TOKEN", "of the API", 1);
+  ::setenv("WEIR_NODE_SECRET", "of nodes", 1);
+  cluster.add_node("b", 1);
+  cluster.await_phase(cluster.submit_job(1), JobPhase::training);
+  ::unsetenv("WEIR_TOKEN");
+  ::unsetenv("WEIR_NODE_SECRET");
+  const auto& environment = cluster.spawners["b"]->children().at(0).spec().environment;
+  EXPECT_FALSE(environment.contains("WEIR_TOKEN"));
+  EXPECT_FALSE(environment.contains("WEIR_NODE_SECRET"));
+  EXPECT_TRUE(environment.contains("PATH")) << "everything else is passed on";
+}
+
 TEST_F(Accounts, WorkerSpeaksForItsOwnJobOnly) {
   using protocol::Coordinator;
   const auto head = link(accounts::job(mine), secret(mine));
@@ -85,6 +100,9 @@ TEST_F(Accounts, WorkerSpeaksForItsOwnJobOnly) {
   const auto coordinator = intruder->find<Coordinator>(*head, "coordinator");
   const auto actor = intruder->spawn<Nobody>("worker").value().as<protocol::Worker>();
   EXPECT_EQ((call<&Coordinator::worker_up>(coordinator, worker(other), actor)), Errc::unauthenticated);
+  const auto elsewhere = intruder->ref<protocol::Worker>(*head, actor.address().actor);
+  EXPECT_EQ((call<&Coordinator::worker_up>(coordinator, worker(mine), elsewhere)), Errc::unauthenticated)
+      << "an actor of another process";
   protocol::Report report;
   report.job_id = other;
   EXPECT_EQ((call<&Coordinator::report>(coordinator, report)), Errc::unauthenticated);
