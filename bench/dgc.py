@@ -32,7 +32,6 @@ CASES = {
     "mlp-cosine": LENET | COSINE | {"model": {"name": "mlp"}},
     "mlp-constant": LENET | CONSTANT | {"model": {"name": "mlp"}},
     "resnet-cosine": LENET | COSINE | {"model": {"name": "resnet20", "params": {"depth": 8}}, "lr": 0.1},
-    "resnet-constant": LENET | CONSTANT | {"model": {"name": "resnet20", "params": {"depth": 8}}, "lr": 0.1},
     "lenet-slow": LENET | COSINE | {"lr": 0.02, "batch_size": 32, "epochs": 3},
     "example": LENET | CONSTANT | {"lr": 0.02, "batch_size": 16},  # that of `make run`
 }
