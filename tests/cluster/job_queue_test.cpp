@@ -9,8 +9,7 @@
 #include <boost/asio/strand.hpp>
 #include <random>
 
-#include "cluster/node_table.hpp"
-#include "runtime/testing/simulation.hpp"
+#include "tests/cluster/bare_table.hpp"
 
 namespace weir::cluster {
 namespace {
@@ -216,10 +215,7 @@ class Comparison {
     const auto joined = table_.join(info, {}).value();
     const auto id = joined->record.id;
     ASSERT_EQ(table_.offers().size(), plain_.nodes.size()) << "nothing is placed before its first heartbeat";
-    protocol::NodeHeartbeat beat;
-    beat.node_id = id;
-    beat.lease_id = joined->record.lease_id;
-    ASSERT_TRUE(table_.heartbeat(beat).value());
+    ASSERT_TRUE(bare_.beat(joined->record).value());
     plain_.nodes[info.name] = {id, info.resources, info.labels, !drained_.contains(info.name), {}};
   }
 
@@ -273,16 +269,8 @@ class Comparison {
   }
 
   std::mt19937_64 random_;
-  runtime::testing::Simulation simulation_{1};
-  Services services_{.options = {},
-                     .strand = simulation_.executor(),
-                     .files = {},
-                     .clock = simulation_.clock(),
-                     .store = nullptr,
-                     .stream = nullptr,
-                     .random = {},
-                     .fence = 0};
-  NodeTable table_{services_};
+  BareTable bare_;
+  NodeTable& table_ = bare_.nodes;
   JobQueue queue_;
   PlainCluster plain_;
   std::map<std::string, Gang> gangs_;

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/testing/simulation.hpp"
+#include "tests/cluster/bare_table.hpp"
 
 namespace weir::cluster {
 namespace {
@@ -24,23 +24,11 @@ class NodeTableTest : public testing::Test {
     beat();
   }
 
-  void beat() {
-    protocol::NodeHeartbeat beat;
-    beat.node_id = node_->record.id;
-    beat.lease_id = node_->record.lease_id;
-    ASSERT_TRUE(table_.heartbeat(beat));
-  }
+  void beat() { ASSERT_TRUE(bare_.beat(node_->record)); }
 
-  runtime::testing::Simulation simulation_{1};
-  Services services_{.options = {},
-                     .strand = simulation_.executor(),
-                     .files = {},
-                     .clock = simulation_.clock(),
-                     .store = nullptr,
-                     .stream = nullptr,
-                     .random = {},
-                     .fence = 0};
-  NodeTable table_{services_};
+  BareTable bare_;
+  runtime::testing::Simulation& simulation_ = bare_.simulation;
+  NodeTable& table_ = bare_.nodes;
   NodeTable::Node* node_ = nullptr;
 };
 

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "cluster/node_table.hpp"
+#include "runtime/testing/simulation.hpp"
+
+namespace weir::cluster {
+
+/// A table of nodes on virtual time, without a head, a store or a stream around it.
+struct BareTable {
+  runtime::testing::Simulation simulation{1};
+  Services services{.options = {},
+                    .strand = simulation.executor(),
+                    .files = {},
+                    .clock = simulation.clock(),
+                    .store = nullptr,
+                    .stream = nullptr,
+                    .random = {},
+                    .fence = 0};
+  NodeTable nodes{services};
+
+  /// The first heartbeat, or a later one, of a node.
+  Result<bool> beat(const NodeRecord& node) {
+    protocol::NodeHeartbeat beat;
+    beat.node_id = node.id;
+    beat.lease_id = node.lease_id;
+    return nodes.heartbeat(beat);
+  }
+};
+
+}  // namespace weir::cluster
