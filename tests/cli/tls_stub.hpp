@@ -85,24 +85,11 @@ class Identity {
 class TlsStub {
  public:
   TlsStub(const Identity& identity, std::string reply)
-      : reply_(std::move(reply)), acceptor_(io_, {boost::asio::ip::address_v4::loopback(), 0}) {
-    const auto certificate = identity.certificate_pem();
-    const auto key = identity.key_pem();
-    tls_.use_certificate_chain(boost::asio::buffer(certificate));
-    tls_.use_private_key(boost::asio::buffer(key), boost::asio::ssl::context::pem);
-    thread_ = std::jthread([this] { serve(); });
-  }
+      : reply_(std::move(reply)),
+        tls_(context(identity)),
+        server_([this](LoopbackServer::Socket& socket) { return serve(socket); }) {}
 
-  ~TlsStub() {
-    stopping_ = true;
-    boost::asio::ip::tcp::socket wake(io_);
-    boost::system::error_code ignored;
-    wake.connect(acceptor_.local_endpoint(), ignored);
-    wake.close(ignored);
-    thread_.join();
-  }
-
-  std::string port() const { return std::to_string(acceptor_.local_endpoint().port()); }
+  std::string port() const { return server_.port(); }
 
   /// The heads of the requests received, decrypted.
   std::vector<std::string> requests() const {
@@ -111,33 +98,37 @@ class TlsStub {
   }
 
  private:
-  void serve() {
-    while (!stopping_) {
-      boost::system::error_code code;
-      boost::asio::ssl::stream<boost::asio::ip::tcp::socket> stream(acceptor_.accept(code), tls_);
-      if (stopping_) return;
-      stream.handshake(boost::asio::ssl::stream_base::server, code);
-      boost::asio::streambuf buffer;
-      const std::size_t size = code ? 0 : boost::asio::read_until(stream, buffer, "\r\n\r\n", code);
-      if (code) continue;
-      {
-        std::lock_guard lock(mutex_);
-        requests_.emplace_back(boost::asio::buffers_begin(buffer.data()),
-                               boost::asio::buffers_begin(buffer.data()) + static_cast<std::ptrdiff_t>(size));
-      }
-      boost::asio::write(stream, boost::asio::buffer(reply_), code);
-      stream.shutdown(code);
+  static boost::asio::ssl::context context(const Identity& identity) {
+    boost::asio::ssl::context made(boost::asio::ssl::context::tls_server);
+    const auto certificate = identity.certificate_pem();
+    const auto key = identity.key_pem();
+    made.use_certificate_chain(boost::asio::buffer(certificate));
+    made.use_private_key(boost::asio::buffer(key), boost::asio::ssl::context::pem);
+    return made;
+  }
+
+  bool serve(LoopbackServer::Socket& socket) {
+    boost::system::error_code code;
+    boost::asio::ssl::stream<LoopbackServer::Socket&> stream(socket, tls_);
+    stream.handshake(boost::asio::ssl::stream_base::server, code);
+    boost::asio::streambuf buffer;
+    const std::size_t size = code ? 0 : boost::asio::read_until(stream, buffer, "\r\n\r\n", code);
+    if (code) return false;
+    {
+      std::lock_guard lock(mutex_);
+      requests_.emplace_back(boost::asio::buffers_begin(buffer.data()),
+                             boost::asio::buffers_begin(buffer.data()) + static_cast<std::ptrdiff_t>(size));
     }
+    boost::asio::write(stream, boost::asio::buffer(reply_), code);
+    stream.shutdown(code);
+    return false;
   }
 
   const std::string reply_;
-  boost::asio::io_context io_;
-  boost::asio::ssl::context tls_{boost::asio::ssl::context::tls_server};
-  boost::asio::ip::tcp::acceptor acceptor_;
-  std::atomic<bool> stopping_ = false;
+  boost::asio::ssl::context tls_;
   mutable std::mutex mutex_;
   std::vector<std::string> requests_;
-  std::jthread thread_;
+  LoopbackServer server_;  // last: it ends before what it uses
 };
 
 }  // namespace weir::cli::testing
