@@ -1,5 +1,6 @@
 #include "tests/cluster/fake_cluster.hpp"
 
+#include <algorithm>
 #include <boost/asio/strand.hpp>
 
 #include "actors/shapes.hpp"
@@ -190,8 +191,12 @@ Result<std::unique_ptr<runtime::Process>> WorkerSpawner::spawn(net::any_io_execu
   if (!process) return process;
   const auto& child = fake_.children().back();
   auto worker = std::make_unique<FakeWorker>(simulation_, script_, child);
+  ++living_;
   net::co_spawn(simulation_.executor(), live(std::move(worker), child.ended()),
-                [](const std::exception_ptr& thrown) { ensure(!thrown, "a pretended worker does not throw"); });
+                [this](const std::exception_ptr& thrown) {
+                  ensure(!thrown, "a pretended worker does not throw");
+                  --living_;
+                });
   return process;
 }
 
@@ -215,6 +220,10 @@ FakeCluster::~FakeCluster() {
   }
   for (auto& [name, node] : nodes) simulation.run(node->stop());
   if (head) simulation.run(head->stop());
+  const auto all_idle = [this] {
+    return std::ranges::all_of(spawners, [](const auto& entry) { return entry.second->idle(); });
+  };
+  ensure(simulation.run_until(all_idle), "pretended workers come to an end");
 }
 
 void FakeCluster::start_head() {

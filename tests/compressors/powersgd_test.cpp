@@ -22,7 +22,7 @@ at::Tensor matrix(std::int64_t rows, std::int64_t columns, std::uint64_t seed) {
 
 at::Tensor numbers(const Bytes& bytes) {
   at::Tensor tensor = at::empty({static_cast<std::int64_t>(bytes.size() / sizeof(float))}, at::kFloat);
-  std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
   return tensor;
 }
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/strand.hpp>
 
 #include "base/errc.hpp"
@@ -74,9 +76,13 @@ struct Linked {
     HeadLinkOptions options{"w", runtime::Endpoint("head", 1), 10s};
     net::co_spawn(net::make_strand(simulation.executor()),
                   hold_head_link(*worker, std::move(options), std::move(make_worker)),
-                  [this](const std::exception_ptr&, Error why) { ended = std::move(why); });
+                  net::bind_cancellation_slot(
+                      stopping.slot(), [this](const std::exception_ptr&, Error why) { ended = std::move(why); }));
   }
   ~Linked() {
+    process->resume();
+    stopping.emit(net::cancellation_type::terminal);
+    EXPECT_TRUE(simulation.run_until([this] { return ended.has_value(); }));
     worker.reset();
     head.reset();
   }
@@ -98,6 +104,7 @@ struct Linked {
   std::unique_ptr<runtime::ActorSystem> worker;
   runtime::ActorRef<Coordinator> jobs;
   int hosts = 0;
+  net::cancellation_signal stopping;
   std::optional<Error> ended;
 };
 
