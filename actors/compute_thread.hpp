@@ -44,7 +44,7 @@ class ComputeThread {
     std::function<void()>& on_cancel;
 
     template <class Handler>
-    void operator()(Handler&& handler) {
+    void operator()(Handler handler) {
       if (auto slot = net::get_associated_cancellation_slot(handler); slot.is_connected() && on_cancel) {
         slot.assign([cancel = std::move(on_cancel)](net::cancellation_type) { cancel(); });
       }

@@ -12,7 +12,7 @@ std::string openapi_document(const std::string& version) {
   document["info"]["version"] = version;
   nlohmann::json spec = protocol::job_spec_schema();
   spec.erase("$schema");
-  document["components"]["schemas"]["JobSpec"] = std::move(spec);
+  document["components"]["schemas"]["JobSpec"] = spec;
   return document.dump(2) + "\n";
 }
 

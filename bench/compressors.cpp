@@ -122,13 +122,13 @@ std::size_t encode_round(Compression& compression, const at::Tensor& gradient, R
 
 Row run_compressor(Bench& bench, const CompressorEntry& entry, const nlohmann::json& params, bool with_memory) {
   const nlohmann::json none;
-  Compression compression = std::move(compressors::builtin()
-                                          .make({.compressor = entry.name,
-                                                 .params = params,
-                                                 .memory = with_memory ? entry.default_memory : "none",
-                                                 .memory_params = none,
-                                                 .setting = {.momentum = 0.9}})
-                                          .value());
+  Compression compression = compressors::builtin()
+                                .make({.compressor = entry.name,
+                                       .params = params,
+                                       .memory = with_memory ? entry.default_memory : "none",
+                                       .memory_params = none,
+                                       .setting = {.momentum = 0.9}})
+                                .value();
   Row row{.name = entry.name, .params = completed(entry, params)};
   if (with_memory) row.memory = entry.default_memory;
   auto& compressor = *compression.compressor;

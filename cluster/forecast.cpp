@@ -91,7 +91,8 @@ json round_cost(const protocol::JobSpec& spec, const protocol::TrainingShape* sh
 std::optional<StepCount> count_steps(const protocol::JobSpec& spec, const protocol::TrainingShape& shape,
                                      const json& catalog) {
   if (!shape.train_examples) return std::nullopt;
-  const auto per_epoch = static_cast<double>(*shape.train_examples / spec.resources.workers / spec.training.batch_size);
+  const std::uint64_t whole_batches = *shape.train_examples / spec.resources.workers / spec.training.batch_size;
+  const auto per_epoch = static_cast<double>(whole_batches);
   const auto all = static_cast<std::uint64_t>(std::ceil(spec.training.epochs * per_epoch));
   const auto warmup = std::ceil(warmup_steps(spec, compressor_entry(spec, catalog), per_epoch));
   const auto total = std::min(all, spec.training.max_steps.value_or(all));

@@ -54,7 +54,7 @@ std::string name() {
 }
 
 std::string address_towards(const std::string& peer) {
-  const std::string fallback = "127.0.0.1";
+  const char* const fallback = "127.0.0.1";
   const auto colon = peer.rfind(':');
   if (colon == std::string::npos) return fallback;
   std::string target = peer.substr(0, colon);

@@ -33,7 +33,7 @@ class ActorCell::IdlePumpOf final : public IdlePump {
 struct ActorCell::Park {
   ActorCell* cell;
   template <class Handler>
-  void operator()(Handler&& handler) {
+  void operator()(Handler handler) {
     cell->idle_.push_back(std::make_unique<IdlePumpOf<std::decay_t<Handler>>>(std::move(handler)));
   }
 };
@@ -152,7 +152,7 @@ net::awaitable<void> ActorCell::pump(std::shared_ptr<ActorCell> self) {
     // The parked pump belongs to the cell: it must not own it.
     ActorCell* cell = std::exchange(self, nullptr).get();
     Park park{cell};
-    co_await net::async_initiate<const net::deferred_t&, void()>(std::move(park), net::deferred);
+    co_await net::async_initiate<const net::deferred_t&, void()>(park, net::deferred);
     self = cell->shared_from_this();
   }
   --self->pumps_;

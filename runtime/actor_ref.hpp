@@ -159,7 +159,7 @@ struct StartCall {
   ArgumentsOf<M>& arguments;
 
   template <class Handler>
-  void operator()(Handler&& handler) {
+  void operator()(Handler handler) {
     using Waiting = WaitingCaller<ValueOf<M>, std::decay_t<Handler>>;
     auto slot = net::get_associated_cancellation_slot(handler);
     std::unique_ptr<PendingReply> waiting = std::make_unique<Waiting>(std::move(handler));

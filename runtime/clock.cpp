@@ -33,7 +33,7 @@ struct StartSleep {
   Clock::time_point when;
 
   template <class Handler>
-  void operator()(Handler&& handler) {
+  void operator()(Handler handler) {
     using State = Sleeper<std::decay_t<Handler>>;
     auto slot = net::get_associated_cancellation_slot(handler);
     auto state = std::make_shared<State>(std::move(handler));
@@ -48,8 +48,8 @@ struct StartSleep {
 
 class SystemTimer final : public Timer {
  public:
-  SystemTimer(net::any_io_executor executor, Clock::time_point when, std::function<void()> callback)
-      : timer_(std::move(executor), when), alive_(std::make_shared<std::atomic<bool>>(true)) {
+  SystemTimer(const net::any_io_executor& executor, Clock::time_point when, std::function<void()> callback)
+      : timer_(executor, when), alive_(std::make_shared<std::atomic<bool>>(true)) {
     timer_.async_wait([alive = alive_, run = std::move(callback)](boost::system::error_code failed) {
       if (!failed && *alive) run();
     });

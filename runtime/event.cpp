@@ -54,7 +54,7 @@ struct Event::State {
     std::shared_ptr<State> state;
 
     template <class Handler>
-    void operator()(Handler&& handler) {
+    void operator()(Handler handler) {
       auto slot = net::get_associated_cancellation_slot(handler);
       auto waiter = std::make_unique<WaiterOf<std::decay_t<Handler>>>(std::move(handler));
       std::unique_lock lock(state->mutex);

@@ -9,7 +9,7 @@ build="g++ cmake ninja-build ccache mold make pkg-config git ca-certificates pyt
   libboost1.81-dev libsqlite3-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libzstd-dev libxxhash-dev libssl-dev
   zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev libtorch-dev libopenblas0-pthread dataset-fashion-mnist"
 test="chromium fonts-dejavu-core iproute2 nftables sqlite3 curl procps"
-lint="clang-format-16 clang-tidy-16"
+lint="clang-format-16 clang-tidy-16 libomp-16-dev"
 fuzz="clang-16 lld-16 llvm-16 libclang-rt-16-dev"
 docker="python3"
 podman="podman buildah podman-compose runc netavark aardvark-dns debootstrap iptables"

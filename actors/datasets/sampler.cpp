@@ -46,7 +46,8 @@ std::uint32_t draw(std::vector<Positions>& left, const std::vector<double>& weig
   for (std::size_t c = 0; c < left.size(); ++c) {
     if (left[c].empty()) continue;
     chosen = c;
-    if ((mark -= weights[c]) <= 0) break;
+    mark -= weights[c];
+    if (mark <= 0) break;
   }
   const auto position = left[chosen].back();
   left[chosen].pop_back();

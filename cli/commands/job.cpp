@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/errc.hpp"
@@ -40,7 +41,7 @@ std::string job_path(const std::string& id) { return "/api/v1/jobs/" + percent_e
 
 std::string percent_or_dash(const nlohmann::json& share) {
   if (!share.is_number()) return "-";
-  const auto tenths = static_cast<int>(share.get<double>() * 1000 + 0.5);
+  const auto tenths = std::lround(share.get<double>() * 1000);
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + "%";
 }
 

@@ -54,11 +54,11 @@ Result<at::Tensor> Ef21Memory::target_of(const at::Tensor& gradient, const Round
 }
 
 Result<at::Tensor> Ef21Memory::compensate(const at::Tensor& gradient, const Round& round) {
-  const auto own = own_.of(round, gradient);
+  auto own = own_.of(round, gradient);
   if (!own) return own;
   auto missing = missing_.of(round, gradient);
   if (!missing) return missing;
-  const auto target = target_of(gradient, round);
+  auto target = target_of(gradient, round);
   if (!target) return target;
   subtract(flat(*target), flat(*own), flat(*missing));
   return missing;
@@ -78,7 +78,7 @@ Result<void> Ef21Memory::update(const Round& round, Compressor& compressor, Byte
 Result<at::Tensor> Ef21Memory::compensate_dense(const at::Tensor& gradient, const Round& round) {
   auto own = own_.of(round, gradient);
   if (!own) return own;
-  const auto target = target_of(gradient, round);
+  auto target = target_of(gradient, round);
   if (!target) return target;
   std::ranges::copy(flat(*target), flat(*own).begin());
   return own;

@@ -78,7 +78,7 @@ Result<void> Cocktail::do_encode(const at::Tensor& gradient, const Round& round,
 
 Result<void> Cocktail::read(BytesView payload, const Round& round, std::uint64_t entries, bool values_wanted) {
   const std::size_t survivors = entries_kept(options_.ratio, entries);
-  const auto got = read_sparse(payload, extent_of(entries, survivors), values_wanted, selection_);
+  auto got = read_sparse(payload, extent_of(entries, survivors), values_wanted, selection_);
   if (!got || selection_.positions.empty()) return got;
   std::size_t next = 0;  // index in the selection of the next position to convert
   Strata(round, entries, survivors).for_each_batch([&](std::uint64_t first, std::uint64_t, std::uint64_t, auto drawn) {

@@ -105,7 +105,11 @@ double Sidco::error_bound(std::uint64_t entries, const Round&) const {
 
 std::int64_t Sidco::stages_max() const {
   std::int64_t stages = 1;
-  for (double left = options_.ratio; left < options_.first_ratio; left /= options_.first_ratio) ++stages;
+  double left = options_.ratio;
+  while (left < options_.first_ratio) {
+    left /= options_.first_ratio;
+    ++stages;
+  }
   return stages;
 }
 

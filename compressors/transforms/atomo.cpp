@@ -230,8 +230,9 @@ Result<void> Atomo::encode_products(const at::Tensor& gradient, const Round& rou
     std::vector<float> lengths = wide ? multiplied_transposed(flat(std::as_const(matrix)), shape, units, sent.count)
                                       : multiplied(flat(std::as_const(matrix)), shape, units, sent.count);
     scale_vectors(lengths, factors);
-    sent.left = wide ? std::move(units) : std::move(lengths);
-    sent.right = wide ? std::move(lengths) : std::move(units);
+    sent.left = std::move(lengths);
+    sent.right = std::move(units);
+    if (wide) std::swap(sent.left, sent.right);
   }
   write_outer_products(sent, bits(), {key, rounding_words}, out);
   return {};

@@ -25,8 +25,8 @@ struct Conduct {
 /// One end of an in-process link. All of a simulation runs in one thread, so there is nothing to lock.
 class InProcessLink final : public Link, public std::enable_shared_from_this<InProcessLink> {
  public:
-  InProcessLink(net::any_io_executor executor, std::string remote, const Conduct& conduct)
-      : executor_(net::make_strand(std::move(executor))), remote_(std::move(remote)), conduct_(conduct) {}
+  InProcessLink(const net::any_io_executor& executor, std::string remote, const Conduct& conduct)
+      : executor_(net::make_strand(executor)), remote_(std::move(remote)), conduct_(conduct) {}
   ~InProcessLink() override { part({Errc::peer_lost, "dropped"}); }
 
   void pair_with(const std::shared_ptr<InProcessLink>& other) { other_ = other; }
