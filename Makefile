@@ -33,9 +33,9 @@ test: ## build and run every test: C++, system, dashboard, browser
 	@cmake --build build/release -j $(JOBS)
 	@python3 scripts/test.py
 
-# Without precompiled headers, through which clang-tidy would read all of LibTorch for every file, in three times the
-# time. And without following calls of methods (ipa=basic-inlining): into Asio's coroutines, whose frames the analyzer
-# takes for undefined.
+# Without precompiled headers: clang-tidy would read all of LibTorch for every file, which takes two to four times as
+# long. The analyzer follows no calls of methods (ipa=basic-inlining): the frame of an Asio coroutine looks undefined to
+# it.
 # `weir` embeds the catalog that weir-worker prints. Lint does not build that program: any text does for the sources.
 catalog_text = build/lint/generated/cli/catalog_text.hpp
 

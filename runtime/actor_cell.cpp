@@ -34,7 +34,7 @@ struct ActorCell::Park {
   ActorCell* cell;
   template <class Handler>
   void operator()(Handler handler) {
-    cell->idle_.push_back(std::make_unique<IdlePumpOf<std::decay_t<Handler>>>(std::move(handler)));
+    cell->idle_.push_back(std::make_unique<IdlePumpOf<Handler>>(std::move(handler)));
   }
 };
 

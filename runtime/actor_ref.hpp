@@ -160,7 +160,7 @@ struct StartCall {
 
   template <class Handler>
   void operator()(Handler handler) {
-    using Waiting = WaitingCaller<ValueOf<M>, std::decay_t<Handler>>;
+    using Waiting = WaitingCaller<ValueOf<M>, Handler>;
     auto slot = net::get_associated_cancellation_slot(handler);
     std::unique_ptr<PendingReply> waiting = std::make_unique<Waiting>(std::move(handler));
     MethodMessage<M> message(arguments);

@@ -34,7 +34,7 @@ struct StartSleep {
 
   template <class Handler>
   void operator()(Handler handler) {
-    using State = Sleeper<std::decay_t<Handler>>;
+    using State = Sleeper<Handler>;
     auto slot = net::get_associated_cancellation_slot(handler);
     auto state = std::make_shared<State>(std::move(handler));
     state->timer = clock.set_timer(executor, when, [state] { state->wake(true); });

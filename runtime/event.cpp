@@ -56,7 +56,7 @@ struct Event::State {
     template <class Handler>
     void operator()(Handler handler) {
       auto slot = net::get_associated_cancellation_slot(handler);
-      auto waiter = std::make_unique<WaiterOf<std::decay_t<Handler>>>(std::move(handler));
+      auto waiter = std::make_unique<WaiterOf<Handler>>(std::move(handler));
       std::unique_lock lock(state->mutex);
       if (state->set) {
         lock.unlock();

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "tests/cli/http_stub.hpp"
+#include "tests/cli/fake_http.hpp"
 #include "tests/cli/run_weir.hpp"
 
 namespace weir::cli {
@@ -46,14 +46,14 @@ class Commands : public ::testing::Test {
   const fs::path dir_;
 };
 
-std::vector<std::string> lines_of(const HttpStub& head) {
+std::vector<std::string> lines_of(const FakeHttp& head) {
   std::vector<std::string> lines;
   for (const auto& request : head.requests()) lines.push_back(request.line());
   return lines;
 }
 
 TEST_F(Commands, JobEventsReadsAllPages) {
-  HttpStub head([](const StubRequest& request) {
+  FakeHttp head([](const FakeRequest& request) {
     const bool second = request.has("cursor=7");
     return answer(200, json{{"events",
                              {{{"at", "T"},
@@ -83,7 +83,7 @@ TEST_F(Commands, JobMetricsAsTableJsonAndCsv) {
       {"job", "J1"},
       {"x", "wall"},
       {"series", {{{"name", "loss"}, {"worker", nullptr}, {"points", {{1, 0.5, 3, 2}, {2, 1, 4, 1}}}}}}};
-  HttpStub head([&](const StubRequest& request) {
+  FakeHttp head([&](const FakeRequest& request) {
     return request.has("format=csv") ? answer(200, csv, "text/csv") : answer(200, series.dump());
   });
   const auto metrics = [&](std::vector<std::string> more) {
@@ -108,7 +108,7 @@ TEST_F(Commands, JobMetricsAsTableJsonAndCsv) {
 }
 
 TEST_F(Commands, CsvThatIsCutShortIsAnError) {
-  HttpStub head([](const StubRequest&) {
+  FakeHttp head([](const FakeRequest&) {
     return "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\na,b\r\n\r\n";
   });
   const Outcome outcome = weir({"--address", head.address(), "--json", "job", "metrics", "J1", "--csv"});
@@ -118,7 +118,7 @@ TEST_F(Commands, CsvThatIsCutShortIsAnError) {
 }
 
 TEST_F(Commands, JobStopAndDelete) {
-  HttpStub head([](const StubRequest& request) {
+  FakeHttp head([](const FakeRequest& request) {
     return request.has("DELETE ") ? answer(204, "") : answer(202, job("RUNNING"));
   });
   EXPECT_EQ(weir({"--address", head.address(), "job", "stop", "J/1"}).err, "RUNNING\n");
@@ -133,7 +133,7 @@ TEST_F(Commands, JobStopAndDelete) {
 }
 
 TEST_F(Commands, JobLogsAsJsonAreLines) {
-  HttpStub head([](const StubRequest& request) {
+  FakeHttp head([](const FakeRequest& request) {
     if (request.has("/logs?worker=0&offset=0")) return answer(200, R"({"next_offset": 4, "text": "one\n"})");
     if (request.has("/logs?worker=0&offset=4")) return answer(200, R"({"next_offset": 6, "text": "tw"})");
     if (request.has("/logs?worker=0")) return answer(200, R"({"next_offset": 6, "text": ""})");
@@ -173,7 +173,7 @@ TEST_F(Commands, ErrorsUnderJsonAreJson) {
 
 TEST_F(Commands, NodeDrain) {
   const std::string node = R"({"name": "alpha", "id": "N1", "state": "draining"})";
-  HttpStub head([&](const StubRequest&) { return answer(200, node); });
+  FakeHttp head([&](const FakeRequest&) { return answer(200, node); });
   const Outcome outcome = weir({"--address", head.address(), "node", "drain", "alpha"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.err, "alpha is draining: nothing new is placed there\n");
@@ -204,7 +204,7 @@ TEST_F(Commands, TokenShowPrintsTheDataDirectorys) {
 }
 
 TEST_F(Commands, TheTokenOfADataDirectoryGoesToItsHeadOnly) {
-  HttpStub other([](const StubRequest&) { return answer(200, R"({"jobs": [], "next": null})"); });
+  FakeHttp other([](const FakeRequest&) { return answer(200, R"({"jobs": [], "next": null})"); });
   const std::string port = other.address().substr(other.address().rfind(':'));
   write("token", "ours\n");
   const auto sent = [&](const std::string& recorded, std::vector<std::string> words) {
@@ -230,7 +230,7 @@ TEST_F(Commands, TheTokenOfADataDirectoryGoesToItsHeadOnly) {
 TEST_F(Commands, DoctorSaysWhatIsFoundAndWhatToDo) {
   write("token", "abc\n");
   fs::permissions(file("token"), fs::perms::owner_read | fs::perms::others_read);
-  HttpStub head([](const StubRequest&) { return answer(200, R"({"version": "9.9"})"); });
+  FakeHttp head([](const FakeRequest&) { return answer(200, R"({"version": "9.9"})"); });
   const Outcome outcome = weir({"--data-dir", dir_, "--address", head.address(), "--json", "doctor"});
   EXPECT_EQ(outcome.code, 1) << "others may read the token";
   const auto found = json::parse(outcome.out);
@@ -252,7 +252,7 @@ TEST_F(Commands, DoctorSaysWhatIsFoundAndWhatToDo) {
 
 /// A head with checkpoints at steps 10 and 20, of three and four bytes.
 struct Checkpoints {
-  HttpStub head{[this](const StubRequest& request) {
+  FakeHttp head{[this](const FakeRequest& request) {
     if (request.has("/checkpoints/20 ")) return answer(200, body, "application/octet-stream");
     if (request.has("/checkpoints/10 ")) return answer(200, "abc", "application/octet-stream");
     if (request.has("/jobs/J2/")) return answer(200, R"({"checkpoints": [], "next": null})");
@@ -302,7 +302,7 @@ TEST_F(Commands, ATerminalIsSentNothingThatItObeys) {
       "a\x1b]0;owned\x07\x1b[2J\xc2\x9b"
       "31m\rb";
   const json hostile = {{"jobs", {{{"id", "J1"}, {"name", evil + "\n"}, {"state", "RUNNING"}}}}, {"next", nullptr}};
-  HttpStub head([&](const StubRequest& request) {
+  FakeHttp head([&](const FakeRequest& request) {
     if (request.has("/logs?worker=0&offset=0"))
       return answer(200, json{{"next_offset", 9}, {"text", evil + "\n"}}.dump());
     if (request.has("/logs?")) return answer(200, R"({"next_offset": 9, "text": ""})");

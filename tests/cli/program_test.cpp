@@ -13,7 +13,7 @@
 #include "base/errc.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/http_client.hpp"
-#include "tests/cli/http_stub.hpp"
+#include "tests/cli/fake_http.hpp"
 #include "tests/cli/run_weir.hpp"
 
 namespace weir::cli {
@@ -72,7 +72,7 @@ TEST(Program, NoHeadIsCalledUnreachableAndToldWhatToDo) {
 }
 
 TEST(Program, AHeadThatDoesNotAnswerIsATimeout) {
-  HttpStub head([](const StubRequest&) { return ""; });
+  FakeHttp head([](const FakeRequest&) { return ""; });
   const HttpClient client(head.address(), "");
   const auto reply = client.request({.deadline = std::chrono::milliseconds(20)});
   ASSERT_FALSE(reply);
@@ -115,7 +115,7 @@ TEST(Program, AConnectionThatNobodyTakesIsUnreachable) {
 }
 
 TEST(Program, SendsTheToken) {
-  HttpStub head([](const StubRequest&) { return answer(200, R"({"jobs": [], "next": null})"); });
+  FakeHttp head([](const FakeRequest&) { return answer(200, R"({"jobs": [], "next": null})"); });
   weir({"--address", "http://" + head.address() + "/", "--token", "secret", "job", "list"});
   ASSERT_EQ(head.requests().size(), 1U);
   EXPECT_TRUE(head.requests()[0].has("Authorization: Bearer secret\r\n"));
@@ -138,7 +138,7 @@ TEST_F(Spec, AProblemIsToldWithPlaceAndSuggestion) {
 }
 
 TEST_F(Spec, SubmitPrintsTheIdAndSendsTypedChanges) {
-  HttpStub head([](const StubRequest&) { return answer(201, job("PENDING")); });
+  FakeHttp head([](const FakeRequest&) { return answer(201, job("PENDING")); });
   const Outcome outcome = weir({"--address", head.address(), "submit", path_, "--set", "training.epochs=3", "--set",
                                 "name=abc", "--resume", "J0:40"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -150,14 +150,14 @@ TEST_F(Spec, SubmitPrintsTheIdAndSendsTypedChanges) {
   EXPECT_EQ(head.requests()[0].line(), "POST /api/v1/jobs");
 }
 
-std::string idempotency_key(const StubRequest& request) {
+std::string idempotency_key(const FakeRequest& request) {
   const auto at = request.head.find("Idempotency-Key: ");
   return at == std::string::npos ? "" : request.head.substr(at + 17, request.head.find("\r\n", at) - at - 17);
 }
 
 TEST_F(Spec, SubmitAsksAgainByTheSameKeyWhereTheAnswerIsLost) {
   int calls = 0;
-  HttpStub head([&](const StubRequest&) {
+  FakeHttp head([&](const FakeRequest&) {
     return ++calls == 1 ? "HTTP/1.1 201 X\r\nContent-Length: 500\r\n\r\n{\"id\": \"J" : answer(201, job("PENDING"));
   });
   const Outcome outcome = weir({"--address", head.address(), "submit", path_});
@@ -178,7 +178,7 @@ TEST_F(Spec, SubmitAsksAgainByTheSameKeyWhereTheAnswerIsLost) {
 }
 
 TEST_F(Spec, SubmitAsksNoMoreThanTwiceAndSaysHowToGoOn) {
-  HttpStub head([&](const StubRequest&) { return "HTTP/1.1 201 X\r\nContent-Length: 500\r\n\r\n{"; });
+  FakeHttp head([&](const FakeRequest&) { return "HTTP/1.1 201 X\r\nContent-Length: 500\r\n\r\n{"; });
   const Outcome outcome = weir({"--address", head.address(), "submit", path_});
   EXPECT_EQ(outcome.code, 5);
   ASSERT_EQ(head.requests().size(), 2U);
@@ -186,7 +186,7 @@ TEST_F(Spec, SubmitAsksNoMoreThanTwiceAndSaysHowToGoOn) {
 }
 
 TEST_F(Spec, DryRunOnlyValidates) {
-  HttpStub head([](const StubRequest&) {
+  FakeHttp head([](const FakeRequest&) {
     return answer(200, R"({"valid": true, "spec": {"name": "x"}, "round_bytes": {"sent_per_worker": 1200,
       "dense_per_worker": 360000}, "placement": {"feasible": false, "reason": "node a lacks 2 cpu", "workers": []},
       "warnings": [{"pointer": "/compression/params/ratio", "detail": "each entry is sent 0.2 times"}]})");
@@ -214,9 +214,9 @@ TEST_F(Spec, AFaultIsToldOnce) {
 /// A head with one running job, whose streams are given one after the other.
 struct RunningJob {
   explicit RunningJob(std::vector<std::string> all)
-      : streams(std::move(all)), head([this](const StubRequest& request) { return reply(request); }) {}
+      : streams(std::move(all)), head([this](const FakeRequest& request) { return reply(request); }) {}
 
-  std::string reply(const StubRequest& request) {
+  std::string reply(const FakeRequest& request) {
     if (request.line() == "POST /api/v1/jobs") return answer(201, job("PENDING"));
     if (request.has("GET /api/v1/stream")) {
       last_event_ids.push_back(request.has("Last-Event-ID: 5\r\n") ? "5" : "");
@@ -232,7 +232,7 @@ struct RunningJob {
   std::vector<std::string> last_event_ids;
   std::string state = "RUNNING";
   std::string final_state = "SUCCEEDED";
-  HttpStub head;
+  FakeHttp head;
 };
 
 TEST_F(Spec, FollowGoesOnWhereABrokenStreamEnded) {
@@ -263,7 +263,7 @@ TEST_F(Spec, AJobThatHasAlreadyEndedIsNotWaitedFor) {
 }
 
 TEST_F(Spec, InterruptLeavesTheJobRunning) {
-  HttpStub head([](const StubRequest& request) -> std::string {
+  FakeHttp head([](const FakeRequest& request) -> std::string {
     if (request.line() == "POST /api/v1/jobs") return answer(201, job("PENDING"));
     if (!request.has("GET /api/v1/stream")) return answer(200, job("RUNNING", 4));
     ::kill(::getpid(), SIGINT);
@@ -272,11 +272,11 @@ TEST_F(Spec, InterruptLeavesTheJobRunning) {
   const Outcome outcome = weir({"--address", head.address(), "submit", path_, "--follow"});
   EXPECT_EQ(outcome.code, 130);
   EXPECT_THAT(outcome.err, HasSubstr("weir job stop J1"));
-  for (const StubRequest& request : head.requests()) EXPECT_THAT(request.line(), Not(HasSubstr("/stop")));
+  for (const FakeRequest& request : head.requests()) EXPECT_THAT(request.line(), Not(HasSubstr("/stop")));
 }
 
 TEST(Program, LogsAreReadPieceByPieceAndMarkedWithTheirWorker) {
-  HttpStub head([](const StubRequest& request) {
+  FakeHttp head([](const FakeRequest& request) {
     if (request.has("/logs?worker=0&offset=0")) return answer(200, R"({"next_offset": 4, "text": "one\n"})");
     if (request.has("/logs?worker=0&offset=4")) return answer(200, R"({"next_offset": 9, "text": "twoXY"})");
     if (request.has("/logs?worker=0&offset=9")) return answer(200, R"({"next_offset": 9, "text": ""})");
@@ -289,7 +289,7 @@ TEST(Program, LogsAreReadPieceByPieceAndMarkedWithTheirWorker) {
 }
 
 TEST(Program, ListsFollowTheCursor) {
-  HttpStub head([](const StubRequest& request) {
+  FakeHttp head([](const FakeRequest& request) {
     if (request.has("cursor=c%2F1")) return answer(200, R"({"jobs": [{"id": "B"}], "next": null})");
     return answer(200, R"({"jobs": [{"id": "A"}], "next": "c/1"})");
   });

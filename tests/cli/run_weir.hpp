@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli/program.hpp"
-#include "tests/cli/http_stub.hpp"
+#include "tests/cli/fake_http.hpp"
 
 namespace weir::cli::testing {
 
@@ -40,7 +40,7 @@ inline Outcome weir(std::vector<std::string> words) {
 
 /// Runs a command against a head that always sends this answer.
 inline Outcome weir_at(const std::string& reply, std::vector<std::string> words) {
-  HttpStub head([&](const StubRequest&) { return reply; });
+  FakeHttp head([&](const FakeRequest&) { return reply; });
   words.insert(words.end(), {"--address", head.address(), "--token", "secret"});
   return weir(words);
 }

@@ -10,7 +10,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/http_client.hpp"
 #include "cli/place.hpp"
-#include "tests/cli/tls_stub.hpp"
+#include "tests/cli/fake_tls.hpp"
 
 namespace weir::cli {
 namespace {
@@ -33,7 +33,7 @@ class TlsTest : public ::testing::Test {
   /// What a request with a token gives, and that nothing was sent if it was refused.
   Result<HttpAnswer> ask(const Identity& server, const std::filesystem::path& cacert,
                          const std::string& host = "127.0.0.1") {
-    TlsStub head(server, answer(200, R"({"jobs": []})"));
+    FakeTls head(server, answer(200, R"({"jobs": []})"));
     auto got = HttpClient("https://" + host + ":" + head.port(), "secret", cacert).request({.target = "/api/v1/jobs"});
     if (got) {
       EXPECT_THAT(head.requests(), ElementsAre(HasSubstr("Authorization: Bearer secret\r\n")));
@@ -79,7 +79,7 @@ TEST_F(TlsTest, ExpiredCertificatesAreNotBelieved) {
 }
 
 TEST_F(TlsTest, StreamsComeOverTlsToo) {
-  TlsStub head(Identity::server(authority_, "IP:127.0.0.1"), event_stream("id: 1\nevent: job\ndata: {}\n\n"));
+  FakeTls head(Identity::server(authority_, "IP:127.0.0.1"), event_stream("id: 1\nevent: job\ndata: {}\n\n"));
   std::vector<std::string> events;
   const HttpClient::StreamHandlers handlers{.opened = {},
                                             .event = [&](const ServerSentEvent& event) -> Result<bool> {

@@ -1,6 +1,5 @@
 #include "tests/cluster/fake_cluster.hpp"
 
-#include <algorithm>
 #include <boost/asio/strand.hpp>
 
 #include "actors/shapes.hpp"
@@ -183,6 +182,8 @@ WorkerSpawner::WorkerSpawner(runtime::testing::Simulation& simulation, TrainerSc
 
 WorkerSpawner::~WorkerSpawner() {
   for (std::size_t child = 0; child < children().size(); ++child) kill(child);
+  // Their actors end a while after them.
+  ensure(simulation_.run_until([this] { return living_ == 0; }), "pretended workers come to an end");
 }
 
 Result<std::unique_ptr<runtime::Process>> WorkerSpawner::spawn(net::any_io_executor executor,
@@ -220,10 +221,6 @@ FakeCluster::~FakeCluster() {
   }
   for (auto& [name, node] : nodes) simulation.run(node->stop());
   if (head) simulation.run(head->stop());
-  const auto all_idle = [this] {
-    return std::ranges::all_of(spawners, [](const auto& entry) { return entry.second->idle(); });
-  };
-  ensure(simulation.run_until(all_idle), "pretended workers come to an end");
 }
 
 void FakeCluster::start_head() {

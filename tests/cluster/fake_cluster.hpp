@@ -45,8 +45,6 @@ class WorkerSpawner final : public runtime::ProcessSpawner {
   const std::vector<runtime::testing::FakeChild>& children() const { return fake_.children(); }
   void fail_next(Error why) { fake_.fail_next(std::move(why)); }
   std::size_t alive() const;
-  /// Whether the actors of all children have ended, which goes on for a while after the children themselves.
-  bool idle() const { return living_ == 0; }
   /// Like kill -9: process and links are gone.
   void kill(std::size_t child, int signal = 9);
 
@@ -54,7 +52,7 @@ class WorkerSpawner final : public runtime::ProcessSpawner {
   runtime::testing::Simulation& simulation_;
   TrainerScript& script_;
   runtime::testing::FakeProcessSpawner fake_;
-  std::size_t living_ = 0;
+  std::size_t living_ = 0;  ///< children whose actors have not all ended
 };
 
 /// A head, nodes and simulated workers in one simulation with virtual time and one thread. Head and agents can be

@@ -15,7 +15,7 @@
 
 namespace weir::cli::testing {
 
-struct StubRequest {
+struct FakeRequest {
   std::string head;  ///< request line and header fields
   std::string body;
 
@@ -74,16 +74,16 @@ class LoopbackServer {
 
 /// A head for tests: passes each request to a function, on a thread of its own, and sends what it returns. If that is
 /// "", the connection stays open without an answer.
-class HttpStub {
+class FakeHttp {
  public:
-  using Handler = std::function<std::string(const StubRequest&)>;
+  using Handler = std::function<std::string(const FakeRequest&)>;
 
-  explicit HttpStub(Handler handler)
+  explicit FakeHttp(Handler handler)
       : handler_(std::move(handler)), server_([this](LoopbackServer::Socket& socket) { return serve(socket); }) {}
 
   std::string address() const { return "127.0.0.1:" + server_.port(); }
 
-  std::vector<StubRequest> requests() const {
+  std::vector<FakeRequest> requests() const {
     std::lock_guard lock(mutex_);
     return requests_;
   }
@@ -95,7 +95,7 @@ class HttpStub {
     const std::size_t head_bytes = boost::asio::read_until(socket, buffer, "\r\n\r\n", code);
     if (code) return false;
     const std::string read(boost::asio::buffers_begin(buffer.data()), boost::asio::buffers_end(buffer.data()));
-    StubRequest request{read.substr(0, head_bytes), read.substr(head_bytes)};
+    FakeRequest request{read.substr(0, head_bytes), read.substr(head_bytes)};
     if (const auto at = request.head.find("Content-Length: "); at != std::string::npos) {
       const std::size_t length = std::stoul(request.head.substr(at + 16));
       std::string rest(length - request.body.size(), '\0');
@@ -113,7 +113,7 @@ class HttpStub {
 
   const Handler handler_;
   mutable std::mutex mutex_;
-  std::vector<StubRequest> requests_;
+  std::vector<FakeRequest> requests_;
   LoopbackServer server_;  // last: it ends before what it uses
 };
 

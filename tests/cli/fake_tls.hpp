@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "tests/cli/http_stub.hpp"
+#include "tests/cli/fake_http.hpp"
 
 namespace weir::cli::testing {
 
@@ -82,9 +82,9 @@ class Identity {
 };
 
 /// A TLS proxy in front of a head, for tests: sends the same answer to each request, one connection at a time.
-class TlsStub {
+class FakeTls {
  public:
-  TlsStub(const Identity& identity, std::string reply)
+  FakeTls(const Identity& identity, std::string reply)
       : reply_(std::move(reply)),
         tls_(context(identity)),
         server_([this](LoopbackServer::Socket& socket) { return serve(socket); }) {}
