@@ -2,6 +2,7 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include "base/errc.hpp"
 #include "cluster/store/migration_0001.hpp"
@@ -13,6 +14,26 @@ namespace {
 constexpr std::array migrations = {migration_0001};
 
 constexpr std::int64_t application_id = 0x77656972;  // "weir"
+
+void apply_from(std::size_t version, Database& database) {
+  for (auto next = version; next < migrations.size(); ++next) {
+    database.execute("BEGIN IMMEDIATE");
+    database.execute(std::string(migrations[next]));
+    database.execute("PRAGMA application_id = " + std::to_string(application_id));
+    database.execute("PRAGMA user_version = " + std::to_string(next + 1));
+    database.execute("COMMIT");
+  }
+}
+
+/// The statements that made the tables and indexes of a file, in order of their names.
+std::vector<std::string> schema_of(Database& database) {
+  std::vector<std::string> found;
+  Statement& statement =
+      database.prepare("SELECT name || ': ' || sql FROM sqlite_schema WHERE sql NOT NULL ORDER BY 1");
+  while (statement.step()) found.push_back(statement.text());
+  statement.reset();
+  return found;
+}
 
 }  // namespace
 
@@ -28,12 +49,14 @@ void migrate(Database& database) {
                                                 std::to_string(migrations.size()) +
                                                 ". Upgrade weir, or use another data directory"}};
   }
-  for (auto next = static_cast<std::size_t>(version); next < migrations.size(); ++next) {
-    database.execute("BEGIN IMMEDIATE");
-    database.execute(std::string(migrations[next]));
-    database.execute("PRAGMA application_id = " + std::to_string(application_id));
-    database.execute("PRAGMA user_version = " + std::to_string(next + 1));
-    database.execute("COMMIT");
+  apply_from(static_cast<std::size_t>(version), database);
+  Database expected(":memory:", false);
+  apply_from(0, expected);
+  if (schema_of(database) != schema_of(expected)) {
+    throw SqliteFailure{{Errc::unsupported, "store: the file's tables are not those of schema version " +
+                                                std::to_string(migrations.size()) +
+                                                ": an unreleased weir wrote it, or somebody changed them. Use another "
+                                                "data directory"}};
   }
 }
 

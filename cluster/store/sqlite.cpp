@@ -43,16 +43,17 @@ void Database::execute(const std::string& sql) {
 }
 
 Statement& Database::prepare(std::string_view sql) {
-  auto& kept = statements_[std::string(sql)];
-  if (!kept) {
+  std::string text(sql);
+  auto kept = statements_.find(text);
+  if (kept == statements_.end()) {
     sqlite3_stmt* handle = nullptr;
     const int code = sqlite3_prepare_v3(handle_.get(), sql.data(), static_cast<int>(sql.size()),
                                         SQLITE_PREPARE_PERSISTENT, &handle, nullptr);
     if (code != SQLITE_OK) fail(code, sql.substr(0, 60));
-    kept = std::make_unique<Statement>(*this, handle);
+    kept = statements_.emplace(std::move(text), std::make_unique<Statement>(*this, handle)).first;
   }
-  kept->reset();
-  return *kept;
+  kept->second->reset();
+  return *kept->second;
 }
 
 std::int64_t Database::integer(std::string_view sql) {

@@ -332,6 +332,27 @@ TEST_F(StoreTest, AFileOfANewerWeirIsRefused) {
   EXPECT_THAT(opened.error().context, HasSubstr("newer weir"));
 }
 
+TEST_F(StoreTest, TablesOtherThanThoseOfTheSchemaAreRefused) {
+  simulation_.run(store_->close());
+  Database(file(), false).execute("ALTER TABLE nodes ADD COLUMN colour TEXT");
+  const auto opened = open_sqlite_store({.file = file()}, simulation_.executor(), simulation_.executor());
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Errc::unsupported);
+  EXPECT_THAT(opened.error().context, HasSubstr("another data directory"));
+}
+
+TEST_F(StoreTest, AQueryThatCannotBePreparedIsATypedErrorEveryTime) {
+  Database(file(), false).execute("ALTER TABLE nodes RENAME TO machines");
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const auto nodes = simulation_.run(store_->nodes());
+    ASSERT_FALSE(nodes);
+    EXPECT_EQ(nodes.error().code, Errc::internal);
+    EXPECT_THAT(nodes.error().context, HasSubstr("no such table"));
+  }
+  EXPECT_TRUE(commit(add_job("a")));
+  EXPECT_TRUE(*simulation_.run(store_->job("a"))) << "other queries go on";
+}
+
 TEST_F(StoreTest, WhatIsNoStoreIsRefused) {
   const auto open_file = [this](const std::filesystem::path& path) {
     return open_sqlite_store({.file = path}, simulation_.executor(), simulation_.executor());
