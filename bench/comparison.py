@@ -131,10 +131,15 @@ def wrapped(text: str, width: int = 120) -> str:
     return "\n".join(lines + [line])
 
 
+def tried_by(runs: Runs, key: str, name: str, choosing: int) -> list[Run]:
+    """The runs by which a compressor chooses its learning rate."""
+    return [it for it in runs.all if (it.model, it.compressor, it.seed) == (key, name, choosing)]
+
+
 def table(runs: Runs, key: str, order: list[str], choosing: int, seeds: list[int]) -> list[str]:
     """A row for each compressor of `order` that was run."""
     def chosen(name: str) -> list[Run]:
-        tried = [it for it in runs.all if (it.model, it.compressor, it.seed) == (key, name, choosing)]
+        tried = tried_by(runs, key, name, choosing)
         rate = best_rate(tried)
         return tried[:1] if rate is None else runs.of(key, name, rate, seeds)
 
@@ -149,6 +154,22 @@ def table(runs: Runs, key: str, order: list[str], choosing: int, seeds: list[int
     return rows
 
 
+def at_the_ends(runs: Runs, key: str, order: list[str], choosing: int) -> str:
+    """Which compressors have chosen a learning rate at an end of their list."""
+    ends = {"lowest": [], "highest": []}
+    for name in order:
+        tried = tried_by(runs, key, name, choosing)
+        rate = best_rate(tried)
+        rates = [it.lr for it in tried]
+        if rate is not None and rate in (min(rates), max(rates)):
+            ends["lowest" if rate == min(rates) else "highest"].append(f"`{name}`")
+    parts = [f"the {end} rate of its list was the best for {', '.join(names)}" for end, names in ends.items() if names]
+    if not parts:
+        return ""
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}. For these a better one may lie beyond the list."
+
+
 def write_document(path: Path, introduction: str, trainings: dict[str, Training], runs: Runs, order: list[str],
                    choosing: int, seeds: list[int]) -> None:
     text = "# Comparison of compressors\n\n" + "\n\n".join(map(wrapped, introduction.strip().split("\n\n"))) + "\n"
@@ -157,6 +178,8 @@ def write_document(path: Path, introduction: str, trainings: dict[str, Training]
         text += f"\n## {training.title}\n\n{wrapped(training.text)}\n"
         if rows:
             text += "\n" + "\n".join([HEAD] + rows) + "\n"
+        if ends := at_the_ends(runs, key, order, choosing):
+            text += f"\n{wrapped(ends)}\n"
     new = path.with_suffix(".new")
     new.write_text(text)
     os.replace(new, path)
