@@ -124,7 +124,7 @@ TEST(PosixLifeline, EndsWithTheParent) {
   if (parent == 0) {
     net::io_context io;
     auto spawner = make_process_spawner();
-    auto spec = shell("cat <&3; cat /dev/zero >/dev/null");
+    auto spec = shell("cat <&3; exec cat /dev/zero >/dev/null");
     auto process = spawner->spawn(io.get_executor(), spec);
     const char up = process ? 'u' : 'x';
     (void)!::write(ends[1], &up, 1);
