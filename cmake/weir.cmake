@@ -37,7 +37,8 @@ endfunction()
 
 # weir_test(NAME SOURCES a_test.cpp ... DEPS x y ... [LABEL unit|contract|system] [TIMEOUT seconds] [WHOLE])
 # One GoogleTest program; ctest sees each of its tests, or, with WHOLE, the program as one test: for hundreds of short
-# tests that LibTorch would be started for one by one.
+# tests that LibTorch would be started for one by one. OpenBLAS gets one thread: its threads wait for each other by
+# spinning, which takes minutes where tests share their cores with others.
 function(weir_test name)
   cmake_parse_arguments(ARG "WHOLE" "LABEL;TIMEOUT" "SOURCES;DEPS" ${ARGN})
   if(NOT ARG_LABEL)
@@ -51,12 +52,14 @@ function(weir_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   if(ARG_WHOLE)
     add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
-    set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+    set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
+      ENVIRONMENT OPENBLAS_NUM_THREADS=1)
     return()
   endif()
   # Discovered when ctest starts: the sanitizers then have their settings from the test preset.
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+    PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT OPENBLAS_NUM_THREADS=1
+    SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
 endfunction()
 
 # weir_fuzz(NAME SOURCES x_fuzz.cpp DEPS x y ...): a libFuzzer target with its inputs in tests/fuzz/corpus/NAME.

@@ -259,9 +259,9 @@ struct Quarter {
     prefetch_quarter({to, stride, rows, columns}, i);
     product({it.down, 1, half}, upper, it.count, it.across, half, whole_lanes(left), it.sum, half);
   }
+  float even[half] = {};
+  float odd[half] = {};
   for (std::size_t i = 0; i < upper; ++i) {
-    float even[half];
-    float odd[half];
     const auto row = [&](std::size_t quarter) { return quarters[quarter].sum + i * half; };
     for (std::size_t j = 0; j < left; ++j) {
       even[j] = row(0)[j] + row(2)[j];
