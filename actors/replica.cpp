@@ -72,13 +72,14 @@ std::uint64_t Replica::parameter_count() const {
   return count;
 }
 
-Result<void> Replica::join(collectives::Communicator& group) {
+Result<void> Replica::join(collectives::Fabric& fabric) {
   // Buffers are not compared: after a restart each rank has its own.
-  if (auto equal = check_equal(model->parameters(), group); !equal) return equal.error();
+  if (auto equal = check_equal(model->parameters(), fabric); !equal) return equal.error();
   const Exchange::Options options{.seed = spec.training.seed,
                                   .epochs_total = epochs_total(),
-                                  .bucket_sizes = {.bytes = spec.exchange.bucket_bytes}};
-  exchange = std::make_unique<Exchange>(model->parameters(), std::move(compression_), group, options);
+                                  .bucket_sizes = {.bytes = spec.exchange.bucket_bytes},
+                                  .topology = spec.exchange.topology};
+  exchange = std::make_unique<Exchange>(model->parameters(), std::move(compression_), fabric, options);
   return {};
 }
 

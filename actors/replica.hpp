@@ -6,7 +6,7 @@
 
 #include "actors/datasets/dataset.hpp"
 #include "actors/datasets/sampler.hpp"
-#include "actors/exchange.hpp"
+#include "actors/exchange/exchange.hpp"
 #include "actors/models/model.hpp"
 #include "actors/optimizers/optimizer.hpp"
 #include "actors/schedules/schedule.hpp"
@@ -36,7 +36,7 @@ class Replica {
 
   /// Joins the group, and checks that all ranks start with the same parameters. Blocks. `group` must outlive this
   /// object. Fails with: conflict (parameters differ), and with what the group fails with.
-  Result<void> join(collectives::Communicator& group);
+  Result<void> join(collectives::Fabric& fabric);
 
   /// This rank's share of a checkpoint. Must be called between two steps.
   Result<Bytes> save() const;

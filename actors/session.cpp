@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/errc.hpp"
+#include "collectives/topologies/catalog.hpp"
 
 namespace weir::actors {
 namespace {
@@ -14,9 +15,14 @@ constexpr std::chrono::seconds join_deadline{20};
 
 /// Checks that this worker supports the exchange. The head refuses other names by schema and catalog, but may be
 /// another build.
-Result<void> check_exchange(const protocol::JobSpec::Exchange& wanted) {
-  if (wanted.topology != "ring") {
+Result<void> check_exchange(const protocol::JobSpec::Exchange& wanted, std::uint32_t world) {
+  const auto* topology = collectives::find_topology(wanted.topology);
+  if (topology == nullptr) {
     return Error{Errc::unsupported, "exchange.topology \"" + wanted.topology + "\" is not built into this worker"};
+  }
+  if (!topology->fits(world)) {
+    return Error{Errc::invalid_argument, "exchange.topology \"" + wanted.topology + "\" does not work for " +
+                                             std::to_string(world) + " workers"};
   }
   if (wanted.transport != "auto" && wanted.transport != "tcp") {
     return Error{Errc::unsupported, "exchange.transport \"" + wanted.transport + "\" is not built into this worker"};
@@ -37,10 +43,10 @@ Result<protocol::Prepared> Session::prepare() {
   auto spec = protocol::parse_job_spec(json);
   if (!spec) return spec.error();
   spec_ = std::move(*spec);
-  if (auto built = check_exchange(spec_.exchange); !built) return built.error();
+  if (auto built = check_exchange(spec_.exchange, assignment_.world); !built) return built.error();
 
   // The port is bound first: that is cheap, and reading the data may take a while.
-  auto mesh = collectives::TcpMesh::bind(assignment_.listen_host);
+  auto mesh = collectives::Mesh::bind(assignment_.listen_host);
   if (!mesh) return mesh.error();
   const auto port = (*mesh)->port();
   auto replica = Replica::make(spec_, assignment_.rank, assignment_.world);
@@ -71,7 +77,8 @@ Result<void> Session::join(const std::vector<protocol::RankEndpoint>& endpoints)
                                  .attempt = assignment_.attempt,
                                  .secret = assignment_.group_secret,
                                  .rank = assignment_.rank,
-                                 .size = assignment_.world};
+                                 .size = assignment_.world,
+                                 .shared_memory = spec_.exchange.transport != "tcp"};
   auto communicator = mesh_->join(group, peers, join_deadline);
   if (!communicator) return communicator.error();
   {
@@ -129,7 +136,7 @@ protocol::TrainingEnd Session::train() {
 }
 
 void Session::close() {
-  std::unique_ptr<collectives::Communicator> group;
+  std::unique_ptr<collectives::Fabric> group;
   {
     const std::lock_guard lock(mutex_);
     mesh_.reset();

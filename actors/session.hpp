@@ -13,7 +13,7 @@
 #include "actors/metrics.hpp"
 #include "actors/modes/mode.hpp"
 #include "actors/replica.hpp"
-#include "collectives/tcp_mesh.hpp"
+#include "collectives/transports/mesh.hpp"
 #include "protocol/training.hpp"
 
 namespace weir::actors {
@@ -79,8 +79,8 @@ class Session final : public Progress {
 
   std::mutex mutex_;  ///< guards the pointers below against abort(), which comes from other threads
   std::optional<Error> abort_cause_;
-  std::unique_ptr<collectives::TcpMesh> mesh_;
-  std::unique_ptr<collectives::Communicator> group_;
+  std::unique_ptr<collectives::Mesh> mesh_;
+  std::unique_ptr<collectives::Fabric> group_;
   std::unique_ptr<Replica> replica_;  ///< uses the group: declared after it
 };
 

@@ -105,18 +105,26 @@ nlohmann::json completed(const CompressorEntry& entry, nlohmann::json params) {
   return params;
 }
 
-/// Does one rank's part of a round, apart from the exchange: encodes and absorbs every pass. Returns the bytes sent.
-std::size_t encode_round(Compression& compression, const at::Tensor& gradient, Round round, Bytes& payload) {
+/// Does one rank's part of a round, apart from the exchange: encodes and absorbs every pass, and updates the memory.
+/// Returns the bytes sent.
+std::size_t encode_round(Compression& compression, const at::Tensor& gradient, Round round, Bytes& payload,
+                         compressors::Selection& own, at::Tensor& mean) {
   const at::Tensor input = compression.memory->compensate(gradient, round).value();
-  const auto passes = compression.compressor->traits().passes.size();
+  const auto traits = compression.compressor->traits();
+  const auto passes = traits.passes.size();
   std::size_t sent = 0;
   for (round.pass = 0; round.pass < passes; ++round.pass) {
     payload.clear();
-    compression.compressor->encode(input, round, payload).value();
+    const bool keeps = traits.sparse && round.pass + 1 == passes;
+    compression.compressor->encode(input, round, payload, keeps ? &own : nullptr).value();
     sent += payload.size();
     const BytesView result = payload;
     compression.compressor->absorb(std::span(&result, 1), round).value();
   }
+  --round.pass;
+  const compressors::Sent what =
+      traits.sparse ? compressors::Sent(own) : compressors::Sent(*compression.compressor, payload, round);
+  compression.memory->update(round, what, mean).value();
   return sent;
 }
 
@@ -133,12 +141,12 @@ Row run_compressor(Bench& bench, const CompressorEntry& entry, const nlohmann::j
   if (with_memory) row.memory = entry.default_memory;
   auto& compressor = *compression.compressor;
   Bytes payload;
+  compressors::Selection own;
   const auto passes = static_cast<std::uint32_t>(compressor.traits().passes.size());
   Round round{.seed = 1, .step = 0, .epoch = 1e6};
   const auto encode = [&] {
     ++round.step;
-    row.wire_bytes = encode_round(compression, bench.gradient, round, payload);
-    compression.memory->update(round, compressor, payload, bench.sum).value();
+    row.wire_bytes = encode_round(compression, bench.gradient, round, payload, own, bench.sum);
   };
   for (int i = 0; i < repetitions; ++i) {
     bench.measure_copy(row);
@@ -281,9 +289,9 @@ void run_index_codecs(const Options& options) {
     const auto topk = compressors::builtin().make_compressor("topk", {{"ratio", ratio}}).value();
     const at::Tensor x = at::randn({side * side}, at::kFloat);
     Bytes payload;
-    std::vector<std::uint32_t> positions;
-    topk->encode(x, {}, payload).value();
-    topk->support(payload, {}, side * side, positions).value();
+    compressors::Selection entries;
+    topk->encode(x, {}, payload, &entries).value();
+    const auto& positions = entries.positions;
     for (const compressors::IndexCodec* codec : compressors::index_codecs()) {
       const double bits =
           8.0 * static_cast<double>(codec->bytes(positions, side * side)) / static_cast<double>(positions.size());

@@ -9,6 +9,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <iomanip>
 #include <iostream>
@@ -20,26 +21,33 @@
 #include <vector>
 
 #include "base/bytes.hpp"
-#include "collectives/ring.hpp"
-#include "collectives/tcp_mesh.hpp"
+#include "collectives/topologies/catalog.hpp"
+#include "collectives/transports/mesh.hpp"
 
 namespace weir::bench {
 namespace {
 
 using boost::asio::ip::tcp;
-using collectives::Communicator;
+using collectives::Fabric;
+using collectives::Subject;
+using collectives::Task;
 using Seconds = std::chrono::duration<double>;
 
 constexpr std::size_t block_bytes = 256 * 1024;
 constexpr std::chrono::seconds join_deadline{10};
 
 struct Case {
-  std::string name;
+  std::string name;  ///< all_reduce or all_gather
+  std::string topology;
+  bool shared_memory;  ///< if not, TCP
   std::uint32_t ranks;
   std::size_t bytes;  ///< size of the array, or of one rank's payload
   int rounds;
 
-  std::string title() const { return name + "/" + std::to_string(ranks) + "/" + std::to_string(bytes); }
+  const char* transport() const { return shared_memory ? "shared_memory" : "tcp"; }
+  std::string title() const {
+    return name + "/" + topology + "/" + transport() + "/" + std::to_string(ranks) + "/" + std::to_string(bytes);
+  }
 };
 
 struct Sample {
@@ -136,18 +144,34 @@ class BareRing {
   std::vector<std::pair<tcp::socket, tcp::socket>> places_;  // from the previous rank, to the next rank
 };
 
-std::vector<std::unique_ptr<Communicator>> join_group(std::uint32_t ranks) {
-  std::vector<std::unique_ptr<collectives::TcpMesh>> meshes;
+/// What a rank does at least that hands bytes over in memory: it copies its own in, and those of another rank out.
+class BareCopies {
+ public:
+  void pass(std::uint64_t bytes) {
+    thread_local Bytes own(block_bytes);
+    thread_local Bytes shared(block_bytes);
+    for (std::uint64_t left = bytes; left > 0;) {
+      const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(left, block_bytes));
+      std::memcpy(shared.data(), own.data(), size);
+      std::memcpy(own.data(), shared.data(), size);
+      left -= size;
+    }
+  }
+};
+
+std::vector<std::unique_ptr<Fabric>> join_group(std::uint32_t ranks, bool shared_memory) {
+  std::vector<std::unique_ptr<collectives::Mesh>> meshes;
   std::vector<collectives::Peer> peers;
   for (std::uint32_t r = 0; r < ranks; ++r) {
-    meshes.push_back(collectives::TcpMesh::bind("127.0.0.1").value());
+    meshes.push_back(collectives::Mesh::bind("127.0.0.1").value());
     peers.push_back({"127.0.0.1", meshes.back()->port()});
   }
-  std::vector<std::unique_ptr<Communicator>> group(ranks);
+  std::vector<std::unique_ptr<Fabric>> group(ranks);
   std::vector<std::jthread> threads;
   for (std::uint32_t r = 0; r < ranks; ++r) {
     threads.emplace_back([&, r] {
-      const collectives::Group own{.job_id = "bench", .attempt = 1, .secret = "bench", .rank = r, .size = ranks};
+      const collectives::Group own{
+          .job_id = "bench", .attempt = 1, .secret = "bench", .rank = r, .size = ranks, .shared_memory = shared_memory};
       group[r] = meshes[r]->join(own, peers, join_deadline).value();
     });
   }
@@ -158,60 +182,77 @@ std::vector<std::unique_ptr<Communicator>> join_group(std::uint32_t ranks) {
 struct Row {
   Sample ours;
   Sample limit;
-  std::uint64_t bytes_sent = 0;  ///< by rank 0 in one round
+  std::uint64_t bytes_sent = 0;  ///< by the rank that sends most, in one round
 };
 
 Row run(const Case& c) {
-  auto group = join_group(c.ranks);
+  auto group = join_group(c.ranks, c.shared_memory);
   std::vector<std::vector<float>> values(c.ranks);
-  std::vector<std::vector<Bytes>> gathered(c.ranks);
+  std::vector<collectives::Gathered> gathered(c.ranks, {.payloads = {}, .bytes_max = c.bytes});
   const Bytes payload(c.bytes, std::byte{1});
   for (auto& v : values) v.resize(c.bytes / sizeof(float));
+  const auto* topology = collectives::find_topology(c.topology);
   const auto round = [&](std::uint32_t rank) {
-    if (c.name == "ring_all_reduce") {
-      collectives::ring_all_reduce(*group[rank], values[rank]).value();
-    } else {
-      collectives::ring_all_gather(*group[rank], payload, c.bytes, gathered[rank]).value();
-    }
+    Fabric& fabric = *group[rank];
+    const auto done = fabric.thread().run([&]() -> Task<> {
+      const auto collective = topology->make(fabric.lane(0));
+      if (c.name == "all_gather") co_return co_await collective->all_gather(payload, gathered[rank], Subject());
+      const collectives::Buffer buffer{std::as_writable_bytes(std::span(values[rank]))};
+      co_return co_await collective->all_reduce(buffer, collectives::ReduceOp::sum, Subject());
+    });
+    done.value();
   };
   Row row;
   row.ours = time_rounds(c.ranks, c.rounds, round);
-  row.bytes_sent = group[0]->traffic().sent_bytes / static_cast<std::uint64_t>(c.rounds + 1);
-  BareRing bare(c.ranks);
-  row.limit = time_rounds(c.ranks, c.rounds, [&](std::uint32_t rank) { bare.pass(rank, row.bytes_sent); });
+  for (const auto& fabric : group) {
+    row.bytes_sent = std::max(row.bytes_sent, fabric->traffic().sent_bytes / static_cast<std::uint64_t>(c.rounds + 1));
+  }
+  if (c.shared_memory) {
+    BareCopies bare;
+    row.limit = time_rounds(c.ranks, c.rounds, [&](std::uint32_t) { bare.pass(row.bytes_sent); });
+  } else {
+    BareRing bare(c.ranks);
+    row.limit = time_rounds(c.ranks, c.rounds, [&](std::uint32_t rank) { bare.pass(rank, row.bytes_sent); });
+  }
   return row;
 }
 
 void print(const Options& options, const Case& c, const Row& row) {
   const double share = row.limit.p50 / row.ours.p50;
   if (options.json) {
-    const nlohmann::json line{{"bench", "exchange"},
-                              {"name", c.name},
-                              {"case", {{"ranks", c.ranks}, {"bytes", c.bytes}, {"transport", "tcp"}}},
-                              {"metrics",
-                               {{"seconds_p50", row.ours.p50},
-                                {"seconds_p99", row.ours.p99},
-                                {"line_rate_share", share},
-                                {"bytes_sent", row.bytes_sent},
-                                {"stream_seconds_p50", row.limit.p50},
-                                {"stream_seconds_p99", row.limit.p99}}}};
+    const nlohmann::json line{
+        {"bench", "exchange"},
+        {"name", c.name},
+        {"case", {{"topology", c.topology}, {"transport", c.transport()}, {"ranks", c.ranks}, {"bytes", c.bytes}}},
+        {"metrics",
+         {{"seconds_p50", row.ours.p50},
+          {"seconds_p99", row.ours.p99},
+          {"line_rate_share", share},
+          {"bytes_sent", row.bytes_sent},
+          {"stream_seconds_p50", row.limit.p50},
+          {"stream_seconds_p99", row.limit.p99}}}};
     std::cout << line.dump() << std::endl;
     return;
   }
-  std::cout << std::left << std::setw(34) << c.title() << std::right << std::fixed << std::setprecision(3)
+  std::cout << std::left << std::setw(48) << c.title() << std::right << std::fixed << std::setprecision(3)
             << std::setw(10) << row.ours.p50 * 1e3 << " ms p50" << std::setw(10) << row.ours.p99 * 1e3 << " ms p99"
-            << std::setw(10) << row.limit.p50 * 1e3 << " ms bare TCP" << std::setw(8) << std::setprecision(2) << share
-            << " of line rate" << std::endl;
+            << std::setw(10) << row.limit.p50 * 1e3 << (c.shared_memory ? " ms bare copies" : " ms bare TCP   ")
+            << std::setw(8) << std::setprecision(2) << share << " of the limit" << std::endl;
 }
 
 }  // namespace
 
 int exchange(const Options& options) {
   std::vector<Case> cases;
-  for (const std::uint32_t ranks : {2U, 4U}) {
-    cases.push_back({"ring_all_reduce", ranks, 256'000, 200});
-    cases.push_back({"ring_all_reduce", ranks, 64'000'000, 7});
-    cases.push_back({"ring_all_gather", ranks, 64'000, 200});
+  for (const bool shared_memory : {false, true}) {
+    for (const std::uint32_t ranks : {2U, 4U}) {
+      for (const auto& topology : collectives::topologies()) {
+        const std::string name(topology.name);
+        cases.push_back({"all_reduce", name, shared_memory, ranks, 256'000, 200});
+        cases.push_back({"all_reduce", name, shared_memory, ranks, 64'000'000, 7});
+        cases.push_back({"all_gather", name, shared_memory, ranks, 64'000, 200});
+      }
+    }
   }
   const std::regex filter(options.filter);
   for (const Case& c : cases) {

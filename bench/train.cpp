@@ -15,8 +15,8 @@
 #include "actors/modes/mode.hpp"
 #include "actors/replica.hpp"
 #include "base/errc.hpp"
-#include "collectives/in_process.hpp"
-#include "collectives/tcp_mesh.hpp"
+#include "collectives/transports/in_process.hpp"
+#include "collectives/transports/mesh.hpp"
 
 namespace weir::bench {
 namespace {
@@ -61,14 +61,14 @@ protocol::JobSpec spec_of(const Row& row, const TrainOptions& options) {
   spec.training.optimizer = {"sgd", {{"lr", 0.01}, {"momentum", 0.9}}};
   spec.training.lr_schedule = {"constant", json::object()};
   spec.compression.compressor = {row.compressor, row.params};
-  spec.exchange.bucket_bytes = 25 << 20;
+  spec.exchange = {.topology = "ring", .transport = "auto", .bucket_bytes = 25 << 20};
   return spec;
 }
 
 /// Keeps the records of the steps that are counted.
 class Recorder final : public actors::Progress {
  public:
-  explicit Recorder(collectives::Communicator& group) : group_(group) {}
+  explicit Recorder(collectives::Fabric& group) : group_(group) {}
   bool stop_wanted() const override { return false; }
   Result<void> step_done(const actors::Replica&, const actors::StepRecord& record) override {
     if (record.step == steps_dropped) sent_before_ = group_.traffic().sent_bytes;
@@ -83,7 +83,7 @@ class Recorder final : public actors::Progress {
   std::vector<actors::StepRecord> records;
 
  private:
-  collectives::Communicator& group_;
+  collectives::Fabric& group_;
   std::uint64_t sent_before_ = 0;
 };
 
@@ -92,7 +92,7 @@ struct Measured {
   double sent_bytes_per_step = 0;
 };
 
-Result<Measured> run_rank(const protocol::JobSpec& spec, std::uint32_t rank, collectives::Communicator& group) {
+Result<Measured> run_rank(const protocol::JobSpec& spec, std::uint32_t rank, collectives::Fabric& group) {
   at::set_num_threads(1);
   auto replica = actors::Replica::make(spec, rank, group.size());
   if (!replica) return replica.error();
@@ -108,8 +108,8 @@ Result<Measured> run_rank(const protocol::JobSpec& spec, std::uint32_t rank, col
   return measured;
 }
 
-Result<std::unique_ptr<collectives::Communicator>> join(collectives::TcpMesh& mesh, std::uint32_t rank,
-                                                        const std::vector<collectives::Peer>& peers) {
+Result<std::unique_ptr<collectives::Fabric>> join(collectives::Mesh& mesh, std::uint32_t rank,
+                                                  const std::vector<collectives::Peer>& peers) {
   const collectives::Group group{.job_id = "bench",
                                  .attempt = 1,
                                  .secret = "bench",
@@ -127,11 +127,11 @@ Result<Measured> run_row(const Row& row, const Place& place, const TrainOptions&
   }
   auto peers = place.peers;
   peers.resize(place.world);
-  std::vector<std::unique_ptr<collectives::TcpMesh>> meshes;
+  std::vector<std::unique_ptr<collectives::Mesh>> meshes;
   for (const auto rank : ranks) {
     const bool fixed = !place.peers.empty();
-    auto mesh = fixed ? collectives::TcpMesh::bind(peers[rank].host, peers[rank].port)
-                      : collectives::TcpMesh::bind("127.0.0.1");
+    auto mesh =
+        fixed ? collectives::Mesh::bind(peers[rank].host, peers[rank].port) : collectives::Mesh::bind("127.0.0.1");
     if (!mesh) return mesh.error();
     if (!fixed) peers[rank] = {"127.0.0.1", (*mesh)->port()};
     meshes.push_back(std::move(*mesh));

@@ -1,22 +1,55 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
+#include "collectives/loop.hpp"
+#include "collectives/task.hpp"
 
 namespace weir::collectives {
 
-/// All bytes of one communicator: payload, frame headers and goodbyes, but not the opening handshake.
+/// What a message is about. It travels with the message and is compared with what the receiver expects, so that ranks
+/// that disagree about what comes next find out before anything is mixed up.
+struct Subject {
+  std::uint64_t version = 0;  ///< the optimizer step, or the version of what is sent
+  std::uint32_t bucket = 0;
+  std::uint32_t part = 0;  ///< the message's place within its collective
+
+  friend bool operator==(const Subject&, const Subject&) = default;
+};
+
+/// "bucket 3 of version 17, part 2"
+std::string to_string(const Subject& subject);
+
+/// Bytes on the way to and from other ranks: payload, frame headers and goodbyes, but not the opening handshake.
 struct Traffic {
   std::uint64_t sent_bytes = 0;
   std::uint64_t received_bytes = 0;
+
+  Traffic& operator+=(const Traffic& other) {
+    sent_bytes += other.sent_bytes;
+    received_bytes += other.received_bytes;
+    return *this;
+  }
 };
 
-/// Receives one message while it arrives, piece by piece. Called only from within Communicator::exchange, on its
-/// thread; work done in `arrived` overlaps with the transfer of the next pieces.
+/// A count of bytes that other threads may read meanwhile.
+struct TrafficCounter {
+  std::atomic<std::uint64_t> sent_bytes = 0;
+  std::atomic<std::uint64_t> received_bytes = 0;
+
+  Traffic now() const { return {sent_bytes.load(), received_bytes.load()}; }
+};
+
+/// Takes one message while it arrives, piece by piece, on the loop's thread: what it does with a piece overlaps with
+/// the transfer of the next ones.
 class Receiver {
  public:
   virtual ~Receiver() = default;
@@ -24,26 +57,107 @@ class Receiver {
   /// Announces a message of this many bytes. The number comes from the peer: check it before allocating memory.
   virtual Result<void> begin(std::uint64_t message_bytes) = 0;
 
-  /// Memory for the piece that starts at `offset`. It may be the same memory each time.
+  /// Memory for the piece that starts at `offset`. Empty: the piece is only looked at, in the transport's memory.
   virtual std::span<std::byte> place(std::uint64_t offset, std::size_t bytes) = 0;
 
-  /// Called when the piece is in the memory that `place` returned and its checksum is right.
-  virtual void arrived(std::uint64_t offset, std::span<const std::byte> piece) = 0;
+  /// Called when the piece has arrived and its checksum is right: in the memory that `place` returned or, where that
+  /// was empty, in memory aligned for every element type that is valid during this call.
+  virtual void arrived(std::uint64_t /*offset*/, BytesView /*piece*/) {}
+
+  /// Called after each piece: the first `bytes` bytes of the message have arrived.
+  virtual void progressed(std::uint64_t /*bytes*/) {}
+
+  /// Whether `arrived` computes with the piece, which a simulated network takes time for.
+  virtual bool computes() const { return false; }
 };
 
-/// One rank's end of the data plane of a group: messages of bytes to and from every other rank. Owned by the
-/// trainer's exchange. Blocking, and meant for one dedicated communication thread, never for an actor's
-/// strand; only `abort`, `traffic` and `lost_rank` may be called from other threads.
+class Communicator;
+
+/// A message on its way to rank `to`, sent as soon as those before it to the same rank have been. `co_await` returns
+/// when all of it has been handed to the transport: until then the bytes must stay as they are. Fails as the
+/// communicator does.
+class Send final : public Waiting {
+ public:
+  /// `ready_bytes`: how many of the first bytes are there already; release() tells of more. A message that is passed on
+  /// while it arrives need not wait for its end.
+  Send(Communicator& group, std::uint32_t to, const Subject& subject, BytesView message, std::size_t ready_bytes);
+  Send(Communicator& group, std::uint32_t to, const Subject& subject, BytesView message)
+      : Send(group, to, subject, message, message.size()) {}
+  ~Send();
+
+  /// The first `ready_bytes` bytes may be sent. Only ever more.
+  void release(std::size_t ready_bytes);
+
+  const Subject subject;
+  const BytesView message;
+
+  // For the communicator:
+  std::uint32_t to;
+  std::size_t ready_bytes;
+  std::size_t sent_bytes = 0;  ///< handed over so far
+  bool begun = false;
+
+ private:
+  friend class SubGroup;
+  Communicator* group_;
+};
+
+/// A message from rank `from`, or from any. Messages of one rank are taken in the order in which they were sent.
+/// `co_await` returns when all of it has gone through the receiver. Fails as the communicator does, and with what the
+/// receiver returned.
+class Receive final : public Waiting {
+ public:
+  static constexpr std::uint64_t everything = std::numeric_limits<std::uint64_t>::max();
+
+  /// The next message of rank `from`, which must be about `subject` (else: malformed). `admitted_bytes`: how many of
+  /// the first bytes the receiver can take already; admit() tells of more. The rest waits in the transport.
+  Receive(Communicator& group, std::uint32_t from, const Subject& subject, Receiver& receiver,
+          std::uint64_t admitted_bytes = everything);
+  /// The next message that arrives from any rank from which nothing else is expected. What it is about and whom it is
+  /// from is known (about(), from()) when receiver.begin() is called.
+  Receive(Communicator& group, Receiver& receiver);
+  ~Receive();
+
+  /// The receiver can take the first `bytes` bytes. Only ever more.
+  void admit(std::uint64_t bytes);
+
+  const Subject& about() const { return *subject; }
+  std::uint32_t from() const { return *rank; }
+
+  // For the communicator:
+  std::optional<std::uint32_t> rank;
+  std::optional<Subject> subject;
+  Receiver& receiver;
+  std::uint64_t admitted_bytes = everything;
+  bool begun = false;
+
+ private:
+  friend class SubGroup;
+  Communicator* group_;
+};
+
+/// What the loss of a rank means for the group.
+enum class Loss : std::uint8_t {
+  ends_the_group,  ///< everything fails, on all ranks, with peer_lost naming it
+  ends_its_links,  ///< only sends to it and receives from it fail
+};
+
+/// One rank's end of a group: messages to and from every other rank, in the order in which they were sent. A group has
+/// several lanes; each is a communicator with links of its own, so that messages of one lane never wait behind those of
+/// another. Lane 0 is the most urgent. Everything happens on the loop's thread, except traffic(), traffic_with() and
+/// lost_rank().
 ///
-/// The first failure is final: every later call fails with the same error, and the group's other ranks fail
-/// too. Destroying a communicator without `close` tells the others that this rank is lost.
+/// Sends and receives fail with: peer_lost (as Loss says), malformed (a frame does not follow the format, or is not
+/// about what was expected; names the rank), the error that a receiver returned, or the error given to `abort`. All but
+/// the loss of a rank in a group with Loss::ends_its_links is final: every later send and receive fails with the same
+/// error, and the group's other ranks fail too. Destroying a communicator without `close` tells the others that this
+/// rank is lost.
 class Communicator {
  public:
-  /// A message travels in frames of at most this many payload bytes; a Receiver sees one frame as one piece.
-  /// A multiple of every element size, and small enough that a piece is still in the cache when it is worked
-  /// on.
+  /// A message travels in frames of at most this many payload bytes; a Receiver sees one frame as one piece. A multiple
+  /// of every element size, and small enough that a piece is still in the cache when it is worked on.
   static constexpr std::size_t piece_bytes_max = 256 * 1024;
-  static constexpr std::size_t frame_header_bytes = 48;
+  static constexpr std::size_t frame_header_bytes = 64;
 
   /// The bytes that a message takes on the wire. An empty message is one header.
   static constexpr std::uint64_t wire_bytes(std::uint64_t message_bytes) {
@@ -55,26 +169,67 @@ class Communicator {
 
   virtual std::uint32_t rank() const = 0;
   virtual std::uint32_t size() const = 0;
+  virtual Loop& loop() = 0;
 
-  /// Sends one message to rank `to` and receives one from rank `from`, at the same time. Both are other ranks and may
-  /// be the same one. Returns when the message from `from` has arrived in full and the own one has been handed to the
-  /// operating system. Fails with: peer_lost (ANY rank of the group, not only these two; names it), malformed (a frame
-  /// does not follow the format, or is not the expected one), the error that the receiver returned, or the error given
-  /// to `abort`.
-  virtual Result<void> exchange(std::uint32_t to, BytesView message, std::uint32_t from, Receiver& receiver) = 0;
+  /// A number that ranks have in common if they run on the same host.
+  virtual std::uint32_t host_of(std::uint32_t rank) const = 0;
 
-  /// Makes the pending call and all later ones fail at once with `cause`. From any thread.
-  virtual void abort(Error cause) = 0;
+  /// Makes all that is under way and all that comes later fail with `cause`. The others are told that rank `lost` is to
+  /// blame; this one, if nobody is named.
+  virtual void abort(const Error& cause, std::optional<std::uint32_t> lost = std::nullopt) = 0;
+
+  /// Has `call` called once when the communicator fails for good; not for the end of a single rank's links.
+  virtual void when_failed(std::function<void(const Error& cause)> call) = 0;
 
   /// Leaves the group in an orderly way: says goodbye to the others, so that they do not count this rank as lost, and
   /// waits a few seconds at most until they are done too. Afterwards the communicator may only be destroyed. After a
-  /// failure, close() does nothing.
-  virtual void close() = 0;
+  /// failure it does nothing.
+  virtual Task<> close() = 0;
 
-  virtual Traffic traffic() const = 0;
+  /// With one other rank. From any thread, as the next two.
+  virtual Traffic traffic_with(std::uint32_t rank) const = 0;
+  /// With all.
+  Traffic traffic() const;
 
   /// The rank whose loss made this group fail, if that is why.
   virtual std::optional<std::uint32_t> lost_rank() const = 0;
+
+ private:
+  friend class Send;
+  friend class Receive;
+  friend class SubGroup;
+  virtual void begin(Send& send) = 0;
+  virtual void begin(Receive& receive) = 0;
+  virtual void go_on(Send& send) = 0;        ///< more of it is ready
+  virtual void go_on(Receive& receive) = 0;  ///< more of it is admitted
+  virtual void withdraw(Send& send) = 0;     ///< it is destroyed before its end
+  virtual void withdraw(Receive& receive) = 0;
 };
+
+inline Send::Send(Communicator& group, std::uint32_t to_rank, const Subject& about, BytesView bytes, std::size_t ready)
+    : subject(about), message(bytes), to(to_rank), ready_bytes(ready), group_(&group) {
+  group_->begin(*this);
+}
+inline Send::~Send() {
+  if (!ended()) group_->withdraw(*this);
+}
+inline void Send::release(std::size_t bytes) {
+  ready_bytes = bytes;
+  if (!ended()) group_->go_on(*this);
+}
+
+inline Receive::Receive(Communicator& group, std::uint32_t from_rank, const Subject& about, Receiver& into,
+                        std::uint64_t admitted)
+    : rank(from_rank), subject(about), receiver(into), admitted_bytes(admitted), group_(&group) {
+  group_->begin(*this);
+}
+inline Receive::Receive(Communicator& group, Receiver& into) : receiver(into), group_(&group) { group_->begin(*this); }
+inline void Receive::admit(std::uint64_t bytes) {
+  admitted_bytes = bytes;
+  if (!ended()) group_->go_on(*this);
+}
+inline Receive::~Receive() {
+  if (!ended()) group_->withdraw(*this);
+}
 
 }  // namespace weir::collectives

@@ -21,7 +21,7 @@ bool Compressor::goes_dense(at::IntArrayRef shape, const Round& round) const {
   return bits && bits->more_than_dense(round.world);
 }
 
-Result<void> Compressor::encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
+Result<void> Compressor::encode(const at::Tensor& gradient, const Round& round, Bytes& out, Selection* own) {
   if (!gradient.defined() || !gradient.is_floating_point() || !gradient.device().is_cpu()) {
     return Error(Errc::invalid_argument, std::string(name()) + " encodes floating-point tensors on the processor");
   }
@@ -29,7 +29,12 @@ Result<void> Compressor::encode(const at::Tensor& gradient, const Round& round, 
     return Error(Errc::unsupported, "tensor " + std::to_string(round.tensor) + " has 2^32 entries or more");
   }
   const std::size_t before = out.size();
-  auto encoded = do_encode(gradient.detach().to(at::kFloat).contiguous(), round, out);
+  const bool ready = gradient.scalar_type() == at::kFloat && gradient.is_contiguous() && !gradient.requires_grad();
+  auto encoded = do_encode(ready ? gradient : gradient.detach().to(at::kFloat).contiguous(), round, out);
+  if (encoded && own != nullptr) {
+    const BytesView payload = BytesView(out).subspan(before);
+    encoded = own_entries(payload, round, static_cast<std::uint64_t>(gradient.numel()), *own);
+  }
   if (!encoded) out.resize(before);
   return encoded;
 }
@@ -45,8 +50,12 @@ Result<void> Compressor::absorb(std::span<const BytesView>, const Round&) { retu
 
 void Compressor::conclude(at::Tensor&, const Round&) {}
 
-Result<void> Compressor::support(BytesView, const Round&, std::uint64_t, std::vector<std::uint32_t>&) {
+Result<void> Compressor::read_entries(BytesView, const Round&, std::uint64_t, Selection&) {
   return Error(Errc::unsupported, std::string(name()) + " sends every entry");
+}
+
+Result<void> Compressor::own_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& own) {
+  return read_entries(payload, round, entries, own);
 }
 
 Result<void> Compressor::restore(std::span<const NamedTensor> state) {

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <boost/container/static_vector.hpp>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -12,6 +13,7 @@
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
+#include "compressors/kernels/selection.hpp"
 
 namespace weir::compressors {
 
@@ -41,12 +43,14 @@ enum class Reduction : std::uint8_t {
   gather,    ///< all-gather: each rank's payload (codecs/payload.hpp) is decoded on its own, in rank order
 };
 
+/// How the results of each pass of a round are combined.
+using Passes = boost::container::static_vector<Reduction, 4>;
+
 struct Traits {
-  /// One entry per pass of a round. Most compressors have one pass.
-  std::vector<Reduction> passes = {Reduction::gather};
-  bool lossless = false;       ///< decodes to exactly the floats that were encoded
-  bool biased = true;          ///< the expectation of the decoded tensor is not the encoded tensor
-  bool sparse = false;         ///< a payload carries only some positions and says which (Compressor::support)
+  Passes passes = {Reduction::gather};  ///< most compressors have one
+  bool lossless = false;                ///< decodes to exactly the floats that were encoded
+  bool biased = true;                   ///< the expectation of the decoded tensor is not the encoded tensor
+  bool sparse = false;         ///< a payload carries only some positions and says which (Compressor::read_entries)
   bool stateful = false;       ///< keeps state between rounds (Compressor::save)
   bool selective = false;      ///< reads only the entries that it sends: a NaN elsewhere is neither sent nor noticed
   bool votes = false;          ///< what the ranks agree on is not a mean (Compressor::conclude)
@@ -130,9 +134,10 @@ class Compressor {
   virtual WarmupLength warmup_length(double epochs_total) const;
 
   /// Appends the encoding of `gradient` to `out`. Accepts any shape, also empty; a tensor that is not float32 or not
-  /// contiguous is converted first. On failure `out` is unchanged. Fails with: invalid_argument (not a floating-point
-  /// tensor on the CPU; NaN or infinity, naming the tensor's position), unsupported (2^32 entries or more).
-  Result<void> encode(const at::Tensor& gradient, const Round& round, Bytes& out);
+  /// contiguous is converted first. If `own` is given, it receives what read_entries() would read from the payload; for
+  /// traits().sparse. On failure `out` is unchanged. Fails with: invalid_argument (not a floating-point tensor on the
+  /// CPU; NaN or infinity, naming the tensor's position), unsupported (2^32 entries or more).
+  Result<void> encode(const at::Tensor& gradient, const Round& round, Bytes& out, Selection* own = nullptr);
 
   /// Adds `weight` times the decoded tensor to `sum` (float32, contiguous, the gradient's shape). The payload is
   /// untrusted: an invalid one fails and may leave `sum` partly updated, but nothing is written outside of it. Fails
@@ -147,10 +152,9 @@ class Compressor {
   /// traits().votes.
   virtual void conclude(at::Tensor& mean, const Round& round);
 
-  /// Fills `positions` with the positions that a payload for a tensor of `entries` entries carries, ascending. For
-  /// traits().sparse. Fails with: malformed, unsupported.
-  virtual Result<void> support(BytesView payload, const Round& round, std::uint64_t entries,
-                               std::vector<std::uint32_t>& positions);
+  /// Reads the entries that a payload for a tensor of `entries` entries carries: their positions, each once and in any
+  /// order, and the values that they are decoded to. For traits().sparse. Fails with: malformed, unsupported.
+  virtual Result<void> read_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& out);
 
   /// The smallest known b such that E|x - decode(encode(x))|^2 <= b |x|^2 for every x of that many entries: 0 for
   /// lossless, 1 - k/n for top-k. For a biased compressor, b < 1 is its contraction, 1 - delta; for an unbiased one, b
@@ -168,6 +172,8 @@ class Compressor {
 
   /// `gradient` is float32 and contiguous, with fewer than 2^32 entries.
   virtual Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) = 0;
+  /// As read_entries(), for the payload that do_encode() has just written.
+  virtual Result<void> own_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& own);
   virtual Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) = 0;
 };
 

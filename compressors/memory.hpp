@@ -12,6 +12,7 @@
 #include "base/bytes.hpp"
 #include "base/result.hpp"
 #include "compressors/compressor.hpp"
+#include "compressors/sent.hpp"
 
 namespace weir::compressors {
 
@@ -25,9 +26,10 @@ struct MemoryTraits {
   /// This memory applies the optimizer's momentum, before compression: the optimizer must not apply it to the gradient
   /// again, only to its weight-decay term.
   bool owns_momentum = false;
-  /// update() reads the payload. If false, update() may get an empty one (an all-reduce may have overwritten the
-  /// payload).
-  bool reads_payload = false;
+  /// update() reads what was sent. If false, update() may get an empty payload (an all-reduce may have overwritten it).
+  bool reads_sent = false;
+  /// update() turns the mean into something else. If false, what no rank has sent stays zero in it.
+  bool changes_mean = false;
   /// This memory has a momentum of its own, whatever the optimizer's: the optimizer must apply none.
   bool replaces_momentum = false;
 };
@@ -36,7 +38,7 @@ struct MemoryTraits {
 /// sent yet, momentum. The exchange of each trainer owns one object for all its tensors and calls it from one thread at
 /// a time. A tensor's state (Round::tensor) is created when the tensor is first seen. A round of a compressed tensor is
 ///
-///     encode(compensate(gradient)) -> exchange -> decode -> conclude -> update(own payload, mean)
+///     encode(compensate(gradient)) -> exchange -> decode -> conclude -> update(sent, mean)
 ///
 /// In a round in which such a tensor goes dense (Compressor::goes_dense) nothing is lost:
 ///
@@ -59,9 +61,9 @@ class Memory {
   /// (the shape differs from the tensor's previous one).
   virtual Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) = 0;
 
-  /// Ends the round: `payload` is what this rank encoded in the last pass, `mean` what the ranks agreed on. The memory
-  /// may turn `mean` into what the optimizer applies, in the same way on every rank.
-  virtual Result<void> update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) = 0;
+  /// Ends the round: `sent` is what this rank sent, `mean` what the ranks agreed on. A memory with
+  /// traits().changes_mean turns `mean` into what the optimizer applies, in the same way on every rank.
+  virtual Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) = 0;
 
   /// Returns the tensor to average in place of `gradient` in a round in which the tensor goes dense. Otherwise like
   /// compensate(), which it calls by default, so that the residual is sent, too.

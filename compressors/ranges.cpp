@@ -13,7 +13,7 @@
 
 namespace weir::compressors {
 
-void for_ranges(std::size_t entries, std::size_t align, const std::function<void(std::size_t, std::size_t)>& body) {
+void for_ranges(std::size_t entries, std::size_t align, FunctionRef<void(std::size_t, std::size_t)> body) {
   constexpr std::size_t grain = 1 << 16;  // entries: some tens of microseconds
   const std::size_t unit = (grain + align - 1) / align * align;
   const auto units = static_cast<std::int64_t>((entries + unit - 1) / unit);
@@ -26,14 +26,13 @@ void for_ranges(std::size_t entries, std::size_t align, const std::function<void
   ensure(done.load(std::memory_order_acquire) == units, "every range has been done");
 }
 
-void for_ranges_of_parts(std::size_t count, std::size_t entries,
-                         const std::function<void(std::size_t, std::size_t)>& body) {
+void for_ranges_of_parts(std::size_t count, std::size_t entries, FunctionRef<void(std::size_t, std::size_t)> body) {
   const std::size_t weight = std::max<std::size_t>(entries, 1);
   for_ranges(count * weight, weight, [&](std::size_t begin, std::size_t end) { body(begin / weight, end / weight); });
 }
 
 bool select_in_ranges(std::size_t entries, std::size_t align, Selection& out,
-                      const std::function<bool(std::size_t, std::size_t, Selection&)>& choose) {
+                      FunctionRef<bool(std::size_t, std::size_t, Selection&)> choose) {
   std::map<std::size_t, Selection> parts;
   std::mutex mutex;
   bool good = true;
@@ -67,19 +66,17 @@ bool collect_in_ranges(std::span<const float> values, std::uint32_t least, std::
   return complete;
 }
 
-void for_each_part(std::size_t count, std::size_t entries, const std::function<void(std::size_t)>& body) {
+void for_each_part(std::size_t count, std::size_t entries, FunctionRef<void(std::size_t)> body) {
   for_ranges_of_parts(count, entries, [&](std::size_t first, std::size_t last) {
     for (std::size_t i = first; i < last; ++i) body(i);
   });
 }
 
 PartLoop parts_of(std::size_t entries) {
-  return [entries](std::size_t count, const std::function<void(std::size_t)>& body) {
-    for_each_part(count, entries, body);
-  };
+  return [entries](std::size_t count, FunctionRef<void(std::size_t)> body) { for_each_part(count, entries, body); };
 }
 
-void for_each_piece(std::size_t count, const std::function<void(std::size_t)>& body) {
+void for_each_piece(std::size_t count, FunctionRef<void(std::size_t)> body) {
   for_each_part(count, checksum_piece / sizeof(float), body);
 }
 

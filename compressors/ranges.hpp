@@ -2,9 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 
+#include "base/function_ref.hpp"
 #include "compressors/codecs/payload.hpp"
 #include "compressors/kernels/selection.hpp"
 
@@ -15,22 +15,21 @@ namespace weir::compressors {
 
 /// Divides [0, entries) into ranges and calls body(begin, end) for each. All boundaries but the last are multiples of
 /// `align`.
-void for_ranges(std::size_t entries, std::size_t align, const std::function<void(std::size_t, std::size_t)>& body);
+void for_ranges(std::size_t entries, std::size_t align, FunctionRef<void(std::size_t, std::size_t)> body);
 
 /// Divides `count` parts, each as much work as `entries` entries, into ranges and calls body(first, last) for each.
-void for_ranges_of_parts(std::size_t count, std::size_t entries,
-                         const std::function<void(std::size_t, std::size_t)>& body);
+void for_ranges_of_parts(std::size_t count, std::size_t entries, FunctionRef<void(std::size_t, std::size_t)> body);
 
 /// Runs choose(begin, end, selection) on each range, as for_ranges() does, and concatenates the selections in order
 /// into `out`. Returns false if any call returned false.
 bool select_in_ranges(std::size_t entries, std::size_t align, Selection& out,
-                      const std::function<bool(std::size_t, std::size_t, Selection&)>& choose);
+                      FunctionRef<bool(std::size_t, std::size_t, Selection&)> choose);
 
 /// collect() (kernels/selection.hpp), on several threads.
 bool collect_in_ranges(std::span<const float> values, std::uint32_t least, std::size_t limit, Selection& out);
 
 /// Calls body(i) for every i below `count`, on several threads. Each call is as much work as `entries` entries.
-void for_each_part(std::size_t count, std::size_t entries, const std::function<void(std::size_t)>& body);
+void for_each_part(std::size_t count, std::size_t entries, FunctionRef<void(std::size_t)> body);
 
 /// The PartLoop (codecs/payload.hpp) that runs parts of `entries` entries each with for_each_part().
 PartLoop parts_of(std::size_t entries);
@@ -39,6 +38,6 @@ PartLoop parts_of(std::size_t entries);
 inline constexpr std::size_t coding_work = 4;
 
 /// The PartLoop for the pieces of a checksum.
-void for_each_piece(std::size_t count, const std::function<void(std::size_t)>& body);
+void for_each_piece(std::size_t count, FunctionRef<void(std::size_t)> body);
 
 }  // namespace weir::compressors

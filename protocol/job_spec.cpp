@@ -1,6 +1,8 @@
 #include "protocol/job_spec.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <string>
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
@@ -30,6 +32,7 @@ class CatalogCheck {
     choice("models", "model", spec_["model"], "/model");
     choice("datasets", "dataset", spec_["dataset"], "/dataset");
     mode_and_topology();
+    topology_and_workers();
     beside_name("optimizers", "optimizer", spec_["training"]["optimizer"], "/training/optimizer");
     beside_name("lr_schedules", "learning rate schedule", spec_["training"]["lr_schedule"], "/training/lr_schedule");
     compression();
@@ -92,6 +95,20 @@ class CatalogCheck {
     problems_.push_back({"/exchange/topology", "training mode \"" + training["mode"].get<std::string>() +
                                                    "\" does not work over \"" + topology + "\"; it takes " +
                                                    fitting->dump()});
+  }
+
+  void topology_and_workers() {
+    const std::string name = spec_["exchange"]["topology"];
+    const json* topology = find_entry(catalog_, "topologies", name);
+    if (topology == nullptr || topology->value("workers", "any") == "any") return;
+    const auto workers = spec_["resources"]["workers"].get<std::uint32_t>();
+    if (std::has_single_bit(workers)) return;
+    std::string others;
+    for (const auto& other : catalog_.at("topologies")) {
+      if (other.value("workers", "any") == "any") others += (others.empty() ? "" : ", ") + other.value("name", "");
+    }
+    problems_.push_back({"/exchange/topology", "\"" + name + "\" works for 1, 2, 4, 8, ... workers, and the job has " +
+                                                   std::to_string(workers) + "; for any number: " + others});
   }
 
   void compression() {

@@ -7,6 +7,7 @@
 #include "actors/modes/mode.hpp"
 #include "actors/optimizers/optimizer.hpp"
 #include "actors/schedules/schedule.hpp"
+#include "collectives/topologies/catalog.hpp"
 #include "compressors/catalog.hpp"
 
 namespace weir::worker {
@@ -27,10 +28,26 @@ nlohmann::json models() {
   return list;
 }
 
+/// The topologies, each with the numbers of workers it is for: "any", or "power_of_two".
+nlohmann::json topologies() {
+  auto list = nlohmann::json::array();
+  for (const auto& topology : collectives::topologies()) {
+    const bool any = topology.group_size == collectives::GroupSize::any;
+    list.push_back({{"name", topology.name},
+                    {"summary", topology.summary},
+                    {"params", actors::no_params()},
+                    {"workers", any ? "any" : "power_of_two"}});
+  }
+  return list;
+}
+
 /// The modes, each with the topologies it works over.
 nlohmann::json modes() {
   auto list = actors::modes().describe();
-  for (auto& entry : list) entry["topologies"] = {"ring"};
+  for (auto& entry : list) {
+    entry["topologies"] = nlohmann::json::array();
+    for (const auto& topology : collectives::topologies()) entry["topologies"].push_back(topology.name);
+  }
   return list;
 }
 
@@ -43,9 +60,7 @@ nlohmann::json catalog() {
   all["modes"] = modes();
   all["optimizers"] = actors::optimizers().describe();
   all["lr_schedules"] = actors::schedules().describe();
-  all["topologies"] = {{{"name", "ring"},
-                        {"summary", "all-reduce and all-gather around a ring; every link carries the same load"},
-                        {"params", actors::no_params()}}};
+  all["topologies"] = topologies();
   return all;
 }
 

@@ -42,7 +42,7 @@ Result<bool> Sync::train(Replica& replica, Progress& progress) {
     loss.backward();
     const auto agreed = exchange.finish();
     if (!agreed) return agreed.error();
-    replica.optimizer->step(exchange.gradients(), rate);
+    replica.optimizer->step(exchange.means(), rate);
     replica.step = step + 1;
 
     StepRecord record{.step = step + 1,

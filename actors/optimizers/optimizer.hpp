@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "actors/exchange/mean.hpp"
 #include "actors/menu.hpp"
 #include "compressors/compressor.hpp"
 #include "compressors/memory.hpp"
@@ -42,8 +43,8 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  /// Makes one step. `gradients` has one tensor per parameter, in their order, which may be overwritten.
-  virtual void step(std::span<const at::Tensor> gradients, double learning_rate) = 0;
+  /// Makes one step. `means` has one tensor per parameter, in their order; entries of sparse ones may be set to zero.
+  virtual void step(std::span<const Mean> means, double learning_rate) = 0;
 
   /// State for a checkpoint. The tensors alias the live ones.
   virtual std::vector<NamedTensor> save() const = 0;

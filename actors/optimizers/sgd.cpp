@@ -8,6 +8,20 @@ namespace weir::actors {
 
 using nlohmann::json;
 
+namespace {
+
+/// parameter += factor * mean, where the mean is not zero.
+void add_at(const Mean& mean, float factor, at::Tensor& parameter) {
+  auto* const values = parameter.data_ptr<float>();
+  auto* const changes = mean.tensor.data_ptr<float>();
+  for (const std::uint32_t position : mean.positions) {
+    values[position] += factor * changes[position];
+    changes[position] = 0;  // the position may come again
+  }
+}
+
+}  // namespace
+
 json Sgd::schema() {
   return {{"type", "object"},
           {"properties",
@@ -40,26 +54,32 @@ at::Tensor Sgd::with_momentum(std::size_t parameter, at::Tensor direction) {
   return options_.nesterov ? direction.add(momentum, options_.momentum) : momentum;
 }
 
-void Sgd::step(std::span<const at::Tensor> gradients, double learning_rate) {
+void Sgd::step(std::span<const Mean> means, double learning_rate) {
   const at::NoGradGuard no_grad;
-  ensure(gradients.size() == setting_.parameters.size(), "one gradient per parameter");
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
+  ensure(means.size() == setting_.parameters.size(), "one mean per parameter");
+  const bool decays = options_.weight_decay != 0;
+  const bool has_momentum = setting_.momentum_owner == MomentumOwner::optimizer && options_.momentum != 0;
+  for (std::size_t i = 0; i < means.size(); ++i) {
     at::Tensor parameter = setting_.parameters[i].tensor;
-    const bool decays = options_.weight_decay != 0;
+    const at::Tensor& mean = means[i].tensor;
+    if (means[i].sparse && !decays && !has_momentum) {
+      add_at(means[i], static_cast<float>(-learning_rate), parameter);
+      continue;
+    }
     switch (setting_.momentum_owner) {
       case MomentumOwner::optimizer: {
-        const auto direction = decays ? gradients[i].add(parameter, options_.weight_decay) : gradients[i];
+        const auto direction = decays ? mean.add(parameter, options_.weight_decay) : mean;
         parameter.add_(with_momentum(i, direction), -learning_rate);
         break;
       }
       case MomentumOwner::memory: {
         if (decays) parameter.add_(with_momentum(i, parameter.mul(options_.weight_decay)), -learning_rate);
-        parameter.add_(gradients[i], -learning_rate);
+        parameter.add_(mean, -learning_rate);
         break;
       }
       case MomentumOwner::method: {
         if (decays) parameter.mul_(1 - learning_rate * options_.weight_decay);
-        parameter.add_(gradients[i], -learning_rate);
+        parameter.add_(mean, -learning_rate);
         break;
       }
     }

@@ -34,7 +34,7 @@ class Sgd final : public Optimizer {
   };
   Sgd(Options options, OptimizerSetting setting);
 
-  void step(std::span<const at::Tensor> gradients, double learning_rate) override;
+  void step(std::span<const Mean> means, double learning_rate) override;
   std::vector<NamedTensor> save() const override;
   Result<void> restore(std::span<const NamedTensor> state) override;
 

@@ -63,7 +63,7 @@ Result<Header> read_header(BytesView bytes) {
 
 }  // namespace
 
-void one_by_one(std::size_t count, const std::function<void(std::size_t)>& body) {
+void one_by_one(std::size_t count, FunctionRef<void(std::size_t)> body) {
   for (std::size_t i = 0; i < count; ++i) body(i);
 }
 

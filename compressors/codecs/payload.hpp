@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/bytes.hpp"
+#include "base/function_ref.hpp"
 #include "base/result.hpp"
 
 namespace weir::compressors {
@@ -46,10 +47,10 @@ inline constexpr std::size_t payload_header_bytes_max = 11;
 inline constexpr std::size_t checksum_piece = 65536;  ///< bytes
 
 /// Calls body(i) for every i below `count`, in any order and on any threads.
-using PartLoop = std::function<void(std::size_t count, const std::function<void(std::size_t)>& body)>;
+using PartLoop = std::function<void(std::size_t count, FunctionRef<void(std::size_t)> body)>;
 
 /// The PartLoop that runs on the calling thread, in order.
-void one_by_one(std::size_t count, const std::function<void(std::size_t)>& body);
+void one_by_one(std::size_t count, FunctionRef<void(std::size_t)> body);
 
 /// Appends one payload to a buffer. The constructor writes the header and makes room for the body; the caller fills
 /// body() and calls seal(), which writes the checksum.

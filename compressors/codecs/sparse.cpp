@@ -14,9 +14,9 @@ void write_sparse(const Selection& selection, std::uint32_t entries, const Index
   write_sparse(selection, {Format::sparse, entries, entries}, index, value, out);
 }
 
-Result<void> read_sparse(BytesView payload, std::uint64_t entries, bool values_wanted, Selection& selection) {
+Result<void> read_sparse(BytesView payload, std::uint64_t entries, Selection& selection) {
   const auto all = static_cast<std::uint32_t>(std::min<std::uint64_t>(entries, 0xFFFF'FFFF));
-  return read_sparse(payload, {Format::sparse, all, all}, values_wanted, selection);
+  return read_sparse(payload, {Format::sparse, all, all}, selection);
 }
 
 void write_sparse(const Selection& selection, const SparseExtent& extent, const IndexCodec& index,
@@ -40,7 +40,7 @@ void write_sparse(const Selection& selection, const SparseExtent& extent, const 
   payload.seal();
 }
 
-Result<void> read_sparse(BytesView payload, const SparseExtent& extent, bool values_wanted, Selection& selection) {
+Result<void> read_sparse(BytesView payload, const SparseExtent& extent, Selection& selection) {
   const auto opened = open_payload(payload, extent.format);
   if (!opened) return opened.error();
   BytesView body = *opened;
@@ -63,7 +63,6 @@ Result<void> read_sparse(BytesView payload, const SparseExtent& extent, bool val
   selection.positions.resize(*count);
   const auto decoded = (*index)->decode(body.first(body.size() - value_bytes), extent.positions, selection.positions);
   if (!decoded) return decoded.error();
-  if (!values_wanted) return {};
   selection.values.resize(*count);
   (*value)->decode(body.last(value_bytes), selection.values);
   if (find_non_finite(selection.values) != selection.values.size()) {

@@ -34,15 +34,15 @@ void write_sparse(const Selection& selection, const SparseExtent& extent, const 
                   const ValueCodec& value, Bytes& out, const PartLoop& for_each_part = one_by_one);
 
 /// Reads a payload of that extent; otherwise like read_sparse() below.
-Result<void> read_sparse(BytesView payload, const SparseExtent& extent, bool values_wanted, Selection& selection);
+Result<void> read_sparse(BytesView payload, const SparseExtent& extent, Selection& selection);
 
 /// Appends the payload of `selection`, out of a tensor of `entries` entries, to `out`.
 void write_sparse(const Selection& selection, std::uint32_t entries, const IndexCodec& index, const ValueCodec& value,
                   Bytes& out);
 
-/// Reads a payload for a tensor of `entries` entries into `selection`; the values only if `values_wanted`. The bytes
-/// are untrusted: it never allocates more than `entries` and the payload's size justify, and what it returns is finite
-/// and lies within the tensor. Fails with: malformed, unsupported (a version, format or codec of another build).
-Result<void> read_sparse(BytesView payload, std::uint64_t entries, bool values_wanted, Selection& selection);
+/// Reads a payload for a tensor of `entries` entries into `selection`. The bytes are untrusted: it never allocates more
+/// than `entries` and the payload's size justify, and what it returns is finite and lies within the tensor. Fails with:
+/// malformed, unsupported (a version, format or codec of another build).
+Result<void> read_sparse(BytesView payload, std::uint64_t entries, Selection& selection);
 
 }  // namespace weir::compressors

@@ -22,7 +22,34 @@ bool all_finite_portable(const float* values, std::size_t count) { return all_fi
 WEIR_AVX2 bool all_finite_avx2(const float* values, std::size_t count) { return all_finite_loop(values, count); }
 #endif
 
+[[gnu::always_inline]] inline bool copy_scaled_loop(float factor, const float* __restrict from, float* __restrict to,
+                                                    std::size_t count) {
+  std::uint32_t bad = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    bad |= magnitude(from[i]) >= magnitude_infinite;
+    to[i] = factor * from[i];
+  }
+  return bad == 0;
+}
+
+bool copy_scaled_portable(float factor, const float* from, float* to, std::size_t count) {
+  return copy_scaled_loop(factor, from, to, count);
+}
+#if defined(__x86_64__)
+WEIR_AVX2 bool copy_scaled_avx2(float factor, const float* from, float* to, std::size_t count) {
+  return copy_scaled_loop(factor, from, to, count);
+}
+#endif
+
 }  // namespace
+
+bool copy_scaled(float factor, std::span<const float> from, std::span<float> to) {
+  ensure(from.size() == to.size(), "as many floats on both sides");
+#if defined(__x86_64__)
+  if (has_avx2()) return copy_scaled_avx2(factor, from.data(), to.data(), to.size());
+#endif
+  return copy_scaled_portable(factor, from.data(), to.data(), to.size());
+}
 
 bool all_finite(std::span<const float> values) {
 #if defined(__x86_64__)

@@ -14,6 +14,9 @@ namespace weir::compressors {
 /// True if no value is NaN or infinite.
 bool all_finite(std::span<const float> values);
 
+/// to = factor * from. Returns whether all values of `from` are finite.
+bool copy_scaled(float factor, std::span<const float> from, std::span<float> to);
+
 /// to += weight * from. `from` holds the bytes of to.size() floats and need not be aligned.
 void add_scaled(float weight, BytesView from, std::span<float> to);
 

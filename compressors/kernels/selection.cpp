@@ -39,25 +39,25 @@ Bins counted(std::span<const float> values, std::uint32_t least, unsigned shift)
   return bins[0];
 }
 
-/// Returns the values with (magnitude - least) >> shift == bin, of which there are `count`.
-std::vector<float> within(std::span<const float> values, std::uint32_t least, unsigned shift, std::uint32_t bin,
-                          std::size_t count) {
-  std::vector<float> found(count + 1);
+/// Fills `found` with the values for which (magnitude - least) >> shift == bin, of which there are `count`.
+void find_within(std::span<const float> values, std::uint32_t least, unsigned shift, std::uint32_t bin,
+                 std::size_t count, std::vector<float>& found) {
+  found.resize(count + 1);
   std::size_t next = 0;
   for (const float value : values) {  // no branch: it could not be predicted
     found[next] = value;
     next += (magnitude(value) - least) >> shift == bin;
   }
   found.resize(count);
-  return found;
 }
 
 }  // namespace
 
 Cut cut_at_rank(std::span<const float> values, std::size_t rank) {
   ensure(rank >= 1 && rank <= values.size(), "a rank within the values");
-  std::vector<float> rest;
-  while (values.size() > few) {
+  // Kept between calls to reuse their memory: what is left, and what was left before.
+  thread_local std::array<std::vector<float>, 2> rest;
+  for (std::size_t round = 0; values.size() > few; ++round) {
     std::uint32_t least = magnitude(values[0]);
     std::uint32_t largest = least;
     for (const float value : values) {
@@ -70,8 +70,8 @@ Cut cut_at_rank(std::span<const float> values, std::size_t rank) {
     const Bins bins = counted(values, least, shift);
     std::uint32_t bin = (largest - least) >> shift;
     while (rank > bins[bin]) rank -= bins[bin--];
-    rest = within(values, least, shift, bin, bins[bin]);
-    values = rest;
+    find_within(values, least, shift, bin, bins[bin], rest[round % 2]);
+    values = rest[round % 2];
   }
   return cut_of_few(values, rank);
 }

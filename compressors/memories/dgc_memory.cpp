@@ -51,18 +51,16 @@ Result<at::Tensor> DgcMemory::compensate(const at::Tensor& gradient, const Round
   return velocity;
 }
 
-Result<void> DgcMemory::update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) {
+Result<void> DgcMemory::update(const Round& round, const Sent& sent, at::Tensor& mean) {
   auto velocity = velocities_.of(round, mean);
   if (!velocity) return velocity.error();
   auto momentum = momenta_.of(round, mean);
   if (!momentum) return momentum.error();
-  if (auto taken = compressor.decode_add(payload, round, -1, *velocity); !taken || !options_.momentum_masking) {
+  if (auto taken = sent.add_to(*velocity, -1); !taken || !options_.momentum_masking) {
     return taken;
   }
-  const auto known = compressor.support(payload, round, static_cast<std::uint64_t>(mean.numel()), sent_);
-  if (!known) return known.error();
   const std::span<float> m = flat(*momentum);
-  for (const std::uint32_t at : sent_) m[at] = 0;
+  for (const std::uint32_t at : sent.positions()) m[at] = 0;
   return {};
 }
 

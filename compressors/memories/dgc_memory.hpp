@@ -31,7 +31,7 @@ class DgcMemory final : public Memory {
   static constexpr std::string_view type_name = "dgc";
   static constexpr std::string_view summary = "Momentum correction with factor masking and local clipping (DGC).";
   static nlohmann::json schema();
-  static constexpr MemoryTraits type_traits = {.owns_momentum = true, .reads_payload = true};
+  static constexpr MemoryTraits type_traits = {.owns_momentum = true, .reads_sent = true};
   static std::optional<std::string> misfit(const Compressor& compressor);
   static Result<std::unique_ptr<Memory>> make(const nlohmann::json& params, const MemorySetting& setting);
 
@@ -44,7 +44,7 @@ class DgcMemory final : public Memory {
   std::string_view name() const override { return type_name; }
   MemoryTraits traits() const override { return type_traits; }
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
-  Result<void> update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) override;
+  Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) override;
   Result<at::Tensor> compensate_dense(const at::Tensor& gradient, const Round& round) override;
   Result<void> average_dense(at::Tensor& mean, const Round& round) override;
   std::vector<NamedTensor> save() const override;
@@ -58,7 +58,6 @@ class DgcMemory final : public Memory {
   MemorySetting setting_;
   TensorStore momenta_{"momentum"};
   TensorStore velocities_{"velocity"};
-  std::vector<std::uint32_t> sent_;  // kept between calls to reuse its memory
 };
 
 }  // namespace weir::compressors

@@ -64,12 +64,12 @@ Result<at::Tensor> Ef21Memory::compensate(const at::Tensor& gradient, const Roun
   return missing;
 }
 
-Result<void> Ef21Memory::update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) {
+Result<void> Ef21Memory::update(const Round& round, const Sent& sent, at::Tensor& mean) {
   auto own = own_.of(round, mean);
   if (!own) return own.error();
   auto shared = shared_.of(round, mean);
   if (!shared) return shared.error();
-  if (auto added = compressor.decode_add(payload, round, 1, *own); !added) return added;
+  if (auto added = sent.add_to(*own, 1); !added) return added;
   accumulate_residual(1, 1, flat(std::as_const(mean)), flat(*shared));
   std::ranges::copy(flat(std::as_const(*shared)), flat(mean).begin());
   return {};

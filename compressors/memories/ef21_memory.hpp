@@ -31,7 +31,7 @@ class Ef21Memory final : public Memory {
   static constexpr std::string_view type_name = "ef21";
   static constexpr std::string_view summary = "Sends the change since the estimate that the ranks share (EF21).";
   static nlohmann::json schema();
-  static constexpr MemoryTraits type_traits = {.reads_payload = true};
+  static constexpr MemoryTraits type_traits = {.reads_sent = true, .changes_mean = true};
   static std::optional<std::string> misfit(const Compressor& compressor);
   static Result<std::unique_ptr<Memory>> make(const nlohmann::json& params, const MemorySetting& setting);
 
@@ -43,7 +43,7 @@ class Ef21Memory final : public Memory {
   std::string_view name() const override { return type_name; }
   MemoryTraits traits() const override;
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
-  Result<void> update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) override;
+  Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) override;
   Result<at::Tensor> compensate_dense(const at::Tensor& gradient, const Round& round) override;
   Result<void> average_dense(at::Tensor& mean, const Round& round) override;
   std::vector<NamedTensor> save() const override;

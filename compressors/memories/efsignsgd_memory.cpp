@@ -52,11 +52,11 @@ Result<at::Tensor> EfSignSgdMemory::compensate(const at::Tensor& gradient, const
   return residual;
 }
 
-Result<void> EfSignSgdMemory::update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) {
+Result<void> EfSignSgdMemory::update(const Round& round, const Sent& sent, at::Tensor& mean) {
   if (!(learning_rate_in(round) > 0)) return {};
   auto residual = residuals_.of(round, mean);
   if (!residual) return residual.error();
-  return compressor.decode_add(payload, round, -1, *residual);
+  return sent.add_to(*residual, -1);
 }
 
 Result<void> EfSignSgdMemory::average_dense(at::Tensor&, const Round& round) {

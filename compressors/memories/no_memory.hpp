@@ -18,7 +18,7 @@ class NoMemory final : public Memory {
   std::string_view name() const override { return type_name; }
   MemoryTraits traits() const override { return type_traits; }
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round&) override { return gradient; }
-  Result<void> update(const Round&, Compressor&, BytesView, at::Tensor&) override { return {}; }
+  Result<void> update(const Round&, const Sent&, at::Tensor&) override { return {}; }
 };
 
 }  // namespace weir::compressors

@@ -21,7 +21,7 @@ Result<at::Tensor> PowerSgdMemory::compensate(const at::Tensor& gradient, const 
   return residual;
 }
 
-Result<void> PowerSgdMemory::update(const Round& round, Compressor&, BytesView, at::Tensor& mean) {
+Result<void> PowerSgdMemory::update(const Round& round, const Sent&, at::Tensor& mean) {
   auto residual = residuals_.of(round, mean);
   if (!residual) return residual.error();
   accumulate_residual(1, -1, flat(std::as_const(mean)), flat(*residual));

@@ -37,10 +37,10 @@ Result<at::Tensor> ResidualMemory::compensate(const at::Tensor& gradient, const 
   return residual;
 }
 
-Result<void> ResidualMemory::update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) {
+Result<void> ResidualMemory::update(const Round& round, const Sent& sent, at::Tensor& mean) {
   auto residual = residuals_.of(round, mean);
   if (!residual) return residual.error();
-  return compressor.decode_add(payload, round, -1, *residual);
+  return sent.add_to(*residual, -1);
 }
 
 Result<void> ResidualMemory::average_dense(at::Tensor&, const Round& round) {

@@ -22,7 +22,7 @@ class ResidualMemory final : public Memory {
   static constexpr std::string_view type_name = "residual";
   static constexpr std::string_view summary = "Error feedback: what is not sent is added to the next round.";
   static nlohmann::json schema();
-  static constexpr MemoryTraits type_traits = {.reads_payload = true};
+  static constexpr MemoryTraits type_traits = {.reads_sent = true};
   static std::optional<std::string> misfit(const Compressor& compressor);
   static Result<std::unique_ptr<Memory>> make(const nlohmann::json& params, const MemorySetting& setting);
 
@@ -35,7 +35,7 @@ class ResidualMemory final : public Memory {
   std::string_view name() const override { return type_name; }
   MemoryTraits traits() const override { return type_traits; }
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
-  Result<void> update(const Round& round, Compressor& compressor, BytesView payload, at::Tensor& mean) override;
+  Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) override;
   Result<void> average_dense(at::Tensor& mean, const Round& round) override;
   std::vector<NamedTensor> save() const override;
   Result<void> restore(std::span<const NamedTensor> state) override { return restore_stores(state, {&residuals_}); }

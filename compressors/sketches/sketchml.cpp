@@ -252,11 +252,10 @@ Result<void> SketchMl::do_encode(const at::Tensor& gradient, const Round& round,
   return {};
 }
 
-Result<void> SketchMl::read(BytesView payload, std::uint64_t entries, const std::function<void()>& use) {
+Result<void> SketchMl::read(BytesView payload, std::uint64_t entries) {
   selection_.clear();
   seen_.resize(std::max<std::size_t>(seen_.size(), (entries + 63) / 64));
   auto got = read_groups(payload, entries);
-  if (got) use();
   // Faster than starting with zeros, which would have to be written for the whole tensor.
   for (const std::uint32_t position : selection_.positions) seen_[position / 64] = 0;
   return got;
@@ -334,20 +333,15 @@ Result<void> SketchMl::read_group(BytesView& body, std::uint8_t rows, std::uint6
 
 Result<void> SketchMl::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
   const std::span<float> target = flat(sum);
-  return read(payload, target.size(), [&] { add_selection(weight, selection_, target); });
+  if (auto got = read(payload, target.size()); !got) return got;
+  add_selection(weight, selection_, target);
+  return {};
 }
 
-Result<void> SketchMl::support(BytesView payload, const Round&, std::uint64_t entries,
-                               std::vector<std::uint32_t>& positions) {
-  positions.clear();
-  return read(payload, entries, [&] {
-    positions.reserve(selection_.size());
-    for (std::size_t at = 0; positions.size() < selection_.size(); ++at) {
-      for (std::uint64_t word = seen_[at]; word != 0; word &= word - 1) {
-        positions.push_back(static_cast<std::uint32_t>(at * 64 + static_cast<unsigned>(std::countr_zero(word))));
-      }
-    }
-  });
+Result<void> SketchMl::read_entries(BytesView payload, const Round&, std::uint64_t entries, Selection& out) {
+  if (auto got = read(payload, entries); !got) return got;
+  std::swap(out, selection_);
+  return {};
 }
 
 }  // namespace weir::compressors

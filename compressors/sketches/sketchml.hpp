@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
@@ -51,8 +50,7 @@ class SketchMl final : public Compressor {
 
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.sparse = true}; }
-  Result<void> support(BytesView payload, const Round& round, std::uint64_t entries,
-                       std::vector<std::uint32_t>& positions) override;
+  Result<void> read_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& out) override;
   /// A decoded value lies between 0 and the entry, and the largest entry is exact. Its share of the squared norm is at
   /// least 1 / n, so |x - y|^2 <= |x|^2 - max(x^2) <= (1 - 1 / n) |x|^2. No better bound holds for every x, because two
   /// entries of very different size can collide in every row of a sketch.
@@ -63,9 +61,9 @@ class SketchMl final : public Compressor {
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 
  private:
-  /// Reads the payload into `selection_`, not in the order of positions, and sets the bits of its positions in `seen_`;
-  /// then calls `use`, and clears the bits again.
-  Result<void> read(BytesView payload, std::uint64_t entries, const std::function<void()>& use);
+  /// Reads the payload into `selection_`, not in the order of positions. Meanwhile the bits of its positions are set in
+  /// `seen_`.
+  Result<void> read(BytesView payload, std::uint64_t entries);
   Result<void> read_groups(BytesView payload, std::uint64_t entries);
   Result<void> read_group(BytesView& body, std::uint8_t rows, std::uint64_t entries);
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/errc.hpp"
+#include "compressors/codecs/value_codec.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/kernels/exceedances.hpp"
@@ -165,16 +166,18 @@ Result<void> Chunk::do_decode_add(BytesView payload, const Round& round, float w
   return {};
 }
 
-Result<void> Chunk::support(BytesView payload, const Round& round, std::uint64_t entries,
-                            std::vector<std::uint32_t>& positions) {
-  positions.clear();
+Result<void> Chunk::read_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& out) {
   const auto choice = choice_for(payload, round, entries);
   if (!choice) return choice.error();
+  out.clear();
   const auto length = static_cast<std::uint64_t>(options_.chunk);
   for (const std::uint32_t chunk : (*choice)->chunks) {
     const std::uint64_t end = std::min(entries, (chunk + 1) * length);
-    for (std::uint64_t at = chunk * length; at < end; ++at) positions.push_back(static_cast<std::uint32_t>(at));
+    for (std::uint64_t at = chunk * length; at < end; ++at) out.positions.push_back(static_cast<std::uint32_t>(at));
   }
+  out.values.resize(out.positions.size());
+  fp32_codec.decode(payload, out.values);
+  if (!all_finite(out.values)) return Error(Errc::malformed, "a payload holds a value that is not a number");
   return {};
 }
 

@@ -76,14 +76,14 @@ Result<void> Cocktail::do_encode(const at::Tensor& gradient, const Round& round,
   return {};
 }
 
-Result<void> Cocktail::read(BytesView payload, const Round& round, std::uint64_t entries, bool values_wanted) {
+Result<void> Cocktail::read_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& out) {
   const std::size_t survivors = entries_kept(options_.ratio, entries);
-  auto got = read_sparse(payload, extent_of(entries, survivors), values_wanted, selection_);
-  if (!got || selection_.positions.empty()) return got;
+  auto got = read_sparse(payload, extent_of(entries, survivors), out);
+  if (!got || out.positions.empty()) return got;
   std::size_t next = 0;  // index in the selection of the next position to convert
   Strata(round, entries, survivors).for_each_batch([&](std::uint64_t first, std::uint64_t, std::uint64_t, auto drawn) {
-    for (; next < selection_.size() && selection_.positions[next] < first + drawn.size(); ++next) {
-      selection_.positions[next] = drawn[selection_.positions[next] - first].position;
+    for (; next < out.size() && out.positions[next] < first + drawn.size(); ++next) {
+      out.positions[next] = drawn[out.positions[next] - first].position;
     }
   });
   return {};
@@ -91,16 +91,8 @@ Result<void> Cocktail::read(BytesView payload, const Round& round, std::uint64_t
 
 Result<void> Cocktail::do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
   const std::span<float> target = flat(sum);
-  if (auto got = read(payload, round, target.size(), true); !got) return got;
+  if (auto got = read_entries(payload, round, target.size(), selection_); !got) return got;
   add_selection(weight, selection_, target);
-  return {};
-}
-
-Result<void> Cocktail::support(BytesView payload, const Round& round, std::uint64_t entries,
-                               std::vector<std::uint32_t>& positions) {
-  positions.clear();
-  if (auto got = read(payload, round, entries, false); !got) return got;
-  positions.assign(selection_.positions.begin(), selection_.positions.end());
   return {};
 }
 

@@ -30,8 +30,7 @@ class Cocktail final : public Compressor {
 
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.sparse = true}; }
-  Result<void> support(BytesView payload, const Round& round, std::uint64_t entries,
-                       std::vector<std::uint32_t>& positions) override;
+  Result<void> read_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& out) override;
   double error_bound(std::uint64_t entries, const Round& round) const override;
   std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
 
@@ -40,9 +39,6 @@ class Cocktail final : public Compressor {
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 
  private:
-  /// Reads the payload into selection_ and converts its positions to positions in the tensor.
-  Result<void> read(BytesView payload, const Round& round, std::uint64_t entries, bool values_wanted);
-
   Options options_;
   Selection selection_;  // kept between calls to reuse the memory, like the next two
   std::vector<float> survivors_;

@@ -202,29 +202,28 @@ Result<void> RandomK::read_values(BytesView payload, std::uint64_t entries, cons
   return {};
 }
 
-Result<void> RandomK::read(BytesView payload, std::uint64_t entries, const Round& round) {
-  selection_.positions.clear();
-  if (auto got = read_values(payload, entries, round, selection_.values); !got || entries == 0) return got;
-  selection_.positions.resize(selection_.values.size());
+Result<void> RandomK::read(BytesView payload, std::uint64_t entries, const Round& round, Selection& out) {
+  out.positions.clear();
+  if (auto got = read_values(payload, entries, round, out.values); !got || entries == 0) return got;
+  out.positions.resize(out.values.size());
   const auto place = [&](std::uint64_t first, std::uint64_t, std::uint64_t, auto drawn) {
-    for (std::size_t i = 0; i < drawn.size(); ++i) selection_.positions[first + i] = drawn[i].position;
+    for (std::size_t i = 0; i < drawn.size(); ++i) out.positions[first + i] = drawn[i].position;
   };
-  Strata(round, entries, selection_.values.size()).for_each_batch_in_ranges(place);
+  Strata(round, entries, out.values.size()).for_each_batch_in_ranges(place);
   return {};
 }
 
 Result<void> RandomK::do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
   const std::span<float> target = flat(sum);
-  if (auto got = read(payload, target.size(), round); !got) return got;
+  if (auto got = read(payload, target.size(), round, selection_); !got) return got;
   add_selection(weight * divisor(reduction(), round), selection_, target);
   return {};
 }
 
-Result<void> RandomK::support(BytesView payload, const Round& round, std::uint64_t entries,
-                              std::vector<std::uint32_t>& positions) {
-  positions.clear();
-  if (auto got = read(payload, entries, round); !got) return got;
-  positions.assign(selection_.positions.begin(), selection_.positions.end());
+Result<void> RandomK::read_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& out) {
+  if (auto got = read(payload, entries, round, out); !got) return got;
+  const float factor = divisor(reduction(), round);
+  for (float& value : out.values) value *= factor;
   return {};
 }
 

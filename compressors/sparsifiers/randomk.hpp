@@ -43,8 +43,7 @@ class RandomK final : public Compressor {
 
   std::string_view name() const override { return type_name; }
   Traits traits() const override;
-  Result<void> support(BytesView payload, const Round& round, std::uint64_t entries,
-                       std::vector<std::uint32_t>& positions) override;
+  Result<void> read_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& out) override;
   double error_bound(std::uint64_t entries, const Round& round) const override;
   std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
 
@@ -57,8 +56,8 @@ class RandomK final : public Compressor {
   Result<void> draw(std::span<const float> values, const Round& round);
   Result<void> check_entries(std::uint64_t entries, const Round& round) const;
   Result<void> read_values(BytesView payload, std::uint64_t entries, const Round& round, std::vector<float>& values);
-  /// Reads the payload into selection_.
-  Result<void> read(BytesView payload, std::uint64_t entries, const Round& round);
+  /// Reads the payload's positions and the numbers in it, which are not multiplied by divisor().
+  Result<void> read(BytesView payload, std::uint64_t entries, const Round& round, Selection& out);
 
   Options options_;
   Selection selection_;                             // kept between calls to reuse its memory

@@ -27,18 +27,20 @@ Result<void> Sparsifier::do_encode(const at::Tensor& gradient, const Round& roun
 
 Result<void> Sparsifier::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
   const std::span<float> target = flat(sum);
-  const auto got = read_sparse(payload, target.size(), true, selection_);
+  const auto got = read_sparse(payload, target.size(), selection_);
   if (!got) return got.error();
   add_selection(weight, selection_, target);
   return {};
 }
 
-Result<void> Sparsifier::support(BytesView payload, const Round&, std::uint64_t entries,
-                                 std::vector<std::uint32_t>& positions) {
-  positions.clear();
-  const auto got = read_sparse(payload, entries, false, selection_);
-  if (!got) return got.error();
-  positions.assign(selection_.positions.begin(), selection_.positions.end());
+Result<void> Sparsifier::read_entries(BytesView payload, const Round&, std::uint64_t entries, Selection& out) {
+  return read_sparse(payload, entries, out);
+}
+
+Result<void> Sparsifier::own_entries(BytesView payload, const Round&, std::uint64_t, Selection& own) {
+  std::swap(own, selection_);  // do_encode() has chosen them
+  const ValueCodec& codec = value_codec_named(codecs_.value);
+  if (codec.error_bound > 0) codec.decode(payload.last(codec.bytes(own.size())), own.values);
   return {};
 }
 

@@ -19,8 +19,7 @@ struct SparseCodecs {
 /// chooses the entries; this class writes and reads the payload.
 class Sparsifier : public Compressor {
  public:
-  Result<void> support(BytesView payload, const Round& round, std::uint64_t entries,
-                       std::vector<std::uint32_t>& positions) override;
+  Result<void> read_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& out) override;
   std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
 
  protected:
@@ -39,6 +38,7 @@ class Sparsifier : public Compressor {
 
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) final;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) final;
+  Result<void> own_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& own) final;
 
  private:
   SparseCodecs codecs_;

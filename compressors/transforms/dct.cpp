@@ -39,7 +39,7 @@ BlockGrid::Block BlockGrid::block(std::size_t index) const {
 }
 
 bool transform_blocks(const BlockGrid& grid, std::span<const float> entries, std::size_t first, std::size_t last,
-                      const BlockVisitor& visit) {
+                      BlockVisitor visit) {
   CosineScratch scratch;
   std::array<float, cosine_side_max * cosine_side_max> room;
   const auto view = [&](const BlockGrid::Block& block) {
@@ -91,7 +91,7 @@ Result<void> add_inverse(const BlockGrid& grid, const Selection& selection, floa
   return {};
 }
 
-void for_blocks(const BlockGrid& grid, const std::function<void(std::size_t, std::size_t)>& body) {
+void for_blocks(const BlockGrid& grid, FunctionRef<void(std::size_t, std::size_t)> body) {
   if (grid.blocks() == 0) return;
   for_ranges_of_parts(grid.blocks(), grid.block(0).entries(), body);
 }

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 
+#include "base/function_ref.hpp"
 #include "compressors/compressor.hpp"
 #include "compressors/kernels/low_rank.hpp"
 #include "compressors/kernels/selection.hpp"
@@ -43,18 +43,18 @@ class BlockGrid {
 inline constexpr float coefficient_max = 0x1p115F;
 
 /// Called with a block's number, the block and its coefficients, for some blocks in ascending order.
-using BlockVisitor = std::function<void(std::size_t, const BlockGrid::Block&, std::span<const float>)>;
+using BlockVisitor = FunctionRef<void(std::size_t, const BlockGrid::Block&, std::span<const float>)>;
 
 /// Transforms the blocks [first, last), clamps their coefficients to coefficient_max and passes them to `visit`.
 /// Returns false if an entry is NaN or infinite; some blocks are then not visited.
 bool transform_blocks(const BlockGrid& grid, std::span<const float> entries, std::size_t first, std::size_t last,
-                      const BlockVisitor& visit);
+                      BlockVisitor visit);
 
 /// sum += weight * the inverse transform of the coefficients in `selection`. Fails with: malformed (a coefficient above
 /// coefficient_max).
 Result<void> add_inverse(const BlockGrid& grid, const Selection& selection, float weight, std::span<float> sum);
 
 /// Calls body(first, last) for ranges of blocks, as for_ranges() does; a range takes some hundred microseconds.
-void for_blocks(const BlockGrid& grid, const std::function<void(std::size_t, std::size_t)>& body);
+void for_blocks(const BlockGrid& grid, FunctionRef<void(std::size_t, std::size_t)> body);
 
 }  // namespace weir::compressors

@@ -13,7 +13,8 @@
 #include <map>
 #include <mutex>
 
-#include "actors/exchange.hpp"
+#include "actors/exchange/exchange.hpp"
+#include "collectives/topologies/catalog.hpp"
 #include "exchange_cases.hpp"
 #include "exchange_model.hpp"
 #include "ranks.hpp"
@@ -48,7 +49,7 @@ const std::vector<Parameter>& parameters() {
 
 /// What the optimizer and the position in the data are like at a step: the learning rate changes and is zero once,
 /// warm-ups come to their end.
-Exchange::Step step_at(std::uint64_t number, std::uint32_t rank) {
+Step step_at(std::uint64_t number, std::uint32_t rank) {
   constexpr std::array<double, steps> learning_rates = {0.1, 0.1, 0.3, 0.3, 0, 0.2, 0.2, 0.05, 0, 0.1};
   return {.number = number,
           .epoch = 0.4 * static_cast<double>(number),
@@ -82,6 +83,12 @@ std::vector<NamedTensor> cloned(const std::vector<NamedTensor>& state) {
   return copy;
 }
 
+void expect_zero_elsewhere(const Mean& mean) {
+  at::Tensor rest = mean.tensor.clone().view(-1);
+  for (const auto position : mean.positions) rest.data_ptr<float>()[position] = 0;
+  EXPECT_EQ(rest.count_nonzero().item<std::int64_t>(), 0);
+}
+
 /// What a rank had of a training.
 struct Outcome {
   std::map<std::uint64_t, Tensors> means;  ///< by step
@@ -91,17 +98,24 @@ struct Outcome {
   std::string failure;
 };
 
+/// What is trained, and over what.
+struct Training {
+  const ExchangeCase& of;
+  std::string topology = "ring";
+};
+
 /// The part of a training of one rank from step `first`, from the state in `before`, if there is one.
-Outcome train(const ExchangeCase& of, collectives::Communicator& group, std::uint64_t first, const Outcome* before) {
+Outcome train(const Training& training, collectives::Fabric& group, std::uint64_t first, const Outcome* before) {
   Outcome outcome;
-  compressors::Compression compression = of.make();
+  compressors::Compression compression = training.of.make();
   if (before != nullptr) {
     compression.compressor->restore(before->compressor).value();
     compression.memory->restore(before->memory).value();
   }
   std::vector<NamedTensor> leaves;
   for (const auto& [name, shape] : parameters()) leaves.push_back({name, at::ones(shape).set_requires_grad(true)});
-  Exchange exchange(leaves, std::move(compression), group, {.seed = seed, .bucket_sizes = bucket_sizes});
+  Exchange exchange(leaves, std::move(compression), group,
+                    {.seed = seed, .bucket_sizes = bucket_sizes, .topology = training.topology});
   outcome.buckets.assign(exchange.buckets().begin(), exchange.buckets().end());
   const auto votes = static_cast<float>(group.size() * (group.size() + 1) / 2);
   for (std::uint64_t step = first; step < steps; ++step) {
@@ -121,18 +135,21 @@ Outcome train(const ExchangeCase& of, collectives::Communicator& group, std::uin
       outcome.failure = "step " + std::to_string(step) + ": " + (agreed ? "votes" : agreed.error().message());
       break;
     }
-    for (const auto& mean : exchange.gradients()) outcome.means[step].push_back(mean.clone());
+    for (const Mean& mean : exchange.means()) {
+      if (mean.sparse) expect_zero_elsewhere(mean);
+      outcome.means[step].push_back(mean.tensor.clone());
+    }
   }
   return outcome;
 }
 
-std::vector<Outcome> train_all(const ExchangeCase& of, std::uint32_t ranks, std::uint64_t first = 0,
+std::vector<Outcome> train_all(const Training& training, std::uint32_t ranks, std::uint64_t first = 0,
                                const std::vector<Outcome>& before = {}) {
   auto group = collectives::in_process_group(ranks);
   std::vector<Outcome> outcomes(ranks);
   run_ranks(ranks, [&](std::uint32_t rank) {
     try {
-      outcomes[rank] = train(of, *group[rank], first, before.empty() ? nullptr : &before[rank]);
+      outcomes[rank] = train(training, *group[rank], first, before.empty() ? nullptr : &before[rank]);
     } catch (const std::exception& thrown) {
       outcomes[rank].failure = thrown.what();
     }
@@ -158,20 +175,16 @@ class ExchangeContract : public ::testing::TestWithParam<ExchangeCase> {
   void for_each_group(const std::function<void(const std::vector<Outcome>&)>& check) {
     for (const std::uint32_t ranks : {1, 2, 3, 5}) {
       SCOPED_TRACE(std::to_string(ranks) + " ranks");
-      const auto outcomes = train_all(GetParam(), ranks);
+      const auto outcomes = train_all({GetParam()}, ranks);
       for (const auto& outcome : outcomes) ASSERT_EQ(outcome.failure, "");
       check(outcomes);
     }
   }
-};
 
-INSTANTIATE_TEST_SUITE_P(Catalog, ExchangeContract, ::testing::ValuesIn(exchange_cases()),
-                         [](const auto& info) { return info.param.name(); });
-
-TEST_P(ExchangeContract, GivesEveryRankWhatTheAlgorithmGives) {
-  for_each_group([](const std::vector<Outcome>& outcomes) {
+  /// Whether all ranks have the same means, and those of the model.
+  void expect_what_the_algorithm_gives(const std::vector<Outcome>& outcomes, const std::string& topology) {
     const std::size_t ranks = outcomes.size();
-    ExchangeModel model(GetParam(), static_cast<std::uint32_t>(ranks), outcomes[0].buckets);
+    ExchangeModel model(GetParam(), static_cast<std::uint32_t>(ranks), outcomes[0].buckets, topology);
     for (std::uint64_t step = 0; step < steps; ++step) {
       std::vector<Tensors> gradients(ranks);
       std::vector<float> votes;
@@ -191,12 +204,30 @@ TEST_P(ExchangeContract, GivesEveryRankWhatTheAlgorithmGives) {
         ASSERT_EQ(difference(means, expected[rank]), "") << "rank " << rank << " and the model, step " << step;
       }
     }
-  });
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Catalog, ExchangeContract, ::testing::ValuesIn(exchange_cases()),
+                         [](const auto& info) { return info.param.name(); });
+
+TEST_P(ExchangeContract, GivesEveryRankWhatTheAlgorithmGives) {
+  for_each_group([&](const std::vector<Outcome>& outcomes) { expect_what_the_algorithm_gives(outcomes, "ring"); });
+}
+
+TEST_P(ExchangeContract, GivesTheSameOverEveryTopology) {
+  for (const auto& topology : collectives::topologies()) {
+    if (topology.name == "ring") continue;
+    SCOPED_TRACE(topology.name);
+    const std::uint32_t ranks = topology.fits(5) ? 5 : 4;
+    const auto outcomes = train_all({GetParam(), std::string(topology.name)}, ranks);
+    for (const auto& outcome : outcomes) ASSERT_EQ(outcome.failure, "");
+    expect_what_the_algorithm_gives(outcomes, std::string(topology.name));
+  }
 }
 
 TEST_P(ExchangeContract, GoesOnFromSavedStateBitForBit) {
   for_each_group([](const std::vector<Outcome>& outcomes) {
-    const auto resumed = train_all(GetParam(), static_cast<std::uint32_t>(outcomes.size()), half_way, outcomes);
+    const auto resumed = train_all({GetParam()}, static_cast<std::uint32_t>(outcomes.size()), half_way, outcomes);
     for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
       ASSERT_EQ(resumed[rank].failure, "");
       for (std::uint64_t step = half_way; step < steps; ++step) {
@@ -210,7 +241,7 @@ TEST(ExchangeCases, BucketsGrowAndShrink) {
   const ExchangeCase of = {"topk", json::object(), "residual", json::object(), {}};
   std::vector<std::vector<std::uint32_t>> coded;
   std::vector<std::vector<std::uint32_t>> plain;
-  const auto outcomes = train_all(of, 1);
+  const auto outcomes = train_all({of}, 1);
   for (const auto& bucket : outcomes[0].buckets) (bucket.coded ? coded : plain).push_back(bucket.parameters);
   EXPECT_EQ(coded, (std::vector<std::vector<std::uint32_t>>{{6}, {4}, {3, 2}, {0}}));
   EXPECT_EQ(plain, (std::vector<std::vector<std::uint32_t>>{{5, 1}}));

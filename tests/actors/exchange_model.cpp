@@ -4,7 +4,12 @@
 
 #include <cmath>
 #include <map>
+#include <memory>
 #include <stdexcept>
+#include <utility>
+
+#include "collectives/topologies/catalog.hpp"
+#include "collectives/transports/in_process.hpp"
 
 namespace weir::actors::testing {
 
@@ -16,10 +21,10 @@ void Sent::add_to(at::Tensor& tensor, float weight) const {
 }
 
 at::Tensor Sent::mask(const at::Tensor& like) const {
-  std::vector<std::uint32_t> positions;
-  compressor.support(payload, round, static_cast<std::uint64_t>(like.numel()), positions).value();
+  compressors::Selection entries;
+  compressor.read_entries(payload, round, static_cast<std::uint64_t>(like.numel()), entries).value();
   at::Tensor mask = at::zeros({like.numel()});
-  for (const auto position : positions) mask[position] = 1;
+  for (const auto position : entries.positions) mask[position] = 1;
   return mask.view(like.sizes());
 }
 
@@ -182,15 +187,15 @@ class Ef21Model final : public MemoryModel {
 };
 
 /// The sum of the ranks' arrays as a ring all-reduce adds it up. It cuts the array into as many chunks as there are
-/// ranks, equal to within one number, and chunk c travels from rank c once around, taking up each rank's share.
+/// ranks, equal to within one number, and chunk c travels from rank c + 1 once around, taking up each rank's share.
 at::Tensor ring_sum(const std::vector<at::Tensor>& shares) {
   const auto ranks = static_cast<std::int64_t>(shares.size());
   const std::int64_t numbers = shares[0].numel();
   std::vector<at::Tensor> chunks;
   for (std::int64_t c = 0, begin = 0; c < ranks; ++c) {
     const std::int64_t size = numbers / ranks + (c < numbers % ranks ? 1 : 0);
-    at::Tensor sum = shares[c].narrow(0, begin, size);
-    for (std::int64_t i = 1; i < ranks; ++i) sum = sum + shares[(c + i) % ranks].narrow(0, begin, size);
+    at::Tensor sum = shares[(c + 1) % ranks].narrow(0, begin, size);
+    for (std::int64_t i = 2; i <= ranks; ++i) sum = sum + shares[(c + i) % ranks].narrow(0, begin, size);
     chunks.push_back(sum);
     begin += size;
   }
@@ -205,13 +210,34 @@ at::Tensor numbers_in(Bytes& payload, Reduction reduction) {
   return at::from_blob(payload.data(), {count}, type);
 }
 
-/// The sum or the maximum of payloads, one for each rank, as bytes.
-Bytes reduced(std::vector<Bytes>& payloads, Reduction reduction) {
-  std::vector<at::Tensor> shares;
-  for (Bytes& payload : payloads) shares.push_back(numbers_in(payload, reduction));
-  const at::Tensor result = reduction == Reduction::max ? std::get<0>(at::stack(shares).max(0)) : ring_sum(shares);
-  const auto* bytes = static_cast<const std::byte*>(result.data_ptr());
-  return Bytes(bytes, bytes + result.nbytes());
+collectives::Element element_of(const at::Tensor& numbers) {
+  if (numbers.scalar_type() == at::kHalf) return collectives::Element::float16;
+  if (numbers.scalar_type() == at::kBFloat16) return collectives::Element::bfloat16;
+  return collectives::Element::float32;
+}
+
+/// The sum of the ranks' arrays as a topology adds it up, between ranks that all run on this thread.
+at::Tensor topology_sum(const std::string& topology, const std::vector<at::Tensor>& shares) {
+  const auto size = static_cast<std::uint32_t>(shares.size());
+  const auto network =
+      collectives::InProcessNetwork::make(size, 1, collectives::NetworkModel{}, collectives::Loss::ends_the_group);
+  std::vector<at::Tensor> sums;
+  std::vector<std::unique_ptr<collectives::Communicator>> group;
+  std::vector<std::unique_ptr<collectives::Collective>> collective;
+  std::vector<collectives::Task<>> tasks;
+  for (std::uint32_t rank = 0; rank < size; ++rank) {
+    sums.push_back(shares[rank].clone());
+    group.push_back(network->communicator(rank));
+    collective.push_back(collectives::find_topology(topology)->make(*group.back()));
+    const std::span<std::byte> bytes(static_cast<std::byte*>(sums[rank].data_ptr()), sums[rank].nbytes());
+    tasks.push_back(collective[rank]->all_reduce({bytes, element_of(sums[rank])}, collectives::ReduceOp::sum, {}));
+  }
+  for (auto& task : tasks) task.start();
+  network->run_while_busy();
+  for (auto& task : tasks) {
+    if (!task.done() || !task.take_result()) throw std::runtime_error("a sum over " + topology + " has failed");
+  }
+  return sums[0];
 }
 
 }  // namespace
@@ -226,9 +252,22 @@ std::unique_ptr<MemoryModel> memory_model(const ExchangeCase& of) {
   throw std::invalid_argument("memory '" + of.memory + "' has no model in the exchange's contract");
 }
 
-ExchangeModel::ExchangeModel(const ExchangeCase& of, std::uint32_t ranks, std::span<const Bucket> buckets)
-    : buckets_(buckets.begin(), buckets.end()) {
+ExchangeModel::ExchangeModel(const ExchangeCase& of, std::uint32_t ranks, std::span<const Bucket> buckets,
+                             std::string topology)
+    : buckets_(buckets.begin(), buckets.end()), topology_(std::move(topology)) {
   for (std::uint32_t rank = 0; rank < ranks; ++rank) ranks_.push_back({of.make().compressor, memory_model(of)});
+}
+
+at::Tensor ExchangeModel::sum_of(const std::vector<at::Tensor>& shares) const {
+  return topology_ == "ring" ? ring_sum(shares) : topology_sum(topology_, shares);
+}
+
+Bytes ExchangeModel::reduced(std::vector<Bytes>& payloads, Reduction reduction) const {
+  std::vector<at::Tensor> shares;
+  for (Bytes& payload : payloads) shares.push_back(numbers_in(payload, reduction));
+  const at::Tensor result = reduction == Reduction::max ? std::get<0>(at::stack(shares).max(0)) : sum_of(shares);
+  const auto* bytes = static_cast<const std::byte*>(result.data_ptr());
+  return Bytes(bytes, bytes + result.nbytes());
 }
 
 Round ExchangeModel::round_of(Round round, std::size_t rank, std::uint32_t tensor, std::size_t pass) const {
@@ -270,12 +309,12 @@ void ExchangeModel::averaged(const std::vector<std::uint32_t>& members, bool com
     for (const auto tensor : members) {
       at::Tensor part = gradients[rank][tensor];
       if (compensated) part = ranks_[rank].memory->compensate_dense(part, round_of(round, rank, tensor));
-      parts.push_back(part.reshape({-1}));
+      parts.push_back(part.reshape({-1}) * (1 / static_cast<float>(ranks_.size())));
     }
     if (!votes.empty()) parts.push_back(at::full({1}, votes[rank]));
     shares.push_back(at::cat(parts));
   }
-  const at::Tensor mean = ring_sum(shares) * (1 / static_cast<float>(ranks_.size()));
+  const at::Tensor mean = sum_of(shares);
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     std::int64_t begin = 0;
     for (const auto tensor : members) {

@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "actors/buckets.hpp"
+#include "actors/exchange/buckets.hpp"
 #include "compressors/catalog.hpp"
 #include "exchange_cases.hpp"
 
@@ -48,9 +49,9 @@ std::unique_ptr<MemoryModel> memory_model(const ExchangeCase& of);
 /// Payloads are encoded and decoded by compressors of the catalog, one object per rank.
 class ExchangeModel {
  public:
-  /// `buckets` matter for the order in which a ring adds: it divides the payloads of a bucket into chunks, not those of
-  /// a tensor.
-  ExchangeModel(const ExchangeCase& of, std::uint32_t ranks, std::span<const Bucket> buckets);
+  /// `buckets` and `topology` matter for the order of additions: a topology divides the payloads of a bucket into
+  /// chunks, not those of a tensor. The ring's order is computed here; that of others is asked of the topology itself.
+  ExchangeModel(const ExchangeCase& of, std::uint32_t ranks, std::span<const Bucket> buckets, std::string topology);
 
   /// Returns the means on each rank after a step with the given gradients of each rank. `round` is the step's round:
   /// tensor, rank, world and pass are filled in. `votes` has one vote per rank.
@@ -71,8 +72,13 @@ class ExchangeModel {
   void coded(const std::vector<std::uint32_t>& members, const compressors::Round& round,
              const std::vector<Tensors>& gradients, std::vector<Tensors>& means);
 
+  at::Tensor sum_of(const std::vector<at::Tensor>& shares) const;
+  /// The sum or the maximum of payloads, one for each rank, as bytes.
+  Bytes reduced(std::vector<Bytes>& payloads, compressors::Reduction reduction) const;
+
   std::vector<Rank> ranks_;
   std::vector<Bucket> buckets_;
+  std::string topology_;
 };
 
 }  // namespace weir::actors::testing

@@ -1,4 +1,4 @@
-#include "actors/exchange.hpp"
+#include "actors/exchange/exchange.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "actors/buckets.hpp"
+#include "actors/exchange/buckets.hpp"
 #include "actors/optimizers/sgd.hpp"
 #include "base/errc.hpp"
 #include "ranks.hpp"
@@ -78,9 +78,9 @@ TEST(Exchange, GivesTheMeanAndTheSumOfTheVotes) {
       ASSERT_TRUE(agreed) << agreed.error().message();
       EXPECT_EQ(agreed->votes, 1.0f);
       // d/d first = input x row sums of second = rank x 2; the mean over ranks 0, 1, 2 is 2.
-      EXPECT_TRUE(exchange.gradients()[0].allclose(at::full({4, 4}, 2.0f)));
-      EXPECT_TRUE(exchange.gradients()[1].allclose(at::full({4, 2}, 4.0f)));
-      EXPECT_TRUE(exchange.gradients()[2].equal(at::zeros({3})));
+      EXPECT_TRUE(exchange.means()[0].tensor.allclose(at::full({4, 4}, 2.0f)));
+      EXPECT_TRUE(exchange.means()[1].tensor.allclose(at::full({4, 2}, 4.0f)));
+      EXPECT_TRUE(exchange.means()[2].tensor.equal(at::zeros({3})));
     }
     group[rank]->close();
   });
@@ -94,7 +94,7 @@ TEST(Exchange, WhatACompressorKeepsIsAveraged) {
     exchange.begin({});
     at::full({1, 4}, static_cast<float>(rank + 1)).mm(net.first).mm(net.second).sum().backward();
     ASSERT_TRUE(exchange.finish());
-    EXPECT_TRUE(exchange.gradients()[0].allclose(at::full({4, 4}, 3.0f)));
+    EXPECT_TRUE(exchange.means()[0].tensor.allclose(at::full({4, 4}, 3.0f)));
     group[rank]->close();
   });
 }
@@ -142,9 +142,9 @@ TEST(Exchange, GoesDenseAtTheBeginningOfAWarmup) {
       const auto agreed = exchange.finish();
       ASSERT_TRUE(agreed) << agreed.error().message();
       for (std::size_t p = 0; p < 3; ++p) {
-        EXPECT_TRUE(exchange.gradients()[p].allclose(expected[step][p], 1e-4, 1e-5)) << step << " " << p;
+        EXPECT_TRUE(exchange.means()[p].tensor.allclose(expected[step][p], 1e-4, 1e-5)) << step << " " << p;
         const at::NoGradGuard no_grad;
-        at::Tensor(net.parameters()[p].tensor).add_(exchange.gradients()[p], -rate);
+        at::Tensor(net.parameters()[p].tensor).add_(exchange.means()[p].tensor, -rate);
       }
     }
     sent += group[rank]->traffic().sent_bytes;
@@ -152,8 +152,8 @@ TEST(Exchange, GoesDenseAtTheBeginningOfAWarmup) {
     exchange.begin({.number = 4, .epoch = 1});
     loss_of(net, rank, 4).backward();
     ASSERT_TRUE(exchange.finish());
-    EXPECT_LE(exchange.gradients()[0].count_nonzero().item<std::int64_t>(), 3 * 4);
-    EXPECT_LE(exchange.gradients()[1].count_nonzero().item<std::int64_t>(), 3 * 2);
+    EXPECT_LE(exchange.means()[0].tensor.count_nonzero().item<std::int64_t>(), 3 * 4);
+    EXPECT_LE(exchange.means()[1].tensor.count_nonzero().item<std::int64_t>(), 3 * 2);
     group[rank]->close();
   });
   constexpr std::size_t entries = 16 + 8 + 3 + 1;  // with the vote
@@ -174,8 +174,8 @@ TEST(Exchange, TensorsOfABucketGoDenseOrNotEachOnItsOwn) {
     exchange.begin({});
     at::tensor({1.0f, 2.0f, 4.0f, 3.0f}).reshape({1, 4}).mm(net.first).mm(net.second).sum().backward();
     ASSERT_TRUE(exchange.finish());
-    EXPECT_EQ(exchange.gradients()[0].count_nonzero().item<std::int64_t>(), 1);
-    EXPECT_TRUE(exchange.gradients()[1].allclose(at::full({4, 2}, 10.0f)));
+    EXPECT_EQ(exchange.means()[0].tensor.count_nonzero().item<std::int64_t>(), 1);
+    EXPECT_TRUE(exchange.means()[1].tensor.allclose(at::full({4, 2}, 10.0f)));
     group[rank]->close();
   });
 }
@@ -196,10 +196,10 @@ TEST(Exchange, ASignMethodMovesABiasByTheLearningRate) {
       const auto input = at::full({1, 2}, static_cast<float>(rank + 1));
       ((input.mm(weight) + bias) * at::tensor({300.0f, -0.002f})).sum().backward();
       ASSERT_TRUE(exchange.finish());
-      EXPECT_TRUE(exchange.gradients()[1].equal(at::tensor({1.0f, -1.0f}))) << name << exchange.gradients()[1];
+      EXPECT_TRUE(exchange.means()[1].tensor.equal(at::tensor({1.0f, -1.0f}))) << name << exchange.means()[1].tensor;
       Sgd sgd({.momentum = 0, .nesterov = false, .weight_decay = 0},
               {.parameters = {{"weight", weight}, {"bias", bias}}, .momentum_owner = MomentumOwner::method});
-      sgd.step(exchange.gradients(), 0.125);
+      sgd.step(exchange.means(), 0.125);
       EXPECT_TRUE(bias.equal(at::tensor({0.125f, -0.375f}))) << name << bias;
       group[rank]->close();
     });
@@ -223,8 +223,8 @@ TEST(Exchange, SumsInSixteenBitsWhereTheCompressorSaysSo) {
       const auto once = (2 * input * (1.0f / 3)).reshape({4, 1}).expand({4, 4}).to(type).to(at::kFloat);
       auto mean = (once + once).to(type).to(at::kFloat);
       mean = (mean + once).to(type).to(at::kFloat);
-      EXPECT_TRUE(exchange.gradients()[0].equal(mean)) << name << exchange.gradients()[0];
-      EXPECT_TRUE(exchange.gradients()[0][3].allclose(at::full({4}, 40000.0f), 1e-2)) << name;
+      EXPECT_TRUE(exchange.means()[0].tensor.equal(mean)) << name << exchange.means()[0].tensor;
+      EXPECT_TRUE(exchange.means()[0].tensor[3].allclose(at::full({4}, 40000.0f), 1e-2)) << name;
       group[rank]->close();
     });
   }
@@ -249,7 +249,7 @@ TEST(Exchange, AResidualOfSixteenBitSumsIsThatOfTheOwnGradient) {
       at::full({1, 4}, static_cast<float>(rank + 1)).mm(net.first).mm(net.second).sum().backward();
       ASSERT_TRUE(exchange.finish());
       // The gradient of the first layer is twice the input: 2, 4 and 6 on the three ranks.
-      EXPECT_TRUE(exchange.gradients()[0].allclose(at::full({4, 4}, 4.0f), 1e-2)) << name;
+      EXPECT_TRUE(exchange.means()[0].tensor.allclose(at::full({4, 4}, 4.0f), 1e-2)) << name;
       const auto state = exchange.compression().memory->save();
       ASSERT_FALSE(state.empty());
       for (const auto& left : state) EXPECT_LT(left.tensor.abs().max().item<float>(), 0.05f) << name << left.name;
@@ -271,9 +271,9 @@ TEST(Exchange, SharesTheLargestScaleOfAllRanks) {
       at::full({1, 4}, static_cast<float>(rank + 1)).mm(net.first).mm(net.second).sum().backward();
       ASSERT_TRUE(exchange.finish());
       // Rank r has 2 (r + 1) everywhere: every rank sends zero or 6, a third of each is the mean.
-      const auto levels = exchange.gradients()[0] / 2;
+      const auto levels = exchange.means()[0].tensor / 2;
       EXPECT_TRUE(levels.allclose(levels.round(), 0, 1e-5)) << levels;
-      sum += exchange.gradients()[0] / static_cast<double>(steps);
+      sum += exchange.means()[0].tensor / static_cast<double>(steps);
     }
     EXPECT_NEAR(sum.mean().item<float>(), 4.0f, 0.15f);
     group[rank]->close();
@@ -302,45 +302,18 @@ TEST(Exchange, AGradientThatIsNotANumberIsAnErrorThatNamesTheParameter) {
   }
 }
 
-/// Says when the first message goes out.
-class Watched final : public collectives::Communicator {
- public:
-  explicit Watched(Communicator& inner) : inner_(inner) {}
-  std::uint32_t rank() const override { return inner_.rank(); }
-  std::uint32_t size() const override { return inner_.size(); }
-  Result<void> exchange(std::uint32_t to, BytesView message, std::uint32_t from,
-                        collectives::Receiver& receiver) override {
-    {
-      const std::lock_guard lock(mutex_);
-      exchanging_ = true;
-      changed_.notify_all();
-    }
-    return inner_.exchange(to, message, from, receiver);
-  }
-  void abort(Error cause) override { inner_.abort(std::move(cause)); }
-  void close() override { inner_.close(); }
-  collectives::Traffic traffic() const override { return inner_.traffic(); }
-  std::optional<std::uint32_t> lost_rank() const override { return inner_.lost_rank(); }
-
-  /// Waits for the first message; the limit is only a guard.
-  bool wait() {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(60), [this] { return exchanging_; });
-  }
-
- private:
-  Communicator& inner_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool exchanging_ = false;
-};
+/// Waits for the first message to go out; the limit is only a guard.
+bool wait_for_traffic(const collectives::Fabric& fabric) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (fabric.traffic().sent_bytes == 0 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+  return fabric.traffic().sent_bytes > 0;
+}
 
 TEST(Exchange, BeginsBeforeTheBackwardPassHasReachedTheFirstLayer) {
   auto group = collectives::in_process_group(2);
   run_ranks(2, [&](std::uint32_t rank) {
-    Watched watched(*group[rank]);
     const Net net(1.0f);
-    Exchange exchange({{"first", net.first}, {"second", net.second}}, compression("none"), watched,
+    Exchange exchange({{"first", net.first}, {"second", net.second}}, compression("none"), *group[rank],
                       {.bucket_sizes = {.first_bytes = 1, .bytes = 1}});
     exchange.begin({});
     const auto hidden = at::ones({1, 4}).mm(net.first);
@@ -348,7 +321,7 @@ TEST(Exchange, BeginsBeforeTheBackwardPassHasReachedTheFirstLayer) {
     // Runs in the backward pass after the second layer's gradient is complete and before the first layer's is made.
     hidden.register_hook([&](const at::Tensor& gradient) {
       EXPECT_FALSE(net.first.grad().defined());
-      overlapped = watched.wait();
+      overlapped = wait_for_traffic(*group[rank]);
       return gradient;
     });
     hidden.mm(net.second).sum().backward();

@@ -30,7 +30,7 @@ TEST(Learning, LeNetLearnsFashionMnistWithDgc) {
   spec.training.batch_size = 32;
   spec.training.max_steps = 40;
   spec.training.optimizer = {"sgd", {{"lr", 0.05}, {"momentum", 0.9}}};
-  spec.exchange.bucket_bytes = 25 << 20;
+  spec.exchange = {.topology = "ring", .transport = "auto", .bucket_bytes = 25 << 20};
   auto group = collectives::in_process_group(2);
   std::vector<Losses> losses(2);
   run_ranks(2, [&](std::uint32_t rank) {

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "collectives/communicator.hpp"
-#include "collectives/in_process.hpp"
-#include "collectives/tcp_mesh.hpp"
+#include "collectives/transports/in_process.hpp"
+#include "collectives/transports/mesh.hpp"
 #include "protocol/job_spec.hpp"
 
 namespace weir::actors::testing {
 
-using Group = std::vector<std::unique_ptr<collectives::Communicator>>;
+using Group = std::vector<std::unique_ptr<collectives::Fabric>>;
 
 /// Runs `body` once per rank, each on a thread of its own, and waits for all.
 inline void run_ranks(std::uint32_t ranks, const std::function<void(std::uint32_t)>& body) {
@@ -21,21 +21,24 @@ inline void run_ranks(std::uint32_t ranks, const std::function<void(std::uint32_
   for (std::uint32_t rank = 0; rank < ranks; ++rank) threads.emplace_back(body, rank);
 }
 
-/// A group over sockets on loopback.
-inline Group tcp_group(std::uint32_t size) {
-  std::vector<std::unique_ptr<collectives::TcpMesh>> meshes;
+/// A group over sockets on loopback, or through shared memory.
+inline Group mesh_group(std::uint32_t size, bool shared_memory) {
+  std::vector<std::unique_ptr<collectives::Mesh>> meshes;
   std::vector<collectives::Peer> peers;
   for (std::uint32_t rank = 0; rank < size; ++rank) {
-    meshes.push_back(std::move(collectives::TcpMesh::bind("127.0.0.1").value()));
+    meshes.push_back(std::move(collectives::Mesh::bind("127.0.0.1").value()));
     peers.push_back({"127.0.0.1", meshes.back()->port()});
   }
   Group group(size);
   run_ranks(size, [&](std::uint32_t rank) {
-    const collectives::Group own{.job_id = "test", .attempt = 1, .secret = "secret", .rank = rank, .size = size};
+    const collectives::Group own{
+        .job_id = "test", .attempt = 1, .secret = "secret", .rank = rank, .size = size, .shared_memory = shared_memory};
     group[rank] = std::move(meshes[rank]->join(own, peers, std::chrono::seconds(60)).value());
   });
   return group;
 }
+
+inline Group tcp_group(std::uint32_t size) { return mesh_group(size, false); }
 
 /// A small job on synthetic data.
 inline protocol::JobSpec small_job(const std::string& compressor, double ratio = 0.05) {
@@ -53,7 +56,7 @@ inline protocol::JobSpec small_job(const std::string& compressor, double ratio =
   if (compressor != "none") spec.compression.compressor.params["ratio"] = ratio;
   // By default the warm-up depends on the length of the training, which tests of resuming change.
   if (compressor == "dgc" || compressor == "chunk") spec.compression.compressor.params["warmup_epochs"] = 0.5;
-  spec.exchange.bucket_bytes = 1024;
+  spec.exchange = {.topology = "ring", .transport = "auto", .bucket_bytes = 1024};
   return spec;
 }
 

@@ -31,6 +31,8 @@ std::unique_ptr<Optimizer> make(const Case& c, const std::vector<NamedTensor>& p
   return optimizers().make("sgd", params, OptimizerSetting{parameters, owner}).value();
 }
 
+std::vector<Mean> dense(const at::Tensor& mean) { return {{.tensor = mean, .sparse = false, .positions = {}}}; }
+
 TEST_P(SgdCase, IsBitForBitThatOfTorch) {
   torch::manual_seed(1);
   const auto& c = GetParam();
@@ -45,7 +47,7 @@ TEST_P(SgdCase, IsBitForBitThatOfTorch) {
     const auto gradient = torch::randn({17, 3});
     reference.mutable_grad() = gradient.clone();
     torch_sgd.step();
-    sgd->step(std::vector{gradient}, 0.1);
+    sgd->step(dense(gradient), 0.1);
     EXPECT_TRUE(mine.equal(reference)) << "step " << step;
   }
 }
@@ -54,27 +56,46 @@ TEST_P(SgdCase, ContinuesFromSavedState) {
   torch::manual_seed(2);
   const auto one = torch::randn({5});
   const auto first = make(GetParam(), {{"w", one}});
-  first->step(std::vector{torch::randn({5})}, 0.1);
+  first->step(dense(torch::randn({5})), 0.1);
   const auto two = one.clone();
   const auto second = make(GetParam(), {{"w", two}});
   ASSERT_TRUE(second->restore(first->save()));
   const auto gradient = torch::randn({5});
-  first->step(std::vector{gradient.clone()}, 0.1);
-  second->step(std::vector{gradient.clone()}, 0.1);
+  first->step(dense(gradient.clone()), 0.1);
+  second->step(dense(gradient.clone()), 0.1);
   EXPECT_TRUE(one.equal(two));
+}
+
+TEST_P(SgdCase, GivesTheSameForASparseMean) {
+  torch::manual_seed(3);
+  for (const auto owner : {MomentumOwner::optimizer, MomentumOwner::memory, MomentumOwner::method}) {
+    const auto expected = torch::randn({4, 5});
+    const auto parameter = expected.clone();
+    const auto of_dense = make(GetParam(), {{"w", expected}}, owner);
+    const auto of_sparse = make(GetParam(), {{"w", parameter}}, owner);
+    for (int step = 0; step < 3; ++step) {
+      const auto mean = torch::zeros({4, 5});
+      // A position that two ranks have sent, and one at which their values cancel out.
+      const std::vector<std::uint32_t> positions{3, 17, 0, 17, 9};
+      for (const auto position : {3, 17, 0}) mean.view(-1)[position] = torch::randn({}).item<float>();
+      of_dense->step(dense(mean.clone()), 0.1);
+      of_sparse->step(std::vector<Mean>{{.tensor = mean, .sparse = true, .positions = positions}}, 0.1);
+    }
+    EXPECT_TRUE(parameter.allclose(expected, 1e-6, 1e-7)) << static_cast<int>(owner);
+  }
 }
 
 TEST(Sgd, MomentumThatIsInTheGradientsIsNotAppliedAgain) {
   for (const auto owner : {MomentumOwner::memory, MomentumOwner::method}) {
     const auto parameter = torch::zeros({1});
     const auto sgd = make({"once", 0.9, false, 0}, {{"w", parameter}}, owner);
-    for (int step = 0; step < 3; ++step) sgd->step(std::vector{torch::ones({1})}, 0.5);
+    for (int step = 0; step < 3; ++step) sgd->step(dense(torch::ones({1})), 0.5);
     EXPECT_EQ(parameter.item<float>(), -1.5f);
   }
 }
 
 TEST(Sgd, WeightDecayKeepsTheMomentumThatAMemoryHasTaken) {
-  const std::vector gradient{torch::ones({1})};
+  const auto gradient = dense(torch::ones({1}));
   const auto parameter = torch::full({1}, 2.0f);
   const auto sgd = make({"once", 0.5, false, 0.5}, {{"w", parameter}}, MomentumOwner::memory);
   sgd->step(gradient, 0.5);  // d = 1, m = 1, x = 2 - 0.5 (1 + 1)
@@ -88,7 +109,7 @@ TEST(Sgd, WeightDecayKeepsTheMomentumThatAMemoryHasTaken) {
 }
 
 TEST(Sgd, WeightDecayIsDecoupledFromTheMomentumOfACompressor) {
-  const std::vector gradient{torch::ones({1})};
+  const auto gradient = dense(torch::ones({1}));
   for (const bool nesterov : {false, true}) {
     const auto parameter = torch::full({1}, 4.0f);
     const auto sgd = make({"once", 0.5, nesterov, 0.5}, {{"w", parameter}}, MomentumOwner::method);

@@ -308,12 +308,12 @@ TEST(Program, NodeAloneRunsOneAndWithACommandAsksTheHead) {
 }
 
 TEST(Program, BenchExchangePrintsItsLimitBesideEachRow) {
-  const Outcome outcome = weir({"--json", "bench", "exchange", "--filter", "^ring_all_gather/2/"});
+  const Outcome outcome = weir({"--json", "bench", "exchange", "--filter", "^all_gather/ring/tcp/2/"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const auto row = nlohmann::json::parse(outcome.out);
   EXPECT_EQ(row["bench"], "exchange");
-  EXPECT_EQ(row["name"], "ring_all_gather");
-  EXPECT_EQ(row["metrics"]["bytes_sent"], 64'048);
+  EXPECT_EQ(row["name"], "all_gather");
+  EXPECT_EQ(row["metrics"]["bytes_sent"], 64'064);
   for (const char* name : {"seconds_p50", "seconds_p99", "line_rate_share", "stream_seconds_p50"}) {
     EXPECT_GT(row["metrics"][name], 0) << name;
   }

@@ -1,4 +1,4 @@
-#include "collectives/frame.hpp"
+#include "collectives/transports/frame.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -7,13 +7,15 @@
 #include <thread>
 
 #include "base/errc.hpp"
-#include "collectives/tcp_communicator.hpp"
+#include "collectives/transports/socket_stream.hpp"
+#include "collectives/transports/stream_communicator.hpp"
 #include "tests/collectives/group.hpp"
 
 namespace weir::collectives {
 namespace {
 
 constexpr std::uint64_t attempt = 9;
+constexpr Subject subject{.version = 4, .bucket = 2, .part = 1};
 
 /// One rank of two, whose peer is the test itself, byte by byte.
 class TcpFrames : public ::testing::Test {
@@ -22,10 +24,11 @@ class TcpFrames : public ::testing::Test {
     int pair[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     peer_ = Descriptor(pair[0]);
-    std::vector<Descriptor> sockets(2);
     own_ = Descriptor(::dup(pair[1]));
-    sockets[1] = Descriptor(pair[1]);
-    rank_ = tcp_communicator(0, attempt, std::move(sockets));
+    std::vector<std::vector<std::unique_ptr<Stream>>> lanes(1);
+    lanes[0].push_back(nullptr);
+    lanes[0].push_back(std::make_unique<SocketStream>(Descriptor(pair[1])));
+    rank_ = stream_fabric({.rank = 0, .attempt = attempt}, std::move(lanes));
   }
 
   void send(BytesView bytes) {
@@ -35,7 +38,12 @@ class TcpFrames : public ::testing::Test {
     send(encode(header, payload));
     send(payload);
   }
-  Result<void> receive(testing::Keep& keep) { return rank_->exchange(1, {}, 1, keep); }
+  Result<void> receive(testing::Keep& keep) {
+    return rank_->thread().run([&]() -> Task<> {
+      Receive arrival(rank_->lane(0), 1, subject, keep);
+      co_return co_await arrival;
+    });
+  }
   boost::system::error_code receive_error() {
     testing::Keep keep;
     const auto done = receive(keep);
@@ -44,13 +52,17 @@ class TcpFrames : public ::testing::Test {
 
   Descriptor peer_;
   Descriptor own_;  // the rank's own socket
-  std::unique_ptr<Communicator> rank_;
+  std::unique_ptr<Fabric> rank_;
   Bytes payload_ = Bytes(100, std::byte{5});
 };
 
 FrameHeader header_for(BytesView payload) {
-  return {
-      .attempt = attempt, .message_bytes = payload.size(), .frame_bytes = static_cast<std::uint32_t>(payload.size())};
+  return {.kind = FrameKind::data,
+          .attempt = attempt,
+          .sequence = 0,
+          .subject = subject,
+          .message_bytes = payload.size(),
+          .frame_bytes = static_cast<std::uint32_t>(payload.size())};
 }
 
 TEST_F(TcpFrames, AGoodFrameArrives) {
@@ -96,6 +108,13 @@ TEST_F(TcpFrames, AFrameThatClaimsMoreThanItsMessageIsMalformed) {
   EXPECT_EQ(receive_error(), Errc::malformed);
 }
 
+TEST_F(TcpFrames, AnotherSubjectIsMalformed) {
+  FrameHeader header = header_for(payload_);
+  header.subject.part = 2;
+  send_frame(header, payload_);
+  EXPECT_EQ(receive_error(), Errc::malformed);
+}
+
 TEST_F(TcpFrames, AHugeFrameLengthIsRefused) {
   FrameHeader header = header_for(payload_);
   header.message_bytes = header.frame_bytes = 0xffffffff;
@@ -109,7 +128,10 @@ TEST_F(TcpFrames, GarbageIsMalformed) {
 }
 
 TEST_F(TcpFrames, APeerThatGaveUpNamesTheCulprit) {
-  send_frame({.kind = FrameKind::failed, .attempt = attempt, .message_bytes = 5}, {});
+  FrameHeader header = header_for({});
+  header.kind = FrameKind::failed;
+  header.message_bytes = 5;
+  send_frame(header, {});
   EXPECT_EQ(receive_error(), Errc::peer_lost);
   EXPECT_EQ(rank_->lost_rank(), 5U);
 }
@@ -134,14 +156,10 @@ TEST_F(TcpFrames, AGoodbyeWaitsUntilTheSocketHasRoom) {
 }
 
 TEST(FrameHeader, ReadsWhatItWrote) {
-  const FrameHeader header{FrameKind::goodbye, 3, 4, 5, 6};
+  const FrameHeader header{FrameKind::goodbye, 3, 4, {.version = 7, .bucket = 8, .part = 9}, 5, 6};
   const auto read = decode(encode(header, {}));
   ASSERT_TRUE(read);
-  EXPECT_EQ(read->kind, header.kind);
-  EXPECT_EQ(read->attempt, 3U);
-  EXPECT_EQ(read->sequence, 4U);
-  EXPECT_EQ(read->message_bytes, 5U);
-  EXPECT_EQ(read->frame_bytes, 6U);
+  EXPECT_EQ(*read, header);
 }
 
 }  // namespace

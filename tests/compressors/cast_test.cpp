@@ -85,7 +85,7 @@ TEST_P(Cast, SendsItsShareOfTheMean) {
 
 TEST_P(Cast, IsSummedInSixteenBits) {
   const Traits traits = make()->traits();
-  EXPECT_EQ(traits.passes, std::vector{GetParam().type == at::kHalf ? Reduction::sum_fp16 : Reduction::sum_bf16});
+  EXPECT_EQ(traits.passes, Passes{GetParam().type == at::kHalf ? Reduction::sum_fp16 : Reduction::sum_bf16});
   EXPECT_FALSE(traits.lossless);
 }
 

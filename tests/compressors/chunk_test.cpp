@@ -38,8 +38,7 @@ std::pair<std::vector<std::uint32_t>, at::Tensor> exchange(Ranks& ranks, const s
     for (const auto& rank : ranks) rank->absorb(std::span(&result, 1), round).value();
   }
   round.pass = 1;
-  std::vector<std::uint32_t> positions;
-  ranks[0]->support(sum, round, static_cast<std::uint64_t>(xs[0].numel()), positions).value();
+  const auto positions = positions_in(*ranks[0], sum, round, static_cast<std::uint64_t>(xs[0].numel())).value();
   at::Tensor mean = at::zeros_like(xs[0]);
   ranks[0]->decode_add(sum, round, 1 / static_cast<float>(ranks.size()), mean).value();
   return {positions, mean};
@@ -117,12 +116,11 @@ TEST(Chunk, SumsThatOverflowAreTheLargestAndNonsenseIsRefused) {
   EXPECT_EQ(absorb({1, 2, -1, 0}).error().code, Errc::malformed);
   EXPECT_EQ(absorb({1, 2, 3}).error().code, Errc::malformed);
   ASSERT_TRUE(absorb({1, 2, INFINITY, 0}));
-  std::vector<std::uint32_t> positions;
   Round second = round;
   second.pass = 1;
   Bytes payload;
   ASSERT_TRUE(chunk.encode(x, second, payload));
-  ASSERT_TRUE(chunk.support(payload, second, 64, positions));
+  const auto positions = positions_in(chunk, payload, second, 64).value();
   EXPECT_EQ(positions.front(), 32);
 }
 

@@ -195,7 +195,7 @@ TEST(Demo, ItsMemoryIsTheDecoupledMomentum) {
     at::Tensor mean = decoded(*made.compressor, payload, gradient, round);
     delta -= round.learning_rate * mean;
     made.compressor->conclude(mean, round);
-    made.memory->update(round, *made.compressor, payload, mean).value();
+    made.memory->update(round, SentPayload(*made.compressor, payload, round, mean), mean).value();
   }
 }
 

@@ -169,7 +169,9 @@ struct Ranks {
       if (dense) {
         memories[r]->average_dense(applied.back(), round(step)).value();
       } else {
-        memories[r]->update(round(step), compressor, payloads[r], applied.back()).value();
+        memories[r]
+            ->update(round(step), SentPayload(compressor, payloads[r], round(step), applied.back()), applied.back())
+            .value();
       }
       EXPECT_TRUE(same_bits(applied.back(), applied.front())) << "rank " << r << " in step " << step;
     }
@@ -227,7 +229,7 @@ TEST(DenseRound, SendsTheResidualInUnitsOfTheStep) {
   auto& memory = *ranks.memories[0];
   const Bytes payload = encoded(ranks.compressor, memory.compensate(g, coarse).value(), coarse);
   at::Tensor sent = decoded(ranks.compressor, payload, g, coarse);
-  memory.update(coarse, ranks.compressor, payload, sent).value();
+  memory.update(coarse, SentPayload(ranks.compressor, payload, coarse, sent), sent).value();
   const at::Tensor owed = g - sent;
 
   Round pause = ranks.round(1);

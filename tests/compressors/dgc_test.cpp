@@ -14,9 +14,7 @@ namespace {
 
 std::vector<std::uint32_t> chosen(const Dgc::Options& options, const at::Tensor& x, const Round& round) {
   Dgc dgc(options);
-  std::vector<std::uint32_t> positions;
-  dgc.support(encoded(dgc, x, round), round, static_cast<std::uint64_t>(x.numel()), positions).value();
-  return positions;
+  return positions_in(dgc, encoded(dgc, x, round), round, static_cast<std::uint64_t>(x.numel())).value();
 }
 
 /// The rules of Lin et al.'s code, one after the other, with a full pass for each.

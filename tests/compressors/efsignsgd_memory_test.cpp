@@ -25,7 +25,7 @@ at::Tensor run(Compression& compression, const at::Tensor& gradient, const Round
   const at::Tensor input = compression.memory->compensate(gradient, round).value();
   const Bytes payload = encoded(*compression.compressor, input, round);
   at::Tensor mean = decoded(*compression.compressor, payload, gradient, round);
-  compression.memory->update(round, *compression.compressor, payload, mean).value();
+  compression.memory->update(round, SentPayload(*compression.compressor, payload, round, mean), mean).value();
   return mean;
 }
 

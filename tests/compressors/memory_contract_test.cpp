@@ -43,7 +43,7 @@ at::Tensor run_round(Compression& compression, const at::Tensor& gradient, const
   const Bytes payload = encoded(*compression.compressor, input, round);
   at::Tensor mean = decoded(*compression.compressor, payload, gradient, round);
   compression.compressor->conclude(mean, round);
-  compression.memory->update(round, *compression.compressor, payload, mean).value();
+  compression.memory->update(round, SentPayload(*compression.compressor, payload, round, mean), mean).value();
   return mean;
 }
 

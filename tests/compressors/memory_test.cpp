@@ -41,7 +41,7 @@ TEST(ResidualMemory, WhatWasSentAndWhatIsLeftAddUpToTheGradients) {
     const Round round = round_at(step);
     rank.encode(gradient_at(step), round);
     at::Tensor mean = decoded(rank.compressor, rank.payload, gradients, round);
-    rank.memory->update(round, rank.compressor, rank.payload, mean).value();
+    rank.memory->update(round, SentPayload(rank.compressor, rank.payload, round, mean), mean).value();
     gradients += gradient_at(step);
     sent += mean;
   }
@@ -58,7 +58,7 @@ TEST(ResidualMemory, FollowsItsFormula) {
     residual = residual * 0.5 + gradient_at(step) * 0.25;
     at::Tensor mean = decoded(rank.compressor, rank.payload, residual, round);
     residual -= mean;
-    rank.memory->update(round, rank.compressor, rank.payload, mean).value();
+    rank.memory->update(round, SentPayload(rank.compressor, rank.payload, round, mean), mean).value();
     EXPECT_TRUE(at::equal(state(*rank.memory, "residual.0"), residual));
   }
 }
@@ -98,7 +98,7 @@ void expect_dgc(const MemorySetting& setting, const DgcMemory::Options& options)
     }
     EXPECT_TRUE(at::allclose(mean, expected, 1e-5, 1e-6)) << step;
     for (std::uint32_t r = 0; r < world; ++r) {
-      ranks[r].memory->update(round, ranks[r].compressor, ranks[r].payload, mean).value();
+      ranks[r].memory->update(round, SentPayload(ranks[r].compressor, ranks[r].payload, round, mean), mean).value();
       EXPECT_TRUE(at::allclose(state(*ranks[r].memory, "velocity.0"), velocity[r], 1e-5, 1e-6)) << step;
       EXPECT_TRUE(at::allclose(state(*ranks[r].memory, "momentum.0"), momentum[r], 1e-5, 1e-6)) << step;
     }
@@ -124,7 +124,7 @@ TEST(DgcMemory, SendingEverythingUnmaskedIsMomentumSgd) {
     const at::Tensor input = memory.compensate(gradient_at(step), round).value();
     const Bytes payload = encoded(everything, input, round);
     at::Tensor mean = decoded(everything, payload, input, round);
-    memory.update(round, everything, payload, mean).value();
+    memory.update(round, SentPayload(everything, payload, round, mean), mean).value();
     momentum = momentum * 0.9F + gradient_at(step);
     EXPECT_TRUE(at::allclose(mean, momentum, 1e-5, 1e-6));
   }

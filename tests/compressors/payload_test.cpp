@@ -57,7 +57,7 @@ TEST(Payload, ChecksumOfALongBodyIsThatOfItsPieces) {
 
   // In any order, and each piece counts.
   std::vector<std::size_t> visited;
-  const PartLoop backwards = [&](std::size_t count, const std::function<void(std::size_t)>& part) {
+  const PartLoop backwards = [&](std::size_t count, FunctionRef<void(std::size_t)> part) {
     for (std::size_t i = count; i-- > 0;) part(visited.emplace_back(i));
   };
   EXPECT_TRUE(open_payload(payload, Format::sparse, backwards).has_value());

@@ -308,7 +308,9 @@ TEST(PowerSgdMemory, KeepsWhatTheRanksDidNotAgreeOn) {
     }
     std::vector<at::Tensor> means = ranks.run(inputs, round_at(step));
     for (std::size_t i = 0; i < 2; ++i) {
-      memories[i].update(round_at(step), *ranks.compressors[i], {}, means[i]).value();
+      memories[i]
+          .update(round_at(step), SentPayload(*ranks.compressors[i], {}, round_at(step), means[i]), means[i])
+          .value();
       residuals[i] = residuals[i] - means[i];
       EXPECT_TRUE(same_bits(state(memories[i], "residual.0"), residuals[i]));
     }
@@ -326,7 +328,10 @@ TEST(PowerSgdMemory, TheMeanResidualStaysSmall) {
     std::vector<at::Tensor> means = ranks.run({memories[0].compensate(gradient + difference, round_at(step)).value(),
                                                memories[1].compensate(gradient - difference, round_at(step)).value()},
                                               round_at(step));
-    for (std::size_t i = 0; i < 2; ++i) memories[i].update(round_at(step), *ranks.compressors[i], {}, means[i]).value();
+    for (std::size_t i = 0; i < 2; ++i)
+      memories[i]
+          .update(round_at(step), SentPayload(*ranks.compressors[i], {}, round_at(step), means[i]), means[i])
+          .value();
     sent += means[0];
   }
   EXPECT_LT(distance(sent / static_cast<double>(steps), gradient), 0.15);
@@ -355,7 +360,10 @@ TEST(Ef21Memory, FollowsItsFormulasAndFindsAConstantGradient) {
     shared = shared + means[0];
     for (std::size_t i = 0; i < 2; ++i) {
       own[i] = own[i] + decoded(*ranks.compressors[i], ranks.payloads[i], own[i], round_at(step));
-      memories[i]->update(round_at(step), *ranks.compressors[i], ranks.payloads[i], means[i]).value();
+      memories[i]
+          ->update(round_at(step), SentPayload(*ranks.compressors[i], ranks.payloads[i], round_at(step), means[i]),
+                   means[i])
+          .value();
       EXPECT_TRUE(same_bits(means[i], shared)) << "the mean estimate goes to the optimizer";
       EXPECT_TRUE(same_bits(state(*memories[i], "own.0"), own[i]));
       EXPECT_TRUE(same_bits(state(*memories[i], "shared.0"), shared));
@@ -384,7 +392,10 @@ TEST(Ef21Memory, WithMomentumEstimatesARunningMean) {
     shared = shared + means[0];
     for (std::size_t i = 0; i < 2; ++i) {
       own[i] = own[i] + decoded(*ranks.compressors[i], ranks.payloads[i], own[i], round_at(step));
-      memories[i]->update(round_at(step), *ranks.compressors[i], ranks.payloads[i], means[i]).value();
+      memories[i]
+          ->update(round_at(step), SentPayload(*ranks.compressors[i], ranks.payloads[i], round_at(step), means[i]),
+                   means[i])
+          .value();
       EXPECT_TRUE(same_bits(means[i], shared)) << "the mean estimate goes to the optimizer";
       EXPECT_TRUE(same_bits(state(*memories[i], "average.0"), averages[i]));
     }
@@ -404,7 +415,10 @@ TEST(Ef21Memory, WithMomentumAveragesTheNoiseOfBatches) {
       }
       means = ranks.run(inputs, round_at(step));
       for (std::size_t i = 0; i < 2; ++i) {
-        memories[i]->update(round_at(step), *ranks.compressors[i], ranks.payloads[i], means[i]).value();
+        memories[i]
+            ->update(round_at(step), SentPayload(*ranks.compressors[i], ranks.payloads[i], round_at(step), means[i]),
+                     means[i])
+            .value();
       }
     }
     return distance(means[0], gradient);
@@ -421,7 +435,10 @@ TEST(Ef21Memory, TakesMemoryForATensorOnce) {
     const at::Tensor input = memory.compensate(matrix(20, 30, step), round_at(step)).value();
     places.push_back(input.data_ptr());
     at::Tensor mean = at::zeros({20, 30});
-    memory.update(round_at(step), powersgd, encoded(powersgd, input, round_at(step)), mean).value();
+    memory
+        .update(round_at(step), SentPayload(powersgd, encoded(powersgd, input, round_at(step)), round_at(step), mean),
+                mean)
+        .value();
   }
   EXPECT_THAT(places, ::testing::Each(places[0]));
   EXPECT_EQ(memory.save().size(), 2) << "what lives from compensate to update is not saved";

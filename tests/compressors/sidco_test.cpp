@@ -24,10 +24,9 @@ at::Tensor quantiles(std::int64_t entries, const Quantile& quantile) {
 }
 
 double sent(Sidco& sidco, const at::Tensor& x, std::uint64_t step) {
-  std::vector<std::uint32_t> positions;
   const Bytes payload = encoded(sidco, x, round_at(step));
-  sidco.support(payload, round_at(step), static_cast<std::uint64_t>(x.numel()), positions).value();
-  return static_cast<double>(positions.size());
+  const auto positions = positions_in(sidco, payload, round_at(step), static_cast<std::uint64_t>(x.numel()));
+  return static_cast<double>(positions.value().size());
 }
 
 double stages(const Sidco& sidco) { return sidco.save().at(0).tensor.data_ptr<double>()[0]; }

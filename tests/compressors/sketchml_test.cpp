@@ -129,8 +129,7 @@ TEST(SketchMl, SendsTheLargestAndOnlyShrinksThem) {
   for (const double ratio : {0.01, 0.1, 1.0}) {
     const auto compressor = sketchml({{"ratio", ratio}});
     const Bytes payload = encoded(*compressor, x, round_at(1));
-    std::vector<std::uint32_t> positions;
-    ASSERT_TRUE(compressor->support(payload, round_at(1), 30'000, positions));
+    const auto positions = positions_in(*compressor, payload, round_at(1), 30'000).value();
     const auto kept = static_cast<std::size_t>(std::ceil(ratio * 30'000));
     EXPECT_TRUE(std::ranges::equal(positions, largest(x, kept))) << ratio;
     const at::Tensor y = decoded(*compressor, payload, x, round_at(1));

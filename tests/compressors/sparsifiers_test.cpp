@@ -24,11 +24,9 @@ namespace {
 using Positions = std::vector<std::uint32_t>;
 
 Positions sent(Compressor& compressor, const at::Tensor& x, const Round& round) {
-  Positions positions;
   const Bytes payload = encoded(compressor, x, round);
   const auto entries = static_cast<std::uint64_t>(x.numel());
-  compressor.support(payload, last_pass(compressor, round), entries, positions).value();
-  return positions;
+  return positions_in(compressor, payload, last_pass(compressor, round), entries).value();
 }
 
 const float* floats(const at::Tensor& x) { return x.data_ptr<float>(); }
@@ -121,7 +119,7 @@ TEST(RandomK, TheValueCodecSaysHowItTravels) {
   const std::map<std::string, std::size_t> bytes = {{"fp32", 800}, {"fp16", 400}, {"bf16", 400}};
   for (const auto& [codec, reduction] : wanted) {
     RandomK randomk({.ratio = 0.01, .value_codec = codec});
-    EXPECT_EQ(randomk.traits().passes, std::vector{reduction}) << codec;
+    EXPECT_EQ(randomk.traits().passes, Passes{reduction}) << codec;
     const Bytes payload = encoded(randomk, x, round_at(0));
     if (bytes.contains(codec)) {
       EXPECT_EQ(payload.size(), bytes.at(codec)) << codec;
@@ -219,7 +217,7 @@ TEST(BlockK, MostOfAConstantGradientArrives) {
     const at::Tensor input = made->memory->compensate(gradient, round_at(step)).value();
     const Bytes payload = encoded(*made->compressor, input, round_at(step));
     at::Tensor mean = decoded(*made->compressor, payload, input, round_at(step));
-    made->memory->update(round_at(step), *made->compressor, payload, mean).value();
+    made->memory->update(round_at(step), SentPayload(*made->compressor, payload, round_at(step), mean), mean).value();
     arrived += mean;
   }
   EXPECT_GT(arrived.mean().item<double>() / 640, 0.85);
@@ -245,10 +243,8 @@ TEST(Cocktail, OtherSeedsReadOtherPositions) {
   Cocktail cocktail({});
   const at::Tensor x = gaussian(5'000, 10);
   const Bytes payload = encoded(cocktail, x, round_at(1));
-  Positions here;
-  Positions there;
-  ASSERT_TRUE(cocktail.support(payload, round_at(1), 5'000, here));
-  ASSERT_TRUE(cocktail.support(payload, round_at(2), 5'000, there));
+  const Positions here = positions_in(cocktail, payload, round_at(1), 5'000).value();
+  const Positions there = positions_in(cocktail, payload, round_at(2), 5'000).value();
   EXPECT_EQ(here.size(), there.size());
   EXPECT_NE(here, there);
 }

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -15,6 +16,7 @@
 #include "base/ensure.hpp"
 #include "compressors/catalog.hpp"
 #include "compressors/compressor.hpp"
+#include "compressors/sent.hpp"
 #include "protocol/safetensors.hpp"
 #include "tests/compressors/tensors.hpp"
 
@@ -122,6 +124,35 @@ inline Bytes encoded(Compressor& compressor, const at::Tensor& x, Round round, B
   }
   return out;
 }
+
+/// The positions of the entries that a payload carries, in ascending order.
+inline Result<std::vector<std::uint32_t>> positions_in(Compressor& compressor, BytesView payload, const Round& round,
+                                                       std::uint64_t entries) {
+  Selection selection;
+  if (auto got = compressor.read_entries(payload, round, entries, selection); !got) return got.error();
+  std::ranges::sort(selection.positions);
+  return selection.positions;
+}
+
+/// What a rank that encoded `payload` has sent, for Memory::update().
+class SentPayload {
+ public:
+  SentPayload(Compressor& compressor, BytesView payload, const Round& round, const at::Tensor& like)
+      : round_(round), sent_(compressor, payload, round_) {
+    if (!compressor.traits().sparse) return;
+    compressor.read_entries(payload, round_, static_cast<std::uint64_t>(like.numel()), entries_).value();
+    sent_ = Sent(entries_);
+  }
+  SentPayload(const SentPayload&) = delete;
+  SentPayload& operator=(const SentPayload&) = delete;
+
+  operator const Sent&() const { return sent_; }
+
+ private:
+  const Round round_;
+  Selection entries_;
+  Sent sent_;
+};
 
 inline at::Tensor decoded(Compressor& compressor, BytesView payload, const at::Tensor& like, const Round& round) {
   at::Tensor sum = at::zeros(like.sizes(), at::kFloat);

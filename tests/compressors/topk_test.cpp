@@ -12,9 +12,7 @@ namespace {
 
 std::vector<std::uint32_t> chosen(const at::Tensor& x, double ratio) {
   TopK topk({.ratio = ratio});
-  std::vector<std::uint32_t> positions;
-  topk.support(encoded(topk, x, round_at(0)), round_at(0), static_cast<std::uint64_t>(x.numel()), positions).value();
-  return positions;
+  return positions_in(topk, encoded(topk, x, round_at(0)), round_at(0), static_cast<std::uint64_t>(x.numel())).value();
 }
 
 /// Sorts everything: the definition.

@@ -1,4 +1,4 @@
-// What a peer may write to a gradient socket, through TcpLink, the reader of these sockets.
+// What a peer may write to a gradient socket, through the communicator that reads these sockets.
 
 #include <sys/socket.h>
 
@@ -9,7 +9,9 @@
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
-#include "collectives/tcp_link.hpp"
+#include "collectives/transports/frame.hpp"
+#include "collectives/transports/socket_stream.hpp"
+#include "collectives/transports/stream_communicator.hpp"
 
 namespace {
 
@@ -44,23 +46,32 @@ class Checked final : public weir::collectives::Receiver {
   std::uint64_t arrived_ = 0;
 };
 
-/// Reads messages from a link that `stream` was written to, until it fails or nothing is left.
+/// Takes messages until the group fails.
+weir::collectives::Task<> take_all(weir::collectives::Communicator& group) {
+  Checked receiver;
+  while (true) {
+    weir::collectives::Receive arrival(group, receiver);
+    if (auto done = co_await arrival; !done) co_return done.error();
+  }
+}
+
+/// Reads messages from a connection that `stream` was written to, until it fails or nothing is left.
 void receive(BytesView stream) {
   int pair[2];
   weir::ensure(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "a pair of sockets");
   const weir::collectives::Descriptor peer(pair[0]);
-  weir::collectives::TrafficCounter traffic;
-  weir::collectives::TcpLink link(weir::collectives::Descriptor(pair[1]), attempt, traffic);
   const ssize_t sent = ::send(*peer, stream.data(), stream.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   weir::ensure(stream.empty() || sent == static_cast<ssize_t>(stream.size()), "the socket has room for the input");
   ::shutdown(*peer, SHUT_WR);
-  Checked receiver;
-  for (bool good = true; good;) {
-    link.begin_receive(receiver);
-    while (good && link.receiving()) good = link.receive_some().has_value();
-  }
-  link.read_to_end();
-  weir::ensure(link.ended(), "a link of which all was read has ended");
+  weir::collectives::EpollLoop loop;
+  std::vector<std::unique_ptr<weir::collectives::Stream>> streams(2);
+  streams[1] = std::make_unique<weir::collectives::SocketStream>(weir::collectives::Descriptor(pair[1]));
+  const auto group =
+      weir::collectives::stream_communicator(loop, {.rank = 0, .attempt = attempt}, 0, std::move(streams));
+  auto task = take_all(*group);
+  task.start();
+  loop.run_while_busy();
+  weir::ensure(task.done(), "a connection of which all was read has ended");
 }
 
 /// Frames with valid checksums and, unless the input says otherwise, the right attempt and sequence, so that the search
@@ -74,6 +85,7 @@ Bytes valid_frames(BytesView input) {
     const FrameHeader header{.kind = static_cast<FrameKind>(1 + number(0) % 3),
                              .attempt = attempt + (number(0) >> 7),
                              .sequence = sequence + (number(0) >> 6 & 1),
+                             .subject = {.version = 1, .bucket = number(0) >> 5 & 1U, .part = 0},
                              .message_bytes = std::uint64_t{number(2)} << (number(3) % 64),
                              .frame_bytes = static_cast<std::uint32_t>(payload.size())};
     ++sequence;
@@ -94,10 +106,7 @@ void decode_alone(BytesView input) {
   const BytesView rest = input.subspan(bytes.size());
   const BytesView payload = rest.first(std::min<std::size_t>(rest.size(), header->frame_bytes));
   const auto again = weir::collectives::decode(weir::collectives::encode(*header, payload));
-  weir::ensure(again && again->message_bytes == header->message_bytes && again->frame_bytes == header->frame_bytes &&
-                   again->sequence == header->sequence && again->attempt == header->attempt &&
-                   again->kind == header->kind,
-               "a header that decodes is encoded as itself");
+  weir::ensure(again && *again == *header, "a header that decodes is encoded as itself");
   (void)weir::collectives::checksum_fits(bytes, payload);
 }
 

@@ -10,13 +10,14 @@
 #include <span>
 
 #include "base/ensure.hpp"
-#include "collectives/descriptor.hpp"
-#include "collectives/tcp_handshake.hpp"
+#include "collectives/transports/descriptor.hpp"
+#include "collectives/transports/handshake.hpp"
 
 namespace {
 
 namespace net = boost::asio;
 using weir::BytesView;
+using weir::collectives::Socket;
 
 /// Runs one side with a peer that has written `said` and then hangs up. Without the secret no proof is right, so that
 /// the side must never succeed.
@@ -26,8 +27,8 @@ void talk(BytesView said, const Side& side) {
   weir::ensure(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "a pair of sockets");
   const weir::collectives::Descriptor peer(pair[0]);
   net::io_context context(1);
-  net::ip::tcp::socket socket(context);
-  socket.assign(net::ip::tcp::v4(), pair[1]);
+  Socket socket(context);
+  socket.assign({AF_UNIX, 0}, pair[1]);
   const ssize_t sent = ::send(*peer, said.data(), said.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   weir::ensure(said.empty() || sent == static_cast<ssize_t>(said.size()), "the socket has room for the input");
   ::shutdown(*peer, SHUT_WR);
@@ -57,16 +58,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (data[0] & 1) put(0, std::uint32_t{0x48494557});  // "WEIH"
   if (data[0] & 2) {
     if (data[0] & 1) {
-      put(4, std::uint32_t{1});
+      put(4, std::uint32_t{3});
       put(8, group.attempt);
       put(16, std::uint32_t{1});  // from
       put(20, group.rank);
       put(24, group.size);
       put(32, XXH3_64bits(group.job_id.data(), group.job_id.size()));
     }
-    talk(said, [&](net::ip::tcp::socket& socket) { return weir::collectives::admit(socket, group); });
+    talk(said, [&](Socket& socket) { return weir::collectives::admit(socket, group, (data[0] & 4) != 0); });
   } else {
-    talk(said, [&](net::ip::tcp::socket& socket) { return weir::collectives::greet(socket, group, 1); });
+    talk(said, [&](Socket& socket) {
+      return weir::collectives::greet(socket, group, {.rank = 1, .lane = 0}, (data[0] & 4) != 0);
+    });
   }
   return 0;
 }

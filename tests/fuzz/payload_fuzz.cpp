@@ -55,10 +55,12 @@ class Destination {
     ensure(std::all_of(buffer_.begin(), buffer_.begin() + guard, untouched), "wrote before the tensor");
     ensure(std::all_of(buffer_.end() - guard, buffer_.end(), untouched), "wrote behind the tensor");
     const std::size_t entries = buffer_.size() - 2 * guard;
-    std::vector<std::uint32_t> positions;
-    if (!compressor.support(payload, round, entries, positions)) return;
-    for (const std::uint32_t position : positions) ensure(position < entries, "a position outside of the tensor");
-    ensure(std::ranges::adjacent_find(positions, std::greater_equal()) == positions.end(), "positions do not ascend");
+    weir::compressors::Selection read;
+    if (!compressor.read_entries(payload, round, entries, read)) return;
+    ensure(read.positions.size() == read.values.size(), "as many values as positions");
+    for (const std::uint32_t position : read.positions) ensure(position < entries, "a position outside of the tensor");
+    std::ranges::sort(read.positions);
+    ensure(std::ranges::adjacent_find(read.positions) == read.positions.end(), "a position comes twice");
   }
 
  private:

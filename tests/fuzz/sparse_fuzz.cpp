@@ -30,7 +30,7 @@ Bytes sealed(std::uint32_t entries, BytesView rest) {
 /// be written as others of the same length, which are read back at the same positions.
 void read(BytesView payload, std::uint32_t entries) {
   Selection selection;
-  if (!read_sparse(payload, entries, true, selection)) return;
+  if (!read_sparse(payload, entries, selection)) return;
   ensure(selection.values.size() == selection.size(), "a value for each position");
   for (std::size_t i = 0; i < selection.size(); ++i) {
     ensure(selection.positions[i] < entries, "a position outside of the tensor");
@@ -47,7 +47,7 @@ void read(BytesView payload, std::uint32_t entries) {
     ensure(std::ranges::equal(payload, again), "two payloads for one selection");
   } else {
     Selection reread;
-    ensure(again.size() == payload.size() && read_sparse(again, entries, true, reread).has_value(),
+    ensure(again.size() == payload.size() && read_sparse(again, entries, reread).has_value(),
            "a selection that was read cannot be written");
     ensure(reread.positions == selection.positions, "two lists of positions for one selection");
   }

@@ -11,6 +11,7 @@ namespace {
 
 using nlohmann::json;
 using testing::Contains;
+using testing::ElementsAre;
 using testing::Field;
 using testing::IsEmpty;
 
@@ -64,10 +65,30 @@ TEST(JobSpec, NamesMustBeInTheCatalog) {
   EXPECT_EQ(problems[0], (Problem{"/model/name", "there is no model \"lenett\"; did you mean \"lenet\"?", "lenet"}));
   spec = minimal();
   spec["training"] = {{"mode", "async"}, {"optimizer", {{"name", "lion"}}}};
-  spec["exchange"] = {{"topology", "star"}};
+  spec["exchange"] = {{"topology", "mesh"}};
   EXPECT_THAT(problems_of(spec), at("/training/mode"));
   EXPECT_THAT(problems_of(spec), at("/training/optimizer/name"));
   EXPECT_THAT(problems_of(spec), at("/exchange/topology"));
+}
+
+TEST(JobSpec, ATopologyFitsTheModeAndTheNumberOfWorkers) {
+  json spec = minimal();
+  spec["exchange"] = {{"topology", "star"}};
+  EXPECT_THAT(problems_of(spec),
+              ElementsAre(Problem{"/exchange/topology",
+                                  R"(training mode "sync" does not work over "star"; it takes ["ring","butterfly"])",
+                                  {}}));
+  spec["exchange"] = {{"topology", "butterfly"}};
+  for (const int workers : {1, 2, 8, 1024}) {
+    spec["resources"] = {{"workers", workers}};
+    EXPECT_THAT(problems_of(spec), IsEmpty()) << workers;
+  }
+  for (const int workers : {3, 1023}) {
+    spec["resources"] = {{"workers", workers}};
+    const std::string expected = "\"butterfly\" works for 1, 2, 4, 8, ... workers, and the job has " +
+                                 std::to_string(workers) + "; for any number: ring, star";
+    EXPECT_THAT(problems_of(spec), ElementsAre(Problem{"/exchange/topology", expected, {}}));
+  }
 }
 
 TEST(JobSpec, ParametersFollowTheirCatalogEntry) {

@@ -31,8 +31,10 @@ inline nlohmann::json test_catalog() {
        "params": {"type": "object", "additionalProperties": false, "properties": {
          "start_step": {"type": "integer", "minimum": 0, "default": 10}}}}],
     "memories": [{"name": "none", "summary": ""}, {"name": "residual", "summary": ""}, {"name": "dgc", "summary": ""}],
-    "modes": [{"name": "sync", "summary": "", "topologies": ["ring"]}],
-    "topologies": [{"name": "ring", "summary": ""}],
+    "modes": [{"name": "sync", "summary": "", "topologies": ["ring", "butterfly"]}],
+    "topologies": [{"name": "ring", "summary": "", "workers": "any"},
+                   {"name": "butterfly", "summary": "", "workers": "power_of_two"},
+                   {"name": "star", "summary": "", "workers": "any"}],
     "optimizers": [{"name": "sgd", "summary": "",
        "params": {"type": "object", "additionalProperties": false, "properties": {
          "lr": {"type": "number", "exclusiveMinimum": 0, "default": 0.05},

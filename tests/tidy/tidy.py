@@ -141,7 +141,7 @@ def lambda_coroutines(tree: Tree) -> Iterator[Problem]:
 def awaited_aggregates(tree: Tree) -> Iterator[Problem]:
     """g++ 12 destroys twice what is built with braces inside a co_await expression."""
     for path, code in tree.code.items():
-        for match in re.finditer(r"\bco_await\b", code):
+        for match in re.finditer(r"(?<!operator )\bco_await\b", code):
             if re.search(r"\b[A-Z]\w*\s*\{|[(,]\s*\{", awaited_expression(code, match.end())):
                 yield Problem(path, line_of(code, match.start()), "awaited_aggregates",
                               "braces inside a co_await expression; give the value a name before")

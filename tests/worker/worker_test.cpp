@@ -195,7 +195,9 @@ TEST(WorkerProgram, PrintsTheCatalog) {
   }
   EXPECT_EQ(catalog.at("models").at(0).at("name"), "lenet");
   EXPECT_EQ(catalog.at("models").at(0).at("parameters"), 431'080);
-  EXPECT_EQ(catalog.at("modes").at(0).at("topologies"), nlohmann::json::array({"ring"}));
+  EXPECT_EQ(catalog.at("modes").at(0).at("topologies"),
+            (nlohmann::json{"ring", "butterfly", "binary_blocks", "tree", "hierarchical"}));
+  EXPECT_EQ(catalog.at("topologies").at(1).at("workers"), "power_of_two");
 }
 
 }  // namespace

@@ -1,0 +1,153 @@
+#include "actors/exchange/bucket_schedule.hpp"
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "base/ensure.hpp"
+#include "collectives/topologies/catalog.hpp"
+
+namespace weir::actors {
+namespace {
+
+using collectives::Subject;
+using collectives::Task;
+using compressors::Reduction;
+
+/// The parts of a message's subject that one operation of a bucket may use.
+constexpr std::uint32_t parts_per_operation = 1 << 16;
+
+Error of_bucket(const Error& error, std::size_t bucket) { return error.within("bucket " + std::to_string(bucket)); }
+
+/// Adds the time of a scope to a total.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
+  ~Stopwatch() { seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& seconds_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+class BucketSchedule::Gradients final : public collectives::Waiting {};
+
+/// Where a bucket goes, and what its task waits for.
+struct BucketSchedule::Place {
+  std::size_t lane = 0;
+  std::size_t turn = 0;  ///< among the buckets of the lane
+  bool ready = false;
+  Gradients* awaited = nullptr;
+};
+
+BucketSchedule::BucketSchedule(collectives::Fabric& fabric, std::string_view topology, std::vector<BucketRound>& rounds,
+                               CodecThread& codec, Ended ended)
+    : fabric_(fabric), rounds_(rounds), codec_(codec), ended_(std::move(ended)), places_(rounds.size()) {
+  const auto* type = collectives::find_topology(topology);
+  ensure(type != nullptr && type->fits(fabric.size()), "a topology that the job was checked for");
+  for (std::uint32_t lane = 0; lane < fabric.lanes(); ++lane) {
+    collectives_.push_back(type->make(fabric.lane(lane)));
+    turns_.emplace_back(fabric.thread().loop());
+  }
+  std::vector<std::size_t> buckets_of(fabric.lanes());
+  for (std::size_t bucket = 0; bucket < rounds.size(); ++bucket) {
+    const bool urgent = bucket + 1 == rounds.size() || fabric.lanes() == 1;
+    Place& place = places_[bucket];
+    place.lane = urgent ? 0 : 1 + bucket % (fabric.lanes() - 1);
+    place.turn = buckets_of[place.lane]++;
+  }
+  tasks_.reserve(rounds.size());
+}
+
+BucketSchedule::~BucketSchedule() = default;
+
+void BucketSchedule::begin(const Step& step) {
+  if (failed_) return;
+  step_ = step;
+  times_ = {};
+  left_ = rounds_.size();
+  for (Turns& turns : turns_) turns.restart();
+  for (Place& place : places_) place.ready = false;
+  tasks_.clear();
+  for (std::size_t bucket = 0; bucket < rounds_.size(); ++bucket) tasks_.push_back(exchange(bucket));
+  for (auto& task : tasks_) task.start();
+}
+
+void BucketSchedule::ready(std::size_t bucket) {
+  Place& place = places_[bucket];
+  place.ready = true;
+  if (place.awaited != nullptr) fabric_.thread().loop().end(*std::exchange(place.awaited, nullptr), {});
+}
+
+Task<> BucketSchedule::exchange(std::size_t bucket) {
+  Place& place = places_[bucket];
+  if (!place.ready) {
+    Gradients complete;
+    place.awaited = &complete;
+    (void)co_await complete;
+  }
+  const auto done = co_await pass_through(bucket);
+  if (failed_) co_return done;
+  failed_ = !done;
+  if (failed_ || --left_ == 0) ended_(done, times_);
+  co_return done;
+}
+
+Task<> BucketSchedule::pass_through(std::size_t bucket) {
+  BucketRound& round = rounds_[bucket];
+  const Place& place = places_[bucket];
+  Computation first(codec_, [&]() -> Result<void> {
+    const Stopwatch watch(times_.encode);
+    round.begin(step_);
+    if (auto gathered = round.gather_dense(); !gathered) return gathered;
+    return round.passes().empty() ? Result<void>() : round.encode(0);
+  });
+  if (auto done = co_await first; !done) co_return done.error();
+
+  Turns& turns = turns_[place.lane];
+  Turns::Turn turn(turns, place.turn);
+  if (auto mine = co_await turn; !mine) co_return mine.error();
+  auto& collective = *collectives_[place.lane];
+  Subject about{.version = step_.number, .bucket = static_cast<std::uint32_t>(bucket), .part = 0};
+  if (!round.dense().bytes.empty()) {
+    const Stopwatch watch(times_.wire);
+    if (auto done = co_await collective.all_reduce(round.dense(), collectives::ReduceOp::sum, about); !done) {
+      co_return of_bucket(done.error(), bucket);
+    }
+  }
+  for (std::uint32_t pass = 0; pass < round.passes().size(); ++pass) {
+    about.part += parts_per_operation;
+    {
+      const Stopwatch watch(times_.wire);
+      const bool gathers = round.passes()[pass] == Reduction::gather;
+      auto operation = gathers ? collective.all_gather(round.payload(), round.gathered(), about)
+                               : collective.all_reduce(round.sums(pass), round.operation(pass), about);
+      if (auto done = co_await operation; !done) co_return of_bucket(done.error(), bucket);
+    }
+    if (pass + 1 == round.passes().size()) break;
+    Computation between(codec_, [&]() -> Result<void> {
+      {
+        const Stopwatch watch(times_.decode);
+        if (auto decoded = round.decode(pass); !decoded) return decoded;
+      }
+      const Stopwatch watch(times_.encode);
+      return round.encode(pass + 1);
+    });
+    if (auto done = co_await between; !done) co_return done.error();
+  }
+  turns.pass();
+
+  Computation last(codec_, [&]() -> Result<void> {
+    const Stopwatch watch(times_.decode);
+    if (auto concluded = round.conclude_dense(); !concluded) return concluded;
+    const auto passes = static_cast<std::uint32_t>(round.passes().size());
+    return passes == 0 ? Result<void>() : round.decode(passes - 1);
+  });
+  co_return co_await last;
+}
+
+}  // namespace weir::actors

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+
+namespace weir::actors {
+
+/// A step, as compressors and memories see it (compressors::Round).
+struct Step {
+  std::uint64_t number = 0;  ///< optimizer steps done before this one
+  double epoch = 0;          ///< passes over the data done so far, with fraction
+  double learning_rate = 1;
+  float vote = 0;  ///< this rank's vote, of which the ranks learn the sum
+};
+
+}  // namespace weir::actors

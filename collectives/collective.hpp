@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "collectives/communicator.hpp"
+#include "collectives/reduce.hpp"
+
+namespace weir::collectives {
+
+/// Numbers that a collective works on, in place.
+struct Buffer {
+  std::span<std::byte> bytes;
+  Element element = Element::float32;
+
+  std::size_t count() const { return bytes.size() / bytes_of(element); }
+};
+
+/// A payload of any length from each rank, by rank.
+struct Gathered {
+  std::vector<Bytes> payloads;  ///< reused from round to round
+  std::size_t bytes_max = 0;    ///< a longer payload is refused before memory is allocated for it
+};
+
+/// What an operation takes: `alpha` messages one after the other (each with the latency of a link), `beta` bytes that
+/// one port sends or receives one after the other, `gamma` bytes that one rank combines.
+struct Cost {
+  double alpha = 0;
+  double beta = 0;
+  double gamma = 0;
+};
+
+/// Operations over all ranks of a group, each a task on the loop that runs the group. All ranks carry out the same
+/// operations of a lane in the same order, one after the other, with the same `about` and matching sizes. They fail
+/// with the errors of Communicator; the contents of buffers are then unspecified.
+class Collective {
+ public:
+  virtual ~Collective() = default;
+
+  /// Combines `values` over all ranks, in place, the same length on each. Each element is combined along one path and
+  /// then copied, so that all ranks end with the same bits.
+  virtual Task<> all_reduce(Buffer values, ReduceOp op, Subject about) = 0;
+
+  /// Combines `values` over all ranks: rank r ends with the result in chunk_of(values, P, r), and anything elsewhere.
+  virtual Task<> reduce_scatter(Buffer values, ReduceOp op, Subject about) = 0;
+
+  /// Distributes the payload of each rank to all. Fails also with: invalid_argument (the own payload is longer than
+  /// gathered.bytes_max), malformed (another's is).
+  virtual Task<> all_gather(BytesView own, Gathered& gathered, Subject about) = 0;
+
+  /// Sends `outgoing[r]` to rank r, and receives as `incoming.payloads[r]` what rank r has for this one. Fails as
+  /// all_gather.
+  virtual Task<> all_to_all(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) = 0;
+
+  /// Copies rank `root`'s `values`, the same length on each, to all.
+  virtual Task<> broadcast(Buffer values, std::uint32_t root, Subject about) = 0;
+};
+
+/// `values` cut into one chunk per rank, equally long to within one element: the chunk of `rank`.
+Buffer chunk_of(const Buffer& values, std::uint32_t ranks, std::uint32_t rank);
+
+}  // namespace weir::collectives

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "collectives/communicator.hpp"
+#include "collectives/loop.hpp"
+#include "collectives/task.hpp"
+
+namespace weir::collectives {
+
+/// Runs a loop on a thread of its own, for as long as it exists.
+class LoopThread {
+ public:
+  explicit LoopThread(std::unique_ptr<Loop> loop);
+  ~LoopThread();
+
+  Loop& loop() { return *loop_; }
+
+  /// Runs `work` on the loop's thread and waits until it has returned. From any other thread.
+  void call(const std::function<void()>& work);
+
+  /// Runs the task that `make` makes, both on the loop's thread, and waits for its result. From any other thread.
+  Result<void> run(const std::function<Task<>()>& make);
+
+ private:
+  std::unique_ptr<Loop> loop_;
+  std::jthread thread_;
+};
+
+/// One rank's end of a group, with all its lanes, for the threads that use it. Lane 0 is the most urgent. The failure
+/// of one lane ends all of them.
+class Fabric {
+ public:
+  /// `lanes` are communicators of the same rank, on the thread's loop.
+  Fabric(std::shared_ptr<LoopThread> thread, std::vector<std::unique_ptr<Communicator>> lanes);
+  /// The others see this rank as lost, unless close() came before. No task may use the lanes any more.
+  ~Fabric();
+
+  std::uint32_t rank() const { return rank_; }
+  std::uint32_t size() const { return size_; }
+  std::uint32_t lanes() const { return static_cast<std::uint32_t>(lanes_.size()); }
+
+  /// To be used on the loop's thread only.
+  Communicator& lane(std::uint32_t lane) { return *lanes_[lane]; }
+
+  /// The loop's thread: where all tasks that use the lanes run.
+  LoopThread& thread() { return *thread_; }
+
+  /// Makes all that is under way and all that comes later fail with `cause`. From any thread.
+  void abort(const Error& cause);
+
+  /// Leaves the group in an orderly way and waits for that (Communicator::close).
+  void close();
+
+  /// In all lanes. From any thread.
+  Traffic traffic_with(std::uint32_t rank) const;
+  Traffic traffic() const;
+  std::optional<std::uint32_t> lost_rank() const;
+
+ private:
+  std::shared_ptr<LoopThread> thread_;
+  std::vector<std::unique_ptr<Communicator>> lanes_;
+  const std::uint32_t rank_;
+  const std::uint32_t size_;
+};
+
+}  // namespace weir::collectives

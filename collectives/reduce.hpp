@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/bytes.hpp"
+
+namespace weir::collectives {
+
+/// The numbers in a Buffer.
+enum class Element : std::uint8_t { float32, float16, bfloat16 };
+
+constexpr std::size_t bytes_of(Element element) { return element == Element::float32 ? 4 : 2; }
+
+/// What an all-reduce makes of the values that the ranks have for one element.
+enum class ReduceOp : std::uint8_t {
+  sum,       ///< 16-bit sums saturate at the largest finite number
+  mean,      ///< in 16 bits each rank's value is divided first, so that the sum stays within the format's range
+  min,       ///< where a value is NaN: the value of any rank, the same on all
+  max,       ///< as for min
+  majority,  ///< of the signs: 1, -1, or 0 where as many are positive as negative; a zero has no vote
+};
+
+/// Turns this rank's values into what is combined. `ranks`: how many take part.
+void prepare(ReduceOp op, Element element, std::span<std::byte> values, std::uint32_t ranks);
+
+/// Combines the values `from` into `to`, element by element: added, or the smaller or larger of both. In 16 bits: added
+/// in float32, then rounded to nearest even.
+void combine(ReduceOp op, Element element, BytesView from, std::span<std::byte> to);
+
+/// Turns the combination of all ranks' values into the result.
+void conclude(ReduceOp op, Element element, std::span<std::byte> values, std::uint32_t ranks);
+
+}  // namespace weir::collectives

@@ -1,0 +1,35 @@
+#include "collectives/subgroup.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/ensure.hpp"
+
+namespace weir::collectives {
+
+SubGroup::SubGroup(Communicator& whole, std::vector<std::uint32_t> members)
+    : whole_(whole), members_(std::move(members)) {
+  const auto own = std::ranges::lower_bound(members_, whole.rank());
+  ensure(own != members_.end() && *own == whole.rank(), "a rank is in the groups that it makes");
+  rank_ = static_cast<std::uint32_t>(own - members_.begin());
+}
+
+void SubGroup::begin(Send& send) {
+  send.to = members_[send.to];
+  send.group_ = &whole_;
+  whole_.begin(send);
+}
+
+void SubGroup::begin(Receive& receive) {
+  ensure(receive.rank.has_value(), "a part of a group does not receive from any rank");
+  receive.rank = members_[*receive.rank];
+  receive.group_ = &whole_;
+  whole_.begin(receive);
+}
+
+void SubGroup::go_on(Send& send) { whole_.go_on(send); }
+void SubGroup::go_on(Receive& receive) { whole_.go_on(receive); }
+void SubGroup::withdraw(Send& send) { whole_.withdraw(send); }
+void SubGroup::withdraw(Receive& receive) { whole_.withdraw(receive); }
+
+}  // namespace weir::collectives

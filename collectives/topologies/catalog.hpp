@@ -1,0 +1,33 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "collectives/collective.hpp"
+#include "collectives/communicator.hpp"
+#include "collectives/topologies/topology.hpp"
+
+namespace weir::collectives {
+
+/// A topology that jobs can name.
+struct TopologyType {
+  std::string_view name;
+  std::string_view summary;
+  GroupSize group_size;
+  Cost (*all_reduce_cost)(std::uint32_t ranks, double bytes);
+  Cost (*all_gather_cost)(std::uint32_t ranks, double bytes);  ///< of payloads of `bytes` bytes each
+  std::unique_ptr<Collective> (*make)(Communicator& group);    ///< `group` must outlive it
+
+  bool fits(std::uint32_t ranks) const { return group_size == GroupSize::any || std::has_single_bit(ranks); }
+};
+
+/// All of them; the default first.
+std::span<const TopologyType> topologies();
+
+/// Null if there is none of that name.
+const TopologyType* find_topology(std::string_view name);
+
+}  // namespace weir::collectives

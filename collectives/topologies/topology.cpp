@@ -1,0 +1,139 @@
+#include "collectives/topologies/topology.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <string>
+
+#include "base/errc.hpp"
+#include "collectives/receivers.hpp"
+#include "collectives/send_window.hpp"
+#include "collectives/topologies/binary_tree.hpp"
+#include "collectives/topologies/ring.hpp"
+
+namespace weir::collectives {
+namespace {
+
+/// Sends the payloads of `count` ranks, beginning with `first`.
+Task<> send_payloads(Communicator& group, std::uint32_t to, std::uint32_t first, std::uint32_t count,
+                     const Gathered& gathered, Subject about) {
+  SendWindow<8> outgoing;
+  for (std::uint32_t i = 0; i < count; ++i, ++about.part) {
+    if (auto room = co_await outgoing.make_room(i); !room) co_return room.error();
+    outgoing.at(i).emplace(group, to, about, gathered.payloads[(first + i) % group.size()]);
+  }
+  co_return co_await outgoing.finish();
+}
+
+}  // namespace
+
+Result<void> Topology::keep_own(BytesView own, Gathered& gathered) const {
+  if (own.size() > gathered.bytes_max) {
+    return Error{Errc::invalid_argument, "a payload of " + std::to_string(own.size()) + " bytes exceeds the limit of " +
+                                             std::to_string(gathered.bytes_max)};
+  }
+  gathered.payloads.resize(ranks());
+  Bytes& mine = gathered.payloads[rank()];
+  mine.clear();
+  append(mine, own);
+  return {};
+}
+
+Task<> Topology::all_reduce(Buffer values, ReduceOp op, Subject about) {
+  prepare(op, values.element, values.bytes, ranks());
+  if (auto done = co_await combine_all(values, op, about); !done) co_return done.error();
+  conclude(op, values.element, values.bytes, ranks());
+  co_return Result<void>();
+}
+
+Task<> Topology::reduce_scatter(Buffer values, ReduceOp op, Subject about) {
+  prepare(op, values.element, values.bytes, ranks());
+  if (auto done = co_await Ring::reduce_around(group_, values, op, about); !done) co_return done.error();
+  conclude(op, values.element, chunk_of(values, ranks(), rank()).bytes, ranks());
+  co_return Result<void>();
+}
+
+Task<> Topology::all_gather(BytesView own, Gathered& gathered, Subject about) {
+  if (auto kept = keep_own(own, gathered); !kept) co_return kept.error();
+  // This rank has the payloads of the `distance` ranks that begin with itself.
+  for (std::uint32_t distance = 1; distance < ranks(); distance *= 2) {
+    const std::uint32_t count = std::min(distance, ranks() - distance);
+    Task<> sending = send_payloads(group_, (rank() + ranks() - distance) % ranks(), rank(), count, gathered, about);
+    sending.start();
+    for (std::uint32_t i = 0; i < count; ++i, ++about.part) {
+      const std::uint32_t from = (rank() + distance) % ranks();
+      Collector collector(gathered.payloads[(from + i) % ranks()], gathered.bytes_max);
+      Receive arrival(group_, from, about, collector);
+      if (auto done = co_await arrival; !done) co_return done.error();
+    }
+    if (auto done = co_await sending; !done) co_return done.error();
+  }
+  co_return Result<void>();
+}
+
+Cost Topology::all_gather_cost(std::uint32_t ranks, double bytes) {
+  return {.alpha = static_cast<double>(std::bit_width(ranks - 1)), .beta = (ranks - 1) * bytes, .gamma = 0};
+}
+
+Task<> Topology::all_to_all(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) {
+  if (auto kept = keep_own(outgoing[rank()], incoming); !kept) co_return kept.error();
+  for (std::uint32_t distance = 1; distance < ranks(); ++distance, ++about.part) {
+    const std::uint32_t to = (rank() + distance) % ranks();
+    const std::uint32_t from = (rank() + ranks() - distance) % ranks();
+    Send sent(group_, to, about, outgoing[to]);
+    Collector collector(incoming.payloads[from], incoming.bytes_max);
+    Receive arrival(group_, from, about, collector);
+    if (auto done = co_await arrival; !done) co_return done.error();
+    if (auto done = co_await sent; !done) co_return done.error();
+  }
+  co_return Result<void>();
+}
+
+Task<> Topology::broadcast(Buffer values, std::uint32_t root, Subject about) {
+  const auto rank_at = [&](std::uint32_t position) { return (position + root) % ranks(); };
+  const TreeNode node = tree_node((rank() + ranks() - root) % ranks(), ranks());
+  std::array<std::optional<Send>, 2> down;
+  Onward onward;
+  for (std::size_t c = 0; c < 2; ++c) {
+    if (!node.children[c]) continue;
+    const std::size_t ready = node.parent ? 0 : values.bytes.size();
+    onward.sends[c] = &down[c].emplace(group_, rank_at(*node.children[c]), about, values.bytes, ready);
+  }
+  if (node.parent) {
+    Filler filler(values.bytes, onward);
+    Receive arrival(group_, rank_at(*node.parent), about, filler);
+    if (auto done = co_await arrival; !done) co_return done.error();
+  }
+  for (auto& sent : down) {
+    if (!sent) continue;
+    if (auto done = co_await *sent; !done) co_return done.error();
+  }
+  co_return Result<void>();
+}
+
+Task<> Topology::combine_to(Buffer values, std::uint32_t root, ReduceOp op, Subject about) {
+  const auto rank_at = [&](std::uint32_t position) { return (position + root) % ranks(); };
+  const TreeNode node = tree_node((rank() + ranks() - root) % ranks(), ranks());
+  std::optional<Send> up;
+  if (node.parent) {
+    up.emplace(group_, rank_at(*node.parent), about, values.bytes, node.leaf() ? values.bytes.size() : 0);
+  }
+  std::array<std::optional<Combiner>, 2> combiners;
+  std::array<std::optional<Receive>, 2> arrivals;
+  Onward combined{.sends = {up ? &*up : nullptr, nullptr}};
+  // The last child first: it waits for the one before it, so that the order of the additions is always the same.
+  for (std::size_t c = 2; c-- > 0;) {
+    if (!node.children[c]) continue;
+    combiners[c].emplace(op, values.element, values.bytes, combined);
+    arrivals[c].emplace(group_, rank_at(*node.children[c]), about, *combiners[c], c == 0 ? Receive::everything : 0);
+    combined = {.follower = &*arrivals[c]};
+  }
+  for (auto& arrival : arrivals) {
+    if (!arrival) continue;
+    if (auto done = co_await *arrival; !done) co_return done.error();
+  }
+  if (up) co_return co_await *up;
+  co_return Result<void>();
+}
+
+}  // namespace weir::collectives

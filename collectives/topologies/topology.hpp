@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+
+#include "collectives/collective.hpp"
+
+namespace weir::collectives {
+
+/// For how many ranks a topology works.
+enum class GroupSize : std::uint8_t { any, power_of_two };
+
+/// Operations by messages between the ranks of one lane. What a topology does not do in a way of its own is done here.
+/// Besides, each has:
+///
+///     static constexpr std::string_view name, summary;
+///     static constexpr GroupSize group_size;
+///     static Cost all_reduce_cost(std::uint32_t ranks, double bytes);
+///     static Cost all_gather_cost(std::uint32_t ranks, double bytes);  of payloads of `bytes` bytes each
+class Topology : public Collective {
+ public:
+  /// `group` must outlive it.
+  explicit Topology(Communicator& group) : group_(group) {}
+
+  /// By combine_all(), in which a mean is a sum of shares, or a sum that is divided afterwards, and a majority a sum of
+  /// signs.
+  Task<> all_reduce(Buffer values, ReduceOp op, Subject about) final;
+
+  /// Around a ring: P-1 messages of 1/P of the bytes.
+  Task<> reduce_scatter(Buffer values, ReduceOp op, Subject about) override;
+
+  /// In ceil(log2(P)) steps for any number of ranks (Bruck et al. 1997): in each step a rank sends all payloads that it
+  /// has so far, one message each, to the rank 1, 2, 4, ... places before it. It moves as many bytes as a ring.
+  Task<> all_gather(BytesView own, Gathered& gathered, Subject about) override;
+  static Cost all_gather_cost(std::uint32_t ranks, double bytes);
+
+  /// Each rank sends to the rank 1, 2, 3, ... places after it and receives from the one as many places before it.
+  Task<> all_to_all(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) override;
+
+  /// Down a binary tree, piece by piece.
+  Task<> broadcast(Buffer values, std::uint32_t root, Subject about) override;
+
+  // The parts of a reduction between prepare() and conclude() (reduce.hpp).
+
+  /// Combines `values` over all ranks.
+  virtual Task<> combine_all(Buffer values, ReduceOp op, Subject about) = 0;
+
+  /// Combines `values` over all ranks into those of rank `root`, up a binary tree, piece by piece. The values of other
+  /// ranks are unspecified afterwards.
+  Task<> combine_to(Buffer values, std::uint32_t root, ReduceOp op, Subject about);
+
+ protected:
+  std::uint32_t rank() const { return group_.rank(); }
+  std::uint32_t ranks() const { return group_.size(); }
+
+  /// Checks the own payload's length and puts it into its place among the others. Fails with: invalid_argument.
+  Result<void> keep_own(BytesView own, Gathered& gathered) const;
+
+  Communicator& group_;
+};
+
+}  // namespace weir::collectives

@@ -1,0 +1,354 @@
+#include "collectives/transports/link.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "base/errc.hpp"
+
+namespace weir::collectives {
+namespace {
+
+// What is read beyond what is needed now, so that small messages share a system call. After a large piece it is little,
+// because what is read ahead is copied once more.
+constexpr std::size_t read_ahead_bytes = 16 * 1024;
+constexpr std::size_t read_ahead_of_piece_bytes = 1024;
+
+Error lost(const char* how) { return {Errc::peer_lost, how}; }
+/// For a receiver that has aborted the group while it took a piece.
+Error given_up() { return {Errc::cancelled, "the group was aborted"}; }
+
+iovec part(std::span<std::byte> bytes) { return {bytes.data(), bytes.size()}; }
+iovec part(BytesView bytes) { return {const_cast<std::byte*>(bytes.data()), bytes.size()}; }
+
+}  // namespace
+
+Link::Link(LinkOwner& owner, std::uint32_t peer, std::uint32_t lane, std::unique_ptr<Stream> stream)
+    : Source(lane), owner_(owner), peer_(peer), stream_(std::move(stream)) {
+  ahead_.reserve(read_ahead_bytes);
+  owner_.epoll.watch(stream_->descriptor(), *this);
+}
+
+Link::~Link() { owner_.epoll.forget(stream_->descriptor()); }
+
+void Link::begin(Send& send) {
+  sends_.push_back(send);
+  go_on();
+}
+
+void Link::begin(Receive& receive) {
+  receives_.push_back(receive);
+  go_on();
+}
+
+void Link::end_transfers(const Error& error) {
+  while (!sends_.empty()) owner_.epoll.end(sends_.front(), error);
+  if (current_ != nullptr) owner_.epoll.end(*std::exchange(current_, nullptr), error);
+  while (!receives_.empty()) owner_.epoll.end(receives_.front(), error);
+  if (scratch_) owner_.scratch.push_back(std::move(scratch_));
+}
+
+void Link::note(std::uint32_t events) {
+  const Readiness now = stream_->readiness(events);
+  readable_ |= now.readable;
+  writable_ |= now.writable;
+  hung_up_ |= now.hung_up;
+}
+
+bool Link::work() {
+  auto sent = send_some();
+  if (!sent) {
+    owner_.link_failed(peer_, sent.error());
+    return false;
+  }
+  auto received = receive_some();
+  if (!received) {
+    owner_.link_failed(peer_, received.error());
+    return false;
+  }
+  if (*sent || *received) return true;
+  if (hung_up_ && !ended_ && !awaited()) {
+    read_to_end();
+    if (!ending_.orderly) {
+      owner_.link_failed(peer_, lost("closed the connection"));
+    } else if (!sends_.empty()) {
+      owner_.link_failed(peer_, lost("left the group"));
+    } else {
+      owner_.peer_left(peer_);
+    }
+  }
+  return false;
+}
+
+// Sending.
+
+/// Makes frames of what is ready, as many as one call should write.
+void Link::prepare_frames() {
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < out_count_; ++i) bytes += out_[i].payload.size();
+  for (auto send = sends_.begin(); send != sends_.end(); ++send) {
+    while (out_count_ < frames_max && bytes < Communicator::piece_bytes_max) {
+      const bool framed = send->begun && send->sent_bytes == send->message.size();
+      if (framed) break;
+      const std::size_t size = std::min(send->message.size() - send->sent_bytes, Communicator::piece_bytes_max);
+      if (send->ready_bytes < send->sent_bytes + size) return;
+      OutFrame& frame = out_[out_count_++];
+      frame.payload = send->message.subspan(send->sent_bytes, size);
+      frame.header = encode({.attempt = owner_.attempt,
+                             .sequence = sequence_out_++,
+                             .subject = send->subject,
+                             .message_bytes = send->message.size(),
+                             .frame_bytes = static_cast<std::uint32_t>(size)},
+                            checked(frame.payload));
+      send->begun = true;
+      send->sent_bytes += size;
+      frame.send = send->sent_bytes == send->message.size() ? &*send : nullptr;
+      bytes += size;
+    }
+    if (out_count_ == frames_max || bytes >= Communicator::piece_bytes_max) return;
+  }
+}
+
+Result<bool> Link::send_some() {
+  if (!writable_ || side_ == Side::ended) return false;
+  prepare_frames();
+  if (out_count_ == 0) {
+    if (side_ != Side::leaving || !sends_.empty()) return false;
+    writable_ = write_last(FrameKind::goodbye, 0);
+    if (!writable_) return false;
+    stream_->end_writing();
+    side_ = Side::ended;
+    return true;
+  }
+  std::array<iovec, 2 * frames_max> parts;
+  std::size_t count = 0;
+  std::size_t total = 0;
+  std::size_t skip = out_written_;
+  const auto add = [&](BytesView bytes) {
+    const std::size_t skipped = std::min(skip, bytes.size());
+    skip -= skipped;
+    bytes = bytes.subspan(skipped);
+    if (bytes.empty()) return;
+    parts[count++] = part(bytes);
+    total += bytes.size();
+  };
+  for (std::size_t i = 0; i < out_count_; ++i) {
+    add(out_[i].header);
+    add(out_[i].payload);
+  }
+  const auto written = stream_->write(std::span(parts).first(count));
+  if (!written) return written.error();
+  if (*written < total) writable_ = false;  // an event tells when there is room again
+  take_written(*written);
+  return *written > 0;
+}
+
+/// Counts `bytes` more as written, and ends the messages of which all is.
+void Link::take_written(std::size_t bytes) {
+  counter_.sent_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  out_written_ += bytes;
+  std::size_t done = 0;
+  while (done < out_count_ && out_written_ >= out_[done].header.size() + out_[done].payload.size()) {
+    out_written_ -= out_[done].header.size() + out_[done].payload.size();
+    if (out_[done].send != nullptr) owner_.epoll.end(*out_[done].send, {});
+    ++done;
+  }
+  std::move(out_.begin() + static_cast<std::ptrdiff_t>(done), out_.begin() + static_cast<std::ptrdiff_t>(out_count_),
+            out_.begin());
+  out_count_ -= done;
+}
+
+void Link::say_goodbye() {
+  if (side_ != Side::open) return;
+  side_ = Side::leaving;
+  go_on();
+}
+
+void Link::give_up(std::uint32_t lost_rank) {
+  if (side_ == Side::ended) return;
+  // In the middle of a frame nothing can be said: that it is cut off says enough.
+  if (out_written_ == 0) write_last(FrameKind::failed, lost_rank);
+  stream_->end_writing();
+  side_ = Side::ended;
+}
+
+/// Returns false if there is no room.
+bool Link::write_last(FrameKind kind, std::uint32_t rank) {
+  const FrameHeader header{.kind = kind,
+                           .attempt = owner_.attempt,
+                           .sequence = sequence_out_,
+                           .subject = {},
+                           .message_bytes = rank,
+                           .frame_bytes = 0};
+  const FrameHeaderBytes bytes = encode(header, {});
+  const iovec all = part(BytesView(bytes));
+  const auto written = stream_->write(std::span(&all, 1));
+  if (written) counter_.sent_bytes.fetch_add(*written, std::memory_order_relaxed);
+  return !written || *written > 0;
+}
+
+// Receiving.
+
+/// Whether somebody waits for what the peer sends next.
+bool Link::awaited() {
+  if (current_ == nullptr && receives_.empty() && owner_.receive_from_any() == nullptr) return false;
+  return !frame_ || current_->admitted_bytes >= message_taken_ + frame_->frame_bytes;
+}
+
+Result<bool> Link::receive_some() {
+  bool moved = false;
+  std::size_t taken = 0;
+  while (taken < Communicator::piece_bytes_max && awaited()) {
+    if (!frame_) {
+      auto filled = fill(header_, header_filled_);
+      if (!filled) return filled.error();
+      moved |= *filled;
+      if (header_filled_ < header_.size()) return moved;
+      auto header = decode(header_);
+      if (!header) return header.error();
+      if (auto begun = begin_piece(*header); !begun) return begun.error();
+      continue;
+    }
+    if (!piece_placed_) {
+      piece_placed_ = true;
+      piece_filled_ = 0;
+      piece_ = {};
+      if (frame_->frame_bytes > 0) piece_ = current_->receiver.place(message_taken_, frame_->frame_bytes);
+      if (piece_.empty() && frame_->frame_bytes > 0) {
+        if (owner_.scratch.empty()) owner_.scratch.push_back(std::make_unique<Bytes>(Communicator::piece_bytes_max));
+        scratch_ = std::move(owner_.scratch.back());
+        owner_.scratch.pop_back();
+        piece_ = std::span(*scratch_).first(frame_->frame_bytes);
+      }
+    }
+    auto filled = fill(piece_, piece_filled_);
+    if (!filled) return filled.error();
+    moved |= *filled;
+    if (piece_filled_ < piece_.size()) return moved;
+    taken += piece_.size() + header_.size();
+    if (auto ended = end_piece(); !ended) return ended.error();
+  }
+  return moved;
+}
+
+/// A header is complete: checks it, and finds who waits for its message.
+Result<void> Link::begin_piece(const FrameHeader& header) {
+  if (header.attempt != owner_.attempt) {
+    return Error{Errc::malformed, "a frame of attempt " + std::to_string(header.attempt) + " in attempt " +
+                                      std::to_string(owner_.attempt)};
+  }
+  if (header.kind != FrameKind::data) {
+    if (!checksum_fits(header_, {})) return Error{Errc::malformed, "a frame whose checksum does not fit"};
+    note_ending(header);
+    return lost(header.kind == FrameKind::goodbye ? "left the group" : "gave up");
+  }
+  if (header.sequence != sequence_in_) {
+    return Error{Errc::malformed,
+                 "frame " + std::to_string(header.sequence) + " where " + std::to_string(sequence_in_) + " is due"};
+  }
+  if (current_ == nullptr) {
+    current_ = receives_.empty() ? owner_.receive_from_any() : &receives_.front();
+    current_->unlink();
+    current_->begun = true;
+    current_->rank = peer_;
+    if (!current_->subject) current_->subject = header.subject;
+    message_bytes_ = header.message_bytes;
+    message_taken_ = 0;
+    if (header.subject != *current_->subject) {
+      return Error{Errc::malformed, "a message about " + to_string(header.subject) + " where " +
+                                        to_string(*current_->subject) + " is due"};
+    }
+    if (auto begun = current_->receiver.begin(message_bytes_); !begun) return begun;
+    if (current_ == nullptr) return given_up();
+  }
+  const std::uint64_t due = std::min<std::uint64_t>(message_bytes_ - message_taken_, Communicator::piece_bytes_max);
+  if (header.subject != *current_->subject || header.message_bytes != message_bytes_ || header.frame_bytes != due) {
+    return Error{Errc::malformed, "a frame that does not go on with its message"};
+  }
+  frame_ = header;
+  piece_placed_ = false;
+  return {};
+}
+
+/// A payload is complete: checks it, and passes it on.
+Result<void> Link::end_piece() {
+  if (!checksum_fits(header_, checked(piece_))) return Error{Errc::malformed, "a frame whose checksum does not fit"};
+  const std::uint64_t offset = message_taken_;
+  message_taken_ += piece_.size();
+  ++sequence_in_;
+  header_filled_ = 0;
+  frame_.reset();
+  if (!piece_.empty()) {
+    current_->receiver.arrived(offset, piece_);
+    if (current_ == nullptr) return given_up();
+    current_->receiver.progressed(message_taken_);
+    if (current_ == nullptr) return given_up();
+  }
+  if (scratch_) owner_.scratch.push_back(std::move(scratch_));
+  if (message_taken_ == message_bytes_) owner_.epoll.end(*std::exchange(current_, nullptr), {});
+  return {};
+}
+
+/// Fills `into` from what was read ahead, then from the stream, at most once.
+Result<bool> Link::fill(std::span<std::byte> into, std::size_t& filled) {
+  const std::size_t before = filled;
+  const auto take_ahead = [&] {
+    const std::size_t taken = std::min(ahead_.size() - ahead_begin_, into.size() - filled);
+    if (taken > 0) std::memcpy(into.data() + filled, ahead_.data() + ahead_begin_, taken);
+    ahead_begin_ += taken;
+    filled += taken;
+  };
+  take_ahead();
+  if (filled == into.size() || !readable_) return filled > before;
+  const std::span<std::byte> rest = into.subspan(filled);
+  const bool large = rest.size() >= read_ahead_bytes;
+  ahead_begin_ = 0;
+  ahead_.resize(large ? read_ahead_of_piece_bytes : read_ahead_bytes, boost::container::default_init);
+  const std::array parts{part(rest), part(std::span(ahead_))};
+  const auto got = stream_->read(parts);
+  if (!got) {
+    ahead_.clear();
+    ended_ = true;
+    return got.error();
+  }
+  counter_.received_bytes.fetch_add(*got, std::memory_order_relaxed);
+  // After a short read an event tells of more, except for the end, of which one has told already.
+  if (*got < rest.size() + ahead_.size() && !hung_up_) readable_ = false;
+  if (*got == 0) readable_ = hung_up_;
+  const std::size_t direct = std::min(*got, rest.size());
+  filled += direct;
+  ahead_.resize(*got - direct);
+  return filled > before;
+}
+
+void Link::read_to_end() {
+  if (ended_) return;
+  ahead_.erase(ahead_.begin(), ahead_.begin() + static_cast<std::ptrdiff_t>(ahead_begin_));
+  ahead_begin_ = 0;
+  while (true) {
+    const std::size_t before = ahead_.size();
+    ahead_.resize(before + 64 * 1024);
+    const iovec rest = part(std::span(ahead_).subspan(before));
+    const auto got = stream_->read(std::span(&rest, 1));
+    ahead_.resize(before + (got ? *got : 0));
+    if (!got || *got == 0) break;
+    counter_.received_bytes.fetch_add(*got, std::memory_order_relaxed);
+  }
+  readable_ = true;  // whoever still waits is to find the end
+  ended_ = true;
+  FrameHeaderBytes last;
+  if (ahead_.size() < last.size()) return;
+  std::memcpy(last.data(), ahead_.data() + ahead_.size() - last.size(), last.size());
+  const auto header = decode(last);
+  if (header && header->kind != FrameKind::data && header->attempt == owner_.attempt && checksum_fits(last, {})) {
+    note_ending(*header);
+  }
+}
+
+void Link::note_ending(const FrameHeader& last) {
+  ended_ = true;
+  ending_.orderly = last.kind == FrameKind::goodbye;
+  if (last.kind == FrameKind::failed) ending_.lost_rank = static_cast<std::uint32_t>(last.message_bytes);
+}
+
+}  // namespace weir::collectives

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+#include "collectives/communicator.hpp"
+#include "collectives/transports/epoll_loop.hpp"
+#include "collectives/transports/frame.hpp"
+#include "collectives/transports/stream.hpp"
+
+namespace weir::collectives {
+
+/// What the links of a communicator share.
+class LinkOwner {
+ public:
+  /// Somebody who waits for a message of any rank; null if nobody does.
+  virtual Receive* receive_from_any() = 0;
+  /// The link cannot go on. The error is peer_lost if the peer has left or is gone.
+  virtual void link_failed(std::uint32_t peer, const Error& error) = 0;
+  /// The peer has ended its side, in good order, and nothing was under way.
+  virtual void peer_left(std::uint32_t peer) = 0;
+
+  EpollLoop& epoll;
+  const std::uint64_t attempt;
+  std::vector<std::unique_ptr<Bytes>> scratch;  ///< memory for pieces that are only looked at, not in use
+
+ protected:
+  LinkOwner(EpollLoop& event_loop, std::uint64_t attempt_number) : epoll(event_loop), attempt(attempt_number) {}
+  ~LinkOwner() = default;
+};
+
+/// How a connection ended.
+struct Ending {
+  bool orderly = false;                    ///< the peer said goodbye
+  std::optional<std::uint32_t> lost_rank;  ///< the peer gave up because it lost this rank
+};
+
+/// The connection to one rank in one lane: the messages that wait for it, and its frames in both directions.
+class Link final : public EpollLoop::Source {
+ public:
+  Link(LinkOwner& owner, std::uint32_t peer, std::uint32_t lane, std::unique_ptr<Stream> stream);
+  ~Link();
+
+  void begin(Send& send);
+  void begin(Receive& receive);
+  /// Something can go on: more of a message is there or admitted, or somebody waits for a message of any rank.
+  void go_on() { owner_.epoll.activate(*this); }
+
+  /// Ends all that is under way with `error`.
+  void end_transfers(const Error& error);
+
+  /// From any thread.
+  Traffic traffic() const { return counter_.now(); }
+
+  /// Whether a message to or from the peer is under way.
+  bool busy() const { return !sends_.empty() || current_ != nullptr || !receives_.empty(); }
+
+  /// Says goodbye as soon as there is room for it, and ends this side.
+  void say_goodbye();
+  /// Ends this side at once, naming the rank that was lost if there is room for it.
+  void give_up(std::uint32_t lost_rank);
+
+  /// The peer's side has ended, and all of it was read.
+  bool ended() const { return ended_; }
+  const Ending& ending() const { return ending_; }
+  /// For a peer that has ended its side: finds out how, by reading what is left without waiting for more.
+  void read_to_end();
+
+  void note(std::uint32_t events) override;
+  bool work() override;
+
+ private:
+  /// A frame that is being written.
+  struct OutFrame {
+    FrameHeaderBytes header;
+    BytesView payload;
+    Send* send = nullptr;  ///< ends with this frame
+  };
+  static constexpr std::size_t frames_max = 8;  ///< that are written with one call
+
+  Result<bool> send_some();
+  void prepare_frames();
+  void take_written(std::size_t bytes);
+  bool write_last(FrameKind kind, std::uint32_t rank);
+  Result<bool> receive_some();
+  Result<bool> receive_header();
+  Result<void> begin_piece(const FrameHeader& header);
+  Result<void> end_piece();
+  Result<bool> fill(std::span<std::byte> into, std::size_t& filled);
+  bool awaited();
+  /// What of a payload goes into its frame's checksum.
+  BytesView checked(BytesView payload) const { return stream_->needs_checksums() ? payload : BytesView(); }
+  void note_ending(const FrameHeader& last);
+
+  LinkOwner& owner_;
+  const std::uint32_t peer_;
+  const std::unique_ptr<Stream> stream_;
+  bool readable_ = true;
+  bool writable_ = true;
+  bool hung_up_ = false;
+
+  WaitingList<Send> sends_;
+  std::array<OutFrame, frames_max> out_;  ///< prepared, in order, of which the first `out_written_` bytes are written
+  std::size_t out_count_ = 0;
+  std::size_t out_written_ = 0;
+  std::uint64_t sequence_out_ = 0;
+  enum class Side : std::uint8_t { open, leaving, ended } side_ = Side::open;
+
+  WaitingList<Receive> receives_;
+  Receive* current_ = nullptr;  ///< takes the message of which a frame has arrived
+  FrameHeaderBytes header_{};
+  std::size_t header_filled_ = 0;
+  std::optional<FrameHeader> frame_;  ///< whose payload is next
+  std::span<std::byte> piece_;
+  std::size_t piece_filled_ = 0;
+  bool piece_placed_ = false;
+  std::unique_ptr<Bytes> scratch_;  ///< of the piece, if it has no place of its own
+  std::uint64_t message_bytes_ = 0;
+  std::uint64_t message_taken_ = 0;
+  std::uint64_t sequence_in_ = 0;
+
+  Bytes ahead_;  ///< read, not used yet
+  std::size_t ahead_begin_ = 0;
+  bool ended_ = false;
+  Ending ending_;
+  TrafficCounter counter_;
+};
+
+}  // namespace weir::collectives

@@ -1,0 +1,53 @@
+#include "collectives/transports/socket_stream.hpp"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <string>
+
+#include "base/errc.hpp"
+
+namespace weir::collectives {
+namespace {
+
+/// What an unsuccessful call means: 0 bytes, if it may succeed later.
+Result<std::size_t> failed(const char* what) {
+  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return 0;
+  const boost::system::error_code code(errno, boost::system::system_category());
+  return Error{Errc::peer_lost, std::string(what) + ": " + code.message()};
+}
+
+msghdr message_of(std::span<const iovec> parts) {
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(parts.data());
+  message.msg_iovlen = parts.size();
+  return message;
+}
+
+}  // namespace
+
+Result<std::size_t> SocketStream::write(std::span<const iovec> parts) {
+  const msghdr message = message_of(parts);
+  const ssize_t written = ::sendmsg(*socket_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (written < 0) return failed("write");
+  return static_cast<std::size_t>(written);
+}
+
+Result<std::size_t> SocketStream::read(std::span<const iovec> parts) {
+  msghdr message = message_of(parts);
+  const ssize_t got = ::recvmsg(*socket_, &message, MSG_DONTWAIT);
+  if (got < 0) return failed("read");
+  if (got == 0) return Error{Errc::peer_lost, "closed the connection"};
+  return static_cast<std::size_t>(got);
+}
+
+Readiness SocketStream::readiness(std::uint32_t events) {
+  return {.readable = (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0,
+          .writable = (events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0,
+          .hung_up = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0};
+}
+
+void SocketStream::end_writing() { ::shutdown(*socket_, SHUT_WR); }
+
+}  // namespace weir::collectives

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "collectives/transports/descriptor.hpp"
+#include "collectives/transports/stream.hpp"
+
+namespace weir::collectives {
+
+/// A connected stream socket that does not block.
+class SocketStream final : public Stream {
+ public:
+  explicit SocketStream(Descriptor socket) : socket_(std::move(socket)) {}
+
+  Result<std::size_t> write(std::span<const iovec> parts) override;
+  Result<std::size_t> read(std::span<const iovec> parts) override;
+  void end_writing() override;
+  int descriptor() const override { return *socket_; }
+  Readiness readiness(std::uint32_t events) override;
+  bool needs_checksums() const override { return true; }
+
+ private:
+  Descriptor socket_;
+};
+
+}  // namespace weir::collectives

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/result.hpp"
+
+namespace weir::collectives {
+
+/// What has become possible on a stream.
+struct Readiness {
+  bool readable = false;
+  bool writable = false;
+  bool hung_up = false;  ///< the peer writes no more: what it has written can still be read
+};
+
+/// A connection to one rank that carries bytes both ways and never waits.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+
+  /// Takes as many of the bytes as there is room for, in order. If not all of them, an event follows when there is room
+  /// again. Fails with: peer_lost.
+  virtual Result<std::size_t> write(std::span<const iovec> parts) = 0;
+
+  /// Fills as many of the bytes as have arrived, in order. If not all of them, an event follows when there are more.
+  /// Fails with: peer_lost, also at the end of the stream; malformed.
+  virtual Result<std::size_t> read(std::span<const iovec> parts) = 0;
+
+  /// Nothing follows: the peer sees the end of the stream.
+  virtual void end_writing() = 0;
+
+  /// What tells of events, edge by edge (EPOLLET).
+  virtual int descriptor() const = 0;
+
+  /// What the events of the descriptor (EPOLLIN, ...) mean. To be called for each.
+  virtual Readiness readiness(std::uint32_t events) = 0;
+
+  /// Whether bytes may change on their way, so that their checksums are worth computing.
+  virtual bool needs_checksums() const = 0;
+};
+
+}  // namespace weir::collectives

@@ -1,0 +1,180 @@
+#include "collectives/transports/stream_communicator.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/ensure.hpp"
+#include "base/errc.hpp"
+#include "collectives/transports/link.hpp"
+
+namespace weir::collectives {
+namespace {
+
+/// How long close() waits for the others: they are at most one operation behind, unless something is wrong with them.
+constexpr std::chrono::seconds linger{5};
+
+class StreamCommunicator final : public Communicator, public LinkOwner {
+ public:
+  StreamCommunicator(EpollLoop& event_loop, const Member& member, std::uint32_t lane,
+                     std::vector<std::unique_ptr<Stream>> streams)
+      : LinkOwner(event_loop, member.attempt),
+        rank_(member.rank),
+        loss_(member.loss),
+        hosts_(member.hosts),
+        gone_(streams.size()) {
+    for (std::uint32_t r = 0; r < streams.size(); ++r) {
+      links_.push_back(streams[r] ? std::make_unique<Link>(*this, r, lane, std::move(streams[r])) : nullptr);
+    }
+    ensure(rank_ < links_.size() && !links_[rank_], "a rank has no connection to itself");
+  }
+
+  ~StreamCommunicator() override {
+    if (!failure_ && !closed_) fail({Errc::cancelled, "destroyed"}, rank_);
+  }
+
+  std::uint32_t rank() const override { return rank_; }
+  std::uint32_t size() const override { return static_cast<std::uint32_t>(links_.size()); }
+  Loop& loop() override { return epoll; }
+  std::uint32_t host_of(std::uint32_t rank) const override { return hosts_.empty() ? rank : hosts_[rank]; }
+
+  void abort(const Error& cause, std::optional<std::uint32_t> lost) override { fail(cause, lost.value_or(rank_)); }
+  void when_failed(std::function<void(const Error&)> call) override { when_failed_ = std::move(call); }
+
+  Task<> close() override {
+    if (failure_ || closed_) co_return Result<void>();
+    closed_ = true;
+    for (const auto& link : links_) {
+      if (link) link->say_goodbye();
+    }
+    // Until the others have left too, closing a connection could discard what they have not read.
+    EpollLoop::Timer others_left(epoll, std::chrono::steady_clock::now() + linger);
+    others_left_ = &others_left;
+    note_others();
+    co_await others_left;
+    others_left_ = nullptr;
+    co_return Result<void>();
+  }
+
+  Traffic traffic_with(std::uint32_t rank) const override { return links_[rank] ? links_[rank]->traffic() : Traffic(); }
+  std::optional<std::uint32_t> lost_rank() const override {
+    const std::int64_t rank = lost_rank_.load();
+    return rank < 0 ? std::nullopt : std::optional(static_cast<std::uint32_t>(rank));
+  }
+
+  void begin(Send& send) override {
+    ensure(send.to < size() && send.to != rank_, "a message to a rank outside the group");
+    if (const Error* error = error_for(send.to)) return epoll.end(send, *error);
+    links_[send.to]->begin(send);
+    if (links_[send.to]->ended()) link_failed(send.to, {Errc::peer_lost, "left the group"});
+  }
+
+  void begin(Receive& receive) override {
+    if (!receive.rank) {
+      if (failure_) return epoll.end(receive, *failure_);
+      from_any_.push_back(receive);
+      for (const auto& link : links_) {
+        if (link) link->go_on();
+      }
+      return;
+    }
+    ensure(*receive.rank < size() && *receive.rank != rank_, "a message from a rank outside the group");
+    if (const Error* error = error_for(*receive.rank)) return epoll.end(receive, *error);
+    links_[*receive.rank]->begin(receive);
+  }
+
+  void go_on(Send& send) override { links_[send.to]->go_on(); }
+  void go_on(Receive& receive) override {
+    if (receive.rank) links_[*receive.rank]->go_on();
+  }
+  void withdraw(Send& send) override {
+    if (send.begun) fail({Errc::cancelled, "a message was given up half-way"}, rank_);
+  }
+  void withdraw(Receive& receive) override {
+    if (receive.begun) fail({Errc::cancelled, "a message was given up half-way"}, rank_);
+  }
+
+ private:
+  Receive* receive_from_any() override { return from_any_.empty() ? nullptr : &from_any_.front(); }
+
+  void link_failed(std::uint32_t peer, const Error& error) override {
+    if (closed_) return peer_left(peer);
+    if (error.code != Errc::peer_lost) return fail(error.within("rank " + std::to_string(peer)), rank_);
+    // The peer's last frame may name the rank whose loss made it leave.
+    links_[peer]->read_to_end();
+    const std::uint32_t lost = links_[peer]->ending().lost_rank.value_or(peer);
+    const Error cause =
+        lost == peer
+            ? error.within("rank " + std::to_string(peer))
+            : Error{Errc::peer_lost, "rank " + std::to_string(lost) + " is gone, says rank " + std::to_string(peer)};
+    if (loss_ == Loss::ends_the_group) return fail(cause, lost);
+    gone_[peer] = cause;
+    links_[peer]->give_up(peer);
+    links_[peer]->end_transfers(cause);
+  }
+
+  void peer_left(std::uint32_t) override { note_others(); }
+
+  /// Ends close() if nobody else is there any more.
+  void note_others() {
+    if (others_left_ == nullptr) return;
+    const bool all = std::ranges::all_of(links_, [](const auto& link) { return !link || link->ended(); });
+    if (all && !others_left_->ended()) epoll.end(*others_left_, {});
+  }
+
+  /// Makes `cause` final and tells the other ranks who is to blame, so that they do not blame this one.
+  void fail(const Error& cause, std::uint32_t lost) {
+    if (failure_) return;
+    failure_ = cause;
+    if (cause.code == Errc::peer_lost) lost_rank_ = lost;
+    for (const auto& link : links_) {
+      if (!link) continue;
+      link->give_up(lost);
+      link->end_transfers(cause);
+    }
+    while (!from_any_.empty()) epoll.end(from_any_.front(), cause);
+    if (when_failed_) when_failed_(cause);
+  }
+
+  /// Why nothing can be sent to or received from `other`; null if it can.
+  const Error* error_for(std::uint32_t other) const {
+    return failure_ ? &*failure_ : gone_[other] ? &*gone_[other] : nullptr;
+  }
+
+  const std::uint32_t rank_;
+  const Loss loss_;
+  const std::vector<std::uint32_t> hosts_;
+  std::vector<std::unique_ptr<Link>> links_;
+  std::vector<std::optional<Error>> gone_;  ///< by rank: with Loss::ends_its_links
+  WaitingList<Receive> from_any_;
+  std::optional<Error> failure_;
+  std::function<void(const Error&)> when_failed_;
+  bool closed_ = false;
+  EpollLoop::Timer* others_left_ = nullptr;
+  std::atomic<std::int64_t> lost_rank_ = -1;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> stream_communicator(EpollLoop& loop, const Member& member, std::uint32_t lane,
+                                                  std::vector<std::unique_ptr<Stream>> streams) {
+  return std::make_unique<StreamCommunicator>(loop, member, lane, std::move(streams));
+}
+
+std::unique_ptr<Fabric> stream_fabric(const Member& member, std::vector<std::vector<std::unique_ptr<Stream>>> lanes) {
+  auto owned = std::make_unique<EpollLoop>();
+  EpollLoop& loop = *owned;
+  auto thread = std::make_shared<LoopThread>(std::move(owned));
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  thread->call([&] {
+    for (std::uint32_t lane = 0; lane < lanes.size(); ++lane) {
+      communicators.push_back(stream_communicator(loop, member, lane, std::move(lanes[lane])));
+    }
+  });
+  return std::make_unique<Fabric>(std::move(thread), std::move(communicators));
+}
+
+}  // namespace weir::collectives

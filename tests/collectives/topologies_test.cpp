@@ -1,0 +1,290 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "base/half.hpp"
+#include "collectives/topologies/catalog.hpp"
+#include "tests/collectives/group.hpp"
+
+namespace weir::collectives {
+namespace {
+
+using namespace testing;
+
+/// Every topology over every transport.
+class Topologies : public ::testing::TestWithParam<std::tuple<const TopologyType*, Transport>> {
+ protected:
+  const TopologyType& type() const { return *std::get<0>(GetParam()); }
+  std::unique_ptr<Ranks> make(std::uint32_t size) const {
+    return std::get<1>(GetParam()).make(size, Loss::ends_the_group);
+  }
+  /// The numbers of ranks from 1 to 9 that it works for.
+  std::vector<std::uint32_t> sizes() const {
+    std::vector<std::uint32_t> fitting;
+    for (std::uint32_t ranks = 1; ranks <= 9; ++ranks) {
+      if (type().fits(ranks)) fitting.push_back(ranks);
+    }
+    return fitting;
+  }
+};
+
+std::vector<const TopologyType*> all_types() {
+  std::vector<const TopologyType*> all;
+  for (const TopologyType& type : topologies()) all.push_back(&type);
+  return all;
+}
+
+std::string case_name(const ::testing::TestParamInfo<std::tuple<const TopologyType*, Transport>>& info) {
+  return std::string(std::get<0>(info.param)->name) + "_over_" + std::get<1>(info.param).name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Catalog, Topologies,
+                         ::testing::Combine(::testing::ValuesIn(all_types()), ::testing::ValuesIn(transports)),
+                         case_name);
+
+// Nothing, fewer than ranks, around the vector block, more than one piece per message, no multiple of anything.
+constexpr std::size_t counts[] = {0, 1, 2, 7, 33, 1000, 200'003};
+
+std::vector<float> noise(std::uint32_t rank, std::size_t count) {
+  std::mt19937 random(rank * 977 + static_cast<std::uint32_t>(count));
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& v : values) v = normal(random);
+  return values;
+}
+
+void expect_success(const std::vector<Result<void>>& results) {
+  for (std::size_t rank = 0; rank < results.size(); ++rank) {
+    ASSERT_TRUE(results[rank]) << "rank " << rank << ": " << results[rank].error().message();
+  }
+}
+
+template <class Number>
+Buffer buffer_of(std::vector<Number>& values, Element element) {
+  return {std::as_writable_bytes(std::span(values)), element};
+}
+
+float from(float value, float) { return value; }
+Half from(float value, Half) { return to_half(value); }
+BFloat16 from(float value, BFloat16) { return to_bfloat16(value); }
+float number(float value) { return value; }
+float number(Half value) { return to_float(value); }
+float number(BFloat16 value) { return to_float(value); }
+
+/// What `op` makes of one element's values.
+double expected(ReduceOp op, const std::vector<double>& values) {
+  double sum = 0;
+  double votes = 0;
+  for (const double value : values) {
+    sum += value;
+    votes += (value > 0) - (value < 0);
+  }
+  switch (op) {
+    case ReduceOp::sum: return sum;
+    case ReduceOp::mean: return sum / static_cast<double>(values.size());
+    case ReduceOp::min: return *std::ranges::min_element(values);
+    case ReduceOp::max: return *std::ranges::max_element(values);
+    case ReduceOp::majority: return (votes > 0) - (votes < 0);
+  }
+  return NAN;
+}
+
+/// All-reduces values of each length, and compares with what every element should be and between ranks.
+template <class Number>
+void reduces(Ranks& ranks, const TopologyType& type, ReduceOp op, Element element, double tolerance) {
+  for (const std::size_t count : counts) {
+    std::vector<std::vector<Number>> values(ranks.size());
+    for (std::uint32_t r = 0; r < ranks.size(); ++r) {
+      for (const float value : noise(r, count)) values[r].push_back(from(value, Number()));
+    }
+    const auto before = values;
+    expect_success(ranks.run([&](Communicator& group) -> Task<> {
+      const auto collective = type.make(group);
+      const Subject about{.version = count};
+      co_return co_await collective->all_reduce(buffer_of(values[group.rank()], element), op, about);
+    }));
+    for (std::size_t i = 0; i < count; ++i) {
+      std::vector<double> of_element;
+      for (const auto& of_rank : before) of_element.push_back(number(of_rank[i]));
+      ASSERT_NEAR(number(values[0][i]), expected(op, of_element), tolerance)
+          << "element " << i << " of " << count << ", " << ranks.size() << " ranks";
+    }
+    for (std::uint32_t r = 1; r < ranks.size(); ++r) {
+      ASSERT_EQ(count == 0 ? 0 : std::memcmp(values[0].data(), values[r].data(), count * sizeof(Number)), 0)
+          << "rank " << r << " of " << ranks.size() << " differs for " << count << " elements";
+    }
+  }
+}
+
+TEST_P(Topologies, ReduceAnyLengthToTheSameBitsOnEveryRank) {
+  for (const std::uint32_t size : sizes()) {
+    const auto ranks = make(size);
+    reduces<float>(*ranks, type(), ReduceOp::sum, Element::float32, 1e-4);
+    reduces<float>(*ranks, type(), ReduceOp::mean, Element::float32, 1e-5);
+    reduces<float>(*ranks, type(), ReduceOp::min, Element::float32, 0);
+    reduces<float>(*ranks, type(), ReduceOp::max, Element::float32, 0);
+    reduces<float>(*ranks, type(), ReduceOp::majority, Element::float32, 0);
+    reduces<Half>(*ranks, type(), ReduceOp::sum, Element::float16, 0.1);
+    reduces<Half>(*ranks, type(), ReduceOp::max, Element::float16, 0);
+    reduces<BFloat16>(*ranks, type(), ReduceOp::mean, Element::bfloat16, 0.1);
+  }
+}
+
+TEST_P(Topologies, ScatterTheReducedChunks) {
+  for (const std::uint32_t size : sizes()) {
+    const auto ranks = make(size);
+    for (const std::size_t count : counts) {
+      std::vector<std::vector<float>> values(size);
+      std::vector<double> sums(count);
+      for (std::uint32_t r = 0; r < size; ++r) {
+        values[r] = noise(r, count);
+        for (std::size_t i = 0; i < count; ++i) sums[i] += values[r][i];
+      }
+      expect_success(ranks->run([&](Communicator& group) -> Task<> {
+        const auto collective = type().make(group);
+        co_return co_await collective->reduce_scatter(buffer_of(values[group.rank()], Element::float32), ReduceOp::sum,
+                                                      Subject());
+      }));
+      for (std::uint32_t r = 0; r < size; ++r) {
+        const Buffer own = chunk_of(buffer_of(values[r], Element::float32), size, r);
+        const auto* first = reinterpret_cast<const float*>(own.bytes.data());
+        const auto begin = static_cast<std::size_t>(first - values[r].data());
+        for (std::size_t i = 0; i < own.count(); ++i) ASSERT_NEAR(first[i], sums[begin + i], 1e-4) << "rank " << r;
+      }
+    }
+  }
+}
+
+Bytes payload_of(std::uint32_t rank, std::size_t bytes) { return Bytes(bytes, static_cast<std::byte>(rank + 1)); }
+
+TEST_P(Topologies, GatherRaggedPayloadsInRankOrder) {
+  for (const std::uint32_t size : sizes()) {
+    const auto ranks = make(size);
+    std::vector<Gathered> gathered(size, Gathered{.payloads = {}, .bytes_max = 4'000'000});
+    for (const std::size_t scale : {0UL, 1UL, 999UL, 400'000UL, 3UL}) {  // the last: buffers shrink again
+      expect_success(ranks->run([&](Communicator& group) -> Task<> {
+        const auto collective = type().make(group);
+        const Bytes own = payload_of(group.rank(), group.rank() * scale);
+        co_return co_await collective->all_gather(own, gathered[group.rank()], Subject());
+      }));
+      for (const Gathered& of_rank : gathered) {
+        ASSERT_EQ(of_rank.payloads.size(), size);
+        for (std::uint32_t r = 0; r < size; ++r)
+          ASSERT_EQ(of_rank.payloads[r], payload_of(r, r * scale)) << "from " << r;
+      }
+    }
+  }
+}
+
+TEST_P(Topologies, ExchangePayloadsBetweenAll) {
+  for (const std::uint32_t size : sizes()) {
+    const auto ranks = make(size);
+    std::vector<Gathered> incoming(size, Gathered{.payloads = {}, .bytes_max = 4'000'000});
+    const auto payload = [&](std::uint32_t source, std::uint32_t to) {
+      return payload_of(source * size + to, (source + 2 * to) * 20'001);
+    };
+    expect_success(ranks->run([&](Communicator& group) -> Task<> {
+      const auto collective = type().make(group);
+      std::vector<Bytes> outgoing;
+      for (std::uint32_t to = 0; to < size; ++to) outgoing.push_back(payload(group.rank(), to));
+      const std::vector<BytesView> views(outgoing.begin(), outgoing.end());
+      co_return co_await collective->all_to_all(views, incoming[group.rank()], Subject());
+    }));
+    for (std::uint32_t to = 0; to < size; ++to) {
+      for (std::uint32_t source = 0; source < size; ++source) {
+        ASSERT_EQ(incoming[to].payloads[source], payload(source, to)) << source << " to " << to;
+      }
+    }
+  }
+}
+
+TEST_P(Topologies, CopyOneRanksValuesToAll) {
+  for (const std::uint32_t size : sizes()) {
+    const auto ranks = make(size);
+    for (const std::size_t count : counts) {
+      for (const std::uint32_t root : {0U, size - 1, size / 2}) {
+        std::vector<std::vector<float>> values(size);
+        for (std::uint32_t r = 0; r < size; ++r) values[r] = noise(r, count);
+        const auto original = values[root];
+        expect_success(ranks->run([&](Communicator& group) -> Task<> {
+          const auto collective = type().make(group);
+          co_return co_await collective->broadcast(buffer_of(values[group.rank()], Element::float32), root, Subject());
+        }));
+        for (std::uint32_t r = 0; r < size; ++r) ASSERT_EQ(values[r], original) << "rank " << r;
+      }
+    }
+  }
+}
+
+TEST_P(Topologies, RefuseAPayloadAboveTheLimitBeforeTakingMemoryForIt) {
+  const auto ranks = make(2);
+  std::vector<Gathered> gathered(2);
+  gathered[0].bytes_max = 1000;
+  gathered[1].bytes_max = 10'000;
+  const auto results = ranks->run([&](Communicator& group) -> Task<> {
+    const auto collective = type().make(group);
+    const Bytes own = payload_of(group.rank(), group.rank() == 0 ? 10 : 5000);
+    co_return co_await collective->all_gather(own, gathered[group.rank()], Subject());
+  });
+  ASSERT_FALSE(results[0]);
+  EXPECT_EQ(results[0].error().code, Errc::malformed);
+  EXPECT_TRUE(gathered[0].payloads[1].empty());
+}
+
+TEST_P(Topologies, NoticeRanksThatDisagree) {
+  for (const bool other_bucket : {false, true}) {
+    const auto ranks = make(4);
+    std::vector<std::vector<float>> values(4, std::vector<float>(100));
+    if (!other_bucket) values[2].resize(90);
+    const auto results = ranks->run([&](Communicator& group) -> Task<> {
+      const auto collective = type().make(group);
+      const Subject about{.version = 5, .bucket = other_bucket && group.rank() == 2 ? 1U : 3U};
+      co_return co_await collective->all_reduce(buffer_of(values[group.rank()], Element::float32), ReduceOp::sum,
+                                                about);
+    });
+    bool named = false;
+    for (const auto& result : results) {
+      ASSERT_FALSE(result);
+      EXPECT_TRUE(result.error().code == Errc::malformed || result.error().code == Errc::peer_lost)
+          << result.error().message();
+      named |= result.error().context.find(other_bucket ? "bucket" : "bytes where") != std::string::npos;
+    }
+    EXPECT_TRUE(named);
+  }
+}
+
+class Costs : public ::testing::TestWithParam<const TopologyType*> {};
+INSTANTIATE_TEST_SUITE_P(Catalog, Costs, ::testing::ValuesIn(all_types()),
+                         [](const auto& info) { return std::string(info.param->name); });
+
+/// The simulated time of an all-reduce.
+double time_of(const TopologyType& type, std::uint32_t size, std::size_t bytes, NetworkModel model) {
+  model.carries_data = false;
+  InProcessRanks ranks(size, model, Loss::ends_the_group);
+  std::vector<float> values(bytes / sizeof(float));
+  expect_success(ranks.run([&](Communicator& group) -> Task<> {
+    const auto collective = type.make(group);
+    co_return co_await collective->all_reduce(buffer_of(values, Element::float32), ReduceOp::sum, Subject());
+  }));
+  return ranks.network().now();
+}
+
+TEST_P(Costs, OfAnAllReduceAreAsStated) {
+  const TopologyType& type = *GetParam();
+  for (const std::uint32_t size : {2U, 3U, 4U, 5U, 6U, 7U, 8U, 9U, 16U, 23U, 64U}) {
+    if (!type.fits(size)) continue;
+    constexpr double bytes = 64e6;
+    const Cost cost = type.all_reduce_cost(size, bytes);
+    EXPECT_NEAR(time_of(type, size, 4, {.latency_seconds = 1}), cost.alpha, 1.01) << size << " ranks";
+    const double transfer = time_of(type, size, bytes, {.bytes_per_second = 1e9});
+    EXPECT_LT(transfer, 1.3 * cost.beta / 1e9) << size << " ranks";
+    EXPECT_GT(transfer, (size == 2 ? 0.49 : 0.95) * cost.beta / 1e9) << size << " ranks";
+    const double combining = time_of(type, size, bytes, {.combine_seconds_per_byte = 1e-9});
+    EXPECT_LT(combining, 1.3 * cost.gamma / 1e9) << size << " ranks";
+    EXPECT_GT(combining, 0.49 * cost.gamma / 1e9) << size << " ranks";
+  }
+}
+
+}  // namespace
+}  // namespace weir::collectives
