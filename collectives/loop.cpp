@@ -32,7 +32,10 @@ void Loop::stop() {
 }
 
 void Loop::run_while_busy() {
-  while (run_requests() | run_ready() | advance(false)) {
+  for (bool busy = true; busy;) {
+    busy = run_requests();
+    busy |= advance(false);
+    busy |= run_ready();  // last: the others make coroutines ready
   }
 }
 

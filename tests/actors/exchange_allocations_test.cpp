@@ -65,6 +65,8 @@ struct Case {
   bool sizes_follow_data = false;  ///< a round may need more than all before it
 };
 
+void PrintTo(const Case& of, std::ostream* out) { *out << of.compressor; }
+
 std::string name_of(const ::testing::TestParamInfo<Case>& info) {
   return info.param.compressor + (info.param.shared_memory ? "_shared_memory" : "_tcp");
 }
