@@ -22,7 +22,7 @@
 #include "compressors/codecs/index_codec.hpp"
 #include "compressors/codecs/value_codec.hpp"
 #include "compressors/kernels/arithmetic.hpp"
-#include "compressors/kernels/random.hpp"
+#include "compressors/kernels/random/random.hpp"
 #include "compressors/ranges.hpp"
 
 namespace weir::bench {

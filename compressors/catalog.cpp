@@ -8,7 +8,7 @@
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
-#include "compressors/kernels/random.hpp"
+#include "compressors/kernels/random/random.hpp"
 #include "compressors/memories/dgc_memory.hpp"
 #include "compressors/memories/ef21_memory.hpp"
 #include "compressors/memories/efsignsgd_memory.hpp"

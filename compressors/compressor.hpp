@@ -13,7 +13,7 @@
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 namespace weir::compressors {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/errc.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 namespace weir::compressors {
 

@@ -6,7 +6,7 @@
 
 #include "base/function_ref.hpp"
 #include "compressors/codecs/payload.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 namespace weir::compressors {
 
@@ -25,7 +25,7 @@ void for_ranges_of_parts(std::size_t count, std::size_t entries, FunctionRef<voi
 bool select_in_ranges(std::size_t entries, std::size_t align, Selection& out,
                       FunctionRef<bool(std::size_t, std::size_t, Selection&)> choose);
 
-/// collect() (kernels/selection.hpp), on several threads.
+/// collect() (kernels/selection/selection.hpp), on several threads.
 bool collect_in_ranges(std::span<const float> values, std::uint32_t least, std::size_t limit, Selection& out);
 
 /// Calls body(i) for every i below `count`, on several threads. Each call is as much work as `entries` entries.

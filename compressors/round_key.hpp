@@ -1,7 +1,7 @@
 #pragma once
 
 #include "compressors/compressor.hpp"
-#include "compressors/kernels/random.hpp"
+#include "compressors/kernels/random/random.hpp"
 
 namespace weir::compressors {
 

@@ -9,7 +9,7 @@
 #include "base/result.hpp"
 #include "compressors/compressor.hpp"
 #include "compressors/flat.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 namespace weir::compressors {
 

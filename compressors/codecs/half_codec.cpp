@@ -5,7 +5,7 @@
 
 #include "base/half.hpp"
 #include "compressors/codecs/value_codec.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 // Values as floats of 16 bits, rounded to nearest, ties to even.
 //

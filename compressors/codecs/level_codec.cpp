@@ -5,8 +5,8 @@
 
 #include "base/half.hpp"
 #include "compressors/codecs/value_codec.hpp"
-#include "compressors/kernels/levels.hpp"
 #include "compressors/kernels/pack.hpp"
+#include "compressors/kernels/quantization/levels.hpp"
 
 // Values as a sign and a level of magnitude, in 8, 4 or 2 bits. The values that a sparsifier chooses are mostly far
 // from zero, so the levels lie between the least and the largest magnitude of each 512 values instead of between zero

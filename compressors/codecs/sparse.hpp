@@ -7,7 +7,7 @@
 #include "compressors/codecs/index_codec.hpp"
 #include "compressors/codecs/payload.hpp"
 #include "compressors/codecs/value_codec.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 namespace weir::compressors {
 

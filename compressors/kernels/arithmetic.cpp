@@ -6,7 +6,7 @@
 
 #include "base/ensure.hpp"
 #include "base/processor.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 namespace weir::compressors {
 namespace {

@@ -8,7 +8,7 @@
 
 namespace weir::compressors {
 
-// Element-wise loops that the compiler vectorizes. Everything in this folder is compiled with optimization in every
+// Element-wise loops that the compiler vectorizes. Everything below this folder is compiled with optimization in every
 // build type, and without fused multiply-add, so that every processor computes the same bits.
 
 /// True if no value is NaN or infinite.

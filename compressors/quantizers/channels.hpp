@@ -15,7 +15,7 @@ inline float scale_for(float reach, int steps) {
   return low ? std::nextafter(scale, 1.0F) : scale;
 }
 
-/// Whether a decoded scale is valid. Multiples of it saturate at the largest float (kernels/quantize.hpp).
+/// Whether a decoded scale is valid. Multiples of it saturate at the largest float (kernels/quantization/quantize.hpp).
 inline bool is_scale(float scale) { return std::isfinite(scale) && scale >= 0; }
 
 /// The error bound if the error of an entry is at most 1/254 of the largest magnitude and at most the entry itself.

@@ -1,6 +1,6 @@
 #include "compressors/quantizers/efsignsgd.hpp"
 
-#include "compressors/kernels/signs.hpp"
+#include "compressors/kernels/quantization/signs.hpp"
 
 namespace weir::compressors {
 

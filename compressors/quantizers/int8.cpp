@@ -7,8 +7,8 @@
 #include "base/errc.hpp"
 #include "compressors/codecs/varint.hpp"
 #include "compressors/kernels/prefetch.hpp"
-#include "compressors/kernels/quantize.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/quantization/quantize.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 #include "compressors/quantizers/channels.hpp"
 #include "compressors/ranges.hpp"
 

@@ -6,9 +6,9 @@
 
 #include "base/errc.hpp"
 #include "compressors/kernels/prefetch.hpp"
-#include "compressors/kernels/quantize.hpp"
-#include "compressors/kernels/random.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/quantization/quantize.hpp"
+#include "compressors/kernels/random/random.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 #include "compressors/ranges.hpp"
 #include "compressors/round_key.hpp"
 

@@ -1,6 +1,6 @@
 #include "compressors/quantizers/onebit.hpp"
 
-#include "compressors/kernels/signs.hpp"
+#include "compressors/kernels/quantization/signs.hpp"
 
 namespace weir::compressors {
 namespace {

@@ -7,7 +7,7 @@
 #include "compressors/codecs/varint.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/pack.hpp"
-#include "compressors/kernels/signs.hpp"
+#include "compressors/kernels/quantization/signs.hpp"
 #include "compressors/round_key.hpp"
 
 namespace weir::compressors {

@@ -7,8 +7,8 @@ namespace weir::compressors {
 /// The base class of compressors that send only signs, on which the ranks then vote (Bernstein et al., ICML 2018 and
 /// ICLR 2019): the result is -1 or 1. A bit cannot abstain, so zeros and ties are decided by fair coins: a rank votes
 /// on a zero with a coin of its own, and a tie of the votes is decided by a coin that all ranks share. Both are
-/// functions of seed, step, tensor and entry (kernels/signs.hpp). A weight whose gradient stays zero is thus not driven
-/// in any direction. The code is
+/// functions of seed, step, tensor and entry (kernels/quantization/signs.hpp). A weight whose gradient stays zero is
+/// thus not driven in any direction. The code is
 ///
 ///     bit[]   per entry, least significant bit first: 1 if it is below zero; padded with zero bits
 ///

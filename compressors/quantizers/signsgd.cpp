@@ -1,6 +1,6 @@
 #include "compressors/quantizers/signsgd.hpp"
 
-#include "compressors/kernels/signs.hpp"
+#include "compressors/kernels/quantization/signs.hpp"
 #include "compressors/round_key.hpp"
 
 namespace weir::compressors {

@@ -4,7 +4,7 @@
 
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
-#include "compressors/kernels/signs.hpp"
+#include "compressors/kernels/quantization/signs.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/params.hpp"
 #include "compressors/round_key.hpp"

@@ -19,7 +19,7 @@ namespace weir::compressors {
 ///     first pass    f32   largest v of this rank, no header
 ///     last pass     f32   S
 ///                   u8[]  64 bytes per block of 320 entries, where byte j holds the entries j + 64 k; for the last r
-///                         entries ceil(r / 5) bytes, which is also their stride (kernels/quantize.hpp)
+///                         entries ceil(r / 5) bytes, which is also their stride (kernels/quantization/quantize.hpp)
 ///
 /// Unbiased without clipping. The error with a local scale is at most S |x|_1 - |x|^2 <= (sqrt(n) - 1) / 2 |x|^2
 /// without clipping; with it, S <= clip |x| / sqrt(n) gives (1 + clip^2 / 8) |x|^2, or (clip - 1) |x|^2 above clip = 4.

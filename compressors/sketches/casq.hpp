@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compressors/compressor.hpp"
-#include "compressors/kernels/clusters.hpp"
+#include "compressors/kernels/sketching/clusters.hpp"
 
 namespace weir::compressors {
 
@@ -34,7 +34,7 @@ namespace weir::compressors {
 ///     1:  u8        bits of an id, 1 to 4
 ///         u32       salt
 ///         varint[]  buckets of each cluster, in the order of ids; at least one per segment
-///                   (kernels/clusters.hpp)
+///                   (kernels/sketching/clusters.hpp)
 ///         f32[]     means of the buckets, cluster by cluster, none with the opposite sign
 ///         ...       an id for each entry, packed
 ///     2:  u8        bits of an id, or 0: no clusters, and the body ends here

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "compressors/kernels/hash.hpp"
+#include "compressors/kernels/sketching/hash.hpp"
 
 namespace weir::compressors {
 

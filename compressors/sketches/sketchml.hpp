@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compressors/compressor.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 namespace weir::compressors {
 

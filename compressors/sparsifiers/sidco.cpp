@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "base/errc.hpp"
-#include "compressors/kernels/exceedances.hpp"
+#include "compressors/kernels/selection/exceedances.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/ranges.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "compressors/compressor.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 namespace weir::compressors {
 

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "compressors/compressor.hpp"
-#include "compressors/kernels/random.hpp"
+#include "compressors/kernels/random/random.hpp"
 #include "compressors/ranges.hpp"
 #include "compressors/round_key.hpp"
 

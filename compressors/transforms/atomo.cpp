@@ -11,9 +11,9 @@
 
 #include "base/errc.hpp"
 #include "compressors/flat.hpp"
-#include "compressors/kernels/cosines.hpp"
-#include "compressors/kernels/draw.hpp"
-#include "compressors/kernels/random.hpp"
+#include "compressors/kernels/linear_algebra/cosines.hpp"
+#include "compressors/kernels/random/draw.hpp"
+#include "compressors/kernels/random/random.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/params.hpp"
 #include "compressors/ranges.hpp"

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "compressors/compressor.hpp"
-#include "compressors/kernels/low_rank.hpp"
+#include "compressors/kernels/linear_algebra/low_rank.hpp"
 #include "compressors/transforms/atoms.hpp"
 #include "compressors/transforms/dct.hpp"
 

@@ -6,9 +6,9 @@
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
-#include "compressors/kernels/low_rank.hpp"
-#include "compressors/kernels/random.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/linear_algebra/low_rank.hpp"
+#include "compressors/kernels/random/random.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 namespace weir::compressors {
 

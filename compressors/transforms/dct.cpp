@@ -7,7 +7,7 @@
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
-#include "compressors/kernels/cosines.hpp"
+#include "compressors/kernels/linear_algebra/cosines.hpp"
 #include "compressors/ranges.hpp"
 
 namespace weir::compressors {

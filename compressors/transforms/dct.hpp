@@ -5,8 +5,8 @@
 
 #include "base/function_ref.hpp"
 #include "compressors/compressor.hpp"
-#include "compressors/kernels/low_rank.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/linear_algebra/low_rank.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 namespace weir::compressors {
 

@@ -6,15 +6,15 @@
 #include <span>
 #include <vector>
 
-#include "compressors/kernels/low_rank.hpp"
+#include "compressors/kernels/linear_algebra/low_rank.hpp"
 
 namespace weir::compressors {
 
 /// The shape of a tensor as the matrix (dim 0, all others); a tensor of fewer than two dimensions is a single row.
 MatrixShape matrix_shape(const at::Tensor& tensor);
 
-// The products of kernels/low_rank.hpp for a whole matrix, on several threads. The result has the same bits for any
-// number of threads.
+// The products of kernels/linear_algebra/low_rank.hpp for a whole matrix, on several threads. The result has the same
+// bits for any number of threads.
 
 /// The matrix times `right`: `rank` columns, each as long as the matrix has rows.
 std::vector<float> multiplied(std::span<const float> matrix, MatrixShape shape, std::span<const float> right,

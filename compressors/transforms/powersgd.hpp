@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "compressors/compressor.hpp"
-#include "compressors/kernels/low_rank.hpp"
+#include "compressors/kernels/linear_algebra/low_rank.hpp"
 #include "compressors/memories/tensor_store.hpp"
 
 namespace weir::compressors {

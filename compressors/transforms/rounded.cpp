@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/errc.hpp"
-#include "compressors/kernels/low_rank.hpp"
+#include "compressors/kernels/linear_algebra/low_rank.hpp"
 #include "compressors/kernels/pack.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 namespace weir::compressors {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
-#include "compressors/kernels/random.hpp"
+#include "compressors/kernels/random/random.hpp"
 
 namespace weir::compressors {
 

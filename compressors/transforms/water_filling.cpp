@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/ensure.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 #include "compressors/ranges.hpp"
 
 namespace weir::compressors {

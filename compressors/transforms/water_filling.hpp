@@ -5,7 +5,7 @@
 #include <limits>
 #include <span>
 
-#include "compressors/kernels/draw.hpp"
+#include "compressors/kernels/random/draw.hpp"
 
 namespace weir::compressors {
 

@@ -10,8 +10,8 @@
 #include "base/errc.hpp"
 #include "compressors/codecs/payload.hpp"
 #include "compressors/codecs/varint.hpp"
-#include "compressors/kernels/clusters.hpp"
 #include "compressors/kernels/pack.hpp"
+#include "compressors/kernels/sketching/clusters.hpp"
 #include "support.hpp"
 
 namespace weir::compressors::test {

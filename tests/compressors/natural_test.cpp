@@ -5,7 +5,7 @@
 
 #include "base/errc.hpp"
 #include "compressors/codecs/payload.hpp"
-#include "compressors/kernels/random.hpp"
+#include "compressors/kernels/random/random.hpp"
 #include "support.hpp"
 
 namespace weir::compressors::test {

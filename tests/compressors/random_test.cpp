@@ -1,4 +1,4 @@
-#include "compressors/kernels/random.hpp"
+#include "compressors/kernels/random/random.hpp"
 
 #include <gtest/gtest.h>
 

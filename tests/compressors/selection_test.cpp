@@ -1,4 +1,4 @@
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "base/philox.hpp"
 #include "base/processor.hpp"
 #include "compressors/kernels/arithmetic.hpp"
-#include "compressors/kernels/collect.hpp"
+#include "compressors/kernels/selection/collect.hpp"
 
 namespace weir::compressors::test {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/processor.hpp"
 #include "compressors/codecs/payload.hpp"
 #include "compressors/codecs/varint.hpp"
-#include "compressors/kernels/signs.hpp"
+#include "compressors/kernels/quantization/signs.hpp"
 #include "support.hpp"
 
 namespace weir::compressors::test {

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "base/errc.hpp"
-#include "compressors/kernels/random.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/random/random.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 #include "compressors/memories/residual_memory.hpp"
 #include "compressors/sparsifiers/blockk.hpp"
 #include "compressors/sparsifiers/cocktail.hpp"

@@ -7,8 +7,8 @@
 #include "base/errc.hpp"
 #include "compressors/codecs/payload.hpp"
 #include "compressors/codecs/varint.hpp"
-#include "compressors/kernels/quantize.hpp"
-#include "compressors/kernels/random.hpp"
+#include "compressors/kernels/quantization/quantize.hpp"
+#include "compressors/kernels/random/random.hpp"
 #include "support.hpp"
 
 namespace weir::compressors::test {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 #include "support.hpp"
 
 namespace weir::compressors::test {

@@ -1,4 +1,4 @@
-#include "compressors/kernels/low_rank.hpp"
+#include "compressors/kernels/linear_algebra/low_rank.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 
 #include "base/ensure.hpp"
 #include "base/processor.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 namespace weir::compressors {
 namespace {

@@ -1,4 +1,4 @@
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "base/ensure.hpp"
-#include "compressors/kernels/collect.hpp"
+#include "compressors/kernels/selection/collect.hpp"
 
 namespace weir::compressors {
 namespace {

@@ -8,11 +8,12 @@
 
 namespace weir::compressors {
 
-// The loops of the quantizers. Those that round at random take one random word per entry (kernels/random.hpp). The
-// spans of one call have the same length unless stated otherwise.
+// The loops of the quantizers. Those that round at random take one random word per entry (kernels/random/random.hpp).
+// The spans of one call have the same length unless stated otherwise.
 
-/// The range of the values. `magnitude` is the largest magnitude() (kernels/selection.hpp): magnitude_infinite or more
-/// if a value is NaN or infinite. `least` and `most` are the minimum and maximum of the values and zero.
+/// The range of the values. `magnitude` is the largest magnitude() (kernels/selection/selection.hpp):
+/// magnitude_infinite or more if a value is NaN or infinite. `least` and `most` are the minimum and maximum of the
+/// values and zero.
 struct Extremes {
   std::uint32_t magnitude = 0;
   float least = 0;
@@ -56,7 +57,8 @@ void add_natural(BytesView codes, int window, float weight, std::span<float> sum
 /// `norm` is positive and at least every magnitude, so that no level exceeds `most`.
 void write_levels(std::span<const float> values, std::span<const std::uint32_t> words, float norm, unsigned most,
                   std::span<std::uint8_t> levels);
-/// sum += weight * (level * (1 / most) * norm), negated where the bit of `signs` (kernels/signs.hpp) is set.
+/// sum += weight * (level * (1 / most) * norm), negated where the bit of `signs` (kernels/quantization/signs.hpp) is
+/// set.
 void add_levels(std::span<const std::uint8_t> levels, BytesView signs, float norm, unsigned most, float weight,
                 std::span<float> sum);
 

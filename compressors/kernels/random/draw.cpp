@@ -1,11 +1,11 @@
-#include "compressors/kernels/draw.hpp"
+#include "compressors/kernels/random/draw.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/ensure.hpp"
 #include "base/processor.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 namespace weir::compressors {
 namespace {

@@ -1,4 +1,4 @@
-#include "compressors/kernels/cosines.hpp"
+#include "compressors/kernels/linear_algebra/cosines.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include "base/ensure.hpp"
 #include "base/processor.hpp"
 #include "compressors/kernels/prefetch.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 namespace weir::compressors {
 namespace {

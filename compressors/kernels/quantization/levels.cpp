@@ -1,11 +1,11 @@
-#include "compressors/kernels/levels.hpp"
+#include "compressors/kernels/quantization/levels.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 
 #include "base/ensure.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 namespace weir::compressors {
 namespace {

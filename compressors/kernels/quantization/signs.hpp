@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/bytes.hpp"
-#include "compressors/kernels/random.hpp"
+#include "compressors/kernels/random/random.hpp"
 
 namespace weir::compressors {
 

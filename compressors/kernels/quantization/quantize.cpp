@@ -1,4 +1,4 @@
-#include "compressors/kernels/quantize.hpp"
+#include "compressors/kernels/quantization/quantize.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,8 +8,8 @@
 
 #include "base/ensure.hpp"
 #include "base/processor.hpp"
-#include "compressors/kernels/random.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/random/random.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

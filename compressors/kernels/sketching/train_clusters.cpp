@@ -3,8 +3,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "compressors/kernels/clusters.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
+#include "compressors/kernels/sketching/clusters.hpp"
 
 namespace weir::compressors {
 namespace {

@@ -1,10 +1,10 @@
-#include "compressors/kernels/floor.hpp"
+#include "compressors/kernels/selection/floor.hpp"
 
 #include <algorithm>
 #include <array>
 
 #include "base/processor.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 namespace weir::compressors {
 namespace {

@@ -1,4 +1,4 @@
-#include "compressors/kernels/clusters.hpp"
+#include "compressors/kernels/sketching/clusters.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -6,8 +6,8 @@
 
 #include "base/ensure.hpp"
 #include "base/processor.hpp"
-#include "compressors/kernels/hash.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
+#include "compressors/kernels/sketching/hash.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -1,11 +1,11 @@
-#include "compressors/kernels/collect.hpp"
+#include "compressors/kernels/selection/collect.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 
 #include "base/processor.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

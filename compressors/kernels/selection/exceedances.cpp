@@ -1,4 +1,4 @@
-#include "compressors/kernels/exceedances.hpp"
+#include "compressors/kernels/selection/exceedances.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 
 #include "base/ensure.hpp"
 #include "base/processor.hpp"
-#include "compressors/kernels/selection.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 namespace weir::compressors {
 
