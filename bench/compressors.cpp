@@ -23,7 +23,7 @@
 #include "compressors/codecs/value_codec.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/kernels/random/random.hpp"
-#include "compressors/ranges.hpp"
+#include "compressors/parallel_loops.hpp"
 
 namespace weir::bench {
 namespace {
@@ -76,7 +76,7 @@ struct Row {
 double gain(const Timing& one, const Timing& two) { return two.empty() ? 0 : one.quantile(0.5) / two.quantile(0.5); }
 
 void draw_random_words() {
-  compressors::for_ranges(side * side, 256, [](std::size_t begin, std::size_t end) {
+  compressors::parallel_for_ranges(side * side, 256, [](std::size_t begin, std::size_t end) {
     std::array<std::uint32_t, 256> words;
     for (; begin < end; begin += words.size()) compressors::fill_random({.seed = 1}, begin, words);
   });

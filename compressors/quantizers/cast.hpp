@@ -16,7 +16,7 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/prefetch.hpp"
 #include "compressors/non_finite.hpp"
-#include "compressors/ranges.hpp"
+#include "compressors/parallel_loops.hpp"
 
 namespace weir::compressors {
 
@@ -42,7 +42,7 @@ Result<void> encode_cast(const at::Tensor& gradient, const Round& round, Bytes& 
   const bool in_place = is_place_for<Number>(numbers);
   std::atomic<bool> finite = true;
   const float share = 1 / static_cast<float>(round.world);
-  for_ranges(values.size(), cast_block, [&](std::size_t begin, std::size_t end) {
+  parallel_for_ranges(values.size(), cast_block, [&](std::size_t begin, std::size_t end) {
     std::array<Number, cast_block> block;
     std::array<float, cast_block> shares;
     for (std::size_t start = begin; start < end && finite; start += cast_block) {
@@ -72,7 +72,7 @@ Result<void> decode_cast(BytesView payload, const Round& round, float weight, at
   const bool in_place = is_place_for<Number>(payload.data());
   std::atomic<bool> finite = true;
   const auto whole = static_cast<float>(static_cast<double>(weight) * round.world);
-  for_ranges(target.size(), cast_block, [&](std::size_t begin, std::size_t end) {
+  parallel_for_ranges(target.size(), cast_block, [&](std::size_t begin, std::size_t end) {
     std::array<Number, cast_block> block;
     for (std::size_t start = begin; start < end && finite; start += cast_block) {
       const auto part = target.subspan(start, std::min(cast_block, end - start));

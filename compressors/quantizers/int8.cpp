@@ -9,8 +9,8 @@
 #include "compressors/kernels/prefetch.hpp"
 #include "compressors/kernels/quantization/quantize.hpp"
 #include "compressors/kernels/selection/selection.hpp"
+#include "compressors/parallel_loops.hpp"
 #include "compressors/quantizers/channels.hpp"
-#include "compressors/ranges.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -27,7 +27,7 @@ bool Int8::write(std::span<const float> values, const Extent& extent, const Roun
   const std::size_t row = values.size() / extent.channels;
   const std::span<std::byte> codes = code.subspan(extent.channels * sizeof(float));
   std::atomic<bool> finite = true;
-  for_each_part(extent.channels, row, [&](std::size_t channel) {
+  parallel_for_parts(extent.channels, row, [&](std::size_t channel) {
     const auto part = values.subspan(channel * row, row);
     const auto to = codes.subspan(channel * row, row);
     prefetch_next(values, channel * row, row);
@@ -51,7 +51,7 @@ Result<void> Int8::read_add(BytesView code, const Extent& extent, float weight, 
   const std::size_t row = sum.size() / extent.channels;
   const BytesView codes = code.subspan(extent.channels * sizeof(float));
   std::atomic<bool> sound = true;
-  for_each_part(extent.channels, row, [&](std::size_t channel) {
+  parallel_for_parts(extent.channels, row, [&](std::size_t channel) {
     const float scale = load_f32(code.data() + channel * sizeof(float));
     if (!is_scale(scale)) {
       sound = false;

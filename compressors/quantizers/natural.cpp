@@ -9,7 +9,7 @@
 #include "compressors/kernels/quantization/quantize.hpp"
 #include "compressors/kernels/random/random.hpp"
 #include "compressors/kernels/selection/selection.hpp"
-#include "compressors/ranges.hpp"
+#include "compressors/parallel_loops.hpp"
 #include "compressors/round_key.hpp"
 
 namespace weir::compressors {
@@ -20,7 +20,7 @@ constexpr std::size_t block = 256;  // entries; small, so that prefetching one b
 /// Writes the codes of all values. Returns false if a value does not fit the window.
 bool write_codes(std::span<const float> values, const RandomKey& key, int window, std::span<std::byte> codes) {
   std::atomic<bool> fits = true;
-  for_ranges(values.size(), block, [&](std::size_t begin, std::size_t end) {
+  parallel_for_ranges(values.size(), block, [&](std::size_t begin, std::size_t end) {
     std::array<std::uint32_t, block> buffer;
     for (std::size_t start = begin; start < end && fits; start += block) {
       const std::size_t size = std::min(block, end - start);
@@ -59,7 +59,7 @@ Result<void> Natural::read_add(BytesView code, const Extent&, float weight, std:
   const int window = std::to_integer<int>(code[0]);
   if (window > natural_window_max) return Error(Errc::malformed, "powers of two beyond those of a float");
   const BytesView codes = code.subspan(1);
-  for_ranges(sum.size(), block, [&](std::size_t begin, std::size_t end) {
+  parallel_for_ranges(sum.size(), block, [&](std::size_t begin, std::size_t end) {
     for (std::size_t start = begin; start < end; start += block) {
       const std::size_t size = std::min(block, end - start);
       prefetch_next(sum, start, size);

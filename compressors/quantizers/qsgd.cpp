@@ -14,8 +14,8 @@
 #include "compressors/kernels/quantization/signs.hpp"
 #include "compressors/kernels/random/random.hpp"
 #include "compressors/kernels/selection/selection.hpp"
+#include "compressors/parallel_loops.hpp"
 #include "compressors/params.hpp"
-#include "compressors/ranges.hpp"
 #include "compressors/round_key.hpp"
 
 namespace weir::compressors {
@@ -94,7 +94,7 @@ bool Qsgd::write(std::span<const float> values, const Extent&, const Round& roun
   const std::span<std::byte> buckets = code.subspan(head_bytes);
   const RandomKey key = key_of_rank(round);
   std::atomic<bool> finite = true;
-  for_ranges(values.size(), bucket_, [&](std::size_t begin, std::size_t end) {
+  parallel_for_ranges(values.size(), bucket_, [&](std::size_t begin, std::size_t end) {
     std::array<std::uint32_t, part_max> words;
     std::array<std::uint8_t, part_max> levels;
     for (std::size_t start = begin; start < end && finite; start += bucket_) {
@@ -136,7 +136,7 @@ Result<void> Qsgd::read_add(BytesView code, const Extent&, float weight, std::sp
   }
   const BytesView buckets = code.subspan(head_bytes);
   std::atomic<bool> good = true;
-  for_ranges(sum.size(), bucket_, [&](std::size_t begin, std::size_t end) {
+  parallel_for_ranges(sum.size(), bucket_, [&](std::size_t begin, std::size_t end) {
     std::array<std::uint8_t, part_max> levels;
     for (std::size_t start = begin; start < end; start += bucket_) {
       const auto bucket = sum.subspan(start, std::min(bucket_, end - start));

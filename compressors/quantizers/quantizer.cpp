@@ -6,7 +6,7 @@
 #include "compressors/codecs/varint.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/non_finite.hpp"
-#include "compressors/ranges.hpp"
+#include "compressors/parallel_loops.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -31,12 +31,12 @@ Result<void> Quantizer::do_encode(const at::Tensor& gradient, const Round& round
   if (extent.entries > 0 && !write(flat(gradient), extent, round, payload.body().last(bytes))) {
     return non_finite(round, flat(gradient));
   }
-  payload.seal(for_each_piece);
+  payload.seal(parallel_for_pieces);
   return {};
 }
 
 Result<void> Quantizer::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
-  const auto opened = open_payload(payload, format(), for_each_piece);
+  const auto opened = open_payload(payload, format(), parallel_for_pieces);
   if (!opened) return opened.error();
   BytesView code = *opened;
   const Extent extent = extent_of(sum.sizes());

@@ -17,9 +17,9 @@
 #include "compressors/kernels/random/random.hpp"
 #include "compressors/kernels/selection/selection.hpp"
 #include "compressors/non_finite.hpp"
+#include "compressors/parallel_loops.hpp"
 #include "compressors/params.hpp"
 #include "compressors/quantizers/channels.hpp"
-#include "compressors/ranges.hpp"
 #include "compressors/round_key.hpp"
 
 namespace weir::compressors {
@@ -42,7 +42,7 @@ const Params<TernGrad::Options>& params() {
 Size total_size(std::span<const float> values) {
   constexpr std::size_t block = 4096;
   std::vector<Size> parts((values.size() + block - 1) / block);
-  for_ranges(values.size(), block, [&](std::size_t begin, std::size_t end) {
+  parallel_for_ranges(values.size(), block, [&](std::size_t begin, std::size_t end) {
     for (std::size_t start = begin; start < end; start += block) {
       prefetch_next(values, start, block);
       parts[start / block] = size_of(values.subspan(start, std::min(block, end - start)));
@@ -130,7 +130,7 @@ bool TernGrad::write(std::span<const float> values, const Extent&, const Round& 
   const float divisor = scale > 0 ? scale : 1;
   const std::span<std::byte> bytes = code.subspan(sizeof(float));
   const RandomKey key = key_of_rank(round);
-  for_ranges(values.size(), trit_block, [&](std::size_t begin, std::size_t end) {
+  parallel_for_ranges(values.size(), trit_block, [&](std::size_t begin, std::size_t end) {
     std::array<std::uint32_t, trit_block> buffer;
     for (std::size_t start = begin; start < end; start += trit_block) {
       const auto part = values.subspan(start, std::min(trit_block, end - start));
@@ -149,7 +149,7 @@ Result<void> TernGrad::read_add(BytesView code, const Extent&, float weight, std
   if (!is_scale(scale)) return Error(Errc::malformed, "terngrad: a scale that is none");
   const BytesView bytes = code.subspan(sizeof(float));
   std::atomic<bool> good = true;
-  for_ranges(sum.size(), trit_block, [&](std::size_t begin, std::size_t end) {
+  parallel_for_ranges(sum.size(), trit_block, [&](std::size_t begin, std::size_t end) {
     for (std::size_t start = begin; start < end; start += trit_block) {
       const auto part = sum.subspan(start, std::min(trit_block, end - start));
       prefetch_next(sum, start, trit_block);

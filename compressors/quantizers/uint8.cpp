@@ -9,8 +9,8 @@
 #include "compressors/kernels/prefetch.hpp"
 #include "compressors/kernels/quantization/quantize.hpp"
 #include "compressors/kernels/selection/selection.hpp"
+#include "compressors/parallel_loops.hpp"
 #include "compressors/quantizers/channels.hpp"
-#include "compressors/ranges.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -47,7 +47,7 @@ bool Uint8::write(std::span<const float> values, const Extent& extent, const Rou
   const std::span<std::byte> zeros = code.subspan(extent.channels * sizeof(float), extent.channels);
   const std::span<std::byte> codes = code.subspan(extent.channels * (sizeof(float) + 1));
   std::atomic<bool> finite = true;
-  for_each_part(extent.channels, row, [&](std::size_t channel) {
+  parallel_for_parts(extent.channels, row, [&](std::size_t channel) {
     const auto part = values.subspan(channel * row, row);
     const auto to = codes.subspan(channel * row, row);
     prefetch_next(values, channel * row, row);
@@ -73,7 +73,7 @@ Result<void> Uint8::read_add(BytesView code, const Extent& extent, float weight,
   const BytesView zeros = code.subspan(extent.channels * sizeof(float), extent.channels);
   const BytesView codes = code.subspan(extent.channels * (sizeof(float) + 1));
   std::atomic<bool> sound = true;
-  for_each_part(extent.channels, row, [&](std::size_t channel) {
+  parallel_for_parts(extent.channels, row, [&](std::size_t channel) {
     const float scale = load_f32(code.data() + channel * sizeof(float));
     const auto zero = std::to_integer<std::uint8_t>(zeros[channel]);
     if (!is_scale(scale)) {

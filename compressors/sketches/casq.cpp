@@ -21,8 +21,8 @@
 #include "compressors/kernels/random/random.hpp"
 #include "compressors/kernels/selection/selection.hpp"
 #include "compressors/non_finite.hpp"
+#include "compressors/parallel_loops.hpp"
 #include "compressors/params.hpp"
-#include "compressors/ranges.hpp"
 #include "compressors/round_key.hpp"
 
 namespace weir::compressors {
@@ -116,7 +116,7 @@ struct Opened {
 };
 
 Result<Opened> open(BytesView payload) {
-  const auto body = open_payload(payload, Format::clusters, for_each_piece);
+  const auto body = open_payload(payload, Format::clusters, parallel_for_pieces);
   if (!body) return body.error();
   if (body->empty() || std::to_integer<std::uint8_t>((*body)[0]) > 2) return malformed("a payload of no known kind");
   Opened opened{static_cast<Kind>((*body)[0]), 0, body->subspan(1)};
@@ -187,7 +187,7 @@ Result<Tables> read_tables(const Opened& opened) {
 template <class Body>
 void for_blocks(const Clusters& clusters, std::uint32_t salt, std::uint64_t entries, const Body& body) {
   const Segments segments(entries);
-  for_each_part(segments.count(), entries / segments.count(), [&](std::size_t segment) {
+  parallel_for_parts(segments.count(), entries / segments.count(), [&](std::size_t segment) {
     const Placing placing(clusters, salt, segments, segment);
     const std::size_t end = segments.begin(segment + 1);
     for (std::size_t first = segments.begin(segment); first < end; first += cluster_block) {
@@ -346,10 +346,10 @@ Result<void> Casq::write_tables(std::span<const float> values, const Round& roun
     return non_finite(round, values);
   }
   std::byte* means = payload.body().data() + body.size();
-  for_ranges(table.size(), 1, [&](std::size_t begin, std::size_t end) {
+  parallel_for_ranges(table.size(), 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) store_f32(means + i * sizeof(float), table.mean(i));
   });
-  payload.seal(for_each_piece);
+  payload.seal(parallel_for_pieces);
   return {};
 }
 

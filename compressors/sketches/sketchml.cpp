@@ -15,8 +15,8 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/pack.hpp"
 #include "compressors/non_finite.hpp"
+#include "compressors/parallel_loops.hpp"
 #include "compressors/params.hpp"
-#include "compressors/ranges.hpp"
 #include "compressors/sketches/delta_keys.hpp"
 #include "compressors/sketches/min_max_sketch.hpp"
 #include "compressors/sparsifiers/topk.hpp"
@@ -162,7 +162,7 @@ std::vector<Group> grouped(const Selection& selection, const SketchMl::Options& 
   auto [positive, negative] = by_sign(selection);
   std::array<Side, 2> sides = {Side(std::move(positive)), Side(std::move(negative))};
   const std::size_t shared = sides[0].shared() + sides[1].shared();
-  for_each_part(sides.size(), work_per_entry * shared / sides.size(), [&](std::size_t i) {
+  parallel_for_parts(sides.size(), work_per_entry * shared / sides.size(), [&](std::size_t i) {
     const std::size_t own = sides[i].shared();
     sides[i].group(share_of(options.buckets, own, shared), share_of(options.groups, own, shared));
   });
@@ -240,7 +240,7 @@ Result<void> SketchMl::do_encode(const at::Tensor& gradient, const Round& round,
   const std::vector<Group> groups = grouped(selection_, options_);
   std::vector<Bytes> parts(groups.size());
   const std::size_t work = work_per_entry * selection_.size() / std::max<std::size_t>(groups.size(), 1);
-  for_each_part(groups.size(), work, [&](std::size_t i) { append_group(groups[i], options_, parts[i]); });
+  parallel_for_parts(groups.size(), work, [&](std::size_t i) { append_group(groups[i], options_, parts[i]); });
   Bytes body;
   append_varint(body, values.size());
   body.push_back(static_cast<std::byte>(options_.rows));

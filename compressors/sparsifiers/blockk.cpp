@@ -5,7 +5,7 @@
 
 #include "base/errc.hpp"
 #include "compressors/non_finite.hpp"
-#include "compressors/ranges.hpp"
+#include "compressors/parallel_loops.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 
 namespace weir::compressors {
@@ -77,7 +77,7 @@ Result<void> BlockK::choose(std::span<const float> values, const Round& round, S
     }
     return true;
   };
-  if (!select_in_ranges(values.size(), block, out, choose_range)) return non_finite(round, values);
+  if (!parallel_select(values.size(), block, out, choose_range)) return non_finite(round, values);
   return {};
 }
 

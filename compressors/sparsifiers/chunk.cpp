@@ -11,8 +11,8 @@
 #include "compressors/kernels/selection/exceedances.hpp"
 #include "compressors/kernels/selection/selection.hpp"
 #include "compressors/non_finite.hpp"
+#include "compressors/parallel_loops.hpp"
 #include "compressors/params.hpp"
-#include "compressors/ranges.hpp"
 #include "compressors/sparsifiers/sparsifier.hpp"
 #include "compressors/sparsifiers/warmup_params.hpp"
 
@@ -78,8 +78,8 @@ Result<void> Chunk::do_encode(const at::Tensor& gradient, const Round& round, By
 
 Result<void> Chunk::write_norms(std::span<const float> values, const Round& round, Bytes& out) {
   std::vector<float> norms(chunks_of(values.size()));
-  for_each_part(norms.size(), static_cast<std::size_t>(options_.chunk),
-                [&](std::size_t i) { norms[i] = sum_of_magnitudes(part(values, i)); });
+  parallel_for_parts(norms.size(), static_cast<std::size_t>(options_.chunk),
+                     [&](std::size_t i) { norms[i] = sum_of_magnitudes(part(values, i)); });
   if (std::ranges::any_of(norms, [](float it) { return std::isinf(it); })) return non_finite(round, values);
   choices_[round.tensor] = {.entries = values.size(), .chunks = {}};
   append(out, std::as_bytes(std::span(norms)));

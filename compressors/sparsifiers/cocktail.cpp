@@ -7,7 +7,7 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/non_finite.hpp"
-#include "compressors/ranges.hpp"
+#include "compressors/parallel_loops.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 #include "compressors/sparsifiers/strata.hpp"
 #include "compressors/sparsifiers/topk.hpp"
@@ -66,13 +66,13 @@ Result<void> Cocktail::do_encode(const at::Tensor& gradient, const Round& round,
       if (!all_finite(values.subspan(begin, end - begin))) finite = false;
       for (std::size_t i = 0; i < drawn.size(); ++i) survivors_[first + i] = values[drawn[i].position];
     };
-    Strata(round, values.size(), survivors_.size()).for_each_batch_in_ranges(draw);
+    Strata(round, values.size(), survivors_.size()).parallel_for_batches(draw);
     if (!finite) return non_finite(round, values);
     select_largest_by_sample(survivors_, entries_kept(options_.top, survivors_.size()), sample_, selection_);
   }
   write_sparse(selection_, extent_of(values.size(), survivors_.size()),
                choose_index_codec(options_.codecs.index, selection_.positions, survivors_.size()),
-               value_codec_named(options_.codecs.value), out, parts_of(coding_work * selection_.size()));
+               value_codec_named(options_.codecs.value), out, parallel_parts(coding_work * selection_.size()));
   return {};
 }
 

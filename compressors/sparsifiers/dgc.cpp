@@ -6,7 +6,7 @@
 
 #include "base/philox.hpp"
 #include "compressors/non_finite.hpp"
-#include "compressors/ranges.hpp"
+#include "compressors/parallel_loops.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 #include "compressors/sparsifiers/warmup_params.hpp"
 
@@ -101,7 +101,7 @@ void Dgc::adapt(std::span<const float> values, float threshold, std::size_t kept
   const double least = options_.lower_bound * static_cast<double>(kept);
   // If there are more entries than this, it only matters that there are too many, so collecting stops.
   const std::size_t limit = 4 * kept + 1024;
-  bool complete = collect_in_ranges(values, floor_of(threshold), limit, out);
+  bool complete = parallel_collect(values, floor_of(threshold), limit, out);
   for (std::int64_t i = 0; i < options_.adaptations_max; ++i) {
     if (!complete || static_cast<double>(out.size()) > most) {
       if (options_.resample) break;
@@ -111,7 +111,7 @@ void Dgc::adapt(std::span<const float> values, float threshold, std::size_t kept
     } else {
       break;
     }
-    complete = collect_in_ranges(values, floor_of(threshold), limit, out);
+    complete = parallel_collect(values, floor_of(threshold), limit, out);
   }
   // The largest entries above the threshold are the largest of all. If the threshold rose above every entry, nothing
   // would be sent for a tensor that is not zero.

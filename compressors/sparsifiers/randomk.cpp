@@ -126,7 +126,7 @@ Result<void> RandomK::draw(std::span<const float> values, const Round& round) {
       taken[i] = std::clamp(taken[i], -largest, largest);
     }
   };
-  Strata(round, values.size(), count).for_each_batch_in_ranges(take);
+  Strata(round, values.size(), count).parallel_for_batches(take);
   return finite ? Result<void>() : non_finite(round, values);
 }
 
@@ -209,7 +209,7 @@ Result<void> RandomK::read(BytesView payload, std::uint64_t entries, const Round
   const auto place = [&](std::uint64_t first, std::uint64_t, std::uint64_t, auto drawn) {
     for (std::size_t i = 0; i < drawn.size(); ++i) out.positions[first + i] = drawn[i].position;
   };
-  Strata(round, entries, out.values.size()).for_each_batch_in_ranges(place);
+  Strata(round, entries, out.values.size()).parallel_for_batches(place);
   return {};
 }
 

@@ -12,7 +12,7 @@
 #include "base/errc.hpp"
 #include "compressors/kernels/selection/exceedances.hpp"
 #include "compressors/non_finite.hpp"
-#include "compressors/ranges.hpp"
+#include "compressors/parallel_loops.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 
 namespace weir::compressors {
@@ -120,7 +120,7 @@ Result<void> Sidco::choose(std::span<const float> values, const Round& round, Se
     constexpr double largest = std::numeric_limits<float>::max();
     const double least = threshold(values, count);
     const float floor = std::isfinite(least) ? static_cast<float>(std::clamp(least, 0.0, largest)) : 0.0F;
-    (void)collect_in_ranges(values, std::max(magnitude(floor), 1U), values.size(), out);
+    (void)parallel_collect(values, std::max(magnitude(floor), 1U), values.size(), out);
   };
   collect_by(stages.count);
   // NaN and infinity compare larger than any number, so if there is one, it was chosen.

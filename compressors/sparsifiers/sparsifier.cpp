@@ -7,7 +7,7 @@
 #include "compressors/codecs/sparse.hpp"
 #include "compressors/codecs/value_codec.hpp"
 #include "compressors/flat.hpp"
-#include "compressors/ranges.hpp"
+#include "compressors/parallel_loops.hpp"
 
 namespace weir::compressors {
 
@@ -21,7 +21,7 @@ Result<void> Sparsifier::do_encode(const at::Tensor& gradient, const Round& roun
   const auto entries = static_cast<std::uint32_t>(values.size());
   write_sparse(selection_, {Format::sparse, entries, entries},
                choose_index_codec(codecs_.index, selection_.positions, entries), value_codec_named(codecs_.value), out,
-               parts_of(coding_work * selection_.size()));
+               parallel_parts(coding_work * selection_.size()));
   return {};
 }
 

@@ -7,7 +7,7 @@
 
 #include "compressors/compressor.hpp"
 #include "compressors/kernels/random/random.hpp"
-#include "compressors/ranges.hpp"
+#include "compressors/parallel_loops.hpp"
 #include "compressors/round_key.hpp"
 
 namespace weir::compressors {
@@ -36,11 +36,11 @@ class Strata {
     for_each_batch(0, batches(), body);
   }
 
-  /// The same on several threads (ranges.hpp), in any order.
+  /// The same on several threads (parallel_loops.hpp), in any order.
   template <class Body>
-  void for_each_batch_in_ranges(const Body& body) const {
-    for_ranges_of_parts(batches(), batch * longest(entries_, count_),
-                        [&](std::size_t first, std::size_t last) { for_each_batch(first, last, body); });
+  void parallel_for_batches(const Body& body) const {
+    parallel_for_part_ranges(batches(), batch * longest(entries_, count_),
+                             [&](std::size_t first, std::size_t last) { for_each_batch(first, last, body); });
   }
 
  private:

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "compressors/non_finite.hpp"
-#include "compressors/ranges.hpp"
+#include "compressors/parallel_loops.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 
 namespace weir::compressors {
@@ -31,7 +31,7 @@ Result<std::unique_ptr<Compressor>> Threshold::make(const nlohmann::json& given)
 Result<void> Threshold::choose(std::span<const float> values, const Round& round, Selection& out) {
   constexpr double largest = std::numeric_limits<float>::max();
   const auto threshold = static_cast<float>(std::min(options_.threshold, largest));
-  (void)collect_in_ranges(values, std::max(magnitude(threshold), 1U), values.size(), out);
+  (void)parallel_collect(values, std::max(magnitude(threshold), 1U), values.size(), out);
   // NaN and infinity compare larger than any number, so if there is one, it was chosen.
   if (find_non_finite(out.values) != out.size()) return non_finite(round, values);
   return {};

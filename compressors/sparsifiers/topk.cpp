@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "compressors/non_finite.hpp"
-#include "compressors/ranges.hpp"
+#include "compressors/parallel_loops.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 
 namespace weir::compressors {
@@ -42,7 +42,7 @@ void select_largest_by_sample(std::span<const float> values, std::size_t count, 
   // A sample provides a threshold slightly below the cut, one pass collects the entries above it, and the exact cut is
   // made among those. If the sample misleads, the exact cut is made in the whole tensor: slower, with the same result.
   const std::uint32_t floor = probable_floor(values, count, sample);
-  if (floor > 0 && collect_in_ranges(values, floor, 3 * count + 1024, out) && out.size() >= count) {
+  if (floor > 0 && parallel_collect(values, floor, 3 * count + 1024, out) && out.size() >= count) {
     trim(out, cut_at_rank(out.values, count));
   } else {
     select_largest(values, count, out);

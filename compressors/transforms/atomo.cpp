@@ -15,8 +15,8 @@
 #include "compressors/kernels/random/draw.hpp"
 #include "compressors/kernels/random/random.hpp"
 #include "compressors/non_finite.hpp"
+#include "compressors/parallel_loops.hpp"
 #include "compressors/params.hpp"
-#include "compressors/ranges.hpp"
 #include "compressors/round_key.hpp"
 #include "compressors/transforms/matrix.hpp"
 #include "compressors/transforms/rounded.hpp"
@@ -51,7 +51,7 @@ bool drawn(const RandomKey& key, std::uint64_t index, std::uint32_t word, double
 /// Draws entries of `values`, which are finite.
 void draw(std::span<const float> values, const RandomKey& key, float level, Selection& out) {
   constexpr std::size_t block = 4096;
-  select_in_ranges(values.size(), block, out, [&](std::size_t begin, std::size_t end, Selection& part) {
+  parallel_select(values.size(), block, out, [&](std::size_t begin, std::size_t end, Selection& part) {
     std::array<std::uint32_t, block> words;
     std::array<std::uint32_t, block> places;
     for (std::size_t at = begin; at < end; at += block) {
@@ -72,7 +72,7 @@ void draw(std::span<const float> values, const RandomKey& key, float level, Sele
 /// The largest magnitude(), on several threads.
 std::uint32_t largest_of(std::span<const float> values) {
   std::atomic<std::uint32_t> largest = 0;
-  for_ranges(values.size(), 1, [&](std::size_t begin, std::size_t end) {
+  parallel_for_ranges(values.size(), 1, [&](std::size_t begin, std::size_t end) {
     const std::uint32_t mine = largest_magnitude(values.subspan(begin, end - begin));
     std::uint32_t known = largest;
     while (known < mine && !largest.compare_exchange_weak(known, mine)) {

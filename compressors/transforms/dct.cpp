@@ -8,7 +8,7 @@
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "compressors/kernels/linear_algebra/cosines.hpp"
-#include "compressors/ranges.hpp"
+#include "compressors/parallel_loops.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -93,7 +93,7 @@ Result<void> add_inverse(const BlockGrid& grid, const Selection& selection, floa
 
 void for_blocks(const BlockGrid& grid, FunctionRef<void(std::size_t, std::size_t)> body) {
   if (grid.blocks() == 0) return;
-  for_ranges_of_parts(grid.blocks(), grid.block(0).entries(), body);
+  parallel_for_part_ranges(grid.blocks(), grid.block(0).entries(), body);
 }
 
 }  // namespace weir::compressors

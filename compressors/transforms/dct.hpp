@@ -54,7 +54,8 @@ bool transform_blocks(const BlockGrid& grid, std::span<const float> entries, std
 /// coefficient_max).
 Result<void> add_inverse(const BlockGrid& grid, const Selection& selection, float weight, std::span<float> sum);
 
-/// Calls body(first, last) for ranges of blocks, as for_ranges() does; a range takes some hundred microseconds.
+/// Calls body(first, last) for ranges of blocks, as parallel_for_ranges() does; a range takes some hundred
+/// microseconds.
 void for_blocks(const BlockGrid& grid, FunctionRef<void(std::size_t, std::size_t)> body);
 
 }  // namespace weir::compressors

@@ -15,7 +15,7 @@
 #include "compressors/kernels/linear_algebra/cosines.hpp"
 #include "compressors/kernels/selection/floor.hpp"
 #include "compressors/non_finite.hpp"
-#include "compressors/ranges.hpp"
+#include "compressors/parallel_loops.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 #include "compressors/transforms/dct.hpp"
 #include "compressors/transforms/matrix.hpp"
@@ -99,7 +99,7 @@ Result<void> Demo::do_encode(const at::Tensor& gradient, const Round& round, Byt
   const auto entries = static_cast<std::uint32_t>(values.size());
   write_sparse(selection_, SparseExtent{Format::dct, entries, entries},
                choose_index_codec(options_.codecs.index, selection_.positions, entries),
-               value_codec_named(options_.codecs.value), out, parts_of(coding_work * selection_.size()));
+               value_codec_named(options_.codecs.value), out, parallel_parts(coding_work * selection_.size()));
   return {};
 }
 

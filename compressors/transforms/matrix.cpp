@@ -1,6 +1,6 @@
 #include "compressors/transforms/matrix.hpp"
 
-#include "compressors/ranges.hpp"
+#include "compressors/parallel_loops.hpp"
 
 namespace weir::compressors {
 
@@ -13,7 +13,7 @@ MatrixShape matrix_shape(const at::Tensor& tensor) {
 std::vector<float> multiplied(std::span<const float> matrix, MatrixShape shape, std::span<const float> right,
                               std::size_t rank) {
   std::vector<float> left(rank * shape.rows);
-  for_ranges(matrix.size(), shape.columns, [&](std::size_t begin, std::size_t end) {
+  parallel_for_ranges(matrix.size(), shape.columns, [&](std::size_t begin, std::size_t end) {
     multiply(matrix.data(), shape, begin / shape.columns, end / shape.columns, right.data(), rank, left.data());
   });
   return left;
@@ -23,7 +23,7 @@ std::vector<float> multiplied_transposed(std::span<const float> matrix, MatrixSh
                                          std::size_t rank) {
   constexpr std::size_t line = 16;  // the least number of columns per thread
   std::vector<float> right(rank * shape.columns);
-  for_ranges(matrix.size(), shape.rows * line, [&](std::size_t begin, std::size_t end) {
+  parallel_for_ranges(matrix.size(), shape.rows * line, [&](std::size_t begin, std::size_t end) {
     multiply_transposed(matrix.data(), shape, begin / shape.rows, end / shape.rows, left.data(), rank, right.data());
   });
   return right;
@@ -31,7 +31,7 @@ std::vector<float> multiplied_transposed(std::span<const float> matrix, MatrixSh
 
 void add_outer_products(std::span<const float> left, std::span<const float> right, std::size_t rank, MatrixShape shape,
                         float weight, std::span<float> sum) {
-  for_ranges(sum.size(), shape.columns, [&](std::size_t begin, std::size_t end) {
+  parallel_for_ranges(sum.size(), shape.columns, [&](std::size_t begin, std::size_t end) {
     add_outer_products(left.data(), right.data(), rank, shape, begin / shape.columns, end / shape.columns, weight,
                        sum.data());
   });

@@ -8,7 +8,7 @@
 
 #include "base/ensure.hpp"
 #include "compressors/kernels/selection/selection.hpp"
-#include "compressors/ranges.hpp"
+#include "compressors/parallel_loops.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -40,7 +40,7 @@ double split(std::span<const float> values, std::uint32_t least, Selection& abov
 MagnitudeSums magnitude_sums(std::span<const float> values) {
   constexpr std::size_t block = 1 << 14;
   std::vector<MagnitudeSums> parts((values.size() + block - 1) / block);
-  for_ranges(values.size(), block, [&](std::size_t begin, std::size_t end) {
+  parallel_for_ranges(values.size(), block, [&](std::size_t begin, std::size_t end) {
     for (std::size_t at = begin; at < end; at += block) {
       parts[at / block] = sum_magnitudes(values.subspan(at, std::min(block, end - at)));
     }

@@ -1,4 +1,4 @@
-#include "compressors/ranges.hpp"
+#include "compressors/parallel_loops.hpp"
 
 #include <ATen/Parallel.h>
 
@@ -13,7 +13,7 @@
 
 namespace weir::compressors {
 
-void for_ranges(std::size_t entries, std::size_t align, FunctionRef<void(std::size_t, std::size_t)> body) {
+void parallel_for_ranges(std::size_t entries, std::size_t align, FunctionRef<void(std::size_t, std::size_t)> body) {
   constexpr std::size_t grain = 1 << 16;  // entries: some tens of microseconds
   const std::size_t unit = (grain + align - 1) / align * align;
   const auto units = static_cast<std::int64_t>((entries + unit - 1) / unit);
@@ -26,18 +26,20 @@ void for_ranges(std::size_t entries, std::size_t align, FunctionRef<void(std::si
   ensure(done.load(std::memory_order_acquire) == units, "every range has been done");
 }
 
-void for_ranges_of_parts(std::size_t count, std::size_t entries, FunctionRef<void(std::size_t, std::size_t)> body) {
+void parallel_for_part_ranges(std::size_t count, std::size_t entries,
+                              FunctionRef<void(std::size_t, std::size_t)> body) {
   const std::size_t weight = std::max<std::size_t>(entries, 1);
-  for_ranges(count * weight, weight, [&](std::size_t begin, std::size_t end) { body(begin / weight, end / weight); });
+  parallel_for_ranges(count * weight, weight,
+                      [&](std::size_t begin, std::size_t end) { body(begin / weight, end / weight); });
 }
 
-bool select_in_ranges(std::size_t entries, std::size_t align, Selection& out,
-                      FunctionRef<bool(std::size_t, std::size_t, Selection&)> choose) {
+bool parallel_select(std::size_t entries, std::size_t align, Selection& out,
+                     FunctionRef<bool(std::size_t, std::size_t, Selection&)> choose) {
   std::map<std::size_t, Selection> parts;
   std::mutex mutex;
   bool good = true;
   out.clear();
-  for_ranges(entries, align, [&](std::size_t begin, std::size_t end) {
+  parallel_for_ranges(entries, align, [&](std::size_t begin, std::size_t end) {
     if (begin == 0 && end == entries) {
       good = choose(begin, end, out);
       return;
@@ -55,29 +57,30 @@ bool select_in_ranges(std::size_t entries, std::size_t align, Selection& out,
   return good;
 }
 
-bool collect_in_ranges(std::span<const float> values, std::uint32_t least, std::size_t limit, Selection& out) {
+bool parallel_collect(std::span<const float> values, std::uint32_t least, std::size_t limit, Selection& out) {
   const auto collect_range = [&](std::size_t begin, std::size_t end, Selection& part) {
     if (!collect(values.subspan(begin, end - begin), least, limit, part)) return false;
     for (std::uint32_t& position : part.positions) position += static_cast<std::uint32_t>(begin);
     return true;
   };
-  const bool complete = select_in_ranges(values.size(), 1, out, collect_range) && out.size() <= limit;
+  const bool complete = parallel_select(values.size(), 1, out, collect_range) && out.size() <= limit;
   if (!complete) out.clear();
   return complete;
 }
 
-void for_each_part(std::size_t count, std::size_t entries, FunctionRef<void(std::size_t)> body) {
-  for_ranges_of_parts(count, entries, [&](std::size_t first, std::size_t last) {
+void parallel_for_parts(std::size_t count, std::size_t entries, FunctionRef<void(std::size_t)> body) {
+  parallel_for_part_ranges(count, entries, [&](std::size_t first, std::size_t last) {
     for (std::size_t i = first; i < last; ++i) body(i);
   });
 }
 
-PartLoop parts_of(std::size_t entries) {
-  return [entries](std::size_t count, FunctionRef<void(std::size_t)> body) { for_each_part(count, entries, body); };
+PartLoop parallel_parts(std::size_t entries) {
+  return
+      [entries](std::size_t count, FunctionRef<void(std::size_t)> body) { parallel_for_parts(count, entries, body); };
 }
 
-void for_each_piece(std::size_t count, FunctionRef<void(std::size_t)> body) {
-  for_each_part(count, checksum_piece / sizeof(float), body);
+void parallel_for_pieces(std::size_t count, FunctionRef<void(std::size_t)> body) {
+  parallel_for_parts(count, checksum_piece / sizeof(float), body);
 }
 
 }  // namespace weir::compressors
