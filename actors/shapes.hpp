@@ -7,7 +7,8 @@
 #include "actors/datasets/shape.hpp"
 #include "protocol/training_shape.hpp"
 
-/// The shapes of models and datasets, without LibTorch: a library of its own (weir::shapes), which the head links.
+/// The shapes of models and datasets, without LibTorch: a library of its own (weir::actors_shapes), which the head
+/// links.
 namespace weir::actors {
 
 /// The shapes of a model's parameter tensors, in the model's order. `params` are complete. Fails with: not_found (no

@@ -13,7 +13,8 @@ if(WEIR_MOLD)
 endif()
 
 # weir_library(NAME SOURCES a.cpp ... DEPS x y ...)
-# One static library per folder: target weir_NAME, alias weir::NAME, headers included from the project root.
+# One static library per folder: target weir_NAME, alias weir::NAME, headers included from the project root. NAME is the
+# folder's path, with _ between folders; for a part of a folder that others link alone, the folder's, _ and the part's.
 function(weir_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   if(ARG_SOURCES)
