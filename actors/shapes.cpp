@@ -8,16 +8,24 @@
 #include "actors/datasets/list.hpp"
 #include "actors/models/list.hpp"
 #include "base/errc.hpp"
+#include "protocol/catalog.hpp"
 
 namespace weir::actors {
 namespace {
 
-/// The result of `ask` for the type with that name.
+/// The result of ask(options) for the type with that name.
 template <class Product, class Types, class Ask>
-Result<Product> ask_named(Types types, std::string_view kind, std::string_view name, Ask ask) {
+Result<Product> ask_named(Types types, std::string_view kind, std::string_view name, const nlohmann::json& params,
+                          Ask ask) {
   std::optional<Result<Product>> answer;
   types.for_each([&]<class T>() {
-    if (T::type_name == name) answer = ask.template operator()<T>();
+    if (T::type_name != name) return;
+    const auto options = protocol::read_options<T>(params, {.kind = kind});
+    if (options) {
+      answer = ask.template operator()<T>(*options);
+    } else {
+      answer = options.error();
+    }
   });
   if (answer) return std::move(*answer);
   return Error{Errc::not_found, "there is no " + std::string(kind) + " '" + std::string(name) + "'"};
@@ -27,13 +35,15 @@ Result<Product> ask_named(Types types, std::string_view kind, std::string_view n
 
 Result<std::vector<protocol::ParameterShape>> parameter_shapes(std::string_view model, const nlohmann::json& params,
                                                                const ExampleShape& shape) {
-  return ask_named<std::vector<protocol::ParameterShape>>(ModelTypes{}, "model", model,
-                                                          [&]<class T>() { return T::parameters(params, shape); });
+  using Shapes = std::vector<protocol::ParameterShape>;
+  return ask_named<Shapes>(ModelTypes{}, "model", model, params,
+                           [&]<class T>(const auto& options) { return T::parameters(options, shape); });
 }
 
 Result<DatasetShape> dataset_shape(std::string_view dataset, const nlohmann::json& params, std::string_view path) {
-  return ask_named<DatasetShape>(DatasetTypes{}, "dataset", dataset,
-                                 [&]<class T>() -> Result<DatasetShape> { return T::shape(params, path); });
+  return ask_named<DatasetShape>(
+      DatasetTypes{}, "dataset", dataset, params,
+      [&]<class T>(const auto& options) -> Result<DatasetShape> { return T::shape(options, path); });
 }
 
 Result<protocol::TrainingShape> training_shape(const protocol::JobSpec& spec) {

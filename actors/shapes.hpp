@@ -11,12 +11,13 @@
 /// links.
 namespace weir::actors {
 
-/// The shapes of a model's parameter tensors, in the model's order. `params` are complete. Fails with: not_found (no
-/// such model), invalid_argument (the model does not accept examples of this shape).
+/// The shapes of a model's parameter tensors, in the model's order. Fails with: not_found (no such model),
+/// invalid_argument (parameters, or the model does not accept examples of this shape).
 Result<std::vector<protocol::ParameterShape>> parameter_shapes(std::string_view model, const nlohmann::json& params,
                                                                const ExampleShape& shape);
 
-/// The shape of a dataset. `path` is dataset.path of the job spec, empty if it has none. Fails with: not_found.
+/// The shape of a dataset. `path` is dataset.path of the job spec, empty if it has none. Fails with: not_found,
+/// invalid_argument (parameters).
 Result<DatasetShape> dataset_shape(std::string_view dataset, const nlohmann::json& params, std::string_view path);
 
 /// The protocol::ShapeOf for this build's models and datasets.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "actors/session.hpp"
+#include "base/errc.hpp"
 #include "protocol/acknowledged.hpp"
 #include "runtime/actor_system.hpp"
 

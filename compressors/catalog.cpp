@@ -15,7 +15,6 @@
 #include "compressors/memories/no_memory.hpp"
 #include "compressors/memories/powersgd_memory.hpp"
 #include "compressors/memories/residual_memory.hpp"
-#include "compressors/params.hpp"
 #include "compressors/quantizers/bf16.hpp"
 #include "compressors/quantizers/efsignsgd.hpp"
 #include "compressors/quantizers/fp16.hpp"
@@ -45,65 +44,73 @@
 
 namespace weir::compressors {
 
-const Catalog& builtin() {
-  static const Catalog catalog = Catalog()
-                                     .add_compressor<None>()
-                                     .add_compressor<Fp16>()
-                                     .add_compressor<Bf16>()
-                                     .add_compressor<Int8>()
-                                     .add_compressor<Uint8>()
-                                     .add_compressor<Natural>()
-                                     .add_compressor<Qsgd>()
-                                     .add_compressor<TernGrad>()
-                                     .add_compressor<OneBit>()
-                                     .add_compressor<SignSgd>()
-                                     .add_compressor<Signum>()
-                                     .add_compressor<EfSignSgd>()
-                                     .add_compressor<TopK>()
-                                     .add_compressor<RandomK>()
-                                     .add_compressor<Threshold>()
-                                     .add_compressor<Dgc>()
-                                     .add_compressor<Sidco>()
-                                     .add_compressor<Chunk>()
-                                     .add_compressor<BlockK>()
-                                     .add_compressor<Cocktail>()
-                                     .add_compressor<Atomo>()
-                                     .add_compressor<PowerSgd>()
-                                     .add_compressor<Demo>()
-                                     .add_compressor<SketchMl>()
-                                     .add_compressor<Casq>()
-                                     .add_memory<NoMemory>()
-                                     .add_memory<ResidualMemory>()
-                                     .add_memory<DgcMemory>()
-                                     .add_memory<EfSignSgdMemory>()
-                                     .add_memory<PowerSgdMemory>()
-                                     .add_memory<Ef21Memory>();
+const CompressionCatalog& builtin() {
+  static const CompressionCatalog catalog = CompressionCatalog()
+                                                .add_compressor<None>()
+                                                .add_compressor<Fp16>()
+                                                .add_compressor<Bf16>()
+                                                .add_compressor<Int8>()
+                                                .add_compressor<Uint8>()
+                                                .add_compressor<Natural>()
+                                                .add_compressor<Qsgd>()
+                                                .add_compressor<TernGrad>()
+                                                .add_compressor<OneBit>()
+                                                .add_compressor<SignSgd>()
+                                                .add_compressor<Signum>()
+                                                .add_compressor<EfSignSgd>()
+                                                .add_compressor<TopK>()
+                                                .add_compressor<RandomK>()
+                                                .add_compressor<Threshold>()
+                                                .add_compressor<Dgc>()
+                                                .add_compressor<Sidco>()
+                                                .add_compressor<Chunk>()
+                                                .add_compressor<BlockK>()
+                                                .add_compressor<Cocktail>()
+                                                .add_compressor<Atomo>()
+                                                .add_compressor<PowerSgd>()
+                                                .add_compressor<Demo>()
+                                                .add_compressor<SketchMl>()
+                                                .add_compressor<Casq>()
+                                                .add_memory<NoMemory>()
+                                                .add_memory<ResidualMemory>()
+                                                .add_memory<DgcMemory>()
+                                                .add_memory<EfSignSgdMemory>()
+                                                .add_memory<PowerSgdMemory>()
+                                                .add_memory<Ef21Memory>();
   return catalog;
 }
 
 namespace {
 
-struct NoOptions {};
-
-template <class Entry>
-const Entry* find(const std::vector<Entry>& entries, std::string_view name) {
-  const auto at = std::ranges::find(entries, name, &Entry::name);
-  return at == entries.end() ? nullptr : &*at;
-}
-
-/// The error for a name that is not in the list; it suggests the nearest name, or else lists all.
-template <class Entry>
-Error unknown(std::string_view kind, std::string_view name, const std::vector<Entry>& entries) {
-  std::vector<std::string> names;
-  for (const Entry& entry : entries) names.push_back(entry.name);
+/// Suggests the nearest name, or else lists all.
+Error unknown(std::string_view kind, std::string_view name, const std::vector<std::string>& known) {
   std::string what = "no " + std::string(kind) + " is named '" + std::string(name) + "'";
-  if (const std::string nearest = protocol::nearest_name(name, names); !nearest.empty()) {
+  if (const std::string nearest = protocol::nearest_name(name, known); !nearest.empty()) {
     what += "; did you mean '" + nearest + "'?";
   } else {
     what += "; there are";
-    for (const std::string& known : names) what += (&known == &names.front() ? " " : ", ") + known;
+    for (const std::string& other : known) what += (&other == &known.front() ? " " : ", ") + other;
   }
   return Error(Errc::not_found, what);
+}
+
+/// Names every parameter that is wrong.
+Error refused(std::string_view owner, const std::vector<protocol::Problem>& problems) {
+  std::string what = "parameters of '" + std::string(owner) + "'";
+  for (const auto& problem : problems) {
+    what += (&problem == &problems.front() ? ": " : "; ") + (problem.pointer.empty() ? "" : problem.pointer + " ") +
+            problem.message;
+  }
+  return Error(Errc::invalid_argument, what);
+}
+
+Error refused_by_compressor(std::string_view, std::string_view name, const std::vector<protocol::Problem>& problems) {
+  return refused(name, problems);
+}
+
+/// Some memories have the name of a compressor.
+Error refused_by_memory(std::string_view kind, std::string_view name, const std::vector<protocol::Problem>& problems) {
+  return refused(std::string(kind) + " " + std::string(name), problems);
 }
 
 std::string_view name_of(Reduction reduction) {
@@ -175,51 +182,40 @@ std::unique_ptr<Compressor> with_defaults(const CompressorEntry& entry) {
   return std::move(*made);
 }
 
-nlohmann::json memory_params_of(const CompressorEntry& entry) {
-  return entry.default_memory_params ? entry.default_memory_params() : nlohmann::json::object();
-}
-
 }  // namespace
 
-nlohmann::json no_params_schema() { return Params<NoOptions>("").schema(); }
-
-Result<void> check_no_params(std::string_view owner, const nlohmann::json& params) {
-  const auto options = Params<NoOptions>(owner).parse(params);
-  if (!options) return options.error();
-  return {};
+nlohmann::json MemoryEntry::describe() const {
+  nlohmann::json it = CatalogEntry::describe();
+  it["owns_momentum"] = traits.owns_momentum;
+  return it;
 }
 
-Catalog& Catalog::add(CompressorEntry entry) {
-  ensure(find(compressors_, entry.name) == nullptr, "two compressors of one name");
-  compressors_.push_back(std::move(entry));
+CompressionCatalog::CompressionCatalog()
+    : compressors_({.kind = "compressor", .unknown = unknown, .refused = refused_by_compressor}),
+      memories_({.kind = "memory", .unknown = unknown, .refused = refused_by_memory}) {}
+
+CompressionCatalog& CompressionCatalog::add(CompressorEntry entry) {
+  compressors_.add(std::move(entry));
   return *this;
 }
 
-Catalog& Catalog::add(MemoryEntry entry) {
-  ensure(find(memories_, entry.name) == nullptr, "two memories of one name");
-  memories_.push_back(std::move(entry));
-  return *this;
+Result<std::unique_ptr<Compressor>> CompressionCatalog::make_compressor(std::string_view name,
+                                                                        const nlohmann::json& params) const {
+  return compressors_.make(name, params);
 }
 
-Result<std::unique_ptr<Compressor>> Catalog::make_compressor(std::string_view name,
-                                                             const nlohmann::json& params) const {
-  const CompressorEntry* entry = find(compressors_, name);
-  if (entry == nullptr) return unknown("compressor", name, compressors_);
-  return entry->make(params);
-}
-
-Result<Compression> Catalog::make(const CompressionRequest& request) const {
+Result<Compression> CompressionCatalog::make(const CompressionRequest& request) const {
   auto compressor = make_compressor(request.compressor, request.params);
   if (!compressor) return compressor.error();
-  const CompressorEntry& chosen = *find(compressors_, request.compressor);
+  const CompressorEntry& chosen = *compressors_.find(request.compressor);
   const std::string& wanted = request.memory.empty() ? chosen.default_memory : request.memory;
-  const MemoryEntry* entry = find(memories_, wanted);
-  if (entry == nullptr) return unknown("memory", wanted, memories_);
+  const MemoryEntry* entry = memories_.find(wanted);
+  if (entry == nullptr) return memories_.unknown(wanted);
   if (const auto reason = entry->misfit(**compressor)) {
     return Error(Errc::invalid_argument,
                  "memory '" + wanted + "' does not fit compressor '" + request.compressor + "': " + *reason);
   }
-  nlohmann::json params = wanted == chosen.default_memory ? memory_params_of(chosen) : nlohmann::json::object();
+  nlohmann::json params = wanted == chosen.default_memory ? chosen.default_memory_params() : nlohmann::json::object();
   if (request.memory_params.get().is_object()) {
     params.update(request.memory_params);
   } else if (!request.memory_params.get().is_null()) {
@@ -230,36 +226,28 @@ Result<Compression> Catalog::make(const CompressionRequest& request) const {
   return Compression{std::move(*compressor), std::move(*memory)};
 }
 
-nlohmann::json Catalog::describe() const {
+nlohmann::json CompressionCatalog::describe() const {
   nlohmann::json compressors = nlohmann::json::array();
-  for (const CompressorEntry& entry : compressors_) {
+  for (const CompressorEntry& entry : compressors_.entries()) {
     const std::unique_ptr<Compressor> compressor = with_defaults(entry);
     nlohmann::json fitting = nlohmann::json::array();
     nlohmann::json misfits = nlohmann::json::object();
-    for (const MemoryEntry& memory : memories_) {
+    for (const MemoryEntry& memory : memories_.entries()) {
       if (const auto reason = memory.misfit(*compressor)) {
         misfits[memory.name] = *reason;
       } else {
         fitting.push_back(memory.name);
       }
     }
-    compressors.push_back({{"name", entry.name},
-                           {"summary", entry.summary},
-                           {"params", entry.schema()},
-                           {"default_memory", entry.default_memory},
-                           {"default_memory_params", memory_params_of(entry)},
-                           {"memories", fitting},
-                           {"memory_misfits", misfits},
-                           {"traits", describe_traits(*compressor)}});
+    nlohmann::json it = entry.describe();
+    it.update({{"default_memory", entry.default_memory},
+               {"default_memory_params", entry.default_memory_params()},
+               {"memories", fitting},
+               {"memory_misfits", misfits},
+               {"traits", describe_traits(*compressor)}});
+    compressors.push_back(std::move(it));
   }
-  nlohmann::json memories = nlohmann::json::array();
-  for (const MemoryEntry& entry : memories_) {
-    memories.push_back({{"name", entry.name},
-                        {"summary", entry.summary},
-                        {"params", entry.schema()},
-                        {"owns_momentum", entry.traits.owns_momentum}});
-  }
-  return {{"compressors", compressors}, {"memories", memories}};
+  return {{"compressors", compressors}, {"memories", memories_.describe()}};
 }
 
 }  // namespace weir::compressors

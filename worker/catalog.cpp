@@ -9,6 +9,7 @@
 #include "actors/schedules/schedule.hpp"
 #include "collectives/topologies/catalog.hpp"
 #include "compressors/catalog.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::worker {
 namespace {
@@ -35,7 +36,7 @@ nlohmann::json topologies() {
     const bool any = topology.group_size == collectives::GroupSize::any;
     list.push_back({{"name", topology.name},
                     {"summary", topology.summary},
-                    {"params", actors::no_params()},
+                    {"params", protocol::empty_schema()},
                     {"workers", any ? "any" : "power_of_two"}});
   }
   return list;

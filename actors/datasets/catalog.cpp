@@ -4,9 +4,9 @@
 
 namespace weir::actors {
 
-const Menu<Dataset, const std::string&>& datasets() {
-  static const auto menu = Menu<Dataset, const std::string&>("dataset").add_all(DatasetTypes{});
-  return menu;
+const DatasetCatalog& datasets() {
+  static const auto catalog = DatasetCatalog({.kind = "dataset"}).add_all(DatasetTypes{});
+  return catalog;
 }
 
 }  // namespace weir::actors

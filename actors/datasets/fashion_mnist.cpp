@@ -5,7 +5,6 @@
 #include "actors/datasets/dataset.hpp"
 #include "actors/datasets/idx.hpp"
 #include "actors/datasets/images.hpp"
-#include "actors/menu.hpp"
 #include "base/errc.hpp"
 
 namespace weir::actors {
@@ -66,10 +65,8 @@ Result<std::unique_ptr<Examples>> Files::read(const std::string& part) const {
 
 }  // namespace
 
-nlohmann::json FashionMnist::schema() { return no_params(); }
-
-Result<std::unique_ptr<Dataset>> FashionMnist::make(const nlohmann::json& params, const std::string& path) {
-  return std::make_unique<Files>(path.empty() ? debian_folder : path, shape(params, path).example);
+Result<std::unique_ptr<Dataset>> FashionMnist::make(protocol::NoOptions options, const std::string& path) {
+  return std::make_unique<Files>(path.empty() ? debian_folder : path, shape(options, path).example);
 }
 
 }  // namespace weir::actors

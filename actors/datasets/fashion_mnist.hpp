@@ -1,12 +1,12 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
 #include "actors/datasets/shape.hpp"
 #include "base/result.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::actors {
 
@@ -17,13 +17,13 @@ class Dataset;
 struct FashionMnist {
   static constexpr std::string_view type_name = "fashion-mnist";
   static constexpr std::string_view summary = "60,000 + 10,000 grey images of clothes, 28 x 28, 10 classes";
-  static nlohmann::json schema();
+
   /// With a `path`, the files may hold another number of examples.
-  static DatasetShape shape(const nlohmann::json&, std::string_view path) {
+  static DatasetShape shape(protocol::NoOptions, std::string_view path) {
     return {{1, 28, 28, 10}, path.empty() ? std::optional<std::uint64_t>(60'000) : std::nullopt};
   }
   /// `path` is the folder of the files; empty means Debian's.
-  static Result<std::unique_ptr<Dataset>> make(const nlohmann::json& params, const std::string& path);
+  static Result<std::unique_ptr<Dataset>> make(protocol::NoOptions options, const std::string& path);
 };
 
 }  // namespace weir::actors

@@ -2,7 +2,7 @@
 
 #include "actors/datasets/fashion_mnist.hpp"
 #include "actors/datasets/synthetic.hpp"
-#include "actors/type_list.hpp"
+#include "base/type_list.hpp"
 
 namespace weir::actors {
 

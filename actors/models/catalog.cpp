@@ -8,9 +8,9 @@
 
 namespace weir::actors {
 
-const Menu<Model, const ExampleShape&>& models() {
-  static const auto menu = Menu<Model, const ExampleShape&>("model").add_all(ModelTypes{});
-  return menu;
+const ModelCatalog& models() {
+  static const auto catalog = ModelCatalog({.kind = "model"}).add_all(ModelTypes{});
+  return catalog;
 }
 
 Result<std::unique_ptr<Model>> make_model(std::string_view name, const nlohmann::json& params,

@@ -2,14 +2,17 @@
 
 #include <cstdint>
 
-#include "actors/datasets/dataset.hpp"
-#include "actors/menu.hpp"
+#include "actors/datasets/shape.hpp"
 #include "actors/models/model.hpp"
+#include "protocol/catalog.hpp"
 
 namespace weir::actors {
 
-/// All models. The makers get the shape of the dataset's examples.
-const Menu<Model, const ExampleShape&>& models();
+/// The makers get the shape of the dataset's examples.
+using ModelCatalog = protocol::Catalog<protocol::CatalogEntry<Model, const ExampleShape&>>;
+
+/// All models.
+const ModelCatalog& models();
 
 /// Makes a model whose parameters are drawn from `seed`. Thread-safe: the calls run one at a time, because each seeds
 /// LibTorch's global generator. Fails with: not_found, invalid_argument (parameters, or images that are too small for

@@ -3,7 +3,6 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
-#include "actors/menu.hpp"
 #include "actors/models/module.hpp"
 
 namespace weir::actors {
@@ -33,10 +32,8 @@ class Net : public torch::nn::Module {
 
 }  // namespace
 
-nlohmann::json LeNet::schema() { return no_params(); }
-
-Result<std::unique_ptr<Model>> LeNet::make(const nlohmann::json& params, const ExampleShape& shape) {
-  if (auto fits = parameters(params, shape); !fits) return fits.error();
+Result<std::unique_ptr<Model>> LeNet::make(protocol::NoOptions options, const ExampleShape& shape) {
+  if (auto fits = parameters(options, shape); !fits) return fits.error();
   return std::make_unique<Module<Net>>(shape);
 }
 

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
 #include "actors/datasets/shape.hpp"
 #include "base/errc.hpp"
 #include "base/result.hpp"
+#include "protocol/params.hpp"
 #include "protocol/training_shape.hpp"
 
 namespace weir::actors {
@@ -22,8 +22,8 @@ struct LeNet {
   static constexpr std::string_view type_name = "lenet";
   static constexpr std::string_view summary =
       "two convolutions of 20 and 50 channels, layers of 500 and 10; 431,080 parameters";
-  static nlohmann::json schema();
-  static Result<std::vector<protocol::ParameterShape>> parameters(const nlohmann::json&, const ExampleShape& shape) {
+
+  static Result<std::vector<protocol::ParameterShape>> parameters(protocol::NoOptions, const ExampleShape& shape) {
     const auto height = reduced(reduced(shape.height));
     const auto width = reduced(reduced(shape.width));
     if (height < 1 || width < 1) return Error{Errc::invalid_argument, "model lenet needs images of 16 x 16 or more"};
@@ -36,7 +36,7 @@ struct LeNet {
                                                  {"fc2.weight", {shape.classes, 500}},
                                                  {"fc2.bias", {shape.classes}}};
   }
-  static Result<std::unique_ptr<Model>> make(const nlohmann::json& params, const ExampleShape& shape);
+  static Result<std::unique_ptr<Model>> make(protocol::NoOptions options, const ExampleShape& shape);
 
   /// The size of a dimension after one convolution and one pooling.
   static constexpr std::int64_t reduced(std::int64_t extent) { return (extent - 4) / 2; }

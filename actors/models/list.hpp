@@ -3,7 +3,7 @@
 #include "actors/models/lenet.hpp"
 #include "actors/models/mlp.hpp"
 #include "actors/models/resnet.hpp"
-#include "actors/type_list.hpp"
+#include "base/type_list.hpp"
 
 namespace weir::actors {
 

@@ -2,7 +2,6 @@
 
 #include <torch/nn/modules/linear.h>
 
-#include "actors/menu.hpp"
 #include "actors/models/module.hpp"
 
 namespace weir::actors {
@@ -22,20 +21,8 @@ class Net : public torch::nn::Module {
 
 }  // namespace
 
-nlohmann::json Mlp::schema() {
-  return {{"type", "object"},
-          {"properties",
-           {{"hidden",
-             {{"type", "integer"},
-              {"minimum", 1},
-              {"maximum", 65536},
-              {"default", 64},
-              {"description", "width of the hidden layer"}}}}},
-          {"additionalProperties", false}};
-}
-
-Result<std::unique_ptr<Model>> Mlp::make(const nlohmann::json& params, const ExampleShape& shape) {
-  return std::make_unique<Module<Net>>(shape, params.at("hidden").get<std::int64_t>());
+Result<std::unique_ptr<Model>> Mlp::make(Options options, const ExampleShape& shape) {
+  return std::make_unique<Module<Net>>(shape, options.hidden);
 }
 
 }  // namespace weir::actors

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
 #include "actors/datasets/shape.hpp"
 #include "base/errc.hpp"
 #include "base/result.hpp"
+#include "protocol/params.hpp"
 #include "protocol/training_shape.hpp"
 
 namespace weir::actors {
@@ -18,16 +18,22 @@ class Model;
 struct Mlp {
   static constexpr std::string_view type_name = "mlp";
   static constexpr std::string_view summary = "one hidden layer; small, for trying things";
-  static nlohmann::json schema();
-  static Result<std::vector<protocol::ParameterShape>> parameters(const nlohmann::json& params,
-                                                                  const ExampleShape& shape) {
-    const std::int64_t hidden = params.at("hidden");
+
+  struct Options {
+    std::int64_t hidden = 64;
+  };
+  static protocol::Params<Options> params() {
+    return protocol::Params<Options>().integer("hidden", &Options::hidden, {.minimum = 1, .maximum = 65536},
+                                               "width of the hidden layer");
+  }
+  static Result<std::vector<protocol::ParameterShape>> parameters(Options options, const ExampleShape& shape) {
+    const std::int64_t hidden = options.hidden;
     return std::vector<protocol::ParameterShape>{{"fc1.weight", {hidden, shape.channels * shape.height * shape.width}},
                                                  {"fc1.bias", {hidden}},
                                                  {"fc2.weight", {shape.classes, hidden}},
                                                  {"fc2.bias", {shape.classes}}};
   }
-  static Result<std::unique_ptr<Model>> make(const nlohmann::json& params, const ExampleShape& shape);
+  static Result<std::unique_ptr<Model>> make(Options options, const ExampleShape& shape);
 };
 
 }  // namespace weir::actors

@@ -6,7 +6,6 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
-#include "actors/menu.hpp"
 #include "actors/models/module.hpp"
 
 namespace weir::actors {
@@ -81,27 +80,9 @@ class Net : public torch::nn::Module {
 
 }  // namespace
 
-nlohmann::json ResNet::schema() {
-  return {{"type", "object"},
-          {"properties",
-           {{"depth",
-             {{"type", "integer"},
-              {"enum", {8, 14, 20, 26, 32, 38, 44, 50, 56, 110}},
-              {"default", 20},
-              {"description", "layers with weights: 6 n + 2, with n blocks in each stage"}}},
-            {"width",
-             {{"type", "integer"},
-              {"minimum", 1},
-              {"maximum", 256},
-              {"default", 16},
-              {"description", "channels of the first stage; the second has twice, the third four times as many"}}}}},
-          {"additionalProperties", false}};
-}
-
-Result<std::unique_ptr<Model>> ResNet::make(const nlohmann::json& params, const ExampleShape& shape) {
-  if (auto fits = parameters(params, shape); !fits) return fits.error();
-  return std::make_unique<Module<Net>>(shape, params.at("depth").get<std::int64_t>(),
-                                       params.at("width").get<std::int64_t>());
+Result<std::unique_ptr<Model>> ResNet::make(Options options, const ExampleShape& shape) {
+  if (auto fits = parameters(options, shape); !fits) return fits.error();
+  return std::make_unique<Module<Net>>(shape, options.depth, options.width);
 }
 
 }  // namespace weir::actors

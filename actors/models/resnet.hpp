@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "actors/datasets/shape.hpp"
 #include "base/errc.hpp"
 #include "base/result.hpp"
+#include "protocol/params.hpp"
 #include "protocol/training_shape.hpp"
 
 namespace weir::actors {
@@ -29,9 +29,19 @@ struct ResNet {
   static constexpr std::string_view type_name = "resnet20";
   static constexpr std::string_view summary =
       "residual network for small images, three stages with batch normalisation; 269,434 parameters on 28 x 28 x 1";
-  static nlohmann::json schema();
-  static Result<std::vector<protocol::ParameterShape>> parameters(const nlohmann::json& params,
-                                                                  const ExampleShape& shape) {
+
+  struct Options {
+    std::int64_t depth = 20;
+    std::int64_t width = 16;
+  };
+  static protocol::Params<Options> params() {
+    return protocol::Params<Options>()
+        .choice("depth", &Options::depth, {8, 14, 20, 26, 32, 38, 44, 50, 56, 110},
+                "layers with weights: 6 n + 2, with n blocks in each stage")
+        .integer("width", &Options::width, {.minimum = 1, .maximum = 256},
+                 "channels of the first stage; the second has twice, the third four times as many");
+  }
+  static Result<std::vector<protocol::ParameterShape>> parameters(Options options, const ExampleShape& shape) {
     if (shape.height < extent_min || shape.width < extent_min) {
       return Error{Errc::invalid_argument, "model resnet20 needs images of 8 x 8 or more"};
     }
@@ -42,9 +52,9 @@ struct ResNet {
       list.push_back({norm + ".weight", {to}});
       list.push_back({norm + ".bias", {to}});
     };
-    std::int64_t channels = params.at("width");
+    std::int64_t channels = options.width;
     add("conv", "norm", shape.channels, channels);
-    const std::int64_t blocks = (params.at("depth").get<std::int64_t>() - 2) / (2 * stages);
+    const std::int64_t blocks = (options.depth - 2) / (2 * stages);
     for (std::int64_t block = 0; block < stages * blocks; ++block) {
       const std::string name = "blocks." + std::to_string(block) + ".";
       const auto from = channels;
@@ -56,7 +66,7 @@ struct ResNet {
     list.push_back({"fc.bias", {shape.classes}});
     return list;
   }
-  static Result<std::unique_ptr<Model>> make(const nlohmann::json& params, const ExampleShape& shape);
+  static Result<std::unique_ptr<Model>> make(Options options, const ExampleShape& shape);
 
   static constexpr std::int64_t stages = 3;
   /// With this size the last stage has 2 x 2 pixels: batch normalisation needs more than one value per channel.

@@ -3,9 +3,9 @@
 
 namespace weir::actors {
 
-const Menu<Mode>& modes() {
-  static const auto menu = Menu<Mode>("mode").add<Sync>();
-  return menu;
+const ModeCatalog& modes() {
+  static const auto catalog = ModeCatalog({.kind = "mode"}).add<Sync>();
+  return catalog;
 }
 
 }  // namespace weir::actors

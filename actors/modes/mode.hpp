@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "actors/menu.hpp"
 #include "actors/replica.hpp"
+#include "protocol/catalog.hpp"
 
 namespace weir::actors {
 
@@ -41,7 +41,10 @@ class Mode {
   virtual Result<bool> train(Replica& replica, Progress& progress) = 0;
 };
 
-/// All modes. Their parameters are training.params of the job spec.
-const Menu<Mode>& modes();
+/// The parameters are training.params of the job spec.
+using ModeCatalog = protocol::Catalog<protocol::CatalogEntry<Mode>>;
+
+/// All modes.
+const ModeCatalog& modes();
 
 }  // namespace weir::actors

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <sstream>
 
+#include "base/errc.hpp"
+
 namespace weir::actors {
 namespace {
 

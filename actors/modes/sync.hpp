@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <string_view>
 
 #include "actors/modes/mode.hpp"
@@ -13,8 +12,6 @@ class Sync final : public Mode {
  public:
   static constexpr std::string_view type_name = "sync";
   static constexpr std::string_view summary = "every step applies the mean gradient of all workers";
-  static nlohmann::json schema() { return no_params(); }
-  static Result<std::unique_ptr<Mode>> make(const nlohmann::json&) { return std::make_unique<Sync>(); }
 
   Result<bool> train(Replica& replica, Progress& progress) override;
 };

@@ -3,9 +3,9 @@
 
 namespace weir::actors {
 
-const Menu<Optimizer, const OptimizerSetting&>& optimizers() {
-  static const auto menu = Menu<Optimizer, const OptimizerSetting&>("optimizer").add<Sgd>();
-  return menu;
+const OptimizerCatalog& optimizers() {
+  static const auto catalog = OptimizerCatalog({.kind = "optimizer"}).add<Sgd>();
+  return catalog;
 }
 
 MomentumOwner momentum_owner(const compressors::Traits& compressor, const compressors::MemoryTraits& memory) {

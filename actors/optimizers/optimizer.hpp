@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "actors/exchange/mean.hpp"
-#include "actors/menu.hpp"
 #include "compressors/compressor.hpp"
 #include "compressors/memory.hpp"
+#include "protocol/catalog.hpp"
 
 namespace weir::actors {
 
@@ -52,8 +52,11 @@ class Optimizer {
   virtual Result<void> restore(std::span<const NamedTensor> state) = 0;
 };
 
-/// All optimizers. Their parameters are training.optimizer of the job spec without its name.
-const Menu<Optimizer, const OptimizerSetting&>& optimizers();
+/// The parameters are training.optimizer of the job spec without its name.
+using OptimizerCatalog = protocol::Catalog<protocol::CatalogEntry<Optimizer, const OptimizerSetting&>>;
+
+/// All optimizers.
+const OptimizerCatalog& optimizers();
 
 /// The `momentum` and `nesterov` that a memory which applies the optimizer's momentum has to use; 0 and false for
 /// optimizers without momentum.

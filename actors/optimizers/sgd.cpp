@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "base/ensure.hpp"
+#include "base/errc.hpp"
+
 namespace weir::actors {
-
-using nlohmann::json;
-
 namespace {
 
 /// parameter += factor * mean, where the mean is not zero.
@@ -22,18 +22,15 @@ void add_at(const Mean& mean, float factor, at::Tensor& parameter) {
 
 }  // namespace
 
-json Sgd::schema() {
-  return {{"type", "object"},
-          {"properties",
-           {{"lr", {{"type", "number"}, {"exclusiveMinimum", 0}, {"default", 0.05}, {"description", "learning rate"}}},
-            {"momentum", {{"type", "number"}, {"minimum", 0}, {"exclusiveMaximum", 1}, {"default", 0.9}}},
-            {"nesterov", {{"type", "boolean"}, {"default", false}}},
-            {"weight_decay", {{"type", "number"}, {"minimum", 0}, {"default", 0}}}}},
-          {"additionalProperties", false}};
+protocol::Params<Sgd::Options> Sgd::params() {
+  return protocol::Params<Options>()
+      .number("lr", &Options::lr, {.exclusive_minimum = 0}, "learning rate")
+      .number("momentum", &Options::momentum, {.minimum = 0, .exclusive_maximum = 1}, "")
+      .flag("nesterov", &Options::nesterov, "")
+      .number("weight_decay", &Options::weight_decay, {.minimum = 0}, "");
 }
 
-Result<std::unique_ptr<Optimizer>> Sgd::make(const json& params, const OptimizerSetting& setting) {
-  const Options options{params.at("momentum"), params.at("nesterov"), params.at("weight_decay")};
+Result<std::unique_ptr<Optimizer>> Sgd::make(Options options, const OptimizerSetting& setting) {
   if (options.nesterov && options.momentum == 0) {
     return Error{Errc::invalid_argument, "optimizer sgd: nesterov needs momentum above 0"};
   }

@@ -24,14 +24,15 @@ class Sgd final : public Optimizer {
  public:
   static constexpr std::string_view type_name = "sgd";
   static constexpr std::string_view summary = "stochastic gradient descent with momentum and weight decay";
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Optimizer>> make(const nlohmann::json& params, const OptimizerSetting& setting);
 
   struct Options {
-    double momentum = 0;
+    double lr = 0.05;  ///< for the training, which passes each step its rate
+    double momentum = 0.9;
     bool nesterov = false;
     double weight_decay = 0;
   };
+  static protocol::Params<Options> params();
+  static Result<std::unique_ptr<Optimizer>> make(Options options, const OptimizerSetting& setting);
   Sgd(Options options, OptimizerSetting setting);
 
   void step(std::span<const Mean> means, double learning_rate) override;

@@ -6,13 +6,10 @@
 
 namespace weir::actors {
 
-const Menu<Schedule, const ScheduleSetting&>& schedules() {
-  static const auto menu = Menu<Schedule, const ScheduleSetting&>("lr_schedule")
-                               .add<Constant>()
-                               .add<StepDecay>()
-                               .add<Cosine>()
-                               .add<Warmup>();
-  return menu;
+const ScheduleCatalog& schedules() {
+  static const auto catalog =
+      ScheduleCatalog({.kind = "lr_schedule"}).add<Constant>().add<StepDecay>().add<Cosine>().add<Warmup>();
+  return catalog;
 }
 
 }  // namespace weir::actors

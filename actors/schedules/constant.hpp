@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <string_view>
 
 #include "actors/schedules/schedule.hpp"
@@ -12,10 +11,6 @@ class Constant final : public Schedule {
  public:
   static constexpr std::string_view type_name = "constant";
   static constexpr std::string_view summary = "the same rate throughout";
-  static nlohmann::json schema() { return no_params(); }
-  static Result<std::unique_ptr<Schedule>> make(const nlohmann::json&, const ScheduleSetting&) {
-    return std::make_unique<Constant>();
-  }
 
   double factor(std::uint64_t) const override { return 1; }
 };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <numbers>
 #include <string_view>
 
@@ -16,18 +15,17 @@ class Cosine final : public Schedule {
  public:
   static constexpr std::string_view type_name = "cosine";
   static constexpr std::string_view summary = "down to 0 along half a cosine, after an optional linear warm-up";
-  static nlohmann::json schema() {
-    return {{"type", "object"},
-            {"properties", {{"warmup_epochs", {{"type", "number"}, {"minimum", 0}, {"default", 0}}}}},
-            {"additionalProperties", false}};
-  }
-  static Result<std::unique_ptr<Schedule>> make(const nlohmann::json& params, const ScheduleSetting& setting) {
-    return std::make_unique<Cosine>(
-        params.at("warmup_epochs").get<double>() * static_cast<double>(setting.steps_per_epoch),
-        static_cast<double>(setting.steps_total));
-  }
 
-  Cosine(double warmup_steps, double steps_total) : warmup_steps_(warmup_steps), steps_total_(steps_total) {}
+  struct Options {
+    double warmup_epochs = 0;
+  };
+  static protocol::Params<Options> params() {
+    return protocol::Params<Options>().number("warmup_epochs", &Options::warmup_epochs, {.minimum = 0}, "");
+  }
+  Cosine(Options options, const ScheduleSetting& setting)
+      : warmup_steps_(options.warmup_epochs * static_cast<double>(setting.steps_per_epoch)),
+        steps_total_(static_cast<double>(setting.steps_total)) {}
+
   double factor(std::uint64_t step) const override {
     const auto done = static_cast<double>(step);
     if (done < warmup_steps_) return (done + 1) / (warmup_steps_ + 1);

@@ -1,9 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
-#include "actors/menu.hpp"
+#include "protocol/catalog.hpp"
 
 namespace weir::actors {
 
@@ -21,7 +20,10 @@ class Schedule {
   virtual double factor(std::uint64_t step) const = 0;
 };
 
-/// All schedules. Their parameters are training.lr_schedule of the job spec without its name.
-const Menu<Schedule, const ScheduleSetting&>& schedules();
+/// The parameters are training.lr_schedule of the job spec without its name.
+using ScheduleCatalog = protocol::Catalog<protocol::CatalogEntry<Schedule, const ScheduleSetting&>>;
+
+/// All schedules.
+const ScheduleCatalog& schedules();
 
 }  // namespace weir::actors

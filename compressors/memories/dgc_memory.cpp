@@ -5,39 +5,24 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/memories/misfit.hpp"
-#include "compressors/params.hpp"
 
 namespace weir::compressors {
-namespace {
 
-const Params<DgcMemory::Options>& params() {
-  using Options = DgcMemory::Options;
-  static const Params<Options> params =
-      Params<Options>("memory dgc")
-          .flag("momentum_masking", &Options::momentum_masking,
-                "Forget the momentum of the entries that were sent, so that it does not pull in an old "
-                "direction.")
-          .optional_number("clip_norm", &Options::clip_norm, {.exclusive_minimum = 0},
-                           "Clip each tensor's mean gradient to this norm, and one rank's own to the square root of "
-                           "the number of ranks times it. Null: no clipping.");
-  return params;
+protocol::Params<DgcMemory::Options> DgcMemory::params() {
+  return protocol::Params<Options>()
+      .flag("momentum_masking", &Options::momentum_masking,
+            "Forget the momentum of the entries that were sent, so that it does not pull in an old "
+            "direction.")
+      .optional_number("clip_norm", &Options::clip_norm, {.exclusive_minimum = 0.0},
+                       "Clip each tensor's mean gradient to this norm, and one rank's own to the square root of "
+                       "the number of ranks times it. Null: no clipping.");
 }
-
-}  // namespace
-
-nlohmann::json DgcMemory::schema() { return params().schema(); }
 
 std::optional<std::string> DgcMemory::misfit(const Compressor& compressor) {
   if (!compressor.traits().sparse)
     return "it does not say which entries it sent, whose velocity would have to be cleared";
   // The velocity not sent yet is a residual, so the rules for residuals apply, too.
   return no_residual(compressor);
-}
-
-Result<std::unique_ptr<Memory>> DgcMemory::make(const nlohmann::json& given, const MemorySetting& setting) {
-  const auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<DgcMemory>(*options, setting);
 }
 
 Result<at::Tensor> DgcMemory::compensate(const at::Tensor& gradient, const Round& round) {

@@ -1,12 +1,11 @@
 #pragma once
 
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
 #include "compressors/memories/tensor_store.hpp"
 #include "compressors/memory.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::compressors {
 
@@ -30,15 +29,14 @@ class DgcMemory final : public Memory {
  public:
   static constexpr std::string_view type_name = "dgc";
   static constexpr std::string_view summary = "Momentum correction with factor masking and local clipping (DGC).";
-  static nlohmann::json schema();
   static constexpr MemoryTraits type_traits = {.owns_momentum = true, .reads_sent = true};
   static std::optional<std::string> misfit(const Compressor& compressor);
-  static Result<std::unique_ptr<Memory>> make(const nlohmann::json& params, const MemorySetting& setting);
 
   struct Options {
     bool momentum_masking = true;
     std::optional<double> clip_norm = std::nullopt;
   };
+  static protocol::Params<Options> params();
   DgcMemory(Options options, const MemorySetting& setting) : options_(options), setting_(setting) {}
 
   std::string_view name() const override { return type_name; }

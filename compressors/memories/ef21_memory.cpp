@@ -7,32 +7,17 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/memories/misfit.hpp"
-#include "compressors/params.hpp"
 
 namespace weir::compressors {
-namespace {
 
-const Params<Ef21Memory::Options>& params() {
-  using Options = Ef21Memory::Options;
-  static const Params<Options> params =
-      Params<Options>("memory ef21")
-          .number("momentum", &Options::momentum, {.minimum = 0, .maximum = 0.9999},
-                  "Share of the running mean of gradients that is kept (EF21-SGDM), in the place of the optimizer's "
-                  "momentum; 0: the gradient itself is estimated (EF21).");
-  return params;
+protocol::Params<Ef21Memory::Options> Ef21Memory::params() {
+  return protocol::Params<Options>().number(
+      "momentum", &Options::momentum, {.minimum = 0.0, .maximum = 0.9999},
+      "Share of the running mean of gradients that is kept (EF21-SGDM), in the place of the optimizer's "
+      "momentum; 0: the gradient itself is estimated (EF21).");
 }
-
-}  // namespace
-
-nlohmann::json Ef21Memory::schema() { return params().schema(); }
 
 std::optional<std::string> Ef21Memory::misfit(const Compressor& compressor) { return no_mean_residual(compressor); }
-
-Result<std::unique_ptr<Memory>> Ef21Memory::make(const nlohmann::json& given, const MemorySetting&) {
-  const auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<Ef21Memory>(*options);
-}
 
 MemoryTraits Ef21Memory::traits() const {
   MemoryTraits traits = type_traits;

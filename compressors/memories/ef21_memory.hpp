@@ -1,12 +1,11 @@
 #pragma once
 
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
 #include "compressors/memories/tensor_store.hpp"
 #include "compressors/memory.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::compressors {
 
@@ -30,14 +29,13 @@ class Ef21Memory final : public Memory {
  public:
   static constexpr std::string_view type_name = "ef21";
   static constexpr std::string_view summary = "Sends the change since the estimate that the ranks share (EF21).";
-  static nlohmann::json schema();
   static constexpr MemoryTraits type_traits = {.reads_sent = true, .changes_mean = true};
   static std::optional<std::string> misfit(const Compressor& compressor);
-  static Result<std::unique_ptr<Memory>> make(const nlohmann::json& params, const MemorySetting& setting);
 
   struct Options {
     double momentum = 0;
   };
+  static protocol::Params<Options> params();
   explicit Ef21Memory(Options options) : options_(options) {}
 
   std::string_view name() const override { return type_name; }

@@ -5,34 +5,21 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/memories/misfit.hpp"
-#include "compressors/params.hpp"
 
 namespace weir::compressors {
 namespace {
-
-const Params<EfSignSgdMemory::Options>& params() {
-  using Options = EfSignSgdMemory::Options;
-  static const Params<Options> params =
-      Params<Options>("memory efsignsgd")
-          .number("beta", &Options::beta, {.minimum = 0, .maximum = 1},
-                  "Share of what is owed to the weights that is kept from step to step.");
-  return params;
-}
 
 /// The learning rate in the precision in which it is saved, so that a restored memory continues with the same bits.
 float learning_rate_in(const Round& round) { return static_cast<float>(round.learning_rate); }
 
 }  // namespace
 
-nlohmann::json EfSignSgdMemory::schema() { return params().schema(); }
+protocol::Params<EfSignSgdMemory::Options> EfSignSgdMemory::params() {
+  return protocol::Params<Options>().number("beta", &Options::beta, {.minimum = 0.0, .maximum = 1.0},
+                                            "Share of what is owed to the weights that is kept from step to step.");
+}
 
 std::optional<std::string> EfSignSgdMemory::misfit(const Compressor& compressor) { return no_residual(compressor); }
-
-Result<std::unique_ptr<Memory>> EfSignSgdMemory::make(const nlohmann::json& given, const MemorySetting&) {
-  const auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<EfSignSgdMemory>(*options);
-}
 
 Result<at::Tensor> EfSignSgdMemory::learning_rate_of(const Round& round) {
   return learning_rates_.of(round, at::empty({1}, at::kFloat));

@@ -1,12 +1,11 @@
 #pragma once
 
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
 #include "compressors/memories/tensor_store.hpp"
 #include "compressors/memory.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::compressors {
 
@@ -26,14 +25,13 @@ class EfSignSgdMemory final : public Memory {
  public:
   static constexpr std::string_view type_name = "efsignsgd";
   static constexpr std::string_view summary = "Error feedback of the weights' steps: the learning rate may change.";
-  static nlohmann::json schema();
   static constexpr MemoryTraits type_traits = {.reads_sent = true};
   static std::optional<std::string> misfit(const Compressor& compressor);
-  static Result<std::unique_ptr<Memory>> make(const nlohmann::json& params, const MemorySetting& setting);
 
   struct Options {
     double beta = 1;
   };
+  static protocol::Params<Options> params();
   explicit EfSignSgdMemory(Options options) : options_(options) {}
 
   std::string_view name() const override { return type_name; }

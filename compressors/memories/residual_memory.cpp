@@ -3,31 +3,16 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/memories/misfit.hpp"
-#include "compressors/params.hpp"
 
 namespace weir::compressors {
-namespace {
 
-const Params<ResidualMemory::Options>& params() {
-  using Options = ResidualMemory::Options;
-  static const Params<Options> params =
-      Params<Options>("memory residual")
-          .number("beta", &Options::beta, {.minimum = 0, .maximum = 1}, "Share of the residual that is kept.")
-          .number("gamma", &Options::gamma, {.exclusive_minimum = 0, .maximum = 1}, "Weight of the new gradient.");
-  return params;
+protocol::Params<ResidualMemory::Options> ResidualMemory::params() {
+  return protocol::Params<Options>()
+      .number("beta", &Options::beta, {.minimum = 0.0, .maximum = 1.0}, "Share of the residual that is kept.")
+      .number("gamma", &Options::gamma, {.exclusive_minimum = 0.0, .maximum = 1.0}, "Weight of the new gradient.");
 }
-
-}  // namespace
-
-nlohmann::json ResidualMemory::schema() { return params().schema(); }
 
 std::optional<std::string> ResidualMemory::misfit(const Compressor& compressor) { return no_residual(compressor); }
-
-Result<std::unique_ptr<Memory>> ResidualMemory::make(const nlohmann::json& given, const MemorySetting&) {
-  const auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<ResidualMemory>(*options);
-}
 
 Result<at::Tensor> ResidualMemory::compensate(const at::Tensor& gradient, const Round& round) {
   auto residual = residuals_.of(round, gradient);

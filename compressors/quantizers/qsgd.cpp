@@ -15,7 +15,6 @@
 #include "compressors/kernels/random/random.hpp"
 #include "compressors/kernels/selection/selection.hpp"
 #include "compressors/parallel_loops.hpp"
-#include "compressors/params.hpp"
 #include "compressors/round_key.hpp"
 
 namespace weir::compressors {
@@ -27,17 +26,6 @@ constexpr std::size_t head_bytes = 1 + sizeof(std::uint32_t);
 /// bits, and use whole groups of random words.
 constexpr std::size_t part_max = 1024;
 constexpr std::int64_t bucket_unit = 64;
-
-const Params<Qsgd::Options>& params() {
-  using Options = Qsgd::Options;
-  static const Params<Options> params =
-      Params<Options>(Qsgd::type_name)
-          .integer("bits", &Options::bits, {.minimum = 1, .maximum = 8},
-                   "Bits of a level; the sign takes one more. 2^bits - 1 levels above zero.")
-          .integer("bucket", &Options::bucket, {.minimum = bucket_unit, .maximum = 1 << 20},
-                   "Entries that share a norm, a multiple of 64.");
-  return params;
-}
 
 /// The parts of a bucket's code.
 template <class Byte>
@@ -61,16 +49,20 @@ float norm_of(double squares) {
 
 }  // namespace
 
-nlohmann::json Qsgd::schema() { return params().schema(); }
+protocol::Params<Qsgd::Options> Qsgd::params() {
+  return protocol::Params<Options>()
+      .integer("bits", &Options::bits, {.minimum = 1.0, .maximum = 8.0},
+               "Bits of a level; the sign takes one more. 2^bits - 1 levels above zero.")
+      .integer("bucket", &Options::bucket, {.minimum = double{bucket_unit}, .maximum = 0x1p20},
+               "Entries that share a norm, a multiple of 64.");
+}
 
-Result<std::unique_ptr<Compressor>> Qsgd::make(const nlohmann::json& given) {
-  const auto options = params().parse(given);
-  if (!options) return options.error();
-  if (options->bucket % bucket_unit != 0) {
-    return Error(Errc::invalid_argument, "parameters of 'qsgd': /bucket is " + std::to_string(options->bucket) +
+Result<std::unique_ptr<Compressor>> Qsgd::make(Options options) {
+  if (options.bucket % bucket_unit != 0) {
+    return Error(Errc::invalid_argument, "parameters of 'qsgd': /bucket is " + std::to_string(options.bucket) +
                                              ", which is no multiple of " + std::to_string(bucket_unit));
   }
-  return std::make_unique<Qsgd>(*options);
+  return std::make_unique<Qsgd>(options);
 }
 
 double Qsgd::error_bound(std::uint64_t entries, const Round&) const {

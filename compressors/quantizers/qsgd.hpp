@@ -1,9 +1,9 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 
 #include "compressors/quantizers/quantizer.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::compressors {
 
@@ -25,13 +25,13 @@ class Qsgd final : public Quantizer {
   static constexpr std::string_view type_name = "qsgd";
   static constexpr std::string_view summary = "Levels up to the norm of a bucket, rounded at random without bias.";
   static constexpr std::string_view default_memory = "none";
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   struct Options {
     std::int64_t bits = 4;
     std::int64_t bucket = 512;
   };
+  static protocol::Params<Options> params();
+  static Result<std::unique_ptr<Compressor>> make(Options options);
   explicit Qsgd(Options options)
       : bits_(static_cast<unsigned>(options.bits)), bucket_(static_cast<std::size_t>(options.bucket)) {}
 

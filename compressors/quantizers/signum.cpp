@@ -6,28 +6,13 @@
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/kernels/quantization/signs.hpp"
 #include "compressors/non_finite.hpp"
-#include "compressors/params.hpp"
 #include "compressors/round_key.hpp"
 
 namespace weir::compressors {
-namespace {
 
-const Params<Signum::Options>& params() {
-  using Options = Signum::Options;
-  static const Params<Options> params = Params<Options>(Signum::type_name)
-                                            .number("momentum", &Options::momentum, {.minimum = 0, .maximum = 0.9999},
-                                                    "Share of the momentum that is kept.");
-  return params;
-}
-
-}  // namespace
-
-nlohmann::json Signum::schema() { return params().schema(); }
-
-Result<std::unique_ptr<Compressor>> Signum::make(const nlohmann::json& given) {
-  const auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<Signum>(*options);
+protocol::Params<Signum::Options> Signum::params() {
+  return protocol::Params<Options>().number("momentum", &Options::momentum, {.minimum = 0.0, .maximum = 0.9999},
+                                            "Share of the momentum that is kept.");
 }
 
 std::vector<NamedTensor> Signum::save() const {

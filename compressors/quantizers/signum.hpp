@@ -1,10 +1,8 @@
 #pragma once
 
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
-
 #include "compressors/memories/tensor_store.hpp"
 #include "compressors/quantizers/signs.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::compressors {
 
@@ -18,12 +16,11 @@ class Signum final : public SignVote {
   static constexpr std::string_view type_name = "signum";
   static constexpr std::string_view summary = "The majority of the signs of each rank's momentum: one bit per entry.";
   static constexpr std::string_view default_memory = "none";
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   struct Options {
     double momentum = 0.9;
   };
+  static protocol::Params<Options> params();
   explicit Signum(Options options) : options_(options) {}
 
   std::string_view name() const override { return type_name; }

@@ -18,7 +18,6 @@
 #include "compressors/kernels/selection/selection.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/parallel_loops.hpp"
-#include "compressors/params.hpp"
 #include "compressors/quantizers/channels.hpp"
 #include "compressors/round_key.hpp"
 
@@ -26,17 +25,6 @@ namespace weir::compressors {
 namespace {
 
 constexpr std::size_t block_bytes = trit_bytes(trit_block);
-
-const Params<TernGrad::Options>& params() {
-  using Options = TernGrad::Options;
-  static const Params<Options> params =
-      Params<Options>(TernGrad::type_name)
-          .number("clip", &Options::clip, {.minimum = 0, .maximum = 1e6},
-                  "Entries are clipped at this many standard deviations; 0: not at all.")
-          .choice("scale", &Options::scale, {"shared", "local"},
-                  "The scale is the largest magnitude of all ranks, or of each rank its own.");
-  return params;
-}
 
 /// The statistics of all values; the same for any number of threads.
 Size total_size(std::span<const float> values) {
@@ -55,12 +43,12 @@ Size total_size(std::span<const float> values) {
 
 }  // namespace
 
-nlohmann::json TernGrad::schema() { return params().schema(); }
-
-Result<std::unique_ptr<Compressor>> TernGrad::make(const nlohmann::json& given) {
-  const auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<TernGrad>(*options);
+protocol::Params<TernGrad::Options> TernGrad::params() {
+  return protocol::Params<Options>()
+      .number("clip", &Options::clip, {.minimum = 0.0, .maximum = 1e6},
+              "Entries are clipped at this many standard deviations; 0: not at all.")
+      .choice("scale", &Options::scale, {"shared", "local"},
+              "The scale is the largest magnitude of all ranks, or of each rank its own.");
 }
 
 Traits TernGrad::traits() const {

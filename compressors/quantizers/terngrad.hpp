@@ -1,12 +1,11 @@
 #pragma once
 
 #include <map>
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
 #include "compressors/quantizers/quantizer.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::compressors {
 
@@ -29,13 +28,12 @@ class TernGrad final : public Quantizer {
   static constexpr std::string_view type_name = "terngrad";
   static constexpr std::string_view summary = "Each entry -1, 0 or 1 times a scale, drawn at random: 1.6 bits.";
   static constexpr std::string_view default_memory = "none";
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   struct Options {
     double clip = 2.5;
     std::string scale = "shared";
   };
+  static protocol::Params<Options> params();
   explicit TernGrad(const Options& options) : clip_(options.clip), shared_(options.scale == "shared") {}
 
   std::string_view name() const override { return type_name; }

@@ -22,7 +22,6 @@
 #include "compressors/kernels/selection/selection.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/parallel_loops.hpp"
-#include "compressors/params.hpp"
 #include "compressors/round_key.hpp"
 
 namespace weir::compressors {
@@ -40,19 +39,6 @@ std::optional<std::uint32_t> tensor_in(std::string_view name) {
   const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), tensor);
   if (failure != std::errc() || end != name.data() + name.size()) return std::nullopt;
   return tensor;
-}
-
-const Params<Casq::Options>& params() {
-  using Options = Casq::Options;
-  static const Params<Options> params =
-      Params<Options>(Casq::type_name)
-          .integer("bits", &Options::bits, {.minimum = 1, .maximum = cluster_bits_max},
-                   "Bits of an entry's cluster: there are 2^bits, half of them for each sign.")
-          .number("budget", &Options::budget, {.exclusive_minimum = 0, .maximum = 1},
-                  "Floats in the tables of all clusters, as a share of the entries.")
-          .integer("train_every", &Options::train_every, {.minimum = 1},
-                   "Steps from one training of the clusters, by one of the ranks, to the next.");
-  return params;
 }
 
 Error malformed(const std::string& what) { return Error(Errc::malformed, "casq: " + what); }
@@ -198,12 +184,14 @@ void for_blocks(const Clusters& clusters, std::uint32_t salt, std::uint64_t entr
 
 }  // namespace
 
-nlohmann::json Casq::schema() { return params().schema(); }
-
-Result<std::unique_ptr<Compressor>> Casq::make(const nlohmann::json& given) {
-  const auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<Casq>(*options);
+protocol::Params<Casq::Options> Casq::params() {
+  return protocol::Params<Options>()
+      .integer("bits", &Options::bits, {.minimum = 1.0, .maximum = double{cluster_bits_max}},
+               "Bits of an entry's cluster: there are 2^bits, half of them for each sign.")
+      .number("budget", &Options::budget, {.exclusive_minimum = 0.0, .maximum = 1.0},
+              "Floats in the tables of all clusters, as a share of the entries.")
+      .integer("train_every", &Options::train_every, {.minimum = 1.0},
+               "Steps from one training of the clusters, by one of the ranks, to the next.");
 }
 
 double Casq::error_bound(std::uint64_t entries, const Round&) const {

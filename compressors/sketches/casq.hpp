@@ -2,13 +2,12 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <vector>
 
 #include "compressors/compressor.hpp"
 #include "compressors/kernels/sketching/clusters.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::compressors {
 
@@ -47,14 +46,13 @@ class Casq final : public Compressor {
       "Every entry as the mean of a hashed bucket among those of its sign and size.";
   static constexpr std::string_view default_memory = "residual";
   static constexpr std::size_t raw_entries_max = 1000;
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   struct Options {
     std::int64_t bits = 2;
     double budget = 0.01;
     std::int64_t train_every = 10;
   };
+  static protocol::Params<Options> params();
   explicit Casq(Options options) : options_(options) {}
 
   std::string_view name() const override { return type_name; }

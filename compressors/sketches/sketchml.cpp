@@ -16,7 +16,6 @@
 #include "compressors/kernels/pack.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/parallel_loops.hpp"
-#include "compressors/params.hpp"
 #include "compressors/sketches/delta_keys.hpp"
 #include "compressors/sketches/min_max_sketch.hpp"
 #include "compressors/sparsifiers/topk.hpp"
@@ -27,22 +26,6 @@ namespace {
 constexpr std::uint64_t buckets_max = 256;
 constexpr std::int64_t rows_max = 8;
 constexpr std::size_t work_per_entry = 16;  // grouping an entry takes as long as reading this many
-
-const Params<SketchMl::Options>& params() {
-  using Options = SketchMl::Options;
-  static const Params<Options> params =
-      Params<Options>(SketchMl::type_name)
-          .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1},
-                  "Share of the entries that is sent.")
-          .integer("buckets", &Options::buckets, {.minimum = 2, .maximum = static_cast<double>(buckets_max)},
-                   "Buckets of the values of both signs together.")
-          .integer("groups", &Options::groups, {.minimum = 1, .maximum = 64}, "Groups of buckets, a sketch for each.")
-          .integer("rows", &Options::rows, {.minimum = 1, .maximum = static_cast<double>(rows_max)},
-                   "Rows of a sketch.")
-          .number("columns", &Options::columns, {.exclusive_minimum = 0, .maximum = 8},
-                  "Columns of a sketch, as a share of the entries in its group.");
-  return params;
-}
 
 /// The entries of one group: their positions, ascending, and for each the number of its bucket within the group.
 struct Group {
@@ -217,12 +200,16 @@ bool are_buckets(std::span<const float> values) {
 
 }  // namespace
 
-nlohmann::json SketchMl::schema() { return params().schema(); }
-
-Result<std::unique_ptr<Compressor>> SketchMl::make(const nlohmann::json& given) {
-  const auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<SketchMl>(*options);
+protocol::Params<SketchMl::Options> SketchMl::params() {
+  return protocol::Params<Options>()
+      .number("ratio", &Options::ratio, {.exclusive_minimum = 0.0, .maximum = 1.0},
+              "Share of the entries that is sent.")
+      .integer("buckets", &Options::buckets, {.minimum = 2.0, .maximum = double{buckets_max}},
+               "Buckets of the values of both signs together.")
+      .integer("groups", &Options::groups, {.minimum = 1.0, .maximum = 64.0}, "Groups of buckets, a sketch for each.")
+      .integer("rows", &Options::rows, {.minimum = 1.0, .maximum = double{rows_max}}, "Rows of a sketch.")
+      .number("columns", &Options::columns, {.exclusive_minimum = 0.0, .maximum = 8.0},
+              "Columns of a sketch, as a share of the entries in its group.");
 }
 
 double SketchMl::error_bound(std::uint64_t entries, const Round&) const {

@@ -1,12 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "compressors/compressor.hpp"
 #include "compressors/kernels/selection/selection.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::compressors {
 
@@ -36,8 +35,6 @@ class SketchMl final : public Compressor {
   static constexpr std::string_view summary =
       "The largest entries in quantile buckets, told by small sketches: magnitudes only shrink.";
   static constexpr std::string_view default_memory = "residual";
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   struct Options {
     double ratio = 0.01;
@@ -46,6 +43,7 @@ class SketchMl final : public Compressor {
     std::int64_t rows = 2;
     double columns = 0.3;
   };
+  static protocol::Params<Options> params();
   explicit SketchMl(Options options) : options_(options) {}
 
   std::string_view name() const override { return type_name; }

@@ -9,32 +9,22 @@
 #include "compressors/sparsifiers/codec_params.hpp"
 
 namespace weir::compressors {
-namespace {
-
-const Params<BlockK::Options>& params() {
-  using Options = BlockK::Options;
-  static const Params<Options> params =
-      with_codecs(Params<Options>(BlockK::type_name)
-                      .integer("block", &Options::block, {.minimum = 64, .maximum = 65536}, "Entries of a block.")
-                      .integer("per_block", &Options::per_block, {.minimum = 1, .maximum = 65536},
-                               "Entries of each block that are sent; not more than it has."));
-  return params;
-}
-
-}  // namespace
-
 nlohmann::json BlockK::default_memory_params() { return {{"beta", 0.998}}; }
 
-nlohmann::json BlockK::schema() { return params().schema(); }
+protocol::Params<BlockK::Options> BlockK::params() {
+  return with_codecs(
+      protocol::Params<Options>()
+          .integer("block", &Options::block, {.minimum = 64.0, .maximum = 65536.0}, "Entries of a block.")
+          .integer("per_block", &Options::per_block, {.minimum = 1.0, .maximum = 65536.0},
+                   "Entries of each block that are sent; not more than it has."));
+}
 
-Result<std::unique_ptr<Compressor>> BlockK::make(const nlohmann::json& given) {
-  auto options = params().parse(given);
-  if (!options) return options.error();
-  if (options->per_block > options->block) {
-    return Error(Errc::invalid_argument, "blockk: per_block is " + std::to_string(options->per_block) +
-                                             ", but a block has only " + std::to_string(options->block) + " entries");
+Result<std::unique_ptr<Compressor>> BlockK::make(Options options) {
+  if (options.per_block > options.block) {
+    return Error(Errc::invalid_argument, "blockk: per_block is " + std::to_string(options.per_block) +
+                                             ", but a block has only " + std::to_string(options.block) + " entries");
   }
-  return std::make_unique<BlockK>(std::move(*options));
+  return std::make_unique<BlockK>(std::move(options));
 }
 
 double BlockK::error_bound(std::uint64_t entries, const Round&) const {

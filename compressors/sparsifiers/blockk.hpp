@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compressors/sparsifiers/sparsifier.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::compressors {
 
@@ -20,14 +21,14 @@ class BlockK final : public Sparsifier {
   static constexpr std::string_view summary = "The largest entries of each block, with 2-bit values (SparseLoCo).";
   static constexpr std::string_view default_memory = "residual";
   static nlohmann::json default_memory_params();
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   struct Options {
     std::int64_t block = 4096;
     std::int64_t per_block = 64;
     SparseCodecs codecs = {.index = "block", .value = "int2"};
   };
+  static protocol::Params<Options> params();
+  static Result<std::unique_ptr<Compressor>> make(Options options);
   explicit BlockK(Options options) : Sparsifier(options.codecs), options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }

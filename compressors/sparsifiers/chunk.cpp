@@ -12,31 +12,16 @@
 #include "compressors/kernels/selection/selection.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/parallel_loops.hpp"
-#include "compressors/params.hpp"
 #include "compressors/sparsifiers/sparsifier.hpp"
 #include "compressors/sparsifiers/warmup_params.hpp"
 
 namespace weir::compressors {
-namespace {
 
-const Params<Chunk::Options>& params() {
-  using Options = Chunk::Options;
-  static const Params<Options> params =
-      with_warmup(Params<Options>(Chunk::type_name)
-                      .integer("chunk", &Options::chunk, {.minimum = 16, .maximum = 1 << 20}, "Entries of a chunk.")
-                      .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1},
-                              "Share of the chunks that is sent after the warm-up."));
-  return params;
-}
-
-}  // namespace
-
-nlohmann::json Chunk::schema() { return params().schema(); }
-
-Result<std::unique_ptr<Compressor>> Chunk::make(const nlohmann::json& given) {
-  auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<Chunk>(std::move(*options));
+protocol::Params<Chunk::Options> Chunk::params() {
+  return with_warmup(protocol::Params<Options>()
+                         .integer("chunk", &Options::chunk, {.minimum = 16.0, .maximum = 0x1p20}, "Entries of a chunk.")
+                         .number("ratio", &Options::ratio, {.exclusive_minimum = 0.0, .maximum = 1.0},
+                                 "Share of the chunks that is sent after the warm-up."));
 }
 
 double Chunk::error_bound(std::uint64_t entries, const Round& round) const {

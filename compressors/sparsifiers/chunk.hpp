@@ -1,12 +1,11 @@
 #pragma once
 
 #include <map>
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "compressors/compressor.hpp"
 #include "compressors/sparsifiers/warmup.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::compressors {
 
@@ -25,14 +24,13 @@ class Chunk final : public Compressor {
   static constexpr std::string_view type_name = "chunk";
   static constexpr std::string_view summary = "The chunks in which all ranks together have most, summed densely.";
   static constexpr std::string_view default_memory = "dgc";
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   struct Options {
     std::int64_t chunk = 512;
     double ratio = 0.01;
     Warmup warmup = {};
   };
+  static protocol::Params<Options> params();
   explicit Chunk(Options options) : options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }

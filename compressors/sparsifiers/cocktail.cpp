@@ -15,29 +15,18 @@
 namespace weir::compressors {
 namespace {
 
-const Params<Cocktail::Options>& params() {
-  using Options = Cocktail::Options;
-  static const Params<Options> params =
-      with_codecs(Params<Options>(Cocktail::type_name)
-                      .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1},
-                              "Share of the entries that survives the random draw.")
-                      .number("top", &Options::top, {.exclusive_minimum = 0, .maximum = 1},
-                              "Share of the survivors that is sent: those of largest magnitude."));
-  return params;
-}
-
 SparseExtent extent_of(std::uint64_t entries, std::size_t survivors) {
   return {Format::survivors, static_cast<std::uint32_t>(entries), static_cast<std::uint32_t>(survivors)};
 }
 
 }  // namespace
 
-nlohmann::json Cocktail::schema() { return params().schema(); }
-
-Result<std::unique_ptr<Compressor>> Cocktail::make(const nlohmann::json& given) {
-  auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<Cocktail>(std::move(*options));
+protocol::Params<Cocktail::Options> Cocktail::params() {
+  return with_codecs(protocol::Params<Options>()
+                         .number("ratio", &Options::ratio, {.exclusive_minimum = 0.0, .maximum = 1.0},
+                                 "Share of the entries that survives the random draw.")
+                         .number("top", &Options::top, {.exclusive_minimum = 0.0, .maximum = 1.0},
+                                 "Share of the survivors that is sent: those of largest magnitude."));
 }
 
 double Cocktail::error_bound(std::uint64_t entries, const Round&) const {

@@ -1,10 +1,9 @@
 #pragma once
 
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "compressors/sparsifiers/sparsifier.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::compressors {
 
@@ -18,14 +17,13 @@ class Cocktail final : public Compressor {
   static constexpr std::string_view type_name = "cocktail";
   static constexpr std::string_view summary = "The largest of a random share of the entries, with 4-bit values.";
   static constexpr std::string_view default_memory = "residual";
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   struct Options {
     double ratio = 0.1;
     double top = 0.2;
     SparseCodecs codecs = {.index = "auto", .value = "int4"};
   };
+  static protocol::Params<Options> params();
   explicit Cocktail(Options options) : options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }

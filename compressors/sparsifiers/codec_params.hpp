@@ -2,13 +2,13 @@
 
 #include "compressors/codecs/index_codec.hpp"
 #include "compressors/codecs/value_codec.hpp"
-#include "compressors/params.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::compressors {
 
 /// Adds the parameters `index_codec` and `value_codec` for Options that have a SparseCodecs `codecs`.
 template <class Options>
-Params<Options> with_codecs(Params<Options> params) {
+protocol::Params<Options> with_codecs(protocol::Params<Options> params) {
   params
       .choice(
           "index_codec", [](Options& options) -> std::string& { return options.codecs.index; }, index_codec_names(),

@@ -13,27 +13,6 @@
 namespace weir::compressors {
 namespace {
 
-const Params<Dgc::Options>& params() {
-  using Options = Dgc::Options;
-  static const Params<Options> params = with_codecs(with_warmup(
-      Params<Options>(Dgc::type_name)
-          .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1},
-                  "Share of the entries that is sent after the warm-up.")
-          .integer("min_kept", &Options::min_kept, {.minimum = 1},
-                   "Entries of a tensor that are sent at least, or all if it has no more.")
-          .number("sample_ratio", &Options::sample_ratio, {.minimum = 0.01, .maximum = 1},
-                  "Share of the entries that is sampled to find the threshold.")
-          .number("upper_bound", &Options::upper_bound, {.exclusive_minimum = 1, .maximum = 10},
-                  "More than this times the wanted number of entries: the threshold is too low.")
-          .number("lower_bound", &Options::lower_bound, {.exclusive_minimum = 0, .maximum = 0.99},
-                  "Less than this times the wanted number of entries: the threshold is too high.")
-          .integer("adaptations_max", &Options::adaptations_max, {.minimum = 0, .maximum = 100},
-                   "How often the threshold is corrected at most.")
-          .flag("resample", &Options::resample,
-                "On a threshold that is too low, cut exactly within what it keeps, instead of raising it.")));
-  return params;
-}
-
 /// The least magnitude() to collect for a threshold: at least 1, because zeros are never sent.
 std::uint32_t floor_of(float threshold) { return std::max(magnitude(threshold), 1u); }
 
@@ -52,12 +31,23 @@ SamplePlan SamplePlan::of(std::uint64_t entries, double ratio, double sample_rat
   return {.stride = stride, .samples = entries / stride};
 }
 
-nlohmann::json Dgc::schema() { return params().schema(); }
-
-Result<std::unique_ptr<Compressor>> Dgc::make(const nlohmann::json& given) {
-  auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<Dgc>(std::move(*options));
+protocol::Params<Dgc::Options> Dgc::params() {
+  return with_codecs(with_warmup(
+      protocol::Params<Options>()
+          .number("ratio", &Options::ratio, {.exclusive_minimum = 0.0, .maximum = 1.0},
+                  "Share of the entries that is sent after the warm-up.")
+          .integer("min_kept", &Options::min_kept, {.minimum = 1.0},
+                   "Entries of a tensor that are sent at least, or all if it has no more.")
+          .number("sample_ratio", &Options::sample_ratio, {.minimum = 0.01, .maximum = 1.0},
+                  "Share of the entries that is sampled to find the threshold.")
+          .number("upper_bound", &Options::upper_bound, {.exclusive_minimum = 1.0, .maximum = 10.0},
+                  "More than this times the wanted number of entries: the threshold is too low.")
+          .number("lower_bound", &Options::lower_bound, {.exclusive_minimum = 0.0, .maximum = 0.99},
+                  "Less than this times the wanted number of entries: the threshold is too high.")
+          .integer("adaptations_max", &Options::adaptations_max, {.minimum = 0.0, .maximum = 100.0},
+                   "How often the threshold is corrected at most.")
+          .flag("resample", &Options::resample,
+                "On a threshold that is too low, cut exactly within what it keeps, instead of raising it.")));
 }
 
 double Dgc::error_bound(std::uint64_t entries, const Round&) const {

@@ -1,11 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
 
 #include "compressors/sparsifiers/sparsifier.hpp"
 #include "compressors/sparsifiers/warmup.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::compressors {
 
@@ -36,8 +35,6 @@ class Dgc final : public Sparsifier {
   static constexpr std::string_view summary =
       "Deep gradient compression: largest entries by a sampled threshold, with a warm-up.";
   static constexpr std::string_view default_memory = "dgc";
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   struct Options {
     double ratio = 0.001;
@@ -50,6 +47,7 @@ class Dgc final : public Sparsifier {
     bool resample = true;
     SparseCodecs codecs = {};
   };
+  static protocol::Params<Options> params();
   explicit Dgc(Options options) : Sparsifier(options.codecs), options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }

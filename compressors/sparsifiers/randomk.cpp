@@ -14,27 +14,11 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/non_finite.hpp"
-#include "compressors/params.hpp"
 #include "compressors/sparsifiers/sparsifier.hpp"
 #include "compressors/sparsifiers/strata.hpp"
 
 namespace weir::compressors {
 namespace {
-
-const Params<RandomK::Options>& params() {
-  using Options = RandomK::Options;
-  static const Params<Options> params =
-      Params<Options>(RandomK::type_name)
-          .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1},
-                  "Share of the entries that is sent.")
-          .flag("unbiased", &Options::unbiased,
-                "Scale what is sent so that its expectation is the gradient; for use without a memory.")
-          .choice("value_codec", &Options::value_codec, value_codec_names(),
-                  "How values are written: fp32, fp16 and bf16 are summed on the way, the others gathered.")
-          .flag("check_unsent", &Options::check_unsent,
-                "Fail on NaN and infinity also in entries that are not sent, for which all have to be read.");
-  return params;
-}
 
 /// The divisor of values before they are sent; see Reduction.
 float divisor(Reduction reduction, const Round& round) {
@@ -60,12 +44,16 @@ void read_rounded(BytesView in, std::span<float> values) {
 
 }  // namespace
 
-nlohmann::json RandomK::schema() { return params().schema(); }
-
-Result<std::unique_ptr<Compressor>> RandomK::make(const nlohmann::json& given) {
-  auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<RandomK>(std::move(*options));
+protocol::Params<RandomK::Options> RandomK::params() {
+  return protocol::Params<Options>()
+      .number("ratio", &Options::ratio, {.exclusive_minimum = 0.0, .maximum = 1.0},
+              "Share of the entries that is sent.")
+      .flag("unbiased", &Options::unbiased,
+            "Scale what is sent so that its expectation is the gradient; for use without a memory.")
+      .choice("value_codec", &Options::value_codec, value_codec_names(),
+              "How values are written: fp32, fp16 and bf16 are summed on the way, the others gathered.")
+      .flag("check_unsent", &Options::check_unsent,
+            "Fail on NaN and infinity also in entries that are not sent, for which all have to be read.");
 }
 
 Reduction RandomK::reduction() const {

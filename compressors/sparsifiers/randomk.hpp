@@ -1,13 +1,12 @@
 #pragma once
 
 #include <map>
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "compressors/compressor.hpp"
 #include "compressors/kernels/selection/selection.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::compressors {
 
@@ -30,8 +29,6 @@ class RandomK final : public Compressor {
   static constexpr std::string_view type_name = "randomk";
   static constexpr std::string_view summary = "Random entries, the same on every rank: summed without positions.";
   static constexpr std::string_view default_memory = "residual";
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   struct Options {
     double ratio = 0.01;
@@ -39,6 +36,7 @@ class RandomK final : public Compressor {
     std::string value_codec = "fp32";
     bool check_unsent = true;
   };
+  static protocol::Params<Options> params();
   explicit RandomK(Options options) : options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }

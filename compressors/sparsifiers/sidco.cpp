@@ -18,23 +18,6 @@
 namespace weir::compressors {
 namespace {
 
-const Params<Sidco::Options>& params() {
-  using Options = Sidco::Options;
-  static const Params<Options> params =
-      with_codecs(Params<Options>(Sidco::type_name)
-                      .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1},
-                              "Share of the entries that is sent, about.")
-                      .choice("distribution", &Options::distribution, {"exponential", "gamma", "pareto"},
-                              "What is fitted to the magnitudes.")
-                      .number("first_ratio", &Options::first_ratio, {.minimum = 0.01, .maximum = 0.9},
-                              "Share of what it fits that each stage but the last aims at.")
-                      .integer("adapt_every", &Options::adapt_every, {.minimum = 1, .maximum = 1000},
-                               "Rounds between two looks at the number of stages.")
-                      .number("tolerance", &Options::tolerance, {.exclusive_minimum = 0, .maximum = 1},
-                              "How far, relatively, the number of entries sent may be off before the stages change."));
-  return params;
-}
-
 /// With fewer exceedances than this, no fit is made.
 constexpr std::size_t exceedances_min = 32;
 constexpr std::size_t sampled_from = std::size_t{1} << 18;
@@ -90,12 +73,19 @@ std::optional<std::uint32_t> tensor_of(std::string_view name) {
 
 }  // namespace
 
-nlohmann::json Sidco::schema() { return params().schema(); }
-
-Result<std::unique_ptr<Compressor>> Sidco::make(const nlohmann::json& given) {
-  auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<Sidco>(std::move(*options));
+protocol::Params<Sidco::Options> Sidco::params() {
+  return with_codecs(
+      protocol::Params<Options>()
+          .number("ratio", &Options::ratio, {.exclusive_minimum = 0.0, .maximum = 1.0},
+                  "Share of the entries that is sent, about.")
+          .choice("distribution", &Options::distribution, {"exponential", "gamma", "pareto"},
+                  "What is fitted to the magnitudes.")
+          .number("first_ratio", &Options::first_ratio, {.minimum = 0.01, .maximum = 0.9},
+                  "Share of what it fits that each stage but the last aims at.")
+          .integer("adapt_every", &Options::adapt_every, {.minimum = 1.0, .maximum = 1000.0},
+                   "Rounds between two looks at the number of stages.")
+          .number("tolerance", &Options::tolerance, {.exclusive_minimum = 0.0, .maximum = 1.0},
+                  "How far, relatively, the number of entries sent may be off before the stages change."));
 }
 
 double Sidco::error_bound(std::uint64_t entries, const Round&) const {

@@ -2,12 +2,11 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "compressors/sparsifiers/sparsifier.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::compressors {
 
@@ -33,8 +32,6 @@ class Sidco final : public Sparsifier {
   static constexpr std::string_view type_name = "sidco";
   static constexpr std::string_view summary = "The largest entries, by a threshold from a fitted distribution.";
   static constexpr std::string_view default_memory = "residual";
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   struct Options {
     double ratio = 0.001;
@@ -44,6 +41,7 @@ class Sidco final : public Sparsifier {
     double tolerance = 0.2;
     SparseCodecs codecs = {};
   };
+  static protocol::Params<Options> params();
   explicit Sidco(Options options) : Sparsifier(options.codecs), options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }

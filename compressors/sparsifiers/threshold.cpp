@@ -8,24 +8,10 @@
 #include "compressors/sparsifiers/codec_params.hpp"
 
 namespace weir::compressors {
-namespace {
 
-const Params<Threshold::Options>& params() {
-  using Options = Threshold::Options;
-  static const Params<Options> params =
-      with_codecs(Params<Options>(Threshold::type_name)
-                      .number("threshold", &Options::threshold, {.minimum = 0}, "The least magnitude that is sent."));
-  return params;
-}
-
-}  // namespace
-
-nlohmann::json Threshold::schema() { return params().schema(); }
-
-Result<std::unique_ptr<Compressor>> Threshold::make(const nlohmann::json& given) {
-  auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<Threshold>(std::move(*options));
+protocol::Params<Threshold::Options> Threshold::params() {
+  return with_codecs(protocol::Params<Options>().number("threshold", &Options::threshold, {.minimum = 0.0},
+                                                        "The least magnitude that is sent."));
 }
 
 Result<void> Threshold::choose(std::span<const float> values, const Round& round, Selection& out) {

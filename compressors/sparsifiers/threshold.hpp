@@ -1,9 +1,7 @@
 #pragma once
 
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
-
 #include "compressors/sparsifiers/sparsifier.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::compressors {
 
@@ -15,13 +13,12 @@ class Threshold final : public Sparsifier {
   static constexpr std::string_view type_name = "threshold";
   static constexpr std::string_view summary = "Every entry of at least a fixed magnitude.";
   static constexpr std::string_view default_memory = "residual";
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   struct Options {
     double threshold = 0.01;
     SparseCodecs codecs = {};
   };
+  static protocol::Params<Options> params();
   explicit Threshold(Options options) : Sparsifier(options.codecs), options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }

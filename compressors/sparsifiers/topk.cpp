@@ -10,15 +10,6 @@
 namespace weir::compressors {
 namespace {
 
-const Params<TopK::Options>& params() {
-  using Options = TopK::Options;
-  static const Params<Options> params =
-      with_codecs(Params<Options>(TopK::type_name)
-                      .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1},
-                              "Share of the entries that is sent."));
-  return params;
-}
-
 /// A magnitude() that probably a few more than `rank` values reach, estimated from a strided sample with a margin of
 /// four standard deviations. 0 if the tensor is too small, or the rank too large, for a sample to pay off.
 std::uint32_t probable_floor(std::span<const float> values, std::size_t rank, std::vector<float>& sample) {
@@ -49,12 +40,9 @@ void select_largest_by_sample(std::span<const float> values, std::size_t count, 
   }
 }
 
-nlohmann::json TopK::schema() { return params().schema(); }
-
-Result<std::unique_ptr<Compressor>> TopK::make(const nlohmann::json& given) {
-  auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<TopK>(std::move(*options));
+protocol::Params<TopK::Options> TopK::params() {
+  return with_codecs(protocol::Params<Options>().number(
+      "ratio", &Options::ratio, {.exclusive_minimum = 0.0, .maximum = 1.0}, "Share of the entries that is sent."));
 }
 
 double TopK::error_bound(std::uint64_t entries, const Round&) const {

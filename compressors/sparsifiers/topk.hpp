@@ -1,9 +1,7 @@
 #pragma once
 
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
-
 #include "compressors/sparsifiers/sparsifier.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::compressors {
 
@@ -19,13 +17,12 @@ class TopK final : public Sparsifier {
   static constexpr std::string_view type_name = "topk";
   static constexpr std::string_view summary = "The entries of largest magnitude, exactly; the rest waits.";
   static constexpr std::string_view default_memory = "residual";
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   struct Options {
     double ratio = 0.001;
     SparseCodecs codecs = {};
   };
+  static protocol::Params<Options> params();
   explicit TopK(Options options) : Sparsifier(options.codecs), options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }

@@ -1,21 +1,21 @@
 #pragma once
 
-#include "compressors/params.hpp"
 #include "compressors/sparsifiers/warmup.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::compressors {
 
 /// Adds the parameters of a warm-up for Options that have a Warmup `warmup`.
 template <class Options>
-Params<Options> with_warmup(Params<Options> params) {
+protocol::Params<Options> with_warmup(protocol::Params<Options> params) {
   params
       .optional_number(
           "warmup_epochs", [](Options& options) -> std::optional<double>& { return options.warmup.epochs; },
-          {.minimum = 0},
+          {.minimum = 0.0},
           "Epochs, also fractional, until the ratio has come down to its value. Null: half of the training, 4 at most.")
       .number(
           "warmup_dense", [](Options& options) -> double& { return options.warmup.dense; },
-          {.minimum = 0, .maximum = 1},
+          {.minimum = 0.0, .maximum = 1.0},
           "Share of the warm-up at its beginning in which gradients go dense, by all-reduce.")
       .choice(
           "warmup_schedule", [](Options& options) -> std::string& { return options.warmup.schedule; },

@@ -16,7 +16,6 @@
 #include "compressors/kernels/random/random.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/parallel_loops.hpp"
-#include "compressors/params.hpp"
 #include "compressors/round_key.hpp"
 #include "compressors/transforms/matrix.hpp"
 #include "compressors/transforms/rounded.hpp"
@@ -24,21 +23,6 @@
 
 namespace weir::compressors {
 namespace {
-
-const Params<Atomo::Options>& params() {
-  using Options = Atomo::Options;
-  static const Params<Options> params =
-      Params<Options>(Atomo::type_name)
-          .choice("atoms", &Options::atoms, {"svd", "entrywise", "dct"},
-                  "What is drawn: singular vectors, entries, or cosines of blocks of 64 x 64.")
-          .number("budget", &Options::budget, {.exclusive_minimum = 0},
-                  "Pairs of singular vectors that are sent on average.")
-          .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1},
-                  "Share of the entries or cosines that is sent on average.")
-          .integer("quantize_bits", &Options::quantize_bits, {.minimum = 0, .maximum = rounded_bits_max},
-                   "Bits of a number on the wire, rounded at random; 0 for float32, 1 is too few.");
-  return params;
-}
 
 // The random words of a round: one for each value, a second one if the first does not decide, then those of rounding.
 constexpr std::uint64_t second_words = std::uint64_t{1} << 32;
@@ -138,15 +122,23 @@ void scale_vectors(std::span<float> vectors, const std::vector<double>& factors)
 
 }  // namespace
 
-nlohmann::json Atomo::schema() { return params().schema(); }
+protocol::Params<Atomo::Options> Atomo::params() {
+  return protocol::Params<Options>()
+      .choice("atoms", &Options::atoms, {"svd", "entrywise", "dct"},
+              "What is drawn: singular vectors, entries, or cosines of blocks of 64 x 64.")
+      .number("budget", &Options::budget, {.exclusive_minimum = 0.0},
+              "Pairs of singular vectors that are sent on average.")
+      .number("ratio", &Options::ratio, {.exclusive_minimum = 0.0, .maximum = 1.0},
+              "Share of the entries or cosines that is sent on average.")
+      .integer("quantize_bits", &Options::quantize_bits, {.minimum = 0.0, .maximum = double{rounded_bits_max}},
+               "Bits of a number on the wire, rounded at random; 0 for float32, 1 is too few.");
+}
 
-Result<std::unique_ptr<Compressor>> Atomo::make(const nlohmann::json& given) {
-  auto options = params().parse(given);
-  if (!options) return options.error();
-  if (!valid_rounding(static_cast<unsigned>(options->quantize_bits))) {
+Result<std::unique_ptr<Compressor>> Atomo::make(Options options) {
+  if (!valid_rounding(static_cast<unsigned>(options.quantize_bits))) {
     return Error(Errc::invalid_argument, "atomo: quantize_bits is 0 or 2 to 8, because one bit has no level but zero");
   }
-  return std::make_unique<Atomo>(std::move(*options));
+  return std::make_unique<Atomo>(std::move(options));
 }
 
 double Atomo::values_sent(std::uint64_t entries) const {

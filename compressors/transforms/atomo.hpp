@@ -1,12 +1,12 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 
 #include "compressors/compressor.hpp"
 #include "compressors/kernels/linear_algebra/low_rank.hpp"
 #include "compressors/transforms/atoms.hpp"
 #include "compressors/transforms/dct.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::compressors {
 
@@ -35,8 +35,6 @@ class Atomo final : public Compressor {
   static constexpr std::string_view summary =
       "Random singular vectors, entries or cosines, unbiased, of least variance.";
   static constexpr std::string_view default_memory = "none";
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   struct Options {
     std::string atoms = "svd";
@@ -44,6 +42,8 @@ class Atomo final : public Compressor {
     double ratio = 0.01;
     std::int64_t quantize_bits = 0;
   };
+  static protocol::Params<Options> params();
+  static Result<std::unique_ptr<Compressor>> make(Options options);
   explicit Atomo(Options options) : options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }

@@ -23,17 +23,6 @@
 namespace weir::compressors {
 namespace {
 
-const Params<Demo::Options>& params() {
-  using Options = Demo::Options;
-  static const Params<Options> params = with_codecs(
-      Params<Options>(Demo::type_name)
-          .integer("chunk", &Options::chunk, {.minimum = 1, .maximum = cosine_side_max}, "Longest side of a block.")
-          .integer("per_chunk", &Options::per_chunk, {.minimum = 1, .maximum = cosine_side_max * cosine_side_max},
-                   "Coefficients of each block that are sent.")
-          .flag("sign", &Options::sign, "Agree on the sign of the mean, not on the mean."));
-  return params;
-}
-
 void append(const Selection& from, std::size_t offset, Selection& to) {
   for (const std::uint32_t position : from.positions) {
     to.positions.push_back(position + static_cast<std::uint32_t>(offset));
@@ -51,12 +40,14 @@ void select(std::span<const float> values, std::size_t count, Selection& out) {
 
 nlohmann::json Demo::default_memory_params() { return {{"beta", 0.999}}; }
 
-nlohmann::json Demo::schema() { return params().schema(); }
-
-Result<std::unique_ptr<Compressor>> Demo::make(const nlohmann::json& given) {
-  auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<Demo>(std::move(*options));
+protocol::Params<Demo::Options> Demo::params() {
+  return with_codecs(protocol::Params<Options>()
+                         .integer("chunk", &Options::chunk, {.minimum = 1.0, .maximum = double{cosine_side_max}},
+                                  "Longest side of a block.")
+                         .integer("per_chunk", &Options::per_chunk,
+                                  {.minimum = 1.0, .maximum = double{cosine_side_max * cosine_side_max}},
+                                  "Coefficients of each block that are sent.")
+                         .flag("sign", &Options::sign, "Agree on the sign of the mean, not on the mean."));
 }
 
 void Demo::conclude(at::Tensor& mean, const Round&) {

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <memory>
 #include <nlohmann/json_fwd.hpp>
 
 #include "compressors/compressor.hpp"
 #include "compressors/sparsifiers/sparsifier.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::compressors {
 
@@ -31,8 +31,6 @@ class Demo final : public Compressor {
   static constexpr std::string_view summary = "The largest cosine coefficients of each block; the sign of their mean.";
   static constexpr std::string_view default_memory = "efsignsgd";
   static nlohmann::json default_memory_params();
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   struct Options {
     std::int64_t chunk = 64;
@@ -40,6 +38,7 @@ class Demo final : public Compressor {
     bool sign = true;
     SparseCodecs codecs = {};
   };
+  static protocol::Params<Options> params();
   explicit Demo(Options options) : options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }

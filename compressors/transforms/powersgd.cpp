@@ -15,26 +15,11 @@
 #include "compressors/kernels/random/random.hpp"
 #include "compressors/kernels/selection/selection.hpp"
 #include "compressors/non_finite.hpp"
-#include "compressors/params.hpp"
 #include "compressors/round_key.hpp"
 #include "compressors/transforms/matrix.hpp"
 
 namespace weir::compressors {
 namespace {
-
-const Params<PowerSgd::Options>& params() {
-  using Options = PowerSgd::Options;
-  static const Params<Options> params =
-      Params<Options>(PowerSgd::type_name)
-          .integer("rank", &Options::rank, {.minimum = 1}, "Columns of each factor.")
-          .number("min_compression_rate", &Options::min_compression_rate, {.minimum = 1},
-                  "A tensor whose factors are not this many times smaller than itself is sent as it is.")
-          .flag("warm_start", &Options::warm_start,
-                "Start from the last round's factor, so that the iteration goes on from round to round.")
-          .integer("start_step", &Options::start_step, {.minimum = 0},
-                   "Steps at the beginning of the training in which gradients go dense, by all-reduce.");
-  return params;
-}
 
 /// Fills `out` with approximately Gaussian noise, good enough for a starting point: sums of twelve uniform numbers,
 /// which have the same bits on every processor.
@@ -80,12 +65,15 @@ Error wrong_size(BytesView got, std::size_t floats) {
 
 }  // namespace
 
-nlohmann::json PowerSgd::schema() { return params().schema(); }
-
-Result<std::unique_ptr<Compressor>> PowerSgd::make(const nlohmann::json& given) {
-  const auto options = params().parse(given);
-  if (!options) return options.error();
-  return std::make_unique<PowerSgd>(*options);
+protocol::Params<PowerSgd::Options> PowerSgd::params() {
+  return protocol::Params<Options>()
+      .integer("rank", &Options::rank, {.minimum = 1.0}, "Columns of each factor.")
+      .number("min_compression_rate", &Options::min_compression_rate, {.minimum = 1.0},
+              "A tensor whose factors are not this many times smaller than itself is sent as it is.")
+      .flag("warm_start", &Options::warm_start,
+            "Start from the last round's factor, so that the iteration goes on from round to round.")
+      .integer("start_step", &Options::start_step, {.minimum = 0.0},
+               "Steps at the beginning of the training in which gradients go dense, by all-reduce.");
 }
 
 Traits PowerSgd::traits() const {

@@ -1,13 +1,12 @@
 #pragma once
 
 #include <map>
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 
 #include "compressors/compressor.hpp"
 #include "compressors/kernels/linear_algebra/low_rank.hpp"
 #include "compressors/memories/tensor_store.hpp"
+#include "protocol/params.hpp"
 
 namespace weir::compressors {
 
@@ -32,8 +31,6 @@ class PowerSgd final : public Compressor {
   static constexpr std::string_view type_name = "powersgd";
   static constexpr std::string_view summary = "A low-rank approximation of the mean, by one shared power iteration.";
   static constexpr std::string_view default_memory = "powersgd";
-  static nlohmann::json schema();
-  static Result<std::unique_ptr<Compressor>> make(const nlohmann::json& params);
 
   struct Options {
     std::int64_t rank = 2;
@@ -41,6 +38,7 @@ class PowerSgd final : public Compressor {
     bool warm_start = true;
     std::int64_t start_step = 10;
   };
+  static protocol::Params<Options> params();
   explicit PowerSgd(Options options) : options_(options) {}
 
   std::string_view name() const override { return type_name; }

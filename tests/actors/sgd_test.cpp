@@ -5,6 +5,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "base/errc.hpp"
 #include "compressors/catalog.hpp"
 
 namespace weir::actors {

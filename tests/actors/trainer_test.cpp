@@ -9,6 +9,7 @@
 #include <map>
 #include <thread>
 
+#include "base/errc.hpp"
 #include "office.hpp"
 #include "protocol/checkpoint.hpp"
 #include "runtime/actor_system.hpp"

@@ -246,8 +246,8 @@ TEST(Atomo, RanksDrawOnTheirOwn) {
 }
 
 TEST(Atomo, RefusesOneBit) {
-  EXPECT_EQ(Atomo::make({{"quantize_bits", 1}}).error().code, Errc::invalid_argument);
-  EXPECT_TRUE(Atomo::make({{"quantize_bits", 2}}));
+  EXPECT_EQ(Atomo::make({.quantize_bits = 1}).error().code, Errc::invalid_argument);
+  EXPECT_TRUE(Atomo::make({.quantize_bits = 2}));
 }
 
 TEST(Rounded, KeepsTheMeanAndItsVariance) {

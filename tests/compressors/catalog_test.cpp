@@ -112,7 +112,7 @@ TEST(Catalog, DescribesEveryParameter) {
 }
 
 TEST(Catalog, TakesCompressorsOfOthers) {
-  Catalog mine = builtin();
+  CompressionCatalog mine = builtin();
   CompressorEntry entry = mine.compressors()[1];
   const std::string before = entry.name;
   entry.name = "mine";
@@ -122,8 +122,8 @@ TEST(Catalog, TakesCompressorsOfOthers) {
 
 TEST(CatalogDeathTest, ANameIsTakenOnce) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  Catalog mine = builtin();
-  EXPECT_DEATH(mine.add(CompressorEntry(mine.compressors()[0])), "two compressors of one name");
+  CompressionCatalog mine = builtin();
+  EXPECT_DEATH(mine.add(CompressorEntry(mine.compressors()[0])), "a catalog has a name twice");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <map>
 #include <thread>
 
+#include "base/errc.hpp"
 #include "protocol/accounts.hpp"
 #include "protocol/worker_environment.hpp"
 #include "runtime/actor_system.hpp"

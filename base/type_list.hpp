@@ -1,6 +1,6 @@
 #pragma once
 
-namespace weir::actors {
+namespace weir {
 
 /// A list of types for loops at compile time.
 template <class... T>
@@ -12,4 +12,4 @@ struct TypeList {
   }
 };
 
-}  // namespace weir::actors
+}  // namespace weir

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "protocol/schema.hpp"
+
+namespace weir::protocol {
+
+/// The limits of a number, named as in JSON schema. Each is a number that is printed as it is written here, with a
+/// fraction or without; null means no limit.
+struct Range {
+  nlohmann::json minimum = nullptr;
+  nlohmann::json exclusive_minimum = nullptr;
+  nlohmann::json maximum = nullptr;
+  nlohmann::json exclusive_maximum = nullptr;
+};
+
+/// The JSON schema of an object without properties.
+nlohmann::json empty_schema();
+
+/// `schema` with the description, unless that is empty.
+nlohmann::json described(nlohmann::json schema, std::string_view description);
+
+/// The JSON schema of a number.
+nlohmann::json number_schema(std::string_view type, const Range& range, std::string_view description);
+
+/// `value` as JSON, without a fraction if it has none and the limits beside which it is printed have none.
+nlohmann::json written_like(const Range& range, double value);
+
+/// Names a member of Options: a pointer to a member of type T, or a function from Options& to T&.
+template <class Of, class Options, class T>
+concept PlaceOf = std::same_as<std::invoke_result_t<const Of&, Options&>, T&>;
+
+/// The parameters of one thing that a job can name, declared once: their JSON schema, their validation, and the members
+/// of the plain struct Options that receive the values. The initial values of Options are the defaults. A description
+/// may be empty.
+///
+///     Params<Options>().number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1}, "Share kept.");
+template <class Options>
+class Params {
+ public:
+  using Values = Options;
+
+  template <PlaceOf<Options, double> Of>
+  Params& number(const char* name, Of of, const Range& range, std::string_view description) {
+    return add<double>(name, of, number_schema("number", range, description), written_like(range, default_of(of)));
+  }
+  template <PlaceOf<Options, std::int64_t> Of>
+  Params& integer(const char* name, Of of, const Range& range, std::string_view description) {
+    return add<std::int64_t>(name, of, number_schema("integer", range, description), default_of(of));
+  }
+  template <PlaceOf<Options, bool> Of>
+  Params& flag(const char* name, Of of, std::string_view description) {
+    return add<bool>(name, of, described({{"type", "boolean"}}, description), default_of(of));
+  }
+  template <PlaceOf<Options, std::string> Of>
+  Params& choice(const char* name, Of of, const std::vector<std::string_view>& among, std::string_view description) {
+    return add<std::string>(name, of, described({{"type", "string"}, {"enum", among}}, description), default_of(of));
+  }
+  template <PlaceOf<Options, std::int64_t> Of>
+  Params& choice(const char* name, Of of, const std::vector<std::int64_t>& among, std::string_view description) {
+    return add<std::int64_t>(name, of, described({{"type", "integer"}, {"enum", among}}, description), default_of(of));
+  }
+  /// A number that may also be null, which is its default.
+  template <PlaceOf<Options, std::optional<double>> Of>
+  Params& optional_number(const char* name, Of of, const Range& range, std::string_view description) {
+    nlohmann::json property = number_schema("number", range, description);
+    property["type"] = nlohmann::json::array({"number", "null"});
+    return add<double>(name, of, std::move(property), nullptr);
+  }
+
+  const nlohmann::json& schema() const { return schema_; }
+
+  /// Checks `params` (null means none given) and writes them to `options`, which must hold the defaults. Returns what
+  /// is wrong with them, each place relative to the parameters; `options` is then unchanged.
+  std::vector<Problem> read(nlohmann::json params, Options& options) const {
+    if (params.is_null()) params = nlohmann::json::object();
+    auto problems = check_and_complete(schema_, params);
+    if (problems.empty()) {
+      for (const auto& read_one : readers_) read_one(params, options);
+    }
+    return problems;
+  }
+
+ private:
+  template <class Of>
+  static auto default_of(Of of) {
+    Options defaults;
+    return std::invoke(of, defaults);
+  }
+
+  template <class T, class Of>
+  Params& add(const char* name, Of of, nlohmann::json property, nlohmann::json standard) {
+    property["default"] = std::move(standard);
+    schema_["properties"][name] = std::move(property);
+    readers_.push_back([name, of](const nlohmann::json& from, Options& to) {
+      const nlohmann::json& value = from.at(name);
+      if (!value.is_null()) std::invoke(of, to) = value.template get<T>();
+    });
+    return *this;
+  }
+
+  nlohmann::json schema_ = empty_schema();
+  std::vector<std::function<void(const nlohmann::json&, Options&)>> readers_;
+};
+
+/// The options of what has no parameters.
+struct NoOptions {};
+
+/// The parameters that T declares:
+///
+///     struct Options { ... };
+///     static Params<Options> params();
+///
+/// or none, if it has no params().
+template <class T>
+auto params_of() {
+  if constexpr (requires { T::params(); }) {
+    return T::params();
+  } else {
+    return Params<NoOptions>();
+  }
+}
+
+}  // namespace weir::protocol

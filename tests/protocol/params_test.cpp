@@ -1,0 +1,94 @@
+#include "protocol/params.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace weir::protocol {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+struct Options {
+  double ratio = 0.5;
+  double decay = 0;
+  std::int64_t rank = 2;
+  std::int64_t depth = 20;
+  bool sign = true;
+  std::string codec = "auto";
+  std::optional<double> clip = std::nullopt;
+};
+
+Params<Options> params() {
+  return Params<Options>()
+      .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1}, "Share.")
+      .number("decay", &Options::decay, {.minimum = 0}, "")
+      .integer("rank", &Options::rank, {.minimum = 1, .exclusive_maximum = INT64_MAX}, "Columns.")
+      .choice("depth", &Options::depth, {8, 20}, "Layers.")
+      .flag("sign", &Options::sign, "Whether.")
+      .choice(
+          "codec", [](Options& options) -> std::string& { return options.codec; }, {"auto", "raw"}, "How.")
+      .optional_number("clip", &Options::clip, {.minimum = 0.0}, "Null: none.");
+}
+
+TEST(Params, DescribeThemselvesAsASchema) {
+  const json expected = json::parse(R"({
+    "type": "object",
+    "additionalProperties": false,
+    "properties": {
+      "ratio": {"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": 0.5, "description": "Share."},
+      "decay": {"type": "number", "minimum": 0, "default": 0},
+      "rank": {"type": "integer", "minimum": 1, "exclusiveMaximum": 9223372036854775807, "default": 2,
+               "description": "Columns."},
+      "depth": {"type": "integer", "enum": [8, 20], "default": 20, "description": "Layers."},
+      "sign": {"type": "boolean", "default": true, "description": "Whether."},
+      "codec": {"type": "string", "enum": ["auto", "raw"], "default": "auto", "description": "How."},
+      "clip": {"type": ["number", "null"], "minimum": 0.0, "default": null, "description": "Null: none."}}})");
+  EXPECT_EQ(params().schema().dump(), expected.dump());
+  EXPECT_EQ(Params<NoOptions>().schema(), empty_schema());
+}
+
+TEST(Params, AreWrittenToThePlainStruct) {
+  Options options;
+  const json given = {{"ratio", 1},    {"decay", 0.25},  {"rank", 3.0}, {"depth", 8},
+                      {"sign", false}, {"codec", "raw"}, {"clip", 2}};
+  EXPECT_THAT(params().read(given, options), IsEmpty());
+  EXPECT_EQ(options.ratio, 1);
+  EXPECT_EQ(options.decay, 0.25);
+  EXPECT_EQ(options.rank, 3);
+  EXPECT_EQ(options.depth, 8);
+  EXPECT_FALSE(options.sign);
+  EXPECT_EQ(options.codec, "raw");
+  EXPECT_EQ(options.clip, 2);
+}
+
+TEST(Params, NotGivenAreTheDefaults) {
+  for (const json& given : {json(nullptr), json::object(), json{{"clip", nullptr}}}) {
+    Options options;
+    EXPECT_THAT(params().read(given, options), IsEmpty());
+    EXPECT_EQ(options.ratio, 0.5);
+    EXPECT_EQ(options.rank, 2);
+    EXPECT_EQ(options.clip, std::nullopt);
+  }
+}
+
+TEST(Params, WrongOnesLeaveTheStructAlone) {
+  Options options;
+  EXPECT_THAT(params().read({{"rank", 3}, {"ratio", 2}, {"codek", "raw"}}, options),
+              ElementsAre(Problem{"/codek", "is not a known field; did you mean \"codec\"?", "codec"},
+                          Problem{"/ratio", "must be at most 1"}));
+  EXPECT_EQ(options.rank, 2);
+  EXPECT_THAT(params().read("fast", options), ElementsAre(Problem{"", "must be an object, not a string"}));
+  EXPECT_THAT(params().read({{"depth", 9}}, options), ElementsAre(Problem{"/depth", "must be one of 8, 20"}));
+}
+
+TEST(Params, AWholeDefaultIsWrittenLikeItsLimits) {
+  EXPECT_EQ(written_like({.minimum = 0}, 3).dump(), "3");
+  EXPECT_EQ(written_like({.maximum = 1.0}, 3).dump(), "3.0");
+  EXPECT_EQ(written_like({}, 3).dump(), "3.0");
+  EXPECT_EQ(written_like({.exclusive_maximum = 1}, 0.5).dump(), "0.5");
+}
+
+}  // namespace
+}  // namespace weir::protocol
