@@ -114,6 +114,7 @@ Result<bool> Session::run_mode() {
   if (!mode) return mode.error();
   auto finished = (*mode)->train(*replica_, *this);
   if (!finished) return finished.error();
+  traffic_.finish(replica_->exchange->trace());
   if (auto saved = take_checkpoint(*replica_); !saved) return saved.error();
   if (auto given = give_model(*replica_); !given) return given.error();
   return finished;
@@ -148,6 +149,7 @@ void Session::close() {
 
 Result<void> Session::step_done(const Replica& replica, const StepRecord& record) {
   metrics_->add(record, group_->traffic());
+  traffic_.add(record.step, record.seconds, replica.exchange->trace());
   steps_done_ = record.step;
   const bool ends = record.step == replica.steps_total;
   const auto due = [&](std::uint64_t every) { return every > 0 && record.step % every == 0 && !ends; };

@@ -13,6 +13,7 @@
 #include "actors/metrics.hpp"
 #include "actors/modes/mode.hpp"
 #include "actors/replica.hpp"
+#include "actors/traffic_log.hpp"
 #include "collectives/transports/mesh.hpp"
 #include "protocol/training.hpp"
 
@@ -57,6 +58,7 @@ class Session final : public Progress {
   const protocol::Assignment& assignment() const { return assignment_; }
   const protocol::JobSpec& spec() const { return spec_; }  ///< from prepare() on
   Metrics& metrics() { return *metrics_; }                 ///< from prepare() on
+  TrafficLog& traffic() { return traffic_; }
   std::uint64_t steps_done() const { return steps_done_; }
 
   bool stop_wanted() const override { return stop_wanted_; }
@@ -72,6 +74,7 @@ class Session final : public Progress {
   const Outlets outlets_;
   protocol::JobSpec spec_;
   std::unique_ptr<Metrics> metrics_;
+  TrafficLog traffic_;
   std::counting_semaphore<> shares_{shares_max};
   std::optional<std::uint64_t> saved_step_;
   std::atomic<bool> stop_wanted_ = false;

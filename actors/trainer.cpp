@@ -129,7 +129,8 @@ net::awaitable<void> Trainer::report() {
     // An evaluation may still add points after the training.
     last = trained_.is_set() && !evaluating_ && !next_model_;
     auto points = session_->metrics().take();
-    if (points.empty()) {
+    auto traffic = session_->traffic().take();
+    if (points.empty() && !traffic) {
       if (trained_.is_set() && !last) co_await clock().sleep_for(report_interval);
       continue;
     }
@@ -138,7 +139,8 @@ net::awaitable<void> Trainer::report() {
                           .attempt = assignment.attempt,
                           .sequence = ++sequence,
                           .step = session_->steps_done(),
-                          .points = std::move(points)};
+                          .points = std::move(points),
+                          .traffic = std::move(traffic)};
     const auto told =
         co_await protocol::until_acknowledged<&protocol::Coordinator::report>(coordinator_, clock(), std::move(news));
     if (!told) {

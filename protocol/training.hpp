@@ -8,6 +8,7 @@
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
+#include "protocol/traffic.hpp"
 #include "runtime/actor_ref.hpp"
 #include "runtime/methods.hpp"
 
@@ -58,6 +59,7 @@ struct Report {
   std::uint64_t sequence = 0;
   std::uint64_t step = 0;  ///< steps completed
   std::vector<MetricPoint> points;
+  std::optional<TrafficReport> traffic;  ///< now and then
 };
 
 /// One rank's share of a checkpoint, itself a safetensors file. The head joins the shares of all ranks into one file.

@@ -53,12 +53,17 @@ class BucketRound {
   Result<void> conclude_dense();
   /// The sum of the ranks' votes, after conclude_dense().
   float votes() const { return votes_sum_; }
+  /// The tensors of dense(), one after the other.
+  std::span<const std::uint32_t> dense_parameters() const { return dense_parameters_; }
 
   /// The passes of the tensors that are encoded; none if there are no such tensors.
   std::span<const compressors::Reduction> passes() const { return passes_; }
   Result<void> encode(std::uint32_t pass);
   /// What is gathered in a pass.
   BytesView payload() const { return payload_; }
+  /// The tensors of payload(), and where the part of each ends.
+  std::span<const std::uint32_t> coded_parameters() const { return coded_parameters_; }
+  std::span<const std::size_t> payload_ends() const { return ends_; }
   collectives::Gathered& gathered() { return gathered_; }
   /// What is reduced in a pass, and how.
   collectives::Buffer sums(std::uint32_t pass);

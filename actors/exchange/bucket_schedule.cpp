@@ -1,6 +1,5 @@
 #include "actors/exchange/bucket_schedule.hpp"
 
-#include <chrono>
 #include <string>
 #include <utility>
 
@@ -13,24 +12,12 @@ namespace {
 using collectives::Subject;
 using collectives::Task;
 using compressors::Reduction;
+using protocol::Activity;
 
 /// The parts of a message's subject that one operation of a bucket may use.
 constexpr std::uint32_t parts_per_operation = 1 << 16;
 
 Error of_bucket(const Error& error, std::size_t bucket) { return error.within("bucket " + std::to_string(bucket)); }
-
-/// Adds the time of a scope to a total.
-class Stopwatch {
- public:
-  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
-  ~Stopwatch() { seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-
- private:
-  double& seconds_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 }  // namespace
 
@@ -45,8 +32,8 @@ struct BucketSchedule::Place {
 };
 
 BucketSchedule::BucketSchedule(collectives::Fabric& fabric, std::string_view topology, std::vector<BucketRound>& rounds,
-                               CodecThread& codec, Ended ended)
-    : fabric_(fabric), rounds_(rounds), codec_(codec), ended_(std::move(ended)), places_(rounds.size()) {
+                               CodecThread& codec, StepTrace& trace, Ended ended)
+    : fabric_(fabric), rounds_(rounds), codec_(codec), trace_(trace), ended_(std::move(ended)), places_(rounds.size()) {
   const auto* type = collectives::find_topology(topology);
   ensure(type != nullptr && type->fits(fabric.size()), "a topology that the job was checked for");
   for (std::uint32_t lane = 0; lane < fabric.lanes(); ++lane) {
@@ -68,7 +55,7 @@ BucketSchedule::~BucketSchedule() = default;
 void BucketSchedule::begin(const Step& step) {
   if (failed_) return;
   step_ = step;
-  times_ = {};
+  trace_.begin();
   left_ = rounds_.size();
   for (Turns& turns : turns_) turns.restart();
   for (Place& place : places_) place.ready = false;
@@ -93,7 +80,7 @@ Task<> BucketSchedule::exchange(std::size_t bucket) {
   const auto done = co_await pass_through(bucket);
   if (failed_) co_return done;
   failed_ = !done;
-  if (failed_ || --left_ == 0) ended_(done, times_);
+  if (failed_ || --left_ == 0) ended_(done, done ? trace_.times() : PhaseTimes());
   co_return done;
 }
 
@@ -101,8 +88,8 @@ Task<> BucketSchedule::pass_through(std::size_t bucket) {
   BucketRound& round = rounds_[bucket];
   const Place& place = places_[bucket];
   Computation first(codec_, [&]() -> Result<void> {
-    const Stopwatch watch(times_.encode);
     round.begin(step_);
+    const StepTrace::Span span(trace_, bucket, Activity::encode, round.passes().empty() ? 0 : 1);
     if (auto gathered = round.gather_dense(); !gathered) return gathered;
     return round.passes().empty() ? Result<void>() : round.encode(0);
   });
@@ -110,11 +97,14 @@ Task<> BucketSchedule::pass_through(std::size_t bucket) {
 
   Turns& turns = turns_[place.lane];
   Turns::Turn turn(turns, place.turn);
-  if (auto mine = co_await turn; !mine) co_return mine.error();
+  {
+    const StepTrace::Span span(trace_, bucket, Activity::wait, 0, place.lane);
+    if (auto mine = co_await turn; !mine) co_return mine.error();
+  }
   auto& collective = *collectives_[place.lane];
   Subject about{.version = step_.number, .bucket = static_cast<std::uint32_t>(bucket), .part = 0};
   if (!round.dense().bytes.empty()) {
-    const Stopwatch watch(times_.wire);
+    const StepTrace::WireSpan span(trace_, bucket, round, 0, place.lane);
     if (auto done = co_await collective.all_reduce(round.dense(), collectives::ReduceOp::sum, about); !done) {
       co_return of_bucket(done.error(), bucket);
     }
@@ -122,7 +112,7 @@ Task<> BucketSchedule::pass_through(std::size_t bucket) {
   for (std::uint32_t pass = 0; pass < round.passes().size(); ++pass) {
     about.part += parts_per_operation;
     {
-      const Stopwatch watch(times_.wire);
+      const StepTrace::WireSpan span(trace_, bucket, round, pass + 1, place.lane);
       const bool gathers = round.passes()[pass] == Reduction::gather;
       auto operation = gathers ? collective.all_gather(round.payload(), round.gathered(), about)
                                : collective.all_reduce(round.sums(pass), round.operation(pass), about);
@@ -131,10 +121,10 @@ Task<> BucketSchedule::pass_through(std::size_t bucket) {
     if (pass + 1 == round.passes().size()) break;
     Computation between(codec_, [&]() -> Result<void> {
       {
-        const Stopwatch watch(times_.decode);
+        const StepTrace::Span span(trace_, bucket, Activity::decode, pass + 1);
         if (auto decoded = round.decode(pass); !decoded) return decoded;
       }
-      const Stopwatch watch(times_.encode);
+      const StepTrace::Span span(trace_, bucket, Activity::encode, pass + 2);
       return round.encode(pass + 1);
     });
     if (auto done = co_await between; !done) co_return done.error();
@@ -142,9 +132,9 @@ Task<> BucketSchedule::pass_through(std::size_t bucket) {
   turns.pass();
 
   Computation last(codec_, [&]() -> Result<void> {
-    const Stopwatch watch(times_.decode);
-    if (auto concluded = round.conclude_dense(); !concluded) return concluded;
     const auto passes = static_cast<std::uint32_t>(round.passes().size());
+    const StepTrace::Span span(trace_, bucket, Activity::decode, passes);
+    if (auto concluded = round.conclude_dense(); !concluded) return concluded;
     return passes == 0 ? Result<void>() : round.decode(passes - 1);
   });
   co_return co_await last;

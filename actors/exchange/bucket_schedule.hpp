@@ -9,19 +9,13 @@
 #include "actors/exchange/bucket_round.hpp"
 #include "actors/exchange/codec_thread.hpp"
 #include "actors/exchange/step.hpp"
+#include "actors/exchange/step_trace.hpp"
 #include "actors/exchange/turns.hpp"
 #include "base/result.hpp"
 #include "collectives/collective.hpp"
 #include "collectives/fabric.hpp"
 
 namespace weir::actors {
-
-/// Where the buckets of a step spent their time, in seconds. They pass side by side, so the sums may exceed the step.
-struct PhaseTimes {
-  double encode = 0;
-  double wire = 0;
-  double decode = 0;
-};
 
 /// The tasks that take the buckets of a step through their rounds: one for each bucket, from the moment when its
 /// gradients are complete. Encoding and decoding happen on a codec thread; while one bucket is there, others are on the
@@ -32,8 +26,9 @@ class BucketSchedule {
   /// Called when all buckets of a step are through, or one has failed: then the others stay where they are.
   using Ended = std::function<void(const Result<void>& result, const PhaseTimes& times)>;
 
+  /// What the buckets do is noted in `trace`.
   BucketSchedule(collectives::Fabric& fabric, std::string_view topology, std::vector<BucketRound>& rounds,
-                 CodecThread& codec, Ended ended);
+                 CodecThread& codec, StepTrace& trace, Ended ended);
   /// What is under way is given up. The codec thread must have ended before.
   ~BucketSchedule();
 
@@ -52,12 +47,12 @@ class BucketSchedule {
   collectives::Fabric& fabric_;
   std::vector<BucketRound>& rounds_;
   CodecThread& codec_;
+  StepTrace& trace_;
   const Ended ended_;
   std::vector<std::unique_ptr<collectives::Collective>> collectives_;  ///< by lane
   std::vector<Turns> turns_;                                           ///< by lane
   std::vector<Place> places_;                                          ///< by bucket
   Step step_;
-  PhaseTimes times_;
   std::size_t left_ = 0;  ///< buckets that are not through
   bool failed_ = false;
   std::vector<collectives::Task<>> tasks_;  ///< by bucket; last: they use all of the above

@@ -76,6 +76,7 @@ Exchange::Exchange(std::vector<NamedTensor> parameters, compressors::Compression
       buckets_(plan_buckets(sizes_of(parameters_, compression_), options.bucket_sizes)),
       bucket_of_(parameters_.size()),
       means_(parameters_.size()),
+      trace_(fabric, parameters_, buckets_.size()),
       codec_(std::make_unique<CodecThread>(fabric.thread().loop())),
       ready_(parameters_.size()),
       missing_(buckets_.size()),
@@ -108,8 +109,9 @@ Exchange::Exchange(std::vector<NamedTensor> parameters, compressors::Compression
     under_way_ = false;
     changed_.notify_all();
   };
-  fabric_.thread().call(
-      [&] { schedule_ = std::make_unique<BucketSchedule>(fabric_, options.topology, rounds_, *codec_, ended); });
+  fabric_.thread().call([&] {
+    schedule_ = std::make_unique<BucketSchedule>(fabric_, options.topology, rounds_, *codec_, trace_, ended);
+  });
 }
 
 Exchange::~Exchange() {

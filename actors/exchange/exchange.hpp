@@ -16,6 +16,7 @@
 #include "actors/exchange/buckets.hpp"
 #include "actors/exchange/codec_thread.hpp"
 #include "actors/exchange/step.hpp"
+#include "actors/exchange/step_trace.hpp"
 #include "base/result.hpp"
 #include "collectives/fabric.hpp"
 #include "compressors/catalog.hpp"
@@ -80,6 +81,9 @@ class Exchange {
   /// The buckets in the order in which the backward pass completes them.
   std::span<const Bucket> buckets() const { return buckets_; }
 
+  /// What the step did and what all steps have moved. To be read between finish() and the next begin().
+  const StepTrace& trace() const { return trace_; }
+
   /// The bytes that each rank would send per step without compression: those of a ring all-reduce, without headers.
   std::uint64_t dense_bytes_per_step() const;
 
@@ -99,6 +103,7 @@ class Exchange {
   std::vector<Mean> means_;               ///< by parameter
   std::unique_ptr<RoundSetting> setting_;
   std::vector<BucketRound> rounds_;  ///< by bucket
+  StepTrace trace_;
   std::unique_ptr<CodecThread> codec_;
   std::unique_ptr<BucketSchedule> schedule_;  ///< lives on the loop's thread
 

@@ -139,6 +139,17 @@ TEST(Trainer, TrainsReportsEvaluatesAndSaves) {
     EXPECT_DOUBLE_EQ(all.at("bytes_dense").back().value, 32 * 4 * parameters);
     EXPECT_EQ(static_cast<double>(all.at("loss").back().wire_bytes), all.at("bytes_sent").back().value);
     EXPECT_EQ(all.contains("accuracy"), rank == 0);
+    std::optional<protocol::TrafficReport> traffic;
+    for (const auto& report : reports) {
+      EXPECT_TRUE(protocol::check(report.traffic, rank, 2));
+      if (report.traffic) traffic = report.traffic;
+    }
+    ASSERT_TRUE(traffic);
+    EXPECT_EQ(traffic->totals.step, 32u);
+    ASSERT_TRUE(traffic->sampled);
+    EXPECT_EQ(traffic->sampled->step, 32u);
+    ASSERT_EQ(traffic->totals.links.size(), 1u);
+    EXPECT_EQ(static_cast<double>(traffic->totals.links[0].bytes.sent), all.at("bytes_sent").back().value);
   }
   const auto accuracy = series(cluster.book.reports[0]).at("accuracy");
   EXPECT_EQ(accuracy.back().step, 32u);

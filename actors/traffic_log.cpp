@@ -1,0 +1,59 @@
+#include "actors/traffic_log.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+
+namespace weir::actors {
+namespace {
+
+/// More steps than this in a second are sampled as if they were fewer.
+constexpr double rate_max = 1e9;
+
+protocol::StepTimeline timeline_of(const StepTrace& trace, std::uint64_t step, double seconds) {
+  auto timeline = trace.timeline();
+  timeline.step = step;
+  timeline.seconds = seconds;
+  return timeline;
+}
+
+}  // namespace
+
+void TrafficLog::add(std::uint64_t step, double seconds, const StepTrace& trace, Time now) {
+  if (!begin_) begin_ = now - std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(seconds));
+  ++steps_;
+  step_ = step;
+  seconds_ = seconds;
+  if (steps_ > 1 && seconds > slowest_seconds_) {  // the first step also makes buffers and connections
+    slowest_seconds_ = seconds;
+    auto timeline = timeline_of(trace, step, seconds);
+    const std::lock_guard lock(mutex_);
+    slowest_ = std::move(timeline);
+  }
+  const double elapsed = std::chrono::duration<double>(now - *begin_).count();
+  const double rate = elapsed > 0 ? std::min(rate_max, static_cast<double>(steps_) / elapsed) : rate_max;
+  const auto stride = std::bit_ceil(static_cast<std::uint64_t>(std::ceil(rate)));
+  if (step % stride == 0) sample(trace);
+}
+
+void TrafficLog::finish(const StepTrace& trace) {
+  if (steps_ > 0) sample(trace);
+}
+
+void TrafficLog::sample(const StepTrace& trace) {
+  protocol::TrafficReport report{
+      .totals = trace.totals(), .sampled = timeline_of(trace, step_, seconds_), .slowest = std::nullopt};
+  report.totals.step = step_;
+  const std::lock_guard lock(mutex_);
+  report_ = std::move(report);
+}
+
+std::optional<protocol::TrafficReport> TrafficLog::take() {
+  const std::lock_guard lock(mutex_);
+  auto report = std::exchange(report_, std::nullopt);
+  if (report) report->slowest = std::exchange(slowest_, std::nullopt);
+  return report;
+}
+
+}  // namespace weir::actors

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+
+#include "actors/exchange/step_trace.hpp"
+#include "protocol/traffic.hpp"
+
+namespace weir::actors {
+
+/// Decides which steps' traffic a rank reports, and keeps it until it is sent. A step is sampled if its number is a
+/// multiple of the power of two at which one or two seconds lie between samples: the ranks of a job are equally fast,
+/// so they sample the same steps without agreeing on them. Filled by the compute thread; take() is for any thread.
+class TrafficLog {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  /// The step with this number has ended, after `seconds`, at `now`.
+  void add(std::uint64_t step, double seconds, const StepTrace& trace, Time now = std::chrono::steady_clock::now());
+
+  /// No step follows: what the last one moved is reported too. The trace is that of the last step.
+  void finish(const StepTrace& trace);
+
+  /// Removes and returns the newest report, if there is one that was not taken yet; the caller must deliver it.
+  std::optional<protocol::TrafficReport> take();
+
+ private:
+  void sample(const StepTrace& trace);
+
+  // Used by the compute thread.
+  std::optional<Time> begin_;
+  std::uint64_t steps_ = 0;  ///< added so far
+  std::uint64_t step_ = 0;   ///< number and length of the last one
+  double seconds_ = 0;
+  double slowest_seconds_ = 0;
+
+  std::mutex mutex_;
+  std::optional<protocol::TrafficReport> report_;
+  std::optional<protocol::StepTimeline> slowest_;  ///< not reported yet
+};
+
+}  // namespace weir::actors

@@ -1,0 +1,91 @@
+#include "actors/traffic_log.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <vector>
+
+#include "collectives/transports/in_process.hpp"
+
+namespace weir::actors {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A log whose steps take as long as a test says.
+class TrafficLogTest : public ::testing::Test {
+ protected:
+  /// Returns the number of the step that was sampled for it, or 0.
+  std::uint64_t add(std::uint64_t step, std::chrono::duration<double> length) {
+    now_ += std::chrono::duration_cast<TrafficLog::Time::duration>(length);
+    log_.add(step, length.count(), trace_, now_);
+    last_ = log_.take();
+    return last_ ? last_->sampled->step : 0;
+  }
+
+  std::vector<std::unique_ptr<collectives::Fabric>> group_ = collectives::in_process_group(1);
+  StepTrace trace_{*group_[0], {}, 0};
+  TrafficLog::Time now_{};
+  TrafficLog log_;
+  std::optional<protocol::TrafficReport> last_;
+};
+
+TEST_F(TrafficLogTest, SamplesAStepEveryOneOrTwoSeconds) {
+  std::vector<std::uint64_t> sampled;
+  for (std::uint64_t step = 1; step <= 10'000; ++step) {
+    if (const auto found = add(step, 10ms); found != 0) sampled.push_back(found);
+  }
+  ASSERT_GE(sampled.size(), 50U);
+  EXPECT_LE(sampled.size(), 100U);
+  for (const auto step : sampled) EXPECT_EQ(step % 128, 0U);
+}
+
+TEST_F(TrafficLogTest, SamplesTheSameStepsOnARankThatIsNotQuiteAsFast) {
+  std::vector<std::uint64_t> sampled;
+  std::vector<std::uint64_t> of_other;
+  TrafficLog other;
+  TrafficLog::Time time{};
+  for (std::uint64_t step = 1; step <= 3000; ++step) {
+    if (const auto found = add(step, 10ms); found != 0) sampled.push_back(found);
+    time += 10'300us;
+    other.add(step, 0.0103, trace_, time);
+    if (const auto report = other.take()) of_other.push_back(report->sampled->step);
+  }
+  EXPECT_EQ(sampled, of_other);
+}
+
+TEST_F(TrafficLogTest, SamplesEveryStepOfASlowJob) {
+  for (std::uint64_t step = 7; step < 20; ++step) EXPECT_EQ(add(step, 3s), step);
+}
+
+TEST_F(TrafficLogTest, TellsOfTheSlowestStepOnceAndNeverOfTheFirst) {
+  EXPECT_EQ(add(1, 90s), 1U);
+  EXPECT_FALSE(last_->slowest);
+  EXPECT_EQ(add(2, 3s), 2U);
+  ASSERT_TRUE(last_->slowest);
+  EXPECT_EQ(last_->slowest->step, 2U);
+  EXPECT_EQ(add(3, 2s), 3U);
+  EXPECT_FALSE(last_->slowest);
+  EXPECT_EQ(add(4, 5s), 4U);
+  ASSERT_TRUE(last_->slowest);
+  EXPECT_EQ(last_->slowest->seconds, 5);
+}
+
+TEST_F(TrafficLogTest, TheLastStepIsReportedWhateverItsNumber) {
+  for (std::uint64_t step = 1; step <= 1001; ++step) add(step, 1ms);
+  EXPECT_FALSE(last_);
+  log_.finish(trace_);
+  const auto report = log_.take();
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->sampled->step, 1001U);
+  EXPECT_EQ(report->totals.step, 1001U);
+  EXPECT_FALSE(log_.take());
+}
+
+TEST_F(TrafficLogTest, WithoutAStepThereIsNothing) {
+  log_.finish(trace_);
+  EXPECT_FALSE(log_.take());
+}
+
+}  // namespace
+}  // namespace weir::actors
