@@ -30,6 +30,8 @@ std::span<const Route> routes() {
       {"DELETE", "/api/v1/jobs/{id}", Guard::token, &delete_job},
       {"POST", "/api/v1/jobs/{id}/stop", Guard::token, &stop_job},
       {"GET", "/api/v1/jobs/{id}/metrics", Guard::token, &job_metrics},
+      {"GET", "/api/v1/jobs/{id}/traffic", Guard::token, &job_traffic},
+      {"GET", "/api/v1/jobs/{id}/trace", Guard::token, &job_trace},
       {"GET", "/api/v1/jobs/{id}/logs", Guard::token, &job_logs},
       {"GET", "/api/v1/jobs/{id}/events", Guard::token, &job_events},
       {"GET", "/api/v1/jobs/{id}/checkpoints", Guard::token, &job_checkpoints},

@@ -13,6 +13,7 @@
 #include "cluster/metric_reader.hpp"
 #include "cluster/records.hpp"
 #include "cluster/stream.hpp"
+#include "cluster/traffic.hpp"
 #include "protocol/schema.hpp"
 #include "protocol/training_shape.hpp"
 
@@ -126,6 +127,10 @@ class Head {
   /// A reader of all points recorded so far, however many there are; the query's `points` is ignored. The reader may
   /// outlive the head. Fails with: not_found.
   virtual net::awaitable<Result<std::unique_ptr<MetricReader>>> metric_points(MetricQuery query) = 0;
+
+  /// What the workers of the job's newest attempt have exchanged, in rank order; those that have not reported are
+  /// missing. Fails with: not_found.
+  virtual net::awaitable<Result<std::vector<WorkerTraffic>>> traffic(std::string id) = 0;
 
   /// At most `limit` (<= 1 MiB) bytes of a worker's output from `offset`, cut at a UTF-8 boundary. For an offset beyond
   /// the end, the slice is empty. Fails with: not_found (job or worker).

@@ -341,6 +341,8 @@ Result<JobRun::Rank*> JobRun::speaker(std::uint32_t rank, std::uint64_t attempt)
 net::awaitable<Result<void>> JobRun::report(protocol::Report report) {
   auto from = speaker(report.rank, report.attempt);
   if (!from) co_return from.error();
+  const auto world = static_cast<std::uint32_t>(ranks_.size());
+  if (auto good = protocol::check(report.traffic, report.rank, world); !good) co_return good.error();
   Rank& rank = **from;
   std::vector<Change> changes;
   if (report.sequence > rank.reported) {  // else a repeat: the empty commit below waits for that of the first
@@ -348,15 +350,13 @@ net::awaitable<Result<void>> JobRun::report(protocol::Report report) {
     auto rows = figures_.add(report.rank, report.step, report.points);
     job_.step = figures_.step();
     summarize();
-    nlohmann::json points = nlohmann::json::array();
-    for (const auto& row : rows) {
-      points.push_back({row.name, row.worker ? nlohmann::json(*row.worker) : nlohmann::json(nullptr), row.step,
-                        row.wall_seconds, row.wire_bytes, row.value});
-    }
     if (!rows.empty()) {
+      changes.push_back(metrics_item(job_, rows));
       changes.push_back(change::AddMetrics{job_.id, std::move(rows)});
-      const nlohmann::json data = {{"job", job_.id}, {"restarts", job_.restarts}, {"points", std::move(points)}};
-      changes.push_back(change::Publish{StreamKind::metrics, job_.id, to_text(data)});
+    }
+    if (auto& traffic = report.traffic) {
+      changes.push_back(change::PutTraffic{{job_.id, attempt_, report.rank, std::move(traffic->totals),
+                                            std::move(traffic->sampled), std::move(traffic->slowest)}});
     }
     changes.push_back(change::PutJob{job_});
     if (const auto now = services_.clock.now(); now - published_ >= publish_interval) {

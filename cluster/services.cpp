@@ -13,4 +13,14 @@ std::string Services::new_id() {
 
 change::Publish job_item(const JobRecord& job, StreamKind kind) { return {kind, job.id, to_text(to_json(job))}; }
 
+change::Publish metrics_item(const JobRecord& job, const std::vector<MetricRow>& rows) {
+  nlohmann::json points = nlohmann::json::array();
+  for (const auto& row : rows) {
+    points.push_back({row.name, row.worker ? nlohmann::json(*row.worker) : nlohmann::json(nullptr), row.step,
+                      row.wall_seconds, row.wire_bytes, row.value});
+  }
+  const nlohmann::json data = {{"job", job.id}, {"restarts", job.restarts}, {"points", std::move(points)}};
+  return {StreamKind::metrics, job.id, to_text(data)};
+}
+
 }  // namespace weir::cluster

@@ -41,4 +41,7 @@ struct Services {
 /// The change that puts a job on the stream.
 change::Publish job_item(const JobRecord& job, StreamKind kind = StreamKind::job);
 
+/// The change that puts new points of a job on the stream.
+change::Publish metrics_item(const JobRecord& job, const std::vector<MetricRow>& rows);
+
 }  // namespace weir::cluster

@@ -100,6 +100,9 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
   net::awaitable<Result<std::vector<StepBack>>> step_backs(SeriesRecord series) override {
     return read([series = std::move(series)](Database& db) { return queries::step_backs(db, series); });
   }
+  net::awaitable<Result<std::vector<WorkerTraffic>>> traffic(std::string job_id) override {
+    return read([job_id = std::move(job_id)](Database& db) { return queries::traffic(db, job_id); });
+  }
   net::awaitable<Result<std::vector<CheckpointRecord>>> checkpoints(std::string job_id) override {
     return read([job_id = std::move(job_id)](Database& db) { return queries::checkpoints(db, job_id); });
   }

@@ -11,6 +11,7 @@
 
 #include "base/result.hpp"
 #include "cluster/records.hpp"
+#include "cluster/traffic.hpp"
 
 namespace weir::cluster {
 
@@ -27,7 +28,7 @@ struct PutJob {
   JobRecord job;  ///< all but the spec, which never changes
 };
 struct RemoveJob {
-  std::string id;  ///< with its workers, events, metrics, checkpoints and what the stream keeps of it
+  std::string id;  ///< with its workers, events, metrics, traffic, checkpoints and what the stream keeps of it
 };
 struct PutWorker {
   WorkerRecord worker;
@@ -41,6 +42,10 @@ struct AddEvent {
 struct AddMetrics {
   std::string job_id;
   std::vector<MetricRow> rows;
+};
+/// Replaces what the store has of this worker. Timelines that the record lacks stay; rows of earlier attempts go.
+struct PutTraffic {
+  WorkerTraffic traffic;
 };
 struct AddCheckpoint {
   CheckpointRecord checkpoint;
@@ -61,8 +66,8 @@ struct PutFence {  ///< the store keeps the greatest one
 }  // namespace change
 
 using Change = std::variant<change::AddJob, change::PutJob, change::RemoveJob, change::PutWorker, change::PutNode,
-                            change::AddEvent, change::AddMetrics, change::AddCheckpoint, change::RemoveCheckpoint,
-                            change::Publish, change::PutFence>;
+                            change::AddEvent, change::AddMetrics, change::PutTraffic, change::AddCheckpoint,
+                            change::RemoveCheckpoint, change::Publish, change::PutFence>;
 
 /// The job that was submitted with an idempotency key, and the hash of its body.
 struct KeyUse {
@@ -100,6 +105,8 @@ class Store {
                                                                      std::uint32_t limit) = 0;
   /// The rows at which a series goes back to the same or an earlier step, sorted by position.
   virtual net::awaitable<Result<std::vector<StepBack>>> step_backs(SeriesRecord series) = 0;
+  /// Of the newest attempt that has reported any, in rank order.
+  virtual net::awaitable<Result<std::vector<WorkerTraffic>>> traffic(std::string job_id) = 0;
   virtual net::awaitable<Result<std::vector<CheckpointRecord>>> checkpoints(std::string job_id) = 0;
   /// The greatest fencing number committed so far; 0 if there is none.
   virtual net::awaitable<Result<std::uint64_t>> fence() = 0;

@@ -10,6 +10,7 @@
 #include "api/paging.hpp"
 #include "api/problem.hpp"
 #include "api/services.hpp"
+#include "api/traffic_json.hpp"
 #include "base/errc.hpp"
 
 namespace weir::api {
@@ -222,6 +223,26 @@ net::awaitable<Reply> job_metrics(Services& services, const Request& request) {
   co_return std::move(reply)
       .with("Content-Type", "text/csv; charset=utf-8")
       .with("Content-Disposition", attachment(id + "-metrics.csv"));
+}
+
+net::awaitable<Reply> job_traffic(Services& services, const Request& request) {
+  const auto& id = request.parameter("id");
+  const auto workers = co_await services.head.traffic(id);
+  if (!workers) co_return problem(workers.error());
+  co_return json_reply(200, traffic_json(id, *workers));
+}
+
+net::awaitable<Reply> job_trace(Services& services, const Request& request) {
+  const auto& id = request.parameter("id");
+  const auto step = request.target.find("step").value_or("sampled");
+  if (step != "sampled" && step != "slowest") co_return problem(400, "step must be sampled or slowest");
+  const auto worker = request.target.integer("worker", -1, 0, UINT32_MAX);
+  if (!worker) co_return problem(worker.error());
+  auto workers = co_await services.head.traffic(id);
+  if (!workers) co_return problem(workers.error());
+  if (*worker >= 0) std::erase_if(*workers, [&](const auto& one) { return one.worker != *worker; });
+  auto reply = json_reply(200, chrome_trace(id, *workers, step == "slowest" ? TraceStep::slowest : TraceStep::sampled));
+  co_return std::move(reply).with("Content-Disposition", attachment(id + "-trace.json"));
 }
 
 net::awaitable<Reply> job_logs(Services& services, const Request& request) {

@@ -186,6 +186,29 @@ struct Applier {
     }
   }
 
+  void operator()(const change::PutTraffic& put) {
+    const WorkerTraffic& traffic = put.traffic;
+    const auto text_or_null = [](const auto& timeline) {
+      return timeline ? std::optional(to_text(*timeline)) : std::nullopt;
+    };
+    database.prepare("DELETE FROM traffic WHERE job = ? AND attempt < ?")
+        .bind(traffic.job_id)
+        .bind(traffic.attempt)
+        .run();
+    database
+        .prepare(
+            "INSERT INTO traffic (job, attempt, worker, totals, sampled, slowest) VALUES (?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET totals = excluded.totals, sampled = coalesce(excluded.sampled, sampled),"
+            " slowest = coalesce(excluded.slowest, slowest)")
+        .bind(traffic.job_id)
+        .bind(traffic.attempt)
+        .bind(traffic.worker)
+        .bind(to_text(traffic.totals))
+        .bind(text_or_null(traffic.sampled))
+        .bind(text_or_null(traffic.slowest))
+        .run();
+  }
+
   void operator()(const change::AddCheckpoint& add) {
     const CheckpointRecord& checkpoint = add.checkpoint;
     database

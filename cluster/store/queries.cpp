@@ -339,6 +339,30 @@ std::vector<MetricSeries> metrics(Database& database, const MetricQuery& query) 
   return result;
 }
 
+std::vector<WorkerTraffic> traffic(Database& database, const std::string& job_id) {
+  std::vector<WorkerTraffic> found;
+  Statement& rows = database.prepare(
+      "SELECT attempt, worker, totals, sampled, slowest FROM traffic WHERE job = ?1"
+      " AND attempt = (SELECT max(attempt) FROM traffic WHERE job = ?1) ORDER BY worker");
+  rows.bind(job_id);
+  const auto next_timeline = [&rows] {
+    const bool missing = rows.is_null();
+    const auto text = rows.text();
+    return missing ? std::nullopt : std::optional(timeline_of(text));
+  };
+  while (rows.step()) {
+    WorkerTraffic one;
+    one.job_id = job_id;
+    one.attempt = static_cast<std::uint64_t>(rows.integer());
+    one.worker = static_cast<std::uint32_t>(rows.integer());
+    one.totals = totals_of(rows.text());
+    one.sampled = next_timeline();
+    one.slowest = next_timeline();
+    found.push_back(std::move(one));
+  }
+  return found;
+}
+
 std::vector<CheckpointRecord> checkpoints(Database& database, const std::string& job_id) {
   std::vector<CheckpointRecord> found;
   Statement& rows = database.prepare("SELECT step, bytes, created_at FROM checkpoints WHERE job = ? ORDER BY step");

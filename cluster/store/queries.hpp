@@ -25,6 +25,7 @@ std::vector<SeriesRecord> series(Database& database, const MetricQuery& query);
 std::vector<MetricRow> metric_rows(Database& database, const SeriesRecord& series, std::uint64_t after,
                                    std::uint32_t limit);
 std::vector<StepBack> step_backs(Database& database, const SeriesRecord& series);
+std::vector<WorkerTraffic> traffic(Database& database, const std::string& job_id);
 std::vector<CheckpointRecord> checkpoints(Database& database, const std::string& job_id);
 std::uint64_t fence(Database& database);
 Store::StreamPage stream(Database& database, std::uint64_t after, std::uint32_t limit, std::size_t bytes_max);

@@ -267,6 +267,11 @@ net::awaitable<Result<cluster::EventPage>> FakeHead::events(cluster::EventQuery 
   co_return page;
 }
 
+net::awaitable<Result<std::vector<cluster::WorkerTraffic>>> FakeHead::traffic(std::string id) {
+  if (!jobs_by_id.contains(id)) co_return no_job;
+  co_return traffic_list;
+}
+
 net::awaitable<Result<std::vector<cluster::CheckpointRecord>>> FakeHead::checkpoints(std::string id) {
   if (!jobs_by_id.contains(id)) co_return no_job;
   co_return std::vector{cluster::CheckpointRecord{id, 10, 3, {}}};

@@ -25,8 +25,9 @@ class FakeHead final : public cluster::Head {
   std::vector<cluster::NodeRecord> node_list;
   std::vector<cluster::ActorRecord> actor_list;
   std::vector<cluster::EventRecord> event_list;
-  std::vector<cluster::MetricRow> metric_rows;  ///< rows of every job, in order of arrival
-  std::filesystem::path checkpoint_file;        ///< the checkpoint of every job, at step 10
+  std::vector<cluster::MetricRow> metric_rows;       ///< rows of every job, in order of arrival
+  std::vector<cluster::WorkerTraffic> traffic_list;  ///< of every job
+  std::filesystem::path checkpoint_file;             ///< the checkpoint of every job, at step 10
   cluster::Health health_now{true, true, 0, 0, {}};
   bool throws = false;  ///< nodes() throws an exception, as a library might
   std::uint64_t oldest_kept = 0;
@@ -46,6 +47,7 @@ class FakeHead final : public cluster::Head {
   net::awaitable<Result<void>> remove_job(std::string id) override;
   net::awaitable<Result<std::vector<cluster::MetricSeries>>> metrics(cluster::MetricQuery query) override;
   net::awaitable<Result<std::unique_ptr<cluster::MetricReader>>> metric_points(cluster::MetricQuery query) override;
+  net::awaitable<Result<std::vector<cluster::WorkerTraffic>>> traffic(std::string id) override;
   net::awaitable<Result<cluster::LogSlice>> logs(std::string id, std::uint32_t worker, std::uint64_t offset,
                                                  std::uint64_t limit) override;
   net::awaitable<Result<cluster::EventPage>> events(cluster::EventQuery query) override;

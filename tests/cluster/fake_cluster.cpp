@@ -73,14 +73,16 @@ class FakeTrainer final : public runtime::Actor<protocol::Training> {
   }
 
   net::awaitable<void> report(std::uint64_t step) {
-    protocol::Report report{assignment_.job_id, assignment_.rank, assignment_.attempt, step, step, {}};
+    protocol::Report report{assignment_.job_id, assignment_.rank, assignment_.attempt, step, step, {}, {}};
     const double wall = 0.1 * static_cast<double>(step);
     report.points.push_back({"loss", step, wall, step * 100, 1.0 / static_cast<double>(step + assignment_.rank)});
     report.points.push_back({"bytes_sent", step, wall, step * 100, static_cast<double>(step * 100)});
     report.points.push_back({"bytes_dense", step, wall, step * 100, static_cast<double>(step * 20'000)});
+    if (script_.traffic) report.traffic = script_.traffic(assignment_.rank, step);
     if (assignment_.rank == 0) report.points.push_back({"accuracy", step, wall, step * 100, 0.5});
     const auto told = co_await protocol::until_acknowledged<&protocol::Coordinator::report>(jobs_, clock(), report);
     if (told) script_.acknowledged = std::max(script_.acknowledged, step);
+    if (!told) script_.refusal = told.error();
     if (script_.repeat_reports) co_await jobs_.call<&protocol::Coordinator::report>(report);
   }
 

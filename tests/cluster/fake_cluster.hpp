@@ -29,6 +29,9 @@ struct TrainerScript {
   bool hang_in_boot = false;    ///< processes start but never call the coordinator
   bool repeat_reports = false;  ///< each report is sent twice
   bool ignore_stop = false;
+  /// Gives the traffic that a rank adds to its report of a step.
+  std::function<std::optional<protocol::TrafficReport>(std::uint32_t rank, std::uint64_t step)> traffic;
+  std::optional<Error> refusal;            ///< of the last report that was refused
   std::uint64_t share_values = 2;          ///< floats in each share of a checkpoint
   std::uint64_t acknowledged = 0;          ///< the last step of a report that the head has acknowledged
   std::vector<std::size_t> resumed_bytes;  ///< the size of the checkpoint that each prepare was given

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "protocol/traffic.hpp"
+
+/// What workers have exchanged, as the store keeps it.
+namespace weir::cluster {
+
+/// The traffic of one worker in one attempt of its job, as the worker has reported it last.
+struct WorkerTraffic {
+  std::string job_id;
+  std::uint64_t attempt = 0;
+  std::uint32_t worker = 0;  ///< its rank
+  protocol::TrafficTotals totals;
+  std::optional<protocol::StepTimeline> sampled;
+  std::optional<protocol::StepTimeline> slowest;
+};
+
+/// The text of a row's columns. Times are kept to the microsecond.
+std::string to_text(const protocol::TrafficTotals& totals);
+std::string to_text(const protocol::StepTimeline& timeline);
+
+/// The reverse. They throw nlohmann::json::exception for anything that to_text did not write.
+protocol::TrafficTotals totals_of(const std::string& text);
+protocol::StepTimeline timeline_of(const std::string& text);
+
+}  // namespace weir::cluster

@@ -1,0 +1,166 @@
+#include <map>
+#include <set>
+
+#include "tests/api/fixture.hpp"
+
+namespace weir::api {
+namespace {
+
+using cluster::WorkerTraffic;
+using nlohmann::json;
+using protocol::Activity;
+
+/// Two workers: 0 has sent 100 bytes to 1, which has sent 60.
+std::vector<WorkerTraffic> two_workers() {
+  WorkerTraffic first;
+  first.job_id = "j1";
+  first.totals.step = 4;
+  first.totals.links = {{1, {100, 60}}};
+  first.totals.phases = {{"dense", {10, 6}}, {"pass 1", {90, 54}}, {"other", {}}};
+  first.totals.tensors = {{"weight", {90, 54}}, {"bias", {8, 5}}};
+  first.totals.rest = {2, 1};
+  first.sampled = protocol::StepTimeline{
+      .step = 4,
+      .seconds = 0.5,
+      .dropped = 0,
+      .spans = {{.bucket = 0, .activity = Activity::encode, .part = 1, .begin_seconds = 0.001, .seconds = 0.002},
+                {.bucket = 0, .activity = Activity::wait, .lane = 1, .begin_seconds = 0.003, .seconds = 0.001},
+                {.bucket = 0,
+                 .activity = Activity::wire,
+                 .part = 1,
+                 .lane = 1,
+                 .begin_seconds = 0.004,
+                 .seconds = 0.0005,
+                 .bytes = {90, 54}}}};
+  WorkerTraffic second = first;
+  second.worker = 1;
+  second.totals.links = {{0, {60, 100}}};
+  second.totals.phases = {{"dense", {6, 10}}, {"pass 1", {54, 90}}, {"other", {}}};
+  second.totals.tensors = {{"bias", {5, 8}}, {"weight", {54, 90}}};
+  second.totals.rest = {1, 2};
+  second.sampled->step = 5;
+  second.slowest = second.sampled;
+  second.slowest->step = 2;
+  return {first, second};
+}
+
+class TrafficTest : public ServerTest {
+ protected:
+  json traffic() { return parsed(get("/api/v1/jobs/j1/traffic")); }
+  json trace(const std::string& query = "") { return parsed(get("/api/v1/jobs/j1/trace" + query)); }
+};
+
+TEST_F(TrafficTest, IsThatOfEachWorkerAndTheSum) {
+  add_job("j1");
+  head.traffic_list = two_workers();
+  const auto answer = traffic();
+  EXPECT_EQ(answer["job"], "j1");
+  EXPECT_EQ(answer["bytes_sent"], 160);
+  EXPECT_EQ(answer["bytes_received"], 160);
+  EXPECT_EQ(answer["links"], json::parse(R"([{"from": 0, "to": 1, "bytes_sent": 100, "bytes_received": 100},
+                                             {"from": 1, "to": 0, "bytes_sent": 60, "bytes_received": 60}])"));
+  EXPECT_EQ(answer["phases"], json::parse(R"([{"name": "dense", "bytes_sent": 16, "bytes_received": 16},
+                                              {"name": "pass 1", "bytes_sent": 144, "bytes_received": 144},
+                                              {"name": "other", "bytes_sent": 0, "bytes_received": 0}])"));
+  EXPECT_EQ(answer["tensors"], json::parse(R"([{"name": "weight", "bytes_sent": 144, "bytes_received": 144},
+                                               {"name": "bias", "bytes_sent": 13, "bytes_received": 13}])"));
+  EXPECT_EQ(answer["rest"], json::parse(R"({"bytes_sent": 3, "bytes_received": 3})"));
+  ASSERT_EQ(answer["workers"].size(), 2u);
+  const auto& worker = answer["workers"][1];
+  EXPECT_EQ(worker["worker"], 1);
+  EXPECT_EQ(worker["step"], 4);
+  EXPECT_EQ(worker["bytes_sent"], 60);
+  EXPECT_EQ(worker["links"], json::parse(R"([{"worker": 0, "bytes_sent": 60, "bytes_received": 100}])"));
+  EXPECT_EQ(worker["tensors"][0]["name"], "bias");
+}
+
+TEST_F(TrafficTest, TheEndThatHasNotReportedIsNull) {
+  add_job("j1");
+  head.traffic_list = two_workers();
+  head.traffic_list.pop_back();
+  const auto links = traffic()["links"];
+  EXPECT_EQ(links, json::parse(R"([{"from": 0, "to": 1, "bytes_sent": 100, "bytes_received": null},
+                                   {"from": 1, "to": 0, "bytes_sent": null, "bytes_received": 60}])"));
+}
+
+TEST_F(TrafficTest, NamesTwentyTensorsAndAddsUpTheRest) {
+  add_job("j1");
+  WorkerTraffic worker;
+  for (std::uint64_t i = 0; i < 20; ++i) worker.totals.tensors.push_back({"p" + std::to_string(i), {100 + i, 0}});
+  head.traffic_list = {worker, worker};
+  head.traffic_list[1].worker = 1;
+  head.traffic_list[1].totals.tensors[0] = {"another", {1000, 0}};
+  const auto answer = traffic();
+  ASSERT_EQ(answer["tensors"].size(), 20u);
+  EXPECT_EQ(answer["tensors"][0]["name"], "another");
+  EXPECT_EQ(answer["tensors"][1]["name"], "p19");
+  EXPECT_EQ(answer["rest"]["bytes_sent"], 100) << "p0, which only one of them names";
+}
+
+TEST_F(TrafficTest, OfAJobThatHasNotBegunIsEmpty) {
+  add_job("j1");
+  const auto answer = traffic();
+  for (const char* list : {"links", "phases", "tensors", "workers"}) EXPECT_EQ(answer[list], json::array()) << list;
+  EXPECT_EQ(answer["bytes_sent"], 0);
+  EXPECT_EQ(trace()["traceEvents"], json::array());
+}
+
+TEST_F(TrafficTest, TheTraceHasAProcessForEachWorkerAndAThreadForEachLane) {
+  add_job("j1");
+  head.traffic_list = two_workers();
+  const auto answer = trace();
+  EXPECT_EQ(answer["displayTimeUnit"], "ms");
+  EXPECT_EQ(answer["otherData"]["steps"][1]["step"], 5);
+  std::map<std::string, json> named;
+  json of_first = json::array();
+  std::set<std::pair<int, std::string>> threads;
+  for (const auto& event : answer["traceEvents"]) {
+    if (event["ph"] == "M" && event["name"] == "thread_name") {
+      threads.emplace(event["pid"].get<int>(), event["args"]["name"].get<std::string>());
+    }
+    if (event["ph"] != "M" && event["pid"] == 0) of_first.push_back(event);
+  }
+  using Threads = std::set<std::pair<int, std::string>>;
+  EXPECT_EQ(threads, (Threads{{0, "codec"}, {0, "lane 0"}, {0, "lane 1"}, {1, "codec"}, {1, "lane 0"}, {1, "lane 1"}}));
+  ASSERT_EQ(of_first.size(), 4u);
+  EXPECT_EQ(of_first[0], json::parse(R"({"ph": "X", "name": "encode bucket 0, pass 1", "cat": "encode", "pid": 0,
+      "tid": 0, "ts": 1000.0, "dur": 2000.0, "args": {"bucket": 0, "step": 4, "part": "pass 1"}})"));
+  EXPECT_EQ(of_first[1]["ph"], "b");
+  EXPECT_EQ(of_first[2]["ph"], "e");
+  EXPECT_EQ(of_first[1]["id"], of_first[2]["id"]);
+  EXPECT_EQ(of_first[2]["ts"], 4000.0);
+  EXPECT_EQ(of_first[3], json::parse(R"({"ph": "X", "name": "wire bucket 0, pass 1", "cat": "wire", "pid": 0,
+      "tid": 2, "ts": 4000.0, "dur": 500.0,
+      "args": {"bucket": 0, "step": 4, "part": "pass 1", "bytes_sent": 90, "bytes_received": 54}})"));
+}
+
+TEST_F(TrafficTest, TheTraceOfTheSlowestStep) {
+  add_job("j1");
+  head.traffic_list = two_workers();
+  const auto steps = trace("?step=slowest")["otherData"]["steps"];
+  EXPECT_EQ(steps, json::parse(R"([{"worker": 1, "step": 2, "seconds": 0.5, "dropped": 0}])"));
+  EXPECT_EQ(get("/api/v1/jobs/j1/trace")[http::field::content_disposition], "attachment; filename=\"j1-trace.json\"");
+}
+
+TEST_F(TrafficTest, TheTraceOfOneWorker) {
+  add_job("j1");
+  head.traffic_list = two_workers();
+  const auto answer = trace("?worker=1");
+  EXPECT_EQ(answer["otherData"]["steps"].size(), 1u);
+  for (const auto& event : answer["traceEvents"]) EXPECT_EQ(event["pid"], 1);
+  EXPECT_EQ(trace("?worker=7")["traceEvents"], json::array());
+  for (const char* query : {"?worker=x", "?worker=-1"})
+    expect_problem(get("/api/v1/jobs/j1/trace" + std::string(query)), 400);
+}
+
+TEST_F(TrafficTest, WhatCannotBeAnsweredIsAProblem) {
+  add_job("j1");
+  expect_problem(get("/api/v1/jobs/j2/traffic"), 404);
+  expect_problem(get("/api/v1/jobs/j2/trace"), 404);
+  expect_problem(get("/api/v1/jobs/j1/trace?step=7"), 400);
+  expect_problem(request("POST", "/api/v1/jobs/j1/traffic"), 405);
+  expect_problem(request("DELETE", "/api/v1/jobs/j1/trace"), 405);
+}
+
+}  // namespace
+}  // namespace weir::api
