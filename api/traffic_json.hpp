@@ -15,7 +15,8 @@ nlohmann::json traffic_json(const std::string& job_id, std::span<const cluster::
 enum class TraceStep { sampled, slowest };
 
 /// A step of each worker in the Chrome trace event format, which chrome://tracing and Perfetto read: a process for
-/// each worker, with a thread for its codec and one for each lane. Waits for a lane overlap, so they are asynchronous events.
+/// each worker, with a thread for its codec and one for each lane. Waits for a lane overlap, so they are asynchronous
+/// events.
 nlohmann::json chrome_trace(const std::string& job_id, std::span<const cluster::WorkerTraffic> workers, TraceStep step);
 
 }  // namespace weir::api

@@ -138,7 +138,7 @@ TEST_P(TracedExchange, ShowsWhatEachBucketDid) {
       seen[span.bucket].insert(span.activity);
       EXPECT_GE(span.begin_seconds, 0);
       EXPECT_GE(span.seconds, 0);
-      if (span.activity != Activity::wire) EXPECT_EQ(span.bytes, ByteCounts());
+      EXPECT_TRUE(span.activity == Activity::wire || span.bytes == ByteCounts());
       moved += span.bytes;
     }
     EXPECT_EQ(seen.size(), buckets.size());
@@ -172,7 +172,8 @@ TEST(StepTrace, NamesTheTensorsWithMostBytes) {
   EXPECT_TRUE(std::ranges::is_sorted(totals.tensors, std::ranges::greater(),
                                      [](const auto& tensor) { return tensor.bytes.sent + tensor.bytes.received; }));
   EXPECT_GT(totals.rest.sent, 0U);
-  EXPECT_TRUE(protocol::check(protocol::TrafficReport{.totals = totals, .sampled = noted.front().timeline}, 0, ranks));
+  const protocol::TrafficReport report{.totals = totals, .sampled = noted.front().timeline, .slowest = {}};
+  EXPECT_TRUE(protocol::check(report, 0, ranks));
 }
 
 TEST(StepTrace, PutsPassesAndWhatIsNotCodedIntoDifferentPhases) {
