@@ -1,18 +1,10 @@
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdlib>
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "base/errc.hpp"
 #include "cli/api.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/console.hpp"
+#include "cli/download.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/format.hpp"
 
@@ -48,59 +40,6 @@ int list(const Settings& settings, const Listing& options) {
   return ExitCode::ok;
 }
 
-/// A file that appears under its name only when it is complete. Until then its bytes are in a file beside it, which is
-/// deleted with this object.
-class NewFile {
- public:
-  explicit NewFile(std::string name) : name_(std::move(name)), temporary_(name_ + ".part-XXXXXX") {}
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-  ~NewFile() {
-    if (descriptor_ < 0) return;
-    ::close(descriptor_);
-    if (!temporary_.empty()) ::unlink(temporary_.c_str());
-  }
-
-  Result<void> open() {
-    descriptor_ = ::mkostemp(temporary_.data(), O_CLOEXEC);
-    return descriptor_ < 0 ? failed("cannot make a file beside " + name_) : Result<void>();
-  }
-
-  Result<void> append(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const auto written = ::write(descriptor_, bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return failed("cannot write " + temporary_);
-      bytes.remove_prefix(static_cast<std::size_t>(written));
-      size_ += static_cast<std::uint64_t>(written);
-    }
-    return {};
-  }
-
-  std::uint64_t size() const { return size_; }
-
-  /// Gives the file its name. Fails with: conflict (there is one already and `replace` is false), io.
-  Result<void> keep(bool replace) {
-    if (::fchmod(descriptor_, 0644) != 0 || ::fsync(descriptor_) != 0) return failed("cannot write " + temporary_);
-    if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, name_.c_str(), replace ? 0 : RENAME_NOREPLACE) != 0) {
-      if (errno == EEXIST) return Error{Errc::conflict, name_ + " has come to be meanwhile; --force replaces it"};
-      return failed("cannot make " + name_);
-    }
-    temporary_.clear();
-    return {};
-  }
-
- private:
-  static Error failed(const std::string& what) {
-    return {Errc::io, what + ": " + std::generic_category().message(errno)};
-  }
-
-  const std::string name_;
-  std::string temporary_;
-  int descriptor_ = -1;
-  std::uint64_t size_ = 0;
-};
-
 /// The head's record of the checkpoint at `step`, a number or "latest".
 Result<nlohmann::json> find_checkpoint(const Api& api, const std::string& id, const std::string& step) {
   auto answer = api.get(checkpoints_path(id));
@@ -116,10 +55,7 @@ Result<nlohmann::json> find_checkpoint(const Api& api, const std::string& id, co
 }
 
 Result<nlohmann::json> download(const Api& api, const Download& options) {
-  std::error_code ignored;
-  if (!options.force && std::filesystem::exists(std::filesystem::symlink_status(options.file, ignored))) {
-    return Error{Errc::conflict, options.file + " is there already; --force replaces it"};
-  }
+  if (auto free = check_free(options.file, options.force); !free) return free.error();
   auto checkpoint = find_checkpoint(api, options.id, options.step);
   if (!checkpoint) return checkpoint;
   NewFile file(options.file);

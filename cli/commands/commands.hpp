@@ -20,6 +20,7 @@ void add_up(CLI::App& program, Choice& choice);
 void add_submit(CLI::App& program, Choice& choice);
 void add_head(CLI::App& program, Choice& choice);
 void add_job(CLI::App& program, Choice& choice);
+void add_job_traffic(CLI::App& job, Choice& choice);      ///< `weir job traffic|trace`
 void add_job_checkpoints(CLI::App& job, Choice& choice);  ///< `weir job checkpoints|checkpoint`
 void add_node(CLI::App& program, Choice& choice);
 void add_node_queries(CLI::App& node, Choice& choice);  ///< `weir node list|show|drain`

@@ -6,6 +6,7 @@
 #include "cli/api.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/console.hpp"
+#include "cli/download.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/follow.hpp"
 #include "cli/format.hpp"
@@ -150,17 +151,6 @@ int events(const Settings& settings, const One& options) {
   return ExitCode::ok;
 }
 
-/// Prints a body of any size as it arrives. Returns the exit code.
-int pass_body_on(const Api& api, const std::string& target) {
-  auto done = api.client().download(target, [](std::string_view part) -> Result<void> {
-    if (pass_on(part)) return {};
-    return Error{Errc::io, "standard output is closed"};
-  });
-  const int code = done ? int{ExitCode::ok} : complain(done.error());
-  end_passing_on();
-  return code;
-}
-
 int metrics(const Settings& settings, const Metrics& options) {
   const std::string points = !options.points.empty() ? options.points : options.csv ? "all" : "500";
   std::string target = job_path(options.id) + "/metrics?x=" + percent_encoded(options.x) + "&points=" + points;
@@ -263,6 +253,7 @@ void add_job(CLI::App& program, Choice& choice) {
       ->check(CLI::IsMember({"all"}) | CLI::Range(1, 5000));
   command->add_flag("--csv", measured->csv, "Print points as CSV");
 
+  add_job_traffic(job, choice);
   add_job_checkpoints(job, choice);
   add_one(job, choice, "stop", "Stop a job; a checkpoint is taken", stop);
   add_one(job, choice, "delete", "Delete an ended job with its metrics, logs and checkpoints", remove);

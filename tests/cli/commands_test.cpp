@@ -117,6 +117,60 @@ TEST_F(Commands, CsvThatIsCutShortIsAnError) {
   EXPECT_THAT(outcome.err, StartsWith("weir: "));
 }
 
+TEST_F(Commands, JobTrafficIsATableAndJson) {
+  const auto counts = [](json object, double sent, const json& received) {
+    object["bytes_sent"] = sent;
+    object["bytes_received"] = received;
+    return object;
+  };
+  const json traffic = counts({{"job", "J1"},
+                               {"links", json::array({counts({{"from", 0}, {"to", 1}}, 2000, nullptr)})},
+                               {"phases", json::array({counts({{"name", "pass 1"}}, 2000, 1000)})},
+                               {"tensors", json::array({counts({{"name", "fc.weight"}}, 1900, 1000)})},
+                               {"rest", counts(json::object(), 100, 0)},
+                               {"workers", json::array()}},
+                              2000, 1000);
+  FakeHttp head([&](const FakeRequest&) { return answer(200, traffic.dump()); });
+  const Outcome table = weir({"--address", head.address(), "job", "traffic", "J1"});
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_EQ(table.out,
+            "OF      NAME        SENT    RECEIVED\n"
+            "link    0 to 1      2.0 kB  -\n"
+            "phase   pass 1      2.0 kB  1.0 kB\n"
+            "tensor  fc.weight   1.9 kB  1.0 kB\n"
+            "tensor  (the rest)  100 B   0 B\n"
+            "all                 2.0 kB  1.0 kB\n");
+  EXPECT_EQ(json::parse(weir({"--address", head.address(), "job", "traffic", "J1", "--json"}).out), traffic);
+  EXPECT_EQ(lines_of(head).front(), "GET /api/v1/jobs/J1/traffic");
+  EXPECT_EQ(weir_at(answer(404, "{}"), {"job", "traffic", "J9"}).code, 3);
+}
+
+TEST_F(Commands, JobTraceGoesToAFileOrOn) {
+  const std::string trace = R"({"traceEvents":[]})";
+  FakeHttp head([&](const FakeRequest&) { return answer(200, trace); });
+  const auto run = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--address", head.address(), "job", "trace", "J1"});
+    return weir(std::move(more));
+  };
+  EXPECT_EQ(run({}).out, trace);
+  const auto saved = run({"-o", file("t.json"), "--step", "slowest"});
+  EXPECT_EQ(saved.code, 0) << saved.err;
+  EXPECT_EQ(saved.out, "");
+  EXPECT_EQ(read("t.json"), trace);
+  EXPECT_THAT(lines_of(head),
+              ElementsAre("GET /api/v1/jobs/J1/trace?step=sampled", "GET /api/v1/jobs/J1/trace?step=slowest"));
+
+  write("t.json", "mine");
+  EXPECT_EQ(run({"-o", file("t.json")}).code, 1);
+  EXPECT_EQ(read("t.json"), "mine");
+  const auto as_json = json::parse(run({"-o", file("t.json"), "--force", "--json"}).out);
+  EXPECT_EQ(as_json, (json{{"job", "J1"}, {"file", file("t.json")}, {"bytes", trace.size()}}));
+  EXPECT_EQ(read("t.json"), trace);
+  EXPECT_EQ(run({"--step", "7"}).code, 2);
+  EXPECT_EQ(weir_at(answer(404, "{}"), {"job", "trace", "J9", "-o", file("none.json")}).code, 3);
+  EXPECT_THAT(files(), ElementsAre("t.json")) << "nothing is left of what failed";
+}
+
 TEST_F(Commands, JobStopAndDelete) {
   FakeHttp head([](const FakeRequest& request) {
     return request.has("DELETE ") ? answer(204, "") : answer(202, job("RUNNING"));

@@ -322,7 +322,9 @@ TEST(Program, BenchExchangePrintsItsLimitBesideEachRow) {
 TEST(Program, CompletionKnowsCommandsAndOptions) {
   const Outcome bash = weir({"completion", "bash"});
   EXPECT_EQ(bash.code, 0);
-  EXPECT_THAT(bash.out, HasSubstr("\"job\") words=\"list show logs events metrics checkpoints checkpoint stop delete"));
+  EXPECT_THAT(
+      bash.out,
+      HasSubstr("\"job\") words=\"list show logs events metrics traffic trace checkpoints checkpoint stop delete"));
   EXPECT_THAT(bash.out, HasSubstr("--follow"));
   EXPECT_THAT(bash.out, HasSubstr("\"actor\") words=\"list show --help"));  // nothing that has no route
   EXPECT_THAT(weir({"completion", "fish"}).out, HasSubstr("__fish_seen_subcommand_from job"));

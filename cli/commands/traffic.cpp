@@ -1,0 +1,98 @@
+#include <nlohmann/json.hpp>
+
+#include "cli/api.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/console.hpp"
+#include "cli/download.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/format.hpp"
+
+namespace weir::cli {
+namespace {
+
+struct Traffic {
+  std::string id;
+};
+
+struct Trace {
+  std::string id;
+  std::string step = "sampled";
+  std::string file;  ///< "": standard output
+  bool force = false;
+};
+
+std::string job_path(const std::string& id) { return "/api/v1/jobs/" + percent_encoded(id); }
+
+std::string bytes_cell(const nlohmann::json& object, const char* name) {
+  const nlohmann::json& bytes = member(object, name);
+  return bytes.is_number() ? bytes_text(bytes.get<double>()) : "-";
+}
+
+void add_row(Table& table, std::string kind, std::string name, const nlohmann::json& counts) {
+  table.add({std::move(kind), std::move(name), bytes_cell(counts, "bytes_sent"), bytes_cell(counts, "bytes_received")});
+}
+
+int traffic(const Settings& settings, const Traffic& options) {
+  auto answer = Api(settings).get(job_path(options.id) + "/traffic");
+  if (!answer) return complain(answer.error());
+  if (settings.json) {
+    print(*answer);
+    return ExitCode::ok;
+  }
+  Table table({"OF", "NAME", "SENT", "RECEIVED"});
+  for (const nlohmann::json& link : member(*answer, "links")) {
+    add_row(table, "link", value_text(member(link, "from")) + " to " + value_text(member(link, "to")), link);
+  }
+  for (const nlohmann::json& phase : member(*answer, "phases")) add_row(table, "phase", text(phase, "name"), phase);
+  for (const nlohmann::json& tensor : member(*answer, "tensors"))
+    add_row(table, "tensor", text(tensor, "name"), tensor);
+  if (!member(*answer, "tensors").empty()) add_row(table, "tensor", "(the rest)", member(*answer, "rest"));
+  add_row(table, "all", "", *answer);
+  print(table.str());
+  return ExitCode::ok;
+}
+
+Result<std::uint64_t> save(const Api& api, const std::string& target, const Trace& options) {
+  if (auto free = check_free(options.file, options.force); !free) return free.error();
+  NewFile file(options.file);
+  if (auto opened = file.open(); !opened) return opened.error();
+  auto received = api.client().download(target, [&](std::string_view part) { return file.append(part); });
+  if (!received) return received.error();
+  if (auto kept = file.keep(options.force); !kept) return kept.error();
+  return file.size();
+}
+
+int trace(const Settings& settings, const Trace& options) {
+  const Api api(settings);
+  const std::string target = job_path(options.id) + "/trace?step=" + options.step;
+  if (options.file.empty()) return pass_body_on(api, target);
+  auto bytes = save(api, target, options);
+  if (!bytes) return complain(bytes.error());
+  if (settings.json) {
+    print(nlohmann::json{{"job", options.id}, {"file", options.file}, {"bytes", *bytes}});
+  } else {
+    say(bytes_text(static_cast<double>(*bytes)) + ": " + options.file + ", for chrome://tracing or Perfetto");
+  }
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+void add_job_traffic(CLI::App& job, Choice& choice) {
+  auto counted = std::make_shared<Traffic>();
+  add_command(job, choice, "traffic", "What a job's workers have sent each other, by link, phase and tensor", counted,
+              traffic)
+      ->add_option("id", counted->id, "The job's id")
+      ->required();
+
+  auto traced = std::make_shared<Trace>();
+  CLI::App* command = add_command(job, choice, "trace", "The exchange of one step, a Chrome trace", traced, trace);
+  command->add_option("id", traced->id, "The job's id")->required();
+  command->add_option("--step", traced->step, "Which step: a recent one, or the slowest")
+      ->check(CLI::IsMember({"sampled", "slowest"}))
+      ->capture_default_str();
+  command->add_option("--output,-o", traced->file, "The file to write; without it, standard output");
+  command->add_flag("--force", traced->force, "Replace the file if there is one");
+}
+
+}  // namespace weir::cli
