@@ -3,6 +3,7 @@ import 'uplot/dist/uPlot.min.css';
 import './styles/base.css';
 import './styles/parts.css';
 import './styles/pages.css';
+import './styles/traffic.css';
 import './styles/narrow.css';
 import { App } from './app';
 import { startKeys } from './keys';

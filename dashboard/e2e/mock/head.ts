@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { extname, join } from 'node:path';
 import { jobStates, type Event, type Job, type JobState, type Node } from '../../src/api/types';
 import { catalog, checkpointsOf, eventsOf, history, logText, manyJobs, nodes } from './data';
+import { traceOf, trafficOf } from './traffic';
 
 const dist = new URL('../../dist/', import.meta.url).pathname;
 const api = JSON.parse(readFileSync(new URL('../../../api/openapi.json', import.meta.url), 'utf8'));
@@ -286,6 +287,10 @@ export class MockHead {
         return json(response, 200, history(job, searchParams));
       case 'events':
         return json(response, 200, { events: inOrder(this.events, searchParams), next: null });
+      case 'traffic':
+        return json(response, 200, trafficOf(job));
+      case 'trace':
+        return json(response, 200, traceOf(job, searchParams));
       case 'checkpoints':
         return json(response, 200, { checkpoints: checkpointsOf(job), next: null });
       case 'logs':

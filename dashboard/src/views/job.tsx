@@ -1,4 +1,5 @@
 import { useEffect } from 'preact/hooks';
+import type { Job } from '../api/types';
 import { EventTable } from '../components/events';
 import { Checkpoints } from '../components/checkpoints';
 import { JobHeader } from '../components/job_header';
@@ -14,8 +15,12 @@ import { Resource } from '../state/resource';
 const charts = new Resource<typeof import('../components/job_charts')>();
 const loadCharts = () => void charts.load(() => import('../components/job_charts'));
 
+const traffic = new Resource<typeof import('../components/job_traffic')>();
+const loadTraffic = () => void traffic.load(() => import('../components/job_traffic'));
+
 const tabs = [
   { id: '', label: 'Training' },
+  { id: 'traffic', label: 'Traffic' },
   { id: 'logs', label: 'Logs' },
   { id: 'events', label: 'Events' },
   { id: 'checkpoints', label: 'Checkpoints' },
@@ -79,6 +84,7 @@ export function JobView({ id }: { id: string }) {
           </Card>
         </>
       )}
+      {tab === 'traffic' && <TrafficPart job={job} />}
       {tab === 'logs' && <LogView job={id} ended={job.ended_at !== null} />}
       {tab === 'events' && (
         <Card title="Events">
@@ -109,6 +115,16 @@ function Charts({ page }: { page: JobPage }) {
   }, []);
   if (part !== null) return <part.JobCharts page={page} />;
   return error ? <ErrorPanel error={error} retry={loadCharts} /> : <Skeleton rows={10} />;
+}
+
+function TrafficPart({ job }: { job: Job }) {
+  const part = traffic.data.value;
+  const error = traffic.error.value;
+  useEffect(() => {
+    if (traffic.data.value === null) loadTraffic();
+  }, []);
+  if (part !== null) return <part.JobTrafficView key={job.id} job={job} />;
+  return error ? <ErrorPanel error={error} retry={loadTraffic} /> : <Skeleton rows={10} />;
 }
 
 /** Charts stand two in a row. */

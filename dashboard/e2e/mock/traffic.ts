@@ -1,0 +1,84 @@
+import type { Job, Trace, TraceEvent, Traffic } from '../../src/api/types';
+
+const counts = (bytes_sent: number, bytes_received: number) => ({ bytes_sent, bytes_received });
+
+/** A ring: each worker sends to the next one, a kilobyte more in each step than the worker before it. */
+export function trafficOf(job: Job): Traffic {
+  const ranks = (job.workers ?? []).map(({ rank }) => rank);
+  const world = ranks.length;
+  const sentBy = (rank: number) => job.step * 1000 * (rank + 1);
+  const next = (rank: number) => (rank + 1) % world;
+  const before = (rank: number) => (rank + world - 1) % world;
+  const all = ranks.reduce((sum, rank) => sum + sentBy(rank), 0);
+  const tensors = (sent: number, received: number) => [
+    { name: 'layer1.weight', ...counts(sent * 0.75, received * 0.75) },
+    { name: 'a.name.without.any.place.to.break.it.'.repeat(3), ...counts(sent * 0.125, received * 0.125) },
+  ];
+  const rest = (sent: number, received: number) => counts(sent * 0.125, received * 0.125);
+  const phases = (sent: number, received: number) => [
+    { name: 'dense', ...counts(sent * 0.25, received * 0.25) },
+    { name: 'pass 1', ...counts(sent * 0.75, received * 0.75) },
+    { name: 'other', ...counts(0, 0) },
+  ];
+  return {
+    job: job.id,
+    ...counts(all, all),
+    links: ranks.map((rank) => ({ from: rank, to: next(rank), ...counts(sentBy(rank), sentBy(rank)) })),
+    phases: world > 0 ? phases(all, all) : [],
+    tensors: world > 0 ? tensors(all, all) : [],
+    rest: rest(all, all),
+    workers: ranks.map((worker) => {
+      const [sent, received] = [sentBy(worker), sentBy(before(worker))];
+      return {
+        worker,
+        step: job.step,
+        ...counts(sent, received),
+        links: [{ worker: next(worker), ...counts(sent, 0) }, { worker: before(worker), ...counts(0, received) }],
+        phases: phases(sent, received),
+        tensors: tensors(sent, received),
+        rest: rest(sent, received),
+      };
+    }),
+  };
+}
+
+const buckets = 3;
+
+/** A step of 20 ms, the slowest one of 40: each bucket is encoded, waits, is sent and decoded, one after the other. */
+export function traceOf(job: Job, query: URLSearchParams): Trace {
+  const slow = query.get('step') === 'slowest' ? 2 : 1;
+  const step = slow === 2 ? 17 : job.step;
+  const asked = query.get('worker');
+  const workers = (job.workers ?? []).filter(({ rank }) => asked === null || rank === Number(asked));
+  const events = workers.flatMap(({ rank }) =>
+    Array.from({ length: buckets }, (_, bucket): TraceEvent[] => {
+      const at = (part: number) => 1000 * slow * (bucket * 6 + part);
+      const wait = { name: `bucket ${bucket} waits`, cat: 'wait', id: `${rank}.${bucket}`, pid: rank, tid: 1 } as const;
+      const run = (cat: 'encode' | 'wire' | 'decode', from: number, length: number): TraceEvent => ({
+        ph: 'X',
+        name: `${cat} bucket ${bucket}, pass 1`,
+        cat,
+        pid: rank,
+        tid: cat === 'wire' ? 1 : 0,
+        ts: at(from),
+        dur: 1000 * slow * length,
+        args: { bucket, step, part: 'pass 1', ...(cat === 'wire' && counts(2000 + bucket, 1500)) },
+      });
+      return [
+        run('encode', 0, 1),
+        { ph: 'b', ts: at(1), args: { bucket, step }, ...wait },
+        { ph: 'e', ts: at(2), ...wait },
+        run('wire', 2, 3),
+        run('decode', 5, 1),
+      ];
+    }).flat(),
+  );
+  return {
+    displayTimeUnit: 'ms',
+    otherData: {
+      job: job.id,
+      steps: workers.map(({ rank }) => ({ worker: rank, step, seconds: 0.02 * slow, dropped: 0 })),
+    },
+    traceEvents: events,
+  };
+}

@@ -1,0 +1,104 @@
+import { readFileSync } from 'node:fs';
+import { expect, logIn, picture, test } from './fixtures';
+
+test.beforeEach(async ({ page, address }) => {
+  await logIn(page, address);
+  await page.goto(`${address}/jobs/job-run`);
+  await page.getByRole('link', { name: 'Traffic', exact: true }).click();
+  await expect(page.getByRole('heading', { name: 'Who talks to whom' })).toBeVisible();
+});
+
+test('traffic: who has sent how much to whom, in which phase, for which tensor', async ({ page }) => {
+  const matrix = page.getByRole('region', { name: 'Bytes from worker to worker' });
+  await expect(matrix.getByRole('row')).toHaveCount(5);
+  const cells = (row: number) => matrix.getByRole('row').nth(row).getByRole('cell').allTextContents();
+  expect(await cells(1)).toEqual(['–', '312 kB', '–', '–', '312 kB']);
+  expect(await cells(4)).toEqual(['1.2 MB', '–', '–', '–', '1.2 MB']);
+  const tint = (row: number, column: number) =>
+    matrix
+      .getByRole('row')
+      .nth(row)
+      .getByRole('cell')
+      .nth(column)
+      .evaluate((cell) => Number(/\/ ([\d.]+)\)/.exec(getComputedStyle(cell).backgroundColor)?.[1] ?? 0));
+  expect(await tint(1, 2), 'nothing was sent').toBe(0);
+  expect(await tint(1, 1)).toBeGreaterThan(0);
+  expect(await tint(4, 0), 'the most was sent').toBeGreaterThan(await tint(1, 1));
+  await expect(page.getByRole('region', { name: 'Bytes by phase' }).getByRole('row')).toHaveText([
+    /Phase/,
+    /dense780 kB780 kB/,
+    /pass 12\.3 MB2\.3 MB/,
+    /other0 B0 B/,
+  ]);
+  await expect(page.getByRole('region', { name: 'Bytes by tensor' }).getByRole('row').last()).toHaveText(
+    /the rest390 kB390 kB/,
+  );
+  await picture(page, 'job-traffic');
+});
+
+test('traffic: follows a running job, and is read no more once it has ended', async ({ page, head }) => {
+  await page.clock.install();
+  await page.reload();
+  const all = page.getByText(/sent by step/);
+  await expect(all).toContainText('3.1 MB sent by step 312');
+  head.job('job-run').step = 624;
+  await page.clock.fastForward(3000);
+  await expect(all).toContainText('6.2 MB sent by step 624');
+  const reads = () => head.requests.filter((request) => request.includes('/traffic')).length;
+  const before = reads();
+  head.job('job-run').step = 936;
+  head.setState('job-run', 'SUCCEEDED', { phase: '', ended_at: new Date().toISOString() });
+  await expect(all).toContainText('9.4 MB sent by step 936');
+  expect(reads()).toBeGreaterThan(before);
+  const last = reads();
+  await page.clock.fastForward(60_000);
+  await page.getByRole('link', { name: 'Events' }).click();
+  await expect(page.getByText('job.submitted')).toBeVisible();
+  expect(reads()).toBe(last);
+});
+
+test('traffic: the timeline of a step, by pointer and by keyboard', async ({ page }) => {
+  const first = page.getByRole('group', { name: /^Bucket 0:/ });
+  await expect(first).toHaveAttribute('aria-label', /encode 1 ms, wait 1 ms, wire 3 ms, decode 1 ms/);
+  const detail = page.locator('.steps-detail');
+  const height = (await detail.boundingBox())!.height;
+  await page.getByRole('group', { name: /^Bucket 2:/ }).locator('.span-wire').hover();
+  await expect(detail).toHaveText('Bucket 2, wire, pass 1: 3 ms from 14 ms, 2.0 kB sent, 1.5 kB received');
+  await first.focus();
+  await expect(detail).toHaveText('Bucket 0, encode, pass 1: 1 ms from 0 s');
+  await page.keyboard.press('ArrowRight');
+  await expect(detail).toHaveText('Bucket 0, wait: 1 ms from 1 ms');
+  expect((await detail.boundingBox())!.height, 'nothing moves').toBe(height);
+
+  // Each bar stands where its time is.
+  const track = (await first.boundingBox())!;
+  const bar = (await first.locator('.span-wire').boundingBox())!;
+  expect((bar.x - track.x) / track.width).toBeCloseTo(2 / 20, 2);
+  expect(bar.width / track.width).toBeCloseTo(3 / 20, 2);
+
+  await page.getByRole('button', { name: 'The slowest' }).click();
+  await expect(page).toHaveURL(/step=slowest/);
+  await expect(page.getByText(/^Step 17 of worker 0, 40 ms/)).toBeVisible();
+  await page.getByRole('combobox', { name: /^Worker/ }).selectOption('2');
+  await expect(page.getByText(/^Step 17 of worker 2, 40 ms/)).toBeVisible();
+  await page.getByText('Table', { exact: true }).click();
+  await expect(page.getByRole('region', { name: 'Buckets of the step' }).getByRole('row').nth(1)).toHaveText(
+    /02 ms2 ms6 ms2 ms2\.0 kB1\.5 kB/,
+  );
+  await picture(page, 'job-traffic-slowest');
+});
+
+test('traffic: the trace of all workers is exported', async ({ page }) => {
+  const coming = page.waitForEvent('download');
+  await page.getByRole('link', { name: 'Export trace' }).click();
+  const download = await coming;
+  expect(download.suggestedFilename()).toBe('job-run-trace.json');
+  const trace = JSON.parse(readFileSync((await download.path())!, 'utf8'));
+  expect(new Set(trace.traceEvents.map(({ pid }: { pid: number }) => pid))).toEqual(new Set([0, 1, 2, 3]));
+});
+
+test('traffic: of a job that has not begun there is none', async ({ page, address }) => {
+  await page.goto(`${address}/jobs/job-wait?tab=traffic`);
+  await expect(page.getByText('Nothing has been exchanged yet')).toBeVisible();
+  await picture(page, 'job-traffic-none');
+});

@@ -1,0 +1,69 @@
+import { describe, expect, it } from 'vitest';
+import type { Trace } from '../api/types';
+import { matrixOf, secondsOf, stepOf } from './traffic';
+
+describe('matrixOf', () => {
+  it('has what each has sent to each, and nothing on the diagonal', () => {
+    const { ranks, cells, most } = matrixOf({
+      links: [
+        { from: 10, to: 2, bytes_sent: 5, bytes_received: 4 },
+        { from: 2, to: 10, bytes_sent: 70, bytes_received: 70 },
+        { from: 0, to: 2, bytes_sent: null, bytes_received: 9 },
+      ],
+    });
+    expect(ranks).toEqual([0, 2, 10]);
+    expect(cells).toEqual([
+      [null, 9, null],
+      [null, null, 70],
+      [null, 5, null],
+    ]);
+    expect(most).toBe(70);
+  });
+
+  it('is empty without links', () => {
+    expect(matrixOf({ links: [] })).toEqual({ ranks: [], cells: [], most: 0 });
+  });
+});
+
+const trace: Trace = {
+  displayTimeUnit: 'ms',
+  otherData: { job: 'a', steps: [{ worker: 1, step: 64, seconds: 0.25, dropped: 3 }] },
+  traceEvents: [
+    { ph: 'M', name: 'process_name', pid: 1, tid: 0, args: { name: 'worker 1' } },
+    {
+      ph: 'X',
+      name: 'wire bucket 1, pass 1',
+      cat: 'wire',
+      pid: 1,
+      tid: 1,
+      ts: 5000,
+      dur: 500,
+      args: { bucket: 1, step: 64, part: 'pass 1', bytes_sent: 90, bytes_received: 54 },
+    },
+    { ph: 'b', name: 'bucket 1 waits', cat: 'wait', pid: 1, tid: 1, id: '1.1', ts: 4000, args: { bucket: 1 } },
+    { ph: 'b', name: 'bucket 0 waits', cat: 'wait', pid: 1, tid: 1, id: '1.0', ts: 1000, args: { bucket: 0 } },
+    { ph: 'e', name: 'bucket 1 waits', cat: 'wait', pid: 1, tid: 1, id: '1.1', ts: 5000 },
+    { ph: 'e', name: 'bucket 0 waits', cat: 'wait', pid: 1, tid: 1, id: '1.0', ts: 1250 },
+    { ph: 'X', name: 'of another', cat: 'wire', pid: 0, tid: 1, ts: 0, dur: 9, args: { bucket: 7 } },
+  ],
+};
+
+describe('stepOf', () => {
+  it("has a row for each of the worker's buckets, in order of time", () => {
+    const found = stepOf(trace, 1)!;
+    expect([found.step, found.seconds, found.dropped]).toEqual([64, 0.25, 3]);
+    expect(found.buckets.map(({ bucket }) => bucket)).toEqual([0, 1]);
+    expect(found.buckets[0]!.spans).toEqual([
+      { activity: 'wait', part: '', begin: 0.001, seconds: 0.00025, sent: 0, received: 0 },
+    ]);
+    const [wait, wire] = found.buckets[1]!.spans;
+    expect(wait).toMatchObject({ activity: 'wait', begin: 0.004, seconds: 0.001 });
+    expect(wire).toEqual({ activity: 'wire', part: 'pass 1', begin: 0.005, seconds: 0.0005, sent: 90, received: 54 });
+    expect(secondsOf(found.buckets[1]!.spans, 'wire')).toBe(0.0005);
+    expect(secondsOf(found.buckets[1]!.spans, 'decode')).toBe(0);
+  });
+
+  it('is null for a worker that the trace lacks', () => {
+    expect(stepOf(trace, 0)).toBeNull();
+  });
+});

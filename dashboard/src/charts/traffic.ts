@@ -1,0 +1,88 @@
+import type { Trace, TraceEvent, Traffic } from '../api/types';
+
+/** Who has sent how much to whom. */
+export interface Matrix {
+  ranks: number[];
+  /** Bytes by sender and receiver, in the order of `ranks`; null where none has been counted. */
+  cells: (number | null)[][];
+  most: number;
+}
+
+/** The sender's count is shown; the receiver's, where the sender has not reported. */
+export function matrixOf({ links }: Pick<Traffic, 'links'>): Matrix {
+  const ranks = [...new Set(links.flatMap(({ from, to }) => [from, to]))].sort((a, b) => a - b);
+  const places = new Map(ranks.map((rank, place) => [rank, place]));
+  const cells = ranks.map(() => ranks.map((): number | null => null));
+  let most = 0;
+  for (const { from, to, bytes_sent, bytes_received } of links) {
+    const bytes = bytes_sent ?? bytes_received;
+    cells[places.get(from)!]![places.get(to)!] = bytes;
+    most = Math.max(most, bytes ?? 0);
+  }
+  return { ranks, cells, most };
+}
+
+export const activities = ['encode', 'wait', 'wire', 'decode'] as const;
+export type Activity = (typeof activities)[number];
+
+/** Something that a bucket did, in seconds since the step began. */
+export interface Span {
+  activity: Activity;
+  /** dense, pass 1, ...; "" for a wait. */
+  part: string;
+  begin: number;
+  seconds: number;
+  sent: number;
+  received: number;
+}
+
+export interface StepRows {
+  step: number;
+  seconds: number;
+  dropped: number;
+  /** By bucket, each in order of time. */
+  buckets: { bucket: number; spans: Span[] }[];
+}
+
+/** One worker's step from the trace; null if the trace has none of it. */
+export function stepOf(trace: Trace, worker: number): StepRows | null {
+  const about = trace.otherData.steps.find((step) => step.worker === worker);
+  if (about === undefined) return null;
+  const buckets = new Map<number, Span[]>();
+  const waits = new Map<string, TraceEvent>();
+  const add = (event: TraceEvent, end: number) => {
+    const bucket = event.args?.bucket ?? 0;
+    const spans = buckets.get(bucket) ?? [];
+    buckets.set(bucket, spans);
+    const begin = event.ts ?? 0;
+    spans.push({
+      activity: event.cat ?? 'wire',
+      part: event.args?.part ?? '',
+      begin: begin / 1e6,
+      seconds: (end - begin) / 1e6,
+      sent: event.args?.bytes_sent ?? 0,
+      received: event.args?.bytes_received ?? 0,
+    });
+  };
+  for (const event of trace.traceEvents) {
+    if (event.pid !== worker) continue;
+    if (event.ph === 'X') add(event, (event.ts ?? 0) + (event.dur ?? 0));
+    if (event.ph === 'b') waits.set(event.id ?? '', event);
+    const begun = event.ph === 'e' ? waits.get(event.id ?? '') : undefined;
+    if (begun !== undefined) add(begun, event.ts ?? 0);
+  }
+  const { step, seconds, dropped } = about;
+  return {
+    step,
+    seconds,
+    dropped,
+    buckets: [...buckets]
+      .sort(([a], [b]) => a - b)
+      .map(([bucket, spans]) => ({ bucket, spans: spans.sort((a, b) => a.begin - b.begin) })),
+  };
+}
+
+/** The time that the spans of one kind take together. */
+export function secondsOf(spans: readonly Span[], activity: Activity): number {
+  return spans.reduce((sum, span) => sum + (span.activity === activity ? span.seconds : 0), 0);
+}

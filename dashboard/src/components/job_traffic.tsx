@@ -1,0 +1,113 @@
+import { useEffect, useMemo } from 'preact/hooks';
+import { isTerminal, type Job } from '../api/types';
+import { stepOf } from '../charts/traffic';
+import { bytes, count, seconds } from '../format';
+import { route, setQuery } from '../router';
+import { now } from '../state/clock';
+import { JobTraffic, trafficInterval, type TraceStep } from '../state/traffic';
+import { StepTimeline } from './step_timeline';
+import { TrafficBars } from './traffic_bars';
+import { TrafficMatrix } from './traffic_matrix';
+import { Card, Choice, Empty, ErrorPanel, Skeleton } from './ui';
+
+const steps: readonly { value: TraceStep; label: string }[] = [
+  { value: 'sampled', label: 'A recent step' },
+  { value: 'slowest', label: 'The slowest' },
+];
+
+/** What a job's workers have sent each other. Read again every two seconds while the job runs. */
+export function JobTrafficView({ job }: { job: Job }) {
+  const traffic = useMemo(() => new JobTraffic(job.id), [job.id]);
+  const { query } = route.value;
+  const step = query.get('step') === 'slowest' ? 'slowest' : 'sampled';
+  const worker = Math.max(0, Math.trunc(Number(query.get('worker') ?? 0)) || 0);
+  const beat = isTerminal(job.state) ? 0 : Math.floor(now.value / trafficInterval);
+  const read = () => traffic.load(worker, step);
+  useEffect(() => {
+    if (beat === 0 || !document.hidden) read(); // the end is read whoever looks
+  }, [traffic, worker, step, beat]);
+  const totals = traffic.totals.data.value;
+  const error = traffic.totals.error.value;
+  if (totals === null) return error ? <ErrorPanel error={error} retry={read} /> : <Skeleton rows={10} />;
+  if (totals.workers.length === 0) {
+    return (
+      <Card title="Traffic">
+        <Empty title="Nothing has been exchanged yet">Workers report it every one or two seconds.</Empty>
+      </Card>
+    );
+  }
+  const rest = { name: 'the rest', ...totals.rest };
+  return (
+    <>
+      {error && <ErrorPanel error={error} retry={read} />}
+      <Card
+        title="Who talks to whom"
+        tools={
+          <span class="faint">
+            {bytes(totals.bytes_sent)} sent by step {count(Math.min(...totals.workers.map((one) => one.step)))}
+          </span>
+        }
+      >
+        {totals.links.length > 0 ? (
+          <TrafficMatrix traffic={totals} />
+        ) : (
+          <Empty title="One worker has nobody to talk to" />
+        )}
+      </Card>
+      <div class="traffic-bars">
+        <Card title="By phase">
+          <TrafficBars label="Bytes by phase" heading="Phase" rows={totals.phases} />
+        </Card>
+        <Card title="By tensor">
+          <TrafficBars label="Bytes by tensor" heading="Tensor" rows={[...totals.tensors, rest]} />
+        </Card>
+      </div>
+      <Card
+        title="One step, by bucket"
+        tools={
+          <span class="traffic-tools">
+            <Choice
+              label="Step"
+              options={steps}
+              value={step}
+              onChange={(value) => setQuery({ step: value === 'sampled' ? null : value })}
+            />
+            <label class="tool">
+              Worker{' '}
+              <select value={worker} onChange={(event) => setQuery({ worker: event.currentTarget.value })}>
+                {totals.workers.map((one) => (
+                  <option key={one.worker} value={one.worker}>
+                    {one.worker}
+                  </option>
+                ))}
+              </select>
+            </label>
+            <a class="button" href={traffic.traceHref(step)} download={`${job.id}-trace.json`}>
+              Export trace
+            </a>
+          </span>
+        }
+      >
+        <StepPart traffic={traffic} worker={worker} retry={read} />
+      </Card>
+    </>
+  );
+}
+
+function StepPart({ traffic, worker, retry }: { traffic: JobTraffic; worker: number; retry: () => void }) {
+  const trace = traffic.trace.data.value;
+  const error = traffic.trace.error.value;
+  if (trace === null) return error ? <ErrorPanel error={error} retry={retry} /> : <Skeleton />;
+  const step = stepOf(trace, worker);
+  if (step === null) return <Empty title={`No such step of worker ${worker} yet`} />;
+  return (
+    <>
+      {error && <ErrorPanel error={error} retry={retry} />}
+      <p class="faint">
+        Step {count(step.step)} of worker {worker}, {seconds(step.seconds)}. The exported trace has all workers and
+        opens in Perfetto and chrome://tracing.
+      </p>
+      <StepTimeline step={step} />
+    </>
+  );
+}
