@@ -37,6 +37,7 @@ class Jobs(SystemTest):
                 if compressor == "none":  # the dense ring itself, plus its framing
                     self.assertGreaterEqual(summary["bytes_sent"], summary["bytes_dense"])
                     self.assertLess(summary["bytes_sent"], 1.05 * summary["bytes_dense"])
+                self.check_traffic(ended["id"], summary["bytes_sent"])
                 losses = api.series(ended["id"], "loss")
                 self.assertEqual(losses[-1][0], 12)
                 for rank in range(4):
@@ -45,6 +46,25 @@ class Jobs(SystemTest):
                 self.assertTrue(states)
                 self.assertTrue(api.get(f"/api/v1/jobs/{ended['id']}/logs?worker=0")["text"], "rank 0 printed nothing")
         self.cluster.await_idle("alpha", "beta")
+
+    def check_traffic(self, job_id: str, bytes_sent: int) -> None:
+        traffic = self.cluster.api.get(f"/api/v1/jobs/{job_id}/traffic")
+        self.assertEqual(traffic["bytes_sent"], bytes_sent)
+        self.assertEqual(sum(link["bytes_sent"] for link in traffic["links"]), bytes_sent)
+        self.assertEqual(sum(phase["bytes_sent"] for phase in traffic["phases"]), bytes_sent)
+        self.assertLessEqual(len(traffic["tensors"]), 20)
+        self.assertEqual(len(traffic["links"]), 12)
+        for link in traffic["links"]:  # a rank that is done earlier may have said goodbye, a header in each lane
+            self.assertLessEqual(0, link["bytes_received"] - link["bytes_sent"], link)
+            self.assertLessEqual(link["bytes_received"] - link["bytes_sent"], 1024, link)
+        saved = self.cluster.folder / "trace.json"
+        done = self.cluster.run("--data-dir", self.cluster.data_dir, "job", "trace", job_id, "-o", saved, "--force")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        trace = json.loads(saved.read_text())
+        self.assertEqual([(one["worker"], one["step"]) for one in trace["otherData"]["steps"]],
+                         [(rank, 12) for rank in range(4)], "the last step of all workers")
+        kinds = {(event["pid"], event["cat"]) for event in trace["traceEvents"] if event["ph"] != "M"}
+        self.assertEqual(kinds, {(rank, cat) for rank in range(4) for cat in ("encode", "wait", "wire", "decode")})
 
     def test_two_at_once(self):
         self.cluster.start({"alpha": 4})
