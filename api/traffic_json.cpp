@@ -1,9 +1,12 @@
 #include "api/traffic_json.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -60,41 +63,71 @@ ByteCounts sum_of(const std::vector<protocol::LinkTraffic>& links) {
 }
 
 json worker_json(const WorkerTraffic& worker) {
-  json links = json::array();
-  for (const auto& [rank, bytes] : worker.totals.links) links.push_back(with_bytes({{"worker", rank}}, bytes));
   return with_bytes({{"worker", worker.worker},
                      {"step", worker.totals.step},
-                     {"links", std::move(links)},
                      {"phases", named_json(worker.totals.phases)},
                      {"tensors", named_json(worker.totals.tensors)},
                      {"rest", with_bytes(json::object(), worker.totals.rest)}},
                     sum_of(worker.totals.links));
 }
 
-/// Each pair of workers in each direction. Both ends count: the bytes sent are the sender's, those received the
-/// receiver's, and null if that end has not reported.
-json links_json(std::span<const WorkerTraffic> workers) {
-  using Direction = std::pair<std::uint32_t, std::uint32_t>;
-  std::map<Direction, std::pair<json, json>> directions;
+/// The most links in one answer: those of 64 workers, each with each.
+constexpr std::size_t links_max = 64 * 63;
+
+struct Link {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  std::optional<std::uint64_t> sent;      ///< as the sender has counted
+  std::optional<std::uint64_t> received;  ///< as the receiver has counted
+
+  std::uint64_t most() const { return std::max(sent.value_or(0), received.value_or(0)); }
+};
+
+/// The links from worker to worker that moved something, by rank.
+std::vector<Link> links_of(std::span<const WorkerTraffic> workers) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Link> all;
   for (const auto& worker : workers) {
     for (const auto& [rank, bytes] : worker.totals.links) {
-      directions[{worker.worker, rank}].first = bytes.sent;
-      directions[{rank, worker.worker}].second = bytes.received;
+      all[{worker.worker, rank}].sent = bytes.sent;
+      all[{rank, worker.worker}].received = bytes.received;
     }
   }
-  json links = json::array();
-  for (auto& [direction, bytes] : directions) {
-    links.push_back({{"from", direction.first},
-                     {"to", direction.second},
-                     {"bytes_sent", std::move(bytes.first)},
-                     {"bytes_received", std::move(bytes.second)}});
+  std::vector<Link> links;
+  for (auto& [ends, link] : all) {
+    std::tie(link.from, link.to) = ends;
+    if (link.most() > 0) links.push_back(link);
   }
   return links;
+}
+
+/// Keeps the links with most bytes and their order. Returns how many went.
+std::size_t keep_busiest(std::vector<Link>& links) {
+  if (links.size() <= links_max) return 0;
+  const auto dropped = links.size() - links_max;
+  std::ranges::stable_sort(links, std::ranges::greater(), &Link::most);
+  links.resize(links_max);
+  std::ranges::sort(links, {}, [](const Link& link) { return std::pair(link.from, link.to); });
+  return dropped;
+}
+
+json links_json(const std::vector<Link>& links) {
+  const auto or_null = [](const std::optional<std::uint64_t>& bytes) { return bytes ? json(*bytes) : json(nullptr); };
+  json list = json::array();
+  for (const auto& link : links) {
+    list.push_back({{"from", link.from},
+                    {"to", link.to},
+                    {"bytes_sent", or_null(link.sent)},
+                    {"bytes_received", or_null(link.received)}});
+  }
+  return list;
 }
 
 // --- the trace ---
 
 constexpr int codec_thread = 0;
+
+/// As the trace counts time, without the noise of fractions.
+std::int64_t microseconds(double seconds) { return std::llround(seconds * 1e6); }
 
 int thread_of(const protocol::BucketSpan& span) {
   const bool computes = span.activity == protocol::Activity::encode || span.activity == protocol::Activity::decode;
@@ -124,7 +157,8 @@ json metadata(std::uint32_t process, std::optional<int> thread, std::string name
 void add_span(json& events, std::uint32_t process, std::uint64_t step, const protocol::BucketSpan& span) {
   const auto activity = name_of(span.activity);
   json args = {{"bucket", span.bucket}, {"step", step}};
-  json event = {{"cat", activity}, {"pid", process}, {"tid", thread_of(span)}, {"ts", span.begin_seconds * 1e6}};
+  json event = {
+      {"cat", activity}, {"pid", process}, {"tid", thread_of(span)}, {"ts", microseconds(span.begin_seconds)}};
   if (span.activity == protocol::Activity::wait) {
     event["name"] = "bucket " + std::to_string(span.bucket) + " waits";
     event["id"] = std::to_string(process) + "." + std::to_string(span.bucket);
@@ -133,7 +167,7 @@ void add_span(json& events, std::uint32_t process, std::uint64_t step, const pro
     events.push_back(event);
     event.erase("args");
     event["ph"] = "e";
-    event["ts"] = (span.begin_seconds + span.seconds) * 1e6;
+    event["ts"] = microseconds(span.begin_seconds + span.seconds);
     events.push_back(std::move(event));
     return;
   }
@@ -141,7 +175,7 @@ void add_span(json& events, std::uint32_t process, std::uint64_t step, const pro
   if (span.activity == protocol::Activity::wire) args = with_bytes(std::move(args), span.bytes);
   event["name"] = std::string(activity) + " bucket " + std::to_string(span.bucket) + ", " + part_name(span.part);
   event["ph"] = "X";
-  event["dur"] = span.seconds * 1e6;
+  event["dur"] = microseconds(span.seconds);
   event["args"] = std::move(args);
   events.push_back(std::move(event));
 }
@@ -162,8 +196,11 @@ json traffic_json(const std::string& job_id, std::span<const WorkerTraffic> work
     each.push_back(worker_json(worker));
   }
   rest += tensors.keep(protocol::TrafficTotals::tensors_max);
+  auto links = links_of(workers);
+  const auto dropped = keep_busiest(links);
   return with_bytes({{"job", job_id},
-                     {"links", links_json(workers)},
+                     {"links", links_json(links)},
+                     {"links_dropped", dropped},
                      {"phases", named_json(phases.list())},
                      {"tensors", named_json(tensors.list())},
                      {"rest", with_bytes(json::object(), rest)},

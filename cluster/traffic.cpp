@@ -74,7 +74,7 @@ protocol::StepTimeline timeline_of(const std::string& text) {
   const auto row = json::parse(text);
   protocol::StepTimeline timeline;
   timeline.step = row.at("step").get<std::uint64_t>();
-  timeline.seconds = row.at("microseconds").get<double>() * 1e-6;
+  timeline.seconds = row.at("microseconds").get<double>() / 1e6;
   timeline.dropped = row.at("dropped").get<std::uint32_t>();
   for (const auto& one : row.at("spans")) {
     BucketSpan span;
@@ -82,8 +82,8 @@ protocol::StepTimeline timeline_of(const std::string& text) {
     span.activity = static_cast<protocol::Activity>(one.at(1).get<int>());
     span.part = one.at(2).get<std::uint32_t>();
     span.lane = one.at(3).get<std::uint32_t>();
-    span.begin_seconds = one.at(4).get<double>() * 1e-6;
-    span.seconds = one.at(5).get<double>() * 1e-6;
+    span.begin_seconds = one.at(4).get<double>() / 1e6;
+    span.seconds = one.at(5).get<double>() / 1e6;
     span.bytes = {one.at(6).get<std::uint64_t>(), one.at(7).get<std::uint64_t>()};
     timeline.spans.push_back(span);
   }

@@ -43,7 +43,7 @@ struct TrafficTotals {
   static constexpr std::size_t name_bytes_max = 256;
 
   std::uint64_t step = 0;             ///< steps completed
-  std::vector<LinkTraffic> links;     ///< by rank, without the worker's own
+  std::vector<LinkTraffic> links;     ///< by rank, those that moved something
   std::vector<NamedTraffic> phases;   ///< "dense", "pass 1", ... as there are, and "other": what belongs to no step
   std::vector<NamedTraffic> tensors;  ///< those with most bytes, at most tensors_max, most first
   ByteCounts rest;                    ///< all other tensors, and the votes to stop

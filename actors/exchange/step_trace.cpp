@@ -146,8 +146,9 @@ TrafficTotals StepTrace::totals() const {
   ByteCounts all;
   for (std::uint32_t rank = 0; rank < fabric_.size(); ++rank) {
     if (rank == fabric_.rank()) continue;
-    totals.links.push_back({rank, counts(fabric_.traffic_with(rank))});
-    all += totals.links.back().bytes;
+    const ByteCounts bytes = counts(fabric_.traffic_with(rank));
+    if (all_of(bytes) > 0) totals.links.push_back({rank, bytes});
+    all += bytes;
   }
   for (std::size_t part = 0; part < parts_.size(); ++part) {
     if (all_of(parts_[part]) == 0) continue;

@@ -53,7 +53,8 @@ class Jobs(SystemTest):
         self.assertEqual(sum(link["bytes_sent"] for link in traffic["links"]), bytes_sent)
         self.assertEqual(sum(phase["bytes_sent"] for phase in traffic["phases"]), bytes_sent)
         self.assertLessEqual(len(traffic["tensors"]), 20)
-        self.assertEqual(len(traffic["links"]), 12)
+        self.assertLessEqual({(rank, (rank + 1) % 4) for rank in range(4)},
+                             {(link["from"], link["to"]) for link in traffic["links"]}, "the ring")
         for link in traffic["links"]:  # a rank that is done earlier may have said goodbye, a header in each lane
             self.assertLessEqual(0, link["bytes_received"] - link["bytes_sent"], link)
             self.assertLessEqual(link["bytes_received"] - link["bytes_sent"], 1024, link)

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Trace } from '../api/types';
-import { matrixOf, secondsOf, stepOf } from './traffic';
+import { matrixMax, matrixOf, secondsOf, stepOf } from './traffic';
 
 describe('matrixOf', () => {
   it('has what each has sent to each, and nothing on the diagonal', () => {
@@ -20,8 +20,23 @@ describe('matrixOf', () => {
     expect(most).toBe(70);
   });
 
+  it('has the busiest of many workers', () => {
+    const links = Array.from({ length: 100 }, (_, from) => ({
+      from,
+      to: (from + 1) % 100,
+      bytes_sent: from,
+      bytes_received: from,
+    }));
+    const { ranks, cells, left } = matrixOf({ links });
+    expect(ranks).toHaveLength(matrixMax);
+    expect(left).toBe(100 - matrixMax);
+    expect(ranks.slice(0, 3)).toEqual([0, 37, 38]); // 0 has what 99 sends
+    expect(ranks.at(-1)).toBe(99);
+    expect(cells[1]![2]).toBe(37);
+  });
+
   it('is empty without links', () => {
-    expect(matrixOf({ links: [] })).toEqual({ ranks: [], cells: [], most: 0 });
+    expect(matrixOf({ links: [] })).toEqual({ ranks: [], cells: [], most: 0, left: 0 });
   });
 });
 

@@ -6,20 +6,35 @@ export interface Matrix {
   /** Bytes by sender and receiver, in the order of `ranks`; null where none has been counted. */
   cells: (number | null)[][];
   most: number;
+  /** Workers that are not shown, because others have moved more. */
+  left: number;
 }
 
-/** The sender's count is shown; the receiver's, where the sender has not reported. */
+/** More cannot be read at once, nor drawn in no time. */
+export const matrixMax = 64;
+
+/** The sender's count is shown; the receiver's, where the sender has not reported. Of many workers, the busiest. */
 export function matrixOf({ links }: Pick<Traffic, 'links'>): Matrix {
-  const ranks = [...new Set(links.flatMap(({ from, to }) => [from, to]))].sort((a, b) => a - b);
+  const moved = new Map<number, number>();
+  for (const { from, to, bytes_sent, bytes_received } of links) {
+    const bytes = bytes_sent ?? bytes_received ?? 0;
+    for (const rank of [from, to]) moved.set(rank, (moved.get(rank) ?? 0) + bytes);
+  }
+  const ranks = [...moved.keys()]
+    .sort((a, b) => moved.get(b)! - moved.get(a)!)
+    .slice(0, matrixMax)
+    .sort((a, b) => a - b);
   const places = new Map(ranks.map((rank, place) => [rank, place]));
   const cells = ranks.map(() => ranks.map((): number | null => null));
   let most = 0;
   for (const { from, to, bytes_sent, bytes_received } of links) {
+    const [row, column] = [places.get(from), places.get(to)];
+    if (row === undefined || column === undefined) continue;
     const bytes = bytes_sent ?? bytes_received;
-    cells[places.get(from)!]![places.get(to)!] = bytes;
+    cells[row]![column] = bytes;
     most = Math.max(most, bytes ?? 0);
   }
-  return { ranks, cells, most };
+  return { ranks, cells, most, left: moved.size - ranks.length };
 }
 
 export const activities = ['encode', 'wait', 'wire', 'decode'] as const;

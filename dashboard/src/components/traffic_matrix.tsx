@@ -7,8 +7,8 @@ const tintMax = 34;
 
 /** Who has sent how much to whom: a table whose cells are the darker, the more it is. */
 export function TrafficMatrix({ traffic }: { traffic: Traffic }) {
-  const { ranks, cells, most } = matrixOf(traffic);
-  return (
+  const { ranks, cells, most, left } = matrixOf(traffic);
+  const matrix = (
     <div class="scroll" tabIndex={0} role="region" aria-label="Bytes from worker to worker">
       <table class="matrix">
         <caption class="hidden">Bytes sent from each worker, by row, to each other, by column</caption>
@@ -41,6 +41,13 @@ export function TrafficMatrix({ traffic }: { traffic: Traffic }) {
         </tbody>
       </table>
     </div>
+  );
+  if (left === 0) return matrix;
+  return (
+    <>
+      {matrix}
+      <p class="faint">{count(left)} more workers have moved less.</p>
+    </>
   );
 }
 

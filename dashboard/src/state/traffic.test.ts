@@ -1,0 +1,31 @@
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { JobTraffic } from './traffic';
+
+describe('JobTraffic', () => {
+  afterEach(() => {
+    vi.unstubAllGlobals();
+  });
+
+  it('leaves a slow answer to come, unless something else is wanted', async () => {
+    const asked: string[] = [];
+    const answers: (() => void)[] = [];
+    vi.stubGlobal('fetch', (path: string) => {
+      asked.push(path);
+      return new Promise((resolve) => answers.push(() => resolve(new Response('{}'))));
+    });
+    const traffic = new JobTraffic('a b');
+    traffic.load(0, 'sampled');
+    traffic.load(0, 'sampled');
+    expect(asked).toEqual(['/api/v1/jobs/a%20b/traffic', '/api/v1/jobs/a%20b/trace?worker=0&step=sampled']);
+    traffic.load(2, 'slowest');
+    expect(asked.slice(2)).toEqual([
+      '/api/v1/jobs/a%20b/traffic',
+      '/api/v1/jobs/a%20b/trace?worker=2&step=slowest',
+    ]);
+    for (const answer of answers) answer();
+    await vi.waitFor(() => expect(traffic.totals.loading.value || traffic.trace.loading.value).toBe(false));
+    expect(traffic.trace.data.value).toEqual({});
+    traffic.load(2, 'slowest');
+    expect(asked).toHaveLength(6);
+  });
+});
