@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -83,7 +84,8 @@ struct Link {
   std::uint64_t most() const { return std::max(sent.value_or(0), received.value_or(0)); }
 };
 
-/// The links from worker to worker that moved something, by rank.
+/// The links from worker to worker that moved something, by rank. A worker that has reported without naming a link has
+/// moved nothing over it.
 std::vector<Link> links_of(std::span<const WorkerTraffic> workers) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, Link> all;
   for (const auto& worker : workers) {
@@ -92,9 +94,13 @@ std::vector<Link> links_of(std::span<const WorkerTraffic> workers) {
       all[{rank, worker.worker}].received = bytes.received;
     }
   }
+  std::set<std::uint32_t> reported;
+  for (const auto& worker : workers) reported.insert(worker.worker);
   std::vector<Link> links;
   for (auto& [ends, link] : all) {
     std::tie(link.from, link.to) = ends;
+    if (reported.contains(link.from)) link.sent = link.sent.value_or(0);
+    if (reported.contains(link.to)) link.received = link.received.value_or(0);
     if (link.most() > 0) links.push_back(link);
   }
   return links;

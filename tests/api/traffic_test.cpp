@@ -82,6 +82,14 @@ TEST_F(TrafficTest, TheEndThatHasNotReportedIsNull) {
                                    {"from": 1, "to": 0, "bytes_sent": null, "bytes_received": 60}])"));
 }
 
+TEST_F(TrafficTest, AnEndThatNamesNoSuchLinkHasMovedNothing) {
+  add_job("j1");
+  head.traffic_list = two_workers();
+  head.traffic_list[1].totals.links.clear();
+  EXPECT_EQ(traffic()["links"], json::parse(R"([{"from": 0, "to": 1, "bytes_sent": 100, "bytes_received": 0},
+                                                {"from": 1, "to": 0, "bytes_sent": 0, "bytes_received": 60}])"));
+}
+
 TEST_F(TrafficTest, NamesTheBusiestLinksOfManyWorkers) {
   add_job("j1");
   constexpr std::uint32_t workers = 70;
