@@ -29,7 +29,7 @@ class BucketSchedule {
   /// What the buckets do is noted in `trace`.
   BucketSchedule(collectives::Fabric& fabric, std::string_view topology, std::vector<BucketRound>& rounds,
                  CodecThread& codec, StepTrace& trace, Ended ended);
-  /// What is under way is given up. The codec thread must have ended before.
+  /// What is under way is given up. The codec thread must have been stopped before.
   ~BucketSchedule();
 
   void begin(const Step& step);

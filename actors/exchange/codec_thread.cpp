@@ -14,6 +14,11 @@ CodecThread::CodecThread(collectives::Loop& loop)
 
 CodecThread::~CodecThread() = default;
 
+void CodecThread::stop() {
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
+}
+
 void CodecThread::begin(Item& item) {
   item.loop_ = &loop_;
   const std::lock_guard lock(mutex_);

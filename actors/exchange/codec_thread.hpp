@@ -13,7 +13,8 @@
 namespace weir::actors {
 
 /// A thread on which tasks of a loop compute, while the loop goes on with other tasks. Work is done one after the
-/// other, in the order in which it was begun. It must end before the tasks that have begun work are destroyed.
+/// other, in the order in which it was begun. It must be stopped before the tasks that have begun work are destroyed,
+/// and destroyed after them: until then they may begin more.
 class CodecThread {
  public:
   /// A piece of work: of the thread until it is done, then of the loop. `co_await` returns its result.
@@ -35,10 +36,12 @@ class CodecThread {
   };
 
   explicit CodecThread(collectives::Loop& loop);
-  /// Waits for the work in progress; what has not begun is never done.
   ~CodecThread();
 
   void begin(Item& item);
+
+  /// Waits for the work in progress; what has not begun, or is begun from now on, is never done.
+  void stop();
 
  private:
   void work_through(const std::stop_token& stopping);

@@ -115,7 +115,7 @@ Exchange::Exchange(std::vector<NamedTensor> parameters, compressors::Compression
 }
 
 Exchange::~Exchange() {
-  codec_.reset();  // first, so that its last results are with the loop before the tasks go
+  codec_->stop();  // first, so that its last results are with the loop before the tasks go
   fabric_.thread().call([this] { schedule_.reset(); });
 }
 
