@@ -21,7 +21,8 @@ struct PhaseTimes {
 };
 
 /// Notes what each bucket of a step does and when, and attributes the bytes that the lanes move meanwhile to phases and
-/// tensors. Bytes that move between two messages of a lane, because another rank is ahead, belong to the later one.
+/// tensors. Where another rank is ahead, bytes may arrive before their message is awaited here: they count for the
+/// message of the lane that is under way or, between two messages, for the later one.
 ///
 /// Owned by the Exchange. The task of a bucket notes its spans, on the loop's thread or on the codec thread, one at a
 /// time. The results may be read when no step is under way. Notes take no memory that was not reserved at the start.
