@@ -7,6 +7,7 @@
 #include "actors/models/catalog.hpp"
 #include "actors/tensor_file.hpp"
 #include "base/errc.hpp"
+#include "collectives/topologies/catalog.hpp"
 #include "protocol/checkpoint.hpp"
 
 namespace weir::actors {
@@ -20,6 +21,16 @@ Result<compressors::Compression> make_compression(const protocol::JobSpec& spec)
                                       .memory = wanted.memory.name,
                                       .memory_params = wanted.memory.params,
                                       .setting = {.momentum = momentum.factor, .nesterov = momentum.nesterov}});
+}
+
+/// The catalog can only answer for a compressor's defaults.
+Result<void> check_topology(const protocol::JobSpec& spec, const compressors::Compressor& compressor) {
+  const auto* topology = collectives::find_topology(spec.exchange.topology);
+  if (topology == nullptr || !topology->by_owners || compressor.traits().fits_owners()) return {};
+  return Error{Errc::invalid_argument, "exchange.topology \"" + spec.exchange.topology +
+                                           "\" does not fit compressor \"" + std::string(compressor.name()) +
+                                           "\" with these parameters: the mean of what the workers encode cannot be "
+                                           "encoded in the same way"};
 }
 
 std::uint64_t steps_of(const protocol::JobSpec& spec, std::uint64_t steps_per_epoch) {
@@ -49,6 +60,7 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   auto compression = make_compression(spec);
   if (!compression) return compression.error();
   replica->compression_ = std::move(*compression);
+  if (auto fits = check_topology(spec, *replica->compression_.compressor); !fits) return fits.error();
   const auto owner = momentum_owner(replica->compression_.compressor->traits(), replica->compression_.memory->traits());
   const OptimizerSetting setting{replica->model->parameters(), owner};
   const auto& wanted = spec.training.optimizer;
@@ -78,9 +90,9 @@ Result<void> Replica::join(collectives::Fabric& fabric) {
   const Exchange::Options options{.seed = spec.training.seed,
                                   .epochs_total = epochs_total(),
                                   .bucket_sizes = {.bytes = spec.exchange.bucket_bytes},
-                                  .topology = spec.exchange.topology};
+                                  .topology = {spec.exchange.topology, spec.exchange.servers}};
   exchange = std::make_unique<Exchange>(model->parameters(), std::move(compression_), fabric, options);
-  return {};
+  return exchange_state_ ? exchange->restore(*std::exchange(exchange_state_, std::nullopt)) : Result<void>();
 }
 
 Result<Bytes> Replica::save_model() const {
@@ -99,6 +111,7 @@ Result<Bytes> Replica::save() const {
   if (rank != 0) file.add(own + "buffers.", model->buffers());
   file.add(own + "memory.", compression().memory->save());
   file.add(own + "compressor.", compression().compressor->save());
+  if (exchange) file.add(own + "exchange.", exchange->save());
   file.add(own, {{"rng", random_state()}});
   return file.write(protocol::to_metadata({step, world, rank}));
 }
@@ -122,6 +135,7 @@ Result<void> Replica::restore(const Segment& checkpoint) {
   if (auto done = compression().memory->restore(tensors_under(*file, own + "memory.")); !done) return done.error();
   const auto compressor = tensors_under(*file, own + "compressor.");
   if (auto done = compression().compressor->restore(compressor); !done) return done.error();
+  exchange_state_ = tensors_under(*file, own + "exchange.");
   const auto rng = tensors_under(*file, own + "rng");
   if (rng.size() != 1) return Error{Errc::malformed, "checkpoint: no state of the random generator of this rank"};
   if (auto done = set_random_state(rng.front().tensor); !done) return done.error();

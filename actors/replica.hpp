@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "actors/datasets/dataset.hpp"
 #include "actors/datasets/sampler.hpp"
@@ -67,7 +69,8 @@ class Replica {
  private:
   Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t ranks, Sampler own_sampler)
       : spec(job), rank(own_rank), world(ranks), sampler(std::move(own_sampler)) {}
-  compressors::Compression compression_;  ///< moved into the exchange by join()
+  compressors::Compression compression_;                    ///< moved into the exchange by join()
+  std::optional<std::vector<NamedTensor>> exchange_state_;  ///< restored, and for the exchange that join() makes
 };
 
 }  // namespace weir::actors

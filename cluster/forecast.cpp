@@ -20,14 +20,22 @@ json compressor_entry(const protocol::JobSpec& spec, const json& catalog) {
   return json::object();
 }
 
+bool goes_by_owners(const protocol::JobSpec& spec, const json& catalog) {
+  for (const auto& entry : catalog.value("topologies", json::array())) {
+    if (entry.value("name", "") == spec.exchange.topology) return entry.value("by_owners", false);
+  }
+  return false;
+}
+
 /// The bytes that a rank sends for `entries` that go through the dense ring.
 double dense_bytes(double entries, double world) { return 2 * (world - 1) / world * sizeof(float) * entries; }
 
 /// The bits that a rank sends per entry, computed from what the catalog states for compressors with default parameters:
 /// 2 (P-1)/P times the bits that the ring sums, P-1 times those that it gathers. If that is more than the dense ring
-/// sends, a compressor that can go dense does so. A ratio other than the default scales the bits; for other changed
+/// sends, a compressor that can go dense does so. In an exchange by owners, gathered bits are sent as often as summed
+/// ones, on the average over the workers. A ratio other than the default scales the bits; for other changed
 /// parameters nothing is known.
-std::optional<double> wire_bits(const protocol::JobSpec& spec, const json& entry) {
+std::optional<double> wire_bits(const protocol::JobSpec& spec, const json& entry, bool by_owners) {
   const json traits = entry.value("traits", json::object());
   if (!traits.contains("wire_bits")) return std::nullopt;
   double scale = 1;
@@ -41,8 +49,9 @@ std::optional<double> wire_bits(const protocol::JobSpec& spec, const json& entry
   const double summed = scale * traits.at("wire_bits").at("summed").get<double>();
   const double gathered = scale * traits.at("wire_bits").at("gathered").get<double>();
   constexpr double dense = 32;
-  const bool goes_dense = traits.value("goes_dense", false) && 2 * summed + world * gathered > 2 * dense;
-  return 2 * (world - 1) / world * (goes_dense ? dense : summed + world / 2 * gathered);
+  const double copies = by_owners ? 2 : world;
+  const bool goes_dense = traits.value("goes_dense", false) && 2 * summed + copies * gathered > 2 * dense;
+  return 2 * (world - 1) / world * (goes_dense ? dense : summed + copies / 2 * gathered);
 }
 
 /// The length of the warm-up in steps, with a fraction. If its epochs are left open, it takes the share of the training
@@ -80,7 +89,7 @@ json round_cost(const protocol::JobSpec& spec, const protocol::TrainingShape* sh
   const double world = spec.resources.workers;
   round["parameters"] = parameters;
   round["bytes_dense"] = static_cast<std::uint64_t>(std::llround(dense_bytes(static_cast<double>(parameters), world)));
-  if (const auto bits = wire_bits(spec, entry)) {
+  if (const auto bits = wire_bits(spec, entry, goes_by_owners(spec, catalog))) {
     const double sent =
         static_cast<double>(compressed) * *bits / 8 + dense_bytes(static_cast<double>(parameters - compressed), world);
     round["bytes_sent"] = static_cast<std::uint64_t>(std::llround(sent));

@@ -54,6 +54,17 @@ class Collective {
   /// all_gather.
   virtual Task<> all_to_all(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) = 0;
 
+  /// The number of ranks, the first ones, that own shares of what is exchanged. In an exchange by owners each of them
+  /// is sent its share by all ranks and sends all of them what it makes of it.
+  virtual std::uint32_t owners() const = 0;
+
+  /// Sends `outgoing[r]`, r < owners(), to rank r; an owner receives as `incoming.payloads[r]` what rank r has for it.
+  /// Fails as all_gather.
+  virtual Task<> to_owners(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) = 0;
+
+  /// Distributes the payload of each owner to all, as `gathered.payloads[owner]`. Fails as all_gather.
+  virtual Task<> from_owners(BytesView own, Gathered& gathered, Subject about) = 0;
+
   /// Copies rank `root`'s `values`, the same length on each, to all.
   virtual Task<> broadcast(Buffer values, std::uint32_t root, Subject about) = 0;
 };

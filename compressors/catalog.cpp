@@ -168,6 +168,7 @@ nlohmann::json describe_traits(Compressor& compressor) {
           {"stateful", traits.stateful},
           {"votes", traits.votes},
           {"owns_momentum", traits.owns_momentum},
+          {"fits_owners", traits.fits_owners()},
           {"takes_vectors", compressor.takes({16})},
           {"warmup", usual.epochs > 0 || usual.steps > 0},
           {"usual_warmup", {{"share", usual.epochs}, {"epochs_max", compressor.warmup_length(1e9).epochs}}},

@@ -18,7 +18,7 @@ bool Compressor::goes_dense(at::IntArrayRef shape, const Round& round) const {
   if (wants_dense(round)) return true;
   if (traits().votes) return false;
   const auto bits = expected_bits(shape, round);
-  return bits && bits->more_than_dense(round.world);
+  return bits && bits->more_than_dense(round.world, round.by_owners);
 }
 
 Result<void> Compressor::encode(const at::Tensor& gradient, const Round& round, Bytes& out, Selection* own) {

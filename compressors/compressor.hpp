@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <boost/container/static_vector.hpp>
 #include <cmath>
 #include <cstdint>
@@ -29,6 +30,9 @@ struct Round {
   std::uint32_t rank = 0;
   std::uint32_t world = 1;
   std::uint32_t pass = 0;  ///< the pass of the round, for compressors that have several
+  /// Gathered payloads do not go to all ranks: the owner of a share of the tensor gets those for it and encodes their
+  /// mean again. A rank then sends and receives two payloads, not world - 1.
+  bool by_owners = false;
 };
 
 /// How the payloads of the ranks are combined. A summed payload is a bare array of numbers, equally long on every rank;
@@ -58,6 +62,13 @@ struct Traits {
   /// What the ranks agree on is a function of the round and of the mean of what they encode, up to float32 rounding,
   /// however much single ranks differ from that mean.
   bool mean_only = false;
+
+  /// Whether it fits an exchange by owners (Round::by_owners): payloads are only summed, or the mean of what the ranks
+  /// encoded can be encoded in the same way.
+  bool fits_owners() const {
+    const bool gathers = std::ranges::find(passes, Reduction::gather) != passes.end();
+    return !gathers || (passes.size() == 1 && !stateful);
+  }
 };
 
 /// Bits that one rank encodes per entry of a tensor, in summed and in gathered passes.
@@ -66,8 +77,11 @@ struct WireBits {
   double gathered = 0;
 
   /// True if a rank sends more in this way than in a ring all-reduce of float32, which sends 2 (world - 1) / world
-  /// times 32 bits per entry. Summed bits are sent with the same factor, gathered bits world - 1 times.
-  bool more_than_dense(std::uint32_t world) const { return 2 * summed + world * gathered > 2 * 32; }
+  /// times 32 bits per entry. Summed bits are sent with the same factor, gathered bits world - 1 times, or by owners
+  /// with the same factor.
+  bool more_than_dense(std::uint32_t world, bool by_owners) const {
+    return 2 * summed + (by_owners ? 2 : world) * gathered > 2 * 32;
+  }
 };
 
 /// Length of the warm-up at the beginning of a training: `epochs` epochs, which may be a fraction, and `steps` steps.

@@ -13,6 +13,14 @@
 
 namespace weir::compressors {
 
+/// Some rows of a tensor (of its first dimension) that were encoded on their own.
+struct SentRows {
+  BytesView payload;
+  Round round;
+  std::int64_t first = 0;
+  std::int64_t count = 0;  ///< 0: all
+};
+
 /// What this rank sent for a tensor in the last pass of a round: of a sparse compressor the entries, which were there
 /// when it encoded them and need not be read from the payload again. Refers to them, or to the payload.
 class Sent {
@@ -22,10 +30,17 @@ class Sent {
   Sent(Compressor& compressor, BytesView payload, const Round& round)
       : compressor_(&compressor), payload_(payload), round_(&round) {}
 
+  /// The same, in several payloads that have all rows between them.
+  Sent(Compressor& compressor, std::span<const SentRows> parts) : compressor_(&compressor), parts_(parts) {}
+
   /// tensor += weight * what was sent. Fails with: malformed, unsupported.
   Result<void> add_to(at::Tensor& tensor, float weight) const {
-    if (entries_ == nullptr) return compressor_->decode_add(payload_, *round_, weight, tensor);
-    add_selection(weight, *entries_, flat(tensor));
+    if (entries_ != nullptr) add_selection(weight, *entries_, flat(tensor));
+    if (round_ != nullptr) return compressor_->decode_add(payload_, *round_, weight, tensor);
+    for (const SentRows& part : parts_) {
+      at::Tensor rows = part.count == 0 ? tensor : tensor.narrow(0, part.first, part.count);
+      if (auto added = compressor_->decode_add(part.payload, part.round, weight, rows); !added) return added;
+    }
     return {};
   }
 
@@ -37,6 +52,7 @@ class Sent {
   Compressor* compressor_ = nullptr;
   BytesView payload_;
   const Round* round_ = nullptr;
+  std::span<const SentRows> parts_;
 };
 
 }  // namespace weir::compressors

@@ -33,6 +33,8 @@ class CatalogCheck {
     choice("datasets", "dataset", spec_["dataset"], "/dataset");
     mode_and_topology();
     topology_and_workers();
+    servers_and_workers();
+    topology_and_compressor();
     beside_name("optimizers", "optimizer", spec_["training"]["optimizer"], "/training/optimizer");
     beside_name("lr_schedules", "learning rate schedule", spec_["training"]["lr_schedule"], "/training/lr_schedule");
     compression();
@@ -89,7 +91,10 @@ class CatalogCheck {
     const std::string topology = spec_["exchange"]["topology"];
     const json* mode = named("modes", "training mode", training["mode"], "/training/mode");
     if (mode != nullptr) params(*mode, training["params"], "/training/params");
-    if (named("topologies", "topology", topology, "/exchange/topology") == nullptr || mode == nullptr) return;
+    const json* entry = named("topologies", "topology", topology, "/exchange/topology");
+    if (entry == nullptr) return;
+    params(*entry, spec_["exchange"]["params"], "/exchange/params");
+    if (mode == nullptr) return;
     const auto fitting = mode->find("topologies");
     if (fitting == mode->end() || std::find(fitting->begin(), fitting->end(), json(topology)) != fitting->end()) return;
     problems_.push_back({"/exchange/topology", "training mode \"" + training["mode"].get<std::string>() +
@@ -109,6 +114,30 @@ class CatalogCheck {
     }
     problems_.push_back({"/exchange/topology", "\"" + name + "\" works for 1, 2, 4, 8, ... workers, and the job has " +
                                                    std::to_string(workers) + "; for any number: " + others});
+  }
+
+  void servers_and_workers() {
+    const json& given = spec_["exchange"]["params"];
+    const auto servers = given.find("servers");
+    const auto workers = spec_["resources"]["workers"].get<std::uint32_t>();
+    if (servers == given.end() || !servers->is_number_integer() || servers->get<std::uint64_t>() <= workers) return;
+    problems_.push_back({"/exchange/params/servers", "there are " + servers->dump() + " servers among " +
+                                                         std::to_string(workers) + " workers; at most one on each"});
+  }
+
+  /// Owners encode what they make of the payloads again. Whether a compressor allows that can depend on parameters: the
+  /// catalog's answer holds for the defaults, others are left to the worker to check.
+  void topology_and_compressor() {
+    const std::string name = spec_["exchange"]["topology"];
+    const json* topology = find_entry(catalog_, "topologies", name);
+    const json* compressor = find_entry(catalog_, "compressors", spec_["compression"]["name"]);
+    if (topology == nullptr || compressor == nullptr || !topology->value("by_owners", false)) return;
+    const json traits = compressor->value("traits", json::object());
+    if (traits.value("fits_owners", true) || !are_defaults(*compressor, spec_["compression"]["params"])) return;
+    problems_.push_back({"/exchange/topology", "\"" + name + "\" does not fit compressor \"" +
+                                                   compressor->value("name", "") +
+                                                   "\", whose payloads depend on what was sent before: their mean "
+                                                   "cannot be encoded in the same way"});
   }
 
   void compression() {
@@ -196,7 +225,11 @@ JobSpec read(const json& spec) {
                         {compression.at("memory"), compression.at("memory_params")},
                         compression.at("apply_to")};
   const json& exchange = spec.at("exchange");
-  result.exchange = {exchange.at("topology"), exchange.at("transport"), exchange.at("bucket_bytes")};
+  const json servers = exchange.value("params", json::object()).value("servers", json());
+  result.exchange = {.topology = exchange.at("topology"),
+                     .transport = exchange.at("transport"),
+                     .bucket_bytes = exchange.at("bucket_bytes"),
+                     .servers = nullable<std::uint32_t>(servers).value_or(0)};
   const json& resources = spec.at("resources");
   result.resources = {resources.at("workers"),
                       resources.at("min_workers"),

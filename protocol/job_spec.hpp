@@ -46,6 +46,7 @@ struct JobSpec {
     std::string topology;
     std::string transport;
     std::uint64_t bucket_bytes = 0;
+    std::uint32_t servers = 0;  ///< of a parameter server; 0: one on each worker
   };
   struct Wanted {
     std::uint32_t workers = 1;

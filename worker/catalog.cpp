@@ -29,15 +29,28 @@ nlohmann::json models() {
   return list;
 }
 
-/// The topologies, each with the numbers of workers it is for: "any", or "power_of_two".
+/// The parameters of the parameter server.
+nlohmann::json servers_schema() {
+  auto schema = protocol::empty_schema();
+  schema["properties"]["servers"] = {{"description", "How many workers are servers too; null: all"},
+                                     {"type", {"integer", "null"}},
+                                     {"minimum", 1},
+                                     {"maximum", 1024},
+                                     {"default", nullptr}};
+  return schema;
+}
+
+/// The topologies, each with the numbers of workers it is for, "any" or "power_of_two", and whether gathered payloads
+/// go to owners who encode their mean again.
 nlohmann::json topologies() {
   auto list = nlohmann::json::array();
   for (const auto& topology : collectives::topologies()) {
     const bool any = topology.group_size == collectives::GroupSize::any;
     list.push_back({{"name", topology.name},
                     {"summary", topology.summary},
-                    {"params", protocol::empty_schema()},
-                    {"workers", any ? "any" : "power_of_two"}});
+                    {"params", topology.has_servers ? servers_schema() : protocol::empty_schema()},
+                    {"workers", any ? "any" : "power_of_two"},
+                    {"by_owners", topology.by_owners}});
   }
   return list;
 }

@@ -31,13 +31,13 @@ struct BucketSchedule::Place {
   Gradients* awaited = nullptr;
 };
 
-BucketSchedule::BucketSchedule(collectives::Fabric& fabric, std::string_view topology, std::vector<BucketRound>& rounds,
-                               CodecThread& codec, StepTrace& trace, Ended ended)
+BucketSchedule::BucketSchedule(collectives::Fabric& fabric, const collectives::TopologyChoice& topology,
+                               std::vector<BucketRound>& rounds, CodecThread& codec, StepTrace& trace, Ended ended)
     : fabric_(fabric), rounds_(rounds), codec_(codec), trace_(trace), ended_(std::move(ended)), places_(rounds.size()) {
-  const auto* type = collectives::find_topology(topology);
+  const auto* type = collectives::find_topology(topology.name);
   ensure(type != nullptr && type->fits(fabric.size()), "a topology that the job was checked for");
   for (std::uint32_t lane = 0; lane < fabric.lanes(); ++lane) {
-    collectives_.push_back(type->make(fabric.lane(lane)));
+    collectives_.push_back(type->make(fabric.lane(lane), topology));
     turns_.emplace_back(fabric.thread().loop());
   }
   std::vector<std::size_t> buckets_of(fabric.lanes());
@@ -111,13 +111,8 @@ Task<> BucketSchedule::pass_through(std::size_t bucket) {
   }
   for (std::uint32_t pass = 0; pass < round.passes().size(); ++pass) {
     about.part += parts_per_operation;
-    {
-      const StepTrace::WireSpan span(trace_, bucket, round, pass + 1, place.lane);
-      const bool gathers = round.passes()[pass] == Reduction::gather;
-      auto operation = gathers ? collective.all_gather(round.payload(), round.gathered(), about)
-                               : collective.all_reduce(round.sums(pass), round.operation(pass), about);
-      if (auto done = co_await operation; !done) co_return of_bucket(done.error(), bucket);
-    }
+    auto operation = combine(bucket, pass, about);
+    if (auto done = co_await operation; !done) co_return of_bucket(done.error(), bucket);
     if (pass + 1 == round.passes().size()) break;
     Computation between(codec_, [&]() -> Result<void> {
       {
@@ -138,6 +133,40 @@ Task<> BucketSchedule::pass_through(std::size_t bucket) {
     return passes == 0 ? Result<void>() : round.decode(passes - 1);
   });
   co_return co_await last;
+}
+
+/// Takes the payloads of a pass to those who combine them.
+Task<> BucketSchedule::combine(std::size_t bucket, std::uint32_t pass, Subject about) {
+  BucketRound& round = rounds_[bucket];
+  const std::size_t lane = places_[bucket].lane;
+  const bool gathers = round.passes()[pass] == Reduction::gather;
+  if (gathers && round.by_owners()) co_return co_await combine_by_owners(bucket, pass, about);
+  auto& collective = *collectives_[lane];
+  const StepTrace::WireSpan span(trace_, bucket, round, pass + 1, lane);
+  auto operation = gathers ? collective.all_gather(round.payload(), round.gathered(), about)
+                           : collective.all_reduce(round.sums(pass), round.operation(pass), about);
+  co_return co_await operation;
+}
+
+/// Takes the payloads to the owners of the bucket's shares, and what these make of them to all.
+Task<> BucketSchedule::combine_by_owners(std::size_t bucket, std::uint32_t pass, Subject about) {
+  BucketRound& round = rounds_[bucket];
+  const std::size_t lane = places_[bucket].lane;
+  auto& collective = *collectives_[lane];
+  {
+    const StepTrace::WireSpan span(trace_, bucket, round, pass + 1, lane);
+    auto sending = collective.to_owners(round.outgoing(), round.incoming(), about);
+    if (auto done = co_await sending; !done) co_return done.error();
+  }
+  Computation combining(codec_, [&] {
+    const StepTrace::Span span(trace_, bucket, Activity::decode, pass + 1);
+    return round.combine();
+  });
+  if (auto done = co_await combining; !done) co_return done.error();
+  const StepTrace::WireSpan span(trace_, bucket, round, pass + 1, lane);
+  about.part += parts_per_operation / 2;
+  auto sending = collective.from_owners(round.combined(), round.gathered(), about);
+  co_return co_await sending;
 }
 
 }  // namespace weir::actors

@@ -14,6 +14,7 @@
 #include "base/result.hpp"
 #include "collectives/collective.hpp"
 #include "collectives/fabric.hpp"
+#include "collectives/topologies/catalog.hpp"
 
 namespace weir::actors {
 
@@ -27,8 +28,8 @@ class BucketSchedule {
   using Ended = std::function<void(const Result<void>& result, const PhaseTimes& times)>;
 
   /// What the buckets do is noted in `trace`.
-  BucketSchedule(collectives::Fabric& fabric, std::string_view topology, std::vector<BucketRound>& rounds,
-                 CodecThread& codec, StepTrace& trace, Ended ended);
+  BucketSchedule(collectives::Fabric& fabric, const collectives::TopologyChoice& topology,
+                 std::vector<BucketRound>& rounds, CodecThread& codec, StepTrace& trace, Ended ended);
   /// What is under way is given up. The codec thread must have been stopped before.
   ~BucketSchedule();
 
@@ -43,6 +44,8 @@ class BucketSchedule {
 
   collectives::Task<> exchange(std::size_t bucket);
   collectives::Task<> pass_through(std::size_t bucket);
+  collectives::Task<> combine(std::size_t bucket, std::uint32_t pass, collectives::Subject about);
+  collectives::Task<> combine_by_owners(std::size_t bucket, std::uint32_t pass, collectives::Subject about);
 
   collectives::Fabric& fabric_;
   std::vector<BucketRound>& rounds_;

@@ -13,6 +13,7 @@
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "base/xxh3.hpp"
+#include "collectives/topologies/catalog.hpp"
 #include "collectives/topologies/ring.hpp"
 
 namespace weir::actors {
@@ -33,6 +34,16 @@ std::vector<ParameterSize> sizes_of(const std::vector<NamedTensor>& parameters,
                      !nothing_to_do && compression.compressor->takes(tensor.sizes())});
   }
   return sizes;
+}
+
+/// How many ranks own shares. Payloads that are only summed do not go to owners: the topology itself adds them up.
+std::uint32_t owners_of(const Exchange::Options& options, const compressors::Traits& traits, std::uint32_t ranks) {
+  const auto* topology = collectives::find_topology(options.topology.name);
+  const bool gathers = std::ranges::find(traits.passes, Reduction::gather) != traits.passes.end();
+  if (topology == nullptr || !topology->by_owners || !gathers) return 0;
+  ensure(traits.fits_owners(), "a topology that fits the compressor");
+  const std::uint32_t servers = options.topology.servers;
+  return servers == 0 ? ranks : std::min(servers, ranks);
 }
 
 }  // namespace
@@ -87,17 +98,21 @@ Exchange::Exchange(std::vector<NamedTensor> parameters, compressors::Compression
     accumulator->add_post_hook(std::make_unique<ReadyHook>(*this, p));
     hooks_.push_back(std::make_unique<Hook>(Hook{std::move(accumulator)}));
   }
-  setting_ = std::make_unique<RoundSetting>(RoundSetting{.parameters = parameters_,
-                                                         .means = means_,
-                                                         .compression = compression_,
-                                                         .seed = options.seed,
-                                                         .epochs_total = options.epochs_total,
-                                                         .rank = fabric.rank(),
-                                                         .world = fabric.size()});
+  setting_ = std::make_unique<RoundSetting>(
+      RoundSetting{.parameters = parameters_,
+                   .means = means_,
+                   .compression = compression_,
+                   .seed = options.seed,
+                   .epochs_total = options.epochs_total,
+                   .rank = fabric.rank(),
+                   .world = fabric.size(),
+                   .owners = owners_of(options, compression_.compressor->traits(), fabric.size())});
   rounds_.reserve(buckets_.size());
+  auto first_piece = static_cast<std::uint32_t>(parameters_.size());
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     for (const auto p : buckets_[b].parameters) bucket_of_[p] = static_cast<std::uint32_t>(b);
-    rounds_.emplace_back(*setting_, buckets_[b], /*votes=*/b + 1 == buckets_.size());
+    rounds_.emplace_back(*setting_, buckets_[b], /*votes=*/b + 1 == buckets_.size(), first_piece);
+    first_piece += static_cast<std::uint32_t>(rounds_.back().piece_count());
     calls_.push_back(std::make_unique<Call>([this, b] { schedule_->ready(b); }));
   }
   begin_ = std::make_unique<Call>([this] { schedule_->begin(step_); });
@@ -159,6 +174,19 @@ Result<Exchange::Agreed> Exchange::finish() {
   if (failure_) return *failure_;
   agreed_.times.wait = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return agreed_;
+}
+
+std::vector<NamedTensor> Exchange::save() const {
+  std::vector<NamedTensor> state;
+  for (const auto& round : rounds_) round.save(state);
+  return state;
+}
+
+Result<void> Exchange::restore(std::span<const NamedTensor> state) {
+  for (auto& round : rounds_) {
+    if (auto done = round.restore(state); !done) return done;
+  }
+  return {};
 }
 
 std::uint64_t Exchange::dense_bytes_per_step() const {

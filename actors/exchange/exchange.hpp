@@ -19,6 +19,7 @@
 #include "actors/exchange/step_trace.hpp"
 #include "base/result.hpp"
 #include "collectives/fabric.hpp"
+#include "collectives/topologies/catalog.hpp"
 #include "compressors/catalog.hpp"
 
 namespace weir::actors {
@@ -40,7 +41,7 @@ class Exchange {
     std::uint64_t seed = 0;
     double epochs_total = 0;  ///< passes over the data in the whole training; 0: not known
     BucketSizes bucket_sizes;
-    std::string topology = "ring";  ///< of all buckets
+    collectives::TopologyChoice topology = {};  ///< of all buckets
   };
 
   /// Where a step's exchange spent its time, in seconds, summed over its buckets, which pass side by side; `wait` is
@@ -77,6 +78,12 @@ class Exchange {
   std::span<const Mean> means() const { return means_; }
 
   const compressors::Compression& compression() const { return compression_; }
+
+  /// What the exchange itself keeps between steps, besides compressor and memory: the residuals of this rank as an
+  /// owner. The tensors alias the live ones.
+  std::vector<NamedTensor> save() const;
+  /// Before the first step. Fails with: malformed (not a state from save() of such an exchange).
+  Result<void> restore(std::span<const NamedTensor> state);
 
   /// The buckets in the order in which the backward pass completes them.
   std::span<const Bucket> buckets() const { return buckets_; }

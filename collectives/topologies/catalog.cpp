@@ -2,31 +2,51 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 
 #include "collectives/topologies/binary_blocks.hpp"
 #include "collectives/topologies/butterfly.hpp"
 #include "collectives/topologies/hierarchical.hpp"
+#include "collectives/topologies/parameter_server.hpp"
 #include "collectives/topologies/ring.hpp"
 #include "collectives/topologies/tree.hpp"
+#include "collectives/topologies/two_hop.hpp"
 
 namespace weir::collectives {
 namespace {
 
 template <class T>
+constexpr bool takes_servers = std::constructible_from<T, Communicator&, std::uint32_t>;
+
+template <class T>
+concept ByOwners = requires { T::by_owners; };
+
+template <class T>
+std::unique_ptr<Collective> make(Communicator& group, const TopologyChoice& choice) {
+  if constexpr (takes_servers<T>) {
+    return std::make_unique<T>(group, choice.servers);
+  } else {
+    return std::make_unique<T>(group);
+  }
+}
+
+template <class T>
 TopologyType type() {
-  return {T::name,
-          T::summary,
-          T::group_size,
-          T::all_reduce_cost,
-          T::all_gather_cost,
-          [](Communicator& group) -> std::unique_ptr<Collective> { return std::make_unique<T>(group); }};
+  return {.name = T::name,
+          .summary = T::summary,
+          .group_size = T::group_size,
+          .all_reduce_cost = T::all_reduce_cost,
+          .all_gather_cost = T::all_gather_cost,
+          .make_with = make<T>,
+          .by_owners = ByOwners<T>,
+          .has_servers = takes_servers<T>};
 }
 
 }  // namespace
 
 std::span<const TopologyType> topologies() {
-  static const std::array all{type<Ring>(), type<Butterfly>(), type<BinaryBlocks>(), type<Tree>(),
-                              type<Hierarchical>()};
+  static const std::array all{type<Ring>(),         type<Butterfly>(), type<BinaryBlocks>(),   type<Tree>(),
+                              type<Hierarchical>(), type<TwoHop>(),    type<ParameterServer>()};
   return all;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "collectives/collective.hpp"
@@ -12,6 +13,12 @@
 
 namespace weir::collectives {
 
+/// What a job says of its topology.
+struct TopologyChoice {
+  std::string name = "ring";
+  std::uint32_t servers = 0;  ///< of a parameter server; 0: one on each rank
+};
+
 /// A topology that jobs can name.
 struct TopologyType {
   std::string_view name;
@@ -19,8 +26,15 @@ struct TopologyType {
   GroupSize group_size;
   Cost (*all_reduce_cost)(std::uint32_t ranks, double bytes);
   Cost (*all_gather_cost)(std::uint32_t ranks, double bytes);  ///< of payloads of `bytes` bytes each
-  std::unique_ptr<Collective> (*make)(Communicator& group);    ///< `group` must outlive it
+  std::unique_ptr<Collective> (*make_with)(Communicator& group, const TopologyChoice& choice);
+  /// Gathered payloads go to the owners of shares (Collective::to_owners), who encode their mean again.
+  bool by_owners = false;
+  bool has_servers = false;  ///< takes TopologyChoice::servers
 
+  /// `group` must outlive it.
+  std::unique_ptr<Collective> make(Communicator& group, const TopologyChoice& choice = {}) const {
+    return make_with(group, choice);
+  }
   bool fits(std::uint32_t ranks) const { return group_size == GroupSize::any || std::has_single_bit(ranks); }
 };
 

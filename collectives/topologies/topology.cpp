@@ -89,6 +89,14 @@ Task<> Topology::all_to_all(std::span<const BytesView> outgoing, Gathered& incom
   co_return Result<void>();
 }
 
+Task<> Topology::to_owners(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) {
+  return all_to_all(outgoing, incoming, about);
+}
+
+Task<> Topology::from_owners(BytesView own, Gathered& gathered, Subject about) {
+  return all_gather(own, gathered, about);
+}
+
 Task<> Topology::broadcast(Buffer values, std::uint32_t root, Subject about) {
   const auto rank_at = [&](std::uint32_t position) { return (position + root) % ranks(); };
   const TreeNode node = tree_node((rank() + ranks() - root) % ranks(), ranks());

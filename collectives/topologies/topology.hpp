@@ -16,6 +16,10 @@ enum class GroupSize : std::uint8_t { any, power_of_two };
 ///     static constexpr GroupSize group_size;
 ///     static Cost all_reduce_cost(std::uint32_t ranks, double bytes);
 ///     static Cost all_gather_cost(std::uint32_t ranks, double bytes);  of payloads of `bytes` bytes each
+///
+/// and, if gathered payloads go to owners who encode what they make of them again,
+///
+///     static constexpr bool by_owners = true;
 class Topology : public Collective {
  public:
   /// `group` must outlive it.
@@ -35,6 +39,11 @@ class Topology : public Collective {
 
   /// Each rank sends to the rank 1, 2, 3, ... places after it and receives from the one as many places before it.
   Task<> all_to_all(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) override;
+
+  /// All ranks are owners: by all_to_all() and all_gather().
+  std::uint32_t owners() const override { return ranks(); }
+  Task<> to_owners(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) override;
+  Task<> from_owners(BytesView own, Gathered& gathered, Subject about) override;
 
   /// Down a binary tree, piece by piece.
   Task<> broadcast(Buffer values, std::uint32_t root, Subject about) override;

@@ -94,6 +94,7 @@ struct Outcome {
   std::map<std::uint64_t, Tensors> means;  ///< by step
   std::vector<NamedTensor> compressor;     ///< state when half of the steps were done
   std::vector<NamedTensor> memory;
+  std::vector<NamedTensor> exchange;
   std::vector<Bucket> buckets;
   std::string failure;
 };
@@ -101,7 +102,7 @@ struct Outcome {
 /// What is trained, and over what.
 struct Training {
   const ExchangeCase& of;
-  std::string topology = "ring";
+  collectives::TopologyChoice topology = {};
 };
 
 /// The part of a training of one rank from step `first`, from the state in `before`, if there is one.
@@ -116,12 +117,14 @@ Outcome train(const Training& training, collectives::Fabric& group, std::uint64_
   for (const auto& [name, shape] : parameters()) leaves.push_back({name, at::ones(shape).set_requires_grad(true)});
   Exchange exchange(leaves, std::move(compression), group,
                     {.seed = seed, .bucket_sizes = bucket_sizes, .topology = training.topology});
+  if (before != nullptr) exchange.restore(before->exchange).value();
   outcome.buckets.assign(exchange.buckets().begin(), exchange.buckets().end());
   const auto votes = static_cast<float>(group.size() * (group.size() + 1) / 2);
   for (std::uint64_t step = first; step < steps; ++step) {
     if (step == half_way) {
       outcome.compressor = cloned(exchange.compression().compressor->save());
       outcome.memory = cloned(exchange.compression().memory->save());
+      outcome.exchange = cloned(exchange.save());
     }
     exchange.begin(step_at(step, group.rank()));
     at::Tensor loss = at::zeros({});
@@ -182,7 +185,8 @@ class ExchangeContract : public ::testing::TestWithParam<ExchangeCase> {
   }
 
   /// Whether all ranks have the same means, and those of the model.
-  void expect_what_the_algorithm_gives(const std::vector<Outcome>& outcomes, const std::string& topology) {
+  void expect_what_the_algorithm_gives(const std::vector<Outcome>& outcomes,
+                                       const collectives::TopologyChoice& topology) {
     const std::size_t ranks = outcomes.size();
     ExchangeModel model(GetParam(), static_cast<std::uint32_t>(ranks), outcomes[0].buckets, topology);
     for (std::uint64_t step = 0; step < steps; ++step) {
@@ -211,30 +215,47 @@ INSTANTIATE_TEST_SUITE_P(Catalog, ExchangeContract, ::testing::ValuesIn(exchange
                          [](const auto& info) { return info.param.name(); });
 
 TEST_P(ExchangeContract, GivesEveryRankWhatTheAlgorithmGives) {
-  for_each_group([&](const std::vector<Outcome>& outcomes) { expect_what_the_algorithm_gives(outcomes, "ring"); });
+  for_each_group([&](const std::vector<Outcome>& outcomes) { expect_what_the_algorithm_gives(outcomes, {}); });
 }
 
-TEST_P(ExchangeContract, GivesTheSameOverEveryTopology) {
+/// Every topology that carries the compressor, but for the ring.
+std::vector<collectives::TopologyChoice> other_topologies(const ExchangeCase& of) {
+  const bool fits_owners = of.make().compressor->traits().fits_owners();
+  std::vector<collectives::TopologyChoice> choices;
   for (const auto& topology : collectives::topologies()) {
-    if (topology.name == "ring") continue;
-    SCOPED_TRACE(topology.name);
-    const std::uint32_t ranks = topology.fits(5) ? 5 : 4;
-    const auto outcomes = train_all({GetParam(), std::string(topology.name)}, ranks);
+    if (topology.name == "ring" || (topology.by_owners && !fits_owners)) continue;
+    choices.push_back({.name = std::string(topology.name)});
+    if (topology.has_servers) choices.push_back({.name = std::string(topology.name), .servers = 2});
+  }
+  return choices;
+}
+
+TEST_P(ExchangeContract, GivesWhatTheAlgorithmGivesOverEveryTopology) {
+  for (const auto& topology : other_topologies(GetParam())) {
+    SCOPED_TRACE(topology.name + ", servers " + std::to_string(topology.servers));
+    const std::uint32_t ranks = collectives::find_topology(topology.name)->fits(5) ? 5 : 4;
+    const auto outcomes = train_all({GetParam(), topology}, ranks);
     for (const auto& outcome : outcomes) ASSERT_EQ(outcome.failure, "");
-    expect_what_the_algorithm_gives(outcomes, std::string(topology.name));
+    expect_what_the_algorithm_gives(outcomes, topology);
   }
 }
 
 TEST_P(ExchangeContract, GoesOnFromSavedStateBitForBit) {
-  for_each_group([](const std::vector<Outcome>& outcomes) {
-    const auto resumed = train_all({GetParam()}, static_cast<std::uint32_t>(outcomes.size()), half_way, outcomes);
+  const auto expect_the_same = [&](const Training& training, const std::vector<Outcome>& outcomes) {
+    const auto resumed = train_all(training, static_cast<std::uint32_t>(outcomes.size()), half_way, outcomes);
     for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
       ASSERT_EQ(resumed[rank].failure, "");
       for (std::uint64_t step = half_way; step < steps; ++step) {
         ASSERT_EQ(difference(resumed[rank].means.at(step), outcomes[rank].means.at(step)), "") << "step " << step;
       }
     }
-  });
+  };
+  for_each_group([&](const std::vector<Outcome>& outcomes) { expect_the_same({GetParam()}, outcomes); });
+  if (!GetParam().make().compressor->traits().fits_owners()) return;
+  const Training by_owners{GetParam(), {.name = "two_hop"}};
+  const auto outcomes = train_all(by_owners, 3);
+  for (const auto& outcome : outcomes) ASSERT_EQ(outcome.failure, "");
+  expect_the_same(by_owners, outcomes);
 }
 
 TEST(ExchangeCases, BucketsGrowAndShrink) {

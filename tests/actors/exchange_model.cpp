@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -17,15 +18,21 @@ using compressors::Reduction;
 using compressors::Round;
 
 void Sent::add_to(at::Tensor& tensor, float weight) const {
-  compressor.decode_add(payload, round, weight, tensor).value();
+  for (const auto& part : parts) {
+    at::Tensor rows = tensor.narrow(0, part.first, part.count);
+    compressor.decode_add(part.payload, part.round, weight, rows).value();
+  }
 }
 
 at::Tensor Sent::mask(const at::Tensor& like) const {
-  compressors::Selection entries;
-  compressor.read_entries(payload, round, static_cast<std::uint64_t>(like.numel()), entries).value();
-  at::Tensor mask = at::zeros({like.numel()});
-  for (const auto position : entries.positions) mask[position] = 1;
-  return mask.view(like.sizes());
+  at::Tensor mask = at::zeros(like.sizes());
+  for (const auto& part : parts) {
+    at::Tensor rows = mask.narrow(0, part.first, part.count).view(-1);
+    compressors::Selection entries;
+    compressor.read_entries(part.payload, part.round, static_cast<std::uint64_t>(rows.numel()), entries).value();
+    for (const auto position : entries.positions) rows[position] = 1;
+  }
+  return mask;
 }
 
 namespace {
@@ -217,7 +224,7 @@ collectives::Element element_of(const at::Tensor& numbers) {
 }
 
 /// The sum of the ranks' arrays as a topology adds it up, between ranks that all run on this thread.
-at::Tensor topology_sum(const std::string& topology, const std::vector<at::Tensor>& shares) {
+at::Tensor topology_sum(const collectives::TopologyChoice& topology, const std::vector<at::Tensor>& shares) {
   const auto size = static_cast<std::uint32_t>(shares.size());
   const auto network =
       collectives::InProcessNetwork::make(size, 1, collectives::NetworkModel{}, collectives::Loss::ends_the_group);
@@ -228,14 +235,14 @@ at::Tensor topology_sum(const std::string& topology, const std::vector<at::Tenso
   for (std::uint32_t rank = 0; rank < size; ++rank) {
     sums.push_back(shares[rank].clone());
     group.push_back(network->communicator(rank));
-    collective.push_back(collectives::find_topology(topology)->make(*group.back()));
+    collective.push_back(collectives::find_topology(topology.name)->make(*group.back(), topology));
     const std::span<std::byte> bytes(static_cast<std::byte*>(sums[rank].data_ptr()), sums[rank].nbytes());
     tasks.push_back(collective[rank]->all_reduce({bytes, element_of(sums[rank])}, collectives::ReduceOp::sum, {}));
   }
   for (auto& task : tasks) task.start();
   network->run_while_busy();
   for (auto& task : tasks) {
-    if (!task.done() || !task.take_result()) throw std::runtime_error("a sum over " + topology + " has failed");
+    if (!task.done() || !task.take_result()) throw std::runtime_error("a sum over " + topology.name + " has failed");
   }
   return sums[0];
 }
@@ -253,13 +260,17 @@ std::unique_ptr<MemoryModel> memory_model(const ExchangeCase& of) {
 }
 
 ExchangeModel::ExchangeModel(const ExchangeCase& of, std::uint32_t ranks, std::span<const Bucket> buckets,
-                             std::string topology)
+                             collectives::TopologyChoice topology)
     : buckets_(buckets.begin(), buckets.end()), topology_(std::move(topology)) {
+  const bool gathered = of.make().compressor->traits().passes == compressors::Passes{Reduction::gather};
+  if (gathered && collectives::find_topology(topology_.name)->by_owners) {
+    owners_ = topology_.servers == 0 ? ranks : std::min(ranks, topology_.servers);
+  }
   for (std::uint32_t rank = 0; rank < ranks; ++rank) ranks_.push_back({of.make().compressor, memory_model(of)});
 }
 
 at::Tensor ExchangeModel::sum_of(const std::vector<at::Tensor>& shares) const {
-  return topology_ == "ring" ? ring_sum(shares) : topology_sum(topology_, shares);
+  return topology_.name == "ring" ? ring_sum(shares) : topology_sum(topology_, shares);
 }
 
 Bytes ExchangeModel::reduced(std::vector<Bytes>& payloads, Reduction reduction) const {
@@ -275,14 +286,18 @@ Round ExchangeModel::round_of(Round round, std::size_t rank, std::uint32_t tenso
   round.world = static_cast<std::uint32_t>(ranks_.size());
   round.tensor = tensor;
   round.pass = static_cast<std::uint32_t>(pass);
+  round.by_owners = owners_ > 0;
   return round;
 }
 
 std::vector<Tensors> ExchangeModel::step(const Round& round, const std::vector<Tensors>& gradients,
                                          const std::vector<float>& votes) {
   std::vector<Tensors> means(ranks_.size(), Tensors(gradients[0].size()));
+  auto next_share = static_cast<std::uint32_t>(gradients[0].size());
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket& bucket = buckets_[b];
+    const auto shares = shares_of(bucket, gradients[0], next_share);
+    for (const auto& [tensor, list] : shares) next_share += static_cast<std::uint32_t>(list.size());
     if (!bucket.coded) {
       averaged(bucket.parameters, false, round, gradients, b + 1 == buckets_.size() ? votes : std::vector<float>(),
                means);
@@ -295,7 +310,11 @@ std::vector<Tensors> ExchangeModel::step(const Round& round, const std::vector<T
       (ranks_[0].compressor->goes_dense(shape, round_of(round, 0, tensor)) ? dense : sparse).push_back(tensor);
     }
     if (!dense.empty()) averaged(dense, true, round, gradients, {}, means);
-    if (!sparse.empty()) coded(sparse, round, gradients, means);
+    if (owners_ > 0) {
+      by_owners(sparse, shares, round, gradients, means);
+    } else if (!sparse.empty()) {
+      coded(sparse, round, gradients, means);
+    }
   }
   return means;
 }
@@ -368,8 +387,80 @@ void ExchangeModel::coded(const std::vector<std::uint32_t>& members, const Round
           compressor->decode_add(results[from], of_result, 1 / static_cast<float>(ranks), mean).value();
         }
         compressor->conclude(mean, own);
-        memory->update({*compressor, payloads[rank][i], own}, mean);
+        const SentRows all{payloads[rank][i], own, 0, mean.size(0)};
+        memory->update({*compressor, own, {all}}, mean);
       }
+    }
+  }
+}
+
+/// Row by row: an owner has the rows whose middle lies in its part of the bucket, which is cut into equal parts.
+std::map<std::uint32_t, std::vector<ExchangeModel::Share>> ExchangeModel::shares_of(const Bucket& bucket,
+                                                                                    const Tensors& like,
+                                                                                    std::uint32_t first_id) const {
+  std::map<std::uint32_t, std::vector<Share>> shares;
+  if (owners_ == 0) return shares;
+  std::int64_t entries = 0;
+  for (const auto tensor : bucket.parameters) entries += like[tensor].numel();
+  std::int64_t begin = 0;
+  for (const auto tensor : bucket.parameters) {
+    const std::int64_t row = like[tensor].numel() / like[tensor].size(0);
+    auto& list = shares[tensor];
+    for (std::int64_t r = 0; r < like[tensor].size(0); ++r) {
+      std::size_t owner = 0;
+      const auto end = [&](std::size_t of) {
+        return entries * static_cast<std::int64_t>(of + 1) / static_cast<std::int64_t>(owners_);
+      };
+      while (owner + 1 < owners_ && begin + r * row + (row + 1) / 2 > end(owner)) ++owner;
+      if (list.empty() || list.back().owner != owner) list.push_back({owner, r, 0, first_id++});
+      ++list.back().count;
+    }
+    begin += like[tensor].numel();
+  }
+  return shares;
+}
+
+/// Each owner averages its rows over all ranks and encodes them again, with what it has left out so far.
+void ExchangeModel::by_owners(const std::vector<std::uint32_t>& members,
+                              const std::map<std::uint32_t, std::vector<Share>>& shares, const Round& round,
+                              const std::vector<Tensors>& gradients, std::vector<Tensors>& means) {
+  const std::size_t ranks = ranks_.size();
+  const auto traits = ranks_[0].compressor->traits();
+  const double bound = ranks_[0].compressor->error_bound(1 << 20, {.epoch = 1e9});
+  const bool keeps_residual = !traits.lossless && !traits.votes && bound <= 1;
+  for (const auto tensor : members) {
+    Tensors inputs;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      inputs.push_back(ranks_[rank].memory->compensate(gradients[rank][tensor], round_of(round, rank, tensor)));
+    }
+    at::Tensor agreed = at::zeros_like(gradients[0][tensor]);
+    std::vector<std::vector<SentRows>> sent(ranks);
+    for (const auto& [owner, first, count, id] : shares.at(tensor)) {
+      at::Tensor& sum = residuals_.try_emplace(id, at::zeros_like(agreed.narrow(0, first, count))).first->second;
+      for (std::size_t rank = 0; rank < ranks; ++rank) {
+        SentRows up{{}, round_of(round, rank, id), first, count};
+        auto& compressor = *ranks_[rank].compressor;
+        compressor.encode(inputs[rank].narrow(0, first, count), up.round, up.payload).value();
+        compressor.decode_add(up.payload, up.round, 1 / static_cast<float>(ranks), sum).value();
+        sent[rank].push_back(std::move(up));
+      }
+      const Round back = round_of(round, ranks + owner, id);
+      Bytes down;
+      ranks_[owner].compressor->encode(sum, back, down).value();
+      at::Tensor rows = agreed.narrow(0, first, count);
+      ranks_[owner].compressor->decode_add(down, back, 1, rows).value();
+      if (keeps_residual) {
+        sum.sub_(rows);
+      } else {
+        sum.zero_();
+      }
+    }
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      auto& [compressor, memory] = ranks_[rank];
+      at::Tensor& mean = means[rank][tensor] = agreed.clone();
+      const Round own = round_of(round, rank, tensor);
+      compressor->conclude(mean, own);
+      memory->update({*compressor, own, sent[rank]}, mean);
     }
   }
 }

@@ -3,12 +3,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "actors/exchange/buckets.hpp"
+#include "collectives/topologies/catalog.hpp"
 #include "compressors/catalog.hpp"
 #include "exchange_cases.hpp"
 
@@ -17,11 +19,19 @@ namespace weir::actors::testing {
 /// Tensors by position in the model.
 using Tensors = std::vector<at::Tensor>;
 
-/// The payload that a rank sent for a tensor in the last pass of a round.
+/// A payload of some rows of a tensor, and the round in which they were encoded.
+struct SentRows {
+  Bytes payload;
+  compressors::Round round;
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+
+/// What a rank sent for a tensor in the last pass of a round.
 struct Sent {
   compressors::Compressor& compressor;
-  BytesView payload;
   compressors::Round round;
+  std::vector<SentRows> parts;
 
   /// tensor += weight * decoded payload
   void add_to(at::Tensor& tensor, float weight) const;
@@ -51,7 +61,8 @@ class ExchangeModel {
  public:
   /// `buckets` and `topology` matter for the order of additions: a topology divides the payloads of a bucket into
   /// chunks, not those of a tensor. The ring's order is computed here; that of others is asked of the topology itself.
-  ExchangeModel(const ExchangeCase& of, std::uint32_t ranks, std::span<const Bucket> buckets, std::string topology);
+  ExchangeModel(const ExchangeCase& of, std::uint32_t ranks, std::span<const Bucket> buckets,
+                collectives::TopologyChoice topology);
 
   /// Returns the means on each rank after a step with the given gradients of each rank. `round` is the step's round:
   /// tensor, rank, world and pass are filled in. `votes` has one vote per rank.
@@ -72,13 +83,28 @@ class ExchangeModel {
   void coded(const std::vector<std::uint32_t>& members, const compressors::Round& round,
              const std::vector<Tensors>& gradients, std::vector<Tensors>& means);
 
+  /// Rows of a tensor that a rank owns, and the number that stands for them in random draws.
+  struct Share {
+    std::size_t owner = 0;
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+    std::uint32_t id = 0;
+  };
+  /// Which rows of the bucket's tensors belong to whom.
+  std::map<std::uint32_t, std::vector<Share>> shares_of(const Bucket& bucket, const Tensors& like,
+                                                        std::uint32_t first_id) const;
+  void by_owners(const std::vector<std::uint32_t>& members, const std::map<std::uint32_t, std::vector<Share>>& shares,
+                 const compressors::Round& round, const std::vector<Tensors>& gradients, std::vector<Tensors>& means);
+
   at::Tensor sum_of(const std::vector<at::Tensor>& shares) const;
   /// The sum or the maximum of payloads, one for each rank, as bytes.
   Bytes reduced(std::vector<Bytes>& payloads, compressors::Reduction reduction) const;
 
   std::vector<Rank> ranks_;
   std::vector<Bucket> buckets_;
-  std::string topology_;
+  collectives::TopologyChoice topology_;
+  std::size_t owners_ = 0;                         ///< 0: payloads are gathered by all ranks
+  std::map<std::uint32_t, at::Tensor> residuals_;  ///< of owners, by the number of their share
 };
 
 }  // namespace weir::actors::testing

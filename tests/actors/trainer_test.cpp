@@ -250,6 +250,17 @@ TEST(Trainer, AnExchangeThatIsNotBuiltInIsRefused) {
   }
 }
 
+TEST(Trainer, ACompressorThatOwnersCannotUseIsRefused) {
+  Cluster cluster(1);
+  auto spec = job("signum");
+  spec["exchange"]["topology"] = "two_hop";
+  const auto prepared =
+      cluster.await(cluster.trainer(0).call<&protocol::Training::prepare>(cluster.assignment(spec, 0)));
+  ASSERT_FALSE(prepared);
+  EXPECT_EQ(prepared.error().code, Errc::invalid_argument);
+  EXPECT_NE(prepared.error().context.find("two_hop"), std::string::npos) << prepared.error().message();
+}
+
 TEST(Trainer, WhatCannotBePreparedIsRefused) {
   Cluster cluster(2);
   auto spec = job("none");

@@ -40,6 +40,10 @@ TEST(RoundCost, TensorsOfOneDimensionGoThroughTheDenseRing) {
             (json{{"parameters", 431'080}, {"bytes_dense", 6 * 431'080}, {"bytes_sent", 6 * 431'080}}));
   // Three ranks: two payloads of half a bit an entry, and 4/3 of the 580 floats.
   EXPECT_EQ(cost(lenet(3, {{"compression", {{"name", "topk"}}}}))["bytes_sent"], 430'500 / 8 + 1 + 16 * 580 / 3);
+  EXPECT_EQ(
+      cost(lenet(3, {{"compression", {{"name", "topk"}}}, {"exchange", {{"topology", "servers"}}}}))["bytes_sent"],
+      430'500 / 12 + 16 * 580 / 3)
+      << "by owners, two thirds of a payload twice";
   json catalog = protocol::test_catalog();
   catalog["compressors"][1]["traits"]["takes_vectors"] = true;
   EXPECT_EQ(cost(lenet(3, {{"compression", {{"name", "topk"}}}}), catalog)["bytes_sent"], 431'080 / 8)

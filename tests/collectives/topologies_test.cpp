@@ -199,6 +199,43 @@ TEST_P(Topologies, ExchangePayloadsBetweenAll) {
   }
 }
 
+TEST_P(Topologies, TakePayloadsToOwnersAndBack) {
+  const std::vector<std::uint32_t> servers = type().has_servers ? std::vector{0U, 1U, 2U} : std::vector{0U};
+  for (const std::uint32_t size : sizes()) {
+    for (const std::uint32_t chosen : servers) {
+      SCOPED_TRACE(std::to_string(size) + " ranks, servers " + std::to_string(chosen));
+      const std::uint32_t owners = chosen == 0 ? size : std::min(chosen, size);
+      const auto ranks = make(size);
+      std::vector<Gathered> incoming(size, Gathered{.payloads = {}, .bytes_max = 4'000'000});
+      std::vector<Gathered> gathered = incoming;
+      const auto payload = [&](std::uint32_t source, std::uint32_t to) {
+        return payload_of(source * size + to, (source + 2 * to) * 20'001);
+      };
+      expect_success(ranks->run([&](Communicator& group) -> Task<> {
+        const TopologyChoice choice{.name = {}, .servers = chosen};
+        const auto collective = type().make(group, choice);
+        EXPECT_EQ(collective->owners(), owners);
+        std::vector<Bytes> outgoing;
+        for (std::uint32_t to = 0; to < size; ++to) {
+          outgoing.push_back(to < owners ? payload(group.rank(), to) : Bytes());
+        }
+        const std::vector<BytesView> views(outgoing.begin(), outgoing.end());
+        auto& arrived = incoming[group.rank()];
+        if (auto done = co_await collective->to_owners(views, arrived, Subject()); !done) co_return done.error();
+        const bool owns = group.rank() < owners;
+        const Bytes result = owns ? payload_of(group.rank(), group.rank() * 999) : Bytes();
+        co_return co_await collective->from_owners(result, gathered[group.rank()], Subject());
+      }));
+      for (std::uint32_t rank = 0; rank < size; ++rank) {
+        for (std::uint32_t owner = 0; owner < owners; ++owner) {
+          ASSERT_EQ(incoming[owner].payloads[rank], payload(rank, owner)) << rank << " to " << owner;
+          ASSERT_EQ(gathered[rank].payloads[owner], payload_of(owner, owner * 999)) << owner << " to " << rank;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(Topologies, CopyOneRanksValuesToAll) {
   for (const std::uint32_t size : sizes()) {
     const auto ranks = make(size);

@@ -74,10 +74,11 @@ TEST(JobSpec, NamesMustBeInTheCatalog) {
 TEST(JobSpec, ATopologyFitsTheModeAndTheNumberOfWorkers) {
   json spec = minimal();
   spec["exchange"] = {{"topology", "star"}};
-  EXPECT_THAT(problems_of(spec),
-              ElementsAre(Problem{"/exchange/topology",
-                                  R"(training mode "sync" does not work over "star"; it takes ["ring","butterfly"])",
-                                  {}}));
+  EXPECT_THAT(
+      problems_of(spec),
+      ElementsAre(Problem{"/exchange/topology",
+                          R"(training mode "sync" does not work over "star"; it takes ["ring","butterfly","servers"])",
+                          {}}));
   spec["exchange"] = {{"topology", "butterfly"}};
   for (const int workers : {1, 2, 8, 1024}) {
     spec["resources"] = {{"workers", workers}};
@@ -86,9 +87,40 @@ TEST(JobSpec, ATopologyFitsTheModeAndTheNumberOfWorkers) {
   for (const int workers : {3, 1023}) {
     spec["resources"] = {{"workers", workers}};
     const std::string expected = "\"butterfly\" works for 1, 2, 4, 8, ... workers, and the job has " +
-                                 std::to_string(workers) + "; for any number: ring, star";
+                                 std::to_string(workers) + "; for any number: ring, star, servers";
     EXPECT_THAT(problems_of(spec), ElementsAre(Problem{"/exchange/topology", expected, {}}));
   }
+}
+
+std::uint32_t servers_in(json spec) {
+  EXPECT_THAT(normalize_job_spec(spec, test_catalog()), IsEmpty());
+  return parse_job_spec(spec).value().exchange.servers;
+}
+
+TEST(JobSpec, ServersAreAmongTheWorkers) {
+  json spec = minimal();
+  spec["resources"] = {{"workers", 4}};
+  spec["exchange"] = {{"topology", "servers"}};
+  EXPECT_EQ(servers_in(spec), 0U) << "one on each worker";
+  spec["exchange"]["params"] = {{"servers", 4}};
+  EXPECT_EQ(servers_in(spec), 4U);
+  spec["exchange"]["params"] = {{"servers", 5}};
+  EXPECT_THAT(problems_of(spec), at("/exchange/params/servers"));
+  spec["exchange"]["params"] = {{"servers", 0}};
+  EXPECT_THAT(problems_of(spec), at("/exchange/params/servers"));
+  spec["exchange"] = {{"topology", "ring"}, {"params", {{"servers", 1}}}};
+  EXPECT_THAT(problems_of(spec), at("/exchange/params/servers"));
+}
+
+TEST(JobSpec, OwnersEncodeTheMeanAgain) {
+  json spec = minimal();
+  spec["exchange"] = {{"topology", "servers"}};
+  spec["compression"] = {{"name", "topk"}};
+  EXPECT_THAT(problems_of(spec), IsEmpty());
+  spec["compression"] = {{"name", "powersgd"}};
+  EXPECT_THAT(problems_of(spec), at("/exchange/topology"));
+  spec["compression"]["params"] = {{"start_step", 3}};
+  EXPECT_THAT(problems_of(spec), IsEmpty()) << "the catalog knows of the defaults only";
 }
 
 TEST(JobSpec, ParametersFollowTheirCatalogEntry) {

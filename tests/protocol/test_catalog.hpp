@@ -27,14 +27,18 @@ inline nlohmann::json test_catalog() {
        "params": {"type": "object", "additionalProperties": false, "properties": {
          "ratio": {"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": 0.001},
          "warmup_epochs": {"type": "number", "minimum": 0, "default": 1}}}},
-      {"name": "powersgd", "summary": "", "default_memory": "none", "memories": ["none"], "memory_misfits": {},
+      {"name": "powersgd", "summary": "", "traits": {"fits_owners": false},
+       "default_memory": "none", "memories": ["none"], "memory_misfits": {},
        "params": {"type": "object", "additionalProperties": false, "properties": {
          "start_step": {"type": "integer", "minimum": 0, "default": 10}}}}],
     "memories": [{"name": "none", "summary": ""}, {"name": "residual", "summary": ""}, {"name": "dgc", "summary": ""}],
-    "modes": [{"name": "sync", "summary": "", "topologies": ["ring", "butterfly"]}],
+    "modes": [{"name": "sync", "summary": "", "topologies": ["ring", "butterfly", "servers"]}],
     "topologies": [{"name": "ring", "summary": "", "workers": "any"},
                    {"name": "butterfly", "summary": "", "workers": "power_of_two"},
-                   {"name": "star", "summary": "", "workers": "any"}],
+                   {"name": "star", "summary": "", "workers": "any"},
+                   {"name": "servers", "summary": "", "workers": "any", "by_owners": true,
+                    "params": {"type": "object", "additionalProperties": false, "properties": {
+                      "servers": {"type": ["integer", "null"], "minimum": 1, "default": null}}}}],
     "optimizers": [{"name": "sgd", "summary": "",
        "params": {"type": "object", "additionalProperties": false, "properties": {
          "lr": {"type": "number", "exclusiveMinimum": 0, "default": 0.05},

@@ -196,9 +196,13 @@ TEST(WorkerProgram, PrintsTheCatalog) {
   }
   EXPECT_EQ(catalog.at("models").at(0).at("name"), "lenet");
   EXPECT_EQ(catalog.at("models").at(0).at("parameters"), 431'080);
-  EXPECT_EQ(catalog.at("modes").at(0).at("topologies"),
-            (nlohmann::json{"ring", "butterfly", "binary_blocks", "tree", "hierarchical"}));
+  EXPECT_EQ(
+      catalog.at("modes").at(0).at("topologies"),
+      (nlohmann::json{"ring", "butterfly", "binary_blocks", "tree", "hierarchical", "two_hop", "parameter_server"}));
   EXPECT_EQ(catalog.at("topologies").at(1).at("workers"), "power_of_two");
+  EXPECT_EQ(catalog.at("topologies").at(1).at("by_owners"), false);
+  EXPECT_EQ(catalog.at("topologies").at(6).at("by_owners"), true);
+  EXPECT_TRUE(catalog.at("topologies").at(6).at("params").at("properties").contains("servers"));
 }
 
 }  // namespace

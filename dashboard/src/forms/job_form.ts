@@ -27,7 +27,7 @@ interface Pick {
     | 'optimizers'
     | 'lr_schedules';
   label: string;
-  params: string | null;
+  params: string;
   /** Tells its parameters' labels from others of the same name. */
   prefix?: string;
   required?: boolean;
@@ -53,7 +53,7 @@ const picks: readonly Pick[] = [
     params: '/compression/memory_params',
     prefix: 'memory_',
   },
-  { name: '/exchange/topology', catalog: 'topologies', label: 'Topology', params: null },
+  { name: '/exchange/topology', catalog: 'topologies', label: 'Topology', params: '/exchange/params' },
 ];
 
 /** Asked of everybody, in this order; a JSON schema's own order need not survive the way here. */
@@ -147,7 +147,7 @@ function pickFields(pick: Pick, schema: JsonSchema, catalog: Catalog, spec: Spec
     pick.name.slice(0, slash),
     pick.name.slice(slash + 1),
   );
-  const params = pick.params === null ? [] : fieldsOf(paramsOf(pick, chosen, catalog, spec), pick.params);
+  const params = fieldsOf(paramsOf(pick, chosen, catalog, spec), pick.params);
   return [
     { ...formField(choice), label: pick.label, required: pick.required ?? false },
     ...params.map((param) => {
@@ -202,6 +202,6 @@ function distinct(fields: FormField[]): FormField[] {
 export function dependents(pointer: string): string[] {
   const pick = picks.find(({ name }) => name === pointer);
   if (pick === undefined) return [];
-  const params = pick.params === null || pick.name.startsWith(`${pick.params}/`) ? [] : [pick.params];
+  const params = pick.name.startsWith(`${pick.params}/`) ? [] : [pick.params];
   return pointer === '/compression/name' ? [...params, '/compression/memory', '/compression/memory_params'] : params;
 }
