@@ -2,7 +2,7 @@
 # lockfile) and is quick when there is nothing to do.
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build run test lint format bench compare asan tsan fuzz docker-test clean
+.PHONY: help deps build run test lint format bench compare scaling asan tsan fuzz docker-test clean
 
 JOBS ?= $(shell scripts/jobs.sh)
 SOURCES = git ls-files '*.cpp' '*.hpp'
@@ -64,6 +64,9 @@ bench: build ## every benchmark, as JSON lines
 
 compare: build ## train with every compressor and rewrite docs/comparison.md (hours); ARGS="--only dgc --minutes 60"
 	@python3 bench/compare.py $(ARGS)
+
+scaling: build ## simulate up to 1,024 workers and rewrite docs/scaling.md and its plot; ARGS="--keep-costs"
+	@python3 bench/scaling.py $(ARGS)
 
 asan: ## unit and contract tests under AddressSanitizer and UBSan
 	@scripts/deps.sh build dashboard test

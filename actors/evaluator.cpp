@@ -8,16 +8,16 @@
 #include <utility>
 #include <vector>
 
-#include "actors/datasets/catalog.hpp"
-#include "actors/models/catalog.hpp"
-#include "actors/tensor_file.hpp"
+#include "training/datasets/catalog.hpp"
+#include "training/models/catalog.hpp"
+#include "training/tensor_file.hpp"
 
 namespace weir::actors {
 
 /// A model into which parameters are loaded, and the examples to test it on.
 struct Evaluator::Bench {
-  std::unique_ptr<Model> model;
-  std::unique_ptr<Examples> examples;
+  std::unique_ptr<training::Model> model;
+  std::unique_ptr<training::Examples> examples;
 
   static Result<std::unique_ptr<Bench>> make(const protocol::JobSpec& spec);
   Measured run() const;
@@ -31,11 +31,12 @@ constexpr std::size_t batch_size = 250;
 }  // namespace
 
 Result<std::unique_ptr<Evaluator::Bench>> Evaluator::Bench::make(const protocol::JobSpec& spec) {
-  auto dataset = datasets().make(spec.dataset.choice.name, spec.dataset.choice.params, spec.dataset.path.value_or(""));
+  auto dataset =
+      training::datasets().make(spec.dataset.choice.name, spec.dataset.choice.params, spec.dataset.path.value_or(""));
   if (!dataset) return dataset.error();
   auto examples = (*dataset)->test();
   if (!examples) return examples.error();
-  auto model = make_model(spec.model.name, spec.model.params, (*dataset)->shape(), spec.training.seed);
+  auto model = training::make_model(spec.model.name, spec.model.params, (*dataset)->shape(), spec.training.seed);
   if (!model) return model.error();
   (*model)->set_training(false);
   return std::make_unique<Bench>(Bench{std::move(*model), std::move(*examples)});
@@ -70,7 +71,7 @@ Result<Measured> Evaluator::measure(const protocol::JobSpec& spec, std::unique_p
   }
   const auto file = protocol::read_safetensors(model);
   if (!file) return file.error();
-  if (auto loaded = load_into(*file, "model.", state_of(*bench->model)); !loaded) return loaded.error();
+  if (auto loaded = training::load_into(*file, "model.", state_of(*bench->model)); !loaded) return loaded.error();
   return bench->run();
 }
 

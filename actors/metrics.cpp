@@ -10,7 +10,7 @@ std::uint64_t Metrics::stride_at(std::uint64_t step) {
   return std::bit_floor(std::max<std::uint64_t>(1, step / points_per_doubling));
 }
 
-void Metrics::add(const StepRecord& record, const collectives::Traffic& traffic) {
+void Metrics::add(const training::StepRecord& record, const collectives::Traffic& traffic) {
   const auto now = std::chrono::steady_clock::now();
   const std::lock_guard lock(mutex_);
   if (!start_)
@@ -38,7 +38,7 @@ void Metrics::add(const StepRecord& record, const collectives::Traffic& traffic)
   if (record.step % stride_at(record.step) == 0 || record.step == options_.steps_total) emit(std::exchange(sum_, {}));
 }
 
-void Metrics::emit(const StepRecord& sum) {
+void Metrics::emit(const training::StepRecord& sum) {
   const auto steps = static_cast<double>(std::exchange(steps_in_sum_, 0));
   put("loss", sum.loss / steps);
   if (sum.seconds > 0) put("samples_per_second", static_cast<double>(sum.samples) / sum.seconds);

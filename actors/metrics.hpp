@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/modes/mode.hpp"
 #include "collectives/communicator.hpp"
 #include "protocol/training.hpp"
+#include "training/modes/mode.hpp"
 
 namespace weir::actors {
 
@@ -35,7 +35,7 @@ class Metrics {
   static std::uint64_t stride_at(std::uint64_t step);
 
   /// Adds a step. `traffic`: totals of the gradient sockets so far.
-  void add(const StepRecord& record, const collectives::Traffic& traffic);
+  void add(const training::StepRecord& record, const collectives::Traffic& traffic);
 
   /// Adds a value that was measured on the model of an earlier point `at`.
   void add(const std::string& name, const protocol::MetricPoint& at, double value);
@@ -47,14 +47,14 @@ class Metrics {
   std::vector<protocol::MetricPoint> take();
 
  private:
-  void emit(const StepRecord& record);
+  void emit(const training::StepRecord& record);
   void put(const std::string& name, double value);
   void trim();
 
   const Options options_;
 
   mutable std::mutex mutex_;
-  StepRecord sum_;  ///< sums over the steps since the last points
+  training::StepRecord sum_;  ///< sums over the steps since the last points
   std::uint64_t steps_in_sum_ = 0;
   std::uint64_t dense_bytes_ = 0;
   collectives::Traffic traffic_;

@@ -17,10 +17,11 @@ constexpr std::chrono::seconds join_deadline{20};
 /// another build.
 Result<void> check_exchange(const protocol::JobSpec::Exchange& wanted, std::uint32_t world) {
   const auto* topology = collectives::find_topology(wanted.topology);
-  if (topology == nullptr) {
+  const bool automatic = wanted.topology == training::AutoPlan::name;
+  if (topology == nullptr && !automatic) {
     return Error{Errc::unsupported, "exchange.topology \"" + wanted.topology + "\" is not built into this worker"};
   }
-  if (!topology->fits(world)) {
+  if (topology != nullptr && !topology->fits(world)) {
     return Error{Errc::invalid_argument, "exchange.topology \"" + wanted.topology + "\" does not work for " +
                                              std::to_string(world) + " workers"};
   }
@@ -49,7 +50,7 @@ Result<protocol::Prepared> Session::prepare() {
   auto mesh = collectives::Mesh::bind(assignment_.listen_host);
   if (!mesh) return mesh.error();
   const auto port = (*mesh)->port();
-  auto replica = Replica::make(spec_, assignment_.rank, assignment_.world);
+  auto replica = training::Replica::make(spec_, assignment_.rank, assignment_.world);
   if (!replica) return replica.error();
   if (!assignment_.resume_from.empty()) {
     if (auto restored = (*replica)->restore(assignment_.resume_from); !restored) return restored.error();
@@ -110,7 +111,7 @@ protocol::TrainingEnd Session::end(protocol::Outcome outcome, std::string cause)
 }
 
 Result<bool> Session::run_mode() {
-  auto mode = modes().make(spec_.training.mode.name, spec_.training.mode.params);
+  auto mode = training::modes().make(spec_.training.mode.name, spec_.training.mode.params);
   if (!mode) return mode.error();
   auto finished = (*mode)->train(*replica_, *this);
   if (!finished) return finished.error();
@@ -147,8 +148,11 @@ void Session::close() {
   if (group) group->close();
 }
 
-Result<void> Session::step_done(const Replica& replica, const StepRecord& record) {
+Result<void> Session::step_done(const training::Replica& replica, const training::StepRecord& record) {
   metrics_->add(record, group_->traffic());
+  if (replica.rank == 0) {
+    if (auto plan = replica.exchange->new_plan()) traffic_.planned(std::move(*plan));
+  }
   traffic_.add(record.step, record.seconds, replica.exchange->trace());
   steps_done_ = record.step;
   const bool ends = record.step == replica.steps_total;
@@ -160,7 +164,7 @@ Result<void> Session::step_done(const Replica& replica, const StepRecord& record
   return {};
 }
 
-Result<void> Session::take_checkpoint(const Replica& replica) {
+Result<void> Session::take_checkpoint(const training::Replica& replica) {
   if (saved_step_ == replica.step) return {};
   shares_.acquire();
   {
@@ -177,7 +181,7 @@ Result<void> Session::take_checkpoint(const Replica& replica) {
   return {};
 }
 
-Result<void> Session::give_model(const Replica& replica) {
+Result<void> Session::give_model(const training::Replica& replica) {
   if (replica.rank != 0) return {};
   auto model = replica.save_model();
   if (!model) return model.error();

@@ -11,18 +11,18 @@
 #include <vector>
 
 #include "actors/metrics.hpp"
-#include "actors/modes/mode.hpp"
-#include "actors/replica.hpp"
 #include "actors/traffic_log.hpp"
 #include "collectives/transports/mesh.hpp"
 #include "protocol/training.hpp"
+#include "training/modes/mode.hpp"
+#include "training/replica.hpp"
 
 namespace weir::actors {
 
 /// One rank's part in one job, from the assignment to the end: everything that a trainer does on its compute thread.
 /// prepare(), join(), train() and close() must be called on that thread, in this order; the other functions on any
 /// thread.
-class Session final : public Progress {
+class Session final : public training::Progress {
  public:
   /// Functions by which the session hands results to the trainer during the training. Called on the compute thread;
   /// they return at once.
@@ -62,12 +62,12 @@ class Session final : public Progress {
   std::uint64_t steps_done() const { return steps_done_; }
 
   bool stop_wanted() const override { return stop_wanted_; }
-  Result<void> step_done(const Replica& replica, const StepRecord& record) override;
+  Result<void> step_done(const training::Replica& replica, const training::StepRecord& record) override;
 
  private:
   Result<bool> run_mode();
-  Result<void> take_checkpoint(const Replica& replica);
-  Result<void> give_model(const Replica& replica);
+  Result<void> take_checkpoint(const training::Replica& replica);
+  Result<void> give_model(const training::Replica& replica);
   protocol::TrainingEnd end(protocol::Outcome outcome, std::string cause = {}) const;
 
   const protocol::Assignment assignment_;
@@ -84,7 +84,7 @@ class Session final : public Progress {
   std::optional<Error> abort_cause_;
   std::unique_ptr<collectives::Mesh> mesh_;
   std::unique_ptr<collectives::Fabric> group_;
-  std::unique_ptr<Replica> replica_;  ///< uses the group: declared after it
+  std::unique_ptr<training::Replica> replica_;  ///< uses the group: declared after it
 };
 
 }  // namespace weir::actors

@@ -11,7 +11,7 @@ namespace {
 /// More steps than this in a second are sampled as if they were fewer.
 constexpr double rate_max = 1e9;
 
-protocol::StepTimeline timeline_of(const StepTrace& trace, std::uint64_t step, double seconds) {
+protocol::StepTimeline timeline_of(const training::StepTrace& trace, std::uint64_t step, double seconds) {
   auto timeline = trace.timeline();
   timeline.step = step;
   timeline.seconds = seconds;
@@ -20,7 +20,7 @@ protocol::StepTimeline timeline_of(const StepTrace& trace, std::uint64_t step, d
 
 }  // namespace
 
-void TrafficLog::add(std::uint64_t step, double seconds, const StepTrace& trace, Time now) {
+void TrafficLog::add(std::uint64_t step, double seconds, const training::StepTrace& trace, Time now) {
   if (!begin_) begin_ = now - std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(seconds));
   ++steps_;
   step_ = step;
@@ -37,13 +37,19 @@ void TrafficLog::add(std::uint64_t step, double seconds, const StepTrace& trace,
   if (step % stride == 0) sample(trace);
 }
 
-void TrafficLog::finish(const StepTrace& trace) {
+void TrafficLog::planned(protocol::ExchangePlan plan) {
+  const std::lock_guard lock(mutex_);
+  if (plans_.size() == protocol::TrafficReport::plans_max) plans_.erase(plans_.begin());
+  plans_.push_back(std::move(plan));
+}
+
+void TrafficLog::finish(const training::StepTrace& trace) {
   if (steps_ > 0) sample(trace);
 }
 
-void TrafficLog::sample(const StepTrace& trace) {
+void TrafficLog::sample(const training::StepTrace& trace) {
   protocol::TrafficReport report{
-      .totals = trace.totals(), .sampled = timeline_of(trace, step_, seconds_), .slowest = std::nullopt};
+      .totals = trace.totals(), .sampled = timeline_of(trace, step_, seconds_), .slowest = {}, .plans = {}};
   report.totals.step = step_;
   const std::lock_guard lock(mutex_);
   report_ = std::move(report);
@@ -52,7 +58,10 @@ void TrafficLog::sample(const StepTrace& trace) {
 std::optional<protocol::TrafficReport> TrafficLog::take() {
   const std::lock_guard lock(mutex_);
   auto report = std::exchange(report_, std::nullopt);
-  if (report) report->slowest = std::exchange(slowest_, std::nullopt);
+  if (report) {
+    report->slowest = std::exchange(slowest_, std::nullopt);
+    report->plans = std::exchange(plans_, {});
+  }
   return report;
 }
 

@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <vector>
 
-#include "actors/exchange/step_trace.hpp"
 #include "protocol/traffic.hpp"
+#include "training/exchange/step_trace.hpp"
 
 namespace weir::actors {
 
@@ -18,16 +19,20 @@ class TrafficLog {
   using Time = std::chrono::steady_clock::time_point;
 
   /// The step with this number has ended, after `seconds`, at `now`.
-  void add(std::uint64_t step, double seconds, const StepTrace& trace, Time now = std::chrono::steady_clock::now());
+  void add(std::uint64_t step, double seconds, const training::StepTrace& trace,
+           Time now = std::chrono::steady_clock::now());
+
+  /// Gradients travel in another way from now on.
+  void planned(protocol::ExchangePlan plan);
 
   /// No step follows: what the last one moved is reported too. The trace is that of the last step.
-  void finish(const StepTrace& trace);
+  void finish(const training::StepTrace& trace);
 
   /// Removes and returns the newest report, if there is one that was not taken yet; the caller must deliver it.
   std::optional<protocol::TrafficReport> take();
 
  private:
-  void sample(const StepTrace& trace);
+  void sample(const training::StepTrace& trace);
 
   // Used by the compute thread.
   std::optional<Time> begin_;
@@ -39,6 +44,7 @@ class TrafficLog {
   std::mutex mutex_;
   std::optional<protocol::TrafficReport> report_;
   std::optional<protocol::StepTimeline> slowest_;  ///< not reported yet
+  std::vector<protocol::ExchangePlan> plans_;      ///< not reported yet
 };
 
 }  // namespace weir::actors

@@ -1,7 +1,6 @@
 #include "api/traffic_json.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -10,6 +9,8 @@
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "protocol/exchange_plan.hpp"
 
 namespace weir::api {
 namespace {
@@ -128,62 +129,28 @@ json links_json(const std::vector<Link>& links) {
   return list;
 }
 
-// --- the trace ---
-
-constexpr int codec_thread = 0;
-
-/// As the trace counts time, without the noise of fractions.
-std::int64_t microseconds(double seconds) { return std::llround(seconds * 1e6); }
-
-int thread_of(const protocol::BucketSpan& span) {
-  const bool computes = span.activity == protocol::Activity::encode || span.activity == protocol::Activity::decode;
-  return computes ? codec_thread : static_cast<int>(span.lane) + 1;
-}
-
-std::string_view name_of(protocol::Activity activity) {
-  switch (activity) {
-    case protocol::Activity::encode: return "encode";
-    case protocol::Activity::wait: return "wait";
-    case protocol::Activity::wire: return "wire";
-    default: return "decode";
+json plan_json(const protocol::ExchangePlan& plan) {
+  const auto if_measured = [](double value) { return value > 0 ? json(value) : json(nullptr); };
+  json routes = json::array();
+  for (const auto& share : protocol::routes_of(plan)) {
+    routes.push_back(
+        {{"form", share.form}, {"topology", share.topology}, {"buckets", share.buckets}, {"bytes", share.bytes}});
   }
-}
-
-std::string part_name(std::uint32_t part) { return part == 0 ? "dense" : "pass " + std::to_string(part); }
-
-json metadata(std::uint32_t process, std::optional<int> thread, std::string name) {
-  json event = {{"ph", "M"},
-                {"name", thread ? "thread_name" : "process_name"},
-                {"pid", process},
-                {"tid", thread.value_or(codec_thread)},
-                {"args", {{"name", std::move(name)}}}};
-  return event;
-}
-
-void add_span(json& events, std::uint32_t process, std::uint64_t step, const protocol::BucketSpan& span) {
-  const auto activity = name_of(span.activity);
-  json args = {{"bucket", span.bucket}, {"step", step}};
-  json event = {
-      {"cat", activity}, {"pid", process}, {"tid", thread_of(span)}, {"ts", microseconds(span.begin_seconds)}};
-  if (span.activity == protocol::Activity::wait) {
-    event["name"] = "bucket " + std::to_string(span.bucket) + " waits";
-    event["id"] = std::to_string(process) + "." + std::to_string(span.bucket);
-    event["ph"] = "b";
-    event["args"] = std::move(args);
-    events.push_back(event);
-    event.erase("args");
-    event["ph"] = "e";
-    event["ts"] = microseconds(span.begin_seconds + span.seconds);
-    events.push_back(std::move(event));
-    return;
+  json candidates = json::array();
+  for (const auto& candidate : plan.candidates) {
+    const auto& measured = candidate.measured_seconds;
+    candidates.push_back({{"routes", candidate.routes},
+                          {"predicted_seconds", candidate.predicted_seconds},
+                          {"measured_seconds", measured ? json(*measured) : json(nullptr)},
+                          {"followed", candidate.followed}});
   }
-  args["part"] = part_name(span.part);
-  if (span.activity == protocol::Activity::wire) args = with_bytes(std::move(args), span.bytes);
-  event["name"] = std::string(activity) + " bucket " + std::to_string(span.bucket) + ", " + part_name(span.part);
-  event["ph"] = "X";
-  event["dur"] = microseconds(span.seconds);
-  event["args"] = std::move(args);
-  events.push_back(std::move(event));
+  return {{"step", plan.step + 1},
+          {"reason", plan.reason},
+          {"on_trial", protocol::is_on_trial(plan)},
+          {"routes", std::move(routes)},
+          {"latency_seconds", if_measured(plan.latency_seconds)},
+          {"bytes_per_second", if_measured(plan.bytes_per_second)},
+          {"candidates", std::move(candidates)}};
 }
 
 }  // namespace
@@ -194,7 +161,9 @@ json traffic_json(const std::string& job_id, std::span<const WorkerTraffic> work
   ByteCounts all;
   ByteCounts rest;
   json each = json::array();
+  json plan;
   for (const auto& worker : workers) {
+    if (worker.plan) plan = plan_json(*worker.plan);
     all += sum_of(worker.totals.links);
     phases.add(worker.totals.phases);
     tensors.add(worker.totals.tensors);
@@ -210,32 +179,9 @@ json traffic_json(const std::string& job_id, std::span<const WorkerTraffic> work
                      {"phases", named_json(phases.list())},
                      {"tensors", named_json(tensors.list())},
                      {"rest", with_bytes(json::object(), rest)},
-                     {"workers", std::move(each)}},
+                     {"workers", std::move(each)},
+                     {"plan", std::move(plan)}},
                     all);
-}
-
-json chrome_trace(const std::string& job_id, std::span<const WorkerTraffic> workers, TraceStep step) {
-  json events = json::array();
-  json steps = json::array();
-  for (const auto& worker : workers) {
-    const auto& timeline = step == TraceStep::slowest ? worker.slowest : worker.sampled;
-    if (!timeline) continue;
-    steps.push_back({{"worker", worker.worker},
-                     {"step", timeline->step},
-                     {"seconds", timeline->seconds},
-                     {"dropped", timeline->dropped}});
-    events.push_back(metadata(worker.worker, std::nullopt, "worker " + std::to_string(worker.worker)));
-    events.push_back(metadata(worker.worker, codec_thread, "codec"));
-    std::uint32_t lanes = 0;
-    for (const auto& span : timeline->spans) lanes = std::max(lanes, span.lane + 1);
-    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-      events.push_back(metadata(worker.worker, static_cast<int>(lane) + 1, "lane " + std::to_string(lane)));
-    }
-    for (const auto& span : timeline->spans) add_span(events, worker.worker, timeline->step, span);
-  }
-  return {{"displayTimeUnit", "ms"},
-          {"otherData", {{"job", job_id}, {"steps", std::move(steps)}}},
-          {"traceEvents", std::move(events)}};
 }
 
 }  // namespace weir::api

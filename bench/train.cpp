@@ -1,9 +1,9 @@
 #include "bench/train.hpp"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/cross_entropy_loss.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -12,11 +12,11 @@
 #include <thread>
 #include <utility>
 
-#include "actors/modes/mode.hpp"
-#include "actors/replica.hpp"
 #include "base/errc.hpp"
-#include "collectives/transports/in_process.hpp"
+#include "collectives/topologies/catalog.hpp"
 #include "collectives/transports/mesh.hpp"
+#include "training/modes/mode.hpp"
+#include "training/replica.hpp"
 
 namespace weir::bench {
 namespace {
@@ -27,12 +27,9 @@ constexpr std::uint32_t local_ranks = 4;
 constexpr std::uint64_t steps_dropped = 5;  ///< not counted, while caches, allocators and sockets warm up
 constexpr std::chrono::minutes join_deadline{2};
 
-/// The ranks of this process, and how all ranks reach each other.
-struct Place {
-  std::uint32_t world = local_ranks;
-  std::optional<std::uint32_t> rank;     ///< the only rank in this process; none: all ranks
-  std::vector<collectives::Peer> peers;  ///< empty: loopback, with ports chosen by the system
-};
+std::uint32_t world_of(const Place& place) {
+  return place.peers.empty() ? local_ranks : static_cast<std::uint32_t>(place.peers.size());
+}
 
 struct Row {
   std::string name;
@@ -51,7 +48,7 @@ const std::vector<Row>& rows() {
 
 protocol::JobSpec spec_of(const Row& row, const TrainOptions& options) {
   protocol::JobSpec spec;
-  spec.model = {"lenet", json::object()};
+  spec.model = {options.model, options.model_params};
   spec.dataset.choice = {"synthetic", {{"train_examples", 16 * 1024}}};
   spec.dataset.partition = "iid";
   spec.training.mode = {"sync", json::object()};
@@ -61,16 +58,16 @@ protocol::JobSpec spec_of(const Row& row, const TrainOptions& options) {
   spec.training.optimizer = {"sgd", {{"lr", 0.01}, {"momentum", 0.9}}};
   spec.training.lr_schedule = {"constant", json::object()};
   spec.compression.compressor = {row.compressor, row.params};
-  spec.exchange = {.topology = "ring", .transport = "auto", .bucket_bytes = 25 << 20};
+  spec.exchange = {.topology = options.topology, .transport = "auto", .bucket_bytes = 25 << 20};
   return spec;
 }
 
 /// Keeps the records of the steps that are counted.
-class Recorder final : public actors::Progress {
+class Recorder final : public training::Progress {
  public:
   explicit Recorder(collectives::Fabric& group) : group_(group) {}
   bool stop_wanted() const override { return false; }
-  Result<void> step_done(const actors::Replica&, const actors::StepRecord& record) override {
+  Result<void> step_done(const training::Replica&, const training::StepRecord& record) override {
     if (record.step == steps_dropped) sent_before_ = group_.traffic().sent_bytes;
     if (record.step > steps_dropped) records.push_back(record);
     return {};
@@ -80,7 +77,7 @@ class Recorder final : public actors::Progress {
     return sent / static_cast<double>(std::max<std::size_t>(1, records.size()));
   }
 
-  std::vector<actors::StepRecord> records;
+  std::vector<training::StepRecord> records;
 
  private:
   collectives::Fabric& group_;
@@ -88,16 +85,16 @@ class Recorder final : public actors::Progress {
 };
 
 struct Measured {
-  std::vector<actors::StepRecord> records;
+  std::vector<training::StepRecord> records;
   double sent_bytes_per_step = 0;
 };
 
 Result<Measured> run_rank(const protocol::JobSpec& spec, std::uint32_t rank, collectives::Fabric& group) {
   at::set_num_threads(1);
-  auto replica = actors::Replica::make(spec, rank, group.size());
+  auto replica = training::Replica::make(spec, rank, group.size());
   if (!replica) return replica.error();
   if (auto joined = (*replica)->join(group); !joined) return joined.error();
-  auto mode = actors::modes().make("sync", nullptr);
+  auto mode = training::modes().make("sync", nullptr);
   if (!mode) return mode.error();
   Recorder recorder(group);
   if (auto done = (*mode)->train(**replica, recorder); !done) return done.error();
@@ -105,6 +102,34 @@ Result<Measured> run_rank(const protocol::JobSpec& spec, std::uint32_t rank, col
   Measured measured{std::move(recorder.records), sent};
   replica->reset();
   group.close();
+  return measured;
+}
+
+/// The same training of a rank by itself, without any exchange: the optimizer takes the gradients as they are.
+Result<Measured> run_alone(const protocol::JobSpec& spec) {
+  at::set_num_threads(1);
+  auto made = training::Replica::make(spec, 0, 1);
+  if (!made) return made.error();
+  training::Replica& replica = **made;
+  replica.model->set_training(true);
+  const auto parameters = replica.model->parameters();
+  std::vector<training::Mean> means(parameters.size());
+  Measured measured;
+  while (replica.step < replica.steps_total) {
+    const auto start = std::chrono::steady_clock::now();
+    for (const auto& parameter : parameters) at::Tensor(parameter.tensor).mutable_grad().reset();
+    const auto batch = replica.examples->batch(replica.sampler.examples(replica.step));
+    const auto loss = at::cross_entropy_loss(replica.model->forward(batch.input), batch.target);
+    (void)loss.item<float>();
+    loss.backward();
+    for (std::size_t i = 0; i < means.size(); ++i) means[i].tensor = parameters[i].tensor.grad();
+    replica.optimizer->step(means, replica.learning_rate * replica.schedule->factor(replica.step));
+    ++replica.step;
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    if (replica.step <= steps_dropped) continue;
+    measured.records.push_back(
+        {.step = replica.step, .seconds = taken.count(), .compute_seconds = taken.count(), .times = {}});
+  }
   return measured;
 }
 
@@ -122,11 +147,11 @@ Result<std::unique_ptr<collectives::Fabric>> join(collectives::Mesh& mesh, std::
 Result<Measured> run_row(const Row& row, const Place& place, const TrainOptions& options) {
   const auto spec = spec_of(row, options);
   std::vector<std::uint32_t> ranks;
-  for (std::uint32_t rank = 0; rank < place.world; ++rank) {
+  for (std::uint32_t rank = 0; rank < world_of(place); ++rank) {
     if (place.rank.value_or(rank) == rank) ranks.push_back(rank);
   }
   auto peers = place.peers;
-  peers.resize(place.world);
+  peers.resize(world_of(place));
   std::vector<std::unique_ptr<collectives::Mesh>> meshes;
   for (const auto rank : ranks) {
     const bool fixed = !place.peers.empty();
@@ -150,9 +175,7 @@ Result<Measured> run_row(const Row& row, const Place& place, const TrainOptions&
           results[i] = run_rank(spec, ranks[i], **group);
           return;
         }
-        // The same work at the same time as the other ranks, but each rank by itself.
-        const auto alone = collectives::in_process_group(1);
-        results[i] = run_rank(spec, 0, *alone.front());
+        results[i] = run_alone(spec);  // at the same time as the other ranks
         (*group)->close();
       });
     }
@@ -164,7 +187,7 @@ Result<Measured> run_row(const Row& row, const Place& place, const TrainOptions&
 }
 
 template <class Projection>
-double quantile(const std::vector<actors::StepRecord>& records, double share, Projection value) {
+double quantile(const std::vector<training::StepRecord>& records, double share, Projection value) {
   std::vector<double> values;
   for (const auto& record : records) values.push_back(value(record));
   std::ranges::sort(values);
@@ -186,32 +209,15 @@ json metrics_of(const Measured& measured, double limit) {
           {"dense_bytes_per_step", records.front().dense_bytes}};
 }
 
-Result<Place> place_of(const TrainOptions& options) {
-  Place place;
-  if (!options.rank && options.peers.empty()) return place;
-  place.rank = options.rank;
-  place.world = static_cast<std::uint32_t>(options.peers.size());
-  if (!options.rank || *options.rank >= place.world) {
-    return Error{Errc::invalid_argument, "--rank needs --peers with the addresses of all ranks, its own among them"};
-  }
-  for (const auto& peer : options.peers) {
-    const auto colon = peer.rfind(':');
-    std::uint16_t port = 0;
-    const auto* end = peer.data() + peer.size();
-    const bool is_port = colon != std::string::npos && std::from_chars(peer.data() + colon + 1, end, port).ptr == end;
-    if (!is_port || port == 0) return Error{Errc::invalid_argument, "not HOST:PORT: " + peer};
-    place.peers.push_back({peer.substr(0, colon), port});
-  }
-  return place;
-}
-
 void print(const TrainOptions& options, const Place& place, const Row& row, const json& metrics) {
   if (options.common.json) {
     const json line{{"bench", "train"},
                     {"name", row.name},
                     {"case",
-                     {{"model", "lenet"},
-                      {"ranks", place.world},
+                     {{"model", options.model},
+                      {"model_params", options.model_params},
+                      {"topology", options.topology},
+                      {"ranks", world_of(place)},
                       {"batch_size", options.batch_size},
                       {"params", row.params},
                       {"threads", 1},
@@ -232,9 +238,15 @@ void print(const TrainOptions& options, const Place& place, const Row& row, cons
 }  // namespace
 
 int train(const TrainOptions& options) {
-  const auto place = place_of(options);
+  const auto place = place_of(options.place);
   if (!place) {
     std::fprintf(stderr, "%s\n", place.error().context.c_str());
+    return 2;
+  }
+  const auto* topology = collectives::find_topology(options.topology);
+  if (options.topology != training::AutoPlan::name && (topology == nullptr || !topology->fits(world_of(*place)))) {
+    std::fprintf(stderr, "--topology %s: there is none of that name for %u ranks\n", options.topology.c_str(),
+                 world_of(*place));
     return 2;
   }
   std::optional<std::regex> filter;
@@ -245,9 +257,9 @@ int train(const TrainOptions& options) {
     return 2;
   }
   if (!options.common.json) {
-    std::printf("LeNet, %u ranks, batch %llu\n%-14s %11s %11s %8s %8s %8s %8s %11s %14s\n", place->world,
-                static_cast<unsigned long long>(options.batch_size), "", "step p50", "p99", "/ alone", "encode",
-                "exchange", "decode", "wait", "sent per step");
+    std::printf("%s, %u ranks, batch %llu\n%-14s %11s %11s %8s %8s %8s %8s %11s %14s\n", options.model.c_str(),
+                world_of(*place), static_cast<unsigned long long>(options.batch_size), "", "step p50", "p99", "/ alone",
+                "encode", "exchange", "decode", "wait", "sent per step");
   }
   double limit = 0;
   for (const auto& row : rows()) {

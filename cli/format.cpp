@@ -28,6 +28,11 @@ std::string bytes_text(double bytes) {
   return printed(unit == 0 ? "%.0f " : "%.1f ", bytes) + units.at(unit);
 }
 
+std::string seconds_text(double seconds) {
+  if (seconds < 0.9995e-3) return printed("%.3g us", seconds * 1e6);
+  return seconds < 0.9995 ? printed("%.3g ms", seconds * 1e3) : printed("%.3g s", seconds);
+}
+
 std::string duration_text(double seconds) {
   const auto whole = static_cast<std::uint64_t>(std::lround(std::max(seconds, 0.0)));
   std::array<char, 32> text{};

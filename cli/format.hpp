@@ -10,6 +10,9 @@ namespace weir::cli {
 /// "312 B", "4.1 kB", "12.3 MB": powers of 1000, as for network links.
 std::string bytes_text(double bytes);
 
+/// "50 us", "12.5 ms", "1.25 s": for what is measured.
+std::string seconds_text(double seconds);
+
 /// "0:42", "12:05", "3:07:00".
 std::string duration_text(double seconds);
 

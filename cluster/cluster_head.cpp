@@ -311,14 +311,10 @@ void ClusterHead::lose(NodeTable::Node& node, const std::string& reason) {
 
 void ClusterHead::append_node_changes(std::vector<Change>& changes, const NodeRecord& node, Severity severity,
                                       std::string kind, std::string message) const {
-  EventRecord event;
-  event.time = services_.now();
-  event.severity = severity;
-  event.kind = std::move(kind);
-  event.message = std::move(message);
-  event.node = node.name;
+  auto noted = services_.event({}, severity, std::move(kind), std::move(message));
+  noted.event.node = node.name;
   changes.push_back(change::PutNode{node});
-  changes.push_back(change::AddEvent{std::move(event)});
+  changes.push_back(std::move(noted));
   changes.push_back(change::Publish{StreamKind::node, {}, to_text(to_json(with_workers(node)))});
 }
 

@@ -20,11 +20,11 @@ json compressor_entry(const protocol::JobSpec& spec, const json& catalog) {
   return json::object();
 }
 
-bool goes_by_owners(const protocol::JobSpec& spec, const json& catalog) {
+json topology_entry(const protocol::JobSpec& spec, const json& catalog) {
   for (const auto& entry : catalog.value("topologies", json::array())) {
-    if (entry.value("name", "") == spec.exchange.topology) return entry.value("by_owners", false);
+    if (entry.value("name", "") == spec.exchange.topology) return entry;
   }
-  return false;
+  return json::object();
 }
 
 /// The bytes that a rank sends for `entries` that go through the dense ring.
@@ -89,7 +89,9 @@ json round_cost(const protocol::JobSpec& spec, const protocol::TrainingShape* sh
   const double world = spec.resources.workers;
   round["parameters"] = parameters;
   round["bytes_dense"] = static_cast<std::uint64_t>(std::llround(dense_bytes(static_cast<double>(parameters), world)));
-  if (const auto bits = wire_bits(spec, entry, goes_by_owners(spec, catalog))) {
+  const json topology = topology_entry(spec, catalog);
+  if (topology.value("automatic", false)) return round;
+  if (const auto bits = wire_bits(spec, entry, topology.value("by_owners", false))) {
     const double sent =
         static_cast<double>(compressed) * *bits / 8 + dense_bytes(static_cast<double>(parameters - compressed), world);
     round["bytes_sent"] = static_cast<std::uint64_t>(std::llround(sent));
@@ -100,8 +102,8 @@ json round_cost(const protocol::JobSpec& spec, const protocol::TrainingShape* sh
 std::optional<StepCount> count_steps(const protocol::JobSpec& spec, const protocol::TrainingShape& shape,
                                      const json& catalog) {
   if (!shape.train_examples) return std::nullopt;
-  const std::uint64_t whole_batches = *shape.train_examples / spec.resources.workers / spec.training.batch_size;
-  const auto per_epoch = static_cast<double>(whole_batches);
+  const std::uint64_t share = *shape.train_examples / spec.resources.workers;
+  const auto per_epoch = static_cast<double>(share / spec.training.samples_per_step());
   const auto all = static_cast<std::uint64_t>(std::ceil(spec.training.epochs * per_epoch));
   const auto warmup = std::ceil(warmup_steps(spec, compressor_entry(spec, catalog), per_epoch));
   const auto total = std::min(all, spec.training.max_steps.value_or(all));
@@ -135,11 +137,18 @@ std::vector<protocol::Problem> problems_of(const protocol::JobSpec& spec, const 
   std::vector<protocol::Problem> problems;
   const auto steps = count_steps(spec, shape, catalog);
   if (!steps || steps->total > 0) return problems;
-  problems.push_back({"/training/batch_size", "a worker's share of the dataset, " +
-                                                  std::to_string(*shape.train_examples / spec.resources.workers) +
-                                                  " of " + std::to_string(*shape.train_examples) +
-                                                  " examples, is smaller than a batch of " +
-                                                  std::to_string(spec.training.batch_size)});
+  const auto& training = spec.training;
+  const std::uint64_t share = *shape.train_examples / spec.resources.workers;
+  std::string message = "a worker's share of the dataset, " + std::to_string(share) + " of " +
+                        std::to_string(*shape.train_examples) + " examples, is smaller than ";
+  if (share < training.batch_size) {
+    message += "a batch of " + std::to_string(training.batch_size);
+    problems.push_back({"/training/batch_size", std::move(message)});
+  } else {
+    message +=
+        "a step of " + std::to_string(training.accumulate) + " batches of " + std::to_string(training.batch_size);
+    problems.push_back({"/training/params/accumulate", std::move(message)});
+  }
   return problems;
 }
 

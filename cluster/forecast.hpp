@@ -14,7 +14,7 @@ namespace weir::cluster {
 /// Estimates what one exchange costs a worker, in bytes: {"parameters", "bytes_dense", "bytes_sent"}, null where
 /// unknown. bytes_dense is for the dense ring: 2 (P-1)/P of the gradient. For bytes_sent, tensors that the compressor
 /// leaves out go through a dense ring; the others take the bits per entry that the catalog states for the compressor
-/// with its default parameters.
+/// with its default parameters. With an automatic topology bytes_sent is unknown: the workers decide what is encoded.
 nlohmann::json round_cost(const protocol::JobSpec& spec, const protocol::TrainingShape* shape,
                           const nlohmann::json& catalog);
 
@@ -25,7 +25,7 @@ struct StepCount {
 };
 
 /// Returns nothing if the number of examples is not known. 0 steps mean that a worker's share of the examples is
-/// smaller than a batch.
+/// smaller than what a step takes, a batch or several.
 std::optional<StepCount> count_steps(const protocol::JobSpec& spec, const protocol::TrainingShape& shape,
                                      const nlohmann::json& catalog);
 
@@ -33,7 +33,7 @@ std::optional<StepCount> count_steps(const protocol::JobSpec& spec, const protoc
 std::vector<Warning> warnings_of(const protocol::JobSpec& spec, const protocol::TrainingShape& shape,
                                  const nlohmann::json& catalog);
 
-/// Problems with which no worker could start: a shard without a whole batch.
+/// Problems with which no worker could start: a shard without the examples of a whole step.
 std::vector<protocol::Problem> problems_of(const protocol::JobSpec& spec, const protocol::TrainingShape& shape,
                                            const nlohmann::json& catalog);
 

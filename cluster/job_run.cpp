@@ -345,6 +345,7 @@ net::awaitable<Result<void>> JobRun::report(protocol::Report report) {
   if (auto good = protocol::check(report.traffic, report.rank, world); !good) co_return good.error();
   Rank& rank = **from;
   std::vector<Change> changes;
+  std::optional<PlanEvents> before;
   if (report.sequence > rank.reported) {  // else a repeat: the empty commit below waits for that of the first
     rank.reported = report.sequence;
     auto rows = figures_.add(report.rank, report.step, report.points);
@@ -355,8 +356,13 @@ net::awaitable<Result<void>> JobRun::report(protocol::Report report) {
       changes.push_back(change::AddMetrics{job_.id, std::move(rows)});
     }
     if (auto& traffic = report.traffic) {
-      changes.push_back(change::PutTraffic{{job_.id, attempt_, report.rank, std::move(traffic->totals),
-                                            std::move(traffic->sampled), std::move(traffic->slowest)}});
+      if (!traffic->plans.empty()) {
+        before = plan_events_;
+        for (auto& message : plan_events_.add(traffic->plans)) {
+          changes.push_back(services_.event(job_.id, Severity::info, "exchange.planned", std::move(message)));
+        }
+      }
+      changes.push_back(change::PutTraffic{kept_of(job_.id, attempt_, report.rank, std::move(*traffic))});
     }
     changes.push_back(change::PutJob{job_});
     if (const auto now = services_.clock.now(); now - published_ >= publish_interval) {
@@ -365,8 +371,10 @@ net::awaitable<Result<void>> JobRun::report(protocol::Report report) {
     }
   }
   auto committed = co_await services_.store->commit(std::move(changes));
-  if (!committed && rank.reported == report.sequence)
-    rank.reported = report.sequence - 1;  // so that it may be repeated
+  if (!committed && rank.reported == report.sequence) {  // so that it may be repeated
+    rank.reported = report.sequence - 1;
+    if (before) plan_events_ = std::move(*before);
+  }
   co_return committed;
 }
 
@@ -504,7 +512,7 @@ void JobRun::enter(JobPhase phase) {
   std::vector<Change> changes;
   changes.push_back(change::PutJob{job_});
   changes.push_back(change::PutFence{attempt_});
-  changes.push_back(event(Severity::info, "job.phase", "phase " + std::string(to_string(phase)), nullptr));
+  changes.push_back(services_.event(job_.id, Severity::info, "job.phase", "phase " + std::string(to_string(phase))));
   for (auto& one : worker_changes()) changes.push_back(std::move(one));
   changes.push_back(job_item(job_));
   records_.spawn("record", record(std::move(changes)));
@@ -531,24 +539,15 @@ net::awaitable<void> JobRun::record(std::vector<Change> changes) {
   if (!committed) spdlog::error("job {}: {}", job_.id, committed.error().message());
 }
 
-change::AddEvent JobRun::event(Severity severity, std::string kind, std::string message, const Rank* rank) const {
-  EventRecord event;
-  event.time = services_.now();
-  event.job_id = job_.id;
-  event.severity = severity;
-  event.kind = std::move(kind);
-  event.message = std::move(message);
-  if (rank != nullptr) {
-    event.node = rank->record.node;
-    event.worker = rank->record.rank;
-  }
-  return {std::move(event)};
-}
-
 void JobRun::note(Severity severity, std::string kind, std::string message, const Rank* rank) {
+  auto noted = services_.event(job_.id, severity, std::move(kind), std::move(message));
   std::vector<Change> changes;
-  changes.push_back(event(severity, std::move(kind), std::move(message), rank));
-  if (rank != nullptr) changes.push_back(change::PutWorker{rank->record});
+  if (rank != nullptr) {
+    noted.event.node = rank->record.node;
+    noted.event.worker = rank->record.rank;
+    changes.push_back(change::PutWorker{rank->record});
+  }
+  changes.push_back(std::move(noted));
   records_.spawn("record", record(std::move(changes)));
 }
 

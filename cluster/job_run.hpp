@@ -10,6 +10,7 @@
 #include "cluster/figures.hpp"
 #include "cluster/job_checkpoints.hpp"
 #include "cluster/node_table.hpp"
+#include "cluster/plan_events.hpp"
 #include "cluster/services.hpp"
 #include "cluster/signal.hpp"
 #include "protocol/accounts.hpp"
@@ -129,7 +130,6 @@ class JobRun {
   std::string describe(const Rank& rank) const;  ///< "worker 2 on node b (process 123)"
   std::optional<std::uint32_t> rank_of(const std::string& worker_id) const;
   Result<Rank*> speaker(std::uint32_t rank, std::uint64_t attempt);
-  change::AddEvent event(Severity severity, std::string kind, std::string message, const Rank* rank) const;
 
   Services& services_;
   NodeTable& nodes_;
@@ -141,6 +141,7 @@ class JobRun {
   std::function<void()> on_room_;
   std::vector<Rank> ranks_;
   Figures figures_;
+  PlanEvents plan_events_;
   std::uint64_t attempt_ = 0;
   const std::string secret_;  ///< its workers prove that they know it, to the head and to each other
   Signal changed_;

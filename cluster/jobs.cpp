@@ -85,7 +85,7 @@ net::awaitable<Result<void>> Jobs::recover() {
         changes.push_back(change::PutWorker{std::move(worker)});
       }
       changes.push_back(change::PutJob{job});
-      changes.push_back(event(job, Severity::error, "job.state", "FAILED: " + job.reason));
+      changes.push_back(services_.event(job.id, Severity::error, "job.state", "FAILED: " + job.reason));
       changes.push_back(job_item(job));
       changes.push_back(job_item(job, StreamKind::job_end));
       continue;
@@ -195,7 +195,7 @@ net::awaitable<Result<Submission>> Jobs::submit(json spec, std::string idempoten
   const std::uint64_t order = next_order_++;
   std::vector<Change> changes;
   changes.push_back(change::AddJob{job, idempotency_key, body_hash});
-  changes.push_back(event(job, Severity::info, "job.submitted", "submitted as \"" + job.name + "\""));
+  changes.push_back(services_.event(job.id, Severity::info, "job.submitted", "submitted as \"" + job.name + "\""));
   changes.push_back(job_item(job));
   auto committed = co_await services_.store->commit(std::move(changes));
   if (!committed && committed.error().code == Errc::conflict && !idempotency_key.empty()) {
@@ -366,9 +366,9 @@ net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run, JobQueue::Turn tur
     from = "from the checkpoint at step " + std::to_string(step);
   }
   workers.push_back(change::PutJob{job});
-  workers.push_back(event(job, Severity::warning, "job.restart",
-                          "restart " + std::to_string(job.restarts) + " of " +
-                              std::to_string(run->spec().restarts_max) + " " + from + ": " + ending.reason));
+  workers.push_back(services_.event(job.id, Severity::warning, "job.restart",
+                                    "restart " + std::to_string(job.restarts) + " of " +
+                                        std::to_string(run->spec().restarts_max) + " " + from + ": " + ending.reason));
   workers.push_back(job_item(job));
   co_await record(std::move(workers));
   runs_.erase(job.id);
@@ -392,7 +392,7 @@ net::awaitable<void> Jobs::end(JobRecord job, JobRun::Ending ending, std::vector
   const auto severity = job.state == JobState::failed ? Severity::error : Severity::info;
   const std::string message = std::string(to_string(job.state)) + (job.reason.empty() ? "" : ": " + job.reason);
   more.push_back(change::PutJob{job});
-  more.push_back(event(job, severity, "job.state", message));
+  more.push_back(services_.event(job.id, severity, "job.state", message));
   more.push_back(job_item(job));
   more.push_back(job_item(job, StreamKind::job_end));
   for (;;) {
@@ -406,16 +406,6 @@ net::awaitable<void> Jobs::end(JobRecord job, JobRun::Ending ending, std::vector
 net::awaitable<void> Jobs::record(std::vector<Change> changes) {
   auto committed = co_await services_.store->commit(std::move(changes));
   if (!committed) spdlog::error("jobs: {}", committed.error().message());
-}
-
-change::AddEvent Jobs::event(const JobRecord& job, Severity severity, std::string kind, std::string message) const {
-  EventRecord event;
-  event.time = services_.now();
-  event.job_id = job.id;
-  event.severity = severity;
-  event.kind = std::move(kind);
-  event.message = std::move(message);
-  return {std::move(event)};
 }
 
 std::shared_ptr<JobRun> Jobs::run_of_worker(const std::string& worker_id) const {

@@ -69,7 +69,6 @@ class Jobs {
   net::awaitable<void> end(JobRecord job, JobRun::Ending ending, std::vector<Change> more);
   net::awaitable<void> record(std::vector<Change> changes);
   void enqueue(JobRun::Plan plan, std::uint64_t order);
-  change::AddEvent event(const JobRecord& job, Severity severity, std::string kind, std::string message) const;
 
   Services& services_;
   NodeTable& nodes_;

@@ -132,8 +132,9 @@ struct EventRecord {
   Time time{};
   std::string job_id;
   Severity severity = Severity::info;
-  std::string
-      kind;  ///< for programs: job.state, worker.started, worker.exited, node.joined, node.lost, checkpoint.saved, ...
+  /// For programs: job.state, worker.started, worker.exited, node.joined, node.lost, checkpoint.saved,
+  /// exchange.planned, ...
+  std::string kind;
   std::string message;
   std::string node;  ///< name, or ""
   std::optional<std::uint32_t> worker;

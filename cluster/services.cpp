@@ -11,6 +11,16 @@ std::string Services::new_id() {
   return id;
 }
 
+change::AddEvent Services::event(std::string job_id, Severity severity, std::string kind, std::string message) const {
+  EventRecord event;
+  event.time = now();
+  event.job_id = std::move(job_id);
+  event.severity = severity;
+  event.kind = std::move(kind);
+  event.message = std::move(message);
+  return {std::move(event)};
+}
+
 change::Publish job_item(const JobRecord& job, StreamKind kind) { return {kind, job.id, to_text(to_json(job))}; }
 
 change::Publish metrics_item(const JobRecord& job, const std::vector<MetricRow>& rows) {

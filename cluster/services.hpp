@@ -35,6 +35,9 @@ struct Services {
   /// A fencing number never used before. The caller commits PutFence together with the record that uses it.
   std::uint64_t next_fence() { return ++fence; }
 
+  /// The change that records that something has happened now, to a job or (without an id) to the cluster.
+  change::AddEvent event(std::string job_id, Severity severity, std::string kind, std::string message) const;
+
   std::filesystem::path job_dir(const std::string& job_id) const { return options.data_dir / "jobs" / job_id; }
 };
 

@@ -43,7 +43,8 @@ struct AddMetrics {
   std::string job_id;
   std::vector<MetricRow> rows;
 };
-/// Replaces what the store has of this worker. Timelines that the record lacks stay; rows of earlier attempts go.
+/// Replaces what the store has of this worker. Timelines and the plan stay if the record lacks them; rows of earlier
+/// attempts go.
 struct PutTraffic {
   WorkerTraffic traffic;
 };

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cluster/records.hpp"
 
@@ -33,6 +34,19 @@ std::int64_t microseconds(double seconds) { return std::llround(seconds * 1e6); 
 
 }  // namespace
 
+WorkerTraffic kept_of(const std::string& job_id, std::uint64_t attempt, std::uint32_t worker,
+                      protocol::TrafficReport report) {
+  WorkerTraffic kept;
+  kept.job_id = job_id;
+  kept.attempt = attempt;
+  kept.worker = worker;
+  kept.totals = std::move(report.totals);
+  kept.sampled = std::move(report.sampled);
+  kept.slowest = std::move(report.slowest);
+  if (!report.plans.empty()) kept.plan = std::move(report.plans.back());
+  return kept;
+}
+
 std::string to_text(const protocol::TrafficTotals& totals) {
   json links = json::array();
   for (const auto& [rank, bytes] : totals.links) links.push_back({rank, bytes.sent, bytes.received});
@@ -45,15 +59,30 @@ std::string to_text(const protocol::TrafficTotals& totals) {
 
 std::string to_text(const protocol::StepTimeline& timeline) {
   json spans = json::array();
-  for (const auto& span : timeline.spans) {
-    spans.push_back({span.bucket, static_cast<int>(span.activity), span.part, span.lane,
-                     microseconds(span.begin_seconds), microseconds(span.seconds), span.bytes.sent,
-                     span.bytes.received});
+  for (const auto& span : timeline.spans) {  // ends are rounded like begins: neighbours do not overlap then either
+    const auto begin = microseconds(span.begin_seconds);
+    spans.push_back({span.bucket, static_cast<int>(span.activity), span.part, span.lane, begin,
+                     microseconds(span.begin_seconds + span.seconds) - begin, span.bytes.sent, span.bytes.received});
   }
   return to_text(json{{"step", timeline.step},
                       {"microseconds", microseconds(timeline.seconds)},
                       {"dropped", timeline.dropped},
                       {"spans", std::move(spans)}});
+}
+
+std::string to_text(const protocol::ExchangePlan& plan) {
+  json buckets = json::array();
+  for (const auto& [form, topology, bytes] : plan.buckets) buckets.push_back({form, topology, bytes});
+  json candidates = json::array();
+  for (const auto& [routes, predicted, measured, followed] : plan.candidates) {
+    candidates.push_back({routes, predicted, measured ? json(*measured) : json(nullptr), followed});
+  }
+  return to_text(json{{"step", plan.step},
+                      {"reason", plan.reason},
+                      {"buckets", std::move(buckets)},
+                      {"latency_seconds", plan.latency_seconds},
+                      {"bytes_per_second", plan.bytes_per_second},
+                      {"candidates", std::move(candidates)}});
 }
 
 protocol::TrafficTotals totals_of(const std::string& text) {
@@ -88,6 +117,28 @@ protocol::StepTimeline timeline_of(const std::string& text) {
     timeline.spans.push_back(span);
   }
   return timeline;
+}
+
+protocol::ExchangePlan plan_of(const std::string& text) {
+  const auto row = json::parse(text);
+  protocol::ExchangePlan plan;
+  plan.step = row.at("step").get<std::uint64_t>();
+  plan.reason = row.at("reason").get<std::string>();
+  for (const auto& one : row.at("buckets")) {
+    plan.buckets.push_back(
+        {one.at(0).get<std::string>(), one.at(1).get<std::string>(), one.at(2).get<std::uint64_t>()});
+  }
+  plan.latency_seconds = row.at("latency_seconds").get<double>();
+  plan.bytes_per_second = row.at("bytes_per_second").get<double>();
+  for (const auto& one : row.at("candidates")) {
+    protocol::ExchangePlan::Candidate candidate;
+    candidate.routes = one.at(0).get<std::string>();
+    candidate.predicted_seconds = one.at(1).get<double>();
+    if (const auto& measured = one.at(2); !measured.is_null()) candidate.measured_seconds = measured.get<double>();
+    candidate.followed = one.at(3).get<bool>();
+    plan.candidates.push_back(std::move(candidate));
+  }
+  return plan;
 }
 
 }  // namespace weir::cluster

@@ -18,14 +18,21 @@ struct WorkerTraffic {
   protocol::TrafficTotals totals;
   std::optional<protocol::StepTimeline> sampled;
   std::optional<protocol::StepTimeline> slowest;
+  std::optional<protocol::ExchangePlan> plan;  ///< the latest; worker 0 only
 };
 
-/// The text of a row's columns. Times are kept to the microsecond.
+/// What is kept of a report.
+WorkerTraffic kept_of(const std::string& job_id, std::uint64_t attempt, std::uint32_t worker,
+                      protocol::TrafficReport report);
+
+/// The text of a row's columns. Times of a timeline are kept to the microsecond.
 std::string to_text(const protocol::TrafficTotals& totals);
 std::string to_text(const protocol::StepTimeline& timeline);
+std::string to_text(const protocol::ExchangePlan& plan);
 
 /// The reverse. They throw nlohmann::json::exception for anything that to_text did not write.
 protocol::TrafficTotals totals_of(const std::string& text);
 protocol::StepTimeline timeline_of(const std::string& text);
+protocol::ExchangePlan plan_of(const std::string& text);
 
 }  // namespace weir::cluster

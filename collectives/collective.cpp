@@ -9,7 +9,7 @@ Buffer chunk_of(const Buffer& values, std::uint32_t ranks, std::uint32_t rank) {
   const auto begin_of = [&](std::uint32_t chunk) {
     return (count / ranks * chunk + std::min<std::size_t>(chunk, count % ranks)) * bytes_of(values.element);
   };
-  return {values.bytes.subspan(begin_of(rank), begin_of(rank + 1) - begin_of(rank)), values.element};
+  return {values.bytes.subspan(begin_of(rank), begin_of(rank + 1) - begin_of(rank)), values.element, values.device};
 }
 
 }  // namespace weir::collectives

@@ -10,18 +10,28 @@
 
 namespace weir::collectives {
 
+/// Whose memory something is in. On a GPU it is written and read in the order of a stream.
+struct Device {
+  std::int32_t gpu = -1;   ///< its number in this process; -1: the host
+  void* stream = nullptr;  ///< a cudaStream_t; null on the host
+
+  bool is_host() const { return gpu < 0; }
+};
+
 /// Numbers that a collective works on, in place.
 struct Buffer {
   std::span<std::byte> bytes;
   Element element = Element::float32;
+  Device device = {};
 
   std::size_t count() const { return bytes.size() / bytes_of(element); }
 };
 
 /// A payload of any length from each rank, by rank.
 struct Gathered {
-  std::vector<Bytes> payloads;  ///< reused from round to round
-  std::size_t bytes_max = 0;    ///< a longer payload is refused before memory is allocated for it
+  std::vector<Bytes> payloads;              ///< reused from round to round
+  std::size_t bytes_max = 0;                ///< a longer payload is refused before memory is allocated for it
+  std::vector<std::uint64_t> lengths = {};  ///< of payloads without memory, where the network carries no data
 };
 
 /// What an operation takes: `alpha` messages one after the other (each with the latency of a link), `beta` bytes that
@@ -34,7 +44,8 @@ struct Cost {
 
 /// Operations over all ranks of a group, each a task on the loop that runs the group. All ranks carry out the same
 /// operations of a lane in the same order, one after the other, with the same `about` and matching sizes. They fail
-/// with the errors of Communicator; the contents of buffers are then unspecified.
+/// with the errors of Communicator, and with unsupported if they cannot reach the memory that a buffer is in; the
+/// contents of buffers are then unspecified.
 class Collective {
  public:
   virtual ~Collective() = default;

@@ -1,10 +1,29 @@
 #include "collectives/communicator.hpp"
 
+#include "base/errc.hpp"
+
 namespace weir::collectives {
 
-std::string to_string(const Subject& subject) {
-  return "bucket " + std::to_string(subject.bucket) + " of version " + std::to_string(subject.version) + ", part " +
-         std::to_string(subject.part);
+Error disagreement(const Blame& blame) {
+  const std::string rank = "rank " + std::to_string(blame.rank);
+  const std::string about = to_string(*blame.about);
+  if (blame.rank == blame.with) return {Errc::malformed, rank + " has given up " + about};
+  return {Errc::malformed, rank + " and rank " + std::to_string(blame.with) + " do not agree about " + about};
+}
+
+Task<> carry_out(Communicator& group, Operation operation, Task<> task) {
+  struct UnderWay {
+    ~UnderWay() { group.end_operation(); }
+    Communicator& group;
+  };
+  group.begin_operation(operation);
+  const UnderWay under_way{group};
+  auto done = co_await task;
+  if (!done && done.error().code == Errc::invalid_argument) done = done.error().within(to_string(operation.about));
+  if (!done && done.error().code != Errc::peer_lost) {
+    group.abort(done.error(), Blame{.rank = group.rank(), .with = group.rank(), .about = operation.about});
+  }
+  co_return done;
 }
 
 Traffic Communicator::traffic() const {

@@ -11,24 +11,14 @@
 #include "base/bytes.hpp"
 #include "base/result.hpp"
 #include "collectives/loop.hpp"
+#include "collectives/operation.hpp"
+#include "collectives/subject.hpp"
 #include "collectives/task.hpp"
 
 namespace weir::collectives {
 
-/// What a message is about. It travels with the message and is compared with what the receiver expects, so that ranks
-/// that disagree about what comes next find out before anything is mixed up.
-struct Subject {
-  std::uint64_t version = 0;  ///< the optimizer step, or the version of what is sent
-  std::uint32_t bucket = 0;
-  std::uint32_t part = 0;  ///< the message's place within its collective
-
-  friend bool operator==(const Subject&, const Subject&) = default;
-};
-
-/// "bucket 3 of version 17, part 2"
-std::string to_string(const Subject& subject);
-
-/// Bytes on the way to and from other ranks: payload, frame headers and goodbyes, but not the opening handshake.
+/// Bytes on the way to and from other ranks: payload, frame headers and goodbyes, but neither the opening handshake nor
+/// what ranks tell each other while nothing arrives.
 struct Traffic {
   std::uint64_t sent_bytes = 0;
   std::uint64_t received_bytes = 0;
@@ -96,6 +86,7 @@ class Send final : public Waiting {
   std::size_t ready_bytes;
   std::size_t sent_bytes = 0;  ///< handed over so far
   bool begun = false;
+  OperationTag operation;
 
  private:
   friend class SubGroup;
@@ -136,6 +127,18 @@ class Receive final : public Waiting {
   Communicator* group_;
 };
 
+/// Why a group fails, as its ranks tell each other.
+struct Blame {
+  std::uint32_t rank = 0;  ///< it is gone, or does not agree with `with` about something
+  std::uint32_t with = 0;
+  std::optional<Subject> about = {};  ///< what they do not agree about; nothing if the rank is gone
+
+  friend bool operator==(const Blame&, const Blame&) = default;
+};
+
+/// That two ranks do not agree, or that one has given up. `blame.about` says about what.
+Error disagreement(const Blame& blame);
+
 /// What the loss of a rank means for the group.
 enum class Loss : std::uint8_t {
   ends_the_group,  ///< everything fails, on all ranks, with peer_lost naming it
@@ -147,11 +150,11 @@ enum class Loss : std::uint8_t {
 /// another. Lane 0 is the most urgent. Everything happens on the loop's thread, except traffic(), traffic_with() and
 /// lost_rank().
 ///
-/// Sends and receives fail with: peer_lost (as Loss says), malformed (a frame does not follow the format, or is not
-/// about what was expected; names the rank), the error that a receiver returned, or the error given to `abort`. All but
-/// the loss of a rank in a group with Loss::ends_its_links is final: every later send and receive fails with the same
-/// error, and the group's other ranks fail too. Destroying a communicator without `close` tells the others that this
-/// rank is lost.
+/// Sends and receives fail with: peer_lost (as Loss says), malformed (a frame does not follow the format, or ranks do
+/// not agree about what they do; names the rank), the error that a receiver returned, or the error given to `abort`.
+/// All but the loss of a rank in a group with Loss::ends_its_links is final: every later send and receive fails with
+/// the same error, and the group's other ranks fail too. Destroying a communicator without `close` tells the others
+/// that this rank is lost.
 class Communicator {
  public:
   /// A message travels in frames of at most this many payload bytes; a Receiver sees one frame as one piece. A multiple
@@ -174,12 +177,22 @@ class Communicator {
   /// A number that ranks have in common if they run on the same host.
   virtual std::uint32_t host_of(std::uint32_t rank) const = 0;
 
-  /// Makes all that is under way and all that comes later fail with `cause`. The others are told that rank `lost` is to
-  /// blame; this one, if nobody is named.
-  virtual void abort(const Error& cause, std::optional<std::uint32_t> lost = std::nullopt) = 0;
+  /// Where a simulated network carries no data: memory that stands for that of any message, and is not read. Else null.
+  virtual const std::byte* placeholder() const { return nullptr; }
+  bool carries_data() const { return placeholder() == nullptr; }
+
+  /// From now on, messages belong to this operation, the next one of the lane. All ranks of the group begin the same
+  /// ones, in the same order; if they do not, they find out, at the latest when nothing has arrived for a second, and
+  /// fail with malformed, naming two ranks that do not agree and what about.
+  virtual void begin_operation(const Operation& operation) = 0;
+  virtual void end_operation() = 0;
+
+  /// Makes all that is under way and all that comes later fail with `cause`. The others are told whom to blame: this
+  /// rank, if nobody is named.
+  virtual void abort(const Error& cause, const std::optional<Blame>& blame = std::nullopt) = 0;
 
   /// Has `call` called once when the communicator fails for good; not for the end of a single rank's links.
-  virtual void when_failed(std::function<void(const Error& cause)> call) = 0;
+  virtual void when_failed(std::function<void(const Error& cause, const Blame& blame)> call) = 0;
 
   /// Leaves the group in an orderly way: says goodbye to the others, so that they do not count this rank as lost, and
   /// waits a few seconds at most until they are done too. Afterwards the communicator may only be destroyed. After a
@@ -205,6 +218,9 @@ class Communicator {
   virtual void withdraw(Send& send) = 0;     ///< it is destroyed before its end
   virtual void withdraw(Receive& receive) = 0;
 };
+
+/// Carries out `task` as the next operation of the lane. If it fails, but for the loss of a rank, the group fails.
+Task<> carry_out(Communicator& group, Operation operation, Task<> task);
 
 inline Send::Send(Communicator& group, std::uint32_t to_rank, const Subject& about, BytesView bytes, std::size_t ready)
     : subject(about), message(bytes), to(to_rank), ready_bytes(ready), group_(&group) {

@@ -102,9 +102,9 @@ Fabric::Fabric(std::shared_ptr<LoopThread> thread, std::vector<std::unique_ptr<C
       size_(lanes_.front()->size()) {
   thread_->call([this] {
     for (const auto& lane : lanes_) {
-      lane->when_failed([this, failed = lane.get()](const Error& cause) {
+      lane->when_failed([this, failed = lane.get()](const Error& cause, const Blame& blame) {
         for (const auto& other : lanes_) {
-          if (other.get() != failed) other->abort(cause, failed->lost_rank());
+          if (other.get() != failed) other->abort(cause, blame);
         }
       });
     }

@@ -8,6 +8,7 @@ void Loop::post(Request& request) {
   {
     const std::lock_guard lock(mutex_);
     requests_.push_back(request);
+    requested_ = true;
   }
   wake();
 }
@@ -15,28 +16,26 @@ void Loop::post(Request& request) {
 void Loop::run() {
   while (true) {
     const bool busy = run_requests() | run_ready();
-    {
-      const std::lock_guard lock(mutex_);
-      if (std::exchange(stopping_, false)) return;
-    }
+    if (stopping_ && stopping_.exchange(false)) return;
     advance(!busy);
   }
 }
 
 void Loop::stop() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
+  stopping_ = true;
   wake();
 }
 
 void Loop::run_while_busy() {
-  for (bool busy = true; busy;) {
-    busy = run_requests();
-    busy |= advance(false);
-    busy |= run_ready();  // last: the others make coroutines ready
+  while (run_once()) {
   }
+}
+
+bool Loop::run_once() {
+  bool busy = run_requests();
+  busy |= advance(false);
+  busy |= run_ready();  // last: the others make coroutines ready
+  return busy;
 }
 
 void Loop::end(Waiting& waiting, const Result<void>& result) {
@@ -59,10 +58,12 @@ bool Loop::run_ready() {
 }
 
 bool Loop::run_requests() {
+  if (!requested_) return false;
   boost::intrusive::list<Request> now;
   {
     const std::lock_guard lock(mutex_);
     now.swap(requests_);
+    requested_ = false;
   }
   if (now.empty()) return false;
   while (!now.empty()) {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <boost/intrusive/list.hpp>
 #include <coroutine>
+#include <cstddef>
 #include <mutex>
 #include <optional>
 
@@ -56,6 +58,19 @@ class Loop {
     ~Request() = default;
   };
 
+  /// As long as one exists, another thread works on what a coroutine of the loop waits for, and will post() it: the
+  /// clock of a simulated network stands still. It is made and destroyed on the loop's thread.
+  class Hold {
+   public:
+    explicit Hold(Loop& loop) : loop_(loop) { ++loop_.holds_; }
+    ~Hold() { --loop_.holds_; }
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+   private:
+    Loop& loop_;
+  };
+
   virtual ~Loop() = default;
 
   /// Has `request` run on the loop's thread. From any thread.
@@ -68,6 +83,9 @@ class Loop {
 
   /// Runs until nothing can go on without something from outside.
   void run_while_busy();
+  /// One round of run_while_busy(): at most one event of a simulated network, and what goes on because of it. Returns
+  /// false if there was nothing to do.
+  bool run_once();
 
   /// Ends `waiting` with `result`: its coroutine goes on after the present one.
   void end(Waiting& waiting, const Result<void>& result);
@@ -77,16 +95,19 @@ class Loop {
   virtual bool advance(bool may_wait) = 0;
   /// Makes a waiting advance() return. From any thread.
   virtual void wake() = 0;
+  bool held() const { return holds_ > 0; }
 
  private:
   bool run_ready();
   bool run_requests();
 
   WaitingList<Waiting> ready_;
+  std::size_t holds_ = 0;
 
   std::mutex mutex_;
   boost::intrusive::list<Request> requests_;
-  bool stopping_ = false;
+  std::atomic<bool> requested_ = false;  ///< requests_ may have some: a round without any takes no lock
+  std::atomic<bool> stopping_ = false;
 };
 
 }  // namespace weir::collectives

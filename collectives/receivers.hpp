@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/errc.hpp"
+#include "collectives/collective.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/reduce.hpp"
 
@@ -65,26 +66,44 @@ class Filler final : public Receiver {
   const Onward onward_;
 };
 
-/// Receives a payload of any length up to a limit.
-class Collector : public Receiver {
+/// Makes room for `count` payloads.
+inline void make_room(const Communicator& group, Gathered& gathered, std::size_t count) {
+  gathered.payloads.resize(count);
+  if (!group.carries_data()) gathered.lengths.resize(count);
+}
+
+/// A payload that was gathered, to be sent on.
+inline BytesView view_of(const Communicator& group, const Gathered& gathered, std::size_t number) {
+  if (group.carries_data()) return gathered.payloads[number];
+  return {group.placeholder(), gathered.lengths[number]};
+}
+
+/// Receives a payload of any length up to the limit into its place among the others.
+class Collector final : public Receiver {
  public:
-  Collector(Bytes& into, std::size_t bytes_max) : into_(into), bytes_max_(bytes_max) {}
+  Collector(const Communicator& group, Gathered& gathered, std::size_t number)
+      : group_(group), gathered_(gathered), number_(number) {}
 
   Result<void> begin(std::uint64_t message_bytes) override {
-    if (message_bytes > bytes_max_) {
+    if (message_bytes > gathered_.bytes_max) {
       return Error{Errc::malformed, "a payload of " + std::to_string(message_bytes) + " bytes where at most " +
-                                        std::to_string(bytes_max_) + " can be"};
+                                        std::to_string(gathered_.bytes_max) + " can be"};
     }
-    into_.resize(message_bytes, boost::container::default_init);
+    if (group_.carries_data()) {
+      gathered_.payloads[number_].resize(message_bytes, boost::container::default_init);
+    } else {
+      gathered_.lengths[number_] = message_bytes;
+    }
     return {};
   }
   std::span<std::byte> place(std::uint64_t offset, std::size_t bytes) override {
-    return std::span(into_).subspan(offset, bytes);
+    return std::span(gathered_.payloads[number_]).subspan(offset, bytes);
   }
 
  private:
-  Bytes& into_;
-  const std::size_t bytes_max_;
+  const Communicator& group_;
+  Gathered& gathered_;
+  const std::size_t number_;
 };
 
 }  // namespace weir::collectives

@@ -4,6 +4,7 @@
 
 #include "base/ensure.hpp"
 #include "base/half.hpp"
+#include "base/processor.hpp"
 
 namespace weir::collectives {
 namespace {
@@ -27,17 +28,21 @@ float from_float(float value, float) { return value; }
 Half from_float(float value, Half) { return to_half(value); }
 BFloat16 from_float(float value, BFloat16) { return to_bfloat16(value); }
 
-/// to += from. Blocks of a fixed length, so that the compiler uses vector registers at -O2 as well.
+[[gnu::always_inline]] inline void add_loop(const float* __restrict from, std::size_t count, float* __restrict to) {
+  for (std::size_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
+void add_portable(const float* from, std::size_t count, float* to) { add_loop(from, count, to); }
+#if defined(__x86_64__)
+WEIR_AVX2 void add_avx2(const float* from, std::size_t count, float* to) { add_loop(from, count, to); }
+#endif
+
+/// to += from.
 void add(std::span<const float> from, std::span<float> to) {
-  constexpr std::size_t block = 32;
-  float* __restrict sum = to.data();
-  const float* __restrict addend = from.data();
-  const std::size_t count = to.size();
-  std::size_t i = 0;
-  for (; i + block <= count; i += block) {
-    for (std::size_t j = 0; j < block; ++j) sum[i + j] += addend[i + j];
-  }
-  for (; i < count; ++i) sum[i] += addend[i];
+#if defined(__x86_64__)
+  if (has_avx2()) return add_avx2(from.data(), to.size(), to.data());
+#endif
+  add_portable(from.data(), to.size(), to.data());
 }
 
 /// Calls `work` with a value of the type that `element` names.

@@ -19,9 +19,15 @@ class SubGroup final : public Communicator {
   std::uint32_t size() const override { return static_cast<std::uint32_t>(members_.size()); }
   Loop& loop() override { return whole_.loop(); }
   std::uint32_t host_of(std::uint32_t rank) const override { return whole_.host_of(members_[rank]); }
+  const std::byte* placeholder() const override { return whole_.placeholder(); }
 
-  void abort(const Error& cause, std::optional<std::uint32_t> lost) override { whole_.abort(cause, lost); }
-  void when_failed(std::function<void(const Error& cause)> call) override { whole_.when_failed(std::move(call)); }
+  /// An operation of a part is none of the whole: only the members take part.
+  void begin_operation(const Operation&) override {}
+  void end_operation() override {}
+  void abort(const Error& cause, const std::optional<Blame>& blame) override { whole_.abort(cause, blame); }
+  void when_failed(std::function<void(const Error& cause, const Blame& blame)> call) override {
+    whole_.when_failed(std::move(call));
+  }
   Task<> close() override { return whole_.close(); }
   Traffic traffic_with(std::uint32_t rank) const override { return whole_.traffic_with(members_[rank]); }
   std::optional<std::uint32_t> lost_rank() const override { return whole_.lost_rank(); }

@@ -169,6 +169,7 @@ nlohmann::json describe_traits(Compressor& compressor) {
           {"votes", traits.votes},
           {"owns_momentum", traits.owns_momentum},
           {"fits_owners", traits.fits_owners()},
+          {"fits_split", traits.fits_split()},
           {"takes_vectors", compressor.takes({16})},
           {"warmup", usual.epochs > 0 || usual.steps > 0},
           {"usual_warmup", {{"share", usual.epochs}, {"epochs_max", compressor.warmup_length(1e9).epochs}}},

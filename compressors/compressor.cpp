@@ -4,9 +4,18 @@
 
 #include <limits>
 
+#include "base/ensure.hpp"
 #include "base/errc.hpp"
 
 namespace weir::compressors {
+namespace {
+
+Result<void> check_sum(const at::Tensor& sum, std::string_view name) {
+  if (sum.defined() && sum.scalar_type() == at::kFloat && sum.is_contiguous() && sum.device().is_cpu()) return {};
+  return Error(Errc::invalid_argument, std::string(name) + " decodes into contiguous float32 on the processor");
+}
+
+}  // namespace
 
 std::optional<WireBits> Compressor::expected_bits(at::IntArrayRef, const Round&) const { return std::nullopt; }
 
@@ -21,16 +30,22 @@ bool Compressor::goes_dense(at::IntArrayRef shape, const Round& round) const {
   return bits && bits->more_than_dense(round.world, round.by_owners);
 }
 
-Result<void> Compressor::encode(const at::Tensor& gradient, const Round& round, Bytes& out, Selection* own) {
+Result<at::Tensor> Compressor::prepared(const at::Tensor& gradient, const Round& round) const {
   if (!gradient.defined() || !gradient.is_floating_point() || !gradient.device().is_cpu()) {
     return Error(Errc::invalid_argument, std::string(name()) + " encodes floating-point tensors on the processor");
   }
   if (static_cast<std::uint64_t>(gradient.numel()) > std::numeric_limits<std::uint32_t>::max()) {
     return Error(Errc::unsupported, "tensor " + std::to_string(round.tensor) + " has 2^32 entries or more");
   }
-  const std::size_t before = out.size();
   const bool ready = gradient.scalar_type() == at::kFloat && gradient.is_contiguous() && !gradient.requires_grad();
-  auto encoded = do_encode(ready ? gradient : gradient.detach().to(at::kFloat).contiguous(), round, out);
+  return ready ? gradient : gradient.detach().to(at::kFloat).contiguous();
+}
+
+Result<void> Compressor::encode(const at::Tensor& gradient, const Round& round, Bytes& out, Selection* own) {
+  const auto ready = prepared(gradient, round);
+  if (!ready) return ready.error();
+  const std::size_t before = out.size();
+  auto encoded = do_encode(*ready, round, out);
   if (encoded && own != nullptr) {
     const BytesView payload = BytesView(out).subspan(before);
     encoded = own_entries(payload, round, static_cast<std::uint64_t>(gradient.numel()), *own);
@@ -39,19 +54,54 @@ Result<void> Compressor::encode(const at::Tensor& gradient, const Round& round, 
   return encoded;
 }
 
+Result<void> Compressor::select_entries(const at::Tensor& gradient, const Round& round, Selection& chosen) {
+  if (!traits().selects) return Error(Errc::unsupported, std::string(name()) + " chooses no entries");
+  const auto ready = prepared(gradient, round);
+  if (!ready) return ready.error();
+  return do_select(*ready, round, chosen);
+}
+
 Result<void> Compressor::decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
-  if (!sum.defined() || sum.scalar_type() != at::kFloat || !sum.is_contiguous() || !sum.device().is_cpu()) {
-    return Error(Errc::invalid_argument, std::string(name()) + " decodes into contiguous float32 on the processor");
-  }
+  if (auto checked = check_sum(sum, name()); !checked) return checked;
   return do_decode_add(payload, round, weight, sum);
 }
+
+Result<void> Compressor::decode_add_ranks(std::span<const BytesView> payloads, const Round& round, float weight,
+                                          at::Tensor& sum) {
+  if (auto checked = check_sum(sum, name()); !checked) return checked;
+  return do_decode_add_ranks(payloads, round, weight, sum);
+}
+
+Result<void> Compressor::do_decode_add_ranks(std::span<const BytesView> payloads, const Round& round, float weight,
+                                             at::Tensor& sum) {
+  Round of = round;
+  for (of.rank = 0; of.rank < payloads.size(); ++of.rank) {
+    if (auto added = do_decode_add(payloads[of.rank], of, weight, sum); !added) return of_rank(added.error(), of.rank);
+  }
+  return {};
+}
+
+Error Compressor::of_rank(const Error& error, std::size_t rank) { return error.within("rank " + std::to_string(rank)); }
 
 Result<void> Compressor::absorb(std::span<const BytesView>, const Round&) { return {}; }
 
 void Compressor::conclude(at::Tensor&, const Round&) {}
 
-Result<void> Compressor::read_entries(BytesView, const Round&, std::uint64_t, Selection&) {
+Result<void> Compressor::read_entries(BytesView, const Round&, std::uint64_t, Selection&) const {
   return Error(Errc::unsupported, std::string(name()) + " sends every entry");
+}
+
+Result<void> Compressor::do_select(const at::Tensor&, const Round&, Selection&) {
+  ensure(false, "only compressors that choose entries are asked for them");
+  return {};
+}
+
+void Compressor::write_part(Selection&, std::uint32_t, Bytes&) {
+  ensure(false, "only what a compressor has chosen goes in parts");
+}
+
+Result<void> Compressor::read_part(BytesView, std::uint32_t, Selection&) {
+  return Error(Errc::unsupported, std::string(name()) + " chooses no entries");
 }
 
 Result<void> Compressor::own_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& own) {

@@ -54,9 +54,12 @@ struct Traits {
   Passes passes = {Reduction::gather};  ///< most compressors have one
   bool lossless = false;                ///< decodes to exactly the floats that were encoded
   bool biased = true;                   ///< the expectation of the decoded tensor is not the encoded tensor
-  bool sparse = false;         ///< a payload carries only some positions and says which (Compressor::read_entries)
-  bool stateful = false;       ///< keeps state between rounds (Compressor::save)
-  bool selective = false;      ///< reads only the entries that it sends: a NaN elsewhere is neither sent nor noticed
+  bool sparse = false;     ///< a payload carries only some positions and says which (Compressor::read_entries)
+  bool stateful = false;   ///< keeps state between rounds (Compressor::save)
+  bool selective = false;  ///< reads only the entries that it sends: a NaN elsewhere is neither sent nor noticed
+  /// What it sends are entries that it chooses, each on its own: they can go in parts (Compressor::select_entries,
+  /// write_part). It has one pass, gathered, and does not vote.
+  bool selects = false;
   bool votes = false;          ///< what the ranks agree on is not a mean (Compressor::conclude)
   bool owns_momentum = false;  ///< applies a momentum of its own before encoding: the optimizer must apply none
   /// What the ranks agree on is a function of the round and of the mean of what they encode, up to float32 rounding,
@@ -64,11 +67,16 @@ struct Traits {
   bool mean_only = false;
 
   /// Whether it fits an exchange by owners (Round::by_owners): payloads are only summed, or the mean of what the ranks
-  /// encoded can be encoded in the same way.
+  /// encoded can be encoded in the same way, and by one rank alone.
   bool fits_owners() const {
-    const bool gathers = std::ranges::find(passes, Reduction::gather) != passes.end();
-    return !gathers || (passes.size() == 1 && !stateful);
+    const auto gathers = std::ranges::count(passes, Reduction::gather);
+    const auto largest = std::ranges::count(passes, Reduction::max);
+    if (gathers == 0) return true;
+    return !stateful && gathers == 1 && passes.back() == Reduction::gather && gathers + largest == std::ssize(passes);
   }
+  /// Whether it fits an exchange in which the owner of a region gets the chosen entries that lie there: payloads are
+  /// only summed, or the entries can go in parts.
+  bool fits_split() const { return selects || std::ranges::count(passes, Reduction::gather) == 0; }
 };
 
 /// Bits that one rank encodes per entry of a tensor, in summed and in gathered passes.
@@ -153,10 +161,26 @@ class Compressor {
   /// CPU; NaN or infinity, naming the tensor's position), unsupported (2^32 entries or more).
   Result<void> encode(const at::Tensor& gradient, const Round& round, Bytes& out, Selection* own = nullptr);
 
+  /// Chooses the entries of `gradient` that encode() would send: their positions, ascending, and the values that they
+  /// have there. In the place of encode(), for traits().selects. Fails like encode().
+  Result<void> select_entries(const at::Tensor& gradient, const Round& round, Selection& chosen);
+
+  /// Appends a payload of entries of a part of a tensor to `out`. The part has `entries` entries, positions ascend and
+  /// count from its first. Replaces the values by those that read_part() finds. For traits().selects.
+  virtual void write_part(Selection& chosen, std::uint32_t entries, Bytes& out);
+  /// Reads a payload of write_part() for a part of `entries` entries; it is untrusted. Fails with: malformed,
+  /// unsupported.
+  virtual Result<void> read_part(BytesView payload, std::uint32_t entries, Selection& out);
+
   /// Adds `weight` times the decoded tensor to `sum` (float32, contiguous, the gradient's shape). The payload is
   /// untrusted: an invalid one fails and may leave `sum` partly updated, but nothing is written outside of it. Fails
   /// with: malformed, unsupported, invalid_argument (`sum` is not as described).
   Result<void> decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum);
+
+  /// Adds `weight` times the decoded payload of each rank to `sum`, of a last pass that gathers: payloads[r] is that of
+  /// rank r, whatever round.rank is. Each entry of the sum is added up in rank order, as by one decode_add() after the
+  /// other, on any number of threads. Fails with what decode_add() fails with; the context names the rank.
+  Result<void> decode_add_ranks(std::span<const BytesView> payloads, const Round& round, float weight, at::Tensor& sum);
 
   /// Accepts the result of pass `round.pass`: one view for a sum or maximum, one per rank for a gather. Overridden by
   /// compressors with several passes, or with state that all ranks share.
@@ -166,9 +190,10 @@ class Compressor {
   /// traits().votes.
   virtual void conclude(at::Tensor& mean, const Round& round);
 
-  /// Reads the entries that a payload for a tensor of `entries` entries carries: their positions, each once and in any
-  /// order, and the values that they are decoded to. For traits().sparse. Fails with: malformed, unsupported.
-  virtual Result<void> read_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& out);
+  /// Reads the entries that a payload for a tensor of `entries` entries carries: their positions, strictly ascending,
+  /// and the values that they are decoded to. Several threads may read payloads at the same time. For traits().sparse.
+  /// Fails with: malformed, unsupported.
+  virtual Result<void> read_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& out) const;
 
   /// The smallest known b such that E|x - decode(encode(x))|^2 <= b |x|^2 for every x of that many entries: 0 for
   /// lossless, 1 - k/n for top-k. For a biased compressor, b < 1 is its contraction, 1 - delta; for an unbiased one, b
@@ -186,9 +211,19 @@ class Compressor {
 
   /// `gradient` is float32 and contiguous, with fewer than 2^32 entries.
   virtual Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) = 0;
+  virtual Result<void> do_select(const at::Tensor& gradient, const Round& round, Selection& chosen);
   /// As read_entries(), for the payload that do_encode() has just written.
   virtual Result<void> own_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& own);
   virtual Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) = 0;
+  virtual Result<void> do_decode_add_ranks(std::span<const BytesView> payloads, const Round& round, float weight,
+                                           at::Tensor& sum);
+
+  /// `error`, with the rank whose payload it is about.
+  static Error of_rank(const Error& error, std::size_t rank);
+
+ private:
+  /// The gradient as do_encode() takes it.
+  Result<at::Tensor> prepared(const at::Tensor& gradient, const Round& round) const;
 };
 
 }  // namespace weir::compressors

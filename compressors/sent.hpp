@@ -26,6 +26,9 @@ struct SentRows {
 class Sent {
  public:
   explicit Sent(const Selection& entries) : entries_(&entries) {}
+  /// The same, and what others made of it: `corrections` are values that count as sent, too, so that what all ranks
+  /// have sent adds up to the mean, but they make no positions those of entries sent.
+  Sent(const Selection& entries, const Selection& corrections) : entries_(&entries), corrections_(&corrections) {}
   /// Of a compressor that sends every entry.
   Sent(Compressor& compressor, BytesView payload, const Round& round)
       : compressor_(&compressor), payload_(payload), round_(&round) {}
@@ -36,6 +39,7 @@ class Sent {
   /// tensor += weight * what was sent. Fails with: malformed, unsupported.
   Result<void> add_to(at::Tensor& tensor, float weight) const {
     if (entries_ != nullptr) add_selection(weight, *entries_, flat(tensor));
+    if (corrections_ != nullptr) add_selection(weight, *corrections_, flat(tensor));
     if (round_ != nullptr) return compressor_->decode_add(payload_, *round_, weight, tensor);
     for (const SentRows& part : parts_) {
       at::Tensor rows = part.count == 0 ? tensor : tensor.narrow(0, part.first, part.count);
@@ -49,6 +53,7 @@ class Sent {
 
  private:
   const Selection* entries_ = nullptr;
+  const Selection* corrections_ = nullptr;
   Compressor* compressor_ = nullptr;
   BytesView payload_;
   const Round* round_ = nullptr;

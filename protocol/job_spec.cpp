@@ -86,6 +86,11 @@ class CatalogCheck {
     value["name"] = name;
   }
 
+  static bool works_over(const json& mode, const json& topology) {
+    const auto fitting = mode.find("topologies");
+    return fitting == mode.end() || std::find(fitting->begin(), fitting->end(), topology) != fitting->end();
+  }
+
   void mode_and_topology() {
     json& training = spec_["training"];
     const std::string topology = spec_["exchange"]["topology"];
@@ -94,12 +99,12 @@ class CatalogCheck {
     const json* entry = named("topologies", "topology", topology, "/exchange/topology");
     if (entry == nullptr) return;
     params(*entry, spec_["exchange"]["params"], "/exchange/params");
-    if (mode == nullptr) return;
-    const auto fitting = mode->find("topologies");
-    if (fitting == mode->end() || std::find(fitting->begin(), fitting->end(), json(topology)) != fitting->end()) return;
-    problems_.push_back({"/exchange/topology", "training mode \"" + training["mode"].get<std::string>() +
-                                                   "\" does not work over \"" + topology + "\"; it takes " +
-                                                   fitting->dump()});
+    if (mode == nullptr || works_over(*mode, topology)) return;
+    const bool one_mean = entry->value("one_mean", true);
+    problems_.push_back({"/exchange/topology",
+                         "training mode \"" + training["mode"].get<std::string>() + "\" does not work over \"" +
+                             topology + "\"" + (one_mean ? "" : ", which does not lead to one mean of all workers") +
+                             "; it takes " + mode->at("topologies").dump()});
   }
 
   void topology_and_workers() {
@@ -108,9 +113,11 @@ class CatalogCheck {
     if (topology == nullptr || topology->value("workers", "any") == "any") return;
     const auto workers = spec_["resources"]["workers"].get<std::uint32_t>();
     if (std::has_single_bit(workers)) return;
+    const json* mode = find_entry(catalog_, "modes", spec_["training"]["mode"]);
     std::string others;
     for (const auto& other : catalog_.at("topologies")) {
-      if (other.value("workers", "any") == "any") others += (others.empty() ? "" : ", ") + other.value("name", "");
+      if (other.value("workers", "any") != "any" || (mode != nullptr && !works_over(*mode, other.at("name")))) continue;
+      others += (others.empty() ? "" : ", ") + other.value("name", "");
     }
     problems_.push_back({"/exchange/topology", "\"" + name + "\" works for 1, 2, 4, 8, ... workers, and the job has " +
                                                    std::to_string(workers) + "; for any number: " + others});
@@ -125,19 +132,24 @@ class CatalogCheck {
                                                          std::to_string(workers) + " workers; at most one on each"});
   }
 
-  /// Owners encode what they make of the payloads again. Whether a compressor allows that can depend on parameters: the
-  /// catalog's answer holds for the defaults, others are left to the worker to check.
+  /// Owners encode what they make of the payloads again, or take only entries that compressors have chosen. Whether a
+  /// compressor allows that can depend on parameters: the catalog's answer holds for the defaults, others are left to
+  /// the worker to check.
   void topology_and_compressor() {
     const std::string name = spec_["exchange"]["topology"];
     const json* topology = find_entry(catalog_, "topologies", name);
     const json* compressor = find_entry(catalog_, "compressors", spec_["compression"]["name"]);
     if (topology == nullptr || compressor == nullptr || !topology->value("by_owners", false)) return;
     const json traits = compressor->value("traits", json::object());
-    if (traits.value("fits_owners", true) || !are_defaults(*compressor, spec_["compression"]["params"])) return;
+    const bool splits = topology->value("splits", false);
+    const bool fits = traits.value(splits ? "fits_split" : "fits_owners", true);
+    if (fits || !are_defaults(*compressor, spec_["compression"]["params"])) return;
+    const std::string reason =
+        splits ? "it carries sums and entries that a compressor has chosen, and what this one sends is neither"
+               : "the mean of its payloads cannot be encoded like them, because they come of several passes or depend "
+                 "on what was sent before";
     problems_.push_back({"/exchange/topology", "\"" + name + "\" does not fit compressor \"" +
-                                                   compressor->value("name", "") +
-                                                   "\", whose payloads depend on what was sent before: their mean "
-                                                   "cannot be encoded in the same way"});
+                                                   compressor->value("name", "") + "\": " + reason});
   }
 
   void compression() {
@@ -217,6 +229,7 @@ JobSpec read(const json& spec) {
                      training.at("epochs"),
                      nullable<std::uint64_t>(training.at("max_steps")),
                      training.at("batch_size"),
+                     training.at("params").value("accumulate", std::uint64_t{1}),
                      beside_name(training.at("optimizer")),
                      beside_name(training.at("lr_schedule")),
                      training.at("seed")};

@@ -32,10 +32,14 @@ struct JobSpec {
     Choice mode;
     double epochs = 1;
     std::optional<std::uint64_t> max_steps;
-    std::uint64_t batch_size = 64;  ///< samples per worker and step
+    std::uint64_t batch_size = 64;  ///< samples of a worker in one forward and backward pass
+    std::uint64_t accumulate = 1;   ///< batches of a worker in one optimizer step; a parameter of the mode
     Choice optimizer;
     Choice lr_schedule;
     std::uint64_t seed = 1;
+
+    /// Samples of a worker in one optimizer step.
+    std::uint64_t samples_per_step() const { return batch_size * accumulate; }
   };
   struct Compression {
     Choice compressor;

@@ -58,13 +58,51 @@ Result<void> check_timeline(const std::optional<StepTimeline>& timeline) {
   return {};
 }
 
+Result<void> check_plan(const ExchangePlan& plan) {
+  const auto is_name = [](const std::string& text) {
+    return !text.empty() && text.size() <= ExchangePlan::name_bytes_max;
+  };
+  const auto is_text = [](const std::string& text) {
+    return !text.empty() && text.size() <= ExchangePlan::text_bytes_max;
+  };
+  if (plan.buckets.empty() || plan.buckets.size() > ExchangePlan::buckets_max) {
+    return refused("a plan for " + std::to_string(plan.buckets.size()) + " buckets");
+  }
+  for (const auto& [form, topology, bytes] : plan.buckets) {
+    if (!is_name(form) || !is_name(topology))
+      return refused("a name of a plan's form or topology is empty or too long");
+    if (bytes > count_max) return refused("the bytes of a plan's bucket are out of range");
+  }
+  if (plan.candidates.size() > ExchangePlan::candidates_max) return refused("too many candidates of a plan");
+  for (const auto& [routes, predicted, measured, followed] : plan.candidates) {
+    if (!is_text(routes)) return refused("the text of a plan's candidate is empty or too long");
+    if (!good(predicted) || !good(measured.value_or(0))) return refused("a time of a plan's candidate is out of range");
+  }
+  if (!is_text(plan.reason)) return refused("the reason of a plan is empty or too long");
+  if (plan.step > count_max) return refused("the step of a plan is out of range");
+  const bool rate = std::isfinite(plan.bytes_per_second) && plan.bytes_per_second >= 0;
+  if (!good(plan.latency_seconds) || !rate) return refused("a plan's latency or rate is out of range");
+  return {};
+}
+
 }  // namespace
+
+std::string part_name(std::uint32_t part) {
+  if (part == BucketSpan::part_within_hosts) return "within hosts";
+  return part == 0 ? "dense" : "pass " + std::to_string(part);
+}
 
 Result<void> check(const std::optional<TrafficReport>& report, std::uint32_t rank, std::uint32_t world) {
   if (!report) return {};
   if (auto totals = check_totals(report->totals, rank, world); !totals) return totals;
   if (auto sampled = check_timeline(report->sampled); !sampled) return sampled;
-  return check_timeline(report->slowest);
+  if (auto slowest = check_timeline(report->slowest); !slowest) return slowest;
+  if (report->plans.size() > TrafficReport::plans_max) return refused("too many plans of the exchange");
+  if (!report->plans.empty() && rank != 0) return refused("a plan of the exchange from another rank than 0");
+  for (const auto& plan : report->plans) {
+    if (auto checked = check_plan(plan); !checked) return checked;
+  }
+  return {};
 }
 
 }  // namespace weir::protocol

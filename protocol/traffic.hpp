@@ -44,7 +44,7 @@ struct TrafficTotals {
 
   std::uint64_t step = 0;             ///< steps completed
   std::vector<LinkTraffic> links;     ///< by rank, those that moved something
-  std::vector<NamedTraffic> phases;   ///< "dense", "pass 1", ... as there are, and "other": what belongs to no step
+  std::vector<NamedTraffic> phases;   ///< part_name() of those that there are, and "other": what belongs to no step
   std::vector<NamedTraffic> tensors;  ///< those with most bytes, at most tensors_max, most first
   ByteCounts rest;                    ///< all other tensors, and the votes to stop
 };
@@ -55,14 +55,21 @@ constexpr Activity last_value(Activity) { return Activity::decode; }
 
 /// Something that a bucket did in a step.
 struct BucketSpan {
+  static constexpr std::uint32_t part_within_hosts = 5;
+
   std::uint32_t bucket = 0;
   Activity activity = Activity::encode;
-  std::uint32_t part = 0;    ///< 0: the tensors that are averaged as they are; n: pass n of the compressor
+  /// 0: the tensors that are averaged as they are; n: pass n of the compressor; or part_within_hosts: all tensors,
+  /// between a host's workers.
+  std::uint32_t part = 0;
   std::uint32_t lane = 0;    ///< on the wire, or waited for
   double begin_seconds = 0;  ///< since the step began
   double seconds = 0;
   ByteCounts bytes{};  ///< moved meanwhile, if on the wire
 };
+
+/// "dense", "pass 1", ... or "within hosts"
+std::string part_name(std::uint32_t part);
 
 /// One step of one worker.
 struct StepTimeline {
@@ -74,11 +81,43 @@ struct StepTimeline {
   std::vector<BucketSpan> spans;  ///< by bucket, then by time
 };
 
+/// How the gradients of a job travel from a step on, and why. Where the job leaves that to the workers, they change it
+/// while they train.
+struct ExchangePlan {
+  static constexpr std::size_t buckets_max = 512;
+  static constexpr std::size_t candidates_max = 16;
+  static constexpr std::size_t name_bytes_max = 64;    ///< of a form or a topology
+  static constexpr std::size_t text_bytes_max = 1024;  ///< of a reason or of a candidate's routes
+
+  /// A bucket's way.
+  struct OfBucket {
+    std::string form;         ///< "coded", "float32" or "bfloat16"
+    std::string topology;     ///< one of the catalog's
+    std::uint64_t bytes = 0;  ///< of its gradients as float32
+  };
+  /// What was considered.
+  struct Candidate {
+    std::string routes;
+    double predicted_seconds = 0;            ///< of a step, by the model
+    std::optional<double> measured_seconds;  ///< if it was tried
+    bool followed = false;                   ///< it is this plan
+  };
+
+  std::uint64_t step = 0;         ///< how many steps were done when it was made: the next one is the first to follow it
+  std::string reason;             ///< a sentence
+  std::vector<OfBucket> buckets;  ///< at most buckets_max
+  double latency_seconds = 0;     ///< of a message; 0: not measured
+  double bytes_per_second = 0;    ///< of the slowest rank's port; 0: not measured
+  std::vector<Candidate> candidates;
+};
+
 /// A worker's report of its traffic.
 struct TrafficReport {
   TrafficTotals totals;
   std::optional<StepTimeline> sampled;  ///< a recent step; the ranks of a job sample the same ones
   std::optional<StepTimeline> slowest;  ///< of the attempt without its first step, if it is new
+  std::vector<ExchangePlan> plans;      ///< those that are new, of rank 0; at most plans_max
+  static constexpr std::size_t plans_max = 32;
 };
 
 /// Checks what came from a worker of rank `rank` out of `world`: counts, names, ranks, and that times are numbers.

@@ -6,11 +6,16 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/trainer.hpp"
+#include "bench/all_reduce.hpp"
 #include "bench/compressors.hpp"
+#include "bench/gathering.hpp"
+#include "bench/scaling.hpp"
 #include "bench/train.hpp"
 #include "runtime/actor_system.hpp"
 #include "worker/catalog.hpp"
 #include "worker/run.hpp"
+#include "worker/tensor_memory.hpp"
+#include "worker/threads.hpp"
 
 namespace {
 
@@ -31,6 +36,11 @@ void add_common(CLI::App& command, weir::bench::Options& options) {
   command.add_option("--filter", options.filter, "only rows whose name matches this regular expression");
 }
 
+void add_place(CLI::App& command, weir::bench::PlaceOptions& place) {
+  command.add_option("--rank", place.rank, "be this rank only; the others run elsewhere");
+  command.add_option("--peers", place.peers, "HOST:PORT of every rank, in rank order")->delimiter(',');
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -44,20 +54,59 @@ int main(int count, char** arguments) {
   weir::bench::Options options;
   auto* compressors = bench->add_subcommand("compressors", "encode and decode, beside memcpy");
   add_common(*compressors, options);
+  auto* gathering = bench->add_subcommand("gathering", "the mean of many ranks' payloads, beside the bytes it touches");
+  add_common(*gathering, options);
   weir::bench::TrainOptions train_options;
   auto* train = bench->add_subcommand("train", "LeNet's training step, beside its computation alone");
   add_common(*train, train_options.common);
   train->add_option("--steps", train_options.steps, "steps measured")->check(CLI::Range(10, 100000));
   train->add_option("--batch-size", train_options.batch_size, "samples per rank and step")->check(CLI::Range(1, 65536));
-  train->add_option("--rank", train_options.rank, "be this rank only; the others run elsewhere");
-  train->add_option("--peers", train_options.peers, "HOST:PORT of every rank, in rank order")->delimiter(',');
+  train->add_option("--model", train_options.model, "a model of the catalog");
+  std::string model_params = "{}";
+  train->add_option("--model-params", model_params, "its parameters, as JSON");
+  train->add_option("--topology", train_options.topology, "a topology of the catalog");
+  add_place(*train, train_options.place);
+  weir::bench::AllReduceOptions all_reduce_options;
+  auto* all_reduce = bench->add_subcommand("all-reduce", "sums between this rank and those of other processes");
+  add_common(*all_reduce, all_reduce_options.common);
+  add_place(*all_reduce, all_reduce_options.place);
+  all_reduce->add_option("--bytes", all_reduce_options.bytes, "sizes of the arrays")->delimiter(',')->required();
+  all_reduce->add_option("--rounds", all_reduce_options.rounds, "sums measured")->check(CLI::Range(1, 1000000));
+  weir::bench::ScalingOptions scaling_options;
+  auto* scaling = bench->add_subcommand("scaling", "step times of many workers on simulated networks");
+  add_common(*scaling, scaling_options.common);
+  scaling->add_option("--ranks", scaling_options.ranks, "sizes of the group")
+      ->delimiter(',')
+      ->check(CLI::Range(2, 4096));
+  scaling->add_option("--gigabits", scaling_options.gigabits, "rates of the links, in Gbit/s")
+      ->delimiter(',')
+      ->check(CLI::Range(1e-3, 1e5));
+  scaling->add_option("--latencies-ms", scaling_options.latencies_ms, "latencies of the links, in ms")
+      ->delimiter(',')
+      ->check(CLI::Range(0.0, 1e4));
+  scaling->add_option("--compute-ms", scaling_options.compute_ms, "of a step without exchange, for all models")
+      ->check(CLI::Range(0.0, 1e6));
+  scaling->add_option("--threads", scaling_options.threads, "cells simulated side by side")->check(CLI::Range(1, 64));
+  scaling->add_option("--frames-max", scaling_options.frames_max, "steps of more frames are predicted, not simulated");
+  scaling->add_option("--costs", scaling_options.costs, "take the costs of coding from the rows in this file")
+      ->check(CLI::ExistingFile);
   CLI11_PARSE(app, count, arguments);
 
+  weir::worker::TensorMemory::install();
   if (run->parsed()) return weir::worker::run(actor_types());
   if (catalog->parsed()) {
     std::cout << weir::worker::catalog().dump(2) << '\n';
     return 0;
   }
   if (compressors->parsed()) return weir::bench::compressors(options);
+  if (gathering->parsed()) return weir::bench::gathering(options);
+  if (scaling->parsed()) return weir::bench::scaling(scaling_options);
+  if (all_reduce->parsed()) return weir::bench::all_reduce(all_reduce_options);
+  train_options.model_params = nlohmann::json::parse(model_params, nullptr, false);
+  if (!train_options.model_params.is_object()) {
+    std::cerr << "--model-params is no JSON object: " << model_params << '\n';
+    return 2;
+  }
+  weir::worker::set_threads(1);
   return weir::bench::train(train_options);
 }

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "api/chrome_trace.hpp"
 #include "api/file_source.hpp"
 #include "api/log_source.hpp"
 #include "api/metric_source.hpp"

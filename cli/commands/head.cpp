@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "actors/shapes.hpp"
 #include "api/server.hpp"
 #include "cli/catalog_text.hpp"
 #include "cli/commands/commands.hpp"
@@ -23,6 +22,7 @@
 #include "runtime/asio.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/tcp_transport.hpp"
+#include "training/shapes.hpp"
 
 namespace weir::cli {
 namespace {
@@ -76,7 +76,7 @@ net::awaitable<int> serve(const Settings& settings, const Options& options, clus
   head_options.data_dir = data_dir.path();
   head_options.node_secret = std::move(node_secret);
   head_options.catalog = nlohmann::json::parse(catalog_text);
-  head_options.shape_of = &actors::training_shape;
+  head_options.shape_of = &training::training_shape;
   head_options.version = WEIR_VERSION;
   auto head = co_await cluster::Head::start(std::move(head_options), executor, clock, transport, std::move(store));
   if (!head) co_return complain(head.error());

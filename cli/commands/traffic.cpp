@@ -32,6 +32,32 @@ void add_row(Table& table, std::string kind, std::string name, const nlohmann::j
   table.add({std::move(kind), std::move(name), bytes_cell(counts, "bytes_sent"), bytes_cell(counts, "bytes_received")});
 }
 
+std::string seconds_cell(const nlohmann::json& object, const char* name) {
+  const nlohmann::json& seconds = member(object, name);
+  return seconds.is_number() ? seconds_text(seconds.get<double>()) : "-";
+}
+
+/// How the gradients travel: what is followed, and what else was tried.
+void print_plan(const nlohmann::json& plan) {
+  const std::string rate = bytes_cell(plan, "bytes_per_second");
+  Table about({"PLAN", "LATENCY", "RATE", "WHY"});
+  about.add({"from step " + value_text(member(plan, "step")), seconds_cell(plan, "latency_seconds"),
+             rate == "-" ? rate : rate + "/s", text(plan, "reason")});
+  Table routes({"FORM", "TOPOLOGY", "BUCKETS", "BYTES"});
+  for (const nlohmann::json& route : member(plan, "routes")) {
+    routes.add({text(route, "form"), text(route, "topology"), value_text(member(route, "buckets")),
+                bytes_cell(route, "bytes")});
+  }
+  print("\n" + about.str() + "\n" + routes.str());
+  if (member(plan, "candidates").empty()) return;
+  Table candidates({"PREDICTED", "MEASURED", "FOLLOWED", "CANDIDATE"});
+  for (const nlohmann::json& one : member(plan, "candidates")) {
+    candidates.add({seconds_cell(one, "predicted_seconds"), seconds_cell(one, "measured_seconds"),
+                    member(one, "followed") == true ? "yes" : "", text(one, "routes")});
+  }
+  print("\n" + candidates.str());
+}
+
 int traffic(const Settings& settings, const Traffic& options) {
   auto answer = Api(settings).get(job_path(options.id) + "/traffic");
   if (!answer) return complain(answer.error());
@@ -49,6 +75,7 @@ int traffic(const Settings& settings, const Traffic& options) {
   if (!member(*answer, "tensors").empty()) add_row(table, "tensor", "(the rest)", member(*answer, "rest"));
   add_row(table, "all", "", *answer);
   print(table.str());
+  if (const nlohmann::json& plan = member(*answer, "plan"); plan.is_object()) print_plan(plan);
   return ExitCode::ok;
 }
 
@@ -80,8 +107,8 @@ int trace(const Settings& settings, const Trace& options) {
 
 void add_job_traffic(CLI::App& job, Choice& choice) {
   auto counted = std::make_shared<Traffic>();
-  add_command(job, choice, "traffic", "What a job's workers have sent each other, by link, phase and tensor", counted,
-              traffic)
+  add_command(job, choice, "traffic", "What a job's workers have sent each other, by link, phase and tensor, and how",
+              counted, traffic)
       ->add_option("id", counted->id, "The job's id")
       ->required();
 

@@ -188,24 +188,23 @@ struct Applier {
 
   void operator()(const change::PutTraffic& put) {
     const WorkerTraffic& traffic = put.traffic;
-    const auto text_or_null = [](const auto& timeline) {
-      return timeline ? std::optional(to_text(*timeline)) : std::nullopt;
-    };
+    const auto text_or_null = [](const auto& part) { return part ? std::optional(to_text(*part)) : std::nullopt; };
     database.prepare("DELETE FROM traffic WHERE job = ? AND attempt < ?")
         .bind(traffic.job_id)
         .bind(traffic.attempt)
         .run();
     database
         .prepare(
-            "INSERT INTO traffic (job, attempt, worker, totals, sampled, slowest) VALUES (?, ?, ?, ?, ?, ?)"
+            "INSERT INTO traffic (job, attempt, worker, totals, sampled, slowest, plan) VALUES (?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT DO UPDATE SET totals = excluded.totals, sampled = coalesce(excluded.sampled, sampled),"
-            " slowest = coalesce(excluded.slowest, slowest)")
+            " slowest = coalesce(excluded.slowest, slowest), plan = coalesce(excluded.plan, plan)")
         .bind(traffic.job_id)
         .bind(traffic.attempt)
         .bind(traffic.worker)
         .bind(to_text(traffic.totals))
         .bind(text_or_null(traffic.sampled))
         .bind(text_or_null(traffic.slowest))
+        .bind(text_or_null(traffic.plan))
         .run();
   }
 

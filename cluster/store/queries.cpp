@@ -342,13 +342,13 @@ std::vector<MetricSeries> metrics(Database& database, const MetricQuery& query) 
 std::vector<WorkerTraffic> traffic(Database& database, const std::string& job_id) {
   std::vector<WorkerTraffic> found;
   Statement& rows = database.prepare(
-      "SELECT attempt, worker, totals, sampled, slowest FROM traffic WHERE job = ?1"
+      "SELECT attempt, worker, totals, sampled, slowest, plan FROM traffic WHERE job = ?1"
       " AND attempt = (SELECT max(attempt) FROM traffic WHERE job = ?1) ORDER BY worker");
   rows.bind(job_id);
-  const auto next_timeline = [&rows] {
+  const auto next = [&rows](auto read) {
     const bool missing = rows.is_null();
     const auto text = rows.text();
-    return missing ? std::nullopt : std::optional(timeline_of(text));
+    return missing ? std::nullopt : std::optional(read(text));
   };
   while (rows.step()) {
     WorkerTraffic one;
@@ -356,8 +356,9 @@ std::vector<WorkerTraffic> traffic(Database& database, const std::string& job_id
     one.attempt = static_cast<std::uint64_t>(rows.integer());
     one.worker = static_cast<std::uint32_t>(rows.integer());
     one.totals = totals_of(rows.text());
-    one.sampled = next_timeline();
-    one.slowest = next_timeline();
+    one.sampled = next(timeline_of);
+    one.slowest = next(timeline_of);
+    one.plan = next(plan_of);
     found.push_back(std::move(one));
   }
   return found;

@@ -40,7 +40,6 @@ Neighbourhood around(std::uint32_t rank, std::uint32_t ranks) {
 // The values are cut into as many chunks as the largest block has ranks. In a block of s ranks each is responsible for
 // 1/s of the chunks, which in the next larger block belong to several ranks, one message for each.
 Task<> BinaryBlocks::combine_all(Buffer values, ReduceOp op, Subject about) {
-  if (values.bytes.empty()) co_return Result<void>();
   const auto [larger, own, smaller] = around(rank(), ranks());
   const std::uint32_t place = rank() - own.first;
   const Halving halving{.values = values, .chunks = largest(ranks()).size, .first = own.first, .size = own.size};

@@ -7,7 +7,6 @@
 namespace weir::collectives {
 
 Task<> Butterfly::combine_all(Buffer values, ReduceOp op, Subject about) {
-  if (values.bytes.empty()) co_return Result<void>();
   const Halving all{.values = values, .chunks = ranks(), .first = 0, .size = ranks()};
   if (auto done = co_await reduce_by_halving(group_, all, op, about); !done) co_return done.error();
   about.part += 64;  // above the halving's

@@ -6,9 +6,11 @@
 
 #include "collectives/topologies/binary_blocks.hpp"
 #include "collectives/topologies/butterfly.hpp"
+#include "collectives/topologies/checked.hpp"
 #include "collectives/topologies/hierarchical.hpp"
 #include "collectives/topologies/parameter_server.hpp"
 #include "collectives/topologies/ring.hpp"
+#include "collectives/topologies/split_gather.hpp"
 #include "collectives/topologies/tree.hpp"
 #include "collectives/topologies/two_hop.hpp"
 
@@ -22,12 +24,23 @@ template <class T>
 concept ByOwners = requires { T::by_owners; };
 
 template <class T>
+concept Splits = requires { T::splits; };
+
+template <class T>
 std::unique_ptr<Collective> make(Communicator& group, const TopologyChoice& choice) {
+  std::unique_ptr<Collective> made;
   if constexpr (takes_servers<T>) {
-    return std::make_unique<T>(group, choice.servers);
+    made = std::make_unique<T>(group, choice.servers);
   } else {
-    return std::make_unique<T>(group);
+    made = std::make_unique<T>(group);
   }
+  return std::make_unique<CheckedCollective>(group, T::name, choice.servers, std::move(made));
+}
+
+template <class T>
+constexpr Cost (*by_owners_cost())(std::uint32_t, double) {
+  if constexpr (ByOwners<T>) return T::by_owners_cost;
+  return nullptr;
 }
 
 template <class T>
@@ -37,16 +50,19 @@ TopologyType type() {
           .group_size = T::group_size,
           .all_reduce_cost = T::all_reduce_cost,
           .all_gather_cost = T::all_gather_cost,
+          .by_owners_cost = by_owners_cost<T>(),
           .make_with = make<T>,
           .by_owners = ByOwners<T>,
+          .splits = Splits<T>,
+          .by_hosts = std::same_as<T, Hierarchical>,
           .has_servers = takes_servers<T>};
 }
 
 }  // namespace
 
 std::span<const TopologyType> topologies() {
-  static const std::array all{type<Ring>(),         type<Butterfly>(), type<BinaryBlocks>(),   type<Tree>(),
-                              type<Hierarchical>(), type<TwoHop>(),    type<ParameterServer>()};
+  static const std::array all{type<Ring>(),         type<Butterfly>(), type<BinaryBlocks>(),    type<Tree>(),
+                              type<Hierarchical>(), type<TwoHop>(),    type<ParameterServer>(), type<SplitGather>()};
   return all;
 }
 

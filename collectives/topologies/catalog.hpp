@@ -26,9 +26,15 @@ struct TopologyType {
   GroupSize group_size;
   Cost (*all_reduce_cost)(std::uint32_t ranks, double bytes);
   Cost (*all_gather_cost)(std::uint32_t ranks, double bytes);  ///< of payloads of `bytes` bytes each
+  /// Of to_owners() and from_owners() together, of payloads of `bytes` bytes for all shares; null if not by owners.
+  Cost (*by_owners_cost)(std::uint32_t ranks, double bytes);
   std::unique_ptr<Collective> (*make_with)(Communicator& group, const TopologyChoice& choice);
   /// Gathered payloads go to the owners of shares (Collective::to_owners), who encode their mean again.
   bool by_owners = false;
+  /// The owners are those of regions: they get the entries that compressors have chosen there, and no other payloads.
+  bool splits = false;
+  /// Gradients are summed within hosts before they are encoded.
+  bool by_hosts = false;
   bool has_servers = false;  ///< takes TopologyChoice::servers
 
   /// `group` must outlive it.

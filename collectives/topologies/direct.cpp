@@ -4,33 +4,23 @@
 #include "collectives/send_window.hpp"
 
 namespace weir::collectives {
-namespace {
 
-Task<> send_chunks(Communicator& group, Buffer values, std::uint32_t owners, Subject about) {
+Task<> send_to_each(Communicator& group, std::uint32_t receivers, FunctionRef<BytesView(std::uint32_t)> message,
+                    Subject about) {
   SendWindow<8> outgoing;
   std::size_t number = 0;
   for (std::uint32_t distance = 1; distance < group.size(); ++distance) {
     const std::uint32_t to = after(group, distance);
-    if (to >= owners) continue;
+    if (to >= receivers) continue;
     if (auto room = co_await outgoing.make_room(number); !room) co_return room.error();
-    outgoing.at(number++).emplace(group, to, about, chunk_of(values, owners, to).bytes);
+    outgoing.at(number++).emplace(group, to, about, message(to));
   }
   co_return co_await outgoing.finish();
 }
-
-Task<> send_own_chunk(Communicator& group, Buffer values, std::uint32_t owners, Subject about) {
-  SendWindow<8> outgoing;
-  for (std::uint32_t distance = 1; distance < group.size(); ++distance) {
-    if (auto room = co_await outgoing.make_room(distance); !room) co_return room.error();
-    outgoing.at(distance).emplace(group, after(group, distance), about, chunk_of(values, owners, group.rank()).bytes);
-  }
-  co_return co_await outgoing.finish();
-}
-
-}  // namespace
 
 Task<> reduce_to_owners(Communicator& group, Buffer values, std::uint32_t owners, ReduceOp op, Subject about) {
-  Task<> sending = send_chunks(group, values, owners, about);
+  const auto chunk = [&](std::uint32_t to) -> BytesView { return chunk_of(values, owners, to).bytes; };
+  Task<> sending = send_to_each(group, owners, chunk, about);
   sending.start();
   if (group.rank() < owners) {
     const Buffer own = chunk_of(values, owners, group.rank());
@@ -45,7 +35,8 @@ Task<> reduce_to_owners(Communicator& group, Buffer values, std::uint32_t owners
 
 Task<> copy_from_owners(Communicator& group, Buffer values, std::uint32_t owners, Subject about) {
   const bool owns = group.rank() < owners;
-  Task<> sending = send_own_chunk(group, values, owners, about);
+  const auto chunk = [&](std::uint32_t) -> BytesView { return chunk_of(values, owners, group.rank()).bytes; };
+  Task<> sending = send_to_each(group, group.size(), chunk, about);
   if (owns) sending.start();
   for (std::uint32_t distance = 1; distance < group.size(); ++distance) {
     const std::uint32_t from = before(group, distance);
@@ -56,6 +47,12 @@ Task<> copy_from_owners(Communicator& group, Buffer values, std::uint32_t owners
   }
   if (owns) co_return co_await sending;
   co_return Result<void>();
+}
+
+Task<> combine_by_owners(Communicator& group, Buffer values, std::uint32_t owners, ReduceOp op, Subject about) {
+  if (auto done = co_await reduce_to_owners(group, values, owners, op, about); !done) co_return done.error();
+  ++about.part;
+  co_return co_await copy_from_owners(group, values, owners, about);
 }
 
 }  // namespace weir::collectives

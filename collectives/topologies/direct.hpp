@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "base/bytes.hpp"
+#include "base/function_ref.hpp"
 #include "collectives/collective.hpp"
 
 namespace weir::collectives {
@@ -15,6 +17,14 @@ Task<> reduce_to_owners(Communicator& group, Buffer values, std::uint32_t owners
 
 /// Each owner copies its chunk to all.
 Task<> copy_from_owners(Communicator& group, Buffer values, std::uint32_t owners, Subject about);
+
+/// Both, one after the other.
+Task<> combine_by_owners(Communicator& group, Buffer values, std::uint32_t owners, ReduceOp op, Subject about);
+
+/// Sends message(to) to each of the first `receivers` ranks but this one, beginning with the one after it. The function
+/// must outlive the task.
+Task<> send_to_each(Communicator& group, std::uint32_t receivers, FunctionRef<BytesView(std::uint32_t)> message,
+                    Subject about);
 
 /// The rank that follows `rank` at a distance, and the one that many places before it.
 inline std::uint32_t after(const Communicator& group, std::uint32_t distance) {

@@ -1,14 +1,12 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
 
-#include "collectives/subgroup.hpp"
+#include "collectives/hosts.hpp"
 #include "collectives/topologies/binary_blocks.hpp"
-#include "collectives/topologies/ring.hpp"
 #include "collectives/topologies/topology.hpp"
 #include "collectives/topologies/tree.hpp"
 
@@ -22,7 +20,7 @@ class Hierarchical final : public Topology {
 
   static constexpr std::string_view name = "hierarchical";
   static constexpr std::string_view summary =
-      "sums within each host, then between one worker of each host; for hosts with several workers";
+      "dense within each host, compressed between one worker of each host; for hosts with several workers";
   static constexpr GroupSize group_size = GroupSize::any;
 
   /// Where each rank has a host of its own: as binary blocks.
@@ -30,21 +28,18 @@ class Hierarchical final : public Topology {
 
   Task<> combine_all(Buffer values, ReduceOp op, Subject about) override;
 
+  /// Each payload goes to all ranks of its host, from the leader to the others, and from these to their hosts.
   Task<> all_gather(BytesView own, Gathered& gathered, Subject about) override;
 
  private:
-  bool leads() const { return host_.rank() == 0; }
   Task<> hand_down(Subject about);
 
-  const std::vector<std::vector<std::uint32_t>> hosts_;  ///< the ranks of each host, in the order of their leaders
-  const std::size_t own_host_;
-  SubGroup host_;  ///< the ranks of this host; its rank 0 is the leader
+  Hosts hosts_;
   Tree within_;
-  Ring around_;
-  std::optional<SubGroup> leaders_;  ///< of a leader: those of all hosts
-  std::optional<BinaryBlocks> between_;
-  Gathered of_host_;  ///< by rank of the host
-  Gathered packed_;   ///< by host: the payloads of its ranks
+  std::optional<BinaryBlocks> between_;  ///< of a leader
+  std::vector<std::uint32_t> begins_;    ///< by host: how many ranks the hosts before it have
+  Gathered of_host_;                     ///< by rank of the host
+  Gathered by_host_;                     ///< those of the first host's ranks, then those of the second's, ...
 };
 
 }  // namespace weir::collectives

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "collectives/topologies/topology.hpp"
+#include "collectives/topologies/two_hop.hpp"
 
 namespace weir::collectives {
 
@@ -25,16 +26,13 @@ class ParameterServer final : public Topology {
   /// With all ranks as servers. With S servers, the port of one carries 2 (P-1)/S of the bytes.
   static Cost all_reduce_cost(std::uint32_t ranks, double bytes);
 
+  static Cost by_owners_cost(std::uint32_t ranks, double bytes) { return TwoHop::by_owners_cost(ranks, bytes); }
+
   Task<> combine_all(Buffer values, ReduceOp op, Subject about) override;
 
   std::uint32_t owners() const override { return servers_; }
-  Task<> to_owners(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) override;
-  Task<> from_owners(BytesView own, Gathered& gathered, Subject about) override;
 
  private:
-  Task<> send_to_servers(std::span<const BytesView> outgoing, Subject about);
-  Task<> send_to_all(BytesView own, Subject about);
-
   const std::uint32_t servers_;
 };
 

@@ -22,35 +22,12 @@ struct Place {
 /// While a message arrives and is passed on, the one before it may still be on its way.
 using Chain = SendWindow<3>;
 
-/// Receives a payload of any length up to a limit, and passes it on as it arrives.
-class PassingCollector final : public Collector {
- public:
-  /// `onward`: where the message to the next rank is made, about `about`, when the length is known.
-  PassingCollector(Bytes& into, std::size_t bytes_max, Communicator& group, std::uint32_t next, const Subject& about,
-                   std::optional<Send>& onward)
-      : Collector(into, bytes_max), into_(into), group_(group), next_(next), about_(about), onward_(onward) {}
-
-  Result<void> begin(std::uint64_t message_bytes) override {
-    if (auto begun = Collector::begin(message_bytes); !begun) return begun;
-    onward_.emplace(group_, next_, about_, into_, 0);
-    return {};
-  }
-  void progressed(std::uint64_t bytes) override { onward_->release(bytes); }
-
- private:
-  Bytes& into_;
-  Communicator& group_;
-  const std::uint32_t next_;
-  const Subject about_;
-  std::optional<Send>& onward_;
-};
-
 /// Chunk c starts at rank c + 1 and picks up each rank's values on its way to rank c, which has the result after P-1
 /// steps. In the steps after these the results go on around the ring. It is one chain: what arrives in one step is sent
 /// in the next.
 Task<> pass_around(Communicator& group, Buffer values, ReduceOp op, Subject about, std::uint32_t steps) {
   const Place self{group.rank(), group.size()};
-  if (self.ranks == 1 || values.bytes.empty()) co_return Result<void>();
+  if (self.ranks == 1) co_return Result<void>();
   const auto chunk = [&](std::uint32_t step) { return chunk_of(values, self.ranks, self.before(step + 1)).bytes; };
 
   Chain outgoing;
@@ -84,31 +61,6 @@ Task<> Ring::reduce_around(Communicator& group, Buffer values, ReduceOp op, Subj
 Cost Ring::all_reduce_cost(std::uint32_t ranks, double bytes) {
   const double steps = ranks - 1;
   return {.alpha = 2 * steps, .beta = 2 * steps / ranks * bytes, .gamma = steps / ranks * bytes};
-}
-
-Task<> Ring::all_gather(BytesView own, Gathered& gathered, Subject about) {
-  if (auto kept = keep_own(own, gathered); !kept) co_return kept.error();
-  const Place self{rank(), ranks()};
-  if (self.ranks == 1) co_return Result<void>();
-
-  Chain outgoing;
-  outgoing.at(0).emplace(group_, self.next(), about, gathered.payloads[self.rank]);
-  for (std::uint32_t step = 0; step + 1 < self.ranks; ++step, ++about.part) {
-    if (auto room = co_await outgoing.make_room(step + 1); !room) co_return room.error();
-    const Subject next{.version = about.version, .bucket = about.bucket, .part = about.part + 1};
-    Bytes& payload = gathered.payloads[self.before(step + 1)];
-    Collector last(payload, gathered.bytes_max);
-    PassingCollector passing(payload, gathered.bytes_max, group_, self.next(), next, outgoing.at(step + 1));
-    const bool passed_on = step + 2 < self.ranks;
-    Receive arrival(group_, self.previous(), about, passed_on ? passing : last);
-    if (auto arrived = co_await arrival; !arrived) co_return arrived.error();
-  }
-  co_return co_await outgoing.finish();
-}
-
-Cost Ring::all_gather_cost(std::uint32_t ranks, double bytes) {
-  const double steps = ranks - 1;
-  return {.alpha = steps, .beta = steps * bytes, .gamma = 0};
 }
 
 }  // namespace weir::collectives

@@ -21,10 +21,6 @@ class Ring final : public Topology {
   /// 2 (P-1) messages of 1/P of the bytes, half of which are combined.
   static Cost all_reduce_cost(std::uint32_t ranks, double bytes);
 
-  Task<> all_gather(BytesView own, Gathered& gathered, Subject about) override;
-  /// P-1 payloads through every link.
-  static Cost all_gather_cost(std::uint32_t ranks, double bytes);
-
   /// Topology::reduce_scatter.
   static Task<> reduce_around(Communicator& group, Buffer values, ReduceOp op, Subject about);
 

@@ -9,18 +9,25 @@
 #include "collectives/receivers.hpp"
 #include "collectives/send_window.hpp"
 #include "collectives/topologies/binary_tree.hpp"
+#include "collectives/topologies/direct.hpp"
 #include "collectives/topologies/ring.hpp"
 
 namespace weir::collectives {
 namespace {
 
-/// Sends the payloads of `count` ranks, beginning with `first`.
-Task<> send_payloads(Communicator& group, std::uint32_t to, std::uint32_t first, std::uint32_t count,
-                     const Gathered& gathered, Subject about) {
+/// Sends the bundles of `count` members, beginning with `first`.
+Task<> send_bundles(Communicator& group, std::uint32_t to, std::uint32_t first, std::uint32_t count,
+                    const Gathered& gathered, FunctionRef<std::uint32_t(std::uint32_t)> begin_of, Subject about) {
   SendWindow<8> outgoing;
-  for (std::uint32_t i = 0; i < count; ++i, ++about.part) {
-    if (auto room = co_await outgoing.make_room(i); !room) co_return room.error();
-    outgoing.at(i).emplace(group, to, about, gathered.payloads[(first + i) % group.size()]);
+  std::size_t sent = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint32_t member = (first + i) % group.size();
+    for (std::uint32_t number = begin_of(member); number < begin_of(member + 1); ++number, ++sent) {
+      if (auto room = co_await outgoing.make_room(sent); !room) co_return room.error();
+      Subject part = about;
+      part.part += number;
+      outgoing.at(sent).emplace(group, to, part, view_of(group, gathered, number));
+    }
   }
   co_return co_await outgoing.finish();
 }
@@ -32,7 +39,11 @@ Result<void> Topology::keep_own(BytesView own, Gathered& gathered) const {
     return Error{Errc::invalid_argument, "a payload of " + std::to_string(own.size()) + " bytes exceeds the limit of " +
                                              std::to_string(gathered.bytes_max)};
   }
-  gathered.payloads.resize(ranks());
+  make_room(group_, gathered, ranks());
+  if (!group_.carries_data()) {
+    gathered.lengths[rank()] = own.size();
+    return {};
+  }
   Bytes& mine = gathered.payloads[rank()];
   mine.clear();
   append(mine, own);
@@ -55,16 +66,30 @@ Task<> Topology::reduce_scatter(Buffer values, ReduceOp op, Subject about) {
 
 Task<> Topology::all_gather(BytesView own, Gathered& gathered, Subject about) {
   if (auto kept = keep_own(own, gathered); !kept) co_return kept.error();
-  // This rank has the payloads of the `distance` ranks that begin with itself.
-  for (std::uint32_t distance = 1; distance < ranks(); distance *= 2) {
-    const std::uint32_t count = std::min(distance, ranks() - distance);
-    Task<> sending = send_payloads(group_, (rank() + ranks() - distance) % ranks(), rank(), count, gathered, about);
+  const auto begin_of = [](std::uint32_t member) { return member; };
+  co_return co_await gather_bundles(group_, gathered, begin_of, about);
+}
+
+Task<> Topology::gather_bundles(Communicator& group, Gathered& gathered,
+                                FunctionRef<std::uint32_t(std::uint32_t)> begin_of, Subject about) {
+  const std::uint32_t rank = group.rank();
+  const std::uint32_t ranks = group.size();
+  // This member has the bundles of the `distance` members that begin with itself.
+  for (std::uint32_t distance = 1; distance < ranks; distance *= 2) {
+    const std::uint32_t count = std::min(distance, ranks - distance);
+    const std::uint32_t to = (rank + ranks - distance) % ranks;
+    const std::uint32_t from = (rank + distance) % ranks;
+    Task<> sending = send_bundles(group, to, rank, count, gathered, begin_of, about);
     sending.start();
-    for (std::uint32_t i = 0; i < count; ++i, ++about.part) {
-      const std::uint32_t from = (rank() + distance) % ranks();
-      Collector collector(gathered.payloads[(from + i) % ranks()], gathered.bytes_max);
-      Receive arrival(group_, from, about, collector);
-      if (auto done = co_await arrival; !done) co_return done.error();
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::uint32_t member = (from + i) % ranks;
+      for (std::uint32_t number = begin_of(member); number < begin_of(member + 1); ++number) {
+        Subject part = about;
+        part.part += number;
+        Collector collector(group, gathered, number);
+        Receive arrival(group, from, part, collector);
+        if (auto done = co_await arrival; !done) co_return done.error();
+      }
     }
     if (auto done = co_await sending; !done) co_return done.error();
   }
@@ -76,25 +101,47 @@ Cost Topology::all_gather_cost(std::uint32_t ranks, double bytes) {
 }
 
 Task<> Topology::all_to_all(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) {
-  if (auto kept = keep_own(outgoing[rank()], incoming); !kept) co_return kept.error();
-  for (std::uint32_t distance = 1; distance < ranks(); ++distance, ++about.part) {
-    const std::uint32_t to = (rank() + distance) % ranks();
-    const std::uint32_t from = (rank() + ranks() - distance) % ranks();
-    Send sent(group_, to, about, outgoing[to]);
-    Collector collector(incoming.payloads[from], incoming.bytes_max);
-    Receive arrival(group_, from, about, collector);
-    if (auto done = co_await arrival; !done) co_return done.error();
-    if (auto done = co_await sent; !done) co_return done.error();
-  }
-  co_return Result<void>();
+  return send_payloads(outgoing, ranks(), incoming, about);
 }
 
 Task<> Topology::to_owners(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) {
-  return all_to_all(outgoing, incoming, about);
+  return send_payloads(outgoing, owners(), incoming, about);
+}
+
+/// To each of the first `receivers` ranks its payload.
+Task<> Topology::send_payloads(std::span<const BytesView> outgoing, std::uint32_t receivers, Gathered& incoming,
+                               Subject about) {
+  const bool receives = rank() < receivers;
+  if (receives) {
+    if (auto kept = keep_own(outgoing[rank()], incoming); !kept) co_return kept.error();
+  }
+  const auto payload = [&](std::uint32_t to) { return outgoing[to]; };
+  Task<> sending = send_to_each(group_, receivers, payload, about);
+  sending.start();
+  for (std::uint32_t distance = 1; receives && distance < ranks(); ++distance) {
+    const std::uint32_t from = before(group_, distance);
+    Collector collector(group_, incoming, from);
+    Receive arrival(group_, from, about, collector);
+    if (auto done = co_await arrival; !done) co_return done.error();
+  }
+  co_return co_await sending;
 }
 
 Task<> Topology::from_owners(BytesView own, Gathered& gathered, Subject about) {
-  return all_gather(own, gathered, about);
+  if (auto kept = keep_own(own, gathered); !kept) co_return kept.error();
+  const bool owns = rank() < owners();
+  const auto payload = [&](std::uint32_t) { return own; };
+  Task<> sending = send_to_each(group_, ranks(), payload, about);
+  if (owns) sending.start();
+  for (std::uint32_t distance = 1; distance < ranks(); ++distance) {
+    const std::uint32_t from = before(group_, distance);
+    if (from >= owners()) continue;
+    Collector collector(group_, gathered, from);
+    Receive arrival(group_, from, about, collector);
+    if (auto done = co_await arrival; !done) co_return done.error();
+  }
+  if (owns) co_return co_await sending;
+  co_return Result<void>();
 }
 
 Task<> Topology::broadcast(Buffer values, std::uint32_t root, Subject about) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "base/function_ref.hpp"
 #include "collectives/collective.hpp"
 
 namespace weir::collectives {
@@ -20,6 +21,11 @@ enum class GroupSize : std::uint8_t { any, power_of_two };
 /// and, if gathered payloads go to owners who encode what they make of them again,
 ///
 ///     static constexpr bool by_owners = true;
+///     static Cost by_owners_cost(std::uint32_t ranks, double bytes);   of payloads of `bytes` bytes for all shares
+///
+/// and, if these are the owners of regions, who get the entries that compressors have chosen there,
+///
+///     static constexpr bool splits = true;
 class Topology : public Collective {
  public:
   /// `group` must outlive it.
@@ -33,14 +39,14 @@ class Topology : public Collective {
   Task<> reduce_scatter(Buffer values, ReduceOp op, Subject about) override;
 
   /// In ceil(log2(P)) steps for any number of ranks (Bruck et al. 1997): in each step a rank sends all payloads that it
-  /// has so far, one message each, to the rank 1, 2, 4, ... places before it. It moves as many bytes as a ring.
+  /// has so far, one message each, to the rank 1, 2, 4, ... places before it. No way moves fewer bytes.
   Task<> all_gather(BytesView own, Gathered& gathered, Subject about) override;
   static Cost all_gather_cost(std::uint32_t ranks, double bytes);
 
-  /// Each rank sends to the rank 1, 2, 3, ... places after it and receives from the one as many places before it.
+  /// A message from each rank to each other, all at once, beginning with the rank that follows it.
   Task<> all_to_all(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) override;
 
-  /// All ranks are owners: by all_to_all() and all_gather().
+  /// All ranks are owners. A message to each of them and one from each, all at once.
   std::uint32_t owners() const override { return ranks(); }
   Task<> to_owners(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) override;
   Task<> from_owners(BytesView own, Gathered& gathered, Subject about) override;
@@ -61,10 +67,19 @@ class Topology : public Collective {
   std::uint32_t rank() const { return group_.rank(); }
   std::uint32_t ranks() const { return group_.size(); }
 
+  /// all_gather() of bundles of payloads, one bundle from each member of `group`: that of member i are those from
+  /// number begin_of(i) to before begin_of(i + 1). They are in their places in `gathered`, which has room for those of
+  /// all members. Between parts about.part and about.part + begin_of(group.size()).
+  static Task<> gather_bundles(Communicator& group, Gathered& gathered,
+                               FunctionRef<std::uint32_t(std::uint32_t)> begin_of, Subject about);
+
   /// Checks the own payload's length and puts it into its place among the others. Fails with: invalid_argument.
   Result<void> keep_own(BytesView own, Gathered& gathered) const;
 
   Communicator& group_;
+
+ private:
+  Task<> send_payloads(std::span<const BytesView> outgoing, std::uint32_t receivers, Gathered& incoming, Subject about);
 };
 
 }  // namespace weir::collectives

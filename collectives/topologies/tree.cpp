@@ -44,7 +44,7 @@ constexpr std::uint32_t part_down(std::uint32_t tree) { return 2 + tree; }
 }  // namespace
 
 Task<> Tree::combine_all(Buffer values, ReduceOp op, Subject about) {
-  if (ranks() == 1 || values.bytes.empty()) co_return Result<void>();
+  if (ranks() == 1) co_return Result<void>();
   std::array<Branch, 2> trees;
   const auto part = [&](std::uint32_t number) {
     return Subject{.version = about.version, .bucket = about.bucket, .part = about.part + number};

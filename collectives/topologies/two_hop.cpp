@@ -9,10 +9,14 @@ Cost TwoHop::all_reduce_cost(std::uint32_t ranks, double bytes) {
   return {.alpha = ranks > 1 ? 2.0 : 0.0, .beta = 2 * others * bytes, .gamma = others * bytes};
 }
 
+Cost TwoHop::by_owners_cost(std::uint32_t ranks, double bytes) {
+  Cost cost = all_reduce_cost(ranks, bytes);
+  cost.gamma = 0;
+  return cost;
+}
+
 Task<> TwoHop::combine_all(Buffer values, ReduceOp op, Subject about) {
-  if (auto done = co_await reduce_to_owners(group_, values, ranks(), op, about); !done) co_return done.error();
-  ++about.part;
-  co_return co_await copy_from_owners(group_, values, ranks(), about);
+  return combine_by_owners(group_, values, ranks(), op, about);
 }
 
 }  // namespace weir::collectives

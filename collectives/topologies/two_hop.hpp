@@ -24,6 +24,9 @@ class TwoHop final : public Topology {
   /// P-1 messages at once, twice; as few bytes as a ring.
   static Cost all_reduce_cost(std::uint32_t ranks, double bytes);
 
+  /// A message to and from each owner, all at once, and the same bytes as an all-reduce of that many.
+  static Cost by_owners_cost(std::uint32_t ranks, double bytes);
+
   Task<> combine_all(Buffer values, ReduceOp op, Subject about) override;
 };
 

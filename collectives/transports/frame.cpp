@@ -13,7 +13,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the wire format is little-endian");
 
 constexpr std::uint32_t magic = 0x47494557;  // "WEIG"
-constexpr std::uint8_t version = 2;
+constexpr std::uint8_t version = 3;
 constexpr std::size_t checksum_offset = 56;
 
 template <class T>
@@ -40,6 +40,7 @@ FrameHeaderBytes encode(const FrameHeader& header, BytesView payload) {
   put(bytes, 0, magic);
   put(bytes, 4, version);
   put(bytes, 5, static_cast<std::uint8_t>(header.kind));
+  put(bytes, 6, header.operation.number);
   put(bytes, 8, header.attempt);
   put(bytes, 16, header.sequence);
   put(bytes, 24, header.subject.version);
@@ -47,6 +48,7 @@ FrameHeaderBytes encode(const FrameHeader& header, BytesView payload) {
   put(bytes, 36, header.subject.part);
   put(bytes, 40, header.message_bytes);
   put(bytes, 48, header.frame_bytes);
+  put(bytes, 52, header.operation.mark);
   put(bytes, checksum_offset, checksum(bytes, payload));
   return bytes;
 }
@@ -58,7 +60,7 @@ Result<FrameHeader> decode(const FrameHeaderBytes& bytes) {
   }
   FrameHeader header;
   const auto kind = take<std::uint8_t>(bytes, 5);
-  if (kind < 1 || kind > 3) return Error{Errc::malformed, "gradient frame of unknown kind " + std::to_string(kind)};
+  if (kind < 1 || kind > 5) return Error{Errc::malformed, "gradient frame of unknown kind " + std::to_string(kind)};
   header.kind = static_cast<FrameKind>(kind);
   header.attempt = take<std::uint64_t>(bytes, 8);
   header.sequence = take<std::uint64_t>(bytes, 16);
@@ -67,6 +69,7 @@ Result<FrameHeader> decode(const FrameHeaderBytes& bytes) {
                     .part = take<std::uint32_t>(bytes, 36)};
   header.message_bytes = take<std::uint64_t>(bytes, 40);
   header.frame_bytes = take<std::uint32_t>(bytes, 48);
+  header.operation = {.number = take<std::uint16_t>(bytes, 6), .mark = take<std::uint32_t>(bytes, 52)};
   if (header.frame_bytes > Communicator::piece_bytes_max) {
     return Error{Errc::malformed, "gradient frame of " + std::to_string(header.frame_bytes) + " bytes"};
   }

@@ -10,17 +10,20 @@
 namespace weir::collectives {
 
 enum class FrameKind : std::uint8_t {
-  data = 1,     ///< a piece of a message; `message_bytes` is the whole message's length
-  goodbye = 2,  ///< the sender leaves in good order; nothing follows
-  failed = 3,   ///< the sender gives up because it lost rank `message_bytes`; nothing follows
+  data = 1,       ///< a piece of a message; `message_bytes` is the length of the whole message
+  goodbye = 2,    ///< the sender leaves in good order; nothing follows
+  failed = 3,     ///< the sender gives up because it lost rank `message_bytes`; nothing follows
+  disagrees = 4,  ///< the sender gives up because two ranks, which are the halves of `message_bytes`, the low one
+                  ///< first, do not agree about the subject; nothing follows
+  waits = 5,      ///< the sender waits for a message, and says in which operation. Not counted in the sequence
 };
 
 /// The header before every piece on a gradient connection, little-endian:
 ///
-///     0  u32 magic "WEIG"   4  u8 version   5  u8 kind   6  u16 zero
+///     0  u32 magic "WEIG"   4  u8 version   5  u8 kind   6  u16 number of the operation
 ///     8  u64 attempt       16  u64 sequence (frames before this one on this connection, in this direction)
 ///    24  u64 version of the subject         32  u32 bucket     36  u32 part
-///    40  u64 message_bytes 48  u32 frame_bytes (payload that follows)   52  u32 zero
+///    40  u64 message_bytes 48  u32 frame_bytes (payload that follows)   52  u32 mark of the operation
 ///    56  u64 checksum: XXH3-64 of the payload, seeded with the XXH3-64 of the first 56 bytes. Between processes that
 ///        share memory, in which no byte changes on its way: of an empty payload
 struct FrameHeader {
@@ -30,6 +33,7 @@ struct FrameHeader {
   Subject subject;
   std::uint64_t message_bytes = 0;
   std::uint32_t frame_bytes = 0;
+  OperationTag operation = {};
 
   friend bool operator==(const FrameHeader&, const FrameHeader&) = default;
 };

@@ -1,52 +1,26 @@
 #include "collectives/transports/in_process.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
-#include <deque>
 #include <functional>
+#include <list>
+#include <map>
 #include <mutex>
-#include <queue>
-#include <random>
 #include <string>
 #include <unordered_map>
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "collectives/transports/simulated_wire.hpp"
 
 namespace weir::collectives {
 namespace {
 
 class Network;
-
-/// A piece of a message on its way.
-struct Frame {
-  Subject subject;
-  std::uint64_t message_bytes = 0;
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
-  Bytes data;  ///< empty if the network carries none
-
-  std::uint64_t wire_bytes() const { return bytes + Communicator::frame_header_bytes; }
-  bool last() const { return offset + bytes == message_bytes; }
-};
-
-/// The way from one rank to another in one lane.
-struct Channel {
-  WaitingList<Send> sends;
-  WaitingList<Receive> receives;  ///< those that name the sender
-  Receive* current = nullptr;     ///< takes the message of which a piece has arrived
-  std::deque<Frame> on_its_way;
-  std::deque<Frame> arrived;
-  std::uint64_t window_used = 0;
-  double last_arrival = 0;
-  bool left = false;     ///< the sender has said goodbye
-  bool working = false;  ///< the receiver combines a piece
-};
-
-/// Waits for a time of the network's clock.
-class Alarm final : public Waiting {};
 
 class Rank final : public Communicator {
  public:
@@ -56,9 +30,14 @@ class Rank final : public Communicator {
   std::uint32_t rank() const override { return rank_; }
   std::uint32_t size() const override;
   std::uint32_t host_of(std::uint32_t rank) const override;
+  const std::byte* placeholder() const override;
   Loop& loop() override;
-  void abort(const Error& cause, std::optional<std::uint32_t> lost) override { fail(cause, lost.value_or(rank_)); }
-  void when_failed(std::function<void(const Error&)> call) override { when_failed_ = std::move(call); }
+  void begin_operation(const Operation& operation) override;
+  void end_operation() override { operations_.end(); }
+  void abort(const Error& cause, const std::optional<Blame>& blame) override {
+    fail(cause, blame.value_or(lost(rank_)));
+  }
+  void when_failed(std::function<void(const Error&, const Blame&)> call) override { when_failed_ = std::move(call); }
   Task<> close() override;
   Traffic traffic_with(std::uint32_t rank) const override { return traffic_[rank].now(); }
   std::optional<std::uint32_t> lost_rank() const override {
@@ -75,129 +54,140 @@ class Rank final : public Communicator {
 
   std::uint32_t lane() const { return lane_; }
   bool failed() const { return failure_.has_value(); }
-  bool closed() const { return closed_; }
-  void count_sent(std::uint32_t to, std::uint64_t bytes) { traffic_[to].sent_bytes += bytes; }
+  void count_sent(std::uint32_t to, std::uint64_t bytes) { add(traffic_[to].sent_bytes, bytes); }
 
-  /// Takes what has arrived from `from`, as far as somebody waits for it.
-  void take(std::uint32_t from);
-  /// `rank` is gone.
-  void lose(std::uint32_t rank);
-  /// `rank` has left in good order.
-  void note_goodbye(std::uint32_t rank);
+  /// Takes what has arrived over `way`, as far as somebody waits for it.
+  void take(Channel& way);
+  /// The piece that was worked on is combined.
+  void go_on_with(Channel& way);
+  /// Another rank tells why it leaves.
+  void hear(const Blame& blame);
+  /// Nothing is on its way any more. Fails if what this rank waits for will never come.
+  void notice_disagreement();
 
  private:
-  void fail(const Error& cause, std::uint32_t lost);
+  static Blame lost(std::uint32_t rank) { return {.rank = rank, .with = rank}; }
+  Blame disagrees(std::uint32_t rank, const Subject& about) const {
+    return {.rank = rank, .with = rank_, .about = about};
+  }
+  /// `rank` is gone.
+  void lose(std::uint32_t rank);
+  void fail(const Error& cause, const Blame& blame);
   /// Why nothing can be sent to or received from `other`; null if it can.
   const Error* error_for(std::uint32_t other) const {
-    return failure_ ? &*failure_ : gone_[other] ? &*gone_[other] : nullptr;
+    if (failure_) return &*failure_;
+    const auto gone = gone_.find(other);
+    return gone == gone_.end() ? nullptr : &gone->second;
   }
   void end_transfers(std::uint32_t other, const Error& cause);
-  Receive* receive_for(Channel& channel, std::uint32_t from, const Subject& subject);
-  void deliver(Channel& channel, std::uint32_t from);
-  Result<void> take_frame(Receive& receive, const Frame& frame);
+  Receive* receive_for(Channel& way);
+  bool awaits(const Channel& way) const;
+  void deliver(Channel& way);
+  Result<void> take_frame(Receive& receive, const SimulatedFrame& frame);
+
+  /// This thread alone writes the count, others may read it.
+  static void add(std::atomic<std::uint64_t>& count, std::uint64_t bytes) {
+    count.store(count.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+  }
+
+  using UnclaimedHook = boost::intrusive::list_base_hook<boost::intrusive::tag<Unclaimed>,
+                                                         boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
   Network& network_;
   const std::uint32_t rank_;
   const std::uint32_t lane_;
   WaitingList<Receive> from_any_;
-  std::vector<std::optional<Error>> gone_;  ///< by rank: with Loss::ends_its_links
+  /// Over which something has arrived that nobody waits for, in that order.
+  boost::intrusive::list<Channel, boost::intrusive::base_hook<UnclaimedHook>,
+                         boost::intrusive::constant_time_size<false>>
+      unclaimed_;
+  std::map<std::uint32_t, Error> gone_;  ///< by rank: with Loss::ends_its_links
   std::optional<Error> failure_;
-  std::function<void(const Error&)> when_failed_;
+  OperationLog operations_;
+  std::function<void(const Error&, const Blame&)> when_failed_;
   bool closed_ = false;
   std::atomic<std::int64_t> lost_rank_ = -1;
   std::vector<TrafficCounter> traffic_;  ///< by rank
 };
 
-class Network final : public InProcessNetwork {
+/// Addresses without memory behind them.
+class Placeholder {
  public:
-  Network(std::uint32_t ranks, std::uint32_t lanes, const NetworkModel& model, Loss loss)
-      : model(model),
-        loss(loss),
-        size(ranks),
-        lanes(lanes),
-        members_(std::size_t{ranks} * lanes),
-        egress_(ranks),
-        ingress_free_(ranks),
-        processor_free_(ranks),
-        random_(model.seed) {}
+  explicit Placeholder(bool wanted) {
+    if (!wanted) return;
+    begin_ = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ensure(begin_ != MAP_FAILED, "addresses can be reserved");
+  }
+  ~Placeholder() {
+    if (begin_ != nullptr) ::munmap(begin_, bytes);
+  }
+  Placeholder(const Placeholder&) = delete;
+  Placeholder& operator=(const Placeholder&) = delete;
+
+  /// Null if none were wanted.
+  const std::byte* begin() const { return static_cast<const std::byte*>(begin_); }
+
+ private:
+  static constexpr std::size_t bytes = std::size_t{1} << 36;  ///< no message is longer
+  void* begin_ = nullptr;
+};
+
+class Network final : public InProcessNetwork, public SimulatedWire {
+ public:
+  Network(std::uint32_t ranks, std::uint32_t lanes, const NetworkModel& model, Loss loss_means)
+      : SimulatedWire(model, ranks, lanes),
+        loss(loss_means),
+        placeholder(!model.carries_data),
+        members_(std::size_t{ranks} * lanes) {}
 
   std::unique_ptr<Communicator> communicator(std::uint32_t rank, std::uint32_t lane) override {
-    ensure(rank < size && lane < lanes && member(rank, lane) == nullptr, "a rank's end of a lane exists once");
+    ensure(rank < ranks && lane < lanes && member(rank, lane) == nullptr, "a rank's end of a lane exists once");
     auto made = std::make_unique<Rank>(*this, rank, lane);
     member(rank, lane) = made.get();
     return made;
   }
 
-  double now() const override { return now_; }
+  double now() const override { return SimulatedWire::now(); }
 
-  Task<> compute(std::uint32_t rank, double seconds) override {
-    Alarm alarm;
-    at(occupy(rank, seconds), [this, &alarm] { end(alarm, {}); });
+  Task<> until(double time) override {
+    Alarm alarm(*this, time);
     co_return co_await alarm;
   }
+  Task<> compute(std::uint32_t rank, double seconds) override { return until(occupy(rank, seconds)); }
 
-  Rank*& member(std::uint32_t rank, std::uint32_t lane) { return members_[std::size_t{lane} * size + rank]; }
+  /// Ranks may have begun to disagree.
+  void check_again() { checked_ = false; }
 
-  Channel& channel(std::uint32_t from, std::uint32_t to, std::uint32_t lane) {
-    return channels_[(std::uint64_t{lane} * size + from) * size + to];
+  Rank*& member(std::uint32_t rank, std::uint32_t lane) { return members_[std::size_t{lane} * ranks + rank]; }
+
+  /// Has `call` run once all that is sent now has had the time to arrive, if nothing keeps it.
+  void later(double time, std::function<void()> call) {
+    later_.push_back({*this, {}, std::move(call)});
+    later_.back().place = std::prev(later_.end());
+    at(
+        time, [](SimulatedWire&, void* what) { static_cast<Later*>(what)->run(); }, &later_.back());
   }
 
-  /// Has `event` happen at `time`, after all that was asked for earlier at the same time.
-  void at(double time, std::function<void()> event) { events_.push({time, ++order_, std::move(event)}); }
-
-  /// The time at which `rank` will have spent `seconds` on computing, after what it has to compute already.
-  double occupy(std::uint32_t rank, double seconds) {
-    return processor_free_[rank] = std::max(processor_free_[rank], now_) + seconds;
-  }
-
-  /// Puts the next frame of rank `from` on the wire, unless one is on it.
-  void send_next(std::uint32_t from) {
-    Port& port = egress_[from];
-    while (!port.busy) {
-      const auto next =
-          std::ranges::find_if(port.waiting, [&](auto& it) { return sendable(from, it.first, it.second); });
-      if (next == port.waiting.end()) {
-        port.waiting.clear();
-        return;
-      }
-      const auto [lane, to] = *next;
-      // The others of the lane get their turn first.
-      port.waiting.erase(next);
-      port.waiting.emplace_back(lane, to);
-      std::ranges::stable_sort(port.waiting, {}, &std::pair<std::uint32_t, std::uint32_t>::first);
-      transmit(from, to, lane);
-    }
-  }
-
-  /// Something may be sent from `from` to `to`.
-  void offer(std::uint32_t from, std::uint32_t to, std::uint32_t lane) {
-    Port& port = egress_[from];
-    const std::pair entry(lane, to);
-    if (std::ranges::find(port.waiting, entry) == port.waiting.end()) {
-      port.waiting.insert(
-          std::ranges::upper_bound(port.waiting, lane, {}, &std::pair<std::uint32_t, std::uint32_t>::first), entry);
-    }
-    send_next(from);
-  }
-
-  const NetworkModel model;
   const Loss loss;
-  const std::uint32_t size;
-  const std::uint32_t lanes;
+  const Placeholder placeholder;
 
  protected:
   bool advance(bool may_wait) override {
-    if (events_.empty()) {
-      if (!may_wait) return false;
-      std::unique_lock lock(mutex_);
-      woken_changed_.wait(lock, [this] { return woken_; });
-      woken_ = false;
+    if (!held() && next_event()) {
+      checked_ = false;
       return true;
     }
-    now_ = std::max(now_, events_.top().time);
-    const auto event = std::move(const_cast<Event&>(events_.top()).happen);
-    events_.pop();
-    event();
+    if (!held() && !checked_) {
+      checked_ = true;
+      for (Rank* waiting : members_) {
+        if (waiting != nullptr) waiting->notice_disagreement();
+      }
+      return true;
+    }
+    if (!may_wait) return false;
+    std::unique_lock lock(mutex_);
+    woken_changed_.wait(lock, [this] { return woken_; });
+    woken_ = false;
     return true;
   }
 
@@ -209,87 +199,51 @@ class Network final : public InProcessNetwork {
     woken_changed_.notify_all();
   }
 
+  void arrived(Channel& way) override {
+    if (Rank* receiver = member(way.to, way.lane)) receiver->take(way);
+  }
+  void handed_over(Send& send) override { end(send, {}); }
+  void count_sent(const Channel& way, std::uint64_t bytes) override {
+    member(way.from, way.lane)->count_sent(way.to, bytes);
+  }
+
  private:
-  struct Event {
-    double time;
-    std::uint64_t order;
-    std::function<void()> happen;
-
-    bool operator<(const Event& other) const {
-      return time != other.time ? time > other.time : order > other.order;  // the earliest is the greatest
+  /// Waits for a time of the network's clock.
+  class Alarm final : public Waiting {
+   public:
+    Alarm(Network& network, double time) : network_(network), number_(++network.alarms_made_) {
+      network.alarms_[number_] = this;
+      const auto ring = [&network, number = number_] {
+        const auto alarm = network.alarms_.find(number);
+        if (alarm != network.alarms_.end()) network.end(*alarm->second, {});
+      };
+      network.later(time, ring);
     }
+    ~Alarm() { network_.alarms_.erase(number_); }
+
+   private:
+    Network& network_;
+    const std::uint64_t number_;
   };
 
-  /// A rank's way out.
-  struct Port {
-    bool busy = false;
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> waiting;  ///< lane and destination, urgent lanes first
+  /// A call that waits for its time.
+  struct Later {
+    Network& network;
+    std::list<Later>::iterator place;
+    std::function<void()> call;
+
+    void run() {
+      const auto now = std::move(call);
+      network.later_.erase(place);
+      now();
+    }
   };
-
-  bool sendable(std::uint32_t from, std::uint32_t lane, std::uint32_t to) {
-    Channel& way = channel(from, to, lane);
-    if (way.sends.empty()) return false;
-    const Send& send = way.sends.front();
-    const auto bytes = std::min<std::uint64_t>(send.message.size() - send.sent_bytes, Communicator::piece_bytes_max);
-    return send.ready_bytes >= send.sent_bytes + bytes && way.window_used < model.window_bytes;
-  }
-
-  void transmit(std::uint32_t from, std::uint32_t to, std::uint32_t lane) {
-    Channel& way = channel(from, to, lane);
-    Send& send = way.sends.front();
-    const std::uint64_t rest = send.message.size() - send.sent_bytes;
-    Frame frame{.subject = send.subject,
-                .message_bytes = send.message.size(),
-                .offset = send.sent_bytes,
-                .bytes = std::min<std::uint64_t>(rest, Communicator::piece_bytes_max),
-                .data = {}};
-    if (model.carries_data) append(frame.data, send.message.subspan(frame.offset, frame.bytes));
-    send.begun = true;
-    send.sent_bytes += frame.bytes;
-    member(from, lane)->count_sent(to, frame.wire_bytes());
-    way.window_used += frame.wire_bytes();
-    const double duration = static_cast<double>(frame.wire_bytes()) / model.bytes_per_second;
-    if (frame.last()) {
-      end(send, {});
-    }
-    double arrival = now_ + duration + model.latency_seconds;
-    if (model.jitter_seconds > 0) arrival += std::uniform_real_distribution(0.0, model.jitter_seconds)(random_);
-    way.last_arrival = std::max(arrival, way.last_arrival);  // one link keeps its order
-    way.on_its_way.push_back(std::move(frame));
-    at(way.last_arrival, [this, from, to, lane, duration] { reach(from, to, lane, duration); });
-    if (duration == 0) return;
-    egress_[from].busy = true;
-    at(now_ + duration, [this, from] {
-      egress_[from].busy = false;
-      send_next(from);
-    });
-  }
-
-  /// A frame has come to the port of `to`, where it may have to wait for frames of other ranks.
-  void reach(std::uint32_t from, std::uint32_t to, std::uint32_t lane, double duration) {
-    ingress_free_[to] = std::max(now_, ingress_free_[to] + duration);
-    const auto arrive = [this, from, to, lane] {
-      Channel& way = channel(from, to, lane);
-      way.arrived.push_back(std::move(way.on_its_way.front()));
-      way.on_its_way.pop_front();
-      if (Rank* receiver = member(to, lane)) receiver->take(from);
-    };
-    if (ingress_free_[to] <= now_) {
-      arrive();
-    } else {
-      at(ingress_free_[to], arrive);
-    }
-  }
 
   std::vector<Rank*> members_;
-  std::unordered_map<std::uint64_t, Channel> channels_;
-  std::vector<Port> egress_;
-  std::vector<double> ingress_free_;
-  std::vector<double> processor_free_;
-  std::mt19937_64 random_;
-  std::priority_queue<Event> events_;
-  std::uint64_t order_ = 0;
-  double now_ = 0;
+  bool checked_ = false;  ///< whether ranks agree, since the last event
+  std::list<Later> later_;
+  std::unordered_map<std::uint64_t, Alarm*> alarms_;
+  std::uint64_t alarms_made_ = 0;
 
   std::mutex mutex_;
   std::condition_variable woken_changed_;
@@ -297,136 +251,149 @@ class Network final : public InProcessNetwork {
 };
 
 Rank::Rank(Network& network, std::uint32_t rank, std::uint32_t lane)
-    : network_(network), rank_(rank), lane_(lane), gone_(network.size), traffic_(network.size) {}
+    : network_(network), rank_(rank), lane_(lane), traffic_(network.ranks) {}
 
 Rank::~Rank() {
-  if (!closed_) fail({Errc::cancelled, "destroyed"}, rank_);
+  if (!closed_) fail({Errc::cancelled, "destroyed"}, lost(rank_));
   network_.member(rank_, lane_) = nullptr;
 }
 
-std::uint32_t Rank::size() const { return network_.size; }
+std::uint32_t Rank::size() const { return network_.ranks; }
 std::uint32_t Rank::host_of(std::uint32_t rank) const { return rank / network_.model.ranks_per_host; }
+const std::byte* Rank::placeholder() const { return network_.placeholder.begin(); }
 Loop& Rank::loop() { return network_; }
 
 Task<> Rank::close() {
   if (failure_ || closed_) co_return Result<void>();
   closed_ = true;
   for (std::uint32_t to = 0; to < size(); ++to) {
-    if (to == rank_) continue;
-    // Not before the last frame.
-    const double arrival = network_.now() + network_.model.latency_seconds;
-    network_.at(std::max(arrival, network_.channel(rank_, to, lane_).last_arrival),
-                [&network = network_, from = rank_, to, lane = lane_] {
-                  network.channel(from, to, lane).left = true;
-                  if (Rank* other = network.member(to, lane)) other->note_goodbye(from);
-                });
+    if (to != rank_) network_.say_goodbye(network_.channel(rank_, to, lane_));
   }
   co_return Result<void>();
 }
 
-void Rank::begin(Send& send) {
-  ensure(send.to < size() && send.to != rank_, "a message to a rank outside the group");
-  if (network_.channel(send.to, rank_, lane_).left) lose(send.to);
-  if (const Error* error = error_for(send.to)) return network_.end(send, *error);
-  network_.channel(rank_, send.to, lane_).sends.push_back(send);
-  network_.offer(rank_, send.to, lane_);
+void Rank::begin_operation(const Operation& operation) {
+  operations_.begin(operation);
+  network_.check_again();
 }
 
-void Rank::go_on(Send& send) { network_.offer(rank_, send.to, lane_); }
+void Rank::begin(Send& send) {
+  ensure(send.to < size() && send.to != rank_, "a message to a rank outside the group");
+  const Channel* back = network_.find(send.to, rank_, lane_);
+  if (back != nullptr && back->left) lose(send.to);
+  if (const Error* error = error_for(send.to)) return network_.end(send, *error);
+  send.operation = operations_.tag();
+  Channel& way = network_.channel(rank_, send.to, lane_);
+  way.sends.push_back(send);
+  network_.offer(way);
+}
+
+void Rank::go_on(Send& send) { network_.offer(network_.channel(rank_, send.to, lane_)); }
 
 void Rank::begin(Receive& receive) {
   if (!receive.rank) {
     if (failure_) return network_.end(receive, *failure_);
     from_any_.push_back(receive);
-    for (std::uint32_t from = 0; from < size() && !receive.begun && !failure_; ++from) take(from);
+    while (!unclaimed_.empty() && !receive.begun && !failure_) take(unclaimed_.front());
     return;
   }
   const std::uint32_t from = *receive.rank;
   ensure(from < size() && from != rank_, "a message from a rank outside the group");
   if (const Error* error = error_for(from)) return network_.end(receive, *error);
-  network_.channel(from, rank_, lane_).receives.push_back(receive);
-  take(from);
+  Channel& way = network_.channel(from, rank_, lane_);
+  way.receives.push_back(receive);
+  take(way);
 }
 
 void Rank::go_on(Receive& receive) {
-  if (receive.begun) take(*receive.rank);
+  if (receive.begun) take(network_.channel(*receive.rank, rank_, lane_));
 }
 
 void Rank::withdraw(Send& send) {
-  if (send.begun) fail({Errc::cancelled, "a message was given up half-way"}, rank_);
+  if (send.begun) fail({Errc::cancelled, "a message was given up half-way"}, lost(rank_));
 }
 
 void Rank::withdraw(Receive& receive) {
-  if (receive.begun) fail({Errc::cancelled, "a message was given up half-way"}, rank_);
+  if (receive.begun) fail({Errc::cancelled, "a message was given up half-way"}, lost(rank_));
 }
 
-/// Whoever waits for the message that begins with a frame about `subject`; null if nobody does.
-Receive* Rank::receive_for(Channel& channel, std::uint32_t from, const Subject& subject) {
-  if (channel.current != nullptr) return channel.current;
-  WaitingList<Receive>& waiting = channel.receives.empty() ? from_any_ : channel.receives;
+/// Whoever waits for the message of which the first frame that has arrived is a piece; null if nobody does.
+Receive* Rank::receive_for(Channel& way) {
+  if (way.current != nullptr) return way.current;
+  WaitingList<Receive>& waiting = way.receives.empty() ? from_any_ : way.receives;
   if (waiting.empty()) return nullptr;
   Receive& receive = waiting.front();
   receive.begun = true;
-  receive.rank = from;
-  if (!receive.subject) receive.subject = subject;
+  receive.rank = way.from;
+  if (!receive.subject) receive.subject = way.arrived.front().subject;
   receive.unlink();
-  return channel.current = &receive;
+  return way.current = &receive;
 }
 
-void Rank::take(std::uint32_t from) {
-  Channel& channel = network_.channel(from, rank_, lane_);
-  while (!channel.arrived.empty() && !channel.working && !failure_) {
-    const Frame& frame = channel.arrived.front();
-    Receive* receive = receive_for(channel, from, frame.subject);
-    if (receive == nullptr || receive->admitted_bytes < frame.offset + frame.bytes) return;
+void Rank::take(Channel& way) {
+  UnclaimedHook& unclaimed = way;
+  if (unclaimed.is_linked()) unclaimed.unlink();
+  while (!way.arrived.empty() && !way.working && !failure_) {
+    const SimulatedFrame& frame = way.arrived.front();
+    Receive* receive = receive_for(way);
+    if (receive == nullptr) return unclaimed_.push_back(way);
+    if (receive->admitted_bytes < frame.offset + frame.bytes) return;
     const double work =
         receive->receiver.computes() ? static_cast<double>(frame.bytes) * network_.model.combine_seconds_per_byte : 0;
     if (work > 0) {
-      channel.working = true;
-      network_.at(network_.occupy(rank_, work), [&network = network_, from, to = rank_, lane = lane_] {
-        Channel& way = network.channel(from, to, lane);
-        way.working = false;
-        Rank* self = network.member(to, lane);
-        if (self == nullptr || self->failed() || way.current == nullptr) return;
-        self->deliver(way, from);
-        self->take(from);
-      });
-      return;
+      way.working = true;
+      const auto combined = [](SimulatedWire& wire, void* what) {
+        auto& network = static_cast<Network&>(wire);
+        Channel& worked_on = *static_cast<Channel*>(what);
+        worked_on.working = false;
+        if (Rank* self = network.member(worked_on.to, worked_on.lane)) self->go_on_with(worked_on);
+      };
+      return network_.at(network_.occupy(rank_, work), combined, &way);
     }
-    deliver(channel, from);
+    deliver(way);
   }
-  if (channel.arrived.empty() && channel.left && !failure_ &&
-      (channel.current != nullptr || !channel.receives.empty())) {
-    lose(from);
-  }
+  if (way.arrived.empty() && way.left && !failure_ && awaits(way)) lose(way.from);
+}
+
+/// Whether something is under way to or from the sender.
+bool Rank::awaits(const Channel& way) const {
+  const Channel* out = network_.find(rank_, way.from, lane_);
+  return way.current != nullptr || !way.receives.empty() || (out != nullptr && !out->sends.empty());
+}
+
+void Rank::go_on_with(Channel& way) {
+  if (failure_ || way.current == nullptr) return;
+  deliver(way);
+  take(way);
 }
 
 /// Passes the first frame that has arrived to the receive that waits for it.
-void Rank::deliver(Channel& channel, std::uint32_t from) {
-  Receive& receive = *channel.current;
-  const Frame frame = std::move(channel.arrived.front());
-  channel.arrived.pop_front();
-  channel.window_used -= frame.wire_bytes();
-  network_.offer(from, rank_, lane_);
-  traffic_[from].received_bytes += frame.wire_bytes();
-  if (auto taken = take_frame(receive, frame); !taken) {
-    const Error error = taken.error().within("rank " + std::to_string(from));
-    fail(error, rank_);
-    channel.current = nullptr;
-    return network_.end(receive, error);
+void Rank::deliver(Channel& way) {
+  Receive& receive = *way.current;
+  SimulatedFrame& frame = network_.take_first(way);
+  add(traffic_[way.from].received_bytes, frame.wire_bytes());
+  const auto taken = take_frame(receive, frame);
+  const bool last = frame.last();
+  network_.give_back(frame);
+  if (way.current != &receive) return;  // the receiver has aborted the group
+  if (!taken) {
+    return fail(taken.error().within("rank " + std::to_string(way.from)), disagrees(way.from, *receive.subject));
   }
-  if (!frame.last()) return;
-  channel.current = nullptr;
+  if (!last) return;
+  way.current = nullptr;
   network_.end(receive, {});
 }
 
-Result<void> Rank::take_frame(Receive& receive, const Frame& frame) {
+Result<void> Rank::take_frame(Receive& receive, const SimulatedFrame& frame) {
   if (frame.offset == 0) {
     if (frame.subject != *receive.subject) {
       return Error{Errc::malformed,
                    "a message about " + to_string(frame.subject) + " where " + to_string(*receive.subject) + " is due"};
     }
-    if (auto begun = receive.receiver.begin(frame.message_bytes); !begun) return begun;
+    if (auto expected = operations_.expect(frame.operation); !expected) return expected;
+    if (auto begun = receive.receiver.begin(frame.message_bytes); !begun) {
+      return begun.error().within(to_string(frame.subject));
+    }
   }
   if (frame.bytes == 0) return {};
   if (network_.model.carries_data) {
@@ -438,45 +405,61 @@ Result<void> Rank::take_frame(Receive& receive, const Frame& frame) {
   return {};
 }
 
-void Rank::note_goodbye(std::uint32_t rank) {
-  Channel& in = network_.channel(rank, rank_, lane_);
-  if (failure_ || !in.arrived.empty()) return;
-  if (in.current != nullptr || !in.receives.empty() || !network_.channel(rank_, rank, lane_).sends.empty()) lose(rank);
-}
-
 void Rank::lose(std::uint32_t rank) {
-  if (failure_ || closed_ || gone_[rank]) return;
+  if (failure_ || closed_ || gone_.contains(rank)) return;
   const Error error{Errc::peer_lost, "rank " + std::to_string(rank) + " is gone"};
-  if (network_.loss == Loss::ends_the_group) return fail(error, rank);
-  gone_[rank] = error;
+  if (network_.loss == Loss::ends_the_group) return fail(error, lost(rank));
+  gone_.emplace(rank, error);
   end_transfers(rank, error);
 }
 
-/// Makes `cause` final; `lost` is to blame.
-void Rank::fail(const Error& cause, std::uint32_t lost) {
+void Rank::hear(const Blame& blame) {
+  if (!blame.about) return lose(blame.rank);
+  if (!closed_) fail(disagreement(blame), blame);
+}
+
+void Rank::notice_disagreement() {
+  for (std::uint32_t other = 0; other < size() && !failure_ && !closed_; ++other) {
+    const Channel* in = network_.find(other, rank_, lane_);
+    const Rank* sender = network_.member(other, lane_);
+    if (in == nullptr || sender == nullptr) continue;
+    const bool waits = in->current != nullptr || !in->receives.empty();
+    Result<void> fits;
+    if (!in->arrived.empty() && !waits) fits = operations_.expect_later(in->arrived.front().operation);
+    if (in->arrived.empty() && waits) fits = operations_.compare(sender->operations_.last(), true);
+    if (!fits) fail(fits.error().within("rank " + std::to_string(other)), disagrees(other, operations_.about()));
+  }
+}
+
+/// Makes `cause` final, and tells the others whom to blame.
+void Rank::fail(const Error& cause, const Blame& blame) {
   if (failure_) return;
   failure_ = cause;
-  if (cause.code == Errc::peer_lost) lost_rank_ = lost;
-  for (std::uint32_t other = 0; other < size(); ++other) {
-    if (other == rank_) continue;
-    end_transfers(other, cause);
-    if (closed_) continue;
-    network_.at(network_.now() + network_.model.latency_seconds, [&network = network_, lost, other, lane = lane_] {
-      Rank* member = network.member(other, lane);
-      if (member != nullptr && other != lost) member->lose(lost);
-    });
-  }
+  if (cause.code == Errc::peer_lost) lost_rank_ = blame.rank;
+  for (std::uint32_t other = 0; other < size(); ++other) end_transfers(other, cause);
   while (!from_any_.empty()) network_.end(from_any_.front(), cause);
-  if (when_failed_) when_failed_(cause);
+  if (!closed_) {
+    const auto tell = [&network = network_, blame, from = rank_, lane = lane_] {
+      for (std::uint32_t other = 0; other < network.ranks; ++other) {
+        Rank* member = network.member(other, lane);
+        const bool is_lost = other == blame.rank && !blame.about;
+        if (member != nullptr && other != from && !is_lost) member->hear(blame);
+      }
+    };
+    network_.later(network_.now() + network_.model.latency_seconds, tell);
+  }
+  if (when_failed_) when_failed_(cause, blame);
 }
 
 /// Ends what is under way to and from `other`.
 void Rank::end_transfers(std::uint32_t other, const Error& cause) {
-  Channel& out = network_.channel(rank_, other, lane_);
-  Channel& in = network_.channel(other, rank_, lane_);
-  while (!out.sends.empty()) network_.end(out.sends.front(), cause);
-  if (in.current != nullptr) network_.end(*std::exchange(in.current, nullptr), cause);
-  while (!in.receives.empty()) network_.end(in.receives.front(), cause);
+  if (Channel* out = network_.find(rank_, other, lane_)) {
+    while (!out->sends.empty()) network_.end(out->sends.front(), cause);
+  }
+  if (Channel* in = network_.find(other, rank_, lane_)) {
+    if (in->current != nullptr) network_.end(*std::exchange(in->current, nullptr), cause);
+    while (!in->receives.empty()) network_.end(in->receives.front(), cause);
+  }
 }
 
 }  // namespace
@@ -487,8 +470,9 @@ std::unique_ptr<InProcessNetwork> InProcessNetwork::make(std::uint32_t ranks, st
   return std::make_unique<Network>(ranks, lanes, model, loss);
 }
 
-std::vector<std::unique_ptr<Fabric>> in_process_group(std::uint32_t ranks, std::uint32_t lanes) {
-  auto owned = InProcessNetwork::make(ranks, lanes);
+std::vector<std::unique_ptr<Fabric>> in_process_group(std::uint32_t ranks, std::uint32_t lanes,
+                                                      const NetworkModel& model) {
+  auto owned = InProcessNetwork::make(ranks, lanes, model);
   InProcessNetwork& network = *owned;
   const auto thread = std::make_shared<LoopThread>(std::move(owned));
   std::vector<std::unique_ptr<Fabric>> fabrics;

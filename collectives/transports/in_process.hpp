@@ -20,13 +20,13 @@ struct NetworkModel {
   std::uint64_t window_bytes = 1 << 20;  ///< of one link: sent and not yet received; then the sender has to wait
   std::uint64_t seed = 0;                ///< of the jitter
   std::uint32_t ranks_per_host = 1;      ///< the first so many ranks share a host, then the next, ...
-  bool carries_data = true;              ///< if not, only lengths travel: no message's memory is touched
+  bool carries_data = true;              ///< if not, only lengths travel: no message has to have any memory
 };
 
 /// A group whose ranks are all in this process, with a clock of its own. Time passes only when nothing else can go on,
-/// and then jumps to the next frame's arrival: the same seed gives the same order of events, without waiting. One loop
-/// runs all ranks. Frames leave a rank one after the other, those of more urgent lanes first, and arrive at a rank one
-/// after the other.
+/// neither here nor on another thread that works for this loop (Loop::Hold), and then jumps to the next frame's
+/// arrival: the same seed gives the same order of events, without waiting. One loop runs all ranks. Frames leave a rank
+/// one after the other, those of more urgent lanes first, and arrive at a rank one after the other.
 class InProcessNetwork : public Loop {
  public:
   static std::unique_ptr<InProcessNetwork> make(std::uint32_t ranks, std::uint32_t lanes = 1,
@@ -38,12 +38,16 @@ class InProcessNetwork : public Loop {
   /// Seconds since the beginning.
   virtual double now() const = 0;
 
+  /// `co_await` returns when the clock shows `time`.
+  virtual Task<> until(double time) = 0;
+
   /// Keeps `rank` busy for so long with something other than the network: `co_await` returns afterwards. What the rank
   /// computes on, in combining pieces too, happens one after the other.
   virtual Task<> compute(std::uint32_t rank, double seconds) = 0;
 };
 
 /// The ends of a group whose ranks are threads of this process, in rank order.
-std::vector<std::unique_ptr<Fabric>> in_process_group(std::uint32_t ranks, std::uint32_t lanes = 3);
+std::vector<std::unique_ptr<Fabric>> in_process_group(std::uint32_t ranks, std::uint32_t lanes = 3,
+                                                      const NetworkModel& model = {});
 
 }  // namespace weir::collectives

@@ -98,11 +98,13 @@ void Link::prepare_frames() {
                              .sequence = sequence_out_++,
                              .subject = send->subject,
                              .message_bytes = send->message.size(),
-                             .frame_bytes = static_cast<std::uint32_t>(size)},
+                             .frame_bytes = static_cast<std::uint32_t>(size),
+                             .operation = send->operation},
                             checked(frame.payload));
       send->begun = true;
       send->sent_bytes += size;
       frame.send = send->sent_bytes == send->message.size() ? &*send : nullptr;
+      frame.counts = true;
       bytes += size;
     }
     if (out_count_ == frames_max || bytes >= Communicator::piece_bytes_max) return;
@@ -114,7 +116,7 @@ Result<bool> Link::send_some() {
   prepare_frames();
   if (out_count_ == 0) {
     if (side_ != Side::leaving || !sends_.empty()) return false;
-    writable_ = write_last(FrameKind::goodbye, 0);
+    writable_ = write_last(FrameKind::goodbye, {});
     if (!writable_) return false;
     stream_->end_writing();
     side_ = Side::ended;
@@ -151,6 +153,7 @@ void Link::take_written(std::size_t bytes) {
   while (done < out_count_ && out_written_ >= out_[done].header.size() + out_[done].payload.size()) {
     out_written_ -= out_[done].header.size() + out_[done].payload.size();
     if (out_[done].send != nullptr) owner_.epoll.end(*out_[done].send, {});
+    if (!out_[done].counts) counter_.sent_bytes.fetch_sub(out_[done].header.size(), std::memory_order_relaxed);
     ++done;
   }
   std::move(out_.begin() + static_cast<std::ptrdiff_t>(done), out_.begin() + static_cast<std::ptrdiff_t>(out_count_),
@@ -164,21 +167,22 @@ void Link::say_goodbye() {
   go_on();
 }
 
-void Link::give_up(std::uint32_t lost_rank) {
+void Link::give_up(const Blame& blame) {
   if (side_ == Side::ended) return;
   // In the middle of a frame nothing can be said: that it is cut off says enough.
-  if (out_written_ == 0) write_last(FrameKind::failed, lost_rank);
+  if (out_written_ == 0) write_last(blame.about ? FrameKind::disagrees : FrameKind::failed, blame);
   stream_->end_writing();
   side_ = Side::ended;
 }
 
 /// Returns false if there is no room.
-bool Link::write_last(FrameKind kind, std::uint32_t rank) {
+bool Link::write_last(FrameKind kind, const Blame& blame) {
+  const std::uint64_t with = blame.about ? blame.with : 0;
   const FrameHeader header{.kind = kind,
                            .attempt = owner_.attempt,
                            .sequence = sequence_out_,
-                           .subject = {},
-                           .message_bytes = rank,
+                           .subject = blame.about.value_or(Subject()),
+                           .message_bytes = with << 32 | blame.rank,
                            .frame_bytes = 0};
   const FrameHeaderBytes bytes = encode(header, {});
   const iovec all = part(BytesView(bytes));
@@ -189,16 +193,43 @@ bool Link::write_last(FrameKind kind, std::uint32_t rank) {
 
 // Receiving.
 
+void Link::look_around() {
+  const bool waits = current_ != nullptr || !receives_.empty();
+  // Behind a frame that has no room the peer would not see it, and does not need to: the frame says as much.
+  if (waits && side_ == Side::open && out_count_ == 0) {
+    out_[out_count_++] = {.header = encode({.kind = FrameKind::waits,
+                                            .attempt = owner_.attempt,
+                                            .sequence = sequence_out_,
+                                            .subject = owner_.operations.about(),
+                                            .message_bytes = 0,
+                                            .frame_bytes = 0,
+                                            .operation = owner_.operations.last()},
+                                           {}),
+                          .payload = {},
+                          .counts = false};
+  }
+  looks_ = true;
+  go_on();
+}
+
+std::optional<Subject> Link::due() const {
+  if (current_ != nullptr) return current_->subject;
+  return receives_.empty() ? std::nullopt : receives_.front().subject;
+}
+
+bool Link::anybody_waits() { return current_ != nullptr || !receives_.empty() || owner_.receive_from_any() != nullptr; }
+
 /// Whether somebody waits for what the peer sends next.
 bool Link::awaited() {
-  if (current_ == nullptr && receives_.empty() && owner_.receive_from_any() == nullptr) return false;
+  if (!anybody_waits()) return false;
   return !frame_ || current_->admitted_bytes >= message_taken_ + frame_->frame_bytes;
 }
 
 Result<bool> Link::receive_some() {
   bool moved = false;
   std::size_t taken = 0;
-  while (taken < Communicator::piece_bytes_max && awaited()) {
+  const auto looks = [&] { return looks_ && !hung_up_ && !frame_ && !anybody_waits(); };
+  while (taken < Communicator::piece_bytes_max && (awaited() || looks())) {
     if (!frame_) {
       auto filled = fill(header_, header_filled_);
       if (!filled) return filled.error();
@@ -206,7 +237,14 @@ Result<bool> Link::receive_some() {
       if (header_filled_ < header_.size()) return moved;
       auto header = decode(header_);
       if (!header) return header.error();
+      if (header->kind != FrameKind::waits && !anybody_waits()) {
+        looks_ = false;
+        if (header->kind != FrameKind::data) return moved;
+        if (auto fits = owner_.operations.expect_later(header->operation); !fits) return fits.error();
+        return moved;
+      }
       if (auto begun = begin_piece(*header); !begun) return begun.error();
+      if (header->kind == FrameKind::waits) taken += header_.size();
       continue;
     }
     if (!piece_placed_) {
@@ -239,6 +277,7 @@ Result<void> Link::begin_piece(const FrameHeader& header) {
   }
   if (header.kind != FrameKind::data) {
     if (!checksum_fits(header_, {})) return Error{Errc::malformed, "a frame whose checksum does not fit"};
+    if (header.kind == FrameKind::waits) return hear_waiting(header);
     note_ending(header);
     return lost(header.kind == FrameKind::goodbye ? "left the group" : "gave up");
   }
@@ -258,7 +297,10 @@ Result<void> Link::begin_piece(const FrameHeader& header) {
       return Error{Errc::malformed, "a message about " + to_string(header.subject) + " where " +
                                         to_string(*current_->subject) + " is due"};
     }
-    if (auto begun = current_->receiver.begin(message_bytes_); !begun) return begun;
+    if (auto fits = owner_.operations.expect(header.operation); !fits) return fits;
+    if (auto begun = current_->receiver.begin(message_bytes_); !begun) {
+      return begun.error().within(to_string(header.subject));
+    }
     if (current_ == nullptr) return given_up();
   }
   const std::uint64_t due = std::min<std::uint64_t>(message_bytes_ - message_taken_, Communicator::piece_bytes_max);
@@ -268,6 +310,13 @@ Result<void> Link::begin_piece(const FrameHeader& header) {
   frame_ = header;
   piece_placed_ = false;
   return {};
+}
+
+Result<void> Link::hear_waiting(const FrameHeader& header) {
+  if (header.frame_bytes > 0) return Error{Errc::malformed, "a frame without data that has some"};
+  header_filled_ = 0;
+  counter_.received_bytes.fetch_sub(header_.size(), std::memory_order_relaxed);
+  return owner_.operations.compare(header.operation, current_ != nullptr || !receives_.empty());
 }
 
 /// A payload is complete: checks it, and passes it on.
@@ -336,11 +385,16 @@ void Link::read_to_end() {
   }
   readable_ = true;  // whoever still waits is to find the end
   ended_ = true;
+  // The last frame may have been looked at already.
+  Bytes tail;
+  if (!frame_) append(tail, std::span(header_).first(header_filled_));
+  append(tail, ahead_);
   FrameHeaderBytes last;
-  if (ahead_.size() < last.size()) return;
-  std::memcpy(last.data(), ahead_.data() + ahead_.size() - last.size(), last.size());
+  if (tail.size() < last.size()) return;
+  std::memcpy(last.data(), tail.data() + tail.size() - last.size(), last.size());
   const auto header = decode(last);
-  if (header && header->kind != FrameKind::data && header->attempt == owner_.attempt && checksum_fits(last, {})) {
+  if (header && header->kind != FrameKind::data && header->kind != FrameKind::waits &&
+      header->attempt == owner_.attempt && checksum_fits(last, {})) {
     note_ending(*header);
   }
 }
@@ -348,7 +402,10 @@ void Link::read_to_end() {
 void Link::note_ending(const FrameHeader& last) {
   ended_ = true;
   ending_.orderly = last.kind == FrameKind::goodbye;
-  if (last.kind == FrameKind::failed) ending_.lost_rank = static_cast<std::uint32_t>(last.message_bytes);
+  const auto rank = static_cast<std::uint32_t>(last.message_bytes);
+  const auto with = static_cast<std::uint32_t>(last.message_bytes >> 32);
+  if (last.kind == FrameKind::failed) ending_.blame = Blame{.rank = rank, .with = rank};
+  if (last.kind == FrameKind::disagrees) ending_.blame = Blame{.rank = rank, .with = with, .about = last.subject};
 }
 
 }  // namespace weir::collectives

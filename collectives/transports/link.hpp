@@ -28,6 +28,7 @@ class LinkOwner {
   EpollLoop& epoll;
   const std::uint64_t attempt;
   std::vector<std::unique_ptr<Bytes>> scratch;  ///< memory for pieces that are only looked at, not in use
+  OperationLog operations;
 
  protected:
   LinkOwner(EpollLoop& event_loop, std::uint64_t attempt_number) : epoll(event_loop), attempt(attempt_number) {}
@@ -36,8 +37,8 @@ class LinkOwner {
 
 /// How a connection ended.
 struct Ending {
-  bool orderly = false;                    ///< the peer said goodbye
-  std::optional<std::uint32_t> lost_rank;  ///< the peer gave up because it lost this rank
+  bool orderly = false;        ///< the peer said goodbye
+  std::optional<Blame> blame;  ///< why the peer gave up
 };
 
 /// The connection to one rank in one lane: the messages that wait for it, and its frames in both directions.
@@ -57,13 +58,19 @@ class Link final : public EpollLoop::Source {
   /// From any thread.
   Traffic traffic() const { return counter_.now(); }
 
-  /// Whether a message to or from the peer is under way.
-  bool busy() const { return !sends_.empty() || current_ != nullptr || !receives_.empty(); }
-
   /// Says goodbye as soon as there is room for it, and ends this side.
   void say_goodbye();
-  /// Ends this side at once, naming the rank that was lost if there is room for it.
-  void give_up(std::uint32_t lost_rank);
+  /// Ends this side at once, and says why if there is room for it.
+  void give_up(const Blame& blame);
+
+  /// Nothing has arrived for a while: tells the peer in which operation this rank waits for it, if it does, and looks
+  /// at what has arrived of messages for which nobody waits.
+  void look_around();
+
+  std::uint64_t frames_received() const { return sequence_in_; }
+
+  /// What the next message should be about, if somebody waits for it.
+  std::optional<Subject> due() const;
 
   /// The peer's side has ended, and all of it was read.
   bool ended() const { return ended_; }
@@ -80,19 +87,21 @@ class Link final : public EpollLoop::Source {
     FrameHeaderBytes header;
     BytesView payload;
     Send* send = nullptr;  ///< ends with this frame
+    bool counts = true;    ///< as traffic: not if it says that this rank waits
   };
   static constexpr std::size_t frames_max = 8;  ///< that are written with one call
 
   Result<bool> send_some();
   void prepare_frames();
   void take_written(std::size_t bytes);
-  bool write_last(FrameKind kind, std::uint32_t rank);
+  bool write_last(FrameKind kind, const Blame& blame);
   Result<bool> receive_some();
-  Result<bool> receive_header();
   Result<void> begin_piece(const FrameHeader& header);
   Result<void> end_piece();
   Result<bool> fill(std::span<std::byte> into, std::size_t& filled);
+  bool anybody_waits();
   bool awaited();
+  Result<void> hear_waiting(const FrameHeader& header);
   /// What of a payload goes into its frame's checksum.
   BytesView checked(BytesView payload) const { return stream_->needs_checksums() ? payload : BytesView(); }
   void note_ending(const FrameHeader& last);
@@ -127,6 +136,7 @@ class Link final : public EpollLoop::Source {
   Bytes ahead_;  ///< read, not used yet
   std::size_t ahead_begin_ = 0;
   bool ended_ = false;
+  bool looks_ = false;  ///< at the next header, though nobody waits for its message
   Ending ending_;
   TrafficCounter counter_;
 };

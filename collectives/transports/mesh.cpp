@@ -145,6 +145,7 @@ class GradientPort final : public Mesh {
     if (code) return Error{Errc::invalid_argument, "\"" + host + "\" is no IP address to listen on"};
     const tcp::endpoint endpoint(address, port);
     if (!code) acceptor_.open(endpoint.protocol(), code);
+    if (!code && port != 0) acceptor_.set_option(tcp::acceptor::reuse_address(true), code);  // closed ones may linger
     if (!code) acceptor_.bind(endpoint, code);
     if (!code) acceptor_.listen(net::socket_base::max_listen_connections, code);
     if (code) return Error{Errc::io, "cannot listen on " + host + ": " + code.message()};
@@ -188,7 +189,7 @@ class GradientPort final : public Mesh {
       if (!stopped) finish(late());
     });
     if (group_.shared_memory) listen_locally();
-    net::co_spawn(io_, accept_callers(), rethrow);
+    net::co_spawn(io_, accept_callers(acceptor_, &GradientPort::admit_caller), rethrow);
     for (std::uint32_t lane = 0; lane < group_.lanes; ++lane) {
       for (std::uint32_t r = 0; r < group_.rank; ++r) net::co_spawn(io_, call({r, lane}), rethrow);
     }
@@ -205,16 +206,18 @@ class GradientPort final : public Mesh {
       local_acceptor_.close(code);
       return;
     }
-    net::co_spawn(io_, accept_local_callers(), rethrow);
+    net::co_spawn(io_, accept_callers(local_acceptor_, &GradientPort::admit_local_caller), rethrow);
   }
 
-  net::awaitable<void> accept_callers() {
+  template <class Acceptor>
+  net::awaitable<void> accept_callers(
+      Acceptor& acceptor, net::awaitable<void> (GradientPort::*admit)(typename Acceptor::protocol_type::socket)) {
     while (true) {
-      auto [code, socket] = co_await acceptor_.async_accept(nothrow);
+      auto [code, socket] = co_await acceptor.async_accept(nothrow);
       if (code == net::error::operation_aborted) co_return;
       if (code || unproved_ >= unproved_max) continue;
       ++unproved_;
-      net::co_spawn(io_, admit_caller(std::move(socket)), rethrow);
+      net::co_spawn(io_, (this->*admit)(std::move(socket)), rethrow);
     }
   }
 
@@ -228,16 +231,6 @@ class GradientPort final : public Mesh {
       last_refusal_ = caller.error();
     } else if (caller->reception == Reception::welcome) {
       keep_tcp(caller->end, *socket);
-    }
-  }
-
-  net::awaitable<void> accept_local_callers() {
-    while (true) {
-      auto [code, socket] = co_await local_acceptor_.async_accept(nothrow);
-      if (code == net::error::operation_aborted) co_return;
-      if (code || unproved_ >= unproved_max) continue;
-      ++unproved_;
-      net::co_spawn(io_, admit_local_caller(std::move(socket)), rethrow);
     }
   }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
@@ -16,6 +17,9 @@ namespace {
 
 /// How long close() waits for the others: they are at most one operation behind, unless something is wrong with them.
 constexpr std::chrono::seconds linger{5};
+
+/// After so long without a piece of a message from anybody, ranks tell each other what they wait for.
+constexpr std::chrono::seconds patience{1};
 
 class StreamCommunicator final : public Communicator, public LinkOwner {
  public:
@@ -30,10 +34,11 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
       links_.push_back(streams[r] ? std::make_unique<Link>(*this, r, lane, std::move(streams[r])) : nullptr);
     }
     ensure(rank_ < links_.size() && !links_[rank_], "a rank has no connection to itself");
+    watching_.start();
   }
 
   ~StreamCommunicator() override {
-    if (!failure_ && !closed_) fail({Errc::cancelled, "destroyed"}, rank_);
+    if (!failure_ && !closed_) fail({Errc::cancelled, "destroyed"}, lost(rank_));
   }
 
   std::uint32_t rank() const override { return rank_; }
@@ -41,8 +46,12 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
   Loop& loop() override { return epoll; }
   std::uint32_t host_of(std::uint32_t rank) const override { return hosts_.empty() ? rank : hosts_[rank]; }
 
-  void abort(const Error& cause, std::optional<std::uint32_t> lost) override { fail(cause, lost.value_or(rank_)); }
-  void when_failed(std::function<void(const Error&)> call) override { when_failed_ = std::move(call); }
+  void begin_operation(const Operation& operation) override { operations.begin(operation); }
+  void end_operation() override { operations.end(); }
+  void abort(const Error& cause, const std::optional<Blame>& blame) override {
+    fail(cause, blame.value_or(lost(rank_)));
+  }
+  void when_failed(std::function<void(const Error&, const Blame&)> call) override { when_failed_ = std::move(call); }
 
   Task<> close() override {
     if (failure_ || closed_) co_return Result<void>();
@@ -68,6 +77,7 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
   void begin(Send& send) override {
     ensure(send.to < size() && send.to != rank_, "a message to a rank outside the group");
     if (const Error* error = error_for(send.to)) return epoll.end(send, *error);
+    send.operation = operations.tag();
     links_[send.to]->begin(send);
     if (links_[send.to]->ended()) link_failed(send.to, {Errc::peer_lost, "left the group"});
   }
@@ -91,10 +101,10 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
     if (receive.rank) links_[*receive.rank]->go_on();
   }
   void withdraw(Send& send) override {
-    if (send.begun) fail({Errc::cancelled, "a message was given up half-way"}, rank_);
+    if (send.begun) fail({Errc::cancelled, "a message was given up half-way"}, lost(rank_));
   }
   void withdraw(Receive& receive) override {
-    if (receive.begun) fail({Errc::cancelled, "a message was given up half-way"}, rank_);
+    if (receive.begun) fail({Errc::cancelled, "a message was given up half-way"}, lost(rank_));
   }
 
  private:
@@ -102,17 +112,20 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
 
   void link_failed(std::uint32_t peer, const Error& error) override {
     if (closed_) return peer_left(peer);
-    if (error.code != Errc::peer_lost) return fail(error.within("rank " + std::to_string(peer)), rank_);
+    if (error.code != Errc::peer_lost) {
+      const Subject about = links_[peer]->due().value_or(operations.about());
+      return fail(error.within("rank " + std::to_string(peer)), {.rank = peer, .with = rank_, .about = about});
+    }
     // The peer's last frame may name the rank whose loss made it leave.
     links_[peer]->read_to_end();
-    const std::uint32_t lost = links_[peer]->ending().lost_rank.value_or(peer);
-    const Error cause =
-        lost == peer
-            ? error.within("rank " + std::to_string(peer))
-            : Error{Errc::peer_lost, "rank " + std::to_string(lost) + " is gone, says rank " + std::to_string(peer)};
-    if (loss_ == Loss::ends_the_group) return fail(cause, lost);
+    const Blame blame = links_[peer]->ending().blame.value_or(lost(peer));
+    if (blame.about) return fail(disagreement(blame), blame);
+    const Error cause = blame.rank == peer ? error.within("rank " + std::to_string(peer))
+                                           : Error{Errc::peer_lost, "rank " + std::to_string(blame.rank) +
+                                                                        " is gone, says rank " + std::to_string(peer)};
+    if (loss_ == Loss::ends_the_group) return fail(cause, blame);
     gone_[peer] = cause;
-    links_[peer]->give_up(peer);
+    links_[peer]->give_up(lost(peer));
     links_[peer]->end_transfers(cause);
   }
 
@@ -125,18 +138,35 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
     if (all && !others_left_->ended()) epoll.end(*others_left_, {});
   }
 
-  /// Makes `cause` final and tells the other ranks who is to blame, so that they do not blame this one.
-  void fail(const Error& cause, std::uint32_t lost) {
+  /// Makes `cause` final and tells the other ranks whom to blame, so that they do not blame this one.
+  void fail(const Error& cause, const Blame& blame) {
     if (failure_) return;
     failure_ = cause;
-    if (cause.code == Errc::peer_lost) lost_rank_ = lost;
+    if (cause.code == Errc::peer_lost) lost_rank_ = blame.rank;
     for (const auto& link : links_) {
       if (!link) continue;
-      link->give_up(lost);
+      link->give_up(blame);
       link->end_transfers(cause);
     }
     while (!from_any_.empty()) epoll.end(from_any_.front(), cause);
-    if (when_failed_) when_failed_(cause);
+    if (when_failed_) when_failed_(cause, blame);
+  }
+
+  static Blame lost(std::uint32_t rank) { return {.rank = rank, .with = rank}; }
+
+  /// Looks around whenever nothing has arrived for a while, for as long as the communicator exists.
+  Task<> watch() {
+    while (true) {
+      EpollLoop::Timer patience_ends(epoll, std::chrono::steady_clock::now() + patience);
+      if (auto waited = co_await patience_ends; !waited) co_return waited.error();
+      if (failure_ || closed_) co_return Result<void>();
+      std::uint64_t received = 0;
+      for (const auto& link : links_) received += link ? link->frames_received() : 0;
+      if (std::exchange(frames_received_, received) != received) continue;
+      for (const auto& link : links_) {
+        if (link) link->look_around();
+      }
+    }
   }
 
   /// Why nothing can be sent to or received from `other`; null if it can.
@@ -151,10 +181,12 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
   std::vector<std::optional<Error>> gone_;  ///< by rank: with Loss::ends_its_links
   WaitingList<Receive> from_any_;
   std::optional<Error> failure_;
-  std::function<void(const Error&)> when_failed_;
+  std::function<void(const Error&, const Blame&)> when_failed_;
   bool closed_ = false;
   EpollLoop::Timer* others_left_ = nullptr;
   std::atomic<std::int64_t> lost_rank_ = -1;
+  std::uint64_t frames_received_ = 0;  ///< when watch() looked last
+  Task<> watching_ = watch();
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,9 @@ std::uint32_t checksum(BytesView payload, const Header& header, const PartLoop& 
   };
   const BytesView body = payload.subspan(header.bytes(), header.body_bytes);
   if (body.size() <= checksum_piece) return low_half(body);
-  std::vector<XXH64_hash_t> hashes((body.size() + checksum_piece - 1) / checksum_piece);
+  thread_local std::vector<XXH64_hash_t> kept;  // between calls, to reuse its memory
+  kept.resize((body.size() + checksum_piece - 1) / checksum_piece);
+  const std::span hashes = kept;
   for_each_part(hashes.size(), [&](std::size_t i) {
     const std::size_t start = i * checksum_piece;
     hashes[i] = XXH3_64bits(body.data() + start, std::min(checksum_piece, body.size() - start));

@@ -39,8 +39,9 @@ enum class Format : std::uint8_t {
   clusters = 13,   ///< sketches/casq.hpp; 14 is free
   seeded = 15,     ///< sparsifiers/randomk.hpp: values at positions that the seed has chosen
   balanced = 16,   ///< transforms/atoms.hpp: sparse, where most values have one magnitude
+  counts = 17,     ///< codecs/counts.hpp: what ranks tell each other beside their payloads
 };
-inline constexpr std::uint8_t formats_end = 17;  ///< one past the last format
+inline constexpr std::uint8_t formats_end = 18;  ///< one past the last format
 
 inline constexpr std::uint8_t payload_version = 1;
 inline constexpr std::size_t payload_header_bytes_max = 11;

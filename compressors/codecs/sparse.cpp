@@ -19,6 +19,14 @@ Result<void> read_sparse(BytesView payload, std::uint64_t entries, Selection& se
   return read_sparse(payload, {Format::sparse, all, all}, selection);
 }
 
+void write_part(Selection& selection, std::uint32_t entries, const SparseCodecs& codecs, Bytes& out,
+                const PartLoop& for_each_part) {
+  const ValueCodec& value = value_codec_named(codecs.value);
+  write_sparse(selection, {Format::sparse, entries, entries},
+               choose_index_codec(codecs.index, selection.positions, entries), value, out, for_each_part);
+  if (value.error_bound > 0) value.decode(BytesView(out).last(value.bytes(selection.size())), selection.values);
+}
+
 void write_sparse(const Selection& selection, const SparseExtent& extent, const IndexCodec& index,
                   const ValueCodec& value, Bytes& out, const PartLoop& for_each_part) {
   const auto count = static_cast<std::uint32_t>(selection.size());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
@@ -39,6 +40,17 @@ Result<void> read_sparse(BytesView payload, const SparseExtent& extent, Selectio
 /// Appends the payload of `selection`, out of a tensor of `entries` entries, to `out`.
 void write_sparse(const Selection& selection, std::uint32_t entries, const IndexCodec& index, const ValueCodec& value,
                   Bytes& out);
+
+/// How entries are written: part of a compressor's parameters.
+struct SparseCodecs {
+  std::string index = "auto";  ///< one of index_codec_names() (codecs/index_codec.hpp)
+  std::string value = "fp32";  ///< one of value_codec_names() (codecs/value_codec.hpp)
+};
+
+/// Appends the payload of `selection`, out of a part of a tensor that has `entries` entries, to `out`, and replaces the
+/// values by those that the payload is decoded to.
+void write_part(Selection& selection, std::uint32_t entries, const SparseCodecs& codecs, Bytes& out,
+                const PartLoop& for_each_part = one_by_one);
 
 /// Reads a payload for a tensor of `entries` entries into `selection`. The bytes are untrusted: it never allocates more
 /// than `entries` and the payload's size justify, and what it returns is finite and lies within the tensor. Fails with:

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -22,6 +24,18 @@ inline bool is_scale(float scale) { return std::isfinite(scale) && scale >= 0; }
 inline double bound_of_steps(std::uint64_t entries) {
   if (entries == 0) return 0;
   return 1 - 1 / (1 + static_cast<double>(entries - 1) / (254.0 * 254.0));
+}
+
+/// Calls body(channel, at, size) for the part of each channel that lies between the entries `begin` and `end`: `size`
+/// entries from entry `at` on. A channel has `row` entries.
+template <class Body>
+void for_channel_parts(std::size_t row, std::size_t begin, std::size_t end, const Body& body) {
+  for (std::size_t at = begin; at < end;) {
+    const std::size_t channel = at / row;
+    const std::size_t size = std::min(end, (channel + 1) * row) - at;
+    body(channel, at, size);
+    at += size;
+  }
 }
 
 }  // namespace weir::compressors

@@ -47,18 +47,19 @@ bool Int8::write(std::span<const float> values, const Extent& extent, const Roun
   return finite;
 }
 
-Result<void> Int8::read_add(BytesView code, const Extent& extent, float weight, std::span<float> sum) {
+Result<void> Int8::read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
+                            std::span<float> sum) const {
   const std::size_t row = sum.size() / extent.channels;
   const BytesView codes = code.subspan(extent.channels * sizeof(float));
-  std::atomic<bool> sound = true;
-  parallel_for_parts(extent.channels, row, [&](std::size_t channel) {
+  bool sound = true;
+  for_channel_parts(row, begin, end, [&](std::size_t channel, std::size_t at, std::size_t size) {
     const float scale = load_f32(code.data() + channel * sizeof(float));
     if (!is_scale(scale)) {
       sound = false;
       return;
     }
-    prefetch_next(sum, channel * row, row);
-    add_int8(codes.subspan(channel * row, row), scale, weight, sum.subspan(channel * row, row));
+    prefetch_next(sum, at, size);
+    add_int8(codes.subspan(at, size), scale, weight, sum.subspan(at, size));
   });
   return sound ? Result<void>() : Error(Errc::malformed, "int8: a scale that is none");
 }

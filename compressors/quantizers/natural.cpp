@@ -55,17 +55,16 @@ bool Natural::write(std::span<const float> values, const Extent&, const Round& r
   return true;
 }
 
-Result<void> Natural::read_add(BytesView code, const Extent&, float weight, std::span<float> sum) {
+Result<void> Natural::read_add(BytesView code, const Extent&, float weight, std::size_t begin, std::size_t end,
+                               std::span<float> sum) const {
   const int window = std::to_integer<int>(code[0]);
   if (window > natural_window_max) return Error(Errc::malformed, "powers of two beyond those of a float");
   const BytesView codes = code.subspan(1);
-  parallel_for_ranges(sum.size(), block, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t start = begin; start < end; start += block) {
-      const std::size_t size = std::min(block, end - start);
-      prefetch_next(sum, start, size);
-      add_natural(codes.subspan(start, size), window, weight, sum.subspan(start, size));
-    }
-  });
+  for (std::size_t start = begin; start < end; start += block) {
+    const std::size_t size = std::min(block, end - start);
+    prefetch_next(sum, start, size);
+    add_natural(codes.subspan(start, size), window, weight, sum.subspan(start, size));
+  }
   return {};
 }
 

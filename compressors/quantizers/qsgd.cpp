@@ -119,7 +119,8 @@ bool Qsgd::write(std::span<const float> values, const Extent&, const Round& roun
   return finite;
 }
 
-Result<void> Qsgd::read_add(BytesView code, const Extent&, float weight, std::span<float> sum) {
+Result<void> Qsgd::read_add(BytesView code, const Extent&, float weight, std::size_t begin, std::size_t end,
+                            std::span<float> sum) const {
   if (std::to_integer<unsigned>(code[0]) != bits_ || load_u32(code.data() + 1) != bucket_) {
     return Error(Errc::malformed, "qsgd: levels of " + std::to_string(std::to_integer<unsigned>(code[0])) +
                                       " bits in buckets of " + std::to_string(load_u32(code.data() + 1)) +
@@ -127,29 +128,24 @@ Result<void> Qsgd::read_add(BytesView code, const Extent&, float weight, std::sp
                                       " are due");
   }
   const BytesView buckets = code.subspan(head_bytes);
-  std::atomic<bool> good = true;
-  parallel_for_ranges(sum.size(), bucket_, [&](std::size_t begin, std::size_t end) {
-    std::array<std::uint8_t, part_max> levels;
-    for (std::size_t start = begin; start < end; start += bucket_) {
-      const auto bucket = sum.subspan(start, std::min(bucket_, end - start));
-      const auto place = buckets.subspan(start / bucket_ * bucket_bytes(bucket_), bucket_bytes(bucket.size()));
-      const BucketCode<const std::byte> from(place, bucket.size(), bits_);
-      const float norm = load_f32(from.norm.data());
-      if (!std::isfinite(norm) || norm < 0 || !padding_is_zero(from.levels, bucket.size(), bits_) ||
-          !padding_is_zero(from.signs, bucket.size(), 1)) {
-        good = false;
-        return;
-      }
-      prefetch_next(sum, start, bucket_);
-      for (std::size_t at = 0; at < bucket.size(); at += part_max) {
-        const auto part = bucket.subspan(at, std::min(part_max, bucket.size() - at));
-        const auto part_levels = std::span(levels).first(part.size());
-        unpack(from.levels.subspan(packed_bytes(at, bits_), packed_bytes(part.size(), bits_)), bits_, part_levels);
-        add_levels(part_levels, from.signs.subspan(at / 8, sign_bytes(part.size())), norm, most(), weight, part);
-      }
+  std::array<std::uint8_t, part_max> levels;
+  for (std::size_t start = begin; start < end; start += bucket_) {
+    const auto bucket = sum.subspan(start, std::min(bucket_, end - start));
+    const auto place = buckets.subspan(start / bucket_ * bucket_bytes(bucket_), bucket_bytes(bucket.size()));
+    const BucketCode<const std::byte> from(place, bucket.size(), bits_);
+    const float norm = load_f32(from.norm.data());
+    if (!std::isfinite(norm) || norm < 0 || !padding_is_zero(from.levels, bucket.size(), bits_) ||
+        !padding_is_zero(from.signs, bucket.size(), 1)) {
+      return Error(Errc::malformed, "qsgd: a bucket has a norm that is none, or bits behind its last entry");
     }
-  });
-  if (!good) return Error(Errc::malformed, "qsgd: a bucket has a norm that is none, or bits behind its last entry");
+    prefetch_next(sum, start, bucket_);
+    for (std::size_t at = 0; at < bucket.size(); at += part_max) {
+      const auto part = bucket.subspan(at, std::min(part_max, bucket.size() - at));
+      const auto part_levels = std::span(levels).first(part.size());
+      unpack(from.levels.subspan(packed_bytes(at, bits_), packed_bytes(part.size(), bits_)), bits_, part_levels);
+      add_levels(part_levels, from.signs.subspan(at / 8, sign_bytes(part.size())), norm, most(), weight, part);
+    }
+  }
   return {};
 }
 

@@ -1,5 +1,7 @@
 #include "compressors/quantizers/quantizer.hpp"
 
+#include <algorithm>
+#include <mutex>
 #include <string>
 
 #include "base/errc.hpp"
@@ -10,6 +12,8 @@
 
 namespace weir::compressors {
 namespace {
+
+constexpr std::size_t block_entries = 16384;  ///< their sum fits into a second-level cache beside codes
 
 Extent extent_of(at::IntArrayRef shape) {
   return {entries_of(shape), shape.size() > 1 ? static_cast<std::uint64_t>(shape[0]) : std::uint64_t{1}};
@@ -35,11 +39,10 @@ Result<void> Quantizer::do_encode(const at::Tensor& gradient, const Round& round
   return {};
 }
 
-Result<void> Quantizer::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
+Result<BytesView> Quantizer::open(BytesView payload, const Extent& extent) const {
   const auto opened = open_payload(payload, format(), parallel_for_pieces);
   if (!opened) return opened.error();
   BytesView code = *opened;
-  const Extent extent = extent_of(sum.sizes());
   const auto entries = read_varint(code);
   if (!entries) return Error(Errc::malformed, "a payload's head is cut off");
   if (*entries != extent.entries) {
@@ -51,7 +54,48 @@ Result<void> Quantizer::do_decode_add(BytesView payload, const Round&, float wei
     return Error(Errc::malformed, std::string(name()) + ": a code of " + std::to_string(code.size()) +
                                       " bytes came where " + std::to_string(due) + " are due");
   }
-  return extent.entries == 0 ? Result<void>() : read_add(code, extent, weight, flat(sum));
+  return code;
+}
+
+Result<void> Quantizer::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
+  const Extent extent = extent_of(sum.sizes());
+  codes_.assign(1, open(payload, extent));
+  if (!codes_[0]) return codes_[0].error();
+  const auto failure = read_add_codes(extent, weight, flat(sum));
+  return failure ? Result<void>(failure->error) : Result<void>();
+}
+
+Result<void> Quantizer::do_decode_add_ranks(std::span<const BytesView> payloads, const Round&, float weight,
+                                            at::Tensor& sum) {
+  const Extent extent = extent_of(sum.sizes());
+  codes_.clear();
+  for (const BytesView payload : payloads) {
+    codes_.push_back(open(payload, extent));
+    if (!codes_.back()) return of_rank(codes_.back().error(), codes_.size() - 1);
+  }
+  const auto failure = read_add_codes(extent, weight, flat(sum));
+  return failure ? Result<void>(of_rank(failure->error, failure->code)) : Result<void>();
+}
+
+/// Adds all codes, one after the other, to each entry. A thread does so for a range of entries, and there for a block
+/// after the other, so that the sum of a block stays in the cache while codes are added to it.
+auto Quantizer::read_add_codes(const Extent& extent, float weight, std::span<float> sum) -> std::optional<Failure> {
+  const std::size_t block = (block_entries + unit() - 1) / unit() * unit();
+  std::mutex mutex;
+  std::optional<Failure> first;
+  parallel_for_ranges(extent.entries, block, [&](std::size_t range_begin, std::size_t range_end) {
+    for (std::size_t begin = range_begin; begin < range_end; begin += block) {
+      const std::size_t end = std::min(begin + block, range_end);
+      for (std::size_t code = 0; code < codes_.size(); ++code) {
+        const auto added = read_add(*codes_[code], extent, weight, begin, end, sum);
+        if (added) continue;
+        const std::scoped_lock lock(mutex);
+        if (!first || code < first->code) first = {code, added.error()};
+        break;
+      }
+    }
+  });
+  return first;
 }
 
 }  // namespace weir::compressors

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "compressors/codecs/payload.hpp"
 #include "compressors/compressor.hpp"
@@ -35,12 +36,34 @@ class Quantizer : public Compressor {
   virtual bool write(std::span<const float> values, const Extent& extent, const Round& round,
                      std::span<std::byte> code) = 0;
 
-  /// sum += weight * decoded `code`. It has code_bytes() bytes but is untrusted otherwise: a code that write() never
-  /// writes may be refused or decoded to any finite floats. Fails with: malformed.
-  virtual Result<void> read_add(BytesView code, const Extent& extent, float weight, std::span<float> sum) = 0;
+  /// The code of a range of entries can be read by itself if the range begins at a multiple of this many.
+  virtual std::size_t unit() const = 0;
+
+  /// sum += weight * decoded `code` for the entries from `begin`, a multiple of unit(), to `end`, another one or the
+  /// last. The code has code_bytes() bytes but is untrusted otherwise: one that write() never writes may be refused, at
+  /// the latest when all ranges are read, or decoded to any finite floats. Called on several threads at the same time.
+  /// Fails with: malformed.
+  virtual Result<void> read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
+                                std::span<float> sum) const = 0;
 
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
+  Result<void> do_decode_add_ranks(std::span<const BytesView> payloads, const Round& round, float weight,
+                                   at::Tensor& sum) override;
+
+ private:
+  /// A code that is malformed.
+  struct Failure {
+    std::size_t code = 0;  ///< index in codes_
+    Error error;
+  };
+
+  /// The code in a payload.
+  Result<BytesView> open(BytesView payload, const Extent& extent) const;
+  /// Returns the failure of the first code that is malformed.
+  std::optional<Failure> read_add_codes(const Extent& extent, float weight, std::span<float> sum);
+
+  std::vector<Result<BytesView>> codes_;  ///< to be added; kept between calls to reuse their memory
 };
 
 }  // namespace weir::compressors

@@ -15,6 +15,11 @@ namespace {
 
 constexpr std::size_t values_bytes = 2 * sizeof(float);
 
+/// The bits of the entries from `begin`, a multiple of 8, to `end`.
+BytesView signs_of(BytesView bits, std::size_t begin, std::size_t end) {
+  return bits.subspan(begin / 8, sign_bytes(end - begin));
+}
+
 Error dirty_padding() { return Error(Errc::malformed, "bits are set behind the last sign"); }
 
 }  // namespace
@@ -28,9 +33,10 @@ double SignVote::error_bound(std::uint64_t, const Round&) const { return std::nu
 
 std::size_t SignVote::code_bytes(const Extent& extent) const { return sign_bytes(extent.entries); }
 
-Result<void> SignVote::read_add(BytesView code, const Extent&, float weight, std::span<float> sum) {
-  if (!padding_is_zero(code, sum.size(), 1)) return dirty_padding();
-  add_by_sign(code, weight, -weight, sum);
+Result<void> SignVote::read_add(BytesView code, const Extent&, float weight, std::size_t begin, std::size_t end,
+                                std::span<float> sum) const {
+  if (end == sum.size() && !padding_is_zero(code, sum.size(), 1)) return dirty_padding();
+  add_by_sign(signs_of(code, begin, end), weight, -weight, sum.subspan(begin, end - begin));
   return {};
 }
 
@@ -47,15 +53,16 @@ std::span<std::byte> TwoValues::bits_of(std::span<std::byte> code) { return code
 
 std::size_t TwoValues::code_bytes(const Extent& extent) const { return values_bytes + sign_bytes(extent.entries); }
 
-Result<void> TwoValues::read_add(BytesView code, const Extent&, float weight, std::span<float> sum) {
+Result<void> TwoValues::read_add(BytesView code, const Extent&, float weight, std::size_t begin, std::size_t end,
+                                 std::span<float> sum) const {
   const float positive = load_f32(code.data());
   const float negative = load_f32(code.data() + sizeof(float));
   if (!std::isfinite(positive) || !std::isfinite(negative)) {
     return Error(Errc::malformed, "a payload of two values has one that is not finite");
   }
   const BytesView bits = code.subspan(values_bytes);
-  if (!padding_is_zero(bits, sum.size(), 1)) return dirty_padding();
-  add_by_sign(bits, weight * positive, weight * negative, sum);
+  if (end == sum.size() && !padding_is_zero(bits, sum.size(), 1)) return dirty_padding();
+  add_by_sign(signs_of(bits, begin, end), weight * positive, weight * negative, sum.subspan(begin, end - begin));
   return {};
 }
 

@@ -24,7 +24,9 @@ class SignVote : public Quantizer {
  protected:
   Format format() const override { return Format::signs; }
   std::size_t code_bytes(const Extent& extent) const override;
-  Result<void> read_add(BytesView code, const Extent& extent, float weight, std::span<float> sum) override;
+  std::size_t unit() const override { return 8; }
+  Result<void> read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
+                        std::span<float> sum) const override;
 };
 
 /// The base class of compressors that send one of two values for every entry. The code is
@@ -49,7 +51,9 @@ class TwoValues : public Quantizer {
 
   Format format() const override { return Format::two_values; }
   std::size_t code_bytes(const Extent& extent) const override;
-  Result<void> read_add(BytesView code, const Extent& extent, float weight, std::span<float> sum) override;
+  std::size_t unit() const override { return 8; }
+  Result<void> read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
+                        std::span<float> sum) const override;
 };
 
 }  // namespace weir::compressors

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -132,20 +131,21 @@ bool TernGrad::write(std::span<const float> values, const Extent&, const Round& 
   return true;
 }
 
-Result<void> TernGrad::read_add(BytesView code, const Extent&, float weight, std::span<float> sum) {
+std::size_t TernGrad::unit() const { return trit_block; }
+
+Result<void> TernGrad::read_add(BytesView code, const Extent&, float weight, std::size_t begin, std::size_t end,
+                                std::span<float> sum) const {
   const float scale = load_f32(code.data());
   if (!is_scale(scale)) return Error(Errc::malformed, "terngrad: a scale that is none");
   const BytesView bytes = code.subspan(sizeof(float));
-  std::atomic<bool> good = true;
-  parallel_for_ranges(sum.size(), trit_block, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t start = begin; start < end; start += trit_block) {
-      const auto part = sum.subspan(start, std::min(trit_block, end - start));
-      prefetch_next(sum, start, trit_block);
-      const auto from = bytes.subspan(start / trit_block * block_bytes, trit_bytes(part.size()));
-      if (!add_trits(from, weight * scale, part)) good = false;
+  for (std::size_t start = begin; start < end; start += trit_block) {
+    const auto part = sum.subspan(start, std::min(trit_block, end - start));
+    prefetch_next(sum, start, trit_block);
+    const auto from = bytes.subspan(start / trit_block * block_bytes, trit_bytes(part.size()));
+    if (!add_trits(from, weight * scale, part)) {
+      return Error(Errc::malformed, "terngrad: a byte is not five digits of base 3");
     }
-  });
-  if (!good) return Error(Errc::malformed, "terngrad: a byte is not five digits of base 3");
+  }
   return {};
 }
 

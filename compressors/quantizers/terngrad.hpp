@@ -47,7 +47,9 @@ class TernGrad final : public Quantizer {
   std::size_t code_bytes(const Extent& extent) const override;
   bool write(std::span<const float> values, const Extent& extent, const Round& round,
              std::span<std::byte> code) override;
-  Result<void> read_add(BytesView code, const Extent& extent, float weight, std::span<float> sum) override;
+  std::size_t unit() const override;
+  Result<void> read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
+                        std::span<float> sum) const override;
 
  private:
   /// The scales of one tensor within a round, if the scale is shared.

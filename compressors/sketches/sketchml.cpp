@@ -6,9 +6,11 @@
 #include <cmath>
 #include <functional>
 #include <iterator>
+#include <numeric>
 #include <string>
 #include <utility>
 
+#include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "compressors/codecs/payload.hpp"
 #include "compressors/codecs/varint.hpp"
@@ -198,6 +200,90 @@ bool are_buckets(std::span<const float> values) {
   return true;
 }
 
+/// Reads one group and appends its entries to `out`. `seen` has a bit for each entry of the tensor, set for those that
+/// other groups had.
+Result<void> read_group(BytesView& body, std::uint8_t rows, std::uint64_t entries, std::span<std::uint64_t> seen,
+                        Selection& out) {
+  const auto buckets = read_varint(body);
+  if (!buckets || *buckets == 0 || *buckets > buckets_max) return malformed("a group without buckets, or of too many");
+  const auto value_bytes = take(body, *buckets * sizeof(float));
+  const auto keys = read_varint(body);
+  const auto code = take(body, 1);
+  const auto key_bytes = read_varint(body);
+  if (!value_bytes || !keys || !code || !key_bytes) return malformed("a group is cut off");
+  std::vector<float> values(*buckets);
+  std::ranges::copy(*value_bytes, std::as_writable_bytes(std::span(values)).begin());
+  if (!are_buckets(values)) return malformed("a group's values are not those of its buckets");
+  const auto key_code = take(body, *key_bytes);
+  if (!key_code || *keys == 0 || *keys > entries || delta_bytes_min(*keys) > *key_bytes) {
+    return malformed("a group's keys are cut off");
+  }
+  const std::size_t before = out.size();
+  out.positions.resize(before + *keys);
+  const auto positions = std::span(out.positions).subspan(before);
+  if (auto got = read_delta_keys(*key_code, std::to_integer<std::uint8_t>((*code)[0]), entries, positions); !got) {
+    return got;
+  }
+  for (const std::uint32_t position : positions) {
+    std::uint64_t& word = seen[position / 64];
+    const std::uint64_t bit = std::uint64_t{1} << position % 64;
+    if (word & bit) return malformed("an entry in two groups");
+    word |= bit;
+  }
+  if (*buckets == 1) {
+    out.values.resize(out.positions.size(), values[0]);
+    return {};
+  }
+  const unsigned bits = cell_bits(*buckets);
+  const auto columns = read_varint(body);
+  if (!columns || *columns == 0) return malformed("a sketch without columns");
+  const auto cells = take(body, packed_bytes(*columns * rows, bits));
+  if (!cells || *columns > 0xFFFFFFFF) return malformed("a sketch is cut off");
+  MinMaxSketch sketch(rows, static_cast<std::uint32_t>(*columns), 0);
+  unpack(*cells, bits, sketch.cells());
+  if (std::ranges::any_of(sketch.cells(), [&](std::uint8_t cell) { return cell >= *buckets; }) ||
+      !padding_is_zero(*cells, sketch.cells().size(), bits)) {
+    return malformed("a sketch of buckets that are not there");
+  }
+  out.values.resize(out.positions.size());
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    out.values[before + i] = values[sketch.query(positions[i])];
+  }
+  return {};
+}
+
+Result<void> read_groups(BytesView payload, std::uint64_t entries, std::span<std::uint64_t> seen, Selection& out) {
+  const auto opened = open_payload(payload, Format::quantile);
+  if (!opened) return opened.error();
+  BytesView body = *opened;
+  const auto said_entries = read_varint(body);
+  const auto rows = take(body, 1);
+  const auto groups = read_varint(body);
+  if (!said_entries || !rows || !groups) return malformed("the head is cut off");
+  if (*said_entries != entries) {
+    return Error(Errc::malformed, "a payload for " + std::to_string(*said_entries) + " entries came for a tensor of " +
+                                      std::to_string(entries));
+  }
+  const auto rows_count = std::to_integer<std::uint8_t>((*rows)[0]);
+  if (rows_count == 0 || rows_count > rows_max) return malformed("sketches without rows, or of too many");
+  for (std::uint64_t i = 0; i < *groups; ++i) {
+    if (auto got = read_group(body, rows_count, entries, seen, out); !got) return got;
+  }
+  if (!body.empty()) return malformed("bytes behind the last group");
+  return {};
+}
+
+/// Reads a payload's entries, group by group.
+Result<void> read(BytesView payload, std::uint64_t entries, Selection& out) {
+  thread_local std::vector<std::uint64_t> seen;  // zero between calls
+  seen.resize(std::max<std::size_t>(seen.size(), (entries + 63) / 64));
+  out.clear();
+  auto got = read_groups(payload, entries, seen, out);
+  // Faster than starting with zeros, which would have to be written for the whole tensor.
+  for (const std::uint32_t position : out.positions) seen[position / 64] = 0;
+  return got;
+}
+
 }  // namespace
 
 protocol::Params<SketchMl::Options> SketchMl::params() {
@@ -216,118 +302,60 @@ double SketchMl::error_bound(std::uint64_t entries, const Round&) const {
   return entries == 0 ? 0 : 1 - 1 / static_cast<double>(entries);
 }
 
-Result<void> SketchMl::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
+Result<void> SketchMl::do_select(const at::Tensor& gradient, const Round& round, Selection& chosen) {
   const std::span<const float> values = flat(gradient);
-  selection_.clear();
-  if (!values.empty()) {
-    select_largest_by_sample(values, entries_kept(options_.ratio, values.size()), sample_, selection_);
-    // NaN and infinity compare larger than any number, so if there is one, it was chosen.
-    if (find_non_finite(selection_.values) != selection_.size()) return non_finite(round, values);
-  }
-  const std::vector<Group> groups = grouped(selection_, options_);
+  chosen.clear();
+  if (values.empty()) return {};
+  select_largest_by_sample(values, entries_kept(options_.ratio, values.size()), sample_, chosen);
+  // NaN and infinity compare larger than any number, so if there is one, it was chosen.
+  if (find_non_finite(chosen.values) != chosen.size()) return non_finite(round, values);
+  return {};
+}
+
+Result<void> SketchMl::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  if (auto chosen = do_select(gradient, round, selection_); !chosen) return chosen;
+  write(selection_, static_cast<std::uint64_t>(gradient.numel()), out);
+  return {};
+}
+
+void SketchMl::write(const Selection& selection, std::uint64_t entries, Bytes& out) const {
+  const std::vector<Group> groups = grouped(selection, options_);
   std::vector<Bytes> parts(groups.size());
-  const std::size_t work = work_per_entry * selection_.size() / std::max<std::size_t>(groups.size(), 1);
+  const std::size_t work = work_per_entry * selection.size() / std::max<std::size_t>(groups.size(), 1);
   parallel_for_parts(groups.size(), work, [&](std::size_t i) { append_group(groups[i], options_, parts[i]); });
   Bytes body;
-  append_varint(body, values.size());
+  append_varint(body, entries);
   body.push_back(static_cast<std::byte>(options_.rows));
   append_varint(body, groups.size());
   for (const Bytes& part : parts) append(body, part);
   PayloadWriter payload(out, Format::quantile, body.size());
   std::ranges::copy(body, payload.body().begin());
   payload.seal();
-  return {};
 }
 
-Result<void> SketchMl::read(BytesView payload, std::uint64_t entries) {
-  selection_.clear();
-  seen_.resize(std::max<std::size_t>(seen_.size(), (entries + 63) / 64));
-  auto got = read_groups(payload, entries);
-  // Faster than starting with zeros, which would have to be written for the whole tensor.
-  for (const std::uint32_t position : selection_.positions) seen_[position / 64] = 0;
-  return got;
+void SketchMl::write_part(Selection& chosen, std::uint32_t entries, Bytes& out) {
+  const std::size_t before = out.size();
+  write(chosen, entries, out);
+  const auto read = read_part(BytesView(out).subspan(before), entries, chosen);
+  ensure(read.has_value(), "a payload that was just written can be read");
 }
 
-Result<void> SketchMl::read_groups(BytesView payload, std::uint64_t entries) {
-  const auto opened = open_payload(payload, Format::quantile);
-  if (!opened) return opened.error();
-  BytesView body = *opened;
-  const auto said_entries = read_varint(body);
-  const auto rows = take(body, 1);
-  const auto groups = read_varint(body);
-  if (!said_entries || !rows || !groups) return malformed("the head is cut off");
-  if (*said_entries != entries) {
-    return Error(Errc::malformed, "a payload for " + std::to_string(*said_entries) + " entries came for a tensor of " +
-                                      std::to_string(entries));
-  }
-  const auto rows_count = std::to_integer<std::uint8_t>((*rows)[0]);
-  if (rows_count == 0 || rows_count > rows_max) return malformed("sketches without rows, or of too many");
-  for (std::uint64_t i = 0; i < *groups; ++i) {
-    if (auto got = read_group(body, rows_count, entries); !got) return got;
-  }
-  if (!body.empty()) return malformed("bytes behind the last group");
-  return {};
-}
-
-Result<void> SketchMl::read_group(BytesView& body, std::uint8_t rows, std::uint64_t entries) {
-  const auto buckets = read_varint(body);
-  if (!buckets || *buckets == 0 || *buckets > buckets_max) return malformed("a group without buckets, or of too many");
-  const auto value_bytes = take(body, *buckets * sizeof(float));
-  const auto keys = read_varint(body);
-  const auto code = take(body, 1);
-  const auto key_bytes = read_varint(body);
-  if (!value_bytes || !keys || !code || !key_bytes) return malformed("a group is cut off");
-  std::vector<float> values(*buckets);
-  std::ranges::copy(*value_bytes, std::as_writable_bytes(std::span(values)).begin());
-  if (!are_buckets(values)) return malformed("a group's values are not those of its buckets");
-  const auto key_code = take(body, *key_bytes);
-  if (!key_code || *keys == 0 || *keys > entries || delta_bytes_min(*keys) > *key_bytes) {
-    return malformed("a group's keys are cut off");
-  }
-  const std::size_t before = selection_.size();
-  selection_.positions.resize(before + *keys);
-  const auto positions = std::span(selection_.positions).subspan(before);
-  if (auto got = read_delta_keys(*key_code, std::to_integer<std::uint8_t>((*code)[0]), entries, positions); !got) {
-    return got;
-  }
-  for (const std::uint32_t position : positions) {
-    std::uint64_t& word = seen_[position / 64];
-    const std::uint64_t bit = std::uint64_t{1} << position % 64;
-    if (word & bit) return malformed("an entry in two groups");
-    word |= bit;
-  }
-  if (*buckets == 1) {
-    selection_.values.resize(selection_.positions.size(), values[0]);
-    return {};
-  }
-  const unsigned bits = cell_bits(*buckets);
-  const auto columns = read_varint(body);
-  if (!columns || *columns == 0) return malformed("a sketch without columns");
-  const auto cells = take(body, packed_bytes(*columns * rows, bits));
-  if (!cells || *columns > 0xFFFFFFFF) return malformed("a sketch is cut off");
-  MinMaxSketch sketch(rows, static_cast<std::uint32_t>(*columns), 0);
-  unpack(*cells, bits, sketch.cells());
-  if (std::ranges::any_of(sketch.cells(), [&](std::uint8_t cell) { return cell >= *buckets; }) ||
-      !padding_is_zero(*cells, sketch.cells().size(), bits)) {
-    return malformed("a sketch of buckets that are not there");
-  }
-  selection_.values.resize(selection_.positions.size());
-  for (std::size_t i = 0; i < positions.size(); ++i) {
-    selection_.values[before + i] = values[sketch.query(positions[i])];
-  }
+Result<void> SketchMl::read_part(BytesView payload, std::uint32_t entries, Selection& out) {
+  if (auto got = read(payload, entries, out); !got) return got;
+  sort_by_position(out);
   return {};
 }
 
 Result<void> SketchMl::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
   const std::span<float> target = flat(sum);
-  if (auto got = read(payload, target.size()); !got) return got;
+  if (auto got = read(payload, target.size(), selection_); !got) return got;
   add_selection(weight, selection_, target);
   return {};
 }
 
-Result<void> SketchMl::read_entries(BytesView payload, const Round&, std::uint64_t entries, Selection& out) {
-  if (auto got = read(payload, entries); !got) return got;
-  std::swap(out, selection_);
+Result<void> SketchMl::read_entries(BytesView payload, const Round&, std::uint64_t entries, Selection& out) const {
+  if (auto got = read(payload, entries, out); !got) return got;
+  sort_by_position(out);
   return {};
 }
 

@@ -47,8 +47,11 @@ class SketchMl final : public Compressor {
   explicit SketchMl(Options options) : options_(options) {}
 
   std::string_view name() const override { return type_name; }
-  Traits traits() const override { return {.sparse = true}; }
-  Result<void> read_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& out) override;
+  Traits traits() const override { return {.sparse = true, .selects = true}; }
+  Result<void> read_entries(BytesView payload, const Round& round, std::uint64_t entries,
+                            Selection& out) const override;
+  void write_part(Selection& chosen, std::uint32_t entries, Bytes& out) override;
+  Result<void> read_part(BytesView payload, std::uint32_t entries, Selection& out) override;
   /// A decoded value lies between 0 and the entry, and the largest entry is exact. Its share of the squared norm is at
   /// least 1 / n, so |x - y|^2 <= |x|^2 - max(x^2) <= (1 - 1 / n) |x|^2. No better bound holds for every x, because two
   /// entries of very different size can collide in every row of a sketch.
@@ -56,20 +59,16 @@ class SketchMl final : public Compressor {
 
  protected:
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
+  Result<void> do_select(const at::Tensor& gradient, const Round& round, Selection& chosen) override;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 
  private:
-  /// Reads the payload into `selection_`, not in the order of positions. Meanwhile the bits of its positions are set in
-  /// `seen_`.
-  Result<void> read(BytesView payload, std::uint64_t entries);
-  Result<void> read_groups(BytesView payload, std::uint64_t entries);
-  Result<void> read_group(BytesView& body, std::uint8_t rows, std::uint64_t entries);
+  void write(const Selection& selection, std::uint64_t entries, Bytes& out) const;
 
   Options options_;
   // Kept between calls to reuse their memory.
   Selection selection_;
   std::vector<float> sample_;
-  std::vector<std::uint64_t> seen_;  ///< zero between calls
 };
 
 }  // namespace weir::compressors

@@ -151,7 +151,7 @@ Result<void> Chunk::do_decode_add(BytesView payload, const Round& round, float w
   return {};
 }
 
-Result<void> Chunk::read_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& out) {
+Result<void> Chunk::read_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& out) const {
   const auto choice = choice_for(payload, round, entries);
   if (!choice) return choice.error();
   out.clear();

@@ -40,7 +40,8 @@ class Chunk final : public Compressor {
   }
   std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
-  Result<void> read_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& out) override;
+  Result<void> read_entries(BytesView payload, const Round& round, std::uint64_t entries,
+                            Selection& out) const override;
   /// With several ranks the bound is 1: a rank's own largest chunk need not be among those that are sent.
   double error_bound(std::uint64_t entries, const Round& round) const override;
 

@@ -45,37 +45,62 @@ std::optional<WireBits> Cocktail::expected_bits(at::IntArrayRef shape, const Rou
   return WireBits{.gathered = expected_sparse_bits(options_.codecs, count, survivors, entries)};
 }
 
+Result<void> Cocktail::choose(std::span<const float> values, const Round& round, Selection& chosen) {
+  survivors_.resize(entries_kept(options_.ratio, values.size()));
+  chosen.clear();
+  if (values.empty()) return {};
+  std::atomic<bool> finite = true;
+  const auto draw = [&](std::uint64_t first, std::uint64_t begin, std::uint64_t end, auto drawn) {
+    if (!all_finite(values.subspan(begin, end - begin))) finite = false;
+    for (std::size_t i = 0; i < drawn.size(); ++i) survivors_[first + i] = values[drawn[i].position];
+  };
+  Strata(round, values.size(), survivors_.size()).parallel_for_batches(draw);
+  if (!finite) return non_finite(round, values);
+  select_largest_by_sample(survivors_, entries_kept(options_.top, survivors_.size()), sample_, chosen);
+  return {};
+}
+
+void Cocktail::place(Selection& selection, const Round& round, std::uint64_t entries) const {
+  if (selection.positions.empty()) return;
+  const std::size_t survivors = entries_kept(options_.ratio, entries);
+  std::size_t next = 0;  // index in the selection of the next position to convert
+  Strata(round, entries, survivors).for_each_batch([&](std::uint64_t first, std::uint64_t, std::uint64_t, auto drawn) {
+    for (; next < selection.size() && selection.positions[next] < first + drawn.size(); ++next) {
+      selection.positions[next] = drawn[selection.positions[next] - first].position;
+    }
+  });
+}
+
+Result<void> Cocktail::do_select(const at::Tensor& gradient, const Round& round, Selection& chosen) {
+  const std::span<const float> values = flat(gradient);
+  if (auto done = choose(values, round, chosen); !done) return done;
+  place(chosen, round, values.size());
+  return {};
+}
+
+void Cocktail::write_part(Selection& chosen, std::uint32_t entries, Bytes& out) {
+  compressors::write_part(chosen, entries, options_.codecs, out, parallel_parts(coding_work * chosen.size()));
+}
+
+Result<void> Cocktail::read_part(BytesView payload, std::uint32_t entries, Selection& out) {
+  return read_sparse(payload, entries, out);
+}
+
 Result<void> Cocktail::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
   const std::span<const float> values = flat(gradient);
-  survivors_.resize(entries_kept(options_.ratio, values.size()));
-  selection_.clear();
-  if (!values.empty()) {
-    std::atomic<bool> finite = true;
-    const auto draw = [&](std::uint64_t first, std::uint64_t begin, std::uint64_t end, auto drawn) {
-      if (!all_finite(values.subspan(begin, end - begin))) finite = false;
-      for (std::size_t i = 0; i < drawn.size(); ++i) survivors_[first + i] = values[drawn[i].position];
-    };
-    Strata(round, values.size(), survivors_.size()).parallel_for_batches(draw);
-    if (!finite) return non_finite(round, values);
-    select_largest_by_sample(survivors_, entries_kept(options_.top, survivors_.size()), sample_, selection_);
-  }
+  if (auto done = choose(values, round, selection_); !done) return done;
   write_sparse(selection_, extent_of(values.size(), survivors_.size()),
                choose_index_codec(options_.codecs.index, selection_.positions, survivors_.size()),
                value_codec_named(options_.codecs.value), out, parallel_parts(coding_work * selection_.size()));
   return {};
 }
 
-Result<void> Cocktail::read_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& out) {
+Result<void> Cocktail::read_entries(BytesView payload, const Round& round, std::uint64_t entries,
+                                    Selection& out) const {
   const std::size_t survivors = entries_kept(options_.ratio, entries);
   auto got = read_sparse(payload, extent_of(entries, survivors), out);
-  if (!got || out.positions.empty()) return got;
-  std::size_t next = 0;  // index in the selection of the next position to convert
-  Strata(round, entries, survivors).for_each_batch([&](std::uint64_t first, std::uint64_t, std::uint64_t, auto drawn) {
-    for (; next < out.size() && out.positions[next] < first + drawn.size(); ++next) {
-      out.positions[next] = drawn[out.positions[next] - first].position;
-    }
-  });
-  return {};
+  if (got) place(out, round, entries);
+  return got;
 }
 
 Result<void> Cocktail::do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {

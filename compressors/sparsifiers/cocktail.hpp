@@ -27,16 +27,26 @@ class Cocktail final : public Compressor {
   explicit Cocktail(Options options) : options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }
-  Traits traits() const override { return {.sparse = true}; }
-  Result<void> read_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& out) override;
+  Traits traits() const override { return {.sparse = true, .selects = true}; }
+  Result<void> read_entries(BytesView payload, const Round& round, std::uint64_t entries,
+                            Selection& out) const override;
+  /// Positions in a part are not counted among the survivors.
+  void write_part(Selection& chosen, std::uint32_t entries, Bytes& out) override;
+  Result<void> read_part(BytesView payload, std::uint32_t entries, Selection& out) override;
   double error_bound(std::uint64_t entries, const Round& round) const override;
   std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
 
  protected:
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
+  Result<void> do_select(const at::Tensor& gradient, const Round& round, Selection& chosen) override;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 
  private:
+  /// Fills `chosen` with the largest survivors, whose positions are counted among these.
+  Result<void> choose(std::span<const float> values, const Round& round, Selection& chosen);
+  /// Turns positions among the survivors into those in the tensor.
+  void place(Selection& selection, const Round& round, std::uint64_t entries) const;
+
   Options options_;
   Selection selection_;  // kept between calls to reuse the memory, like the next two
   std::vector<float> survivors_;

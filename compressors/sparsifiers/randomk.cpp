@@ -9,6 +9,7 @@
 #include "base/errc.hpp"
 #include "base/half.hpp"
 #include "compressors/codecs/payload.hpp"
+#include "compressors/codecs/sparse.hpp"
 #include "compressors/codecs/value_codec.hpp"
 #include "compressors/codecs/varint.hpp"
 #include "compressors/flat.hpp"
@@ -68,6 +69,8 @@ Traits RandomK::traits() const {
           .biased = !options_.unbiased || value_codec_named(options_.value_codec).error_bound > 0,
           .sparse = true,
           .selective = !options_.check_unsent,
+          // Unbiased, the entries that are chosen must all arrive.
+          .selects = reduction() == Reduction::gather && !options_.unbiased,
           .mean_only = reduction() == Reduction::sum};
 }
 
@@ -154,7 +157,7 @@ Result<void> RandomK::check_entries(std::uint64_t entries, const Round& round) c
 }
 
 Result<void> RandomK::read_values(BytesView payload, std::uint64_t entries, const Round& round,
-                                  std::vector<float>& values) {
+                                  std::vector<float>& values) const {
   const std::size_t count = entries_kept(options_.ratio, entries);
   const Reduction wanted = reduction();
   BytesView numbers = payload;
@@ -190,15 +193,37 @@ Result<void> RandomK::read_values(BytesView payload, std::uint64_t entries, cons
   return {};
 }
 
-Result<void> RandomK::read(BytesView payload, std::uint64_t entries, const Round& round, Selection& out) {
+Result<void> RandomK::read(BytesView payload, std::uint64_t entries, const Round& round, Selection& out) const {
   out.positions.clear();
-  if (auto got = read_values(payload, entries, round, out.values); !got || entries == 0) return got;
+  auto got = read_values(payload, entries, round, out.values);
+  if (got) place(round, entries, out);
+  return got;
+}
+
+/// Finds out where the values are from.
+void RandomK::place(const Round& round, std::uint64_t entries, Selection& out) {
   out.positions.resize(out.values.size());
-  const auto place = [&](std::uint64_t first, std::uint64_t, std::uint64_t, auto drawn) {
+  if (entries == 0) return;
+  const auto take = [&](std::uint64_t first, std::uint64_t, std::uint64_t, auto drawn) {
     for (std::size_t i = 0; i < drawn.size(); ++i) out.positions[first + i] = drawn[i].position;
   };
-  Strata(round, entries, out.values.size()).parallel_for_batches(place);
+  Strata(round, entries, out.values.size()).parallel_for_batches(take);
+}
+
+Result<void> RandomK::do_select(const at::Tensor& gradient, const Round& round, Selection& chosen) {
+  const std::span<const float> values = flat(gradient);
+  if (auto drawn = draw(values, round); !drawn) return drawn;
+  std::swap(chosen, selection_);
+  place(round, values.size(), chosen);
   return {};
+}
+
+void RandomK::write_part(Selection& chosen, std::uint32_t entries, Bytes& out) {
+  compressors::write_part(chosen, entries, {.index = "auto", .value = options_.value_codec}, out);
+}
+
+Result<void> RandomK::read_part(BytesView payload, std::uint32_t entries, Selection& out) {
+  return read_sparse(payload, entries, out);
 }
 
 Result<void> RandomK::do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
@@ -208,7 +233,7 @@ Result<void> RandomK::do_decode_add(BytesView payload, const Round& round, float
   return {};
 }
 
-Result<void> RandomK::read_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& out) {
+Result<void> RandomK::read_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& out) const {
   if (auto got = read(payload, entries, round, out); !got) return got;
   const float factor = divisor(reduction(), round);
   for (float& value : out.values) value *= factor;

@@ -41,21 +41,27 @@ class RandomK final : public Compressor {
 
   std::string_view name() const override { return type_name; }
   Traits traits() const override;
-  Result<void> read_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& out) override;
+  Result<void> read_entries(BytesView payload, const Round& round, std::uint64_t entries,
+                            Selection& out) const override;
+  void write_part(Selection& chosen, std::uint32_t entries, Bytes& out) override;
+  Result<void> read_part(BytesView payload, std::uint32_t entries, Selection& out) override;
   double error_bound(std::uint64_t entries, const Round& round) const override;
   std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
 
  protected:
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
+  Result<void> do_select(const at::Tensor& gradient, const Round& round, Selection& chosen) override;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 
  private:
   Reduction reduction() const;
+  static void place(const Round& round, std::uint64_t entries, Selection& out);
   Result<void> draw(std::span<const float> values, const Round& round);
   Result<void> check_entries(std::uint64_t entries, const Round& round) const;
-  Result<void> read_values(BytesView payload, std::uint64_t entries, const Round& round, std::vector<float>& values);
+  Result<void> read_values(BytesView payload, std::uint64_t entries, const Round& round,
+                           std::vector<float>& values) const;
   /// Reads the payload's positions and the numbers in it, which are not multiplied by divisor().
-  Result<void> read(BytesView payload, std::uint64_t entries, const Round& round, Selection& out);
+  Result<void> read(BytesView payload, std::uint64_t entries, const Round& round, Selection& out) const;
 
   Options options_;
   Selection selection_;                             // kept between calls to reuse its memory

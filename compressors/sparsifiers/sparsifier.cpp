@@ -12,17 +12,26 @@
 namespace weir::compressors {
 
 Result<void> Sparsifier::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
-  const std::span<const float> values = flat(gradient);
-  selection_.clear();
-  if (!values.empty()) {
-    const auto chosen = choose(values, round, selection_);
-    if (!chosen) return chosen.error();
-  }
-  const auto entries = static_cast<std::uint32_t>(values.size());
+  if (auto chosen = do_select(gradient, round, selection_); !chosen) return chosen;
+  const auto entries = static_cast<std::uint32_t>(gradient.numel());
   write_sparse(selection_, {Format::sparse, entries, entries},
                choose_index_codec(codecs_.index, selection_.positions, entries), value_codec_named(codecs_.value), out,
                parallel_parts(coding_work * selection_.size()));
   return {};
+}
+
+Result<void> Sparsifier::do_select(const at::Tensor& gradient, const Round& round, Selection& chosen) {
+  const std::span<const float> values = flat(gradient);
+  chosen.clear();
+  return values.empty() ? Result<void>() : choose(values, round, chosen);
+}
+
+void Sparsifier::write_part(Selection& chosen, std::uint32_t entries, Bytes& out) {
+  compressors::write_part(chosen, entries, codecs_, out, parallel_parts(coding_work * chosen.size()));
+}
+
+Result<void> Sparsifier::read_part(BytesView payload, std::uint32_t entries, Selection& out) {
+  return read_sparse(payload, entries, out);
 }
 
 Result<void> Sparsifier::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
@@ -33,7 +42,7 @@ Result<void> Sparsifier::do_decode_add(BytesView payload, const Round&, float we
   return {};
 }
 
-Result<void> Sparsifier::read_entries(BytesView payload, const Round&, std::uint64_t entries, Selection& out) {
+Result<void> Sparsifier::read_entries(BytesView payload, const Round&, std::uint64_t entries, Selection& out) const {
   return read_sparse(payload, entries, out);
 }
 

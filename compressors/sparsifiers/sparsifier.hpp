@@ -2,24 +2,21 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
+#include "compressors/codecs/sparse.hpp"
 #include "compressors/compressor.hpp"
 #include "compressors/kernels/selection/selection.hpp"
 
 namespace weir::compressors {
 
-/// How a sparsifier encodes the chosen entries; part of its parameters.
-struct SparseCodecs {
-  std::string index = "auto";  ///< one of index_codec_names() (codecs/index_codec.hpp)
-  std::string value = "fp32";  ///< one of value_codec_names() (codecs/value_codec.hpp)
-};
-
 /// The base class of compressors that send some entries and leave out the rest (codecs/sparse.hpp). A derived class
 /// chooses the entries; this class writes and reads the payload.
 class Sparsifier : public Compressor {
  public:
-  Result<void> read_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& out) override;
+  Result<void> read_entries(BytesView payload, const Round& round, std::uint64_t entries,
+                            Selection& out) const override;
+  void write_part(Selection& chosen, std::uint32_t entries, Bytes& out) override;
+  Result<void> read_part(BytesView payload, std::uint32_t entries, Selection& out) override;
   std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
 
  protected:
@@ -37,6 +34,7 @@ class Sparsifier : public Compressor {
   double bound_for_share(double share) const;
 
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) final;
+  Result<void> do_select(const at::Tensor& gradient, const Round& round, Selection& chosen) final;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) final;
   Result<void> own_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& own) final;
 

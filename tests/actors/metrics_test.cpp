@@ -9,8 +9,8 @@
 namespace weir::actors {
 namespace {
 
-StepRecord step(std::uint64_t number, double loss = 1) {
-  StepRecord record;
+training::StepRecord step(std::uint64_t number, double loss = 1) {
+  training::StepRecord record;
   record.step = number;
   record.loss = loss;
   record.samples = 32;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <string>
 #include <vector>
 
 #include "collectives/transports/in_process.hpp"
@@ -11,6 +12,13 @@ namespace weir::actors {
 namespace {
 
 using namespace std::chrono_literals;
+
+protocol::ExchangePlan plan(std::uint64_t step, const std::string& reason) {
+  protocol::ExchangePlan plan;
+  plan.step = step;
+  plan.reason = reason;
+  return plan;
+}
 
 /// A log whose steps take as long as a test says.
 class TrafficLogTest : public ::testing::Test {
@@ -24,7 +32,7 @@ class TrafficLogTest : public ::testing::Test {
   }
 
   std::vector<std::unique_ptr<collectives::Fabric>> group_ = collectives::in_process_group(1);
-  StepTrace trace_{*group_[0], {}, 0};
+  training::StepTrace trace_{*group_[0], {}, 0};
   TrafficLog::Time now_{};
   TrafficLog log_;
   std::optional<protocol::TrafficReport> last_;
@@ -80,6 +88,38 @@ TEST_F(TrafficLogTest, TheLastStepIsReportedWhateverItsNumber) {
   EXPECT_EQ(report->sampled->step, 1001U);
   EXPECT_EQ(report->totals.step, 1001U);
   EXPECT_FALSE(log_.take());
+}
+
+TEST_F(TrafficLogTest, PlansGoWithTheNextReportInOrder) {
+  add(1, 10ms);
+  log_.planned(plan(1, "first"));
+  log_.planned(plan(1, "second"));
+  EXPECT_FALSE(log_.take()) << "a plan alone is no report";
+  ASSERT_NE(add(2, 2s), 0U);
+  ASSERT_EQ(last_->plans.size(), 2U);
+  EXPECT_EQ(last_->plans[0].reason, "first");
+  EXPECT_EQ(last_->plans[1].reason, "second");
+  ASSERT_NE(add(3, 2s), 0U);
+  EXPECT_TRUE(last_->plans.empty()) << "they were told";
+}
+
+TEST_F(TrafficLogTest, PlansStayUntilAReportIsTaken) {
+  log_.planned(plan(0, "first"));
+  now_ += 2s;
+  log_.add(1, 2, trace_, now_);
+  log_.planned(plan(1, "second"));
+  ASSERT_NE(add(2, 2s), 0U) << "which replaces a report that nobody has taken";
+  ASSERT_EQ(last_->plans.size(), 2U);
+  EXPECT_EQ(last_->plans[0].reason, "first");
+}
+
+TEST_F(TrafficLogTest, OfManyPlansTheLatestAreReported) {
+  constexpr std::uint64_t most = protocol::TrafficReport::plans_max;
+  for (std::uint64_t i = 0; i < most + 3; ++i) log_.planned(plan(i, "x"));
+  ASSERT_NE(add(1, 2s), 0U);
+  ASSERT_EQ(last_->plans.size(), most);
+  EXPECT_EQ(last_->plans.front().step, 3U);
+  EXPECT_EQ(last_->plans.back().step, most + 2);
 }
 
 TEST_F(TrafficLogTest, WithoutAStepThereIsNothing) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
@@ -12,6 +13,7 @@
 #include "base/errc.hpp"
 #include "office.hpp"
 #include "protocol/checkpoint.hpp"
+#include "protocol/exchange_plan.hpp"
 #include "runtime/actor_system.hpp"
 #include "runtime/tcp_transport.hpp"
 
@@ -115,6 +117,14 @@ Segment joined(const std::map<std::uint32_t, Segment>& shares) {
   return Segment::own(protocol::join_checkpoint(list).value());
 }
 
+std::vector<protocol::ExchangePlan> plans_of(const std::vector<protocol::Report>& reports) {
+  std::vector<protocol::ExchangePlan> all;
+  for (const auto& report : reports) {
+    if (report.traffic) all.insert(all.end(), report.traffic->plans.begin(), report.traffic->plans.end());
+  }
+  return all;
+}
+
 TEST(Trainer, TrainsReportsEvaluatesAndSaves) {
   Cluster cluster(2);
   cluster.start(job("dgc"));
@@ -155,6 +165,68 @@ TEST(Trainer, TrainsReportsEvaluatesAndSaves) {
   EXPECT_EQ(accuracy.back().step, 32u);
   EXPECT_GT(accuracy.back().value, 0.5);
   for (const std::uint64_t step : {20u, 32u}) EXPECT_EQ(cluster.book.shares[step].size(), 2u) << step;
+}
+
+TEST(Trainer, RankZeroTellsHowGradientsTravel) {
+  Cluster cluster(2);
+  cluster.start(job("topk"));
+  ASSERT_TRUE(cluster.wait_for_ends());
+  const auto plans = plans_of(cluster.book.reports[0]);
+  ASSERT_EQ(plans.size(), 1u);
+  EXPECT_EQ(plans[0].reason, "exchange.topology is \"ring\"");
+  EXPECT_FALSE(protocol::is_on_trial(plans[0]));
+  const auto routes = protocol::routes_of(plans[0]);
+  ASSERT_EQ(routes.size(), 2U);
+  EXPECT_EQ(std::pair(routes[0].form, routes[0].topology), std::pair(std::string("coded"), std::string("ring")));
+  EXPECT_EQ(std::pair(routes[1].form, routes[1].topology), std::pair(std::string("float32"), std::string("tree")));
+  EXPECT_TRUE(plans_of(cluster.book.reports[1]).empty());
+}
+
+TEST(Trainer, ATopologyIsChosenWhileItTrains) {
+  auto spec = job("topk");
+  spec["exchange"]["topology"] = "auto";
+  spec["training"]["epochs"] = 8;  // of 16 steps: enough for as many trials as there may be
+  Cluster cluster(3);
+  cluster.start(spec);
+  ASSERT_TRUE(cluster.wait_for_ends());
+  for (const auto& [rank, end] : cluster.book.ends) EXPECT_EQ(end.outcome, Outcome::finished) << end.cause;
+  for (const auto& report : cluster.book.reports[0]) EXPECT_TRUE(protocol::check(report.traffic, 0, 3));
+  const auto plans = plans_of(cluster.book.reports[0]);
+  ASSERT_GE(plans.size(), 2u);
+  EXPECT_EQ(plans.front().step, 0u);
+  EXPECT_TRUE(protocol::is_on_trial(plans.front()));
+  EXPECT_FALSE(protocol::is_on_trial(plans.back()));
+  for (const auto& plan : plans) {
+    const auto is_followed = [](const auto& candidate) { return candidate.followed; };
+    ASSERT_EQ(std::ranges::count_if(plan.candidates, is_followed), 1) << plan.reason;
+    EXPECT_EQ(std::ranges::find_if(plan.candidates, is_followed)->routes,
+              protocol::to_string(protocol::routes_of(plan)));
+    EXPECT_GT(plan.latency_seconds, 0);
+    EXPECT_GT(plan.bytes_per_second, 0);
+  }
+}
+
+TEST(Trainer, CountsOptimizerStepsWhereBatchesAccumulate) {
+  auto spec = job("dgc");
+  spec["training"]["params"] = {{"accumulate", 3}};
+  Cluster cluster(2);
+  cluster.start(spec);
+  ASSERT_TRUE(cluster.wait_for_ends());
+  EXPECT_EQ(cluster.steps_total, 10u) << "twice 256 examples of a worker, 48 in a step";
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(cluster.book.ends[rank].outcome, Outcome::finished) << cluster.book.ends[rank].cause;
+    EXPECT_EQ(cluster.book.ends[rank].step, 10u);
+    const auto all = series(cluster.book.reports[rank]);
+    EXPECT_EQ(all.at("loss").size(), 10u);
+    EXPECT_EQ(all.at("bytes_sent_after_warmup").front().step, 6u);  // one epoch of 5 steps
+    const double parameters = 64 * 16 + 16 + 16 * 4 + 4;
+    EXPECT_DOUBLE_EQ(all.at("bytes_dense").back().value, 10 * 4 * parameters) << "one exchange in a step";
+    for (std::size_t i = 0; i < 10; ++i) {
+      const double samples = all.at("samples_per_second")[i].value * all.at("step_seconds")[i].value;
+      EXPECT_NEAR(samples, 48, 1e-6) << "in step " << i;
+    }
+  }
+  EXPECT_EQ(cluster.book.shares[10].size(), 2u);
 }
 
 TEST(Trainer, AStoppedJobResumesBitForBit) {
@@ -259,6 +331,25 @@ TEST(Trainer, ACompressorThatOwnersCannotUseIsRefused) {
   ASSERT_FALSE(prepared);
   EXPECT_EQ(prepared.error().code, Errc::invalid_argument);
   EXPECT_NE(prepared.error().context.find("two_hop"), std::string::npos) << prepared.error().message();
+}
+
+TEST(Trainer, ACompressorThatSendsEveryEntryIsRefusedWhereChosenEntriesAreSplit) {
+  Cluster cluster(2);
+  const std::vector<std::pair<std::string, nlohmann::json>> misfits = {
+      {"qsgd", nlohmann::json::object()}, {"randomk", {{"value_codec", "int8"}, {"unbiased", true}}}};
+  std::uint32_t rank = 0;
+  for (const auto& [name, params] : misfits) {
+    auto spec = job(name);
+    spec["compression"]["params"] = params;
+    spec["exchange"]["topology"] = "split_gather";
+    const auto prepared =
+        cluster.await(cluster.trainer(rank).call<&protocol::Training::prepare>(cluster.assignment(spec, rank)));
+    ASSERT_FALSE(prepared) << name;
+    EXPECT_EQ(prepared.error().code, Errc::invalid_argument);
+    EXPECT_NE(prepared.error().context.find("split_gather"), std::string::npos) << prepared.error().message();
+    EXPECT_NE(prepared.error().context.find("chosen"), std::string::npos) << prepared.error().message();
+    ++rank;
+  }
 }
 
 TEST(Trainer, WhatCannotBePreparedIsRefused) {

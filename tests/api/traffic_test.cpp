@@ -1,6 +1,7 @@
 #include <map>
 #include <set>
 
+#include "api/openapi.hpp"
 #include "tests/api/fixture.hpp"
 
 namespace weir::api {
@@ -71,6 +72,82 @@ TEST_F(TrafficTest, IsThatOfEachWorkerAndTheSum) {
   EXPECT_EQ(worker["step"], 4);
   EXPECT_EQ(worker["bytes_sent"], 60);
   EXPECT_EQ(worker["tensors"][0]["name"], "bias");
+}
+
+protocol::ExchangePlan plan() {
+  protocol::ExchangePlan plan;
+  plan.step = 30;
+  plan.reason = "the fastest of 2 tried: 152 ms a step";
+  plan.buckets = {{"float32", "tree", 40}, {"coded", "ring", 4000}, {"coded", "ring", 3000}};
+  plan.latency_seconds = 0.5;
+  plan.bytes_per_second = 1000;
+  plan.candidates = {{"bfloat16 over ring, 3 buckets", 0.25, 0.5},
+                     {"coded over ring, 2 buckets; float32 over tree, 1 bucket", 0.125, 0.25, true}};
+  return plan;
+}
+
+TEST_F(TrafficTest, SaysHowGradientsTravelAndWhy) {
+  add_job("j1");
+  head.traffic_list = two_workers();
+  EXPECT_EQ(traffic().at("plan"), nullptr);
+  head.traffic_list[0].plan = plan();
+  EXPECT_EQ(traffic()["plan"], json::parse(R"({
+      "step": 31, "reason": "the fastest of 2 tried: 152 ms a step", "on_trial": false,
+      "routes": [{"form": "coded", "topology": "ring", "buckets": 2, "bytes": 7000},
+                 {"form": "float32", "topology": "tree", "buckets": 1, "bytes": 40}],
+      "latency_seconds": 0.5, "bytes_per_second": 1000.0,
+      "candidates": [
+        {"routes": "bfloat16 over ring, 3 buckets",
+         "predicted_seconds": 0.25, "measured_seconds": 0.5, "followed": false},
+        {"routes": "coded over ring, 2 buckets; float32 over tree, 1 bucket",
+         "predicted_seconds": 0.125, "measured_seconds": 0.25, "followed": true}]})"));
+}
+
+TEST_F(TrafficTest, WhatAPlanHasNotMeasuredIsNull) {
+  add_job("j1");
+  head.traffic_list = two_workers();
+  head.traffic_list[0].plan = plan();
+  auto& fixed = *head.traffic_list[0].plan;
+  fixed.candidates[0].measured_seconds.reset();
+  EXPECT_EQ(traffic()["plan"]["on_trial"], true);
+  EXPECT_EQ(traffic()["plan"]["candidates"][0]["measured_seconds"], nullptr);
+  fixed.latency_seconds = 0;
+  fixed.bytes_per_second = 0;
+  fixed.candidates.clear();
+  const auto answer = traffic()["plan"];
+  EXPECT_EQ(answer["latency_seconds"], nullptr);
+  EXPECT_EQ(answer["bytes_per_second"], nullptr);
+  EXPECT_EQ(answer["candidates"], json::array());
+  EXPECT_EQ(answer["on_trial"], false);
+}
+
+/// The names that an object of the API's document must have and may have.
+std::set<std::string> documented(const json& schema) {
+  std::set<std::string> names;
+  for (const auto& [name, property] : schema.at("properties").items()) names.insert(name);
+  EXPECT_EQ(names, schema.at("required").get<std::set<std::string>>());
+  EXPECT_EQ(schema.at("additionalProperties"), false);
+  return names;
+}
+
+std::set<std::string> names_of(const json& object) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : object.items()) names.insert(name);
+  return names;
+}
+
+TEST_F(TrafficTest, HasWhatIsDocumented) {
+  add_job("j1");
+  head.traffic_list = two_workers();
+  head.traffic_list[0].plan = plan();
+  const auto answer = traffic();
+  const auto schemas = json::parse(openapi_document("1"))["components"]["schemas"];
+  EXPECT_EQ(names_of(answer), documented(schemas["Traffic"]));
+  const auto& of_plan = schemas["ExchangePlan"];
+  EXPECT_EQ(names_of(answer["plan"]), documented(of_plan));
+  for (const char* list : {"routes", "candidates"}) {
+    EXPECT_EQ(names_of(answer["plan"][list][0]), documented(of_plan["properties"][list]["items"])) << list;
+  }
 }
 
 TEST_F(TrafficTest, TheEndThatHasNotReportedIsNull) {
@@ -150,19 +227,19 @@ TEST_F(TrafficTest, TheTraceHasAProcessForEachWorkerAndAThreadForEachLane) {
     if (event["ph"] == "M" && event["name"] == "thread_name") {
       threads.emplace(event["pid"].get<int>(), event["args"]["name"].get<std::string>());
     }
-    if (event["ph"] != "M" && event["pid"] == 0) of_first.push_back(event);
+    if (event["ph"] != "M" && event["pid"] == 1) of_first.push_back(event);
   }
   using Threads = std::set<std::pair<int, std::string>>;
-  EXPECT_EQ(threads, (Threads{{0, "codec"}, {0, "lane 0"}, {0, "lane 1"}, {1, "codec"}, {1, "lane 0"}, {1, "lane 1"}}));
+  EXPECT_EQ(threads, (Threads{{1, "codec"}, {1, "lane 0"}, {1, "lane 1"}, {2, "codec"}, {2, "lane 0"}, {2, "lane 1"}}));
   ASSERT_EQ(of_first.size(), 4u);
-  EXPECT_EQ(of_first[0], json::parse(R"({"ph": "X", "name": "encode bucket 0, pass 1", "cat": "encode", "pid": 0,
-      "tid": 0, "ts": 1000.0, "dur": 2000.0, "args": {"bucket": 0, "step": 4, "part": "pass 1"}})"));
+  EXPECT_EQ(of_first[0], json::parse(R"({"ph": "X", "name": "encode bucket 0, pass 1", "cat": "encode", "pid": 1,
+      "tid": 1, "ts": 1000.0, "dur": 2000.0, "args": {"bucket": 0, "step": 4, "part": "pass 1"}})"));
   EXPECT_EQ(of_first[1]["ph"], "b");
   EXPECT_EQ(of_first[2]["ph"], "e");
   EXPECT_EQ(of_first[1]["id"], of_first[2]["id"]);
   EXPECT_EQ(of_first[2]["ts"], 4000.0);
-  EXPECT_EQ(of_first[3], json::parse(R"({"ph": "X", "name": "wire bucket 0, pass 1", "cat": "wire", "pid": 0,
-      "tid": 2, "ts": 4000.0, "dur": 500.0,
+  EXPECT_EQ(of_first[3], json::parse(R"({"ph": "X", "name": "wire bucket 0, pass 1", "cat": "wire", "pid": 1,
+      "tid": 3, "ts": 4000.0, "dur": 500.0,
       "args": {"bucket": 0, "step": 4, "part": "pass 1", "bytes_sent": 90, "bytes_received": 54}})"));
 }
 
@@ -179,7 +256,7 @@ TEST_F(TrafficTest, TheTraceOfOneWorker) {
   head.traffic_list = two_workers();
   const auto answer = trace("?worker=1");
   EXPECT_EQ(answer["otherData"]["steps"].size(), 1u);
-  for (const auto& event : answer["traceEvents"]) EXPECT_EQ(event["pid"], 1);
+  for (const auto& event : answer["traceEvents"]) EXPECT_EQ(event["pid"], 2);
   EXPECT_EQ(trace("?worker=7")["traceEvents"], json::array());
   for (const char* query : {"?worker=x", "?worker=-1"})
     expect_problem(get("/api/v1/jobs/j1/trace" + std::string(query)), 400);

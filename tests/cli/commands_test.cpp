@@ -145,6 +145,51 @@ TEST_F(Commands, JobTrafficIsATableAndJson) {
   EXPECT_EQ(weir_at(answer(404, "{}"), {"job", "traffic", "J9"}).code, 3);
 }
 
+TEST_F(Commands, JobTrafficSaysHowGradientsTravel) {
+  const json counts = {{"bytes_sent", 2000}, {"bytes_received", 1000}};
+  json traffic = counts;
+  traffic["plan"] = json::parse(R"({
+      "step": 31, "reason": "the fastest of 2 tried: 152 ms a step\u001b[2J", "on_trial": true,
+      "routes": [{"form": "coded", "topology": "butterfly", "buckets": 9, "bytes": 36100000},
+                 {"form": "bfloat16", "topology": "two_hop", "buckets": 1, "bytes": 4100}],
+      "latency_seconds": 0.00005, "bytes_per_second": 117000000,
+      "candidates": [
+        {"routes": "coded over butterfly, 9 buckets; bfloat16 over two_hop, 1 bucket",
+         "predicted_seconds": 0.15, "measured_seconds": 0.1524, "followed": true},
+        {"routes": "float32 over ring, 10 buckets", "predicted_seconds": 1.5, "measured_seconds": null,
+         "followed": false}]})");
+  const auto printed = [&] { return weir_at(answer(200, traffic.dump()), {"job", "traffic", "J1"}).out; };
+  const std::string table =
+      "OF   NAME  SENT    RECEIVED\n"
+      "all        2.0 kB  1.0 kB\n";
+  EXPECT_EQ(printed(), table +
+                           "\n"
+                           "PLAN          LATENCY  RATE        WHY\n"
+                           "from step 31  50 us    117.0 MB/s  the fastest of 2 tried: 152 ms a step\\x1b[2J\n"
+                           "\n"
+                           "FORM      TOPOLOGY   BUCKETS  BYTES\n"
+                           "coded     butterfly  9        36.1 MB\n"
+                           "bfloat16  two_hop    1        4.1 kB\n"
+                           "\n"
+                           "PREDICTED  MEASURED  FOLLOWED  CANDIDATE\n"
+                           "150 ms     152 ms    yes       "
+                           "coded over butterfly, 9 buckets; bfloat16 over two_hop, 1 bucket\n"
+                           "1.5 s      -                   float32 over ring, 10 buckets\n");
+  traffic["plan"] = json::parse(R"({
+      "step": 1, "reason": "exchange.topology is \"ring\"", "on_trial": false,
+      "routes": [{"form": "coded", "topology": "ring", "buckets": 1, "bytes": 4000}],
+      "latency_seconds": null, "bytes_per_second": null, "candidates": []})");
+  EXPECT_EQ(printed(), table +
+                           "\n"
+                           "PLAN         LATENCY  RATE  WHY\n"
+                           "from step 1  -        -     exchange.topology is \"ring\"\n"
+                           "\n"
+                           "FORM   TOPOLOGY  BUCKETS  BYTES\n"
+                           "coded  ring      1        4.0 kB\n");
+  traffic["plan"] = nullptr;
+  EXPECT_EQ(printed(), table);
+}
+
 TEST_F(Commands, JobTraceGoesToAFileOrOn) {
   const std::string trace = R"({"traceEvents":[]})";
   FakeHttp head([&](const FakeRequest&) { return answer(200, trace); });

@@ -136,6 +136,15 @@ TEST(Format, Durations) {
   EXPECT_EQ(duration_text(11'220), "3:07:00");
 }
 
+TEST(Format, MeasuredTimes) {
+  EXPECT_EQ(seconds_text(0), "0 us");
+  EXPECT_EQ(seconds_text(0.00005), "50 us");
+  EXPECT_EQ(seconds_text(0.0009996), "1 ms");
+  EXPECT_EQ(seconds_text(0.15242), "152 ms");
+  EXPECT_EQ(seconds_text(0.9996), "1 s");
+  EXPECT_EQ(seconds_text(1.5), "1.5 s");
+}
+
 TEST(Format, TablesAlign) {
   Table table({"A", "LONG"});
   table.add({"value", "x"});

@@ -2,7 +2,6 @@
 
 #include <boost/asio/strand.hpp>
 
-#include "actors/shapes.hpp"
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "cluster/sqlite_store.hpp"
@@ -13,6 +12,7 @@
 #include "protocol/safetensors.hpp"
 #include "protocol/worker_environment.hpp"
 #include "tests/protocol/test_catalog.hpp"
+#include "training/shapes.hpp"
 
 namespace weir::cluster {
 namespace {
@@ -236,7 +236,7 @@ void FakeCluster::start_head() {
   options.data_dir = dir.path() / "now";
   options.node_secret = secret;
   options.catalog = protocol::test_catalog();
-  options.shape_of = &actors::training_shape;
+  options.shape_of = &training::training_shape;
   options.version = "test";
   options.files = net::make_strand(head_process->executor());
   options.id_seed = 1 + simulation.clock().now().time_since_epoch().count();

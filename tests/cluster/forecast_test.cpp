@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "actors/shapes.hpp"
 #include "tests/cluster/fake_cluster.hpp"
 #include "tests/protocol/test_catalog.hpp"
+#include "training/shapes.hpp"
 
 namespace weir::cluster {
 namespace {
@@ -29,7 +29,7 @@ protocol::JobSpec lenet(std::uint32_t workers, const json& more) {
 }
 
 json cost(const protocol::JobSpec& spec, const json& catalog = protocol::test_catalog()) {
-  const auto shape = actors::training_shape(spec).value();
+  const auto shape = training::training_shape(spec).value();
   return round_cost(spec, &shape, catalog);
 }
 
@@ -62,13 +62,22 @@ TEST(RoundCost, ARatioOfOnesOwnScalesIt) {
   EXPECT_EQ(cost(lenet(3, {{"compression", {{"name", "dgc"}}}}))["bytes_sent"], nullptr) << "the catalog does not tell";
 }
 
+TEST(RoundCost, WhatWorkersDecideWhileTheyTrainIsNotForetold) {
+  json more = {{"exchange", {{"topology", "auto"}}}};
+  for (const char* compressor : {"none", "topk"}) {
+    more["compression"]["name"] = compressor;
+    EXPECT_EQ(cost(lenet(4, more)),
+              (json{{"parameters", 431'080}, {"bytes_dense", 6 * 431'080}, {"bytes_sent", nullptr}}));
+  }
+}
+
 TEST(RoundCost, NothingIsMadeUpWhereNothingIsKnown) {
   EXPECT_EQ(round_cost(lenet(3, json::object()), nullptr, protocol::test_catalog()),
             (json{{"parameters", nullptr}, {"bytes_dense", nullptr}, {"bytes_sent", nullptr}}));
 }
 
 std::vector<Warning> warnings(const protocol::JobSpec& spec, const json& catalog = protocol::test_catalog()) {
-  return warnings_of(spec, actors::training_shape(spec).value(), catalog);
+  return warnings_of(spec, training::training_shape(spec).value(), catalog);
 }
 
 json dgc(const json& params) { return {{"compression", {{"name", "dgc"}, {"params", params}}}}; }
@@ -95,16 +104,21 @@ TEST(Warnings, ARatioThatSendsAnEntryLessThanFiveTimesAfterTheWarmUp) {
 TEST(Warnings, StepsFollowEveryFieldThatDecidesThem) {
   const auto steps = [](std::uint32_t workers, const json& more) {
     const auto spec = lenet(workers, more);
-    return count_steps(spec, actors::training_shape(spec).value(), protocol::test_catalog()).value();
+    return count_steps(spec, training::training_shape(spec).value(), protocol::test_catalog()).value();
   };
   EXPECT_EQ(steps(1, json::object()).total, 937u);
   EXPECT_EQ(steps(4, {{"training", {{"epochs", 2.5}}}}).total, 585u);
   EXPECT_EQ(steps(4, {{"training", {{"epochs", 2}, {"batch_size", 100}}}}).total, 300u);
   EXPECT_EQ(steps(4, {{"training", {{"epochs", 2}, {"max_steps", 50}}}}).total, 50u);
+  const json accumulate = {{"accumulate", 4}};
+  EXPECT_EQ(steps(4, {{"training", {{"epochs", 2}, {"params", accumulate}}}}).total, 116u) << "58 steps of 256 samples";
+  EXPECT_EQ(steps(4, {{"training", {{"epochs", 2}, {"params", accumulate}, {"max_steps", 50}}}}).total, 50u);
   EXPECT_EQ(steps(4, {{"training", {{"epochs", 2}}}}).warmup, 0u);
   EXPECT_EQ(steps(4, {{"compression", {{"name", "powersgd"}, {"params", {{"start_step", 10}}}}}}).warmup, 10u);
   json more = dgc({{"warmup_epochs", 0.5}});
   EXPECT_EQ(steps(4, more).warmup, 117u);
+  more["training"] = {{"params", accumulate}};
+  EXPECT_EQ(steps(4, more).warmup, 29u);
   more["training"] = {{"max_steps", 100}};
   EXPECT_EQ(steps(4, more).warmup, 100u) << "no more than there are";
   EXPECT_THAT(warnings(lenet(4, more))[0].detail, HasSubstr("or without a compressor that leaves entries out"));
@@ -114,7 +128,7 @@ TEST(Warnings, AWarmUpOfOpenLengthIsTheCatalogsShareOfTheTraining) {
   json catalog = protocol::test_catalog();
   auto spec = lenet(4, {{"compression", {{"name", "dgc"}}}, {"training", {{"epochs", 2}}}});
   spec.compression.compressor.params["warmup_epochs"] = nullptr;
-  const auto shape = actors::training_shape(spec).value();
+  const auto shape = training::training_shape(spec).value();
   EXPECT_EQ(count_steps(spec, shape, catalog)->warmup, 0u);
   catalog["compressors"][2]["traits"]["usual_warmup"] = {{"share", 0.5}, {"epochs_max", 4}};
   EXPECT_EQ(count_steps(spec, shape, catalog)->warmup, 234u);
@@ -147,6 +161,16 @@ TEST(Head, AJobThatNoWorkerCouldBeginIsRefused) {
   EXPECT_EQ(refused.problems[0].message,
             "a worker's share of the dataset, 60 of 60000 examples, is smaller than a batch of 61");
   EXPECT_TRUE(cluster.submit(FakeCluster::spec(1000, {{"training", {{"batch_size", 60}}}})).created);
+
+  const auto steps_of = [](std::uint64_t batches) {
+    return FakeCluster::spec(1000, {{"training", {{"batch_size", 15}, {"params", {{"accumulate", batches}}}}}});
+  };
+  const auto long_step = cluster.submit(steps_of(5));
+  ASSERT_EQ(long_step.problems.size(), 1u);
+  EXPECT_EQ(long_step.problems[0].pointer, "/training/params/accumulate");
+  EXPECT_EQ(long_step.problems[0].message,
+            "a worker's share of the dataset, 60 of 60000 examples, is smaller than a step of 5 batches of 15");
+  EXPECT_TRUE(cluster.submit(steps_of(4)).created);
 }
 
 }  // namespace

@@ -228,7 +228,8 @@ TEST_P(Contract, AMessageAboutSomethingElseIsNamed) {
   EXPECT_EQ(results[1].error().context,
             "rank 0: a message about bucket 3 of version 17, part 0 where bucket 4 of version 17, part 0 is due");
   ASSERT_FALSE(results[0]) << "the group has failed for all";
-  EXPECT_EQ(results[0].error().code, Errc::peer_lost);
+  EXPECT_EQ(results[0].error().code, Errc::malformed);
+  EXPECT_EQ(results[0].error().context, "rank 0 and rank 1 do not agree about bucket 4 of version 17, part 0");
 }
 
 TEST_P(Contract, OneLostRankFailsAllTheOthersAtOnce) {

@@ -56,6 +56,37 @@ class TcpFrames : public ::testing::Test {
   Bytes payload_ = Bytes(100, std::byte{5});
 };
 
+/// A rank that waits for a message in an operation, from the beginning until nothing has arrived for a while.
+class WaitingRank : public TcpFrames {
+ protected:
+  void SetUp() override {
+    TcpFrames::SetUp();
+    rank_->thread().call(
+        [&] { rank_->lane(0).begin_operation({.name = "all_reduce", .over = "ring", .about = subject}); });
+    receiving_ = std::jthread([this] { result_ = receive(keep_); });
+    waits_ = read_frame();
+    ASSERT_EQ(waits_.kind, FrameKind::waits);
+    ASSERT_EQ(waits_.operation.number, 1);
+  }
+
+  FrameHeader read_frame() {
+    FrameHeaderBytes bytes;
+    EXPECT_EQ(::recv(*peer_, bytes.data(), bytes.size(), MSG_WAITALL), static_cast<ssize_t>(bytes.size()));
+    auto header = decode(bytes);
+    EXPECT_TRUE(header) << header.error().message();
+    return *header;
+  }
+  Result<void> result() {
+    receiving_.join();
+    return result_;
+  }
+
+  testing::Keep keep_;
+  Result<void> result_;
+  std::jthread receiving_;
+  FrameHeader waits_;  ///< what it has said
+};
+
 FrameHeader header_for(BytesView payload) {
   return {.kind = FrameKind::data,
           .attempt = attempt,
@@ -136,6 +167,19 @@ TEST_F(TcpFrames, APeerThatGaveUpNamesTheCulprit) {
   EXPECT_EQ(rank_->lost_rank(), 5U);
 }
 
+TEST_F(TcpFrames, APeerThatDisagreesSaysWithWhomAndAboutWhat) {
+  FrameHeader header = header_for({});
+  header.kind = FrameKind::disagrees;
+  header.message_bytes = std::uint64_t{7} << 32 | 5;
+  send_frame(header, {});
+  testing::Keep keep;
+  const auto done = receive(keep);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Errc::malformed);
+  EXPECT_EQ(done.error().context, "rank 5 and rank 7 do not agree about bucket 2 of version 4, part 1");
+  EXPECT_FALSE(rank_->lost_rank());
+}
+
 TEST_F(TcpFrames, AGoodbyeWaitsUntilTheSocketHasRoom) {
   const Bytes filler(4096);
   while (::send(*own_, filler.data(), filler.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
@@ -155,8 +199,58 @@ TEST_F(TcpFrames, AGoodbyeWaitsUntilTheSocketHasRoom) {
   EXPECT_EQ(header->kind, FrameKind::goodbye);
 }
 
+TEST_F(WaitingRank, GoesOnWaitingForOneThatIsSlow) {
+  FrameHeader behind = waits_;
+  behind.operation = {.number = 0, .mark = 0};
+  send_frame(behind, {});
+  FrameHeader header = header_for(payload_);
+  header.operation = waits_.operation;
+  send_frame(header, payload_);
+  EXPECT_TRUE(result());
+  EXPECT_EQ(keep_.bytes, payload_);
+  EXPECT_EQ(rank_->traffic().sent_bytes, 0U) << "what it has said does not count";
+  EXPECT_EQ(rank_->traffic().received_bytes, FrameHeaderBytes().size() + payload_.size());
+}
+
+TEST_F(WaitingRank, RefusesAnotherOperationInThePlaceOfItsOwn) {
+  FrameHeader other = waits_;
+  ++other.operation.mark;
+  send_frame(other, {});
+  const auto refused = result();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::malformed);
+  EXPECT_EQ(refused.error().context,
+            "rank 1: carries out something else than all_reduce over ring about bucket 2 of version 4, part 1");
+  const FrameHeader told = read_frame();
+  EXPECT_EQ(told.kind, FrameKind::disagrees);
+  EXPECT_EQ(told.message_bytes, 1U) << "rank 1 with rank 0";
+  EXPECT_EQ(told.subject, subject);
+}
+
+TEST_F(WaitingRank, RefusesThatTheOtherHasGoneOn) {
+  FrameHeader ahead = waits_;
+  ++ahead.operation.number;
+  send_frame(ahead, {});
+  EXPECT_EQ(result().error().code, Errc::malformed);
+}
+
+TEST_F(WaitingRank, RefusesAMessageOfAnotherOperation) {
+  FrameHeader header = header_for(payload_);
+  header.operation = waits_.operation;
+  ++header.operation.mark;
+  send_frame(header, payload_);
+  EXPECT_EQ(result().error().code, Errc::malformed);
+}
+
+TEST_F(WaitingRank, RefusesToWaitWithAPayload) {
+  FrameHeader header = waits_;
+  header.frame_bytes = 1;
+  send_frame(header, {});
+  EXPECT_EQ(result().error().code, Errc::malformed);
+}
+
 TEST(FrameHeader, ReadsWhatItWrote) {
-  const FrameHeader header{FrameKind::goodbye, 3, 4, {.version = 7, .bucket = 8, .part = 9}, 5, 6};
+  const FrameHeader header{FrameKind::goodbye, 3, 4, {.version = 7, .bucket = 8, .part = 9}, 5, 6, {10, 11}};
   const auto read = decode(encode(header, {}));
   ASSERT_TRUE(read);
   EXPECT_EQ(*read, header);

@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <random>
 
-#include "base/half.hpp"
 #include "collectives/topologies/catalog.hpp"
 #include "tests/collectives/group.hpp"
+#include "tests/collectives/values.hpp"
 
 namespace weir::collectives {
 namespace {
@@ -45,32 +44,6 @@ INSTANTIATE_TEST_SUITE_P(Catalog, Topologies,
 
 // Nothing, fewer than ranks, around the vector block, more than one piece per message, no multiple of anything.
 constexpr std::size_t counts[] = {0, 1, 2, 7, 33, 1000, 200'003};
-
-std::vector<float> noise(std::uint32_t rank, std::size_t count) {
-  std::mt19937 random(rank * 977 + static_cast<std::uint32_t>(count));
-  std::normal_distribution<float> normal;
-  std::vector<float> values(count);
-  for (float& v : values) v = normal(random);
-  return values;
-}
-
-void expect_success(const std::vector<Result<void>>& results) {
-  for (std::size_t rank = 0; rank < results.size(); ++rank) {
-    ASSERT_TRUE(results[rank]) << "rank " << rank << ": " << results[rank].error().message();
-  }
-}
-
-template <class Number>
-Buffer buffer_of(std::vector<Number>& values, Element element) {
-  return {std::as_writable_bytes(std::span(values)), element};
-}
-
-float from(float value, float) { return value; }
-Half from(float value, Half) { return to_half(value); }
-BFloat16 from(float value, BFloat16) { return to_bfloat16(value); }
-float number(float value) { return value; }
-float number(Half value) { return to_float(value); }
-float number(BFloat16 value) { return to_float(value); }
 
 /// What `op` makes of one element's values.
 double expected(ReduceOp op, const std::vector<double>& values) {
@@ -155,8 +128,6 @@ TEST_P(Topologies, ScatterTheReducedChunks) {
     }
   }
 }
-
-Bytes payload_of(std::uint32_t rank, std::size_t bytes) { return Bytes(bytes, static_cast<std::byte>(rank + 1)); }
 
 TEST_P(Topologies, GatherRaggedPayloadsInRankOrder) {
   for (const std::uint32_t size : sizes()) {
@@ -269,57 +240,104 @@ TEST_P(Topologies, RefuseAPayloadAboveTheLimitBeforeTakingMemoryForIt) {
   EXPECT_TRUE(gathered[0].payloads[1].empty());
 }
 
-TEST_P(Topologies, NoticeRanksThatDisagree) {
-  for (const bool other_bucket : {false, true}) {
-    const auto ranks = make(4);
-    std::vector<std::vector<float>> values(4, std::vector<float>(100));
-    if (!other_bucket) values[2].resize(90);
-    const auto results = ranks->run([&](Communicator& group) -> Task<> {
-      const auto collective = type().make(group);
-      const Subject about{.version = 5, .bucket = other_bucket && group.rank() == 2 ? 1U : 3U};
-      co_return co_await collective->all_reduce(buffer_of(values[group.rank()], Element::float32), ReduceOp::sum,
-                                                about);
-    });
-    bool named = false;
-    for (const auto& result : results) {
-      ASSERT_FALSE(result);
-      EXPECT_TRUE(result.error().code == Errc::malformed || result.error().code == Errc::peer_lost)
-          << result.error().message();
-      named |= result.error().context.find(other_bucket ? "bucket" : "bytes where") != std::string::npos;
-    }
-    EXPECT_TRUE(named);
-  }
-}
-
 class Costs : public ::testing::TestWithParam<const TopologyType*> {};
 INSTANTIATE_TEST_SUITE_P(Catalog, Costs, ::testing::ValuesIn(all_types()),
                          [](const auto& info) { return std::string(info.param->name); });
 
-/// The simulated time of an all-reduce.
-double time_of(const TopologyType& type, std::uint32_t size, std::size_t bytes, NetworkModel model) {
+using OneOperation = std::function<Task<>(Collective& collective, Communicator& group)>;
+
+/// The simulated time of an operation.
+double time_of(const TopologyType& type, std::uint32_t size, NetworkModel model, const OneOperation& operation) {
   model.carries_data = false;
   InProcessRanks ranks(size, model, Loss::ends_the_group);
-  std::vector<float> values(bytes / sizeof(float));
   expect_success(ranks.run([&](Communicator& group) -> Task<> {
     const auto collective = type.make(group);
-    co_return co_await collective->all_reduce(buffer_of(values, Element::float32), ReduceOp::sum, Subject());
+    co_return co_await operation(*collective, group);
   }));
   return ranks.network().now();
 }
 
+double time_of_all_reduce(const TopologyType& type, std::uint32_t size, std::size_t bytes, const NetworkModel& model) {
+  std::vector<float> values(bytes / sizeof(float));
+  return time_of(type, size, model, [&](Collective& collective, Communicator&) {
+    return collective.all_reduce(buffer_of(values, Element::float32), ReduceOp::sum, Subject());
+  });
+}
+
 TEST_P(Costs, OfAnAllReduceAreAsStated) {
   const TopologyType& type = *GetParam();
-  for (const std::uint32_t size : {2U, 3U, 4U, 5U, 6U, 7U, 8U, 9U, 16U, 23U, 64U}) {
+  for (const std::uint32_t size : {2U, 3U, 4U, 5U, 6U, 7U, 8U, 9U, 16U, 23U, 64U, 1024U}) {
     if (!type.fits(size)) continue;
     constexpr double bytes = 64e6;
     const Cost cost = type.all_reduce_cost(size, bytes);
-    EXPECT_NEAR(time_of(type, size, 4, {.latency_seconds = 1}), cost.alpha, 1.01) << size << " ranks";
-    const double transfer = time_of(type, size, bytes, {.bytes_per_second = 1e9});
+    EXPECT_NEAR(time_of_all_reduce(type, size, 4, {.latency_seconds = 1}), cost.alpha, 1.01) << size << " ranks";
+    const double transfer = time_of_all_reduce(type, size, bytes, {.bytes_per_second = 1e9});
     EXPECT_LT(transfer, 1.3 * cost.beta / 1e9) << size << " ranks";
     EXPECT_GT(transfer, (size == 2 ? 0.49 : 0.95) * cost.beta / 1e9) << size << " ranks";
-    const double combining = time_of(type, size, bytes, {.combine_seconds_per_byte = 1e-9});
+    const double combining = time_of_all_reduce(type, size, bytes, {.combine_seconds_per_byte = 1e-9});
     EXPECT_LT(combining, 1.3 * cost.gamma / 1e9) << size << " ranks";
     EXPECT_GT(combining, 0.49 * cost.gamma / 1e9) << size << " ranks";
+  }
+}
+
+/// The simulated time of an all-gather of payloads of `bytes` bytes each.
+double time_of_all_gather(const TopologyType& type, std::uint32_t size, std::size_t bytes, const NetworkModel& model) {
+  std::vector<Gathered> gathered(size, Gathered{.payloads = {}, .bytes_max = bytes});
+  return time_of(type, size, model, [&](Collective& collective, Communicator& group) {
+    return collective.all_gather({group.placeholder(), bytes}, gathered[group.rank()], Subject());
+  });
+}
+
+TEST_P(Costs, OfAnAllGatherAreAsStated) {
+  const TopologyType& type = *GetParam();
+  for (const std::uint32_t size : {2U, 3U, 8U, 23U, 64U, 1024U}) {
+    if (!type.fits(size)) continue;
+    constexpr double bytes = 1e6;
+    const Cost cost = type.all_gather_cost(size, bytes);
+    EXPECT_DOUBLE_EQ(time_of_all_gather(type, size, 4, {.latency_seconds = 1}), cost.alpha) << size << " ranks";
+    const double transfer = time_of_all_gather(type, size, bytes, {.bytes_per_second = 1e9});
+    EXPECT_LT(transfer, 1.3 * cost.beta / 1e9) << size << " ranks";
+    EXPECT_GT(transfer, 0.99 * cost.beta / 1e9) << size << " ranks";
+  }
+}
+
+/// To the owners and back, payloads of `bytes` bytes for all shares together.
+Task<> to_owners_and_back(Collective& collective, Communicator& group, std::size_t bytes,
+                          std::vector<Gathered>& gathered) {
+  const BytesView share(group.placeholder(), bytes / group.size());
+  const std::vector<BytesView> outgoing(group.size(), share);
+  Gathered& own = gathered[group.rank()];
+  if (auto done = co_await collective.to_owners(outgoing, own, Subject()); !done) co_return done.error();
+  const Subject back{.version = 1};
+  co_return co_await collective.from_owners(share, own, back);
+}
+
+double time_by_owners(const TopologyType& type, std::uint32_t size, std::size_t bytes, const NetworkModel& model) {
+  std::vector<Gathered> gathered(size, Gathered{.payloads = {}, .bytes_max = bytes});
+  return time_of(type, size, model, [&](Collective& collective, Communicator& group) {
+    return to_owners_and_back(collective, group, bytes, gathered);
+  });
+}
+
+std::vector<const TopologyType*> types_by_owners() {
+  std::vector<const TopologyType*> all = all_types();
+  std::erase_if(all, [](const TopologyType* type) { return !type->by_owners; });
+  return all;
+}
+
+class CostsByOwners : public Costs {};
+INSTANTIATE_TEST_SUITE_P(Catalog, CostsByOwners, ::testing::ValuesIn(types_by_owners()),
+                         [](const auto& info) { return std::string(info.param->name); });
+
+TEST_P(CostsByOwners, AreAsStated) {
+  const TopologyType& type = *GetParam();
+  for (const std::uint32_t size : {2U, 3U, 8U, 23U, 64U, 1024U}) {
+    constexpr double bytes = 64e6;
+    const Cost cost = type.by_owners_cost(size, bytes);
+    EXPECT_DOUBLE_EQ(time_by_owners(type, size, size, {.latency_seconds = 1}), cost.alpha) << size << " ranks";
+    const double transfer = time_by_owners(type, size, bytes, {.bytes_per_second = 1e9});
+    EXPECT_LT(transfer, 1.3 * cost.beta / 1e9) << size << " ranks";
+    EXPECT_GT(transfer, 0.95 * cost.beta / 1e9) << size << " ranks";
   }
 }
 

@@ -5,11 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
-#include <set>
 #include <thread>
 
 #include "base/errc.hpp"
@@ -392,11 +393,75 @@ TEST_P(CompressorContract, SaysWhichEntriesItSent) {
     }
     ASSERT_TRUE(read);
     EXPECT_GT(entries.size(), 0U);
-    EXPECT_EQ(std::set(entries.positions.begin(), entries.positions.end()).size(), entries.size()) << "each once";
+    EXPECT_TRUE(std::ranges::is_sorted(entries.positions, std::ranges::less_equal())) << "each once, in order";
     at::Tensor sum = at::zeros_like(x);
     add_selection(1, entries, flat(sum));
     EXPECT_TRUE(same_bits(sum, decoded(*compressor_, payload, x, round_))) << "all that is decoded is there";
     EXPECT_EQ(compressor_->read_entries(payload, round, 4'001, entries).error().code, Errc::malformed);
+  });
+}
+
+TEST_P(CompressorContract, ChoosesTheEntriesThatItEncodes) {
+  for_each_case([&] {
+    const Traits traits = compressor_->traits();
+    const at::Tensor x = gaussian(4'000, 16).reshape({40, 100});
+    Selection chosen;
+    if (!traits.selects) {
+      EXPECT_EQ(compressor_->select_entries(x, round_, chosen).error().code, Errc::unsupported);
+      EXPECT_FALSE(compressor_->read_part({}, 100, chosen));
+      return;
+    }
+    EXPECT_TRUE(traits.sparse && !traits.votes && traits.passes == Passes{Reduction::gather});
+    const Bytes payload = encode(x);
+    Selection read;
+    ASSERT_TRUE(compressor_->read_entries(payload, round_, 4'000, read));
+    ASSERT_TRUE(case_.make()->select_entries(x, round_, chosen));
+    std::ranges::sort(read.positions);
+    EXPECT_EQ(chosen.positions, read.positions);
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      EXPECT_EQ(chosen.values[i], flat(x)[chosen.positions[i]]) << "not rounded";
+    }
+    ASSERT_TRUE(compressor_->select_entries(at::zeros({0, 5}), round_, chosen));
+    EXPECT_EQ(chosen.size(), 0U);
+    at::Tensor bad = x.clone();
+    bad.data_ptr<float>()[7] = std::numeric_limits<float>::quiet_NaN();
+    if (!traits.selective) {
+      EXPECT_EQ(compressor_->select_entries(bad, round_, chosen).error().code, Errc::invalid_argument);
+    }
+  });
+}
+
+TEST_P(CompressorContract, WritesEntriesOfAPartAndSaysWhatOthersReadOfThem) {
+  for_each_case([&] {
+    if (!compressor_->traits().selects) return;
+    Selection chosen;
+    ASSERT_TRUE(compressor_->select_entries(gaussian(4'000, 16), round_, chosen));
+    for (const std::uint32_t first : {0U, 1'500U, 3'999U, 4'000U}) {
+      const std::uint32_t entries = 4'000 - first;
+      Selection part;
+      for (std::size_t i = 0; i < chosen.size(); ++i) {
+        if (chosen.positions[i] < first) continue;
+        part.positions.push_back(chosen.positions[i] - first);
+        part.values.push_back(chosen.values[i]);
+      }
+      const Selection exact = part;
+      Bytes out(3);
+      compressor_->write_part(part, entries, out);
+      const BytesView payload = BytesView(out).subspan(3);
+      Selection read;
+      ASSERT_TRUE(case_.make()->read_part(payload, entries, read));
+      EXPECT_EQ(part.positions, exact.positions);
+      EXPECT_EQ(read.positions, exact.positions) << "in order";
+      EXPECT_EQ(read.values, part.values);
+      double lost = 0;
+      double all = 0;
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        lost += std::pow(part.values[i] - exact.values[i], 2);
+        all += std::pow(exact.values[i], 2);
+      }
+      EXPECT_LE(lost, all);
+      EXPECT_EQ(case_.make()->read_part(payload, entries + 1, read).error().code, Errc::malformed);
+    }
   });
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/errc.hpp"
+#include "compressors/codecs/counts.hpp"
 #include "compressors/codecs/varint.hpp"
 #include "support.hpp"
 
@@ -124,6 +125,27 @@ TEST(Varint, RoundTripsAndRefusesOtherForms) {
     BytesView in = wrong;
     EXPECT_EQ(read_varint(in), std::nullopt);
   }
+}
+
+TEST(Counts, AreReadAsTheyWereWritten) {
+  for (const auto& counts : {std::vector<std::uint64_t>{}, {0}, {300, 0, varint_max}}) {
+    Bytes out;
+    write_counts(counts, out);
+    std::vector<std::uint64_t> read(counts.size());
+    ASSERT_TRUE(read_counts(out, read));
+    EXPECT_EQ(read, counts);
+    read.push_back(0);
+    EXPECT_EQ(read_counts(out, read).error().code, Errc::malformed) << "one is missing";
+    if (counts.empty()) continue;
+    read.resize(counts.size() - 1);
+    EXPECT_EQ(read_counts(out, read).error().code, Errc::malformed) << "one too many";
+  }
+  Bytes out;
+  write_counts(std::vector<std::uint64_t>{~std::uint64_t{0}}, out);
+  std::vector<std::uint64_t> read(1);
+  ASSERT_TRUE(read_counts(out, read));
+  EXPECT_EQ(read[0], varint_max) << "the largest there is";
+  EXPECT_EQ(read_counts(payload_of(bytes({1})), read).error().code, Errc::unsupported) << "of another format";
 }
 
 }  // namespace

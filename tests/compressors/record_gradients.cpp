@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "actors/datasets/catalog.hpp"
-#include "actors/datasets/sampler.hpp"
-#include "actors/models/catalog.hpp"
-#include "actors/optimizers/optimizer.hpp"
-#include "actors/tensor_file.hpp"
+#include "training/datasets/catalog.hpp"
+#include "training/datasets/sampler.hpp"
+#include "training/models/catalog.hpp"
+#include "training/optimizers/optimizer.hpp"
+#include "training/tensor_file.hpp"
 
 namespace weir::actors {
 namespace {
@@ -55,7 +55,7 @@ Result<void> record(const Recording& wanted, const std::filesystem::path& folder
   if (!dataset) return dataset.error();
   auto examples = (*dataset)->train();
   if (!examples) return examples.error();
-  auto sampler = Sampler::make({.batch_size = 64, .seed = seed}, (*examples)->classes());
+  auto sampler = Sampler::make({.samples_per_step = 64, .seed = seed}, (*examples)->classes());
   if (!sampler) return sampler.error();
   auto model = make_model(wanted.model, wanted.params, (*dataset)->shape(), seed);
   if (!model) return model.error();
@@ -66,7 +66,7 @@ Result<void> record(const Recording& wanted, const std::filesystem::path& folder
   std::vector<NamedTensor> recorded;
   const auto last = std::ranges::max(wanted.steps);
   for (std::uint64_t step = 1; step <= last; ++step) {
-    const auto batch = (*examples)->batch(sampler->batch(step - 1));
+    const auto batch = (*examples)->batch(sampler->examples(step - 1));
     const auto loss = at::cross_entropy_loss((*model)->forward(batch.input), batch.target);
     for (const auto& parameter : parameters) parameter.tensor.mutable_grad() = at::Tensor();
     loss.backward();
@@ -96,8 +96,8 @@ Result<void> record(const Recording& wanted, const std::filesystem::path& folder
 }  // namespace weir::actors
 
 int main() {
-  for (const auto& recording : weir::actors::recordings()) {
-    if (auto done = weir::actors::record(recording, WEIR_RECORDED_GRADIENTS); !done) {
+  for (const auto& recording : weir::training::recordings()) {
+    if (auto done = weir::training::record(recording, WEIR_RECORDED_GRADIENTS); !done) {
       std::fprintf(stderr, "record_gradients: %s\n", done.error().message().c_str());
       return 1;
     }

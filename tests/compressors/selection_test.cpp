@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <map>
 
 #include "base/philox.hpp"
 #include "base/processor.hpp"
@@ -32,6 +33,29 @@ std::vector<std::size_t> by_magnitude(std::span<const float> values) {
   std::ranges::stable_sort(order,
                            [&](std::size_t a, std::size_t b) { return std::abs(values[a]) > std::abs(values[b]); });
   return order;
+}
+
+TEST(SortByPosition, PutsEachValueWhereItsPositionGoes) {
+  for (const std::size_t size : {0, 1, 2, 3000}) {
+    for (const unsigned bits : {1U, 11U, 12U, 25U, 32U}) {
+      Selection selection;
+      std::map<std::uint32_t, float> expected;
+      for (std::size_t i = 0; i < size; ++i) {
+        const std::uint32_t position = Philox(bits).at(0, 0, static_cast<std::uint32_t>(i))[0] >> (32 - bits);
+        if (!expected.emplace(position, static_cast<float>(i)).second) continue;
+        selection.positions.push_back(position);
+        selection.values.push_back(static_cast<float>(i));
+      }
+      sort_by_position(selection);
+      ASSERT_EQ(selection.size(), expected.size());
+      std::size_t i = 0;
+      for (const auto& [position, value] : expected) {
+        EXPECT_EQ(selection.positions[i], position);
+        EXPECT_EQ(selection.values[i], value);
+        ++i;
+      }
+    }
+  }
 }
 
 TEST(CutAtRank, KeepsExactlyThatMany) {

@@ -68,6 +68,7 @@ void receive(BytesView stream) {
   streams[1] = std::make_unique<weir::collectives::SocketStream>(weir::collectives::Descriptor(pair[1]));
   const auto group =
       weir::collectives::stream_communicator(loop, {.rank = 0, .attempt = attempt}, 0, std::move(streams));
+  group->begin_operation({.name = "all_reduce", .over = "ring", .about = {}});
   auto task = take_all(*group);
   task.start();
   loop.run_while_busy();
@@ -82,13 +83,14 @@ Bytes valid_frames(BytesView input) {
   for (; input.size() >= 4 && stream.size() < message_max; input = input.subspan(4)) {
     const auto number = [&](std::size_t at) { return std::to_integer<std::uint8_t>(input[at]); };
     const Bytes payload(number(1), input[2]);
-    const FrameHeader header{.kind = static_cast<FrameKind>(1 + number(0) % 3),
+    const FrameHeader header{.kind = static_cast<FrameKind>(1 + number(0) % 5),
                              .attempt = attempt + (number(0) >> 7),
                              .sequence = sequence + (number(0) >> 6 & 1),
                              .subject = {.version = 1, .bucket = number(0) >> 5 & 1U, .part = 0},
                              .message_bytes = std::uint64_t{number(2)} << (number(3) % 64),
-                             .frame_bytes = static_cast<std::uint32_t>(payload.size())};
-    ++sequence;
+                             .frame_bytes = static_cast<std::uint32_t>(payload.size()),
+                             .operation = {.number = static_cast<std::uint16_t>(number(3) >> 6), .mark = 0}};
+    if (header.kind != FrameKind::waits) ++sequence;
     const auto bytes = encode(header, payload);
     weir::append(stream, bytes);
     weir::append(stream, payload);

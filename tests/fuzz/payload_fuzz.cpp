@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -55,15 +56,26 @@ class Destination {
     ensure(std::all_of(buffer_.begin(), buffer_.begin() + guard, untouched), "wrote before the tensor");
     ensure(std::all_of(buffer_.end() - guard, buffer_.end(), untouched), "wrote behind the tensor");
     const std::size_t entries = buffer_.size() - 2 * guard;
+    if (compressor.traits().selects) read_part(compressor, payload, entries);
     weir::compressors::Selection read;
     if (!compressor.read_entries(payload, round, entries, read)) return;
     ensure(read.positions.size() == read.values.size(), "as many values as positions");
     for (const std::uint32_t position : read.positions) ensure(position < entries, "a position outside of the tensor");
-    std::ranges::sort(read.positions);
-    ensure(std::ranges::adjacent_find(read.positions) == read.positions.end(), "a position comes twice");
+    const auto not_ascending = std::ranges::adjacent_find(read.positions, std::ranges::greater_equal());
+    ensure(not_ascending == read.positions.end(), "positions do not ascend");
   }
 
  private:
+  static void read_part(Compressor& compressor, BytesView payload, std::size_t entries) {
+    weir::compressors::Selection read;
+    if (!compressor.read_part(payload, static_cast<std::uint32_t>(entries), read)) return;
+    ensure(read.positions.size() == read.values.size(), "as many values as positions");
+    ensure(read.positions.empty() || read.positions.back() < entries, "a position outside of the part");
+    ensure(std::ranges::adjacent_find(read.positions, std::ranges::greater_equal()) == read.positions.end(),
+           "positions that do not ascend");
+    ensure(std::ranges::all_of(read.values, [](float x) { return std::isfinite(x); }), "a value that is not a number");
+  }
+
   static constexpr std::ptrdiff_t guard = 64;
 
   std::vector<float> buffer_;

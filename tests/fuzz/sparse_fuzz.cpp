@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <vector>
 
 #include "base/ensure.hpp"
+#include "compressors/codecs/counts.hpp"
 #include "compressors/codecs/payload.hpp"
 #include "compressors/codecs/sparse.hpp"
 #include "compressors/codecs/varint.hpp"
@@ -14,16 +16,21 @@ namespace {
 using namespace weir;
 using namespace weir::compressors;
 
-/// The body under a good header and checksum, and for the right tensor, which a search would hardly find by itself.
+/// The body under a good header and checksum, which a search would hardly find by itself.
+Bytes sealed(Format format, BytesView body) {
+  Bytes out;
+  PayloadWriter writer(out, format, body.size());
+  std::ranges::copy(body, writer.body().begin());
+  writer.seal();
+  return out;
+}
+
+/// The same, for the right tensor.
 Bytes sealed(std::uint32_t entries, BytesView rest) {
   Bytes body;
   append_varint(body, entries);
   body.insert(body.end(), rest.begin(), rest.end());
-  Bytes out;
-  PayloadWriter writer(out, Format::sparse, body.size());
-  std::ranges::copy(body, writer.body().begin());
-  writer.seal();
-  return out;
+  return sealed(Format::sparse, body);
 }
 
 /// A payload is refused, or it is the very bytes that its selection is written as. Where values are rounded, they may
@@ -53,9 +60,19 @@ void read(BytesView payload, std::uint32_t entries) {
   }
 }
 
+/// Counts are refused, or are the very bytes that they are written as.
+void read_as_counts(BytesView payload, std::size_t count) {
+  std::vector<std::uint64_t> counts(count);
+  if (!read_counts(payload, counts)) return;
+  Bytes again;
+  write_counts(counts, again);
+  ensure(std::ranges::equal(payload, again), "two payloads for the same counts");
+}
+
 }  // namespace
 
-/// Four bytes give the size of the tensor; the rest is read as it is, and as the body of a good payload.
+/// Four bytes give the size of the tensor, or how many counts there are; the rest is read as it is, and as the body of
+/// a good payload.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::uint32_t entries;
   if (size < sizeof entries) return 0;
@@ -65,5 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   while (const auto payload = take_payload(stream)) ensure(!payload->empty(), "no progress");
   read(bytes, entries);
   read(sealed(entries, bytes), entries);
+  read_as_counts(bytes, entries % 8);
+  read_as_counts(sealed(Format::counts, bytes), entries % 8);
   return 0;
 }

@@ -13,6 +13,7 @@ using nlohmann::json;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::Field;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 auto at(const char* pointer) { return Contains(Field(&Problem::pointer, pointer)); }
@@ -74,11 +75,20 @@ TEST(JobSpec, NamesMustBeInTheCatalog) {
 TEST(JobSpec, ATopologyFitsTheModeAndTheNumberOfWorkers) {
   json spec = minimal();
   spec["exchange"] = {{"topology", "star"}};
+  EXPECT_THAT(problems_of(spec),
+              ElementsAre(Problem{
+                  "/exchange/topology",
+                  R"(training mode "sync" does not work over "star"; it takes ["ring","butterfly","servers","auto"])",
+                  {}}));
+  spec["exchange"] = {{"topology", "gossip"}, {"params", {{"graph", "torus"}}}};
   EXPECT_THAT(
       problems_of(spec),
       ElementsAre(Problem{"/exchange/topology",
-                          R"(training mode "sync" does not work over "star"; it takes ["ring","butterfly","servers"])",
+                          "training mode \"sync\" does not work over \"gossip\", which does not lead to one mean "
+                          R"(of all workers; it takes ["ring","butterfly","servers","auto"])",
                           {}}));
+  spec["exchange"]["params"] = {{"graph", "star"}};
+  EXPECT_THAT(problems_of(spec), at("/exchange/params/graph"));
   spec["exchange"] = {{"topology", "butterfly"}};
   for (const int workers : {1, 2, 8, 1024}) {
     spec["resources"] = {{"workers", workers}};
@@ -87,8 +97,29 @@ TEST(JobSpec, ATopologyFitsTheModeAndTheNumberOfWorkers) {
   for (const int workers : {3, 1023}) {
     spec["resources"] = {{"workers", workers}};
     const std::string expected = "\"butterfly\" works for 1, 2, 4, 8, ... workers, and the job has " +
-                                 std::to_string(workers) + "; for any number: ring, star, servers";
+                                 std::to_string(workers) + "; for any number: ring, servers, auto";
     EXPECT_THAT(problems_of(spec), ElementsAre(Problem{"/exchange/topology", expected, {}}));
+  }
+}
+
+TEST(JobSpec, AStepTakesAsManyBatchesAsTheModeAccumulates) {
+  json spec = minimal();
+  spec["training"] = {{"batch_size", 16}};
+  json given = spec;
+  ASSERT_THAT(normalize_job_spec(given, test_catalog()), IsEmpty());
+  EXPECT_EQ(given["training"]["params"], json::parse(R"({"accumulate": 1})"));
+  EXPECT_EQ(parse_job_spec(given).value().training.samples_per_step(), 16U);
+  given = spec;
+  given["training"]["params"] = {{"accumulate", 4}};
+  ASSERT_THAT(normalize_job_spec(given, test_catalog()), IsEmpty());
+  const auto training = parse_job_spec(given).value().training;
+  EXPECT_EQ(training.accumulate, 4U);
+  EXPECT_EQ(training.samples_per_step(), 64U);
+  given["training"]["params"] = json::object();
+  EXPECT_EQ(parse_job_spec(given).value().training.accumulate, 1U) << "a mode that accumulates nothing";
+  for (const json& bad : {json(0), json(-1), json(1.5), json("2"), json(65537)}) {
+    spec["training"]["params"] = {{"accumulate", bad}};
+    EXPECT_THAT(problems_of(spec), at("/training/params/accumulate")) << bad;
   }
 }
 
@@ -121,6 +152,46 @@ TEST(JobSpec, OwnersEncodeTheMeanAgain) {
   EXPECT_THAT(problems_of(spec), at("/exchange/topology"));
   spec["compression"]["params"] = {{"start_step", 3}};
   EXPECT_THAT(problems_of(spec), IsEmpty()) << "the catalog knows of the defaults only";
+}
+
+TEST(JobSpec, TheTopologyMayBeLeftToTheWorkers) {
+  json spec = minimal();
+  spec["exchange"] = {{"topology", "auto"}};
+  for (const char* compressor : {"none", "topk", "dgc", "powersgd"}) {
+    for (const int workers : {1, 3, 1024}) {
+      spec["compression"] = {{"name", compressor}};
+      spec["resources"] = {{"workers", workers}};
+      EXPECT_THAT(problems_of(spec), IsEmpty()) << compressor << " on " << workers;
+    }
+  }
+  spec["exchange"]["params"] = {{"servers", 1}};
+  EXPECT_THAT(problems_of(spec), at("/exchange/params/servers"));
+  const json& exchange = job_spec_schema()["properties"]["exchange"]["properties"];
+  EXPECT_THAT(exchange["bucket_bytes"]["description"].get<std::string>(),
+              HasSubstr("with topology auto, the largest size that may be chosen"));
+  EXPECT_THAT(exchange["topology"]["description"].get<std::string>(), HasSubstr("auto: the workers measure"));
+}
+
+TEST(JobSpec, OwnersOfRegionsTakeWhatACompressorHasChosen) {
+  json catalog = test_catalog();
+  catalog["modes"][0]["topologies"].push_back("regions");
+  catalog["topologies"].push_back(
+      {{"name", "regions"}, {"summary", ""}, {"workers", "any"}, {"by_owners", true}, {"splits", true}});
+  for (auto& compressor : catalog["compressors"]) {
+    compressor["traits"]["fits_split"] = compressor["name"] != "powersgd";
+    compressor["traits"]["fits_owners"] = compressor["name"] != "topk";  // which is not asked here
+  }
+  json spec = minimal();
+  spec["exchange"] = {{"topology", "regions"}};
+  spec["compression"] = {{"name", "topk"}};
+  EXPECT_THAT(normalize_job_spec(spec, catalog), IsEmpty());
+  spec = minimal();
+  spec["exchange"] = {{"topology", "regions"}};
+  spec["compression"] = {{"name", "powersgd"}};
+  const auto problems = normalize_job_spec(spec, catalog);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0].pointer, "/exchange/topology");
+  EXPECT_THAT(problems[0].message, ::testing::HasSubstr("entries that a compressor has chosen"));
 }
 
 TEST(JobSpec, ParametersFollowTheirCatalogEntry) {

@@ -32,13 +32,19 @@ inline nlohmann::json test_catalog() {
        "params": {"type": "object", "additionalProperties": false, "properties": {
          "start_step": {"type": "integer", "minimum": 0, "default": 10}}}}],
     "memories": [{"name": "none", "summary": ""}, {"name": "residual", "summary": ""}, {"name": "dgc", "summary": ""}],
-    "modes": [{"name": "sync", "summary": "", "topologies": ["ring", "butterfly", "servers"]}],
+    "modes": [{"name": "sync", "summary": "", "topologies": ["ring", "butterfly", "servers", "auto"],
+               "params": {"type": "object", "additionalProperties": false, "properties": {
+                 "accumulate": {"type": "integer", "minimum": 1, "maximum": 65536, "default": 1}}}}],
     "topologies": [{"name": "ring", "summary": "", "workers": "any"},
                    {"name": "butterfly", "summary": "", "workers": "power_of_two"},
                    {"name": "star", "summary": "", "workers": "any"},
+                   {"name": "gossip", "summary": "", "workers": "any", "one_mean": false,
+                    "params": {"type": "object", "additionalProperties": false, "properties": {
+                      "graph": {"type": "string", "enum": ["ring", "torus"], "default": "ring"}}}},
                    {"name": "servers", "summary": "", "workers": "any", "by_owners": true,
                     "params": {"type": "object", "additionalProperties": false, "properties": {
-                      "servers": {"type": ["integer", "null"], "minimum": 1, "default": null}}}}],
+                      "servers": {"type": ["integer", "null"], "minimum": 1, "default": null}}}},
+                   {"name": "auto", "summary": "", "workers": "any", "by_owners": false, "automatic": true}],
     "optimizers": [{"name": "sgd", "summary": "",
        "params": {"type": "object", "additionalProperties": false, "properties": {
          "lr": {"type": "number", "exclusiveMinimum": 0, "default": 0.05},

@@ -20,6 +20,12 @@ TrafficReport honest() {
   report.totals.tensors = {{"weight", {399, 499}}};
   report.totals.rest = {1, 1};
   report.sampled = StepTimeline{.step = 7, .seconds = 0.5, .dropped = 0, .spans = {{.bucket = 3, .seconds = 0.25}}};
+  report.plans = {{.step = 7,
+                   .reason = "the fastest of 2 tried",
+                   .buckets = {{"coded", "ring", 4000}, {"bfloat16", "tree", 400}},
+                   .latency_seconds = 0.0001,
+                   .bytes_per_second = 1e9,
+                   .candidates = {{"coded over ring, 2 buckets", 0.2, 0.25}, {"float32 over ring", 0.3, {}}}}};
   return report;
 }
 
@@ -30,6 +36,11 @@ TEST(TrafficReport, AnHonestOneIsRight) {
   most.totals.tensors.assign(TrafficTotals::tensors_max, {std::string(TrafficTotals::name_bytes_max, 'x'), {}});
   most.sampled->spans.resize(StepTimeline::spans_max);
   most.slowest = most.sampled;
+  ExchangePlan& plan = most.plans[0];
+  plan.reason.assign(ExchangePlan::text_bytes_max, 'x');
+  plan.buckets.assign(ExchangePlan::buckets_max, {std::string(ExchangePlan::name_bytes_max, 'x'), "ring", 0});
+  plan.candidates.assign(ExchangePlan::candidates_max, {std::string(ExchangePlan::text_bytes_max, 'x'), 0, 0});
+  most.plans.assign(TrafficReport::plans_max, plan);
   EXPECT_TRUE(check(most, 0, 3));
 }
 
@@ -77,6 +88,37 @@ INSTANTIATE_TEST_SUITE_P(
                 [](TrafficReport& r) {
                   r.slowest = r.sampled;
                   r.slowest->spans[0].bytes.sent = huge;
+                }},
+        Forgery{"many_plans", [](TrafficReport& r) { r.plans.resize(33, r.plans[0]); }},
+        Forgery{"the_step_of_a_plan", [](TrafficReport& r) { r.plans[0].step = huge; }},
+        Forgery{"a_plan_without_reason", [](TrafficReport& r) { r.plans[0].reason = ""; }},
+        Forgery{"a_plan_with_a_long_reason", [](TrafficReport& r) { r.plans[0].reason.assign(1025, 'x'); }},
+        Forgery{"a_plan_without_buckets", [](TrafficReport& r) { r.plans[0].buckets.clear(); }},
+        Forgery{"a_plan_of_many_buckets",
+                [](TrafficReport& r) {
+                  r.plans[0].buckets.assign(513, {"coded", "ring", 0});
+                }},
+        Forgery{"a_bucket_without_form", [](TrafficReport& r) { r.plans[0].buckets[1].form = ""; }},
+        Forgery{"a_long_form", [](TrafficReport& r) { r.plans[0].buckets[1].form.assign(65, 'x'); }},
+        Forgery{"a_bucket_without_topology", [](TrafficReport& r) { r.plans[0].buckets[1].topology = ""; }},
+        Forgery{"a_long_topology", [](TrafficReport& r) { r.plans[0].buckets[1].topology.assign(65, 'x'); }},
+        Forgery{"the_bytes_of_a_bucket", [](TrafficReport& r) { r.plans[0].buckets[1].bytes = huge; }},
+        Forgery{"many_candidates",
+                [](TrafficReport& r) {
+                  r.plans[0].candidates.assign(17, {"coded over ring", 0, 0});
+                }},
+        Forgery{"a_candidate_without_text", [](TrafficReport& r) { r.plans[0].candidates[1].routes = ""; }},
+        Forgery{"a_long_candidate", [](TrafficReport& r) { r.plans[0].candidates[1].routes.assign(1025, 'x'); }},
+        Forgery{"a_predicted_time", [](TrafficReport& r) { r.plans[0].candidates[0].predicted_seconds = nan; }},
+        Forgery{"a_measured_time", [](TrafficReport& r) { r.plans[0].candidates[0].measured_seconds = -1; }},
+        Forgery{"the_latency", [](TrafficReport& r) { r.plans[0].latency_seconds = -1; }},
+        Forgery{"a_latency_that_is_none", [](TrafficReport& r) { r.plans[0].latency_seconds = nan; }},
+        Forgery{"the_rate", [](TrafficReport& r) { r.plans[0].bytes_per_second = HUGE_VAL; }},
+        Forgery{"a_rate_below_nothing", [](TrafficReport& r) { r.plans[0].bytes_per_second = -1; }},
+        Forgery{"the_last_plan",
+                [](TrafficReport& r) {
+                  r.plans.push_back(r.plans[0]);
+                  r.plans[1].step = huge;
                 }}),
     [](const auto& info) { return std::string(info.param.name); });
 
@@ -86,6 +128,14 @@ TEST_P(ForgedTraffic, IsRefused) {
   const auto checked = check(report, 0, 3);
   ASSERT_FALSE(checked);
   EXPECT_EQ(checked.error().code, Errc::invalid_argument);
+}
+
+TEST(TrafficReport, OnlyRankZeroTellsOfPlans) {
+  auto report = honest();
+  report.totals.links = {{0, {100, 200}}};
+  EXPECT_FALSE(check(report, 1, 3));
+  report.plans.clear();
+  EXPECT_TRUE(check(report, 1, 3));
 }
 
 }  // namespace

@@ -1,9 +1,14 @@
 """`weir bench`: every measurement runs and prints rows whose figures fit each other, whatever the machine's speed."""
 
+import contextlib
 import json
+import socket
+import subprocess
+import sys
+import tempfile
 import unittest
 
-from cluster import SystemTest
+from cluster import BIN, ROOT, SystemTest
 
 ENTRIES = 4096 * 4096
 
@@ -42,6 +47,20 @@ class Bench(SystemTest):
                 self.assertLess(0, row["metrics"][what])
                 self.assertLessEqual(row["metrics"][what], row["metrics"][what + "_p99"])
 
+    def test_scaling(self):
+        rows = self.rows("scaling", "^mlp/8/10gbit/1ms$")
+        cell = rows.pop("mlp/8/10gbit/1ms")
+        self.assertEqual(len(rows), 8, "memory, and seven compressors")
+        self.assertEqual(rows["costs/mlp/bf16"]["metrics"]["payload_bytes"], 2 * (784 + 10) * 13424)
+        ways = cell["metrics"]["ways"]
+        # Two matrices and two vectors, which no topology moves in less time than their bytes take at a port.
+        least = 2 * 7 / 8 * 10_672_090 * 4 * 8e-10
+        self.assertLess(least, ways["none"]["fixed"]["seconds"])
+        for way in ways.values():
+            self.assertTrue(way["fixed"]["simulated"])
+            self.assertLess(cell["case"]["compute_seconds"], way["fixed"]["seconds"])
+            self.assertLess(way["auto_over_best_choice"], 1.5)
+
     def test_schedule(self):
         rows = self.rows("schedule", "^validate$")
         self.assertEqual(list(rows), ["validate"])
@@ -64,6 +83,63 @@ class Bench(SystemTest):
         for row in rows.values():
             self.assertLess(0, row["metrics"]["step_seconds_p50"])
             self.assertLessEqual(row["metrics"]["step_seconds_p50"], row["metrics"]["step_seconds_p99"])
+
+    def test_all_reduce(self):
+        with contextlib.ExitStack() as held:
+            found = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+            peers = ",".join(f"127.0.0.1:{port.getsockname()[1]}" for port in found)
+        command = [BIN / "weir-worker", "bench", "all-reduce", "--json", "--peers", peers, "--bytes", "300000",
+                   "--rounds", "4", "--rank"]
+        ranks = [subprocess.Popen([*command, str(rank)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                 for rank in range(3)]
+        outputs = [rank.communicate(timeout=120) for rank in ranks]
+        for rank, (out, error) in zip(ranks, outputs):
+            self.assertEqual(rank.returncode, 0, error)
+            rows = {row["name"]: row for row in map(json.loads, out.splitlines())}
+            self.assertIn("tree", rows)
+            self.assertNotIn("butterfly", rows, "for powers of two only")
+            ring = rows["ring"]
+            self.assertEqual(ring["case"], {"ranks": 3, "bytes": 300000, "rounds": 4})
+            self.assertLess(abs(ring["metrics"]["sent_bytes"] / 400000 - 1), 0.01, "two thirds of the array, twice")
+            self.assertLess(0, ring["metrics"]["seconds_p50"])
+
+    def test_all_reduce_without_peers(self):
+        done = subprocess.run([BIN / "weir-worker", "bench", "all-reduce", "--bytes", "4", "--rank", "0"],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--peers", done.stderr)
+
+
+class HostsTable(unittest.TestCase):
+    """bench/hosts.py without the hosts."""
+
+    def run_hosts(self, *arguments: str, rows: list[dict] = []) -> subprocess.CompletedProcess:
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+            file.flush()
+            command = [sys.executable, ROOT / "bench" / "hosts.py", *arguments, *([file.name] if rows else [])]
+            return subprocess.run(command, capture_output=True, text=True)
+
+    def test_table_of_medians(self):
+        def row(bench: str, name: str, seconds: float, **case) -> dict:
+            return {"bench": bench, "name": name, "case": case, "metrics": {"seconds_p50": seconds}, "rate": "1gbit"}
+
+        steps = [row("jobs", "dgc", s, model="lenet", topology="ring") for s in (0.9, 0.22, 0.1)]
+        sums = [row("all-reduce", name, seconds, place="hosts", bytes=1_000_000)
+                for name, seconds in (("ring", 0.016), ("gloo", 0.02))]
+        done = self.run_hosts("--table", rows=[*steps, row("alone", "weir alone", 0.2, model="lenet"),
+                                               row("ddp", "ddp", 0.4, model="lenet"), *sums])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = {line[:34].strip(): line[34:].split() for line in done.stdout.splitlines()}
+        self.assertEqual(lines["dgc, ring"], ["220.0", "ms", "1.100", "0.550"])
+        # Each of four ranks sends one and a half times the array: 12 Mbit in 16 ms are three quarters of 1 Gbit/s.
+        self.assertEqual(lines["ring"], ["16.000", "ms", "0.750", "0.750", "1.25"])
+
+    def test_what_is_missing_is_said(self):
+        done = self.run_hosts("--what", "jobs,nonsense")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nonsense", done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, "a sentence and no trace")
 
 
 if __name__ == "__main__":

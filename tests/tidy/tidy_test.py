@@ -35,13 +35,13 @@ class IncludeDirections(unittest.TestCase):
 class TorchOnTheWay(unittest.TestCase):
     def test_through_another_header(self):
         self.assertEqual(broken(tidy.torch_on_the_way, {
-            "actors/shapes.cpp": '#include "actors/models/a.hpp"\n#include "actors/models/b.hpp"\n',
-            "actors/models/a.hpp": "#include <vector>\n",
-            "actors/models/b.hpp": '#include "actors/models/c.hpp"\n',
-            "actors/models/c.hpp": "#include <ATen/core/Tensor.h>\n",
-            "cli/d.cpp": '#include "actors/models/c.hpp"\n',
-            "actors/trainer.cpp": '#include "actors/models/c.hpp"\n',
-        }), ["actors/shapes.cpp:1", "cli/d.cpp:1"])
+            "training/shapes.cpp": '#include "training/models/a.hpp"\n#include "training/models/b.hpp"\n',
+            "training/models/a.hpp": "#include <vector>\n",
+            "training/models/b.hpp": '#include "training/models/c.hpp"\n',
+            "training/models/c.hpp": "#include <ATen/core/Tensor.h>\n",
+            "cli/d.cpp": '#include "training/models/c.hpp"\n',
+            "actors/trainer.cpp": '#include "training/models/c.hpp"\n',
+        }), ["training/shapes.cpp:1", "cli/d.cpp:1"])
 
 
 class BannedWords(unittest.TestCase):

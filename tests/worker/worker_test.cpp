@@ -11,6 +11,7 @@
 
 #include "base/errc.hpp"
 #include "protocol/accounts.hpp"
+#include "protocol/job_spec.hpp"
 #include "protocol/worker_environment.hpp"
 #include "runtime/actor_system.hpp"
 #include "runtime/clock.hpp"
@@ -196,13 +197,45 @@ TEST(WorkerProgram, PrintsTheCatalog) {
   }
   EXPECT_EQ(catalog.at("models").at(0).at("name"), "lenet");
   EXPECT_EQ(catalog.at("models").at(0).at("parameters"), 431'080);
-  EXPECT_EQ(
-      catalog.at("modes").at(0).at("topologies"),
-      (nlohmann::json{"ring", "butterfly", "binary_blocks", "tree", "hierarchical", "two_hop", "parameter_server"}));
+  EXPECT_EQ(catalog.at("modes").at(0).at("topologies"),
+            (nlohmann::json{"ring", "butterfly", "binary_blocks", "tree", "hierarchical", "two_hop", "parameter_server",
+                            "split_gather", "auto"}));
   EXPECT_EQ(catalog.at("topologies").at(1).at("workers"), "power_of_two");
   EXPECT_EQ(catalog.at("topologies").at(1).at("by_owners"), false);
   EXPECT_EQ(catalog.at("topologies").at(6).at("by_owners"), true);
+  EXPECT_EQ(catalog.at("topologies").at(6).at("one_mean"), true);
   EXPECT_TRUE(catalog.at("topologies").at(6).at("params").at("properties").contains("servers"));
+  EXPECT_EQ(catalog.at("topologies").at(6).at("splits"), false);
+  EXPECT_EQ(catalog.at("topologies").at(7).at("splits"), true);
+  for (const auto& compressor : catalog.at("compressors")) {
+    const auto& traits = compressor.at("traits");
+    const bool gathers = traits.at("passes").back() == "gather";
+    EXPECT_EQ(traits.at("fits_split"), !gathers || traits.at("sparse")) << compressor.at("name");
+  }
+  const auto& gossip = catalog.at("topologies").at(9);
+  EXPECT_EQ(gossip.at("name"), "gossip");
+  EXPECT_EQ(gossip.at("one_mean"), false);
+  EXPECT_EQ(gossip.at("params").at("properties").at("graph").at("enum"),
+            (nlohmann::json{"ring", "torus", "random_regular", "complete"}));
+  for (const auto& topology : catalog.at("topologies")) {
+    EXPECT_EQ(topology.at("automatic"), topology.at("name") == "auto") << topology;
+  }
+}
+
+TEST(WorkerProgram, AJobMayLeaveTheTopologyToTheWorkersWithAnyCompressor) {
+  const auto catalog = nlohmann::json::parse(run_alone("catalog").first);
+  ASSERT_GT(catalog.at("compressors").size(), 10u);
+  for (const auto& compressor : catalog.at("compressors")) {
+    for (const int workers : {1, 3, 4}) {
+      nlohmann::json spec = {{"model", {{"name", "lenet"}}},
+                             {"dataset", {{"name", "fashion-mnist"}}},
+                             {"compression", {{"name", compressor.at("name")}}},
+                             {"exchange", {{"topology", "auto"}}},
+                             {"resources", {{"workers", workers}}}};
+      const auto problems = protocol::normalize_job_spec(spec, catalog);
+      for (const auto& problem : problems) ADD_FAILURE() << compressor.at("name") << ": " << problem.message;
+    }
+  }
 }
 
 }  // namespace

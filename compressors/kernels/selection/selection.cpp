@@ -4,6 +4,8 @@
 #include <array>
 #include <bit>
 #include <functional>
+#include <numeric>
+#include <utility>
 
 #include "base/ensure.hpp"
 #include "compressors/kernels/selection/collect.hpp"
@@ -121,9 +123,34 @@ bool collect(std::span<const float> values, std::uint32_t least, std::size_t lim
   return true;
 }
 
+void sort_by_position(Selection& selection) {
+  // A radix sort: by the lowest digit first, and each further one keeps the order of what it does not tell apart.
+  thread_local Selection sorted;
+  std::uint32_t bits_set = 0;
+  for (const std::uint32_t position : selection.positions) bits_set |= position;
+  sorted.resize(selection.size());
+  for (unsigned shift = 0; shift < 32 && bits_set >> shift > 0; shift += bin_bits) {
+    const auto digit = [&](std::uint32_t position) { return position >> shift & ((1U << bin_bits) - 1); };
+    Bins bins{};
+    for (const std::uint32_t position : selection.positions) ++bins[digit(position)];
+    std::exclusive_scan(bins.begin(), bins.end(), bins.begin(), 0U);
+    for (std::size_t i = 0; i < selection.size(); ++i) {
+      const std::size_t at = bins[digit(selection.positions[i])]++;
+      sorted.positions[at] = selection.positions[i];
+      sorted.values[at] = selection.values[i];
+    }
+    std::swap(sorted, selection);
+  }
+}
+
 void add_selection(float weight, const Selection& selection, std::span<float> to) {
-  ensure(selection.values.size() == selection.positions.size(), "a value for each position");
-  for (std::size_t i = 0; i < selection.size(); ++i) to[selection.positions[i]] += weight * selection.values[i];
+  add_selection(weight, selection.positions, selection.values, to);
+}
+
+void add_selection(float weight, std::span<const std::uint32_t> positions, std::span<const float> values,
+                   std::span<float> to) {
+  ensure(values.size() == positions.size(), "a value for each position");
+  for (std::size_t i = 0; i < positions.size(); ++i) to[positions[i]] += weight * values[i];
 }
 
 std::size_t find_non_finite(std::span<const float> values) {

@@ -48,8 +48,14 @@ void trim(Selection& selection, Cut cut);
 /// memory. Returns false, with `out` empty, if there are more than `limit`.
 bool collect(std::span<const float> values, std::uint32_t least, std::size_t limit, Selection& out);
 
+/// Puts entries that are in any order, each once, into the order of their positions.
+void sort_by_position(Selection& selection);
+
 /// to[position] += weight * value for each selected entry. All positions must lie within `to`.
 void add_selection(float weight, const Selection& selection, std::span<float> to);
+/// The same, of entries that are part of a selection.
+void add_selection(float weight, std::span<const std::uint32_t> positions, std::span<const float> values,
+                   std::span<float> to);
 
 /// The position of the first value that is NaN or infinite; values.size() if there is none.
 std::size_t find_non_finite(std::span<const float> values);

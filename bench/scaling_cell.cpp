@@ -1,0 +1,165 @@
+#include "bench/scaling_cell.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "bench/simulated_step.hpp"
+#include "collectives/topologies/catalog.hpp"
+#include "protocol/exchange_plan.hpp"
+
+namespace weir::bench {
+namespace {
+
+using training::Bucket;
+using training::Form;
+using training::Route;
+using training::Situation;
+
+/// Fixed topologies are left out that the model finds slower than the best of them by this factor.
+constexpr double hopeless = 3;
+
+std::vector<training::ParameterSize> sizes_of(const Way& way) {
+  std::vector<training::ParameterSize> sizes;
+  for (const auto& load : way.parameters) {
+    sizes.push_back({.bytes = static_cast<std::uint64_t>(load.dense_bytes), .coded = load.coded});
+  }
+  return sizes;
+}
+
+/// What a job with this compressor could name. Gathered payloads go the same way in all topologies without owners.
+std::vector<std::string_view> topologies_for(const Way& way, std::uint32_t ranks) {
+  std::vector<std::string_view> names;
+  if (!way.gathers) names = {"ring", "tree"};
+  names.push_back(collectives::find_topology("butterfly")->fits(ranks) ? "butterfly" : "binary_blocks");
+  if (way.fits_owners) names.emplace_back("two_hop");
+  return names;
+}
+
+/// "bfloat16 over ring, 12 buckets; float32 over tree, 1 bucket"
+std::string text_of(std::span<const Route> routes) {
+  std::map<std::pair<std::string_view, std::string_view>, std::uint64_t> buckets;
+  for (const Route& route : routes) ++buckets[{name_of(route.form), topology_of(route)}];
+  std::vector<protocol::RouteShare> shares;
+  for (const auto& [way, count] : buckets) {
+    shares.push_back({.form = std::string(way.first), .topology = std::string(way.second), .buckets = count});
+  }
+  return protocol::to_string(shares);
+}
+
+class CellRun {
+ public:
+  explicit CellRun(const Cell& cell) : cell_(cell) {}
+
+  Result<WayTimes> run(const Way& way) {
+    WayTimes times{.compressor = way.compressor};
+    Situation situation{.ranks = cell_.ranks,
+                        .links = cell_.links,
+                        .buckets = {},
+                        .compute_seconds = cell_.compute_seconds,
+                        .dense_seconds_per_byte = cell_.dense_seconds_per_byte,
+                        .must_be_coded = way.must_be_coded,
+                        .fits_owners = way.fits_owners,
+                        .lanes = 2};
+    auto fixed = best_fixed(way, situation);
+    if (!fixed) return fixed.error();
+    times.fixed = std::move(*fixed);
+    if (auto done = follow(way, situation, times); !done) return done.error();
+    const bool dense = way.compressor == "none" || way.compressor == "bf16";
+    if (dense) dense_choice_ = std::min(dense_choice_, times.fixed.seconds);
+    const bool may_go_dense = way.compressor != "none" && !way.must_be_coded;
+    times.best_choice = may_go_dense ? std::min(times.fixed.seconds, dense_choice_) : times.fixed.seconds;
+    return times;
+  }
+
+ private:
+  /// Each bucket over the same topology, in buckets of the usual size.
+  Result<StepTime> best_fixed(const Way& way, Situation situation) {
+    const auto buckets = training::plan_buckets(sizes_of(way), {});
+    situation.buckets = training::loads_of(way.parameters, buckets);
+    std::vector<std::pair<double, std::vector<Route>>> found;
+    for (const std::string_view name : topologies_for(way, cell_.ranks)) {
+      const auto* type = collectives::find_topology(name);
+      const Route route{.form = Form::coded,
+                        .topology = static_cast<std::size_t>(type - collectives::topologies().data()),
+                        .by_owners = type->by_owners && situation.fits_owners};
+      std::vector<Route> routes(buckets.size(), route);
+      const double predicted = training::predicted_seconds(situation, routes);
+      found.emplace_back(predicted, std::move(routes));
+    }
+    const double least = std::ranges::min_element(found, {}, [](const auto& entry) { return entry.first; })->first;
+    StepTime best{.name = "", .seconds = std::numeric_limits<double>::infinity()};
+    for (const auto& [predicted, routes] : found) {
+      if (predicted > hopeless * least) continue;
+      auto time = time_of(situation, routes);
+      if (!time) return time.error();
+      time->name = topology_of(routes.front());
+      if (time->seconds < best.seconds) best = std::move(*time);
+    }
+    return best;
+  }
+
+  /// As AutoPlan: the layout is chosen before the computation has been seen, the best plan tried, then others.
+  Result<void> follow(const Way& way, Situation situation, WayTimes& times) {
+    std::vector<std::vector<Bucket>> layouts;
+    for (const auto& size : training::sizes_up_to({})) layouts.push_back(training::plan_buckets(sizes_of(way), size));
+    situation.compute_seconds = 0;
+    const std::size_t layout = training::best_layout(situation, way.parameters, layouts);
+    situation.buckets = training::loads_of(way.parameters, layouts[layout]);
+    training::Plan first = training::plans_to_try(situation).front();
+    situation.compute_seconds = cell_.compute_seconds;
+    auto plans = training::plans_to_try(situation);
+    times.predicted_first = plans.front().step_seconds;
+    if (std::ranges::find(plans, first) == plans.end()) plans.push_back(std::move(first));
+    times.plans_tried = plans.size();
+    std::vector<StepTime> steps;
+    std::vector<double> seconds;
+    for (const training::Plan& plan : plans) {
+      auto time = time_of(situation, plan.routes);
+      if (!time) return time.error();
+      time->name = text_of(plan.routes);
+      seconds.push_back(time->seconds);
+      steps.push_back(std::move(*time));
+    }
+    times.automatic = std::move(steps[training::best_tried(seconds)]);
+    return {};
+  }
+
+  Result<StepTime> time_of(const Situation& situation, std::span<const Route> routes) {
+    auto work = work_of(situation, routes);
+    const auto known = known_.find(work);
+    if (known != known_.end()) return known->second;
+    StepTime time;
+    time.simulated = frames_of(work, cell_.ranks) <= cell_.frames_max;
+    if (time.simulated) {
+      const auto seconds = simulated_seconds(situation, work);
+      if (!seconds) return seconds.error().within(text_of(routes));
+      time.seconds = *seconds;
+    } else {
+      time.seconds = training::predicted_seconds(situation, routes);
+    }
+    known_.emplace(std::move(work), time);
+    return time;
+  }
+
+  const Cell& cell_;
+  double dense_choice_ = std::numeric_limits<double>::infinity();  ///< the fastest dense one so far
+  std::map<std::vector<BucketWork>, StepTime> known_;
+};
+
+}  // namespace
+
+Result<std::vector<WayTimes>> times_in(const Cell& cell, std::span<const Way> ways) {
+  CellRun run(cell);
+  std::vector<WayTimes> all;
+  for (const Way& way : ways) {
+    auto times = run.run(way);
+    if (!times) return times.error().within(way.compressor);
+    all.push_back(std::move(*times));
+  }
+  return all;
+}
+
+}  // namespace weir::bench

@@ -1,0 +1,55 @@
+#include "bench/scaling_cell.hpp"
+
+#include <gtest/gtest.h>
+
+namespace weir::bench {
+namespace {
+
+using training::BucketLoad;
+using training::CodedLoad;
+
+/// Ten parameters of four megabytes, a few bytes each where they are encoded.
+Way sparse_way() {
+  Way way{.compressor = "sparse", .parameters = {}, .gathers = true, .fits_owners = true};
+  const CodedLoad encoded{
+      .passes = {{.gathered = true, .bytes = 4000}}, .encode_seconds = 1e-3, .decode_seconds = 1e-5};
+  way.parameters.assign(10, BucketLoad{.dense_bytes = 4e6, .coded = true, .by_all = encoded, .by_owners = encoded});
+  return way;
+}
+
+Way dense_way() { return {.compressor = "none", .parameters = std::vector(10, BucketLoad{.dense_bytes = 4e6})}; }
+
+Cell cell(double bytes_per_second) {
+  return {.ranks = 8,
+          .links = {.latency_seconds = 1e-4, .seconds_per_byte = 1 / bytes_per_second, .combine_seconds_per_byte = 0},
+          .compute_seconds = 0.01,
+          .dense_seconds_per_byte = 1e-10,
+          .frames_max = 1e6};
+}
+
+TEST(ScalingCell, CompressionWinsWhereTheNetworkIsSlowAndLosesWhereItIsFast) {
+  const std::vector<Way> ways{dense_way(), sparse_way()};
+  const auto slow = times_in(cell(1e8), ways).value();
+  EXPECT_LT(slow[1].fixed.seconds, 0.1 * slow[0].fixed.seconds);
+  const auto fast = times_in(cell(1e12), ways).value();
+  EXPECT_GT(fast[1].fixed.seconds, fast[0].fixed.seconds);
+  for (const auto& times : {slow, fast}) {
+    for (const WayTimes& way : times) {
+      EXPECT_TRUE(way.automatic.simulated);
+      EXPECT_LE(way.automatic.seconds, 1.1 * way.best_choice) << way.compressor;
+      EXPECT_LE(way.best_choice, way.fixed.seconds);
+    }
+  }
+}
+
+TEST(ScalingCell, OnlyWhatFitsIsSimulated) {
+  Cell small = cell(1e8);
+  small.frames_max = 10;
+  const auto times = times_in(small, std::vector{dense_way()}).value();
+  EXPECT_FALSE(times[0].fixed.simulated);
+  EXPECT_NEAR(times[0].fixed.seconds, times_in(cell(1e8), std::vector{dense_way()}).value()[0].fixed.seconds,
+              0.2 * times[0].fixed.seconds);
+}
+
+}  // namespace
+}  // namespace weir::bench

@@ -1,0 +1,162 @@
+#include "training/exchange/auto_plan.hpp"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <vector>
+
+#include "ranks.hpp"
+#include "training/exchange/coding_probe.hpp"
+#include "training/exchange/exchange.hpp"
+
+namespace weir::training::testing {
+namespace {
+
+struct Case {
+  const char* compressor;
+  nlohmann::json params;
+  std::uint32_t ranks = 3;
+  std::uint32_t ranks_per_host = 1;
+};
+
+compressors::Compression compression(const Case& of) {
+  const nlohmann::json none;
+  return compressors::builtin()
+      .make({.compressor = of.compressor,
+             .params = of.params,
+             .memory = {},
+             .memory_params = none,
+             .setting = {.momentum = 0.9F, .nesterov = false}})
+      .value();
+}
+
+std::vector<NamedTensor> leaves() {
+  return {{"a", at::ones({300, 70}).set_requires_grad(true)},
+          {"b", at::ones({40}).set_requires_grad(true)},
+          {"c", at::ones({64, 3, 5, 5}).set_requires_grad(true)}};
+}
+
+/// What a rank had.
+struct Outcome {
+  std::vector<std::vector<at::Tensor>> means;  ///< by step
+  std::vector<protocol::ExchangePlan> plans;
+  std::vector<NamedTensor> state;
+  std::string failure;
+};
+
+Outcome train(const Case& of, collectives::Fabric& fabric, std::uint64_t steps, const Outcome* before = nullptr) {
+  Outcome outcome;
+  auto parameters = leaves();
+  Exchange exchange(
+      parameters, compression(of), fabric,
+      {.seed = 5, .epochs_total = 4, .bucket_sizes = {}, .topology = {.name = "auto"}, .make_compression = [&of] {
+         return compression(of);
+       }});
+  if (before != nullptr) exchange.restore(before->state).value();
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    exchange.begin({.number = step, .epoch = static_cast<double>(step) / 20, .learning_rate = 0.1, .vote = 1});
+    at::Tensor loss = at::zeros({});
+    for (auto& [name, tensor] : parameters) {
+      loss = loss +
+             (tensor * static_cast<float>(fabric.rank() + 1) * at::linspace(-1, 1, tensor.numel()).view(tensor.sizes()))
+                 .sum();
+    }
+    loss.backward();
+    const auto agreed = exchange.finish();
+    if (!agreed) {
+      outcome.failure = agreed.error().message();
+      return outcome;
+    }
+    EXPECT_EQ(agreed->votes, static_cast<float>(fabric.size()));
+    auto& means = outcome.means.emplace_back();
+    for (const Mean& mean : exchange.means()) means.push_back(mean.tensor.clone());
+    if (auto plan = exchange.new_plan()) outcome.plans.push_back(std::move(*plan));
+  }
+  for (const auto& [name, tensor] : exchange.save()) outcome.state.push_back({name, tensor.clone()});
+  return outcome;
+}
+
+std::vector<Outcome> train_all(const Case& of, std::uint64_t steps, const std::vector<Outcome>& before = {}) {
+  auto group = collectives::in_process_group(of.ranks, 3, {.ranks_per_host = of.ranks_per_host});
+  std::vector<Outcome> outcomes(of.ranks);
+  run_ranks(of.ranks, [&](std::uint32_t rank) {
+    outcomes[rank] = train(of, *group[rank], steps, before.empty() ? nullptr : &before[rank]);
+    group[rank]->close();
+  });
+  return outcomes;
+}
+
+class AutoPlanOf : public ::testing::TestWithParam<Case> {};
+
+TEST(CodingProbe, ATensorThatIsTooMuchForAllToGatherMayGoByOwners) {
+  const auto qsgd = compression({.compressor = "qsgd", .params = {}});
+  const CodedLoad encoded{.passes = {{.gathered = true, .bytes = 20'000}}};
+  const auto few = load_of(*qsgd.compressor, {300, 70}, {.epoch = 1e6, .world = 2}, encoded);
+  EXPECT_EQ(few.by_all, encoded);
+  const auto many = load_of(*qsgd.compressor, {300, 70}, {.epoch = 1e6, .world = 64}, encoded);
+  EXPECT_TRUE(many.coded);
+  EXPECT_EQ(many.dense_bytes, 84'000);
+  EXPECT_EQ(many.by_all.left_dense_bytes, 84'000);
+  EXPECT_TRUE(many.by_all.passes.empty());
+  EXPECT_EQ(many.by_owners, encoded);
+}
+
+// 200 steps: the first plan by the model, up to six trials of ten steps each and two windows of 64, between which all
+// is measured again in a warm-up.
+TEST_P(AutoPlanOf, AllRanksFollowTheSamePlansAndHaveTheSameMeans) {
+  const auto outcomes = train_all(GetParam(), 200);
+  for (const Outcome& outcome : outcomes) {
+    ASSERT_EQ(outcome.failure, "");
+    ASSERT_EQ(outcome.means.size(), 200u);
+    for (std::size_t step = 0; step < outcome.means.size(); ++step) {
+      for (std::size_t p = 0; p < outcome.means[step].size(); ++p) {
+        ASSERT_TRUE(outcome.means[step][p].equal(outcomes[0].means[step][p])) << "step " << step << ", tensor " << p;
+      }
+    }
+    ASSERT_EQ(outcome.plans.size(), outcomes[0].plans.size());
+    ASSERT_GE(outcome.plans.size(), 2u);
+    for (std::size_t i = 0; i < outcome.plans.size(); ++i) {
+      const auto& plan = outcome.plans[i];
+      EXPECT_EQ(plan.step, outcomes[0].plans[i].step);
+      EXPECT_EQ(plan.reason, outcomes[0].plans[i].reason);
+      EXPECT_FALSE(plan.candidates.empty());
+      ASSERT_EQ(plan.buckets.size(), outcomes[0].plans[i].buckets.size());
+      for (std::size_t b = 0; b < plan.buckets.size(); ++b) {
+        EXPECT_EQ(plan.buckets[b].form, outcomes[0].plans[i].buckets[b].form);
+        EXPECT_EQ(plan.buckets[b].topology, outcomes[0].plans[i].buckets[b].topology);
+      }
+    }
+    EXPECT_EQ(outcome.plans.front().step, 0u);
+  }
+}
+
+// The residuals of owners belong to shares of buckets: these must be the same again.
+TEST_P(AutoPlanOf, GoesOnFromItsState) {
+  const auto first = train_all(GetParam(), 30);
+  for (const Outcome& outcome : first) ASSERT_EQ(outcome.failure, "");
+  const auto second = train_all(GetParam(), 30, first);
+  for (const Outcome& outcome : second) ASSERT_EQ(outcome.failure, "");
+  ASSERT_FALSE(first[0].plans.empty());
+  EXPECT_EQ(second[0].plans.front().buckets.size(), first[0].plans.front().buckets.size());
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const char* compressor : {"none", "fp16", "topk", "qsgd", "terngrad", "signsgd", "powersgd"}) {
+    all.push_back({compressor, nlohmann::json::object()});
+  }
+  all.push_back({"dgc", {{"warmup_epochs", 9}}});
+  all.push_back({"dgc", {{"warmup_epochs", 2}}, 5, 2});
+  all.push_back({"qsgd", nlohmann::json::object(), 4, 4});
+  all.push_back({"topk", nlohmann::json::object(), 1});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Compressors, AutoPlanOf, ::testing::ValuesIn(cases()), [](const auto& info) {
+  return std::string(info.param.compressor) + "_" + std::to_string(info.param.ranks) + "_" +
+         std::to_string(info.param.ranks_per_host);
+});
+
+}  // namespace
+}  // namespace weir::training::testing

@@ -1,0 +1,174 @@
+// Counts what the exchange takes from the heap in a round: on the threads that carry it, nothing, once everything has
+// its size. The threads that compute gradients are not counted, LibTorch's memory for tensors is not either.
+//
+// When everything has its size depends on the data (a round may select more than all before it) and on time (messages
+// that arrive early are held), so the test waits for a number of rounds in a row that take nothing. Something that
+// every round takes, or every tenth, leaves no such number however many rounds there are.
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <atomic>
+#include <barrier>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "ranks.hpp"
+#include "training/exchange/exchange.hpp"
+
+namespace {
+
+std::atomic<bool> counting = false;
+std::atomic<std::uint64_t> allocations = 0;
+thread_local bool computes_gradients = false;
+
+void* allocate(std::size_t bytes, std::size_t alignment) {
+  if (counting && !computes_gradients) ++allocations;
+  void* memory = nullptr;
+  if (::posix_memalign(&memory, alignment < sizeof(void*) ? sizeof(void*) : alignment, bytes) != 0) {
+    throw std::bad_alloc();
+  }
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
+void* operator new[](std::size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return allocate(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+  return allocate(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace weir::training {
+namespace {
+
+constexpr std::uint32_t ranks = 3;
+constexpr std::uint64_t quiet_rounds = 20;  ///< in a row, that must take nothing
+constexpr std::uint64_t most_rounds = 1000;
+
+struct Case {
+  std::string compressor;
+  nlohmann::json params;
+  bool shared_memory = false;
+  std::string topology = "ring";
+};
+
+std::string text(const Case& of) {
+  return of.compressor + "_" + of.topology + (of.shared_memory ? "_shared_memory" : "_tcp");
+}
+
+void PrintTo(const Case& of, std::ostream* out) { *out << text(of); }
+
+std::string name_of(const ::testing::TestParamInfo<Case>& info) { return text(info.param); }
+
+compressors::Compression compression(const Case& of) {
+  const nlohmann::json none;
+  return compressors::builtin()
+      .make({.compressor = of.compressor,
+             .params = of.params,
+             .memory = {},
+             .memory_params = none,
+             .setting = {.momentum = 0.9}})
+      .value();
+}
+
+class Allocations : public ::testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(
+    Exchange, Allocations,
+    ::testing::Values(Case{"none", nullptr}, Case{"none", nullptr, true}, Case{"fp16", nullptr}, Case{"qsgd", nullptr},
+                      Case{"signsgd", nullptr}, Case{"topk", {{"ratio", 0.01}}},
+                      Case{"dgc", {{"ratio", 0.01}, {"warmup_epochs", 0}}},
+                      Case{"dgc", {{"ratio", 0.01}, {"warmup_epochs", 0}}, true},
+                      Case{"qsgd", nullptr, false, "two_hop"}, Case{"topk", {{"ratio", 0.01}}, false, "two_hop"},
+                      Case{"topk", {{"ratio", 0.01}}, false, "split_gather"},
+                      Case{"int8", nullptr, false, "parameter_server"},
+                      Case{"dgc", {{"ratio", 0.01}, {"warmup_epochs", 0}}, false, "parameter_server"}),
+    name_of);
+
+TEST_P(Allocations, AreNoneInARound) {
+  auto group = testing::mesh_group(ranks, GetParam().shared_memory);
+  std::uint64_t quiet = 0;  // rounds in a row that took nothing
+  std::uint64_t latest = 0;
+  // Between two rounds no rank has anything under way: what was counted until here is the round's.
+  std::barrier between(ranks, [&]() noexcept {
+    latest = allocations.exchange(0);
+    quiet = latest == 0 ? quiet + 1 : 0;
+  });
+  testing::run_ranks(ranks, [&](std::uint32_t rank) {
+    computes_gradients = true;
+    at::set_num_threads(1);
+    const std::vector<NamedTensor> parameters{{"first", at::ones({300, 200}).set_requires_grad(true)},
+                                              {"bias", at::ones({200}).set_requires_grad(true)},
+                                              {"second", at::ones({200, 100}).set_requires_grad(true)}};
+    Exchange exchange(parameters, compression(GetParam()), *group[rank],
+                      {.bucket_sizes = {1 << 10, 1 << 18}, .topology = {.name = GetParam().topology}});
+    counting = true;
+    for (std::uint64_t step = 0; step < most_rounds && quiet < quiet_rounds; ++step) {
+      exchange.begin({.number = step});
+      torch::manual_seed(rank);  // the same gradients in every step
+      at::Tensor loss = at::zeros({});
+      for (const auto& [name, tensor] : parameters) loss = loss + (tensor * torch::randn(tensor.sizes())).sum();
+      loss.backward();
+      ASSERT_TRUE(exchange.finish());
+      between.arrive_and_wait();
+    }
+    counting = false;
+    group[rank]->close();
+  });
+  EXPECT_EQ(quiet, quiet_rounds) << "the last of " << most_rounds << " rounds took " << latest
+                                 << " pieces of memory on " << ranks << " ranks";
+}
+
+TEST(GatheredMean, AllocatesNothingOnceItHasServedATensorOfTheSize) {
+  for (const std::string name : {"topk", "dgc", "int8", "qsgd", "terngrad", "signsgd", "onebit"}) {
+    const auto compressor = compressors::builtin().make_compressor(name, nullptr).value();
+    const std::vector<std::int64_t> shape{600, 500};
+    std::vector<Bytes> payloads(4);
+    compressors::Round round{.epoch = 1e6, .world = 4};
+    const auto passes = static_cast<std::uint32_t>(compressor->traits().passes.size());
+    for (round.rank = 0; round.rank < 4; ++round.rank) {
+      torch::manual_seed(round.rank);
+      const auto gradient = torch::randn(shape);
+      for (round.pass = 0; round.pass < passes; ++round.pass) {
+        payloads[round.rank].clear();
+        compressor->encode(gradient, round, payloads[round.rank]).value();
+        const BytesView result = payloads[round.rank];
+        compressor->absorb(std::span(&result, 1), round).value();
+      }
+    }
+    round.rank = 0;
+    round.pass = passes - 1;
+    const std::vector<BytesView> views(payloads.begin(), payloads.end());
+    const GatheredMean::Payloads of_ranks{.of_ranks = views, .round = round, .share = 0.25F};
+    Mean mean{.tensor = torch::zeros(shape), .sparse = compressor->traits().sparse, .positions = {}};
+    GatheredMean gathered;
+    at::set_num_threads(3);
+    for (int i = 0; i < 4; ++i) {
+      counting = i > 0;
+      const auto added = gathered.add(*compressor, of_ranks, mean);
+      counting = false;
+      ASSERT_TRUE(added) << added.error().message();
+    }
+    at::set_num_threads(1);
+    EXPECT_EQ(allocations.exchange(0), 0U) << name;
+  }
+}
+
+}  // namespace
+}  // namespace weir::training

@@ -1,0 +1,142 @@
+// How many messages one after the other stand between the last gradient of a step and its mean.
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <bit>
+#include <latch>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/topologies/catalog.hpp"
+#include "collectives/transports/in_process.hpp"
+#include "training/exchange/exchange.hpp"
+
+namespace weir::training {
+namespace {
+
+using collectives::TopologyType;
+
+constexpr std::uint32_t ranks = 64;
+constexpr std::uint32_t lanes = 3;  // of which the votes and the small tensors have one for themselves
+
+/// Keeps a loop from doing anything, and so its clock from moving, as long as it exists.
+class Pause {
+ public:
+  explicit Pause(collectives::LoopThread& thread)
+      : asking_([this, &thread] {
+          thread.call([this] {
+            begun_.count_down();
+            over_.wait();
+          });
+        }) {
+    begun_.wait();
+  }
+  ~Pause() { over_.count_down(); }
+
+ private:
+  std::latch begun_{1};
+  std::latch over_{1};
+  std::jthread asking_;
+};
+
+double time_of(collectives::LoopThread& thread) {
+  double now = 0;
+  thread.call([&] { now = dynamic_cast<collectives::InProcessNetwork&>(thread.loop()).now(); });
+  return now;
+}
+
+compressors::Compression dgc() {
+  const nlohmann::json params{{"ratio", 0.01}, {"warmup_epochs", 0}};
+  const nlohmann::json none;
+  return compressors::builtin()
+      .make({.compressor = "dgc", .params = params, .memory = {}, .memory_params = none, .setting = {.momentum = 0.9}})
+      .value();
+}
+
+/// A model of some matrices, each a bucket of its own and large enough to go sparse, and a vector, on one of the ranks.
+class Model {
+ public:
+  Model(std::size_t matrices, collectives::Fabric& fabric, const std::string& topology) {
+    for (std::size_t i = 0; i < matrices; ++i) {
+      parameters_.push_back({"matrix " + std::to_string(i), at::ones({100, 100}).set_requires_grad(true)});
+    }
+    parameters_.push_back({"bias", at::ones({20}).set_requires_grad(true)});
+    const Exchange::Options options{.bucket_sizes = {.first_bytes = 1, .bytes = 1}, .topology = {.name = topology}};
+    exchange_ = std::make_unique<Exchange>(parameters_, dgc(), fabric, options);
+  }
+
+  Exchange& exchange() { return *exchange_; }
+  void backward() {
+    at::Tensor loss = at::zeros({});
+    for (const auto& [name, tensor] : parameters_) loss = loss + (tensor * torch::randn(tensor.sizes())).sum();
+    loss.backward();
+  }
+
+ private:
+  std::vector<NamedTensor> parameters_;
+  std::unique_ptr<Exchange> exchange_;
+};
+
+/// The latencies that pass between the moment when all gradients are there and the end of a step, on a network whose
+/// links have no other cost. Nothing overlaps with a backward pass.
+double hops_of_a_step(const std::string& topology, std::size_t matrices) {
+  auto group = collectives::in_process_group(ranks, lanes, {.latency_seconds = 1});
+  collectives::LoopThread& thread = group[0]->thread();
+  std::vector<std::unique_ptr<Model>> models;
+  for (auto& fabric : group) models.push_back(std::make_unique<Model>(matrices, *fabric, topology));
+
+  double hops = 0;
+  for (std::uint64_t step = 0; step < 2; ++step) {
+    const double before = time_of(thread);
+    {
+      const Pause pause(thread);
+      for (auto& model : models) {
+        model->exchange().begin({.number = step});
+        model->backward();
+      }
+    }
+    for (auto& model : models) {
+      if (auto agreed = model->exchange().finish(); !agreed) throw std::runtime_error(agreed.error().message());
+    }
+    hops = time_of(thread) - before;
+  }
+  return hops;
+}
+
+class Hops : public ::testing::TestWithParam<std::string> {};
+
+std::vector<std::string> topologies_for_dgc() {
+  std::vector<std::string> all;
+  for (const TopologyType& type : collectives::topologies()) {
+    if (!type.by_owners) all.emplace_back(type.name);
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Exchange, Hops, ::testing::ValuesIn(topologies_for_dgc()),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(Hops, OfAStepAreThoseOfTheLongestLane) {
+  const TopologyType& type = *collectives::find_topology(GetParam());
+  // The buckets of a lane are gathered one after the other, in log2(64) = 6 hops each.
+  const double gather = type.all_gather_cost(ranks, 0).alpha;
+  EXPECT_EQ(gather, std::countr_zero(ranks));
+  // Beside them the votes and the vector are summed: with coded buckets over a ring, along a tree.
+  const TopologyType& of_sums = GetParam() == "ring" ? *collectives::find_topology("tree") : type;
+  const double sum = of_sums.all_reduce_cost(ranks, 84).alpha;
+  for (const std::size_t matrices : {2, 6}) {
+    const double in_a_lane = static_cast<double>(matrices) / (lanes - 1);
+    const double hops = hops_of_a_step(GetParam(), matrices);
+    EXPECT_NEAR(hops, std::max(in_a_lane * gather, sum), 1) << matrices << " matrices";
+    EXPECT_LE(hops, 3 * gather) << matrices << " matrices";  // of six, 18
+  }
+}
+
+}  // namespace
+}  // namespace weir::training

@@ -1,0 +1,166 @@
+#include "training/exchange/planner.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace weir::training {
+namespace {
+
+/// Ten buckets of a megabyte and a small plain one. Encoding takes ten times as long as copying.
+Situation situation(std::uint32_t ranks, double latency_seconds, double bytes_per_second, double kept) {
+  Situation in{.ranks = ranks,
+               .links = {.latency_seconds = latency_seconds,
+                         .seconds_per_byte = 1 / bytes_per_second,
+                         .combine_seconds_per_byte = 1e-10},
+               .buckets = {},
+               .compute_seconds = 0.05,
+               .dense_seconds_per_byte = 1e-10};
+  for (int b = 0; b < 10; ++b) {
+    const CodedLoad encoded{
+        .passes = {{.gathered = true, .bytes = kept * 1e6}}, .encode_seconds = 1e-3, .decode_seconds = kept * 1e-3};
+    in.buckets.push_back({.dense_bytes = 1e6, .coded = true, .by_all = encoded, .by_owners = encoded});
+  }
+  in.buckets.push_back({.dense_bytes = 4000});
+  return in;
+}
+
+Form form_of_most(const Plan& plan) { return plan.routes.front().form; }
+std::string topology_of_most(const Plan& plan) { return std::string(topology_of(plan.routes.front())); }
+
+TEST(Planner, CompressesOnASlowNetwork) {
+  EXPECT_EQ(form_of_most(plans(situation(4, 1e-4, 1e7, 0.001)).front()), Form::coded);
+}
+
+// Nine buckets are hidden behind the backward pass in any form; the last one is not.
+TEST(Planner, SendsTheLastBucketInSixteenBitsOnAFastOne) {
+  const Plan best = plans(situation(4, 1e-6, 1e10, 0.001)).front();
+  EXPECT_EQ(best.routes[9].form, Form::bfloat16);
+}
+
+TEST(Planner, SendsSixteenBitsOnAFastOneWhereTheCodecTakesTimeFromTheComputation) {
+  Situation in = situation(4, 1e-6, 1e10, 0.001);
+  in.own_cores = false;
+  for (std::size_t b = 0; b < 10; ++b) EXPECT_EQ(plans(in).front().routes[b].form, Form::bfloat16) << b;
+}
+
+TEST(Planner, KeepsToTheCompressorWhereOnlyThatHasTheScale) {
+  Situation in = situation(4, 1e-6, 1e10, 0.03);
+  in.must_be_coded = true;
+  for (const Plan& plan : plans(in)) EXPECT_EQ(form_of_most(plan), Form::coded);
+}
+
+TEST(Planner, SendsPayloadsByOwnersWhereThereAreManyRanks) {
+  Situation in = situation(64, 1e-5, 1e8, 0.25);
+  EXPECT_EQ(form_of_most(plans(in).front()), Form::coded);
+  EXPECT_EQ(topology_of_most(plans(in).front()), "two_hop");
+  EXPECT_TRUE(plans(in).front().routes.front().by_owners);
+  in.fits_owners = false;
+  EXPECT_EQ(form_of_most(plans(in).front()), Form::bfloat16);  // 63 payloads of a quarter are more than the array
+}
+
+TEST(Planner, LeavesToTheJobWhatOnlyAJobCanChoose) {
+  for (const Plan& plan : plans(situation(64, 1e-5, 1e8, 0.25))) {
+    for (const Route& route : plan.routes) {
+      EXPECT_NE(topology_of(route), "split_gather");
+      EXPECT_NE(topology_of(route), "parameter_server");
+    }
+  }
+}
+
+// As with a compressor of eight bits: those of 64 ranks are more than a dense tensor, those of one are not.
+TEST(Planner, SendsByOwnersWhatWouldGoDenseIfAllGatheredIt) {
+  Situation in = situation(64, 1e-5, 1e8, 0.25);
+  for (auto& bucket : in.buckets) bucket.by_all = {.left_dense_bytes = bucket.dense_bytes, .passes = {}};
+  EXPECT_EQ(form_of_most(plans(in).front()), Form::coded);
+  EXPECT_EQ(topology_of_most(plans(in).front()), "two_hop");
+}
+
+TEST(Planner, TriesTheBestOfEachFormAndFollowsTheFastestBeyondNoise) {
+  const Situation in = situation(4, 1e-5, 1e9, 0.01);
+  const auto tried = plans_to_try(in);
+  EXPECT_EQ(tried.front(), plans(in).front());
+  EXPECT_LE(tried.size(), 6U);
+  EXPECT_GT(tried.size(), 1U);
+  for (const Plan& plan : tried) EXPECT_LE(plan.step_seconds, 1.5 * tried.front().step_seconds);
+  EXPECT_EQ(best_tried(std::vector{1.0, 0.98, 0.9, 0.95}), 2U);
+  EXPECT_EQ(best_tried(std::vector{1.0, 0.98}), 0U);
+}
+
+/// Eight parameters of a megabyte, in one bucket or each in its own.
+std::size_t layout_of_eight(double encode_seconds) {
+  const Situation in{.ranks = 4, .links = {.latency_seconds = 1e-5, .seconds_per_byte = 1e-9}, .buckets = {}};
+  const CodedLoad encoded{.passes = {{.gathered = false, .bytes = 1e6}}, .encode_seconds = encode_seconds};
+  const std::vector<BucketLoad> parameters(
+      8, {.dense_bytes = 1e6, .coded = true, .by_all = encoded, .by_owners = encoded});
+  std::vector<std::vector<Bucket>> layouts(2);
+  layouts[0] = {{.parameters = {7, 6, 5, 4, 3, 2, 1, 0}, .coded = true}, Bucket()};
+  for (std::uint32_t p = 8; p-- > 0;) layouts[1].push_back({.parameters = {p}, .coded = true});
+  layouts[1].emplace_back();
+  Situation coded = in;
+  coded.must_be_coded = true;
+  return best_layout(coded, parameters, layouts);
+}
+
+TEST(Planner, TakesSmallBucketsOnlyWhereTheyAreClearlyFaster) {
+  EXPECT_EQ(layout_of_eight(1e-3), 1U);  // encoding takes about as long as the wire, and overlaps
+  EXPECT_EQ(layout_of_eight(1e-5), 0U);
+}
+
+TEST(Planner, TakesFewMessagesWhereTheyTakeLong) {
+  Situation in = situation(64, 0.02, 1e9, 1);
+  const std::string topology = topology_of_most(plans(in).front());
+  EXPECT_NE(topology, "ring");
+}
+
+TEST(Planner, APlainBucketStaysAsItIs) {
+  for (const Plan& plan : plans(situation(8, 1e-3, 1e8, 0.01))) EXPECT_EQ(plan.routes.back().form, Form::float32);
+}
+
+TEST(Planner, BucketsThatAreNotWorthItGoDenseAmongOthersThatAre) {
+  Situation in = situation(4, 1e-5, 1e8, 0.001);
+  in.buckets[3].by_all.encode_seconds = in.buckets[3].by_owners.encode_seconds = 1;
+  const Plan plan = plans(in).front();
+  EXPECT_EQ(plan.routes[3].form, Form::bfloat16);
+  EXPECT_EQ(plan.routes[4].form, Form::coded);
+}
+
+TEST(Planner, WhatIsDenseInAWarmupAnywayIsRounded) {
+  Situation in = situation(4, 1e-5, 1e8, 0.001);
+  for (auto& bucket : in.buckets) {
+    bucket.by_all = bucket.by_owners = {.left_dense_bytes = bucket.dense_bytes, .passes = {}};
+  }
+  EXPECT_EQ(form_of_most(plans(in).front()), Form::bfloat16);
+}
+
+TEST(Planner, TheFastestComesFirstAndNoneTwice) {
+  const auto found = plans(situation(8, 1e-4, 1e8, 0.01));
+  for (std::size_t i = 1; i < found.size(); ++i) {
+    EXPECT_LE(found[i - 1].step_seconds, found[i].step_seconds);
+    for (std::size_t j = 0; j < i; ++j) EXPECT_FALSE(found[i] == found[j]);
+  }
+}
+
+TEST(Planner, AStepIsNoShorterThanItsComputationNorItsBytes) {
+  for (const double rate : {1e6, 1e8, 1e12}) {
+    const Situation in = situation(8, 1e-5, rate, 0.01);
+    for (const Plan& plan : plans(in)) {
+      EXPECT_GE(plan.step_seconds, in.compute_seconds);
+      if (form_of_most(plan) != Form::float32) continue;
+      EXPECT_GE(plan.step_seconds, 2 * 7.0 / 8 * 1e7 / rate);
+    }
+  }
+}
+
+// Two lanes and the urgent one, on which the last bucket does not wait for others.
+TEST(Planner, AsManyBucketsAsLanesWaitSideBySide) {
+  Situation in{.ranks = 2, .links = {.latency_seconds = 1}, .buckets = std::vector<BucketLoad>(3, {.dense_bytes = 4})};
+  const auto seconds = [&] { return predicted_seconds(in, std::vector<Route>(in.buckets.size())); };
+  EXPECT_DOUBLE_EQ(seconds(), 2);  // there and back
+  in.buckets.push_back({.dense_bytes = 4});
+  EXPECT_DOUBLE_EQ(seconds(), 4);
+}
+
+}  // namespace
+}  // namespace weir::training

@@ -1,0 +1,108 @@
+#include "training/datasets/sampler.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/errc.hpp"
+
+namespace weir::training {
+namespace {
+
+constexpr std::uint32_t world = 4;
+constexpr std::uint64_t batch_size = 8;
+
+std::vector<std::uint8_t> ten_classes(std::size_t examples) {
+  std::vector<std::uint8_t> classes(examples);
+  for (std::size_t i = 0; i < examples; ++i) classes[i] = static_cast<std::uint8_t>(i * 7 % 10);
+  return classes;
+}
+
+Sampler sampler_of(Partition partition, std::uint32_t rank, const std::vector<std::uint8_t>& classes,
+                   std::uint64_t seed = 5) {
+  return Sampler::make({partition, rank, world, batch_size, seed}, classes).value();
+}
+
+std::vector<std::uint32_t> epoch_of(Sampler& sampler, std::uint64_t epoch) {
+  std::vector<std::uint32_t> all;
+  const auto steps = sampler.steps_per_epoch();
+  for (std::uint64_t step = epoch * steps; step < (epoch + 1) * steps; ++step) {
+    const auto batch = sampler.examples(step);
+    all.insert(all.end(), batch.begin(), batch.end());
+  }
+  return all;
+}
+
+class EveryPartition : public ::testing::TestWithParam<Partition> {};
+
+std::string partition_name(const ::testing::TestParamInfo<Partition>& info) {
+  switch (info.param) {
+    case Partition::iid: return "iid";
+    case Partition::by_class: return "by_class";
+    case Partition::dirichlet: return "dirichlet";
+  }
+  return {};
+}
+
+INSTANTIATE_TEST_SUITE_P(Sampler, EveryPartition,
+                         ::testing::Values(Partition::iid, Partition::by_class, Partition::dirichlet), partition_name);
+
+TEST_P(EveryPartition, ShardsAreDisjointAndEquallyLong) {
+  const auto classes = ten_classes(1003);
+  for (const std::uint64_t epoch : {0u, 3u}) {
+    std::set<std::uint32_t> seen;
+    for (std::uint32_t rank = 0; rank < world; ++rank) {
+      auto sampler = sampler_of(GetParam(), rank, classes);
+      EXPECT_EQ(sampler.steps_per_epoch(), 1003 / world / batch_size);
+      for (const auto position : epoch_of(sampler, epoch)) {
+        EXPECT_LT(position, 1003u);
+        EXPECT_TRUE(seen.insert(position).second) << position << " twice";
+      }
+    }
+  }
+}
+
+TEST_P(EveryPartition, OrderIsAFunctionOfSeedAndStepAlone) {
+  const auto classes = ten_classes(640);
+  auto one = sampler_of(GetParam(), 1, classes);
+  auto two = sampler_of(GetParam(), 1, classes);
+  const auto later = epoch_of(two, 2);
+  EXPECT_NE(epoch_of(one, 0), later);
+  EXPECT_EQ(epoch_of(one, 2), later);
+  auto other_seed = sampler_of(GetParam(), 1, classes, 6);
+  EXPECT_NE(epoch_of(other_seed, 2), later);
+}
+
+TEST(Sampler, ByClassGivesEachRankFewClasses) {
+  const auto classes = ten_classes(1000);
+  for (std::uint32_t rank = 0; rank < world; ++rank) {
+    auto sampler = sampler_of(Partition::by_class, rank, classes);
+    std::set<std::uint8_t> mine;
+    for (const auto position : epoch_of(sampler, 0)) mine.insert(classes[position]);
+    EXPECT_LE(mine.size(), 4u);
+  }
+}
+
+TEST(Sampler, DirichletGivesUnevenMixtures) {
+  const auto classes = ten_classes(4000);
+  std::size_t most = 0;
+  for (std::uint32_t rank = 0; rank < world; ++rank) {
+    auto sampler = sampler_of(Partition::dirichlet, rank, classes);
+    std::vector<std::size_t> count(10);
+    for (const auto position : epoch_of(sampler, 0)) ++count[classes[position]];
+    for (const auto c : count) most = std::max(most, c);
+  }
+  EXPECT_GT(most, 200u);  // an even mixture would have 100 of each
+}
+
+TEST(Sampler, AShardSmallerThanAStepIsRefused) {
+  const auto classes = ten_classes(world * batch_size - 1);
+  for (const std::uint64_t samples : {batch_size, std::uint64_t{1} << 36, std::uint64_t{0}}) {
+    const auto sampler = Sampler::make({Partition::iid, 0, world, samples, 1}, classes);
+    ASSERT_FALSE(sampler) << samples;
+    EXPECT_EQ(sampler.error().code, Errc::invalid_argument);
+  }
+}
+
+}  // namespace
+}  // namespace weir::training

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "protocol/params.hpp"
+#include "training/datasets/shape.hpp"
+
+namespace weir::training {
+
+class Dataset;
+
+/// Fashion-MNIST (Xiao, Rasul, Vollgraf 2017): 60,000 + 10,000 grey images of 28 x 28, ten kinds of clothes;
+/// from the four idx.gz files of its authors, as Debian's dataset-fashion-mnist installs them.
+struct FashionMnist {
+  static constexpr std::string_view type_name = "fashion-mnist";
+  static constexpr std::string_view summary = "60,000 + 10,000 grey images of clothes, 28 x 28, 10 classes";
+
+  /// With a `path`, the files may hold another number of examples.
+  static DatasetShape shape(protocol::NoOptions, std::string_view path) {
+    return {{1, 28, 28, 10}, path.empty() ? std::optional<std::uint64_t>(60'000) : std::nullopt};
+  }
+  /// `path` is the folder of the files; empty means Debian's.
+  static Result<std::unique_ptr<Dataset>> make(protocol::NoOptions options, const std::string& path);
+};
+
+}  // namespace weir::training

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+
+namespace weir::training {
+
+/// An array of bytes in the IDX format of the MNIST family:
+///   u16 zero | u8 element type (8: unsigned byte) | u8 dimensions | u32 extent[dimensions], big-endian |
+///   elements.
+struct Idx {
+  std::vector<std::uint32_t> extents;
+  std::vector<std::uint8_t> elements;
+};
+
+/// Fills the front of a buffer with the next bytes and returns how many; fewer than asked for only at the end.
+using ByteSource = std::function<Result<std::size_t>(std::span<std::uint8_t>)>;
+
+/// Reads one array of `dimensions` dimensions. The bytes are untrusted: memory is allocated as they arrive, never
+/// because a header asks for it. Fails with: malformed (other type or dimensions, too large, too short, too long), and
+/// with what the source fails with.
+Result<Idx> read_idx(const ByteSource& source, std::size_t dimensions);
+
+/// The same for a gzip-compressed file (an uncompressed one is read as it is); errors name the file. Fails with:
+/// not_found, io, and as above.
+Result<Idx> read_idx_file(const std::string& path, std::size_t dimensions);
+
+}  // namespace weir::training

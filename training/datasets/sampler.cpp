@@ -1,0 +1,128 @@
+#include "training/datasets/sampler.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "base/errc.hpp"
+#include "training/datasets/random.hpp"
+
+namespace weir::training {
+namespace {
+
+/// Concentration of the Dirichlet mixtures; 0.5 is the usual choice in the literature on uneven data.
+constexpr double dirichlet_concentration = 0.5;
+
+/// Streams of the job's seed. Epochs use the numbers from first_epoch_stream on.
+enum Stream : std::uint64_t { mixture_stream = 1, division_stream = 2, first_epoch_stream = 16 };
+
+using Positions = std::vector<std::uint32_t>;
+
+Positions all_positions(std::size_t count) {
+  Positions positions(count);
+  std::iota(positions.begin(), positions.end(), 0u);
+  return positions;
+}
+
+Positions slice(const Positions& positions, std::uint32_t rank, std::size_t size) {
+  const auto begin = positions.begin() + static_cast<std::ptrdiff_t>(rank * size);
+  return {begin, begin + static_cast<std::ptrdiff_t>(size)};
+}
+
+Positions cut_by_class(const Sampler::Options& options, std::span<const std::uint8_t> classes, std::size_t size) {
+  auto positions = all_positions(classes.size());
+  Random random(options.seed, division_stream);
+  random.shuffle(std::span(positions));
+  std::ranges::stable_sort(positions, {}, [&](std::uint32_t p) { return classes[p]; });
+  return slice(positions, options.rank, size);
+}
+
+/// Removes and returns one example. Its class is drawn with `weights` from the classes that have some left.
+std::uint32_t draw(std::vector<Positions>& left, const std::vector<double>& weights, Random& random) {
+  double total = 0;
+  for (std::size_t c = 0; c < left.size(); ++c) total += left[c].empty() ? 0 : weights[c];
+  double mark = random.uniform() * total;
+  std::size_t chosen = left.size();
+  for (std::size_t c = 0; c < left.size(); ++c) {
+    if (left[c].empty()) continue;
+    chosen = c;
+    mark -= weights[c];
+    if (mark <= 0) break;
+  }
+  const auto position = left[chosen].back();
+  left[chosen].pop_back();
+  return position;
+}
+
+/// The ranks take turns, one example each, so that all shards have the same size whatever the mixtures are.
+Positions draw_by_mixture(const Sampler::Options& options, std::span<const std::uint8_t> classes, std::size_t size) {
+  std::vector<Positions> left(std::size_t{std::ranges::max(classes)} + 1);
+  for (std::size_t i = 0; i < classes.size(); ++i) left[classes[i]].push_back(static_cast<std::uint32_t>(i));
+  Random random(options.seed, mixture_stream);
+  for (auto& positions : left) random.shuffle(std::span(positions));
+  std::vector<std::vector<double>> weights(options.world, std::vector<double>(left.size()));
+  for (auto& mixture : weights) {
+    // The lower limit keeps every class reachable for a rank whose other classes are used up.
+    for (auto& weight : mixture) weight = std::max(random.gamma(dirichlet_concentration), 1e-12);
+    const double sum = std::accumulate(mixture.begin(), mixture.end(), 0.0);
+    for (auto& weight : mixture) weight /= sum;
+  }
+  Positions mine;
+  for (std::size_t i = 0; i < size; ++i) {
+    for (std::uint32_t rank = 0; rank < options.world; ++rank) {
+      const auto position = draw(left, weights[rank], random);
+      if (rank == options.rank) mine.push_back(position);
+    }
+  }
+  return mine;
+}
+
+}  // namespace
+
+std::optional<Partition> partition_named(std::string_view name) {
+  if (name == "iid") return Partition::iid;
+  if (name == "by_class") return Partition::by_class;
+  if (name == "dirichlet") return Partition::dirichlet;
+  return std::nullopt;
+}
+
+Result<Sampler> Sampler::make(const Options& options, std::span<const std::uint8_t> classes) {
+  Sampler sampler(options, classes.size());
+  sampler.shard_size_ = classes.size() / options.world;
+  if (options.samples_per_step == 0 || sampler.steps_per_epoch() == 0) {
+    return Error{Errc::invalid_argument, "a step takes " + std::to_string(options.samples_per_step) +
+                                             " examples of each worker's shard, which has " +
+                                             std::to_string(sampler.shard_size_) +
+                                             "; that number is training.batch_size, times training.params.accumulate "
+                                             "where the mode has it"};
+  }
+  if (options.partition == Partition::by_class) {
+    sampler.fixed_shard_ = cut_by_class(options, classes, sampler.shard_size_);
+  } else if (options.partition == Partition::dirichlet) {
+    sampler.fixed_shard_ = draw_by_mixture(options, classes, sampler.shard_size_);
+  }
+  std::ranges::sort(sampler.fixed_shard_);
+  return sampler;
+}
+
+void Sampler::enter_epoch(std::uint64_t epoch) {
+  Random random(options_.seed, first_epoch_stream + epoch);
+  if (options_.partition == Partition::iid) {
+    auto positions = all_positions(examples_total_);
+    random.shuffle(std::span(positions));
+    order_ = slice(positions, options_.rank, shard_size_);
+  } else {
+    order_ = fixed_shard_;
+    random.shuffle(std::span(order_));
+  }
+  epoch_ = epoch;
+}
+
+std::span<const std::uint32_t> Sampler::examples(std::uint64_t step) {
+  const auto epoch = step / steps_per_epoch();
+  if (epoch_ != epoch) enter_epoch(epoch);
+  const auto size = options_.samples_per_step;
+  return std::span(order_).subspan(step % steps_per_epoch() * size, size);
+}
+
+}  // namespace weir::training

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "protocol/params.hpp"
+#include "training/datasets/shape.hpp"
+
+namespace weir::training {
+
+class Dataset;
+
+/// Generated images: each class is a random pattern, and each example its class's pattern with noise. The same
+/// parameters give the same images on every machine. For tests, and for trying things where no data is installed.
+struct Synthetic {
+  static constexpr std::string_view type_name = "synthetic";
+  static constexpr std::string_view summary = "noisy patterns made up on the spot, the same everywhere; needs no files";
+
+  struct Options {
+    std::int64_t height = 28;
+    std::int64_t width = 28;
+    std::int64_t classes = 10;
+    std::int64_t train_examples = 4096;
+    std::int64_t test_examples = 1024;
+    double noise = 0.5;
+    std::int64_t seed = 1;
+  };
+  static protocol::Params<Options> params() {
+    return protocol::Params<Options>()
+        .integer("height", &Options::height, {.minimum = 1, .maximum = 512}, "pixels")
+        .integer("width", &Options::width, {.minimum = 1, .maximum = 512}, "pixels")
+        .integer("classes", &Options::classes, {.minimum = 2, .maximum = 256}, "patterns to tell apart")
+        .integer("train_examples", &Options::train_examples, {.minimum = 1, .maximum = 1'000'000},
+                 "examples to learn from")
+        .integer("test_examples", &Options::test_examples, {.minimum = 1, .maximum = 1'000'000},
+                 "examples to be tested on")
+        .number("noise", &Options::noise, {.minimum = 0, .maximum = 1}, "share of each pixel that is noise")
+        .integer("seed", &Options::seed, {.minimum = 0, .maximum = INT64_MAX}, "other seeds give other patterns");
+  }
+  static DatasetShape shape(const Options& options, std::string_view) {
+    return {{1, options.height, options.width, options.classes}, static_cast<std::uint64_t>(options.train_examples)};
+  }
+  /// `path` must be empty: there are no files.
+  static Result<std::unique_ptr<Dataset>> make(const Options& options, const std::string& path);
+};
+
+}  // namespace weir::training

@@ -1,0 +1,37 @@
+#include "training/exchange/agreement.hpp"
+
+#include <algorithm>
+
+#include "base/errc.hpp"
+#include "collectives/topologies/tree.hpp"
+
+namespace weir::training {
+
+using collectives::Subject;
+using collectives::Task;
+
+Result<void> agree_on_largest(collectives::Fabric& fabric, std::span<float> numbers) {
+  return fabric.thread().run([&]() -> Task<> {
+    collectives::Tree tree(fabric.lane(0));
+    const collectives::Buffer values{std::as_writable_bytes(numbers)};
+    co_return co_await tree.all_reduce(values, collectives::ReduceOp::max, Subject());
+  });
+}
+
+Result<void> expect_equal(collectives::Fabric& fabric, std::uint64_t hash, const std::string& what) {
+  const auto own = std::as_bytes(std::span(&hash, 1));
+  collectives::Gathered all{.payloads = {}, .bytes_max = own.size()};
+  const auto gathered = fabric.thread().run([&]() -> Task<> {
+    collectives::Tree tree(fabric.lane(0));
+    co_return co_await tree.all_gather(own, all, Subject());
+  });
+  if (!gathered) return gathered.error();
+  for (std::size_t rank = 0; rank < all.payloads.size(); ++rank) {
+    if (std::ranges::equal(all.payloads[rank], own)) continue;
+    return Error{Errc::conflict, "the " + what + " of rank " + std::to_string(rank) + " differ from those of rank " +
+                                     std::to_string(fabric.rank())};
+  }
+  return {};
+}
+
+}  // namespace weir::training

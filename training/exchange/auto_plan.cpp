@@ -1,0 +1,244 @@
+#include "training/exchange/auto_plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+#include <utility>
+
+#include "base/xxh3.hpp"
+#include "protocol/exchange_plan.hpp"
+#include "training/exchange/agreement.hpp"
+#include "training/exchange/coding_probe.hpp"
+#include "training/exchange/link_probe.hpp"
+
+namespace weir::training {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Steps of a window that do not count: buffers grow, and the last plan's messages are still in the caches.
+constexpr std::size_t skipped_steps = 2;
+constexpr std::size_t trial_steps = 8;
+constexpr std::size_t settled_steps = 64;
+/// All is measured anew after so many windows.
+constexpr std::uint64_t windows_max = 16;
+/// Later, only plans that promise to take at most this part of the time of the one that is followed.
+constexpr double worth_a_change = 0.95;
+/// Slower by this factor in two windows one after the other: something has changed.
+constexpr double much_slower = 1.25;
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+std::string milliseconds(double seconds) {
+  std::array<char, 32> text{};
+  (void)std::snprintf(text.data(), text.size(), "%.3g ms", seconds * 1e3);
+  return text.data();
+}
+
+}  // namespace
+
+AutoPlan::AutoPlan(collectives::Fabric& fabric, const RoundSetting& setting, MakeCompression make_compression)
+    : fabric_(fabric), setting_(setting), make_compression_(std::move(make_compression)) {
+  const auto traits = setting.compression.compressor->traits();
+  situation_.ranks = setting.world;
+  situation_.must_be_coded = traits.votes;
+  // What is only summed goes over any topology.
+  const bool gathers = std::ranges::count(traits.passes, compressors::Reduction::gather) > 0;
+  situation_.fits_owners = setting.owners > 0 || !gathers;
+  situation_.by_hosts = setting.by_hosts;
+  situation_.lanes = std::max(1U, fabric.lanes() - 1);
+}
+
+bool AutoPlan::warms_up(const Step& step) const {
+  const auto length = setting_.compression.compressor->warmup_length(setting_.epochs_total);
+  return step.epoch <= length.epochs || step.number < length.steps;
+}
+
+Result<std::size_t> AutoPlan::start(const Step& step, std::span<const std::vector<Bucket>> layouts) {
+  if (auto measured = measure(step); !measured) return measured.error();
+  const std::size_t best = best_layout(situation_, parameters_, layouts);
+  buckets_ = layouts[best];
+  situation_.buckets = loads_of(parameters_, buckets_);
+  if (auto planned = plan_trials(); !planned) return planned.error();
+  follow(0, step.number, "the fastest by the model");
+  last_ = Clock::now();
+  return best;
+}
+
+Result<void> AutoPlan::before(const Step& step, double waited_seconds) {
+  const auto now = Clock::now();
+  const double seconds = std::chrono::duration<double>(now - last_).count();
+  last_ = now;
+  if (skipped_ < skipped_steps) {
+    ++skipped_;
+    return {};
+  }
+  steps_.push_back(seconds);
+  computations_.push_back(seconds - waited_seconds);
+  if (steps_.size() < (settled_ ? settled_steps : trial_steps)) return {};
+  auto judged = judge(step);
+  last_ = Clock::now();
+  return judged;
+}
+
+/// The window is over.
+Result<void> AutoPlan::judge(const Step& step) {
+  std::array<float, 2> medians{static_cast<float>(median(steps_)), static_cast<float>(median(computations_))};
+  steps_.clear();
+  computations_.clear();
+  if (auto agreed = agree_on_largest(fabric_, medians); !agreed) return agreed;
+  const double seconds = medians[0];
+  const bool first = situation_.compute_seconds == 0;
+  situation_.compute_seconds = medians[1];
+  Trial& trial = trials_[current_];
+  if (!settled_) {
+    trial.measured_seconds = seconds;
+    if (first) {  // the length of the computation is known only now
+      if (auto planned = plan_trials(); !planned) return planned;
+    }
+    const auto untried = std::ranges::find_if(trials_, [](const Trial& other) { return !other.measured_seconds; });
+    if (untried != trials_.end()) {
+      follow(static_cast<std::size_t>(untried - trials_.begin()), step.number, "on trial");
+      return {};
+    }
+    std::vector<double> times;
+    for (const Trial& tried : trials_) times.push_back(*tried.measured_seconds);
+    const std::size_t best = best_tried(times);
+    settled_ = true;
+    windows_ = 0;
+    slow_windows_ = 0;
+    const std::string others = trials_.size() == 1 ? "the only one that the model found worth trying"
+                                                   : "the fastest of " + std::to_string(trials_.size()) + " tried";
+    follow(best, step.number, others + ": " + milliseconds(*trials_[best].measured_seconds) + " a step");
+    return {};
+  }
+  ++windows_;
+  slow_windows_ = seconds > much_slower * *trial.measured_seconds ? slow_windows_ + 1 : 0;
+  if (slow_windows_ < 2 && windows_ < windows_max && !warms_up(step)) return {};
+  const std::vector<Route> followed = trial.plan.routes;
+  if (auto measured = measure(step); !measured) return measured;
+  situation_.buckets = loads_of(parameters_, buckets_);
+  trials_.assign(1, Trial{.plan = {followed, predicted_seconds(situation_, followed)}, .measured_seconds = seconds});
+  current_ = 0;
+  if (auto planned = plan_trials(); !planned) return planned;
+  const double promised = worth_a_change * predicted_seconds(situation_, followed);
+  std::erase_if(trials_,
+                [&](const Trial& other) { return !other.measured_seconds && other.plan.step_seconds > promised; });
+  settled_ = trials_.size() == 1;
+  windows_ = 0;
+  slow_windows_ = 0;
+  if (settled_) return {};
+  const auto untried = std::ranges::find_if(trials_, [](const Trial& other) { return !other.measured_seconds; });
+  follow(static_cast<std::size_t>(untried - trials_.begin()), step.number, "on trial, after measuring again");
+  return {};
+}
+
+/// What the plans depend on, the same numbers on all ranks.
+Result<void> AutoPlan::measure(const Step& step) {
+  auto links = measure_links(fabric_, setting_.by_hosts);
+  if (!links) return links.error();
+  situation_.links = *links;
+  auto compression = make_compression_();
+  if (!compression) return compression.error();
+  auto loads = measure_coding(*compression, setting_.parameters, setting_.round(step, 0));
+  if (!loads) return loads.error();
+  // A rank has its share of the host's cores, and half of these for the codec thread.
+  const collectives::Communicator& group = fabric_.lane(0);
+  std::uint32_t neighbours = 0;
+  for (std::uint32_t rank = 0; rank < group.size(); ++rank) {
+    if (group.host_of(rank) == group.host_of(group.rank())) ++neighbours;
+  }
+  const bool shares_cores = std::thread::hardware_concurrency() < 2 * neighbours;
+  std::vector<float> numbers{static_cast<float>(measure_copy()), shares_cores ? 1.0F : 0.0F};
+  for (const BucketLoad& load : *loads) {
+    for (const CodedLoad* way : {&load.by_all, &load.by_owners}) {
+      numbers.push_back(static_cast<float>(way->encode_seconds));
+      numbers.push_back(static_cast<float>(way->decode_seconds));
+      for (const PassLoad& pass : way->passes) numbers.push_back(static_cast<float>(pass.bytes));
+    }
+  }
+  if (auto agreed = agree_on_largest(fabric_, numbers); !agreed) return agreed;
+  auto next = numbers.begin();
+  situation_.dense_seconds_per_byte = *next++;
+  situation_.own_cores = *next++ == 0;
+  for (BucketLoad& load : *loads) {
+    for (CodedLoad* way : {&load.by_all, &load.by_owners}) {
+      way->encode_seconds = *next++;
+      way->decode_seconds = *next++;
+      for (PassLoad& pass : way->passes) pass.bytes = *next++;
+    }
+  }
+  parameters_ = std::move(*loads);
+  return {};
+}
+
+/// Makes a list of what to try, in which the plans that have been tried keep their times. The same on all ranks.
+Result<void> AutoPlan::plan_trials() {
+  std::vector<Trial> tried;
+  for (Trial& trial : trials_) {
+    if (trial.measured_seconds) tried.push_back(std::move(trial));
+  }
+  trials_.clear();
+  for (const Plan& plan : plans_to_try(situation_)) {
+    const auto known = std::ranges::find(tried, plan, &Trial::plan);
+    trials_.push_back({plan, known == tried.end() ? std::nullopt : known->measured_seconds});
+    if (known != tried.end()) tried.erase(known);
+  }
+  for (Trial& trial : tried) trials_.push_back(std::move(trial));
+  std::uint64_t hash = buckets_.size();
+  for (const Trial& trial : trials_) {
+    for (const auto& [form, topology, by_owners] : trial.plan.routes) {
+      const std::array<std::uint64_t, 3> route{static_cast<std::uint64_t>(form), topology, by_owners};
+      hash = XXH3_64bits_withSeed(route.data(), sizeof route, hash);
+    }
+  }
+  return expect_equal(fabric_, hash, "plans of the exchange");
+}
+
+void AutoPlan::follow(std::size_t trial, std::uint64_t step, std::string reason) {
+  current_ = trial;
+  skipped_ = 0;
+  new_ = true;
+  since_step_ = step;
+  reason_ = std::move(reason);
+}
+
+protocol::ExchangePlan AutoPlan::describe() const {
+  protocol::ExchangePlan plan = training::describe(routes(), buckets_, setting_.parameters);
+  plan.step = since_step_;
+  plan.reason = reason_;
+  plan.latency_seconds = situation_.links.latency_seconds;
+  const double per_byte = situation_.links.seconds_per_byte;
+  plan.bytes_per_second = per_byte > 0 ? 1 / per_byte : 0;
+  for (const Trial& trial : trials_) {
+    if (plan.candidates.size() == protocol::ExchangePlan::candidates_max) break;
+    const auto candidate = training::describe(trial.plan.routes, buckets_, setting_.parameters);
+    plan.candidates.push_back({.routes = protocol::to_string(protocol::routes_of(candidate)),
+                               .predicted_seconds = trial.plan.step_seconds,
+                               .measured_seconds = trial.measured_seconds,
+                               .followed = &trial == &trials_[current_]});
+  }
+  return plan;
+}
+
+protocol::ExchangePlan describe(std::span<const Route> routes, std::span<const Bucket> buckets,
+                                std::span<const compressors::NamedTensor> parameters) {
+  protocol::ExchangePlan plan;
+  for (std::size_t b = 0; b < std::min(buckets.size(), protocol::ExchangePlan::buckets_max); ++b) {
+    std::uint64_t bytes = 0;
+    for (const auto p : buckets[b].parameters) bytes += parameters[p].tensor.nbytes();
+    plan.buckets.push_back({.form = std::string(name_of(routes[b].form)),
+                            .topology = std::string(topology_of(routes[b])),
+                            .bytes = bytes});
+  }
+  return plan;
+}
+
+}  // namespace weir::training

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "collectives/fabric.hpp"
+#include "compressors/catalog.hpp"
+#include "protocol/traffic.hpp"
+#include "training/exchange/buckets.hpp"
+#include "training/exchange/coded_round.hpp"
+#include "training/exchange/planner.hpp"
+#include "training/exchange/step.hpp"
+
+namespace weir::training {
+
+/// Decides how each bucket travels, and changes that while the training goes on. At the start all ranks measure what
+/// messages, coding and copying take, and agree on the slowest rank's numbers, from which each of them works out the
+/// same plans (planner.hpp). The plans that the model finds good are then tried for some steps each, and the one whose
+/// steps were fastest on the slowest rank is followed. It is measured again from time to time: when its steps have
+/// become much slower, when the compressor is in its warm-up, whose payloads become smaller, and now and then anyway,
+/// all is measured and planned again. Which topologies a plan may use, plans() says; split_gather is not among them.
+///
+/// All ranks must call start() once and before() before the same steps.
+class AutoPlan {
+ public:
+  static constexpr std::string_view name = "auto";
+  static constexpr std::string_view summary =
+      "measures links and coding and chooses for each bucket topology and form, dense in 16 bits among them";
+
+  /// Makes another compressor and memory like those that are trained with, for measuring.
+  using MakeCompression = std::function<Result<compressors::Compression>()>;
+
+  /// `setting` must outlive this object.
+  AutoPlan(collectives::Fabric& fabric, const RoundSetting& setting, MakeCompression make_compression);
+
+  /// To be called before the first step: returns which of the layouts, each a list of buckets of the same parameters,
+  /// is the fastest by the model. The plan is for these buckets from now on. Communicates. Fails with what the group,
+  /// the compressor and the memory fail with.
+  Result<std::size_t> start(const Step& step, std::span<const std::vector<Bucket>> layouts);
+
+  /// To be called before each further step, when the one before is complete. `waited_seconds`: how long the compute
+  /// thread waited for the exchange in that one. Every few steps this communicates. Fails as start().
+  Result<void> before(const Step& step, double waited_seconds);
+
+  /// By bucket; from start() on.
+  std::span<const Route> routes() const { return trials_[current_].plan.routes; }
+
+  /// Whether the plan is another one than when this was last asked.
+  bool is_new() { return std::exchange(new_, false); }
+  protocol::ExchangePlan describe() const;
+
+ private:
+  struct Trial {
+    Plan plan;
+    std::optional<double> measured_seconds;  ///< the median of its steps, on the slowest rank
+  };
+
+  Result<void> measure(const Step& step);
+  Result<void> plan_trials();
+  Result<void> judge(const Step& step);
+  void follow(std::size_t trial, std::uint64_t step, std::string reason);
+  bool warms_up(const Step& step) const;
+
+  collectives::Fabric& fabric_;
+  const RoundSetting& setting_;
+  const MakeCompression make_compression_;
+  std::vector<Bucket> buckets_;
+  std::vector<BucketLoad> parameters_;  ///< what each parameter asks for
+  Situation situation_;
+  std::vector<Trial> trials_;
+  std::size_t current_ = 0;    ///< index in trials_
+  bool settled_ = false;       ///< trying is over
+  int slow_windows_ = 0;       ///< one after the other, in which the plan was slower than when it was chosen
+  std::uint64_t windows_ = 0;  ///< since all was measured
+
+  // The steps of the window.
+  std::chrono::steady_clock::time_point last_;  ///< when it began
+  std::size_t skipped_ = 0;
+  std::vector<double> steps_;
+  std::vector<double> computations_;
+
+  bool new_ = false;
+  std::uint64_t since_step_ = 0;
+  std::string reason_;
+};
+
+/// The routes of the buckets, without a reason.
+protocol::ExchangePlan describe(std::span<const Route> routes, std::span<const Bucket> buckets,
+                                std::span<const compressors::NamedTensor> parameters);
+
+}  // namespace weir::training

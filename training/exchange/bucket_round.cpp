@@ -1,0 +1,209 @@
+#include "training/exchange/bucket_round.hpp"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+
+#include "compressors/flat.hpp"
+#include "compressors/kernels/arithmetic.hpp"
+#include "compressors/non_finite.hpp"
+
+namespace weir::training {
+namespace {
+
+using collectives::Buffer;
+using collectives::Element;
+using compressors::flat;
+
+bool ends_gathered(const compressors::Compressor& compressor) {
+  const auto passes = compressor.traits().passes;
+  return !passes.empty() && passes.back() == compressors::Reduction::gather;
+}
+
+}  // namespace
+
+BucketRound::BucketRound(const RoundSetting& setting, const Bucket& bucket, bool votes, std::uint32_t first_piece)
+    : setting_(setting),
+      bucket_(bucket),
+      with_votes_(votes),
+      gathering_(std::make_unique<GatheringRound>(setting, bucket)),
+      coded_(gathering_.get()) {
+  std::int64_t entries = 0;
+  for (const auto p : bucket.parameters) {
+    entries += setting.parameters[p].tensor.numel();
+    host_ends_.push_back(static_cast<std::size_t>(entries) * sizeof(float));
+  }
+  if (!bucket.coded) {
+    dense_ = at::empty({entries + (votes ? 1 : 0)}, at::kFloat);
+    put_means_into(dense_);
+    return;
+  }
+  if (setting.owners > 0 && ends_gathered(*setting.compression.compressor)) {
+    if (setting.regions) {
+      by_owners_ = std::make_unique<SplitRound>(setting, bucket);
+    } else {
+      by_owners_ = std::make_unique<OwnersRound>(setting, bucket, setting.owners, first_piece);
+    }
+    piece_count_ = by_owners_->pieces().size();
+  }
+  if (setting.by_hosts) {
+    host_sums_ = at::empty({entries}, at::kFloat);
+    host_means_ = at::zeros({entries}, at::kFloat);
+    put_means_into(host_means_);
+  }
+}
+
+/// Makes the means of the parameters parts of one tensor.
+void BucketRound::put_means_into(const at::Tensor& flat) {
+  std::int64_t begin = 0;
+  for (const auto p : bucket_.parameters) {
+    const auto& tensor = setting_.parameters[p].tensor;
+    setting_.means[p].tensor = flat.narrow(0, begin, tensor.numel()).view(tensor.sizes());
+    begin += tensor.numel();
+  }
+}
+
+void BucketRound::begin(const Step& step, const Route& route) {
+  step_ = step;
+  coded_ = route.by_owners && by_owners_ ? by_owners_.get() : gathering_.get();
+  const bool may_be_coded = bucket_.coded && route.form == Form::coded;
+  rounded_ = bucket_.coded && route.form == Form::bfloat16;
+  dense_parameters_.clear();
+  dense_ends_.clear();
+  coded_parameters_.clear();
+  const std::size_t element_bytes = rounded_ ? sizeof(BFloat16) : sizeof(float);
+  std::size_t entries = 0;
+  for (const auto p : bucket_.parameters) {
+    const auto& tensor = setting_.parameters[p].tensor;
+    auto round = setting_.round(step, p);
+    round.by_owners = coded_->by_owners();
+    if (may_be_coded && !setting_.compression.compressor->goes_dense(tensor.sizes(), round)) {
+      coded_parameters_.push_back(p);
+      continue;
+    }
+    dense_parameters_.push_back(p);
+    entries += static_cast<std::size_t>(tensor.numel());
+    dense_ends_.push_back(entries * element_bytes);
+  }
+  coded_->begin(step, coded_parameters_);
+  if (!bucket_.coded) return;
+  if (rounded_) dense_rounded_.resize(entries);
+  const auto length = static_cast<std::int64_t>(entries);
+  if (!dense_.defined() || dense_.numel() != length) dense_ = at::empty({length}, at::kFloat);
+}
+
+// By hosts.
+
+Result<void> BucketRound::gather_host() {
+  // The mean of the hosts' sums is then the mean of all ranks' gradients.
+  const float share = setting_.host_share;
+  const auto all = flat(host_sums_);
+  std::size_t begin = 0;
+  for (const auto p : bucket_.parameters) {
+    const at::Tensor gradient = gradient_of(p);
+    const auto values = flat(gradient);
+    if (!compressors::copy_scaled(share, values, all.subspan(begin, values.size()))) {
+      return setting_.of_parameter(compressors::non_finite(setting_.round(step_, p), values), p);
+    }
+    begin += values.size();
+  }
+  return {};
+}
+
+Buffer BucketRound::host_sums() { return {std::as_writable_bytes(flat(host_sums_)), Element::float32}; }
+
+Buffer BucketRound::host_means() { return {std::as_writable_bytes(flat(host_means_)), Element::float32}; }
+
+void BucketRound::take_host_means() {
+  for (const auto p : bucket_.parameters) {
+    setting_.means[p].sparse = false;
+    setting_.means[p].positions.clear();
+  }
+}
+
+// Dense.
+
+Buffer BucketRound::dense() {
+  if (rounded_) return {std::as_writable_bytes(std::span(dense_rounded_)), Element::bfloat16};
+  return {std::as_writable_bytes(flat(dense_)), Element::float32};
+}
+
+Result<void> BucketRound::gather_dense() {
+  const float share = 1 / static_cast<float>(bucket_.coded ? setting_.world : setting_.ranks);
+  const auto all = flat(dense_);
+  std::size_t begin = 0;
+  for (const auto p : dense_parameters_) {
+    at::Tensor gradient = gradient_of(p);
+    if (bucket_.coded) {
+      if (by_hosts()) gradient = host_sum_of(p);
+      auto compensated = setting_.compression.memory->compensate_dense(gradient, setting_.round(step_, p));
+      if (!compensated) return setting_.of_parameter(compensated.error(), p);
+      gradient = std::move(*compensated);
+    }
+    const auto values = flat(gradient);
+    if (!compressors::copy_scaled(share, values, all.subspan(begin, values.size()))) {
+      return setting_.of_parameter(compressors::non_finite(setting_.round(step_, p), values), p);
+    }
+    begin += values.size();
+  }
+  if (rounded_) round_to(all, std::span(dense_rounded_));
+  if (with_votes_) all.back() = step_.vote;
+  return {};
+}
+
+Result<void> BucketRound::conclude_dense() {
+  const auto all = flat(dense_);
+  if (with_votes_) votes_sum_ = all.back();
+  if (rounded_) {
+    std::ranges::fill(all, 0.0F);
+    add_scaled(1, std::span<const BFloat16>(dense_rounded_), all);
+  }
+  std::size_t begin = 0;
+  for (const auto p : dense_parameters_) {
+    Mean& mean = setting_.means[p];
+    const auto values = flat(mean.tensor);
+    if (bucket_.coded) std::ranges::copy(all.subspan(begin, values.size()), values.begin());
+    begin += values.size();
+    mean.sparse = false;
+    auto turned = setting_.compression.memory->average_dense(mean.tensor, setting_.round(step_, p));
+    if (!turned) return turned.error();
+  }
+  return {};
+}
+
+// Coded.
+
+Result<void> BucketRound::encode(std::uint32_t pass) {
+  if (pass == 0) {
+    for (const auto p : coded_parameters_) gradients_.push_back(by_hosts() ? host_sum_of(p) : gradient_of(p));
+  }
+  auto encoded = coded_->encode(pass, gradients_);
+  gradients_.clear();
+  return encoded;
+}
+
+void BucketRound::save(std::vector<NamedTensor>& state) const {
+  if (by_owners_) by_owners_->save(state);
+}
+
+Result<void> BucketRound::restore(std::span<const NamedTensor> state) {
+  return by_owners_ ? by_owners_->restore(state) : Result<void>();
+}
+
+at::Tensor BucketRound::gradient_of(std::uint32_t parameter) const {
+  const auto& tensor = setting_.parameters[parameter].tensor;
+  const auto& gradient = tensor.grad();
+  return gradient.defined() ? gradient.contiguous() : at::zeros_like(tensor);
+}
+
+/// The part of host_sums() that is one of the bucket's parameters.
+at::Tensor BucketRound::host_sum_of(std::uint32_t parameter) const {
+  const auto& shape = setting_.parameters[parameter].tensor;
+  const auto index = std::ranges::find(bucket_.parameters, parameter) - bucket_.parameters.begin();
+  const auto end = static_cast<std::int64_t>(host_ends_[static_cast<std::size_t>(index)] / sizeof(float));
+  return host_sums_.narrow(0, end - shape.numel(), shape.numel()).view(shape.sizes());
+}
+
+}  // namespace weir::training

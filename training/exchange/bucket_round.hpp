@@ -1,0 +1,106 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/half.hpp"
+#include "base/result.hpp"
+#include "collectives/collective.hpp"
+#include "training/exchange/buckets.hpp"
+#include "training/exchange/coded_round.hpp"
+#include "training/exchange/gathering_round.hpp"
+#include "training/exchange/owners_round.hpp"
+#include "training/exchange/route.hpp"
+#include "training/exchange/split_round.hpp"
+#include "training/exchange/step.hpp"
+
+namespace weir::training {
+
+/// Takes the gradients of one bucket through a step. It has no threads and knows no network: between its functions the
+/// caller carries what they leave in dense() and coded() over the group.
+///
+///     begin(step, route)
+///     if by_hosts():             gather_host()    sum host_sums() within the host to its leader, who alone goes on
+///     if dense() is not empty:   gather_dense()   all-reduce dense() to the sum   conclude_dense()
+///     for each pass of coded():  encode(pass)     as CodedRound says              coded().decode(pass)
+///     if by_hosts():             copy host_means() from the leader to its host    take_host_means(), on the others
+///
+/// Everything but begin() calls the compressor and the memory, which serve one round at a time.
+class BucketRound {
+ public:
+  /// `votes`: the bucket carries one float more, for the votes. `first_piece`: a number from which on the model's other
+  /// parameters and pieces have none.
+  BucketRound(const RoundSetting& setting, const Bucket& bucket, bool votes, std::uint32_t first_piece);
+
+  /// Finds out which tensors go dense in `step`.
+  void begin(const Step& step, const Route& route);
+
+  /// The tensors whose bytes are carried together, and where each of them ends among the bytes.
+  struct Load {
+    std::span<const std::uint32_t> parameters;
+    std::span<const std::size_t> ends;
+  };
+
+  /// Whether gradients are summed within each host before they are encoded.
+  bool by_hosts() const { return setting_.by_hosts && bucket_.coded; }
+  Result<void> gather_host();
+  collectives::Buffer host_sums();
+  collectives::Buffer host_means();
+  void take_host_means();
+  Load host_load() const { return {bucket_.parameters, host_ends_}; }
+
+  /// This rank's shares of the tensors that are averaged as they are, because the compressor does not take them or lets
+  /// them go dense in this step (Compressor::goes_dense) or the route says so, and its vote.
+  collectives::Buffer dense();
+  Result<void> gather_dense();
+  Result<void> conclude_dense();
+  /// The sum of the ranks' votes, after conclude_dense().
+  float votes() const { return votes_sum_; }
+  Load dense_load() const { return {dense_parameters_, dense_ends_}; }
+
+  /// The tensors that are encoded.
+  CodedRound& coded() { return *coded_; }
+  Result<void> encode(std::uint32_t pass);
+  Load coded_load() const { return {coded_parameters_, coded_->payload_ends()}; }
+
+  std::size_t piece_count() const { return piece_count_; }
+
+  /// What this rank keeps as an owner, and what the ranks have agreed on.
+  void save(std::vector<NamedTensor>& state) const;
+  Result<void> restore(std::span<const NamedTensor> state);
+
+ private:
+  at::Tensor gradient_of(std::uint32_t parameter) const;
+  void put_means_into(const at::Tensor& flat);
+  at::Tensor host_sum_of(std::uint32_t parameter) const;
+
+  const RoundSetting& setting_;
+  const Bucket& bucket_;
+  const bool with_votes_;
+  std::size_t piece_count_ = 0;
+  std::unique_ptr<CodedRound> gathering_;
+  std::unique_ptr<CodedRound> by_owners_;  ///< if the group has owners
+
+  Step step_;
+  bool rounded_ = false;  ///< the dense tensors are summed in 16 bits
+  CodedRound* coded_ = nullptr;
+  std::vector<std::uint32_t> dense_parameters_;
+  std::vector<std::size_t> dense_ends_;
+  std::vector<std::uint32_t> coded_parameters_;
+  std::vector<at::Tensor> gradients_;  ///< of those, while they are encoded
+  at::Tensor
+      dense_;  ///< the dense tensors one after the other, then the vote; the means of a bucket that is never coded
+  std::vector<BFloat16> dense_rounded_;
+  float votes_sum_ = 0;
+
+  // In an exchange by hosts: of all parameters, one after the other.
+  at::Tensor host_sums_;
+  at::Tensor host_means_;
+  std::vector<std::size_t> host_ends_;
+};
+
+}  // namespace weir::training

@@ -1,0 +1,297 @@
+#include "training/exchange/bucket_schedule.hpp"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/ensure.hpp"
+#include "collectives/hosts.hpp"
+#include "collectives/topologies/tree.hpp"
+
+namespace weir::training {
+namespace {
+
+using collectives::Subject;
+using collectives::Task;
+using compressors::Reduction;
+using protocol::Activity;
+using protocol::BucketSpan;
+
+/// The parts of a message's subject that one operation of a bucket may use.
+constexpr std::uint32_t parts_per_operation = 1 << 16;
+
+Error of_bucket(const Error& error, std::size_t bucket) { return error.within("bucket " + std::to_string(bucket)); }
+
+}  // namespace
+
+class BucketSchedule::Gradients final : public collectives::Waiting {};
+
+/// Where a bucket goes, and what its task waits for.
+struct BucketSchedule::Place : LanePlace {
+  bool ready = false;
+  Gradients* awaited = nullptr;
+};
+
+/// A lane, what carries buckets over it, and in which order.
+class BucketSchedule::Lane {
+ public:
+  Lane(collectives::Communicator& group, collectives::Loop& loop, const collectives::TopologyChoice& choice,
+       bool by_hosts)
+      : turns(loop), turns_up(loop), turns_down(loop), group_(group), choice_(choice) {
+    if (!by_hosts) return;
+    hosts_.emplace(group);
+    within.emplace(hosts_->neighbours());
+  }
+
+  /// Over all ranks or, by hosts, over the leaders of all hosts.
+  collectives::Collective& collective(std::size_t topology, bool by_hosts) {
+    auto& made = by_hosts ? between_hosts_ : over_all_;
+    made.resize(collectives::topologies().size());
+    if (!made[topology]) {
+      collectives::Communicator& group = by_hosts ? hosts_->leaders() : group_;
+      const auto& type = collectives::topologies()[topology];
+      ensure(type.fits(group.size()), "a topology that the job was checked for");
+      made[topology] = type.make(group, choice_);
+    }
+    return *made[topology];
+  }
+  bool leads() const { return hosts_->leads(); }
+
+  Turns turns;
+  Turns turns_up;                           ///< to the leader of a host
+  Turns turns_down;                         ///< and back
+  std::optional<collectives::Tree> within;  ///< the ranks of this host, whose rank 0 is the leader
+
+ private:
+  collectives::Communicator& group_;
+  const collectives::TopologyChoice choice_;
+  std::optional<collectives::Hosts> hosts_;
+  std::vector<std::unique_ptr<collectives::Collective>> over_all_;  ///< by topology, those that were needed
+  std::vector<std::unique_ptr<collectives::Collective>> between_hosts_;
+};
+
+BucketSchedule::BucketSchedule(collectives::Fabric& fabric, const collectives::TopologyChoice& choice, bool by_hosts,
+                               std::vector<BucketRound>& rounds, CodecThread& codec, StepTrace& trace, Ended ended)
+    : fabric_(fabric), by_hosts_(by_hosts), rounds_(rounds), codec_(codec), trace_(trace), ended_(std::move(ended)) {
+  for (std::uint32_t lane = 0; lane < fabric.lanes(); ++lane) {
+    lanes_.push_back(std::make_unique<Lane>(fabric.lane(lane), fabric.thread().loop(), choice, by_hosts));
+  }
+  for (const LanePlace& place : places_in_lanes(rounds.size(), fabric.lanes())) places_.push_back({place});
+  tasks_.reserve(rounds.size());
+}
+
+BucketSchedule::~BucketSchedule() = default;
+
+void BucketSchedule::begin(const Step& step, std::span<const Route> routes) {
+  if (failed_) return;
+  step_ = step;
+  routes_.assign(routes.begin(), routes.end());
+  trace_.begin(step.begin);
+  left_ = rounds_.size();
+  for (auto& lane : lanes_) {
+    lane->turns.restart();
+    lane->turns_up.restart();
+    lane->turns_down.restart();
+  }
+  for (Place& place : places_) place.ready = false;
+  tasks_.clear();
+  for (std::size_t bucket = 0; bucket < rounds_.size(); ++bucket) tasks_.push_back(exchange(bucket));
+  for (auto& task : tasks_) task.start();
+}
+
+void BucketSchedule::ready(std::size_t bucket) {
+  Place& place = places_[bucket];
+  place.ready = true;
+  if (place.awaited != nullptr) fabric_.thread().loop().end(*std::exchange(place.awaited, nullptr), {});
+}
+
+Task<> BucketSchedule::exchange(std::size_t bucket) {
+  Place& place = places_[bucket];
+  if (!place.ready) {
+    Gradients complete;
+    place.awaited = &complete;
+    (void)co_await complete;
+  }
+  Result<void> done;
+  if (rounds_[bucket].by_hosts()) {
+    done = co_await pass_by_hosts(bucket);
+  } else {
+    done = co_await pass_through(bucket);
+  }
+  if (failed_) co_return done;
+  failed_ = !done;
+  if (failed_ || --left_ == 0) ended_(done, done ? trace_.times() : PhaseTimes());
+  co_return done;
+}
+
+/// Waits until it is the bucket's turn in its lane.
+Task<> BucketSchedule::turn_of(std::size_t bucket, Turns& turns) {
+  Turns::Turn turn(turns, places_[bucket].turn);
+  const StepTrace::Span span(trace_, bucket, Activity::wait, 0, places_[bucket].lane);
+  co_return co_await turn;
+}
+
+Task<> BucketSchedule::pass_through(std::size_t bucket) {
+  Lane& lane = *lanes_[places_[bucket].lane];
+  Computation encoding(codec_, [&] {
+    rounds_[bucket].begin(step_, routes_[bucket]);
+    return encode(bucket);
+  });
+  if (auto done = co_await encoding; !done) co_return done.error();
+
+  auto turn = turn_of(bucket, lane.turns);
+  if (auto mine = co_await turn; !mine) co_return mine.error();
+  if (by_hosts_) {  // messages within the host are among those of the buckets that pass by hosts
+    auto up = turn_of(bucket, lane.turns_up);
+    if (auto mine = co_await up; !mine) co_return mine.error();
+    auto down = turn_of(bucket, lane.turns_down);
+    if (auto mine = co_await down; !mine) co_return mine.error();
+  }
+  auto carrying = carry(bucket, lane.collective(routes_[bucket].topology, /*by_hosts=*/false));
+  if (auto done = co_await carrying; !done) co_return of_bucket(done.error(), bucket);
+  lane.turns.pass();
+  if (by_hosts_) {
+    lane.turns_up.pass();
+    lane.turns_down.pass();
+  }
+  Computation decoding(codec_, [&] { return decode(bucket); });
+  co_return co_await decoding;
+}
+
+/// Gradients are summed within the host, encoded by its leader and exchanged between leaders, and the means copied to
+/// the ranks of the host.
+Task<> BucketSchedule::pass_by_hosts(std::size_t bucket) {
+  BucketRound& round = rounds_[bucket];
+  Lane& lane = *lanes_[places_[bucket].lane];
+  const std::size_t place = places_[bucket].lane;
+  Computation gathering(codec_, [&] {
+    round.begin(step_, routes_[bucket]);
+    const StepTrace::Span span(trace_, bucket, Activity::encode, BucketSpan::part_within_hosts);
+    return round.gather_host();
+  });
+  if (auto done = co_await gathering; !done) co_return done.error();
+
+  Subject about{.version = step_.number, .bucket = static_cast<std::uint32_t>(bucket), .part = 0};
+  auto turn_up = turn_of(bucket, lane.turns_up);
+  if (auto mine = co_await turn_up; !mine) co_return mine.error();
+  {
+    const StepTrace::WireSpan span(trace_, bucket, round.host_load(), BucketSpan::part_within_hosts, place);
+    auto summing = lane.within->combine_to(round.host_sums(), 0, collectives::ReduceOp::sum, about);
+    if (auto done = co_await summing; !done) co_return of_bucket(done.error(), bucket);
+  }
+  lane.turns_up.pass();
+
+  if (lane.leads()) {
+    Computation encoding(codec_, [&] { return encode(bucket); });
+    if (auto done = co_await encoding; !done) co_return done.error();
+  }
+  auto turn = turn_of(bucket, lane.turns);
+  if (auto mine = co_await turn; !mine) co_return mine.error();
+  if (lane.leads()) {
+    auto carrying = carry(bucket, lane.collective(routes_[bucket].topology, /*by_hosts=*/true));
+    if (auto done = co_await carrying; !done) co_return of_bucket(done.error(), bucket);
+  }
+  lane.turns.pass();
+  if (lane.leads()) {
+    Computation decoding(codec_, [&] { return decode(bucket); });
+    if (auto done = co_await decoding; !done) co_return done.error();
+  }
+
+  auto turn_down = turn_of(bucket, lane.turns_down);
+  if (auto mine = co_await turn_down; !mine) co_return mine.error();
+  {
+    const StepTrace::WireSpan span(trace_, bucket, round.host_load(), BucketSpan::part_within_hosts, place);
+    auto copying = lane.within->broadcast(round.host_means(), 0, about);
+    if (auto done = co_await copying; !done) co_return of_bucket(done.error(), bucket);
+  }
+  lane.turns_down.pass();
+  if (!lane.leads()) round.take_host_means();
+  co_return Result<void>();
+}
+
+/// What comes before the first message. On the codec thread, as decode().
+Result<void> BucketSchedule::encode(std::size_t bucket) {
+  BucketRound& round = rounds_[bucket];
+  const bool coded = !round.coded().passes().empty();
+  const StepTrace::Span span(trace_, bucket, Activity::encode, coded ? 1 : 0);
+  if (auto gathered = round.gather_dense(); !gathered) return gathered;
+  return coded ? round.encode(0) : Result<void>();
+}
+
+/// What comes after the last message.
+Result<void> BucketSchedule::decode(std::size_t bucket) {
+  BucketRound& round = rounds_[bucket];
+  const auto passes = static_cast<std::uint32_t>(round.coded().passes().size());
+  const StepTrace::Span span(trace_, bucket, Activity::decode, passes);
+  auto decoded = round.conclude_dense();
+  if (decoded && passes > 0) decoded = round.coded().decode(passes - 1);
+  return decoded ? decoded : of_bucket(decoded.error(), bucket);
+}
+
+/// Takes what is dense and the payloads of all passes over the group.
+Task<> BucketSchedule::carry(std::size_t bucket, collectives::Collective& collective) {
+  BucketRound& round = rounds_[bucket];
+  Subject about{.version = step_.number, .bucket = static_cast<std::uint32_t>(bucket), .part = 0};
+  if (!round.dense().bytes.empty()) {
+    const StepTrace::WireSpan span(trace_, bucket, round.dense_load(), 0, places_[bucket].lane);
+    auto reducing = collective.all_reduce(round.dense(), collectives::ReduceOp::sum, about);
+    if (auto done = co_await reducing; !done) co_return done.error();
+  }
+  const auto passes = static_cast<std::uint32_t>(round.coded().passes().size());
+  for (std::uint32_t pass = 0; pass < passes; ++pass) {
+    about.part += parts_per_operation;
+    auto combining = combine(bucket, pass, collective, about);
+    if (auto done = co_await combining; !done) co_return done.error();
+    if (pass + 1 == passes) break;
+    Computation between(codec_, [&]() -> Result<void> {
+      {
+        const StepTrace::Span span(trace_, bucket, Activity::decode, pass + 1);
+        if (auto decoded = round.coded().decode(pass); !decoded) return decoded;
+      }
+      const StepTrace::Span span(trace_, bucket, Activity::encode, pass + 2);
+      return round.encode(pass + 1);
+    });
+    if (auto done = co_await between; !done) co_return done.error();
+  }
+  co_return Result<void>();
+}
+
+/// Takes the payloads of a pass to those who combine them.
+Task<> BucketSchedule::combine(std::size_t bucket, std::uint32_t pass, collectives::Collective& collective,
+                               Subject about) {
+  BucketRound& round = rounds_[bucket];
+  CodedRound& coded = round.coded();
+  const bool gathers = coded.passes()[pass] == Reduction::gather;
+  if (gathers && coded.by_owners()) {
+    auto combining = combine_by_owners(bucket, pass, collective, about);
+    co_return co_await combining;
+  }
+  const StepTrace::WireSpan span(trace_, bucket, round.coded_load(), pass + 1, places_[bucket].lane);
+  auto operation = gathers ? collective.all_gather(coded.payload(), coded.gathered(), about)
+                           : collective.all_reduce(coded.sums(pass), coded.operation(pass), about);
+  co_return co_await operation;
+}
+
+/// Takes the payloads to the owners of the bucket's shares, and what these make of them to all.
+Task<> BucketSchedule::combine_by_owners(std::size_t bucket, std::uint32_t pass, collectives::Collective& collective,
+                                         Subject about) {
+  BucketRound& round = rounds_[bucket];
+  CodedRound& coded = round.coded();
+  const std::size_t lane = places_[bucket].lane;
+  {
+    const StepTrace::WireSpan span(trace_, bucket, round.coded_load(), pass + 1, lane);
+    auto sending = collective.to_owners(coded.outgoing(), coded.incoming(), about);
+    if (auto done = co_await sending; !done) co_return done.error();
+  }
+  Computation combining(codec_, [&] {
+    const StepTrace::Span span(trace_, bucket, Activity::decode, pass + 1);
+    return coded.combine();
+  });
+  if (auto done = co_await combining; !done) co_return done.error();
+  const StepTrace::WireSpan span(trace_, bucket, round.coded_load(), pass + 1, lane);
+  about.part += parts_per_operation / 2;
+  auto sending = collective.from_owners(coded.combined(), coded.gathered(), about);
+  co_return co_await sending;
+}
+
+}  // namespace weir::training

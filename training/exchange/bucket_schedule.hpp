@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.hpp"
+#include "collectives/collective.hpp"
+#include "collectives/fabric.hpp"
+#include "collectives/topologies/catalog.hpp"
+#include "training/exchange/bucket_round.hpp"
+#include "training/exchange/codec_thread.hpp"
+#include "training/exchange/route.hpp"
+#include "training/exchange/step.hpp"
+#include "training/exchange/step_trace.hpp"
+#include "training/exchange/turns.hpp"
+
+namespace weir::training {
+
+/// The tasks that take the buckets of a step through their rounds: one for each bucket, from the moment when its
+/// gradients are complete. Encoding and decoding happen on a codec thread; while one bucket is there, others are on the
+/// wire. The last bucket has the urgent lane for itself, the others share the other lanes, on each of which all ranks
+/// let the buckets pass in the same order. Everything happens on the fabric's loop.
+class BucketSchedule {
+ public:
+  /// Called when all buckets of a step are through, or one has failed: then the others stay where they are.
+  using Ended = std::function<void(const Result<void>& result, const PhaseTimes& times)>;
+
+  /// `choice`: what the job says of its topology, for the parameters of those that take some. `by_hosts`: coded buckets
+  /// are summed within hosts first. What the buckets do is noted in `trace`.
+  BucketSchedule(collectives::Fabric& fabric, const collectives::TopologyChoice& choice, bool by_hosts,
+                 std::vector<BucketRound>& rounds, CodecThread& codec, StepTrace& trace, Ended ended);
+  /// What is under way is given up. The codec thread must have been stopped before.
+  ~BucketSchedule();
+
+  /// `routes`: by bucket.
+  void begin(const Step& step, std::span<const Route> routes);
+  /// The gradients of `bucket` are complete.
+  void ready(std::size_t bucket);
+
+ private:
+  /// Waits for the gradients of a bucket.
+  class Gradients;
+  struct Place;
+  class Lane;
+
+  collectives::Task<> exchange(std::size_t bucket);
+  collectives::Task<> pass_through(std::size_t bucket);
+  collectives::Task<> pass_by_hosts(std::size_t bucket);
+  collectives::Task<> turn_of(std::size_t bucket, Turns& turns);
+  Result<void> encode(std::size_t bucket);
+  Result<void> decode(std::size_t bucket);
+  collectives::Task<> carry(std::size_t bucket, collectives::Collective& collective);
+  collectives::Task<> combine(std::size_t bucket, std::uint32_t pass, collectives::Collective& collective,
+                              collectives::Subject about);
+  collectives::Task<> combine_by_owners(std::size_t bucket, std::uint32_t pass, collectives::Collective& collective,
+                                        collectives::Subject about);
+
+  collectives::Fabric& fabric_;
+  const bool by_hosts_;
+  std::vector<BucketRound>& rounds_;
+  CodecThread& codec_;
+  StepTrace& trace_;
+  const Ended ended_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<Place> places_;  ///< by bucket
+  Step step_;
+  std::vector<Route> routes_;  ///< by bucket
+  std::size_t left_ = 0;       ///< buckets that are not through
+  bool failed_ = false;
+  std::vector<collectives::Task<>> tasks_;  ///< by bucket; last: they use all of the above
+};
+
+}  // namespace weir::training

@@ -1,0 +1,41 @@
+#include "training/exchange/buckets.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace weir::training {
+
+std::vector<BucketSizes> sizes_up_to(const BucketSizes& largest) {
+  constexpr std::uint64_t smallest_bytes = 256 * 1024;
+  std::vector<BucketSizes> sizes;
+  for (std::uint64_t bytes = largest.bytes; sizes.empty() || bytes >= smallest_bytes; bytes /= 4) {
+    sizes.push_back({.first_bytes = std::min(largest.first_bytes, bytes), .bytes = bytes});
+  }
+  return sizes;
+}
+
+std::vector<Bucket> plan_buckets(std::span<const ParameterSize> parameters, const BucketSizes& sizes) {
+  const bool any_coded = std::ranges::any_of(parameters, &ParameterSize::coded);
+  std::vector<Bucket> buckets;
+  Bucket filling{{}, any_coded};
+  Bucket plain;
+  std::uint64_t filled = 0;
+  for (std::size_t i = parameters.size(); i-- > 0;) {
+    const auto position = static_cast<std::uint32_t>(i);
+    if (any_coded && !parameters[i].coded) {
+      plain.parameters.push_back(position);
+      continue;
+    }
+    filling.parameters.push_back(position);
+    filled += parameters[i].bytes;
+    if (filled >= (buckets.empty() ? sizes.first_bytes : sizes.bytes)) {
+      buckets.push_back(std::exchange(filling, Bucket{{}, any_coded}));
+      filled = 0;
+    }
+  }
+  if (!filling.parameters.empty()) buckets.push_back(std::move(filling));
+  if (any_coded || buckets.empty()) buckets.push_back(std::move(plain));
+  return buckets;
+}
+
+}  // namespace weir::training

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace weir::training {
+
+/// Parameters whose gradients are exchanged together.
+struct Bucket {
+  std::vector<std::uint32_t> parameters;  ///< positions in the model
+  bool coded = false;                     ///< exchanged through the compressor; if not, as plain floats
+};
+
+/// The size of one parameter, for plan_buckets().
+struct ParameterSize {
+  std::uint64_t bytes = 0;
+  bool coded = false;
+};
+
+struct BucketSizes {
+  std::uint64_t first_bytes = 1 << 20;  ///< small, so that the exchange starts early in the backward pass
+  std::uint64_t bytes = 25 << 20;
+};
+
+/// Sizes of which `auto` chooses one, the largest first: the larger the buckets, the fewer messages; the smaller, the
+/// more overlaps.
+std::vector<BucketSizes> sizes_up_to(const BucketSizes& largest);
+
+/// Fills buckets in the reverse order of the parameters, the order in which the backward pass completes their gradients
+/// (as PyTorch's DDP does). A bucket is closed when it has reached its size. If a model has coded parameters, its plain
+/// ones are few and small, and share one bucket, the last. The last bucket is always a plain one, possibly without
+/// parameters: it carries the votes. Every parameter is in exactly one bucket.
+std::vector<Bucket> plan_buckets(std::span<const ParameterSize> parameters, const BucketSizes& sizes);
+
+}  // namespace weir::training

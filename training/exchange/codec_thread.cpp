@@ -1,0 +1,48 @@
+#include "training/exchange/codec_thread.hpp"
+
+#include <ATen/core/grad_mode.h>
+
+#include <exception>
+#include <string>
+
+#include "base/errc.hpp"
+
+namespace weir::training {
+
+CodecThread::CodecThread(collectives::Loop& loop)
+    : loop_(loop), thread_([this](const std::stop_token& stopping) { work_through(stopping); }) {}
+
+CodecThread::~CodecThread() = default;
+
+void CodecThread::stop() {
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+void CodecThread::begin(Item& item) {
+  item.loop_ = &loop_;
+  item.hold_.emplace(loop_);
+  const std::lock_guard lock(mutex_);
+  items_.push_back(&item);
+  changed_.notify_one();
+}
+
+void CodecThread::work_through(const std::stop_token& stopping) {
+  const at::NoGradGuard no_grad;
+  std::unique_lock lock(mutex_);
+  while (changed_.wait(lock, stopping, [this] { return !items_.empty(); })) {
+    if (stopping.stop_requested()) return;
+    Item& item = *items_.front();
+    items_.erase(items_.begin());
+    lock.unlock();
+    try {
+      item.result_ = item.work();
+    } catch (const std::exception& thrown) {
+      item.result_ = Error{Errc::internal, std::string("exchange: ") + thrown.what()};
+    }
+    loop_.post(item);
+    lock.lock();
+  }
+}
+
+}  // namespace weir::training

@@ -1,0 +1,138 @@
+#include "training/exchange/coding_probe.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "compressors/flat.hpp"
+#include "compressors/kernels/arithmetic.hpp"
+#include "compressors/sent.hpp"
+#include "training/exchange/stopwatch.hpp"
+
+namespace weir::training {
+namespace {
+
+using compressors::Compression;
+using compressors::Reduction;
+using compressors::Round;
+
+/// Larger tensors are measured by their first rows.
+constexpr std::int64_t entries_max = 1 << 22;
+
+/// The first rows of a tensor of this shape, at least one.
+std::vector<std::int64_t> rows_to_measure(at::IntArrayRef shape, double& share) {
+  std::vector<std::int64_t> part(shape.begin(), shape.end());
+  share = 1;
+  if (part.empty() || part[0] == 0) return part;
+  const std::int64_t row = std::max<std::int64_t>(1, c10::multiply_integers(shape) / part[0]);
+  const std::int64_t rows = std::clamp<std::int64_t>(entries_max / row, 1, part[0]);
+  share = static_cast<double>(rows) / static_cast<double>(part[0]);
+  part[0] = rows;
+  return part;
+}
+
+/// One round of a tensor, whose times and bytes are added to `load`.
+Result<void> measure_round(Compression& compression, const at::Tensor& gradient, Round round, double weight,
+                           CodedLoad& load) {
+  auto& [compressor, memory] = compression;
+  const auto traits = compressor->traits();
+  at::Tensor mean = at::zeros(gradient.sizes());
+  compressors::Selection own;
+  Bytes payload;
+  const Stopwatch encoding;
+  double decoding = 0;
+  auto compensated = memory->compensate(gradient, round);
+  if (!compensated) return compensated.error();
+  load.passes.resize(traits.passes.size());
+  for (round.pass = 0; round.pass < traits.passes.size(); ++round.pass) {
+    payload.clear();
+    const bool last = round.pass + 1 == traits.passes.size();
+    auto encoded = compressor->encode(*compensated, round, payload, last && traits.sparse ? &own : nullptr);
+    if (!encoded) return encoded;
+    PassLoad& pass = load.passes[round.pass];
+    pass.gathered = traits.passes[round.pass] == Reduction::gather;
+    pass.bytes += weight * static_cast<double>(payload.size());
+    const BytesView result = payload;
+    const std::vector<BytesView> results(pass.gathered ? round.world : 1, result);
+    if (auto absorbed = compressor->absorb(results, round); !absorbed) return absorbed;
+  }
+  --round.pass;
+  const Stopwatch watch;
+  auto decoded = compressor->decode_add(payload, round, 1, mean);
+  if (!decoded) return decoded;
+  decoding = watch.seconds();
+  compressor->conclude(mean, round);
+  const auto sent = traits.sparse ? compressors::Sent(own) : compressors::Sent(*compressor, BytesView(payload), round);
+  if (auto updated = memory->update(round, sent, mean); !updated) return updated;
+  load.encode_seconds += weight * (encoding.seconds() - decoding);
+  load.decode_seconds += weight * decoding;
+  return {};
+}
+
+}  // namespace
+
+BucketLoad load_of(const compressors::Compressor& compressor, at::IntArrayRef shape, const Round& round,
+                   const CodedLoad& encoded) {
+  BucketLoad load;
+  load.dense_bytes = static_cast<double>(c10::multiply_integers(shape)) * sizeof(float);
+  load.coded = compressor.takes(shape);
+  if (!load.coded) return load;
+  Round asked = round;
+  for (CodedLoad* way : {&load.by_all, &load.by_owners}) {
+    asked.by_owners = way == &load.by_owners;
+    const bool dense = compressor.goes_dense(shape, asked);
+    if (dense) {
+      way->left_dense_bytes = load.dense_bytes;
+    } else {
+      *way = encoded;
+    }
+  }
+  return load;
+}
+
+Result<std::vector<BucketLoad>> measure_coding(Compression& compression,
+                                               std::span<const compressors::NamedTensor> parameters,
+                                               const Round& round) {
+  auto generator = at::detail::createCPUGenerator(round.seed);
+  std::vector<BucketLoad> loads;
+  for (const auto& [name, tensor] : parameters) {
+    Round own = round;
+    own.tensor = static_cast<std::uint32_t>(loads.size());
+    const BucketLoad unmeasured = load_of(*compression.compressor, tensor.sizes(), own, {});
+    const bool encodes = unmeasured.by_all.left_dense_bytes == 0 || unmeasured.by_owners.left_dense_bytes == 0;
+    if (!unmeasured.coded || !encodes || tensor.numel() == 0) {
+      loads.push_back(unmeasured);
+      continue;
+    }
+    double share = 1;
+    const auto part = rows_to_measure(tensor.sizes(), share);
+    const at::Tensor gradient = at::randn(part, generator) * 1e-3;
+    CodedLoad first;  // in the first round memory is allocated
+    CodedLoad encoded;
+    for (CodedLoad* of_round : {&first, &encoded}) {
+      if (auto done = measure_round(compression, gradient, own, 1 / share, *of_round); !done) {
+        return done.error().within("gradient of " + name);
+      }
+      ++own.step;
+    }
+    loads.push_back(load_of(*compression.compressor, tensor.sizes(), own, encoded));
+  }
+  return loads;
+}
+
+double measure_copy() {
+  const at::Tensor from = at::zeros({entries_max});
+  at::Tensor to = at::zeros({entries_max});
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 3; ++i) {
+    const Stopwatch watch;
+    compressors::copy_scaled(0.5F, compressors::flat(from), compressors::flat(to));
+    best = std::min(best, watch.seconds());
+  }
+  return best / static_cast<double>(from.nbytes());
+}
+
+}  // namespace weir::training

@@ -1,0 +1,313 @@
+#include "training/exchange/exchange.hpp"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <utility>
+
+#include "base/ensure.hpp"
+#include "base/errc.hpp"
+#include "collectives/hosts.hpp"
+#include "collectives/topologies/binary_blocks.hpp"
+#include "collectives/topologies/catalog.hpp"
+#include "collectives/topologies/ring.hpp"
+#include "collectives/topologies/tree.hpp"
+
+namespace weir::training {
+namespace {
+
+using compressors::Reduction;
+
+std::vector<ParameterSize> sizes_of(const std::vector<NamedTensor>& parameters,
+                                    const compressors::Compression& compression) {
+  // A lossless sum without a memory is what a plain bucket does anyway, without copying.
+  const auto traits = compression.compressor->traits();
+  const bool nothing_to_do =
+      traits.lossless && traits.passes == compressors::Passes{Reduction::sum} && compression.memory->name() == "none";
+  std::vector<ParameterSize> sizes;
+  for (const auto& [name, tensor] : parameters) {
+    sizes.push_back({static_cast<std::uint64_t>(tensor.numel()) * sizeof(float),
+                     !nothing_to_do && compression.compressor->takes(tensor.sizes())});
+  }
+  return sizes;
+}
+
+std::size_t position_of(std::string_view topology) {
+  return static_cast<std::size_t>(collectives::find_topology(topology) - collectives::topologies().data());
+}
+
+/// Of the state of an exchange: the bucket size that AutoPlan has chosen.
+constexpr std::string_view chosen_bytes = "auto_plan.bucket_bytes";
+
+}  // namespace
+
+/// Tells the exchange that a gradient is complete.
+class Exchange::ReadyHook final : public torch::autograd::FunctionPostHook {
+ public:
+  ReadyHook(Exchange& exchange, std::uint32_t parameter) : exchange_(exchange), parameter_(parameter) {}
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
+                                            const torch::autograd::variable_list&) override {
+    exchange_.on_ready(parameter_);
+    return outputs;
+  }
+
+ private:
+  Exchange& exchange_;
+  std::uint32_t parameter_;
+};
+
+/// The autograd node that accumulates a parameter's gradient. A parameter holds only a weak reference to it: this
+/// object keeps it, and our hook, alive.
+struct Exchange::Hook {
+  std::shared_ptr<torch::autograd::Node> accumulator;
+};
+
+/// What the compute thread asks of the schedule, again and again.
+class Exchange::Call final : public collectives::Loop::Request {
+ public:
+  explicit Call(std::function<void()> work) : work_(std::move(work)) {}
+  void run() override { work_(); }
+
+ private:
+  const std::function<void()> work_;
+};
+
+Exchange::Exchange(std::vector<NamedTensor> parameters, compressors::Compression compression,
+                   collectives::Fabric& fabric, const Options& options)
+    : parameters_(std::move(parameters)),
+      compression_(std::move(compression)),
+      fabric_(fabric),
+      options_(options),
+      means_(parameters_.size()),
+      codec_(std::make_unique<CodecThread>(fabric.thread().loop())),
+      ready_(parameters_.size()) {
+  for (std::uint32_t p = 0; p < parameters_.size(); ++p) {
+    at::Tensor(parameters_[p].tensor).mutable_grad().reset();
+    auto accumulator = torch::autograd::impl::grad_accumulator(parameters_[p].tensor);
+    accumulator->add_post_hook(std::make_unique<ReadyHook>(*this, p));
+    hooks_.push_back(std::make_unique<Hook>(Hook{std::move(accumulator)}));
+  }
+  auto buckets = plan_buckets(sizes_of(parameters_, compression_), options.bucket_sizes);
+  setting_ = std::make_unique<RoundSetting>(setting_of(std::ranges::any_of(buckets, &Bucket::coded)));
+  if (options.topology.name == AutoPlan::name) {
+    auto_plan_ = std::make_unique<AutoPlan>(fabric, *setting_, options.make_compression);
+  }
+  begin_ = std::make_unique<Call>([this] { schedule_->begin(step_, routes_); });
+  lay_out(std::move(buckets));
+}
+
+/// Who encodes, and who owns shares.
+RoundSetting Exchange::setting_of(bool some_coded) {
+  const auto* type = collectives::find_topology(options_.topology.name);
+  const bool automatic = options_.topology.name == AutoPlan::name;
+  ensure(automatic || (type != nullptr && type->fits(fabric_.size())), "a topology that the job was checked for");
+  RoundSetting setting{.parameters = parameters_,
+                       .means = means_,
+                       .compression = compression_,
+                       .gathered_mean = gathered_mean_,
+                       .seed = options_.seed,
+                       .epochs_total = options_.epochs_total,
+                       .ranks = fabric_.size(),
+                       .rank = fabric_.rank(),
+                       .world = fabric_.size()};
+  std::optional<collectives::Hosts> hosts;
+  fabric_.thread().call([&] { hosts.emplace(fabric_.lane(0)); });
+  const bool several_on_a_host = hosts->count() < fabric_.size();
+  setting.by_hosts = some_coded && several_on_a_host && (automatic ? hosts->count() > 1 : type->by_hosts);
+  if (setting.by_hosts) {
+    setting.rank = static_cast<std::uint32_t>(hosts->own());
+    setting.world = static_cast<std::uint32_t>(hosts->count());
+    setting.host_share = static_cast<float>(setting.world) / static_cast<float>(setting.ranks);
+  }
+  const auto traits = compression_.compressor->traits();
+  const bool gathers = std::ranges::count(traits.passes, Reduction::gather) > 0;
+  if (automatic && gathers && !setting.by_hosts && traits.fits_owners()) setting.owners = setting.world;
+  if (!automatic && gathers && type->by_owners) {
+    ensure(type->splits ? traits.fits_split() : traits.fits_owners(), "a topology that fits the compressor");
+    setting.regions = type->splits;
+    const std::uint32_t servers = options_.topology.servers;
+    setting.owners = servers == 0 ? setting.world : std::min(servers, setting.world);
+  }
+  return setting;
+}
+
+/// Every bucket takes the topology that the job names, but for a plain one beside coded ones over a ring.
+std::vector<Route> Exchange::fixed_routes() const {
+  const auto& type = *collectives::find_topology(options_.topology.name);
+  Route plain{.form = Form::float32, .topology = position_of(type.name), .by_owners = type.by_owners};
+  Route coded = plain;
+  coded.form = Form::coded;
+  const bool some_coded = std::ranges::any_of(buckets_, &Bucket::coded);
+  // Beside coded buckets the plain one is small: around a ring, it would take 2 (P-1) hops for a few bytes.
+  if (some_coded && type.name == collectives::Ring::name) plain.topology = position_of(collectives::Tree::name);
+  if (setting_->by_hosts) {
+    coded.topology = position_of(collectives::BinaryBlocks::name);
+    // Within a single host nothing needs to be compressed; unless only the compressor gives the means their scale.
+    if (setting_->world == 1 && !compression_.compressor->traits().votes) coded.form = Form::float32;
+  }
+  std::vector<Route> routes;
+  for (const Bucket& bucket : buckets_) routes.push_back(bucket.coded ? coded : plain);
+  return routes;
+}
+
+/// Divides the gradients into buckets. Nothing may be under way.
+void Exchange::lay_out(std::vector<Bucket> buckets) {
+  fabric_.thread().call([this] { schedule_.reset(); });
+  rounds_.clear();
+  calls_.clear();
+  buckets_ = std::move(buckets);
+  for (std::size_t p = 0; p < parameters_.size(); ++p) {
+    means_[p] = {.tensor = at::zeros(parameters_[p].tensor.sizes(), at::kFloat), .sparse = false, .positions = {}};
+  }
+  bucket_of_.resize(parameters_.size());
+  missing_.assign(buckets_.size(), 0);
+  handed_over_.assign(buckets_.size(), false);
+  rounds_.reserve(buckets_.size());
+  auto first_piece = static_cast<std::uint32_t>(parameters_.size());
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    for (const auto p : buckets_[b].parameters) bucket_of_[p] = static_cast<std::uint32_t>(b);
+    rounds_.emplace_back(*setting_, buckets_[b], /*votes=*/b + 1 == buckets_.size(), first_piece);
+    first_piece += static_cast<std::uint32_t>(rounds_.back().piece_count());
+    calls_.push_back(std::make_unique<Call>([this, b] { schedule_->ready(b); }));
+  }
+  routes_ = auto_plan_ ? std::vector<Route>(buckets_.size()) : fixed_routes();
+  trace_ = std::make_unique<StepTrace>(fabric_, parameters_, buckets_.size());
+  const auto ended = [this](const Result<void>& result, const PhaseTimes& times) {
+    const std::lock_guard lock(mutex_);
+    if (!result) failure_ = result.error();
+    agreed_.votes = rounds_.back().votes();
+    agreed_.times = {.encode = times.encode, .exchange = times.wire, .decode = times.decode, .wait = 0};
+    under_way_ = false;
+    changed_.notify_all();
+  };
+  fabric_.thread().call([&] {
+    schedule_ = std::make_unique<BucketSchedule>(fabric_, options_.topology, setting_->by_hosts, rounds_, *codec_,
+                                                 *trace_, ended);
+  });
+}
+
+/// Finds out how the gradients of `step` travel.
+Result<void> Exchange::plan(const Step& step) {
+  if (!auto_plan_) return {};
+  if (begun_) {
+    if (auto planned = auto_plan_->before(step, agreed_.times.wait); !planned) return planned;
+  } else if (bucket_bytes_ > 0) {
+    if (auto started = auto_plan_->start(step, std::span(&buckets_, 1)); !started) return started.error();
+  } else {
+    const auto sizes = sizes_up_to(options_.bucket_sizes);
+    std::vector<std::vector<Bucket>> layouts;
+    for (const BucketSizes& size : sizes) layouts.push_back(plan_buckets(sizes_of(parameters_, compression_), size));
+    const auto chosen = auto_plan_->start(step, layouts);
+    if (!chosen) return chosen.error();
+    bucket_bytes_ = sizes[*chosen].bytes;
+    lay_out(std::move(layouts[*chosen]));
+  }
+  routes_.assign(auto_plan_->routes().begin(), auto_plan_->routes().end());
+  return {};
+}
+
+std::optional<protocol::ExchangePlan> Exchange::new_plan() {
+  if (auto_plan_) return auto_plan_->is_new() ? std::optional(auto_plan_->describe()) : std::nullopt;
+  if (!std::exchange(plan_is_new_, false)) return std::nullopt;
+  protocol::ExchangePlan plan = describe(routes_, buckets_, parameters_);
+  plan.reason = "exchange.topology is \"" + options_.topology.name + "\"";
+  return plan;
+}
+
+Exchange::~Exchange() {
+  codec_->stop();  // first, so that its last results are with the loop before the tasks go
+  fabric_.thread().call([this] { schedule_.reset(); });
+}
+
+void Exchange::begin(const Step& step) {
+  {
+    const std::lock_guard lock(mutex_);
+    ensure(!under_way_ || failure_, "a step begins before the last one is finished");
+    if (failure_) return;
+  }
+  auto planned = plan(step);
+  begun_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!planned) failure_ = planned.error();
+    under_way_ = !failure_;
+    if (failure_) return;
+  }
+  std::fill(ready_.begin(), ready_.end(), false);
+  std::fill(handed_over_.begin(), handed_over_.end(), false);
+  for (std::size_t b = 0; b < buckets_.size(); ++b) missing_[b] = buckets_[b].parameters.size();
+  step_ = step;
+  last_pass_ = true;
+  fabric_.thread().loop().post(*begin_);
+}
+
+void Exchange::on_ready(std::uint32_t parameter) {
+  if (!last_pass_ || ready_[parameter]) return;
+  ready_[parameter] = true;
+  const std::size_t bucket = bucket_of_[parameter];
+  if (--missing_[bucket] == 0) hand_over(bucket);
+}
+
+void Exchange::hand_over(std::size_t bucket) {
+  if (handed_over_[bucket]) return;
+  handed_over_[bucket] = true;
+  fabric_.thread().loop().post(*calls_[bucket]);
+}
+
+Result<Exchange::Agreed> Exchange::finish() {
+  last_pass_ = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return *failure_;
+  }
+  for (std::size_t b = 0; b < buckets_.size(); ++b) hand_over(b);
+  const auto start = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !under_way_; });
+  if (failure_) return *failure_;
+  for (const auto& parameter : parameters_) at::Tensor(parameter.tensor).mutable_grad().reset();
+  agreed_.times.wait = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return agreed_;
+}
+
+std::vector<NamedTensor> Exchange::save() const {
+  std::vector<NamedTensor> state;
+  for (const auto& round : rounds_) round.save(state);
+  if (auto_plan_) {
+    state.push_back({std::string(chosen_bytes), at::full({1}, static_cast<std::int64_t>(bucket_bytes_), at::kLong)});
+  }
+  return state;
+}
+
+Result<void> Exchange::restore(std::span<const NamedTensor> state) {
+  const auto chosen = std::ranges::find(state, chosen_bytes, &NamedTensor::name);
+  if (auto_plan_ && chosen != state.end()) {
+    const bool number = chosen->tensor.scalar_type() == at::kLong && chosen->tensor.numel() == 1;
+    const std::int64_t bytes = number ? chosen->tensor.item<std::int64_t>() : -1;
+    if (bytes < 0) return Error{Errc::malformed, "the size of the buckets is no number of bytes"};
+    bucket_bytes_ = static_cast<std::uint64_t>(bytes);
+    if (bytes > 0) {
+      const BucketSizes sizes{std::min(options_.bucket_sizes.first_bytes, bucket_bytes_), bucket_bytes_};
+      lay_out(plan_buckets(sizes_of(parameters_, compression_), sizes));
+    }
+  }
+  for (auto& round : rounds_) {
+    if (auto done = round.restore(state); !done) return done;
+  }
+  return {};
+}
+
+std::uint64_t Exchange::dense_bytes_per_step() const {
+  std::uint64_t entries = 0;
+  for (const auto& parameter : parameters_) entries += static_cast<std::uint64_t>(parameter.tensor.numel());
+  const std::uint64_t ranks = fabric_.size();
+  return 2 * (ranks - 1) * entries * sizeof(float) / ranks;
+}
+
+}  // namespace weir::training

@@ -1,0 +1,156 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "collectives/fabric.hpp"
+#include "collectives/topologies/catalog.hpp"
+#include "compressors/catalog.hpp"
+#include "training/exchange/auto_plan.hpp"
+#include "training/exchange/bucket_round.hpp"
+#include "training/exchange/bucket_schedule.hpp"
+#include "training/exchange/buckets.hpp"
+#include "training/exchange/codec_thread.hpp"
+#include "training/exchange/route.hpp"
+#include "training/exchange/step.hpp"
+#include "training/exchange/step_trace.hpp"
+
+namespace weir::training {
+
+/// Averages the gradients of all ranks while the backward pass runs. Hooks on the parameters notice when the gradients
+/// of a bucket are complete. From then on the bucket has a task of its own on the loop of the fabric, which takes it
+/// through its round (BucketRound): encoding and decoding on a codec thread, in between the messages to the other
+/// ranks. While one bucket is on the wire the next is encoded. The buckets of a lane go onto the wire in the same order
+/// on all ranks.
+///
+///     exchange.begin({step, epoch, learning_rate, vote});
+///     loss.backward();
+///     agreed = exchange.finish();       // then exchange.means() are the means over all ranks, equal everywhere
+///
+/// A step may have several backward passes, whose gradients add up. Then begin() comes before the last of them: in the
+/// ones before, no gradient is complete yet, so nothing of it goes onto the wire.
+///
+/// Owned by the trainer; used by its compute thread. After the first failure every step fails.
+class Exchange {
+ public:
+  struct Options {
+    std::uint64_t seed = 0;
+    double epochs_total = 0;                          ///< passes over the data in the whole training; 0: not known
+    BucketSizes bucket_sizes;                         ///< the largest ones that AutoPlan may choose
+    collectives::TopologyChoice topology = {};        ///< AutoPlan::name: left to the ranks
+    AutoPlan::MakeCompression make_compression = {};  ///< for AutoPlan
+  };
+
+  /// Where a step's exchange spent its time, in seconds, summed over its buckets, which pass side by side; `wait` is
+  /// how long the compute thread waited for them after the backward pass.
+  struct Times {
+    double encode = 0;
+    double exchange = 0;
+    double decode = 0;
+    double wait = 0;
+  };
+
+  /// The result of one step.
+  struct Agreed {
+    float votes = 0;  ///< the sum of all ranks' votes
+    Times times;
+  };
+
+  /// `parameters` are leaf tensors that require gradients; those that they have are taken away. `fabric` must outlive
+  /// this object.
+  Exchange(std::vector<NamedTensor> parameters, compressors::Compression compression, collectives::Fabric& fabric,
+           const Options& options);
+  /// An exchange in progress must be ended first, by Fabric::abort.
+  ~Exchange();
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  /// Must be called before the last backward pass of `step`.
+  void begin(const Step& step);
+
+  /// Must be called after the last backward pass: waits until all buckets have been exchanged, and takes the gradients
+  /// away from the parameters. Parameters without a gradient count as zero. Fails with what Communicator, Compressor
+  /// and Memory fail with.
+  Result<Agreed> finish();
+
+  /// The mean gradient of each parameter, valid until the next begin(). Entries may be set to zero meanwhile.
+  std::span<const Mean> means() const { return means_; }
+
+  const compressors::Compression& compression() const { return compression_; }
+
+  /// What the exchange itself keeps between steps, besides compressor and memory: the residuals of this rank as an
+  /// owner, regions and thresholds. The tensors alias the live ones or are made for this.
+  std::vector<NamedTensor> save() const;
+  /// Before the first step. Fails with: malformed (not a state from save() of such an exchange).
+  Result<void> restore(std::span<const NamedTensor> state);
+
+  /// The buckets in the order in which the backward pass completes them.
+  std::span<const Bucket> buckets() const { return buckets_; }
+
+  /// What the step did and what all steps have moved. To be read between finish() and the next begin().
+  const StepTrace& trace() const { return *trace_; }
+
+  /// How the buckets travel, if that is new since this was last asked. To be called between two steps.
+  std::optional<protocol::ExchangePlan> new_plan();
+
+  /// The bytes that each rank would send per step without compression: those of a ring all-reduce, without headers.
+  std::uint64_t dense_bytes_per_step() const;
+
+ private:
+  class ReadyHook;
+  struct Hook;
+  class Call;
+
+  RoundSetting setting_of(bool some_coded);
+  std::vector<Route> fixed_routes() const;
+  void lay_out(std::vector<Bucket> buckets);
+  Result<void> plan(const Step& step);
+  void on_ready(std::uint32_t parameter);
+  void hand_over(std::size_t bucket);
+
+  std::vector<NamedTensor> parameters_;
+  compressors::Compression compression_;
+  collectives::Fabric& fabric_;
+  const Options options_;
+  std::vector<Mean> means_;  ///< by parameter
+  GatheredMean gathered_mean_;
+  std::unique_ptr<RoundSetting> setting_;
+  std::unique_ptr<AutoPlan> auto_plan_;  ///< if the routes are left to the ranks
+  std::vector<Bucket> buckets_;
+  std::vector<Route> routes_;             ///< by bucket
+  std::vector<std::uint32_t> bucket_of_;  ///< by parameter
+  std::vector<BucketRound> rounds_;       ///< by bucket
+  std::unique_ptr<StepTrace> trace_;
+  std::unique_ptr<CodecThread> codec_;
+  std::unique_ptr<BucketSchedule> schedule_;  ///< lives on the loop's thread
+
+  // Used by the compute thread.
+  std::vector<std::unique_ptr<Hook>> hooks_;  ///< by parameter
+  std::vector<bool> ready_;                   ///< by parameter
+  std::vector<std::size_t> missing_;          ///< by bucket: number of parameters not ready
+  std::vector<bool> handed_over_;             ///< by bucket
+  bool begun_ = false;                        ///< there was a step
+  std::uint64_t bucket_bytes_ = 0;            ///< what AutoPlan has chosen; 0: nothing yet
+  bool plan_is_new_ = true;
+  bool last_pass_ = false;  ///< gradients that become complete are those of the step
+  Step step_;
+  std::unique_ptr<Call> begin_;               ///< of the schedule
+  std::vector<std::unique_ptr<Call>> calls_;  ///< by bucket: that it is ready
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool under_way_ = false;
+  Agreed agreed_;
+  std::optional<Error> failure_;
+};
+
+}  // namespace weir::training

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+#include "compressors/compressor.hpp"
+#include "training/exchange/mean.hpp"
+
+namespace weir::training {
+
+/// Makes the mean of the payloads that all ranks have sent of a tensor, on several threads (at::set_num_threads) and
+/// with the same bits on any number of them: a thread has a range of entries, and adds the ranks to each of them in
+/// their order. Payloads that carry some entries only are read first, side by side.
+///
+/// Serves one tensor after the other; what it needs meanwhile it keeps for the next.
+class GatheredMean {
+ public:
+  /// What is there to be averaged.
+  struct Payloads {
+    std::span<const BytesView> of_ranks;           ///< in rank order
+    compressors::Round round;                      ///< of this rank
+    float share = 1;                               ///< the factor of each rank
+    const compressors::Selection* sent = nullptr;  ///< what this rank's payload carries, for traits().sparse
+  };
+
+  /// Adds the payloads to `mean`. If that is sparse, it has no positions yet, and those of all payloads are noted in
+  /// any order, each as often as it was sent. Fails with what Compressor::decode_add() fails with; the context names
+  /// the rank.
+  Result<void> add(compressors::Compressor& compressor, const Payloads& payloads, Mean& mean);
+
+ private:
+  /// The entries of a rank.
+  struct Entries {
+    compressors::Selection read;
+    const compressors::Selection* all = nullptr;  ///< those that were read, or this rank's own
+    Result<void> result;
+  };
+
+  Result<void> read(const compressors::Compressor& compressor, const Payloads& payloads, std::uint64_t entries);
+  void add_entries(float share, Mean& mean);
+  void add_range(float share, std::uint64_t begin, std::uint64_t end, std::span<std::size_t> next, Mean& mean) const;
+
+  std::vector<Entries> ranks_;
+  std::vector<std::size_t> next_;  ///< by part and rank: the entry to be added next
+};
+
+}  // namespace weir::training

@@ -1,0 +1,74 @@
+#include "training/exchange/owner.hpp"
+
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+#include "base/errc.hpp"
+#include "compressors/flat.hpp"
+#include "compressors/memories/misfit.hpp"
+
+namespace weir::training {
+
+using compressors::NamedTensor;
+using compressors::Round;
+
+Owner::Owner(compressors::Compressor& compressor, std::span<const NamedTensor> parameters,
+             std::span<const Piece> pieces, std::uint32_t rank)
+    : compressor_(compressor), keeps_residual_(!compressors::no_mean_residual(compressor)), works_(pieces.size()) {
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (pieces[i].owner != rank) continue;
+    const auto& [name, tensor] = parameters[pieces[i].parameter];
+    auto shape = tensor.sizes().vec();
+    if (pieces[i].rows > 0) shape[0] = pieces[i].rows;
+    works_[i].piece = &pieces[i];
+    works_[i].name = &name;
+    works_[i].mean.tensor = at::zeros(shape, at::kFloat);
+    if (compressor.traits().sparse) works_[i].entries.emplace();
+  }
+}
+
+Result<void> Owner::encode(std::size_t piece, Round round, Bytes& out) {
+  Work& work = works_[piece];
+  const auto last = static_cast<std::uint32_t>(compressor_.traits().passes.size() - 1);
+  for (round.pass = 0; round.pass < last; ++round.pass) {
+    alone_.clear();
+    if (auto encoded = compressor_.encode(work.mean.tensor, round, alone_); !encoded) return encoded;
+    const BytesView result = alone_;
+    if (auto absorbed = compressor_.absorb(std::span(&result, 1), round); !absorbed) return absorbed;
+  }
+  return compressor_.encode(work.mean.tensor, round, out, work.entries ? &*work.entries : nullptr);
+}
+
+void Owner::take(std::size_t piece, const at::Tensor& decoded) {
+  const auto mean = compressors::flat(works_[piece].mean.tensor);
+  if (!keeps_residual_) {
+    std::ranges::fill(mean, 0.0F);
+    return;
+  }
+  const auto sent = compressors::flat(decoded);
+  for (std::size_t i = 0; i < mean.size(); ++i) mean[i] -= sent[i];
+}
+
+void Owner::save(std::vector<NamedTensor>& state) const {
+  if (!keeps_residual_) return;
+  for (const Work& work : works_) {
+    if (work.piece != nullptr) state.push_back({*work.name, work.mean.tensor});
+  }
+}
+
+Result<void> Owner::restore(std::span<const NamedTensor> state) {
+  if (!keeps_residual_ || state.empty()) return {};
+  for (Work& work : works_) {
+    if (work.piece == nullptr) continue;
+    const auto found = std::ranges::find(state, *work.name, &NamedTensor::name);
+    if (found == state.end() || found->tensor.sizes() != work.mean.tensor.sizes() ||
+        found->tensor.scalar_type() != at::kFloat) {
+      return Error{Errc::malformed, "no residual of this rank's share of " + *work.name};
+    }
+    work.mean.tensor.copy_(found->tensor);
+  }
+  return {};
+}
+
+}  // namespace weir::training

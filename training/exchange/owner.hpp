@@ -1,0 +1,61 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+#include "compressors/catalog.hpp"
+#include "training/exchange/mean.hpp"
+#include "training/exchange/shares.hpp"
+
+namespace weir::training {
+
+/// A rank's work for the pieces that it owns: it keeps the mean of what all ranks have encoded of them and encodes it
+/// for the way back. What that leaves out it adds to the next mean (DoubleSqueeze, Tang et al. 2019), if the compressor
+/// is one for which such a residual stays bounded.
+class Owner {
+ public:
+  /// `pieces`: of the bucket; those of `rank` count.
+  Owner(compressors::Compressor& compressor, std::span<const compressors::NamedTensor> parameters,
+        std::span<const Piece> pieces, std::uint32_t rank);
+
+  /// The mean of a piece, to which the caller adds what all ranks have encoded of it. Not sparse.
+  Mean& mean(std::size_t piece) { return works_[piece].mean; }
+
+  /// Appends the encoded mean of a piece to `out`. Of a compressor with several passes all are gone through, by this
+  /// rank alone.
+  Result<void> encode(std::size_t piece, compressors::Round round, Bytes& out);
+  /// What the last encode() of a piece has sent; of a sparse compressor.
+  const compressors::Selection& entries(std::size_t piece) const { return *works_[piece].entries; }
+
+  /// `decoded`: what the encoded mean has become on all ranks.
+  void take(std::size_t piece, const at::Tensor& decoded);
+
+  /// The residuals by name of the parameter, for a checkpoint. The tensors alias the live ones.
+  void save(std::vector<compressors::NamedTensor>& state) const;
+  /// Takes those of this bucket. Without any state, as of an exchange over another topology, nothing was left out.
+  /// Fails with: malformed (some are missing or of another shape).
+  Result<void> restore(std::span<const compressors::NamedTensor> state);
+
+ private:
+  /// Of one piece.
+  struct Work {
+    const Piece* piece = nullptr;  ///< null: another rank's
+    const std::string* name = nullptr;
+    Mean mean;  ///< between rounds the residual
+    std::optional<compressors::Selection> entries;
+  };
+
+  compressors::Compressor& compressor_;
+  const bool keeps_residual_;
+  std::vector<Work> works_;  ///< by piece
+  Bytes alone_;              ///< what is encoded in the passes before the last
+};
+
+}  // namespace weir::training

@@ -1,0 +1,276 @@
+#include "training/exchange/planner.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "collectives/topologies/catalog.hpp"
+#include "training/exchange/turns.hpp"
+
+namespace weir::training {
+namespace {
+
+using collectives::Cost;
+using collectives::TopologyType;
+
+/// Plans are tried that the model finds at most so much slower than the best.
+constexpr double worth_a_trial = 1.5;
+constexpr std::size_t trials_max = 6;
+/// Smaller buckets have to promise at most this part of the time that larger ones take: they are more messages, each of
+/// which costs a little that the model does not know of.
+constexpr double worth_more_messages = 0.9;
+/// Of two plans whose steps differ by less than the noise, the one that the model prefers is followed.
+constexpr double noise = 1.03;
+
+/// What one bucket takes along one route, in seconds.
+struct Effort {
+  double encode = 0;
+  double latency = 0;  ///< on the wire, while others may use the port
+  double port = 0;     ///< on the wire, alone
+  double decode = 0;
+
+  double alone() const { return encode + latency + port + decode; }
+};
+
+double latency_of(const Cost& cost, const LinkCosts& links) { return cost.alpha * links.latency_seconds; }
+double port_of(const Cost& cost, const LinkCosts& links) {
+  return cost.beta * links.seconds_per_byte + cost.gamma * links.combine_seconds_per_byte;
+}
+
+/// Of a bucket that is sent as it is, rounded or not.
+Effort dense_effort(const Situation& in, const BucketLoad& bucket, Form form, const TopologyType& type) {
+  const double bytes = form == Form::bfloat16 ? bucket.dense_bytes / 2 : bucket.dense_bytes;
+  const Cost cost = type.all_reduce_cost(in.ranks, bytes);
+  const double copied = bucket.dense_bytes * in.dense_seconds_per_byte;
+  return {.encode = copied, .latency = latency_of(cost, in.links), .port = port_of(cost, in.links), .decode = copied};
+}
+
+Effort coded_effort(const Situation& in, const CodedLoad& load, const TopologyType& type) {
+  Effort effort;
+  if (load.left_dense_bytes > 0) {
+    const Cost cost = type.all_reduce_cost(in.ranks, load.left_dense_bytes);
+    const double copied = load.left_dense_bytes * in.dense_seconds_per_byte;
+    effort = {
+        .encode = copied, .latency = latency_of(cost, in.links), .port = port_of(cost, in.links), .decode = copied};
+  }
+  effort.encode += load.encode_seconds;
+  for (const PassLoad& pass : load.passes) {
+    Cost cost;
+    if (!pass.gathered) {
+      cost = type.all_reduce_cost(in.ranks, pass.bytes);
+      effort.decode += load.decode_seconds;
+    } else if (type.by_owners) {
+      cost = type.by_owners_cost(in.ranks, pass.bytes);
+      // A rank decodes its share of all payloads and encodes it again, and decodes all shares.
+      effort.decode += 2 * load.decode_seconds + load.encode_seconds / in.ranks;
+    } else {
+      cost = type.all_gather_cost(in.ranks, pass.bytes);
+      effort.decode += load.decode_seconds * in.ranks;
+    }
+    effort.latency += latency_of(cost, in.links);
+    effort.port += port_of(cost, in.links);
+  }
+  return effort;
+}
+
+Effort effort_of(const Situation& in, const BucketLoad& bucket, const Route& route) {
+  const auto& type = collectives::topologies()[route.topology];
+  if (!bucket.coded) return dense_effort(in, bucket, Form::float32, type);
+  if (route.form != Form::coded) return dense_effort(in, bucket, route.form, type);
+  return coded_effort(in, type.by_owners ? bucket.by_owners : bucket.by_all, type);
+}
+
+/// The topologies that a plan may use for a bucket. Whether hosts sum gradients first is decided once for a job. Over
+/// split_gather a step applies other entries than over the others: that is for the job to say.
+std::vector<std::size_t> candidates(const Situation& in, bool coded) {
+  std::vector<std::size_t> found;
+  const auto all = collectives::topologies();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool for_hosts = in.by_hosts && !coded;
+    if (!all[i].fits(in.ranks) || all[i].has_servers || all[i].splits) continue;
+    if (all[i].by_hosts == for_hosts) found.push_back(i);
+  }
+  return found;
+}
+
+/// The routes of a bucket in a form, the best ones first, each taken by itself.
+std::vector<Route> best_routes(const Situation& in, const BucketLoad& bucket, Form form) {
+  std::vector<std::pair<double, Route>> found;
+  for (const std::size_t topology : candidates(in, bucket.coded)) {
+    const bool by_owners = collectives::topologies()[topology].by_owners;
+    if (form == Form::coded && bucket.coded && by_owners && !in.fits_owners) continue;
+    const Route route{.form = bucket.coded ? form : Form::float32, .topology = topology, .by_owners = by_owners};
+    found.emplace_back(effort_of(in, bucket, route).alone(), route);
+  }
+  std::ranges::stable_sort(found, {}, [](const auto& entry) { return entry.first; });
+  std::vector<Route> routes;
+  for (const auto& [seconds, route] : found) routes.push_back(route);
+  return routes;
+}
+
+std::vector<Form> forms(const Situation& in) {
+  if (in.must_be_coded) return {Form::coded};
+  return {Form::coded, Form::bfloat16, Form::float32};
+}
+
+void add(const CodedLoad& load, CodedLoad& sum) {
+  sum.left_dense_bytes += load.left_dense_bytes;
+  sum.encode_seconds += load.encode_seconds;
+  sum.decode_seconds += load.decode_seconds;
+  sum.passes.resize(std::max(sum.passes.size(), load.passes.size()));
+  for (std::size_t i = 0; i < load.passes.size(); ++i) {
+    sum.passes[i].gathered = load.passes[i].gathered;
+    sum.passes[i].bytes += load.passes[i].bytes;
+  }
+}
+
+/// One thing after the other, whoever is first.
+class Server {
+ public:
+  /// Returns when work that is there from `ready` on, and takes `seconds`, is done.
+  double serve(double ready, double seconds) { return free_ = std::max(free_, ready) + seconds; }
+  double free() const { return free_; }
+
+ private:
+  double free_ = 0;
+};
+
+}  // namespace
+
+BucketLoad sum_of(std::span<const BucketLoad> loads, std::span<const std::uint32_t> members) {
+  BucketLoad sum;
+  for (const auto member : members) {
+    sum.dense_bytes += loads[member].dense_bytes;
+    add(loads[member].by_all, sum.by_all);
+    add(loads[member].by_owners, sum.by_owners);
+  }
+  return sum;
+}
+
+std::vector<BucketLoad> loads_of(std::span<const BucketLoad> parameters, std::span<const Bucket> buckets) {
+  std::vector<BucketLoad> loads;
+  for (const Bucket& bucket : buckets) {
+    BucketLoad& load = loads.emplace_back(sum_of(parameters, bucket.parameters));
+    load.coded = bucket.coded;
+  }
+  return loads;
+}
+
+double predicted_seconds(const Situation& in, std::span<const Route> routes) {
+  // The backward pass is about two thirds of the computation, and takes time in proportion to the parameters.
+  const double forward = in.compute_seconds / 3;
+  double all_bytes = 0;
+  for (const BucketLoad& bucket : in.buckets) all_bytes += bucket.dense_bytes;
+  Server codec;
+  Server port;
+  std::vector<Server> lanes(in.lanes + 1);
+  const auto places = places_in_lanes(in.buckets.size(), lanes.size());
+  struct Arrival {
+    double at = 0;
+    double decode = 0;
+  };
+  std::deque<Arrival> arrivals;  // of buckets that wait to be decoded
+  double end = in.compute_seconds;
+  const auto decode_what_is_there = [&](double until) {
+    for (; !arrivals.empty() && arrivals.front().at <= until; arrivals.pop_front()) {
+      end = codec.serve(arrivals.front().at, arrivals.front().decode);
+    }
+  };
+  double codec_seconds = 0;
+  double bytes = 0;
+  for (std::size_t b = 0; b < in.buckets.size(); ++b) {
+    bytes += in.buckets[b].dense_bytes;
+    const double share = all_bytes == 0 ? 1 : bytes / all_bytes;
+    const double ready = forward + share * (in.compute_seconds - forward);
+    decode_what_is_there(std::max(ready, codec.free()));
+    const Effort effort = effort_of(in, in.buckets[b], routes[b]);
+    const double encoded = codec.serve(ready, effort.encode);
+    Server& lane = lanes[places[b].lane];
+    const double waited = lane.serve(encoded, effort.latency);
+    arrivals.push_back({.at = lane.serve(port.serve(waited, effort.port), 0), .decode = effort.decode});
+    codec_seconds += effort.encode + effort.decode;
+  }
+  decode_what_is_there(std::numeric_limits<double>::infinity());
+  end = std::max(end, in.compute_seconds);
+  // Without a core of its own the codec thread takes its time from the computation.
+  return in.own_cores ? end : std::max(end, in.compute_seconds + codec_seconds);
+}
+
+std::vector<Plan> plans(const Situation& in) {
+  std::vector<Plan> found;
+  const auto add = [&](std::vector<Route> routes) {
+    Plan plan{.routes = std::move(routes), .step_seconds = 0};
+    plan.step_seconds = predicted_seconds(in, plan.routes);
+    if (std::ranges::find(found, plan) == found.end()) found.push_back(std::move(plan));
+  };
+  for (const Form form : forms(in)) {
+    for (const std::size_t place : {0, 1, 2}) {  // the model may be wrong about which topology is the best
+      std::vector<Route> routes;
+      for (const BucketLoad& bucket : in.buckets) {
+        const auto best = best_routes(in, bucket, form);
+        routes.push_back(best[std::min(place, best.size() - 1)]);
+      }
+      add(std::move(routes));
+    }
+  }
+  const auto faster = [](const Plan& a, const Plan& b) { return a.step_seconds < b.step_seconds; };
+  std::ranges::stable_sort(found, faster);
+
+  // From the best uniform one, each bucket tries the other forms.
+  std::vector<Route> mixed = found.front().routes;
+  double best = found.front().step_seconds;
+  for (std::size_t b = 0; b < mixed.size(); ++b) {
+    for (const Form form : forms(in)) {
+      const Route before = std::exchange(mixed[b], best_routes(in, in.buckets[b], form).front());
+      const double seconds = predicted_seconds(in, mixed);
+      if (seconds < best) {
+        best = seconds;
+      } else {
+        mixed[b] = before;
+      }
+    }
+  }
+  add(std::move(mixed));
+  std::ranges::stable_sort(found, faster);
+  return found;
+}
+
+std::vector<Plan> plans_to_try(const Situation& in) {
+  auto found = plans(in);
+  const auto largest =
+      static_cast<std::size_t>(std::ranges::max_element(in.buckets, {}, &BucketLoad::dense_bytes) - in.buckets.begin());
+  const double slowest = worth_a_trial * found.front().step_seconds;
+  // Of each form the best first: the model is more often wrong about what coding takes than about topologies.
+  std::set<Form> seen;
+  std::ranges::stable_partition(found, [&](const Plan& plan) { return seen.insert(plan.routes[largest].form).second; });
+  std::erase_if(found, [&](const Plan& plan) { return plan.step_seconds > slowest; });
+  found.resize(std::min(found.size(), trials_max));
+  return found;
+}
+
+std::size_t best_tried(std::span<const double> seconds) {
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < seconds.size(); ++i) {
+    if (seconds[i] * noise < seconds[best]) best = i;
+  }
+  return best;
+}
+
+std::size_t best_layout(Situation in, std::span<const BucketLoad> parameters,
+                        std::span<const std::vector<Bucket>> layouts) {
+  std::size_t best = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    in.buckets = loads_of(parameters, layouts[i]);
+    const double seconds = plans(in).front().step_seconds;
+    if (seconds >= worth_more_messages * least) continue;
+    least = seconds;
+    best = i;
+  }
+  return best;
+}
+
+}  // namespace weir::training

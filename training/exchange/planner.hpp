@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "training/exchange/buckets.hpp"
+#include "training/exchange/route.hpp"
+
+namespace weir::training {
+
+/// What messages and memory cost between the ranks of a group, as measured: the constants of the alpha-beta-gamma model
+/// (Hockney 1994; Thakur et al. 2005).
+struct LinkCosts {
+  double latency_seconds = 0;           ///< alpha: of a message, beside its bytes
+  double seconds_per_byte = 0;          ///< beta: of a rank's port
+  double combine_seconds_per_byte = 0;  ///< gamma: of adding received bytes to own ones
+
+  friend bool operator==(const LinkCosts&, const LinkCosts&) = default;
+};
+
+/// What one pass of a compressor sends for a bucket.
+struct PassLoad {
+  bool gathered = true;  ///< or summed
+  double bytes = 0;      ///< of one rank
+
+  friend bool operator==(const PassLoad&, const PassLoad&) = default;
+};
+
+/// What encoding a bucket asks of a rank.
+struct CodedLoad {
+  double left_dense_bytes = 0;  ///< as float32: of tensors that go dense in this round
+  std::vector<PassLoad> passes;
+  double encode_seconds = 0;
+  double decode_seconds = 0;  ///< of one rank's payload
+
+  friend bool operator==(const CodedLoad&, const CodedLoad&) = default;
+};
+
+/// What a bucket asks of a rank.
+struct BucketLoad {
+  double dense_bytes = 0;  ///< as float32
+  bool coded = false;      ///< may be encoded
+  CodedLoad by_all = {};  ///< where all ranks decode the payloads of all: many ranks' would be more than a dense tensor
+  CodedLoad by_owners = {};
+
+  friend bool operator==(const BucketLoad&, const BucketLoad&) = default;
+};
+
+/// What some tensors ask for that share a bucket.
+BucketLoad sum_of(std::span<const BucketLoad> loads, std::span<const std::uint32_t> members);
+
+/// What buckets ask for. `parameters`: what each parameter does.
+std::vector<BucketLoad> loads_of(std::span<const BucketLoad> parameters, std::span<const Bucket> buckets);
+
+/// All that a plan depends on. The same numbers give the same plan, on every rank.
+struct Situation {
+  std::uint32_t ranks = 1;
+  LinkCosts links;
+  std::vector<BucketLoad> buckets;    ///< in the order in which the backward pass completes them
+  double compute_seconds = 0;         ///< of a step without the exchange; 0: not known
+  double dense_seconds_per_byte = 0;  ///< of putting a dense bucket together and taking it apart
+  bool own_cores = true;              ///< the codec thread has a core of its own beside the compute threads
+  bool must_be_coded = false;         ///< only the compressor gives the means their scale
+  bool fits_owners = true;            ///< the compressor fits an exchange by owners
+  bool by_hosts = false;    ///< `ranks` are hosts: tensors that are not coded take a topology that knows of them
+  std::uint32_t lanes = 2;  ///< beside the urgent one, which the last bucket has for itself
+};
+
+/// How all buckets travel, and how long a step then takes by the model.
+struct Plan {
+  std::vector<Route> routes;  ///< by bucket
+  double step_seconds = 0;
+
+  friend bool operator==(const Plan& a, const Plan& b) { return a.routes == b.routes; }
+};
+
+/// How long a step takes by the model: buckets are encoded one after the other as the backward pass completes them,
+/// share the port, and are decoded again. `routes`: by bucket.
+double predicted_seconds(const Situation& situation, std::span<const Route> routes);
+
+/// Plans, the fastest first, that differ in the form of the large buckets or in their topology; the first one is the
+/// best found when each bucket may take a route of its own. Topologies that only a job can choose are in none of them:
+/// those with servers, and split_gather, over which a step applies only the largest sums.
+std::vector<Plan> plans(const Situation& situation);
+
+/// Of plans(), those that are worth some steps, because the model may be wrong: at most six that it does not find much
+/// slower than the best, the best of each form first.
+std::vector<Plan> plans_to_try(const Situation& situation);
+
+/// Which of the plans that were tried is followed: the one with the shortest steps; of plans that differ by less than
+/// the noise, the first. `seconds`: of a step, by plan.
+std::size_t best_tried(std::span<const double> seconds);
+
+/// Which of some layouts of the same parameters is the fastest by the model, each with its best plan; the largest
+/// buckets come first, and smaller ones have to be clearly faster. `situation`: but for the buckets, what all have in
+/// common.
+std::size_t best_layout(Situation situation, std::span<const BucketLoad> parameters,
+                        std::span<const std::vector<Bucket>> layouts);
+
+}  // namespace weir::training

@@ -1,0 +1,171 @@
+#include "training/exchange/step_trace.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+namespace weir::training {
+namespace {
+
+using protocol::Activity;
+using protocol::BucketSpan;
+using protocol::ByteCounts;
+using protocol::StepTimeline;
+using protocol::TrafficTotals;
+
+static_assert(compressors::Passes::static_capacity < BucketSpan::part_within_hosts);
+static_assert(BucketSpan::part_within_hosts + 2 <= TrafficTotals::phases_max);
+
+/// The first time that a bucket is encoded, its wait, its dense message and the last time that it is decoded; for each
+/// pass the messages and what is computed between and after them; and, by hosts, two waits and two messages more.
+constexpr std::size_t spans_of_bucket_max = 8 + 5 * compressors::Passes::static_capacity;
+
+ByteCounts counts(const collectives::Traffic& traffic) { return {traffic.sent_bytes, traffic.received_bytes}; }
+
+ByteCounts difference(const ByteCounts& all, const ByteCounts& part) {
+  return {all.sent - part.sent, all.received - part.received};
+}
+
+std::uint64_t all_of(const ByteCounts& bytes) { return bytes.sent + bytes.received; }
+
+/// `share` is at most 1.
+ByteCounts part_of(const ByteCounts& whole, double share) {
+  const auto part = [share](std::uint64_t bytes) {
+    return std::min(bytes, static_cast<std::uint64_t>(static_cast<double>(bytes) * share));
+  };
+  return {part(whole.sent), part(whole.received)};
+}
+
+}  // namespace
+
+StepTrace::StepTrace(collectives::Fabric& fabric, std::span<const NamedTensor> parameters, std::size_t buckets)
+    : fabric_(fabric), parameters_(parameters), buckets_(buckets), tensors_(parameters.size()) {
+  for (auto& bucket : buckets_) bucket.spans.reserve(spans_of_bucket_max);
+  for (std::uint32_t lane = 0; lane < fabric.lanes(); ++lane) counted_.push_back(counts(fabric.lane(lane).traffic()));
+}
+
+void StepTrace::begin(std::chrono::steady_clock::time_point when) {
+  begin_ = when;
+  for (auto& bucket : buckets_) {
+    bucket.times = {};
+    bucket.spans.clear();
+    bucket.dropped = 0;
+  }
+}
+
+double StepTrace::now() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+}
+
+StepTrace::Span::Span(StepTrace& trace, std::size_t bucket, Activity activity, std::uint32_t part, std::size_t lane)
+    : trace_(trace),
+      span_{.bucket = static_cast<std::uint32_t>(bucket),
+            .activity = activity,
+            .part = part,
+            .lane = static_cast<std::uint32_t>(lane),
+            .begin_seconds = trace.now(),
+            .seconds = 0,
+            .bytes = {}} {}
+
+StepTrace::WireSpan::WireSpan(StepTrace& trace, std::size_t bucket, const BucketRound::Load& load, std::uint32_t part,
+                              std::size_t lane)
+    : trace_(trace),
+      load_(load),
+      span_{.bucket = static_cast<std::uint32_t>(bucket),
+            .activity = Activity::wire,
+            .part = part,
+            .lane = static_cast<std::uint32_t>(lane),
+            .begin_seconds = trace.now(),
+            .seconds = 0,
+            .bytes = {}} {}
+
+void StepTrace::add(BucketSpan span) {
+  span.seconds = now() - span.begin_seconds;
+  OfBucket& bucket = buckets_[span.bucket];
+  if (span.activity == Activity::encode) bucket.times.encode += span.seconds;
+  if (span.activity == Activity::wire) bucket.times.wire += span.seconds;
+  if (span.activity == Activity::decode) bucket.times.decode += span.seconds;
+  if (bucket.spans.size() < spans_of_bucket_max) {
+    bucket.spans.push_back(span);
+  } else {
+    ++bucket.dropped;
+  }
+}
+
+void StepTrace::add_wire(BucketSpan span, const BucketRound::Load& load) {
+  const ByteCounts all = counts(fabric_.lane(span.lane).traffic());
+  span.bytes = difference(all, counted_[span.lane]);
+  counted_[span.lane] = all;
+  parts_[span.part] += span.bytes;
+  share(span.bytes, load);
+  add(span);
+}
+
+/// Divides bytes among the tensors of a message, in proportion to what each has in it. No byte is lost to rounding:
+/// each tensor gets what lies between two borders.
+void StepTrace::share(const ByteCounts& moved, const BucketRound::Load& load) {
+  if (load.ends.empty() || load.ends.back() == 0) return;
+  ByteCounts given;
+  for (std::size_t i = 0; i < load.parameters.size(); ++i) {
+    const auto until = part_of(moved, static_cast<double>(load.ends[i]) / static_cast<double>(load.ends.back()));
+    tensors_[load.parameters[i]] += difference(until, given);
+    given = until;
+  }
+}
+
+PhaseTimes StepTrace::times() const {
+  PhaseTimes sum;
+  for (const auto& [times, spans, dropped] : buckets_) {
+    sum.encode += times.encode;
+    sum.wire += times.wire;
+    sum.decode += times.decode;
+  }
+  return sum;
+}
+
+StepTimeline StepTrace::timeline() const {
+  StepTimeline timeline;
+  for (const auto& bucket : buckets_) {
+    const auto room = std::min(bucket.spans.size(), StepTimeline::spans_max - timeline.spans.size());
+    timeline.spans.insert(timeline.spans.end(), bucket.spans.begin(),
+                          bucket.spans.begin() + static_cast<std::ptrdiff_t>(room));
+    timeline.dropped += bucket.dropped + static_cast<std::uint32_t>(bucket.spans.size() - room);
+  }
+  return timeline;
+}
+
+TrafficTotals StepTrace::totals() const {
+  TrafficTotals totals;
+  ByteCounts all;
+  for (std::uint32_t rank = 0; rank < fabric_.size(); ++rank) {
+    if (rank == fabric_.rank()) continue;
+    const ByteCounts bytes = counts(fabric_.traffic_with(rank));
+    if (all_of(bytes) > 0) totals.links.push_back({rank, bytes});
+    all += bytes;
+  }
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    if (all_of(parts_[part]) == 0) continue;
+    totals.phases.push_back({protocol::part_name(static_cast<std::uint32_t>(part)), parts_[part]});
+    all = difference(all, parts_[part]);
+  }
+  totals.phases.push_back({"other", all});
+  add_tensors(totals);
+  return totals;
+}
+
+void StepTrace::add_tensors(TrafficTotals& totals) const {
+  std::vector<std::uint32_t> order(tensors_.size());
+  std::iota(order.begin(), order.end(), 0U);
+  const auto shown = order.begin() + static_cast<std::ptrdiff_t>(std::min(order.size(), TrafficTotals::tensors_max));
+  std::partial_sort(order.begin(), shown, order.end(), [this](std::uint32_t a, std::uint32_t b) {
+    return std::pair(all_of(tensors_[b]), a) < std::pair(all_of(tensors_[a]), b);
+  });
+  for (const auto& part : parts_) totals.rest += part;
+  for (auto p = order.begin(); p != shown; ++p) {
+    if (all_of(tensors_[*p]) == 0) break;
+    totals.tensors.push_back({parameters_[*p].name.substr(0, TrafficTotals::name_bytes_max), tensors_[*p]});
+    totals.rest = difference(totals.rest, tensors_[*p]);
+  }
+}
+
+}  // namespace weir::training

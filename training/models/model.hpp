@@ -1,0 +1,35 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "compressors/compressor.hpp"
+
+namespace weir::training {
+
+using compressors::NamedTensor;
+
+/// A network in training. Owned and used by one thread. The catalog makes it with parameters that depend only on the
+/// seed, so that all ranks start equal.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  /// Maps images [count, channels, height, width] to logits [count, classes].
+  virtual at::Tensor forward(const at::Tensor& input) = 0;
+
+  /// The trained tensors, in the order of the network. They alias the live ones.
+  virtual std::vector<NamedTensor> parameters() const = 0;
+
+  /// Tensors that are kept but not trained (running statistics). They alias the live ones. Each rank has its own.
+  virtual std::vector<NamedTensor> buffers() const = 0;
+
+  /// Whether layers (dropout, batch statistics) behave as in training or as in evaluation.
+  virtual void set_training(bool training) = 0;
+};
+
+/// Parameters, then buffers.
+std::vector<NamedTensor> state_of(const Model& model);
+
+}  // namespace weir::training

@@ -1,0 +1,11 @@
+#include "training/modes/mode.hpp"
+#include "training/modes/sync.hpp"
+
+namespace weir::training {
+
+const ModeCatalog& modes() {
+  static const auto catalog = ModeCatalog({.kind = "mode"}).add<Sync>();
+  return catalog;
+}
+
+}  // namespace weir::training

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "compressors/compressor.hpp"
+#include "compressors/memory.hpp"
+#include "protocol/catalog.hpp"
+#include "training/exchange/mean.hpp"
+
+namespace weir::training {
+
+using compressors::NamedTensor;
+
+/// Who applies momentum to the gradients of a training, and how weight decay is applied as a result. In all cases the
+/// decay is computed from the parameters as they are before the step.
+enum class MomentumOwner : std::uint8_t {
+  /// The optimizer applies it, to gradient and decay together.
+  optimizer,
+  /// The memory has already applied the optimizer's momentum to the gradients (DGC). The decay, which memories do not
+  /// see, gets the same momentum from the optimizer.
+  memory,
+  /// The compressor or the memory has a momentum of its own instead of the optimizer's (Signum, DeMo, EF21-SGDM). The
+  /// optimizer applies none, and the decay acts on the parameters alone: x is multiplied by 1 - rate * decay.
+  method,
+};
+
+/// The owner that follows from the traits of the compressor and the memory.
+MomentumOwner momentum_owner(const compressors::Traits& compressor, const compressors::MemoryTraits& memory);
+
+/// What an optimizer needs to know of its training.
+struct OptimizerSetting {
+  std::vector<NamedTensor> parameters;  ///< they alias the live ones
+  MomentumOwner momentum_owner = MomentumOwner::optimizer;
+};
+
+/// Turns averaged gradients into new parameters: a deterministic function of both and of its own state. Owned and used
+/// by one thread.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  /// Makes one step. `means` has one tensor per parameter, in their order; entries of sparse ones may be set to zero.
+  virtual void step(std::span<const Mean> means, double learning_rate) = 0;
+
+  /// State for a checkpoint. The tensors alias the live ones.
+  virtual std::vector<NamedTensor> save() const = 0;
+  /// Replaces the state by copies. Fails with: malformed (not a state from save()).
+  virtual Result<void> restore(std::span<const NamedTensor> state) = 0;
+};
+
+/// The parameters are training.optimizer of the job spec without its name.
+using OptimizerCatalog = protocol::Catalog<protocol::CatalogEntry<Optimizer, const OptimizerSetting&>>;
+
+/// All optimizers.
+const OptimizerCatalog& optimizers();
+
+/// The `momentum` and `nesterov` that a memory which applies the optimizer's momentum has to use; 0 and false for
+/// optimizers without momentum.
+struct Momentum {
+  double factor = 0;
+  bool nesterov = false;
+};
+Momentum momentum_of(const nlohmann::json& optimizer_params);
+
+}  // namespace weir::training

@@ -1,0 +1,171 @@
+#include "training/replica.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/errc.hpp"
+#include "base/xxh3.hpp"
+#include "collectives/topologies/catalog.hpp"
+#include "protocol/checkpoint.hpp"
+#include "training/datasets/catalog.hpp"
+#include "training/exchange/agreement.hpp"
+#include "training/models/catalog.hpp"
+#include "training/tensor_file.hpp"
+
+namespace weir::training {
+namespace {
+
+Result<compressors::Compression> make_compression(const protocol::JobSpec& spec) {
+  const auto& wanted = spec.compression;
+  const auto momentum = momentum_of(spec.training.optimizer.params);
+  return compressors::builtin().make({.compressor = wanted.compressor.name,
+                                      .params = wanted.compressor.params,
+                                      .memory = wanted.memory.name,
+                                      .memory_params = wanted.memory.params,
+                                      .setting = {.momentum = momentum.factor, .nesterov = momentum.nesterov}});
+}
+
+/// The catalog can only answer for a compressor's defaults.
+Result<void> check_topology(const protocol::JobSpec& spec, const compressors::Compressor& compressor) {
+  const auto* topology = collectives::find_topology(spec.exchange.topology);
+  if (topology == nullptr || !topology->by_owners) return {};
+  const auto traits = compressor.traits();
+  if (topology->splits ? traits.fits_split() : traits.fits_owners()) return {};
+  const std::string reason =
+      topology->splits ? "it carries sums and entries that a compressor has chosen, and this one sends neither"
+                       : "the mean of what the workers encode cannot be encoded in the same way";
+  return Error{Errc::invalid_argument, "exchange.topology \"" + spec.exchange.topology +
+                                           "\" does not fit compressor \"" + std::string(compressor.name()) +
+                                           "\" with these parameters: " + reason};
+}
+
+std::uint64_t hash_of(const std::vector<NamedTensor>& parameters) {
+  std::uint64_t hash = 0;
+  for (const auto& [name, tensor] : parameters) {
+    hash = XXH3_64bits_withSeed(tensor.data_ptr(), tensor.nbytes(), hash);
+  }
+  return hash;
+}
+
+/// Of all that decides about the messages of a step.
+std::uint64_t hash_of_exchange(const protocol::JobSpec& spec) {
+  const auto& [topology, transport, bucket_bytes, servers] = spec.exchange;
+  const auto& [compressor, memory, apply_to] = spec.compression;
+  const nlohmann::json all = {topology,          bucket_bytes, servers,       compressor.name,
+                              compressor.params, memory.name,  memory.params, spec.training.seed};
+  const std::string text = all.dump();
+  return XXH3_64bits(text.data(), text.size());
+}
+
+std::uint64_t steps_of(const protocol::JobSpec& spec, std::uint64_t steps_per_epoch) {
+  const auto steps = static_cast<std::uint64_t>(std::ceil(spec.training.epochs * static_cast<double>(steps_per_epoch)));
+  return std::min(steps, spec.training.max_steps.value_or(steps));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, std::uint32_t rank, std::uint32_t world) {
+  const auto partition = partition_named(spec.dataset.partition);
+  if (!partition) return Error{Errc::invalid_argument, "unknown dataset.partition " + spec.dataset.partition};
+  auto dataset = datasets().make(spec.dataset.choice.name, spec.dataset.choice.params, spec.dataset.path.value_or(""));
+  if (!dataset) return dataset.error();
+  auto examples = (*dataset)->train();
+  if (!examples) return examples.error();
+  auto sampler = Sampler::make({*partition, rank, world, spec.training.samples_per_step(), spec.training.seed},
+                               (*examples)->classes());
+  if (!sampler) return sampler.error();
+
+  std::unique_ptr<Replica> replica(new Replica(spec, rank, world, std::move(*sampler)));
+  replica->examples = std::move(*examples);
+  auto model = make_model(spec.model.name, spec.model.params, (*dataset)->shape(), spec.training.seed);
+  if (!model) return model.error();
+  replica->model = std::move(*model);
+  auto compression = make_compression(spec);
+  if (!compression) return compression.error();
+  replica->compression_ = std::move(*compression);
+  if (auto fits = check_topology(spec, *replica->compression_.compressor); !fits) return fits.error();
+  const auto owner = momentum_owner(replica->compression_.compressor->traits(), replica->compression_.memory->traits());
+  const OptimizerSetting setting{replica->model->parameters(), owner};
+  const auto& wanted = spec.training.optimizer;
+  auto optimizer = optimizers().make(wanted.name, wanted.params, setting);
+  if (!optimizer) return optimizer.error();
+  replica->optimizer = std::move(*optimizer);
+  replica->learning_rate = wanted.params.value("lr", 0.0);
+
+  const auto steps_per_epoch = replica->sampler.steps_per_epoch();
+  replica->steps_total = steps_of(spec, steps_per_epoch);
+  auto schedule = schedules().make(spec.training.lr_schedule.name, spec.training.lr_schedule.params,
+                                   ScheduleSetting{steps_per_epoch, replica->steps_total});
+  if (!schedule) return schedule.error();
+  replica->schedule = std::move(*schedule);
+  return replica;
+}
+
+std::uint64_t Replica::parameter_count() const {
+  std::uint64_t count = 0;
+  for (const auto& parameter : model->parameters()) count += static_cast<std::uint64_t>(parameter.tensor.numel());
+  return count;
+}
+
+Result<void> Replica::join(collectives::Fabric& fabric) {
+  if (auto equal = expect_equal(fabric, hash_of_exchange(spec), "settings of the exchange"); !equal) return equal;
+  // Buffers are not compared: after a restart each rank has its own.
+  if (auto equal = expect_equal(fabric, hash_of(model->parameters()), "parameters"); !equal) return equal;
+  const Exchange::Options options{.seed = spec.training.seed,
+                                  .epochs_total = epochs_total(),
+                                  .bucket_sizes = {.bytes = spec.exchange.bucket_bytes},
+                                  .topology = {spec.exchange.topology, spec.exchange.servers},
+                                  .make_compression = [this] { return make_compression(spec); }};
+  exchange = std::make_unique<Exchange>(model->parameters(), std::move(compression_), fabric, options);
+  return exchange_state_ ? exchange->restore(*std::exchange(exchange_state_, std::nullopt)) : Result<void>();
+}
+
+Result<Bytes> Replica::save_model() const {
+  TensorFile file;
+  file.add("model.", state_of(*model));
+  return file.write({});
+}
+
+Result<Bytes> Replica::save() const {
+  TensorFile file;
+  if (rank == 0) {
+    file.add("model.", state_of(*model));
+    file.add("optimizer.", optimizer->save());
+  }
+  const auto own = protocol::rank_prefix(rank);
+  if (rank != 0) file.add(own + "buffers.", model->buffers());
+  file.add(own + "memory.", compression().memory->save());
+  file.add(own + "compressor.", compression().compressor->save());
+  if (exchange) file.add(own + "exchange.", exchange->save());
+  file.add(own, {{"rng", random_state()}});
+  return file.write(protocol::to_metadata({step, world, rank}));
+}
+
+Result<void> Replica::restore(const Segment& checkpoint) {
+  auto file = protocol::read_safetensors(checkpoint);
+  if (!file) return file.error();
+  const auto header = protocol::read_checkpoint_header(*file);
+  if (!header) return header.error();
+  if (header->rank || header->world != world) {
+    return Error{Errc::conflict, "the checkpoint is of " + std::to_string(header->world) + " ranks, the job has " +
+                                     std::to_string(world)};
+  }
+  if (auto loaded = load_into(*file, "model.", state_of(*model)); !loaded) return loaded.error();
+
+  const auto own = protocol::rank_prefix(rank);
+  if (rank != 0) {
+    if (auto loaded = load_into(*file, own + "buffers.", model->buffers()); !loaded) return loaded.error();
+  }
+  if (auto done = optimizer->restore(tensors_under(*file, "optimizer.")); !done) return done.error();
+  if (auto done = compression().memory->restore(tensors_under(*file, own + "memory.")); !done) return done.error();
+  const auto compressor = tensors_under(*file, own + "compressor.");
+  if (auto done = compression().compressor->restore(compressor); !done) return done.error();
+  exchange_state_ = tensors_under(*file, own + "exchange.");
+  const auto rng = tensors_under(*file, own + "rng");
+  if (rng.size() != 1) return Error{Errc::malformed, "checkpoint: no state of the random generator of this rank"};
+  if (auto done = set_random_state(rng.front().tensor); !done) return done.error();
+  step = header->step;
+  return {};
+}
+
+}  // namespace weir::training

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+#include "protocol/job_spec.hpp"
+#include "training/datasets/dataset.hpp"
+#include "training/datasets/sampler.hpp"
+#include "training/exchange/exchange.hpp"
+#include "training/models/model.hpp"
+#include "training/optimizers/optimizer.hpp"
+#include "training/schedules/schedule.hpp"
+
+namespace weir::training {
+
+/// The state that one rank trains: its copy of the model and everything that belongs to it. Made from the job spec,
+/// equal on all ranks except for the shard. Used by one thread.
+///
+/// Parameters stay equal on all ranks. The model's buffers (running statistics) do not: they are not exchanged, and
+/// each rank keeps those of its own batches. Rank 0's buffers count as the model's: they are used in evaluations and
+/// saved next to the parameters in a checkpoint. Those of the other ranks are saved separately in it, so that a resumed
+/// job has the same bits.
+class Replica {
+ public:
+  /// Reads the training data, which takes a while. Fails with: not_found (dataset file), malformed (dataset file),
+  /// invalid_argument (the spec combines things that do not fit), io.
+  static Result<std::unique_ptr<Replica>> make(const protocol::JobSpec& spec, std::uint32_t rank, std::uint32_t world);
+
+  /// Resumes from a checkpoint of the same job with the same number of ranks. Must be called before join(). Fails with:
+  /// malformed (also the state of another optimizer, memory or compressor), unsupported, conflict (another model or
+  /// number of ranks).
+  Result<void> restore(const Segment& checkpoint);
+
+  /// Joins the group, and checks that all ranks start with the same parameters. Blocks. `group` must outlive this
+  /// object. Fails with: conflict (parameters differ), and with what the group fails with.
+  Result<void> join(collectives::Fabric& fabric);
+
+  /// This rank's share of a checkpoint. Must be called between two steps.
+  Result<Bytes> save() const;
+  /// The model alone, in the same form, for an evaluator.
+  Result<Bytes> save_model() const;
+
+  std::uint64_t parameter_count() const;
+  const compressors::Compression& compression() const { return exchange ? exchange->compression() : compression_; }
+  double epoch() const { return static_cast<double>(step) / static_cast<double>(sampler.steps_per_epoch()); }
+  /// The value of epoch() at the end of the training.
+  double epochs_total() const {
+    return static_cast<double>(steps_total) / static_cast<double>(sampler.steps_per_epoch());
+  }
+
+  const protocol::JobSpec spec;
+  const std::uint32_t rank;
+  const std::uint32_t world;
+  std::unique_ptr<Examples> examples;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<Schedule> schedule;
+  Sampler sampler;
+  double learning_rate = 0;  ///< before the factor of the schedule
+  std::uint64_t steps_total = 0;
+  std::uint64_t step = 0;              ///< steps done so far
+  std::unique_ptr<Exchange> exchange;  ///< set by join()
+
+ private:
+  Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t ranks, Sampler own_sampler)
+      : spec(job), rank(own_rank), world(ranks), sampler(std::move(own_sampler)) {}
+  compressors::Compression compression_;                    ///< moved into the exchange by join()
+  std::optional<std::vector<NamedTensor>> exchange_state_;  ///< restored, and for the exchange that join() makes
+};
+
+}  // namespace weir::training

@@ -1,0 +1,15 @@
+#include "training/schedules/constant.hpp"
+#include "training/schedules/cosine.hpp"
+#include "training/schedules/schedule.hpp"
+#include "training/schedules/step_decay.hpp"
+#include "training/schedules/warmup.hpp"
+
+namespace weir::training {
+
+const ScheduleCatalog& schedules() {
+  static const auto catalog =
+      ScheduleCatalog({.kind = "lr_schedule"}).add<Constant>().add<StepDecay>().add<Cosine>().add<Warmup>();
+  return catalog;
+}
+
+}  // namespace weir::training
