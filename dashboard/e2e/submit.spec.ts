@@ -44,6 +44,16 @@ test('validate shows placement, bytes and the whole spec', async ({ page }) => {
   await picture(page, 'submit-validated');
 });
 
+test('the topology may be left to the workers', async ({ page }) => {
+  await page.getByRole('heading', { name: 'Exchange', exact: true }).click();
+  await page.getByLabel('Topology').selectOption('auto');
+  await expect(page.getByText('measures links and coding and chooses for each bucket')).toBeVisible();
+  await expect(page.getByText('with topology auto, the largest size that may be chosen')).toBeVisible();
+  await page.getByRole('button', { name: 'Validate' }).click();
+  await expect(page.getByText('The spec is valid')).toBeVisible();
+  await expect(page.locator('.stat').first()).toHaveText(/round–not known before/);
+});
+
 test('what the head refuses stands at its field', async ({ page }) => {
   await page.getByLabel(/^Workers/).fill('13');
   await page.getByRole('button', { name: 'Submit', exact: true }).click();

@@ -94,7 +94,55 @@ test('traffic: the trace of all workers is exported', async ({ page }) => {
   const download = await coming;
   expect(download.suggestedFilename()).toBe('job-run-trace.json');
   const trace = JSON.parse(readFileSync((await download.path())!, 'utf8'));
-  expect(new Set(trace.traceEvents.map(({ pid }: { pid: number }) => pid))).toEqual(new Set([0, 1, 2, 3]));
+  expect(new Set(trace.traceEvents.map(({ pid }: { pid: number }) => pid))).toEqual(new Set([1, 2, 3, 4]));
+});
+
+test('traffic: the plan, why it is followed, and what else was tried', async ({ page }) => {
+  const card = page.locator('.card', { has: page.getByRole('heading', { name: 'Plan', exact: true }) });
+  await expect(card).toContainText('followed since step 31');
+  await expect(card).toContainText('Why: the fastest of 3 tried: 43 ms a step.');
+  await expect(card).toContainText("Measured: 50 µs for a message, 117 MB/s through a worker's port.");
+  await expect(card.getByRole('region', { name: 'Routes of the plan' }).getByRole('row')).toHaveText([
+    /Form and topology\s*Buckets\s*Gradients/,
+    /coded over butterfly91\.7 MB/,
+    /float32 over tree12\.3 kB/,
+  ]);
+  const candidates = card.getByRole('region', { name: 'Candidates, time of a step' });
+  const row = (place: number) => candidates.getByRole('row').nth(place);
+  await expect(candidates.getByRole('row')).toHaveCount(4);
+  await expect(row(1)).toHaveText(/coded over butterfly.*followed40 ms43 ms/);
+  await expect(row(2)).toHaveText(/bfloat16 over ring, 9 buckets; float32 over tree, 1 bucket48 ms80 ms/);
+  await expect(card.getByText('followed', { exact: true })).toHaveCount(1);
+
+  // The slowest has the whole width, the others their share of it.
+  const width = async (place: number, bar: number) =>
+    (await row(place).locator('.bar > div').nth(bar).boundingBox())!.width;
+  const whole = (await row(2).locator('.bar').first().boundingBox())!.width;
+  expect((await width(2, 1)) / whole).toBeCloseTo(1, 2);
+  expect((await width(1, 0)) / whole).toBeCloseTo(40 / 80, 2);
+  expect((await width(1, 1)) / whole).toBeCloseTo(43 / 80, 2);
+});
+
+test('traffic: a plan on trial, one that is fixed, and none', async ({ page, head, address }) => {
+  await page.clock.install();
+  const card = page.locator('.card', { has: page.getByRole('heading', { name: 'Plan', exact: true }) });
+  head.job('job-run').step = 5;
+  await page.reload();
+  await expect(card).toContainText('No plan yet');
+  await picture(page, 'job-traffic-no-plan');
+  head.job('job-run').step = 15;
+  await page.clock.fastForward(3000);
+  await expect(card).toContainText('followed since step 11');
+  await expect(card).toContainText('Why: on trial; not all candidates have been tried.');
+  await expect(card.getByRole('row', { name: /^bfloat16 over ring, 9 buckets/ })).toHaveText(/followed48 ms–/);
+  head.job('job-run').step = 50;
+  await page.clock.fastForward(3000);
+  await expect(card).toContainText('followed since step 31');
+
+  await page.goto(`${address}/jobs/job-fail?tab=traffic`);
+  await expect(card).toContainText('Why: exchange.topology is "ring".');
+  await expect(card.getByRole('row')).toHaveText([/Form and topology/, /coded over ring101\.7 MB/]);
+  await expect(card).not.toContainText('Measured');
 });
 
 test('traffic: of a job that has not begun there is none', async ({ page, address }) => {

@@ -303,7 +303,10 @@ export const catalog: Catalog = {
     entry('dgc', 'Momentum correction and masking', { momentum: { type: 'number', minimum: 0, default: 0.9 } }),
   ],
   modes: [entry('sync', 'All workers take each step together')],
-  topologies: [entry('ring', 'Ring all-reduce and all-gather')],
+  topologies: [
+    entry('ring', 'Ring all-reduce and all-gather'),
+    entry('auto', 'measures links and coding and chooses for each bucket'),
+  ],
   optimizers: [
     entry('sgd', 'Stochastic gradient descent', {
       lr: { type: 'number', exclusiveMinimum: 0, maximum: 100, default: 0.05, description: 'Learning rate' },

@@ -233,7 +233,10 @@ export class MockHead {
       return json(response, 200, {
         valid: true,
         spec: full,
-        round_bytes: { sent_per_worker: 1480, dense_per_worker: 370_236 },
+        round_bytes: {
+          sent_per_worker: spec.exchange?.topology === 'auto' ? null : 1480,
+          dense_per_worker: 370_236,
+        },
         warnings: [
           {
             pointer: '/compression/params/ratio',

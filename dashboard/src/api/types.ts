@@ -10,6 +10,7 @@ export type Checkpoint = Schemas['Checkpoint'];
 export type CheckpointList = Schemas['CheckpointList'];
 export type Event = Schemas['Event'];
 export type EventList = Schemas['EventList'];
+export type ExchangePlan = Schemas['ExchangePlan'];
 export type Job = Schemas['Job'];
 export type JobList = Schemas['JobList'];
 export type JobState = Schemas['JobState'];

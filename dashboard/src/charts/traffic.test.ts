@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Trace } from '../api/types';
-import { matrixMax, matrixOf, secondsOf, stepOf } from './traffic';
+import { byteRows, candidateRows, matrixMax, matrixOf, routeRows, secondsOf, stepOf } from './traffic';
 
 describe('matrixOf', () => {
   it('has what each has sent to each, and nothing on the diagonal', () => {
@@ -40,26 +40,57 @@ describe('matrixOf', () => {
   });
 });
 
+describe('rows with bars', () => {
+  it('have the bytes of both directions in one bar', () => {
+    expect(byteRows([{ name: 'dense', bytes_sent: 1500, bytes_received: 500 }])).toEqual([
+      { name: 'dense', bars: [2000], cells: ['1.5 kB', '500 B'] },
+    ]);
+  });
+
+  it('have the buckets that travel alike', () => {
+    expect(routeRows({ routes: [{ form: 'coded', topology: 'ring', buckets: 9, bytes: 36_100_000 }] })).toEqual([
+      { name: 'coded over ring', bars: [36_100_000], cells: ['9', '36.1 MB'] },
+    ]);
+  });
+
+  it('have the predicted time of a step beside the measured one, and mark what is followed', () => {
+    const candidate = { routes: 'coded over ring, 9 buckets', predicted_seconds: 0.15, followed: false };
+    const rows = candidateRows({
+      candidates: [
+        { ...candidate, measured_seconds: null },
+        { ...candidate, measured_seconds: 0.152, followed: true },
+      ],
+    });
+    expect(rows[0]).toEqual({ name: candidate.routes, bars: [0.15, 0], cells: ['150 ms', '–'] });
+    expect(rows[1]).toEqual({
+      name: candidate.routes,
+      bars: [0.15, 0.152],
+      cells: ['150 ms', '152 ms'],
+      mark: 'followed',
+    });
+  });
+});
+
 const trace: Trace = {
   displayTimeUnit: 'ms',
   otherData: { job: 'a', steps: [{ worker: 1, step: 64, seconds: 0.25, dropped: 3 }] },
   traceEvents: [
-    { ph: 'M', name: 'process_name', pid: 1, tid: 0, args: { name: 'worker 1' } },
+    { ph: 'M', name: 'process_name', pid: 2, tid: 1, args: { name: 'worker 1' } },
     {
       ph: 'X',
       name: 'wire bucket 1, pass 1',
       cat: 'wire',
-      pid: 1,
-      tid: 1,
+      pid: 2,
+      tid: 2,
       ts: 5000,
       dur: 500,
       args: { bucket: 1, step: 64, part: 'pass 1', bytes_sent: 90, bytes_received: 54 },
     },
-    { ph: 'b', name: 'bucket 1 waits', cat: 'wait', pid: 1, tid: 1, id: '1.1', ts: 4000, args: { bucket: 1 } },
-    { ph: 'b', name: 'bucket 0 waits', cat: 'wait', pid: 1, tid: 1, id: '1.0', ts: 1000, args: { bucket: 0 } },
-    { ph: 'e', name: 'bucket 1 waits', cat: 'wait', pid: 1, tid: 1, id: '1.1', ts: 5000 },
-    { ph: 'e', name: 'bucket 0 waits', cat: 'wait', pid: 1, tid: 1, id: '1.0', ts: 1250 },
-    { ph: 'X', name: 'of another', cat: 'wire', pid: 0, tid: 1, ts: 0, dur: 9, args: { bucket: 7 } },
+    { ph: 'b', name: 'bucket 1 waits', cat: 'wait', pid: 2, tid: 2, id: '2.1', ts: 4000, args: { bucket: 1 } },
+    { ph: 'b', name: 'bucket 0 waits', cat: 'wait', pid: 2, tid: 2, id: '2.0', ts: 1000, args: { bucket: 0 } },
+    { ph: 'e', name: 'bucket 1 waits', cat: 'wait', pid: 2, tid: 2, id: '2.1', ts: 5000 },
+    { ph: 'e', name: 'bucket 0 waits', cat: 'wait', pid: 2, tid: 2, id: '2.0', ts: 1250 },
+    { ph: 'X', name: 'of another', cat: 'wire', pid: 1, tid: 2, ts: 0, dur: 9, args: { bucket: 7 } },
   ],
 };
 

@@ -1,4 +1,5 @@
-import type { Trace, TraceEvent, Traffic } from '../api/types';
+import type { ExchangePlan, Trace, TraceEvent, Traffic } from '../api/types';
+import { bytes, count, seconds } from '../format';
 
 /** Who has sent how much to whom. */
 export interface Matrix {
@@ -35,6 +36,42 @@ export function matrixOf({ links }: Pick<Traffic, 'links'>): Matrix {
     most = Math.max(most, bytes ?? 0);
   }
   return { ranks, cells, most, left: moved.size - ranks.length };
+}
+
+/** A row of a table with bars. */
+export interface BarRow {
+  name: string;
+  bars: number[];
+  cells: string[];
+  /** What sets the row apart. */
+  mark?: string;
+}
+
+/** Bytes by name, with a bar for what was sent and received together. */
+export function byteRows(list: Traffic['phases']): BarRow[] {
+  return list.map(({ name, bytes_sent, bytes_received }) => ({
+    name,
+    bars: [bytes_sent + bytes_received],
+    cells: [bytes(bytes_sent), bytes(bytes_received)],
+  }));
+}
+
+export function routeRows({ routes }: Pick<ExchangePlan, 'routes'>): BarRow[] {
+  return routes.map(({ form, topology, buckets, bytes: size }) => ({
+    name: `${form} over ${topology}`,
+    bars: [size],
+    cells: [count(buckets), bytes(size)],
+  }));
+}
+
+/** The time of a step, as predicted and, where it was tried, as measured. */
+export function candidateRows({ candidates }: Pick<ExchangePlan, 'candidates'>): BarRow[] {
+  return candidates.map(({ routes, predicted_seconds, measured_seconds, followed }) => ({
+    name: routes,
+    bars: [predicted_seconds, measured_seconds ?? 0],
+    cells: [seconds(predicted_seconds), seconds(measured_seconds)],
+    ...(followed && { mark: 'followed' }),
+  }));
 }
 
 export const activities = ['encode', 'wait', 'wire', 'decode'] as const;
@@ -80,7 +117,7 @@ export function stepOf(trace: Trace, worker: number): StepRows | null {
     });
   };
   for (const event of trace.traceEvents) {
-    if (event.pid !== worker) continue;
+    if (event.pid !== worker + 1) continue; // no process has the number 0
     if (event.ph === 'X') add(event, (event.ts ?? 0) + (event.dur ?? 0));
     if (event.ph === 'b') waits.set(event.id ?? '', event);
     const begun = event.ph === 'e' ? waits.get(event.id ?? '') : undefined;

@@ -1,12 +1,13 @@
 import { useEffect, useMemo } from 'preact/hooks';
 import { isTerminal, type Job } from '../api/types';
-import { stepOf } from '../charts/traffic';
+import { byteRows, stepOf } from '../charts/traffic';
 import { bytes, count, seconds } from '../format';
 import { route, setQuery } from '../router';
 import { now } from '../state/clock';
 import { JobTraffic, trafficInterval, type TraceStep } from '../state/traffic';
+import { Bars } from './bars';
+import { ExchangePlan } from './exchange_plan';
 import { StepTimeline } from './step_timeline';
-import { TrafficBars } from './traffic_bars';
 import { TrafficMatrix } from './traffic_matrix';
 import { Card, Choice, Empty, ErrorPanel, Skeleton } from './ui';
 
@@ -14,6 +15,8 @@ const steps: readonly { value: TraceStep; label: string }[] = [
   { value: 'sampled', label: 'A recent step' },
   { value: 'slowest', label: 'The slowest' },
 ];
+
+const directions = ['Sent', 'Received'];
 
 /** What a job's workers have sent each other. Read again every two seconds while the job runs. */
 export function JobTrafficView({ job }: { job: Job }) {
@@ -54,12 +57,17 @@ export function JobTrafficView({ job }: { job: Job }) {
           <Empty title="One worker has nobody to talk to" />
         )}
       </Card>
+      <ExchangePlan plan={totals.plan} />
       <div class="traffic-bars">
         <Card title="By phase">
-          <TrafficBars label="Bytes by phase" heading="Phase" rows={totals.phases} />
+          <Bars label="Bytes by phase" columns={['Phase', ...directions]} rows={byteRows(totals.phases)} />
         </Card>
         <Card title="By tensor">
-          <TrafficBars label="Bytes by tensor" heading="Tensor" rows={[...totals.tensors, rest]} />
+          <Bars
+            label="Bytes by tensor"
+            columns={['Tensor', ...directions]}
+            rows={byteRows([...totals.tensors, rest])}
+          />
         </Card>
       </div>
       <Card

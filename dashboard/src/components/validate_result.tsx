@@ -10,7 +10,11 @@ export function ValidateView({ result }: { result: ValidateResult }) {
   return (
     <Card title="The spec is valid">
       <div class="stats" role="status">
-        <Stat name="Bytes a worker sends per round" value={bytes(sent)} note="after the warm-up" />
+        <Stat
+          name="Bytes a worker sends per round"
+          value={bytes(sent)}
+          note={sent === null ? 'not known before' : 'after the warm-up'}
+        />
         <Stat name="Dense ring" value={bytes(dense)} note={sent && dense ? `${ratio(dense / sent)} as much` : null} />
       </div>
       {result.placement.feasible ? (

@@ -23,7 +23,7 @@ const catalog = {
   ],
   memories: [entry('residual'), entry('dgc')],
   modes: [entry('sync')],
-  topologies: [entry('ring')],
+  topologies: [entry('ring'), entry('auto')],
   optimizers: [entry('sgd', { properties: { lr: { type: 'number', default: 0.05 } } })],
   lr_schedules: [entry('constant')],
 } as unknown as Catalog;
@@ -88,6 +88,13 @@ describe('formGroups', () => {
       '/model/params/hidden',
       '/dataset/name',
     ]);
+  });
+
+  it('offers every topology of the catalog, the one that is chosen by the workers too', () => {
+    const exchange = { properties: { topology: { type: 'string', default: 'ring' } } } as JsonSchema;
+    const fields = formGroups({ properties: { exchange } }, catalog, { exchange: { topology: 'auto' } });
+    const [topology] = fields.flatMap((group) => group.fields);
+    expect(topology?.schema).toMatchObject({ enum: ['ring', 'auto'], default: 'ring', description: 'About auto' });
   });
 
   it('offers the memories that the compressor works with', () => {
