@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""What PyTorch does over Gloo, one process per rank, to be set beside weir's figures: training with DDP, the same
+training without an exchange, and bare sums. Needs PyTorch. Rank 0 prints JSON lines.
+
+    bench/gloo.py train --rank R --ranks 4 --store HOST:PORT --model mlp --hidden 13424 --steps 40 --warmup 10
+    bench/gloo.py alone ...
+    bench/gloo.py all-reduce --rank R --ranks 4 --store HOST:PORT --bytes 262144,67108864 --rounds 20"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+WARM_UP_ROUNDS = 2
+
+
+class LeNet(nn.Module):
+    """weir's `lenet`."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 20, 5), nn.Conv2d(20, 50, 5)
+        self.fc1, self.fc2 = nn.Linear(50 * 4 * 4, 500), nn.Linear(500, 10)
+
+    def forward(self, x):
+        x = torch.max_pool2d(self.conv1(x), 2).relu()
+        x = torch.max_pool2d(self.conv2(x), 2).relu()
+        return self.fc2(self.fc1(x.flatten(1)).relu())
+
+
+class Mlp(nn.Module):
+    """weir's `mlp`."""
+
+    def __init__(self, hidden: int):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(28 * 28, hidden), nn.Linear(hidden, 10)
+
+    def forward(self, x):
+        return self.fc2(self.fc1(x.flatten(1)).relu())
+
+
+def print_row(what: str, name: str, case: dict, seconds: list[float], cpu: float) -> None:
+    """`cpu`: what all threads of this process have computed meanwhile, in seconds."""
+    ordered = sorted(seconds)
+    print(json.dumps({"bench": what, "name": name, "case": case,
+                      "metrics": {"seconds_p50": statistics.median(seconds),
+                                  "seconds_p99": ordered[-1 - len(ordered) // 100],
+                                  "seconds_mean": statistics.fmean(seconds),
+                                  "cpu_seconds": cpu / len(seconds)}}), flush=True)
+
+
+def train(options: argparse.Namespace, exchanges: bool) -> tuple[list[float], float]:
+    """The seconds of each step after the warm-up: batch, forward, backward, the optimizer's step."""
+    torch.manual_seed(options.rank)
+    images = torch.randint(0, 256, (4096, 1, 28, 28), dtype=torch.uint8)
+    labels = torch.randint(0, 10, (4096,))
+    torch.manual_seed(1)
+    model = LeNet() if options.model == "lenet" else Mlp(options.hidden)
+    trained = nn.parallel.DistributedDataParallel(model) if exchanges else model
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    seconds = []
+    for step in range(options.warmup + options.steps):
+        if step == options.warmup:
+            cpu = time.process_time()
+        begin = time.perf_counter()
+        picked = torch.randint(0, len(images), (options.batch,))
+        batch = (images[picked].float() / 255 - 0.5) / 0.25
+        optimizer.zero_grad(set_to_none=True)
+        loss = nn.functional.cross_entropy(trained(batch), labels[picked])
+        loss.item()
+        loss.backward()
+        optimizer.step()
+        if step >= options.warmup:
+            seconds.append(time.perf_counter() - begin)
+    return seconds, time.process_time() - cpu
+
+
+def all_reduce(size: int, rounds: int) -> tuple[list[float], float]:
+    values = torch.ones(size // 4)
+    seconds = []
+    for i in range(WARM_UP_ROUNDS + rounds):
+        if i == WARM_UP_ROUNDS:
+            cpu = time.process_time()
+        begin = time.perf_counter()
+        dist.all_reduce(values)
+        if i >= WARM_UP_ROUNDS:
+            seconds.append(time.perf_counter() - begin)
+    return seconds, time.process_time() - cpu
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["train", "alone", "all-reduce"])
+    parser.add_argument("--rank", type=int, required=True)
+    parser.add_argument("--ranks", type=int, required=True)
+    parser.add_argument("--store", required=True)
+    parser.add_argument("--model", choices=["lenet", "mlp"], default="lenet")
+    parser.add_argument("--hidden", type=int, default=64)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--warmup", type=int, default=10)
+    parser.add_argument("--bytes", default="67108864")
+    parser.add_argument("--rounds", type=int, default=20)
+    options = parser.parse_args()
+
+    torch.set_num_threads(1)
+    host, port = options.store.rsplit(":", 1)
+    store = dist.TCPStore(host, int(port), options.ranks, options.rank == 0)
+    dist.init_process_group("gloo", store=store, rank=options.rank, world_size=options.ranks)
+    dist.barrier()
+    if options.what == "all-reduce":
+        for size in map(int, options.bytes.split(",")):
+            measured = all_reduce(size, options.rounds)
+            if options.rank == 0:
+                case = {"ranks": options.ranks, "bytes": size, "rounds": options.rounds}
+                print_row("all-reduce", "gloo", case, *measured)
+    else:
+        measured = train(options, options.what == "train")
+        if options.rank == 0:
+            print_row(options.what, "ddp" if options.what == "train" else "torch alone",
+                      {"model": options.model, "ranks": options.ranks, "batch_size": options.batch}, *measured)
+    dist.barrier()  # nobody ends the store while others need it
+
+
+if __name__ == "__main__":
+    sys.exit(main())
