@@ -214,6 +214,26 @@ TEST(GatheredMean, NamesTheFirstRankWhoseCodeIsRefusedInTheMiddleOfATensor) {
   at::set_num_threads(before);
 }
 
+/// Few entries stay on one thread; these are as many as several threads share.
+TEST(GatheredMean, ManyEntriesHaveTheBitsOfOneAfterTheOtherOnAnyNumberOfThreads) {
+  const std::vector<std::int64_t> shape = {1009, 1003};
+  const auto of_ranks = sent("topk", {{"ratio", 0.4}}, shape);
+  const auto views = of_ranks->views();
+  ASSERT_GT(views[0].size() + views[2].size() + views[3].size() + views[4].size(), 4U << 20);
+  const auto expected = one_by_one(*of_ranks, shape);
+  const int before = at::get_num_threads();
+  GatheredMean gathered;
+  for (const int threads : {1, 2, 3, 7}) {
+    at::set_num_threads(threads);
+    Mean mean{.tensor = torch::zeros(shape), .sparse = true, .positions = {}};
+    ASSERT_TRUE(gathered.add(*of_ranks->compressor, of_ranks->of(views), mean));
+    EXPECT_TRUE(same_bits(mean.tensor, expected)) << threads;
+    for (const auto position : mean.positions) flat(mean.tensor)[position] = 0;
+    EXPECT_TRUE(same_bits(mean.tensor, torch::zeros(shape))) << "every position is noted, " << threads;
+  }
+  at::set_num_threads(before);
+}
+
 TEST(GatheredMean, DoesNotReadWhatThisRankHasSentItself) {
   const std::vector<std::int64_t> shape = {300, 300};
   auto of_ranks = sent("topk", {{"ratio", 0.1}}, shape);

@@ -14,7 +14,8 @@ namespace weir::training {
 
 /// Makes the mean of the payloads that all ranks have sent of a tensor, on several threads (at::set_num_threads) and
 /// with the same bits on any number of them: a thread has a range of entries, and adds the ranks to each of them in
-/// their order. Payloads that carry some entries only are read first, side by side.
+/// their order. Payloads that carry some entries only are read first, side by side; few of them stay on the calling
+/// thread.
 ///
 /// Serves one tensor after the other; what it needs meanwhile it keeps for the next.
 class GatheredMean {
@@ -42,10 +43,10 @@ class GatheredMean {
 
   Result<void> read(const compressors::Compressor& compressor, const Payloads& payloads, std::uint64_t entries);
   void add_entries(float share, Mean& mean);
-  void add_range(float share, std::uint64_t begin, std::uint64_t end, std::span<std::size_t> next, Mean& mean) const;
+  void add_range(float share, std::uint64_t begin, std::uint64_t end, Mean& mean) const;
 
   std::vector<Entries> ranks_;
-  std::vector<std::size_t> next_;  ///< by part and rank: the entry to be added next
+  bool on_threads_ = false;
 };
 
 }  // namespace weir::training
