@@ -58,6 +58,8 @@ test.describe('charts of a running job', () => {
     }
     expect(reads, 'one history per axis; the rest came live').toBe(3);
 
+    // Evaluations are rarer than steps: this chart has something to draw, too.
+    await expect.poll(() => points(page, 'Test accuracy')).toBeGreaterThan(0);
     const answer = page.waitForResponse((response) => response.url().includes('/metrics?'));
     await page.reload();
     const read = (await (await answer).json()) as Metrics;
@@ -67,13 +69,14 @@ test.describe('charts of a running job', () => {
     await expect(page.locator('h1 .badge')).toHaveText('STOPPED');
 
     // What was read and what came live, in one line: nothing missing between them, nothing twice, each value as the
-    // head has it.
+    // head has it. A series may have begun after the read.
     const whole: Metrics = { ...read, series: [] };
-    for (const { name, worker, points: past } of read.series) {
+    for (const name of Object.values(lines).flatMap((labels) => Object.values(labels))) {
+      const past = read.series.find((series) => series.name === name)?.points ?? [];
       const end = past.at(-1)?.[0] ?? 0;
       const path = `/api/v1/jobs/${job.id}/metrics?name=${name}&worker=job&points=5000&from=${end + 0.5}`;
       const news = (await weir.call<Metrics>('GET', path)).series.find((series) => series.name === name)?.points ?? [];
-      whole.series.push({ name, worker: worker ?? null, points: [...past, ...news] });
+      whole.series.push({ name, worker: null, points: [...past, ...news] });
     }
     await expectDrawn(page, whole);
 
