@@ -110,6 +110,7 @@ nlohmann::json completed(const CompressorEntry& entry, nlohmann::json params) {
 std::size_t encode_round(Compression& compression, const at::Tensor& gradient, Round round, Bytes& payload,
                          compressors::Selection& own, at::Tensor& mean) {
   const at::Tensor input = compression.memory->compensate(gradient, round).value();
+  round.peaks = compression.memory->peaks(round);
   const auto traits = compression.compressor->traits();
   const auto passes = traits.passes.size();
   std::size_t sent = 0;

@@ -33,6 +33,9 @@ struct Round {
   /// Gathered payloads do not go to all ranks: the owner of a share of the tensor gets those for it and encodes their
   /// mean again. A rank then sends and receives two payloads, not world - 1.
   bool by_owners = false;
+  /// Of the tensor that is encoded, if its memory has noted them (Memory::peaks): they change nothing but how long it
+  /// takes.
+  Peaks peaks = {};
 };
 
 /// How the payloads of the ranks are combined. A summed payload is a bare array of numbers, equally long on every rank;

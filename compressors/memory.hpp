@@ -61,6 +61,10 @@ class Memory {
   /// (the shape differs from the tensor's previous one).
   virtual Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) = 0;
 
+  /// The peaks of the tensor that compensate() has returned for round.tensor, until that tensor's update(). Empty if
+  /// this memory does not note them.
+  virtual Peaks peaks(const Round& round) const;
+
   /// Ends the round: `sent` is what this rank sent, `mean` what the ranks agreed on. A memory with
   /// traits().changes_mean turns `mean` into what the optimizer applies, in the same way on every rank.
   virtual Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) = 0;

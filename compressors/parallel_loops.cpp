@@ -57,13 +57,16 @@ bool parallel_select(std::size_t entries, std::size_t align, Selection& out,
   return good;
 }
 
-bool parallel_collect(std::span<const float> values, std::uint32_t least, std::size_t limit, Selection& out) {
+bool parallel_collect(std::span<const float> values, Peaks peaks, std::uint32_t least, std::size_t limit,
+                      Selection& out) {
   const auto collect_range = [&](std::size_t begin, std::size_t end, Selection& part) {
-    if (!collect(values.subspan(begin, end - begin), least, limit, part)) return false;
+    const std::size_t first = begin / peak_block;
+    const Peaks here = peaks.empty() ? peaks : peaks.subspan(first, peaks_of(end) - first);
+    if (!collect(values.subspan(begin, end - begin), here, least, limit, part)) return false;
     for (std::uint32_t& position : part.positions) position += static_cast<std::uint32_t>(begin);
     return true;
   };
-  const bool complete = parallel_select(values.size(), 1, out, collect_range) && out.size() <= limit;
+  const bool complete = parallel_select(values.size(), peak_block, out, collect_range) && out.size() <= limit;
   if (!complete) out.clear();
   return complete;
 }

@@ -25,8 +25,9 @@ void parallel_for_part_ranges(std::size_t count, std::size_t entries, FunctionRe
 bool parallel_select(std::size_t entries, std::size_t align, Selection& out,
                      FunctionRef<bool(std::size_t, std::size_t, Selection&)> choose);
 
-/// collect() (kernels/selection/selection.hpp), on several threads.
-bool parallel_collect(std::span<const float> values, std::uint32_t least, std::size_t limit, Selection& out);
+/// collect() (kernels/selection/selection.hpp), on several threads. `peaks` may be empty.
+bool parallel_collect(std::span<const float> values, Peaks peaks, std::uint32_t least, std::size_t limit,
+                      Selection& out);
 
 /// Calls body(i) for every i below `count`, on several threads. Each call is as much work as `entries` entries.
 void parallel_for_parts(std::size_t count, std::size_t entries, FunctionRef<void(std::size_t)> body);

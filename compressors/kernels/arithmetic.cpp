@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "base/ensure.hpp"
@@ -41,6 +42,62 @@ WEIR_AVX2 bool copy_scaled_avx2(float factor, const float* from, float* to, std:
 }
 #endif
 
+struct ResidualLoop {
+  float beta;
+  float gamma;
+  const float* __restrict gradient;
+  float* __restrict residual;
+
+  [[gnu::always_inline]] float operator()(std::size_t i) const {
+    return residual[i] = beta * residual[i] + gamma * gradient[i];
+  }
+};
+
+template <bool nesterov>
+struct MomentumLoop {
+  float mu;
+  float scale;
+  const float* __restrict gradient;
+  float* __restrict momentum;
+  float* __restrict velocity;
+
+  [[gnu::always_inline]] float operator()(std::size_t i) const {
+    const float scaled = scale * gradient[i];
+    momentum[i] = nesterov ? mu * (momentum[i] + scaled) : mu * momentum[i] + scaled;
+    return velocity[i] += nesterov ? momentum[i] + scaled : momentum[i];
+  }
+};
+
+/// Calls write(i), which gives entry i of a tensor its value and returns it, for all i. Notes the peaks.
+template <class Write>
+[[gnu::always_inline]] inline void note_peaks_loop(const Write& write, std::size_t count, float* __restrict peaks) {
+  for (std::size_t start = 0; start < count; start += peak_block) {
+    std::uint32_t peak = 0;
+    if (start + peak_block <= count) {
+      for (std::size_t i = start; i < start + peak_block; ++i) peak = std::max(peak, magnitude(write(i)));
+    } else {
+      for (std::size_t i = start; i < count; ++i) peak = std::max(peak, magnitude(write(i)));
+    }
+    *peaks++ = std::bit_cast<float>(peak);
+  }
+}
+
+#if defined(__x86_64__)
+template <class Write>
+WEIR_AVX2 void note_peaks_avx2(const Write& write, std::size_t count, float* peaks) {
+  note_peaks_loop(write, count, peaks);
+}
+#endif
+
+template <class Write>
+void note_peaks(const Write& write, std::size_t count, std::span<float> peaks) {
+  ensure(peaks.size() == peaks_of(count), "a peak for each block");
+#if defined(__x86_64__)
+  if (has_avx2()) return note_peaks_avx2(write, count, peaks.data());
+#endif
+  note_peaks_loop(write, count, peaks.data());
+}
+
 }  // namespace
 
 bool copy_scaled(float factor, std::span<const float> from, std::span<float> to) {
@@ -70,12 +127,15 @@ void add_scaled(float weight, BytesView from, std::span<float> to) {
   }
 }
 
-void accumulate_residual(float beta, float gamma, std::span<const float> gradient, std::span<float> residual) {
+void accumulate_residual(float beta, float gamma, std::span<const float> gradient, std::span<float> residual,
+                         std::span<float> peaks) {
   ensure(gradient.size() == residual.size(), "a residual of the gradient's size");
-  const float* __restrict g = gradient.data();
-  float* __restrict r = residual.data();
-  const std::size_t n = residual.size();
-  for (std::size_t i = 0; i < n; ++i) r[i] = beta * r[i] + gamma * g[i];
+  const ResidualLoop loop{beta, gamma, gradient.data(), residual.data()};
+  if (peaks.empty()) {
+    for (std::size_t i = 0; i < residual.size(); ++i) (void)loop(i);
+  } else {
+    note_peaks(loop, residual.size(), peaks);
+  }
 }
 
 void subtract(std::span<const float> a, std::span<const float> b, std::span<float> difference) {
@@ -88,25 +148,14 @@ void subtract(std::span<const float> a, std::span<const float> b, std::span<floa
 }
 
 void accumulate_momentum(const MomentumStep& step, std::span<const float> gradient, std::span<float> momentum,
-                         std::span<float> velocity) {
+                         std::span<float> velocity, std::span<float> peaks) {
   ensure(gradient.size() == momentum.size() && gradient.size() == velocity.size(), "momentum of the gradient's size");
-  const float* __restrict g = gradient.data();
-  float* __restrict m = momentum.data();
-  float* __restrict v = velocity.data();
-  const std::size_t n = gradient.size();
-  const float mu = step.mu;
-  const float scale = step.scale;
   if (step.nesterov) {
-    for (std::size_t i = 0; i < n; ++i) {
-      const float scaled = scale * g[i];
-      m[i] = mu * (m[i] + scaled);
-      v[i] += m[i] + scaled;
-    }
+    note_peaks(MomentumLoop<true>{step.mu, step.scale, gradient.data(), momentum.data(), velocity.data()},
+               gradient.size(), peaks);
   } else {
-    for (std::size_t i = 0; i < n; ++i) {
-      m[i] = mu * m[i] + scale * g[i];
-      v[i] += m[i];
-    }
+    note_peaks(MomentumLoop<false>{step.mu, step.scale, gradient.data(), momentum.data(), velocity.data()},
+               gradient.size(), peaks);
   }
 }
 

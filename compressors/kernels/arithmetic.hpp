@@ -20,20 +20,23 @@ bool copy_scaled(float factor, std::span<const float> from, std::span<float> to)
 /// to += weight * from. `from` holds the bytes of to.size() floats and need not be aligned.
 void add_scaled(float weight, BytesView from, std::span<float> to);
 
-/// residual = beta * residual + gamma * gradient.
-void accumulate_residual(float beta, float gamma, std::span<const float> gradient, std::span<float> residual);
+/// residual = beta * residual + gamma * gradient. If `peaks` is not empty, it receives the Peaks
+/// (selection/selection.hpp) of the residual.
+void accumulate_residual(float beta, float gamma, std::span<const float> gradient, std::span<float> residual,
+                         std::span<float> peaks = {});
 
 /// difference = a - b.
 void subtract(std::span<const float> a, std::span<const float> b, std::span<float> difference);
 
-/// With g = scale * gradient: m = mu * m + g; v += m. The nesterov form: m = mu * (m + g); v += m + g.
+/// With g = scale * gradient: m = mu * m + g; v += m. The nesterov form: m = mu * (m + g); v += m + g. `peaks` receives
+/// the Peaks (selection/selection.hpp) of v.
 struct MomentumStep {
   float mu = 0;
   float scale = 1;
   bool nesterov = false;
 };
 void accumulate_momentum(const MomentumStep& step, std::span<const float> gradient, std::span<float> momentum,
-                         std::span<float> velocity);
+                         std::span<float> velocity, std::span<float> peaks);
 
 /// Momentum for a gradient that the optimizer applies in the same step, without a velocity: `gradient` becomes m, or in
 /// the nesterov form m + g.

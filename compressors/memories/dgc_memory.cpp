@@ -5,6 +5,7 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/memories/misfit.hpp"
+#include "compressors/parallel_loops.hpp"
 
 namespace weir::compressors {
 
@@ -32,7 +33,15 @@ Result<at::Tensor> DgcMemory::compensate(const at::Tensor& gradient, const Round
   if (!velocity) return velocity;
   const double limits = std::sqrt(static_cast<double>(round.world));
   const MomentumStep step{static_cast<float>(setting_.momentum), clip_scale(flat(gradient), limits), setting_.nesterov};
-  accumulate_momentum(step, flat(gradient), flat(*momentum), flat(*velocity));
+  const auto g = flat(gradient);
+  const auto m = flat(*momentum);
+  const auto v = flat(*velocity);
+  const auto peaks = peaks_.room(round, g.size());
+  parallel_for_ranges(g.size(), peak_block, [&](std::size_t begin, std::size_t end) {
+    const std::size_t count = end - begin;
+    accumulate_momentum(step, g.subspan(begin, count), m.subspan(begin, count), v.subspan(begin, count),
+                        peaks.subspan(begin / peak_block, peaks_of(count)));
+  });
   return velocity;
 }
 

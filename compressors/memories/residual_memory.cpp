@@ -3,6 +3,7 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/memories/misfit.hpp"
+#include "compressors/parallel_loops.hpp"
 
 namespace weir::compressors {
 
@@ -17,8 +18,14 @@ std::optional<std::string> ResidualMemory::misfit(const Compressor& compressor) 
 Result<at::Tensor> ResidualMemory::compensate(const at::Tensor& gradient, const Round& round) {
   auto residual = residuals_.of(round, gradient);
   if (!residual) return residual;
-  accumulate_residual(static_cast<float>(options_.beta), static_cast<float>(options_.gamma), flat(gradient),
-                      flat(*residual));
+  const auto g = flat(gradient);
+  const auto r = flat(*residual);
+  const auto peaks = peaks_.room(round, g.size());
+  parallel_for_ranges(g.size(), peak_block, [&](std::size_t begin, std::size_t end) {
+    const std::size_t count = end - begin;
+    accumulate_residual(static_cast<float>(options_.beta), static_cast<float>(options_.gamma), g.subspan(begin, count),
+                        r.subspan(begin, count), peaks.subspan(begin / peak_block, peaks_of(count)));
+  });
   return residual;
 }
 

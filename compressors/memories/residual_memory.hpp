@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "compressors/memories/peak_store.hpp"
 #include "compressors/memories/tensor_store.hpp"
 #include "compressors/memory.hpp"
 #include "protocol/params.hpp"
@@ -33,6 +34,7 @@ class ResidualMemory final : public Memory {
   std::string_view name() const override { return type_name; }
   MemoryTraits traits() const override { return type_traits; }
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
+  Peaks peaks(const Round& round) const override { return peaks_.of(round); }
   Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) override;
   Result<void> average_dense(at::Tensor& mean, const Round& round) override;
   std::vector<NamedTensor> save() const override;
@@ -41,6 +43,7 @@ class ResidualMemory final : public Memory {
  private:
   Options options_;
   TensorStore residuals_{"residual"};
+  PeakStore peaks_;
 };
 
 }  // namespace weir::compressors

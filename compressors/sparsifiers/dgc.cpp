@@ -71,7 +71,7 @@ Result<void> Dgc::choose(std::span<const float> values, const Round& round, Sele
   if (plan.samples == values.size() || kept == values.size()) {
     select_largest(values, kept, out);
   } else {
-    adapt(values, sampled_threshold(values, plan, wanted, round), kept, out);
+    adapt(values, round.peaks, sampled_threshold(values, plan, wanted, round), kept, out);
   }
   // NaN and infinity compare larger than any number, so if there is one, it was chosen.
   if (find_non_finite(out.values) != out.size()) return non_finite(round, values);
@@ -86,12 +86,12 @@ float Dgc::sampled_threshold(std::span<const float> values, const SamplePlan& pl
   return std::bit_cast<float>(cut_at_rank(sample_, entries_kept(ratio, sample_.size())).magnitude);
 }
 
-void Dgc::adapt(std::span<const float> values, float threshold, std::size_t kept, Selection& out) const {
+void Dgc::adapt(std::span<const float> values, Peaks peaks, float threshold, std::size_t kept, Selection& out) const {
   const double most = options_.upper_bound * static_cast<double>(kept);
   const double least = options_.lower_bound * static_cast<double>(kept);
   // If there are more entries than this, it only matters that there are too many, so collecting stops.
   const std::size_t limit = 4 * kept + 1024;
-  bool complete = parallel_collect(values, floor_of(threshold), limit, out);
+  bool complete = parallel_collect(values, peaks, floor_of(threshold), limit, out);
   for (std::int64_t i = 0; i < options_.adaptations_max; ++i) {
     if (!complete || static_cast<double>(out.size()) > most) {
       if (options_.resample) break;
@@ -101,7 +101,7 @@ void Dgc::adapt(std::span<const float> values, float threshold, std::size_t kept
     } else {
       break;
     }
-    complete = parallel_collect(values, floor_of(threshold), limit, out);
+    complete = parallel_collect(values, peaks, floor_of(threshold), limit, out);
   }
   // The largest entries above the threshold are the largest of all. If the threshold rose above every entry, nothing
   // would be sent for a tensor that is not zero.

@@ -110,7 +110,7 @@ Result<void> Sidco::choose(std::span<const float> values, const Round& round, Se
     constexpr double largest = std::numeric_limits<float>::max();
     const double least = threshold(values, count);
     const float floor = std::isfinite(least) ? static_cast<float>(std::clamp(least, 0.0, largest)) : 0.0F;
-    (void)parallel_collect(values, std::max(magnitude(floor), 1U), values.size(), out);
+    (void)parallel_collect(values, round.peaks, std::max(magnitude(floor), 1U), values.size(), out);
   };
   collect_by(stages.count);
   // NaN and infinity compare larger than any number, so if there is one, it was chosen.

@@ -17,7 +17,7 @@ protocol::Params<Threshold::Options> Threshold::params() {
 Result<void> Threshold::choose(std::span<const float> values, const Round& round, Selection& out) {
   constexpr double largest = std::numeric_limits<float>::max();
   const auto threshold = static_cast<float>(std::min(options_.threshold, largest));
-  (void)parallel_collect(values, std::max(magnitude(threshold), 1U), values.size(), out);
+  (void)parallel_collect(values, round.peaks, std::max(magnitude(threshold), 1U), values.size(), out);
   // NaN and infinity compare larger than any number, so if there is one, it was chosen.
   if (find_non_finite(out.values) != out.size()) return non_finite(round, values);
   return {};

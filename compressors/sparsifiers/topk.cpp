@@ -28,12 +28,12 @@ std::uint32_t probable_floor(std::span<const float> values, std::size_t rank, st
 
 }  // namespace
 
-void select_largest_by_sample(std::span<const float> values, std::size_t count, std::vector<float>& sample,
+void select_largest_by_sample(std::span<const float> values, Peaks peaks, std::size_t count, std::vector<float>& sample,
                               Selection& out) {
   // A sample provides a threshold slightly below the cut, one pass collects the entries above it, and the exact cut is
   // made among those. If the sample misleads, the exact cut is made in the whole tensor: slower, with the same result.
   const std::uint32_t floor = probable_floor(values, count, sample);
-  if (floor > 0 && parallel_collect(values, floor, 3 * count + 1024, out) && out.size() >= count) {
+  if (floor > 0 && parallel_collect(values, peaks, floor, 3 * count + 1024, out) && out.size() >= count) {
     trim(out, cut_at_rank(out.values, count));
   } else {
     select_largest(values, count, out);
@@ -51,7 +51,7 @@ double TopK::error_bound(std::uint64_t entries, const Round&) const {
 }
 
 Result<void> TopK::choose(std::span<const float> values, const Round& round, Selection& out) {
-  select_largest_by_sample(values, entries_kept(options_.ratio, values.size()), sample_, out);
+  select_largest_by_sample(values, round.peaks, entries_kept(options_.ratio, values.size()), sample_, out);
   // NaN and infinity compare larger than any number, so if there is one, it was chosen.
   if (find_non_finite(out.values) != out.size()) return non_finite(round, values);
   return {};

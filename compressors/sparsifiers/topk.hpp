@@ -5,9 +5,9 @@
 
 namespace weir::compressors {
 
-/// Like select_largest(), but mostly in one pass: a sample provides a threshold a little below the cut. `sample` is
-/// scratch memory.
-void select_largest_by_sample(std::span<const float> values, std::size_t count, std::vector<float>& sample,
+/// Like select_largest(), but mostly in one pass: a sample provides a threshold a little below the cut. `peaks` may be
+/// empty, `sample` is scratch memory.
+void select_largest_by_sample(std::span<const float> values, Peaks peaks, std::size_t count, std::vector<float>& sample,
                               Selection& out);
 
 /// Keeps the ceil(ratio * n) entries of largest magnitude, exactly; among equals, the first (Aji & Heafield

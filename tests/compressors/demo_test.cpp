@@ -93,6 +93,15 @@ TEST(FloorOfLargest, IsReachedByAsManyAsWantedAndNotByManyMore) {
       EXPECT_EQ(floor_of_largest(flat(x), count), floor);
     }
   }
+  const at::Tensor more = gaussian(20'000, 4);
+  for (const std::size_t count : {65, 300, 1'024}) {
+    const std::uint32_t floor = floor_of_largest(flat(std::as_const(more)), count);
+    const auto reaching =
+        std::ranges::count_if(flat(std::as_const(more)), [&](float value) { return magnitude(value) >= floor; });
+    EXPECT_GE(reaching, static_cast<std::ptrdiff_t>(count));
+    EXPECT_LE(reaching, static_cast<std::ptrdiff_t>(2 * count));
+  }
+  EXPECT_EQ(floor_of_largest(flat(std::as_const(more)), 1'025), 0);
   const at::Tensor many = gaussian(4'096, 1);
   const at::Tensor few = gaussian(100, 1);
   EXPECT_EQ(floor_of_largest(flat(std::as_const(many)), 65), 0);

@@ -108,6 +108,31 @@ TEST_P(MemoryContract, ErrorFeedbackTelescopes) {
   });
 }
 
+TEST_P(MemoryContract, PeaksChangeNoBitOfAPayload) {
+  for_each_case([&](const Pair& pair) {
+    Compression with = make(pair);
+    Compression without = make(pair);
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      const at::Tensor gradient = gradient_at(step, 0);
+      Round round = round_at(step);
+      const at::Tensor input = with.memory->compensate(gradient, round).value();
+      round.peaks = with.memory->peaks(round);
+      if (!round.peaks.empty()) {
+        const auto values = flat(input);
+        ASSERT_EQ(round.peaks.size(), peaks_of(values.size()));
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          EXPECT_LE(magnitude(values[i]), magnitude(round.peaks[i / peak_block]));
+        }
+      }
+      const Bytes payload = encoded(*with.compressor, input, round);
+      at::Tensor mean = decoded(*with.compressor, payload, gradient, round);
+      with.compressor->conclude(mean, round);
+      with.memory->update(round, SentPayload(*with.compressor, payload, round, mean), mean).value();
+      EXPECT_TRUE(same_bits(mean, run_round(without, gradient, round_at(step))));
+    }
+  });
+}
+
 TEST_P(MemoryContract, LeavesTheGradientAlone) {
   for_each_memory([&](const Pair& pair) {
     Compression compression = make(pair);

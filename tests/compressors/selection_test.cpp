@@ -70,20 +70,20 @@ TEST(CutAtRank, KeepsExactlyThatMany) {
 }
 
 TEST(CutAtRank, OfManyValuesOfAnySpread) {
-  std::vector<float> values(5'000);
+  std::vector<float> values(20'000);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto words = Philox(4).at(0, 0, static_cast<std::uint32_t>(i));
     values[i] = std::bit_cast<float>(words[0]);  // any float, NaN and infinity among them
   }
   std::vector<float> close = values;  // neighbours in their last bits
   for (float& value : close) value = std::bit_cast<float>(0x3F800000U | (std::bit_cast<std::uint32_t>(value) & 0x3FF));
-  std::vector<float> outlier(5'000, -1.0F);
+  std::vector<float> outlier(20'000, -1.0F);
   outlier[77] = 3e38F;
   for (const std::vector<float>& of : {values, close, outlier}) {
     std::vector<std::uint32_t> order(of.size());
     std::ranges::transform(of, order.begin(), magnitude);
     std::ranges::sort(order, std::greater<>());
-    for (const std::size_t rank : {1, 2, 50, 2'500, 4'999, 5'000}) {
+    for (const std::size_t rank : {1, 2, 50, 65, 1'000, 2'500, 19'999, 20'000}) {
       const Cut cut = cut_at_rank(of, rank);
       EXPECT_EQ(cut.magnitude, order[rank - 1]);
       const auto above = std::ranges::count_if(order, [&](std::uint32_t it) { return it > cut.magnitude; });
@@ -171,6 +171,84 @@ TEST(Kernels, BothPathsStayWithinTheSlack) {
       EXPECT_EQ(found.back(), 7);
     }
   });
+}
+
+/// The largest magnitude of each block.
+std::vector<float> peaks_by_sorting(std::span<const float> values) {
+  std::vector<float> peaks;
+  for (std::size_t start = 0; start < values.size(); start += peak_block) {
+    const auto block = values.subspan(start, std::min(peak_block, values.size() - start));
+    peaks.push_back(std::bit_cast<float>(magnitude(block[by_magnitude(block)[0]])));
+  }
+  return peaks;
+}
+
+/// Mostly small values, with some large ones, both signs.
+std::vector<float> uneven(std::size_t entries, std::uint32_t seed) {
+  std::vector<float> values = coarse(entries, seed);
+  for (std::size_t i = 0; i < entries; ++i) {
+    if (Philox(seed).at(1, 0, static_cast<std::uint32_t>(i))[0] % 50 != 0) values[i] *= 1e-3F;
+  }
+  return values;
+}
+
+TEST(Kernels, PeaksLeadToTheSameEntries) {
+  on_both_paths([&] {
+    for (const std::size_t n : {0, 1, 31, 32, 33, 64, 1'000, 4'099}) {
+      std::vector<float> values = uneven(n, 5);
+      if (n > 64) values[n - 2] = -INFINITY;
+      const std::vector<float> peaks = peaks_by_sorting(values);
+      ASSERT_EQ(peaks.size(), peaks_of(n));
+      for (const float threshold : {1e-9F, 0.25F, 2.0F, 4.0F, 4.25F}) {
+        Selection expected;
+        Selection found;
+        ASSERT_TRUE(collect(values, magnitude(threshold), n, expected));
+        ASSERT_TRUE(collect(values, peaks, magnitude(threshold), expected.size(), found));
+        EXPECT_EQ(found.positions, expected.positions);
+        EXPECT_EQ(found.values, expected.values);
+        if (expected.size() == 0) continue;
+        EXPECT_FALSE(collect(values, peaks, magnitude(threshold), expected.size() - 1, found));
+        EXPECT_EQ(found.size(), 0);
+      }
+    }
+  });
+}
+
+TEST(Kernels, MemoriesNoteThePeaksOfWhatTheyWrite) {
+  on_both_paths([&] {
+    for (const std::size_t n : {0, 1, 31, 32, 33, 1'000}) {
+      const std::vector<float> gradient = uneven(n, 6);
+      std::vector<float> peaks(peaks_of(n));
+      for (const bool nesterov : {false, true}) {
+        std::vector<float> momentum = coarse(n, 7);
+        std::vector<float> velocity = coarse(n, 8);
+        std::vector<float> m = momentum;
+        std::vector<float> v = velocity;
+        accumulate_momentum({0.9F, 0.5F, nesterov}, gradient, momentum, velocity, peaks);
+        for (std::size_t i = 0; i < n; ++i) {
+          const float scaled = 0.5F * gradient[i];
+          m[i] = nesterov ? 0.9F * (m[i] + scaled) : 0.9F * m[i] + scaled;
+          v[i] += nesterov ? m[i] + scaled : m[i];
+        }
+        EXPECT_EQ(momentum, m);
+        EXPECT_EQ(velocity, v);
+        EXPECT_EQ(peaks, peaks_by_sorting(velocity));
+      }
+      std::vector<float> residual = coarse(n, 9);
+      std::vector<float> without = residual;
+      accumulate_residual(0.75F, 0.5F, gradient, residual, peaks);
+      accumulate_residual(0.75F, 0.5F, gradient, without);
+      EXPECT_EQ(residual, without);
+      EXPECT_EQ(peaks, peaks_by_sorting(residual));
+    }
+  });
+  std::vector<float> residual(40, 1.0F);
+  std::vector<float> gradient(40, 0.0F);
+  gradient[33] = NAN;
+  std::vector<float> peaks(2);
+  accumulate_residual(1, 1, gradient, residual, peaks);
+  EXPECT_EQ(peaks[0], 1);
+  EXPECT_GT(magnitude(peaks[1]), magnitude_infinite) << "a NaN is a peak";
 }
 
 TEST(Kernels, AddScaledReadsBytesAtAnyAddress) {

@@ -102,9 +102,11 @@ Result<void> CodedRound::encode(CodedPiece& coded, std::uint32_t pass, bool spar
   const bool whole = piece.rows == 0;
   compressors::Selection* selected = nullptr;
   if (sparse) selected = whole ? &own : &entries_;
+  Round round = round_of(piece, pass);
+  if (whole) round.peaks = peaks_of(piece.parameter);
   coded.begin = payload_.size();
-  auto encoded = compressor().encode(piece.of(compensated_[coded.coded], views_[coded.piece]), round_of(piece, pass),
-                                     payload_, selected);
+  auto encoded =
+      compressor().encode(piece.of(compensated_[coded.coded], views_[coded.piece]), round, payload_, selected);
   coded.end = ends_[coded.coded] = payload_.size();
   if (!encoded || !sparse) return encoded;
   if (!whole && piece.first_row == 0) own.clear();
@@ -176,6 +178,10 @@ BytesView CodedRound::own_payload(const CodedPiece& coded) const {
   const bool summed = passes_.back() != Reduction::gather;
   if (summed && own_sums_.empty()) return {};
   return BytesView(summed ? own_sums_ : payload_).subspan(coded.begin, coded.end - coded.begin);
+}
+
+compressors::Peaks CodedRound::peaks_of(std::uint32_t parameter) const {
+  return setting_.compression.memory->peaks(round_of(parameter, 0));
 }
 
 Round CodedRound::round_of(std::uint32_t parameter, std::uint32_t pass) const {

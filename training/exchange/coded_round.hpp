@@ -124,6 +124,7 @@ class CodedRound {
   /// Takes what has been gathered in a pass; in the last one, makes means of it.
   virtual Result<void> decode_gathered(std::uint32_t pass) = 0;
 
+  compressors::Peaks peaks_of(std::uint32_t parameter) const;
   compressors::Round round_of(std::uint32_t parameter, std::uint32_t pass) const;
   compressors::Round round_of(const Piece& piece, std::uint32_t pass) const;
   std::uint32_t last_pass() const { return static_cast<std::uint32_t>(passes_.size() - 1); }

@@ -46,6 +46,7 @@ Result<void> measure_round(Compression& compression, const at::Tensor& gradient,
   double decoding = 0;
   auto compensated = memory->compensate(gradient, round);
   if (!compensated) return compensated.error();
+  round.peaks = memory->peaks(round);
   load.passes.resize(traits.passes.size());
   for (round.pass = 0; round.pass < traits.passes.size(); ++round.pass) {
     payload.clear();

@@ -9,9 +9,8 @@
 namespace weir::compressors {
 namespace {
 
-constexpr std::size_t groups = 128;
-
 /// Group j consists of the values j, j + groups, j + 2 * groups, ...
+template <std::size_t groups>
 [[gnu::always_inline]] inline void largest_body(const float* __restrict x, std::size_t n,
                                                 std::uint32_t* __restrict largest) {
   std::size_t i = 0;
@@ -22,24 +21,38 @@ constexpr std::size_t groups = 128;
 }
 
 #if defined(__x86_64__)
-WEIR_AVX2 void largest_avx2(const float* x, std::size_t n, std::uint32_t* largest) { largest_body(x, n, largest); }
+template <std::size_t groups>
+WEIR_AVX2 void largest_avx2(const float* x, std::size_t n, std::uint32_t* largest) {
+  largest_body<groups>(x, n, largest);
+}
 #endif
 
+template <std::size_t groups>
 void find_largest(std::span<const float> values, std::uint32_t* largest) {
 #if defined(__x86_64__)
-  if (has_avx2()) return largest_avx2(values.data(), values.size(), largest);
+  if (has_avx2()) return largest_avx2<groups>(values.data(), values.size(), largest);
 #endif
-  largest_body(values.data(), values.size(), largest);
+  largest_body<groups>(values.data(), values.size(), largest);
+}
+
+/// The `count`-th largest of the maxima of so many groups. At most half of the groups, each of four values at least:
+/// else more than a few of the largest values would share a group, or the maxima would be as many as the values.
+template <std::size_t groups>
+std::uint32_t floor_by(std::span<const float> values, std::size_t count) {
+  if (2 * count > groups || values.size() < 4 * groups) return 0;
+  std::array<std::uint32_t, groups> largest{};
+  find_largest<groups>(values, largest.data());
+  std::ranges::nth_element(largest, largest.begin() + static_cast<std::ptrdiff_t>(count - 1), std::greater<>());
+  return largest[count - 1];
 }
 
 }  // namespace
 
 std::uint32_t floor_of_largest(std::span<const float> values, std::size_t count) {
-  if (count == 0 || 2 * count > groups || values.size() < 4 * groups) return 0;
-  std::array<std::uint32_t, groups> largest{};
-  find_largest(values, largest.data());
-  std::ranges::nth_element(largest, largest.begin() + static_cast<std::ptrdiff_t>(count - 1), std::greater<>());
-  return largest[count - 1];
+  constexpr std::size_t few = 128;
+  constexpr std::size_t many = 2048;  // 8 KiB, which stay in the first cache
+  if (count == 0) return 0;
+  return 2 * count <= few ? floor_by<few>(values, count) : floor_by<many>(values, count);
 }
 
 }  // namespace weir::compressors

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "base/ensure.hpp"
+#include "compressors/kernels/prefetch.hpp"
 #include "compressors/kernels/selection/collect.hpp"
+#include "compressors/kernels/selection/floor.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -58,7 +60,13 @@ void find_within(std::span<const float> values, std::uint32_t least, unsigned sh
 Cut cut_at_rank(std::span<const float> values, std::size_t rank) {
   ensure(rank >= 1 && rank <= values.size(), "a rank within the values");
   // Kept between calls to reuse their memory: what is left, and what was left before.
+  thread_local Selection above;
   thread_local std::array<std::vector<float>, 2> rest;
+  // Most values are far below a high cut, and are left out in two passes without a branch or a table.
+  if (const std::uint32_t floor = values.size() > few ? floor_of_largest(values, rank) : 0; floor > 0) {
+    (void)collect(values, floor, values.size(), above);
+    values = above.values;
+  }
   for (std::size_t round = 0; values.size() > few; ++round) {
     std::uint32_t least = magnitude(values[0]);
     std::uint32_t largest = least;
@@ -121,6 +129,33 @@ bool collect(std::span<const float> values, std::uint32_t least, std::size_t lim
     }
   }
   return true;
+}
+
+bool collect(std::span<const float> values, Peaks peaks, std::uint32_t least, std::size_t limit, Selection& out) {
+  if (peaks.empty()) return collect(values, least, limit, out);
+  ensure(peaks.size() == peaks_of(values.size()), "a peak for each block");
+  thread_local Selection blocks;
+  out.clear();
+  if (!collect(peaks, least, limit, blocks)) return false;
+  std::array<std::uint32_t, peak_block + collect_slack> positions;
+  std::array<float, peak_block + collect_slack> found_values;
+  const auto block_at = [&](std::size_t block) {
+    const std::size_t start = blocks.positions[block] * peak_block;
+    return values.subspan(start, std::min(peak_block, values.size() - start));
+  };
+  constexpr std::size_t ahead = 8;  // blocks lie far apart: what is on its way hides how long each takes
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (i + ahead < blocks.size()) prefetch(block_at(i + ahead));
+    const auto block = block_at(i);
+    const std::size_t found = collect_above(block.data(), block.size(), least, positions.data(), found_values.data());
+    const auto start = static_cast<std::uint32_t>(block.data() - values.data());
+    for (std::size_t j = 0; j < found; ++j) positions[j] += start;
+    out.positions.insert(out.positions.end(), positions.data(), positions.data() + found);
+    out.values.insert(out.values.end(), found_values.data(), found_values.data() + found);
+  }
+  if (out.size() <= limit) return true;
+  out.clear();
+  return false;
 }
 
 void sort_by_position(Selection& selection) {

@@ -48,6 +48,15 @@ void trim(Selection& selection, Cut cut);
 /// memory. Returns false, with `out` empty, if there are more than `limit`.
 bool collect(std::span<const float> values, std::uint32_t least, std::size_t limit, Selection& out);
 
+/// For each block of peak_block values of a tensor, the last of which may be shorter: the value of the largest
+/// magnitude() in it, without its sign. Whoever writes a tensor can note them on the way (kernels/arithmetic.hpp).
+using Peaks = std::span<const float>;
+inline constexpr std::size_t peak_block = 32;
+constexpr std::size_t peaks_of(std::size_t values) { return (values + peak_block - 1) / peak_block; }
+
+/// The same, which reads only blocks that have such an entry. Reads all values if `peaks` is empty.
+bool collect(std::span<const float> values, Peaks peaks, std::uint32_t least, std::size_t limit, Selection& out);
+
 /// Puts entries that are in any order, each once, into the order of their positions.
 void sort_by_position(Selection& selection);
 
