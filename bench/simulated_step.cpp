@@ -126,7 +126,7 @@ class Rank {
 
   Task<> carry(const Transfer& transfer, Lane& lane, Subject about) {
     Collective& collective = lane.collective(transfer.topology);
-    const std::byte* const placeholder = lane.group->placeholder();
+    const std::byte* const reserved_addresses = lane.group->reserved_addresses();
     if (transfer.kind == Transfer::Kind::all_reduce) {
       const collectives::Buffer buffer{.bytes = values_.first(transfer.bytes)};
       auto reducing = collective.all_reduce(buffer, collectives::ReduceOp::sum, about);
@@ -135,10 +135,10 @@ class Rank {
     Gathered gathered;
     gathered.bytes_max = transfer.bytes;
     if (transfer.kind == Transfer::Kind::all_gather) {
-      auto gathering = collective.all_gather(BytesView(placeholder, transfer.bytes), gathered, about);
+      auto gathering = collective.all_gather(BytesView(reserved_addresses, transfer.bytes), gathered, about);
       co_return co_await gathering;
     }
-    const BytesView share(placeholder, (transfer.bytes + ranks_ - 1) / ranks_);
+    const BytesView share(reserved_addresses, (transfer.bytes + ranks_ - 1) / ranks_);
     {
       const std::vector<BytesView> outgoing(collective.owners(), share);
       auto sending = collective.to_owners(outgoing, gathered, about);

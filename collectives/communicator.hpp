@@ -178,8 +178,8 @@ class Communicator {
   virtual std::uint32_t host_of(std::uint32_t rank) const = 0;
 
   /// Where a simulated network carries no data: memory that stands for that of any message, and is not read. Else null.
-  virtual const std::byte* placeholder() const { return nullptr; }
-  bool carries_data() const { return placeholder() == nullptr; }
+  virtual const std::byte* reserved_addresses() const { return nullptr; }
+  bool carries_data() const { return reserved_addresses() == nullptr; }
 
   /// From now on, messages belong to this operation, the next one of the lane. All ranks of the group begin the same
   /// ones, in the same order; if they do not, they find out, at the latest when nothing has arrived for a second, and

@@ -75,7 +75,7 @@ inline void make_room(const Communicator& group, Gathered& gathered, std::size_t
 /// A payload that was gathered, to be sent on.
 inline BytesView view_of(const Communicator& group, const Gathered& gathered, std::size_t number) {
   if (group.carries_data()) return gathered.payloads[number];
-  return {group.placeholder(), gathered.lengths[number]};
+  return {group.reserved_addresses(), gathered.lengths[number]};
 }
 
 /// Receives a payload of any length up to the limit into its place among the others.

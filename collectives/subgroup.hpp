@@ -19,7 +19,7 @@ class SubGroup final : public Communicator {
   std::uint32_t size() const override { return static_cast<std::uint32_t>(members_.size()); }
   Loop& loop() override { return whole_.loop(); }
   std::uint32_t host_of(std::uint32_t rank) const override { return whole_.host_of(members_[rank]); }
-  const std::byte* placeholder() const override { return whole_.placeholder(); }
+  const std::byte* reserved_addresses() const override { return whole_.reserved_addresses(); }
 
   /// An operation of a part is none of the whole: only the members take part.
   void begin_operation(const Operation&) override {}

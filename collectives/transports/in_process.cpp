@@ -30,7 +30,7 @@ class Rank final : public Communicator {
   std::uint32_t rank() const override { return rank_; }
   std::uint32_t size() const override;
   std::uint32_t host_of(std::uint32_t rank) const override;
-  const std::byte* placeholder() const override;
+  const std::byte* reserved_addresses() const override;
   Loop& loop() override;
   void begin_operation(const Operation& operation) override;
   void end_operation() override { operations_.end(); }
@@ -111,18 +111,18 @@ class Rank final : public Communicator {
 };
 
 /// Addresses without memory behind them.
-class Placeholder {
+class ReservedAddresses {
  public:
-  explicit Placeholder(bool wanted) {
+  explicit ReservedAddresses(bool wanted) {
     if (!wanted) return;
     begin_ = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     ensure(begin_ != MAP_FAILED, "addresses can be reserved");
   }
-  ~Placeholder() {
+  ~ReservedAddresses() {
     if (begin_ != nullptr) ::munmap(begin_, bytes);
   }
-  Placeholder(const Placeholder&) = delete;
-  Placeholder& operator=(const Placeholder&) = delete;
+  ReservedAddresses(const ReservedAddresses&) = delete;
+  ReservedAddresses& operator=(const ReservedAddresses&) = delete;
 
   /// Null if none were wanted.
   const std::byte* begin() const { return static_cast<const std::byte*>(begin_); }
@@ -137,7 +137,7 @@ class Network final : public InProcessNetwork, public SimulatedWire {
   Network(std::uint32_t ranks, std::uint32_t lanes, const NetworkModel& model, Loss loss_means)
       : SimulatedWire(model, ranks, lanes),
         loss(loss_means),
-        placeholder(!model.carries_data),
+        reserved_addresses(!model.carries_data),
         members_(std::size_t{ranks} * lanes) {}
 
   std::unique_ptr<Communicator> communicator(std::uint32_t rank, std::uint32_t lane) override {
@@ -169,7 +169,7 @@ class Network final : public InProcessNetwork, public SimulatedWire {
   }
 
   const Loss loss;
-  const Placeholder placeholder;
+  const ReservedAddresses reserved_addresses;
 
  protected:
   bool advance(bool may_wait) override {
@@ -260,7 +260,7 @@ Rank::~Rank() {
 
 std::uint32_t Rank::size() const { return network_.ranks; }
 std::uint32_t Rank::host_of(std::uint32_t rank) const { return rank / network_.model.ranks_per_host; }
-const std::byte* Rank::placeholder() const { return network_.placeholder.begin(); }
+const std::byte* Rank::reserved_addresses() const { return network_.reserved_addresses.begin(); }
 Loop& Rank::loop() { return network_; }
 
 Task<> Rank::close() {

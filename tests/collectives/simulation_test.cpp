@@ -38,7 +38,7 @@ TEST(Simulation, PayloadsWithoutDataTakeNoMemory) {
     std::vector<Gathered> gathered(8, Gathered{.payloads = {}, .bytes_max = 8 * bytes});
     expect_success(ranks.run([&](Communicator& group) -> Task<> {
       const auto collective = type.make(group);
-      const BytesView own(group.placeholder(), bytes + group.rank());
+      const BytesView own(group.reserved_addresses(), bytes + group.rank());
       co_return co_await collective->all_gather(own, gathered[group.rank()], Subject());
     }));
     for (const Gathered& of_rank : gathered) {

@@ -284,7 +284,7 @@ TEST_P(Costs, OfAnAllReduceAreAsStated) {
 double time_of_all_gather(const TopologyType& type, std::uint32_t size, std::size_t bytes, const NetworkModel& model) {
   std::vector<Gathered> gathered(size, Gathered{.payloads = {}, .bytes_max = bytes});
   return time_of(type, size, model, [&](Collective& collective, Communicator& group) {
-    return collective.all_gather({group.placeholder(), bytes}, gathered[group.rank()], Subject());
+    return collective.all_gather({group.reserved_addresses(), bytes}, gathered[group.rank()], Subject());
   });
 }
 
@@ -304,7 +304,7 @@ TEST_P(Costs, OfAnAllGatherAreAsStated) {
 /// To the owners and back, payloads of `bytes` bytes for all shares together.
 Task<> to_owners_and_back(Collective& collective, Communicator& group, std::size_t bytes,
                           std::vector<Gathered>& gathered) {
-  const BytesView share(group.placeholder(), bytes / group.size());
+  const BytesView share(group.reserved_addresses(), bytes / group.size());
   const std::vector<BytesView> outgoing(group.size(), share);
   Gathered& own = gathered[group.rank()];
   if (auto done = co_await collective.to_owners(outgoing, own, Subject()); !done) co_return done.error();
