@@ -96,7 +96,7 @@ Result<void> measure(const AllReduceOptions& options, const Place& place, const 
                                  .secret = "bench",
                                  .rank = *place.rank,
                                  .size = ranks,
-                                 .shared_memory = options.shared_memory};
+                                 .shared_memory = options.transport != "tcp"};
   auto fabric = (*mesh)->join(group, place.peers, join_deadline);
   if (!fabric) return fabric.error();
   for (const std::uint64_t bytes : options.bytes) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "bench/bench.hpp"
@@ -13,7 +14,7 @@ struct AllReduceOptions {
   PlaceOptions place;
   std::vector<std::uint64_t> bytes;  ///< sizes of the arrays
   std::uint32_t rounds = 20;
-  bool shared_memory = true;  ///< between ranks of one host; if not, TCP there as well
+  std::string transport = "auto";  ///< with shared memory between ranks of one host; or "tcp" everywhere
 };
 
 /// `weir-worker bench all-reduce`: sums of float32 arrays by each topology that fits, one after the other without a

@@ -72,6 +72,8 @@ int main(int count, char** arguments) {
   add_place(*all_reduce, all_reduce_options.place);
   all_reduce->add_option("--bytes", all_reduce_options.bytes, "sizes of the arrays")->delimiter(',')->required();
   all_reduce->add_option("--rounds", all_reduce_options.rounds, "sums measured")->check(CLI::Range(1, 1000000));
+  all_reduce->add_option("--transport", all_reduce_options.transport, "auto: shared memory between ranks of one host")
+      ->check(CLI::IsMember({"auto", "tcp"}));
   weir::bench::ScalingOptions scaling_options;
   auto* scaling = bench->add_subcommand("scaling", "step times of many workers on simulated networks");
   add_common(*scaling, scaling_options.common);

@@ -51,9 +51,23 @@ std::size_t ring_bytes(std::uint32_t ranks) {
   return std::clamp(std::bit_floor(shared_bytes / ranks), ring_bytes_min, ring_bytes_max);
 }
 
+/// Of what is on its way between two ranks of one host: it should still be in the processor's cache when it is read.
+/// What the kernel lets it grow to, some MiB, is not.
+constexpr int send_buffer_within_one_host = 128 * 1024;
+
+/// Whether both ends of a connection have the same address: then they are of one host.
+bool within_one_host(int fd) {
+  tcp::endpoint here;
+  tcp::endpoint there;
+  auto here_bytes = static_cast<socklen_t>(here.capacity());
+  auto there_bytes = static_cast<socklen_t>(there.capacity());
+  return ::getsockname(fd, here.data(), &here_bytes) == 0 && ::getpeername(fd, there.data(), &there_bytes) == 0 &&
+         here.address() == there.address();
+}
+
 /// Turns Nagle's algorithm off, since latency counts more than header bytes, and keep-alive on, since a host that
-/// vanishes silently must not be waited for forever. Buffer sizes are left to the kernel: setting one turns its
-/// auto-tuning off for good.
+/// vanishes silently must not be waited for forever. Between hosts buffer sizes are left to the kernel: setting one
+/// turns its auto-tuning off for good.
 void tune(int fd) {
   const auto set = [fd](int level, int name, int value) { ::setsockopt(fd, level, name, &value, sizeof value); };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
@@ -61,6 +75,7 @@ void tune(int fd) {
   set(IPPROTO_TCP, TCP_KEEPIDLE, 5);
   set(IPPROTO_TCP, TCP_KEEPINTVL, 2);
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+  if (within_one_host(fd)) set(SOL_SOCKET, SO_SNDBUF, send_buffer_within_one_host);
 }
 
 /// Closes a socket at a deadline, unless destroyed before.
@@ -76,13 +91,6 @@ class ClosingTimer {
  private:
   net::steady_timer timer_;
 };
-
-/// Whether both ends have the same address: then they are of one host.
-bool within_one_host(const tcp::socket& socket) {
-  boost::system::error_code code;
-  const auto here = socket.local_endpoint(code).address();
-  return !code && here == socket.remote_endpoint(code).address() && !code;
-}
 
 /// Passes a descriptor on to the other side of a Unix socket, which has room.
 bool pass_descriptor(int socket, int descriptor) {
@@ -222,7 +230,7 @@ class GradientPort final : public Mesh {
   }
 
   net::awaitable<void> admit_caller(tcp::socket accepted) {
-    const bool local_wanted = local_acceptor_.is_open() && within_one_host(accepted);
+    const bool local_wanted = local_acceptor_.is_open() && within_one_host(accepted.native_handle());
     auto socket = std::make_shared<Socket>(std::move(accepted));
     ClosingTimer limit(socket, handshake_limit);
     auto caller = co_await admit(*socket, group_, local_wanted);
