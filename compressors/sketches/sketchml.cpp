@@ -306,7 +306,7 @@ Result<void> SketchMl::do_select(const at::Tensor& gradient, const Round& round,
   const std::span<const float> values = flat(gradient);
   chosen.clear();
   if (values.empty()) return {};
-  select_largest_by_sample(values, round.peaks, entries_kept(options_.ratio, values.size()), sample_, chosen);
+  select_largest_by_sample(values, round.peaks, entries_kept(options_.ratio, values.size()), chosen);
   // NaN and infinity compare larger than any number, so if there is one, it was chosen.
   if (find_non_finite(chosen.values) != chosen.size()) return non_finite(round, values);
   return {};

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "compressors/compressor.hpp"
 #include "compressors/kernels/selection/selection.hpp"
@@ -66,9 +65,7 @@ class SketchMl final : public Compressor {
   void write(const Selection& selection, std::uint64_t entries, Bytes& out) const;
 
   Options options_;
-  // Kept between calls to reuse their memory.
-  Selection selection_;
-  std::vector<float> sample_;
+  Selection selection_;  // kept between calls to reuse its memory
 };
 
 }  // namespace weir::compressors

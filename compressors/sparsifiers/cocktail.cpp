@@ -56,7 +56,7 @@ Result<void> Cocktail::choose(std::span<const float> values, const Round& round,
   };
   Strata(round, values.size(), survivors_.size()).parallel_for_batches(draw);
   if (!finite) return non_finite(round, values);
-  select_largest_by_sample(survivors_, {}, entries_kept(options_.top, survivors_.size()), sample_, chosen);
+  select_largest_by_sample(survivors_, {}, entries_kept(options_.top, survivors_.size()), chosen);
   return {};
 }
 

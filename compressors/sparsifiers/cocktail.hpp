@@ -48,9 +48,8 @@ class Cocktail final : public Compressor {
   void place(Selection& selection, const Round& round, std::uint64_t entries) const;
 
   Options options_;
-  Selection selection_;  // kept between calls to reuse the memory, like the next two
+  Selection selection_;  // kept between calls to reuse the memory, like the next one
   std::vector<float> survivors_;
-  std::vector<float> sample_;
 };
 
 }  // namespace weir::compressors

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/philox.hpp"
+#include "compressors/kernels/selection/sample.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/parallel_loops.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
@@ -78,12 +79,13 @@ Result<void> Dgc::choose(std::span<const float> values, const Round& round, Sele
   return {};
 }
 
-float Dgc::sampled_threshold(std::span<const float> values, const SamplePlan& plan, double ratio, const Round& round) {
+float Dgc::sampled_threshold(std::span<const float> values, const SamplePlan& plan, double ratio,
+                             const Round& round) const {
   const std::uint32_t word = Philox(round.seed).at(round.step, round.tensor, 0)[0];
-  const std::size_t start = Philox::below(static_cast<std::uint32_t>(plan.stride), word);
-  sample_.resize(plan.samples);
-  for (std::size_t i = 0; i < sample_.size(); ++i) sample_[i] = values[start + i * plan.stride];
-  return std::bit_cast<float>(cut_at_rank(sample_, entries_kept(ratio, sample_.size())).magnitude);
+  const StridedSample sample{.first = Philox::below(static_cast<std::uint32_t>(plan.stride), word),
+                             .stride = plan.stride,
+                             .count = plan.samples};
+  return std::bit_cast<float>(sampled_cut(values, round.peaks, sample, entries_kept(ratio, plan.samples)));
 }
 
 void Dgc::adapt(std::span<const float> values, Peaks peaks, float threshold, std::size_t kept, Selection& out) const {

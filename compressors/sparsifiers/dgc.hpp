@@ -66,11 +66,11 @@ class Dgc final : public Sparsifier {
   double ratio(const Round& round) const { return options_.warmup.ratio(options_.ratio, round); }
   /// The share of `entries` entries (at least one) that is sent.
   double share(std::uint64_t entries, const Round& round) const;
-  float sampled_threshold(std::span<const float> values, const SamplePlan& plan, double ratio, const Round& round);
+  float sampled_threshold(std::span<const float> values, const SamplePlan& plan, double ratio,
+                          const Round& round) const;
   void adapt(std::span<const float> values, Peaks peaks, float threshold, std::size_t kept, Selection& out) const;
 
   Options options_;
-  std::vector<float> sample_;  // kept between calls to reuse its memory
 };
 
 }  // namespace weir::compressors

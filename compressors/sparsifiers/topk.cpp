@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compressors/kernels/selection/sample.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/parallel_loops.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
@@ -12,27 +13,25 @@ namespace {
 
 /// A magnitude() that probably a few more than `rank` values reach, estimated from a strided sample with a margin of
 /// four standard deviations. 0 if the tensor is too small, or the rank too large, for a sample to pay off.
-std::uint32_t probable_floor(std::span<const float> values, std::size_t rank, std::vector<float>& sample) {
+std::uint32_t probable_floor(std::span<const float> values, Peaks peaks, std::size_t rank) {
   constexpr double hits = 64;  // sampled values above the true cut, on average; more if they cost nothing
   const double wanted = std::max(hits * static_cast<double>(values.size()) / static_cast<double>(rank), 16384.0);
   if (wanted * 4 > static_cast<double>(values.size())) return 0;
   // With an odd stride, the sample meets every column of a matrix whose width is a power of two.
   const std::size_t stride = static_cast<std::size_t>(static_cast<double>(values.size()) / wanted) | 1;
-  sample.clear();
-  for (std::size_t i = 0; i < values.size(); i += stride) sample.push_back(values[i]);
-  const double share = static_cast<double>(sample.size()) / static_cast<double>(values.size());
+  const StridedSample sample{.first = 0, .stride = stride, .count = (values.size() + stride - 1) / stride};
+  const double share = static_cast<double>(sample.count) / static_cast<double>(values.size());
   const double expected = static_cast<double>(rank) * share;
   const auto deep = static_cast<std::size_t>(expected + 4 * std::sqrt(expected)) + 1;
-  return cut_at_rank(sample, std::min(deep, sample.size())).magnitude;
+  return sampled_cut(values, peaks, sample, std::min(deep, sample.count));
 }
 
 }  // namespace
 
-void select_largest_by_sample(std::span<const float> values, Peaks peaks, std::size_t count, std::vector<float>& sample,
-                              Selection& out) {
+void select_largest_by_sample(std::span<const float> values, Peaks peaks, std::size_t count, Selection& out) {
   // A sample provides a threshold slightly below the cut, one pass collects the entries above it, and the exact cut is
   // made among those. If the sample misleads, the exact cut is made in the whole tensor: slower, with the same result.
-  const std::uint32_t floor = probable_floor(values, count, sample);
+  const std::uint32_t floor = probable_floor(values, peaks, count);
   if (floor > 0 && parallel_collect(values, peaks, floor, 3 * count + 1024, out) && out.size() >= count) {
     trim(out, cut_at_rank(out.values, count));
   } else {
@@ -51,7 +50,7 @@ double TopK::error_bound(std::uint64_t entries, const Round&) const {
 }
 
 Result<void> TopK::choose(std::span<const float> values, const Round& round, Selection& out) {
-  select_largest_by_sample(values, round.peaks, entries_kept(options_.ratio, values.size()), sample_, out);
+  select_largest_by_sample(values, round.peaks, entries_kept(options_.ratio, values.size()), out);
   // NaN and infinity compare larger than any number, so if there is one, it was chosen.
   if (find_non_finite(out.values) != out.size()) return non_finite(round, values);
   return {};

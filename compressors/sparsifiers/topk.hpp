@@ -6,9 +6,8 @@
 namespace weir::compressors {
 
 /// Like select_largest(), but mostly in one pass: a sample provides a threshold a little below the cut. `peaks` may be
-/// empty, `sample` is scratch memory.
-void select_largest_by_sample(std::span<const float> values, Peaks peaks, std::size_t count, std::vector<float>& sample,
-                              Selection& out);
+/// empty.
+void select_largest_by_sample(std::span<const float> values, Peaks peaks, std::size_t count, Selection& out);
 
 /// Keeps the ceil(ratio * n) entries of largest magnitude, exactly; among equals, the first (Aji & Heafield
 /// 2017). Zeros are not sent. Biased: pair it with a memory. Steps: all-gather.
@@ -37,7 +36,6 @@ class TopK final : public Sparsifier {
 
  private:
   Options options_;
-  std::vector<float> sample_;  // kept between calls to reuse its memory
 };
 
 }  // namespace weir::compressors

@@ -13,6 +13,7 @@
 #include "base/processor.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/kernels/selection/collect.hpp"
+#include "compressors/kernels/selection/sample.hpp"
 
 namespace weir::compressors::test {
 namespace {
@@ -212,6 +213,30 @@ TEST(Kernels, PeaksLeadToTheSameEntries) {
       }
     }
   });
+}
+
+TEST(SampledCut, IsThatOfTheSampleWithAndWithoutPeaks) {
+  const StridedSample sample{.first = 5, .stride = 33, .count = 40'000};
+  std::vector<float> spread(sample.first + sample.stride * sample.count);
+  for (std::size_t i = 0; i < spread.size(); ++i) {
+    const auto x = static_cast<float>(Philox(3).at(0, 0, static_cast<std::uint32_t>(i))[0]) / 0x1p32F - 0.5F;
+    spread[i] = x * x * x;
+  }
+  std::vector<float> clustered = spread;
+  for (std::size_t i = 0; i < clustered.size() / 64; ++i) clustered[i] *= 1000;
+  std::vector<float> misleading = spread;  // whatever is large is beside the sample
+  for (std::size_t i = 6; i < misleading.size(); i += sample.stride) misleading[i] += 100;
+  for (const auto& values :
+       {spread, clustered, misleading, coarse(spread.size(), 4), std::vector<float>(spread.size())}) {
+    std::vector<float> sampled(sample.count);
+    for (std::size_t i = 0; i < sample.count; ++i) sampled[i] = std::abs(values[sample.first + i * sample.stride]);
+    std::ranges::sort(sampled, std::greater<>());
+    const std::vector<float> peaks = peaks_by_sorting(values);
+    for (const std::size_t rank : {1, 40, 150, 10'000, 40'000}) {
+      EXPECT_EQ(sampled_cut(values, {}, sample, rank), magnitude(sampled[rank - 1])) << rank;
+      EXPECT_EQ(sampled_cut(values, peaks, sample, rank), magnitude(sampled[rank - 1])) << rank;
+    }
+  }
 }
 
 TEST(Kernels, MemoriesNoteThePeaksOfWhatTheyWrite) {

@@ -82,8 +82,9 @@ class Exchange {
   /// and Memory fail with.
   Result<Agreed> finish();
 
-  /// The mean gradient of each parameter, valid until the next begin(). Entries may be set to zero meanwhile.
-  std::span<const Mean> means() const { return means_; }
+  /// The mean gradient of each parameter, valid until the next begin(). Meanwhile it may be used up: entries of sparse
+  /// ones set to zero, and their positions forgotten.
+  std::span<Mean> means() { return means_; }
 
   const compressors::Compression& compression() const { return compression_; }
 

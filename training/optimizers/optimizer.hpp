@@ -43,8 +43,9 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  /// Makes one step. `means` has one tensor per parameter, in their order; entries of sparse ones may be set to zero.
-  virtual void step(std::span<const Mean> means, double learning_rate) = 0;
+  /// Makes one step. `means` has one tensor per parameter, in their order. Sparse ones may be used up: their entries set
+  /// to zero, and the positions forgotten.
+  virtual void step(std::span<Mean> means, double learning_rate) = 0;
 
   /// State for a checkpoint. The tensors alias the live ones.
   virtual std::vector<NamedTensor> save() const = 0;

@@ -35,7 +35,7 @@ class Sgd final : public Optimizer {
   static Result<std::unique_ptr<Optimizer>> make(Options options, const OptimizerSetting& setting);
   Sgd(Options options, OptimizerSetting setting);
 
-  void step(std::span<const Mean> means, double learning_rate) override;
+  void step(std::span<Mean> means, double learning_rate) override;
   std::vector<NamedTensor> save() const override;
   Result<void> restore(std::span<const NamedTensor> state) override;
 

@@ -185,7 +185,11 @@ void add_selection(float weight, const Selection& selection, std::span<float> to
 void add_selection(float weight, std::span<const std::uint32_t> positions, std::span<const float> values,
                    std::span<float> to) {
   ensure(values.size() == positions.size(), "a value for each position");
-  for (std::size_t i = 0; i < positions.size(); ++i) to[positions[i]] += weight * values[i];
+  constexpr std::size_t ahead = 16;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    if (i + ahead < positions.size()) __builtin_prefetch(&to[positions[i + ahead]], 1);
+    to[positions[i]] += weight * values[i];
+  }
 }
 
 std::size_t find_non_finite(std::span<const float> values) {
