@@ -11,6 +11,7 @@
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "training/exchange/gradient_trigger.hpp"
 
 namespace weir::training {
 namespace {
@@ -48,6 +49,7 @@ Result<bool> Sync::train(Replica& replica, Progress& progress) {
   const auto batches = static_cast<std::size_t>(options_.accumulate);
   ensure(replica.spec.training.accumulate == batches, "a replica whose steps have as many batches as the mode's");
   auto& exchange = *replica.exchange;
+  GradientTrigger gradients(exchange, replica.model->parameters());
   const auto share = at::full({}, 1.0 / static_cast<double>(batches), at::kFloat);
   replica.model->set_training(true);
   while (replica.step < replica.steps_total) {
@@ -59,17 +61,17 @@ Result<bool> Sync::train(Replica& replica, Progress& progress) {
     double loss = 0;
     for (std::size_t batch = 0; batch < batches; ++batch) {
       if (batch + 1 == batches) {
-        exchange.begin({.number = step,
-                        .epoch = replica.epoch(),
-                        .learning_rate = rate,
-                        .vote = progress.stop_wanted() ? 1.0f : 0.0f,
-                        .begin = start});
+        gradients.begin({.number = step,
+                         .epoch = replica.epoch(),
+                         .learning_rate = rate,
+                         .vote = progress.stop_wanted() ? 1.0f : 0.0f,
+                         .begin = start});
       }
       const float value = add_gradient(replica, examples.subspan(batch * batch_size, batch_size), share);
       if (!std::isfinite(value)) return lost_the_loss(value, step + 1, rate);
       loss += value / static_cast<double>(batches);
     }
-    const auto agreed = exchange.finish();
+    const auto agreed = gradients.finish();
     if (!agreed) return agreed.error();
     replica.optimizer->step(exchange.means(), rate);
     replica.step = step + 1;
