@@ -46,9 +46,9 @@ struct MemoryCosts {
 
 Result<MemoryCosts> measure_memory() {
   const auto alone = collectives::in_process_group(1);
-  const auto links = training::measure_links(*alone.front(), /*by_hosts=*/false);
+  const auto links = training::measure_links(*alone.front());
   if (!links) return links.error();
-  return MemoryCosts{.copy = training::measure_copy(), .combine = links->combine_seconds_per_byte};
+  return MemoryCosts{.copy = training::measure_copy(), .combine = links->links.combine_seconds_per_byte};
 }
 
 struct Link {

@@ -96,7 +96,7 @@ Exchange::Exchange(std::vector<NamedTensor> parameters, compressors::Compression
   auto buckets = plan_buckets(sizes_of(parameters_, compression_), options.bucket_sizes);
   setting_ = std::make_unique<RoundSetting>(setting_of(std::ranges::any_of(buckets, &Bucket::coded)));
   if (options.topology.name == AutoPlan::name) {
-    auto_plan_ = std::make_unique<AutoPlan>(fabric, *setting_, options.make_compression);
+    auto_plan_ = std::make_unique<AutoPlan>(fabric, *setting_, options.make_compression, options.measure_links);
   }
   begin_ = std::make_unique<Call>([this] { schedule_->begin(step_, routes_); });
   lay_out(std::move(buckets));
@@ -127,7 +127,7 @@ RoundSetting Exchange::setting_of(bool some_coded) {
   }
   const auto traits = compression_.compressor->traits();
   const bool gathers = std::ranges::count(traits.passes, Reduction::gather) > 0;
-  if (automatic && gathers && !setting.by_hosts && traits.fits_owners()) setting.owners = setting.world;
+  if (automatic && gathers && traits.fits_owners()) setting.owners = setting.world;
   if (!automatic && gathers && type->by_owners) {
     ensure(type->splits ? traits.fits_split() : traits.fits_owners(), "a topology that fits the compressor");
     setting.regions = type->splits;

@@ -47,7 +47,8 @@ class Exchange {
     double epochs_total = 0;                          ///< passes over the data in the whole training; 0: not known
     BucketSizes bucket_sizes;                         ///< the largest ones that AutoPlan may choose
     collectives::TopologyChoice topology = {};        ///< AutoPlan::name: left to the ranks
-    AutoPlan::MakeCompression make_compression = {};  ///< for AutoPlan
+    AutoPlan::MakeCompression make_compression = {};  ///< for AutoPlan, as the next one
+    AutoPlan::MeasureLinks measure_links = training::measure_links;
   };
 
   /// Where a step's exchange spent its time, in seconds, summed over its buckets, which pass side by side; `wait` is
