@@ -205,7 +205,10 @@ class Bench {
   }
 
   static json to_json(const StepTime& step) {
-    return {{"seconds", step.seconds}, {"routes", step.name}, {"simulated", step.simulated}};
+    return {{"seconds", step.seconds},
+            {"predicted_seconds", step.predicted},
+            {"routes", step.name},
+            {"simulated", step.simulated}};
   }
 
   void print(const Place& place, const std::vector<WayTimes>& all) const {
@@ -222,8 +225,11 @@ class Bench {
     }
     json ways = json::object();
     for (const WayTimes& way : all) {
+      json choices = json::object();
+      for (const StepTime& choice : way.choices) choices[choice.name] = to_json(choice);
       ways[way.compressor] = {{"fixed", to_json(way.fixed)},
                               {"auto", to_json(way.automatic)},
+                              {"choices", choices},
                               {"auto_over_best_choice", way.automatic.seconds / way.best_choice},
                               {"predicted_first_seconds", way.predicted_first},
                               {"plans_tried", way.plans_tried}};
