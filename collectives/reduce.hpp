@@ -1,8 +1,10 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "base/bytes.hpp"
 
@@ -10,6 +12,9 @@ namespace weir::collectives {
 
 /// The numbers in a Buffer.
 enum class Element : std::uint8_t { float32, float16, bfloat16 };
+
+inline constexpr std::array all_elements{Element::float32, Element::float16, Element::bfloat16};
+std::string_view name_of(Element element);
 
 constexpr std::size_t bytes_of(Element element) { return element == Element::float32 ? 4 : 2; }
 

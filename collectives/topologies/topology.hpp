@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "base/function_ref.hpp"
@@ -26,10 +27,22 @@ enum class GroupSize : std::uint8_t { any, power_of_two };
 /// and, if these are the owners of regions, who get the entries that compressors have chosen there,
 ///
 ///     static constexpr bool splits = true;
+///
+/// and, if some ranks are servers, as many as a job says (TopologyChoice::servers),
+///
+///     static constexpr std::uint32_t servers_max;
+///     static constexpr std::string_view servers_summary;
+///
+/// and, if most messages go to the next ranks,
+///
+///     static constexpr std::uint32_t streams_to_neighbours;   as in TopologyType
 class Topology : public Collective {
  public:
   /// `group` must outlive it.
   explicit Topology(Communicator& group) : group_(group) {}
+
+  /// The numbers that all_reduce() takes.
+  static constexpr std::array elements = all_elements;
 
   /// By combine_all(), in which a mean is a sum of shares, or a sum that is divided afterwards, and a majority a sum of
   /// signs.
