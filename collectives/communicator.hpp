@@ -196,7 +196,7 @@ class Communicator {
 
   /// Leaves the group in an orderly way: says goodbye to the others, so that they do not count this rank as lost, and
   /// waits a few seconds at most until they are done too. Afterwards the communicator may only be destroyed. After a
-  /// failure it does nothing.
+  /// failure it waits as long at most until they have been told why.
   virtual Task<> close() = 0;
 
   /// With one other rank. From any thread, as the next two.

@@ -57,7 +57,7 @@ void Link::note(std::uint32_t events) {
 }
 
 bool Link::work() {
-  if (over_) return false;
+  if (over_) return say_last_words();
   auto sent = send_some();
   if (!sent) {
     owner_.link_failed(peer_, sent.error());
@@ -85,7 +85,7 @@ void Link::finish_side() {
   } else if (!sends_.empty()) {
     owner_.link_failed(peer_, lost("left the group"));
   } else {
-    owner_.peer_left(peer_);
+    owner_.link_ended(peer_);
   }
 }
 
@@ -125,11 +125,8 @@ Result<bool> Link::send_some() {
   prepare_frames();
   if (out_count_ == 0) {
     if (side_ != Side::leaving || !sends_.empty()) return false;
-    writable_ = write_last(FrameKind::goodbye, {});
-    if (!writable_) return false;
-    stream_->end_writing();
-    side_ = Side::ended;
-    return true;
+    if (!has_last_words()) append(last_words_, last_frame(FrameKind::goodbye, {}));
+    return say_last_words();
   }
   std::array<iovec, 2 * frames_max> parts;
   std::size_t count = 0;
@@ -177,15 +174,27 @@ void Link::say_goodbye() {
 }
 
 void Link::give_up(const Blame& blame) {
-  if (side_ == Side::ended) return;
-  // In the middle of a frame nothing can be said: that it is cut off says enough.
-  if (out_written_ == 0) write_last(blame.about ? FrameKind::disagrees : FrameKind::failed, blame);
-  stream_->end_writing();
-  side_ = Side::ended;
+  if (side_ == Side::ended || has_last_words()) return;
+  // The memory of the messages is somebody else's again from now on.
+  if (out_written_ > 0) {
+    append(last_words_, out_[0].header);
+    append(last_words_, out_[0].payload);
+    last_words_said_ = out_written_;
+  }
+  append(last_words_, last_frame(blame.about ? FrameKind::disagrees : FrameKind::failed, blame));
+  writable_ = true;
+  say_last_words();
 }
 
-/// Returns false if there is no room.
-bool Link::write_last(FrameKind kind, const Blame& blame) {
+void Link::cut_off() {
+  if (side_ == Side::ended) return;
+  last_words_said_ = last_words_.size();
+  stream_->end_writing();
+  side_ = Side::ended;
+  owner_.link_ended(peer_);
+}
+
+FrameHeaderBytes Link::last_frame(FrameKind kind, const Blame& blame) const {
   const std::uint64_t with = blame.about ? blame.with : 0;
   const FrameHeader header{.kind = kind,
                            .attempt = owner_.attempt,
@@ -193,11 +202,23 @@ bool Link::write_last(FrameKind kind, const Blame& blame) {
                            .subject = blame.about.value_or(Subject()),
                            .message_bytes = with << 32 | blame.rank,
                            .frame_bytes = 0};
-  const FrameHeaderBytes bytes = encode(header, {});
-  const iovec all = part(BytesView(bytes));
-  const auto written = stream_->write(std::span(&all, 1));
-  if (written) counter_.sent_bytes.fetch_add(*written, std::memory_order_relaxed);
-  return !written || *written > 0;
+  return encode(header, {});
+}
+
+/// Ends this side as soon as all of the last words are written.
+bool Link::say_last_words() {
+  if (!writable_ || side_ == Side::ended) return false;
+  const iovec rest = part(BytesView(last_words_).subspan(last_words_said_));
+  const auto written = stream_->write(std::span(&rest, 1));
+  if (written) {
+    counter_.sent_bytes.fetch_add(*written, std::memory_order_relaxed);
+    last_words_said_ += *written;
+    // A peer that has ended its side knows enough, and may read nothing any more.
+    writable_ = !has_last_words();
+    if (has_last_words() && !hung_up_ && !ended_) return *written > 0;
+  }
+  cut_off();
+  return true;
 }
 
 // Receiving.

@@ -26,8 +26,9 @@ class LinkOwner {
   virtual void note_unclaimed(Link& link) = 0;
   /// The link cannot go on. The error is peer_lost if the peer has left or is gone.
   virtual void link_failed(std::uint32_t peer, const Error& error) = 0;
-  /// The peer has ended its side, in good order, and nothing was under way.
-  virtual void peer_left(std::uint32_t peer) = 0;
+  /// The link has ended: the peer has ended its side, in good order, and nothing was under way, or all is said after
+  /// Link::give_up().
+  virtual void link_ended(std::uint32_t peer) = 0;
 
   EpollLoop& epoll;
   const std::uint64_t attempt;
@@ -68,8 +69,13 @@ class Link final : public EpollLoop::Source {
 
   /// Says goodbye as soon as there is room for it, and ends this side.
   void say_goodbye();
-  /// Ends this side at once, and says why if there is room for it.
+  /// Ends this side and says why. If there is no room for it, or a frame is half written, which is then written to its
+  /// end, this takes until the peer has read enough; a peer that has ended its side is not waited for.
   void give_up(const Blame& blame);
+  /// Whether give_up() still has something to say.
+  bool has_last_words() const { return last_words_said_ < last_words_.size(); }
+  /// Ends this side at once.
+  void cut_off();
 
   /// Nothing has arrived for a while: tells the peer in which operation this rank waits for it, if it does, and looks
   /// at what has arrived of messages for which nobody waits.
@@ -102,7 +108,8 @@ class Link final : public EpollLoop::Source {
   Result<bool> send_some();
   void prepare_frames();
   void take_written(std::size_t bytes);
-  bool write_last(FrameKind kind, const Blame& blame);
+  FrameHeaderBytes last_frame(FrameKind kind, const Blame& blame) const;
+  bool say_last_words();
   Result<bool> receive_some();
   Result<void> begin_piece(const FrameHeader& header);
   Result<void> end_piece();
@@ -129,6 +136,8 @@ class Link final : public EpollLoop::Source {
   std::size_t out_count_ = 0;
   std::size_t out_written_ = 0;
   std::uint64_t sequence_out_ = 0;
+  Bytes last_words_;  ///< what is left of the frame that was being written at give_up(), and the reason
+  std::size_t last_words_said_ = 0;
   enum class Side : std::uint8_t { open, leaving, ended } side_ = Side::open;
 
   WaitingList<Receive> receives_;

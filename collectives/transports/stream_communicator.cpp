@@ -16,6 +16,7 @@ namespace weir::collectives {
 namespace {
 
 /// How long close() waits for the others: they are at most one operation behind, unless something is wrong with them.
+/// After a failure, how long a peer has to read why.
 constexpr std::chrono::seconds linger{5};
 
 /// After so long without a piece of a message from anybody, ranks tell each other what they wait for.
@@ -54,10 +55,10 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
   void when_failed(std::function<void(const Error&, const Blame&)> call) override { when_failed_ = std::move(call); }
 
   Task<> close() override {
-    if (failure_ || closed_) co_return Result<void>();
+    if (closed_) co_return Result<void>();
     closed_ = true;
     for (const auto& link : links_) {
-      if (link) link->say_goodbye();
+      if (link && !failure_) link->say_goodbye();
     }
     // Until the others have left too, closing a connection could discard what they have not read.
     EpollLoop::Timer others_left(epoll, std::chrono::steady_clock::now() + linger);
@@ -111,7 +112,7 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
   void note_unclaimed(Link& link) override { unclaimed_.push_back(&link); }
 
   void link_failed(std::uint32_t peer, const Error& error) override {
-    if (closed_) return peer_left(peer);
+    if (closed_) return link_ended(peer);
     if (error.code != Errc::peer_lost) {
       const Subject about = links_[peer]->due().value_or(operations.about());
       return fail(error.within("rank " + std::to_string(peer)), {.rank = peer, .with = rank_, .about = about});
@@ -129,19 +130,20 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
     links_[peer]->end_transfers(cause);
   }
 
-  void peer_left(std::uint32_t) override { note_others(); }
+  void link_ended(std::uint32_t) override { note_others(); }
 
-  /// Ends close() if nobody else is there any more.
+  /// Ends close() if nobody else is there any more or, after a failure, all have been told.
   void note_others() {
     if (others_left_ == nullptr) return;
-    const bool all = std::ranges::all_of(links_, [](const auto& link) { return !link || link->ended(); });
-    if (all && !others_left_->ended()) epoll.end(*others_left_, {});
+    const auto done = [&](const auto& link) { return !link || (failure_ ? !link->has_last_words() : link->ended()); };
+    if (std::ranges::all_of(links_, done) && !others_left_->ended()) epoll.end(*others_left_, {});
   }
 
   /// Makes `cause` final and tells the other ranks whom to blame, so that they do not blame this one.
   void fail(const Error& cause, const Blame& blame) {
     if (failure_) return;
     failure_ = cause;
+    failed_at_ = std::chrono::steady_clock::now();
     if (cause.code == Errc::peer_lost) lost_rank_ = blame.rank;
     for (const auto& link : links_) {
       if (!link) continue;
@@ -159,7 +161,14 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
     while (true) {
       EpollLoop::Timer patience_ends(epoll, std::chrono::steady_clock::now() + patience);
       if (auto waited = co_await patience_ends; !waited) co_return waited.error();
-      if (failure_ || closed_) co_return Result<void>();
+      if (closed_) co_return Result<void>();
+      if (failure_) {
+        if (std::chrono::steady_clock::now() - failed_at_ < linger) continue;
+        for (const auto& link : links_) {
+          if (link) link->cut_off();
+        }
+        co_return Result<void>();
+      }
       std::uint64_t received = 0;
       for (const auto& link : links_) received += link ? link->frames_received() : 0;
       if (std::exchange(frames_received_, received) != received) continue;
@@ -182,6 +191,7 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
   WaitingList<Receive> from_any_;
   std::vector<Link*> unclaimed_;  ///< over which a message may be there that nobody waits for
   std::optional<Error> failure_;
+  std::chrono::steady_clock::time_point failed_at_;
   std::function<void(const Error&, const Blame&)> when_failed_;
   bool closed_ = false;
   EpollLoop::Timer* others_left_ = nullptr;
