@@ -14,6 +14,15 @@ SubGroup::SubGroup(Communicator& whole, std::vector<std::uint32_t> members)
   rank_ = static_cast<std::uint32_t>(own - members_.begin());
 }
 
+void SubGroup::abort(const Error& cause, const std::optional<Blame>& blame) {
+  std::optional<Blame> in_whole = blame;
+  if (in_whole) {
+    in_whole->rank = members_[in_whole->rank];
+    in_whole->with = members_[in_whole->with];
+  }
+  whole_.abort(cause, in_whole);
+}
+
 void SubGroup::begin(Send& send) {
   send.to = members_[send.to];
   send.group_ = &whole_;

@@ -24,13 +24,14 @@ class SubGroup final : public Communicator {
   /// An operation of a part is none of the whole: only the members take part.
   void begin_operation(const Operation&) override {}
   void end_operation() override {}
-  void abort(const Error& cause, const std::optional<Blame>& blame) override { whole_.abort(cause, blame); }
+  void abort(const Error& cause, const std::optional<Blame>& blame) override;
   void when_failed(std::function<void(const Error& cause, const Blame& blame)> call) override {
     whole_.when_failed(std::move(call));
   }
   Task<> close() override { return whole_.close(); }
   Traffic traffic_with(std::uint32_t rank) const override { return whole_.traffic_with(members_[rank]); }
   std::optional<std::uint32_t> lost_rank() const override { return whole_.lost_rank(); }
+  bool ended_by_another() const override { return whole_.ended_by_another(); }
 
  private:
   // From begin() on, a message is one of the whole group.

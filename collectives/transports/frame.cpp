@@ -60,7 +60,7 @@ Result<FrameHeader> decode(const FrameHeaderBytes& bytes) {
   }
   FrameHeader header;
   const auto kind = take<std::uint8_t>(bytes, 5);
-  if (kind < 1 || kind > 5) return Error{Errc::malformed, "gradient frame of unknown kind " + std::to_string(kind)};
+  if (kind < 1 || kind > 6) return Error{Errc::malformed, "gradient frame of unknown kind " + std::to_string(kind)};
   header.kind = static_cast<FrameKind>(kind);
   header.attempt = take<std::uint64_t>(bytes, 8);
   header.sequence = take<std::uint64_t>(bytes, 16);

@@ -16,6 +16,8 @@ enum class FrameKind : std::uint8_t {
   disagrees = 4,  ///< the sender gives up because two ranks, which are the halves of `message_bytes`, the low one
                   ///< first, do not agree about the subject; nothing follows
   waits = 5,      ///< the sender waits for a message, and says in which operation. Not counted in the sequence
+  gives_up = 6,   ///< rank `message_bytes` has given up for a reason of its own, the subject or, if the high half is
+                  ///< not 0, all; nothing follows
 };
 
 /// The header before every piece on a gradient connection, little-endian:

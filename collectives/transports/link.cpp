@@ -18,6 +18,27 @@ Error lost(const char* how) { return {Errc::peer_lost, how}; }
 /// For a receiver that has aborted the group while it took a piece.
 Error given_up() { return {Errc::cancelled, "the group was aborted"}; }
 
+/// A blame as a frame carries it.
+struct WireForm {
+  FrameKind kind;
+  std::uint64_t number;  ///< FrameHeader::message_bytes
+};
+WireForm wire_form(const Blame& blame) {
+  if (blame.fault == Blame::Fault::lost) return {FrameKind::failed, blame.rank};
+  if (blame.fault == Blame::Fault::disagrees) {
+    return {FrameKind::disagrees, std::uint64_t{blame.with} << 32 | blame.rank};
+  }
+  return {FrameKind::gives_up, std::uint64_t{!blame.about} << 32 | blame.rank};
+}
+std::optional<Blame> blame_of(const FrameHeader& header) {
+  const auto rank = static_cast<std::uint32_t>(header.message_bytes);
+  const auto high = static_cast<std::uint32_t>(header.message_bytes >> 32);
+  if (header.kind == FrameKind::failed) return Blame::of_lost(rank);
+  if (header.kind == FrameKind::disagrees) return Blame{Blame::Fault::disagrees, rank, high, header.subject};
+  if (header.kind != FrameKind::gives_up) return std::nullopt;
+  return Blame::of_giving_up(rank, high == 0 ? std::optional(header.subject) : std::nullopt);
+}
+
 iovec part(std::span<std::byte> bytes) { return {bytes.data(), bytes.size()}; }
 iovec part(BytesView bytes) { return {const_cast<std::byte*>(bytes.data()), bytes.size()}; }
 
@@ -125,7 +146,7 @@ Result<bool> Link::send_some() {
   prepare_frames();
   if (out_count_ == 0) {
     if (side_ != Side::leaving || !sends_.empty()) return false;
-    if (!has_last_words()) append(last_words_, last_frame(FrameKind::goodbye, {}));
+    if (!has_last_words()) append(last_words_, last_frame(FrameKind::goodbye, 0, {}));
     return say_last_words();
   }
   std::array<iovec, 2 * frames_max> parts;
@@ -181,7 +202,8 @@ void Link::give_up(const Blame& blame) {
     append(last_words_, out_[0].payload);
     last_words_said_ = out_written_;
   }
-  append(last_words_, last_frame(blame.about ? FrameKind::disagrees : FrameKind::failed, blame));
+  const auto [kind, number] = wire_form(blame);
+  append(last_words_, last_frame(kind, number, blame.about.value_or(Subject())));
   writable_ = true;
   say_last_words();
 }
@@ -194,13 +216,12 @@ void Link::cut_off() {
   owner_.link_ended(peer_);
 }
 
-FrameHeaderBytes Link::last_frame(FrameKind kind, const Blame& blame) const {
-  const std::uint64_t with = blame.about ? blame.with : 0;
+FrameHeaderBytes Link::last_frame(FrameKind kind, std::uint64_t number, const Subject& subject) const {
   const FrameHeader header{.kind = kind,
                            .attempt = owner_.attempt,
                            .sequence = sequence_out_,
-                           .subject = blame.about.value_or(Subject()),
-                           .message_bytes = with << 32 | blame.rank,
+                           .subject = subject,
+                           .message_bytes = number,
                            .frame_bytes = 0};
   return encode(header, {});
 }
@@ -433,10 +454,7 @@ void Link::read_to_end() {
 void Link::note_ending(const FrameHeader& last) {
   ended_ = true;
   ending_.orderly = last.kind == FrameKind::goodbye;
-  const auto rank = static_cast<std::uint32_t>(last.message_bytes);
-  const auto with = static_cast<std::uint32_t>(last.message_bytes >> 32);
-  if (last.kind == FrameKind::failed) ending_.blame = Blame{.rank = rank, .with = rank};
-  if (last.kind == FrameKind::disagrees) ending_.blame = Blame{.rank = rank, .with = with, .about = last.subject};
+  ending_.blame = blame_of(last);
 }
 
 }  // namespace weir::collectives

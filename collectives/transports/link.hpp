@@ -108,7 +108,7 @@ class Link final : public EpollLoop::Source {
   Result<bool> send_some();
   void prepare_frames();
   void take_written(std::size_t bytes);
-  FrameHeaderBytes last_frame(FrameKind kind, const Blame& blame) const;
+  FrameHeaderBytes last_frame(FrameKind kind, std::uint64_t number, const Subject& subject) const;
   bool say_last_words();
   Result<bool> receive_some();
   Result<void> begin_piece(const FrameHeader& header);

@@ -39,7 +39,7 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
   }
 
   ~StreamCommunicator() override {
-    if (!failure_ && !closed_) fail({Errc::cancelled, "destroyed"}, lost(rank_));
+    if (!failure_ && !closed_) fail({Errc::cancelled, "destroyed"}, Blame::of_lost(rank_));
   }
 
   std::uint32_t rank() const override { return rank_; }
@@ -50,7 +50,7 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
   void begin_operation(const Operation& operation) override { operations.begin(operation); }
   void end_operation() override { operations.end(); }
   void abort(const Error& cause, const std::optional<Blame>& blame) override {
-    fail(cause, blame.value_or(lost(rank_)));
+    fail(cause, blame.value_or(Blame::of_lost(rank_)));
   }
   void when_failed(std::function<void(const Error&, const Blame&)> call) override { when_failed_ = std::move(call); }
 
@@ -74,6 +74,8 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
     const std::int64_t rank = lost_rank_.load();
     return rank < 0 ? std::nullopt : std::optional(static_cast<std::uint32_t>(rank));
   }
+
+  bool ended_by_another() const override { return ended_by_another_; }
 
   void begin(Send& send) override {
     ensure(send.to < size() && send.to != rank_, "a message to a rank outside the group");
@@ -101,10 +103,14 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
     if (receive.rank) links_[*receive.rank]->go_on();
   }
   void withdraw(Send& send) override {
-    if (send.begun) fail({Errc::cancelled, "a message was given up half-way"}, lost(rank_));
+    if (send.begun) {
+      fail({Errc::cancelled, "a message was given up half-way"}, Blame::of_giving_up(rank_, send.subject));
+    }
   }
   void withdraw(Receive& receive) override {
-    if (receive.begun) fail({Errc::cancelled, "a message was given up half-way"}, lost(rank_));
+    if (receive.begun) {
+      fail({Errc::cancelled, "a message was given up half-way"}, Blame::of_giving_up(rank_, receive.subject));
+    }
   }
 
  private:
@@ -115,18 +121,21 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
     if (closed_) return link_ended(peer);
     if (error.code != Errc::peer_lost) {
       const Subject about = links_[peer]->due().value_or(operations.about());
-      return fail(error.within("rank " + std::to_string(peer)), {.rank = peer, .with = rank_, .about = about});
+      return fail(error.within("rank " + std::to_string(peer)), {Blame::Fault::disagrees, peer, rank_, about});
     }
     // The peer's last frame may name the rank whose loss made it leave.
     links_[peer]->read_to_end();
-    const Blame blame = links_[peer]->ending().blame.value_or(lost(peer));
-    if (blame.about) return fail(disagreement(blame), blame);
+    const Blame blame = links_[peer]->ending().blame.value_or(Blame::of_lost(peer));
+    if (blame.fault != Blame::Fault::lost) {
+      if (!failure_) ended_by_another_ = true;
+      return fail(told_of(blame), blame);
+    }
     const Error cause = blame.rank == peer ? error.within("rank " + std::to_string(peer))
                                            : Error{Errc::peer_lost, "rank " + std::to_string(blame.rank) +
                                                                         " is gone, says rank " + std::to_string(peer)};
     if (loss_ == Loss::ends_the_group) return fail(cause, blame);
     gone_[peer] = cause;
-    links_[peer]->give_up(lost(peer));
+    links_[peer]->give_up(Blame::of_lost(peer));
     links_[peer]->end_transfers(cause);
   }
 
@@ -144,7 +153,7 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
     if (failure_) return;
     failure_ = cause;
     failed_at_ = std::chrono::steady_clock::now();
-    if (cause.code == Errc::peer_lost) lost_rank_ = blame.rank;
+    if (blame.fault == Blame::Fault::lost && blame.rank != rank_) lost_rank_ = blame.rank;
     for (const auto& link : links_) {
       if (!link) continue;
       link->give_up(blame);
@@ -153,8 +162,6 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
     while (!from_any_.empty()) epoll.end(from_any_.front(), cause);
     if (when_failed_) when_failed_(cause, blame);
   }
-
-  static Blame lost(std::uint32_t rank) { return {.rank = rank, .with = rank}; }
 
   /// Looks around whenever nothing has arrived for a while, for as long as the communicator exists.
   Task<> watch() {
@@ -196,6 +203,7 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
   bool closed_ = false;
   EpollLoop::Timer* others_left_ = nullptr;
   std::atomic<std::int64_t> lost_rank_ = -1;
+  std::atomic<bool> ended_by_another_ = false;
   std::uint64_t frames_received_ = 0;  ///< when watch() looked last
   Task<> watching_ = watch();
 };

@@ -39,7 +39,8 @@ namespace weir::training {
 /// A step may have several backward passes, whose gradients add up. Then begin() comes before the last of them: in the
 /// ones before, no gradient is complete yet, so nothing of it goes onto the wire.
 ///
-/// Owned by the trainer; used by its compute thread. After the first failure every step fails.
+/// Owned by the trainer; used by its compute thread. After the first failure every step fails. What fails on one rank
+/// ends the exchange of all: the others fail with an error that names the rank and the bucket.
 class Exchange {
  public:
   struct Options {
