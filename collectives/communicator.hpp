@@ -198,6 +198,9 @@ class Communicator {
   /// fail with malformed, naming two ranks that do not agree and what about.
   virtual void begin_operation(const Operation& operation) = 0;
   virtual void end_operation() = 0;
+  /// The same for an operation of some ranks of the group, of which this is one.
+  virtual void begin_part(const Operation& operation, std::span<const std::uint32_t> members) = 0;
+  virtual void end_part(std::span<const std::uint32_t> members) = 0;
 
   /// Makes all that is under way and all that comes later fail with `cause`. The others are told whom to blame: that
   /// this rank is lost, if nobody is named.

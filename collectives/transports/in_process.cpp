@@ -34,6 +34,8 @@ class Rank final : public Communicator {
   Loop& loop() override;
   void begin_operation(const Operation& operation) override;
   void end_operation() override { operations_.end(); }
+  void begin_part(const Operation& operation, std::span<const std::uint32_t> members) override;
+  void end_part(std::span<const std::uint32_t> members) override { operations_.end_part(members); }
   void abort(const Error& cause, const std::optional<Blame>& blame) override {
     fail(cause, blame.value_or(Blame::of_lost(rank_)));
   }
@@ -278,12 +280,17 @@ void Rank::begin_operation(const Operation& operation) {
   network_.check_again();
 }
 
+void Rank::begin_part(const Operation& operation, std::span<const std::uint32_t> members) {
+  operations_.begin_part(operation, members);
+  network_.check_again();
+}
+
 void Rank::begin(Send& send) {
   ensure(send.to < size() && send.to != rank_, "a message to a rank outside the group");
   const Channel* back = network_.find(send.to, rank_, lane_);
   if (back != nullptr && back->left) lose(send.to);
   if (const Error* error = error_for(send.to)) return network_.end(send, *error);
-  send.operation = operations_.tag();
+  send.operation = operations_.tag(send.to);
   Channel& way = network_.channel(rank_, send.to, lane_);
   way.sends.push_back(send);
   network_.offer(way);
@@ -399,7 +406,7 @@ Result<void> Rank::take_frame(Receive& receive, const SimulatedFrame& frame) {
       return Error{Errc::malformed,
                    "a message about " + to_string(frame.subject) + " where " + to_string(*receive.subject) + " is due"};
     }
-    if (auto expected = operations_.expect(frame.operation); !expected) return expected;
+    if (auto expected = operations_.expect(frame.channel->from, frame.operation); !expected) return expected;
     if (auto begun = receive.receiver.begin(frame.message_bytes); !begun) {
       return begun.error().within(to_string(frame.subject));
     }
@@ -436,9 +443,9 @@ void Rank::notice_disagreement() {
     if (in == nullptr || sender == nullptr) continue;
     const bool waits = in->current != nullptr || !in->receives.empty();
     Result<void> fits;
-    if (!in->arrived.empty() && !waits) fits = operations_.expect_later(in->arrived.front().operation);
-    if (in->arrived.empty() && waits) fits = operations_.compare(sender->operations_.last(), true);
-    if (!fits) fail(fits.error().within("rank " + std::to_string(other)), disagrees(other, operations_.about()));
+    if (!in->arrived.empty() && !waits) fits = operations_.expect_later(other, in->arrived.front().operation);
+    if (in->arrived.empty() && waits) fits = operations_.compare(other, sender->operations_.last(rank_), true);
+    if (!fits) fail(fits.error().within("rank " + std::to_string(other)), disagrees(other, operations_.about(other)));
   }
 }
 

@@ -251,10 +251,10 @@ void Link::look_around() {
     out_[out_count_++] = {.header = encode({.kind = FrameKind::waits,
                                             .attempt = owner_.attempt,
                                             .sequence = sequence_out_,
-                                            .subject = owner_.operations.about(),
+                                            .subject = owner_.operations.about(peer_),
                                             .message_bytes = 0,
                                             .frame_bytes = 0,
-                                            .operation = owner_.operations.last()},
+                                            .operation = owner_.operations.last(peer_)},
                                            {}),
                           .payload = {},
                           .counts = false};
@@ -290,7 +290,7 @@ Result<bool> Link::receive_some() {
       if (header->kind != FrameKind::waits && !anybody_waits()) {
         looks_ = false;
         if (header->kind != FrameKind::data) return moved;
-        if (auto fits = owner_.operations.expect_later(header->operation); !fits) return fits.error();
+        if (auto fits = owner_.operations.expect_later(peer_, header->operation); !fits) return fits.error();
         return moved;
       }
       if (auto begun = begin_piece(*header); !begun) return begun.error();
@@ -349,7 +349,7 @@ Result<void> Link::begin_piece(const FrameHeader& header) {
       return Error{Errc::malformed, "a message about " + to_string(header.subject) + " where " +
                                         to_string(*current_->subject) + " is due"};
     }
-    if (auto fits = owner_.operations.expect(header.operation); !fits) return fits;
+    if (auto fits = owner_.operations.expect(peer_, header.operation); !fits) return fits;
     if (auto begun = current_->receiver.begin(message_bytes_); !begun) {
       return begun.error().within(to_string(header.subject));
     }
@@ -368,7 +368,7 @@ Result<void> Link::hear_waiting(const FrameHeader& header) {
   if (header.frame_bytes > 0) return Error{Errc::malformed, "a frame without data that has some"};
   header_filled_ = 0;
   counter_.received_bytes.fetch_sub(header_.size(), std::memory_order_relaxed);
-  return owner_.operations.compare(header.operation, is_waited_for());
+  return owner_.operations.compare(peer_, header.operation, is_waited_for());
 }
 
 /// A payload is complete: checks it, and passes it on.

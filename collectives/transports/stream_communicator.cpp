@@ -49,6 +49,10 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
 
   void begin_operation(const Operation& operation) override { operations.begin(operation); }
   void end_operation() override { operations.end(); }
+  void begin_part(const Operation& operation, std::span<const std::uint32_t> members) override {
+    operations.begin_part(operation, members);
+  }
+  void end_part(std::span<const std::uint32_t> members) override { operations.end_part(members); }
   void abort(const Error& cause, const std::optional<Blame>& blame) override {
     fail(cause, blame.value_or(Blame::of_lost(rank_)));
   }
@@ -80,7 +84,7 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
   void begin(Send& send) override {
     ensure(send.to < size() && send.to != rank_, "a message to a rank outside the group");
     if (const Error* error = error_for(send.to)) return epoll.end(send, *error);
-    send.operation = operations.tag();
+    send.operation = operations.tag(send.to);
     links_[send.to]->begin(send);
     if (links_[send.to]->ended()) link_failed(send.to, {Errc::peer_lost, "left the group"});
   }
@@ -120,7 +124,7 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
   void link_failed(std::uint32_t peer, const Error& error) override {
     if (closed_) return link_ended(peer);
     if (error.code != Errc::peer_lost) {
-      const Subject about = links_[peer]->due().value_or(operations.about());
+      const Subject about = links_[peer]->due().value_or(operations.about(peer));
       return fail(error.within("rank " + std::to_string(peer)), {Blame::Fault::disagrees, peer, rank_, about});
     }
     // The peer's last frame may name the rank whose loss made it leave.
