@@ -51,10 +51,11 @@ class Collective {
   virtual ~Collective() = default;
 
   /// Combines `values` over all ranks, in place, the same length on each. Each element is combined along one path and
-  /// then copied, so that all ranks end with the same bits.
+  /// then copied, so that all ranks end with the same bits. Fails also with: unsupported (more ranks than ranks_max()).
   virtual Task<> all_reduce(Buffer values, ReduceOp op, Subject about) = 0;
 
   /// Combines `values` over all ranks: rank r ends with the result in chunk_of(values, P, r), and anything elsewhere.
+  /// Fails as all_reduce.
   virtual Task<> reduce_scatter(Buffer values, ReduceOp op, Subject about) = 0;
 
   /// Distributes the payload of each rank to all. Fails also with: invalid_argument (the own payload is longer than

@@ -50,7 +50,15 @@ Result<void> Topology::keep_own(BytesView own, Gathered& gathered) const {
   return {};
 }
 
+Result<void> Topology::expect_countable(ReduceOp op, Element element) const {
+  if (ranks() <= ranks_max(op, element)) return {};
+  return Error{Errc::unsupported, "a majority of " + std::to_string(ranks()) +
+                                      " ranks, and numbers of this type count " +
+                                      std::to_string(ranks_max(op, element)) + " at most"};
+}
+
 Task<> Topology::all_reduce(Buffer values, ReduceOp op, Subject about) {
+  if (auto countable = expect_countable(op, values.element); !countable) co_return countable.error();
   prepare(op, values.element, values.bytes, ranks());
   if (auto done = co_await combine_all(values, op, about); !done) co_return done.error();
   conclude(op, values.element, values.bytes, ranks());
@@ -58,6 +66,7 @@ Task<> Topology::all_reduce(Buffer values, ReduceOp op, Subject about) {
 }
 
 Task<> Topology::reduce_scatter(Buffer values, ReduceOp op, Subject about) {
+  if (auto countable = expect_countable(op, values.element); !countable) co_return countable.error();
   prepare(op, values.element, values.bytes, ranks());
   if (auto done = co_await Ring::reduce_around(group_, values, op, about); !done) co_return done.error();
   conclude(op, values.element, chunk_of(values, ranks(), rank()).bytes, ranks());

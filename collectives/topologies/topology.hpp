@@ -79,6 +79,7 @@ class Topology : public Collective {
   Communicator& group_;
 
  private:
+  Result<void> expect_countable(ReduceOp op, Element element) const;
   Task<> send_payloads(std::span<const BytesView> outgoing, std::uint32_t receivers, Gathered& incoming, Subject about);
 };
 

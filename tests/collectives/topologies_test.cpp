@@ -45,24 +45,6 @@ INSTANTIATE_TEST_SUITE_P(Catalog, Topologies,
 // Nothing, fewer than ranks, around the vector block, more than one piece per message, no multiple of anything.
 constexpr std::size_t counts[] = {0, 1, 2, 7, 33, 1000, 200'003};
 
-/// What `op` makes of one element's values.
-double expected(ReduceOp op, const std::vector<double>& values) {
-  double sum = 0;
-  double votes = 0;
-  for (const double value : values) {
-    sum += value;
-    votes += (value > 0) - (value < 0);
-  }
-  switch (op) {
-    case ReduceOp::sum: return sum;
-    case ReduceOp::mean: return sum / static_cast<double>(values.size());
-    case ReduceOp::min: return *std::ranges::min_element(values);
-    case ReduceOp::max: return *std::ranges::max_element(values);
-    case ReduceOp::majority: return (votes > 0) - (votes < 0);
-  }
-  return NAN;
-}
-
 /// All-reduces values of each length, and compares with what every element should be and between ranks.
 template <class Number>
 void reduces(Ranks& ranks, const TopologyType& type, ReduceOp op, Element element, double tolerance) {
@@ -80,7 +62,7 @@ void reduces(Ranks& ranks, const TopologyType& type, ReduceOp op, Element elemen
     for (std::size_t i = 0; i < count; ++i) {
       std::vector<double> of_element;
       for (const auto& of_rank : before) of_element.push_back(number(of_rank[i]));
-      ASSERT_NEAR(number(values[0][i]), expected(op, of_element), tolerance)
+      ASSERT_NEAR(number(values[0][i]), combined(op, of_element), tolerance)
           << "element " << i << " of " << count << ", " << ranks.size() << " ranks";
     }
     for (std::uint32_t r = 1; r < ranks.size(); ++r) {
