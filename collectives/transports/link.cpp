@@ -45,7 +45,7 @@ iovec part(BytesView bytes) { return {const_cast<std::byte*>(bytes.data()), byte
 }  // namespace
 
 Link::Link(LinkOwner& owner, std::uint32_t peer, std::uint32_t lane, std::unique_ptr<Stream> stream)
-    : Source(lane), owner_(owner), peer_(peer), stream_(std::move(stream)) {
+    : Source(lane), owner_(owner), peer_(peer), lane_(lane), stream_(std::move(stream)) {
   ahead_.reserve(read_ahead_bytes);
   owner_.epoll.watch(stream_->descriptor(), *this);
 }
@@ -112,6 +112,15 @@ void Link::finish_side() {
 
 // Sending.
 
+FrameHeader Link::next_header(FrameKind kind) const {
+  return {.kind = kind,
+          .attempt = owner_.attempt,
+          .sequence = sequence_out_,
+          .from = static_cast<std::uint16_t>(owner_.own_rank),
+          .lane = static_cast<std::uint16_t>(lane_),
+          .subject = {}};
+}
+
 /// Makes frames of what is ready, as many as one call should write.
 void Link::prepare_frames() {
   std::size_t bytes = 0;
@@ -124,13 +133,13 @@ void Link::prepare_frames() {
       if (send->ready_bytes < send->sent_bytes + size) return;
       OutFrame& frame = out_[out_count_++];
       frame.payload = send->message.subspan(send->sent_bytes, size);
-      frame.header = encode({.attempt = owner_.attempt,
-                             .sequence = sequence_out_++,
-                             .subject = send->subject,
-                             .message_bytes = send->message.size(),
-                             .frame_bytes = static_cast<std::uint32_t>(size),
-                             .operation = send->operation},
-                            checked(frame.payload));
+      FrameHeader header = next_header(FrameKind::data);
+      header.subject = send->subject;
+      header.message_bytes = send->message.size();
+      header.frame_bytes = static_cast<std::uint32_t>(size);
+      header.operation = send->operation;
+      frame.header = encode(header, checked(frame.payload));
+      ++sequence_out_;
       send->begun = true;
       send->sent_bytes += size;
       frame.send = send->sent_bytes == send->message.size() ? &*send : nullptr;
@@ -217,12 +226,9 @@ void Link::cut_off() {
 }
 
 FrameHeaderBytes Link::last_frame(FrameKind kind, std::uint64_t number, const Subject& subject) const {
-  const FrameHeader header{.kind = kind,
-                           .attempt = owner_.attempt,
-                           .sequence = sequence_out_,
-                           .subject = subject,
-                           .message_bytes = number,
-                           .frame_bytes = 0};
+  FrameHeader header = next_header(kind);
+  header.subject = subject;
+  header.message_bytes = number;
   return encode(header, {});
 }
 
@@ -248,16 +254,10 @@ void Link::look_around() {
   const bool waits = is_waited_for();
   // Behind a frame that has no room the peer would not see it, and does not need to: the frame says as much.
   if (waits && side_ == Side::open && out_count_ == 0) {
-    out_[out_count_++] = {.header = encode({.kind = FrameKind::waits,
-                                            .attempt = owner_.attempt,
-                                            .sequence = sequence_out_,
-                                            .subject = owner_.operations.about(peer_),
-                                            .message_bytes = 0,
-                                            .frame_bytes = 0,
-                                            .operation = owner_.operations.last(peer_)},
-                                           {}),
-                          .payload = {},
-                          .counts = false};
+    FrameHeader header = next_header(FrameKind::waits);
+    header.subject = owner_.operations.about(peer_);
+    header.operation = owner_.operations.last(peer_);
+    out_[out_count_++] = {.header = encode(header, {}), .payload = {}, .counts = false};
   }
   looks_ = true;
   go_on();
@@ -287,6 +287,7 @@ Result<bool> Link::receive_some() {
       if (header_filled_ < header_.size()) return moved;
       auto header = decode(header_);
       if (!header) return header.error();
+      if (auto due = expect_origin(*header); !due) return due.error();
       if (header->kind != FrameKind::waits && !anybody_waits()) {
         looks_ = false;
         if (header->kind != FrameKind::data) return moved;
@@ -319,12 +320,21 @@ Result<bool> Link::receive_some() {
   return moved;
 }
 
-/// A header is complete: checks it, and finds who waits for its message.
-Result<void> Link::begin_piece(const FrameHeader& header) {
+Result<void> Link::expect_origin(const FrameHeader& header) const {
   if (header.attempt != owner_.attempt) {
     return Error{Errc::malformed, "a frame of attempt " + std::to_string(header.attempt) + " in attempt " +
                                       std::to_string(owner_.attempt)};
   }
+  if (header.from != peer_ || header.lane != lane_) {
+    return Error{Errc::malformed, "a frame of rank " + std::to_string(header.from) + " in lane " +
+                                      std::to_string(header.lane) + " where those of rank " + std::to_string(peer_) +
+                                      " in lane " + std::to_string(lane_) + " are due"};
+  }
+  return {};
+}
+
+/// A header is complete: checks it, and finds who waits for its message.
+Result<void> Link::begin_piece(const FrameHeader& header) {
   if (header.kind != FrameKind::data) {
     if (!checksum_fits(header_, {})) return Error{Errc::malformed, "a frame whose checksum does not fit"};
     if (header.kind == FrameKind::waits) return hear_waiting(header);
@@ -377,6 +387,7 @@ Result<void> Link::end_piece() {
   const std::uint64_t offset = message_taken_;
   message_taken_ += piece_.size();
   ++sequence_in_;
+  ++frames_received_;
   header_filled_ = 0;
   frame_.reset();
   if (!piece_.empty()) {
@@ -445,8 +456,8 @@ void Link::read_to_end() {
   if (tail.size() < last.size()) return;
   std::memcpy(last.data(), tail.data() + tail.size() - last.size(), last.size());
   const auto header = decode(last);
-  if (header && header->kind != FrameKind::data && header->kind != FrameKind::waits &&
-      header->attempt == owner_.attempt && checksum_fits(last, {})) {
+  if (header && header->kind != FrameKind::data && header->kind != FrameKind::waits && expect_origin(*header) &&
+      checksum_fits(last, {})) {
     note_ending(*header);
   }
 }

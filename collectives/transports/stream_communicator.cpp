@@ -26,7 +26,7 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
  public:
   StreamCommunicator(EpollLoop& event_loop, const Member& member, std::uint32_t lane,
                      std::vector<std::unique_ptr<Stream>> streams)
-      : LinkOwner(event_loop, member.attempt),
+      : LinkOwner(event_loop, member.rank, member.attempt),
         rank_(member.rank),
         loss_(member.loss),
         hosts_(member.hosts),

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <array>
 #include <future>
@@ -10,10 +9,10 @@
 
 #include "base/errc.hpp"
 #include "collectives/transports/frame.hpp"
-#include "collectives/transports/shared_memory.hpp"
 #include "collectives/transports/socket_stream.hpp"
 #include "collectives/transports/stream_communicator.hpp"
 #include "tests/collectives/group.hpp"
+#include "tests/collectives/streams.hpp"
 
 namespace weir::collectives {
 namespace {
@@ -23,28 +22,6 @@ using namespace testing;
 constexpr std::uint64_t attempt = 9;
 constexpr Subject subject{.version = 4, .bucket = 2, .part = 1};
 constexpr std::size_t length = 8'000'000;  ///< more than fits on the way
-
-std::array<Descriptor, 2> sockets() {
-  int pair[2];
-  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
-  return {Descriptor(pair[0]), Descriptor(pair[1])};
-}
-
-/// Both ends of a connection.
-using Connection = std::array<std::unique_ptr<Stream>, 2>;
-
-Connection over_sockets() {
-  auto [one, other] = sockets();
-  return {std::make_unique<SocketStream>(std::move(one)), std::make_unique<SocketStream>(std::move(other))};
-}
-Connection over_shared_memory() {
-  auto [one, other] = sockets();
-  SharedMemory memory = SharedMemory::create(65'536).value();
-  SharedMemory seen = SharedMemory::open(Descriptor(::dup(memory.descriptor()))).value();
-  using Side = SharedMemoryStream::Side;
-  return {std::make_unique<SharedMemoryStream>(std::move(one), std::move(memory), Side::creator),
-          std::make_unique<SharedMemoryStream>(std::move(other), std::move(seen), Side::other)};
-}
 
 std::unique_ptr<Fabric> rank_with(std::uint32_t rank, std::array<std::unique_ptr<Stream>, 3> streams) {
   std::vector<std::vector<std::unique_ptr<Stream>>> lanes(1);
