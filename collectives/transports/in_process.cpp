@@ -262,7 +262,10 @@ Rank::~Rank() {
 }
 
 std::uint32_t Rank::size() const { return network_.ranks; }
-std::uint32_t Rank::host_of(std::uint32_t rank) const { return rank / network_.model.ranks_per_host; }
+std::uint32_t Rank::host_of(std::uint32_t rank) const {
+  const NetworkModel& model = network_.model;
+  return model.hosts_in_turn > 0 ? rank % model.hosts_in_turn : rank / model.ranks_per_host;
+}
 const std::byte* Rank::reserved_addresses() const { return network_.reserved_addresses.begin(); }
 Loop& Rank::loop() { return network_; }
 

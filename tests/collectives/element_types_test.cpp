@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "collectives/topologies/catalog.hpp"
+#include "tests/collectives/choices.hpp"
 #include "tests/collectives/group.hpp"
 #include "tests/collectives/values.hpp"
 
@@ -13,33 +13,8 @@ namespace {
 
 using namespace testing;
 
-/// A topology with its options, by name.
-struct Choice {
-  const TopologyType* type;
-  std::uint32_t servers = 0;
-};
-
-std::vector<Choice> all_choices() {
-  std::vector<Choice> all;
-  for (const TopologyType& type : topologies()) {
-    all.push_back({&type});
-    if (!type.has_servers) continue;
-    for (const std::uint32_t servers : {1U, 2U, 3U}) all.push_back({&type, servers});
-  }
-  return all;
-}
-
-std::string choice_name(const ::testing::TestParamInfo<Choice>& info) {
-  const std::string name(info.param.type->name);
-  return info.param.servers == 0 ? name : name + "_" + std::to_string(info.param.servers);
-}
-
 class ElementTypes : public ::testing::TestWithParam<Choice> {
  protected:
-  std::unique_ptr<Collective> make(Communicator& group) const {
-    return GetParam().type->make(group, {.name = {}, .servers = GetParam().servers});
-  }
-
   /// Combines values of each rank, and compares with what every element should be, and between ranks.
   template <class Number>
   void reduces(Ranks& ranks, ReduceOp op, Element element, double tolerance) const {
@@ -50,7 +25,7 @@ class ElementTypes : public ::testing::TestWithParam<Choice> {
       }
       const auto before = values;
       expect_success(ranks.run([&](Communicator& group) -> Task<> {
-        const auto collective = make(group);
+        const auto collective = GetParam().make(group);
         co_return co_await collective->all_reduce(buffer_of(values[group.rank()], element), op, Subject());
       }));
       for (std::size_t i = 0; i < count; ++i) {
@@ -65,14 +40,21 @@ class ElementTypes : public ::testing::TestWithParam<Choice> {
     }
   }
 };
-INSTANTIATE_TEST_SUITE_P(Catalog, ElementTypes, ::testing::ValuesIn(all_choices()), choice_name);
+INSTANTIATE_TEST_SUITE_P(Catalog, ElementTypes, ::testing::ValuesIn(all_choices()),
+                         [](const auto& info) { return info.param.name(); });
 
 TEST_P(ElementTypes, AreCombinedByEveryOperator) {
   constexpr std::pair<ReduceOp, double> operators[] = {
       {ReduceOp::sum, 0.04}, {ReduceOp::mean, 0.005}, {ReduceOp::min, 0}, {ReduceOp::max, 0}, {ReduceOp::majority, 0}};
   for (const std::uint32_t size : {2U, 3U, 4U, 7U, 8U}) {
     if (!GetParam().type->fits(size)) continue;
-    const auto ranks = delayed(size, Loss::ends_the_group);
+    const NetworkModel model{.latency_seconds = 1e-4,
+                             .jitter_seconds = 1e-2,
+                             .bytes_per_second = 1e8,
+                             .window_bytes = 300'000,
+                             .seed = GetParam().servers + 100 * size,
+                             .ranks_per_host = 3};
+    const auto ranks = std::make_unique<InProcessRanks>(size, model, Loss::ends_the_group);
     for (const auto& [op, tolerance] : operators) {
       SCOPED_TRACE("operator " + std::to_string(static_cast<int>(op)));
       reduces<float>(*ranks, op, Element::float32, tolerance / 100);
@@ -92,7 +74,7 @@ std::vector<Result<void>> vote(const Choice& choice, std::uint32_t size, std::ui
     votes[rank].assign(3, from(rank < positive ? 2.5F : -0.5F, Number()));
   }
   const auto results = ranks.run([&](Communicator& group) -> Task<> {
-    const auto collective = choice.type->make(group, {.name = {}, .servers = choice.servers});
+    const auto collective = choice.make(group);
     co_return co_await collective->all_reduce(buffer_of(votes[group.rank()], element), ReduceOp::majority, Subject());
   });
   for (std::uint32_t rank = 0; rank < size; ++rank) {
