@@ -177,7 +177,7 @@ TEST_P(Topologies, ExchangePayloadsBetweenAll) {
       const auto collective = choice().make(group);
       std::vector<Bytes> outgoing;
       for (std::uint32_t to = 0; to < size; ++to) outgoing.push_back(payload(group.rank(), to));
-      const std::vector<BytesView> views(outgoing.begin(), outgoing.end());
+      const std::vector<ConstBuffer> views(outgoing.begin(), outgoing.end());
       co_return co_await collective->all_to_all(views, incoming[group.rank()], Subject());
     }));
     for (std::uint32_t to = 0; to < size; ++to) {
@@ -299,7 +299,7 @@ TEST_P(Costs, OfAnAllReduceAreAsStated) {
 double time_of_all_gather(const TopologyType& type, std::uint32_t size, std::size_t bytes, const NetworkModel& model) {
   std::vector<Gathered> gathered(size, Gathered{.payloads = {}, .bytes_max = bytes});
   return time_of(type, size, model, [&](Collective& collective, Communicator& group) {
-    return collective.all_gather({group.reserved_addresses(), bytes}, gathered[group.rank()], Subject());
+    return collective.all_gather(BytesView(group.reserved_addresses(), bytes), gathered[group.rank()], Subject());
   });
 }
 
