@@ -53,11 +53,11 @@ class Topology : public Collective {
 
   /// In ceil(log2(P)) steps for any number of ranks (Bruck et al. 1997): in each step a rank sends all payloads that it
   /// has so far, one message each, to the rank 1, 2, 4, ... places before it. No way moves fewer bytes.
-  Task<> all_gather(BytesView own, Gathered& gathered, Subject about) override;
+  Task<> all_gather(ConstBuffer own, Gathered& gathered, Subject about) override;
   static Cost all_gather_cost(std::uint32_t ranks, double bytes);
 
   /// A message from each rank to each other, all at once, beginning with the rank that follows it.
-  Task<> all_to_all(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) override;
+  Task<> all_to_all(std::span<const ConstBuffer> outgoing, Gathered& incoming, Subject about) override;
 
   /// All ranks are owners. A message to each of them and one from each, all at once.
   std::uint32_t owners() const override { return ranks(); }
@@ -92,7 +92,9 @@ class Topology : public Collective {
   Communicator& group_;
 
  private:
-  Task<> send_payloads(std::span<const BytesView> outgoing, std::uint32_t receivers, Gathered& incoming, Subject about);
+  Result<void> expect_countable(ReduceOp op, Element element) const;
+  Task<> send_payloads(FunctionRef<BytesView(std::uint32_t)> payload, std::uint32_t receivers, Gathered& incoming,
+                       Subject about);
 };
 
 }  // namespace weir::collectives

@@ -208,6 +208,7 @@ void Exchange::begin(const Step& step) {
     if (failure_) return;
   }
   auto planned = plan(step);
+  if (!planned) fabric_.abort(planned.error());
   begun_ = true;
   {
     const std::lock_guard lock(mutex_);

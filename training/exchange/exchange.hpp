@@ -37,7 +37,8 @@ namespace weir::training {
 ///     exchange.give(i, value);          // for each tensor, in any order
 ///     agreed = exchange.finish();       // then exchange.means() are the means over all ranks, equal everywhere
 ///
-/// Owned by the trainer; used by its compute thread. After the first failure every step fails.
+/// Owned by the trainer; used by its compute thread. After the first failure every step fails. What fails on one rank
+/// ends the exchange of all: the others fail with an error that names the rank and the bucket.
 class Exchange {
  public:
   struct Options {
