@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -69,6 +70,13 @@ class Params {
   template <PlaceOf<Options, std::int64_t> Of>
   Params& choice(const char* name, Of of, const std::vector<std::int64_t>& among, std::string_view description) {
     return add<std::int64_t>(name, of, described({{"type", "integer"}, {"enum", among}}, description), default_of(of));
+  }
+  /// A list of integers, each within `range`, and not more than `items_max` of them.
+  template <PlaceOf<Options, std::vector<std::int64_t>> Of>
+  Params& integers(const char* name, Of of, const Range& range, std::size_t items_max, std::string_view description) {
+    nlohmann::json property = {{"type", "array"}, {"items", number_schema("integer", range, "")}};
+    property["maxItems"] = items_max;
+    return add<std::vector<std::int64_t>>(name, of, described(std::move(property), description), default_of(of));
   }
   /// A number that may also be null, which is its default.
   template <PlaceOf<Options, std::optional<double>> Of>

@@ -18,6 +18,7 @@ struct Options {
   bool sign = true;
   std::string codec = "auto";
   std::optional<double> clip = std::nullopt;
+  std::vector<std::int64_t> widths = {};
 };
 
 Params<Options> params() {
@@ -29,7 +30,8 @@ Params<Options> params() {
       .flag("sign", &Options::sign, "Whether.")
       .choice(
           "codec", [](Options& options) -> std::string& { return options.codec; }, {"auto", "raw"}, "How.")
-      .optional_number("clip", &Options::clip, {.minimum = 0.0}, "Null: none.");
+      .optional_number("clip", &Options::clip, {.minimum = 0.0}, "Null: none.")
+      .integers("widths", &Options::widths, {.minimum = 1}, 3, "Several.");
 }
 
 TEST(Params, DescribeThemselvesAsASchema) {
@@ -44,7 +46,9 @@ TEST(Params, DescribeThemselvesAsASchema) {
       "depth": {"type": "integer", "enum": [8, 20], "default": 20, "description": "Layers."},
       "sign": {"type": "boolean", "default": true, "description": "Whether."},
       "codec": {"type": "string", "enum": ["auto", "raw"], "default": "auto", "description": "How."},
-      "clip": {"type": ["number", "null"], "minimum": 0.0, "default": null, "description": "Null: none."}}})");
+      "clip": {"type": ["number", "null"], "minimum": 0.0, "default": null, "description": "Null: none."},
+      "widths": {"type": "array", "items": {"type": "integer", "minimum": 1}, "maxItems": 3, "default": [],
+                 "description": "Several."}}})");
   EXPECT_EQ(params().schema().dump(), expected.dump());
   EXPECT_EQ(Params<NoOptions>().schema(), empty_schema());
 }
@@ -52,7 +56,7 @@ TEST(Params, DescribeThemselvesAsASchema) {
 TEST(Params, AreWrittenToThePlainStruct) {
   Options options;
   const json given = {{"ratio", 1},    {"decay", 0.25},  {"rank", 3.0}, {"depth", 8},
-                      {"sign", false}, {"codec", "raw"}, {"clip", 2}};
+                      {"sign", false}, {"codec", "raw"}, {"clip", 2},   {"widths", {7, 5}}};
   EXPECT_THAT(params().read(given, options), IsEmpty());
   EXPECT_EQ(options.ratio, 1);
   EXPECT_EQ(options.decay, 0.25);
@@ -61,6 +65,7 @@ TEST(Params, AreWrittenToThePlainStruct) {
   EXPECT_FALSE(options.sign);
   EXPECT_EQ(options.codec, "raw");
   EXPECT_EQ(options.clip, 2);
+  EXPECT_EQ(options.widths, (std::vector<std::int64_t>{7, 5}));
 }
 
 TEST(Params, NotGivenAreTheDefaults) {
