@@ -89,10 +89,10 @@ Result<Network> NetworkBuilder::finish(Value output) {
   return std::move(network_);
 }
 
-NetworkBuilder::Value NetworkBuilder::append(std::string name, layers::Operation operation,
+NetworkBuilder::Value NetworkBuilder::append(std::string name, const layers::Operation& operation,
                                              const std::vector<Value>& inputs, Extents extents) {
   if (error_) return {};
-  Layer layer{std::move(name), std::move(operation), {}, {}, std::move(extents)};
+  Layer layer{std::move(name), operation, {}, {}, std::move(extents)};
   for (const auto input : inputs) layer.inputs.push_back(input.layer);
   network_.layers.push_back(std::move(layer));
   return {network_.layers.size() - 1};
@@ -254,8 +254,8 @@ NetworkBuilder::Value NetworkBuilder::dropout(Value x, double rate) {
 Extents NetworkBuilder::pooled(Value x, const layers::Pool& pool) {
   const auto& [kernel, stride, padding, round_up] = pool;
   const auto& in = extents(x);
-  const Extents out = {in[0], places(in[1], kernel.height, stride.height, padding.height, round_up),
-                       places(in[2], kernel.width, stride.width, padding.width, round_up)};
+  Extents out = {in[0], places(in[1], kernel.height, stride.height, padding.height, round_up),
+                 places(in[2], kernel.width, stride.width, padding.width, round_up)};
   if (out[1] < 1 || out[2] < 1) {
     refuse("needs larger images: pooling " + written(kernel) + " does not fit into " + written(in));
   }

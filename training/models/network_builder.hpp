@@ -75,9 +75,9 @@ class NetworkBuilder {
 
  private:
   const std::vector<std::int64_t>& extents(Value x) const { return network_.layers[x.layer].extents; }
-  Value append(std::string name, layers::Operation operation, const std::vector<Value>& inputs,
+  Value append(std::string name, const layers::Operation& operation, const std::vector<Value>& inputs,
                std::vector<std::int64_t> extents);
-  Value same(layers::Operation operation, Value x) { return append("", std::move(operation), {x}, extents(x)); }
+  Value same(const layers::Operation& operation, Value x) { return append("", operation, {x}, extents(x)); }
   void parameter(std::string name, std::vector<std::int64_t> extents, std::vector<Fill> fills, int turn = 0,
                  bool decays = true);
   std::vector<std::int64_t> pooled(Value x, const layers::Pool& pool);

@@ -54,15 +54,15 @@ struct Run {
   at::Tensor operator()(const layers::Attention& layer) const {
     const auto count = x().size(0);
     const auto tokens = x().size(1);
-    const auto width = x().size(2) / 3;
-    // [count, 3 widths of tokens] to three of [count, heads, tokens, features of a head].
-    const auto parts = x().view({count, tokens, 3, layer.heads, width / layer.heads}).permute({2, 0, 3, 1, 4});
-    const auto queries = parts[0] / std::sqrt(static_cast<double>(width / layer.heads));
+    const auto features = x().size(2) / 3 / layer.heads;
+    // [count, tokens, 3 times the width] to three of [count, heads, tokens, features].
+    const auto parts = x().reshape({count, tokens, 3, layer.heads, features}).permute({2, 0, 3, 1, 4});
+    const auto queries = parts[0] / std::sqrt(static_cast<double>(features));
     const auto later = at::ones({tokens, tokens}, x().options().dtype(at::kBool)).triu(1);
     const auto scores = at::matmul(queries, parts[1].transpose(-2, -1));
     const auto shares = at::softmax(scores.masked_fill(later, -std::numeric_limits<double>::infinity()), -1);
     const auto values = at::matmul(at::dropout(shares, layer.dropout, on.training), parts[2]);
-    return values.transpose(1, 2).reshape({count, tokens, width});
+    return values.transpose(1, 2).flatten(2);
   }
   at::Tensor operator()(const layers::Relu&) const { return at::relu(x()); }
   at::Tensor operator()(const layers::Relu6&) const { return at::hardtanh(x(), 0, 6); }
