@@ -124,6 +124,29 @@ TEST(Network, SaysWhichLayerAnImageIsTooSmallFor) {
   EXPECT_EQ(refusal("resnet20", nullptr, {1, 7, 28, 10}), "model resnet20 needs images of 8 x 8 or more");
 }
 
+TEST(Network, TakesImagesFromACertainSizeOn) {
+  struct Least {
+    std::string model;
+    std::int64_t side;        ///< with the defaults
+    std::int64_t side_small;  ///< with small_images, 0 if there is no such option
+  };
+  const std::vector<Least> all = {
+      {"lenet", 16, 0}, {"mlp", 1, 0},      {"resnet20", 8, 0},   {"resnet", 33, 9},
+      {"vgg", 32, 17},  {"alexnet", 63, 4}, {"mobilenet", 33, 9}, {"inception_v3", 107, 11}};
+  for (const auto& [model, side, side_small] : all) {
+    for (const bool small : {false, true}) {
+      if (small && side_small == 0) continue;
+      const auto params = small ? nlohmann::json{{"small_images", true}} : nlohmann::json(nullptr);
+      const auto least = small ? side_small : side;
+      EXPECT_EQ(refusal(model, params, {3, least, least, 10}), "");
+      for (std::int64_t less = 1; less < least; ++less) {
+        const auto why = refusal(model, params, {3, less, less, 10});
+        EXPECT_TRUE(why.starts_with("model " + model + " needs ")) << less << ": " << why;
+      }
+    }
+  }
+}
+
 TEST(Network, OfEveryModelRefusesOneKindOfExamples) {
   ModelTypes::for_each([]<class Model>() {
     const std::string name(Model::type_name);
