@@ -6,6 +6,8 @@ namespace weir::compressors {
 
 Peaks Memory::peaks(const Round&) const { return {}; }
 
+bool Memory::add_unsent(const Round&, std::uint64_t, std::span<const float>) { return false; }
+
 Result<at::Tensor> Memory::compensate_dense(const at::Tensor& gradient, const Round& round) {
   return compensate(gradient, round);
 }

@@ -69,6 +69,10 @@ class Memory {
   /// traits().changes_mean turns `mean` into what the optimizer applies, in the same way on every rank.
   virtual Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) = 0;
 
+  /// Between rounds: adds `values` to what this rank has not sent of the entries of round.tensor from `first` on, so
+  /// that they are sent with it. Returns false, and does nothing, if this memory has nothing of the kind.
+  virtual bool add_unsent(const Round& round, std::uint64_t first, std::span<const float> values);
+
   /// Returns the tensor to average in place of `gradient` in a round in which the tensor goes dense. Otherwise like
   /// compensate(), which it calls by default, so that the residual is sent, too.
   virtual Result<at::Tensor> compensate_dense(const at::Tensor& gradient, const Round& round);

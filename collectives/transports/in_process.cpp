@@ -333,6 +333,10 @@ Receive* Rank::receive_for(Channel& way) {
 void Rank::take(Channel& way) {
   UnclaimedHook& unclaimed = way;
   if (unclaimed.is_linked()) unclaimed.unlink();
+  if (gone_.contains(way.from)) {  // the rest of a message that has ended
+    while (!way.arrived.empty() && !way.working) network_.give_back(network_.take_first(way));
+    return;
+  }
   while (!way.arrived.empty() && !way.working && !failure_) {
     const SimulatedFrame& frame = way.arrived.front();
     Receive* receive = receive_for(way);

@@ -42,6 +42,7 @@ void Link::begin(Receive& receive) {
 }
 
 void Link::end_transfers(const Error& error) {
+  over_ = true;
   while (!sends_.empty()) owner_.epoll.end(sends_.front(), error);
   if (current_ != nullptr) owner_.epoll.end(*std::exchange(current_, nullptr), error);
   while (!receives_.empty()) owner_.epoll.end(receives_.front(), error);
@@ -56,6 +57,7 @@ void Link::note(std::uint32_t events) {
 }
 
 bool Link::work() {
+  if (over_) return false;
   auto sent = send_some();
   if (!sent) {
     owner_.link_failed(peer_, sent.error());
@@ -67,17 +69,24 @@ bool Link::work() {
     return false;
   }
   if (*sent || *received) return true;
-  if (hung_up_ && !ended_ && !awaited()) {
-    read_to_end();
-    if (!ending_.orderly) {
-      owner_.link_failed(peer_, lost("closed the connection"));
-    } else if (!sends_.empty()) {
-      owner_.link_failed(peer_, lost("left the group"));
-    } else {
-      owner_.peer_left(peer_);
-    }
+  if (left_ || (hung_up_ && !ended_ && !awaited())) finish_side();
+  if (!over_ && !unclaimed_ && !anybody_waits()) {
+    unclaimed_ = true;
+    owner_.note_unclaimed(*this);
   }
   return false;
+}
+
+/// The peer sends nothing more for which somebody waits now.
+void Link::finish_side() {
+  read_to_end();
+  if (!ending_.orderly) {
+    owner_.link_failed(peer_, lost("closed the connection"));
+  } else if (!sends_.empty()) {
+    owner_.link_failed(peer_, lost("left the group"));
+  } else {
+    owner_.peer_left(peer_);
+  }
 }
 
 // Sending.
@@ -194,7 +203,7 @@ bool Link::write_last(FrameKind kind, const Blame& blame) {
 // Receiving.
 
 void Link::look_around() {
-  const bool waits = current_ != nullptr || !receives_.empty();
+  const bool waits = is_waited_for();
   // Behind a frame that has no room the peer would not see it, and does not need to: the frame says as much.
   if (waits && side_ == Side::open && out_count_ == 0) {
     out_[out_count_++] = {.header = encode({.kind = FrameKind::waits,
@@ -217,8 +226,6 @@ std::optional<Subject> Link::due() const {
   return receives_.empty() ? std::nullopt : receives_.front().subject;
 }
 
-bool Link::anybody_waits() { return current_ != nullptr || !receives_.empty() || owner_.receive_from_any() != nullptr; }
-
 /// Whether somebody waits for what the peer sends next.
 bool Link::awaited() {
   if (!anybody_waits()) return false;
@@ -226,6 +233,7 @@ bool Link::awaited() {
 }
 
 Result<bool> Link::receive_some() {
+  if (left_ && is_waited_for()) return lost("left the group");
   bool moved = false;
   std::size_t taken = 0;
   const auto looks = [&] { return looks_ && !hung_up_ && !frame_ && !anybody_waits(); };
@@ -279,6 +287,8 @@ Result<void> Link::begin_piece(const FrameHeader& header) {
     if (!checksum_fits(header_, {})) return Error{Errc::malformed, "a frame whose checksum does not fit"};
     if (header.kind == FrameKind::waits) return hear_waiting(header);
     note_ending(header);
+    left_ = header.kind == FrameKind::goodbye && !is_waited_for();
+    if (left_) return {};
     return lost(header.kind == FrameKind::goodbye ? "left the group" : "gave up");
   }
   if (header.sequence != sequence_in_) {
@@ -316,7 +326,7 @@ Result<void> Link::hear_waiting(const FrameHeader& header) {
   if (header.frame_bytes > 0) return Error{Errc::malformed, "a frame without data that has some"};
   header_filled_ = 0;
   counter_.received_bytes.fetch_sub(header_.size(), std::memory_order_relaxed);
-  return owner_.operations.compare(header.operation, current_ != nullptr || !receives_.empty());
+  return owner_.operations.compare(header.operation, is_waited_for());
 }
 
 /// A payload is complete: checks it, and passes it on.

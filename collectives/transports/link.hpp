@@ -15,11 +15,15 @@
 
 namespace weir::collectives {
 
+class Link;
+
 /// What the links of a communicator share.
 class LinkOwner {
  public:
   /// Somebody who waits for a message of any rank; null if nobody does.
   virtual Receive* receive_from_any() = 0;
+  /// There may be a message for which nobody waits: when somebody waits for one of any rank, claim() is to be called.
+  virtual void note_unclaimed(Link& link) = 0;
   /// The link cannot go on. The error is peer_lost if the peer has left or is gone.
   virtual void link_failed(std::uint32_t peer, const Error& error) = 0;
   /// The peer has ended its side, in good order, and nothing was under way.
@@ -51,6 +55,10 @@ class Link final : public EpollLoop::Source {
   void begin(Receive& receive);
   /// Something can go on: more of a message is there or admitted, or somebody waits for a message of any rank.
   void go_on() { owner_.epoll.activate(*this); }
+  void claim() {
+    unclaimed_ = false;
+    go_on();
+  }
 
   /// Ends all that is under way with `error`.
   void end_transfers(const Error& error);
@@ -99,7 +107,10 @@ class Link final : public EpollLoop::Source {
   Result<void> begin_piece(const FrameHeader& header);
   Result<void> end_piece();
   Result<bool> fill(std::span<std::byte> into, std::size_t& filled);
-  bool anybody_waits();
+  void finish_side();
+  /// Whether somebody waits for a message of this peer.
+  bool is_waited_for() const { return current_ != nullptr || !receives_.empty(); }
+  bool anybody_waits() { return is_waited_for() || (!left_ && owner_.receive_from_any() != nullptr); }
   bool awaited();
   Result<void> hear_waiting(const FrameHeader& header);
   /// What of a payload goes into its frame's checksum.
@@ -136,7 +147,10 @@ class Link final : public EpollLoop::Source {
   Bytes ahead_;  ///< read, not used yet
   std::size_t ahead_begin_ = 0;
   bool ended_ = false;
-  bool looks_ = false;  ///< at the next header, though nobody waits for its message
+  bool left_ = false;       ///< its goodbye was read by somebody who waits for a message of any rank
+  bool over_ = false;       ///< nothing is sent or received any more
+  bool unclaimed_ = false;  ///< the owner knows that a message may be there
+  bool looks_ = false;      ///< at the next header, though nobody waits for its message
   Ending ending_;
   TrafficCounter counter_;
 };

@@ -86,9 +86,8 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
     if (!receive.rank) {
       if (failure_) return epoll.end(receive, *failure_);
       from_any_.push_back(receive);
-      for (const auto& link : links_) {
-        if (link) link->go_on();
-      }
+      for (Link* link : unclaimed_) link->claim();
+      unclaimed_.clear();
       return;
     }
     ensure(*receive.rank < size() && *receive.rank != rank_, "a message from a rank outside the group");
@@ -109,6 +108,7 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
 
  private:
   Receive* receive_from_any() override { return from_any_.empty() ? nullptr : &from_any_.front(); }
+  void note_unclaimed(Link& link) override { unclaimed_.push_back(&link); }
 
   void link_failed(std::uint32_t peer, const Error& error) override {
     if (closed_) return peer_left(peer);
@@ -180,6 +180,7 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<std::optional<Error>> gone_;  ///< by rank: with Loss::ends_its_links
   WaitingList<Receive> from_any_;
+  std::vector<Link*> unclaimed_;  ///< over which a message may be there that nobody waits for
   std::optional<Error> failure_;
   std::function<void(const Error&, const Blame&)> when_failed_;
   bool closed_ = false;

@@ -6,7 +6,10 @@
 #include <charconv>
 #include <optional>
 
+#include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "compressors/flat.hpp"
+#include "compressors/kernels/arithmetic.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -37,6 +40,15 @@ Result<at::Tensor> TensorStore::of(const Round& round, const at::Tensor& like) {
 std::optional<at::Tensor> TensorStore::find(const Round& round) const {
   const auto at = tensors_.find(round.tensor);
   return at == tensors_.end() ? std::nullopt : std::optional(at->second);
+}
+
+bool TensorStore::add(const Round& round, std::uint64_t first, std::span<const float> values) const {
+  auto tensor = find(round);
+  if (!tensor) return false;
+  const auto all = flat(*tensor);
+  ensure(first <= all.size() && values.size() <= all.size() - first, "entries of the tensor");
+  accumulate_residual(1, 1, values, all.subspan(first, values.size()));
+  return true;
 }
 
 void TensorStore::clear(const Round& round) {

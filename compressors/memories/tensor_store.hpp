@@ -28,6 +28,9 @@ class TensorStore {
   /// Replaces the tensor for `round.tensor`, whatever shape it had.
   void put(const Round& round, at::Tensor tensor) { tensors_[round.tensor] = std::move(tensor); }
 
+  /// Adds `values` to the entries of the tensor for `round.tensor` from `first` on. Returns false if there is none.
+  bool add(const Round& round, std::uint64_t first, std::span<const float> values) const;
+
   /// Sets the tensor for `round.tensor` to zero, if there is one.
   void clear(const Round& round);
 

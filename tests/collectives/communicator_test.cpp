@@ -295,6 +295,96 @@ TEST_P(Contract, WhereALossEndsOnlyItsLinksTheOthersGoOn) {
   expect_success(results);
 }
 
+TEST_P(Contract, AServerGoesOnWhenALossCutsAMessageToIt) {
+  const auto ranks = make(3, Loss::ends_its_links);
+  constexpr std::size_t length = 3'000'000;
+  // Rank 1 is lost while its message arrives. The server, rank 0, then takes that of rank 2.
+  class FirstPiece final : public Receiver {
+   public:
+    explicit FirstPiece(const std::function<void()>& call) : call_(call), into_(length) {}
+    Result<void> begin(std::uint64_t) override { return {}; }
+    std::span<std::byte> place(std::uint64_t offset, std::size_t size) override {
+      return std::span(into_).subspan(offset, size);
+    }
+    void progressed(std::uint64_t bytes) override {
+      if (bytes < length) std::exchange(call_, [] {})();
+    }
+
+   private:
+    std::function<void()> call_;
+    Bytes into_;
+  };
+  const auto results = ranks->run([](Communicator& group) -> Task<> {
+    const Bytes message = message_of(length, group.rank());
+    if (group.rank() == 1) {
+      Send cut(group, 0, {.version = 1, .bucket = 1, .part = 0}, message, length / 2);
+      Keep keep;
+      const Bytes go = message_of(1, 1);
+      Receive told(group, 0, {.version = 1, .bucket = 3, .part = 0}, keep);
+      if (auto done = co_await told; !done) co_return done.error();
+      group.abort({Errc::cancelled, "lost half-way"}, std::nullopt);
+      co_return Result<void>();
+    }
+    if (group.rank() == 2) {
+      Keep keep;
+      Receive told(group, 0, {.version = 1, .bucket = 3, .part = 0}, keep);
+      if (auto done = co_await told; !done) co_return done.error();
+      Send whole(group, 0, {.version = 1, .bucket = 2, .part = 0}, message);
+      co_return co_await whole;
+    }
+    const Bytes go = message_of(1, 0);
+    std::optional<Send> to_one;
+    FirstPiece piece([&] { to_one.emplace(group, 1, Subject{.version = 1, .bucket = 3, .part = 0}, go); });
+    Receive cut(group, piece);
+    const auto lost = co_await cut;
+    EXPECT_TRUE(!lost && lost.error().code == Errc::peer_lost);
+    EXPECT_EQ(cut.from(), 1U);
+    Send to_two(group, 2, {.version = 1, .bucket = 3, .part = 0}, go);
+    Keep keep;
+    Receive arrival(group, keep);
+    if (auto done = co_await arrival; !done) co_return done.error();
+    EXPECT_EQ(arrival.from(), 2U);
+    EXPECT_EQ(keep.bytes, message_of(length, 2));
+    const auto told = co_await *to_one;
+    EXPECT_TRUE(told || told.error().code == Errc::peer_lost);
+    co_return co_await to_two;
+  });
+  EXPECT_TRUE(results[0]) << results[0].error().message();
+  EXPECT_TRUE(results[2]) << results[2].error().message();
+}
+
+TEST_P(Contract, AServerIsNotDisturbedByThoseWhoLeaveInGoodOrder) {
+  const auto ranks = make(3);
+  // Rank 1 leaves after its message, while rank 0 goes on serving rank 2.
+  constexpr std::uint64_t versions = 50;
+  expect_success(ranks->run([](Communicator& group) -> Task<> {
+    const Bytes message = message_of(1000, group.rank());
+    if (group.rank() > 0) {
+      for (std::uint64_t version = 0; version < (group.rank() == 1 ? 1 : versions); ++version) {
+        Keep answer;
+        Send asked(group, 0, {.version = version, .bucket = group.rank(), .part = 0}, message);
+        if (auto done = co_await asked; !done) co_return done.error();
+        if (group.rank() == 1) break;
+        Receive answered(group, 0, Subject{.version = version, .bucket = 2, .part = 1}, answer);
+        if (auto done = co_await answered; !done) co_return done.error();
+      }
+      co_return co_await group.close();
+    }
+    for (std::uint64_t i = 0; i < versions + 1; ++i) {
+      Keep gradient;
+      Receive arrival(group, gradient);
+      if (auto done = co_await arrival; !done) co_return done.error();
+      EXPECT_EQ(gradient.bytes, message_of(1000, arrival.from()));
+      if (arrival.from() == 1) continue;
+      Subject about = arrival.about();
+      about.part = 1;
+      Send answer(group, 2, about, message);
+      if (auto done = co_await answer; !done) co_return done.error();
+    }
+    co_return co_await group.close();
+  }));
+}
+
 TEST_P(Contract, LeavingInGoodOrderDisturbsNobody) {
   // Rank 0 is done while 1 and 2 go on with each other.
   const auto ranks = make(3);

@@ -14,13 +14,14 @@
 #include <string>
 #include <vector>
 
+#include "base/errc.hpp"
 #include "training/datasets/catalog.hpp"
 #include "training/datasets/sampler.hpp"
 #include "training/models/catalog.hpp"
 #include "training/optimizers/optimizer.hpp"
 #include "training/tensor_file.hpp"
 
-namespace weir::actors {
+namespace weir::training {
 namespace {
 
 constexpr std::uint64_t seed = 1;
@@ -60,7 +61,7 @@ Result<void> record(const Recording& wanted, const std::filesystem::path& folder
   auto model = make_model(wanted.model, wanted.params, (*dataset)->shape(), seed);
   if (!model) return model.error();
   const auto parameters = (*model)->parameters();
-  auto optimizer = optimizers().make("sgd", {{"lr", learning_rate}, {"momentum", 0.9}}, {parameters, false});
+  auto optimizer = optimizers().make("sgd", {{"momentum", 0.9}}, OptimizerSetting{parameters});
   if (!optimizer) return optimizer.error();
 
   std::vector<NamedTensor> recorded;
@@ -70,15 +71,15 @@ Result<void> record(const Recording& wanted, const std::filesystem::path& folder
     const auto loss = at::cross_entropy_loss((*model)->forward(batch.input), batch.target);
     for (const auto& parameter : parameters) parameter.tensor.mutable_grad() = at::Tensor();
     loss.backward();
-    std::vector<at::Tensor> gradients;
+    std::vector<Mean> means;
     const bool kept = std::ranges::count(wanted.steps, step) != 0;
     for (const auto& [name, tensor] : parameters) {
-      gradients.push_back(tensor.grad());
+      means.push_back({.tensor = tensor.grad(), .sparse = false, .positions = {}});
       const bool chosen = std::ranges::count(wanted.tensors, name) != 0;
       if (kept && chosen) recorded.push_back({"step" + std::to_string(step) + "." + name, tensor.grad().clone()});
     }
     if (kept) std::printf("%s, step %d: loss %.3f\n", wanted.model.c_str(), int(step), loss.item<double>());
-    (*optimizer)->step(gradients, learning_rate);
+    (*optimizer)->step(means, learning_rate);
   }
 
   TensorFile file;
@@ -93,7 +94,7 @@ Result<void> record(const Recording& wanted, const std::filesystem::path& folder
 }
 
 }  // namespace
-}  // namespace weir::actors
+}  // namespace weir::training
 
 int main() {
   for (const auto& recording : weir::training::recordings()) {

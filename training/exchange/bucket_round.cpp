@@ -68,6 +68,7 @@ void BucketRound::put_means_into(const at::Tensor& flat) {
 void BucketRound::begin(const Step& step, const Route& route) {
   step_ = step;
   coded_ = route.by_owners && by_owners_ ? by_owners_.get() : gathering_.get();
+  if (by_owners_ && coded_ != by_owners_.get()) by_owners_->leave(step);
   const bool may_be_coded = bucket_.coded && route.form == Form::coded;
   rounded_ = bucket_.coded && route.form == Form::bfloat16;
   dense_parameters_.clear();

@@ -20,8 +20,6 @@ using protocol::BucketSpan;
 /// The parts of a message's subject that one operation of a bucket may use.
 constexpr std::uint32_t parts_per_operation = 1 << 16;
 
-Error of_bucket(const Error& error, std::size_t bucket) { return error.within("bucket " + std::to_string(bucket)); }
-
 }  // namespace
 
 class BucketSchedule::Gradients final : public collectives::Waiting {};
@@ -120,6 +118,7 @@ Task<> BucketSchedule::exchange(std::size_t bucket) {
   }
   if (failed_) co_return done;
   failed_ = !done;
+  if (failed_) done = done.error().within("bucket " + std::to_string(bucket));
   if (failed_ || --left_ == 0) ended_(done, done ? trace_.times() : PhaseTimes());
   co_return done;
 }
@@ -148,7 +147,7 @@ Task<> BucketSchedule::pass_through(std::size_t bucket) {
     if (auto mine = co_await down; !mine) co_return mine.error();
   }
   auto carrying = carry(bucket, lane.collective(routes_[bucket].topology, /*by_hosts=*/false));
-  if (auto done = co_await carrying; !done) co_return of_bucket(done.error(), bucket);
+  if (auto done = co_await carrying; !done) co_return done.error();
   lane.turns.pass();
   if (by_hosts_) {
     lane.turns_up.pass();
@@ -177,7 +176,7 @@ Task<> BucketSchedule::pass_by_hosts(std::size_t bucket) {
   {
     const StepTrace::WireSpan span(trace_, bucket, round.host_load(), BucketSpan::part_within_hosts, place);
     auto summing = lane.within->combine_to(round.host_sums(), 0, collectives::ReduceOp::sum, about);
-    if (auto done = co_await summing; !done) co_return of_bucket(done.error(), bucket);
+    if (auto done = co_await summing; !done) co_return done.error();
   }
   lane.turns_up.pass();
 
@@ -189,7 +188,7 @@ Task<> BucketSchedule::pass_by_hosts(std::size_t bucket) {
   if (auto mine = co_await turn; !mine) co_return mine.error();
   if (lane.leads()) {
     auto carrying = carry(bucket, lane.collective(routes_[bucket].topology, /*by_hosts=*/true));
-    if (auto done = co_await carrying; !done) co_return of_bucket(done.error(), bucket);
+    if (auto done = co_await carrying; !done) co_return done.error();
   }
   lane.turns.pass();
   if (lane.leads()) {
@@ -202,7 +201,7 @@ Task<> BucketSchedule::pass_by_hosts(std::size_t bucket) {
   {
     const StepTrace::WireSpan span(trace_, bucket, round.host_load(), BucketSpan::part_within_hosts, place);
     auto copying = lane.within->broadcast(round.host_means(), 0, about);
-    if (auto done = co_await copying; !done) co_return of_bucket(done.error(), bucket);
+    if (auto done = co_await copying; !done) co_return done.error();
   }
   lane.turns_down.pass();
   if (!lane.leads()) round.take_host_means();
@@ -225,7 +224,7 @@ Result<void> BucketSchedule::decode(std::size_t bucket) {
   const StepTrace::Span span(trace_, bucket, Activity::decode, passes);
   auto decoded = round.conclude_dense();
   if (decoded && passes > 0) decoded = round.coded().decode(passes - 1);
-  return decoded ? decoded : of_bucket(decoded.error(), bucket);
+  return decoded;
 }
 
 /// Takes what is dense and the payloads of all passes over the group.

@@ -103,6 +103,9 @@ class CodedRound {
   /// Takes the results of a pass. After the last one the means are there.
   Result<void> decode(std::uint32_t pass);
 
+  /// Before a round of another kind: has the memory send what this rank keeps from round to round.
+  virtual void leave(const Step& /*step*/) {}
+
   /// What this rank keeps from round to round besides compressor and memory. The tensors alias the live ones.
   virtual void save(std::vector<NamedTensor>& /*state*/) const {}
   /// Fails with: malformed (not what save() returned).

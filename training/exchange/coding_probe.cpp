@@ -110,7 +110,7 @@ Result<std::vector<BucketLoad>> measure_coding(Compression& compression,
     }
     double share = 1;
     const auto part = rows_to_measure(tensor.sizes(), share);
-    const at::Tensor gradient = at::randn(part, generator) * 1e-3;
+    const at::Tensor gradient = at::randn(part, generator).mul_(1e-3);
     CodedLoad first;  // in the first round memory is allocated
     CodedLoad encoded;
     for (CodedLoad* of_round : {&first, &encoded}) {

@@ -48,6 +48,16 @@ void Owner::take(std::size_t piece, const at::Tensor& decoded) {
   }
   const auto sent = compressors::flat(decoded);
   for (std::size_t i = 0; i < mean.size(); ++i) mean[i] -= sent[i];
+  works_[piece].owes = true;
+}
+
+void Owner::hand_over(std::size_t piece, compressors::Memory& memory, const Round& round) {
+  Work& work = works_[piece];
+  if (!work.owes) return;
+  const at::Tensor share = work.mean.tensor.mul(static_cast<double>(round.world));
+  if (!memory.add_unsent(round, work.piece->first_entry, compressors::flat(share))) return;
+  work.mean.tensor.zero_();
+  work.owes = false;
 }
 
 void Owner::save(std::vector<NamedTensor>& state) const {
@@ -67,6 +77,7 @@ Result<void> Owner::restore(std::span<const NamedTensor> state) {
       return Error{Errc::malformed, "no residual of this rank's share of " + *work.name};
     }
     work.mean.tensor.copy_(found->tensor);
+    work.owes = true;
   }
   return {};
 }

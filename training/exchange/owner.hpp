@@ -37,6 +37,10 @@ class Owner {
   /// `decoded`: what the encoded mean has become on all ranks.
   void take(std::size_t piece, const at::Tensor& decoded);
 
+  /// Before rounds without owners: leaves the residual of a piece to what this rank has not sent itself, once for each
+  /// of the round's ranks, because it is of their mean. A memory that has nothing of the kind leaves it to the owner.
+  void hand_over(std::size_t piece, compressors::Memory& memory, const compressors::Round& round);
+
   /// The residuals by name of the parameter, for a checkpoint. The tensors alias the live ones.
   void save(std::vector<compressors::NamedTensor>& state) const;
   /// Takes those of this bucket. Without any state, as of an exchange over another topology, nothing was left out.
@@ -50,6 +54,7 @@ class Owner {
     const std::string* name = nullptr;
     Mean mean;  ///< between rounds the residual
     std::optional<compressors::Selection> entries;
+    bool owes = false;  ///< the residual may be other than zero
   };
 
   compressors::Compressor& compressor_;

@@ -97,6 +97,12 @@ Result<void> OwnersRound::decode_gathered(std::uint32_t /*pass*/) {
   return expect_all_taken();
 }
 
+void OwnersRound::leave(const Step& step) {
+  for (std::size_t piece = 0; piece < pieces_.size(); ++piece) {
+    owner_.hand_over(piece, *setting_.compression.memory, setting_.round(step, pieces_[piece].parameter));
+  }
+}
+
 /// Puts what the owner of a piece has made of it into the mean.
 Result<void> OwnersRound::take_from_owner(const CodedPiece& coded) {
   const Piece& piece = pieces_[coded.piece];

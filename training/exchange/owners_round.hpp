@@ -19,6 +19,7 @@ class OwnersRound final : public CodedRound {
   Result<void> combine() override;
   BytesView combined() const override { return combined_; }
 
+  void leave(const Step& step) override;
   void save(std::vector<NamedTensor>& state) const override { owner_.save(state); }
   Result<void> restore(std::span<const NamedTensor> state) override { return owner_.restore(state); }
 

@@ -43,8 +43,8 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  /// Makes one step. `means` has one tensor per parameter, in their order. Sparse ones may be used up: their entries set
-  /// to zero, and the positions forgotten.
+  /// Makes one step. `means` has one tensor per parameter, in their order. Sparse ones may be used up: their entries
+  /// set to zero, and the positions forgotten.
   virtual void step(std::span<Mean> means, double learning_rate) = 0;
 
   /// State for a checkpoint. The tensors alias the live ones.
