@@ -95,7 +95,7 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   const auto steps_per_epoch = replica->sampler.steps_per_epoch();
   replica->steps_total = steps_of(spec, steps_per_epoch);
   auto schedule = schedules().make(spec.training.lr_schedule.name, spec.training.lr_schedule.params,
-                                   ScheduleSetting{steps_per_epoch, replica->steps_total});
+                                   ScheduleSetting{steps_per_epoch, replica->steps_total, world});
   if (!schedule) return schedule.error();
   replica->schedule = std::move(*schedule);
   return replica;
