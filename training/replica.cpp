@@ -71,7 +71,12 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   if (!dataset) return dataset.error();
   auto examples = (*dataset)->train();
   if (!examples) return examples.error();
-  auto sampler = Sampler::make({*partition, rank, world, spec.training.samples_per_step(), spec.training.seed},
+  auto sampler = Sampler::make({.partition = *partition,
+                                .rank = rank,
+                                .world = world,
+                                .samples_per_step = spec.training.samples_per_step(),
+                                .seed = spec.training.seed,
+                                .dirichlet_alpha = spec.dataset.dirichlet_alpha},
                                (*examples)->classes());
   if (!sampler) return sampler.error();
 

@@ -60,7 +60,7 @@ class WatchedExamples final : public Examples {
  public:
   WatchedExamples(std::unique_ptr<Examples> examples, std::function<void(std::uint64_t batch)> taken)
       : examples_(std::move(examples)), taken_(std::move(taken)) {}
-  std::span<const std::uint8_t> classes() const override { return examples_->classes(); }
+  std::span<const std::uint16_t> classes() const override { return examples_->classes(); }
   Batch batch(std::span<const std::uint32_t> positions) const override {
     taken_(++batches_);
     return examples_->batch(positions);
