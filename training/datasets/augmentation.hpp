@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "protocol/params.hpp"
@@ -32,22 +33,24 @@ struct Augmentation {
   Draw draw(const Pass& pass, std::uint32_t position) const;
 };
 
-/// Writes an image after its draw: value(channel, place) is that of the pixel there.
-template <class Value>
-void write_image(const ExampleShape& shape, const Augmentation::Draw& draw, Value&& value, float* out) {
+/// Writes an image after its draw: channel_values(channel)(place) is the value of the pixel there.
+template <class ChannelValues>
+void write_image(const ExampleShape& shape, const Augmentation::Draw& draw, ChannelValues&& channel_values,
+                 float* out) {
   for (std::int64_t channel = 0; channel < shape.channels; ++channel) {
+    const auto value = channel_values(static_cast<std::size_t>(channel));
     for (std::int64_t y = 0; y < shape.height; ++y, out += shape.width) {
       const std::int64_t from_y = y + draw.down;
       const bool inside = from_y >= 0 && from_y < shape.height;
       const std::int64_t row = (channel * shape.height + from_y) * shape.width;
       if (inside && draw.right == 0 && !draw.flip) {
-        for (std::int64_t x = 0; x < shape.width; ++x) out[x] = value(channel, static_cast<std::size_t>(row + x));
+        for (std::int64_t x = 0; x < shape.width; ++x) out[x] = value(static_cast<std::size_t>(row + x));
         continue;
       }
       for (std::int64_t x = 0; x < shape.width; ++x) {
         const std::int64_t from_x = (draw.flip ? shape.width - 1 - x : x) + draw.right;
         const bool there = inside && from_x >= 0 && from_x < shape.width;
-        out[x] = there ? value(channel, static_cast<std::size_t>(row + from_x)) : 0.0f;
+        out[x] = there ? value(static_cast<std::size_t>(row + from_x)) : 0.0f;
       }
     }
   }

@@ -49,19 +49,21 @@ Batch Images::make(std::span<const std::uint32_t> positions, const Pass* pass) c
     ensure(position < classes_.size(), "an example beyond the last one");
     const auto draw = pass != nullptr ? augmentation_.draw(*pass, position) : Augmentation::Draw();
     if (pixels_.floats) {
-      const auto value = [&, image = all + position * size * sizeof(float)](std::int64_t channel, std::size_t at) {
-        float number = 0;  // a file may put floats at any address
-        std::memcpy(&number, image + at * sizeof(float), sizeof(float));
-        const Line& line = lines_[static_cast<std::size_t>(channel)];
-        return number * line.factor + line.offset;
+      const auto values = [&](std::size_t channel) {
+        return [image = all + position * size * sizeof(float), line = lines_[channel]](std::size_t at) {
+          float number = 0;  // a file may put floats at any address
+          std::memcpy(&number, image + at * sizeof(float), sizeof(float));
+          return number * line.factor + line.offset;
+        };
       };
-      write_image(shape_, draw, value, out);
+      write_image(shape_, draw, values, out);
     } else {
-      const auto value = [&, image = all + position * size](std::int64_t channel, std::size_t at) {
-        const Line& line = lines_[static_cast<std::size_t>(channel)];
-        return static_cast<float>(std::to_integer<unsigned>(image[at])) * line.factor + line.offset;
+      const auto values = [&](std::size_t channel) {
+        return [image = all + position * size, line = lines_[channel]](std::size_t at) {
+          return static_cast<float>(std::to_integer<unsigned>(image[at])) * line.factor + line.offset;
+        };
       };
-      write_image(shape_, draw, value, out);
+      write_image(shape_, draw, values, out);
     }
     out += size;
     *target++ = classes_[position];
