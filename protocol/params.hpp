@@ -86,6 +86,16 @@ class Params {
     return add<double>(name, of, std::move(property), nullptr);
   }
 
+  /// A list of at most `count_max` numbers, each within the range.
+  template <PlaceOf<Options, std::vector<double>> Of>
+  Params& numbers(const char* name, Of of, const Range& range, std::size_t count_max, std::string_view description) {
+    auto standard = nlohmann::json::array();
+    for (const double number : default_of(of)) standard.push_back(written_like(range, number));
+    nlohmann::json property = described({{"type", "array"}, {"maxItems", count_max}}, description);
+    property["items"] = number_schema("number", range, "");
+    return add<std::vector<double>>(name, of, std::move(property), std::move(standard));
+  }
+
   const nlohmann::json& schema() const { return schema_; }
 
   /// Checks `params` (null means none given) and writes them to `options`, which must hold the defaults. Returns what

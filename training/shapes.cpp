@@ -55,7 +55,9 @@ Result<protocol::TrainingShape> training_shape(const protocol::JobSpec& spec) {
   if (!dataset) return dataset.error();
   auto parameters = parameter_shapes(spec.model.name, spec.model.params, dataset->example);
   if (!parameters) return parameters.error();
-  return protocol::TrainingShape{std::move(*parameters), dataset->train_examples};
+  protocol::TrainingShape shape{std::move(*parameters), dataset->train_examples, {}};
+  if (dataset->example.tokens == 0) shape.classes = static_cast<std::uint64_t>(dataset->example.classes);
+  return shape;
 }
 
 }  // namespace weir::training

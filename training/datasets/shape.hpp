@@ -5,8 +5,9 @@
 
 namespace weir::training {
 
-/// The examples that a model must accept: images of this size, of which each has one of so many classes; or, if `tokens`
-/// is not 0, texts of so many tokens, of which each is one of so many classes and is to be predicted from those before.
+/// The examples that a model must accept: images of this size, of which each has one of so many classes; or, if
+/// `tokens` is not 0, texts of so many tokens, of which each is one of so many classes and is to be predicted from
+/// those before.
 struct ExampleShape {
   std::int64_t channels = 1;
   std::int64_t height = 1;

@@ -37,7 +37,8 @@ namespace weir::training {
 ///     agreed = exchange.finish();       // then exchange.means() are the means over all ranks, equal everywhere
 ///
 /// A step may have several backward passes, whose gradients add up. Then begin() comes before the last of them: in the
-/// ones before, no gradient is complete yet, so nothing of it goes onto the wire.
+/// ones before, no gradient is complete yet, so nothing of it goes onto the wire. Who wants to change the gradients
+/// before they are exchanged calls begin() after the last backward pass; then the two do not overlap.
 ///
 /// Owned by the trainer; used by its compute thread. After the first failure every step fails.
 class Exchange {
@@ -74,7 +75,7 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Must be called before the last backward pass of `step`.
+  /// Must be called before the last backward pass of `step`, or after it.
   void begin(const Step& step);
 
   /// Must be called after the last backward pass: waits until all buckets have been exchanged, and takes the gradients
