@@ -47,16 +47,18 @@ Measured Evaluator::Bench::run() const {
   std::vector<std::uint32_t> positions(examples->classes().size());
   std::iota(positions.begin(), positions.end(), 0u);
   std::int64_t right = 0;
+  std::int64_t total = 0;  // an image is predicted once, a text once for each token
   double loss = 0;
   for (std::size_t start = 0; start < positions.size(); start += batch_size) {
     const auto count = std::min(batch_size, positions.size() - start);
     const auto batch = examples->batch(std::span(positions).subspan(start, count));
     const auto logits = model->forward(batch.input);
     right += logits.argmax(1).eq(batch.target).sum().item<std::int64_t>();
-    loss += at::cross_entropy_loss(logits, batch.target).item<double>() * static_cast<double>(count);
+    loss += at::cross_entropy_loss(logits, batch.target).item<double>() * static_cast<double>(batch.target.numel());
+    total += batch.target.numel();
   }
-  const auto total = static_cast<double>(std::max<std::size_t>(1, positions.size()));
-  return {static_cast<double>(right) / total, loss / total};
+  const auto predicted = static_cast<double>(std::max<std::int64_t>(1, total));
+  return {static_cast<double>(right) / predicted, loss / predicted};
 }
 
 Evaluator::Evaluator(protocol::JobSpec spec) : spec_(std::move(spec)) {}

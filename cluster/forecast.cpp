@@ -136,6 +136,12 @@ std::vector<Warning> warnings_of(const protocol::JobSpec& spec, const protocol::
 std::vector<protocol::Problem> problems_of(const protocol::JobSpec& spec, const protocol::TrainingShape& shape,
                                            const json& catalog) {
   std::vector<protocol::Problem> problems;
+  if (spec.dataset.partition == "by_class" && shape.classes && *shape.classes < spec.resources.workers) {
+    problems.push_back({"/dataset/partition", "\"by_class\" gives each worker classes of its own, and there are " +
+                                                  std::to_string(*shape.classes) + " classes for " +
+                                                  std::to_string(spec.resources.workers) +
+                                                  " workers; take fewer workers, or \"dirichlet\""});
+  }
   const auto steps = count_steps(spec, shape, catalog);
   if (!steps || steps->total > 0) return problems;
   const auto& training = spec.training;

@@ -30,7 +30,7 @@ class CatalogCheck {
 
   std::vector<Problem> run() {
     choice("models", "model", spec_["model"], "/model");
-    choice("datasets", "dataset", spec_["dataset"], "/dataset");
+    dataset();
     mode_and_topology();
     topology_and_workers();
     servers_and_workers();
@@ -38,6 +38,7 @@ class CatalogCheck {
     beside_name("lr_schedules", "learning rate schedule", spec_["training"]["lr_schedule"], "/training/lr_schedule");
     compression();
     topology_and_compressor();
+    optimizer_and_momentum();
     workers();
     if (spec_["name"].is_null()) {
       spec_["name"] = spec_["model"]["name"].get<std::string>() + "-" + spec_["compression"]["name"].get<std::string>();
@@ -84,6 +85,13 @@ class CatalogCheck {
     value.erase("name");
     params(*entry, value, at);
     value["name"] = name;
+  }
+
+  void dataset() {
+    const json* entry = choice("datasets", "dataset", spec_["dataset"], "/dataset");
+    if (entry == nullptr || !entry->value("needs_path", false) || !spec_["dataset"]["path"].is_null()) return;
+    problems_.push_back({"/dataset/path", "dataset \"" + entry->value("name", "") +
+                                              "\" has no usual place: say where it is on the workers' hosts"});
   }
 
   static bool works_over(const json& mode, const json& topology) {
@@ -197,6 +205,28 @@ class CatalogCheck {
                              "\": " + misfits.at(memory).get<std::string>() + "; it takes " + fitting.dump()});
   }
 
+  /// A memory or a compressor that owns the momentum leaves the optimizer without one, and not every optimizer can work
+  /// so. Whether they own it can depend on parameters, as above.
+  void optimizer_and_momentum() {
+    const std::string name = spec_["training"]["optimizer"]["name"];
+    const json* optimizer = find_entry(catalog_, "optimizers", name);
+    const json& part = spec_["compression"];
+    const json* compressor = find_entry(catalog_, "compressors", part["name"]);
+    if (optimizer == nullptr || compressor == nullptr || part["memory"].is_null()) return;
+    if (optimizer->value("yields_momentum", true)) return;
+    const json* memory = find_entry(catalog_, "memories", part["memory"]);
+    std::string owner;
+    if (memory != nullptr && memory->value("owns_momentum", false)) {
+      owner = "memory \"" + memory->value("name", "") + "\" applies the optimizer's momentum before compression";
+    } else if (compressor->value("traits", json::object()).value("owns_momentum", false) &&
+               numbers_are_defaults(*compressor, part["params"])) {
+      owner = "compressor \"" + compressor->value("name", "") + "\" has a momentum in place of the optimizer's";
+    }
+    if (owner.empty()) return;
+    problems_.push_back({"/training/optimizer/name", "optimizer \"" + name + "\" keeps moments of its own, and " +
+                                                         owner + "; use \"sgd\", or a compression without momentum"});
+  }
+
   static bool numbers_are_defaults(const json& entry, const json& params) {
     const json properties = entry.at("params").value("properties", json::object());
     return std::all_of(params.items().begin(), params.items().end(), [&](const auto& param) {
@@ -236,13 +266,20 @@ std::optional<T> nullable(const json& value) {
   return value.is_null() ? std::nullopt : std::optional<T>(value.get<T>());
 }
 
+JobSpec::Clip read_clip(const json& clip) {
+  return {nullable<double>(clip.value("norm", json())), nullable<double>(clip.value("value", json())),
+          clip.value("where", "global") == "local"};
+}
+
 JobSpec read(const json& spec) {
   JobSpec result;
   result.name = spec.at("name");
   result.model = {spec.at("model").at("name"), spec.at("model").at("params")};
   const json& dataset = spec.at("dataset");
-  result.dataset = {
-      {dataset.at("name"), dataset.at("params")}, nullable<std::string>(dataset.at("path")), dataset.at("partition")};
+  result.dataset = {{dataset.at("name"), dataset.at("params")},
+                    nullable<std::string>(dataset.at("path")),
+                    dataset.at("partition"),
+                    dataset.value("dirichlet_alpha", 0.5)};
   const json& training = spec.at("training");
   result.training = {{training.at("mode"), training.at("params")},
                      training.at("epochs"),
@@ -251,7 +288,8 @@ JobSpec read(const json& spec) {
                      training.at("params").value("accumulate", std::uint64_t{1}),
                      beside_name(training.at("optimizer")),
                      beside_name(training.at("lr_schedule")),
-                     training.at("seed")};
+                     training.at("seed"),
+                     read_clip(training.value("clip", json::object()))};
   const json& compression = spec.at("compression");
   result.compression = {{compression.at("name"), compression.at("params")},
                         {compression.at("memory"), compression.at("memory_params")},

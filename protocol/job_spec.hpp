@@ -26,7 +26,14 @@ struct JobSpec {
   struct Dataset {
     Choice choice;
     std::optional<std::string> path;
-    std::string partition;  ///< iid, by_class, dirichlet
+    std::string partition;         ///< iid, by_class, dirichlet
+    double dirichlet_alpha = 0.5;  ///< concentration of the partition of that name
+  };
+  /// Limits of gradients; none: no limit.
+  struct Clip {
+    std::optional<double> norm = {};   ///< of all tensors together
+    std::optional<double> value = {};  ///< of each entry
+    bool local = false;                ///< a worker's own gradient, before the exchange; otherwise the mean, after it
   };
   struct Training {
     Choice mode;
@@ -37,6 +44,7 @@ struct JobSpec {
     Choice optimizer;
     Choice lr_schedule;
     std::uint64_t seed = 1;
+    Clip clip = {};
 
     /// Samples of a worker in one optimizer step.
     std::uint64_t samples_per_step() const { return batch_size * accumulate; }

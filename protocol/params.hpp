@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -70,12 +71,29 @@ class Params {
   Params& choice(const char* name, Of of, const std::vector<std::int64_t>& among, std::string_view description) {
     return add<std::int64_t>(name, of, described({{"type", "integer"}, {"enum", among}}, description), default_of(of));
   }
+  /// A list of integers, each within `range`, and not more than `items_max` of them.
+  template <PlaceOf<Options, std::vector<std::int64_t>> Of>
+  Params& integers(const char* name, Of of, const Range& range, std::size_t items_max, std::string_view description) {
+    nlohmann::json property = {{"type", "array"}, {"items", number_schema("integer", range, "")}};
+    property["maxItems"] = items_max;
+    return add<std::vector<std::int64_t>>(name, of, described(std::move(property), description), default_of(of));
+  }
   /// A number that may also be null, which is its default.
   template <PlaceOf<Options, std::optional<double>> Of>
   Params& optional_number(const char* name, Of of, const Range& range, std::string_view description) {
     nlohmann::json property = number_schema("number", range, description);
     property["type"] = nlohmann::json::array({"number", "null"});
     return add<double>(name, of, std::move(property), nullptr);
+  }
+
+  /// A list of at most `count_max` numbers, each within the range.
+  template <PlaceOf<Options, std::vector<double>> Of>
+  Params& numbers(const char* name, Of of, const Range& range, std::size_t count_max, std::string_view description) {
+    auto standard = nlohmann::json::array();
+    for (const double number : default_of(of)) standard.push_back(written_like(range, number));
+    nlohmann::json property = described({{"type", "array"}, {"maxItems", count_max}}, description);
+    property["items"] = number_schema("number", range, "");
+    return add<std::vector<double>>(name, of, std::move(property), std::move(standard));
   }
 
   const nlohmann::json& schema() const { return schema_; }

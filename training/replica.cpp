@@ -71,7 +71,12 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   if (!dataset) return dataset.error();
   auto examples = (*dataset)->train();
   if (!examples) return examples.error();
-  auto sampler = Sampler::make({*partition, rank, world, spec.training.samples_per_step(), spec.training.seed},
+  auto sampler = Sampler::make({.partition = *partition,
+                                .rank = rank,
+                                .world = world,
+                                .samples_per_step = spec.training.samples_per_step(),
+                                .seed = spec.training.seed,
+                                .dirichlet_alpha = spec.dataset.dirichlet_alpha},
                                (*examples)->classes());
   if (!sampler) return sampler.error();
 
@@ -95,7 +100,7 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   const auto steps_per_epoch = replica->sampler.steps_per_epoch();
   replica->steps_total = steps_of(spec, steps_per_epoch);
   auto schedule = schedules().make(spec.training.lr_schedule.name, spec.training.lr_schedule.params,
-                                   ScheduleSetting{steps_per_epoch, replica->steps_total});
+                                   ScheduleSetting{steps_per_epoch, replica->steps_total, world});
   if (!schedule) return schedule.error();
   replica->schedule = std::move(*schedule);
   return replica;

@@ -36,8 +36,11 @@ Result<Product> ask_named(Types types, std::string_view kind, std::string_view n
 Result<std::vector<protocol::ParameterShape>> parameter_shapes(std::string_view model, const nlohmann::json& params,
                                                                const ExampleShape& shape) {
   using Shapes = std::vector<protocol::ParameterShape>;
-  return ask_named<Shapes>(ModelTypes{}, "model", model, params,
-                           [&]<class T>(const auto& options) { return T::parameters(options, shape); });
+  return ask_named<Shapes>(ModelTypes{}, "model", model, params, [&]<class T>(const auto& options) -> Result<Shapes> {
+    const auto network = T::network(options, shape);
+    if (!network) return network.error();
+    return shapes_of(*network);
+  });
 }
 
 Result<DatasetShape> dataset_shape(std::string_view dataset, const nlohmann::json& params, std::string_view path) {
@@ -52,7 +55,9 @@ Result<protocol::TrainingShape> training_shape(const protocol::JobSpec& spec) {
   if (!dataset) return dataset.error();
   auto parameters = parameter_shapes(spec.model.name, spec.model.params, dataset->example);
   if (!parameters) return parameters.error();
-  return protocol::TrainingShape{std::move(*parameters), dataset->train_examples};
+  protocol::TrainingShape shape{std::move(*parameters), dataset->train_examples, {}};
+  if (dataset->example.tokens == 0) shape.classes = static_cast<std::uint64_t>(dataset->example.classes);
+  return shape;
 }
 
 }  // namespace weir::training

@@ -173,5 +173,17 @@ TEST(Head, AJobThatNoWorkerCouldBeginIsRefused) {
   EXPECT_TRUE(cluster.submit(steps_of(4)).created);
 }
 
+TEST(Head, FewerClassesThanWorkersAreNotDividedByClass) {
+  FakeCluster cluster;
+  const json by_class = {{"dataset", {{"partition", "by_class"}}}};
+  EXPECT_TRUE(cluster.submit(FakeCluster::spec(10, by_class)).created);
+  const auto refused = cluster.submit(FakeCluster::spec(11, by_class));
+  ASSERT_EQ(refused.problems.size(), 1u);
+  EXPECT_EQ(refused.problems[0].pointer, "/dataset/partition");
+  EXPECT_EQ(refused.problems[0].message,
+            "\"by_class\" gives each worker classes of its own, and there are 10 classes for 11 workers; take fewer "
+            "workers, or \"dirichlet\"");
+}
+
 }  // namespace
 }  // namespace weir::cluster

@@ -235,6 +235,70 @@ TEST(JobSpec, WhatNothingWouldReadIsRefused) {
                                          "ring"}));
 }
 
+TEST(JobSpec, AnOptimizerWithMomentsNeedsTheMomentumForItself) {
+  json catalog = test_catalog();
+  catalog["optimizers"].push_back({{"name", "adam"}, {"summary", ""}, {"yields_momentum", false}});
+  for (auto& memory : catalog["memories"]) memory["owns_momentum"] = memory["name"] == "dgc";
+  for (auto& compressor : catalog["compressors"]) {
+    compressor["traits"]["owns_momentum"] = compressor["name"] == "powersgd";
+  }
+  const auto problems_with = [&](const char* optimizer, const char* compressor) {
+    json spec = minimal();
+    spec["training"] = {{"optimizer", {{"name", optimizer}}}};
+    spec["compression"] = {{"name", compressor}};
+    return normalize_job_spec(spec, catalog);
+  };
+  for (const char* compressor : {"none", "topk"}) EXPECT_THAT(problems_with("adam", compressor), IsEmpty());
+  for (const char* compressor : {"dgc", "powersgd"}) EXPECT_THAT(problems_with("sgd", compressor), IsEmpty());
+  EXPECT_THAT(problems_with("adam", "dgc"),
+              ElementsAre(Problem{"/training/optimizer/name",
+                                  "optimizer \"adam\" keeps moments of its own, and memory \"dgc\" applies the "
+                                  "optimizer's momentum before compression; use \"sgd\", or a compression without "
+                                  "momentum"}));
+  const auto problems = problems_with("adam", "powersgd");
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_THAT(problems[0].message, HasSubstr("compressor \"powersgd\" has a momentum in place of the optimizer's"));
+}
+
+TEST(JobSpec, ADatasetWithoutAUsualPlaceNeedsAPath) {
+  json catalog = test_catalog();
+  catalog["datasets"].push_back({{"name", "cifar10"}, {"summary", ""}, {"needs_path", true}});
+  json spec = minimal();
+  spec["dataset"] = {{"name", "cifar10"}};
+  EXPECT_THAT(normalize_job_spec(spec, catalog),
+              ElementsAre(Problem{"/dataset/path",
+                                  "dataset \"cifar10\" has no usual place: say where it is on the workers' hosts"}));
+  spec = minimal();
+  spec["dataset"] = {{"name", "cifar10"}, {"path", "/data"}};
+  EXPECT_THAT(normalize_job_spec(spec, catalog), IsEmpty());
+}
+
+TEST(JobSpec, LimitsOfGradientsAndTheMixtureOfClassesAreRead) {
+  json spec = minimal();
+  ASSERT_THAT(normalize_job_spec(spec, test_catalog()), IsEmpty());
+  EXPECT_EQ(spec["training"]["clip"], json::parse(R"({"norm":null,"value":null,"where":"global"})"));
+  EXPECT_EQ(spec["dataset"]["dirichlet_alpha"], 0.5);
+  auto typed = parse_job_spec(spec).value();
+  EXPECT_FALSE(typed.training.clip.norm || typed.training.clip.value || typed.training.clip.local);
+  spec["training"].erase("clip");  // as in specs that were stored before there was one
+  spec["dataset"].erase("dirichlet_alpha");
+  EXPECT_EQ(parse_job_spec(spec).value().dataset.dirichlet_alpha, 0.5);
+
+  spec = minimal();
+  spec["training"] = {{"clip", {{"norm", 2}, {"value", 0.5}, {"where", "local"}}}};
+  spec["dataset"]["dirichlet_alpha"] = 0.1;
+  ASSERT_THAT(normalize_job_spec(spec, test_catalog()), IsEmpty());
+  typed = parse_job_spec(spec).value();
+  EXPECT_EQ(typed.training.clip.norm, 2);
+  EXPECT_EQ(typed.training.clip.value, 0.5);
+  EXPECT_TRUE(typed.training.clip.local);
+  EXPECT_EQ(typed.dataset.dirichlet_alpha, 0.1);
+  spec = minimal();
+  spec["training"] = {{"clip", {{"norm", 0}, {"where", "everywhere"}}}};
+  EXPECT_THAT(problems_of(spec), at("/training/clip/norm"));
+  EXPECT_THAT(problems_of(spec), at("/training/clip/where"));
+}
+
 TEST(JobSpec, LabelsAreTyped) {
   json spec = minimal();
   spec["resources"] = {{"labels", {{"zone", "north"}}}};

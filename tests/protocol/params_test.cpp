@@ -18,6 +18,8 @@ struct Options {
   bool sign = true;
   std::string codec = "auto";
   std::optional<double> clip = std::nullopt;
+  std::vector<std::int64_t> widths = {};
+  std::vector<double> milestones = {30, 60.5};
 };
 
 Params<Options> params() {
@@ -29,7 +31,9 @@ Params<Options> params() {
       .flag("sign", &Options::sign, "Whether.")
       .choice(
           "codec", [](Options& options) -> std::string& { return options.codec; }, {"auto", "raw"}, "How.")
-      .optional_number("clip", &Options::clip, {.minimum = 0.0}, "Null: none.");
+      .optional_number("clip", &Options::clip, {.minimum = 0.0}, "Null: none.")
+      .integers("widths", &Options::widths, {.minimum = 1}, 3, "Several.")
+      .numbers("milestones", &Options::milestones, {.exclusive_minimum = 0}, 3, "Epochs.");
 }
 
 TEST(Params, DescribeThemselvesAsASchema) {
@@ -44,15 +48,20 @@ TEST(Params, DescribeThemselvesAsASchema) {
       "depth": {"type": "integer", "enum": [8, 20], "default": 20, "description": "Layers."},
       "sign": {"type": "boolean", "default": true, "description": "Whether."},
       "codec": {"type": "string", "enum": ["auto", "raw"], "default": "auto", "description": "How."},
-      "clip": {"type": ["number", "null"], "minimum": 0.0, "default": null, "description": "Null: none."}}})");
+      "clip": {"type": ["number", "null"], "minimum": 0.0, "default": null, "description": "Null: none."},
+      "widths": {"type": "array", "items": {"type": "integer", "minimum": 1}, "maxItems": 3, "default": [],
+                 "description": "Several."},
+      "milestones": {"type": "array", "items": {"type": "number", "exclusiveMinimum": 0}, "maxItems": 3,
+                     "default": [30, 60.5], "description": "Epochs."}}})");
   EXPECT_EQ(params().schema().dump(), expected.dump());
   EXPECT_EQ(Params<NoOptions>().schema(), empty_schema());
 }
 
 TEST(Params, AreWrittenToThePlainStruct) {
   Options options;
-  const json given = {{"ratio", 1},    {"decay", 0.25},  {"rank", 3.0}, {"depth", 8},
-                      {"sign", false}, {"codec", "raw"}, {"clip", 2}};
+  const json given = {{"ratio", 1}, {"decay", 0.25},    {"rank", 3.0},
+                      {"depth", 8}, {"sign", false},    {"codec", "raw"},
+                      {"clip", 2},  {"widths", {7, 5}}, {"milestones", {1, 2.5}}};
   EXPECT_THAT(params().read(given, options), IsEmpty());
   EXPECT_EQ(options.ratio, 1);
   EXPECT_EQ(options.decay, 0.25);
@@ -61,6 +70,11 @@ TEST(Params, AreWrittenToThePlainStruct) {
   EXPECT_FALSE(options.sign);
   EXPECT_EQ(options.codec, "raw");
   EXPECT_EQ(options.clip, 2);
+  EXPECT_EQ(options.widths, (std::vector<std::int64_t>{7, 5}));
+  EXPECT_THAT(options.milestones, ElementsAre(1, 2.5));
+  for (const json& wrong : {json{1, 0}, json{1, 2, 3, 4}, json{"1"}, json(1)}) {
+    EXPECT_EQ(params().read({{"milestones", wrong}}, options).size(), 1u) << wrong;
+  }
 }
 
 TEST(Params, NotGivenAreTheDefaults) {

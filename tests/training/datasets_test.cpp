@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errc.hpp"
+#include "folder.hpp"
 #include "training/datasets/catalog.hpp"
 #include "training/shapes.hpp"
 
@@ -13,21 +14,7 @@ namespace weir::training {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A folder of its own for one test.
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "weir-datasets-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string operator/(const std::string& file) const { return path_ + "/" + file; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+using testing::Folder;
 
 void write_gzip(const std::string& path, const std::vector<std::uint8_t>& bytes) {
   gzFile file = gzopen(path.c_str(), "wb");
@@ -57,8 +44,8 @@ TEST(FashionMnist, ReadsItsFiles) {
   write_images(folder / "train-images-idx3-ubyte.gz", 3, 28, 28);
   write_labels(folder / "train-labels-idx1-ubyte.gz", {7, 0, 9});
   const auto examples = read_train(folder.path()).value();
-  EXPECT_EQ(std::vector<std::uint8_t>(examples->classes().begin(), examples->classes().end()),
-            (std::vector<std::uint8_t>{7, 0, 9}));
+  EXPECT_EQ(std::vector<std::uint16_t>(examples->classes().begin(), examples->classes().end()),
+            (std::vector<std::uint16_t>{7, 0, 9}));
 
   const std::vector<std::uint32_t> positions{2, 0};
   const auto batch = examples->batch(positions);
@@ -112,6 +99,35 @@ TEST(FashionMnist, BrokenFilesAreNamed) {
   expect_refused(folder, labels);
 }
 
+TEST(Mnist, ReadsFilesThatAreNotCompressed) {
+  const Folder folder;
+  write_images(folder / "train-images-idx3-ubyte.gz", 2, 28, 28);
+  const auto read = [&] { return datasets().make("mnist", nullptr, folder.path()).value()->train(); };
+  EXPECT_EQ(read().error().code, Errc::not_found);
+  EXPECT_NE(read().error().context.find("train-labels-idx1-ubyte.gz: No such file"), std::string::npos);
+  EXPECT_NE(read().error().context.find("http://yann.lecun.com/exdb/mnist"), std::string::npos);
+  folder.write("train-labels-idx1-ubyte", {"\0\0\x08\1\0\0\0\2\7\1", 10});
+  const auto examples = read().value();
+  EXPECT_EQ(examples->classes()[0], 7u);
+  const auto batch = examples->batch(std::vector<std::uint32_t>{0});
+  EXPECT_FLOAT_EQ(batch.input.data_ptr<float>()[5], (5 / 255.0f - 0.1307f) / 0.3081f);
+  folder.write("train-labels-idx1-ubyte", {"\0\0\x08\1\0\0\0\2\7", 9});
+  EXPECT_EQ(read().error().code, Errc::malformed);
+  EXPECT_NE(read().error().context.find("ends after 9 of 10 bytes: the file is truncated"), std::string::npos);
+}
+
+TEST(Synthetic, HasAnyShape) {
+  const nlohmann::json params{{"channels", 3},  {"height", 4},           {"width", 5},
+                              {"classes", 300}, {"train_examples", 600}, {"test_examples", 1}};
+  const auto examples = datasets().make("synthetic", params, "").value()->train().value();
+  EXPECT_EQ(examples->batch(std::vector<std::uint32_t>{0, 1}).input.sizes(), (std::vector<std::int64_t>{2, 3, 4, 5}));
+  EXPECT_EQ(examples->classes()[299], 299u);
+  const auto large = datasets().make("synthetic", {{"height", 512}, {"width", 512}, {"train_examples", 20'000}}, "");
+  EXPECT_EQ(large.error().code, Errc::invalid_argument);
+  EXPECT_NE(large.error().context.find("20000 images or patterns of 262144 bytes are more than 4 GiB"),
+            std::string::npos);
+}
+
 TEST(Synthetic, IsTheSameEachTimeAndSplitsDiffer) {
   const auto dataset = datasets().make("synthetic", {{"train_examples", 20}, {"test_examples", 20}}, "").value();
   const std::vector<std::uint32_t> positions{0, 7, 19};
@@ -131,11 +147,12 @@ TEST(Datasets, StateTheirShapesWithoutLibTorch) {
   const nlohmann::json some = {{"height", 9}, {"width", 31}, {"classes", 3}, {"train_examples", 20}};
   for (const auto& entry : datasets().entries()) {
     for (const auto& params : {nlohmann::json(nullptr), some}) {
-      if (entry.name != "synthetic" && !params.is_null()) continue;  // it takes none
-      const auto dataset = datasets().make(entry.name, params, "").value();
-      const auto stated = dataset_shape(entry.name, params, "").value();
+      if (entry.name != "synthetic" && !params.is_null()) continue;  // its parameters are others
+      const std::string path = entry.needs_path ? "/data" : "";
+      const auto dataset = datasets().make(entry.name, params, path).value();
+      const auto stated = dataset_shape(entry.name, params, path).value();
       EXPECT_EQ(stated.example, dataset->shape()) << entry.name;
-      if (entry.name == "fashion-mnist") continue;  // its files need not be here
+      if (!entry.name.starts_with("synthetic")) continue;  // the files of the others need not be here
       EXPECT_EQ(stated.train_examples, dataset->train().value()->classes().size()) << entry.name;
     }
   }

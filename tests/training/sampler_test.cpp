@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "base/errc.hpp"
@@ -12,13 +13,13 @@ namespace {
 constexpr std::uint32_t world = 4;
 constexpr std::uint64_t batch_size = 8;
 
-std::vector<std::uint8_t> ten_classes(std::size_t examples) {
-  std::vector<std::uint8_t> classes(examples);
-  for (std::size_t i = 0; i < examples; ++i) classes[i] = static_cast<std::uint8_t>(i * 7 % 10);
+std::vector<std::uint16_t> ten_classes(std::size_t examples) {
+  std::vector<std::uint16_t> classes(examples);
+  for (std::size_t i = 0; i < examples; ++i) classes[i] = static_cast<std::uint16_t>(i * 7 % 10);
   return classes;
 }
 
-Sampler sampler_of(Partition partition, std::uint32_t rank, const std::vector<std::uint8_t>& classes,
+Sampler sampler_of(Partition partition, std::uint32_t rank, const std::vector<std::uint16_t>& classes,
                    std::uint64_t seed = 5) {
   return Sampler::make({partition, rank, world, batch_size, seed}, classes).value();
 }
@@ -77,7 +78,7 @@ TEST(Sampler, ByClassGivesEachRankFewClasses) {
   const auto classes = ten_classes(1000);
   for (std::uint32_t rank = 0; rank < world; ++rank) {
     auto sampler = sampler_of(Partition::by_class, rank, classes);
-    std::set<std::uint8_t> mine;
+    std::set<std::uint16_t> mine;
     for (const auto position : epoch_of(sampler, 0)) mine.insert(classes[position]);
     EXPECT_LE(mine.size(), 4u);
   }
@@ -93,6 +94,50 @@ TEST(Sampler, DirichletGivesUnevenMixtures) {
     for (const auto c : count) most = std::max(most, c);
   }
   EXPECT_GT(most, 200u);  // an even mixture would have 100 of each
+}
+
+TEST(Sampler, ASmallAlphaLeavesEachRankFewClassesAndALargeOneAll) {
+  const auto classes = ten_classes(4000);
+  const auto most_of_one_class = [&](double alpha) {
+    std::size_t sum = 0;
+    for (std::uint32_t rank = 0; rank < world; ++rank) {
+      auto sampler = Sampler::make({.partition = Partition::dirichlet,
+                                    .rank = rank,
+                                    .world = world,
+                                    .samples_per_step = batch_size,
+                                    .seed = 5,
+                                    .dirichlet_alpha = alpha},
+                                   classes)
+                         .value();
+      std::vector<std::size_t> count(10);
+      for (const auto position : epoch_of(sampler, 0)) ++count[classes[position]];
+      sum += std::ranges::max(count);
+    }
+    return sum / world;
+  };
+  EXPECT_GT(most_of_one_class(0.01), 300u);
+  EXPECT_LT(most_of_one_class(1000), 140u);
+}
+
+TEST(Sampler, KnowsManyClasses) {
+  std::vector<std::uint16_t> classes(65'536);
+  for (std::size_t i = 0; i < classes.size(); ++i) classes[i] = static_cast<std::uint16_t>(i);
+  auto last = sampler_of(Partition::by_class, world - 1, classes);
+  for (const auto position : epoch_of(last, 0)) EXPECT_GE(classes[position], 49'152u);
+}
+
+TEST(Sampler, ByClassNeedsAClassForEachRank) {
+  const auto classes = ten_classes(1100);
+  const auto make = [&](std::uint32_t ranks) {
+    return Sampler::make({.partition = Partition::by_class, .world = ranks, .samples_per_step = 1}, classes);
+  };
+  EXPECT_TRUE(make(10));
+  const auto refused = make(11);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::invalid_argument);
+  EXPECT_EQ(refused.error().context,
+            "dataset.partition \"by_class\" gives each worker classes of its own, and there are 10 classes for 11 "
+            "workers; take fewer workers, or \"dirichlet\"");
 }
 
 TEST(Sampler, AShardSmallerThanAStepIsRefused) {

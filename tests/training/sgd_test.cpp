@@ -7,9 +7,12 @@
 
 #include "base/errc.hpp"
 #include "compressors/catalog.hpp"
+#include "optimizer_case.hpp"
 
 namespace weir::training {
 namespace {
+
+using testing::step;
 
 struct Case {
   const char* name;
@@ -30,11 +33,6 @@ std::unique_ptr<Optimizer> make(const Case& c, const std::vector<NamedTensor>& p
                                 MomentumOwner owner = MomentumOwner::optimizer) {
   const nlohmann::json params{{"momentum", c.momentum}, {"nesterov", c.nesterov}, {"weight_decay", c.weight_decay}};
   return optimizers().make("sgd", params, OptimizerSetting{parameters, owner}).value();
-}
-
-void step(Optimizer& optimizer, const at::Tensor& mean, double learning_rate) {
-  std::vector<Mean> means{{.tensor = mean, .sparse = false, .positions = {}}};
-  optimizer.step(means, learning_rate);
 }
 
 TEST_P(SgdCase, IsBitForBitThatOfTorch) {
@@ -144,6 +142,20 @@ TEST(Sgd, TheOwnerOfMomentumIsAskedOfCompressorAndMemory) {
   EXPECT_EQ(owner("dgc", "dgc"), MomentumOwner::memory);
   EXPECT_EQ(owner("signum", "none"), MomentumOwner::method);
   EXPECT_EQ(owner("demo", ""), MomentumOwner::method);
+}
+
+TEST(Sgd, NoDecayLeavesVectorsAlone) {
+  for (const auto owner : {MomentumOwner::optimizer, MomentumOwner::memory, MomentumOwner::method}) {
+    const auto matrix = torch::ones({2, 2});
+    const auto vector = torch::ones({2});
+    const nlohmann::json params{{"momentum", 0.5}, {"weight_decay", 0.5}, {"no_decay", true}};
+    const auto sgd = optimizers().make("sgd", params, OptimizerSetting{{{"w", matrix}, {"b", vector}}, owner}).value();
+    std::vector<Mean> means{{.tensor = torch::zeros({2, 2}), .sparse = false, .positions = {}},
+                            {.tensor = torch::zeros({2}), .sparse = false, .positions = {}}};
+    sgd->step(means, 0.1);
+    EXPECT_TRUE(vector.equal(torch::ones({2})));
+    EXPECT_TRUE(matrix.allclose(torch::full({2, 2}, 0.95f)));
+  }
 }
 
 TEST(Sgd, RefusesStateOfAnotherModel) {

@@ -1,15 +1,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 #include <xxhash.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 #include <functional>
 
 #include "base/errc.hpp"
+#include "folder.hpp"
 #include "protocol/checkpoint.hpp"
 #include "protocol/safetensors.hpp"
 #include "ranks.hpp"
 #include "training/modes/mode.hpp"
+#include "training/tensor_file.hpp"
 
 namespace weir::training {
 namespace {
@@ -52,7 +58,7 @@ class Watcher final : public Progress {
   void stop() { stop_ = true; }
 
  private:
-  bool stop_ = false;
+  std::atomic<bool> stop_ = false;  ///< also set by the thread that prepares batches
 };
 
 /// Examples that do something whenever a batch is taken from them.
@@ -60,7 +66,7 @@ class WatchedExamples final : public Examples {
  public:
   WatchedExamples(std::unique_ptr<Examples> examples, std::function<void(std::uint64_t batch)> taken)
       : examples_(std::move(examples)), taken_(std::move(taken)) {}
-  std::span<const std::uint8_t> classes() const override { return examples_->classes(); }
+  std::span<const std::uint16_t> classes() const override { return examples_->classes(); }
   Batch batch(std::span<const std::uint32_t> positions) const override {
     taken_(++batches_);
     return examples_->batch(positions);
@@ -186,6 +192,83 @@ TEST_P(EveryCompressor, AResumedJobOverRegionsEndsWithTheSameBytes) {
   auto spec = small_job(GetParam());
   spec.exchange.topology = "split_gather";
   expect_the_same_bytes_if_resumed(spec, 7, 3);
+}
+
+TEST(Sync, AResumedJobGoesOnWithTheSameAugmentationMomentsAndClipping) {
+  const testing::Folder folder;
+  torch::manual_seed(1);
+  TensorFile file;
+  file.add("train_", {{"inputs", torch::randn({512, 8, 8})}, {"classes", torch::randint(0, 4, {512}, at::kLong)}});
+  const auto bytes = file.write({}).value();
+  folder.write("data", {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  auto spec = small_job("topk");
+  spec.dataset.choice = {"arrays", {{"height", 8}, {"width", 8}, {"classes", 4}, {"crop_padding", 2}, {"flip", true}}};
+  spec.dataset.path = folder / "data";
+  spec.dataset.partition = "dirichlet";
+  spec.dataset.dirichlet_alpha = 5;
+  spec.training.lr_schedule = {"constant", {{"warmup_epochs", 1}, {"scale_with_workers", true}}};
+  for (const char* optimizer : {"adam", "adamw", "lamb"}) {
+    spec.training.optimizer = {optimizer, {{"lr", 0.01}, {"weight_decay", 0.01}, {"no_decay", true}}};
+    spec.training.clip = {.norm = 0.5, .value = {}, .local = optimizer == std::string("lamb")};
+    expect_the_same_bytes_if_resumed(spec, 13);
+  }
+}
+
+/// Norms of all means of each step.
+class Norms final : public Progress {
+ public:
+  bool stop_wanted() const override { return false; }
+  Result<void> step_done(const Replica& replica, const StepRecord&) override {
+    double squares = 0;
+    for (const auto& mean : replica.exchange->means()) {
+      squares += mean.tensor.square().sum().item<double>();
+      largest = std::max(largest, mean.tensor.abs().max().item<double>());
+    }
+    norms.push_back(std::sqrt(squares));
+    return {};
+  }
+  std::vector<double> norms;
+  double largest = 0;
+};
+
+std::vector<Norms> norms_of(const protocol::JobSpec& spec) {
+  auto group = collectives::in_process_group(2);
+  std::vector<Norms> norms(2);
+  run_ranks(2, [&](std::uint32_t rank) {
+    auto replica = Replica::make(spec, rank, 2).value();
+    ASSERT_TRUE(replica->join(*group[rank]));
+    ASSERT_TRUE(modes().make("sync", nullptr).value()->train(*replica, norms[rank]));
+    replica.reset();
+    group[rank]->close();
+  });
+  return norms;
+}
+
+TEST(Clip, LimitsTheMeanOrEachRanksOwnGradient) {
+  auto spec = small_job("none");
+  const auto free = norms_of(spec)[0];
+  EXPECT_GT(free.norms.front(), 0.2);
+  spec.training.clip = {.norm = 0.1};
+  for (const auto& limited : norms_of(spec)) {
+    for (const double norm : limited.norms) EXPECT_LE(norm, 0.1 * (1 + 1e-5));
+    EXPECT_NEAR(limited.norms.front(), 0.1, 1e-5);
+  }
+  // The mean of two gradients of that norm is shorter than they are.
+  spec.training.clip.local = true;
+  const auto own = norms_of(spec)[0];
+  for (const double norm : own.norms) EXPECT_LE(norm, 0.1 * (1 + 1e-5));
+  EXPECT_LT(own.norms.front(), 0.1 * (1 - 1e-4));
+  EXPECT_GT(own.norms.front(), 0.05);
+  spec.training.clip = {.value = 0.001};
+  EXPECT_NEAR(norms_of(spec)[0].largest, 0.001, 1e-8);
+}
+
+TEST(Sync, AnOptimizerThatKeepsItsMomentsDoesNotTrainWithTheMomentumOfAMemory) {
+  auto spec = small_job("dgc");
+  spec.training.optimizer = {"adam", {{"lr", 0.01}}};
+  const auto made = Replica::make(spec, 0, 1);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, Errc::invalid_argument);
 }
 
 protocol::JobSpec residual_job() {

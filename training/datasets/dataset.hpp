@@ -7,25 +7,36 @@
 #include <span>
 
 #include "base/result.hpp"
+#include "training/datasets/augmentation.hpp"
 #include "training/datasets/shape.hpp"
 
 namespace weir::training {
 
+/// Examples as a model takes them. Of images, `input` is float32 [count, channels, height, width], normalised, and
+/// `target` the int64 classes, [count]. Of texts, `input` is int64 [count, tokens], and `target`, of the same shape,
+/// the token that follows each of them.
 struct Batch {
-  at::Tensor input;   ///< float32, [count, channels, height, width], normalised
-  at::Tensor target;  ///< int64 classes, [count]
+  at::Tensor input;
+  at::Tensor target;
 };
 
-/// Labelled examples. Read-only once made, so any thread may take batches.
+/// Examples for training or testing. Read-only once made, so any thread may take batches.
 class Examples {
  public:
+  /// The most classes of examples.
+  static constexpr std::int64_t classes_max = 65536;
+
   virtual ~Examples() = default;
 
-  /// The class of every example; its size is the number of examples.
-  virtual std::span<const std::uint8_t> classes() const = 0;
+  /// The class of every example, by which partitions divide them; its size is the number of examples. The class of a
+  /// text is the section of the whole that it is from.
+  virtual std::span<const std::uint16_t> classes() const = 0;
 
   /// The examples at these positions, in this order. Every position is below classes().size().
   virtual Batch batch(std::span<const std::uint32_t> positions) const = 0;
+
+  /// The same as one pass of the training sees them: changed at random, if the dataset was asked to.
+  virtual Batch augmented(std::span<const std::uint32_t> positions, const Pass&) const { return batch(positions); }
 };
 
 /// A source of training and test examples. The catalog makes it without reading any files.
@@ -35,7 +46,8 @@ class Dataset {
 
   virtual ExampleShape shape() const = 0;
 
-  /// Read the examples. Fail with: not_found (a file; the context says how to get it), malformed (a file), io.
+  /// Read the examples. Fail with: not_found (a file; the context says how to get it), malformed (a file), io,
+  /// exhausted (too many files).
   virtual Result<std::unique_ptr<Examples>> train() const = 0;
   virtual Result<std::unique_ptr<Examples>> test() const = 0;
 };

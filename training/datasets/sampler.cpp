@@ -10,9 +10,6 @@
 namespace weir::training {
 namespace {
 
-/// Concentration of the Dirichlet mixtures; 0.5 is the usual choice in the literature on uneven data.
-constexpr double dirichlet_concentration = 0.5;
-
 /// Streams of the job's seed. Epochs use the numbers from first_epoch_stream on.
 enum Stream : std::uint64_t { mixture_stream = 1, division_stream = 2, first_epoch_stream = 16 };
 
@@ -29,12 +26,18 @@ Positions slice(const Positions& positions, std::uint32_t rank, std::size_t size
   return {begin, begin + static_cast<std::ptrdiff_t>(size)};
 }
 
-Positions cut_by_class(const Sampler::Options& options, std::span<const std::uint8_t> classes, std::size_t size) {
+Positions cut_by_class(const Sampler::Options& options, std::span<const std::uint16_t> classes, std::size_t size) {
   auto positions = all_positions(classes.size());
   Random random(options.seed, division_stream);
   random.shuffle(std::span(positions));
   std::ranges::stable_sort(positions, {}, [&](std::uint32_t p) { return classes[p]; });
   return slice(positions, options.rank, size);
+}
+
+std::size_t count_classes(std::span<const std::uint16_t> classes) {
+  std::vector<bool> seen(std::size_t{UINT16_MAX} + 1);
+  for (const auto c : classes) seen[c] = true;
+  return static_cast<std::size_t>(std::ranges::count(seen, true));
 }
 
 /// Removes and returns one example. Its class is drawn with `weights` from the classes that have some left.
@@ -55,17 +58,17 @@ std::uint32_t draw(std::vector<Positions>& left, const std::vector<double>& weig
 }
 
 /// The ranks take turns, one example each, so that all shards have the same size whatever the mixtures are.
-Positions draw_by_mixture(const Sampler::Options& options, std::span<const std::uint8_t> classes, std::size_t size) {
+Positions draw_by_mixture(const Sampler::Options& options, std::span<const std::uint16_t> classes, std::size_t size) {
   std::vector<Positions> left(std::size_t{std::ranges::max(classes)} + 1);
   for (std::size_t i = 0; i < classes.size(); ++i) left[classes[i]].push_back(static_cast<std::uint32_t>(i));
   Random random(options.seed, mixture_stream);
   for (auto& positions : left) random.shuffle(std::span(positions));
   std::vector<std::vector<double>> weights(options.world, std::vector<double>(left.size()));
   for (auto& mixture : weights) {
+    for (auto& weight : mixture) weight = random.gamma(options.dirichlet_alpha);
+    const double sum = std::max(std::accumulate(mixture.begin(), mixture.end(), 0.0), 1e-300);
     // The lower limit keeps every class reachable for a rank whose other classes are used up.
-    for (auto& weight : mixture) weight = std::max(random.gamma(dirichlet_concentration), 1e-12);
-    const double sum = std::accumulate(mixture.begin(), mixture.end(), 0.0);
-    for (auto& weight : mixture) weight /= sum;
+    for (auto& weight : mixture) weight = std::max(weight / sum, 1e-12);
   }
   Positions mine;
   for (std::size_t i = 0; i < size; ++i) {
@@ -86,7 +89,7 @@ std::optional<Partition> partition_named(std::string_view name) {
   return std::nullopt;
 }
 
-Result<Sampler> Sampler::make(const Options& options, std::span<const std::uint8_t> classes) {
+Result<Sampler> Sampler::make(const Options& options, std::span<const std::uint16_t> classes) {
   Sampler sampler(options, classes.size());
   sampler.shard_size_ = classes.size() / options.world;
   if (options.samples_per_step == 0 || sampler.steps_per_epoch() == 0) {
@@ -97,6 +100,13 @@ Result<Sampler> Sampler::make(const Options& options, std::span<const std::uint8
                                              "where the mode has it"};
   }
   if (options.partition == Partition::by_class) {
+    if (const auto count = count_classes(classes); count < options.world) {
+      return Error{Errc::invalid_argument,
+                   "dataset.partition \"by_class\" gives each worker classes of its own, and "
+                   "there are " +
+                       std::to_string(count) + " classes for " + std::to_string(options.world) +
+                       " workers; take fewer workers, or \"dirichlet\""};
+    }
     sampler.fixed_shard_ = cut_by_class(options, classes, sampler.shard_size_);
   } else if (options.partition == Partition::dirichlet) {
     sampler.fixed_shard_ = draw_by_mixture(options, classes, sampler.shard_size_);
@@ -119,7 +129,7 @@ void Sampler::enter_epoch(std::uint64_t epoch) {
 }
 
 std::span<const std::uint32_t> Sampler::examples(std::uint64_t step) {
-  const auto epoch = step / steps_per_epoch();
+  const auto epoch = epoch_of(step);
   if (epoch_ != epoch) enter_epoch(epoch);
   const auto size = options_.samples_per_step;
   return std::span(order_).subspan(step % steps_per_epoch() * size, size);

@@ -14,7 +14,7 @@ namespace weir::training {
 enum class Partition : std::uint8_t {
   iid,       ///< at random, again in every epoch
   by_class,  ///< sorted by class and cut into shards: each rank sees as few classes as possible
-  dirichlet  ///< each rank draws its mixture of classes from Dirichlet(0.5)
+  dirichlet  ///< each rank draws its mixture of classes from a Dirichlet distribution
 };
 
 std::optional<Partition> partition_named(std::string_view name);
@@ -29,14 +29,19 @@ class Sampler {
     std::uint32_t world = 1;
     std::uint64_t samples_per_step = 1;  ///< of this rank; those of all its batches
     std::uint64_t seed = 0;
+    /// Concentration of the Dirichlet distribution: the smaller, the fewer classes most examples of a rank are from.
+    double dirichlet_alpha = 0.5;
   };
 
   /// `classes`: the class of every example. Every rank's shard has floor(examples / world) examples. Fails with:
-  /// invalid_argument (a shard is smaller than what a step takes).
-  static Result<Sampler> make(const Options& options, std::span<const std::uint8_t> classes);
+  /// invalid_argument (a shard is smaller than what a step takes; by_class, and there are fewer classes than ranks).
+  static Result<Sampler> make(const Options& options, std::span<const std::uint16_t> classes);
 
   /// Whole steps in a shard. The rest of an epoch is dropped (different examples each time).
   std::uint64_t steps_per_epoch() const { return shard_size_ / options_.samples_per_step; }
+
+  /// Which pass over the examples a step belongs to, counted from 0.
+  std::uint64_t epoch_of(std::uint64_t step) const { return step / steps_per_epoch(); }
 
   /// Positions of the examples of step `step` (counted from 0 through all epochs); valid until the next call.
   std::span<const std::uint32_t> examples(std::uint64_t step);

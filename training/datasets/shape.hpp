@@ -5,12 +5,15 @@
 
 namespace weir::training {
 
-/// The examples that a model must accept: images of this size, and the number of classes to distinguish.
+/// The examples that a model must accept: images of this size, of which each has one of so many classes; or, if
+/// `tokens` is not 0, texts of so many tokens, of which each is one of so many classes and is to be predicted from
+/// those before.
 struct ExampleShape {
   std::int64_t channels = 1;
   std::int64_t height = 1;
   std::int64_t width = 1;
   std::int64_t classes = 2;
+  std::int64_t tokens = 0;
 
   friend bool operator==(const ExampleShape&, const ExampleShape&) = default;
 };

@@ -1,5 +1,10 @@
 #include "training/datasets/synthetic.hpp"
 
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "base/errc.hpp"
 #include "training/datasets/dataset.hpp"
 #include "training/datasets/images.hpp"
@@ -7,6 +12,8 @@
 
 namespace weir::training {
 namespace {
+
+constexpr std::int64_t bytes_max = std::int64_t{4} << 30;
 
 class Patterns final : public Dataset {
  public:
@@ -36,21 +43,29 @@ Result<std::unique_ptr<Examples>> Patterns::draw(std::int64_t count, std::uint64
   Random random(seed, part);
   const auto noise = static_cast<std::uint64_t>(options_.noise * 256);
   std::vector<std::uint8_t> images(examples * pixels);
-  std::vector<std::uint8_t> labels(examples);
+  std::vector<std::uint16_t> labels(examples);
   for (std::size_t i = 0; i < examples; ++i) {
-    labels[i] = static_cast<std::uint8_t>(i % classes);
+    labels[i] = static_cast<std::uint16_t>(i % classes);
     for (std::size_t p = 0; p < pixels; ++p) {
       const std::uint64_t signal = patterns[labels[i] * pixels + p];
       images[i * pixels + p] = static_cast<std::uint8_t>((signal * (256 - noise) + random.below(256) * noise) / 256);
     }
   }
-  return std::make_unique<Images>(shape, Images::Scale{0.5f, 0.25f}, std::move(images), std::move(labels));
+  return std::make_unique<Images>(shape, std::vector{Images::Scale{0.5f, 0.25f}}, pixels_of(std::move(images)),
+                                  std::move(labels));
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Dataset>> Synthetic::make(const Options& options, const std::string& path) {
   if (!path.empty()) return Error{Errc::invalid_argument, "dataset synthetic has no files: leave dataset.path out"};
+  // All factors are at most 2^20, so that neither product overflows.
+  const std::int64_t image = options.channels * options.height * options.width;
+  const std::int64_t images = std::max({options.classes, options.train_examples, options.test_examples});
+  if (image * images > bytes_max) {
+    return Error{Errc::invalid_argument, "dataset synthetic: " + std::to_string(images) + " images or patterns of " +
+                                             std::to_string(image) + " bytes are more than 4 GiB"};
+  }
   return std::make_unique<Patterns>(options);
 }
 

@@ -18,8 +18,10 @@ class Dataset;
 struct Synthetic {
   static constexpr std::string_view type_name = "synthetic";
   static constexpr std::string_view summary = "noisy patterns made up on the spot, the same everywhere; needs no files";
+  static constexpr bool needs_path = false;
 
   struct Options {
+    std::int64_t channels = 1;
     std::int64_t height = 28;
     std::int64_t width = 28;
     std::int64_t classes = 10;
@@ -30,9 +32,10 @@ struct Synthetic {
   };
   static protocol::Params<Options> params() {
     return protocol::Params<Options>()
+        .integer("channels", &Options::channels, {.minimum = 1, .maximum = 64}, "colours")
         .integer("height", &Options::height, {.minimum = 1, .maximum = 512}, "pixels")
         .integer("width", &Options::width, {.minimum = 1, .maximum = 512}, "pixels")
-        .integer("classes", &Options::classes, {.minimum = 2, .maximum = 256}, "patterns to tell apart")
+        .integer("classes", &Options::classes, {.minimum = 2, .maximum = 65536}, "patterns to tell apart")
         .integer("train_examples", &Options::train_examples, {.minimum = 1, .maximum = 1'000'000},
                  "examples to learn from")
         .integer("test_examples", &Options::test_examples, {.minimum = 1, .maximum = 1'000'000},
@@ -41,9 +44,10 @@ struct Synthetic {
         .integer("seed", &Options::seed, {.minimum = 0, .maximum = INT64_MAX}, "other seeds give other patterns");
   }
   static DatasetShape shape(const Options& options, std::string_view) {
-    return {{1, options.height, options.width, options.classes}, static_cast<std::uint64_t>(options.train_examples)};
+    return {{options.channels, options.height, options.width, options.classes},
+            static_cast<std::uint64_t>(options.train_examples)};
   }
-  /// `path` must be empty: there are no files.
+  /// `path` must be empty: there are no files. Fails with: invalid_argument (that, or more than 4 GiB of images).
   static Result<std::unique_ptr<Dataset>> make(const Options& options, const std::string& path);
 };
 

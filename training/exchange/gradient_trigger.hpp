@@ -16,7 +16,8 @@ namespace weir::training {
 ///     agreed = gradients.finish();      // then exchange.means() are the mean gradients
 ///
 /// A step may have several backward passes, whose gradients add up. Then begin() comes before the last of them: in the
-/// ones before, no gradient is complete yet, so nothing of it goes onto the wire.
+/// ones before, no gradient is complete yet, so nothing of it goes onto the wire. Who wants to change the gradients
+/// before they are exchanged calls begin() after the last backward pass; then the two do not overlap.
 ///
 /// Used by the compute thread.
 class GradientTrigger {
@@ -28,7 +29,7 @@ class GradientTrigger {
   GradientTrigger(const GradientTrigger&) = delete;
   GradientTrigger& operator=(const GradientTrigger&) = delete;
 
-  /// Must be called before the last backward pass of `step`.
+  /// Must be called before the last backward pass of `step`, or after it.
   void begin(const Step& step);
 
   /// Must be called after the last backward pass: waits for the exchange, and takes the gradients away from the

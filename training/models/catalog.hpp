@@ -1,15 +1,39 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
 
 #include "protocol/catalog.hpp"
 #include "training/datasets/shape.hpp"
+#include "training/models/graph_model.hpp"
 #include "training/models/model.hpp"
 
 namespace weir::training {
 
-/// The makers get the shape of the dataset's examples.
-using ModelCatalog = protocol::Catalog<protocol::CatalogEntry<Model, const ExampleShape&>>;
+/// A model in the catalog, made for the examples of a dataset. Beside what protocol::CatalogEntry asks for, its class
+/// has
+///
+///     static Result<Network> network(const Options& options, const ExampleShape& shape);
+///
+/// and no make(): the network is all that there is to know.
+struct ModelEntry : protocol::CatalogEntry<Model, const ExampleShape&> {
+  template <class M>
+  static ModelEntry of(const protocol::CatalogWords& words) {
+    return {CatalogEntry{
+        std::string(M::type_name), std::string(M::summary), [] { return protocol::params_of<M>().schema(); },
+        [words](const nlohmann::json& params, const ExampleShape& shape) -> Result<std::unique_ptr<Model>> {
+          const auto options = protocol::read_options<M>(params, words);
+          if (!options) return options.error();
+          auto network = M::network(*options, shape);
+          if (!network) return network.error();
+          return std::make_unique<GraphModel>(std::move(*network));
+        }}};
+  }
+};
+
+using ModelCatalog = protocol::Catalog<ModelEntry>;
 
 /// All models.
 const ModelCatalog& models();

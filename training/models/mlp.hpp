@@ -1,39 +1,40 @@
 #pragma once
 
-#include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/errc.hpp"
-#include "base/result.hpp"
 #include "protocol/params.hpp"
-#include "protocol/training_shape.hpp"
-#include "training/datasets/shape.hpp"
+#include "training/models/network_builder.hpp"
 
 namespace weir::training {
 
-class Model;
-
-/// One hidden layer with ReLU between flattened images and classes: the smallest network that learns something.
+/// Hidden layers with ReLU between flattened images and classes: with one, the smallest network that learns something.
 struct Mlp {
   static constexpr std::string_view type_name = "mlp";
-  static constexpr std::string_view summary = "one hidden layer; small, for trying things";
+  static constexpr std::string_view summary = "hidden layers, one unless more are wanted; small, for trying things";
 
   struct Options {
     std::int64_t hidden = 64;
+    std::vector<std::int64_t> widths = {};
   };
   static protocol::Params<Options> params() {
-    return protocol::Params<Options>().integer("hidden", &Options::hidden, {.minimum = 1, .maximum = 65536},
-                                               "width of the hidden layer");
+    constexpr std::int64_t width_max = 65536;
+    return protocol::Params<Options>()
+        .integer("hidden", &Options::hidden, {.minimum = 1, .maximum = width_max}, "width of the hidden layer")
+        .integers("widths", &Options::widths, {.minimum = 1, .maximum = width_max}, 64,
+                  "widths of several hidden layers, instead of one of that width");
   }
-  static Result<std::vector<protocol::ParameterShape>> parameters(Options options, const ExampleShape& shape) {
-    const std::int64_t hidden = options.hidden;
-    return std::vector<protocol::ParameterShape>{{"fc1.weight", {hidden, shape.channels * shape.height * shape.width}},
-                                                 {"fc1.bias", {hidden}},
-                                                 {"fc2.weight", {shape.classes, hidden}},
-                                                 {"fc2.bias", {shape.classes}}};
+
+  static Result<Network> network(const Options& options, const ExampleShape& shape) {
+    NetworkBuilder net(type_name, shape);
+    auto x = net.flatten(net.images());
+    const auto widths = options.widths.empty() ? std::vector{options.hidden} : options.widths;
+    int layer = 1;
+    const auto name = [&layer] { return "fc" + std::to_string(layer++); };
+    for (const auto width : widths) x = net.relu(net.linear(name(), x, {.features = width}));
+    return net.finish(net.linear(name(), x, {.features = shape.classes}));
   }
-  static Result<std::unique_ptr<Model>> make(Options options, const ExampleShape& shape);
 };
 
 }  // namespace weir::training

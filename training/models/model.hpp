@@ -16,7 +16,8 @@ class Model {
  public:
   virtual ~Model() = default;
 
-  /// Maps images [count, channels, height, width] to logits [count, classes].
+  /// Maps images [count, channels, height, width] to logits [count, classes], or texts [count, tokens] of integers to
+  /// logits [count, classes, tokens].
   virtual at::Tensor forward(const at::Tensor& input) = 0;
 
   /// The trained tensors, in the order of the network. They alias the live ones.

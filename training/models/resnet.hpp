@@ -1,76 +1,134 @@
 #pragma once
 
-#include <memory>
+#include <array>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "base/errc.hpp"
-#include "base/result.hpp"
 #include "protocol/params.hpp"
-#include "protocol/training_shape.hpp"
-#include "training/datasets/shape.hpp"
+#include "training/models/network_builder.hpp"
 
 namespace weir::training {
 
-class Model;
-
-/// The residual network for small images of He et al., "Deep Residual Learning for Image Recognition" (CVPR 2016),
-/// section 4.2, with 6 n + 2 layers: a 3x3 convolution, three stages of n blocks of two 3x3 convolutions each (the
-/// second and third stage with half the image size and twice the channels of the previous one), global average pooling,
-/// and a layer of classes. Shortcuts have no parameters (option A of the paper): where the size changes they take every
-/// other pixel, and the new channels are zero. Batch normalisation follows every convolution, which has no bias. At
-/// depth 20 and width 16 it has 269,722 parameters on images of three channels with 10 classes.
+/// The residual networks for ImageNet. Version 1 is that of He et al., "Deep Residual Learning for Image Recognition"
+/// (CVPR 2016): a 7x7 convolution and max pooling, four stages of blocks, each with half the image size and twice the
+/// channels of the previous one, global average pooling and a layer of classes. Up to depth 34 a block is two 3x3
+/// convolutions; from 50 on it is a bottleneck of 1x1, 3x3 and 1x1, of which the last has four times the channels. A
+/// shortcut is a 1x1 convolution where the extents change. Bottlenecks halve the image in the 3x3 convolution, as most
+/// implementations do, not in the first 1x1; the numbers of parameters are the paper's either way (25,557,032 at depth
+/// 50 with 1000 classes).
 ///
-/// Convolutions are initialised as in He et al., ICCV 2015 (normal, variance 2 over the inputs of one output). The
-/// running statistics of the batch normalisation are buffers: each rank has its own, from its own batches; evaluation
-/// uses those of rank 0.
+/// Version 2 is that of He et al., "Identity Mappings in Deep Residual Networks" (ECCV 2016): normalisation and ReLU
+/// come before each convolution and not after it, so that a shortcut passes its input on unchanged.
+///
+/// With `small_images` the first convolution is 3x3 and does not halve the image, and there is no pooling.
 struct ResNet {
-  static constexpr std::string_view type_name = "resnet20";
+  static constexpr std::string_view type_name = "resnet";
   static constexpr std::string_view summary =
-      "residual network for small images, three stages with batch normalisation; 269,434 parameters on 28 x 28 x 1";
+      "residual networks for ImageNet at depths 18 to 152; 25,557,032 parameters at depth 50 with 1000 classes";
 
   struct Options {
-    std::int64_t depth = 20;
-    std::int64_t width = 16;
+    std::int64_t depth = 18;
+    std::int64_t version = 1;
+    bool small_images = false;
+    bool zero_residual = true;
   };
   static protocol::Params<Options> params() {
     return protocol::Params<Options>()
-        .choice("depth", &Options::depth, {8, 14, 20, 26, 32, 38, 44, 50, 56, 110},
-                "layers with weights: 6 n + 2, with n blocks in each stage")
-        .integer("width", &Options::width, {.minimum = 1, .maximum = 256},
-                 "channels of the first stage; the second has twice, the third four times as many");
+        .choice("depth", &Options::depth, {18, 34, 50, 101, 152}, "layers with weights")
+        .choice("version", &Options::version, {1, 2}, "2: normalisation and ReLU before each convolution, not after")
+        .flag("small_images", &Options::small_images, "begins with a 3x3 convolution and without pooling")
+        .flag("zero_residual", &Options::zero_residual,
+              "version 1: the last normalisation of a block begins at zero, so that each block begins as its shortcut");
   }
-  static Result<std::vector<protocol::ParameterShape>> parameters(Options options, const ExampleShape& shape) {
-    if (shape.height < extent_min || shape.width < extent_min) {
-      return Error{Errc::invalid_argument, "model resnet20 needs images of 8 x 8 or more"};
-    }
-    std::vector<protocol::ParameterShape> list;
-    const auto add = [&list](const std::string& convolution, const std::string& norm, std::int64_t from,
-                             std::int64_t to) {
-      list.push_back({convolution + ".weight", {to, from, 3, 3}});
-      list.push_back({norm + ".weight", {to}});
-      list.push_back({norm + ".bias", {to}});
-    };
-    std::int64_t channels = options.width;
-    add("conv", "norm", shape.channels, channels);
-    const std::int64_t blocks = (options.depth - 2) / (2 * stages);
-    for (std::int64_t block = 0; block < stages * blocks; ++block) {
-      const std::string name = "blocks." + std::to_string(block) + ".";
-      const auto from = channels;
-      if (block > 0 && block % blocks == 0) channels *= 2;
-      add(name + "conv1", name + "norm1", from, channels);
-      add(name + "conv2", name + "norm2", channels, channels);
-    }
-    list.push_back({"fc.weight", {shape.classes, channels}});
-    list.push_back({"fc.bias", {shape.classes}});
-    return list;
-  }
-  static Result<std::unique_ptr<Model>> make(Options options, const ExampleShape& shape);
 
-  static constexpr std::int64_t stages = 3;
-  /// With this size the last stage has 2 x 2 pixels: batch normalisation needs more than one value per channel.
-  static constexpr std::int64_t extent_min = 8;
+  static Result<Network> network(const Options& options, const ExampleShape& shape) {
+    NetworkBuilder net(type_name, shape);
+    auto x = net.images();
+    if (options.small_images) {
+      x = convolution(net, "conv1", x, 64, 3, 1);
+    } else {
+      x = convolution(net, "conv1", x, 64, 7, 2);
+    }
+    const bool first = options.version == 1;
+    if (first) x = net.relu(net.batch_norm("bn1", x));
+    if (!options.small_images) x = net.max_pool(x, {.kernel = 3, .stride = 2, .padding = 1});
+    const auto blocks = blocks_of(options.depth);
+    for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
+      for (int i = 0; i < blocks[stage]; ++i) {
+        const Block block{"layer" + std::to_string(stage + 1) + "." + std::to_string(i) + ".",
+                          std::int64_t{64} << stage, stage > 0 && i == 0 ? 2 : 1, options.depth >= 50};
+        x = first ? block.version1(net, x, options.zero_residual) : block.version2(net, x);
+      }
+    }
+    if (!first) x = net.relu(net.batch_norm("bn_last", x));
+    return net.finish(net.linear("fc", net.global_average(x), {.features = shape.classes}));
+  }
+
+ private:
+  using Value = NetworkBuilder::Value;
+
+  static std::array<int, 4> blocks_of(std::int64_t depth) {
+    switch (depth) {
+      case 18: return {2, 2, 2, 2};
+      case 101: return {3, 4, 23, 3};
+      case 152: return {3, 8, 36, 3};
+      default: return {3, 4, 6, 3};
+    }
+  }
+
+  static Value convolution(NetworkBuilder& net, const std::string& name, Value x, std::int64_t channels,
+                           std::int64_t kernel, std::int64_t stride) {
+    return net.convolution(name, x,
+                           {.channels = channels,
+                            .kernel = kernel,
+                            .stride = stride,
+                            .padding = kernel / 2,
+                            .bias = false,
+                            .weights = {.draw = Weights::Draw::he_out}});
+  }
+
+  struct Block {
+    std::string name;
+    std::int64_t channels;
+    std::int64_t stride;
+    bool bottleneck;
+
+    std::int64_t channels_out() const { return bottleneck ? 4 * channels : channels; }
+    bool keeps_extents(NetworkBuilder& net, Value x) const { return stride == 1 && net.channels(x) == channels_out(); }
+    int convolutions() const { return bottleneck ? 3 : 2; }
+
+    /// The convolution with that number, from 1 on. The first 3x3 of a block has its stride.
+    Value convolved(NetworkBuilder& net, Value x, int number) const {
+      const bool wide = !bottleneck || number == 2;
+      const bool strides = number == (bottleneck ? 2 : 1);
+      return convolution(net, name + "conv" + std::to_string(number), x, number == 3 ? channels_out() : channels,
+                         wide ? 3 : 1, strides ? stride : 1);
+    }
+    Value projected(NetworkBuilder& net, Value x) const {
+      return convolution(net, name + "downsample.0", x, channels_out(), 1, stride);
+    }
+    std::string norm(int number) const { return name + "bn" + std::to_string(number); }
+
+    Value version1(NetworkBuilder& net, Value x, bool zero_residual) const {
+      auto branch = x;
+      for (int number = 1; number < convolutions(); ++number) {
+        branch = net.relu(net.batch_norm(norm(number), convolved(net, branch, number)));
+      }
+      const auto last = convolutions();
+      branch = net.batch_norm(norm(last), convolved(net, branch, last), {.zero = zero_residual});
+      if (!keeps_extents(net, x)) x = net.batch_norm(name + "downsample.1", projected(net, x));
+      return net.relu(net.add(branch, x));
+    }
+
+    Value version2(NetworkBuilder& net, Value x) const {
+      const auto begun = net.relu(net.batch_norm(norm(1), x));
+      auto branch = convolved(net, begun, 1);
+      for (int number = 2; number <= convolutions(); ++number) {
+        branch = convolved(net, net.relu(net.batch_norm(norm(number), branch)), number);
+      }
+      return net.add(branch, keeps_extents(net, x) ? x : projected(net, begun));
+    }
+  };
 };
 
 }  // namespace weir::training

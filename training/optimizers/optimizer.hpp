@@ -3,7 +3,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "compressors/compressor.hpp"
@@ -53,8 +56,44 @@ class Optimizer {
   virtual Result<void> restore(std::span<const NamedTensor> state) = 0;
 };
 
+/// Whether `no_decay` leaves this parameter without weight decay: biases and the weights of normalizations are vectors,
+/// and pulling them to zero does not make a model simpler.
+inline bool is_vector(const at::Tensor& parameter) { return parameter.dim() <= 1; }
+inline constexpr std::string_view no_decay_means = "No weight decay for biases and the weights of normalizations.";
+
+/// An optimizer in the catalog. Beside what protocol::CatalogEntry asks for, its class has
+///
+///     static constexpr bool yields_momentum;  // whether it can work without applying momentum itself
+///
+/// One that does not yield it is refused, with invalid_argument, for a training whose momentum another part owns.
+struct OptimizerEntry : protocol::CatalogEntry<Optimizer, const OptimizerSetting&> {
+  bool yields_momentum = true;
+
+  template <class T>
+  static OptimizerEntry of(const protocol::CatalogWords& words) {
+    OptimizerEntry entry{CatalogEntry::of<T>(words), T::yields_momentum};
+    if constexpr (!T::yields_momentum) {
+      entry.make = [make = std::move(entry.make)](
+                       const nlohmann::json& params,
+                       const OptimizerSetting& setting) -> Result<std::unique_ptr<Optimizer>> {
+        if (setting.momentum_owner != MomentumOwner::optimizer) {
+          return momentum_is_taken(T::type_name, setting.momentum_owner);
+        }
+        return make(params, setting);
+      };
+    }
+    return entry;
+  }
+
+  /// {"name", "summary", "params", "yields_momentum"}
+  nlohmann::json describe() const;
+
+ private:
+  static Error momentum_is_taken(std::string_view optimizer, MomentumOwner owner);
+};
+
 /// The parameters are training.optimizer of the job spec without its name.
-using OptimizerCatalog = protocol::Catalog<protocol::CatalogEntry<Optimizer, const OptimizerSetting&>>;
+using OptimizerCatalog = protocol::Catalog<OptimizerEntry>;
 
 /// All optimizers.
 const OptimizerCatalog& optimizers();

@@ -1,6 +1,5 @@
 #include "training/optimizers/sgd.hpp"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
 
@@ -8,13 +7,10 @@
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "training/optimizers/slices.hpp"
 
 namespace weir::training {
 namespace {
-
-/// How many entries go through all passes of a step before the next ones do: few enough that parameters, means and
-/// momenta are still in the cache of a core when they are read again.
-constexpr std::int64_t slice_entries = 64 * 1024;
 
 /// parameter += factor * mean, where the mean is not zero. Uses the mean up.
 void add_at(Mean& mean, float factor, at::Tensor& parameter) {
@@ -40,7 +36,8 @@ protocol::Params<Sgd::Options> Sgd::params() {
       .number("lr", &Options::lr, {.exclusive_minimum = 0}, "learning rate")
       .number("momentum", &Options::momentum, {.minimum = 0, .exclusive_maximum = 1}, "")
       .flag("nesterov", &Options::nesterov, "")
-      .number("weight_decay", &Options::weight_decay, {.minimum = 0}, "");
+      .number("weight_decay", &Options::weight_decay, {.minimum = 0}, "")
+      .flag("no_decay", &Options::no_decay, no_decay_means);
 }
 
 Result<std::unique_ptr<Optimizer>> Sgd::make(Options options, const OptimizerSetting& setting) {
@@ -67,13 +64,13 @@ at::Tensor Sgd::with_momentum(at::Tensor direction, at::Tensor momentum, bool fi
 void Sgd::step(std::span<Mean> means, double learning_rate) {
   const at::NoGradGuard no_grad;
   ensure(means.size() == setting_.parameters.size(), "one mean per parameter");
-  const bool decays = options_.weight_decay != 0;
   const auto owner = setting_.momentum_owner;
-  const bool has_momentum =
-      options_.momentum != 0 && (owner == MomentumOwner::optimizer || (owner == MomentumOwner::memory && decays));
-  const std::int64_t slice = slice_entries * at::get_num_threads();
   for (std::size_t i = 0; i < means.size(); ++i) {
     at::Tensor parameter = setting_.parameters[i].tensor;
+    const double decay = decay_of(parameter);
+    const bool decays = decay != 0;
+    const bool has_momentum =
+        options_.momentum != 0 && (owner == MomentumOwner::optimizer || (owner == MomentumOwner::memory && decays));
     if (means[i].sparse && !decays && !has_momentum) {
       add_at(means[i], static_cast<float>(-learning_rate), parameter);
       continue;
@@ -83,32 +80,35 @@ void Sgd::step(std::span<Mean> means, double learning_rate) {
     const at::Tensor all_parameters = parameter.view({-1});
     const at::Tensor all_means = means[i].tensor.view({-1});
     const at::Tensor all_momenta = has_momentum ? momenta_[i].view({-1}) : at::Tensor();
-    for (std::int64_t begin = 0; begin < all_parameters.numel(); begin += slice) {
-      const std::int64_t count = std::min(slice, all_parameters.numel() - begin);
+    for_slices(all_parameters.numel(), [&](std::int64_t begin, std::int64_t count) {
       change(all_parameters.narrow(0, begin, count), all_means.narrow(0, begin, count),
-             has_momentum ? all_momenta.narrow(0, begin, count) : at::Tensor(), first, learning_rate);
-    }
+             has_momentum ? all_momenta.narrow(0, begin, count) : at::Tensor(), first, decay, learning_rate);
+    });
   }
 }
 
-void Sgd::change(at::Tensor parameter, const at::Tensor& mean, const at::Tensor& momentum, bool first,
+double Sgd::decay_of(const at::Tensor& parameter) const {
+  return options_.no_decay && is_vector(parameter) ? 0 : options_.weight_decay;
+}
+
+void Sgd::change(at::Tensor parameter, const at::Tensor& mean, const at::Tensor& momentum, bool first, double decay,
                  double learning_rate) const {
-  const bool decays = options_.weight_decay != 0;
+  const bool decays = decay != 0;
   switch (setting_.momentum_owner) {
     case MomentumOwner::optimizer: {
-      const auto direction = decays ? mean.add(parameter, options_.weight_decay) : mean;
+      const auto direction = decays ? mean.add(parameter, decay) : mean;
       parameter.add_(with_momentum(direction, momentum, first), -learning_rate);
       break;
     }
     case MomentumOwner::memory: {
       if (decays) {
-        parameter.add_(with_momentum(parameter.mul(options_.weight_decay), momentum, first), -learning_rate);
+        parameter.add_(with_momentum(parameter.mul(decay), momentum, first), -learning_rate);
       }
       parameter.add_(mean, -learning_rate);
       break;
     }
     case MomentumOwner::method: {
-      if (decays) parameter.mul_(1 - learning_rate * options_.weight_decay);
+      if (decays) parameter.mul_(1 - learning_rate * decay);
       parameter.add_(mean, -learning_rate);
       break;
     }

@@ -24,12 +24,14 @@ class Sgd final : public Optimizer {
  public:
   static constexpr std::string_view type_name = "sgd";
   static constexpr std::string_view summary = "stochastic gradient descent with momentum and weight decay";
+  static constexpr bool yields_momentum = true;
 
   struct Options {
     double lr = 0.05;  ///< for the training, which passes each step its rate
     double momentum = 0.9;
     bool nesterov = false;
     double weight_decay = 0;
+    bool no_decay = false;  ///< for vectors (is_vector)
   };
   static protocol::Params<Options> params();
   static Result<std::unique_ptr<Optimizer>> make(Options options, const OptimizerSetting& setting);
@@ -40,8 +42,10 @@ class Sgd final : public Optimizer {
   Result<void> restore(std::span<const NamedTensor> state) override;
 
  private:
+  /// The weight decay of this parameter.
+  double decay_of(const at::Tensor& parameter) const;
   /// Makes the step for some entries of a parameter. `first`: it is their first, `momentum` is not set yet.
-  void change(at::Tensor parameter, const at::Tensor& mean, const at::Tensor& momentum, bool first,
+  void change(at::Tensor parameter, const at::Tensor& mean, const at::Tensor& momentum, bool first, double decay,
               double learning_rate) const;
   at::Tensor with_momentum(at::Tensor direction, at::Tensor momentum, bool first) const;
 

@@ -1,5 +1,6 @@
 #include "training/schedules/constant.hpp"
 #include "training/schedules/cosine.hpp"
+#include "training/schedules/multistep.hpp"
 #include "training/schedules/schedule.hpp"
 #include "training/schedules/step_decay.hpp"
 #include "training/schedules/warmup.hpp"
@@ -7,8 +8,12 @@
 namespace weir::training {
 
 const ScheduleCatalog& schedules() {
-  static const auto catalog =
-      ScheduleCatalog({.kind = "lr_schedule"}).add<Constant>().add<StepDecay>().add<Cosine>().add<Warmup>();
+  static const auto catalog = ScheduleCatalog({.kind = "lr_schedule"})
+                                  .add<Constant>()
+                                  .add<StepDecay>()
+                                  .add<MultiStep>()
+                                  .add<Cosine>()
+                                  .add<Warmup>();
   return catalog;
 }
 

@@ -5,37 +5,32 @@
 #include <numbers>
 #include <string_view>
 
-#include "training/schedules/schedule.hpp"
+#include "training/schedules/ramp.hpp"
 
 namespace weir::training {
 
-/// Decreases from 1 to 0 along half a cosine over the whole training (Loshchilov and Hutter 2017), after a linear rise
-/// over the first `warmup_epochs`.
-class Cosine final : public Schedule {
+/// Decreases from 1 to 0 along half a cosine over what the warm-up leaves of the training (Loshchilov and Hutter 2017).
+class Cosine final : public RampedSchedule {
  public:
   static constexpr std::string_view type_name = "cosine";
   static constexpr std::string_view summary = "down to 0 along half a cosine, after an optional linear warm-up";
 
   struct Options {
-    double warmup_epochs = 0;
+    RampOptions ramp;
   };
-  static protocol::Params<Options> params() {
-    return protocol::Params<Options>().number("warmup_epochs", &Options::warmup_epochs, {.minimum = 0}, "");
-  }
-  Cosine(Options options, const ScheduleSetting& setting)
-      : warmup_steps_(options.warmup_epochs * static_cast<double>(setting.steps_per_epoch)),
-        steps_total_(static_cast<double>(setting.steps_total)) {}
+  static protocol::Params<Options> params() { return ramp_params<Options>(); }
+  Cosine(const Options& options, const ScheduleSetting& setting)
+      : RampedSchedule(options.ramp, setting),
+        length_(std::max(1.0, static_cast<double>(setting.steps_total) - warmup_steps())) {}
 
-  double factor(std::uint64_t step) const override {
-    const auto done = static_cast<double>(step);
-    if (done < warmup_steps_) return (done + 1) / (warmup_steps_ + 1);
-    const double length = std::max(1.0, steps_total_ - warmup_steps_);
-    return 0.5 * (1 + std::cos(std::numbers::pi * std::min(1.0, (done - warmup_steps_) / length)));
+ protected:
+  double decay(double done) const override {
+    if (done <= warmup_steps()) return 1;
+    return 0.5 * (1 + std::cos(std::numbers::pi * std::min(1.0, (done - warmup_steps()) / length_)));
   }
 
  private:
-  double warmup_steps_;
-  double steps_total_;
+  double length_;
 };
 
 }  // namespace weir::training

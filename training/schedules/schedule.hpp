@@ -6,10 +6,11 @@
 
 namespace weir::training {
 
-/// The length of the training, for schedules that depend on it.
+/// The length of the training and the number of its workers, for schedules that depend on them.
 struct ScheduleSetting {
   std::uint64_t steps_per_epoch = 1;
   std::uint64_t steps_total = 1;
+  std::uint32_t workers = 1;
 };
 
 /// The learning rate over time, as a factor of training.optimizer.lr. It depends only on the step.

@@ -3,31 +3,33 @@
 #include <cmath>
 #include <string_view>
 
-#include "training/schedules/schedule.hpp"
+#include "training/schedules/ramp.hpp"
 
 namespace weir::training {
 
 /// Multiplies the rate by `gamma` after every `epochs` epochs.
-class StepDecay final : public Schedule {
+class StepDecay final : public RampedSchedule {
  public:
   static constexpr std::string_view type_name = "step";
   static constexpr std::string_view summary = "times gamma after every so many epochs";
 
   struct Options {
+    RampOptions ramp;
     double epochs = 30;
     double gamma = 0.1;
   };
   static protocol::Params<Options> params() {
-    return protocol::Params<Options>()
+    return ramp_params<Options>()
         .number("epochs", &Options::epochs, {.exclusive_minimum = 0}, "")
         .number("gamma", &Options::gamma, {.exclusive_minimum = 0, .maximum = 1}, "");
   }
-  StepDecay(Options options, const ScheduleSetting& setting)
-      : every_steps_(options.epochs * static_cast<double>(setting.steps_per_epoch)), gamma_(options.gamma) {}
+  StepDecay(const Options& options, const ScheduleSetting& setting)
+      : RampedSchedule(options.ramp, setting),
+        every_steps_(options.epochs * steps_per_epoch()),
+        gamma_(options.gamma) {}
 
-  double factor(std::uint64_t step) const override {
-    return std::pow(gamma_, std::floor(static_cast<double>(step) / every_steps_));
-  }
+ protected:
+  double decay(double done) const override { return std::pow(gamma_, std::floor(done / every_steps_)); }
 
  private:
   double every_steps_;

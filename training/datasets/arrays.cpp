@@ -1,0 +1,57 @@
+#include "training/datasets/arrays.hpp"
+
+#include <utility>
+#include <vector>
+
+#include "protocol/safetensors.hpp"
+#include "training/datasets/array_file.hpp"
+#include "training/datasets/dataset.hpp"
+#include "training/datasets/images.hpp"
+#include "training/datasets/mapped_file.hpp"
+
+namespace weir::training {
+namespace {
+
+class File final : public Dataset {
+ public:
+  File(const ArraysDataset::Options& options, std::string path) : options_(options), path_(std::move(path)) {}
+
+  ExampleShape shape() const override { return ArraysDataset::shape(options_, path_).example; }
+  Result<std::unique_ptr<Examples>> train() const override { return read("train", options_.augmentation); }
+  Result<std::unique_ptr<Examples>> test() const override { return read("test", {}); }
+
+ private:
+  Result<std::unique_ptr<Examples>> read(std::string_view part, const Augmentation& augmentation) const;
+
+  ArraysDataset::Options options_;
+  std::string path_;
+};
+
+Result<std::unique_ptr<Examples>> File::read(std::string_view part, const Augmentation& augmentation) const {
+  const auto refuse = [](const Error& error) {
+    return Error{error.code, "dataset arrays: " + error.context +
+                                 "; dataset.path must be a safetensors file with the tensors train_inputs, "
+                                 "train_classes, test_inputs and test_classes"};
+  };
+  auto mapped = map_file(path_, UINT64_MAX);
+  if (!mapped) return refuse(mapped.error());
+  const Segment whole = *mapped;
+  const auto file = protocol::read_safetensors(std::move(*mapped));
+  if (!file) return refuse(file.error().within(path_));
+  auto arrays = find_arrays(*file, part, shape());
+  if (!arrays) return refuse(arrays.error().within(path_));
+  // The inputs keep the whole file mapped.
+  Segment inputs(std::make_shared<const Segment>(whole), arrays->inputs);
+  const Images::Scale scale{static_cast<float>(options_.mean), static_cast<float>(options_.deviation)};
+  return std::make_unique<Images>(shape(), std::vector{scale},
+                                  Images::Pixels{std::move(inputs), arrays->dtype == protocol::Dtype::f32},
+                                  std::move(arrays->classes), augmentation);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Dataset>> ArraysDataset::make(const Options& options, const std::string& path) {
+  return std::make_unique<File>(options, path);
+}
+
+}  // namespace weir::training

@@ -1,0 +1,75 @@
+#include "training/models/graph_model.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <variant>
+
+#include "training/models/operations.hpp"
+
+namespace weir::training {
+namespace {
+
+void fill(const at::Tensor& tensor, const Fill& fill) {
+  switch (fill.kind) {
+    case Fill::Kind::constant: tensor.fill_(fill.value); break;
+    case Fill::Kind::uniform: tensor.uniform_(-fill.value, fill.value); break;
+    case Fill::Kind::normal: tensor.normal_(0, fill.value); break;
+  }
+}
+
+std::vector<NamedTensor> made(const std::vector<Parameter>& parameters) {
+  std::vector<NamedTensor> tensors;
+  for (const auto& [shape, fills, turn, decays] : parameters) {
+    tensors.push_back({shape.name, at::empty(shape.extents, at::kFloat)});
+  }
+  std::vector<std::size_t> order(parameters.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return parameters[a].turn < parameters[b].turn; });
+  for (const auto i : order) {
+    for (const auto& values : parameters[i].fills) fill(tensors[i].tensor, values);
+  }
+  for (const auto& tensor : tensors) tensor.tensor.set_requires_grad(true);
+  return tensors;
+}
+
+}  // namespace
+
+GraphModel::GraphModel(Network network)
+    : network_(std::move(network)), parameters_(made(network_.parameters)), tensors_(network_.layers.size()) {
+  std::vector<std::size_t> last_reader(network_.layers.size());
+  for (std::size_t i = 0; i < network_.layers.size(); ++i) {
+    const Layer& layer = network_.layers[i];
+    for (const auto parameter : layer.parameters) tensors_[i].trained.push_back(parameters_[parameter].tensor);
+    if (std::holds_alternative<layers::BatchNorm>(layer.operation)) {
+      const auto channels = layer.extents.front();
+      tensors_[i].kept = {at::zeros({channels}), at::ones({channels}), at::zeros({}, at::kLong)};
+      buffers_.push_back({layer.name + ".running_mean", tensors_[i].kept[0]});
+      buffers_.push_back({layer.name + ".running_var", tensors_[i].kept[1]});
+      buffers_.push_back({layer.name + ".num_batches_tracked", tensors_[i].kept[2]});
+    }
+    for (const auto input : layer.inputs) last_reader[input] = i;
+  }
+  for (std::size_t i = 0; i < last_reader.size(); ++i) {
+    if (i != network_.output) tensors_[last_reader[i]].last_read.push_back(i);
+  }
+}
+
+at::Tensor GraphModel::forward(const at::Tensor& input) {
+  std::vector<at::Tensor> outputs(network_.layers.size());
+  outputs[0] = input;
+  for (std::size_t i = 1; i < outputs.size(); ++i) {
+    const Layer& layer = network_.layers[i];
+    Operands operands{{}, tensors_[i].trained, tensors_[i].kept, training_};
+    for (const auto read : layer.inputs) operands.inputs.push_back(outputs[read]);
+    outputs[i] = run(layer.operation, std::move(operands));
+    // Without this, evaluation would hold the outputs of all layers at once.
+    for (const auto done : tensors_[i].last_read) outputs[done].reset();
+  }
+  return outputs[network_.output];
+}
+
+}  // namespace weir::training
