@@ -50,7 +50,7 @@ fits, two_hop, parameter_server with a server on each rank, and split_gather, wh
 step then applies other entries. The compressors have their defaults, after their
 warm-up. A payload that would be longer than the dense tensor, because all ranks gather all, goes dense, as in a job.
 `~`: the step would take more than FRAMES million frames to simulate, so it is the prediction of the model that `auto`
-plans with (latency, bytes and additions of each topology are held against the simulated network by `Costs` in
+plans with, unless `auto` would lose by more than 5 % by it (latency, bytes and additions of each topology are held against the simulated network by `Costs` in
 tests/collectives). **Bold**: the fastest.
 
 `auto` is that of a job with `AUTO`: of the plans that such a job would try, the one that it would follow. The last
