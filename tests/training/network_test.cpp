@@ -194,11 +194,16 @@ TEST(Network, NamesEachParameterOnceAndReadsOnlyEarlierLayers) {
 }
 
 TEST(Network, MarksWhatWeightDecayMayLeaveOut) {
-  const auto network = ResNet::network({}, imagenet).value();
-  for (const auto& [shape, fills, turn, decays] : network.parameters) {
-    const bool norm =
-        shape.name.find("bn") != std::string::npos || shape.name.find("downsample.1") != std::string::npos;
-    EXPECT_EQ(decays, !norm) << shape.name;
+  const auto has = [](const std::string& name, const char* part) { return name.find(part) != std::string::npos; };
+  const auto resnet = ResNet::network({}, imagenet).value();
+  for (const auto& [shape, fills, turn, decays] : resnet.parameters) {
+    const bool norm = has(shape.name, "bn") || has(shape.name, "downsample.1");
+    EXPECT_EQ(decays, !norm && !has(shape.name, "bias")) << shape.name;
+  }
+  for (const auto& network : {CharLstm::network({}, text(16, 10)), Gpt::network({}, text(16, 10))}) {
+    for (const auto& [shape, fills, turn, decays] : network->parameters) {
+      EXPECT_EQ(decays, !has(shape.name, "bias") && !has(shape.name, "norm")) << shape.name;
+    }
   }
 }
 

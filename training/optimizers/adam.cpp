@@ -8,16 +8,16 @@
 namespace weir::training {
 
 Adam::Adam(const Options& options, const OptimizerSetting& setting)
-    : options_(options), parameters_(setting.parameters), moments_(options.moments, setting.parameters) {}
+    : options_(options), setting_(setting), moments_(options.moments, setting.parameters) {}
 
 void Adam::step(std::span<Mean> means, double learning_rate) {
   const at::NoGradGuard no_grad;
-  ensure(means.size() == parameters_.size(), "one mean per parameter");
+  ensure(means.size() == setting_.parameters.size(), "one mean per parameter");
   moments_.begin_step();
   for (std::size_t i = 0; i < means.size(); ++i) {
-    const at::Tensor all = parameters_[i].tensor.view({-1});
+    const at::Tensor all = setting_.parameters[i].tensor.view({-1});
     const at::Tensor mean = means[i].tensor.view({-1});
-    const bool decays = options_.weight_decay != 0 && !(options_.no_decay && is_vector(parameters_[i].tensor));
+    const bool decays = options_.weight_decay != 0 && setting_.decay_applies(i, options_.no_decay);
     for_slices(all.numel(), [&](std::int64_t begin, std::int64_t count) {
       auto parameter = all.narrow(0, begin, count);
       auto gradient = mean.narrow(0, begin, count);

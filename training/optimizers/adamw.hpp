@@ -22,7 +22,7 @@ class AdamW final : public Optimizer {
     double lr = 0.001;  ///< for the training, which passes each step its rate
     Moments::Options moments;
     double weight_decay = 0.01;
-    bool no_decay = false;  ///< for vectors (is_vector)
+    bool no_decay = false;  ///< for those that the model spares
   };
   static protocol::Params<Options> params() { return moments_params<Options>(); }
   AdamW(const Options& options, const OptimizerSetting& setting);
@@ -33,7 +33,7 @@ class AdamW final : public Optimizer {
 
  private:
   Options options_;
-  std::vector<NamedTensor> parameters_;
+  OptimizerSetting setting_;
   Moments moments_;
 };
 

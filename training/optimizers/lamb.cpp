@@ -20,16 +20,16 @@ double norm_of(const at::Tensor& tensor) {
 }  // namespace
 
 Lamb::Lamb(const Options& options, const OptimizerSetting& setting)
-    : options_(options), parameters_(setting.parameters), moments_(options.moments, setting.parameters) {}
+    : options_(options), setting_(setting), moments_(options.moments, setting.parameters) {}
 
 void Lamb::step(std::span<Mean> means, double learning_rate) {
   const at::NoGradGuard no_grad;
-  ensure(means.size() == parameters_.size(), "one mean per parameter");
+  ensure(means.size() == setting_.parameters.size(), "one mean per parameter");
   moments_.begin_step();
   for (std::size_t i = 0; i < means.size(); ++i) {
-    const at::Tensor parameter = parameters_[i].tensor.view({-1});
+    const at::Tensor parameter = setting_.parameters[i].tensor.view({-1});
     const at::Tensor mean = means[i].tensor.view({-1});
-    const bool spared = options_.no_decay && is_vector(parameters_[i].tensor);
+    const bool spared = !setting_.decay_applies(i, options_.no_decay);
     const at::Tensor update = at::empty_like(parameter, at::MemoryFormat::Contiguous);
     for_slices(parameter.numel(), [&](std::int64_t begin, std::int64_t count) {
       const auto [numerator, denominator, divisor] = moments_.add(i, begin, count, mean.narrow(0, begin, count));

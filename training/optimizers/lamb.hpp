@@ -13,7 +13,8 @@ namespace weir::training {
 ///
 ///     u = m / (sqrt(v) + epsilon) + weight_decay x;   x -= rate |x| / |u| u
 ///
-/// Where one of the norms is zero, their ratio counts as 1. With `no_decay`, vectors have neither decay nor ratio, as
+/// Where one of the norms is zero, their ratio counts as 1. With `no_decay`, parameters that
+/// the model spares have neither decay nor ratio, as
 /// in the authors' experiments.
 class Lamb final : public Optimizer {
  public:
@@ -25,7 +26,7 @@ class Lamb final : public Optimizer {
     double lr = 0.001;  ///< for the training, which passes each step its rate
     Moments::Options moments = {.epsilon = 1e-6};
     double weight_decay = 0.01;
-    bool no_decay = false;  ///< for vectors (is_vector)
+    bool no_decay = false;  ///< for those that the model spares
   };
   static protocol::Params<Options> params() { return moments_params<Options>(); }
   Lamb(const Options& options, const OptimizerSetting& setting);
@@ -36,7 +37,7 @@ class Lamb final : public Optimizer {
 
  private:
   Options options_;
-  std::vector<NamedTensor> parameters_;
+  OptimizerSetting setting_;
   Moments moments_;
 };
 
