@@ -23,7 +23,7 @@ struct ParameterShape {
 struct TrainingShape {
   std::vector<ParameterShape> parameters;       ///< in the order of the model
   std::optional<std::uint64_t> train_examples;  ///< empty if only the files would tell
-  std::optional<std::uint64_t> classes = {};    ///< that partitions can tell apart; empty if only the files would tell
+  std::optional<std::uint64_t> classes = {};    ///< the most that partitions can tell apart; of texts, sections
 };
 
 /// Returns the shape of a job's training. Fails with: invalid_argument (the model cannot take such examples), not_found

@@ -1,5 +1,7 @@
 #include "training/shapes.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -56,7 +58,9 @@ Result<protocol::TrainingShape> training_shape(const protocol::JobSpec& spec) {
   auto parameters = parameter_shapes(spec.model.name, spec.model.params, dataset->example);
   if (!parameters) return parameters.error();
   protocol::TrainingShape shape{std::move(*parameters), dataset->train_examples, {}};
-  if (dataset->example.tokens == 0) shape.classes = static_cast<std::uint64_t>(dataset->example.classes);
+  shape.classes = dataset->example.tokens == 0
+                      ? static_cast<std::uint64_t>(dataset->example.classes)
+                      : std::min(text_sections_max, dataset->train_examples.value_or(UINT64_MAX));
   return shape;
 }
 
