@@ -21,7 +21,7 @@ struct ParameterShape {
 
 /// The sizes of a job's model and data set, as far as they are known without LibTorch and without reading data.
 struct TrainingShape {
-  std::vector<ParameterShape> parameters;       ///< in the order of the model
+  std::vector<ParameterShape> parameters;       ///< in the order of the model; empty if only files would tell
   std::optional<std::uint64_t> train_examples;  ///< empty if only the files would tell
   std::optional<std::uint64_t> classes = {};    ///< the most that partitions can tell apart; of texts, sections
 };

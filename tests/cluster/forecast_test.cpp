@@ -50,6 +50,12 @@ TEST(RoundCost, TensorsOfOneDimensionGoThroughTheDenseRing) {
       << "unless the compressor takes them";
 }
 
+TEST(RoundCost, IsUnknownForAModelThatOnlyItsFileDescribes) {
+  auto spec = lenet(4, json::object());
+  spec.model = {"torchscript", {{"file", "mine.pt"}}};
+  EXPECT_EQ(cost(spec), (json{{"parameters", nullptr}, {"bytes_dense", nullptr}, {"bytes_sent", nullptr}}));
+}
+
 TEST(RoundCost, ARatioOfOnesOwnScalesIt) {
   const auto sent = [](double ratio) {
     const json params = {{"ratio", ratio}};

@@ -98,7 +98,7 @@ TEST(Network, HasAsManyParametersAsTheLiteratureSays) {
        gpt(12, 768, 1024, 50'257) + 768 * 50'257},
   };
   std::set<std::string_view> untested;
-  ModelTypes::for_each([&]<class Model>() { untested.insert(Model::type_name); });
+  NetworkTypes::for_each([&]<class Model>() { untested.insert(Model::type_name); });
   for (const auto& known : all) {
     EXPECT_EQ(count_of(known), known.parameters) << known.model << " " << known.params;
     untested.erase(known.model);
@@ -148,7 +148,7 @@ TEST(Network, TakesImagesFromACertainSizeOn) {
 }
 
 TEST(Network, OfEveryModelRefusesOneKindOfExamples) {
-  ModelTypes::for_each([]<class Model>() {
+  NetworkTypes::for_each([]<class Model>() {
     const std::string name(Model::type_name);
     const auto images = refusal(name, nullptr, {3, 299, 299, 10});
     const auto texts = refusal(name, nullptr, text(32, 10));
@@ -179,7 +179,7 @@ TEST(Network, RefusesSizesBeforeAnythingIsAllocated) {
 }
 
 TEST(Network, NamesEachParameterOnceAndReadsOnlyEarlierLayers) {
-  ModelTypes::for_each([]<class Model>() {
+  NetworkTypes::for_each([]<class Model>() {
     const bool images = refusal(std::string(Model::type_name), nullptr, {3, 299, 299, 10}).empty();
     const auto network = Model::network({}, images ? ExampleShape{3, 299, 299, 10} : text(32, 10)).value();
     std::set<std::string> names;
