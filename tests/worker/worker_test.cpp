@@ -165,8 +165,8 @@ std::pair<std::string, std::optional<int>> run_alone(const std::string& command)
   std::string output;
   for (;;) {
     auto piece = net::co_spawn(io, process->read_output(), net::use_future);
-    io.run();
-    io.restart();
+    // Not until there is no work left: that ends with the process, which waits while more than a pipe holds is unread.
+    while (piece.wait_for(std::chrono::seconds(0)) != std::future_status::ready) io.run_one();
     const auto text = piece.get().value();
     if (text.empty()) break;
     output += text;
