@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +10,7 @@
 
 #include "base/result.hpp"
 #include "compressors/compressor.hpp"
+#include "compressors/per_tensor.hpp"
 
 namespace weir::compressors {
 
@@ -20,13 +20,15 @@ class TensorStore {
  public:
   explicit TensorStore(std::string name) : name_(std::move(name)) {}
 
-  /// The tensor for `round.tensor`, created if missing. Fails with: invalid_argument (its shape is not that of `like`).
-  Result<at::Tensor> of(const Round& round, const at::Tensor& like);
+  /// The tensor for `round.tensor`, created if missing. Fails with: invalid_argument (it has another shape).
+  Result<at::Tensor> of(const Round& round, at::IntArrayRef shape);
+  /// The same, in the shape of `like`.
+  Result<at::Tensor> of(const Round& round, const at::Tensor& like) { return of(round, like.sizes()); }
 
   /// The tensor for `round.tensor`, if there is one.
   std::optional<at::Tensor> find(const Round& round) const;
   /// Replaces the tensor for `round.tensor`, whatever shape it had.
-  void put(const Round& round, at::Tensor tensor) { tensors_[round.tensor] = std::move(tensor); }
+  void put(const Round& round, at::Tensor tensor) { tensors_.of(round) = std::move(tensor); }
 
   /// Adds `values` to the entries of the tensor for `round.tensor` from `first` on. Returns false if there is none.
   bool add(const Round& round, std::uint64_t first, std::span<const float> values) const;
@@ -44,7 +46,7 @@ class TensorStore {
 
  private:
   std::string name_;
-  std::map<std::uint32_t, at::Tensor> tensors_;
+  PerTensor<at::Tensor> tensors_;
 };
 
 /// Replaces the contents of all `stores` by `state`. Fails with: malformed (a tensor that no store owns or that is not

@@ -28,7 +28,9 @@ constexpr std::size_t block_bytes = trit_bytes(trit_block);
 /// The statistics of all values; the same for any number of threads.
 Size total_size(std::span<const float> values) {
   constexpr std::size_t block = 4096;
-  std::vector<Size> parts((values.size() + block - 1) / block);
+  thread_local std::vector<Size> kept;  // between calls, to reuse its memory
+  kept.resize((values.size() + block - 1) / block);
+  const std::span parts = kept;  // of this thread, also where another one fills it
   parallel_for_ranges(values.size(), block, [&](std::size_t begin, std::size_t end) {
     for (std::size_t start = begin; start < end; start += block) {
       prefetch_next(values, start, block);
@@ -73,7 +75,7 @@ std::optional<float> TernGrad::limit_of(std::span<const float> values) const {
 
 Result<void> TernGrad::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
   if (shared_ && round.pass == 0) return encode_limit(gradient, round, out);
-  if (shared_ && (!scales_.contains(round.tensor) || scales_.at(round.tensor).shared < 0)) {
+  if (shared_ && scales_.of(round).shared < 0) {
     return Error(Errc::conflict, "terngrad: the ranks' scales of tensor " + std::to_string(round.tensor) +
                                      " have not been brought together");
   }
@@ -83,7 +85,7 @@ Result<void> TernGrad::do_encode(const at::Tensor& gradient, const Round& round,
 Result<void> TernGrad::encode_limit(const at::Tensor& gradient, const Round& round, Bytes& out) {
   const auto limit = limit_of(flat(gradient));
   if (!limit) return non_finite(round, flat(gradient));
-  scales_[round.tensor] = {.own = *limit};
+  scales_.of(round) = {.own = *limit};
   append(out, std::as_bytes(std::span(&*limit, 1)));
   return {};
 }
@@ -93,7 +95,7 @@ Result<void> TernGrad::absorb(std::span<const BytesView> results, const Round& r
   const bool is_one = results.size() == 1 && results[0].size() == sizeof(float);
   const float largest = is_one ? load_f32(results[0].data()) : -1;
   if (!is_scale(largest)) return Error(Errc::malformed, "terngrad: the largest scale of the ranks is none");
-  scales_[round.tensor].shared = largest;
+  scales_.of(round).shared = largest;
   return {};
 }
 
@@ -105,7 +107,7 @@ bool TernGrad::write(std::span<const float> values, const Extent&, const Round& 
   float limit = 0;
   float scale = 0;
   if (shared_) {
-    const Scales& scales = scales_[round.tensor];
+    const Scales& scales = scales_.of(round);
     limit = scales.own;
     scale = std::max(scales.own, scales.shared);
   } else {

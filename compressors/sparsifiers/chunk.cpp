@@ -62,21 +62,25 @@ Result<void> Chunk::do_encode(const at::Tensor& gradient, const Round& round, By
 }
 
 Result<void> Chunk::write_norms(std::span<const float> values, const Round& round, Bytes& out) {
-  std::vector<float> norms(chunks_of(values.size()));
+  Choice& choice = choices_.of(round);
+  std::vector<float>& norms = choice.norms;
+  norms.resize(chunks_of(values.size()));
   parallel_for_parts(norms.size(), static_cast<std::size_t>(options_.chunk),
                      [&](std::size_t i) { norms[i] = sum_of_magnitudes(part(values, i)); });
   if (std::ranges::any_of(norms, [](float it) { return std::isinf(it); })) return non_finite(round, values);
-  choices_[round.tensor] = {.entries = values.size(), .chunks = {}};
+  choice.entries = values.size();
+  choice.chunks.clear();
   append(out, std::as_bytes(std::span(norms)));
   return {};
 }
 
 Result<void> Chunk::absorb(std::span<const BytesView> results, const Round& round) {
   if (round.pass > 0) return {};
-  const auto known = choices_.find(round.tensor);
-  if (known == choices_.end()) return Error(Errc::malformed, "norms came for a tensor that was not encoded");
-  Choice& choice = known->second;
-  std::vector<float> norms(chunks_of(choice.entries));
+  Choice* known = choices_.find(round);
+  if (known == nullptr) return Error(Errc::malformed, "norms came for a tensor that was not encoded");
+  Choice& choice = *known;
+  std::vector<float>& norms = choice.norms;
+  norms.resize(chunks_of(choice.entries));
   if (results.size() != 1 || results[0].size() != norms.size() * sizeof(float)) {
     return Error(Errc::malformed, "a sum of the norms of " + std::to_string(norms.size()) + " chunks is due");
   }
@@ -98,13 +102,12 @@ Result<void> Chunk::absorb(std::span<const BytesView> results, const Round& roun
 }
 
 Result<void> Chunk::write_chosen(std::span<const float> values, const Round& round, Bytes& out) {
-  const auto known = choices_.find(round.tensor);
-  if (known == choices_.end() || known->second.entries != values.size() ||
-      (known->second.chunks.empty() && !values.empty())) {
+  const Choice* known = choices_.find(round);
+  if (known == nullptr || known->entries != values.size() || (known->chunks.empty() && !values.empty())) {
     return Error(Errc::invalid_argument, "chunk: the second pass of a tensor follows on its first");
   }
   const std::size_t before = out.size();
-  for (const std::uint32_t chunk : known->second.chunks) {
+  for (const std::uint32_t chunk : known->chunks) {
     const auto chosen = part(values, chunk);
     if (!all_finite(chosen)) {
       out.resize(before);
@@ -116,12 +119,12 @@ Result<void> Chunk::write_chosen(std::span<const float> values, const Round& rou
 }
 
 Result<const Chunk::Choice*> Chunk::choice_for(BytesView payload, const Round& round, std::uint64_t entries) const {
-  const auto known = choices_.find(round.tensor);
-  if (known == choices_.end() || known->second.entries != entries) {
+  const Choice* known = choices_.find(round);
+  if (known == nullptr || known->entries != entries) {
     return Error(Errc::malformed,
                  "chunks came for a tensor of " + std::to_string(entries) + " entries, of which no norms were summed");
   }
-  const Choice& choice = known->second;
+  const Choice& choice = *known;
   const auto length = static_cast<std::uint64_t>(options_.chunk);
   std::uint64_t due = length * choice.chunks.size();
   if (!choice.chunks.empty() && choice.chunks.back() + 1 == chunks_of(entries)) {
@@ -138,12 +141,11 @@ Result<void> Chunk::do_decode_add(BytesView payload, const Round& round, float w
   const std::span<float> target = flat(sum);
   const auto choice = choice_for(payload, round, target.size());
   if (!choice) return choice.error();
-  std::vector<float> values;
   for (const std::uint32_t chunk : (*choice)->chunks) {
     const std::size_t size = part(target, chunk).size();
-    values.resize(size);
-    std::memcpy(values.data(), payload.data(), size * sizeof(float));
-    if (!all_finite(values)) return Error(Errc::malformed, "a payload holds a value that is not a number");
+    read_.resize(size);
+    std::memcpy(read_.data(), payload.data(), size * sizeof(float));
+    if (!all_finite(read_)) return Error(Errc::malformed, "a payload holds a value that is not a number");
     const BytesView bytes = payload.first(size * sizeof(float));
     add_scaled(weight, bytes, target.subspan(chunk * static_cast<std::size_t>(options_.chunk), size));
     payload = payload.subspan(bytes.size());

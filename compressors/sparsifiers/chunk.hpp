@@ -1,9 +1,9 @@
 #pragma once
 
-#include <map>
 #include <vector>
 
 #include "compressors/compressor.hpp"
+#include "compressors/per_tensor.hpp"
 #include "compressors/sparsifiers/warmup.hpp"
 #include "protocol/params.hpp"
 
@@ -55,6 +55,7 @@ class Chunk final : public Compressor {
   struct Choice {
     std::uint64_t entries = 0;
     std::vector<std::uint32_t> chunks;  ///< ascending; empty before the first pass is absorbed
+    std::vector<float> norms;           ///< of all chunks, this rank's and then those of all ranks together
   };
   double ratio(const Round& round) const { return options_.warmup.ratio(options_.ratio, round); }
   std::size_t chunks_of(std::uint64_t entries) const;
@@ -67,7 +68,8 @@ class Chunk final : public Compressor {
   Result<const Choice*> choice_for(BytesView payload, const Round& round, std::uint64_t entries) const;
 
   Options options_;
-  std::map<std::uint32_t, Choice> choices_;  // by Round::tensor
+  PerTensor<Choice> choices_;
+  std::vector<float> read_;  // a chunk in do_decode_add(), kept between calls to reuse its memory
 };
 
 }  // namespace weir::compressors

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/bytes.hpp"
@@ -24,7 +26,9 @@ using compressors::NamedTensor;
 /// What the rounds of all buckets share.
 struct RoundSetting {
   std::span<const NamedTensor> parameters;
-  std::span<Mean> means;  ///< by parameter
+  std::string_view values_name = "gradient";  ///< in errors
+  std::span<const at::Tensor> values;         ///< by parameter: of the step; undefined: zero
+  std::span<Mean> means;                      ///< by parameter
   compressors::Compression& compression;
   GatheredMean& gathered_mean;
   std::uint64_t seed = 0;
@@ -35,6 +39,7 @@ struct RoundSetting {
   std::uint32_t rank = 0;
   std::uint32_t world = 1;
   bool by_hosts = false;
+  bool encodes = true;       ///< this rank is one of them
   float host_share = 1;      ///< number of hosts / number of ranks
   std::uint32_t owners = 0;  ///< how many of those who encode own a part of a bucket; 0: none
   bool regions = false;      ///< what they own are regions (SplitRound), not shares (OwnersRound)
@@ -50,7 +55,7 @@ struct RoundSetting {
             .world = world};
   }
   Error of_parameter(const Error& error, std::uint32_t parameter) const {
-    return error.within("gradient of " + parameters[parameter].name);
+    return error.within(std::string(values_name) + " of " + parameters[parameter].name);
   }
 };
 
@@ -61,8 +66,8 @@ struct RoundSetting {
 ///     encode(pass)
 ///     if the pass is summed:       all-reduce sums(pass)
 ///     if it is gathered by all:    all-gather payload() to gathered()
-///     if it is gathered by owners: outgoing() to the owners, who receive incoming(); there combine();
-///                                  combined() from the owners to gathered()
+///     if it is gathered by owners: outgoing() to the owners, who receive incoming(); there combine()
+///                                  and encode_combined(); combined() from the owners to gathered()
 ///     decode(pass)
 class CodedRound {
  public:
@@ -98,6 +103,7 @@ class CodedRound {
   virtual std::span<const BytesView> outgoing() { return {}; }
   collectives::Gathered& incoming() { return incoming_; }
   virtual Result<void> combine() { return {}; }
+  virtual Result<void> encode_combined() { return {}; }
   virtual BytesView combined() const { return {}; }
 
   /// Takes the results of a pass. After the last one the means are there.
