@@ -80,8 +80,8 @@ TEST(Network, HasAsManyParametersAsTheLiteratureSays) {
       {"resnet", {{"depth", 101}}, imagenet, 44'549'160},
       {"resnet", {{"depth", 152}}, imagenet, 60'192'808},
       {"resnet", small, cifar, 11'173'962},
-      // As timm counts resnetv2_50. Of all the normalisations only the number changes: one for each convolution but the first and the projections,
-      // and the last one.
+      // As timm counts resnetv2_50. Of all the normalisations only the number changes: one for each convolution but the
+      // first and the projections, and the last one.
       {"resnet", {{"depth", 50}, {"version", 2}}, imagenet, 25'549'352},
       // torchvision; Howard et al. 2017 say 4.2 million of version 1, and Sandler et al. 2018 3.4 and 6.9 of version 2
       // with widths 1 and 1.4, of which 6.1 are in the code of others (timm).

@@ -20,8 +20,9 @@ namespace weir::training {
 ///
 ///     m = beta1 m + (1 - beta1) g;   v = beta2 v + (1 - beta2) g^2
 ///
-/// and the walk through the parameters in a step. Both means begin at zero, which 1 - beta^t corrects for after t steps.
-/// Every entry moves in every step, also one whose mean gradient is zero because nobody sent it. Part of an optimizer.
+/// and the walk through the parameters in a step. Both means begin at zero, which 1 - beta^t corrects for after t
+/// steps. Every entry moves in every step, also one whose mean gradient is zero because nobody sent it. Part of an
+/// optimizer.
 class Moments {
  public:
   struct Options {
