@@ -190,6 +190,7 @@ std::unique_ptr<Compressor> with_defaults(const CompressorEntry& entry) {
 nlohmann::json MemoryEntry::describe() const {
   nlohmann::json it = CatalogEntry::describe();
   it["owns_momentum"] = traits.owns_momentum;
+  it["momentum_param"] = momentum_param.empty() ? nlohmann::json() : nlohmann::json(momentum_param);
   return it;
 }
 

@@ -42,16 +42,23 @@ struct CompressorEntry : protocol::CatalogEntry<Compressor> {
 ///
 ///     static constexpr MemoryTraits type_traits;
 ///     static std::optional<std::string> misfit(const Compressor& compressor);  // the reason, if it does not fit
+///
+/// and, if its MemoryTraits::replaces_momentum depends on a parameter, being true above zero,
+///
+///     static constexpr std::string_view momentum_param;
 struct MemoryEntry : protocol::CatalogEntry<Memory, const MemorySetting&> {
   MemoryTraits traits;
   std::function<std::optional<std::string>(const Compressor&)> misfit;
+  std::string momentum_param;  ///< empty if there is none
 
   template <class M>
   static MemoryEntry of(const protocol::CatalogWords& words) {
-    return {CatalogEntry::of<M>(words), M::type_traits, &M::misfit};
+    MemoryEntry entry{CatalogEntry::of<M>(words), M::type_traits, &M::misfit, {}};
+    if constexpr (requires { M::momentum_param; }) entry.momentum_param = M::momentum_param;
+    return entry;
   }
 
-  /// {"name", "summary", "params", "owns_momentum"}
+  /// {"name", "summary", "params", "owns_momentum", "momentum_param": null or a name}
   nlohmann::json describe() const;
 };
 
@@ -98,9 +105,9 @@ class CompressionCatalog {
   Result<std::unique_ptr<Compressor>> make_compressor(std::string_view name, const nlohmann::json& params) const;
 
   /// {"compressors": [{name, summary, params, default_memory, default_memory_params, memories, memory_misfits,
-  /// variants, traits}], "memories": [{name, summary, params, owns_momentum}]}, where `params` is a JSON schema,
-  /// `memories` are those that fit the compressor with default parameters, `memory_misfits` maps each of the others to
-  /// the reason, and `variants` says what fits with other parameters (variants_of).
+  /// variants, traits}], "memories": [{name, summary, params, owns_momentum, momentum_param}]}, where `params` is a
+  /// JSON schema, `memories` are those that fit the compressor with default parameters, `memory_misfits` maps each of
+  /// the others to the reason, and `variants` says what fits with other parameters (variants_of).
   nlohmann::json describe() const;
 
  private:

@@ -39,6 +39,7 @@ class CatalogCheck {
     compression();
     topology_and_compressor();
     optimizer_and_momentum();
+    nesterov_and_momentum();
     workers();
     if (spec_["name"].is_null()) {
       spec_["name"] = spec_["model"]["name"].get<std::string>() + "-" + spec_["compression"]["name"].get<std::string>();
@@ -89,9 +90,15 @@ class CatalogCheck {
 
   void dataset() {
     const json* entry = choice("datasets", "dataset", spec_["dataset"], "/dataset");
-    if (entry == nullptr || !entry->value("needs_path", false) || !spec_["dataset"]["path"].is_null()) return;
-    problems_.push_back({"/dataset/path", "dataset \"" + entry->value("name", "") +
-                                              "\" has no usual place: say where it is on the workers' hosts"});
+    if (entry == nullptr) return;
+    const bool given = !spec_["dataset"]["path"].is_null();
+    const std::string name = "dataset \"" + entry->value("name", "") + "\"";
+    if (!given && entry->value("needs_path", false)) {
+      problems_.push_back({"/dataset/path", name + " has no usual place: say where it is on the workers' hosts"});
+    }
+    if (given && !entry->value("has_files", true)) {
+      problems_.push_back({"/dataset/path", name + " has no files: leave the path out"});
+    }
   }
 
   static bool works_over(const json& mode, const json& topology) {
@@ -216,7 +223,10 @@ class CatalogCheck {
     if (optimizer->value("yields_momentum", true)) return;
     const json* memory = find_entry(catalog_, "memories", part["memory"]);
     std::string owner;
-    if (memory != nullptr && memory->value("owns_momentum", false)) {
+    if (memory != nullptr && replaces_momentum(*memory, part["memory_params"])) {
+      owner = "memory \"" + memory->value("name", "") + "\" has a momentum in place of the optimizer's, unless " +
+              memory->at("momentum_param").dump() + " among its parameters is 0";
+    } else if (memory != nullptr && memory->value("owns_momentum", false)) {
       owner = "memory \"" + memory->value("name", "") + "\" applies the optimizer's momentum before compression";
     } else if (compressor->value("traits", json::object()).value("owns_momentum", false) &&
                numbers_are_defaults(*compressor, part["params"])) {
@@ -225,6 +235,21 @@ class CatalogCheck {
     if (owner.empty()) return;
     problems_.push_back({"/training/optimizer/name", "optimizer \"" + name + "\" keeps moments of its own, and " +
                                                          owner + "; use \"sgd\", or a compression without momentum"});
+  }
+
+  /// Whether a memory has a momentum of its own with these parameters.
+  static bool replaces_momentum(const json& memory, const json& params) {
+    const json name = memory.value("momentum_param", json());
+    if (!name.is_string() || !params.is_object()) return false;
+    const auto factor = params.find(name.get<std::string>());
+    return factor != params.end() && factor->is_number() && factor->get<double>() > 0;
+  }
+
+  void nesterov_and_momentum() {
+    const json& optimizer = spec_["training"]["optimizer"];
+    if (optimizer.value("nesterov", json()) != true || optimizer.value("momentum", json()) != 0) return;
+    problems_.push_back(
+        {"/training/optimizer/nesterov", "Nesterov's momentum needs /training/optimizer/momentum above 0"});
   }
 
   static bool numbers_are_defaults(const json& entry, const json& params) {

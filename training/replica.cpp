@@ -90,7 +90,7 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   replica->compression_ = std::move(*compression);
   if (auto fits = check_topology(spec, *replica->compression_.compressor); !fits) return fits.error();
   const auto owner = momentum_owner(replica->compression_.compressor->traits(), replica->compression_.memory->traits());
-  const OptimizerSetting setting{replica->model->parameters(), owner};
+  const OptimizerSetting setting{replica->model->parameters(), owner, replica->model->decays()};
   const auto& wanted = spec.training.optimizer;
   auto optimizer = optimizers().make(wanted.name, wanted.params, setting);
   if (!optimizer) return optimizer.error();
