@@ -111,8 +111,10 @@ struct NamedTensor {
   at::Tensor tensor;
 };
 
-/// Encodes gradients for the wire. The exchange of each trainer owns one object for all its tensors and calls it from
-/// one thread at a time. A round of one tensor consists, for each pass p of traits().passes, of:
+/// Encodes gradients for the wire. The exchange of each trainer owns one object for all its tensors. One thread at a
+/// time encodes (encode, select_entries, write_part), and meanwhile another may take the results of other tensors (all
+/// other functions): what both use is kept by tensor (PerTensor). A round of one tensor consists, for each pass p of
+/// traits().passes, of:
 ///
 ///     encode(gradient, round with pass = p, out)
 ///     `out` of all ranks is reduced or gathered, as passes[p] says

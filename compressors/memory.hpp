@@ -35,8 +35,9 @@ struct MemoryTraits {
 };
 
 /// What one rank keeps between rounds so that training with a lossy compressor converges: the part of the gradient not
-/// sent yet, momentum. The exchange of each trainer owns one object for all its tensors and calls it from one thread at
-/// a time. A tensor's state (Round::tensor) is created when the tensor is first seen. A round of a compressed tensor is
+/// sent yet, momentum. The exchange of each trainer owns one object for all its tensors. One thread at a time
+/// compensates, and meanwhile another may update other tensors. A tensor's state (Round::tensor) is created when the
+/// tensor is first seen. A round of a compressed tensor is
 ///
 ///     encode(compensate(gradient)) -> exchange -> decode -> conclude -> update(sent, mean)
 ///

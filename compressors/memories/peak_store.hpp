@@ -2,11 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <vector>
 
 #include "compressors/compressor.hpp"
+#include "compressors/per_tensor.hpp"
 
 namespace weir::compressors {
 
@@ -15,19 +15,19 @@ class PeakStore {
  public:
   /// Room for the peaks of `round.tensor`, which has so many entries. It is kept for the rounds that follow.
   std::span<float> room(const Round& round, std::size_t entries) {
-    auto& peaks = peaks_[round.tensor];
+    auto& peaks = peaks_.of(round);
     peaks.resize(peaks_of(entries));
     return peaks;
   }
 
   /// Empty if there are none.
   Peaks of(const Round& round) const {
-    const auto found = peaks_.find(round.tensor);
-    return found == peaks_.end() ? Peaks() : Peaks(found->second);
+    const std::vector<float>* found = peaks_.find(round);
+    return found == nullptr ? Peaks() : Peaks(*found);
   }
 
  private:
-  std::map<std::uint32_t, std::vector<float>> peaks_;
+  PerTensor<std::vector<float>> peaks_;
 };
 
 }  // namespace weir::compressors

@@ -27,7 +27,7 @@ std::optional<std::uint32_t> position_in(std::string_view name, std::string_view
 }  // namespace
 
 Result<at::Tensor> TensorStore::of(const Round& round, const at::Tensor& like) {
-  at::Tensor& tensor = tensors_[round.tensor];
+  at::Tensor& tensor = tensors_.of(round);
   if (!tensor.defined()) tensor = at::zeros(like.sizes(), at::kFloat);
   if (tensor.sizes() != like.sizes()) {
     return Error(Errc::invalid_argument, name_ + " of tensor " + std::to_string(round.tensor) + " has " +
@@ -38,8 +38,8 @@ Result<at::Tensor> TensorStore::of(const Round& round, const at::Tensor& like) {
 }
 
 std::optional<at::Tensor> TensorStore::find(const Round& round) const {
-  const auto at = tensors_.find(round.tensor);
-  return at == tensors_.end() ? std::nullopt : std::optional(at->second);
+  const at::Tensor* tensor = tensors_.find(round);
+  return tensor == nullptr ? std::nullopt : std::optional(*tensor);
 }
 
 bool TensorStore::add(const Round& round, std::uint64_t first, std::span<const float> values) const {
@@ -52,11 +52,11 @@ bool TensorStore::add(const Round& round, std::uint64_t first, std::span<const f
 }
 
 void TensorStore::clear(const Round& round) {
-  if (const auto at = tensors_.find(round.tensor); at != tensors_.end()) at->second.zero_();
+  if (at::Tensor* tensor = tensors_.find(round)) tensor->zero_();
 }
 
 void TensorStore::save(std::vector<NamedTensor>& to) const {
-  for (const auto& [position, tensor] : tensors_) to.push_back({name_ + "." + std::to_string(position), tensor});
+  for (const auto& [position, tensor] : tensors_.all()) to.push_back({name_ + "." + std::to_string(position), tensor});
 }
 
 bool TensorStore::owns(std::string_view name) const { return position_in(name, name_).has_value(); }
@@ -67,7 +67,7 @@ Result<void> TensorStore::restore(const NamedTensor& from) {
   if (!from.tensor.defined() || from.tensor.scalar_type() != at::kFloat) {
     return Error(Errc::malformed, "saved state '" + from.name + "' is not float32");
   }
-  tensors_[*position] = from.tensor.detach().clone(at::MemoryFormat::Contiguous);
+  tensors_.of({.tensor = *position}) = from.tensor.detach().clone(at::MemoryFormat::Contiguous);
   return {};
 }
 

@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +10,7 @@
 
 #include "base/result.hpp"
 #include "compressors/compressor.hpp"
+#include "compressors/per_tensor.hpp"
 
 namespace weir::compressors {
 
@@ -26,7 +26,7 @@ class TensorStore {
   /// The tensor for `round.tensor`, if there is one.
   std::optional<at::Tensor> find(const Round& round) const;
   /// Replaces the tensor for `round.tensor`, whatever shape it had.
-  void put(const Round& round, at::Tensor tensor) { tensors_[round.tensor] = std::move(tensor); }
+  void put(const Round& round, at::Tensor tensor) { tensors_.of(round) = std::move(tensor); }
 
   /// Adds `values` to the entries of the tensor for `round.tensor` from `first` on. Returns false if there is none.
   bool add(const Round& round, std::uint64_t first, std::span<const float> values) const;
@@ -44,7 +44,7 @@ class TensorStore {
 
  private:
   std::string name_;
-  std::map<std::uint32_t, at::Tensor> tensors_;
+  PerTensor<at::Tensor> tensors_;
 };
 
 /// Replaces the contents of all `stores` by `state`. Fails with: malformed (a tensor that no store owns or that is not

@@ -73,7 +73,7 @@ std::optional<float> TernGrad::limit_of(std::span<const float> values) const {
 
 Result<void> TernGrad::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
   if (shared_ && round.pass == 0) return encode_limit(gradient, round, out);
-  if (shared_ && (!scales_.contains(round.tensor) || scales_.at(round.tensor).shared < 0)) {
+  if (shared_ && scales_.of(round).shared < 0) {
     return Error(Errc::conflict, "terngrad: the ranks' scales of tensor " + std::to_string(round.tensor) +
                                      " have not been brought together");
   }
@@ -83,7 +83,7 @@ Result<void> TernGrad::do_encode(const at::Tensor& gradient, const Round& round,
 Result<void> TernGrad::encode_limit(const at::Tensor& gradient, const Round& round, Bytes& out) {
   const auto limit = limit_of(flat(gradient));
   if (!limit) return non_finite(round, flat(gradient));
-  scales_[round.tensor] = {.own = *limit};
+  scales_.of(round) = {.own = *limit};
   append(out, std::as_bytes(std::span(&*limit, 1)));
   return {};
 }
@@ -93,7 +93,7 @@ Result<void> TernGrad::absorb(std::span<const BytesView> results, const Round& r
   const bool is_one = results.size() == 1 && results[0].size() == sizeof(float);
   const float largest = is_one ? load_f32(results[0].data()) : -1;
   if (!is_scale(largest)) return Error(Errc::malformed, "terngrad: the largest scale of the ranks is none");
-  scales_[round.tensor].shared = largest;
+  scales_.of(round).shared = largest;
   return {};
 }
 
@@ -105,7 +105,7 @@ bool TernGrad::write(std::span<const float> values, const Extent&, const Round& 
   float limit = 0;
   float scale = 0;
   if (shared_) {
-    const Scales& scales = scales_[round.tensor];
+    const Scales& scales = scales_.of(round);
     limit = scales.own;
     scale = std::max(scales.own, scales.shared);
   } else {

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 
+#include "compressors/per_tensor.hpp"
 #include "compressors/quantizers/quantizer.hpp"
 #include "protocol/params.hpp"
 
@@ -64,7 +64,7 @@ class TernGrad final : public Quantizer {
 
   double clip_;
   bool shared_;
-  std::map<std::uint32_t, Scales> scales_;  // by tensor
+  PerTensor<Scales> scales_;
 };
 
 }  // namespace weir::compressors

@@ -205,8 +205,8 @@ std::uint32_t Casq::trainer(const Round& round) const {
 
 bool Casq::is_to_train(std::uint64_t entries, const Round& round) const {
   if (entries <= raw_entries_max) return false;
-  const auto known = agreed_.find(round.tensor);
-  const bool has_clusters = known != agreed_.end() && known->second.entries == entries && known->second.clusters;
+  const Agreed* known = agreed_.find(round);
+  const bool has_clusters = known != nullptr && known->entries == entries && known->clusters;
   return !has_clusters || round.step % static_cast<std::uint64_t>(options_.train_every) == 0;
 }
 
@@ -240,7 +240,7 @@ Result<void> Casq::absorb(std::span<const BytesView> results, const Round& round
     if (rank != from) return malformed("clusters came from a rank whose turn it is not");
     agreed.clusters = **proposal;
   }
-  Agreed& known = agreed_[round.tensor];
+  Agreed& known = agreed_.of(round);
   if (agreed.clusters || known.entries != agreed.entries) known = agreed;
   return {};
 }
@@ -255,7 +255,7 @@ Clusters Casq::clusters_of(const Agreed& agreed) const {
 
 std::vector<NamedTensor> Casq::save() const {
   std::vector<NamedTensor> state;
-  for (const auto& [tensor, agreed] : agreed_) {
+  for (const auto& [tensor, agreed] : agreed_.all()) {
     if (!agreed.clusters) continue;
     Bytes proposal;
     write_proposal(agreed.entries, agreed.clusters, proposal);
@@ -281,7 +281,7 @@ Result<void> Casq::restore(std::span<const NamedTensor> state) {
     if (!proposal) return proposal.error().within("saved state '" + saved.name + "'");
     if (*proposal) restored[*tensor] = {opened->entries, **proposal};
   }
-  agreed_ = std::move(restored);
+  agreed_.replace(std::move(restored));
   return {};
 }
 
@@ -300,11 +300,11 @@ Result<void> Casq::do_encode(const at::Tensor& gradient, const Round& round, Byt
 }
 
 Result<void> Casq::write_tables(std::span<const float> values, const Round& round, Bytes& out) {
-  const auto agreed = agreed_.find(round.tensor);
-  if (agreed == agreed_.end() || agreed->second.entries != values.size()) {
+  const Agreed* agreed = agreed_.find(round);
+  if (agreed == nullptr || agreed->entries != values.size()) {
     return malformed("no clusters came for a tensor of " + std::to_string(values.size()) + " entries");
   }
-  const Clusters clusters = clusters_of(agreed->second);
+  const Clusters clusters = clusters_of(*agreed);
   const unsigned bits = clusters.bits;
   const std::uint32_t salt = random_word(key_of_all(round), 0);
   Bytes body = head(Kind::tables, values.size());

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <vector>
 
 #include "compressors/compressor.hpp"
 #include "compressors/kernels/sketching/clusters.hpp"
+#include "compressors/per_tensor.hpp"
 #include "protocol/params.hpp"
 
 namespace weir::compressors {
@@ -85,7 +85,7 @@ class Casq final : public Compressor {
   Result<void> write_tables(std::span<const float> values, const Round& round, Bytes& out);
 
   Options options_;
-  std::map<std::uint32_t, Agreed> agreed_;  ///< by tensor
+  PerTensor<Agreed> agreed_;
 };
 
 }  // namespace weir::compressors

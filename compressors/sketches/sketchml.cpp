@@ -348,8 +348,8 @@ Result<void> SketchMl::read_part(BytesView payload, std::uint32_t entries, Selec
 
 Result<void> SketchMl::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
   const std::span<float> target = flat(sum);
-  if (auto got = read(payload, target.size(), selection_); !got) return got;
-  add_selection(weight, selection_, target);
+  if (auto got = read(payload, target.size(), read_); !got) return got;
+  add_selection(weight, read_, target);
   return {};
 }
 

@@ -65,7 +65,8 @@ class SketchMl final : public Compressor {
   void write(const Selection& selection, std::uint64_t entries, Bytes& out) const;
 
   Options options_;
-  Selection selection_;  // kept between calls to reuse its memory
+  Selection selection_;  // of do_encode(), kept between calls to reuse its memory
+  Selection read_;       // of do_decode_add(), likewise
 };
 
 }  // namespace weir::compressors

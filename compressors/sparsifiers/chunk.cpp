@@ -66,16 +66,16 @@ Result<void> Chunk::write_norms(std::span<const float> values, const Round& roun
   parallel_for_parts(norms.size(), static_cast<std::size_t>(options_.chunk),
                      [&](std::size_t i) { norms[i] = sum_of_magnitudes(part(values, i)); });
   if (std::ranges::any_of(norms, [](float it) { return std::isinf(it); })) return non_finite(round, values);
-  choices_[round.tensor] = {.entries = values.size(), .chunks = {}};
+  choices_.of(round) = {.entries = values.size(), .chunks = {}};
   append(out, std::as_bytes(std::span(norms)));
   return {};
 }
 
 Result<void> Chunk::absorb(std::span<const BytesView> results, const Round& round) {
   if (round.pass > 0) return {};
-  const auto known = choices_.find(round.tensor);
-  if (known == choices_.end()) return Error(Errc::malformed, "norms came for a tensor that was not encoded");
-  Choice& choice = known->second;
+  Choice* known = choices_.find(round);
+  if (known == nullptr) return Error(Errc::malformed, "norms came for a tensor that was not encoded");
+  Choice& choice = *known;
   std::vector<float> norms(chunks_of(choice.entries));
   if (results.size() != 1 || results[0].size() != norms.size() * sizeof(float)) {
     return Error(Errc::malformed, "a sum of the norms of " + std::to_string(norms.size()) + " chunks is due");
@@ -98,13 +98,12 @@ Result<void> Chunk::absorb(std::span<const BytesView> results, const Round& roun
 }
 
 Result<void> Chunk::write_chosen(std::span<const float> values, const Round& round, Bytes& out) {
-  const auto known = choices_.find(round.tensor);
-  if (known == choices_.end() || known->second.entries != values.size() ||
-      (known->second.chunks.empty() && !values.empty())) {
+  const Choice* known = choices_.find(round);
+  if (known == nullptr || known->entries != values.size() || (known->chunks.empty() && !values.empty())) {
     return Error(Errc::invalid_argument, "chunk: the second pass of a tensor follows on its first");
   }
   const std::size_t before = out.size();
-  for (const std::uint32_t chunk : known->second.chunks) {
+  for (const std::uint32_t chunk : known->chunks) {
     const auto chosen = part(values, chunk);
     if (!all_finite(chosen)) {
       out.resize(before);
@@ -116,12 +115,12 @@ Result<void> Chunk::write_chosen(std::span<const float> values, const Round& rou
 }
 
 Result<const Chunk::Choice*> Chunk::choice_for(BytesView payload, const Round& round, std::uint64_t entries) const {
-  const auto known = choices_.find(round.tensor);
-  if (known == choices_.end() || known->second.entries != entries) {
+  const Choice* known = choices_.find(round);
+  if (known == nullptr || known->entries != entries) {
     return Error(Errc::malformed,
                  "chunks came for a tensor of " + std::to_string(entries) + " entries, of which no norms were summed");
   }
-  const Choice& choice = known->second;
+  const Choice& choice = *known;
   const auto length = static_cast<std::uint64_t>(options_.chunk);
   std::uint64_t due = length * choice.chunks.size();
   if (!choice.chunks.empty() && choice.chunks.back() + 1 == chunks_of(entries)) {

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <map>
 #include <vector>
 
 #include "compressors/compressor.hpp"
+#include "compressors/per_tensor.hpp"
 #include "compressors/sparsifiers/warmup.hpp"
 #include "protocol/params.hpp"
 
@@ -67,7 +67,7 @@ class Chunk final : public Compressor {
   Result<const Choice*> choice_for(BytesView payload, const Round& round, std::uint64_t entries) const;
 
   Options options_;
-  std::map<std::uint32_t, Choice> choices_;  // by Round::tensor
+  PerTensor<Choice> choices_;
 };
 
 }  // namespace weir::compressors

@@ -105,8 +105,8 @@ Result<void> Cocktail::read_entries(BytesView payload, const Round& round, std::
 
 Result<void> Cocktail::do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
   const std::span<float> target = flat(sum);
-  if (auto got = read_entries(payload, round, target.size(), selection_); !got) return got;
-  add_selection(weight, selection_, target);
+  if (auto got = read_entries(payload, round, target.size(), read_); !got) return got;
+  add_selection(weight, read_, target);
   return {};
 }
 

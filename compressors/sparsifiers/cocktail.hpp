@@ -48,7 +48,8 @@ class Cocktail final : public Compressor {
   void place(Selection& selection, const Round& round, std::uint64_t entries) const;
 
   Options options_;
-  Selection selection_;  // kept between calls to reuse the memory, like the next one
+  Selection selection_;  // of do_encode(), kept between calls to reuse its memory, like the next ones
+  Selection read_;       // of do_decode_add()
   std::vector<float> survivors_;
 };
 

@@ -124,7 +124,7 @@ Result<void> RandomK::draw(std::span<const float> values, const Round& round) {
 Result<void> RandomK::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
   const std::span<const float> values = flat(gradient);
   if (auto drawn = draw(values, round); !drawn) return drawn;
-  encoded_[round.tensor] = values.size();
+  encoded_.of(round) = values.size();
   const Reduction wanted = reduction();
   const float share = 1 / divisor(wanted, round);
   for (float& value : selection_.values) value *= share;
@@ -150,10 +150,10 @@ Result<void> RandomK::do_encode(const at::Tensor& gradient, const Round& round, 
 }
 
 Result<void> RandomK::check_entries(std::uint64_t entries, const Round& round) const {
-  const auto known = encoded_.find(round.tensor);
-  if (known == encoded_.end() || known->second == entries) return {};
-  return Error(Errc::malformed, "a payload for " + std::to_string(known->second) + " entries came for a tensor of " +
-                                    std::to_string(entries));
+  const std::optional<std::uint64_t>* known = encoded_.find(round);
+  if (known == nullptr || *known == entries) return {};
+  return Error(Errc::malformed,
+               "a payload for " + std::to_string(**known) + " entries came for a tensor of " + std::to_string(entries));
 }
 
 Result<void> RandomK::read_values(BytesView payload, std::uint64_t entries, const Round& round,
@@ -228,8 +228,8 @@ Result<void> RandomK::read_part(BytesView payload, std::uint32_t entries, Select
 
 Result<void> RandomK::do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
   const std::span<float> target = flat(sum);
-  if (auto got = read(payload, target.size(), round, selection_); !got) return got;
-  add_selection(weight * divisor(reduction(), round), selection_, target);
+  if (auto got = read(payload, target.size(), round, read_); !got) return got;
+  add_selection(weight * divisor(reduction(), round), read_, target);
   return {};
 }
 

@@ -1,11 +1,12 @@
 #pragma once
 
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "compressors/compressor.hpp"
 #include "compressors/kernels/selection/selection.hpp"
+#include "compressors/per_tensor.hpp"
 #include "protocol/params.hpp"
 
 namespace weir::compressors {
@@ -64,8 +65,9 @@ class RandomK final : public Compressor {
   Result<void> read(BytesView payload, std::uint64_t entries, const Round& round, Selection& out) const;
 
   Options options_;
-  Selection selection_;                             // kept between calls to reuse its memory
-  std::map<std::uint32_t, std::uint64_t> encoded_;  // entries of each tensor, which a bare sum does not carry
+  Selection selection_;                              // of do_encode(), kept between calls to reuse its memory
+  Selection read_;                                   // of do_decode_add(), likewise
+  PerTensor<std::optional<std::uint64_t>> encoded_;  // entries of each tensor, which a bare sum does not carry
 };
 
 }  // namespace weir::compressors

@@ -104,7 +104,7 @@ std::int64_t Sidco::stages_max() const {
 }
 
 Result<void> Sidco::choose(std::span<const float> values, const Round& round, Selection& out) {
-  Stages& stages = stages_[round.tensor];
+  Stages& stages = stages_.of(round);
   stages.count = std::clamp<std::int64_t>(stages.count, 1, stages_max());
   const auto collect_by = [&](std::int64_t count) {
     constexpr double largest = std::numeric_limits<float>::max();
@@ -175,7 +175,7 @@ void Sidco::adapt(Stages& stages, double achieved) const {
 
 std::vector<NamedTensor> Sidco::save() const {
   std::vector<NamedTensor> state;
-  for (const auto& [tensor, it] : stages_) {
+  for (const auto& [tensor, it] : stages_.all()) {
     const std::vector<double> numbers = {static_cast<double>(it.count), static_cast<double>(it.direction),
                                          static_cast<double>(it.rounds), it.achieved, it.distance};
     state.push_back({state_name(tensor), at::tensor(numbers, at::kDouble)});
@@ -199,7 +199,7 @@ Result<void> Sidco::restore(std::span<const NamedTensor> state) {
     restored[*tensor] = {static_cast<std::int64_t>(at[0]), static_cast<std::int64_t>(at[1]),
                          static_cast<std::int64_t>(at[2]), at[3], at[4]};
   }
-  stages_ = std::move(restored);
+  stages_.replace(std::move(restored));
   return {};
 }
 

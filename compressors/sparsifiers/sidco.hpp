@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
+#include "compressors/per_tensor.hpp"
 #include "compressors/sparsifiers/sparsifier.hpp"
 #include "protocol/params.hpp"
 
@@ -70,8 +70,8 @@ class Sidco final : public Sparsifier {
   void adapt(Stages& stages, double achieved) const;
 
   Options options_;
-  std::map<std::uint32_t, Stages> stages_;  // by Round::tensor
-  std::vector<float> sample_;               // kept between calls to reuse its memory
+  PerTensor<Stages> stages_;
+  std::vector<float> sample_;  // kept between calls to reuse its memory
 };
 
 }  // namespace weir::compressors

@@ -36,9 +36,9 @@ Result<void> Sparsifier::read_part(BytesView payload, std::uint32_t entries, Sel
 
 Result<void> Sparsifier::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
   const std::span<float> target = flat(sum);
-  const auto got = read_sparse(payload, target.size(), selection_);
+  const auto got = read_sparse(payload, target.size(), read_);
   if (!got) return got.error();
-  add_selection(weight, selection_, target);
+  add_selection(weight, read_, target);
   return {};
 }
 

@@ -40,7 +40,8 @@ class Sparsifier : public Compressor {
 
  private:
   SparseCodecs codecs_;
-  Selection selection_;  // kept between calls to reuse its memory
+  Selection selection_;  // of do_encode(), kept between calls to reuse its memory
+  Selection read_;       // of do_decode_add(), likewise
 };
 
 /// Bits per entry of a tensor of `entries` entries (at least one), if `count` entries with positions below `among` are

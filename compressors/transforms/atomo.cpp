@@ -272,13 +272,13 @@ Result<void> Atomo::do_decode_add(BytesView payload, const Round&, float weight,
     return {};
   }
   const bool dct = options_.atoms == "dct";
-  const auto read = read_balanced(payload, target.size(), dct ? ValueKind::cosines : ValueKind::entries, drawn_);
+  const auto read = read_balanced(payload, target.size(), dct ? ValueKind::cosines : ValueKind::entries, read_);
   if (!read) return read.error();
   if (dct) {
     if (target.empty()) return {};
-    return add_inverse(BlockGrid(shape, cosine_side_max), drawn_.selection, weight, target);
+    return add_inverse(BlockGrid(shape, cosine_side_max), read_.selection, weight, target);
   }
-  add_selection(weight, drawn_.selection, target);
+  add_selection(weight, read_.selection, target);
   return {};
 }
 

@@ -65,7 +65,8 @@ class Atomo final : public Compressor {
 
   Options options_;
   std::vector<float> coefficients_;  // kept between calls to reuse its memory
-  DrawnValues drawn_;                // likewise
+  DrawnValues drawn_;                // likewise, of do_encode()
+  DrawnValues read_;                 // likewise, of do_decode_add()
 };
 
 }  // namespace weir::compressors

@@ -97,11 +97,10 @@ Result<void> Demo::do_encode(const at::Tensor& gradient, const Round& round, Byt
 Result<void> Demo::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
   const std::span<float> target = flat(sum);
   const auto entries = static_cast<std::uint32_t>(target.size());
-  const auto read = read_sparse(payload, SparseExtent{Format::dct, entries, entries}, selection_);
+  const auto read = read_sparse(payload, SparseExtent{Format::dct, entries, entries}, read_);
   if (!read) return read.error();
   if (target.empty()) return {};
-  return add_inverse(BlockGrid(matrix_shape(sum), static_cast<std::size_t>(options_.chunk)), selection_, weight,
-                     target);
+  return add_inverse(BlockGrid(matrix_shape(sum), static_cast<std::size_t>(options_.chunk)), read_, weight, target);
 }
 
 }  // namespace weir::compressors

@@ -53,7 +53,8 @@ class Demo final : public Compressor {
 
  private:
   Options options_;
-  Selection selection_;  // kept between calls to reuse its memory
+  Selection selection_;  // of do_encode(), kept between calls to reuse its memory
+  Selection read_;       // of do_decode_add(), likewise
 };
 
 }  // namespace weir::compressors

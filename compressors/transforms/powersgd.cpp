@@ -117,7 +117,7 @@ std::vector<float> PowerSgd::start(const Progress& progress, const Round& round)
 }
 
 Result<void> PowerSgd::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
-  Progress& progress = progress_[round.tensor];
+  Progress& progress = progress_.of(round);
   const auto shape = shape_of(gradient);
   const std::span<const float> values = flat(gradient);
   if (round.pass == 0) progress.shape = shape;
@@ -139,11 +139,11 @@ Result<void> PowerSgd::do_encode(const at::Tensor& gradient, const Round& round,
 }
 
 Result<void> PowerSgd::absorb(std::span<const BytesView> results, const Round& round) {
-  const auto known = progress_.find(round.tensor);
-  if (known == progress_.end()) {
+  Progress* known = progress_.find(round);
+  if (known == nullptr) {
     return Error(Errc::invalid_argument, "a sum was absorbed for a tensor that was not encoded");
   }
-  Progress& progress = known->second;
+  Progress& progress = *known;
   if (!progress.shape) return {};
   const std::size_t due = rank() * (round.pass == 0 ? progress.shape->rows : progress.shape->columns);
   if (results.size() != 1) return Error(Errc::malformed, "powersgd takes one sum");
@@ -174,11 +174,11 @@ Result<void> PowerSgd::do_decode_add(BytesView payload, const Round& round, floa
     add_scaled(weight, payload, target);
     return {};
   }
-  const auto known = progress_.find(round.tensor);
-  if (known == progress_.end() || known->second.left.size() != rank() * shape->rows) {
+  const Progress* known = progress_.find(round);
+  if (known == nullptr || known->left.size() != rank() * shape->rows) {
     return Error(Errc::malformed, "a powersgd payload came without its first factor");
   }
-  const std::vector<float>& left = known->second.left;
+  const std::vector<float>& left = known->left;
   if (!outer_products_are_finite(left, right, rank())) {
     return Error(Errc::malformed, "a powersgd payload decodes to more than a float can hold");
   }

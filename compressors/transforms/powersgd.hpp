@@ -1,11 +1,11 @@
 #pragma once
 
-#include <map>
 #include <optional>
 
 #include "compressors/compressor.hpp"
 #include "compressors/kernels/linear_algebra/low_rank.hpp"
 #include "compressors/memories/tensor_store.hpp"
+#include "compressors/per_tensor.hpp"
 #include "protocol/params.hpp"
 
 namespace weir::compressors {
@@ -72,7 +72,7 @@ class PowerSgd final : public Compressor {
   std::size_t rank() const { return static_cast<std::size_t>(options_.rank); }
 
   Options options_;
-  std::map<std::uint32_t, Progress> progress_;
+  PerTensor<Progress> progress_;
   TensorStore rights_{"right"};
 };
 

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <barrier>
 #include <cmath>
 #include <functional>
+#include <thread>
 
 #include "base/errc.hpp"
 #include "support.hpp"
@@ -130,6 +133,75 @@ TEST_P(MemoryContract, PeaksChangeNoBitOfAPayload) {
       with.memory->update(round, SentPayload(*with.compressor, payload, round, mean), mean).value();
       EXPECT_TRUE(same_bits(mean, run_round(without, gradient, round_at(step))));
     }
+  });
+}
+
+/// Rounds of two tensors in turns, each a step ahead of the other: while one is encoded, the other is decoded. Gives
+/// everything that was exchanged.
+class Turns {
+ public:
+  Turns(Compression compression, std::uint64_t rounds) : compression_(std::move(compression)), rounds_(rounds) {}
+
+  std::vector<at::Tensor> one_after_the_other() {
+    for (std::uint64_t turn = 0; turn < rounds_; ++turn) {
+      encode(turn);
+      decode(turn);
+    }
+    return std::move(means_);
+  }
+
+  std::vector<at::Tensor> side_by_side() {
+    std::barrier next_turn(2);
+    std::jthread decoder([&] {
+      const at::NoGradGuard no_grad;
+      for (std::uint64_t turn = 0; turn <= rounds_; ++turn) {
+        if (turn > 0) decode(turn - 1);
+        next_turn.arrive_and_wait();
+      }
+    });
+    for (std::uint64_t turn = 0; turn <= rounds_; ++turn) {
+      if (turn < rounds_) encode(turn);
+      next_turn.arrive_and_wait();
+    }
+    decoder.join();
+    return std::move(means_);
+  }
+
+ private:
+  static Round round_of(std::uint64_t turn) {
+    Round round = round_at(turn / 2);
+    round.tensor = static_cast<std::uint32_t>(turn % 2);
+    return round;
+  }
+  static at::Tensor gradient_of(std::uint64_t turn) { return gaussian(12'000, 500 + turn).reshape({100, -1}); }
+
+  void encode(std::uint64_t turn) {
+    const Round round = round_of(turn);
+    const at::Tensor input = compression_.memory->compensate(gradient_of(turn), round).value();
+    payloads_[turn % 2] = encoded(*compression_.compressor, input, round);
+  }
+  void decode(std::uint64_t turn) {
+    const Round round = round_of(turn);
+    const Bytes payload = std::move(payloads_[turn % 2]);
+    at::Tensor mean = decoded(*compression_.compressor, payload, gradient_of(turn), round);
+    compression_.compressor->conclude(mean, round);
+    compression_.memory->update(round, SentPayload(*compression_.compressor, payload, round, mean), mean).value();
+    means_.push_back(mean);
+  }
+
+  Compression compression_;
+  const std::uint64_t rounds_;
+  std::array<Bytes, 2> payloads_;
+  std::vector<at::Tensor> means_;
+};
+
+TEST_P(MemoryContract, OneTensorMayBeEncodedWhileAnotherIsDecoded) {
+  for_each_memory([&](const Pair& pair) {
+    constexpr std::uint64_t rounds = 30;
+    const auto expected = Turns(make(pair), rounds).one_after_the_other();
+    const auto means = Turns(make(pair), rounds).side_by_side();
+    ASSERT_EQ(means.size(), expected.size());
+    for (std::size_t turn = 0; turn < rounds; ++turn) EXPECT_TRUE(same_bits(means[turn], expected[turn])) << turn;
   });
 }
 

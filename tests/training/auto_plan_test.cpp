@@ -9,6 +9,7 @@
 #include "ranks.hpp"
 #include "training/exchange/coding_probe.hpp"
 #include "training/exchange/exchange.hpp"
+#include "training/exchange/gradient_trigger.hpp"
 
 namespace weir::training::testing {
 namespace {
@@ -53,9 +54,10 @@ Outcome train(const Case& of, collectives::Fabric& fabric, std::uint64_t steps, 
       {.seed = 5, .epochs_total = 4, .bucket_sizes = {}, .topology = {.name = "auto"}, .make_compression = [&of] {
          return compression(of);
        }});
+  GradientTrigger gradients(exchange, parameters);
   if (before != nullptr) exchange.restore(before->state).value();
   for (std::uint64_t step = 0; step < steps; ++step) {
-    exchange.begin({.number = step, .epoch = static_cast<double>(step) / 20, .learning_rate = 0.1, .vote = 1});
+    gradients.begin({.number = step, .epoch = static_cast<double>(step) / 20, .learning_rate = 0.1, .vote = 1});
     at::Tensor loss = at::zeros({});
     for (auto& [name, tensor] : parameters) {
       loss = loss +
@@ -63,7 +65,7 @@ Outcome train(const Case& of, collectives::Fabric& fabric, std::uint64_t steps, 
                  .sum();
     }
     loss.backward();
-    const auto agreed = exchange.finish();
+    const auto agreed = gradients.finish();
     if (!agreed) {
       outcome.failure = agreed.error().message();
       return outcome;

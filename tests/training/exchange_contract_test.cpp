@@ -19,6 +19,7 @@
 #include "ranks.hpp"
 #include "tests/compressors/tensors.hpp"
 #include "training/exchange/exchange.hpp"
+#include "training/exchange/gradient_trigger.hpp"
 
 namespace weir::training::testing {
 namespace {
@@ -123,6 +124,7 @@ Outcome train(const Training& training, collectives::Fabric& group, std::uint64_
   for (const auto& [name, shape] : parameters()) leaves.push_back({name, at::ones(shape).set_requires_grad(true)});
   Exchange exchange(leaves, std::move(compression), group,
                     {.seed = seed, .bucket_sizes = bucket_sizes, .topology = training.way.topology});
+  GradientTrigger gradients(exchange, leaves);
   if (before != nullptr) exchange.restore(before->exchange).value();
   outcome.buckets.assign(exchange.buckets().begin(), exchange.buckets().end());
   const auto votes = static_cast<float>(group.size() * (group.size() + 1) / 2);
@@ -132,14 +134,14 @@ Outcome train(const Training& training, collectives::Fabric& group, std::uint64_
       outcome.memory = cloned(exchange.compression().memory->save());
       outcome.exchange = cloned(exchange.save());
     }
-    exchange.begin(step_at(step, group.rank()));
+    gradients.begin(step_at(step, group.rank()));
     at::Tensor loss = at::zeros({});
     for (std::size_t p = 0; p < leaves.size(); ++p) {
       const at::Tensor& gradient = gradients_of(step, group.rank())[p];
       if (gradient.defined()) loss = loss + (leaves[p].tensor * gradient).sum();
     }
     loss.backward();
-    const auto agreed = exchange.finish();
+    const auto agreed = gradients.finish();
     if (!agreed || agreed->votes != votes) {
       outcome.failure = "step " + std::to_string(step) + ": " + (agreed ? "votes" : agreed.error().message());
       break;

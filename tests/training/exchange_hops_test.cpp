@@ -64,27 +64,27 @@ class Model {
  public:
   Model(std::size_t matrices, collectives::Fabric& fabric, const std::string& topology) {
     for (std::size_t i = 0; i < matrices; ++i) {
-      parameters_.push_back({"matrix " + std::to_string(i), at::ones({100, 100}).set_requires_grad(true)});
+      tensors_.push_back({"matrix " + std::to_string(i), at::ones({100, 100})});
     }
-    parameters_.push_back({"bias", at::ones({20}).set_requires_grad(true)});
+    tensors_.push_back({"bias", at::ones({20})});
     const Exchange::Options options{.bucket_sizes = {.first_bytes = 1, .bytes = 1}, .topology = {.name = topology}};
-    exchange_ = std::make_unique<Exchange>(parameters_, dgc(), fabric, options);
+    exchange_ = std::make_unique<Exchange>(tensors_, dgc(), fabric, options);
   }
 
   Exchange& exchange() { return *exchange_; }
-  void backward() {
-    at::Tensor loss = at::zeros({});
-    for (const auto& [name, tensor] : parameters_) loss = loss + (tensor * torch::randn(tensor.sizes())).sum();
-    loss.backward();
+  void give_all() {
+    for (auto i = static_cast<std::uint32_t>(tensors_.size()); i-- > 0;) {
+      exchange_->give(i, torch::randn(tensors_[i].tensor.sizes()));
+    }
   }
 
  private:
-  std::vector<NamedTensor> parameters_;
+  std::vector<NamedTensor> tensors_;
   std::unique_ptr<Exchange> exchange_;
 };
 
 /// The latencies that pass between the moment when all gradients are there and the end of a step, on a network whose
-/// links have no other cost. Nothing overlaps with a backward pass.
+/// links have no other cost.
 double hops_of_a_step(const std::string& topology, std::size_t matrices) {
   auto group = collectives::in_process_group(ranks, lanes, {.latency_seconds = 1});
   collectives::LoopThread& thread = group[0]->thread();
@@ -98,7 +98,7 @@ double hops_of_a_step(const std::string& topology, std::size_t matrices) {
       const Pause pause(thread);
       for (auto& model : models) {
         model->exchange().begin({.number = step});
-        model->backward();
+        model->give_all();
       }
     }
     for (auto& model : models) {

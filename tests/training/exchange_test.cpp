@@ -12,6 +12,7 @@
 #include "base/errc.hpp"
 #include "ranks.hpp"
 #include "training/exchange/buckets.hpp"
+#include "training/exchange/gradient_trigger.hpp"
 #include "training/optimizers/sgd.hpp"
 
 namespace weir::training {
@@ -70,11 +71,12 @@ TEST(Exchange, GivesTheMeanAndTheSumOfTheVotes) {
   run_ranks(3, [&](std::uint32_t rank) {
     const Net net(1.0f);
     Exchange exchange(net.parameters(), compression("none"), *group[rank], {});
+    GradientTrigger gradients(exchange, net.parameters());
     for (std::uint64_t step = 0; step < 3; ++step) {
-      exchange.begin({.number = step, .vote = rank == 1 ? 1.0f : 0.0f});
+      gradients.begin({.number = step, .vote = rank == 1 ? 1.0f : 0.0f});
       const auto input = at::full({1, 4}, static_cast<float>(rank));
       input.mm(net.first).mm(net.second).sum().backward();
-      const auto agreed = exchange.finish();
+      const auto agreed = gradients.finish();
       ASSERT_TRUE(agreed) << agreed.error().message();
       EXPECT_EQ(agreed->votes, 1.0f);
       // d/d first = input x row sums of second = rank x 2; the mean over ranks 0, 1, 2 is 2.
@@ -86,14 +88,44 @@ TEST(Exchange, GivesTheMeanAndTheSumOfTheVotes) {
   });
 }
 
+// Differences of models, say: no gradients, given in any order, and not all of them in every step.
+TEST(Exchange, AveragesWhateverTensorsItIsGiven) {
+  auto group = collectives::in_process_group(3);
+  run_ranks(3, [&](std::uint32_t rank) {
+    const std::vector<NamedTensor> tensors{{"first", at::zeros({4, 4})}, {"second", at::zeros({5})}};
+    Exchange exchange(tensors, compression("none"), *group[rank], {.values = "difference", .bucket_sizes = {1, 1}});
+    const auto own = static_cast<float>(rank);
+    exchange.begin({.number = 0});
+    exchange.give(0, at::full({4, 4}, own));
+    exchange.give(1, at::full({5}, 10 * own));
+    ASSERT_TRUE(exchange.finish());
+    EXPECT_TRUE(exchange.means()[0].tensor.equal(at::full({4, 4}, 1.0f)));
+    EXPECT_TRUE(exchange.means()[1].tensor.equal(at::full({5}, 10.0f)));
+
+    exchange.begin({.number = 1});
+    if (rank == 2) exchange.give(1, at::full({5}, 6.0f));
+    ASSERT_TRUE(exchange.finish());
+    EXPECT_TRUE(exchange.means()[0].tensor.equal(at::zeros({4, 4})));
+    EXPECT_TRUE(exchange.means()[1].tensor.equal(at::full({5}, 2.0f)));
+
+    exchange.begin({.number = 2});
+    exchange.give(0, at::full({4, 4}, NAN));
+    const auto agreed = exchange.finish();
+    ASSERT_FALSE(agreed);
+    EXPECT_NE(agreed.error().message().find("difference of first"), std::string::npos) << agreed.error().message();
+    group[rank]->close();
+  });
+}
+
 TEST(Exchange, WhatACompressorKeepsIsAveraged) {
   auto group = collectives::in_process_group(2);
   run_ranks(2, [&](std::uint32_t rank) {
     const Net net(1.0f);
     Exchange exchange(net.parameters(), compression("topk", {{"ratio", 0.95}}), *group[rank], {});
-    exchange.begin({});
+    GradientTrigger gradients(exchange, net.parameters());
+    gradients.begin({});
     at::full({1, 4}, static_cast<float>(rank + 1)).mm(net.first).mm(net.second).sum().backward();
-    ASSERT_TRUE(exchange.finish());
+    ASSERT_TRUE(gradients.finish());
     EXPECT_TRUE(exchange.means()[0].tensor.allclose(at::full({4, 4}, 3.0f)));
     group[rank]->close();
   });
@@ -107,9 +139,10 @@ std::vector<at::Tensor> means_by_hosts(std::uint32_t ranks, const std::string& c
     const Net net(1.0f);
     Exchange exchange(net.parameters(), compression(compressor), *group[rank],
                       {.bucket_sizes = {}, .topology = {.name = "hierarchical"}});
-    exchange.begin({});
+    GradientTrigger gradients(exchange, net.parameters());
+    gradients.begin({});
     at::full({1, 4}, static_cast<float>(rank + 1)).mm(net.first).mm(net.second).sum().backward();
-    ASSERT_TRUE(exchange.finish());
+    ASSERT_TRUE(gradients.finish());
     means[rank] = exchange.means()[0].tensor.clone();
     group[rank]->close();
   });
@@ -169,10 +202,11 @@ TEST(Exchange, GoesDenseAtTheBeginningOfAWarmup) {
         {.compressor = "dgc", .params = params, .memory = {}, .memory_params = none, .setting = {.momentum = 0.9}});
     Exchange exchange(net.parameters(), std::move(dgc.value()), *group[rank],
                       {.epochs_total = 2, .bucket_sizes = {.first_bytes = 1, .bytes = 1}});
+    GradientTrigger gradients(exchange, net.parameters());
     for (std::uint64_t step = 0; step < 4; ++step) {
-      exchange.begin({.number = step, .epoch = 0.1 * static_cast<double>(step)});
+      gradients.begin({.number = step, .epoch = 0.1 * static_cast<double>(step)});
       loss_of(net, rank, step).backward();
-      const auto agreed = exchange.finish();
+      const auto agreed = gradients.finish();
       ASSERT_TRUE(agreed) << agreed.error().message();
       for (std::size_t p = 0; p < 3; ++p) {
         EXPECT_TRUE(exchange.means()[p].tensor.allclose(expected[step][p], 1e-4, 1e-5)) << step << " " << p;
@@ -182,9 +216,9 @@ TEST(Exchange, GoesDenseAtTheBeginningOfAWarmup) {
     }
     sent += group[rank]->traffic().sent_bytes;
     // When the warm-up is over: a fifth of 16 and of 8 entries of each rank.
-    exchange.begin({.number = 4, .epoch = 1});
+    gradients.begin({.number = 4, .epoch = 1});
     loss_of(net, rank, 4).backward();
-    ASSERT_TRUE(exchange.finish());
+    ASSERT_TRUE(gradients.finish());
     EXPECT_LE(exchange.means()[0].tensor.count_nonzero().item<std::int64_t>(), 3 * 4);
     EXPECT_LE(exchange.means()[1].tensor.count_nonzero().item<std::int64_t>(), 3 * 2);
     group[rank]->close();
@@ -204,10 +238,11 @@ TEST(Exchange, TensorsOfABucketGoDenseOrNotEachOnItsOwn) {
     const Net net(1.0f);
     Exchange exchange(net.parameters(), compression("topk", {{"ratio", 0.01}, {"index_codec", "raw32"}}), *group[rank],
                       {});
+    GradientTrigger gradients(exchange, net.parameters());
     ASSERT_EQ(exchange.buckets().size(), 2u);
-    exchange.begin({});
+    gradients.begin({});
     at::tensor({1.0f, 2.0f, 4.0f, 3.0f}).reshape({1, 4}).mm(net.first).mm(net.second).sum().backward();
-    ASSERT_TRUE(exchange.finish());
+    ASSERT_TRUE(gradients.finish());
     EXPECT_EQ(exchange.means()[0].tensor.count_nonzero().item<std::int64_t>(), 1);
     EXPECT_TRUE(exchange.means()[1].tensor.allclose(at::full({4, 2}, 10.0f)));
     group[rank]->close();
@@ -225,11 +260,12 @@ TEST(Exchange, ASignMethodMovesABiasByTheLearningRate) {
       auto made = compressors::builtin().make(
           {.compressor = name, .params = none, .memory = memory, .memory_params = none, .setting = {}});
       Exchange exchange({{"weight", weight}, {"bias", bias}}, std::move(made.value()), *group[rank], {});
-      exchange.begin({});
+      GradientTrigger gradients(exchange, {{"weight", weight}, {"bias", bias}});
+      gradients.begin({});
       // The gradient of the bias is (300, -0.002) on every rank.
       const auto input = at::full({1, 2}, static_cast<float>(rank + 1));
       ((input.mm(weight) + bias) * at::tensor({300.0f, -0.002f})).sum().backward();
-      ASSERT_TRUE(exchange.finish());
+      ASSERT_TRUE(gradients.finish());
       EXPECT_TRUE(exchange.means()[1].tensor.equal(at::tensor({1.0f, -1.0f}))) << name << exchange.means()[1].tensor;
       Sgd sgd({.momentum = 0, .nesterov = false, .weight_decay = 0},
               {.parameters = {{"weight", weight}, {"bias", bias}}, .momentum_owner = MomentumOwner::method});
@@ -246,12 +282,13 @@ TEST(Exchange, SumsInSixteenBitsWhereTheCompressorSaysSo) {
     run_ranks(3, [&](std::uint32_t rank) {
       const Net net(1.0f);
       Exchange exchange(net.parameters(), compression(name), *group[rank], {});
-      exchange.begin({});
+      GradientTrigger gradients(exchange, net.parameters());
+      gradients.begin({});
       // Row i of the first layer's gradient is twice input i: a third of 0.2, 4 and 6.002 is rounded. The sum of three
       // times 40000 would be more than fp16 has, their mean is not.
       const auto input = at::tensor({0.1f, 2.0f, 3.001f, 20000.0f}).reshape({1, 4});
       input.mm(net.first).mm(net.second).sum().backward();
-      const auto agreed = exchange.finish();
+      const auto agreed = gradients.finish();
       ASSERT_TRUE(agreed) << agreed.error().message();
       const auto type = name == "fp16" ? at::kHalf : at::kBFloat16;
       const auto once = (2 * input * (1.0f / 3)).reshape({4, 1}).expand({4, 4}).to(type).to(at::kFloat);
@@ -279,9 +316,10 @@ TEST(Exchange, AResidualOfSixteenBitSumsIsThatOfTheOwnGradient) {
               .make({.compressor = name, .params = params, .memory = "residual", .memory_params = none, .setting = {}})
               .value();
       Exchange exchange(net.parameters(), std::move(made), *group[rank], {});
-      exchange.begin({});
+      GradientTrigger gradients(exchange, net.parameters());
+      gradients.begin({});
       at::full({1, 4}, static_cast<float>(rank + 1)).mm(net.first).mm(net.second).sum().backward();
-      ASSERT_TRUE(exchange.finish());
+      ASSERT_TRUE(gradients.finish());
       // The gradient of the first layer is twice the input: 2, 4 and 6 on the three ranks.
       EXPECT_TRUE(exchange.means()[0].tensor.allclose(at::full({4, 4}, 4.0f), 1e-2)) << name;
       const auto state = exchange.compression().memory->save();
@@ -298,12 +336,13 @@ TEST(Exchange, SharesTheLargestScaleOfAllRanks) {
     const Net net(1.0f);
     Exchange exchange(net.parameters(), compression("terngrad", {{"clip", 0}}), *group[rank],
                       {.seed = 5, .bucket_sizes = {.first_bytes = 1 << 20}});
+    GradientTrigger gradients(exchange, net.parameters());
     at::Tensor sum = at::zeros({4, 4});
     constexpr std::uint64_t steps = 300;
     for (std::uint64_t step = 0; step < steps; ++step) {
-      exchange.begin({.number = step});
+      gradients.begin({.number = step});
       at::full({1, 4}, static_cast<float>(rank + 1)).mm(net.first).mm(net.second).sum().backward();
-      ASSERT_TRUE(exchange.finish());
+      ASSERT_TRUE(gradients.finish());
       // Rank r has 2 (r + 1) everywhere: every rank sends zero or 6, a third of each is the mean.
       const auto levels = exchange.means()[0].tensor / 2;
       EXPECT_TRUE(levels.allclose(levels.round(), 0, 1e-5)) << levels;
@@ -323,11 +362,12 @@ TEST(Exchange, AGradientThatIsNotANumberIsAnErrorThatNamesTheParameter) {
     parameters.push_back({"bias", bias});
     for (const auto* culprit : {"second", "bias"}) {
       Exchange exchange(parameters, compression(name), *group[0], {});
-      exchange.begin({});
+      GradientTrigger gradients(exchange, parameters);
+      gradients.begin({});
       auto out = at::ones({1, 4}).mm(net.first).mm(net.second);
       const auto bad = std::numeric_limits<float>::quiet_NaN();
       (culprit == std::string("bias") ? out + bias * bad : out * bad).sum().backward();
-      const auto agreed = exchange.finish();
+      const auto agreed = gradients.finish();
       ASSERT_FALSE(agreed) << name;
       EXPECT_EQ(agreed.error().code, Errc::invalid_argument);
       EXPECT_THAT(agreed.error().message(), ::testing::HasSubstr(std::string("gradient of ") + culprit)) << name;
@@ -349,7 +389,8 @@ TEST(Exchange, BeginsBeforeTheBackwardPassHasReachedTheFirstLayer) {
     const Net net(1.0f);
     Exchange exchange({{"first", net.first}, {"second", net.second}}, compression("none"), *group[rank],
                       {.bucket_sizes = {.first_bytes = 1, .bytes = 1}});
-    exchange.begin({});
+    GradientTrigger gradients(exchange, {{"first", net.first}, {"second", net.second}});
+    gradients.begin({});
     const auto hidden = at::ones({1, 4}).mm(net.first);
     bool overlapped = false;
     // Runs in the backward pass after the second layer's gradient is complete and before the first layer's is made.
@@ -360,7 +401,7 @@ TEST(Exchange, BeginsBeforeTheBackwardPassHasReachedTheFirstLayer) {
     });
     hidden.mm(net.second).sum().backward();
     EXPECT_TRUE(overlapped);
-    ASSERT_TRUE(exchange.finish());
+    ASSERT_TRUE(gradients.finish());
     group[rank]->close();
   });
 }
@@ -375,6 +416,7 @@ TEST(Exchange, GradientsOfSeveralBackwardPassesAddUpAndOnlyTheLastPassStartsTheE
   run_ranks(2, [&](std::uint32_t rank) {
     const Net net(1.0f);
     Exchange exchange(net.parameters(), compression("none"), *group[rank], {.bucket_sizes = {1, 1}});
+    GradientTrigger gradients(exchange, net.parameters());
     for (std::uint64_t step = 0; step < 3; ++step) {
       const auto before = group[rank]->traffic().sent_bytes;
       // The third parameter has a gradient in the first pass alone, the second one in the first and the last.
@@ -382,9 +424,9 @@ TEST(Exchange, GradientsOfSeveralBackwardPassesAddUpAndOnlyTheLastPassStartsTheE
       at::full({1, 4}, 3.0f).mm(net.first).sum().backward();
       let_pass(*group[rank]);
       EXPECT_EQ(group[rank]->traffic().sent_bytes, before) << "in step " << step;
-      exchange.begin({.number = step, .vote = 1});
+      gradients.begin({.number = step, .vote = 1});
       at::full({1, 4}, 10.0f).mm(net.first).mm(net.second).sum().backward();
-      const auto agreed = exchange.finish();
+      const auto agreed = gradients.finish();
       ASSERT_TRUE(agreed) << agreed.error().message();
       EXPECT_EQ(agreed->votes, 2.0f);
       // Of ranks 0 and 1: 2 x 0 and 2 x 1, and on each 3 and 2 x 10.
@@ -402,14 +444,15 @@ TEST(Exchange, ABucketIsExchangedOnceInAStepOfSeveralBackwardPasses) {
     run_ranks(2, [&](std::uint32_t rank) {
       const Net net(1.0f);
       Exchange exchange(net.parameters(), compression(name), *group[rank], {.bucket_sizes = {1, 1}});
+      GradientTrigger gradients(exchange, net.parameters());
       std::uint64_t sent_in_step = 0;
       for (std::uint64_t step = 0; step < 4; ++step) {
         const auto before = group[rank]->traffic().sent_bytes;
         for (std::uint64_t pass = 0; pass <= step; ++pass) {
-          if (pass == step) exchange.begin({.number = step});
+          if (pass == step) gradients.begin({.number = step});
           at::ones({1, 4}).mm(net.first).mm(net.second).sum().backward();
         }
-        ASSERT_TRUE(exchange.finish());
+        ASSERT_TRUE(gradients.finish());
         std::vector<int> encoded(exchange.buckets().size());
         std::vector<int> sent(exchange.buckets().size());
         for (const auto& span : exchange.trace().timeline().spans) {
@@ -433,9 +476,10 @@ TEST(Exchange, AGradientThatIsNoNumberIsNamed) {
   auto group = collectives::in_process_group(1);
   const Net net(1.0f);
   Exchange exchange(net.parameters(), compression("topk", {{"ratio", 0.5}}), *group[0], {});
-  exchange.begin({});
+  GradientTrigger gradients(exchange, net.parameters());
+  gradients.begin({});
   at::full({1, 4}, NAN).mm(net.first).mm(net.second).sum().backward();
-  const auto agreed = exchange.finish();
+  const auto agreed = gradients.finish();
   ASSERT_FALSE(agreed);
   EXPECT_NE(agreed.error().context.find("gradient of second"), std::string::npos) << agreed.error().context;
 }

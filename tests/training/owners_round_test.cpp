@@ -35,6 +35,7 @@ class Rank {
         parameters_{{"p", at::zeros({40, 5})}},
         means_{{.tensor = at::zeros({40, 5}), .sparse = false, .positions = {}}},
         setting_{.parameters = parameters_,
+                 .values = values_,
                  .means = means_,
                  .compression = compression_,
                  .gathered_mean = gathered_mean_,
@@ -46,7 +47,7 @@ class Rank {
         round_(setting_, bucket_, /*votes=*/false, /*first_piece=*/1) {}
 
   Task<> step(std::uint64_t number, bool by_owners, at::Tensor gradient) {
-    parameters_[0].tensor.mutable_grad() = std::move(gradient);
+    values_[0] = std::move(gradient);
     round_.begin({.number = number}, {.by_owners = by_owners});
     if (auto done = round_.encode(0); !done) co_return done.error();
     auto& coded = round_.coded();
@@ -55,6 +56,7 @@ class Rank {
       auto there = topology_.to_owners(coded.outgoing(), coded.incoming(), about);
       if (auto done = co_await there; !done) co_return done.error();
       if (auto done = coded.combine(); !done) co_return done.error();
+      if (auto done = coded.encode_combined(); !done) co_return done.error();
       auto back = topology_.from_owners(coded.combined(), coded.gathered(), about);
       if (auto done = co_await back; !done) co_return done.error();
     } else {
@@ -71,6 +73,7 @@ class Rank {
   collectives::TwoHop topology_;
   compressors::Compression compression_;
   std::vector<NamedTensor> parameters_;
+  std::vector<at::Tensor> values_{1};
   std::vector<Mean> means_;
   GatheredMean gathered_mean_;
   Bucket bucket_{.parameters = {0}, .coded = true};

@@ -131,6 +131,12 @@ class SplitGroup {
   void send_to_owners() {
     run([](Rank& rank) { return rank.topology.to_owners(rank.round->outgoing(), rank.round->incoming(), {}); });
   }
+  void combine() {
+    for (const auto& rank : ranks_) {
+      rank->round->combine().value();
+      rank->round->encode_combined().value();
+    }
+  }
   void send_back() {
     run([](Rank& rank) { return rank.topology.from_owners(rank.round->combined(), rank.round->gathered(), {}); });
   }
@@ -153,7 +159,7 @@ class SplitGroup {
       for (std::uint32_t to = 0; to < size(); ++to) count(from, to, outgoing[to]);
     }
     send_to_owners();
-    for (const auto& rank : ranks_) rank->round->combine().value();
+    combine();
     for (std::uint32_t from = 0; from < size(); ++from) {
       for (std::uint32_t to = 0; to < size(); ++to) count(from, to, ranks_[from]->round->combined());
     }

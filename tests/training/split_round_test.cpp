@@ -19,6 +19,7 @@
 #include "split_group.hpp"
 #include "tests/compressors/tensors.hpp"
 #include "training/exchange/exchange.hpp"
+#include "training/exchange/gradient_trigger.hpp"
 
 namespace weir::training::testing {
 namespace {
@@ -332,7 +333,7 @@ class Hostile : public ::testing::Test {
   }
   /// Everything up to the second rank's answer.
   void answer() {
-    for (std::uint32_t rank = 0; rank < 2; ++rank) group_.rank(rank).round->combine().value();
+    group_.combine();
     group_.send_back();
   }
 
@@ -403,9 +404,10 @@ TEST_F(Hostile, TheErrorNamesBucketAndRank) {
             {.compressor = "topk", .params = params, .memory = {}, .memory_params = none, .setting = {}});
         Exchange exchange({{"weight", weight}}, std::move(topk.value()), *group[0],
                           {.bucket_sizes = {}, .topology = {.name = "split_gather"}});
-        exchange.begin({});
+        GradientTrigger gradients(exchange, {{"weight", weight}});
+        gradients.begin({});
         (weight * gaussian(600, 1).view({30, 20})).sum().backward();
-        const auto agreed = exchange.finish();
+        const auto agreed = gradients.finish();
         if (!agreed) failure = agreed.error();
         group[0]->abort({Errc::cancelled, "the test is over"});
         return;

@@ -12,6 +12,7 @@
 
 #include "ranks.hpp"
 #include "training/exchange/exchange.hpp"
+#include "training/exchange/gradient_trigger.hpp"
 
 namespace weir::training {
 namespace {
@@ -82,14 +83,15 @@ std::vector<Noted> exchange_steps(const Case& of) {
       parameters.push_back({"p" + std::to_string(i), at::ones(shape).set_requires_grad(true)});
     }
     Exchange exchange(parameters, compression(of), *group[rank], {.bucket_sizes = {1 << 10, 1 << 12}});
+    GradientTrigger gradients(exchange, parameters);
     for (std::uint64_t step = 0; step < steps; ++step) {
       noted[rank].before = without_other(exchange.trace().totals());
-      exchange.begin({.number = step});
+      gradients.begin({.number = step});
       torch::manual_seed(rank);
       at::Tensor loss = at::zeros({});
       for (const auto& [name, tensor] : parameters) loss = loss + (tensor * torch::randn(tensor.sizes())).sum();
       loss.backward();
-      const auto agreed = exchange.finish();
+      const auto agreed = gradients.finish();
       ASSERT_TRUE(agreed) << agreed.error().message();
     }
     together.arrive_and_wait();
@@ -169,10 +171,11 @@ TEST(StepTrace, CountsFromWhereTheStepBeganBeforeItsLastBackwardPass) {
   auto group = collectives::in_process_group(1);
   const auto weight = at::ones({4, 4}).set_requires_grad(true);
   Exchange exchange({{"weight", weight}}, compression({"none", nullptr}), *group[0], {});
+  GradientTrigger gradients(exchange, {{"weight", weight}});
   constexpr double earlier_passes = 100;  // seconds
-  exchange.begin({.begin = std::chrono::steady_clock::now() - std::chrono::seconds(100)});
+  gradients.begin({.begin = std::chrono::steady_clock::now() - std::chrono::seconds(100)});
   weight.sum().backward();
-  ASSERT_TRUE(exchange.finish());
+  ASSERT_TRUE(gradients.finish());
   const auto timeline = exchange.trace().timeline();
   ASSERT_FALSE(timeline.spans.empty());
   for (const auto& span : timeline.spans) EXPECT_GE(span.begin_seconds, earlier_passes);

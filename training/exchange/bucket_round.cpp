@@ -52,6 +52,12 @@ BucketRound::BucketRound(const RoundSetting& setting, const Bucket& bucket, bool
     host_sums_ = at::empty({entries}, at::kFloat);
     host_means_ = at::zeros({entries}, at::kFloat);
     put_means_into(host_means_);
+    std::int64_t begin = 0;
+    for (const auto p : bucket.parameters) {
+      const auto& tensor = setting.parameters[p].tensor;
+      host_sum_of_[p] = host_sums_.narrow(0, begin, tensor.numel()).view(tensor.sizes());
+      begin += tensor.numel();
+    }
   }
 }
 
@@ -103,7 +109,7 @@ Result<void> BucketRound::gather_host() {
   const auto all = flat(host_sums_);
   std::size_t begin = 0;
   for (const auto p : bucket_.parameters) {
-    const at::Tensor gradient = gradient_of(p);
+    const at::Tensor gradient = value_of(p);
     const auto values = flat(gradient);
     if (!compressors::copy_scaled(share, values, all.subspan(begin, values.size()))) {
       return setting_.of_parameter(compressors::non_finite(setting_.round(step_, p), values), p);
@@ -136,9 +142,9 @@ Result<void> BucketRound::gather_dense() {
   const auto all = flat(dense_);
   std::size_t begin = 0;
   for (const auto p : dense_parameters_) {
-    at::Tensor gradient = gradient_of(p);
+    at::Tensor gradient = value_of(p);
     if (bucket_.coded) {
-      if (by_hosts()) gradient = host_sum_of(p);
+      if (by_hosts()) gradient = host_sum_of_.at(p);
       auto compensated = setting_.compression.memory->compensate_dense(gradient, setting_.round(step_, p));
       if (!compensated) return setting_.of_parameter(compensated.error(), p);
       gradient = std::move(*compensated);
@@ -178,7 +184,7 @@ Result<void> BucketRound::conclude_dense() {
 
 Result<void> BucketRound::encode(std::uint32_t pass) {
   if (pass == 0) {
-    for (const auto p : coded_parameters_) gradients_.push_back(by_hosts() ? host_sum_of(p) : gradient_of(p));
+    for (const auto p : coded_parameters_) gradients_.push_back(by_hosts() ? host_sum_of_.at(p) : value_of(p));
   }
   auto encoded = coded_->encode(pass, gradients_);
   gradients_.clear();
@@ -193,18 +199,9 @@ Result<void> BucketRound::restore(std::span<const NamedTensor> state) {
   return by_owners_ ? by_owners_->restore(state) : Result<void>();
 }
 
-at::Tensor BucketRound::gradient_of(std::uint32_t parameter) const {
-  const auto& tensor = setting_.parameters[parameter].tensor;
-  const auto& gradient = tensor.grad();
-  return gradient.defined() ? gradient.contiguous() : at::zeros_like(tensor);
-}
-
-/// The part of host_sums() that is one of the bucket's parameters.
-at::Tensor BucketRound::host_sum_of(std::uint32_t parameter) const {
-  const auto& shape = setting_.parameters[parameter].tensor;
-  const auto index = std::ranges::find(bucket_.parameters, parameter) - bucket_.parameters.begin();
-  const auto end = static_cast<std::int64_t>(host_ends_[static_cast<std::size_t>(index)] / sizeof(float));
-  return host_sums_.narrow(0, end - shape.numel(), shape.numel()).view(shape.sizes());
+at::Tensor BucketRound::value_of(std::uint32_t parameter) const {
+  const at::Tensor& value = setting_.values[parameter];
+  return value.defined() ? value.contiguous() : at::zeros_like(setting_.parameters[parameter].tensor);
 }
 
 }  // namespace weir::training

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -74,9 +75,8 @@ class BucketRound {
   Result<void> restore(std::span<const NamedTensor> state);
 
  private:
-  at::Tensor gradient_of(std::uint32_t parameter) const;
+  at::Tensor value_of(std::uint32_t parameter) const;
   void put_means_into(const at::Tensor& flat);
-  at::Tensor host_sum_of(std::uint32_t parameter) const;
 
   const RoundSetting& setting_;
   const Bucket& bucket_;
@@ -101,6 +101,7 @@ class BucketRound {
   at::Tensor host_sums_;
   at::Tensor host_means_;
   std::vector<std::size_t> host_ends_;
+  std::map<std::uint32_t, at::Tensor> host_sum_of_;  ///< by parameter: its part of host_sums_
 };
 
 }  // namespace weir::training

@@ -69,8 +69,8 @@ class BucketSchedule::Lane {
 };
 
 BucketSchedule::BucketSchedule(collectives::Fabric& fabric, const collectives::TopologyChoice& choice, bool by_hosts,
-                               std::vector<BucketRound>& rounds, CodecThread& codec, StepTrace& trace, Ended ended)
-    : fabric_(fabric), by_hosts_(by_hosts), rounds_(rounds), codec_(codec), trace_(trace), ended_(std::move(ended)) {
+                               std::vector<BucketRound>& rounds, CodecThreads& codecs, StepTrace& trace, Ended ended)
+    : fabric_(fabric), by_hosts_(by_hosts), rounds_(rounds), codecs_(codecs), trace_(trace), ended_(std::move(ended)) {
   for (std::uint32_t lane = 0; lane < fabric.lanes(); ++lane) {
     lanes_.push_back(std::make_unique<Lane>(fabric.lane(lane), fabric.thread().loop(), choice, by_hosts));
   }
@@ -123,6 +123,8 @@ Task<> BucketSchedule::exchange(std::size_t bucket) {
   co_return done;
 }
 
+bool BucketSchedule::urgent(std::size_t bucket) const { return places_[bucket].lane == 0; }
+
 /// Waits until it is the bucket's turn in its lane.
 Task<> BucketSchedule::turn_of(std::size_t bucket, Turns& turns) {
   Turns::Turn turn(turns, places_[bucket].turn);
@@ -132,7 +134,7 @@ Task<> BucketSchedule::turn_of(std::size_t bucket, Turns& turns) {
 
 Task<> BucketSchedule::pass_through(std::size_t bucket) {
   Lane& lane = *lanes_[places_[bucket].lane];
-  Computation encoding(codec_, [&] {
+  Computation encoding(codecs_.encoder, urgent(bucket), [&] {
     rounds_[bucket].begin(step_, routes_[bucket]);
     return encode(bucket);
   });
@@ -153,7 +155,7 @@ Task<> BucketSchedule::pass_through(std::size_t bucket) {
     lane.turns_up.pass();
     lane.turns_down.pass();
   }
-  Computation decoding(codec_, [&] { return decode(bucket); });
+  Computation decoding(codecs_.decoder, urgent(bucket), [&] { return decode(bucket); });
   co_return co_await decoding;
 }
 
@@ -163,7 +165,7 @@ Task<> BucketSchedule::pass_by_hosts(std::size_t bucket) {
   BucketRound& round = rounds_[bucket];
   Lane& lane = *lanes_[places_[bucket].lane];
   const std::size_t place = places_[bucket].lane;
-  Computation gathering(codec_, [&] {
+  Computation gathering(codecs_.encoder, urgent(bucket), [&] {
     round.begin(step_, routes_[bucket]);
     const StepTrace::Span span(trace_, bucket, Activity::encode, BucketSpan::part_within_hosts);
     return round.gather_host();
@@ -181,7 +183,7 @@ Task<> BucketSchedule::pass_by_hosts(std::size_t bucket) {
   lane.turns_up.pass();
 
   if (lane.leads()) {
-    Computation encoding(codec_, [&] { return encode(bucket); });
+    Computation encoding(codecs_.encoder, urgent(bucket), [&] { return encode(bucket); });
     if (auto done = co_await encoding; !done) co_return done.error();
   }
   auto turn = turn_of(bucket, lane.turns);
@@ -192,7 +194,7 @@ Task<> BucketSchedule::pass_by_hosts(std::size_t bucket) {
   }
   lane.turns.pass();
   if (lane.leads()) {
-    Computation decoding(codec_, [&] { return decode(bucket); });
+    Computation decoding(codecs_.decoder, urgent(bucket), [&] { return decode(bucket); });
     if (auto done = co_await decoding; !done) co_return done.error();
   }
 
@@ -208,7 +210,7 @@ Task<> BucketSchedule::pass_by_hosts(std::size_t bucket) {
   co_return Result<void>();
 }
 
-/// What comes before the first message. On the codec thread, as decode().
+/// What comes before the first message. On the encoder.
 Result<void> BucketSchedule::encode(std::size_t bucket) {
   BucketRound& round = rounds_[bucket];
   const bool coded = !round.coded().passes().empty();
@@ -217,7 +219,7 @@ Result<void> BucketSchedule::encode(std::size_t bucket) {
   return coded ? round.encode(0) : Result<void>();
 }
 
-/// What comes after the last message.
+/// What comes after the last message. On the decoder.
 Result<void> BucketSchedule::decode(std::size_t bucket) {
   BucketRound& round = rounds_[bucket];
   const auto passes = static_cast<std::uint32_t>(round.coded().passes().size());
@@ -242,15 +244,16 @@ Task<> BucketSchedule::carry(std::size_t bucket, collectives::Collective& collec
     auto combining = combine(bucket, pass, collective, about);
     if (auto done = co_await combining; !done) co_return done.error();
     if (pass + 1 == passes) break;
-    Computation between(codec_, [&]() -> Result<void> {
-      {
-        const StepTrace::Span span(trace_, bucket, Activity::decode, pass + 1);
-        if (auto decoded = round.coded().decode(pass); !decoded) return decoded;
-      }
+    Computation decoding(codecs_.decoder, urgent(bucket), [&] {
+      const StepTrace::Span span(trace_, bucket, Activity::decode, pass + 1);
+      return round.coded().decode(pass);
+    });
+    if (auto done = co_await decoding; !done) co_return done.error();
+    Computation encoding(codecs_.encoder, urgent(bucket), [&] {
       const StepTrace::Span span(trace_, bucket, Activity::encode, pass + 2);
       return round.encode(pass + 1);
     });
-    if (auto done = co_await between; !done) co_return done.error();
+    if (auto done = co_await encoding; !done) co_return done.error();
   }
   co_return Result<void>();
 }
@@ -282,11 +285,16 @@ Task<> BucketSchedule::combine_by_owners(std::size_t bucket, std::uint32_t pass,
     auto sending = collective.to_owners(coded.outgoing(), coded.incoming(), about);
     if (auto done = co_await sending; !done) co_return done.error();
   }
-  Computation combining(codec_, [&] {
+  Computation combining(codecs_.decoder, urgent(bucket), [&] {
     const StepTrace::Span span(trace_, bucket, Activity::decode, pass + 1);
     return coded.combine();
   });
   if (auto done = co_await combining; !done) co_return done.error();
+  Computation encoding(codecs_.encoder, urgent(bucket), [&] {
+    const StepTrace::Span span(trace_, bucket, Activity::encode, pass + 1);
+    return coded.encode_combined();
+  });
+  if (auto done = co_await encoding; !done) co_return done.error();
   const StepTrace::WireSpan span(trace_, bucket, round.coded_load(), pass + 1, lane);
   about.part += parts_per_operation / 2;
   auto sending = collective.from_owners(coded.combined(), coded.gathered(), about);

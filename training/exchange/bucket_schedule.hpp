@@ -20,9 +20,10 @@
 namespace weir::training {
 
 /// The tasks that take the buckets of a step through their rounds: one for each bucket, from the moment when its
-/// gradients are complete. Encoding and decoding happen on a codec thread; while one bucket is there, others are on the
-/// wire. The last bucket has the urgent lane for itself, the others share the other lanes, on each of which all ranks
-/// let the buckets pass in the same order. Everything happens on the fabric's loop.
+/// tensors are complete. One thread encodes and another decodes, so that one bucket may be encoded while others are on
+/// the wire and another is decoded. The last bucket has the urgent lane for itself, and its work comes first on both
+/// threads. The others share the other lanes, on each of which all ranks let the buckets pass in the same order.
+/// Everything else happens on the fabric's loop.
 class BucketSchedule {
  public:
   /// Called when all buckets of a step are through, or one has failed: then the others stay where they are.
@@ -31,8 +32,8 @@ class BucketSchedule {
   /// `choice`: what the job says of its topology, for the parameters of those that take some. `by_hosts`: coded buckets
   /// are summed within hosts first. What the buckets do is noted in `trace`.
   BucketSchedule(collectives::Fabric& fabric, const collectives::TopologyChoice& choice, bool by_hosts,
-                 std::vector<BucketRound>& rounds, CodecThread& codec, StepTrace& trace, Ended ended);
-  /// What is under way is given up. The codec thread must have been stopped before.
+                 std::vector<BucketRound>& rounds, CodecThreads& codecs, StepTrace& trace, Ended ended);
+  /// What is under way is given up. The codec threads must have been stopped before.
   ~BucketSchedule();
 
   /// `routes`: by bucket.
@@ -49,6 +50,7 @@ class BucketSchedule {
   collectives::Task<> exchange(std::size_t bucket);
   collectives::Task<> pass_through(std::size_t bucket);
   collectives::Task<> pass_by_hosts(std::size_t bucket);
+  bool urgent(std::size_t bucket) const;
   collectives::Task<> turn_of(std::size_t bucket, Turns& turns);
   Result<void> encode(std::size_t bucket);
   Result<void> decode(std::size_t bucket);
@@ -61,7 +63,7 @@ class BucketSchedule {
   collectives::Fabric& fabric_;
   const bool by_hosts_;
   std::vector<BucketRound>& rounds_;
-  CodecThread& codec_;
+  CodecThreads& codecs_;
   StepTrace& trace_;
   const Ended ended_;
   std::vector<std::unique_ptr<Lane>> lanes_;

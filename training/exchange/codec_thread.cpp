@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <exception>
 #include <string>
 
@@ -23,7 +24,8 @@ void CodecThread::begin(Item& item) {
   item.loop_ = &loop_;
   item.hold_.emplace(loop_);
   const std::lock_guard lock(mutex_);
-  items_.push_back(&item);
+  const auto not_urgent = [](const Item* other) { return !other->urgent_; };
+  items_.insert(item.urgent_ ? std::ranges::find_if(items_, not_urgent) : items_.end(), &item);
   changed_.notify_one();
 }
 

@@ -13,8 +13,8 @@
 namespace weir::training {
 
 /// A thread on which tasks of a loop compute, while the loop goes on with other tasks. Work is done one after the
-/// other, in the order in which it was begun. It must be stopped before the tasks that have begun work are destroyed,
-/// and destroyed after them: until then they may begin more.
+/// other: urgent work first, and otherwise in the order in which it was begun. The thread must be stopped before the
+/// tasks that have begun work are destroyed, and destroyed after them: until then they may begin more.
 class CodecThread {
  public:
   /// A piece of work: of the thread until it is done, then of the loop. `co_await` returns its result.
@@ -23,7 +23,7 @@ class CodecThread {
     Item(const Item&) = delete;
 
    protected:
-    Item() = default;
+    explicit Item(bool urgent) : urgent_(urgent) {}
     ~Item() = default;
 
    private:
@@ -34,6 +34,7 @@ class CodecThread {
       loop_->end(*this, *result_);
     }
 
+    const bool urgent_;
     collectives::Loop* loop_ = nullptr;
     std::optional<collectives::Loop::Hold> hold_;
     std::optional<Result<void>> result_;
@@ -57,11 +58,25 @@ class CodecThread {
   std::jthread thread_;
 };
 
-/// `co_await Computation(thread, work)`: work(), which returns a Result<void>, on the thread.
+/// The threads of an exchange: what is encoded does not wait for what is decoded.
+struct CodecThreads {
+  explicit CodecThreads(collectives::Loop& loop) : encoder(loop), decoder(loop) {}
+  void stop() {
+    encoder.stop();
+    decoder.stop();
+  }
+
+  CodecThread encoder;
+  CodecThread decoder;
+};
+
+/// `co_await Computation(thread, urgent, work)`: work(), which returns a Result<void>, on the thread.
 template <class Work>
 class Computation final : public CodecThread::Item {
  public:
-  Computation(CodecThread& thread, Work work) : work_(std::move(work)) { thread.begin(*this); }
+  Computation(CodecThread& thread, bool urgent, Work work) : Item(urgent), work_(std::move(work)) {
+    thread.begin(*this);
+  }
 
  private:
   Result<void> work() override { return work_(); }

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/bytes.hpp"
@@ -24,7 +26,9 @@ using compressors::NamedTensor;
 /// What the rounds of all buckets share.
 struct RoundSetting {
   std::span<const NamedTensor> parameters;
-  std::span<Mean> means;  ///< by parameter
+  std::string_view values_name = "gradient";  ///< in errors
+  std::span<const at::Tensor> values;         ///< by parameter: of the step; undefined: zero
+  std::span<Mean> means;                      ///< by parameter
   compressors::Compression& compression;
   GatheredMean& gathered_mean;
   std::uint64_t seed = 0;
@@ -50,7 +54,7 @@ struct RoundSetting {
             .world = world};
   }
   Error of_parameter(const Error& error, std::uint32_t parameter) const {
-    return error.within("gradient of " + parameters[parameter].name);
+    return error.within(std::string(values_name) + " of " + parameters[parameter].name);
   }
 };
 
@@ -61,8 +65,8 @@ struct RoundSetting {
 ///     encode(pass)
 ///     if the pass is summed:       all-reduce sums(pass)
 ///     if it is gathered by all:    all-gather payload() to gathered()
-///     if it is gathered by owners: outgoing() to the owners, who receive incoming(); there combine();
-///                                  combined() from the owners to gathered()
+///     if it is gathered by owners: outgoing() to the owners, who receive incoming(); there combine()
+///                                  and encode_combined(); combined() from the owners to gathered()
 ///     decode(pass)
 class CodedRound {
  public:
@@ -98,6 +102,7 @@ class CodedRound {
   virtual std::span<const BytesView> outgoing() { return {}; }
   collectives::Gathered& incoming() { return incoming_; }
   virtual Result<void> combine() { return {}; }
+  virtual Result<void> encode_combined() { return {}; }
   virtual BytesView combined() const { return {}; }
 
   /// Takes the results of a pass. After the last one the means are there.

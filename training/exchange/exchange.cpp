@@ -2,9 +2,6 @@
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <chrono>
@@ -47,27 +44,6 @@ constexpr std::string_view chosen_bytes = "auto_plan.bucket_bytes";
 
 }  // namespace
 
-/// Tells the exchange that a gradient is complete.
-class Exchange::ReadyHook final : public torch::autograd::FunctionPostHook {
- public:
-  ReadyHook(Exchange& exchange, std::uint32_t parameter) : exchange_(exchange), parameter_(parameter) {}
-  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
-                                            const torch::autograd::variable_list&) override {
-    exchange_.on_ready(parameter_);
-    return outputs;
-  }
-
- private:
-  Exchange& exchange_;
-  std::uint32_t parameter_;
-};
-
-/// The autograd node that accumulates a parameter's gradient. A parameter holds only a weak reference to it: this
-/// object keeps it, and our hook, alive.
-struct Exchange::Hook {
-  std::shared_ptr<torch::autograd::Node> accumulator;
-};
-
 /// What the compute thread asks of the schedule, again and again.
 class Exchange::Call final : public collectives::Loop::Request {
  public:
@@ -78,22 +54,16 @@ class Exchange::Call final : public collectives::Loop::Request {
   const std::function<void()> work_;
 };
 
-Exchange::Exchange(std::vector<NamedTensor> parameters, compressors::Compression compression,
-                   collectives::Fabric& fabric, const Options& options)
-    : parameters_(std::move(parameters)),
+Exchange::Exchange(std::vector<NamedTensor> tensors, compressors::Compression compression, collectives::Fabric& fabric,
+                   const Options& options)
+    : tensors_(std::move(tensors)),
       compression_(std::move(compression)),
       fabric_(fabric),
       options_(options),
-      means_(parameters_.size()),
-      codec_(std::make_unique<CodecThread>(fabric.thread().loop())),
-      ready_(parameters_.size()) {
-  for (std::uint32_t p = 0; p < parameters_.size(); ++p) {
-    at::Tensor(parameters_[p].tensor).mutable_grad().reset();
-    auto accumulator = torch::autograd::impl::grad_accumulator(parameters_[p].tensor);
-    accumulator->add_post_hook(std::make_unique<ReadyHook>(*this, p));
-    hooks_.push_back(std::make_unique<Hook>(Hook{std::move(accumulator)}));
-  }
-  auto buckets = plan_buckets(sizes_of(parameters_, compression_), options.bucket_sizes);
+      values_(tensors_.size()),
+      means_(tensors_.size()),
+      codecs_(std::make_unique<CodecThreads>(fabric.thread().loop())) {
+  auto buckets = plan_buckets(sizes_of(tensors_, compression_), options.bucket_sizes);
   setting_ = std::make_unique<RoundSetting>(setting_of(std::ranges::any_of(buckets, &Bucket::coded)));
   if (options.topology.name == AutoPlan::name) {
     auto_plan_ = std::make_unique<AutoPlan>(fabric, *setting_, options.make_compression);
@@ -107,7 +77,9 @@ RoundSetting Exchange::setting_of(bool some_coded) {
   const auto* type = collectives::find_topology(options_.topology.name);
   const bool automatic = options_.topology.name == AutoPlan::name;
   ensure(automatic || (type != nullptr && type->fits(fabric_.size())), "a topology that the job was checked for");
-  RoundSetting setting{.parameters = parameters_,
+  RoundSetting setting{.parameters = tensors_,
+                       .values_name = options_.values,
+                       .values = values_,
                        .means = means_,
                        .compression = compression_,
                        .gathered_mean = gathered_mean_,
@@ -162,14 +134,14 @@ void Exchange::lay_out(std::vector<Bucket> buckets) {
   rounds_.clear();
   calls_.clear();
   buckets_ = std::move(buckets);
-  for (std::size_t p = 0; p < parameters_.size(); ++p) {
-    means_[p] = {.tensor = at::zeros(parameters_[p].tensor.sizes(), at::kFloat), .sparse = false, .positions = {}};
+  for (std::size_t p = 0; p < tensors_.size(); ++p) {
+    means_[p] = {.tensor = at::zeros(tensors_[p].tensor.sizes(), at::kFloat), .sparse = false, .positions = {}};
   }
-  bucket_of_.resize(parameters_.size());
+  bucket_of_.resize(tensors_.size());
   missing_.assign(buckets_.size(), 0);
   handed_over_.assign(buckets_.size(), false);
   rounds_.reserve(buckets_.size());
-  auto first_piece = static_cast<std::uint32_t>(parameters_.size());
+  auto first_piece = static_cast<std::uint32_t>(tensors_.size());
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     for (const auto p : buckets_[b].parameters) bucket_of_[p] = static_cast<std::uint32_t>(b);
     rounds_.emplace_back(*setting_, buckets_[b], /*votes=*/b + 1 == buckets_.size(), first_piece);
@@ -177,7 +149,7 @@ void Exchange::lay_out(std::vector<Bucket> buckets) {
     calls_.push_back(std::make_unique<Call>([this, b] { schedule_->ready(b); }));
   }
   routes_ = auto_plan_ ? std::vector<Route>(buckets_.size()) : fixed_routes();
-  trace_ = std::make_unique<StepTrace>(fabric_, parameters_, buckets_.size());
+  trace_ = std::make_unique<StepTrace>(fabric_, tensors_, buckets_.size());
   const auto ended = [this](const Result<void>& result, const PhaseTimes& times) {
     const std::lock_guard lock(mutex_);
     if (!result) failure_ = result.error();
@@ -187,7 +159,7 @@ void Exchange::lay_out(std::vector<Bucket> buckets) {
     changed_.notify_all();
   };
   fabric_.thread().call([&] {
-    schedule_ = std::make_unique<BucketSchedule>(fabric_, options_.topology, setting_->by_hosts, rounds_, *codec_,
+    schedule_ = std::make_unique<BucketSchedule>(fabric_, options_.topology, setting_->by_hosts, rounds_, *codecs_,
                                                  *trace_, ended);
   });
 }
@@ -202,7 +174,7 @@ Result<void> Exchange::plan(const Step& step) {
   } else {
     const auto sizes = sizes_up_to(options_.bucket_sizes);
     std::vector<std::vector<Bucket>> layouts;
-    for (const BucketSizes& size : sizes) layouts.push_back(plan_buckets(sizes_of(parameters_, compression_), size));
+    for (const BucketSizes& size : sizes) layouts.push_back(plan_buckets(sizes_of(tensors_, compression_), size));
     const auto chosen = auto_plan_->start(step, layouts);
     if (!chosen) return chosen.error();
     bucket_bytes_ = sizes[*chosen].bytes;
@@ -215,13 +187,13 @@ Result<void> Exchange::plan(const Step& step) {
 std::optional<protocol::ExchangePlan> Exchange::new_plan() {
   if (auto_plan_) return auto_plan_->is_new() ? std::optional(auto_plan_->describe()) : std::nullopt;
   if (!std::exchange(plan_is_new_, false)) return std::nullopt;
-  protocol::ExchangePlan plan = describe(routes_, buckets_, parameters_);
+  protocol::ExchangePlan plan = describe(routes_, buckets_, tensors_);
   plan.reason = "exchange.topology is \"" + options_.topology.name + "\"";
   return plan;
 }
 
 Exchange::~Exchange() {
-  codec_->stop();  // first, so that its last results are with the loop before the tasks go
+  codecs_->stop();  // first, so that its last results are with the loop before the tasks go
   fabric_.thread().call([this] { schedule_.reset(); });
 }
 
@@ -239,18 +211,17 @@ void Exchange::begin(const Step& step) {
     under_way_ = !failure_;
     if (failure_) return;
   }
-  std::fill(ready_.begin(), ready_.end(), false);
   std::fill(handed_over_.begin(), handed_over_.end(), false);
   for (std::size_t b = 0; b < buckets_.size(); ++b) missing_[b] = buckets_[b].parameters.size();
   step_ = step;
-  last_pass_ = true;
+  giving_ = true;
   fabric_.thread().loop().post(*begin_);
 }
 
-void Exchange::on_ready(std::uint32_t parameter) {
-  if (!last_pass_ || ready_[parameter]) return;
-  ready_[parameter] = true;
-  const std::size_t bucket = bucket_of_[parameter];
+void Exchange::give(std::uint32_t tensor, at::Tensor value) {
+  if (!giving_) return;  // finish() says why
+  values_[tensor] = std::move(value);
+  const std::size_t bucket = bucket_of_[tensor];
   if (--missing_[bucket] == 0) hand_over(bucket);
 }
 
@@ -261,7 +232,7 @@ void Exchange::hand_over(std::size_t bucket) {
 }
 
 Result<Exchange::Agreed> Exchange::finish() {
-  last_pass_ = false;
+  giving_ = false;
   {
     const std::lock_guard lock(mutex_);
     if (failure_) return *failure_;
@@ -271,7 +242,7 @@ Result<Exchange::Agreed> Exchange::finish() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !under_way_; });
   if (failure_) return *failure_;
-  for (const auto& parameter : parameters_) at::Tensor(parameter.tensor).mutable_grad().reset();
+  std::ranges::fill(values_, at::Tensor());
   agreed_.times.wait = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return agreed_;
 }
@@ -294,7 +265,7 @@ Result<void> Exchange::restore(std::span<const NamedTensor> state) {
     bucket_bytes_ = static_cast<std::uint64_t>(bytes);
     if (bytes > 0) {
       const BucketSizes sizes{std::min(options_.bucket_sizes.first_bytes, bucket_bytes_), bucket_bytes_};
-      lay_out(plan_buckets(sizes_of(parameters_, compression_), sizes));
+      lay_out(plan_buckets(sizes_of(tensors_, compression_), sizes));
     }
   }
   for (auto& round : rounds_) {
@@ -305,7 +276,7 @@ Result<void> Exchange::restore(std::span<const NamedTensor> state) {
 
 std::uint64_t Exchange::dense_bytes_per_step() const {
   std::uint64_t entries = 0;
-  for (const auto& parameter : parameters_) entries += static_cast<std::uint64_t>(parameter.tensor.numel());
+  for (const auto& parameter : tensors_) entries += static_cast<std::uint64_t>(parameter.tensor.numel());
   const std::uint64_t ranks = fabric_.size();
   return 2 * (ranks - 1) * entries * sizeof(float) / ranks;
 }

@@ -26,24 +26,22 @@
 
 namespace weir::training {
 
-/// Averages the gradients of all ranks while the backward pass runs. Hooks on the parameters notice when the gradients
-/// of a bucket are complete. From then on the bucket has a task of its own on the loop of the fabric, which takes it
-/// through its round (BucketRound): encoding and decoding on a codec thread, in between the messages to the other
-/// ranks. While one bucket is on the wire the next is encoded. The buckets of a lane go onto the wire in the same order
-/// on all ranks.
+/// Averages the values of tensors over all ranks, step by step. What the values are, and when they are there, is up to
+/// who gives them: a GradientTrigger gives gradients while the backward pass runs. When all tensors of a bucket have
+/// been given, the bucket has a task of its own on the loop of the fabric, which takes it through its round
+/// (BucketRound): encoding and decoding on codec threads, in between the messages to the other ranks. While one bucket
+/// is on the wire, the next is encoded and the last one decoded. The buckets of a lane go onto the wire in the same
+/// order on all ranks.
 ///
 ///     exchange.begin({step, epoch, learning_rate, vote});
-///     loss.backward();
+///     exchange.give(i, value);          // for each tensor, in any order
 ///     agreed = exchange.finish();       // then exchange.means() are the means over all ranks, equal everywhere
-///
-/// A step may have several backward passes, whose gradients add up. Then begin() comes before the last of them: in the
-/// ones before, no gradient is complete yet, so nothing of it goes onto the wire. Who wants to change the gradients
-/// before they are exchanged calls begin() after the last backward pass; then the two do not overlap.
 ///
 /// Owned by the trainer; used by its compute thread. After the first failure every step fails.
 class Exchange {
  public:
   struct Options {
+    std::string_view values = "gradient";  ///< what the values are, in errors
     std::uint64_t seed = 0;
     double epochs_total = 0;                          ///< passes over the data in the whole training; 0: not known
     BucketSizes bucket_sizes;                         ///< the largest ones that AutoPlan may choose
@@ -66,25 +64,28 @@ class Exchange {
     Times times;
   };
 
-  /// `parameters` are leaf tensors that require gradients; those that they have are taken away. `fabric` must outlive
-  /// this object.
-  Exchange(std::vector<NamedTensor> parameters, compressors::Compression compression, collectives::Fabric& fabric,
+  /// `tensors`: names and shapes. They are usually given from the last to the first, which decides about buckets.
+  /// `fabric` must outlive this object.
+  Exchange(std::vector<NamedTensor> tensors, compressors::Compression compression, collectives::Fabric& fabric,
            const Options& options);
   /// An exchange in progress must be ended first, by Fabric::abort.
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Must be called before the last backward pass of `step`, or after it.
+  /// Begins a step, of which no tensor has been given.
   void begin(const Step& step);
 
-  /// Must be called after the last backward pass: waits until all buckets have been exchanged, and takes the gradients
-  /// away from the parameters. Parameters without a gradient count as zero. Fails with what Communicator, Compressor
-  /// and Memory fail with.
+  /// The value of a tensor in this step: float32, of the tensor's shape. It must not change until finish() returns.
+  /// Called at most once for each tensor.
+  void give(std::uint32_t tensor, at::Tensor value);
+
+  /// Waits until all buckets have been exchanged. Tensors that were not given count as zero. Fails with what
+  /// Communicator, Compressor and Memory fail with.
   Result<Agreed> finish();
 
-  /// The mean gradient of each parameter, valid until the next begin(). Meanwhile it may be used up: entries of sparse
-  /// ones set to zero, and their positions forgotten.
+  /// The mean of each tensor, valid until the next begin(). Meanwhile it may be used up: entries of sparse ones set to
+  /// zero, and their positions forgotten.
   std::span<Mean> means() { return means_; }
 
   const compressors::Compression& compression() const { return compression_; }
@@ -95,7 +96,7 @@ class Exchange {
   /// Before the first step. Fails with: malformed (not a state from save() of such an exchange).
   Result<void> restore(std::span<const NamedTensor> state);
 
-  /// The buckets in the order in which the backward pass completes them.
+  /// The buckets in the order in which they are usually complete.
   std::span<const Bucket> buckets() const { return buckets_; }
 
   /// What the step did and what all steps have moved. To be read between finish() and the next begin().
@@ -108,42 +109,38 @@ class Exchange {
   std::uint64_t dense_bytes_per_step() const;
 
  private:
-  class ReadyHook;
-  struct Hook;
   class Call;
 
   RoundSetting setting_of(bool some_coded);
   std::vector<Route> fixed_routes() const;
   void lay_out(std::vector<Bucket> buckets);
   Result<void> plan(const Step& step);
-  void on_ready(std::uint32_t parameter);
   void hand_over(std::size_t bucket);
 
-  std::vector<NamedTensor> parameters_;
+  const std::vector<NamedTensor> tensors_;
   compressors::Compression compression_;
   collectives::Fabric& fabric_;
   const Options options_;
-  std::vector<Mean> means_;  ///< by parameter
+  std::vector<at::Tensor> values_;  ///< by tensor: of this step
+  std::vector<Mean> means_;         ///< by tensor
   GatheredMean gathered_mean_;
   std::unique_ptr<RoundSetting> setting_;
   std::unique_ptr<AutoPlan> auto_plan_;  ///< if the routes are left to the ranks
   std::vector<Bucket> buckets_;
   std::vector<Route> routes_;             ///< by bucket
-  std::vector<std::uint32_t> bucket_of_;  ///< by parameter
+  std::vector<std::uint32_t> bucket_of_;  ///< by tensor
   std::vector<BucketRound> rounds_;       ///< by bucket
   std::unique_ptr<StepTrace> trace_;
-  std::unique_ptr<CodecThread> codec_;
+  std::unique_ptr<CodecThreads> codecs_;
   std::unique_ptr<BucketSchedule> schedule_;  ///< lives on the loop's thread
 
   // Used by the compute thread.
-  std::vector<std::unique_ptr<Hook>> hooks_;  ///< by parameter
-  std::vector<bool> ready_;                   ///< by parameter
-  std::vector<std::size_t> missing_;          ///< by bucket: number of parameters not ready
-  std::vector<bool> handed_over_;             ///< by bucket
-  bool begun_ = false;                        ///< there was a step
-  std::uint64_t bucket_bytes_ = 0;            ///< what AutoPlan has chosen; 0: nothing yet
+  std::vector<std::size_t> missing_;  ///< by bucket: number of tensors that were not given
+  std::vector<bool> handed_over_;     ///< by bucket
+  bool begun_ = false;                ///< there was a step
+  bool giving_ = false;               ///< between a begin() that has not failed and finish()
+  std::uint64_t bucket_bytes_ = 0;    ///< what AutoPlan has chosen; 0: nothing yet
   bool plan_is_new_ = true;
-  bool last_pass_ = false;  ///< gradients that become complete are those of the step
   Step step_;
   std::unique_ptr<Call> begin_;               ///< of the schedule
   std::vector<std::unique_ptr<Call>> calls_;  ///< by bucket: that it is ready

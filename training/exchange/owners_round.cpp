@@ -35,7 +35,6 @@ std::span<const BytesView> OwnersRound::outgoing() {
 }
 
 Result<void> OwnersRound::combine() {
-  combined_.clear();
   if (setting_.rank >= owners_) return {};
   streams_.assign(incoming_.payloads.begin(), incoming_.payloads.end());
   streams_[setting_.rank] = {};
@@ -43,11 +42,20 @@ Result<void> OwnersRound::combine() {
     const Piece& piece = pieces_[coded.piece];
     if (piece.owner != setting_.rank) continue;
     if (auto done = combine(coded); !done) return of_piece(done.error(), piece);
+  }
+  return expect_all_taken();
+}
+
+Result<void> OwnersRound::encode_combined() {
+  combined_.clear();
+  for (const CodedPiece& coded : coded_pieces_) {
+    const Piece& piece = pieces_[coded.piece];
+    if (piece.owner != setting_.rank) continue;
     if (auto done = owner_.encode(coded.piece, round_back(piece), combined_); !done) {
       return of_piece(done.error(), piece);
     }
   }
-  return expect_all_taken();
+  return {};
 }
 
 /// Averages a piece over all ranks.

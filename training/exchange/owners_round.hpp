@@ -17,6 +17,7 @@ class OwnersRound final : public CodedRound {
 
   std::span<const BytesView> outgoing() override;
   Result<void> combine() override;
+  Result<void> encode_combined() override;
   BytesView combined() const override { return combined_; }
 
   void leave(const Step& step) override;

@@ -162,7 +162,6 @@ void SplitRound::move_part(const Part& part, std::uint64_t count, Selection& to)
 // At the owner.
 
 Result<void> SplitRound::combine() {
-  combined_.clear();
   streams_.assign(incoming_.payloads.begin(), incoming_.payloads.end());
   streams_[setting_.rank] = {};
   if (auto read = read_counts_of_ranks(); !read) return read;
@@ -174,9 +173,7 @@ Result<void> SplitRound::combine() {
   for (std::size_t index = 0; index < parts; ++index) {
     if (auto added = add_up(index); !added) return added;
   }
-  if (auto taken = expect_all_taken(); !taken) return taken;
-  encode_sums();
-  return {};
+  return expect_all_taken();
 }
 
 Result<void> SplitRound::read_counts_of_ranks() {
@@ -254,7 +251,8 @@ void SplitRound::drop_small(const Part& part, Selection& sums) const {
   trim(sums, {.magnitude = least - 1, .ties = 0});
 }
 
-void SplitRound::encode_sums() {
+Result<void> SplitRound::encode_combined() {
+  combined_.clear();
   const auto parts = parts_of(setting_.rank);
   counts_.clear();
   weights_.clear();
@@ -270,6 +268,7 @@ void SplitRound::encode_sums() {
     keep_largest(sums_[i], shares_[i]);
     encode_sums(parts[i], sums_[i]);
   }
+  return {};
 }
 
 /// Encodes the sums of a part, and puts what that changes to this rank's account.

@@ -30,6 +30,7 @@ class SplitRound final : public CodedRound {
 
   std::span<const BytesView> outgoing() override { return outgoing_; }
   Result<void> combine() override;
+  Result<void> encode_combined() override;
   BytesView combined() const override { return combined_; }
 
   void save(std::vector<NamedTensor>& state) const override;
@@ -54,7 +55,6 @@ class SplitRound final : public CodedRound {
   Result<void> read_part_of(std::uint32_t rank, std::size_t index);
   Result<void> read_part(std::uint32_t rank, const Part& part, std::uint64_t most);
   void drop_small(const Part& part, compressors::Selection& sums) const;
-  void encode_sums();
   void encode_sums(const Part& part, compressors::Selection& sums);
 
   Result<void> decode_gathered(std::uint32_t pass) override;

@@ -17,8 +17,9 @@ static_assert(compressors::Passes::static_capacity < BucketSpan::part_within_hos
 static_assert(BucketSpan::part_within_hosts + 2 <= TrafficTotals::phases_max);
 
 /// The first time that a bucket is encoded, its wait, its dense message and the last time that it is decoded; for each
-/// pass the messages and what is computed between and after them; and, by hosts, two waits and two messages more.
-constexpr std::size_t spans_of_bucket_max = 8 + 5 * compressors::Passes::static_capacity;
+/// pass the messages, what is computed between them and what is computed after them; and, by hosts, two waits and two
+/// messages more.
+constexpr std::size_t spans_of_bucket_max = 8 + 6 * compressors::Passes::static_capacity;
 
 ByteCounts counts(const collectives::Traffic& traffic) { return {traffic.sent_bytes, traffic.received_bytes}; }
 

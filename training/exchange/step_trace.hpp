@@ -24,7 +24,7 @@ struct PhaseTimes {
 /// tensors. Where another rank is ahead, bytes may arrive before their message is awaited here: they count for the
 /// message of the lane that is under way or, between two messages, for the later one.
 ///
-/// Owned by the Exchange. The task of a bucket notes its spans, on the loop's thread or on the codec thread, one at a
+/// Owned by the Exchange. The task of a bucket notes its spans, on the loop's thread or on a codec thread, one at a
 /// time. The results may be read when no step is under way. Notes take no memory that was not reserved at the start.
 class StepTrace {
  public:

@@ -13,6 +13,7 @@
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "training/datasets/loader.hpp"
+#include "training/exchange/gradient_trigger.hpp"
 #include "training/optimizers/clip.hpp"
 
 namespace weir::training {
@@ -93,6 +94,7 @@ Result<bool> Sync::train(Replica& replica, Progress& progress) {
   const auto batches = static_cast<std::size_t>(options_.accumulate);
   ensure(replica.spec.training.accumulate == batches, "a replica whose steps have as many batches as the mode's");
   auto& exchange = *replica.exchange;
+  GradientTrigger gradients(exchange, replica.model->parameters());
   const auto share = at::full({}, 1.0 / static_cast<double>(batches), at::kFloat);
   const auto& limits = replica.spec.training.clip;
   const bool clips = limits.norm || limits.value;
@@ -105,7 +107,7 @@ Result<bool> Sync::train(Replica& replica, Progress& progress) {
     const auto step = replica.step;
     const double rate = replica.learning_rate * replica.schedule->factor(step);
     const auto begin_exchange = [&] {
-      exchange.begin({.number = step,
+      gradients.begin({.number = step,
                       .epoch = replica.epoch(),
                       .learning_rate = rate,
                       .vote = progress.stop_wanted() ? 1.0f : 0.0f,
@@ -122,7 +124,7 @@ Result<bool> Sync::train(Replica& replica, Progress& progress) {
       clip(limits, own_gradients(replica));
       begin_exchange();
     }
-    const auto agreed = exchange.finish();
+    const auto agreed = gradients.finish();
     if (!agreed) return agreed.error();
     if (clips && !clips_own) clip(limits, tensors_of(exchange.means()));
     replica.optimizer->step(exchange.means(), rate);
