@@ -10,6 +10,7 @@
 #include "training/datasets/catalog.hpp"
 #include "training/exchange/agreement.hpp"
 #include "training/models/catalog.hpp"
+#include "training/modes/mode.hpp"
 #include "training/tensor_file.hpp"
 
 namespace weir::training {
@@ -37,6 +38,29 @@ Result<void> check_topology(const protocol::JobSpec& spec, const compressors::Co
   return Error{Errc::invalid_argument, "exchange.topology \"" + spec.exchange.topology +
                                            "\" does not fit compressor \"" + std::string(compressor.name()) +
                                            "\" with these parameters: " + reason};
+}
+
+/// Where the ranks make steps by themselves, momentum is a matter of their optimizers, and a mean of differences has to
+/// have their scale.
+Result<void> check_mode(const protocol::JobSpec& spec, const Mode& mode, const compressors::Compression& compression) {
+  if (!mode.own_optimizers()) return {};
+  const auto compressor = compression.compressor->traits();
+  const auto memory = compression.memory->traits();
+  const std::string in_mode = "training.mode \"" + spec.training.mode.name + "\" does not fit ";
+  if (compressor.votes) {
+    return Error{Errc::invalid_argument, in_mode + "compressor \"" + std::string(compression.compressor->name()) +
+                                             "\": a majority of signs does not tell how far the models are apart"};
+  }
+  if (compressor.owns_momentum) {
+    return Error{Errc::invalid_argument, in_mode + "compressor \"" + std::string(compression.compressor->name()) +
+                                             "\": it applies a momentum of its own to gradients"};
+  }
+  if (memory.owns_momentum || memory.replaces_momentum) {
+    return Error{Errc::invalid_argument,
+                 in_mode + "memory \"" + std::string(compression.memory->name()) +
+                     "\": it applies momentum to gradients; try compression.memory \"residual\""};
+  }
+  return {};
 }
 
 std::uint64_t hash_of(const std::vector<NamedTensor>& parameters) {
@@ -85,8 +109,12 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   auto model = make_model(spec.model.name, spec.model.params, (*dataset)->shape(), spec.training.seed);
   if (!model) return model.error();
   replica->model = std::move(*model);
+  auto mode = modes().make(spec.training.mode.name, spec.training.mode.params);
+  if (!mode) return mode.error();
+  replica->mode = std::move(*mode);
   auto compression = make_compression(spec);
   if (!compression) return compression.error();
+  if (auto fits = check_mode(spec, *replica->mode, *compression); !fits) return fits.error();
   replica->compression_ = std::move(*compression);
   if (auto fits = check_topology(spec, *replica->compression_.compressor); !fits) return fits.error();
   const auto owner = momentum_owner(replica->compression_.compressor->traits(), replica->compression_.memory->traits());
@@ -106,6 +134,8 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   return replica;
 }
 
+Replica::~Replica() = default;
+
 std::uint64_t Replica::parameter_count() const {
   std::uint64_t count = 0;
   for (const auto& parameter : model->parameters()) count += static_cast<std::uint64_t>(parameter.tensor.numel());
@@ -116,7 +146,8 @@ Result<void> Replica::join(collectives::Fabric& fabric) {
   if (auto equal = expect_equal(fabric, hash_of_exchange(spec), "settings of the exchange"); !equal) return equal;
   // Buffers are not compared: after a restart each rank has its own.
   if (auto equal = expect_equal(fabric, hash_of(model->parameters()), "parameters"); !equal) return equal;
-  const Exchange::Options options{.seed = spec.training.seed,
+  const Exchange::Options options{.values = mode->values(),
+                                  .seed = spec.training.seed,
                                   .epochs_total = epochs_total(),
                                   .bucket_sizes = {.bytes = spec.exchange.bucket_bytes},
                                   .topology = {spec.exchange.topology, spec.exchange.servers},
@@ -138,6 +169,7 @@ Result<Bytes> Replica::save() const {
     file.add("optimizer.", optimizer->save());
   }
   const auto own = protocol::rank_prefix(rank);
+  if (rank != 0 && mode->own_optimizers()) file.add(own + "optimizer.", optimizer->save());
   if (rank != 0) file.add(own + "buffers.", model->buffers());
   file.add(own + "memory.", compression().memory->save());
   file.add(own + "compressor.", compression().compressor->save());
@@ -161,7 +193,8 @@ Result<void> Replica::restore(const Segment& checkpoint) {
   if (rank != 0) {
     if (auto loaded = load_into(*file, own + "buffers.", model->buffers()); !loaded) return loaded.error();
   }
-  if (auto done = optimizer->restore(tensors_under(*file, "optimizer.")); !done) return done.error();
+  const std::string of_optimizer = rank != 0 && mode->own_optimizers() ? own + "optimizer." : "optimizer.";
+  if (auto done = optimizer->restore(tensors_under(*file, of_optimizer)); !done) return done.error();
   if (auto done = compression().memory->restore(tensors_under(*file, own + "memory.")); !done) return done.error();
   const auto compressor = tensors_under(*file, own + "compressor.");
   if (auto done = compression().compressor->restore(compressor); !done) return done.error();

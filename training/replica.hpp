@@ -18,10 +18,12 @@
 
 namespace weir::training {
 
+class Mode;
+
 /// The state that one rank trains: its copy of the model and everything that belongs to it. Made from the job spec,
 /// equal on all ranks except for the shard. Used by one thread.
 ///
-/// Parameters stay equal on all ranks. The model's buffers (running statistics) do not: they are not exchanged, and
+/// Parameters are equal on all ranks whenever they have exchanged. The model's buffers (running statistics) do not: they are not exchanged, and
 /// each rank keeps those of its own batches. Rank 0's buffers count as the model's: they are used in evaluations and
 /// saved next to the parameters in a checkpoint. Those of the other ranks are saved separately in it, so that a resumed
 /// job has the same bits.
@@ -30,6 +32,7 @@ class Replica {
   /// Reads the training data, which takes a while. Fails with: not_found (dataset file), malformed (dataset file),
   /// invalid_argument (the spec combines things that do not fit), io.
   static Result<std::unique_ptr<Replica>> make(const protocol::JobSpec& spec, std::uint32_t rank, std::uint32_t world);
+  ~Replica();
 
   /// Resumes from a checkpoint of the same job with the same number of ranks. Must be called before join(). Fails with:
   /// malformed (also the state of another optimizer, memory or compressor), unsupported, conflict (another model or
@@ -58,6 +61,7 @@ class Replica {
   const std::uint32_t world;
   std::unique_ptr<Examples> examples;
   std::unique_ptr<Model> model;
+  std::unique_ptr<Mode> mode;
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<Schedule> schedule;
   Sampler sampler;

@@ -1,10 +1,11 @@
+#include "training/modes/local_sgd.hpp"
 #include "training/modes/mode.hpp"
 #include "training/modes/sync.hpp"
 
 namespace weir::training {
 
 const ModeCatalog& modes() {
-  static const auto catalog = ModeCatalog({.kind = "mode"}).add<Sync>();
+  static const auto catalog = ModeCatalog({.kind = "mode"}).add<Sync>().add<LocalSgd>();
   return catalog;
 }
 

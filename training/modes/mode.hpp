@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "protocol/catalog.hpp"
 #include "training/replica.hpp"
@@ -12,6 +13,7 @@ struct StepRecord {
   std::uint64_t step = 0;  ///< steps done so far, this one included
   double loss = 0;         ///< mean over the examples that this rank used in it
   std::uint64_t samples = 0;
+  bool exchanged = true;       ///< the ranks have exchanged in it, and their models are equal now
   double seconds = 0;          ///< the whole step
   double compute_seconds = 0;  ///< the compute thread without its waits: data, forward, backward, optimizer
   Exchange::Times times;
@@ -26,7 +28,7 @@ class Progress {
   /// Whether this rank wants to stop; training then ends after the next step that all ranks agree on.
   virtual bool stop_wanted() const = 0;
 
-  /// Called after each step, when the replica is consistent. An error ends the training.
+  /// Called after each step. An error ends the training.
   virtual Result<void> step_done(const Replica& replica, const StepRecord& record) = 0;
 };
 
@@ -39,6 +41,12 @@ class Mode {
   /// whether all steps are done. Fails with: invalid_argument (the loss became NaN or infinite), and with what the
   /// exchange fails with.
   virtual Result<bool> train(Replica& replica, Progress& progress) = 0;
+
+  /// What the ranks exchange, as errors call it.
+  virtual std::string_view values() const { return "gradient"; }
+
+  /// Whether the optimizers of the ranks differ in their state. Otherwise all apply the same means.
+  virtual bool own_optimizers() const { return false; }
 };
 
 /// The parameters are training.params of the job spec.
