@@ -121,7 +121,7 @@ std::vector<std::vector<at::Tensor>> textbook(const protocol::JobSpec& spec, std
       for (std::size_t p = 0; p < velocities[0].size(); ++p) {
         at::Tensor sum = at::zeros_like(velocities[0][p]);
         for (const auto& one : replicas) sum += one->model->parameters()[p].tensor;
-        for (const auto& one : replicas) at::Tensor(one->model->parameters()[p].tensor).copy_(sum / ranks);
+        for (const auto& one : replicas) at::Tensor(one->model->parameters()[p].tensor).copy_(sum / static_cast<double>(ranks));
       }
     }
     models.push_back(cloned(*replicas[0]->model));
