@@ -88,15 +88,17 @@ Result<void> Session::join(const std::vector<protocol::RankEndpoint>& endpoints)
     group_ = std::move(*communicator);
     if (abort_cause_) return *abort_cause_;
   }
-  return replica_->join(*group_);
+  auto joined = replica_->join(*group_);
+  if (!joined) group_->abort(joined.error());
+  return joined;
 }
 
-void Session::abort(const Error& cause) {
+void Session::abort(const Error& cause, bool leaves) {
   const std::lock_guard lock(mutex_);
   if (abort_cause_) return;
   abort_cause_ = cause;
   if (mesh_) mesh_->abort(cause);
-  if (group_) group_->abort(cause);
+  if (group_) group_->abort(cause, leaves);
   shares_.release(shares_max);  // nobody may deliver any more, so a waiting take_checkpoint() must go on
 }
 
@@ -107,6 +109,7 @@ protocol::TrainingEnd Session::end(protocol::Outcome outcome, std::string cause)
           .outcome = outcome,
           .step = steps_done_,
           .lost_rank = {},
+          .consequence = false,
           .cause = std::move(cause)};
 }
 
@@ -130,8 +133,10 @@ protocol::TrainingEnd Session::train() {
     close();
     return end(*finished ? protocol::Outcome::finished : protocol::Outcome::stopped);
   }
+  group_->abort(finished.error());  // unless it is the group that has failed
   auto failed = end(protocol::Outcome::failed, finished.error().message());
   failed.lost_rank = group_->lost_rank();
+  failed.consequence = group_->ended_by_another();
   return failed;
 }
 

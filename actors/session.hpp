@@ -44,15 +44,15 @@ class Session final : public training::Progress {
   /// Fails with: unauthenticated, deadline_exceeded, conflict, peer_lost, the cause given to abort().
   Result<void> join(const std::vector<protocol::RankEndpoint>& peers);
 
-  /// Trains to the end, then evaluates and saves the final model.
+  /// Trains to the end, then evaluates and saves the final model. If it fails, the training of the others ends too.
   protocol::TrainingEnd train();
 
-  /// Leaves the group. Until this call a rank that failed keeps the others waiting, so that the head learns the cause
-  /// first.
+  /// Leaves the group.
   void close();
 
   void stop() { stop_wanted_ = true; }
-  void abort(const Error& cause);
+  /// `leaves`: nothing more comes from this rank (Fabric::abort).
+  void abort(const Error& cause, bool leaves = false);
   void share_delivered() { shares_.release(); }
 
   const protocol::Assignment& assignment() const { return assignment_; }

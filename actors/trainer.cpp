@@ -30,7 +30,7 @@ Trainer::~Trainer() = default;
 void Trainer::on_start() { deliveries_ = std::make_unique<runtime::TaskGroup>(executor(), name() + " deliveries"); }
 
 net::awaitable<void> Trainer::on_stop() {
-  if (session_) session_->abort({Errc::cancelled, "the trainer was stopped"});
+  if (session_) session_->abort({Errc::cancelled, "the trainer was stopped"}, /*leaves=*/true);
   co_await deliveries_->stop(clock());
 }
 
@@ -93,7 +93,9 @@ net::awaitable<Result<void>> Trainer::abort(std::string cause) {
 
 net::awaitable<void> Trainer::train() {
   auto work = [session = session_]() -> Result<protocol::TrainingEnd> { return session->train(); };
-  auto on_cancel = [session = session_] { session->abort({Errc::cancelled, "the trainer was stopped"}); };
+  auto on_cancel = [session = session_] {
+    session->abort({Errc::cancelled, "the trainer was stopped"}, /*leaves=*/true);
+  };
   auto end = (co_await compute_.run(std::move(work), std::move(on_cancel))).value();
   trained_.set();
   if (end.outcome == protocol::Outcome::failed) {

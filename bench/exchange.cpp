@@ -1,5 +1,6 @@
 #include "bench/exchange.hpp"
 
+#include <ATen/Parallel.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -13,7 +14,6 @@
 #include <functional>
 #include <iomanip>
 #include <iostream>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -22,10 +22,10 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "bench/exchange_step.hpp"
 #include "collectives/topologies/catalog.hpp"
 #include "collectives/transports/mesh.hpp"
-#include "training/exchange/link_probe.hpp"
-#include "training/exchange/planner.hpp"
+#include "training/exchange/auto_plan.hpp"
 
 namespace weir::bench {
 namespace {
@@ -38,16 +38,20 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr std::size_t block_bytes = 256 * 1024;
 constexpr std::chrono::seconds join_deadline{10};
-constexpr int rounds_of_a_trial = 5;
+/// Rounds in which `auto` may try its plans.
+constexpr int rounds_of_a_trial = 9;
+constexpr int trials_max = 20;
 
 struct Case {
-  std::string name;  ///< all_reduce or all_gather
+  std::string name;  ///< all_reduce or all_gather, by itself; dense_step or coded_step of a job
   std::string topology;
   bool shared_memory;  ///< if not, TCP
   std::uint32_t ranks;
-  std::size_t bytes;  ///< size of the array, or of one rank's payload
+  std::size_t bytes;  ///< size of the array, of one rank's payload or of its gradients
   int rounds;
 
+  bool is_step() const { return name.ends_with("_step"); }
+  std::string compressor() const { return name == "coded_step" ? "topk" : "none"; }
   const char* transport() const { return shared_memory ? "shared_memory" : "tcp"; }
   std::string title() const {
     return name + "/" + topology + "/" + transport() + "/" + std::to_string(ranks) + "/" + std::to_string(bytes);
@@ -163,14 +167,16 @@ class BareCopies {
   }
 };
 
-std::vector<std::unique_ptr<Fabric>> join_group(std::uint32_t ranks, bool shared_memory) {
+using Group = std::vector<std::unique_ptr<Fabric>>;
+
+Group join_group(std::uint32_t ranks, bool shared_memory) {
   std::vector<std::unique_ptr<collectives::Mesh>> meshes;
   std::vector<collectives::Peer> peers;
   for (std::uint32_t r = 0; r < ranks; ++r) {
     meshes.push_back(collectives::Mesh::bind("127.0.0.1").value());
     peers.push_back({"127.0.0.1", meshes.back()->port()});
   }
-  std::vector<std::unique_ptr<Fabric>> group(ranks);
+  Group group(ranks);
   std::vector<std::jthread> threads;
   for (std::uint32_t r = 0; r < ranks; ++r) {
     threads.emplace_back([&, r] {
@@ -183,59 +189,47 @@ std::vector<std::unique_ptr<Fabric>> join_group(std::uint32_t ranks, bool shared
   return group;
 }
 
-/// The plans for an exchange of one bucket like the case's, the fastest by the model first.
-std::vector<training::Plan> plans_for(const Case& c, const std::vector<std::unique_ptr<Fabric>>& group) {
-  std::vector<training::LinkCosts> links(c.ranks);
-  std::vector<std::jthread> threads;
-  for (std::uint32_t r = 0; r < c.ranks; ++r) {
-    threads.emplace_back([&, r] { links[r] = training::measure_links(*group[r], /*by_hosts=*/false).value(); });
-  }
-  threads.clear();
-  const bool gathers = c.name == "all_gather";
-  const auto bytes = static_cast<double>(c.bytes);
-  const training::BucketLoad bucket{
-      .dense_bytes = bytes, .coded = gathers, .by_all = {.passes = {{.gathered = true, .bytes = bytes}}}};
-  return training::plans(
-      {.ranks = c.ranks, .links = links[0], .buckets = {bucket}, .must_be_coded = gathers, .fits_owners = false});
-}
-
 struct Row {
   Sample ours;
-  std::string topology;  ///< the one that was chosen
+  std::string routes;  ///< what was taken
   Sample limit;
   std::uint64_t bytes_sent = 0;  ///< by the rank that sends most, in one round
 };
 
-Row run(const Case& c) {
-  auto group = join_group(c.ranks, c.shared_memory);
-  std::vector<std::vector<float>> values(c.ranks);
-  std::vector<collectives::Gathered> gathered(c.ranks, {.payloads = {}, .bytes_max = c.bytes});
-  const Bytes payload(c.bytes, std::byte{1});
-  for (auto& v : values) v.resize(c.bytes / sizeof(float));
-  const auto* topology = collectives::find_topology(c.topology);
-  const auto round = [&](std::uint32_t rank) {
-    Fabric& fabric = *group[rank];
+/// The operation of a topology, by itself.
+class BareOperation {
+ public:
+  BareOperation(const Case& c, const Group& group)
+      : case_(c),
+        group_(group),
+        topology_(*collectives::find_topology(c.topology)),
+        values_(c.ranks, std::vector<float>(c.bytes / sizeof(float))),
+        payload_(c.bytes, std::byte{1}),
+        gathered_(c.ranks, {.payloads = {}, .bytes_max = c.bytes}) {}
+
+  void operator()(std::uint32_t rank) {
+    Fabric& fabric = *group_[rank];
     const auto done = fabric.thread().run([&]() -> Task<> {
-      const auto collective = topology->make(fabric.lane(0));
-      if (c.name == "all_gather") co_return co_await collective->all_gather(payload, gathered[rank], Subject());
-      const collectives::Buffer buffer{std::as_writable_bytes(std::span(values[rank]))};
+      const auto collective = topology_.make(fabric.lane(0));
+      if (case_.name == "all_gather") co_return co_await collective->all_gather(payload_, gathered_[rank], Subject());
+      const collectives::Buffer buffer{std::as_writable_bytes(std::span(values_[rank]))};
       co_return co_await collective->all_reduce(buffer, collectives::ReduceOp::sum, Subject());
     });
     done.value();
-  };
-  if (topology == nullptr) {  // auto: of those that the model finds good, the fastest of a few rounds
-    double least = std::numeric_limits<double>::infinity();
-    const collectives::TopologyType* fastest = nullptr;
-    for (const auto& plan : plans_for(c, group)) {
-      topology = collectives::find_topology(topology_of(plan.routes.front()));
-      const double seconds = time_rounds(c.ranks, rounds_of_a_trial, round).p50;
-      if (seconds < least) fastest = topology;
-      least = std::min(least, seconds);
-    }
-    topology = fastest;
   }
+
+ private:
+  const Case& case_;
+  const Group& group_;
+  const collectives::TopologyType& topology_;
+  std::vector<std::vector<float>> values_;
+  const Bytes payload_;
+  std::vector<collectives::Gathered> gathered_;
+};
+
+/// Times the rounds of the case and of the limit beside them.
+Row time_case(const Case& c, const Group& group, const std::function<void(std::uint32_t)>& round) {
   Row row;
-  row.topology = topology->name;
   std::vector<std::uint64_t> before;
   for (const auto& fabric : group) before.push_back(fabric->traffic().sent_bytes);
   row.ours = time_rounds(c.ranks, c.rounds, round);
@@ -253,6 +247,21 @@ Row run(const Case& c) {
   return row;
 }
 
+Row run(const Case& c) {
+  const Group group = join_group(c.ranks, c.shared_memory);
+  if (!c.is_step()) {
+    Row row = time_case(c, group, BareOperation(c, group));
+    row.routes = c.topology;
+    return row;
+  }
+  ExchangeStep step(group, {.topology = c.topology, .compressor = c.compressor(), .gradient_bytes = c.bytes});
+  const auto round = [&step](std::uint32_t rank) { step.step(rank); };
+  for (int i = 0; i < trials_max && !step.settled(); ++i) time_rounds(c.ranks, rounds_of_a_trial, round);
+  Row row = time_case(c, group, round);
+  row.routes = step.routes();
+  return row;
+}
+
 void print(const Options& options, const Case& c, const Row& row) {
   const double share = row.limit.p50 / row.ours.p50;
   if (options.json) {
@@ -261,7 +270,7 @@ void print(const Options& options, const Case& c, const Row& row) {
         {"name", c.name},
         {"case", {{"topology", c.topology}, {"transport", c.transport()}, {"ranks", c.ranks}, {"bytes", c.bytes}}},
         {"metrics",
-         {{"topology", row.topology},
+         {{"routes", row.routes},
           {"seconds_p50", row.ours.p50},
           {"seconds_p99", row.ours.p99},
           {"line_rate_share", share},
@@ -275,13 +284,14 @@ void print(const Options& options, const Case& c, const Row& row) {
             << std::setw(10) << row.ours.p50 * 1e3 << " ms p50" << std::setw(10) << row.ours.p99 * 1e3 << " ms p99"
             << std::setw(10) << row.limit.p50 * 1e3 << (c.shared_memory ? " ms bare copies" : " ms bare TCP   ")
             << std::setw(8) << std::setprecision(2) << share << " of the limit"
-            << (c.topology == row.topology ? "" : ", " + row.topology) << std::endl;
+            << (c.topology == row.routes ? "" : ", " + row.routes) << std::endl;
 }
 
 }  // namespace
 
 int exchange(const Options& options) {
-  std::vector<std::string> names{"auto"};
+  at::set_num_threads(1);  // the ranks share this process
+  std::vector<std::string> names;
   for (const auto& topology : collectives::topologies()) names.emplace_back(topology.name);
   std::vector<Case> cases;
   for (const bool shared_memory : {false, true}) {
@@ -290,6 +300,13 @@ int exchange(const Options& options) {
         cases.push_back({"all_reduce", name, shared_memory, ranks, 256'000, 200});
         cases.push_back({"all_reduce", name, shared_memory, ranks, 64'000'000, 7});
         cases.push_back({"all_gather", name, shared_memory, ranks, 64'000, 200});
+      }
+      auto of_jobs = names;
+      of_jobs.insert(of_jobs.begin(), std::string(training::AutoPlan::name));
+      for (const auto& name : of_jobs) {
+        cases.push_back({"dense_step", name, shared_memory, ranks, 256'000, 200});
+        cases.push_back({"dense_step", name, shared_memory, ranks, 64'000'000, 9});
+        cases.push_back({"coded_step", name, shared_memory, ranks, 25'600'000, 20});
       }
     }
   }

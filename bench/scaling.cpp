@@ -46,9 +46,9 @@ struct MemoryCosts {
 
 Result<MemoryCosts> measure_memory() {
   const auto alone = collectives::in_process_group(1);
-  const auto links = training::measure_links(*alone.front(), /*by_hosts=*/false);
+  const auto links = training::measure_links(*alone.front());
   if (!links) return links.error();
-  return MemoryCosts{.copy = training::measure_copy(), .combine = links->combine_seconds_per_byte};
+  return MemoryCosts{.copy = training::measure_copy(), .combine = links->links.combine_seconds_per_byte};
 }
 
 struct Link {
@@ -205,7 +205,10 @@ class Bench {
   }
 
   static json to_json(const StepTime& step) {
-    return {{"seconds", step.seconds}, {"routes", step.name}, {"simulated", step.simulated}};
+    return {{"seconds", step.seconds},
+            {"predicted_seconds", step.predicted},
+            {"routes", step.name},
+            {"simulated", step.simulated}};
   }
 
   void print(const Place& place, const std::vector<WayTimes>& all) const {
@@ -222,8 +225,11 @@ class Bench {
     }
     json ways = json::object();
     for (const WayTimes& way : all) {
+      json choices = json::object();
+      for (const StepTime& choice : way.choices) choices[choice.name] = to_json(choice);
       ways[way.compressor] = {{"fixed", to_json(way.fixed)},
                               {"auto", to_json(way.automatic)},
+                              {"choices", choices},
                               {"auto_over_best_choice", way.automatic.seconds / way.best_choice},
                               {"predicted_first_seconds", way.predicted_first},
                               {"plans_tried", way.plans_tried}};

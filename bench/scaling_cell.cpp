@@ -29,12 +29,18 @@ std::vector<training::ParameterSize> sizes_of(const Way& way) {
   return sizes;
 }
 
-/// What a job with this compressor could name. Gathered payloads go the same way in all topologies without owners.
+/// What a job with this compressor could name. Gathered payloads go the same way in all topologies without owners, but
+/// for that which knows of hosts.
 std::vector<std::string_view> topologies_for(const Way& way, std::uint32_t ranks) {
   std::vector<std::string_view> names;
-  if (!way.gathers) names = {"ring", "tree"};
-  names.push_back(collectives::find_topology("butterfly")->fits(ranks) ? "butterfly" : "binary_blocks");
-  if (way.fits_owners) names.emplace_back("two_hop");
+  const std::string_view gathering =
+      collectives::find_topology("butterfly")->fits(ranks) ? "butterfly" : "binary_blocks";
+  for (const auto& type : collectives::topologies()) {
+    const bool fits = type.splits ? way.fits_regions : type.by_owners ? way.fits_owners || !way.gathers : true;
+    if (!fits || !type.fits(ranks)) continue;
+    const bool alike = way.gathers && !type.by_owners && !type.by_hosts;
+    if (!alike || type.name == gathering) names.push_back(type.name);
+  }
   return names;
 }
 
@@ -63,9 +69,10 @@ class CellRun {
                         .must_be_coded = way.must_be_coded,
                         .fits_owners = way.fits_owners,
                         .lanes = 2};
-    auto fixed = best_fixed(way, situation);
-    if (!fixed) return fixed.error();
-    times.fixed = std::move(*fixed);
+    auto choices = choices_of(way, situation);
+    if (!choices) return choices.error();
+    times.choices = std::move(*choices);
+    times.fixed = *std::ranges::min_element(times.choices, {}, &StepTime::seconds);
     if (auto done = follow(way, situation, times); !done) return done.error();
     const bool dense = way.compressor == "none" || way.compressor == "bf16";
     if (dense) dense_choice_ = std::min(dense_choice_, times.fixed.seconds);
@@ -76,7 +83,7 @@ class CellRun {
 
  private:
   /// Each bucket over the same topology, in buckets of the usual size.
-  Result<StepTime> best_fixed(const Way& way, Situation situation) {
+  Result<std::vector<StepTime>> choices_of(const Way& way, Situation situation) {
     const auto buckets = training::plan_buckets(sizes_of(way), {});
     situation.buckets = training::loads_of(way.parameters, buckets);
     std::vector<std::pair<double, std::vector<Route>>> found;
@@ -84,21 +91,21 @@ class CellRun {
       const auto* type = collectives::find_topology(name);
       const Route route{.form = Form::coded,
                         .topology = static_cast<std::size_t>(type - collectives::topologies().data()),
-                        .by_owners = type->by_owners && situation.fits_owners};
+                        .by_owners = way.gathers && type->by_owners};
       std::vector<Route> routes(buckets.size(), route);
       const double predicted = training::predicted_seconds(situation, routes);
       found.emplace_back(predicted, std::move(routes));
     }
     const double least = std::ranges::min_element(found, {}, [](const auto& entry) { return entry.first; })->first;
-    StepTime best{.name = "", .seconds = std::numeric_limits<double>::infinity()};
+    std::vector<StepTime> choices;
     for (const auto& [predicted, routes] : found) {
       if (predicted > hopeless * least) continue;
       auto time = time_of(situation, routes);
       if (!time) return time.error();
       time->name = topology_of(routes.front());
-      if (time->seconds < best.seconds) best = std::move(*time);
+      choices.push_back(std::move(*time));
     }
-    return best;
+    return choices;
   }
 
   /// As AutoPlan: the layout is chosen before the computation has been seen, the best plan tried, then others.
@@ -132,13 +139,14 @@ class CellRun {
     const auto known = known_.find(work);
     if (known != known_.end()) return known->second;
     StepTime time;
+    time.predicted = training::predicted_seconds(situation, routes);
     time.simulated = frames_of(work, cell_.ranks) <= cell_.frames_max;
     if (time.simulated) {
       const auto seconds = simulated_seconds(situation, work);
       if (!seconds) return seconds.error().within(text_of(routes));
       time.seconds = *seconds;
     } else {
-      time.seconds = training::predicted_seconds(situation, routes);
+      time.seconds = time.predicted;
     }
     known_.emplace(std::move(work), time);
     return time;

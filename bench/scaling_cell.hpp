@@ -17,6 +17,7 @@ struct Way {
   std::vector<training::BucketLoad> parameters;  ///< in the model's order
   bool gathers = false;                          ///< payloads are gathered, in one pass at least
   bool fits_owners = false;                      ///< as Situation
+  bool fits_regions = false;                     ///< payloads are chosen entries, which split_gather takes
   bool must_be_coded = false;                    ///< as Situation
 };
 
@@ -33,15 +34,17 @@ struct Cell {
 struct StepTime {
   std::string name;  ///< of the topology, or the routes of the plan
   double seconds = 0;
-  bool simulated = true;  ///< if not, predicted by the model
+  double predicted = 0;   ///< in seconds, what the model says
+  bool simulated = true;  ///< if not, `seconds` is what the model says
 };
 
 /// What a compressor does in a cell.
 struct WayTimes {
   std::string compressor;
-  StepTime fixed = {};         ///< over the best of the topologies that a job can name
-  StepTime automatic = {};     ///< with auto: the plan that it follows in the end
-  double predicted_first = 0;  ///< what the model says of the plan that it finds the best
+  StepTime fixed = {};                 ///< over the best of the topologies that a job can name
+  std::vector<StepTime> choices = {};  ///< over each of them that the model does not find hopeless
+  StepTime automatic = {};             ///< with auto: the plan that it follows in the end
+  double predicted_first = 0;          ///< what the model says of the plan that it finds the best
   std::size_t plans_tried = 0;
   double best_choice = 0;  ///< the fastest that a job could have chosen instead: this compressor or, unless only the
                            ///< compressor gives the means their scale, a dense form

@@ -428,7 +428,7 @@ Result<void> JobRun::ended(protocol::TrainingEnd end) {
   }
   // A rank that was told to abort reports our own symptom as its cause, which explains nothing.
   const bool echo = !symptom_.empty() && end.cause.find(symptom_) != std::string::npos;
-  fail(std::move(cause), !end.lost_rank && !echo);
+  fail(std::move(cause), !end.lost_rank && !end.consequence && !echo);
   return {};
 }
 

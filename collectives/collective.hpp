@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -27,7 +28,17 @@ struct Buffer {
   std::size_t count() const { return bytes.size() / bytes_of(element); }
 };
 
-/// A payload of any length from each rank, by rank.
+/// What a collective only reads: numbers, or a payload.
+struct ConstBuffer {
+  ConstBuffer(const Buffer& buffer) : bytes(buffer.bytes), device(buffer.device) {}
+  template <std::convertible_to<BytesView> T>
+  ConstBuffer(const T& in_host_memory) : bytes(in_host_memory) {}
+
+  BytesView bytes;
+  Device device = {};
+};
+
+/// A payload of any length from each rank, by rank, in the host's memory.
 struct Gathered {
   std::vector<Bytes> payloads;              ///< reused from round to round
   std::size_t bytes_max = 0;                ///< a longer payload is refused before memory is allocated for it
@@ -51,19 +62,20 @@ class Collective {
   virtual ~Collective() = default;
 
   /// Combines `values` over all ranks, in place, the same length on each. Each element is combined along one path and
-  /// then copied, so that all ranks end with the same bits.
+  /// then copied, so that all ranks end with the same bits. Fails also with: unsupported (more ranks than ranks_max()).
   virtual Task<> all_reduce(Buffer values, ReduceOp op, Subject about) = 0;
 
   /// Combines `values` over all ranks: rank r ends with the result in chunk_of(values, P, r), and anything elsewhere.
+  /// Fails as all_reduce.
   virtual Task<> reduce_scatter(Buffer values, ReduceOp op, Subject about) = 0;
 
   /// Distributes the payload of each rank to all. Fails also with: invalid_argument (the own payload is longer than
   /// gathered.bytes_max), malformed (another's is).
-  virtual Task<> all_gather(BytesView own, Gathered& gathered, Subject about) = 0;
+  virtual Task<> all_gather(ConstBuffer own, Gathered& gathered, Subject about) = 0;
 
   /// Sends `outgoing[r]` to rank r, and receives as `incoming.payloads[r]` what rank r has for this one. Fails as
   /// all_gather.
-  virtual Task<> all_to_all(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) = 0;
+  virtual Task<> all_to_all(std::span<const ConstBuffer> outgoing, Gathered& incoming, Subject about) = 0;
 
   /// The number of ranks, the first ones, that own shares of what is exchanged. In an exchange by owners each of them
   /// is sent its share by all ranks and sends all of them what it makes of it.

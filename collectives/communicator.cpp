@@ -4,10 +4,11 @@
 
 namespace weir::collectives {
 
-Error disagreement(const Blame& blame) {
+Error told_of(const Blame& blame) {
   const std::string rank = "rank " + std::to_string(blame.rank);
+  if (!blame.about) return {Errc::cancelled, rank + " has given up"};
   const std::string about = to_string(*blame.about);
-  if (blame.rank == blame.with) return {Errc::malformed, rank + " has given up " + about};
+  if (blame.fault == Blame::Fault::gives_up) return {Errc::malformed, rank + " has given up " + about};
   return {Errc::malformed, rank + " and rank " + std::to_string(blame.with) + " do not agree about " + about};
 }
 
@@ -21,7 +22,7 @@ Task<> carry_out(Communicator& group, Operation operation, Task<> task) {
   auto done = co_await task;
   if (!done && done.error().code == Errc::invalid_argument) done = done.error().within(to_string(operation.about));
   if (!done && done.error().code != Errc::peer_lost) {
-    group.abort(done.error(), Blame{.rank = group.rank(), .with = group.rank(), .about = operation.about});
+    group.abort(done.error(), Blame::of_giving_up(group.rank(), operation.about));
   }
   co_return done;
 }

@@ -129,15 +129,27 @@ class Receive final : public Waiting {
 
 /// Why a group fails, as its ranks tell each other.
 struct Blame {
-  std::uint32_t rank = 0;  ///< it is gone, or does not agree with `with` about something
-  std::uint32_t with = 0;
-  std::optional<Subject> about = {};  ///< what they do not agree about; nothing if the rank is gone
+  enum class Fault : std::uint8_t {
+    lost,       ///< `rank` is gone
+    disagrees,  ///< `rank` does not agree with `with` about something
+    gives_up,   ///< `rank` ends the group for a reason of its own
+  };
+
+  static Blame of_lost(std::uint32_t rank) { return {.fault = Fault::lost, .rank = rank, .with = rank}; }
+  static Blame of_giving_up(std::uint32_t rank, const std::optional<Subject>& about = std::nullopt) {
+    return {.fault = Fault::gives_up, .rank = rank, .with = rank, .about = about};
+  }
+
+  Fault fault = Fault::lost;
+  std::uint32_t rank = 0;
+  std::uint32_t with = 0;             ///< `rank` itself, unless they disagree
+  std::optional<Subject> about = {};  ///< what they do not agree about, or what was given up, if it is one thing
 
   friend bool operator==(const Blame&, const Blame&) = default;
 };
 
-/// That two ranks do not agree, or that one has given up. `blame.about` says about what.
-Error disagreement(const Blame& blame);
+/// That two ranks do not agree, or that one has given up: malformed, or cancelled if it has given up all.
+Error told_of(const Blame& blame);
 
 /// What the loss of a rank means for the group.
 enum class Loss : std::uint8_t {
@@ -147,8 +159,8 @@ enum class Loss : std::uint8_t {
 
 /// One rank's end of a group: messages to and from every other rank, in the order in which they were sent. A group has
 /// several lanes; each is a communicator with links of its own, so that messages of one lane never wait behind those of
-/// another. Lane 0 is the most urgent. Everything happens on the loop's thread, except traffic(), traffic_with() and
-/// lost_rank().
+/// another. Lane 0 is the most urgent. Everything happens on the loop's thread, except traffic(), traffic_with(),
+/// lost_rank() and ended_by_another().
 ///
 /// Sends and receives fail with: peer_lost (as Loss says), malformed (a frame does not follow the format, or ranks do
 /// not agree about what they do; names the rank), the error that a receiver returned, or the error given to `abort`.
@@ -186,9 +198,12 @@ class Communicator {
   /// fail with malformed, naming two ranks that do not agree and what about.
   virtual void begin_operation(const Operation& operation) = 0;
   virtual void end_operation() = 0;
+  /// The same for an operation of some ranks of the group, of which this is one.
+  virtual void begin_part(const Operation& operation, std::span<const std::uint32_t> members) = 0;
+  virtual void end_part(std::span<const std::uint32_t> members) = 0;
 
-  /// Makes all that is under way and all that comes later fail with `cause`. The others are told whom to blame: this
-  /// rank, if nobody is named.
+  /// Makes all that is under way and all that comes later fail with `cause`. The others are told whom to blame: that
+  /// this rank is lost, if nobody is named.
   virtual void abort(const Error& cause, const std::optional<Blame>& blame = std::nullopt) = 0;
 
   /// Has `call` called once when the communicator fails for good; not for the end of a single rank's links.
@@ -196,16 +211,19 @@ class Communicator {
 
   /// Leaves the group in an orderly way: says goodbye to the others, so that they do not count this rank as lost, and
   /// waits a few seconds at most until they are done too. Afterwards the communicator may only be destroyed. After a
-  /// failure it does nothing.
+  /// failure it waits as long at most until they have been told why.
   virtual Task<> close() = 0;
 
-  /// With one other rank. From any thread, as the next two.
+  /// With one other rank. From any thread, as the next three.
   virtual Traffic traffic_with(std::uint32_t rank) const = 0;
   /// With all.
   Traffic traffic() const;
 
   /// The rank whose loss made this group fail, if that is why.
   virtual std::optional<std::uint32_t> lost_rank() const = 0;
+  /// Whether the group failed because another rank told this one of what is not a loss: that it has given up, or that
+  /// two do not agree. That rank knows the cause.
+  virtual bool ended_by_another() const = 0;
 
  private:
   friend class Send;

@@ -1,5 +1,6 @@
 #include "collectives/fabric.hpp"
 
+#include <algorithm>
 #include <condition_variable>
 #include <coroutine>
 #include <mutex>
@@ -118,9 +119,10 @@ Fabric::~Fabric() {
   });
 }
 
-void Fabric::abort(const Error& cause) {
+void Fabric::abort(const Error& cause, bool leaves) {
   thread_->call([&] {
-    lanes_.front()->abort(cause);  // and with it the others
+    const Blame blame = leaves ? Blame::of_lost(rank_) : Blame::of_giving_up(rank_);
+    lanes_.front()->abort(cause, blame);  // and with it the others
   });
 }
 
@@ -154,6 +156,10 @@ std::optional<std::uint32_t> Fabric::lost_rank() const {
     if (const auto rank = lane->lost_rank()) return rank;
   }
   return std::nullopt;
+}
+
+bool Fabric::ended_by_another() const {
+  return std::ranges::any_of(lanes_, [](const auto& lane) { return lane->ended_by_another(); });
 }
 
 }  // namespace weir::collectives

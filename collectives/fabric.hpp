@@ -51,8 +51,9 @@ class Fabric {
   /// The loop's thread: where all tasks that use the lanes run.
   LoopThread& thread() { return *thread_; }
 
-  /// Makes all that is under way and all that comes later fail with `cause`. From any thread.
-  void abort(const Error& cause);
+  /// Makes all that is under way and all that comes later fail with `cause`. The others are told that this rank has
+  /// given up or, if it `leaves`, that it is lost. From any thread but the loop's.
+  void abort(const Error& cause, bool leaves = false);
 
   /// Leaves the group in an orderly way and waits for that (Communicator::close).
   void close();
@@ -61,6 +62,7 @@ class Fabric {
   Traffic traffic_with(std::uint32_t rank) const;
   Traffic traffic() const;
   std::optional<std::uint32_t> lost_rank() const;
+  bool ended_by_another() const;
 
  private:
   std::shared_ptr<LoopThread> thread_;

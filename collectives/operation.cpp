@@ -29,34 +29,69 @@ std::string to_string(const Operation& operation) {
          to_string(operation.about);
 }
 
+OperationLog::Entry OperationLog::entry_of(const Operation& operation) {
+  return {.operation = operation, .mark = mark_of(operation), .begun = ++begun_, .under_way = true};
+}
+
 void OperationLog::begin(const Operation& operation) {
-  operation_ = operation;
-  last_.mark = mark_of(operation);
-  if (++last_.number == 0) last_.number = 1;
-  under_way_ = true;
+  of_all_ = entry_of(operation);
+  ++count_;
 }
 
-Error OperationLog::another() const {
-  return {Errc::malformed, "carries out something else than " + to_string(operation_)};
+void OperationLog::begin_part(const Operation& operation, std::span<const std::uint32_t> members) {
+  const Entry entry = entry_of(operation);
+  for (const std::uint32_t other : members) {
+    Part& part = parts_[other];
+    part.entry = entry;
+    ++part.count;
+  }
 }
 
-Result<void> OperationLog::expect(const OperationTag& of_message) const {
-  const bool of_none = of_message.number == 0 || !under_way_;
-  if (of_none || of_message == last_) return {};
-  return another();
+void OperationLog::end_part(std::span<const std::uint32_t> members) {
+  for (const std::uint32_t other : members) parts_[other].entry.under_way = false;
 }
 
-Result<void> OperationLog::compare(const OperationTag& other, bool waited_for) const {
-  if (other.number == 0 || last_.number == 0) return {};
-  const bool in_place_of_this = other.number == last_.number && other.mark != last_.mark;
-  if (in_place_of_this || (waited_for && ahead(other, last_) > 0)) return another();
+const OperationLog::Entry& OperationLog::latest(std::uint32_t other) const {
+  const auto part = parts_.find(other);
+  return part == parts_.end() || part->second.entry.begun < of_all_.begun ? of_all_ : part->second.entry;
+}
+
+OperationTag OperationLog::tag(std::uint32_t other) const {
+  return latest(other).under_way ? last(other) : OperationTag();
+}
+
+OperationTag OperationLog::last(std::uint32_t other) const {
+  const Entry& entry = latest(other);
+  if (entry.begun == 0) return {};
+  const auto part = parts_.find(other);
+  const std::uint64_t count = count_ + (part == parts_.end() ? 0 : part->second.count);
+  constexpr std::uint64_t numbers = 0xffff;  // 0 is for none
+  return {.number = static_cast<std::uint16_t>(1 + (count - 1) % numbers), .mark = entry.mark};
+}
+
+Error OperationLog::another(std::uint32_t other) const {
+  return {Errc::malformed, "carries out something else than " + to_string(latest(other).operation)};
+}
+
+Result<void> OperationLog::expect(std::uint32_t other, const OperationTag& of_message) const {
+  const bool of_none = of_message.number == 0 || !latest(other).under_way;
+  if (of_none || of_message == last(other)) return {};
+  return another(other);
+}
+
+Result<void> OperationLog::compare(std::uint32_t other, const OperationTag& its_last, bool waited_for) const {
+  const OperationTag own = last(other);
+  if (its_last.number == 0 || own.number == 0) return {};
+  const bool in_place_of_this = its_last.number == own.number && its_last.mark != own.mark;
+  if (in_place_of_this || (waited_for && ahead(its_last, own) > 0)) return another(other);
   return {};
 }
 
-Result<void> OperationLog::expect_later(const OperationTag& of_message) const {
-  if (of_message.number == 0 || last_.number == 0) return {};
-  const bool in_place_of_this = of_message.number == last_.number && of_message.mark != last_.mark;
-  if (in_place_of_this || ahead(of_message, last_) < 0) return another();
+Result<void> OperationLog::expect_later(std::uint32_t other, const OperationTag& of_message) const {
+  const OperationTag own = last(other);
+  if (of_message.number == 0 || own.number == 0) return {};
+  const bool in_place_of_this = of_message.number == own.number && of_message.mark != own.mark;
+  if (in_place_of_this || ahead(of_message, own) < 0) return another(other);
   return {};
 }
 

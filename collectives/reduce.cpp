@@ -7,6 +7,12 @@
 #include "base/processor.hpp"
 
 namespace weir::collectives {
+
+std::string_view name_of(Element element) {
+  if (element == Element::float32) return "float32";
+  return element == Element::float16 ? "float16" : "bfloat16";
+}
+
 namespace {
 
 template <class Number>

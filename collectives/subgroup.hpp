@@ -21,18 +21,22 @@ class SubGroup final : public Communicator {
   std::uint32_t host_of(std::uint32_t rank) const override { return whole_.host_of(members_[rank]); }
   const std::byte* reserved_addresses() const override { return whole_.reserved_addresses(); }
 
-  /// An operation of a part is none of the whole: only the members take part.
-  void begin_operation(const Operation&) override {}
-  void end_operation() override {}
-  void abort(const Error& cause, const std::optional<Blame>& blame) override { whole_.abort(cause, blame); }
+  void begin_operation(const Operation& operation) override { whole_.begin_part(operation, members_); }
+  void end_operation() override { whole_.end_part(members_); }
+  void begin_part(const Operation& operation, std::span<const std::uint32_t> members) override;
+  void end_part(std::span<const std::uint32_t> members) override;
+  void abort(const Error& cause, const std::optional<Blame>& blame) override;
   void when_failed(std::function<void(const Error& cause, const Blame& blame)> call) override {
     whole_.when_failed(std::move(call));
   }
   Task<> close() override { return whole_.close(); }
   Traffic traffic_with(std::uint32_t rank) const override { return whole_.traffic_with(members_[rank]); }
   std::optional<std::uint32_t> lost_rank() const override { return whole_.lost_rank(); }
+  bool ended_by_another() const override { return whole_.ended_by_another(); }
 
  private:
+  std::vector<std::uint32_t> in_whole(std::span<const std::uint32_t> members) const;
+
   // From begin() on, a message is one of the whole group.
   void begin(Send& send) override;
   void begin(Receive& receive) override;

@@ -40,6 +40,7 @@
 #include "compressors/transforms/atomo.hpp"
 #include "compressors/transforms/demo.hpp"
 #include "compressors/transforms/powersgd.hpp"
+#include "compressors/variants.hpp"
 #include "protocol/schema.hpp"
 
 namespace weir::compressors {
@@ -232,20 +233,18 @@ nlohmann::json CompressionCatalog::describe() const {
   nlohmann::json compressors = nlohmann::json::array();
   for (const CompressorEntry& entry : compressors_.entries()) {
     const std::unique_ptr<Compressor> compressor = with_defaults(entry);
+    const nlohmann::json fits = fits_of(*compressor, memories_.entries());
+    const nlohmann::json& misfits = fits.at("memory_misfits");
     nlohmann::json fitting = nlohmann::json::array();
-    nlohmann::json misfits = nlohmann::json::object();
     for (const MemoryEntry& memory : memories_.entries()) {
-      if (const auto reason = memory.misfit(*compressor)) {
-        misfits[memory.name] = *reason;
-      } else {
-        fitting.push_back(memory.name);
-      }
+      if (!misfits.contains(memory.name)) fitting.push_back(memory.name);
     }
     nlohmann::json it = entry.describe();
     it.update({{"default_memory", entry.default_memory},
                {"default_memory_params", entry.default_memory_params()},
                {"memories", fitting},
                {"memory_misfits", misfits},
+               {"variants", variants_of(entry, memories_.entries())},
                {"traits", describe_traits(*compressor)}});
     compressors.push_back(std::move(it));
   }

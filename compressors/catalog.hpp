@@ -98,8 +98,9 @@ class CompressionCatalog {
   Result<std::unique_ptr<Compressor>> make_compressor(std::string_view name, const nlohmann::json& params) const;
 
   /// {"compressors": [{name, summary, params, default_memory, default_memory_params, memories, memory_misfits,
-  /// traits}], "memories": [{name, summary, params, owns_momentum}]}, where `params` is a JSON schema, `memories` are
-  /// those that fit the compressor with default parameters, and `memory_misfits` maps each of the others to the reason.
+  /// variants, traits}], "memories": [{name, summary, params, owns_momentum}]}, where `params` is a JSON schema,
+  /// `memories` are those that fit the compressor with default parameters, `memory_misfits` maps each of the others to
+  /// the reason, and `variants` says what fits with other parameters (variants_of).
   nlohmann::json describe() const;
 
  private:

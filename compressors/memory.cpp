@@ -1,12 +1,16 @@
 #include "compressors/memory.hpp"
 
 #include "base/errc.hpp"
+#include "compressors/memories/tensor_store.hpp"
 
 namespace weir::compressors {
 
 Peaks Memory::peaks(const Round&) const { return {}; }
 
-bool Memory::add_unsent(const Round&, std::uint64_t, std::span<const float>) { return false; }
+bool Memory::add_unsent(const Round& round, std::uint64_t first, std::span<const float> values) {
+  const TensorStore* store = unsent();
+  return store != nullptr && store->add(round, first, values);
+}
 
 Result<at::Tensor> Memory::compensate_dense(const at::Tensor& gradient, const Round& round) {
   return compensate(gradient, round);

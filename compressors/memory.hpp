@@ -16,6 +16,8 @@
 
 namespace weir::compressors {
 
+class TensorStore;
+
 /// The settings of the training that a memory needs.
 struct MemorySetting {
   double momentum = 0;  ///< the optimizer's momentum, for memories that apply it themselves
@@ -70,9 +72,12 @@ class Memory {
   /// traits().changes_mean turns `mean` into what the optimizer applies, in the same way on every rank.
   virtual Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) = 0;
 
-  /// Between rounds: adds `values` to what this rank has not sent of the entries of round.tensor from `first` on, so
-  /// that they are sent with it. Returns false, and does nothing, if this memory has nothing of the kind.
-  virtual bool add_unsent(const Round& round, std::uint64_t first, std::span<const float> values);
+  /// What this rank has not sent yet and will add to what it sends, to be read and changed between rounds; null if this
+  /// memory has nothing of the kind.
+  virtual TensorStore* unsent() { return nullptr; }
+  /// Adds `values` to unsent(), to the entries of round.tensor from `first` on. Returns false, and does nothing, if
+  /// there is none of that tensor.
+  bool add_unsent(const Round& round, std::uint64_t first, std::span<const float> values);
 
   /// Returns the tensor to average in place of `gradient` in a round in which the tensor goes dense. Otherwise like
   /// compensate(), which it calls by default, so that the residual is sent, too.

@@ -4,14 +4,24 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <map>
+#include <deque>
 #include <mutex>
 #include <utility>
 
 #include "base/ensure.hpp"
 
 namespace weir::compressors {
+namespace {
+
+/// What was selected from the range that starts at `begin`.
+struct Part {
+  std::size_t begin = 0;
+  Selection chosen;
+};
+
+}  // namespace
 
 void parallel_for_ranges(std::size_t entries, std::size_t align, FunctionRef<void(std::size_t, std::size_t)> body) {
   constexpr std::size_t grain = 1 << 16;  // entries: some tens of microseconds
@@ -35,7 +45,10 @@ void parallel_for_part_ranges(std::size_t count, std::size_t entries,
 
 bool parallel_select(std::size_t entries, std::size_t align, Selection& out,
                      FunctionRef<bool(std::size_t, std::size_t, Selection&)> choose) {
-  std::map<std::size_t, Selection> parts;
+  // Kept between calls to reuse their memory: the selections of ranges, of which the first `taken` are of this call.
+  thread_local std::deque<Part> kept;
+  std::deque<Part>& parts = kept;  // of this thread, also where another one takes from it
+  std::size_t taken = 0;
   std::mutex mutex;
   bool good = true;
   out.clear();
@@ -44,16 +57,24 @@ bool parallel_select(std::size_t entries, std::size_t align, Selection& out,
       good = choose(begin, end, out);
       return;
     }
-    Selection part;
-    const bool chosen = choose(begin, end, part);
+    Part* part = nullptr;
+    {
+      const std::scoped_lock lock(mutex);
+      if (taken == parts.size()) parts.emplace_back();
+      part = &parts[taken++];
+    }
+    part->begin = begin;
+    part->chosen.clear();
+    const bool chosen = choose(begin, end, part->chosen);
     const std::scoped_lock lock(mutex);
     good = good && chosen;
-    parts.emplace(begin, std::move(part));
   });
-  for (const auto& [begin, part] : parts) {
-    out.positions.insert(out.positions.end(), part.positions.begin(), part.positions.end());
-    out.values.insert(out.values.end(), part.values.begin(), part.values.end());
-  }
+  const auto last = parts.begin() + static_cast<std::ptrdiff_t>(taken);
+  std::sort(parts.begin(), last, [](const Part& a, const Part& b) { return a.begin < b.begin; });
+  std::for_each(parts.begin(), last, [&](const Part& part) {
+    out.positions.insert(out.positions.end(), part.chosen.positions.begin(), part.chosen.positions.end());
+    out.values.insert(out.values.end(), part.chosen.values.begin(), part.chosen.values.end());
+  });
   return good;
 }
 

@@ -34,10 +34,10 @@ class CatalogCheck {
     mode_and_topology();
     topology_and_workers();
     servers_and_workers();
-    topology_and_compressor();
     beside_name("optimizers", "optimizer", spec_["training"]["optimizer"], "/training/optimizer");
     beside_name("lr_schedules", "learning rate schedule", spec_["training"]["lr_schedule"], "/training/lr_schedule");
     compression();
+    topology_and_compressor();
     optimizer_and_momentum();
     workers();
     if (spec_["name"].is_null()) {
@@ -140,18 +140,32 @@ class CatalogCheck {
                                                          std::to_string(workers) + " workers; at most one on each"});
   }
 
-  /// Owners encode what they make of the payloads again, or take only entries that compressors have chosen. Whether a
-  /// compressor allows that can depend on parameters: the catalog's answer holds for the defaults, others are left to
-  /// the worker to check.
+  /// What a compressor fits with the job's parameters, which are complete: the catalog's answer for the values of those
+  /// that it depends on.
+  static json fits(const json& compressor, const json& params) {
+    for (const json& variant : compressor.value("variants", json::array())) {
+      const json& values = variant.at("params");
+      const bool same = std::all_of(values.items().begin(), values.items().end(), [&](const auto& value) {
+        return params.is_object() && params.contains(value.key()) && params.at(value.key()) == value.value();
+      });
+      if (same) return variant;
+    }
+    json usual = compressor.value("traits", json::object());
+    usual["memory_misfits"] = compressor.value("memory_misfits", json::object());
+    return usual;
+  }
+
+  /// Owners encode what they make of the payloads again, or take only entries that compressors have chosen.
   void topology_and_compressor() {
     const std::string name = spec_["exchange"]["topology"];
     const json* topology = find_entry(catalog_, "topologies", name);
     const json* compressor = find_entry(catalog_, "compressors", spec_["compression"]["name"]);
-    if (topology == nullptr || compressor == nullptr || !topology->value("by_owners", false)) return;
-    const json traits = compressor->value("traits", json::object());
-    const bool splits = topology->value("splits", false);
-    const bool fits = traits.value(splits ? "fits_split" : "fits_owners", true);
-    if (fits || !are_defaults(*compressor, spec_["compression"]["params"])) return;
+    if (topology == nullptr || compressor == nullptr) return;
+    const std::string gathers = topology->value("gathers", "all");
+    const bool splits = gathers == "regions";
+    if (gathers != "owners" && !splits) return;
+    const json fitting = fits(*compressor, spec_["compression"]["params"]);
+    if (fitting.value(splits ? "fits_split" : "fits_owners", true)) return;
     const std::string reason =
         splits ? "it carries sums and entries that a compressor has chosen, and what this one sends is neither"
                : "the mean of its payloads cannot be encoded like them, because they come of several passes or depend "
@@ -178,15 +192,17 @@ class CatalogCheck {
     }
     params(*entry, part["memory_params"], "/compression/memory_params");
     if (compressor == nullptr) return;
-    // Whether a memory fits can depend on parameters. The catalog's answer holds for the defaults; others are left to
-    // the worker to check.
-    const auto misfits = compressor->find("memory_misfits");
-    if (misfits == compressor->end() || !misfits->contains(memory) || !are_defaults(*compressor, part["params"]))
-      return;
-    problems_.push_back({"/compression/memory", "memory \"" + memory + "\" does not fit compressor \"" +
-                                                    part["name"].get<std::string>() +
-                                                    "\": " + misfits->at(memory).get<std::string>() + "; it takes " +
-                                                    compressor->value("memories", json::array()).dump()});
+    // Whether a memory fits can depend on numbers, too: the catalog's answer holds for their defaults, others are left
+    // to the worker to check.
+    const json misfits = fits(*compressor, part["params"]).at("memory_misfits");
+    if (!misfits.contains(memory) || !numbers_are_defaults(*compressor, part["params"])) return;
+    json fitting = json::array();
+    for (const auto& other : catalog_.at("memories")) {
+      if (!misfits.contains(other.at("name"))) fitting.push_back(other.at("name"));
+    }
+    problems_.push_back({"/compression/memory",
+                         "memory \"" + memory + "\" does not fit compressor \"" + part["name"].get<std::string>() +
+                             "\": " + misfits.at(memory).get<std::string>() + "; it takes " + fitting.dump()});
   }
 
   /// A memory or a compressor that owns the momentum leaves the optimizer without one, and not every optimizer can work
@@ -203,7 +219,7 @@ class CatalogCheck {
     if (memory != nullptr && memory->value("owns_momentum", false)) {
       owner = "memory \"" + memory->value("name", "") + "\" applies the optimizer's momentum before compression";
     } else if (compressor->value("traits", json::object()).value("owns_momentum", false) &&
-               are_defaults(*compressor, part["params"])) {
+               numbers_are_defaults(*compressor, part["params"])) {
       owner = "compressor \"" + compressor->value("name", "") + "\" has a momentum in place of the optimizer's";
     }
     if (owner.empty()) return;
@@ -211,10 +227,13 @@ class CatalogCheck {
                                                          owner + "; use \"sgd\", or a compression without momentum"});
   }
 
-  static bool are_defaults(const json& entry, const json& params) {
+  static bool numbers_are_defaults(const json& entry, const json& params) {
     const json properties = entry.at("params").value("properties", json::object());
     return std::all_of(params.items().begin(), params.items().end(), [&](const auto& param) {
-      return properties.contains(param.key()) && properties.at(param.key()).value("default", json()) == param.value();
+      const json property = properties.value(param.key(), json());
+      if (!property.is_object()) return false;
+      return property.contains("enum") || property.value("type", json()) == "boolean" ||
+             property.value("default", json()) == param.value();
     });
   }
 

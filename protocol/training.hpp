@@ -83,6 +83,7 @@ struct TrainingEnd {
   Outcome outcome = Outcome::finished;
   std::uint64_t step = 0;
   std::optional<std::uint32_t> lost_rank;  ///< failed because this peer's connection broke
+  bool consequence = false;                ///< failed because another rank ended the exchange, which knows the cause
   std::string cause;                       ///< for people, if it failed
 };
 

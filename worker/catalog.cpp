@@ -1,6 +1,8 @@
 #include "worker/catalog.hpp"
 
 #include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
 
 #include "collectives/gossip/gossip.hpp"
 #include "collectives/gossip/graph.hpp"
@@ -31,14 +33,14 @@ nlohmann::json models() {
   return list;
 }
 
-/// The parameters of the parameter server.
-nlohmann::json servers_schema() {
+/// The parameters of a topology with servers.
+nlohmann::json servers_schema(const collectives::TopologyType& topology) {
   auto schema = protocol::empty_schema();
-  schema["properties"]["servers"] = {{"description", "How many workers are servers too; null: all"},
-                                     {"type", {"integer", "null"}},
-                                     {"minimum", 1},
-                                     {"maximum", 1024},
-                                     {"default", nullptr}};
+  auto servers =
+      protocol::number_schema("integer", {.minimum = 1, .maximum = topology.servers_max}, topology.servers_summary);
+  servers["type"] = {"integer", "null"};
+  servers["default"] = nullptr;
+  schema["properties"]["servers"] = std::move(servers);
   return schema;
 }
 
@@ -55,20 +57,29 @@ nlohmann::json graph_schema() {
       .schema();
 }
 
-/// The topologies, each with the numbers of workers it is for, "any" or "power_of_two", whether gathered payloads go to
-/// owners who encode their mean again (compressors with the trait fits_owners), whether to the owners of regions
-/// instead, who add up chosen entries (those with fits_split), whether it leads to one mean of all workers, and whether
-/// it stands for several of them, among which the workers choose.
+nlohmann::json names_of(std::span<const collectives::Element> elements) {
+  auto names = nlohmann::json::array();
+  for (const auto element : elements) names.push_back(name_of(element));
+  return names;
+}
+
+/// The topologies, each with what it states of itself: the numbers of workers it is for, "any" or "power_of_two";
+/// whether it adds up (`sums`), and which `elements`; to whom payloads go that cannot be added up (`gathers`): to
+/// "all", to the "owners" of shares, who encode their mean again (compressors with the trait fits_owners), to those of
+/// "regions", who add up chosen entries (fits_split), or to "neighbours"; whether some workers are `servers`; whether
+/// it leads to one mean of all workers; and whether it stands for several topologies, among which the workers choose.
 nlohmann::json topologies() {
   auto list = nlohmann::json::array();
   for (const auto& topology : collectives::topologies()) {
     const bool any = topology.group_size == collectives::GroupSize::any;
     list.push_back({{"name", topology.name},
                     {"summary", topology.summary},
-                    {"params", topology.has_servers ? servers_schema() : protocol::empty_schema()},
+                    {"params", topology.has_servers ? servers_schema(topology) : protocol::empty_schema()},
                     {"workers", any ? "any" : "power_of_two"},
-                    {"by_owners", topology.by_owners},
-                    {"splits", topology.splits},
+                    {"sums", true},
+                    {"elements", names_of(topology.elements)},
+                    {"gathers", topology.gathers()},
+                    {"servers", topology.has_servers},
                     {"one_mean", true},
                     {"automatic", false}});
   }
@@ -76,18 +87,29 @@ nlohmann::json topologies() {
                   {"summary", training::AutoPlan::summary},
                   {"params", protocol::empty_schema()},
                   {"workers", "any"},
-                  {"by_owners", false},
-                  {"splits", false},
+                  {"sums", true},
+                  {"elements", names_of(collectives::all_elements)},
+                  {"gathers", "all"},
+                  {"servers", false},
                   {"one_mean", true},
                   {"automatic", true}});
   list.push_back({{"name", collectives::Gossip::name},
                   {"summary", collectives::Gossip::summary},
                   {"params", graph_schema()},
                   {"workers", "any"},
-                  {"by_owners", false},
-                  {"splits", false},
+                  {"sums", false},
+                  {"elements", names_of(collectives::Gossip::elements)},
+                  {"gathers", "neighbours"},
+                  {"servers", false},
                   {"one_mean", false},
                   {"automatic", false}});
+  return list;
+}
+
+/// The graphs that gossip takes.
+nlohmann::json graphs() {
+  auto list = nlohmann::json::array();
+  for (const auto& graph : collectives::graphs()) list.push_back({{"name", graph.name}, {"summary", graph.summary}});
   return list;
 }
 
@@ -113,6 +135,7 @@ nlohmann::json catalog() {
   all["optimizers"] = training::optimizers().describe();
   all["lr_schedules"] = training::schedules().describe();
   all["topologies"] = topologies();
+  all["graphs"] = graphs();
   return all;
 }
 

@@ -8,6 +8,7 @@
 #include "actors/trainer.hpp"
 #include "bench/all_reduce.hpp"
 #include "bench/compressors.hpp"
+#include "bench/exchange.hpp"
 #include "bench/gathering.hpp"
 #include "bench/scaling.hpp"
 #include "bench/train.hpp"
@@ -54,6 +55,9 @@ int main(int count, char** arguments) {
   weir::bench::Options options;
   auto* compressors = bench->add_subcommand("compressors", "encode and decode, beside memcpy");
   add_common(*compressors, options);
+  auto* exchange =
+      bench->add_subcommand("exchange", "collectives, and a job's exchange, beside bare copies and sockets");
+  add_common(*exchange, options);
   auto* gathering = bench->add_subcommand("gathering", "the mean of many ranks' payloads, beside the bytes it touches");
   add_common(*gathering, options);
   weir::bench::TrainOptions train_options;
@@ -101,6 +105,7 @@ int main(int count, char** arguments) {
     return 0;
   }
   if (compressors->parsed()) return weir::bench::compressors(options);
+  if (exchange->parsed()) return weir::bench::exchange(options);
   if (gathering->parsed()) return weir::bench::gathering(options);
   if (scaling->parsed()) return weir::bench::scaling(scaling_options);
   if (all_reduce->parsed()) return weir::bench::all_reduce(all_reduce_options);

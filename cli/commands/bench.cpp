@@ -6,7 +6,6 @@
 
 #include "base/errc.hpp"
 #include "bench/actors.hpp"
-#include "bench/exchange.hpp"
 #include "bench/schedule.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/console.hpp"
@@ -46,7 +45,6 @@ int run(const Settings& settings, const Options& given) {
     return complain({Errc::invalid_argument, "--filter " + options.bench.filter + ": " + e.what()});
   }
   if (options.name == "actors") return bench::actors(options.bench);
-  if (options.name == "exchange") return bench::exchange(options.bench);
   if (options.name == "schedule") return bench::schedule(options.bench);
   return run_in_worker(options);
 }

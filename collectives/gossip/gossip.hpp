@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -27,6 +28,9 @@ class Gossip {
   static constexpr std::string_view name = "gossip";
   static constexpr std::string_view summary =
       "each worker averages with its neighbours in a graph only; for training modes that do not want one mean";
+
+  /// The numbers that mix() takes.
+  static constexpr std::array elements = all_elements;
 
   /// By distance: first the nearest before this rank, where rank 0 comes after the last.
   std::span<const std::uint32_t> neighbours() const { return neighbours_; }

@@ -44,18 +44,31 @@ constexpr Cost (*by_owners_cost())(std::uint32_t, double) {
 }
 
 template <class T>
+constexpr std::uint32_t streams_to_neighbours() {
+  if constexpr (requires { T::streams_to_neighbours; }) return T::streams_to_neighbours;
+  return 0;
+}
+
+template <class T>
 TopologyType type() {
-  return {.name = T::name,
-          .summary = T::summary,
-          .group_size = T::group_size,
-          .all_reduce_cost = T::all_reduce_cost,
-          .all_gather_cost = T::all_gather_cost,
-          .by_owners_cost = by_owners_cost<T>(),
-          .make_with = make<T>,
-          .by_owners = ByOwners<T>,
-          .splits = Splits<T>,
-          .by_hosts = std::same_as<T, Hierarchical>,
-          .has_servers = takes_servers<T>};
+  TopologyType made{.name = T::name,
+                    .summary = T::summary,
+                    .group_size = T::group_size,
+                    .all_reduce_cost = T::all_reduce_cost,
+                    .all_gather_cost = T::all_gather_cost,
+                    .by_owners_cost = by_owners_cost<T>(),
+                    .make_with = make<T>,
+                    .by_owners = ByOwners<T>,
+                    .splits = Splits<T>,
+                    .by_hosts = std::same_as<T, Hierarchical>,
+                    .has_servers = takes_servers<T>,
+                    .elements = T::elements,
+                    .streams_to_neighbours = streams_to_neighbours<T>()};
+  if constexpr (takes_servers<T>) {
+    made.servers_max = T::servers_max;
+    made.servers_summary = T::servers_summary;
+  }
+  return made;
 }
 
 }  // namespace

@@ -36,11 +36,18 @@ struct TopologyType {
   /// Gradients are summed within hosts before they are encoded.
   bool by_hosts = false;
   bool has_servers = false;  ///< takes TopologyChoice::servers
+  std::uint32_t servers_max = 0;
+  std::string_view servers_summary = {};
+  std::span<const Element> elements = {};  ///< that all_reduce() takes
+  /// Most messages go to the next ranks: of consecutive ranks only as many at a time send to others than these. 0: all.
+  std::uint32_t streams_to_neighbours = 0;
 
   /// `group` must outlive it.
   std::unique_ptr<Collective> make(Communicator& group, const TopologyChoice& choice = {}) const {
     return make_with(group, choice);
   }
+  /// To whom payloads go that cannot be added up: "all" ranks, the "owners" of shares, those of "regions".
+  std::string_view gathers() const { return splits ? "regions" : by_owners ? "owners" : "all"; }
   bool fits(std::uint32_t ranks) const { return group_size == GroupSize::any || std::has_single_bit(ranks); }
 };
 

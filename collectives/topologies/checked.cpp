@@ -1,5 +1,6 @@
 #include "collectives/topologies/checked.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -43,12 +44,16 @@ Task<> CheckedCollective::reduce_scatter(Buffer values, ReduceOp op, Subject abo
   return carry_out(group_, next, std::move(work));
 }
 
-Task<> CheckedCollective::all_gather(BytesView own, Gathered& gathered, Subject about) {
-  return carry_out(group_, operation("all_gather", about), collective_->all_gather(own, gathered, about));
+Task<> CheckedCollective::all_gather(ConstBuffer own, Gathered& gathered, Subject about) {
+  auto work = own.device.is_host() ? collective_->all_gather(own, gathered, about) : refuse(own.device);
+  return carry_out(group_, operation("all_gather", about), std::move(work));
 }
 
-Task<> CheckedCollective::all_to_all(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) {
-  return carry_out(group_, operation("all_to_all", about), collective_->all_to_all(outgoing, incoming, about));
+Task<> CheckedCollective::all_to_all(std::span<const ConstBuffer> outgoing, Gathered& incoming, Subject about) {
+  const auto elsewhere = std::ranges::find_if(outgoing, [](const ConstBuffer& to) { return !to.device.is_host(); });
+  const bool sendable = elsewhere == outgoing.end();
+  auto work = sendable ? collective_->all_to_all(outgoing, incoming, about) : refuse(elsewhere->device);
+  return carry_out(group_, operation("all_to_all", about), std::move(work));
 }
 
 Task<> CheckedCollective::to_owners(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) {

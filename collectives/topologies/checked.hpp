@@ -18,8 +18,8 @@ class CheckedCollective final : public Collective {
 
   Task<> all_reduce(Buffer values, ReduceOp op, Subject about) override;
   Task<> reduce_scatter(Buffer values, ReduceOp op, Subject about) override;
-  Task<> all_gather(BytesView own, Gathered& gathered, Subject about) override;
-  Task<> all_to_all(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) override;
+  Task<> all_gather(ConstBuffer own, Gathered& gathered, Subject about) override;
+  Task<> all_to_all(std::span<const ConstBuffer> outgoing, Gathered& incoming, Subject about) override;
   std::uint32_t owners() const override { return collective_->owners(); }
   Task<> to_owners(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) override;
   Task<> from_owners(BytesView own, Gathered& gathered, Subject about) override;

@@ -40,7 +40,7 @@ Task<> Hierarchical::combine_all(Buffer values, ReduceOp op, Subject about) {
   co_return co_await within_.broadcast(values, 0, shifted(about, part_down));
 }
 
-Task<> Hierarchical::all_gather(BytesView own, Gathered& gathered, Subject about) {
+Task<> Hierarchical::all_gather(ConstBuffer own, Gathered& gathered, Subject about) {
   make_room(group_, gathered, ranks());
   of_host_.bytes_max = gathered.bytes_max;
   if (auto done = co_await within_.all_gather(own, of_host_, about); !done) co_return done.error();

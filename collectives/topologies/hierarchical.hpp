@@ -29,7 +29,7 @@ class Hierarchical final : public Topology {
   Task<> combine_all(Buffer values, ReduceOp op, Subject about) override;
 
   /// Each payload goes to all ranks of its host, from the leader to the others, and from these to their hosts.
-  Task<> all_gather(BytesView own, Gathered& gathered, Subject about) override;
+  Task<> all_gather(ConstBuffer own, Gathered& gathered, Subject about) override;
 
  private:
   Task<> hand_down(Subject about);

@@ -22,6 +22,8 @@ class ParameterServer final : public Topology {
       "some workers are servers too: each averages a share of the gradients and sends it to all, compressed again";
   static constexpr GroupSize group_size = GroupSize::any;
   static constexpr bool by_owners = true;
+  static constexpr std::uint32_t servers_max = 1024;
+  static constexpr std::string_view servers_summary = "How many workers are servers too; null: all";
 
   /// With all ranks as servers. With S servers, the port of one carries 2 (P-1)/S of the bytes.
   static Cost all_reduce_cost(std::uint32_t ranks, double bytes);

@@ -17,6 +17,7 @@ class Ring final : public Topology {
   static constexpr std::string_view summary =
       "each worker sends to the next; as few bytes as possible, with a latency that grows with the number of workers";
   static constexpr GroupSize group_size = GroupSize::any;
+  static constexpr std::uint32_t streams_to_neighbours = 1;
 
   /// 2 (P-1) messages of 1/P of the bytes, half of which are combined.
   static Cost all_reduce_cost(std::uint32_t ranks, double bytes);

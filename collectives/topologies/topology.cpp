@@ -50,7 +50,15 @@ Result<void> Topology::keep_own(BytesView own, Gathered& gathered) const {
   return {};
 }
 
+Result<void> Topology::expect_countable(ReduceOp op, Element element) const {
+  if (ranks() <= ranks_max(op, element)) return {};
+  return Error{Errc::unsupported, "a majority of " + std::to_string(ranks()) +
+                                      " ranks, and numbers of this type count " +
+                                      std::to_string(ranks_max(op, element)) + " at most"};
+}
+
 Task<> Topology::all_reduce(Buffer values, ReduceOp op, Subject about) {
+  if (auto countable = expect_countable(op, values.element); !countable) co_return countable.error();
   prepare(op, values.element, values.bytes, ranks());
   if (auto done = co_await combine_all(values, op, about); !done) co_return done.error();
   conclude(op, values.element, values.bytes, ranks());
@@ -58,14 +66,15 @@ Task<> Topology::all_reduce(Buffer values, ReduceOp op, Subject about) {
 }
 
 Task<> Topology::reduce_scatter(Buffer values, ReduceOp op, Subject about) {
+  if (auto countable = expect_countable(op, values.element); !countable) co_return countable.error();
   prepare(op, values.element, values.bytes, ranks());
   if (auto done = co_await Ring::reduce_around(group_, values, op, about); !done) co_return done.error();
   conclude(op, values.element, chunk_of(values, ranks(), rank()).bytes, ranks());
   co_return Result<void>();
 }
 
-Task<> Topology::all_gather(BytesView own, Gathered& gathered, Subject about) {
-  if (auto kept = keep_own(own, gathered); !kept) co_return kept.error();
+Task<> Topology::all_gather(ConstBuffer own, Gathered& gathered, Subject about) {
+  if (auto kept = keep_own(own.bytes, gathered); !kept) co_return kept.error();
   const auto begin_of = [](std::uint32_t member) { return member; };
   co_return co_await gather_bundles(group_, gathered, begin_of, about);
 }
@@ -100,22 +109,23 @@ Cost Topology::all_gather_cost(std::uint32_t ranks, double bytes) {
   return {.alpha = static_cast<double>(std::bit_width(ranks - 1)), .beta = (ranks - 1) * bytes, .gamma = 0};
 }
 
-Task<> Topology::all_to_all(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) {
-  return send_payloads(outgoing, ranks(), incoming, about);
+Task<> Topology::all_to_all(std::span<const ConstBuffer> outgoing, Gathered& incoming, Subject about) {
+  const auto payload = [&](std::uint32_t to) { return outgoing[to].bytes; };
+  co_return co_await send_payloads(payload, ranks(), incoming, about);
 }
 
 Task<> Topology::to_owners(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) {
-  return send_payloads(outgoing, owners(), incoming, about);
+  const auto payload = [&](std::uint32_t to) { return outgoing[to]; };
+  co_return co_await send_payloads(payload, owners(), incoming, about);
 }
 
-/// To each of the first `receivers` ranks its payload.
-Task<> Topology::send_payloads(std::span<const BytesView> outgoing, std::uint32_t receivers, Gathered& incoming,
-                               Subject about) {
+/// To each of the first `receivers` ranks its payload; the function must outlive the task.
+Task<> Topology::send_payloads(FunctionRef<BytesView(std::uint32_t)> payload, std::uint32_t receivers,
+                               Gathered& incoming, Subject about) {
   const bool receives = rank() < receivers;
   if (receives) {
-    if (auto kept = keep_own(outgoing[rank()], incoming); !kept) co_return kept.error();
+    if (auto kept = keep_own(payload(rank()), incoming); !kept) co_return kept.error();
   }
-  const auto payload = [&](std::uint32_t to) { return outgoing[to]; };
   Task<> sending = send_to_each(group_, receivers, payload, about);
   sending.start();
   for (std::uint32_t distance = 1; receives && distance < ranks(); ++distance) {

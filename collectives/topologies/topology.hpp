@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "base/function_ref.hpp"
@@ -26,10 +27,22 @@ enum class GroupSize : std::uint8_t { any, power_of_two };
 /// and, if these are the owners of regions, who get the entries that compressors have chosen there,
 ///
 ///     static constexpr bool splits = true;
+///
+/// and, if some ranks are servers, as many as a job says (TopologyChoice::servers),
+///
+///     static constexpr std::uint32_t servers_max;
+///     static constexpr std::string_view servers_summary;
+///
+/// and, if most messages go to the next ranks,
+///
+///     static constexpr std::uint32_t streams_to_neighbours;   as in TopologyType
 class Topology : public Collective {
  public:
   /// `group` must outlive it.
   explicit Topology(Communicator& group) : group_(group) {}
+
+  /// The numbers that all_reduce() takes.
+  static constexpr std::array elements = all_elements;
 
   /// By combine_all(), in which a mean is a sum of shares, or a sum that is divided afterwards, and a majority a sum of
   /// signs.
@@ -40,11 +53,11 @@ class Topology : public Collective {
 
   /// In ceil(log2(P)) steps for any number of ranks (Bruck et al. 1997): in each step a rank sends all payloads that it
   /// has so far, one message each, to the rank 1, 2, 4, ... places before it. No way moves fewer bytes.
-  Task<> all_gather(BytesView own, Gathered& gathered, Subject about) override;
+  Task<> all_gather(ConstBuffer own, Gathered& gathered, Subject about) override;
   static Cost all_gather_cost(std::uint32_t ranks, double bytes);
 
   /// A message from each rank to each other, all at once, beginning with the rank that follows it.
-  Task<> all_to_all(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) override;
+  Task<> all_to_all(std::span<const ConstBuffer> outgoing, Gathered& incoming, Subject about) override;
 
   /// All ranks are owners. A message to each of them and one from each, all at once.
   std::uint32_t owners() const override { return ranks(); }
@@ -79,7 +92,9 @@ class Topology : public Collective {
   Communicator& group_;
 
  private:
-  Task<> send_payloads(std::span<const BytesView> outgoing, std::uint32_t receivers, Gathered& incoming, Subject about);
+  Result<void> expect_countable(ReduceOp op, Element element) const;
+  Task<> send_payloads(FunctionRef<BytesView(std::uint32_t)> payload, std::uint32_t receivers, Gathered& incoming,
+                       Subject about);
 };
 
 }  // namespace weir::collectives

@@ -17,6 +17,8 @@ class Tree final : public Topology {
   static constexpr std::string_view summary =
       "two binary trees, each for a half of the values, piece by piece; a latency of log P, for any number of workers";
   static constexpr GroupSize group_size = GroupSize::any;
+  /// A part of a tree hangs on few edges.
+  static constexpr std::uint32_t streams_to_neighbours = 2;
 
   /// Up and down ceil(log2(P)) levels; each port carries twice the bytes.
   static Cost all_reduce_cost(std::uint32_t ranks, double bytes);

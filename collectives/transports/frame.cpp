@@ -13,7 +13,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the wire format is little-endian");
 
 constexpr std::uint32_t magic = 0x47494557;  // "WEIG"
-constexpr std::uint8_t version = 3;
+constexpr std::uint8_t version = 4;
 constexpr std::size_t checksum_offset = 56;
 
 template <class T>
@@ -43,6 +43,8 @@ FrameHeaderBytes encode(const FrameHeader& header, BytesView payload) {
   put(bytes, 6, header.operation.number);
   put(bytes, 8, header.attempt);
   put(bytes, 16, header.sequence);
+  put(bytes, 20, header.from);
+  put(bytes, 22, header.lane);
   put(bytes, 24, header.subject.version);
   put(bytes, 32, header.subject.bucket);
   put(bytes, 36, header.subject.part);
@@ -60,10 +62,12 @@ Result<FrameHeader> decode(const FrameHeaderBytes& bytes) {
   }
   FrameHeader header;
   const auto kind = take<std::uint8_t>(bytes, 5);
-  if (kind < 1 || kind > 5) return Error{Errc::malformed, "gradient frame of unknown kind " + std::to_string(kind)};
+  if (kind < 1 || kind > 6) return Error{Errc::malformed, "gradient frame of unknown kind " + std::to_string(kind)};
   header.kind = static_cast<FrameKind>(kind);
   header.attempt = take<std::uint64_t>(bytes, 8);
-  header.sequence = take<std::uint64_t>(bytes, 16);
+  header.sequence = take<std::uint32_t>(bytes, 16);
+  header.from = take<std::uint16_t>(bytes, 20);
+  header.lane = take<std::uint16_t>(bytes, 22);
   header.subject = {.version = take<std::uint64_t>(bytes, 24),
                     .bucket = take<std::uint32_t>(bytes, 32),
                     .part = take<std::uint32_t>(bytes, 36)};

@@ -16,12 +16,15 @@ enum class FrameKind : std::uint8_t {
   disagrees = 4,  ///< the sender gives up because two ranks, which are the halves of `message_bytes`, the low one
                   ///< first, do not agree about the subject; nothing follows
   waits = 5,      ///< the sender waits for a message, and says in which operation. Not counted in the sequence
+  gives_up = 6,   ///< rank `message_bytes` has given up for a reason of its own, the subject or, if the high half is
+                  ///< not 0, all; nothing follows
 };
 
 /// The header before every piece on a gradient connection, little-endian:
 ///
 ///     0  u32 magic "WEIG"   4  u8 version   5  u8 kind   6  u16 number of the operation
-///     8  u64 attempt       16  u64 sequence (frames before this one on this connection, in this direction)
+///     8  u64 attempt       16  u32 sequence (frames before this one on this connection, in this direction, mod 2^32)
+///    20  u16 rank of the sender               22  u16 lane
 ///    24  u64 version of the subject         32  u32 bucket     36  u32 part
 ///    40  u64 message_bytes 48  u32 frame_bytes (payload that follows)   52  u32 mark of the operation
 ///    56  u64 checksum: XXH3-64 of the payload, seeded with the XXH3-64 of the first 56 bytes. Between processes that
@@ -29,7 +32,9 @@ enum class FrameKind : std::uint8_t {
 struct FrameHeader {
   FrameKind kind = FrameKind::data;
   std::uint64_t attempt = 0;
-  std::uint64_t sequence = 0;
+  std::uint32_t sequence = 0;
+  std::uint16_t from = 0;  ///< the sender's rank
+  std::uint16_t lane = 0;
   Subject subject;
   std::uint64_t message_bytes = 0;
   std::uint32_t frame_bytes = 0;

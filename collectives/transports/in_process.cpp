@@ -34,8 +34,10 @@ class Rank final : public Communicator {
   Loop& loop() override;
   void begin_operation(const Operation& operation) override;
   void end_operation() override { operations_.end(); }
+  void begin_part(const Operation& operation, std::span<const std::uint32_t> members) override;
+  void end_part(std::span<const std::uint32_t> members) override { operations_.end_part(members); }
   void abort(const Error& cause, const std::optional<Blame>& blame) override {
-    fail(cause, blame.value_or(lost(rank_)));
+    fail(cause, blame.value_or(Blame::of_lost(rank_)));
   }
   void when_failed(std::function<void(const Error&, const Blame&)> call) override { when_failed_ = std::move(call); }
   Task<> close() override;
@@ -44,6 +46,7 @@ class Rank final : public Communicator {
     const auto rank = lost_rank_.load();
     return rank < 0 ? std::nullopt : std::optional(static_cast<std::uint32_t>(rank));
   }
+  bool ended_by_another() const override { return ended_by_another_; }
 
   void begin(Send& send) override;
   void begin(Receive& receive) override;
@@ -66,9 +69,8 @@ class Rank final : public Communicator {
   void notice_disagreement();
 
  private:
-  static Blame lost(std::uint32_t rank) { return {.rank = rank, .with = rank}; }
   Blame disagrees(std::uint32_t rank, const Subject& about) const {
-    return {.rank = rank, .with = rank_, .about = about};
+    return {Blame::Fault::disagrees, rank, rank_, about};
   }
   /// `rank` is gone.
   void lose(std::uint32_t rank);
@@ -107,6 +109,7 @@ class Rank final : public Communicator {
   std::function<void(const Error&, const Blame&)> when_failed_;
   bool closed_ = false;
   std::atomic<std::int64_t> lost_rank_ = -1;
+  std::atomic<bool> ended_by_another_ = false;
   std::vector<TrafficCounter> traffic_;  ///< by rank
 };
 
@@ -254,12 +257,15 @@ Rank::Rank(Network& network, std::uint32_t rank, std::uint32_t lane)
     : network_(network), rank_(rank), lane_(lane), traffic_(network.ranks) {}
 
 Rank::~Rank() {
-  if (!closed_) fail({Errc::cancelled, "destroyed"}, lost(rank_));
+  if (!closed_) fail({Errc::cancelled, "destroyed"}, Blame::of_lost(rank_));
   network_.member(rank_, lane_) = nullptr;
 }
 
 std::uint32_t Rank::size() const { return network_.ranks; }
-std::uint32_t Rank::host_of(std::uint32_t rank) const { return rank / network_.model.ranks_per_host; }
+std::uint32_t Rank::host_of(std::uint32_t rank) const {
+  const NetworkModel& model = network_.model;
+  return model.hosts_in_turn > 0 ? rank % model.hosts_in_turn : rank / model.ranks_per_host;
+}
 const std::byte* Rank::reserved_addresses() const { return network_.reserved_addresses.begin(); }
 Loop& Rank::loop() { return network_; }
 
@@ -277,12 +283,17 @@ void Rank::begin_operation(const Operation& operation) {
   network_.check_again();
 }
 
+void Rank::begin_part(const Operation& operation, std::span<const std::uint32_t> members) {
+  operations_.begin_part(operation, members);
+  network_.check_again();
+}
+
 void Rank::begin(Send& send) {
   ensure(send.to < size() && send.to != rank_, "a message to a rank outside the group");
   const Channel* back = network_.find(send.to, rank_, lane_);
   if (back != nullptr && back->left) lose(send.to);
   if (const Error* error = error_for(send.to)) return network_.end(send, *error);
-  send.operation = operations_.tag();
+  send.operation = operations_.tag(send.to);
   Channel& way = network_.channel(rank_, send.to, lane_);
   way.sends.push_back(send);
   network_.offer(way);
@@ -310,11 +321,15 @@ void Rank::go_on(Receive& receive) {
 }
 
 void Rank::withdraw(Send& send) {
-  if (send.begun) fail({Errc::cancelled, "a message was given up half-way"}, lost(rank_));
+  if (send.begun) {
+    fail({Errc::cancelled, "a message was given up half-way"}, Blame::of_giving_up(rank_, send.subject));
+  }
 }
 
 void Rank::withdraw(Receive& receive) {
-  if (receive.begun) fail({Errc::cancelled, "a message was given up half-way"}, lost(rank_));
+  if (receive.begun) {
+    fail({Errc::cancelled, "a message was given up half-way"}, Blame::of_giving_up(rank_, receive.subject));
+  }
 }
 
 /// Whoever waits for the message of which the first frame that has arrived is a piece; null if nobody does.
@@ -394,7 +409,7 @@ Result<void> Rank::take_frame(Receive& receive, const SimulatedFrame& frame) {
       return Error{Errc::malformed,
                    "a message about " + to_string(frame.subject) + " where " + to_string(*receive.subject) + " is due"};
     }
-    if (auto expected = operations_.expect(frame.operation); !expected) return expected;
+    if (auto expected = operations_.expect(frame.channel->from, frame.operation); !expected) return expected;
     if (auto begun = receive.receiver.begin(frame.message_bytes); !begun) {
       return begun.error().within(to_string(frame.subject));
     }
@@ -412,14 +427,16 @@ Result<void> Rank::take_frame(Receive& receive, const SimulatedFrame& frame) {
 void Rank::lose(std::uint32_t rank) {
   if (failure_ || closed_ || gone_.contains(rank)) return;
   const Error error{Errc::peer_lost, "rank " + std::to_string(rank) + " is gone"};
-  if (network_.loss == Loss::ends_the_group) return fail(error, lost(rank));
+  if (network_.loss == Loss::ends_the_group) return fail(error, Blame::of_lost(rank));
   gone_.emplace(rank, error);
   end_transfers(rank, error);
 }
 
 void Rank::hear(const Blame& blame) {
-  if (!blame.about) return lose(blame.rank);
-  if (!closed_) fail(disagreement(blame), blame);
+  if (blame.fault == Blame::Fault::lost) return lose(blame.rank);
+  if (closed_ || failure_) return;
+  ended_by_another_ = true;
+  fail(told_of(blame), blame);
 }
 
 void Rank::notice_disagreement() {
@@ -429,9 +446,9 @@ void Rank::notice_disagreement() {
     if (in == nullptr || sender == nullptr) continue;
     const bool waits = in->current != nullptr || !in->receives.empty();
     Result<void> fits;
-    if (!in->arrived.empty() && !waits) fits = operations_.expect_later(in->arrived.front().operation);
-    if (in->arrived.empty() && waits) fits = operations_.compare(sender->operations_.last(), true);
-    if (!fits) fail(fits.error().within("rank " + std::to_string(other)), disagrees(other, operations_.about()));
+    if (!in->arrived.empty() && !waits) fits = operations_.expect_later(other, in->arrived.front().operation);
+    if (in->arrived.empty() && waits) fits = operations_.compare(other, sender->operations_.last(rank_), true);
+    if (!fits) fail(fits.error().within("rank " + std::to_string(other)), disagrees(other, operations_.about(other)));
   }
 }
 
@@ -439,14 +456,14 @@ void Rank::notice_disagreement() {
 void Rank::fail(const Error& cause, const Blame& blame) {
   if (failure_) return;
   failure_ = cause;
-  if (cause.code == Errc::peer_lost) lost_rank_ = blame.rank;
+  if (blame.fault == Blame::Fault::lost && blame.rank != rank_) lost_rank_ = blame.rank;
   for (std::uint32_t other = 0; other < size(); ++other) end_transfers(other, cause);
   while (!from_any_.empty()) network_.end(from_any_.front(), cause);
   if (!closed_) {
     const auto tell = [&network = network_, blame, from = rank_, lane = lane_] {
       for (std::uint32_t other = 0; other < network.ranks; ++other) {
         Rank* member = network.member(other, lane);
-        const bool is_lost = other == blame.rank && !blame.about;
+        const bool is_lost = other == blame.rank && blame.fault == Blame::Fault::lost;
         if (member != nullptr && other != from && !is_lost) member->hear(blame);
       }
     };

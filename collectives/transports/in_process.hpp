@@ -20,6 +20,7 @@ struct NetworkModel {
   std::uint64_t window_bytes = 1 << 20;  ///< of one link: sent and not yet received; then the sender has to wait
   std::uint64_t seed = 0;                ///< of the jitter
   std::uint32_t ranks_per_host = 1;      ///< the first so many ranks share a host, then the next, ...
+  std::uint32_t hosts_in_turn = 0;       ///< if not 0: one rank after the other is of the next of so many hosts
   bool carries_data = true;              ///< if not, only lengths travel: no message has to have any memory
 };
 

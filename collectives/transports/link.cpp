@@ -18,13 +18,34 @@ Error lost(const char* how) { return {Errc::peer_lost, how}; }
 /// For a receiver that has aborted the group while it took a piece.
 Error given_up() { return {Errc::cancelled, "the group was aborted"}; }
 
+/// A blame as a frame carries it.
+struct WireForm {
+  FrameKind kind;
+  std::uint64_t number;  ///< FrameHeader::message_bytes
+};
+WireForm wire_form(const Blame& blame) {
+  if (blame.fault == Blame::Fault::lost) return {FrameKind::failed, blame.rank};
+  if (blame.fault == Blame::Fault::disagrees) {
+    return {FrameKind::disagrees, std::uint64_t{blame.with} << 32 | blame.rank};
+  }
+  return {FrameKind::gives_up, std::uint64_t{!blame.about} << 32 | blame.rank};
+}
+std::optional<Blame> blame_of(const FrameHeader& header) {
+  const auto rank = static_cast<std::uint32_t>(header.message_bytes);
+  const auto high = static_cast<std::uint32_t>(header.message_bytes >> 32);
+  if (header.kind == FrameKind::failed) return Blame::of_lost(rank);
+  if (header.kind == FrameKind::disagrees) return Blame{Blame::Fault::disagrees, rank, high, header.subject};
+  if (header.kind != FrameKind::gives_up) return std::nullopt;
+  return Blame::of_giving_up(rank, high == 0 ? std::optional(header.subject) : std::nullopt);
+}
+
 iovec part(std::span<std::byte> bytes) { return {bytes.data(), bytes.size()}; }
 iovec part(BytesView bytes) { return {const_cast<std::byte*>(bytes.data()), bytes.size()}; }
 
 }  // namespace
 
 Link::Link(LinkOwner& owner, std::uint32_t peer, std::uint32_t lane, std::unique_ptr<Stream> stream)
-    : Source(lane), owner_(owner), peer_(peer), stream_(std::move(stream)) {
+    : Source(lane), owner_(owner), peer_(peer), lane_(lane), stream_(std::move(stream)) {
   ahead_.reserve(read_ahead_bytes);
   owner_.epoll.watch(stream_->descriptor(), *this);
 }
@@ -57,7 +78,7 @@ void Link::note(std::uint32_t events) {
 }
 
 bool Link::work() {
-  if (over_) return false;
+  if (over_) return say_last_words();
   auto sent = send_some();
   if (!sent) {
     owner_.link_failed(peer_, sent.error());
@@ -85,11 +106,20 @@ void Link::finish_side() {
   } else if (!sends_.empty()) {
     owner_.link_failed(peer_, lost("left the group"));
   } else {
-    owner_.peer_left(peer_);
+    owner_.link_ended(peer_);
   }
 }
 
 // Sending.
+
+FrameHeader Link::next_header(FrameKind kind) const {
+  return {.kind = kind,
+          .attempt = owner_.attempt,
+          .sequence = sequence_out_,
+          .from = static_cast<std::uint16_t>(owner_.own_rank),
+          .lane = static_cast<std::uint16_t>(lane_),
+          .subject = {}};
+}
 
 /// Makes frames of what is ready, as many as one call should write.
 void Link::prepare_frames() {
@@ -103,13 +133,13 @@ void Link::prepare_frames() {
       if (send->ready_bytes < send->sent_bytes + size) return;
       OutFrame& frame = out_[out_count_++];
       frame.payload = send->message.subspan(send->sent_bytes, size);
-      frame.header = encode({.attempt = owner_.attempt,
-                             .sequence = sequence_out_++,
-                             .subject = send->subject,
-                             .message_bytes = send->message.size(),
-                             .frame_bytes = static_cast<std::uint32_t>(size),
-                             .operation = send->operation},
-                            checked(frame.payload));
+      FrameHeader header = next_header(FrameKind::data);
+      header.subject = send->subject;
+      header.message_bytes = send->message.size();
+      header.frame_bytes = static_cast<std::uint32_t>(size);
+      header.operation = send->operation;
+      frame.header = encode(header, checked(frame.payload));
+      ++sequence_out_;
       send->begun = true;
       send->sent_bytes += size;
       frame.send = send->sent_bytes == send->message.size() ? &*send : nullptr;
@@ -125,11 +155,8 @@ Result<bool> Link::send_some() {
   prepare_frames();
   if (out_count_ == 0) {
     if (side_ != Side::leaving || !sends_.empty()) return false;
-    writable_ = write_last(FrameKind::goodbye, {});
-    if (!writable_) return false;
-    stream_->end_writing();
-    side_ = Side::ended;
-    return true;
+    if (!has_last_words()) append(last_words_, last_frame(FrameKind::goodbye, 0, {}));
+    return say_last_words();
   }
   std::array<iovec, 2 * frames_max> parts;
   std::size_t count = 0;
@@ -177,27 +204,48 @@ void Link::say_goodbye() {
 }
 
 void Link::give_up(const Blame& blame) {
-  if (side_ == Side::ended) return;
-  // In the middle of a frame nothing can be said: that it is cut off says enough.
-  if (out_written_ == 0) write_last(blame.about ? FrameKind::disagrees : FrameKind::failed, blame);
-  stream_->end_writing();
-  side_ = Side::ended;
+  if (side_ == Side::ended || has_last_words()) return;
+  // The memory of the messages is somebody else's again from now on.
+  if (out_written_ > 0) {
+    append(last_words_, out_[0].header);
+    append(last_words_, out_[0].payload);
+    last_words_said_ = out_written_;
+  }
+  const auto [kind, number] = wire_form(blame);
+  append(last_words_, last_frame(kind, number, blame.about.value_or(Subject())));
+  writable_ = true;
+  say_last_words();
 }
 
-/// Returns false if there is no room.
-bool Link::write_last(FrameKind kind, const Blame& blame) {
-  const std::uint64_t with = blame.about ? blame.with : 0;
-  const FrameHeader header{.kind = kind,
-                           .attempt = owner_.attempt,
-                           .sequence = sequence_out_,
-                           .subject = blame.about.value_or(Subject()),
-                           .message_bytes = with << 32 | blame.rank,
-                           .frame_bytes = 0};
-  const FrameHeaderBytes bytes = encode(header, {});
-  const iovec all = part(BytesView(bytes));
-  const auto written = stream_->write(std::span(&all, 1));
-  if (written) counter_.sent_bytes.fetch_add(*written, std::memory_order_relaxed);
-  return !written || *written > 0;
+void Link::cut_off() {
+  if (side_ == Side::ended) return;
+  last_words_said_ = last_words_.size();
+  stream_->end_writing();
+  side_ = Side::ended;
+  owner_.link_ended(peer_);
+}
+
+FrameHeaderBytes Link::last_frame(FrameKind kind, std::uint64_t number, const Subject& subject) const {
+  FrameHeader header = next_header(kind);
+  header.subject = subject;
+  header.message_bytes = number;
+  return encode(header, {});
+}
+
+/// Ends this side as soon as all of the last words are written.
+bool Link::say_last_words() {
+  if (!writable_ || side_ == Side::ended) return false;
+  const iovec rest = part(BytesView(last_words_).subspan(last_words_said_));
+  const auto written = stream_->write(std::span(&rest, 1));
+  if (written) {
+    counter_.sent_bytes.fetch_add(*written, std::memory_order_relaxed);
+    last_words_said_ += *written;
+    // A peer that has ended its side knows enough, and may read nothing any more.
+    writable_ = !has_last_words();
+    if (has_last_words() && !hung_up_ && !ended_) return *written > 0;
+  }
+  cut_off();
+  return true;
 }
 
 // Receiving.
@@ -206,16 +254,10 @@ void Link::look_around() {
   const bool waits = is_waited_for();
   // Behind a frame that has no room the peer would not see it, and does not need to: the frame says as much.
   if (waits && side_ == Side::open && out_count_ == 0) {
-    out_[out_count_++] = {.header = encode({.kind = FrameKind::waits,
-                                            .attempt = owner_.attempt,
-                                            .sequence = sequence_out_,
-                                            .subject = owner_.operations.about(),
-                                            .message_bytes = 0,
-                                            .frame_bytes = 0,
-                                            .operation = owner_.operations.last()},
-                                           {}),
-                          .payload = {},
-                          .counts = false};
+    FrameHeader header = next_header(FrameKind::waits);
+    header.subject = owner_.operations.about(peer_);
+    header.operation = owner_.operations.last(peer_);
+    out_[out_count_++] = {.header = encode(header, {}), .payload = {}, .counts = false};
   }
   looks_ = true;
   go_on();
@@ -245,10 +287,11 @@ Result<bool> Link::receive_some() {
       if (header_filled_ < header_.size()) return moved;
       auto header = decode(header_);
       if (!header) return header.error();
+      if (auto due = expect_origin(*header); !due) return due.error();
       if (header->kind != FrameKind::waits && !anybody_waits()) {
         looks_ = false;
         if (header->kind != FrameKind::data) return moved;
-        if (auto fits = owner_.operations.expect_later(header->operation); !fits) return fits.error();
+        if (auto fits = owner_.operations.expect_later(peer_, header->operation); !fits) return fits.error();
         return moved;
       }
       if (auto begun = begin_piece(*header); !begun) return begun.error();
@@ -277,12 +320,21 @@ Result<bool> Link::receive_some() {
   return moved;
 }
 
-/// A header is complete: checks it, and finds who waits for its message.
-Result<void> Link::begin_piece(const FrameHeader& header) {
+Result<void> Link::expect_origin(const FrameHeader& header) const {
   if (header.attempt != owner_.attempt) {
     return Error{Errc::malformed, "a frame of attempt " + std::to_string(header.attempt) + " in attempt " +
                                       std::to_string(owner_.attempt)};
   }
+  if (header.from != peer_ || header.lane != lane_) {
+    return Error{Errc::malformed, "a frame of rank " + std::to_string(header.from) + " in lane " +
+                                      std::to_string(header.lane) + " where those of rank " + std::to_string(peer_) +
+                                      " in lane " + std::to_string(lane_) + " are due"};
+  }
+  return {};
+}
+
+/// A header is complete: checks it, and finds who waits for its message.
+Result<void> Link::begin_piece(const FrameHeader& header) {
   if (header.kind != FrameKind::data) {
     if (!checksum_fits(header_, {})) return Error{Errc::malformed, "a frame whose checksum does not fit"};
     if (header.kind == FrameKind::waits) return hear_waiting(header);
@@ -307,7 +359,7 @@ Result<void> Link::begin_piece(const FrameHeader& header) {
       return Error{Errc::malformed, "a message about " + to_string(header.subject) + " where " +
                                         to_string(*current_->subject) + " is due"};
     }
-    if (auto fits = owner_.operations.expect(header.operation); !fits) return fits;
+    if (auto fits = owner_.operations.expect(peer_, header.operation); !fits) return fits;
     if (auto begun = current_->receiver.begin(message_bytes_); !begun) {
       return begun.error().within(to_string(header.subject));
     }
@@ -326,7 +378,7 @@ Result<void> Link::hear_waiting(const FrameHeader& header) {
   if (header.frame_bytes > 0) return Error{Errc::malformed, "a frame without data that has some"};
   header_filled_ = 0;
   counter_.received_bytes.fetch_sub(header_.size(), std::memory_order_relaxed);
-  return owner_.operations.compare(header.operation, is_waited_for());
+  return owner_.operations.compare(peer_, header.operation, is_waited_for());
 }
 
 /// A payload is complete: checks it, and passes it on.
@@ -335,6 +387,7 @@ Result<void> Link::end_piece() {
   const std::uint64_t offset = message_taken_;
   message_taken_ += piece_.size();
   ++sequence_in_;
+  ++frames_received_;
   header_filled_ = 0;
   frame_.reset();
   if (!piece_.empty()) {
@@ -403,8 +456,8 @@ void Link::read_to_end() {
   if (tail.size() < last.size()) return;
   std::memcpy(last.data(), tail.data() + tail.size() - last.size(), last.size());
   const auto header = decode(last);
-  if (header && header->kind != FrameKind::data && header->kind != FrameKind::waits &&
-      header->attempt == owner_.attempt && checksum_fits(last, {})) {
+  if (header && header->kind != FrameKind::data && header->kind != FrameKind::waits && expect_origin(*header) &&
+      checksum_fits(last, {})) {
     note_ending(*header);
   }
 }
@@ -412,10 +465,7 @@ void Link::read_to_end() {
 void Link::note_ending(const FrameHeader& last) {
   ended_ = true;
   ending_.orderly = last.kind == FrameKind::goodbye;
-  const auto rank = static_cast<std::uint32_t>(last.message_bytes);
-  const auto with = static_cast<std::uint32_t>(last.message_bytes >> 32);
-  if (last.kind == FrameKind::failed) ending_.blame = Blame{.rank = rank, .with = rank};
-  if (last.kind == FrameKind::disagrees) ending_.blame = Blame{.rank = rank, .with = with, .about = last.subject};
+  ending_.blame = blame_of(last);
 }
 
 }  // namespace weir::collectives

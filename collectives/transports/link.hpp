@@ -26,16 +26,19 @@ class LinkOwner {
   virtual void note_unclaimed(Link& link) = 0;
   /// The link cannot go on. The error is peer_lost if the peer has left or is gone.
   virtual void link_failed(std::uint32_t peer, const Error& error) = 0;
-  /// The peer has ended its side, in good order, and nothing was under way.
-  virtual void peer_left(std::uint32_t peer) = 0;
+  /// The link has ended: the peer has ended its side, in good order, and nothing was under way, or all is said after
+  /// Link::give_up().
+  virtual void link_ended(std::uint32_t peer) = 0;
 
   EpollLoop& epoll;
+  const std::uint32_t own_rank;
   const std::uint64_t attempt;
   std::vector<std::unique_ptr<Bytes>> scratch;  ///< memory for pieces that are only looked at, not in use
   OperationLog operations;
 
  protected:
-  LinkOwner(EpollLoop& event_loop, std::uint64_t attempt_number) : epoll(event_loop), attempt(attempt_number) {}
+  LinkOwner(EpollLoop& event_loop, std::uint32_t rank_number, std::uint64_t attempt_number)
+      : epoll(event_loop), own_rank(rank_number), attempt(attempt_number) {}
   ~LinkOwner() = default;
 };
 
@@ -68,14 +71,19 @@ class Link final : public EpollLoop::Source {
 
   /// Says goodbye as soon as there is room for it, and ends this side.
   void say_goodbye();
-  /// Ends this side at once, and says why if there is room for it.
+  /// Ends this side and says why. If there is no room for it, or a frame is half written, which is then written to its
+  /// end, this takes until the peer has read enough; a peer that has ended its side is not waited for.
   void give_up(const Blame& blame);
+  /// Whether give_up() still has something to say.
+  bool has_last_words() const { return last_words_said_ < last_words_.size(); }
+  /// Ends this side at once.
+  void cut_off();
 
   /// Nothing has arrived for a while: tells the peer in which operation this rank waits for it, if it does, and looks
   /// at what has arrived of messages for which nobody waits.
   void look_around();
 
-  std::uint64_t frames_received() const { return sequence_in_; }
+  std::uint64_t frames_received() const { return frames_received_; }
 
   /// What the next message should be about, if somebody waits for it.
   std::optional<Subject> due() const;
@@ -102,7 +110,11 @@ class Link final : public EpollLoop::Source {
   Result<bool> send_some();
   void prepare_frames();
   void take_written(std::size_t bytes);
-  bool write_last(FrameKind kind, const Blame& blame);
+  /// The header of a frame that this link sends next; what it is about is to be filled in.
+  FrameHeader next_header(FrameKind kind) const;
+  Result<void> expect_origin(const FrameHeader& header) const;
+  FrameHeaderBytes last_frame(FrameKind kind, std::uint64_t number, const Subject& subject) const;
+  bool say_last_words();
   Result<bool> receive_some();
   Result<void> begin_piece(const FrameHeader& header);
   Result<void> end_piece();
@@ -119,6 +131,7 @@ class Link final : public EpollLoop::Source {
 
   LinkOwner& owner_;
   const std::uint32_t peer_;
+  const std::uint32_t lane_;
   const std::unique_ptr<Stream> stream_;
   bool readable_ = true;
   bool writable_ = true;
@@ -128,7 +141,9 @@ class Link final : public EpollLoop::Source {
   std::array<OutFrame, frames_max> out_;  ///< prepared, in order, of which the first `out_written_` bytes are written
   std::size_t out_count_ = 0;
   std::size_t out_written_ = 0;
-  std::uint64_t sequence_out_ = 0;
+  std::uint32_t sequence_out_ = 0;
+  Bytes last_words_;  ///< what is left of the frame that was being written at give_up(), and the reason
+  std::size_t last_words_said_ = 0;
   enum class Side : std::uint8_t { open, leaving, ended } side_ = Side::open;
 
   WaitingList<Receive> receives_;
@@ -142,7 +157,8 @@ class Link final : public EpollLoop::Source {
   std::unique_ptr<Bytes> scratch_;  ///< of the piece, if it has no place of its own
   std::uint64_t message_bytes_ = 0;
   std::uint64_t message_taken_ = 0;
-  std::uint64_t sequence_in_ = 0;
+  std::uint32_t sequence_in_ = 0;
+  std::uint64_t frames_received_ = 0;
 
   Bytes ahead_;  ///< read, not used yet
   std::size_t ahead_begin_ = 0;

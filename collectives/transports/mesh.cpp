@@ -39,6 +39,7 @@ inline constexpr auto nothrow = net::as_tuple(net::use_awaitable);
 
 constexpr milliseconds handshake_limit{5000};  ///< for one connection: a silent stranger holds its place no longer
 constexpr milliseconds call_again_after{50};
+constexpr std::uint32_t ranks_max = 1 << 16;
 constexpr std::size_t unproved_max = 256;  ///< callers in their handshake at once; more are turned away
 
 /// A rank's rings to all others of its host, in one lane and one direction, take about so much memory, ...
@@ -168,6 +169,10 @@ class GradientPort final : public Mesh {
     if (peers.size() != group.size || group.rank >= group.size) {
       return Error{Errc::invalid_argument, "a group of " + std::to_string(group.size) + " ranks with " +
                                                std::to_string(peers.size()) + " addresses"};
+    }
+    if (group.size > ranks_max) {
+      return Error{Errc::invalid_argument,
+                   "a group of " + std::to_string(group.size) + " ranks: frames name " + std::to_string(ranks_max)};
     }
     ensure(lanes_.empty(), "a mesh is joined once");
     group_ = group;

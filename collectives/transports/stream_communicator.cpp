@@ -16,6 +16,7 @@ namespace weir::collectives {
 namespace {
 
 /// How long close() waits for the others: they are at most one operation behind, unless something is wrong with them.
+/// After a failure, how long a peer has to read why.
 constexpr std::chrono::seconds linger{5};
 
 /// After so long without a piece of a message from anybody, ranks tell each other what they wait for.
@@ -25,7 +26,7 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
  public:
   StreamCommunicator(EpollLoop& event_loop, const Member& member, std::uint32_t lane,
                      std::vector<std::unique_ptr<Stream>> streams)
-      : LinkOwner(event_loop, member.attempt),
+      : LinkOwner(event_loop, member.rank, member.attempt),
         rank_(member.rank),
         loss_(member.loss),
         hosts_(member.hosts),
@@ -38,7 +39,7 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
   }
 
   ~StreamCommunicator() override {
-    if (!failure_ && !closed_) fail({Errc::cancelled, "destroyed"}, lost(rank_));
+    if (!failure_ && !closed_) fail({Errc::cancelled, "destroyed"}, Blame::of_lost(rank_));
   }
 
   std::uint32_t rank() const override { return rank_; }
@@ -48,16 +49,20 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
 
   void begin_operation(const Operation& operation) override { operations.begin(operation); }
   void end_operation() override { operations.end(); }
+  void begin_part(const Operation& operation, std::span<const std::uint32_t> members) override {
+    operations.begin_part(operation, members);
+  }
+  void end_part(std::span<const std::uint32_t> members) override { operations.end_part(members); }
   void abort(const Error& cause, const std::optional<Blame>& blame) override {
-    fail(cause, blame.value_or(lost(rank_)));
+    fail(cause, blame.value_or(Blame::of_lost(rank_)));
   }
   void when_failed(std::function<void(const Error&, const Blame&)> call) override { when_failed_ = std::move(call); }
 
   Task<> close() override {
-    if (failure_ || closed_) co_return Result<void>();
+    if (closed_) co_return Result<void>();
     closed_ = true;
     for (const auto& link : links_) {
-      if (link) link->say_goodbye();
+      if (link && !failure_) link->say_goodbye();
     }
     // Until the others have left too, closing a connection could discard what they have not read.
     EpollLoop::Timer others_left(epoll, std::chrono::steady_clock::now() + linger);
@@ -74,10 +79,12 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
     return rank < 0 ? std::nullopt : std::optional(static_cast<std::uint32_t>(rank));
   }
 
+  bool ended_by_another() const override { return ended_by_another_; }
+
   void begin(Send& send) override {
     ensure(send.to < size() && send.to != rank_, "a message to a rank outside the group");
     if (const Error* error = error_for(send.to)) return epoll.end(send, *error);
-    send.operation = operations.tag();
+    send.operation = operations.tag(send.to);
     links_[send.to]->begin(send);
     if (links_[send.to]->ended()) link_failed(send.to, {Errc::peer_lost, "left the group"});
   }
@@ -100,10 +107,14 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
     if (receive.rank) links_[*receive.rank]->go_on();
   }
   void withdraw(Send& send) override {
-    if (send.begun) fail({Errc::cancelled, "a message was given up half-way"}, lost(rank_));
+    if (send.begun) {
+      fail({Errc::cancelled, "a message was given up half-way"}, Blame::of_giving_up(rank_, send.subject));
+    }
   }
   void withdraw(Receive& receive) override {
-    if (receive.begun) fail({Errc::cancelled, "a message was given up half-way"}, lost(rank_));
+    if (receive.begun) {
+      fail({Errc::cancelled, "a message was given up half-way"}, Blame::of_giving_up(rank_, receive.subject));
+    }
   }
 
  private:
@@ -111,38 +122,42 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
   void note_unclaimed(Link& link) override { unclaimed_.push_back(&link); }
 
   void link_failed(std::uint32_t peer, const Error& error) override {
-    if (closed_) return peer_left(peer);
+    if (closed_) return link_ended(peer);
     if (error.code != Errc::peer_lost) {
-      const Subject about = links_[peer]->due().value_or(operations.about());
-      return fail(error.within("rank " + std::to_string(peer)), {.rank = peer, .with = rank_, .about = about});
+      const Subject about = links_[peer]->due().value_or(operations.about(peer));
+      return fail(error.within("rank " + std::to_string(peer)), {Blame::Fault::disagrees, peer, rank_, about});
     }
     // The peer's last frame may name the rank whose loss made it leave.
     links_[peer]->read_to_end();
-    const Blame blame = links_[peer]->ending().blame.value_or(lost(peer));
-    if (blame.about) return fail(disagreement(blame), blame);
+    const Blame blame = links_[peer]->ending().blame.value_or(Blame::of_lost(peer));
+    if (blame.fault != Blame::Fault::lost) {
+      if (!failure_) ended_by_another_ = true;
+      return fail(told_of(blame), blame);
+    }
     const Error cause = blame.rank == peer ? error.within("rank " + std::to_string(peer))
                                            : Error{Errc::peer_lost, "rank " + std::to_string(blame.rank) +
                                                                         " is gone, says rank " + std::to_string(peer)};
     if (loss_ == Loss::ends_the_group) return fail(cause, blame);
     gone_[peer] = cause;
-    links_[peer]->give_up(lost(peer));
+    links_[peer]->give_up(Blame::of_lost(peer));
     links_[peer]->end_transfers(cause);
   }
 
-  void peer_left(std::uint32_t) override { note_others(); }
+  void link_ended(std::uint32_t) override { note_others(); }
 
-  /// Ends close() if nobody else is there any more.
+  /// Ends close() if nobody else is there any more or, after a failure, all have been told.
   void note_others() {
     if (others_left_ == nullptr) return;
-    const bool all = std::ranges::all_of(links_, [](const auto& link) { return !link || link->ended(); });
-    if (all && !others_left_->ended()) epoll.end(*others_left_, {});
+    const auto done = [&](const auto& link) { return !link || (failure_ ? !link->has_last_words() : link->ended()); };
+    if (std::ranges::all_of(links_, done) && !others_left_->ended()) epoll.end(*others_left_, {});
   }
 
   /// Makes `cause` final and tells the other ranks whom to blame, so that they do not blame this one.
   void fail(const Error& cause, const Blame& blame) {
     if (failure_) return;
     failure_ = cause;
-    if (cause.code == Errc::peer_lost) lost_rank_ = blame.rank;
+    failed_at_ = std::chrono::steady_clock::now();
+    if (blame.fault == Blame::Fault::lost && blame.rank != rank_) lost_rank_ = blame.rank;
     for (const auto& link : links_) {
       if (!link) continue;
       link->give_up(blame);
@@ -152,14 +167,19 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
     if (when_failed_) when_failed_(cause, blame);
   }
 
-  static Blame lost(std::uint32_t rank) { return {.rank = rank, .with = rank}; }
-
   /// Looks around whenever nothing has arrived for a while, for as long as the communicator exists.
   Task<> watch() {
     while (true) {
       EpollLoop::Timer patience_ends(epoll, std::chrono::steady_clock::now() + patience);
       if (auto waited = co_await patience_ends; !waited) co_return waited.error();
-      if (failure_ || closed_) co_return Result<void>();
+      if (closed_) co_return Result<void>();
+      if (failure_) {
+        if (std::chrono::steady_clock::now() - failed_at_ < linger) continue;
+        for (const auto& link : links_) {
+          if (link) link->cut_off();
+        }
+        co_return Result<void>();
+      }
       std::uint64_t received = 0;
       for (const auto& link : links_) received += link ? link->frames_received() : 0;
       if (std::exchange(frames_received_, received) != received) continue;
@@ -182,10 +202,12 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
   WaitingList<Receive> from_any_;
   std::vector<Link*> unclaimed_;  ///< over which a message may be there that nobody waits for
   std::optional<Error> failure_;
+  std::chrono::steady_clock::time_point failed_at_;
   std::function<void(const Error&, const Blame&)> when_failed_;
   bool closed_ = false;
   EpollLoop::Timer* others_left_ = nullptr;
   std::atomic<std::int64_t> lost_rank_ = -1;
+  std::atomic<bool> ended_by_another_ = false;
   std::uint64_t frames_received_ = 0;  ///< when watch() looked last
   Task<> watching_ = watch();
 };

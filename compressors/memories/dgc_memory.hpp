@@ -46,9 +46,7 @@ class DgcMemory final : public Memory {
   Peaks peaks(const Round& round) const override { return peaks_.of(round); }
   Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) override;
   Result<at::Tensor> compensate_dense(const at::Tensor& gradient, const Round& round) override;
-  bool add_unsent(const Round& round, std::uint64_t first, std::span<const float> values) override {
-    return velocities_.add(round, first, values);
-  }
+  TensorStore* unsent() override { return &velocities_; }
   Result<void> average_dense(at::Tensor& mean, const Round& round) override;
   std::vector<NamedTensor> save() const override;
   Result<void> restore(std::span<const NamedTensor> state) override;

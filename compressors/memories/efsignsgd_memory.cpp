@@ -1,6 +1,7 @@
 #include "compressors/memories/efsignsgd_memory.hpp"
 
-#include <ATen/ops/empty.h>
+#include <array>
+#include <cstdint>
 
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
@@ -22,7 +23,8 @@ protocol::Params<EfSignSgdMemory::Options> EfSignSgdMemory::params() {
 std::optional<std::string> EfSignSgdMemory::misfit(const Compressor& compressor) { return no_residual(compressor); }
 
 Result<at::Tensor> EfSignSgdMemory::learning_rate_of(const Round& round) {
-  return learning_rates_.of(round, at::empty({1}, at::kFloat));
+  constexpr std::array<std::int64_t, 1> one_number = {1};
+  return learning_rates_.of(round, at::IntArrayRef(one_number));
 }
 
 Result<at::Tensor> EfSignSgdMemory::compensate(const at::Tensor& gradient, const Round& round) {

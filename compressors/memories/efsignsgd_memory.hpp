@@ -38,9 +38,7 @@ class EfSignSgdMemory final : public Memory {
   MemoryTraits traits() const override { return type_traits; }
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
   Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) override;
-  bool add_unsent(const Round& round, std::uint64_t first, std::span<const float> values) override {
-    return residuals_.add(round, first, values);
-  }
+  TensorStore* unsent() override { return &residuals_; }
   Result<void> average_dense(at::Tensor& mean, const Round& round) override;
   std::vector<NamedTensor> save() const override;
   Result<void> restore(std::span<const NamedTensor> state) override;

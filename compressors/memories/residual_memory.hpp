@@ -36,9 +36,7 @@ class ResidualMemory final : public Memory {
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
   Peaks peaks(const Round& round) const override { return peaks_.of(round); }
   Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) override;
-  bool add_unsent(const Round& round, std::uint64_t first, std::span<const float> values) override {
-    return residuals_.add(round, first, values);
-  }
+  TensorStore* unsent() override { return &residuals_; }
   Result<void> average_dense(at::Tensor& mean, const Round& round) override;
   std::vector<NamedTensor> save() const override;
   Result<void> restore(std::span<const NamedTensor> state) override { return restore_stores(state, {&residuals_}); }

@@ -26,13 +26,13 @@ std::optional<std::uint32_t> position_in(std::string_view name, std::string_view
 
 }  // namespace
 
-Result<at::Tensor> TensorStore::of(const Round& round, const at::Tensor& like) {
+Result<at::Tensor> TensorStore::of(const Round& round, at::IntArrayRef shape) {
   at::Tensor& tensor = tensors_.of(round);
-  if (!tensor.defined()) tensor = at::zeros(like.sizes(), at::kFloat);
-  if (tensor.sizes() != like.sizes()) {
+  if (!tensor.defined()) tensor = at::zeros(shape, at::kFloat);
+  if (tensor.sizes() != shape) {
     return Error(Errc::invalid_argument, name_ + " of tensor " + std::to_string(round.tensor) + " has " +
                                              std::to_string(tensor.numel()) + " entries in another shape than its " +
-                                             "gradient, which has " + std::to_string(like.numel()));
+                                             "gradient, which has " + std::to_string(entries_of(shape)));
   }
   return tensor;
 }

@@ -20,8 +20,10 @@ class TensorStore {
  public:
   explicit TensorStore(std::string name) : name_(std::move(name)) {}
 
-  /// The tensor for `round.tensor`, created if missing. Fails with: invalid_argument (its shape is not that of `like`).
-  Result<at::Tensor> of(const Round& round, const at::Tensor& like);
+  /// The tensor for `round.tensor`, created if missing. Fails with: invalid_argument (it has another shape).
+  Result<at::Tensor> of(const Round& round, at::IntArrayRef shape);
+  /// The same, in the shape of `like`.
+  Result<at::Tensor> of(const Round& round, const at::Tensor& like) { return of(round, like.sizes()); }
 
   /// The tensor for `round.tensor`, if there is one.
   std::optional<at::Tensor> find(const Round& round) const;

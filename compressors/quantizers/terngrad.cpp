@@ -28,7 +28,9 @@ constexpr std::size_t block_bytes = trit_bytes(trit_block);
 /// The statistics of all values; the same for any number of threads.
 Size total_size(std::span<const float> values) {
   constexpr std::size_t block = 4096;
-  std::vector<Size> parts((values.size() + block - 1) / block);
+  thread_local std::vector<Size> kept;  // between calls, to reuse its memory
+  kept.resize((values.size() + block - 1) / block);
+  const std::span parts = kept;  // of this thread, also where another one fills it
   parallel_for_ranges(values.size(), block, [&](std::size_t begin, std::size_t end) {
     for (std::size_t start = begin; start < end; start += block) {
       prefetch_next(values, start, block);

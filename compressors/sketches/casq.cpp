@@ -49,19 +49,19 @@ void seal(BytesView body, Bytes& out) {
   payload.seal();
 }
 
-Bytes head(Kind kind, std::uint64_t entries) {
-  Bytes body = {static_cast<std::byte>(kind)};
+void write_head(Kind kind, std::uint64_t entries, Bytes& body) {
+  body.clear();
+  body.push_back(static_cast<std::byte>(kind));
   append_varint(body, entries);
-  return body;
 }
 
 void append_sizes(Bytes& body, const Clusters& clusters) {
   for (std::size_t c = 0; c < clusters.count(); ++c) append_varint(body, clusters.sizes[c]);
 }
 
-/// Writes a proposal; an empty one if there are no clusters.
-void write_proposal(std::uint64_t entries, const std::optional<Clusters>& clusters, Bytes& out) {
-  Bytes body = head(Kind::clusters, entries);
+/// Writes a proposal; an empty one if there are no clusters. `body` is working memory.
+void write_proposal(std::uint64_t entries, const std::optional<Clusters>& clusters, Bytes& body, Bytes& out) {
+  write_head(Kind::clusters, entries, body);
   body.push_back(static_cast<std::byte>(clusters ? clusters->bits : 0));
   if (clusters) {
     append_sizes(body, *clusters);
@@ -136,11 +136,12 @@ Result<std::optional<Clusters>> read_proposal(const Opened& opened) {
 struct Tables {
   Clusters clusters;
   std::uint32_t salt = 0;
-  std::vector<float> means;
+  std::span<const float> means;
   BytesView ids;
 };
 
-Result<Tables> read_tables(const Opened& opened) {
+/// Reads tables, with the means into `kept`.
+Result<Tables> read_tables(const Opened& opened, std::vector<float>& kept) {
   BytesView in = opened.rest;
   Tables tables;
   if (in.size() < 5) return malformed("tables are cut off");
@@ -154,11 +155,12 @@ Result<Tables> read_tables(const Opened& opened) {
   if (in.size() != buckets * sizeof(float) + packed_bytes(opened.entries, bits)) {
     return malformed("tables and ids of the wrong length");
   }
-  tables.means.resize(buckets);
-  std::ranges::copy(in.first(buckets * sizeof(float)), std::as_writable_bytes(std::span(tables.means)).begin());
+  kept.resize(buckets);
+  std::ranges::copy(in.first(buckets * sizeof(float)), std::as_writable_bytes(std::span(kept)).begin());
+  tables.means = kept;
   std::size_t positives = 0;
   for (std::size_t c = 0; c < clusters->count() / 2; ++c) positives += clusters->sizes[c];
-  const auto means = std::span(tables.means);
+  const std::span means = tables.means;
   if (!all_finite(means) || std::ranges::any_of(means.first(positives), [](float mean) { return mean < 0; }) ||
       std::ranges::any_of(means.subspan(positives), [](float mean) { return mean > 0; })) {
     return malformed("means that no entries have");
@@ -210,7 +212,7 @@ bool Casq::is_to_train(std::uint64_t entries, const Round& round) const {
   return !has_clusters || round.step % static_cast<std::uint64_t>(options_.train_every) == 0;
 }
 
-void Casq::propose(std::span<const float> values, const Round& round, Bytes& out) const {
+void Casq::propose(std::span<const float> values, const Round& round, Bytes& out) {
   std::optional<Clusters> proposal;
   if (round.rank == trainer(round) && is_to_train(values.size(), round)) {
     Clusters clusters;
@@ -221,7 +223,7 @@ void Casq::propose(std::span<const float> values, const Round& round, Bytes& out
       proposal = clusters;
     }
   }
-  write_proposal(values.size(), proposal, out);
+  write_proposal(values.size(), proposal, body_, out);
 }
 
 Result<void> Casq::absorb(std::span<const BytesView> results, const Round& round) {
@@ -255,10 +257,11 @@ Clusters Casq::clusters_of(const Agreed& agreed) const {
 
 std::vector<NamedTensor> Casq::save() const {
   std::vector<NamedTensor> state;
+  Bytes body;
   for (const auto& [tensor, agreed] : agreed_.all()) {
     if (!agreed.clusters) continue;
     Bytes proposal;
-    write_proposal(agreed.entries, agreed.clusters, proposal);
+    write_proposal(agreed.entries, agreed.clusters, body, proposal);
     at::Tensor saved = at::empty({static_cast<std::int64_t>(proposal.size())}, at::kByte);
     std::memcpy(saved.data_ptr(), proposal.data(), proposal.size());
     state.push_back({std::string(state_prefix) + std::to_string(tensor), std::move(saved)});
@@ -293,9 +296,9 @@ Result<void> Casq::do_encode(const at::Tensor& gradient, const Round& round, Byt
   }
   if (values.size() > raw_entries_max) return write_tables(values, round, out);
   if (!all_finite(values)) return non_finite(round, values);
-  Bytes body = head(Kind::raw, values.size());
-  append(body, std::as_bytes(values));
-  seal(body, out);
+  write_head(Kind::raw, values.size(), body_);
+  append(body_, std::as_bytes(values));
+  seal(body_, out);
   return {};
 }
 
@@ -307,25 +310,25 @@ Result<void> Casq::write_tables(std::span<const float> values, const Round& roun
   const Clusters clusters = clusters_of(*agreed);
   const unsigned bits = clusters.bits;
   const std::uint32_t salt = random_word(key_of_all(round), 0);
-  Bytes body = head(Kind::tables, values.size());
-  body.push_back(static_cast<std::byte>(bits));
-  body.resize(body.size() + sizeof salt);
-  store_u32(body.data() + body.size() - sizeof salt, salt);
-  append_sizes(body, clusters);
+  write_head(Kind::tables, values.size(), body_);
+  body_.push_back(static_cast<std::byte>(bits));
+  body_.resize(body_.size() + sizeof salt);
+  store_u32(body_.data() + body_.size() - sizeof salt, salt);
+  append_sizes(body_, clusters);
 
-  ClusterTable table(clusters.buckets());
-  const std::size_t mean_bytes = table.size() * sizeof(float);
+  table_.reset(clusters.buckets());
+  const std::size_t mean_bytes = table_.size() * sizeof(float);
   const std::size_t before = out.size();
-  PayloadWriter payload(out, Format::clusters, body.size() + mean_bytes + packed_bytes(values.size(), bits));
-  std::ranges::copy(body, payload.body().begin());
-  const auto ids_out = payload.body().subspan(body.size() + mean_bytes);
+  PayloadWriter payload(out, Format::clusters, body_.size() + mean_bytes + packed_bytes(values.size(), bits));
+  std::ranges::copy(body_, payload.body().begin());
+  const auto ids_out = payload.body().subspan(body_.size() + mean_bytes);
   std::atomic<bool> finite = true;
   for_blocks(clusters, salt, values.size(), [&](const Placing& placing, std::size_t first, std::size_t size) {
     std::uint8_t ids[cluster_block];
     prefetch_next(values, first, size);
     const auto block_ids = std::span(ids).first(size);
     const std::uint32_t largest =
-        place_block(values.subspan(first, size), static_cast<std::uint32_t>(first), placing, table, block_ids);
+        place_block(values.subspan(first, size), static_cast<std::uint32_t>(first), placing, table_, block_ids);
     if (largest >= magnitude_infinite) finite = false;
     pack(block_ids, bits, ids_out.subspan(packed_bytes(first, bits), packed_bytes(size, bits)));
   });
@@ -333,9 +336,9 @@ Result<void> Casq::write_tables(std::span<const float> values, const Round& roun
     out.resize(before);
     return non_finite(round, values);
   }
-  std::byte* means = payload.body().data() + body.size();
-  parallel_for_ranges(table.size(), 1, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) store_f32(means + i * sizeof(float), table.mean(i));
+  std::byte* means = payload.body().data() + body_.size();
+  parallel_for_ranges(table_.size(), 1, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) store_f32(means + i * sizeof(float), table_.mean(i));
   });
   payload.seal(parallel_for_pieces);
   return {};
@@ -351,14 +354,14 @@ Result<void> Casq::do_decode_add(BytesView payload, const Round&, float weight, 
   }
   if (opened->kind == Kind::raw) {
     if (opened->rest.size() != target.size_bytes()) return malformed("entries are cut off");
-    std::vector<float> values(target.size());
-    std::ranges::copy(opened->rest, std::as_writable_bytes(std::span(values)).begin());
-    if (!all_finite(values)) return malformed("an entry that is not a number");
+    read_.resize(target.size());
+    std::ranges::copy(opened->rest, std::as_writable_bytes(std::span(read_)).begin());
+    if (!all_finite(read_)) return malformed("an entry that is not a number");
     add_scaled(weight, opened->rest, target);
     return {};
   }
   if (opened->kind != Kind::tables) return malformed("clusters came where tables are due");
-  const auto tables = read_tables(*opened);
+  const auto tables = read_tables(*opened, read_);
   if (!tables) return tables.error();
   const unsigned bits = tables->clusters.bits;
   for_blocks(tables->clusters, tables->salt, target.size(),

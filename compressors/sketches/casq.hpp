@@ -80,12 +80,16 @@ class Casq final : public Compressor {
   /// The rank that proposes clusters in this round, if is_to_train().
   std::uint32_t trainer(const Round& round) const;
   bool is_to_train(std::uint64_t entries, const Round& round) const;
-  void propose(std::span<const float> values, const Round& round, Bytes& out) const;
+  void propose(std::span<const float> values, const Round& round, Bytes& out);
   Clusters clusters_of(const Agreed& agreed) const;
   Result<void> write_tables(std::span<const float> values, const Round& round, Bytes& out);
 
   Options options_;
   PerTensor<Agreed> agreed_;
+  // Kept between calls to reuse their memory.
+  Bytes body_;               // of do_encode()
+  ClusterTable table_;       // likewise
+  std::vector<float> read_;  // of do_decode_add(): means, or entries
 };
 
 }  // namespace weir::compressors

@@ -15,9 +15,11 @@ namespace weir::compressors {
 /// the high half of mix64(key + row * 2^32), scaled to the columns.
 class MinMaxSketch {
  public:
-  /// All cells start with `highest`, the highest possible bin.
-  MinMaxSketch(std::uint32_t rows, std::uint32_t columns, std::uint8_t highest)
-      : rows_(rows), columns_(columns), cells_(std::size_t{rows} * columns, highest) {}
+  MinMaxSketch() = default;
+  MinMaxSketch(std::uint32_t rows, std::uint32_t columns, std::uint8_t highest) { reset(rows, columns, highest); }
+
+  /// Makes this a sketch without keys. All cells start with `highest`, the highest possible bin.
+  void reset(std::uint32_t rows, std::uint32_t columns, std::uint8_t highest);
 
   void insert(std::uint32_t key, std::uint8_t bin);
   std::uint8_t query(std::uint32_t key) const;
@@ -35,8 +37,8 @@ class MinMaxSketch {
     return std::size_t{row} * columns_ + scaled_hash(hash, columns_);
   }
 
-  std::uint32_t rows_;
-  std::uint32_t columns_;
+  std::uint32_t rows_ = 0;
+  std::uint32_t columns_ = 0;
   std::vector<std::uint8_t> cells_;
 };
 

@@ -4,9 +4,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <functional>
-#include <iterator>
-#include <numeric>
 #include <string>
 #include <utility>
 
@@ -20,6 +17,7 @@
 #include "compressors/parallel_loops.hpp"
 #include "compressors/sketches/delta_keys.hpp"
 #include "compressors/sketches/min_max_sketch.hpp"
+#include "compressors/sketches/quantile_groups.hpp"
 #include "compressors/sparsifiers/topk.hpp"
 
 namespace weir::compressors {
@@ -27,134 +25,9 @@ namespace {
 
 constexpr std::uint64_t buckets_max = 256;
 constexpr std::int64_t rows_max = 8;
-constexpr std::size_t work_per_entry = 16;  // grouping an entry takes as long as reading this many
+constexpr std::size_t work_per_entry = 16;  // writing an entry takes as long as reading this many
 
-/// The entries of one group: their positions, ascending, and for each the number of its bucket within the group.
-struct Group {
-  std::vector<float> values;  ///< of the buckets
-  std::vector<std::uint32_t> keys;
-  std::vector<std::uint8_t> buckets;
-};
-
-/// Quantiles are computed on magnitudes reduced to eight bits after the leading one: entries closer than 1 / 256 share
-/// a bucket.
-std::uint32_t cell_of(std::uint32_t magnitude) { return magnitude >> 15; }
-
-/// The entries of one sign, and the buckets and groups to which they are assigned.
-class Side {
- public:
-  explicit Side(Selection entries) : entries_(std::move(entries)) {}
-
-  /// The number of entries that share buckets: all but the largest.
-  std::size_t shared() const { return entries_.size() == 0 ? 0 : entries_.size() - 1; }
-
-  /// Assigns the entries to at most `buckets` buckets in at most `groups` groups, and the largest entry to a group of
-  /// its own.
-  void group(std::size_t buckets, std::size_t groups) {
-    if (entries_.size() == 0) return;
-    count_cells();
-    cut(buckets, groups);
-    for (std::size_t i = 0; i < entries_.size(); ++i) put(entries_.values[i], entries_.positions[i], i);
-  }
-
-  std::vector<Group> groups() && { return std::move(groups_); }
-
- private:
-  std::uint32_t& cell(float value) { return cells_[cell_of(magnitude(value)) - cell_of(least_)]; }
-
-  void count_cells() {
-    const auto largest = std::ranges::max_element(entries_.values, {}, magnitude);
-    largest_at_ = static_cast<std::size_t>(largest - entries_.values.begin());
-    least_ = magnitude(*std::ranges::min_element(entries_.values, {}, magnitude));
-    cells_.assign(cell_of(magnitude(*largest)) - cell_of(least_) + 1, 0);
-    for (const float value : entries_.values) ++cell(value);
-    --cell(*largest);
-  }
-
-  /// Assigns a bucket to each cell. With the sharing entries numbered in ascending order, a new bucket begins at a cell
-  /// whose first entry e has another floor(e * buckets / all) than the first entry of the previous cell in use.
-  void cut(std::size_t buckets, std::size_t groups) {
-    const std::size_t all = std::max<std::size_t>(shared(), 1);  // if there are none, every cell is empty
-    std::size_t before = 0;
-    std::size_t next = 0;  // quantile of the last bucket, plus one
-    std::uint32_t bucket = 0;
-    for (std::uint32_t& cell : cells_) {
-      if (cell == 0) continue;
-      const std::size_t quantile = before * buckets / all;
-      before += cell;
-      if (next != 0 && quantile + 1 != next) ++bucket;
-      next = quantile + 1;
-      cell = bucket;
-    }
-    const std::size_t shared_buckets = shared() > 0 ? bucket + 1 : 0;
-    const std::size_t shared_groups = std::min(groups, shared_buckets);
-    groups_.resize(shared_groups + 1);
-    group_of_.resize(shared_buckets);
-    number_in_group_.resize(shared_buckets);
-    for (std::size_t i = 0; i < shared_buckets; ++i) {
-      group_of_[i] = i * shared_groups / shared_buckets;
-      auto& values = groups_[group_of_[i]].values;
-      number_in_group_[i] = static_cast<std::uint8_t>(values.size());
-      values.push_back(0);  // 0: no entry yet
-    }
-    groups_.back().values.push_back(0);
-  }
-
-  void put(float value, std::uint32_t position, std::size_t at) {
-    Group* group = &groups_.back();
-    std::uint8_t bucket = 0;
-    if (at != largest_at_) {
-      const std::uint32_t shared_bucket = cell(value);
-      group = &groups_[group_of_[shared_bucket]];
-      bucket = number_in_group_[shared_bucket];
-    }
-    group->keys.push_back(position);
-    group->buckets.push_back(bucket);
-    float& least = group->values[bucket];
-    if (least == 0 || magnitude(value) < magnitude(least)) least = value;
-  }
-
-  Selection entries_;
-  std::uint32_t least_ = 0;
-  std::size_t largest_at_ = 0;
-  std::vector<std::uint32_t> cells_;  ///< the number of entries in each cell, then its bucket
-  std::vector<std::size_t> group_of_;
-  std::vector<std::uint8_t> number_in_group_;
-  std::vector<Group> groups_;
-};
-
-/// Divides the entries into those that are not negative and those that are.
-std::array<Selection, 2> by_sign(const Selection& selection) {
-  std::array<Selection, 2> sides;
-  std::array<std::size_t, 2> sizes = {0, 0};
-  for (Selection& side : sides) side.resize(selection.size());
-  for (std::size_t i = 0; i < selection.size(); ++i) {  // without a branch, because signs cannot be predicted
-    const std::size_t sign = std::signbit(selection.values[i]) ? 1 : 0;
-    sides[sign].positions[sizes[sign]] = selection.positions[i];
-    sides[sign].values[sizes[sign]] = selection.values[i];
-    ++sizes[sign];
-  }
-  for (std::size_t sign = 0; sign < 2; ++sign) sides[sign].resize(sizes[sign]);
-  return sides;
-}
-
-/// The share of `whole` that corresponds to `part` of `all`, at least one.
-std::size_t share_of(std::int64_t whole, std::size_t part, std::size_t all) {
-  return all == 0 ? 1 : std::max<std::size_t>(1, static_cast<std::size_t>(whole) * part / all);
-}
-
-std::vector<Group> grouped(const Selection& selection, const SketchMl::Options& options) {
-  auto [positive, negative] = by_sign(selection);
-  std::array<Side, 2> sides = {Side(std::move(positive)), Side(std::move(negative))};
-  const std::size_t shared = sides[0].shared() + sides[1].shared();
-  parallel_for_parts(sides.size(), work_per_entry * shared / sides.size(), [&](std::size_t i) {
-    const std::size_t own = sides[i].shared();
-    sides[i].group(share_of(options.buckets, own, shared), share_of(options.groups, own, shared));
-  });
-  std::vector<Group> groups = std::move(sides[0]).groups();
-  std::ranges::move(std::move(sides[1]).groups(), std::back_inserter(groups));
-  return groups;
-}
+using Group = QuantileGroups::Group;
 
 unsigned cell_bits(std::uint64_t buckets) { return static_cast<unsigned>(std::bit_width(buckets - 1)); }
 
@@ -169,8 +42,8 @@ void append_group(const Group& group, const SketchMl::Options& options, Bytes& o
   if (group.values.size() == 1) return;
   const auto columns =
       static_cast<std::uint32_t>(std::ceil(std::min(options.columns * static_cast<double>(group.keys.size()), 0x1p31)));
-  MinMaxSketch sketch(static_cast<std::uint32_t>(options.rows), columns,
-                      static_cast<std::uint8_t>(group.values.size() - 1));
+  thread_local MinMaxSketch sketch;  // kept between calls to reuse its memory
+  sketch.reset(static_cast<std::uint32_t>(options.rows), columns, static_cast<std::uint8_t>(group.values.size() - 1));
   for (std::size_t i = 0; i < group.keys.size(); ++i) sketch.insert(group.keys[i], group.buckets[i]);
   append_varint(out, columns);
   const unsigned bits = cell_bits(group.values.size());
@@ -211,8 +84,9 @@ Result<void> read_group(BytesView& body, std::uint8_t rows, std::uint64_t entrie
   const auto code = take(body, 1);
   const auto key_bytes = read_varint(body);
   if (!value_bytes || !keys || !code || !key_bytes) return malformed("a group is cut off");
-  std::vector<float> values(*buckets);
-  std::ranges::copy(*value_bytes, std::as_writable_bytes(std::span(values)).begin());
+  std::array<float, buckets_max> room;
+  const std::span<float> values = std::span(room).first(*buckets);
+  std::ranges::copy(*value_bytes, std::as_writable_bytes(values).begin());
   if (!are_buckets(values)) return malformed("a group's values are not those of its buckets");
   const auto key_code = take(body, *key_bytes);
   if (!key_code || *keys == 0 || *keys > entries || delta_bytes_min(*keys) > *key_bytes) {
@@ -239,7 +113,8 @@ Result<void> read_group(BytesView& body, std::uint8_t rows, std::uint64_t entrie
   if (!columns || *columns == 0) return malformed("a sketch without columns");
   const auto cells = take(body, packed_bytes(*columns * rows, bits));
   if (!cells || *columns > 0xFFFFFFFF) return malformed("a sketch is cut off");
-  MinMaxSketch sketch(rows, static_cast<std::uint32_t>(*columns), 0);
+  thread_local MinMaxSketch sketch;  // kept between calls to reuse its memory
+  sketch.reset(rows, static_cast<std::uint32_t>(*columns), 0);
   unpack(*cells, bits, sketch.cells());
   if (std::ranges::any_of(sketch.cells(), [&](std::uint8_t cell) { return cell >= *buckets; }) ||
       !padding_is_zero(*cells, sketch.cells().size(), bits)) {
@@ -318,18 +193,23 @@ Result<void> SketchMl::do_encode(const at::Tensor& gradient, const Round& round,
   return {};
 }
 
-void SketchMl::write(const Selection& selection, std::uint64_t entries, Bytes& out) const {
-  const std::vector<Group> groups = grouped(selection, options_);
-  std::vector<Bytes> parts(groups.size());
-  const std::size_t work = work_per_entry * selection.size() / std::max<std::size_t>(groups.size(), 1);
-  parallel_for_parts(groups.size(), work, [&](std::size_t i) { append_group(groups[i], options_, parts[i]); });
-  Bytes body;
-  append_varint(body, entries);
-  body.push_back(static_cast<std::byte>(options_.rows));
-  append_varint(body, groups.size());
-  for (const Bytes& part : parts) append(body, part);
-  PayloadWriter payload(out, Format::quantile, body.size());
-  std::ranges::copy(body, payload.body().begin());
+void SketchMl::write(const Selection& selection, std::uint64_t entries, Bytes& out) {
+  groups_.assign(selection, static_cast<std::size_t>(options_.buckets), static_cast<std::size_t>(options_.groups));
+  const std::size_t groups = groups_.size();
+  if (parts_.size() < groups) parts_.resize(groups);
+  const std::span parts = std::span(parts_).first(groups);
+  const std::size_t work = work_per_entry * selection.size() / std::max<std::size_t>(groups, 1);
+  parallel_for_parts(groups, work, [&](std::size_t i) {
+    parts[i].clear();
+    append_group(groups_[i], options_, parts[i]);
+  });
+  std::size_t bytes = varint_bytes(entries) + 1 + varint_bytes(groups);
+  for (const Bytes& part : parts) bytes += part.size();
+  PayloadWriter payload(out, Format::quantile, bytes);
+  std::byte* at = store_varint(payload.body().data(), entries);
+  *at++ = static_cast<std::byte>(options_.rows);
+  at = store_varint(at, groups);
+  for (const Bytes& part : parts) at = std::ranges::copy(part, at).out;
   payload.seal();
 }
 

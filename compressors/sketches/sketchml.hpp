@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "compressors/compressor.hpp"
 #include "compressors/kernels/selection/selection.hpp"
+#include "compressors/sketches/quantile_groups.hpp"
 #include "protocol/params.hpp"
 
 namespace weir::compressors {
@@ -62,11 +64,14 @@ class SketchMl final : public Compressor {
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 
  private:
-  void write(const Selection& selection, std::uint64_t entries, Bytes& out) const;
+  void write(const Selection& selection, std::uint64_t entries, Bytes& out);
 
   Options options_;
-  Selection selection_;  // of do_encode(), kept between calls to reuse its memory
-  Selection read_;       // of do_decode_add(), likewise
+  // Kept between calls to reuse their memory.
+  Selection selection_;       // of do_encode()
+  QuantileGroups groups_;     // of write()
+  std::vector<Bytes> parts_;  // likewise: the code of each group
+  Selection read_;            // of do_decode_add()
 };
 
 }  // namespace weir::compressors

@@ -47,7 +47,7 @@ Result<void> BlockK::choose(std::span<const float> values, const Round& round, S
     // than wanted, and the cut is made among those. If that fails, it is made in the whole block: slower, with the same
     // result.
     std::uint32_t floor = 1;
-    Selection found;
+    thread_local Selection found;  // kept between calls to reuse its memory
     for (std::size_t start = begin; start < end; start += block) {
       const auto part = values.subspan(start, std::min(block, end - start));
       const bool complete = collect(part, floor, floor > 1 ? 8 * per_block : part.size(), found);

@@ -62,11 +62,14 @@ Result<void> Chunk::do_encode(const at::Tensor& gradient, const Round& round, By
 }
 
 Result<void> Chunk::write_norms(std::span<const float> values, const Round& round, Bytes& out) {
-  std::vector<float> norms(chunks_of(values.size()));
+  Choice& choice = choices_.of(round);
+  std::vector<float>& norms = choice.norms;
+  norms.resize(chunks_of(values.size()));
   parallel_for_parts(norms.size(), static_cast<std::size_t>(options_.chunk),
                      [&](std::size_t i) { norms[i] = sum_of_magnitudes(part(values, i)); });
   if (std::ranges::any_of(norms, [](float it) { return std::isinf(it); })) return non_finite(round, values);
-  choices_.of(round) = {.entries = values.size(), .chunks = {}};
+  choice.entries = values.size();
+  choice.chunks.clear();
   append(out, std::as_bytes(std::span(norms)));
   return {};
 }
@@ -76,7 +79,8 @@ Result<void> Chunk::absorb(std::span<const BytesView> results, const Round& roun
   Choice* known = choices_.find(round);
   if (known == nullptr) return Error(Errc::malformed, "norms came for a tensor that was not encoded");
   Choice& choice = *known;
-  std::vector<float> norms(chunks_of(choice.entries));
+  std::vector<float>& norms = choice.norms;
+  norms.resize(chunks_of(choice.entries));
   if (results.size() != 1 || results[0].size() != norms.size() * sizeof(float)) {
     return Error(Errc::malformed, "a sum of the norms of " + std::to_string(norms.size()) + " chunks is due");
   }
@@ -137,12 +141,11 @@ Result<void> Chunk::do_decode_add(BytesView payload, const Round& round, float w
   const std::span<float> target = flat(sum);
   const auto choice = choice_for(payload, round, target.size());
   if (!choice) return choice.error();
-  std::vector<float> values;
   for (const std::uint32_t chunk : (*choice)->chunks) {
     const std::size_t size = part(target, chunk).size();
-    values.resize(size);
-    std::memcpy(values.data(), payload.data(), size * sizeof(float));
-    if (!all_finite(values)) return Error(Errc::malformed, "a payload holds a value that is not a number");
+    read_.resize(size);
+    std::memcpy(read_.data(), payload.data(), size * sizeof(float));
+    if (!all_finite(read_)) return Error(Errc::malformed, "a payload holds a value that is not a number");
     const BytesView bytes = payload.first(size * sizeof(float));
     add_scaled(weight, bytes, target.subspan(chunk * static_cast<std::size_t>(options_.chunk), size));
     payload = payload.subspan(bytes.size());

@@ -55,6 +55,7 @@ class Chunk final : public Compressor {
   struct Choice {
     std::uint64_t entries = 0;
     std::vector<std::uint32_t> chunks;  ///< ascending; empty before the first pass is absorbed
+    std::vector<float> norms;           ///< of all chunks, this rank's and then those of all ranks together
   };
   double ratio(const Round& round) const { return options_.warmup.ratio(options_.ratio, round); }
   std::size_t chunks_of(std::uint64_t entries) const;
@@ -68,6 +69,7 @@ class Chunk final : public Compressor {
 
   Options options_;
   PerTensor<Choice> choices_;
+  std::vector<float> read_;  // a chunk in do_decode_add(), kept between calls to reuse its memory
 };
 
 }  // namespace weir::compressors

@@ -78,34 +78,38 @@ at::Tensor gram(const at::Tensor& x) {
   return product;
 }
 
-/// Orthonormal vectors that span the smaller side of a matrix, and the lengths of the matrix's products with them.
-struct Basis {
-  at::Tensor vectors;  ///< one per row
-  std::vector<float> lengths;
-};
-
-/// Computes the basis for `x`, which has no more rows than columns and whose entries are neither huge nor tiny.
-Basis singular_basis(const at::Tensor& x) {
+/// Returns orthonormal vectors, one per row, that span the smaller side of a matrix, and fills `lengths` with those of
+/// the matrix's products with them. `x` has no more rows than columns, and its entries are neither huge nor tiny.
+at::Tensor singular_basis(const at::Tensor& x, std::vector<float>& lengths) {
   // LibTorch 1.13 holds the size of LAPACK's workspace in a number of the matrix's type, and float32 cannot represent
   // the 2 n^2 of larger sides.
   constexpr std::int64_t float_side_max = 2048;
   const auto type = x.size(0) > float_side_max ? at::kDouble : at::kFloat;
   const auto [exact_values, exact_vectors] = at::linalg_eigh(gram(x).to(type), "L");
   const at::Tensor values = exact_values.to(at::kFloat);
-  const at::Tensor vectors = exact_vectors.to(at::kFloat);
-  Basis basis{vectors.t(), std::vector<float>(static_cast<std::size_t>(x.size(0)))};
-  std::span<const float> squares = flat(values);
+  at::Tensor vectors = exact_vectors.to(at::kFloat).t();
+  lengths.resize(static_cast<std::size_t>(x.size(0)));
+  const std::span<const float> squares = flat(values);
   // The smallest eigenvalues are mostly rounding errors of the largest one; for those the lengths are measured
   // directly.
   constexpr float trusted = 2e-5F;
   std::size_t unsure = 0;
   while (unsure < squares.size() && !(squares[unsure] > trusted * squares.back())) ++unsure;
   if (unsure > 0) {
-    const at::Tensor small = basis.vectors.narrow(0, 0, static_cast<std::int64_t>(unsure)).mm(x).norm(2, 1);
-    std::ranges::copy(flat(small), basis.lengths.begin());
+    const at::Tensor small = vectors.narrow(0, 0, static_cast<std::int64_t>(unsure)).mm(x).norm(2, 1);
+    std::ranges::copy(flat(small), lengths.begin());
   }
-  for (std::size_t i = unsure; i < squares.size(); ++i) basis.lengths[i] = std::sqrt(squares[i]);
-  return basis;
+  for (std::size_t i = unsure; i < squares.size(); ++i) lengths[i] = std::sqrt(squares[i]);
+  return vectors;
+}
+
+/// Copies a row of a matrix, whose memory may be in any order.
+void copy_row(const at::Tensor& matrix, std::size_t row, std::span<float> to) {
+  const float* from = matrix.data_ptr<float>() + static_cast<std::ptrdiff_t>(row) * matrix.stride(0);
+  for (float& value : to) {
+    value = *from;
+    from += matrix.stride(1);
+  }
 }
 
 /// Multiplies each vector by its own factor. Clamps the entries so that the sum of all vectors stays within float.
@@ -176,57 +180,55 @@ Result<void> Atomo::do_encode(const at::Tensor& gradient, const Round& round, By
   return options_.atoms == "svd" ? encode_products(gradient, round, out) : encode_values(gradient, round, out);
 }
 
-Result<void> Atomo::encode_products(const at::Tensor& gradient, const Round& round, Bytes& out) const {
+Result<void> Atomo::encode_products(const at::Tensor& gradient, const Round& round, Bytes& out) {
   const MatrixShape shape = matrix_shape(gradient);
   const std::span<const float> values = flat(gradient);
   const RandomKey key = key_of_rank(round);
-  OuterProducts sent{.shape = shape};
+  sent_.shape = shape;
+  sent_.count = 0;
   const std::uint32_t largest = largest_of(values);
   if (largest >= magnitude_infinite) return non_finite(round, values);
   if (largest > 0) {
     // Within these exponents, squares stay far from the limits of float.
     const int exponent = std::ilogb(std::bit_cast<float>(largest));
     const int shift = std::abs(exponent) <= 40 ? 0 : -exponent;
-    at::Tensor matrix = gradient.reshape({static_cast<std::int64_t>(shape.rows), -1});
+    at::Tensor matrix = gradient;
     // 2^shift may not be representable as a float, but its two halves are.
     if (shift != 0) matrix = matrix * std::exp2(shift / 2) * std::exp2(shift - shift / 2);
     const bool wide = shape.rows <= shape.columns;
     const std::size_t side = std::min(shape.rows, shape.columns);
 
-    std::vector<std::size_t> chosen;
-    std::vector<double> factors;
-    at::Tensor vectors;
+    std::vector<float>& units = wide ? sent_.left : sent_.right;
+    factors_.clear();
     if (static_cast<double>(side) <= options_.budget) {
-      vectors = at::eye(static_cast<std::int64_t>(side));
-      for (std::size_t i = 0; i < side; ++i) chosen.push_back(i);
-      factors.assign(side, std::exp2(-shift));
+      units.assign(side * side, 0);
+      for (std::size_t i = 0; i < side; ++i) units[i * side + i] = 1;
+      factors_.assign(side, std::exp2(-shift));
     } else {
-      const Basis basis = singular_basis(wide ? matrix : matrix.t());
-      vectors = basis.vectors;
-      const float level = water_level(basis.lengths, magnitude_sums(basis.lengths), options_.budget);
-      std::vector<std::uint32_t> words(side);
-      fill_random(key, 0, words);
+      const at::Tensor rows = matrix.reshape({static_cast<std::int64_t>(shape.rows), -1});
+      const at::Tensor vectors = singular_basis(wide ? rows : rows.t(), lengths_);
+      const float level = water_level(lengths_, magnitude_sums(lengths_), options_.budget);
+      words_.resize(side);
+      fill_random(key, 0, words_);
+      units.clear();
       for (std::size_t i = 0; i < side; ++i) {
-        const double p = probability(basis.lengths[i], level);
-        if (!drawn(key, i, words[i], p)) continue;
-        chosen.push_back(i);
-        factors.push_back(std::exp2(-shift) / p);
+        const double p = probability(lengths_[i], level);
+        if (!drawn(key, i, words_[i], p)) continue;
+        factors_.push_back(std::exp2(-shift) / p);
+        units.resize(factors_.size() * side);
+        copy_row(vectors, i, std::span(units).last(side));
       }
     }
-    sent.count = chosen.size();
-    std::vector<float> units(sent.count * side);
-    for (std::size_t j = 0; j < sent.count; ++j) {
-      const at::Tensor vector = vectors.select(0, static_cast<std::int64_t>(chosen[j])).contiguous();
-      std::ranges::copy(flat(vector), units.begin() + static_cast<std::ptrdiff_t>(j * side));
+    sent_.count = factors_.size();
+    std::vector<float>& products = wide ? sent_.right : sent_.left;
+    if (wide) {
+      multiply_transposed(flat(std::as_const(matrix)), shape, units, sent_.count, products);
+    } else {
+      multiply(flat(std::as_const(matrix)), shape, units, sent_.count, products);
     }
-    std::vector<float> lengths = wide ? multiplied_transposed(flat(std::as_const(matrix)), shape, units, sent.count)
-                                      : multiplied(flat(std::as_const(matrix)), shape, units, sent.count);
-    scale_vectors(lengths, factors);
-    sent.left = std::move(lengths);
-    sent.right = std::move(units);
-    if (wide) std::swap(sent.left, sent.right);
+    scale_vectors(products, factors_);
   }
-  write_outer_products(sent, bits(), {key, rounding_words}, out);
+  write_outer_products(sent_, bits(), {key, rounding_words}, out);
   return {};
 }
 
@@ -265,20 +267,19 @@ Result<void> Atomo::do_decode_add(BytesView payload, const Round&, float weight,
   const std::span<float> target = flat(sum);
   const MatrixShape shape = matrix_shape(sum);
   if (options_.atoms == "svd") {
-    const auto products = read_outer_products(payload, shape);
-    if (!products) return products.error();
-    if (products->count == 0) return {};
-    add_outer_products(products->left, products->right, products->count, shape, weight, target);
+    if (auto read = read_outer_products(payload, shape, products_read_); !read) return read;
+    const OuterProducts& read = products_read_;
+    if (read.count > 0) add_outer_products(read.left, read.right, read.count, shape, weight, target);
     return {};
   }
   const bool dct = options_.atoms == "dct";
-  const auto read = read_balanced(payload, target.size(), dct ? ValueKind::cosines : ValueKind::entries, read_);
+  const auto read = read_balanced(payload, target.size(), dct ? ValueKind::cosines : ValueKind::entries, values_read_);
   if (!read) return read.error();
   if (dct) {
     if (target.empty()) return {};
-    return add_inverse(BlockGrid(shape, cosine_side_max), read_.selection, weight, target);
+    return add_inverse(BlockGrid(shape, cosine_side_max), values_read_.selection, weight, target);
   }
-  add_selection(weight, read_.selection, target);
+  add_selection(weight, values_read_.selection, target);
   return {};
 }
 

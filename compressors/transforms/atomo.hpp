@@ -58,15 +58,23 @@ class Atomo final : public Compressor {
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 
  private:
-  Result<void> encode_products(const at::Tensor& gradient, const Round& round, Bytes& out) const;
+  Result<void> encode_products(const at::Tensor& gradient, const Round& round, Bytes& out);
   Result<void> encode_values(const at::Tensor& gradient, const Round& round, Bytes& out);
   double values_sent(std::uint64_t entries) const;
   unsigned bits() const { return static_cast<unsigned>(options_.quantize_bits); }
 
   Options options_;
-  std::vector<float> coefficients_;  // kept between calls to reuse its memory
-  DrawnValues drawn_;                // likewise, of do_encode()
-  DrawnValues read_;                 // likewise, of do_decode_add()
+  // Kept between calls to reuse their memory. Of encode_products():
+  std::vector<float> lengths_;
+  std::vector<double> factors_;
+  std::vector<std::uint32_t> words_;
+  OuterProducts sent_;
+  // Of encode_values():
+  std::vector<float> coefficients_;
+  DrawnValues drawn_;
+  // Of do_decode_add():
+  OuterProducts products_read_;
+  DrawnValues values_read_;
 };
 
 }  // namespace weir::compressors

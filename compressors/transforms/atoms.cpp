@@ -34,12 +34,25 @@ struct TailBytes {
 Error cut_off() { return Error(Errc::malformed, "a payload of atoms is cut off"); }
 
 /// Unpacks single bits. Fails with: malformed.
-Result<std::vector<std::uint8_t>> read_bits(BytesView in, std::size_t count) {
+Result<void> read_bits(BytesView in, std::size_t count, std::vector<std::uint8_t>& bits) {
   if (!padding_is_zero(in, count, 1)) return Error(Errc::malformed, "a payload's last bit has bits behind it");
-  std::vector<std::uint8_t> bits(count);
+  bits.resize(count);
   unpack(in, 1, bits);
-  return bits;
+  return {};
 }
+
+/// The parts of a payload of Format::balanced behind the positions. Each thread keeps them between calls to reuse their
+/// memory.
+struct Tail {
+  std::vector<std::uint8_t> flags;
+  std::vector<std::uint8_t> signs;
+  std::vector<float> large;
+
+  static Tail& of_this_thread() {
+    thread_local Tail kept;
+    return kept;
+  }
+};
 
 }  // namespace
 
@@ -47,9 +60,10 @@ void write_balanced(const DrawnValues& drawn, std::uint32_t entries, ValueKind k
                     Bytes& out) {
   const Selection& selection = drawn.selection;
   const std::size_t count = selection.size();
-  std::vector<std::uint8_t> flags(count);
-  std::vector<std::uint8_t> signs;
-  std::vector<float> large;
+  auto& [flags, signs, large] = Tail::of_this_thread();
+  flags.resize(count);
+  signs.clear();
+  large.clear();
   for (std::size_t i = 0; i < count; ++i) {
     flags[i] = is_large(selection.values[i], drawn.level);
     if (flags[i] != 0) {
@@ -110,26 +124,24 @@ Result<void> read_balanced(BytesView payload, std::uint64_t entries, ValueKind k
   const auto decoded = (*index)->decode(body.first(body.size() - tail.all()), entries, drawn.selection.positions);
   if (!decoded) return decoded.error();
   body = body.last(tail.all());
-  std::vector<std::uint8_t> flags(*count, *large_count > 0 ? 1 : 0);
+  auto& [flags, signs, large] = Tail::of_this_thread();
+  flags.assign(*count, *large_count > 0 ? 1 : 0);
   if (tail.flags > 0) {
-    auto read = read_bits(body.first(tail.flags), *count);
-    if (!read) return read.error();
-    flags = std::move(*read);
+    if (auto read = read_bits(body.first(tail.flags), *count, flags); !read) return read;
     if (static_cast<std::uint64_t>(std::ranges::count(flags, 1)) != *large_count) {
       return Error(Errc::malformed, "a payload marks another number of large values than it has");
     }
   }
-  const auto signs = read_bits(body.subspan(tail.flags, tail.signs), *count - *large_count);
-  if (!signs) return signs.error();
-  std::vector<float> large(*large_count);
+  if (auto read = read_bits(body.subspan(tail.flags, tail.signs), *count - *large_count, signs); !read) return read;
+  large.resize(*large_count);
   if (auto read = read_rounded(body.last(tail.large), bits, large); !read) return read;
   drawn.selection.values.resize(*count);
   std::size_t next_sign = 0;
   std::size_t next_large = 0;
   for (std::size_t i = 0; i < *count; ++i) {
-    drawn.selection.values[i] = flags[i] != 0                ? large[next_large++]
-                                : (*signs)[next_sign++] != 0 ? -drawn.level
-                                                             : drawn.level;
+    drawn.selection.values[i] = flags[i] != 0             ? large[next_large++]
+                                : signs[next_sign++] != 0 ? -drawn.level
+                                                          : drawn.level;
   }
   return {};
 }
@@ -156,7 +168,7 @@ void write_outer_products(const OuterProducts& products, unsigned bits, const Dr
   payload.seal();
 }
 
-Result<OuterProducts> read_outer_products(BytesView payload, MatrixShape shape) {
+Result<void> read_outer_products(BytesView payload, MatrixShape shape, OuterProducts& products) {
   const auto opened = open_payload(payload, Format::low_rank);
   if (!opened) return opened.error();
   BytesView body = *opened;
@@ -177,7 +189,8 @@ Result<OuterProducts> read_outer_products(BytesView payload, MatrixShape shape) 
   if (*count > std::min(shape.rows, shape.columns) || *count * (left_bytes + right_bytes) != body.size()) {
     return Error(Errc::malformed, "a payload has another length than its outer products");
   }
-  OuterProducts products{.shape = shape, .count = *count};
+  products.shape = shape;
+  products.count = *count;
   products.left.resize(products.count * shape.rows);
   products.right.resize(products.count * shape.columns);
   for (std::size_t j = 0; j < products.count; ++j) {
@@ -190,7 +203,7 @@ Result<OuterProducts> read_outer_products(BytesView payload, MatrixShape shape) 
   if (!outer_products_are_finite(products.left, products.right, products.count)) {
     return Error(Errc::malformed, "a payload decodes to more than a float can hold");
   }
-  return products;
+  return {};
 }
 
 }  // namespace weir::compressors

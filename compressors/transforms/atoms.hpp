@@ -66,7 +66,7 @@ struct OuterProducts {
 
 void write_outer_products(const OuterProducts& products, unsigned bits, const Draws& draws, Bytes& out);
 
-/// The outer products returned add up to finite floats. Fails with: malformed, unsupported.
-Result<OuterProducts> read_outer_products(BytesView payload, MatrixShape shape);
+/// The outer products that are read add up to finite floats. Fails with: malformed, unsupported.
+Result<void> read_outer_products(BytesView payload, MatrixShape shape, OuterProducts& products);
 
 }  // namespace weir::compressors

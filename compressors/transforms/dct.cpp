@@ -96,4 +96,14 @@ void for_blocks(const BlockGrid& grid, FunctionRef<void(std::size_t, std::size_t
   parallel_for_part_ranges(grid.blocks(), grid.block(0).entries(), body);
 }
 
+bool select_blocks(const BlockGrid& grid, Selection& out,
+                   FunctionRef<bool(std::size_t, std::size_t, Selection&)> choose) {
+  if (grid.blocks() == 0) return true;
+  const std::size_t entries = grid.block(0).entries();
+  return parallel_select(grid.blocks() * entries, entries, out,
+                         [&](std::size_t begin, std::size_t end, Selection& part) {
+                           return choose(begin / entries, end / entries, part);
+                         });
+}
+
 }  // namespace weir::compressors

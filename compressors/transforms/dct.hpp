@@ -58,4 +58,9 @@ Result<void> add_inverse(const BlockGrid& grid, const Selection& selection, floa
 /// microseconds.
 void for_blocks(const BlockGrid& grid, FunctionRef<void(std::size_t, std::size_t)> body);
 
+/// Runs choose(first, last, selection) on ranges of blocks, as for_blocks() does, and concatenates the selections in
+/// order into `out`. Returns false if any call returned false.
+bool select_blocks(const BlockGrid& grid, Selection& out,
+                   FunctionRef<bool(std::size_t, std::size_t, Selection&)> choose);
+
 }  // namespace weir::compressors

@@ -4,9 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <map>
-#include <mutex>
 
 #include "compressors/codecs/index_codec.hpp"
 #include "compressors/codecs/sparse.hpp"
@@ -69,23 +66,16 @@ Result<void> Demo::do_encode(const at::Tensor& gradient, const Round& round, Byt
   selection_.clear();
   if (!values.empty()) {
     const BlockGrid grid(matrix_shape(gradient), static_cast<std::size_t>(options_.chunk));
-    std::map<std::size_t, Selection> parts;
-    std::mutex mutex;
-    std::atomic<bool> finite = true;
-    for_blocks(grid, [&](std::size_t first, std::size_t last) {
-      Selection part;
-      Selection chosen;
+    const bool finite = select_blocks(grid, selection_, [&](std::size_t first, std::size_t last, Selection& part) {
+      thread_local Selection chosen;  // kept between calls to reuse its memory
       const auto choose = [&](std::size_t, const BlockGrid::Block& block, std::span<const float> coefficients) {
         const auto kept = std::min(static_cast<std::size_t>(options_.per_chunk), coefficients.size());
         select(coefficients, kept, chosen);
         append(chosen, block.position, part);
       };
-      if (!transform_blocks(grid, values, first, last, choose)) finite = false;
-      const std::scoped_lock lock(mutex);
-      parts.emplace(first, std::move(part));
+      return transform_blocks(grid, values, first, last, choose);
     });
     if (!finite) return non_finite(round, values);
-    for (const auto& [first, part] : parts) append(part, 0, selection_);
   }
   const auto entries = static_cast<std::uint32_t>(values.size());
   write_sparse(selection_, SparseExtent{Format::dct, entries, entries},

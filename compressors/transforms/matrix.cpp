@@ -10,23 +10,21 @@ MatrixShape matrix_shape(const at::Tensor& tensor) {
   return {rows, rows == 0 ? 0 : entries / rows};
 }
 
-std::vector<float> multiplied(std::span<const float> matrix, MatrixShape shape, std::span<const float> right,
-                              std::size_t rank) {
-  std::vector<float> left(rank * shape.rows);
+void multiply(std::span<const float> matrix, MatrixShape shape, std::span<const float> right, std::size_t rank,
+              std::vector<float>& left) {
+  left.resize(rank * shape.rows);
   parallel_for_ranges(matrix.size(), shape.columns, [&](std::size_t begin, std::size_t end) {
     multiply(matrix.data(), shape, begin / shape.columns, end / shape.columns, right.data(), rank, left.data());
   });
-  return left;
 }
 
-std::vector<float> multiplied_transposed(std::span<const float> matrix, MatrixShape shape, std::span<const float> left,
-                                         std::size_t rank) {
+void multiply_transposed(std::span<const float> matrix, MatrixShape shape, std::span<const float> left,
+                         std::size_t rank, std::vector<float>& right) {
   constexpr std::size_t line = 16;  // the least number of columns per thread
-  std::vector<float> right(rank * shape.columns);
+  right.resize(rank * shape.columns);
   parallel_for_ranges(matrix.size(), shape.rows * line, [&](std::size_t begin, std::size_t end) {
     multiply_transposed(matrix.data(), shape, begin / shape.rows, end / shape.rows, left.data(), rank, right.data());
   });
-  return right;
 }
 
 void add_outer_products(std::span<const float> left, std::span<const float> right, std::size_t rank, MatrixShape shape,

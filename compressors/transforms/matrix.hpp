@@ -16,13 +16,13 @@ MatrixShape matrix_shape(const at::Tensor& tensor);
 // The products of kernels/linear_algebra/low_rank.hpp for a whole matrix, on several threads. The result has the same
 // bits for any number of threads.
 
-/// The matrix times `right`: `rank` columns, each as long as the matrix has rows.
-std::vector<float> multiplied(std::span<const float> matrix, MatrixShape shape, std::span<const float> right,
-                              std::size_t rank);
+/// left = the matrix times `right`: `rank` columns, each as long as the matrix has rows.
+void multiply(std::span<const float> matrix, MatrixShape shape, std::span<const float> right, std::size_t rank,
+              std::vector<float>& left);
 
-/// The transposed matrix times `left`: `rank` columns, each as long as the matrix has columns.
-std::vector<float> multiplied_transposed(std::span<const float> matrix, MatrixShape shape, std::span<const float> left,
-                                         std::size_t rank);
+/// right = the transposed matrix times `left`: `rank` columns, each as long as the matrix has columns.
+void multiply_transposed(std::span<const float> matrix, MatrixShape shape, std::span<const float> left,
+                         std::size_t rank, std::vector<float>& right);
 
 /// sum += weight * the sum of the outer products of `rank` columns.
 void add_outer_products(std::span<const float> left, std::span<const float> right, std::size_t rank, MatrixShape shape,

@@ -37,25 +37,24 @@ void fill_gaussian(const RandomKey& key, std::span<float> out) {
   }
 }
 
-/// Computes `factor` of the matrix; entries that leave the range of float saturate at the largest float. Returns
-/// nothing if the matrix itself is not finite, which shows in the factor.
-template <class Factor>
-std::optional<std::vector<float>> finite_factor(const at::Tensor& matrix, const Factor& factor) {
-  std::vector<float> result = factor(flat(matrix));
-  if (all_finite(result)) return result;
-  if (!all_finite(flat(matrix))) return std::nullopt;
+/// Has write(matrix, factor) compute a factor of the matrix; entries that leave the range of float saturate at the
+/// largest float. Returns false if the matrix itself is not finite, which shows in the factor.
+template <class Write>
+bool finite_factor(const at::Tensor& matrix, const Write& write, std::vector<float>& factor) {
+  write(flat(matrix), factor);
+  if (all_finite(factor)) return true;
+  if (!all_finite(flat(matrix))) return false;
   constexpr double scale = 0x1p64;
   const at::Tensor smaller = matrix * (1 / scale);
-  result = factor(flat(smaller));
+  write(flat(smaller), factor);
   constexpr double most = std::numeric_limits<float>::max();
-  for (float& value : result) value = static_cast<float>(std::clamp(scale * value, -most, most));
-  return result;
+  for (float& value : factor) value = static_cast<float>(std::clamp(scale * value, -most, most));
+  return true;
 }
 
-std::vector<float> floats(BytesView bytes) {
-  std::vector<float> values(bytes.size() / sizeof(float));
+void read_floats(BytesView bytes, std::vector<float>& values) {
+  values.resize(bytes.size() / sizeof(float));
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
 }
 
 Error wrong_size(BytesView got, std::size_t floats) {
@@ -97,23 +96,22 @@ std::optional<at::Tensor> PowerSgd::last_right(const Progress& progress, const R
   return right;
 }
 
-std::vector<float> PowerSgd::start(const Progress& progress, const Round& round) const {
+void PowerSgd::start(const Progress& progress, const Round& round) {
   const std::size_t columns = progress.shape->columns;
-  std::vector<float> right(rank() * columns);
-  if (const auto last = last_right(progress, round)) std::ranges::copy(flat(*last), right.begin());
-  normalise(right, rank());
-  std::vector<float> noise;
+  start_.assign(rank() * columns, 0);
+  if (const auto last = last_right(progress, round)) std::ranges::copy(flat(*last), start_.begin());
+  normalise(start_, rank());
+  noise_.clear();
   for (std::size_t j = 0; j < rank(); ++j) {
-    const std::span<float> column = std::span(right).subspan(j * columns, columns);
+    const std::span<float> column = std::span(start_).subspan(j * columns, columns);
     if (largest_magnitude(column) != 0) continue;
-    if (noise.empty()) {
-      noise.resize(right.size());
-      fill_gaussian(key_of_all(round), noise);
-      normalise(noise, rank());
+    if (noise_.empty()) {
+      noise_.resize(start_.size());
+      fill_gaussian(key_of_all(round), noise_);
+      normalise(noise_, rank());
     }
-    std::ranges::copy(std::span(noise).subspan(j * columns, columns), column.begin());
+    std::ranges::copy(std::span(noise_).subspan(j * columns, columns), column.begin());
   }
-  return right;
 }
 
 Result<void> PowerSgd::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
@@ -129,12 +127,13 @@ Result<void> PowerSgd::do_encode(const at::Tensor& gradient, const Round& round,
   if (round.pass > 0 && progress.left.size() != rank() * shape->rows) {
     return Error(Errc::invalid_argument, "powersgd's second factor was asked for before the first was absorbed");
   }
-  const auto factor = finite_factor(gradient, [&](std::span<const float> matrix) {
-    return round.pass == 0 ? multiplied(matrix, *shape, start(progress, round), rank())
-                           : multiplied_transposed(matrix, *shape, progress.left, rank());
-  });
-  if (!factor) return non_finite(round, values);
-  append(out, std::as_bytes(std::span(*factor)));
+  if (round.pass == 0) start(progress, round);
+  const auto write = [&](std::span<const float> matrix, std::vector<float>& factor) {
+    if (round.pass == 0) return multiply(matrix, *shape, start_, rank(), factor);
+    multiply_transposed(matrix, *shape, progress.left, rank(), factor);
+  };
+  if (!finite_factor(gradient, write, factor_)) return non_finite(round, values);
+  append(out, std::as_bytes(std::span(factor_)));
   return {};
 }
 
@@ -148,19 +147,25 @@ Result<void> PowerSgd::absorb(std::span<const BytesView> results, const Round& r
   const std::size_t due = rank() * (round.pass == 0 ? progress.shape->rows : progress.shape->columns);
   if (results.size() != 1) return Error(Errc::malformed, "powersgd takes one sum");
   if (results[0].size() != due * sizeof(float)) return wrong_size(results[0], due);
-  std::vector<float> factor = floats(results[0]);
-  if (!all_finite(factor)) return Error(Errc::malformed, "the sum of powersgd's factors is not finite");
+  read_floats(results[0], sum_);
+  if (!all_finite(sum_)) return Error(Errc::malformed, "the sum of powersgd's factors is not finite");
   if (round.pass == 0) {
-    progress.left = std::move(factor);
+    progress.left = sum_;
     orthonormalise(progress.left, rank());
   } else if (options_.warm_start) {
-    progress.before = last_right(progress, round);
-    progress.step = round.step;
-    at::Tensor right = at::empty({options_.rank, static_cast<std::int64_t>(progress.shape->columns)}, at::kFloat);
-    std::ranges::copy(factor, flat(right).begin());
-    rights_.put(round, std::move(right));
+    put_right(progress, round, sum_);
   }
   return {};
+}
+
+void PowerSgd::put_right(Progress& progress, const Round& round, std::span<const float> right) {
+  auto unused = progress.step == round.step ? rights_.find(round) : progress.before;
+  progress.before = last_right(progress, round);
+  progress.step = round.step;
+  const std::array<std::int64_t, 2> due = {options_.rank, static_cast<std::int64_t>(progress.shape->columns)};
+  if (!unused || unused->sizes() != at::IntArrayRef(due)) unused = at::empty(due, at::kFloat);
+  std::ranges::copy(right, flat(*unused).begin());
+  rights_.put(round, *std::move(unused));
 }
 
 Result<void> PowerSgd::do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
@@ -168,9 +173,9 @@ Result<void> PowerSgd::do_decode_add(BytesView payload, const Round& round, floa
   const std::span<float> target = flat(sum);
   const std::size_t due = shape ? rank() * shape->columns : target.size();
   if (payload.size() != due * sizeof(float)) return wrong_size(payload, due);
-  const std::vector<float> right = floats(payload);
+  read_floats(payload, read_);
   if (!shape) {
-    if (!all_finite(right)) return Error(Errc::malformed, "a powersgd payload holds a value that is not a number");
+    if (!all_finite(read_)) return Error(Errc::malformed, "a powersgd payload holds a value that is not a number");
     add_scaled(weight, payload, target);
     return {};
   }
@@ -179,10 +184,10 @@ Result<void> PowerSgd::do_decode_add(BytesView payload, const Round& round, floa
     return Error(Errc::malformed, "a powersgd payload came without its first factor");
   }
   const std::vector<float>& left = known->left;
-  if (!outer_products_are_finite(left, right, rank())) {
+  if (!outer_products_are_finite(left, read_, rank())) {
     return Error(Errc::malformed, "a powersgd payload decodes to more than a float can hold");
   }
-  add_outer_products(left, right, rank(), *shape, weight, target);
+  add_outer_products(left, read_, rank(), *shape, weight, target);
   return {};
 }
 

@@ -67,13 +67,22 @@ class PowerSgd final : public Compressor {
   /// The matrix shape in which a tensor is compressed; nothing if it is sent as it is.
   std::optional<MatrixShape> shape_of(const at::Tensor& tensor) const;
   std::optional<at::Tensor> last_right(const Progress& progress, const Round& round) const;
-  std::vector<float> start(const Progress& progress, const Round& round) const;
+  /// Fills start_ with the Q from which the round starts.
+  void start(const Progress& progress, const Round& round);
+  /// Keeps the Q with which the round ends, in the memory of one that is no longer needed.
+  void put_right(Progress& progress, const Round& round, std::span<const float> right);
   std::uint64_t start_step() const { return static_cast<std::uint64_t>(options_.start_step); }
   std::size_t rank() const { return static_cast<std::size_t>(options_.rank); }
 
   Options options_;
   PerTensor<Progress> progress_;
   TensorStore rights_{"right"};
+  // Kept between calls to reuse their memory.
+  std::vector<float> start_;   // of do_encode()
+  std::vector<float> noise_;   // likewise
+  std::vector<float> factor_;  // likewise
+  std::vector<float> sum_;     // of absorb()
+  std::vector<float> read_;    // of do_decode_add()
 };
 
 }  // namespace weir::compressors

@@ -45,7 +45,8 @@ void write_rounded(std::span<const float> values, unsigned bits, const RandomKey
     return;
   }
   const unsigned levels = levels_of(bits);
-  std::vector<std::uint8_t> codes(values.size());
+  thread_local std::vector<std::uint8_t> codes;  // kept between calls to reuse its memory
+  codes.resize(values.size());
   std::array<std::uint32_t, rounded_bucket> words;
   for (std::size_t bucket = 0; bucket < buckets_of(values.size()); ++bucket) {
     const std::size_t begin = bucket * rounded_bucket;
@@ -70,7 +71,8 @@ Result<void> read_rounded(BytesView in, unsigned bits, std::span<float> values) 
   if (!padding_is_zero(in.subspan(scales), values.size(), bits)) {
     return Error(Errc::malformed, "a payload's last code has bits behind it");
   }
-  std::vector<std::uint8_t> codes(values.size());
+  thread_local std::vector<std::uint8_t> codes;  // kept between calls to reuse its memory
+  codes.resize(values.size());
   unpack(in.subspan(scales), bits, codes);
   std::array<float, 256> share{};
   for (unsigned code = 0; code <= 2 * levels; ++code) {

@@ -17,7 +17,8 @@ namespace {
 /// is the sum of all other values.
 double level_of(const std::vector<float>& top, double rest, double budget) {
   // Summed from the smallest value of `top` upwards, so that numbers of similar size are added.
-  std::vector<double> tail(top.size() + 1, rest);
+  thread_local std::vector<double> tail;  // kept between calls to reuse its memory
+  tail.assign(top.size() + 1, rest);
   for (std::size_t i = top.size(); i-- > 0;) tail[i] = tail[i + 1] + static_cast<double>(top[i]);
   std::size_t certain = 0;
   while (certain < top.size() &&
@@ -39,7 +40,9 @@ double split(std::span<const float> values, std::uint32_t least, Selection& abov
 
 MagnitudeSums magnitude_sums(std::span<const float> values) {
   constexpr std::size_t block = 1 << 14;
-  std::vector<MagnitudeSums> parts((values.size() + block - 1) / block);
+  thread_local std::vector<MagnitudeSums> kept;  // between calls, to reuse its memory
+  kept.resize((values.size() + block - 1) / block);
+  const std::span parts = kept;  // of this thread, also where another one fills it
   parallel_for_ranges(values.size(), block, [&](std::size_t begin, std::size_t end) {
     for (std::size_t at = begin; at < end; at += block) {
       parts[at / block] = sum_magnitudes(values.subspan(at, std::min(block, end - at)));
@@ -63,8 +66,8 @@ float water_level(std::span<const float> values, const MagnitudeSums& sums, doub
   if (largest > bottom) {
     // Values above the level are sent with p = 1 and leave less of the budget for the rest, so the level is lower than
     // `bottom`. At most `budget` values lie above it.
-    Selection above;
-    std::vector<float> top;
+    thread_local Selection above;  // kept between calls to reuse their memory
+    thread_local std::vector<float> top;
     const std::size_t limit = std::min(static_cast<std::size_t>(4 * budget), values.size()) + 1024;
     bool found = false;
     for (const double guess : {bottom / 4, bottom / 64}) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,7 +32,8 @@ class Office final : public runtime::Actor<protocol::Coordinator> {
     std::map<std::uint32_t, protocol::TrainingEnd> ends;
     int announcements = 0;  ///< announcements of workers, including repeated ones
     bool refuse_workers = false;
-    int refuse_reports = 0;  ///< the number of reports that will get no answer in time
+    std::optional<std::uint32_t> refuse_shares_of;  ///< a rank
+    int refuse_reports = 0;                         ///< the number of reports that will get no answer in time
 
     template <class Condition>
     bool wait(Condition condition) {
@@ -59,6 +61,7 @@ class Office final : public runtime::Actor<protocol::Coordinator> {
   }
   net::awaitable<Result<void>> checkpoint(protocol::CheckpointShare share) override {
     const std::lock_guard lock(book_.mutex);
+    if (share.rank == book_.refuse_shares_of) co_return Error{Errc::conflict, "the disk is full"};
     book_.shares[share.step][share.rank] = share.safetensors;
     book_.changed.notify_all();
     co_return Result<void>();

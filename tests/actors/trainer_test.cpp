@@ -306,6 +306,23 @@ TEST(Trainer, ALostPeerEndsTheJobAtOnceAndIsNamed) {
   EXPECT_TRUE(names_it(0) || names_it(1));
 }
 
+TEST(Trainer, ARankThatFailsEndsTheOthersWhichSayThatTheyDoNotKnowTheCause) {
+  auto spec = job("topk");
+  spec["training"]["epochs"] = 100000;
+  Cluster cluster(3);
+  cluster.book.refuse_shares_of = 1;
+  cluster.start(spec);
+  ASSERT_TRUE(cluster.wait_for_ends());
+  for (const std::uint32_t rank : {0u, 1u, 2u}) {
+    const auto& end = cluster.book.ends[rank];
+    EXPECT_EQ(end.outcome, Outcome::failed);
+    EXPECT_EQ(end.lost_rank, std::nullopt) << rank;
+    EXPECT_EQ(end.consequence, rank != 1) << rank << ": " << end.cause;
+    const std::string told = rank == 1 ? "the disk is full" : "rank 1 has given up";
+    EXPECT_NE(end.cause.find(told), std::string::npos) << rank << ": " << end.cause;
+  }
+}
+
 TEST(Trainer, AbortEndsTheJobWithTheCauseGiven) {
   auto spec = job("none");
   spec["training"]["epochs"] = 100000;

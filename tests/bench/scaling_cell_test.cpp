@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+#include <span>
+#include <string>
+
 namespace weir::bench {
 namespace {
 
@@ -40,6 +45,48 @@ TEST(ScalingCell, CompressionWinsWhereTheNetworkIsSlowAndLosesWhereItIsFast) {
       EXPECT_LE(way.best_choice, way.fixed.seconds);
     }
   }
+}
+
+/// The topologies over which a job with `way` is simulated. With this much computation none is hopeless.
+std::set<std::string> names_of_choices(const Way& way, std::uint32_t ranks) {
+  Cell slow = cell(1e9);
+  slow.ranks = ranks;
+  slow.compute_seconds = 1;
+  const auto times = times_in(slow, std::span(&way, 1)).value();
+  std::set<std::string> names;
+  for (const StepTime& choice : times.front().choices) names.insert(choice.name);
+  return names;
+}
+
+TEST(ScalingCell, ComparesWithWhatAJobCanName) {
+  using Names = std::set<std::string>;
+  EXPECT_EQ(names_of_choices(dense_way(), 8),
+            (Names{"ring", "butterfly", "binary_blocks", "tree", "hierarchical", "two_hop", "parameter_server"}));
+  EXPECT_EQ(names_of_choices(dense_way(), 6),
+            (Names{"ring", "binary_blocks", "tree", "hierarchical", "two_hop", "parameter_server"}));
+  Way sparse = sparse_way();
+  EXPECT_EQ(names_of_choices(sparse, 8), (Names{"butterfly", "hierarchical", "two_hop", "parameter_server"}));
+  sparse.fits_regions = true;
+  EXPECT_EQ(names_of_choices(sparse, 6),
+            (Names{"binary_blocks", "hierarchical", "two_hop", "parameter_server", "split_gather"}));
+}
+
+TEST(ScalingCell, TheModelIsNearTheSimulationOfManyRanks) {
+  Way regions = sparse_way();
+  regions.fits_regions = true;
+  Cell many = cell(1e9);
+  many.ranks = 64;
+  double largest = 1;
+  for (const Way& way : {dense_way(), regions}) {
+    const auto times = times_in(many, std::span(&way, 1)).value();
+    for (const StepTime& choice : times.front().choices) {
+      ASSERT_TRUE(choice.simulated) << choice.name;
+      const double ratio = choice.seconds / choice.predicted;
+      largest = std::max({largest, ratio, 1 / ratio});
+      EXPECT_NEAR(ratio, 1, 0.25) << way.compressor << " over " << choice.name;
+    }
+  }
+  RecordProperty("largest_difference", std::to_string(largest));
 }
 
 TEST(ScalingCell, OnlyWhatFitsIsSimulated) {

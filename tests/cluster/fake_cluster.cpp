@@ -60,6 +60,18 @@ class FakeTrainer final : public runtime::Actor<protocol::Training> {
       if (!co_await clock().sleep_for(script_.step_time)) co_return;
       ++step;
       co_await report(step);
+      std::optional<protocol::TrainingEnd> failure;
+      if (script_.fails) failure = script_.fails(assignment_.rank);
+      if (failure) {
+        failure->job_id = assignment_.job_id;
+        failure->rank = assignment_.rank;
+        failure->attempt = assignment_.attempt;
+        failure->outcome = protocol::Outcome::failed;
+        failure->step = step;
+        co_await clock().sleep_for(assignment_.rank * script_.failure_interval);
+        co_await protocol::until_acknowledged<&protocol::Coordinator::ended>(jobs_, clock(), *failure);
+        co_return;
+      }
       if (script_.checkpoint_every != 0 && step % script_.checkpoint_every == 0) co_await save(step);
       if (stop_) {
         outcome = protocol::Outcome::stopped;
@@ -68,7 +80,8 @@ class FakeTrainer final : public runtime::Actor<protocol::Training> {
     }
     if (!abort_.empty()) outcome = protocol::Outcome::failed;
     if (outcome == protocol::Outcome::stopped) co_await save(step);
-    protocol::TrainingEnd end{assignment_.job_id, assignment_.rank, assignment_.attempt, outcome, step, {}, abort_};
+    protocol::TrainingEnd end{
+        assignment_.job_id, assignment_.rank, assignment_.attempt, outcome, step, {}, false, abort_};
     co_await protocol::until_acknowledged<&protocol::Coordinator::ended>(jobs_, clock(), std::move(end));
   }
 

@@ -29,6 +29,9 @@ struct TrainerScript {
   bool hang_in_boot = false;    ///< processes start but never call the coordinator
   bool repeat_reports = false;  ///< each report is sent twice
   bool ignore_stop = false;
+  /// How the training of a rank fails after its first step, if it does: rank 0 first, the others each so much later.
+  std::function<std::optional<protocol::TrainingEnd>(std::uint32_t rank)> fails;
+  std::chrono::milliseconds failure_interval{100};
   /// Gives the traffic that a rank adds to its report of a step.
   std::function<std::optional<protocol::TrafficReport>(std::uint32_t rank, std::uint64_t step)> traffic;
   std::optional<Error> refusal;            ///< of the last report that was refused

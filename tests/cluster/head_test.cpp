@@ -138,6 +138,25 @@ TEST(Head, ATrainerThatCannotBeginSaysWhy) {
   EXPECT_THAT(ended.reason, HasSubstr("install dataset-fashion-mnist"));
 }
 
+TEST(Head, TheCauseOfAJobIsThatOfTheRankThatFailedAndNotThatOfThoseItEnded) {
+  for (const std::uint32_t culprit : {0u, 2u}) {
+    FakeCluster cluster;
+    cluster.add_node("a", 3);
+    const std::string cause = "bucket 4: payload of rank 1: a payload whose checksum does not fit";
+    cluster.script.fails = [&](std::uint32_t rank) {
+      protocol::TrainingEnd end;
+      end.consequence = rank != culprit;
+      end.cause = rank == culprit ? cause : "bucket 4: rank " + std::to_string(culprit) + " has given up bucket 4";
+      return std::optional(end);
+    };
+    const auto ended = cluster.await_end(cluster.submit_job(3, {{"fault_tolerance", {{"max_restarts", 3}}}}));
+    EXPECT_EQ(ended.state, JobState::failed);
+    EXPECT_EQ(ended.restarts, 0u) << "nobody was lost";
+    EXPECT_THAT(ended.reason, AllOf(HasSubstr("worker " + std::to_string(culprit) + " on node a"), HasSubstr(cause)));
+    EXPECT_THAT(ended.reason, ::testing::Not(HasSubstr("given up")));
+  }
+}
+
 TEST(Head, AProcessThatCannotBeStartedFailsTheJob) {
   FakeCluster cluster;
   cluster.add_node("a", 2);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <regex>
 
+#include "collectives/subgroup.hpp"
+#include "collectives/topologies/tree.hpp"
 #include "tests/collectives/group.hpp"
 #include "tests/collectives/operations.hpp"
 #include "tests/collectives/values.hpp"
@@ -153,7 +155,9 @@ TEST_P(Disagreements, APayloadAboveTheLimitEndsEveryRank) {
 
 TEST_P(Disagreements, ValuesOnAGpuEndEveryRank) {
   for (const NamedOperation& operation : GetParam().operations) {
-    if (!takes_numbers(operation) || operation.name == "mix") continue;
+    const bool says_where =
+        takes_numbers(operation) || operation.name == "all_gather" || operation.name == "all_to_all";
+    if (!says_where || operation.name == "mix") continue;
     SCOPED_TRACE(operation.name);
     const auto ranks = at_once(2, Loss::ends_the_group);
     std::vector<Exchanged> exchanged(2, Exchanged(usual_bytes));
@@ -183,6 +187,65 @@ TEST_P(DisagreementsOver, AreNamedOnEveryRank) {
     if (another_topology && deviation.name != usual.name + " over parameter_server_1") continue;
     SCOPED_TRACE(deviation.name);
     expect_named(run(*transport.make(4, Loss::ends_the_group), usual, deviation, 2), 2);
+  }
+}
+
+/// Leaders of two hosts of two ranks each.
+class DisagreementsOfLeaders : public ::testing::TestWithParam<Transport> {};
+INSTANTIATE_TEST_SUITE_P(Transports, DisagreementsOfLeaders, ::testing::ValuesIn(transports), transport_name);
+
+/// What two leaders do between what all ranks do with their neighbours.
+Task<> between_leaders(Communicator& group, std::function<Task<>(Communicator& leaders)> operation) {
+  const bool first = group.rank() < 2;
+  SubGroup neighbours(group, first ? std::vector<std::uint32_t>{0, 1} : std::vector<std::uint32_t>{2, 3});
+  float value = 1;
+  const Buffer values{std::as_writable_bytes(std::span(&value, 1))};
+  Tree within(neighbours);
+  if (auto done = co_await within.combine_to(values, 0, ReduceOp::sum, usual_subject); !done) co_return done.error();
+  if (neighbours.rank() == 0) {
+    SubGroup leaders(group, {0, 2});
+    if (auto done = co_await operation(leaders); !done) co_return done.error();
+  }
+  Subject down = usual_subject;
+  down.part = 1000;
+  co_return co_await within.broadcast(values, 0, down);
+}
+
+TEST_P(DisagreementsOfLeaders, AreNamedOnEveryRank) {
+  struct Way {
+    const char* name;
+    const char* topology = "ring";
+    ReduceOp op = ReduceOp::sum;
+    Element element = Element::float32;
+    Subject about = usual_subject;
+  };
+  const Way usual{.name = "usual"};
+  const Way ways[] = {{.name = "another operator", .op = ReduceOp::max},
+                      {.name = "another element", .element = Element::float16},
+                      {.name = "another topology", .topology = "two_hop"},
+                      {.name = "another bucket", .about = {.version = 5, .bucket = 4, .part = 0}}};
+  for (const Way& other : ways) {
+    for (const std::uint32_t deviant : {0U, 2U}) {
+      SCOPED_TRACE(other.name + (" of rank " + std::to_string(deviant)));
+      const auto ranks = GetParam().make(4, Loss::ends_the_group);
+      const auto body = [&](const Way& otherwise) {
+        return ranks->run([&](Communicator& group) {
+          return between_leaders(group, [&](Communicator& leaders) -> Task<> {
+            const Way& way = group.rank() == deviant ? otherwise : usual;
+            std::vector<float> values(100, 1.0F);
+            const auto collective = find_topology(way.topology)->make(leaders);
+            co_return co_await collective->all_reduce(buffer_of(values, way.element), way.op, way.about);
+          });
+        });
+      };
+      expect_success(body(usual));
+      const auto results = body(other);
+      expect_named(results, 2);
+      for (std::uint32_t rank = 0; rank < 4; ++rank) {
+        EXPECT_EQ(results[rank].error().context.find("rank 1"), std::string::npos)
+            << "rank 1 of the leaders is rank 2: " << results[rank].error().message();
+      }
+    }
   }
 }
 

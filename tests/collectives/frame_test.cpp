@@ -67,6 +67,7 @@ class WaitingRank : public TcpFrames {
     waits_ = read_frame();
     ASSERT_EQ(waits_.kind, FrameKind::waits);
     ASSERT_EQ(waits_.operation.number, 1);
+    ASSERT_EQ(waits_.from, 0);
   }
 
   FrameHeader read_frame() {
@@ -81,6 +82,13 @@ class WaitingRank : public TcpFrames {
     return result_;
   }
 
+  /// What the peer says if it waits in the same operation.
+  FrameHeader answer() const {
+    FrameHeader header = waits_;
+    header.from = 1;
+    return header;
+  }
+
   testing::Keep keep_;
   Result<void> result_;
   std::jthread receiving_;
@@ -91,6 +99,8 @@ FrameHeader header_for(BytesView payload) {
   return {.kind = FrameKind::data,
           .attempt = attempt,
           .sequence = 0,
+          .from = 1,
+          .lane = 0,
           .subject = subject,
           .message_bytes = payload.size(),
           .frame_bytes = static_cast<std::uint32_t>(payload.size())};
@@ -200,7 +210,7 @@ TEST_F(TcpFrames, AGoodbyeWaitsUntilTheSocketHasRoom) {
 }
 
 TEST_F(WaitingRank, GoesOnWaitingForOneThatIsSlow) {
-  FrameHeader behind = waits_;
+  FrameHeader behind = answer();
   behind.operation = {.number = 0, .mark = 0};
   send_frame(behind, {});
   FrameHeader header = header_for(payload_);
@@ -213,7 +223,7 @@ TEST_F(WaitingRank, GoesOnWaitingForOneThatIsSlow) {
 }
 
 TEST_F(WaitingRank, RefusesAnotherOperationInThePlaceOfItsOwn) {
-  FrameHeader other = waits_;
+  FrameHeader other = answer();
   ++other.operation.mark;
   send_frame(other, {});
   const auto refused = result();
@@ -228,7 +238,7 @@ TEST_F(WaitingRank, RefusesAnotherOperationInThePlaceOfItsOwn) {
 }
 
 TEST_F(WaitingRank, RefusesThatTheOtherHasGoneOn) {
-  FrameHeader ahead = waits_;
+  FrameHeader ahead = answer();
   ++ahead.operation.number;
   send_frame(ahead, {});
   EXPECT_EQ(result().error().code, Errc::malformed);
@@ -243,14 +253,14 @@ TEST_F(WaitingRank, RefusesAMessageOfAnotherOperation) {
 }
 
 TEST_F(WaitingRank, RefusesToWaitWithAPayload) {
-  FrameHeader header = waits_;
+  FrameHeader header = answer();
   header.frame_bytes = 1;
   send_frame(header, {});
   EXPECT_EQ(result().error().code, Errc::malformed);
 }
 
 TEST(FrameHeader, ReadsWhatItWrote) {
-  const FrameHeader header{FrameKind::goodbye, 3, 4, {.version = 7, .bucket = 8, .part = 9}, 5, 6, {10, 11}};
+  const FrameHeader header{FrameKind::goodbye, 3, 4, 12, 13, {.version = 7, .bucket = 8, .part = 9}, 5, 6, {10, 11}};
   const auto read = decode(encode(header, {}));
   ASSERT_TRUE(read);
   EXPECT_EQ(*read, header);

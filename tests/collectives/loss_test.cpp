@@ -35,6 +35,7 @@ class UnderWay {
 
   /// Ends the rank as the end of its process does: whatever it was doing is gone, and nothing is said in good order.
   void lose(std::uint32_t rank) {
+    communicators_[rank]->abort({Errc::cancelled, "its process has ended"}, std::nullopt);
     tasks_[rank].reset();
     communicators_[rank].reset();
   }

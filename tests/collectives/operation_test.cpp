@@ -10,6 +10,8 @@ namespace {
 constexpr Operation sum{
     .name = "all_reduce", .over = "ring", .bytes = 400, .about = {.version = 17, .bucket = 3, .part = 0}};
 
+constexpr std::uint32_t peer = 3;
+
 OperationLog log_of(const Operation& operation) {
   OperationLog log;
   log.begin(operation);
@@ -18,18 +20,18 @@ OperationLog log_of(const Operation& operation) {
 
 TEST(OperationLog, WhatIsOutsideOfOperationsHasNoTag) {
   OperationLog log;
-  EXPECT_EQ(log.tag(), OperationTag());
+  EXPECT_EQ(log.tag(peer), OperationTag());
   log.begin(sum);
-  EXPECT_NE(log.tag(), OperationTag());
+  EXPECT_NE(log.tag(peer), OperationTag());
   log.end();
-  EXPECT_EQ(log.tag(), OperationTag());
-  EXPECT_EQ(log.last().number, 1);
+  EXPECT_EQ(log.tag(peer), OperationTag());
+  EXPECT_EQ(log.last(peer).number, 1);
 }
 
 TEST(OperationLog, RefusesAMessageThatDiffersInAnything) {
   OperationLog log = log_of(sum);
-  EXPECT_TRUE(log.expect(log_of(sum).tag()));
-  EXPECT_TRUE(log.expect(OperationTag())) << "of no operation";
+  EXPECT_TRUE(log.expect(peer, log_of(sum).tag(peer)));
+  EXPECT_TRUE(log.expect(peer, OperationTag())) << "of no operation";
   std::vector<Operation> others(6, sum);
   others[0].name = "broadcast";
   others[1].over = "tree";
@@ -38,13 +40,13 @@ TEST(OperationLog, RefusesAMessageThatDiffersInAnything) {
   others[4].about.bucket = 4;
   others[5].about.version = 18;
   for (const Operation& other : others) {
-    const auto refused = log.expect(log_of(other).tag());
+    const auto refused = log.expect(peer, log_of(other).tag(peer));
     ASSERT_FALSE(refused) << to_string(other);
     EXPECT_EQ(refused.error().code, Errc::malformed);
     EXPECT_EQ(refused.error().context,
               "carries out something else than all_reduce of 400 bytes over ring about bucket 3 of version 17, part 0");
-    EXPECT_FALSE(log.compare(log_of(other).last(), false));
-    EXPECT_FALSE(log.expect_later(log_of(other).tag()));
+    EXPECT_FALSE(log.compare(peer, log_of(other).last(peer), false));
+    EXPECT_FALSE(log.expect_later(peer, log_of(other).tag(peer)));
   }
 }
 
@@ -56,13 +58,37 @@ TEST(OperationLog, OthersMayBeAheadUnlessTheyAreWaitedFor) {
   for (int i = 0; i < 70'000; ++i) {
     behind.begin(sum);
     ahead.begin(sum);
-    ASSERT_NE(ahead.tag().number, 0) << "is for none";
-    ASSERT_TRUE(behind.compare(ahead.last(), /*waited_for=*/false));
-    ASSERT_FALSE(behind.compare(ahead.last(), /*waited_for=*/true)) << "it will not send any more";
-    ASSERT_TRUE(ahead.compare(behind.last(), /*waited_for=*/true)) << "it is slow";
-    ASSERT_TRUE(behind.expect_later(ahead.tag())) << "for the next operation";
-    ASSERT_FALSE(ahead.expect_later(behind.tag())) << "left over";
+    ASSERT_NE(ahead.tag(peer).number, 0) << "is for none";
+    ASSERT_TRUE(behind.compare(peer, ahead.last(peer), /*waited_for=*/false));
+    ASSERT_FALSE(behind.compare(peer, ahead.last(peer), /*waited_for=*/true)) << "it will not send any more";
+    ASSERT_TRUE(ahead.compare(peer, behind.last(peer), /*waited_for=*/true)) << "it is slow";
+    ASSERT_TRUE(behind.expect_later(peer, ahead.tag(peer))) << "for the next operation";
+    ASSERT_FALSE(ahead.expect_later(peer, behind.tag(peer))) << "left over";
   }
+}
+
+TEST(OperationLog, OperationsOfAPartAreThoseOfItsMembersAlone) {
+  // Ranks 3 and 5 are in the part, rank 4 is not.
+  const std::uint32_t members[] = {3, 5};
+  OperationLog log = log_of(sum);
+  log.end();
+  Operation part = sum;
+  part.over = "tree";
+  log.begin_part(part, members);
+  EXPECT_EQ(log.tag(4), OperationTag()) << "nothing is under way with it";
+  EXPECT_EQ(log.last(4).number, 1);
+  EXPECT_EQ(log.tag(3).number, 2);
+  EXPECT_EQ(log.tag(3), log.tag(5));
+  OperationLog other = log_of(sum);
+  other.end();
+  other.begin_part(sum, members);
+  EXPECT_FALSE(other.expect(3, log.tag(5)));
+  log.end_part(members);
+  EXPECT_EQ(log.tag(3), OperationTag());
+  log.begin(sum);
+  EXPECT_EQ(log.tag(3).number, 3);
+  EXPECT_EQ(log.tag(4).number, 2);
+  EXPECT_EQ(log.tag(3).mark, log.tag(4).mark);
 }
 
 }  // namespace

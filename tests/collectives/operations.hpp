@@ -24,9 +24,11 @@ struct Exchanged {
   Buffer buffer() { return {std::span(values), Element::float32, device}; }
   /// The same payload to each of `ranks` ranks.
   std::vector<BytesView> outgoing(std::uint32_t ranks) const { return {ranks, BytesView(payload)}; }
+  /// The payload, in the memory of the device.
+  ConstBuffer sent() { return Buffer{std::span(payload), Element::float32, device}; }
 
   std::vector<std::byte> values;
-  Device device;  ///< whose memory `values` are said to be in
+  Device device;  ///< whose memory values and payload are said to be in
   Bytes payload;
   Gathered gathered;
   Gathered incoming;
@@ -47,7 +49,7 @@ inline Task<> with_collective(std::unique_ptr<Collective> collective, OfCollecti
 }
 
 inline Task<> all_to_all(Collective& collective, Communicator& group, Exchanged& own, Subject about) {
-  const std::vector<BytesView> outgoing = own.outgoing(group.size());
+  const std::vector<ConstBuffer> outgoing(group.size(), own.sent());
   co_return co_await collective.all_to_all(outgoing, own.incoming, about);
 }
 
@@ -73,7 +75,7 @@ inline std::vector<NamedOperation> operations_of(const TopologyType& type, const
                   return collective.reduce_scatter(own.buffer(), ReduceOp::sum, about);
                 }),
       operation("all_gather", [](Collective& collective, Communicator&, Exchanged& own,
-                                 Subject about) { return collective.all_gather(own.payload, own.gathered, about); }),
+                                 Subject about) { return collective.all_gather(own.sent(), own.gathered, about); }),
       operation("all_to_all", all_to_all),
       operation("to_owners_and_back", to_owners_and_back),
       operation("broadcast", [](Collective& collective, Communicator& group, Exchanged& own, Subject about) {

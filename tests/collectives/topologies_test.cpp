@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "collectives/topologies/catalog.hpp"
+#include "tests/collectives/choices.hpp"
 #include "tests/collectives/group.hpp"
 #include "tests/collectives/values.hpp"
 
@@ -12,9 +13,10 @@ namespace {
 using namespace testing;
 
 /// Every topology over every transport.
-class Topologies : public ::testing::TestWithParam<std::tuple<const TopologyType*, Transport>> {
+class Topologies : public ::testing::TestWithParam<std::tuple<Choice, Transport>> {
  protected:
-  const TopologyType& type() const { return *std::get<0>(GetParam()); }
+  const Choice& choice() const { return std::get<0>(GetParam()); }
+  const TopologyType& type() const { return *choice().type; }
   std::unique_ptr<Ranks> make(std::uint32_t size) const {
     return std::get<1>(GetParam()).make(size, Loss::ends_the_group);
   }
@@ -34,38 +36,54 @@ std::vector<const TopologyType*> all_types() {
   return all;
 }
 
-std::string case_name(const ::testing::TestParamInfo<std::tuple<const TopologyType*, Transport>>& info) {
-  return std::string(std::get<0>(info.param)->name) + "_over_" + std::get<1>(info.param).name;
+std::string case_name(const ::testing::TestParamInfo<std::tuple<Choice, Transport>>& info) {
+  return std::get<0>(info.param).name() + "_over_" + std::get<1>(info.param).name;
+}
+
+/// The ranks of two hosts alternate.
+std::unique_ptr<Ranks> interleaved(std::uint32_t size, Loss loss) {
+  const NetworkModel model{.latency_seconds = 1e-3, .jitter_seconds = 5e-3, .seed = size, .hosts_in_turn = 2};
+  return std::make_unique<InProcessRanks>(size, model, loss);
+}
+/// As delayed(), with other delays, and time that combining takes.
+std::unique_ptr<Ranks> delayed_more(std::uint32_t size, Loss loss) {
+  const NetworkModel model{.latency_seconds = 1e-4,
+                           .jitter_seconds = 1e-2,
+                           .bytes_per_second = 1e8,
+                           .combine_seconds_per_byte = 1e-8,
+                           .window_bytes = 300'000,
+                           .seed = 11,
+                           .ranks_per_host = 3};
+  return std::make_unique<InProcessRanks>(size, model, loss);
+}
+
+std::vector<Transport> all_transports() {
+  std::vector<Transport> all(std::begin(transports), std::end(transports));
+  all.push_back({"interleaved", interleaved});
+  all.push_back({"delayed_more", delayed_more});
+  return all;
+}
+
+std::vector<Choice> choices(bool with_servers) {
+  std::vector<Choice> all = all_choices();
+  std::erase_if(all, [&](const Choice& choice) { return (choice.servers > 0) != with_servers; });
+  return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(Catalog, Topologies,
-                         ::testing::Combine(::testing::ValuesIn(all_types()), ::testing::ValuesIn(transports)),
+                         ::testing::Combine(::testing::ValuesIn(choices(false)), ::testing::ValuesIn(all_transports())),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(Servers, Topologies,
+                         ::testing::Combine(::testing::ValuesIn(choices(true)),
+                                            ::testing::Values(Transport{"delayed", delayed}, Transport{"tcp", tcp})),
                          case_name);
 
 // Nothing, fewer than ranks, around the vector block, more than one piece per message, no multiple of anything.
 constexpr std::size_t counts[] = {0, 1, 2, 7, 33, 1000, 200'003};
 
-/// What `op` makes of one element's values.
-double expected(ReduceOp op, const std::vector<double>& values) {
-  double sum = 0;
-  double votes = 0;
-  for (const double value : values) {
-    sum += value;
-    votes += (value > 0) - (value < 0);
-  }
-  switch (op) {
-    case ReduceOp::sum: return sum;
-    case ReduceOp::mean: return sum / static_cast<double>(values.size());
-    case ReduceOp::min: return *std::ranges::min_element(values);
-    case ReduceOp::max: return *std::ranges::max_element(values);
-    case ReduceOp::majority: return (votes > 0) - (votes < 0);
-  }
-  return NAN;
-}
-
 /// All-reduces values of each length, and compares with what every element should be and between ranks.
 template <class Number>
-void reduces(Ranks& ranks, const TopologyType& type, ReduceOp op, Element element, double tolerance) {
+void reduces(Ranks& ranks, const Choice& choice, ReduceOp op, Element element, double tolerance) {
   for (const std::size_t count : counts) {
     std::vector<std::vector<Number>> values(ranks.size());
     for (std::uint32_t r = 0; r < ranks.size(); ++r) {
@@ -73,14 +91,14 @@ void reduces(Ranks& ranks, const TopologyType& type, ReduceOp op, Element elemen
     }
     const auto before = values;
     expect_success(ranks.run([&](Communicator& group) -> Task<> {
-      const auto collective = type.make(group);
+      const auto collective = choice.make(group);
       const Subject about{.version = count};
       co_return co_await collective->all_reduce(buffer_of(values[group.rank()], element), op, about);
     }));
     for (std::size_t i = 0; i < count; ++i) {
       std::vector<double> of_element;
       for (const auto& of_rank : before) of_element.push_back(number(of_rank[i]));
-      ASSERT_NEAR(number(values[0][i]), expected(op, of_element), tolerance)
+      ASSERT_NEAR(number(values[0][i]), combined(op, of_element), tolerance)
           << "element " << i << " of " << count << ", " << ranks.size() << " ranks";
     }
     for (std::uint32_t r = 1; r < ranks.size(); ++r) {
@@ -93,14 +111,14 @@ void reduces(Ranks& ranks, const TopologyType& type, ReduceOp op, Element elemen
 TEST_P(Topologies, ReduceAnyLengthToTheSameBitsOnEveryRank) {
   for (const std::uint32_t size : sizes()) {
     const auto ranks = make(size);
-    reduces<float>(*ranks, type(), ReduceOp::sum, Element::float32, 1e-4);
-    reduces<float>(*ranks, type(), ReduceOp::mean, Element::float32, 1e-5);
-    reduces<float>(*ranks, type(), ReduceOp::min, Element::float32, 0);
-    reduces<float>(*ranks, type(), ReduceOp::max, Element::float32, 0);
-    reduces<float>(*ranks, type(), ReduceOp::majority, Element::float32, 0);
-    reduces<Half>(*ranks, type(), ReduceOp::sum, Element::float16, 0.1);
-    reduces<Half>(*ranks, type(), ReduceOp::max, Element::float16, 0);
-    reduces<BFloat16>(*ranks, type(), ReduceOp::mean, Element::bfloat16, 0.1);
+    reduces<float>(*ranks, choice(), ReduceOp::sum, Element::float32, 1e-4);
+    reduces<float>(*ranks, choice(), ReduceOp::mean, Element::float32, 1e-5);
+    reduces<float>(*ranks, choice(), ReduceOp::min, Element::float32, 0);
+    reduces<float>(*ranks, choice(), ReduceOp::max, Element::float32, 0);
+    reduces<float>(*ranks, choice(), ReduceOp::majority, Element::float32, 0);
+    reduces<Half>(*ranks, choice(), ReduceOp::sum, Element::float16, 0.1);
+    reduces<Half>(*ranks, choice(), ReduceOp::max, Element::float16, 0);
+    reduces<BFloat16>(*ranks, choice(), ReduceOp::mean, Element::bfloat16, 0.1);
   }
 }
 
@@ -115,7 +133,7 @@ TEST_P(Topologies, ScatterTheReducedChunks) {
         for (std::size_t i = 0; i < count; ++i) sums[i] += values[r][i];
       }
       expect_success(ranks->run([&](Communicator& group) -> Task<> {
-        const auto collective = type().make(group);
+        const auto collective = choice().make(group);
         co_return co_await collective->reduce_scatter(buffer_of(values[group.rank()], Element::float32), ReduceOp::sum,
                                                       Subject());
       }));
@@ -135,7 +153,7 @@ TEST_P(Topologies, GatherRaggedPayloadsInRankOrder) {
     std::vector<Gathered> gathered(size, Gathered{.payloads = {}, .bytes_max = 4'000'000});
     for (const std::size_t scale : {0UL, 1UL, 999UL, 400'000UL, 3UL}) {  // the last: buffers shrink again
       expect_success(ranks->run([&](Communicator& group) -> Task<> {
-        const auto collective = type().make(group);
+        const auto collective = choice().make(group);
         const Bytes own = payload_of(group.rank(), group.rank() * scale);
         co_return co_await collective->all_gather(own, gathered[group.rank()], Subject());
       }));
@@ -156,10 +174,10 @@ TEST_P(Topologies, ExchangePayloadsBetweenAll) {
       return payload_of(source * size + to, (source + 2 * to) * 20'001);
     };
     expect_success(ranks->run([&](Communicator& group) -> Task<> {
-      const auto collective = type().make(group);
+      const auto collective = choice().make(group);
       std::vector<Bytes> outgoing;
       for (std::uint32_t to = 0; to < size; ++to) outgoing.push_back(payload(group.rank(), to));
-      const std::vector<BytesView> views(outgoing.begin(), outgoing.end());
+      const std::vector<ConstBuffer> views(outgoing.begin(), outgoing.end());
       co_return co_await collective->all_to_all(views, incoming[group.rank()], Subject());
     }));
     for (std::uint32_t to = 0; to < size; ++to) {
@@ -171,37 +189,34 @@ TEST_P(Topologies, ExchangePayloadsBetweenAll) {
 }
 
 TEST_P(Topologies, TakePayloadsToOwnersAndBack) {
-  const std::vector<std::uint32_t> servers = type().has_servers ? std::vector{0U, 1U, 2U} : std::vector{0U};
+  const std::uint32_t chosen = choice().servers;
   for (const std::uint32_t size : sizes()) {
-    for (const std::uint32_t chosen : servers) {
-      SCOPED_TRACE(std::to_string(size) + " ranks, servers " + std::to_string(chosen));
-      const std::uint32_t owners = chosen == 0 ? size : std::min(chosen, size);
-      const auto ranks = make(size);
-      std::vector<Gathered> incoming(size, Gathered{.payloads = {}, .bytes_max = 4'000'000});
-      std::vector<Gathered> gathered = incoming;
-      const auto payload = [&](std::uint32_t source, std::uint32_t to) {
-        return payload_of(source * size + to, (source + 2 * to) * 20'001);
-      };
-      expect_success(ranks->run([&](Communicator& group) -> Task<> {
-        const TopologyChoice choice{.name = {}, .servers = chosen};
-        const auto collective = type().make(group, choice);
-        EXPECT_EQ(collective->owners(), owners);
-        std::vector<Bytes> outgoing;
-        for (std::uint32_t to = 0; to < size; ++to) {
-          outgoing.push_back(to < owners ? payload(group.rank(), to) : Bytes());
-        }
-        const std::vector<BytesView> views(outgoing.begin(), outgoing.end());
-        auto& arrived = incoming[group.rank()];
-        if (auto done = co_await collective->to_owners(views, arrived, Subject()); !done) co_return done.error();
-        const bool owns = group.rank() < owners;
-        const Bytes result = owns ? payload_of(group.rank(), group.rank() * 999) : Bytes();
-        co_return co_await collective->from_owners(result, gathered[group.rank()], Subject());
-      }));
-      for (std::uint32_t rank = 0; rank < size; ++rank) {
-        for (std::uint32_t owner = 0; owner < owners; ++owner) {
-          ASSERT_EQ(incoming[owner].payloads[rank], payload(rank, owner)) << rank << " to " << owner;
-          ASSERT_EQ(gathered[rank].payloads[owner], payload_of(owner, owner * 999)) << owner << " to " << rank;
-        }
+    SCOPED_TRACE(std::to_string(size) + " ranks");
+    const std::uint32_t owners = chosen == 0 ? size : std::min(chosen, size);
+    const auto ranks = make(size);
+    std::vector<Gathered> incoming(size, Gathered{.payloads = {}, .bytes_max = 4'000'000});
+    std::vector<Gathered> gathered = incoming;
+    const auto payload = [&](std::uint32_t source, std::uint32_t to) {
+      return payload_of(source * size + to, (source + 2 * to) * 20'001);
+    };
+    expect_success(ranks->run([&](Communicator& group) -> Task<> {
+      const auto collective = choice().make(group);
+      EXPECT_EQ(collective->owners(), owners);
+      std::vector<Bytes> outgoing;
+      for (std::uint32_t to = 0; to < size; ++to) {
+        outgoing.push_back(to < owners ? payload(group.rank(), to) : Bytes());
+      }
+      const std::vector<BytesView> views(outgoing.begin(), outgoing.end());
+      auto& arrived = incoming[group.rank()];
+      if (auto done = co_await collective->to_owners(views, arrived, Subject()); !done) co_return done.error();
+      const bool owns = group.rank() < owners;
+      const Bytes result = owns ? payload_of(group.rank(), group.rank() * 999) : Bytes();
+      co_return co_await collective->from_owners(result, gathered[group.rank()], Subject());
+    }));
+    for (std::uint32_t rank = 0; rank < size; ++rank) {
+      for (std::uint32_t owner = 0; owner < owners; ++owner) {
+        ASSERT_EQ(incoming[owner].payloads[rank], payload(rank, owner)) << rank << " to " << owner;
+        ASSERT_EQ(gathered[rank].payloads[owner], payload_of(owner, owner * 999)) << owner << " to " << rank;
       }
     }
   }
@@ -216,7 +231,7 @@ TEST_P(Topologies, CopyOneRanksValuesToAll) {
         for (std::uint32_t r = 0; r < size; ++r) values[r] = noise(r, count);
         const auto original = values[root];
         expect_success(ranks->run([&](Communicator& group) -> Task<> {
-          const auto collective = type().make(group);
+          const auto collective = choice().make(group);
           co_return co_await collective->broadcast(buffer_of(values[group.rank()], Element::float32), root, Subject());
         }));
         for (std::uint32_t r = 0; r < size; ++r) ASSERT_EQ(values[r], original) << "rank " << r;
@@ -231,7 +246,7 @@ TEST_P(Topologies, RefuseAPayloadAboveTheLimitBeforeTakingMemoryForIt) {
   gathered[0].bytes_max = 1000;
   gathered[1].bytes_max = 10'000;
   const auto results = ranks->run([&](Communicator& group) -> Task<> {
-    const auto collective = type().make(group);
+    const auto collective = choice().make(group);
     const Bytes own = payload_of(group.rank(), group.rank() == 0 ? 10 : 5000);
     co_return co_await collective->all_gather(own, gathered[group.rank()], Subject());
   });
@@ -284,7 +299,7 @@ TEST_P(Costs, OfAnAllReduceAreAsStated) {
 double time_of_all_gather(const TopologyType& type, std::uint32_t size, std::size_t bytes, const NetworkModel& model) {
   std::vector<Gathered> gathered(size, Gathered{.payloads = {}, .bytes_max = bytes});
   return time_of(type, size, model, [&](Collective& collective, Communicator& group) {
-    return collective.all_gather({group.reserved_addresses(), bytes}, gathered[group.rank()], Subject());
+    return collective.all_gather(BytesView(group.reserved_addresses(), bytes), gathered[group.rank()], Subject());
   });
 }
 

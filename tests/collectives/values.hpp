@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <random>
 #include <span>
@@ -35,6 +37,24 @@ inline BFloat16 from(float value, BFloat16) { return to_bfloat16(value); }
 inline float number(float value) { return value; }
 inline float number(Half value) { return to_float(value); }
 inline float number(BFloat16 value) { return to_float(value); }
+
+/// What `op` makes of one element's values.
+inline double combined(ReduceOp op, const std::vector<double>& values) {
+  double sum = 0;
+  double votes = 0;
+  for (const double value : values) {
+    sum += value;
+    votes += (value > 0) - (value < 0);
+  }
+  switch (op) {
+    case ReduceOp::sum: return sum;
+    case ReduceOp::mean: return sum / static_cast<double>(values.size());
+    case ReduceOp::min: return *std::ranges::min_element(values);
+    case ReduceOp::max: return *std::ranges::max_element(values);
+    case ReduceOp::majority: return (votes > 0) - (votes < 0);
+  }
+  return NAN;
+}
 
 inline Bytes payload_of(std::uint32_t rank, std::size_t bytes) {
   return Bytes(bytes, static_cast<std::byte>(rank + 1));

@@ -126,7 +126,11 @@ TEST(WaterFilling, SmallProbabilitiesAreExact) {
 }
 
 std::size_t atoms_in(const Atomo::Options& options, const Bytes& payload, const at::Tensor& x) {
-  if (options.atoms == "svd") return read_outer_products(payload, matrix_shape(x)).value().count;
+  if (options.atoms == "svd") {
+    OuterProducts products;
+    read_outer_products(payload, matrix_shape(x), products).value();
+    return products.count;
+  }
   DrawnValues drawn;
   const auto kind = options.atoms == "dct" ? ValueKind::cosines : ValueKind::entries;
   read_balanced(payload, static_cast<std::uint64_t>(x.numel()), kind, drawn).value();

@@ -173,7 +173,7 @@ class Turns {
     round.tensor = static_cast<std::uint32_t>(turn % 2);
     return round;
   }
-  static at::Tensor gradient_of(std::uint64_t turn) { return gaussian(12'000, 500 + turn).reshape({100, -1}); }
+  static at::Tensor gradient_of(std::uint64_t turn) { return gaussian(100'000, 500 + turn).reshape({100, -1}); }
 
   void encode(std::uint64_t turn) {
     const Round round = round_of(turn);
@@ -197,7 +197,7 @@ class Turns {
 
 TEST_P(MemoryContract, OneTensorMayBeEncodedWhileAnotherIsDecoded) {
   for_each_memory([&](const Pair& pair) {
-    constexpr std::uint64_t rounds = 30;
+    constexpr std::uint64_t rounds = 16;
     const auto expected = Turns(make(pair), rounds).one_after_the_other();
     const auto means = Turns(make(pair), rounds).side_by_side();
     ASSERT_EQ(means.size(), expected.size());

@@ -87,17 +87,20 @@ void receive(BytesView stream) {
   weir::ensure(last.done() && !last.take_result(), "a connection of which all was read has ended");
 }
 
-/// Frames with valid checksums and, unless the input says otherwise, the right attempt and sequence, so that the search
-/// gets behind these checks. Four bytes of input for each: kind and deviations, length, length of the message.
+/// Frames with valid checksums and, unless the input says otherwise, the right attempt, sequence, rank and lane, so
+/// that the search gets behind these checks. Four bytes of input for each: kind and deviations, length, length of the
+/// message.
 Bytes valid_frames(BytesView input) {
   Bytes stream;
-  std::uint64_t sequence = 0;
+  std::uint32_t sequence = 0;
   for (; input.size() >= 4 && stream.size() < message_max; input = input.subspan(4)) {
     const auto number = [&](std::size_t at) { return std::to_integer<std::uint8_t>(input[at]); };
     const Bytes payload(number(1), input[2]);
-    const FrameHeader header{.kind = static_cast<FrameKind>(1 + number(0) % 5),
+    const FrameHeader header{.kind = static_cast<FrameKind>(1 + (number(0) & 7) % 6),
                              .attempt = attempt + (number(0) >> 7),
-                             .sequence = sequence + (number(0) >> 6 & 1),
+                             .sequence = sequence + (number(0) >> 6 & 1U),
+                             .from = static_cast<std::uint16_t>(1 + (number(0) >> 3 & 1)),
+                             .lane = static_cast<std::uint16_t>(number(0) >> 4 & 1),
                              .subject = {.version = 1, .bucket = number(0) >> 5 & 1U, .part = 0},
                              .message_bytes = std::uint64_t{number(2)} << (number(3) % 64),
                              .frame_bytes = static_cast<std::uint32_t>(payload.size()),

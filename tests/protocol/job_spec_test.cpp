@@ -151,7 +151,26 @@ TEST(JobSpec, OwnersEncodeTheMeanAgain) {
   spec["compression"] = {{"name", "powersgd"}};
   EXPECT_THAT(problems_of(spec), at("/exchange/topology"));
   spec["compression"]["params"] = {{"start_step", 3}};
-  EXPECT_THAT(problems_of(spec), IsEmpty()) << "the catalog knows of the defaults only";
+  EXPECT_THAT(problems_of(spec), at("/exchange/topology"));
+}
+
+TEST(JobSpec, WhatACompressorFitsIsJudgedAtTheJobsParameters) {
+  json catalog = test_catalog();
+  json& powersgd = catalog["compressors"].back();
+  powersgd["params"]["properties"]["warm_start"] = {{"type", "boolean"}, {"default", true}};
+  powersgd["variants"] = {
+      {{"params", {{"warm_start", true}}}, {"fits_owners", false}, {"memory_misfits", json::object()}},
+      {{"params", {{"warm_start", false}}}, {"fits_owners", true}, {"memory_misfits", {{"none", "it needs one"}}}}};
+  json spec = minimal();
+  spec["exchange"] = {{"topology", "servers"}};
+  spec["compression"] = {{"name", "powersgd"}, {"memory", "residual"}};
+  EXPECT_THAT(normalize_job_spec(spec, catalog), at("/exchange/topology"));
+  spec["compression"]["params"] = {{"warm_start", false}};
+  EXPECT_THAT(normalize_job_spec(spec, catalog), IsEmpty());
+  spec["compression"]["memory"] = "none";
+  EXPECT_THAT(normalize_job_spec(spec, catalog), at("/compression/memory"));
+  spec["compression"]["params"] = {{"warm_start", false}, {"start_step", 3}};
+  EXPECT_THAT(normalize_job_spec(spec, catalog), IsEmpty()) << "whether a memory fits may depend on numbers";
 }
 
 TEST(JobSpec, TheTopologyMayBeLeftToTheWorkers) {
@@ -175,8 +194,7 @@ TEST(JobSpec, TheTopologyMayBeLeftToTheWorkers) {
 TEST(JobSpec, OwnersOfRegionsTakeWhatACompressorHasChosen) {
   json catalog = test_catalog();
   catalog["modes"][0]["topologies"].push_back("regions");
-  catalog["topologies"].push_back(
-      {{"name", "regions"}, {"summary", ""}, {"workers", "any"}, {"by_owners", true}, {"splits", true}});
+  catalog["topologies"].push_back({{"name", "regions"}, {"summary", ""}, {"workers", "any"}, {"gathers", "regions"}});
   for (auto& compressor : catalog["compressors"]) {
     compressor["traits"]["fits_split"] = compressor["name"] != "powersgd";
     compressor["traits"]["fits_owners"] = compressor["name"] != "topk";  // which is not asked here

@@ -41,10 +41,10 @@ inline nlohmann::json test_catalog() {
                    {"name": "gossip", "summary": "", "workers": "any", "one_mean": false,
                     "params": {"type": "object", "additionalProperties": false, "properties": {
                       "graph": {"type": "string", "enum": ["ring", "torus"], "default": "ring"}}}},
-                   {"name": "servers", "summary": "", "workers": "any", "by_owners": true,
+                   {"name": "servers", "summary": "", "workers": "any", "gathers": "owners",
                     "params": {"type": "object", "additionalProperties": false, "properties": {
                       "servers": {"type": ["integer", "null"], "minimum": 1, "default": null}}}},
-                   {"name": "auto", "summary": "", "workers": "any", "by_owners": false, "automatic": true}],
+                   {"name": "auto", "summary": "", "workers": "any", "gathers": "all", "automatic": true}],
     "optimizers": [{"name": "sgd", "summary": "",
        "params": {"type": "object", "additionalProperties": false, "properties": {
          "lr": {"type": "number", "exclusiveMinimum": 0, "default": 0.05},

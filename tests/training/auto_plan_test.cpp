@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "ranks.hpp"
@@ -19,6 +20,7 @@ struct Case {
   nlohmann::json params;
   std::uint32_t ranks = 3;
   std::uint32_t ranks_per_host = 1;
+  std::optional<GroupLinks> links = {};  ///< instead of measuring them
 };
 
 compressors::Compression compression(const Case& of) {
@@ -49,11 +51,10 @@ struct Outcome {
 Outcome train(const Case& of, collectives::Fabric& fabric, std::uint64_t steps, const Outcome* before = nullptr) {
   Outcome outcome;
   auto parameters = leaves();
-  Exchange exchange(
-      parameters, compression(of), fabric,
-      {.seed = 5, .epochs_total = 4, .bucket_sizes = {}, .topology = {.name = "auto"}, .make_compression = [&of] {
-         return compression(of);
-       }});
+  Exchange::Options options{.seed = 5, .epochs_total = 4, .bucket_sizes = {}, .topology = {.name = "auto"}};
+  options.make_compression = [&of] { return compression(of); };
+  if (of.links) options.measure_links = [&of](collectives::Fabric&) { return *of.links; };
+  Exchange exchange(parameters, compression(of), fabric, options);
   GradientTrigger gradients(exchange, parameters);
   if (before != nullptr) exchange.restore(before->state).value();
   for (std::uint64_t step = 0; step < steps; ++step) {
@@ -143,6 +144,47 @@ TEST_P(AutoPlanOf, GoesOnFromItsState) {
   EXPECT_EQ(second[0].plans.front().buckets.size(), first[0].plans.front().buckets.size());
 }
 
+/// Hosts of two ranks each, with next to no bandwidth between them: what coding takes does not matter.
+Case on_far_hosts(const char* compressor, std::uint32_t hosts) {
+  return {.compressor = compressor,
+          .params = nlohmann::json::object(),
+          .ranks = 2 * hosts,
+          .ranks_per_host = 2,
+          .links = GroupLinks{
+              .links = {.latency_seconds = 1, .seconds_per_byte = 1},
+              .hosts = {.count = hosts,
+                        .ranks_max = 2,
+                        .ends_max = 1,
+                        .links = {.latency_seconds = 1e-6, .seconds_per_byte = 1e-9, .combine_seconds_per_byte = 0}}}};
+}
+
+void expect_same_means(const std::vector<Outcome>& outcomes, std::size_t steps) {
+  for (const Outcome& outcome : outcomes) {
+    ASSERT_EQ(outcome.failure, "");
+    ASSERT_EQ(outcome.means.size(), steps);
+    for (std::size_t step = 0; step < steps; ++step) {
+      for (std::size_t p = 0; p < outcome.means[step].size(); ++p) {
+        ASSERT_TRUE(outcome.means[step][p].equal(outcomes[0].means[step][p])) << "step " << step << ", tensor " << p;
+      }
+    }
+  }
+}
+
+TEST(AutoPlan, SumsDenseGradientsWithinHostsWhereTheLinksBetweenThemAreSlow) {
+  const auto outcomes = train_all(on_far_hosts("none", 4), 3);
+  expect_same_means(outcomes, 3);
+  for (const auto& bucket : outcomes[0].plans.front().buckets) EXPECT_EQ(bucket.topology, "hierarchical");
+}
+
+TEST(AutoPlan, SendsPayloadsOfHostsByOwnersWhereThereAreMany) {
+  const auto outcomes = train_all(on_far_hosts("qsgd", 8), 3);
+  expect_same_means(outcomes, 3);
+  const auto& bucket = outcomes[0].plans.front().buckets.front();
+  EXPECT_EQ(bucket.topology, "two_hop");
+  EXPECT_EQ(bucket.form, "coded");
+  EXPECT_EQ(outcomes[0].plans.front().buckets.back().topology, "hierarchical");
+}
+
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const char* compressor : {"none", "fp16", "topk", "qsgd", "terngrad", "signsgd", "powersgd"}) {
@@ -150,6 +192,8 @@ std::vector<Case> cases() {
   }
   all.push_back({"dgc", {{"warmup_epochs", 9}}});
   all.push_back({"dgc", {{"warmup_epochs", 2}}, 5, 2});
+  all.push_back({"none", nlohmann::json::object(), 4, 2});
+  all.push_back({"qsgd", nlohmann::json::object(), 5, 2});
   all.push_back({"qsgd", nlohmann::json::object(), 4, 4});
   all.push_back({"topk", nlohmann::json::object(), 1});
   return all;

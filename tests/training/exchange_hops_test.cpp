@@ -62,12 +62,11 @@ compressors::Compression dgc() {
 /// A model of some matrices, each a bucket of its own and large enough to go sparse, and a vector, on one of the ranks.
 class Model {
  public:
-  Model(std::size_t matrices, collectives::Fabric& fabric, const std::string& topology) {
+  Model(std::size_t matrices, collectives::Fabric& fabric, const Exchange::Options& options) {
     for (std::size_t i = 0; i < matrices; ++i) {
       tensors_.push_back({"matrix " + std::to_string(i), at::ones({100, 100})});
     }
     tensors_.push_back({"bias", at::ones({20})});
-    const Exchange::Options options{.bucket_sizes = {.first_bytes = 1, .bytes = 1}, .topology = {.name = topology}};
     exchange_ = std::make_unique<Exchange>(tensors_, dgc(), fabric, options);
   }
 
@@ -85,28 +84,48 @@ class Model {
 
 /// The latencies that pass between the moment when all gradients are there and the end of a step, on a network whose
 /// links have no other cost.
-double hops_of_a_step(const std::string& topology, std::size_t matrices) {
-  auto group = collectives::in_process_group(ranks, lanes, {.latency_seconds = 1});
+double hops_of_a_step(const Exchange::Options& options, std::size_t matrices, std::uint32_t ranks_per_host = 1) {
+  auto group = collectives::in_process_group(ranks, lanes, {.latency_seconds = 1, .ranks_per_host = ranks_per_host});
   collectives::LoopThread& thread = group[0]->thread();
   std::vector<std::unique_ptr<Model>> models;
-  for (auto& fabric : group) models.push_back(std::make_unique<Model>(matrices, *fabric, topology));
+  for (auto& fabric : group) models.push_back(std::make_unique<Model>(matrices, *fabric, options));
 
-  double hops = 0;
-  for (std::uint64_t step = 0; step < 2; ++step) {
-    const double before = time_of(thread);
-    {
-      const Pause pause(thread);
-      for (auto& model : models) {
-        model->exchange().begin({.number = step});
-        model->give_all();
-      }
-    }
+  {
+    // Before the first step the ranks may have to agree on a plan.
+    std::vector<std::jthread> threads;
     for (auto& model : models) {
-      if (auto agreed = model->exchange().finish(); !agreed) throw std::runtime_error(agreed.error().message());
+      threads.emplace_back([&model] {
+        model->exchange().begin({.number = 0});
+        model->give_all();
+        model->exchange().finish().value();
+      });
     }
-    hops = time_of(thread) - before;
   }
-  return hops;
+  const double before = time_of(thread);
+  {
+    const Pause pause(thread);
+    for (auto& model : models) {
+      model->exchange().begin({.number = 1});
+      model->give_all();
+    }
+  }
+  for (auto& model : models) {
+    if (auto agreed = model->exchange().finish(); !agreed) throw std::runtime_error(agreed.error().message());
+  }
+  return time_of(thread) - before;
+}
+
+/// Each matrix a bucket of its own.
+Exchange::Options each_its_bucket(const std::string& topology) {
+  return {.bucket_sizes = {.first_bytes = 1, .bytes = 1}, .topology = {.name = topology}};
+}
+
+/// What a job gets that leaves the topology to its workers, which measure these links.
+Exchange::Options automatic(const GroupLinks& links) {
+  Exchange::Options options{.bucket_sizes = {}, .topology = {.name = "auto"}};
+  options.make_compression = []() -> Result<compressors::Compression> { return dgc(); };
+  options.measure_links = [links](collectives::Fabric&) { return links; };
+  return options;
 }
 
 class Hops : public ::testing::TestWithParam<std::string> {};
@@ -132,9 +151,36 @@ TEST_P(Hops, OfAStepAreThoseOfTheLongestLane) {
   const double sum = of_sums.all_reduce_cost(ranks, 84).alpha;
   for (const std::size_t matrices : {2, 6}) {
     const double in_a_lane = static_cast<double>(matrices) / (lanes - 1);
-    const double hops = hops_of_a_step(GetParam(), matrices);
+    const double hops = hops_of_a_step(each_its_bucket(GetParam()), matrices);
     EXPECT_NEAR(hops, std::max(in_a_lane * gather, sum), 1) << matrices << " matrices";
     EXPECT_LE(hops, 3 * gather) << matrices << " matrices";  // of six, 18
+  }
+}
+
+constexpr std::uint32_t ranks_per_host = 4;
+constexpr std::uint32_t hosts = ranks / ranks_per_host;
+constexpr LinkCosts link{.latency_seconds = 1, .seconds_per_byte = 1e-6};
+constexpr double hops_max = 3.0 * std::countr_zero(ranks);
+
+TEST(HopsOfAJob, AreFewWhereTheWorkersChoose) {
+  for (const std::size_t matrices : {2, 6}) {
+    EXPECT_LE(hops_of_a_step(automatic({.links = link, .hosts = {}}), matrices), hops_max) << matrices;
+  }
+}
+
+TEST(HopsOfAJob, AreFewWhereTheWorkersChooseOnHostsThatTheyShare) {
+  const SharedHosts shared{.count = hosts, .ranks_max = ranks_per_host, .ends_max = 1, .links = link};
+  for (const std::size_t matrices : {2, 6}) {
+    EXPECT_LE(hops_of_a_step(automatic({.links = link, .hosts = shared}), matrices, ranks_per_host), hops_max)
+        << matrices;
+  }
+}
+
+// Up a tree within the host, between hosts, and down: while a bucket is on its way down, the next is between hosts.
+TEST(HopsOfAJob, AreFewOnHostsThatWorkersShare) {
+  for (const std::size_t matrices : {2, 6}) {
+    EXPECT_LE(hops_of_a_step(each_its_bucket("hierarchical"), matrices, ranks_per_host), hops_max) << matrices;
+    EXPECT_LE(hops_of_a_step(each_its_bucket("ring"), matrices, ranks_per_host), hops_max) << matrices;
   }
 }
 

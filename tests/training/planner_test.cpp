@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
+
+#include "collectives/topologies/catalog.hpp"
 
 namespace weir::training {
 namespace {
@@ -150,6 +153,96 @@ TEST(Planner, AStepIsNoShorterThanItsComputationNorItsBytes) {
       if (form_of_most(plan) != Form::float32) continue;
       EXPECT_GE(plan.step_seconds, 2 * 7.0 / 8 * 1e7 / rate);
     }
+  }
+}
+
+/// A bucket of gradients on hosts of several ranks.
+struct OnHosts {
+  std::uint32_t hosts;
+  std::uint32_t ranks_each;
+  LinkCosts between;
+  LinkCosts within;
+  double bytes;
+};
+
+Situation situation(const OnHosts& of) {
+  return {.ranks = of.hosts * of.ranks_each,
+          .links = of.between,
+          .hosts = {.count = of.hosts, .ranks_max = of.ranks_each, .ends_max = 1, .links = of.within},
+          .buckets = {{.dense_bytes = of.bytes}}};
+}
+
+constexpr LinkCosts memory{.latency_seconds = 1e-6, .seconds_per_byte = 1e-10};
+constexpr LinkCosts near{.latency_seconds = 1e-6, .seconds_per_byte = 1e-9};
+constexpr LinkCosts far{.latency_seconds = 1e-2, .seconds_per_byte = 1e-8};
+constexpr LinkCosts instant{};
+
+// Around a ring one rank of each host sends out of it, in other topologies all of them do at once.
+TEST(Planner, TakesForDenseGradientsOnHostsWhatCostsLeast) {
+  EXPECT_EQ(topology_of_most(plans(situation({4, 8, far, memory, 1e6})).front()), "hierarchical");
+  EXPECT_EQ(topology_of_most(plans(situation({2, 4, near, near, 1e9})).front()), "ring");
+  EXPECT_EQ(topology_of_most(plans(situation({2, 2, near, near, 4})).front()), "two_hop");  // two hops, not six
+  EXPECT_EQ(
+      topology_of_most(plans(situation({3, 8, memory, {.latency_seconds = 1, .seconds_per_byte = 1}, 1e6})).front()),
+      "two_hop");  // within a host there is nothing to gain
+}
+
+TEST(Planner, PredictsWhatHostsShare) {
+  const auto seconds = [](const OnHosts& of, std::string_view topology) {
+    const auto all = collectives::topologies();
+    const auto at = static_cast<std::size_t>(collectives::find_topology(topology) - all.data());
+    return predicted_seconds(situation(of), std::vector<Route>{{.form = Form::float32, .topology = at}});
+  };
+  const LinkCosts byte{.seconds_per_byte = 1};
+  EXPECT_DOUBLE_EQ(seconds({2, 4, byte, instant, 800}, "ring"), 2 * 700);
+  EXPECT_DOUBLE_EQ(seconds({2, 4, byte, instant, 800}, "butterfly"), 4 * 2 * 700);  // four ranks share a port
+  EXPECT_DOUBLE_EQ(seconds({2, 4, byte, instant, 800}, "hierarchical"), 800);
+  EXPECT_DOUBLE_EQ(seconds({2, 4, byte, byte, 800}, "hierarchical"), 800 + 2 * 800);  // up a tree, and down
+  EXPECT_DOUBLE_EQ(seconds({2, 4, instant, byte, 800}, "ring"), 2 * 700);
+  const LinkCosts message{.latency_seconds = 1};
+  EXPECT_DOUBLE_EQ(seconds({2, 4, message, instant, 0}, "ring"), 2 * 7);
+  EXPECT_DOUBLE_EQ(seconds({2, 4, instant, message, 0}, "ring"), 2 * 7);
+  EXPECT_DOUBLE_EQ(seconds({2, 4, message, instant, 0}, "hierarchical"), 2);
+}
+
+TEST(Planner, HasNoTopologyForHostsWhereNoneIsShared) {
+  for (const Plan& plan : plans(situation(8, 1e-5, 1e8, 0.25))) {
+    for (const Route& route : plan.routes) EXPECT_NE(topology_of(route), "hierarchical");
+  }
+}
+
+/// Where each rank that encodes stands for a host.
+Situation summed_within_hosts(std::uint32_t hosts, double kept) {
+  Situation in = situation(hosts, 1e-5, 1e8, kept);
+  in.ranks = 4 * hosts;
+  in.hosts = {.count = hosts, .ranks_max = 4, .ends_max = 1, .links = memory};
+  in.by_hosts = true;
+  return in;
+}
+
+TEST(Planner, SendsPayloadsOfHostsByOwnersWhereThereAreMany) {
+  EXPECT_EQ(topology_of_most(plans(summed_within_hosts(64, 0.25)).front()), "two_hop");
+  EXPECT_EQ(form_of_most(plans(summed_within_hosts(64, 0.25)).front()), Form::coded);
+  EXPECT_TRUE(plans(summed_within_hosts(64, 0.25)).front().routes.front().by_owners);
+  EXPECT_NE(topology_of_most(plans(summed_within_hosts(2, 0.25)).front()), "two_hop");
+  Situation misfit = summed_within_hosts(64, 0.25);
+  misfit.fits_owners = false;
+  EXPECT_EQ(form_of_most(plans(misfit).front()), Form::bfloat16);
+}
+
+// Of six hosts with four ranks each no topology for powers of two fits; of four hosts with three each it does, but not
+// all ranks.
+TEST(Planner, ATopologyMustFitThoseWhoTakeIt) {
+  for (const std::uint32_t hosts : {6U, 4U}) {
+    Situation in = summed_within_hosts(hosts, 0.01);
+    in.hosts.ranks_max = hosts == 4 ? 3 : 4;
+    in.ranks = hosts * in.hosts.ranks_max;
+    bool some_butterfly = false;
+    for (const Plan& plan : plans(in)) {
+      EXPECT_NE(topology_of(plan.routes.back()), "butterfly");
+      some_butterfly |= topology_of_most(plan) == "butterfly";
+    }
+    EXPECT_EQ(some_butterfly, hosts == 4);
   }
 }
 

@@ -11,7 +11,6 @@
 #include "protocol/exchange_plan.hpp"
 #include "training/exchange/agreement.hpp"
 #include "training/exchange/coding_probe.hpp"
-#include "training/exchange/link_probe.hpp"
 
 namespace weir::training {
 namespace {
@@ -44,10 +43,14 @@ std::string milliseconds(double seconds) {
 
 }  // namespace
 
-AutoPlan::AutoPlan(collectives::Fabric& fabric, const RoundSetting& setting, MakeCompression make_compression)
-    : fabric_(fabric), setting_(setting), make_compression_(std::move(make_compression)) {
+AutoPlan::AutoPlan(collectives::Fabric& fabric, const RoundSetting& setting, MakeCompression make_compression,
+                   MeasureLinks measure_links)
+    : fabric_(fabric),
+      setting_(setting),
+      make_compression_(std::move(make_compression)),
+      measure_links_(std::move(measure_links)) {
   const auto traits = setting.compression.compressor->traits();
-  situation_.ranks = setting.world;
+  situation_.ranks = setting.ranks;
   situation_.must_be_coded = traits.votes;
   // What is only summed goes over any topology.
   const bool gathers = std::ranges::count(traits.passes, compressors::Reduction::gather) > 0;
@@ -142,9 +145,10 @@ Result<void> AutoPlan::judge(const Step& step) {
 
 /// What the plans depend on, the same numbers on all ranks.
 Result<void> AutoPlan::measure(const Step& step) {
-  auto links = measure_links(fabric_, setting_.by_hosts);
+  auto links = measure_links_(fabric_);
   if (!links) return links.error();
-  situation_.links = *links;
+  situation_.links = links->links;
+  situation_.hosts = links->hosts;
   auto compression = make_compression_();
   if (!compression) return compression.error();
   auto loads = measure_coding(*compression, setting_.parameters, setting_.round(step, 0));

@@ -16,6 +16,7 @@
 #include "protocol/traffic.hpp"
 #include "training/exchange/buckets.hpp"
 #include "training/exchange/coded_round.hpp"
+#include "training/exchange/link_probe.hpp"
 #include "training/exchange/planner.hpp"
 #include "training/exchange/step.hpp"
 
@@ -38,8 +39,12 @@ class AutoPlan {
   /// Makes another compressor and memory like those that are trained with, for measuring.
   using MakeCompression = std::function<Result<compressors::Compression>()>;
 
+  /// Measures the links: measure_links(), or what stands in for it.
+  using MeasureLinks = std::function<Result<GroupLinks>(collectives::Fabric&)>;
+
   /// `setting` must outlive this object.
-  AutoPlan(collectives::Fabric& fabric, const RoundSetting& setting, MakeCompression make_compression);
+  AutoPlan(collectives::Fabric& fabric, const RoundSetting& setting, MakeCompression make_compression,
+           MeasureLinks measure_links);
 
   /// To be called before the first step: returns which of the layouts, each a list of buckets of the same parameters,
   /// is the fastest by the model. The plan is for these buckets from now on. Communicates. Fails with what the group,
@@ -72,6 +77,7 @@ class AutoPlan {
   collectives::Fabric& fabric_;
   const RoundSetting& setting_;
   const MakeCompression make_compression_;
+  const MeasureLinks measure_links_;
   std::vector<Bucket> buckets_;
   std::vector<BucketLoad> parameters_;  ///< what each parameter asks for
   Situation situation_;

@@ -118,12 +118,21 @@ Task<> BucketSchedule::exchange(std::size_t bucket) {
   }
   if (failed_) co_return done;
   failed_ = !done;
-  if (failed_) done = done.error().within("bucket " + std::to_string(bucket));
+  if (failed_) {
+    done = done.error().within("bucket " + std::to_string(bucket));
+    end_others(bucket, done.error());
+  }
   if (failed_ || --left_ == 0) ended_(done, done ? trace_.times() : PhaseTimes());
   co_return done;
 }
 
 bool BucketSchedule::urgent(std::size_t bucket) const { return places_[bucket].lane == 0; }
+
+/// Ends the exchange of all ranks, if it is not the group that has failed: the others would wait for this bucket.
+void BucketSchedule::end_others(std::size_t bucket, const Error& error) {
+  const Subject about{.version = step_.number, .bucket = static_cast<std::uint32_t>(bucket), .part = 0};
+  fabric_.lane(0).abort(error, collectives::Blame::of_giving_up(fabric_.rank(), about));
+}
 
 /// Waits until it is the bucket's turn in its lane.
 Task<> BucketSchedule::turn_of(std::size_t bucket, Turns& turns) {

@@ -26,7 +26,8 @@ namespace weir::training {
 /// Everything else happens on the fabric's loop.
 class BucketSchedule {
  public:
-  /// Called when all buckets of a step are through, or one has failed: then the others stay where they are.
+  /// Called when all buckets of a step are through, or one has failed: then the others stay where they are, and the
+  /// exchange of all ranks has ended.
   using Ended = std::function<void(const Result<void>& result, const PhaseTimes& times)>;
 
   /// `choice`: what the job says of its topology, for the parameters of those that take some. `by_hosts`: coded buckets
@@ -51,6 +52,7 @@ class BucketSchedule {
   collectives::Task<> pass_through(std::size_t bucket);
   collectives::Task<> pass_by_hosts(std::size_t bucket);
   bool urgent(std::size_t bucket) const;
+  void end_others(std::size_t bucket, const Error& error);
   collectives::Task<> turn_of(std::size_t bucket, Turns& turns);
   Result<void> encode(std::size_t bucket);
   Result<void> decode(std::size_t bucket);

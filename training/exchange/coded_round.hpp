@@ -39,6 +39,7 @@ struct RoundSetting {
   std::uint32_t rank = 0;
   std::uint32_t world = 1;
   bool by_hosts = false;
+  bool encodes = true;       ///< this rank is one of them
   float host_share = 1;      ///< number of hosts / number of ranks
   std::uint32_t owners = 0;  ///< how many of those who encode own a part of a bucket; 0: none
   bool regions = false;      ///< what they own are regions (SplitRound), not shares (OwnersRound)

@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <functional>
 #include <utility>
@@ -15,6 +16,8 @@
 #include "collectives/topologies/catalog.hpp"
 #include "collectives/topologies/ring.hpp"
 #include "collectives/topologies/tree.hpp"
+#include "training/exchange/agreement.hpp"
+#include "training/exchange/handover.hpp"
 
 namespace weir::training {
 namespace {
@@ -66,7 +69,7 @@ Exchange::Exchange(std::vector<NamedTensor> tensors, compressors::Compression co
   auto buckets = plan_buckets(sizes_of(tensors_, compression_), options.bucket_sizes);
   setting_ = std::make_unique<RoundSetting>(setting_of(std::ranges::any_of(buckets, &Bucket::coded)));
   if (options.topology.name == AutoPlan::name) {
-    auto_plan_ = std::make_unique<AutoPlan>(fabric, *setting_, options.make_compression);
+    auto_plan_ = std::make_unique<AutoPlan>(fabric, *setting_, options.make_compression, options.measure_links);
   }
   begin_ = std::make_unique<Call>([this] { schedule_->begin(step_, routes_); });
   lay_out(std::move(buckets));
@@ -95,11 +98,12 @@ RoundSetting Exchange::setting_of(bool some_coded) {
   if (setting.by_hosts) {
     setting.rank = static_cast<std::uint32_t>(hosts->own());
     setting.world = static_cast<std::uint32_t>(hosts->count());
+    setting.encodes = hosts->leads();
     setting.host_share = static_cast<float>(setting.world) / static_cast<float>(setting.ranks);
   }
   const auto traits = compression_.compressor->traits();
   const bool gathers = std::ranges::count(traits.passes, Reduction::gather) > 0;
-  if (automatic && gathers && !setting.by_hosts && traits.fits_owners()) setting.owners = setting.world;
+  if (automatic && gathers && traits.fits_owners()) setting.owners = setting.world;
   if (!automatic && gathers && type->by_owners) {
     ensure(type->splits ? traits.fits_split() : traits.fits_owners(), "a topology that fits the compressor");
     setting.regions = type->splits;
@@ -204,6 +208,7 @@ void Exchange::begin(const Step& step) {
     if (failure_) return;
   }
   auto planned = plan(step);
+  if (!planned) fabric_.abort(planned.error());
   begun_ = true;
   {
     const std::lock_guard lock(mutex_);
@@ -250,6 +255,7 @@ Result<Exchange::Agreed> Exchange::finish() {
 std::vector<NamedTensor> Exchange::save() const {
   std::vector<NamedTensor> state;
   for (const auto& round : rounds_) round.save(state);
+  if (std::ranges::any_of(buckets_, &Bucket::coded)) state.push_back(saved(layout_of(*setting_, bucket_of_)));
   if (auto_plan_) {
     state.push_back({std::string(chosen_bytes), at::full({1}, static_cast<std::int64_t>(bucket_bytes_), at::kLong)});
   }
@@ -268,6 +274,16 @@ Result<void> Exchange::restore(std::span<const NamedTensor> state) {
       lay_out(plan_buckets(sizes_of(tensors_, compression_), sizes));
     }
   }
+  const auto before = layout_in(state);
+  if (!before || !*before) return before ? Result<void>() : before.error();
+  // What owners have left out can only stay with them if no memory takes it: then the buckets are not chosen anew.
+  if (auto_plan_ && bucket_bytes_ == 0 && compression_.memory->unsent() == nullptr) {
+    bucket_bytes_ = options_.bucket_sizes.bytes;
+  }
+  const bool settled = !auto_plan_ || bucket_bytes_ > 0;
+  std::array differs{settled && **before == layout_of(*setting_, bucket_of_) ? 0.0F : 1.0F};
+  if (auto agreed = agree_on_largest(fabric_, differs); !agreed) return agreed;
+  if (differs[0] > 0) return training::hand_over(fabric_, *setting_, **before, state);
   for (auto& round : rounds_) {
     if (auto done = round.restore(state); !done) return done;
   }

@@ -37,7 +37,8 @@ namespace weir::training {
 ///     exchange.give(i, value);          // for each tensor, in any order
 ///     agreed = exchange.finish();       // then exchange.means() are the means over all ranks, equal everywhere
 ///
-/// Owned by the trainer; used by its compute thread. After the first failure every step fails.
+/// Owned by the trainer; used by its compute thread. After the first failure every step fails. What fails on one rank
+/// ends the exchange of all: the others fail with an error that names the rank and the bucket.
 class Exchange {
  public:
   struct Options {
@@ -46,7 +47,8 @@ class Exchange {
     double epochs_total = 0;                          ///< passes over the data in the whole training; 0: not known
     BucketSizes bucket_sizes;                         ///< the largest ones that AutoPlan may choose
     collectives::TopologyChoice topology = {};        ///< AutoPlan::name: left to the ranks
-    AutoPlan::MakeCompression make_compression = {};  ///< for AutoPlan
+    AutoPlan::MakeCompression make_compression = {};  ///< for AutoPlan, as the next one
+    AutoPlan::MeasureLinks measure_links = training::measure_links;
   };
 
   /// Where a step's exchange spent its time, in seconds, summed over its buckets, which pass side by side; `wait` is
@@ -91,9 +93,11 @@ class Exchange {
   const compressors::Compression& compression() const { return compression_; }
 
   /// What the exchange itself keeps between steps, besides compressor and memory: the residuals of this rank as an
-  /// owner, regions and thresholds. The tensors alias the live ones or are made for this.
+  /// owner, regions and thresholds, and where they belong. The tensors alias the live ones or are made for this.
   std::vector<NamedTensor> save() const;
-  /// Before the first step. Fails with: malformed (not a state from save() of such an exchange).
+  /// Before the first step, on all ranks together, with the states of the memories restored before. The state of an
+  /// exchange over another topology or in other buckets is handed over to this one (handover.hpp). Fails with:
+  /// malformed (not a state from save() of an exchange of these parameters), and as hand_over().
   Result<void> restore(std::span<const NamedTensor> state);
 
   /// The buckets in the order in which they are usually complete.

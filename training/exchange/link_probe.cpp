@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <optional>
 #include <vector>
 
 #include "collectives/hosts.hpp"
@@ -83,26 +82,56 @@ double measure_combining() {
   return best / static_cast<double>(a.size() * sizeof(float));
 }
 
+/// But for their links.
+SharedHosts shared_hosts(const collectives::Communicator& group, const collectives::Hosts& hosts) {
+  SharedHosts shared;
+  if (hosts.count() == 1 || hosts.count() == group.size()) return shared;
+  shared.count = static_cast<std::uint32_t>(hosts.count());
+  for (const auto& ranks : hosts.ranks()) {
+    const auto ends = std::ranges::count_if(
+        ranks, [&](std::uint32_t rank) { return group.host_of((rank + 1) % group.size()) != group.host_of(rank); });
+    shared.ranks_max = std::max(shared.ranks_max, static_cast<std::uint32_t>(ranks.size()));
+    shared.ends_max = std::max(shared.ends_max, static_cast<std::uint32_t>(ends));
+  }
+  return shared;
+}
+
+/// Each host by itself, then between hosts.
+Task<> measure(collectives::Communicator& group, collectives::Hosts& hosts, GroupLinks& found) {
+  auto within = measure(hosts.neighbours(), found.hosts.links);
+  if (auto done = co_await within; !done) co_return done.error();
+  float nothing = 0;
+  auto waiting = agree_on(group, nothing);  // for hosts with more ranks
+  if (auto done = co_await waiting; !done) co_return done.error();
+  if (!hosts.leads()) co_return Result<void>();
+  auto between = measure(hosts.leaders(), found.links);
+  co_return co_await between;
+}
+
 }  // namespace
 
-Result<LinkCosts> measure_links(collectives::Fabric& fabric, bool by_hosts) {
-  LinkCosts costs;
+Result<GroupLinks> measure_links(collectives::Fabric& fabric) {
+  GroupLinks found;
   auto measured = fabric.thread().run([&]() -> Task<> {
-    collectives::Communicator& all = fabric.lane(0);
-    std::optional<collectives::Hosts> hosts;
-    if (by_hosts) hosts.emplace(all);
-    if (hosts && !hosts->leads()) co_return Result<void>();
-    collectives::Communicator* group = &all;
-    if (hosts) group = &hosts->leaders();
-    auto measuring = measure(*group, costs);
+    collectives::Communicator& group = fabric.lane(0);
+    collectives::Hosts hosts(group);
+    found.hosts = shared_hosts(group, hosts);
+    if (found.hosts.count > 0) {
+      auto by_hosts = measure(group, hosts, found);
+      co_return co_await by_hosts;
+    }
+    auto measuring = measure(group, found.links);
     co_return co_await measuring;
   });
   if (!measured) return measured.error();
-  std::array numbers{static_cast<float>(costs.latency_seconds), static_cast<float>(costs.seconds_per_byte),
-                     static_cast<float>(measure_combining())};
+  std::array numbers{static_cast<float>(found.links.latency_seconds), static_cast<float>(found.links.seconds_per_byte),
+                     static_cast<float>(found.hosts.links.latency_seconds),
+                     static_cast<float>(found.hosts.links.seconds_per_byte), static_cast<float>(measure_combining())};
   if (auto agreed = agree_on_largest(fabric, numbers); !agreed) return agreed.error();
-  return LinkCosts{
-      .latency_seconds = numbers[0], .seconds_per_byte = numbers[1], .combine_seconds_per_byte = numbers[2]};
+  found.links = {.latency_seconds = numbers[0], .seconds_per_byte = numbers[1], .combine_seconds_per_byte = numbers[4]};
+  found.hosts.links = {
+      .latency_seconds = numbers[2], .seconds_per_byte = numbers[3], .combine_seconds_per_byte = numbers[4]};
+  return found;
 }
 
 }  // namespace weir::training

@@ -1,5 +1,6 @@
 #include "training/exchange/owner.hpp"
 
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -12,6 +13,14 @@ namespace weir::training {
 
 using compressors::NamedTensor;
 using compressors::Round;
+
+namespace {
+
+// Of the names in a state.
+std::string residual_of(const std::string& parameter) { return "owned." + parameter; }
+std::string first_entry_of(const std::string& parameter) { return "owned_from." + parameter; }
+
+}  // namespace
 
 Owner::Owner(compressors::Compressor& compressor, std::span<const NamedTensor> parameters,
              std::span<const Piece> pieces, std::uint32_t rank)
@@ -63,23 +72,43 @@ void Owner::hand_over(std::size_t piece, compressors::Memory& memory, const Roun
 void Owner::save(std::vector<NamedTensor>& state) const {
   if (!keeps_residual_) return;
   for (const Work& work : works_) {
-    if (work.piece != nullptr) state.push_back({*work.name, work.mean.tensor});
+    if (work.piece == nullptr) continue;
+    state.push_back({residual_of(*work.name), work.mean.tensor});
+    state.push_back(
+        {first_entry_of(*work.name), at::full({1}, static_cast<std::int64_t>(work.piece->first_entry), at::kLong)});
   }
 }
 
 Result<void> Owner::restore(std::span<const NamedTensor> state) {
-  if (!keeps_residual_ || state.empty()) return {};
+  if (!keeps_residual_) return {};
   for (Work& work : works_) {
     if (work.piece == nullptr) continue;
-    const auto found = std::ranges::find(state, *work.name, &NamedTensor::name);
-    if (found == state.end() || found->tensor.sizes() != work.mean.tensor.sizes() ||
-        found->tensor.scalar_type() != at::kFloat) {
+    const auto entries = static_cast<std::int64_t>(work.piece->first_entry) + work.mean.tensor.numel();
+    const auto found = residual_in(state, *work.name, entries);
+    if (!found) return found.error();
+    if (!*found || (*found)->first_entry != work.piece->first_entry ||
+        (*found)->values.sizes() != work.mean.tensor.sizes()) {
       return Error{Errc::malformed, "no residual of this rank's share of " + *work.name};
     }
-    work.mean.tensor.copy_(found->tensor);
+    work.mean.tensor.copy_((*found)->values);
     work.owes = true;
   }
   return {};
+}
+
+Result<std::optional<Owner::Residual>> Owner::residual_in(std::span<const NamedTensor> state,
+                                                          const std::string& parameter, std::int64_t entries) {
+  const auto values = std::ranges::find(state, residual_of(parameter), &NamedTensor::name);
+  const auto first = std::ranges::find(state, first_entry_of(parameter), &NamedTensor::name);
+  if (values == state.end() && first == state.end()) return std::optional<Residual>();
+  const Error malformed{Errc::malformed, "an owner's residual of " + parameter + " is not in its place"};
+  if (values == state.end() || first == state.end() || values->tensor.scalar_type() != at::kFloat ||
+      first->tensor.scalar_type() != at::kLong || first->tensor.numel() != 1) {
+    return malformed;
+  }
+  const auto begin = first->tensor.item<std::int64_t>();
+  if (begin < 0 || begin > entries || values->tensor.numel() > entries - begin) return malformed;
+  return std::optional(Residual{static_cast<std::uint64_t>(begin), values->tensor.contiguous()});
 }
 
 }  // namespace weir::training

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/bytes.hpp"
@@ -41,11 +42,20 @@ class Owner {
   /// of the round's ranks, because it is of their mean. A memory that has nothing of the kind leaves it to the owner.
   void hand_over(std::size_t piece, compressors::Memory& memory, const compressors::Round& round);
 
-  /// The residuals by name of the parameter, for a checkpoint. The tensors alias the live ones.
+  /// The residuals, for a checkpoint: for each piece two tensors with the name of its parameter. They alias the live
+  /// ones or are made for this.
   void save(std::vector<compressors::NamedTensor>& state) const;
-  /// Takes those of this bucket. Without any state, as of an exchange over another topology, nothing was left out.
-  /// Fails with: malformed (some are missing or of another shape).
+  /// Takes those of this bucket. Fails with: malformed (some are missing or of another piece).
   Result<void> restore(std::span<const compressors::NamedTensor> state);
+
+  /// What an owner has left out of the mean of a piece.
+  struct Residual {
+    std::uint64_t first_entry = 0;  ///< of the piece, in its parameter
+    at::Tensor values;              ///< contiguous
+  };
+  /// The residual in a state from save() of a parameter with so many entries, if there is one. Fails with: malformed.
+  static Result<std::optional<Residual>> residual_in(std::span<const compressors::NamedTensor> state,
+                                                     const std::string& parameter, std::int64_t entries);
 
  private:
   /// Of one piece.

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <deque>
 #include <limits>
 #include <set>
 #include <utility>
 
 #include "collectives/topologies/catalog.hpp"
+#include "collectives/topologies/tree.hpp"
 #include "training/exchange/turns.hpp"
 
 namespace weir::training {
@@ -40,58 +40,92 @@ double port_of(const Cost& cost, const LinkCosts& links) {
   return cost.beta * links.seconds_per_byte + cost.gamma * links.combine_seconds_per_byte;
 }
 
-/// Of a bucket that is sent as it is, rounded or not.
-Effort dense_effort(const Situation& in, const BucketLoad& bucket, Form form, const TopologyType& type) {
-  const double bytes = form == Form::bfloat16 ? bucket.dense_bytes / 2 : bucket.dense_bytes;
-  const Cost cost = type.all_reduce_cost(in.ranks, bytes);
-  const double copied = bucket.dense_bytes * in.dense_seconds_per_byte;
-  return {.encode = copied, .latency = latency_of(cost, in.links), .port = port_of(cost, in.links), .decode = copied};
+bool is_summed_within_hosts(const Situation& in, const BucketLoad& bucket) { return in.by_hosts && bucket.coded; }
+
+/// Those between whom a topology carries something, and their links.
+struct Level {
+  std::uint32_t ranks = 1;
+  LinkCosts links;
+};
+
+/// The ranks of a host share its port: as many streams at once are as much slower.
+LinkCosts shared_port(const Situation& in, const TopologyType& type) {
+  std::uint32_t streams = in.hosts.ranks_max;
+  if (type.streams_to_neighbours > 0) streams = std::min(streams, type.streams_to_neighbours * in.hosts.ends_max);
+  LinkCosts links = in.links;
+  links.latency_seconds = std::max(links.latency_seconds, in.hosts.links.latency_seconds);
+  links.seconds_per_byte = std::max(links.seconds_per_byte * streams, in.hosts.links.seconds_per_byte);
+  return links;
 }
 
-Effort coded_effort(const Situation& in, const CodedLoad& load, const TopologyType& type) {
+Level level_of(const Situation& in, const BucketLoad& bucket, const TopologyType& type) {
+  if (in.hosts.count == 0) return {in.ranks, in.links};
+  if (type.by_hosts || is_summed_within_hosts(in, bucket)) return {in.hosts.count, in.links};
+  return {in.ranks, shared_port(in, type)};
+}
+
+/// Adds what it takes to sum `bytes` within each host, and to copy the result to its ranks.
+void add_within_hosts(const Situation& in, double bytes, Effort& effort) {
+  const Cost cost = collectives::find_topology(collectives::Tree::name)->all_reduce_cost(in.hosts.ranks_max, bytes);
+  effort.latency += latency_of(cost, in.hosts.links);
+  effort.port += port_of(cost, in.hosts.links);
+}
+
+/// Of floats that are sent as they are, or rounded to 16 bits.
+Effort dense_effort(const Situation& in, double dense_bytes, Form form, const TopologyType& type, const Level& level) {
+  const double bytes = form == Form::bfloat16 ? dense_bytes / 2 : dense_bytes;
+  const Cost cost = type.all_reduce_cost(level.ranks, bytes);
+  const double copied = dense_bytes * in.dense_seconds_per_byte;
+  Effort effort{
+      .encode = copied, .latency = latency_of(cost, level.links), .port = port_of(cost, level.links), .decode = copied};
+  if (type.by_hosts) add_within_hosts(in, bytes, effort);
+  return effort;
+}
+
+Effort coded_effort(const Situation& in, const CodedLoad& load, const TopologyType& type, const Level& level) {
   Effort effort;
-  if (load.left_dense_bytes > 0) {
-    const Cost cost = type.all_reduce_cost(in.ranks, load.left_dense_bytes);
-    const double copied = load.left_dense_bytes * in.dense_seconds_per_byte;
-    effort = {
-        .encode = copied, .latency = latency_of(cost, in.links), .port = port_of(cost, in.links), .decode = copied};
-  }
+  if (load.left_dense_bytes > 0) effort = dense_effort(in, load.left_dense_bytes, Form::float32, type, level);
   effort.encode += load.encode_seconds;
   for (const PassLoad& pass : load.passes) {
     Cost cost;
     if (!pass.gathered) {
-      cost = type.all_reduce_cost(in.ranks, pass.bytes);
+      cost = type.all_reduce_cost(level.ranks, pass.bytes);
       effort.decode += load.decode_seconds;
     } else if (type.by_owners) {
-      cost = type.by_owners_cost(in.ranks, pass.bytes);
+      cost = type.by_owners_cost(level.ranks, pass.bytes);
       // A rank decodes its share of all payloads and encodes it again, and decodes all shares.
-      effort.decode += 2 * load.decode_seconds + load.encode_seconds / in.ranks;
+      effort.decode += 2 * load.decode_seconds + load.encode_seconds / level.ranks;
     } else {
-      cost = type.all_gather_cost(in.ranks, pass.bytes);
-      effort.decode += load.decode_seconds * in.ranks;
+      cost = type.all_gather_cost(level.ranks, pass.bytes);
+      effort.decode += load.decode_seconds * level.ranks;
     }
-    effort.latency += latency_of(cost, in.links);
-    effort.port += port_of(cost, in.links);
+    effort.latency += latency_of(cost, level.links);
+    effort.port += port_of(cost, level.links);
   }
   return effort;
 }
 
 Effort effort_of(const Situation& in, const BucketLoad& bucket, const Route& route) {
   const auto& type = collectives::topologies()[route.topology];
-  if (!bucket.coded) return dense_effort(in, bucket, Form::float32, type);
-  if (route.form != Form::coded) return dense_effort(in, bucket, route.form, type);
-  return coded_effort(in, type.by_owners ? bucket.by_owners : bucket.by_all, type);
+  const Level level = level_of(in, bucket, type);
+  if (!bucket.coded) return dense_effort(in, bucket.dense_bytes, Form::float32, type, level);
+  Effort effort = route.form == Form::coded
+                      ? coded_effort(in, type.by_owners ? bucket.by_owners : bucket.by_all, type, level)
+                      : dense_effort(in, bucket.dense_bytes, route.form, type, level);
+  if (is_summed_within_hosts(in, bucket)) add_within_hosts(in, bucket.dense_bytes, effort);
+  return effort;
 }
 
-/// The topologies that a plan may use for a bucket. Whether hosts sum gradients first is decided once for a job. Over
-/// split_gather a step applies other entries than over the others: that is for the job to say.
-std::vector<std::size_t> candidates(const Situation& in, bool coded) {
+/// The topologies that a plan may use for a bucket. Whether hosts sum what may be coded first is decided once for a
+/// job: one that does so itself is only for other buckets. Over split_gather a step applies other entries than over the
+/// others: that is for the job to say.
+std::vector<std::size_t> candidates(const Situation& in, const BucketLoad& bucket) {
   std::vector<std::size_t> found;
   const auto all = collectives::topologies();
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const bool for_hosts = in.by_hosts && !coded;
-    if (!all[i].fits(in.ranks) || all[i].has_servers || all[i].splits) continue;
-    if (all[i].by_hosts == for_hosts) found.push_back(i);
+    if (!all[i].fits(level_of(in, bucket, all[i]).ranks) || all[i].has_servers || all[i].splits) continue;
+    if (all[i].by_hosts && (in.hosts.count == 0 || bucket.coded)) continue;
+    found.push_back(i);
   }
   return found;
 }
@@ -99,7 +133,7 @@ std::vector<std::size_t> candidates(const Situation& in, bool coded) {
 /// The routes of a bucket in a form, the best ones first, each taken by itself.
 std::vector<Route> best_routes(const Situation& in, const BucketLoad& bucket, Form form) {
   std::vector<std::pair<double, Route>> found;
-  for (const std::size_t topology : candidates(in, bucket.coded)) {
+  for (const std::size_t topology : candidates(in, bucket)) {
     const bool by_owners = collectives::topologies()[topology].by_owners;
     if (form == Form::coded && bucket.coded && by_owners && !in.fits_owners) continue;
     const Route route{.form = bucket.coded ? form : Form::float32, .topology = topology, .by_owners = by_owners};
@@ -132,7 +166,6 @@ class Server {
  public:
   /// Returns when work that is there from `ready` on, and takes `seconds`, is done.
   double serve(double ready, double seconds) { return free_ = std::max(free_, ready) + seconds; }
-  double free() const { return free_; }
 
  private:
   double free_ = 0;
@@ -164,7 +197,8 @@ double predicted_seconds(const Situation& in, std::span<const Route> routes) {
   const double forward = in.compute_seconds / 3;
   double all_bytes = 0;
   for (const BucketLoad& bucket : in.buckets) all_bytes += bucket.dense_bytes;
-  Server codec;
+  Server encoder;
+  Server decoder;
   Server port;
   std::vector<Server> lanes(in.lanes + 1);
   const auto places = places_in_lanes(in.buckets.size(), lanes.size());
@@ -172,30 +206,23 @@ double predicted_seconds(const Situation& in, std::span<const Route> routes) {
     double at = 0;
     double decode = 0;
   };
-  std::deque<Arrival> arrivals;  // of buckets that wait to be decoded
-  double end = in.compute_seconds;
-  const auto decode_what_is_there = [&](double until) {
-    for (; !arrivals.empty() && arrivals.front().at <= until; arrivals.pop_front()) {
-      end = codec.serve(arrivals.front().at, arrivals.front().decode);
-    }
-  };
+  std::vector<Arrival> arrivals;
   double codec_seconds = 0;
   double bytes = 0;
   for (std::size_t b = 0; b < in.buckets.size(); ++b) {
     bytes += in.buckets[b].dense_bytes;
     const double share = all_bytes == 0 ? 1 : bytes / all_bytes;
     const double ready = forward + share * (in.compute_seconds - forward);
-    decode_what_is_there(std::max(ready, codec.free()));
     const Effort effort = effort_of(in, in.buckets[b], routes[b]);
-    const double encoded = codec.serve(ready, effort.encode);
     Server& lane = lanes[places[b].lane];
-    const double waited = lane.serve(encoded, effort.latency);
+    const double waited = lane.serve(encoder.serve(ready, effort.encode), effort.latency);
     arrivals.push_back({.at = lane.serve(port.serve(waited, effort.port), 0), .decode = effort.decode});
     codec_seconds += effort.encode + effort.decode;
   }
-  decode_what_is_there(std::numeric_limits<double>::infinity());
-  end = std::max(end, in.compute_seconds);
-  // Without a core of its own the codec thread takes its time from the computation.
+  std::ranges::stable_sort(arrivals, {}, &Arrival::at);
+  double end = in.compute_seconds;
+  for (const Arrival& arrival : arrivals) end = std::max(end, decoder.serve(arrival.at, arrival.decode));
+  // Without cores of their own the codec threads take their time from the computation.
   return in.own_cores ? end : std::max(end, in.compute_seconds + codec_seconds);
 }
 

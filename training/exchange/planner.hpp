@@ -20,6 +20,16 @@ struct LinkCosts {
   friend bool operator==(const LinkCosts&, const LinkCosts&) = default;
 };
 
+/// The hosts of a group in which some ranks share one.
+struct SharedHosts {
+  std::uint32_t count = 0;      ///< of all hosts; 0: no two ranks share one, or all do
+  std::uint32_t ranks_max = 1;  ///< on one host
+  std::uint32_t ends_max = 1;   ///< ranks of one host after which the next rank is on another
+  LinkCosts links;              ///< between the ranks of a host
+
+  friend bool operator==(const SharedHosts&, const SharedHosts&) = default;
+};
+
 /// What one pass of a compressor sends for a bucket.
 struct PassLoad {
   bool gathered = true;  ///< or summed
@@ -57,14 +67,15 @@ std::vector<BucketLoad> loads_of(std::span<const BucketLoad> parameters, std::sp
 /// All that a plan depends on. The same numbers give the same plan, on every rank.
 struct Situation {
   std::uint32_t ranks = 1;
-  LinkCosts links;
+  LinkCosts links;  ///< between ranks; where some share a host, between one rank of each host
+  SharedHosts hosts = {};
   std::vector<BucketLoad> buckets;    ///< in the order in which the backward pass completes them
   double compute_seconds = 0;         ///< of a step without the exchange; 0: not known
   double dense_seconds_per_byte = 0;  ///< of putting a dense bucket together and taking it apart
-  bool own_cores = true;              ///< the codec thread has a core of its own beside the compute threads
+  bool own_cores = true;              ///< the codec threads have cores of their own beside the compute threads
   bool must_be_coded = false;         ///< only the compressor gives the means their scale
   bool fits_owners = true;            ///< the compressor fits an exchange by owners
-  bool by_hosts = false;    ///< `ranks` are hosts: tensors that are not coded take a topology that knows of them
+  bool by_hosts = false;    ///< tensors that may be coded are summed within hosts first, and one rank of each encodes
   std::uint32_t lanes = 2;  ///< beside the urgent one, which the last bucket has for itself
 };
 
@@ -81,8 +92,9 @@ struct Plan {
 double predicted_seconds(const Situation& situation, std::span<const Route> routes);
 
 /// Plans, the fastest first, that differ in the form of the large buckets or in their topology; the first one is the
-/// best found when each bucket may take a route of its own. Topologies that only a job can choose are in none of them:
-/// those with servers, and split_gather, over which a step applies only the largest sums.
+/// best found when each bucket may take a route of its own. Where ranks share hosts, topologies that know of them are
+/// among the others. Topologies that only a job can choose are in no plan: those with servers, and split_gather, over
+/// which a step applies only the largest sums.
 std::vector<Plan> plans(const Situation& situation);
 
 /// Of plans(), those that are worth some steps, because the model may be wrong: at most six that it does not find much

@@ -369,7 +369,7 @@ void SplitRound::save(std::vector<NamedTensor>& state) const {
 }
 
 Result<void> SplitRound::restore(std::span<const NamedTensor> state) {
-  if (pieces_.empty() || state.empty()) return {};
+  if (pieces_.empty()) return {};
   const auto restore = [&](const std::string& name, auto& into) -> Result<void> {
     const auto found = std::ranges::find(state, name, &NamedTensor::name);
     if (found == state.end()) return Error{Errc::malformed, "no " + name + " in the state of the exchange"};

@@ -203,7 +203,8 @@ void orthonormalise(std::span<float> vectors, std::size_t rank) {
   if (rank == 0) return;
   ensure(vectors.size() % rank == 0, "vectors of one length");
   const std::size_t length = vectors.size() / rank;
-  std::vector<double> wide(vectors.begin(), vectors.end());
+  thread_local std::vector<double> wide;  // kept between calls to reuse its memory
+  wide.assign(vectors.begin(), vectors.end());
   for (std::size_t j = 0; j < rank; ++j) {
     const std::span<double> x = std::span(wide).subspan(j * length, length);
     const std::span<const double> before = std::span(wide).first(j * length);
@@ -230,7 +231,8 @@ void orthonormalise(std::span<float> vectors, std::size_t rank) {
 void normalise(std::span<float> vectors, std::size_t rank) {
   if (rank == 0) return;
   const std::size_t length = vectors.size() / rank;
-  std::vector<double> wide(length);
+  thread_local std::vector<double> wide;  // kept between calls to reuse its memory
+  wide.resize(length);
   for (std::size_t j = 0; j < rank; ++j) {
     const std::span<float> x = vectors.subspan(j * length, length);
     std::ranges::copy(x, wide.begin());

@@ -73,6 +73,8 @@ class ClusterTable {
  public:
   explicit ClusterTable(std::size_t buckets = 0) : cells_(buckets) {}
 
+  /// Makes this an empty table of as many buckets.
+  void reset(std::size_t buckets) { cells_.assign(buckets, {}); }
   std::size_t size() const { return cells_.size(); }
   std::uint32_t count(std::size_t bucket) const { return cells_[bucket].count; }
   /// The mean of the entries in the bucket, 0 if it is empty.

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <bit>
+#include <boost/container/static_vector.hpp>
 #include <cmath>
 #include <numeric>
+#include <vector>
 
 #include "compressors/kernels/selection/selection.hpp"
 #include "compressors/kernels/sketching/clusters.hpp"
@@ -27,10 +29,14 @@ double log2_of(std::uint64_t x) {
   return whole + static_cast<double>(bits) * 0x1p-16;
 }
 
-/// Radix sort in three passes over eleven bits each; magnitudes have 31 bits.
-void sort_magnitudes(std::vector<std::uint32_t>& values) {
+/// Numbers of each cluster of one sign.
+template <class Number>
+using PerCluster = boost::container::static_vector<Number, clusters_max / 2>;
+
+/// Radix sort in three passes over eleven bits each; magnitudes have 31 bits. `sorted` is working memory.
+void sort_magnitudes(std::vector<std::uint32_t>& values, std::vector<std::uint32_t>& sorted) {
   constexpr unsigned digit_bits = 11;
-  std::vector<std::uint32_t> sorted(values.size());
+  sorted.resize(values.size());
   for (unsigned shift = 0; shift < 31; shift += digit_bits) {
     std::array<std::uint32_t, 1 << digit_bits> places{};
     const auto digit = [shift](std::uint32_t value) { return value >> shift & ((1U << digit_bits) - 1); };
@@ -44,10 +50,12 @@ void sort_magnitudes(std::vector<std::uint32_t>& values) {
 /// The sampled magnitudes of one sign, ascending.
 class Sample {
  public:
+  void clear() { sorted_.clear(); }
   void add(float x) { sorted_.push_back(magnitude(x)); }
   void finish() {
-    sort_magnitudes(sorted_);
+    sort_magnitudes(sorted_, sorting_);
     sums_.resize(sorted_.size() + 1);
+    sums_[0] = 0;
     for (std::size_t i = 0; i < sorted_.size(); ++i) sums_[i + 1] = sums_[i] + (*this)[i];
   }
 
@@ -83,14 +91,15 @@ class Sample {
 
  private:
   std::vector<std::uint32_t> sorted_;
+  std::vector<std::uint32_t> sorting_;
   std::vector<double> sums_;  ///< sums of the magnitudes before each
 };
 
 /// The thresholds between the clusters of one sign.
-std::vector<float> cut(const Sample& sample, std::size_t clusters) {
+PerCluster<float> cut(const Sample& sample, std::size_t clusters) {
   if (clusters == 1) return {};
   const std::size_t rest = sample.size() * 95 / 100;  // all but the tail, at first in equal shares
-  std::vector<double> centers(clusters, sample[rest]);
+  PerCluster<double> centers(clusters, sample[rest]);
   for (std::size_t c = 0; c + 1 < clusters; ++c) {
     const std::size_t begin = rest * c / (clusters - 1);
     const std::size_t end = rest * (c + 1) / (clusters - 1);
@@ -110,7 +119,7 @@ std::vector<float> cut(const Sample& sample, std::size_t clusters) {
     }
     if (!moved) break;
   }
-  std::vector<float> thresholds;
+  PerCluster<float> thresholds;
   for (std::size_t c = 0; c + 1 < clusters; ++c) {
     thresholds.push_back(static_cast<float>((centers[c] + centers[c + 1]) / 2));
   }
@@ -119,8 +128,8 @@ std::vector<float> cut(const Sample& sample, std::size_t clusters) {
 }
 
 /// The weight of each cluster of one sign when the buckets are divided among the clusters.
-std::vector<double> weights(const Sample& sample, const std::vector<float>& thresholds) {
-  std::vector<double> weights(thresholds.size() + 1);
+PerCluster<double> weights(const Sample& sample, const PerCluster<float>& thresholds) {
+  PerCluster<double> weights(thresholds.size() + 1);
   double largest = 0;
   std::size_t begin = 0;
   for (std::size_t c = 0; c < weights.size(); ++c) {
@@ -138,7 +147,8 @@ std::vector<double> weights(const Sample& sample, const std::vector<float>& thre
 }  // namespace
 
 bool train_clusters(std::span<const float> values, unsigned bits, std::size_t buckets, Clusters& clusters) {
-  std::array<Sample, 2> samples;
+  thread_local std::array<Sample, 2> samples;  // kept between calls to reuse their memory
+  for (Sample& sample : samples) sample.clear();
   // With an odd stride, the sample meets every column of a matrix whose width is a power of two.
   const std::size_t stride = values.size() <= sample_max ? 1 : values.size() / sample_max | 1;
   for (std::size_t i = 0; i < values.size(); i += stride) {
@@ -156,13 +166,13 @@ bool train_clusters(std::span<const float> values, unsigned bits, std::size_t bu
   if (samples[0].size() + samples[1].size() == 0) return false;
 
   const std::size_t each = clusters.count() / 2;
-  std::vector<double> asked;
+  boost::container::static_vector<double, clusters_max> asked;
   for (std::size_t sign = 0; sign < 2; ++sign) {
     // A sign that was not seen gets the thresholds of the other one.
     const Sample& sample = samples[samples[sign].size() > 0 ? sign : 1 - sign];
-    const std::vector<float> thresholds = cut(sample, each);
+    const PerCluster<float> thresholds = cut(sample, each);
     std::ranges::copy(thresholds, clusters.thresholds.begin() + static_cast<std::ptrdiff_t>(sign * (each - 1)));
-    std::vector<double> share = weights(sample, thresholds);
+    PerCluster<double> share = weights(sample, thresholds);
     if (samples[sign].size() == 0) std::ranges::fill(share, 0);
     asked.insert(asked.end(), share.begin(), share.end());
   }

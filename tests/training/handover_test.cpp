@@ -1,0 +1,275 @@
+// That an exchange goes on from the state of one over another topology, in other buckets or on other hosts, and nothing
+// that was not sent yet gets lost.
+
+#include "training/exchange/handover.hpp"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/errc.hpp"
+#include "compressors/memories/tensor_store.hpp"
+#include "ranks.hpp"
+#include "tests/compressors/tensors.hpp"
+#include "training/exchange/exchange.hpp"
+
+namespace weir::training::testing {
+namespace {
+
+using compressors::test::gaussian;
+using ::testing::HasSubstr;
+
+constexpr std::uint32_t ranks = 4;
+constexpr std::uint64_t half_way = 4;
+constexpr std::uint64_t steps = 8;
+const std::vector<std::vector<std::int64_t>> shapes = {{33, 31}, {9}, {60, 7}, {40, 5}};
+
+struct Coding {
+  const char* compressor;
+  nlohmann::json params;
+  const char* memory;
+};
+
+/// How the ranks are connected.
+struct Way {
+  const char* topology;
+  std::uint32_t ranks_per_host = 1;
+  std::uint64_t bucket_bytes = 3000;
+  std::uint32_t servers = 0;
+};
+
+std::string name_of(const Way& way) {
+  return std::string(way.topology) + "/" + std::to_string(way.ranks_per_host) + "/" + std::to_string(way.bucket_bytes) +
+         "/" + std::to_string(way.servers);
+}
+
+compressors::Compression make(const Coding& coding) {
+  static const nlohmann::json none;
+  return compressors::builtin()
+      .make({.compressor = coding.compressor,
+             .params = coding.params,
+             .memory = coding.memory,
+             .memory_params = none,
+             .setting = {}})
+      .value();
+}
+
+std::vector<at::Tensor> zeros() {
+  std::vector<at::Tensor> all;
+  for (const auto& shape : shapes) all.push_back(at::zeros(shape));
+  return all;
+}
+
+/// What a rank keeps, and what it has seen.
+struct Outcome {
+  std::vector<NamedTensor> compressor;
+  std::vector<NamedTensor> memory;
+  std::vector<NamedTensor> exchange;
+  std::vector<at::Tensor> held_first = zeros();  ///< by parameter: its part of the mean that nobody has sent yet
+  std::vector<at::Tensor> held = zeros();        ///< after the last step
+  std::vector<at::Tensor> taken = zeros();       ///< the sum of the means
+  std::string failure;
+  boost::system::error_code code;
+};
+
+std::vector<NamedTensor> cloned(const std::vector<NamedTensor>& state) {
+  std::vector<NamedTensor> copy;
+  for (const auto& [name, tensor] : state) copy.push_back({name, tensor.clone()});
+  return copy;
+}
+
+std::vector<at::Tensor> held_by(const Exchange& exchange) {
+  std::vector<at::Tensor> all = zeros();
+  const auto state = exchange.save();
+  const auto layout = layout_in(state).value();
+  for (std::uint32_t p = 0; p < shapes.size(); ++p) {
+    auto* unsent = exchange.compression().memory->unsent();
+    const auto own = unsent == nullptr ? std::nullopt : unsent->find({.tensor = p});
+    if (own && layout->encodes) all[p] += *own / static_cast<double>(layout->world);
+    const auto left_out = Owner::residual_in(state, std::to_string(p), all[p].numel()).value();
+    if (!left_out) continue;
+    const auto first = static_cast<std::int64_t>(left_out->first_entry);
+    all[p].view(-1).narrow(0, first, left_out->values.numel()) += left_out->values.view(-1);
+  }
+  return all;
+}
+
+at::Tensor gradient_of(std::uint64_t step, std::uint32_t rank, std::size_t parameter) {
+  return gaussian(c10::multiply_integers(shapes[parameter]), (step * 16 + rank) * 16 + parameter)
+      .view(shapes[parameter]);
+}
+
+void train(const Coding& coding, const Way& way, collectives::Fabric& fabric, std::uint64_t first, std::uint64_t last,
+           const Outcome* before, Outcome& outcome) {
+  auto compression = make(coding);
+  if (before != nullptr) {
+    compression.compressor->restore(before->compressor).value();
+    compression.memory->restore(before->memory).value();
+  }
+  std::vector<NamedTensor> tensors;
+  for (std::size_t p = 0; p < shapes.size(); ++p) {
+    tensors.push_back({std::to_string(p), at::ones(shapes[p])});
+  }
+  Exchange::Options options{.seed = 3,
+                            .bucket_sizes = {.first_bytes = way.bucket_bytes, .bytes = way.bucket_bytes},
+                            .topology = {.name = way.topology, .servers = way.servers}};
+  options.make_compression = [&coding] { return make(coding); };
+  // With links this slow, only bytes matter.
+  const std::uint32_t hosts = way.ranks_per_host == 1 ? 0 : ranks / way.ranks_per_host;
+  options.measure_links = [hosts](collectives::Fabric&) {
+    return GroupLinks{.links = {.latency_seconds = 1, .seconds_per_byte = 1},
+                      .hosts = {.count = hosts, .ranks_max = 2, .ends_max = 1, .links = {}}};
+  };
+  Exchange exchange(tensors, std::move(compression), fabric, options);
+  if (before != nullptr) {
+    if (auto restored = exchange.restore(before->exchange); !restored) {
+      outcome.failure = restored.error().message();
+      outcome.code = restored.error().code;
+      return;
+    }
+    outcome.held_first = held_by(exchange);
+  }
+  for (std::uint64_t step = first; step < last; ++step) {
+    exchange.begin({.number = step, .epoch = 100.0 + static_cast<double>(step), .learning_rate = 0.1, .vote = 0});
+    for (auto p = static_cast<std::uint32_t>(shapes.size()); p-- > 0;) {
+      exchange.give(p, gradient_of(step, fabric.rank(), p));
+    }
+    exchange.finish().value();
+    for (std::size_t p = 0; p < shapes.size(); ++p) outcome.taken[p] += exchange.means()[p].tensor;
+  }
+  outcome.held = held_by(exchange);
+  outcome.compressor = cloned(exchange.compression().compressor->save());
+  outcome.memory = cloned(exchange.compression().memory->save());
+  outcome.exchange = cloned(exchange.save());
+}
+
+std::vector<Outcome> train_all(const Coding& coding, const Way& way, std::uint64_t first, std::uint64_t last,
+                               const std::vector<Outcome>& before = {}) {
+  auto group = collectives::in_process_group(ranks, 3, {.ranks_per_host = way.ranks_per_host});
+  std::vector<Outcome> outcomes(ranks);
+  run_ranks(ranks, [&](std::uint32_t rank) {
+    train(coding, way, *group[rank], first, last, before.empty() ? nullptr : &before[rank], outcomes[rank]);
+    group[rank]->close();
+  });
+  return outcomes;
+}
+
+at::Tensor sum_of(const std::vector<Outcome>& outcomes, std::vector<at::Tensor> Outcome::*what, std::size_t parameter) {
+  at::Tensor sum = at::zeros(shapes[parameter]);
+  for (const Outcome& outcome : outcomes) sum += (outcome.*what)[parameter];
+  return sum;
+}
+
+at::Tensor given(std::uint64_t first, std::uint64_t last, std::size_t parameter) {
+  at::Tensor sum = at::zeros(shapes[parameter]);
+  for (std::uint64_t step = first; step < last; ++step) {
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) sum += gradient_of(step, rank, parameter) / 4.0;
+  }
+  return sum;
+}
+
+void expect_close(const at::Tensor& is, const at::Tensor& should, const std::string& what) {
+  EXPECT_TRUE(is.allclose(should, 1e-4, 1e-5)) << what << " differs by " << (is - should).abs().max().item<float>();
+}
+
+/// That what ranks have not sent is the same before and after the change, and nothing of all gradients is lost later.
+void expect_nothing_lost(const Coding& coding, const Way& from, const Way& to) {
+  SCOPED_TRACE(std::string(coding.compressor) + ", " + coding.memory + ": " + name_of(from) + " -> " + name_of(to));
+  const auto first = train_all(coding, from, 0, half_way);
+  const auto second = train_all(coding, to, half_way, steps, first);
+  for (const Outcome& outcome : second) ASSERT_EQ(outcome.failure, "");
+  for (std::size_t p = 0; p < shapes.size(); ++p) {
+    const std::string parameter = "parameter " + std::to_string(p);
+    const at::Tensor held = sum_of(first, &Outcome::held, p);
+    if (shapes[p].size() > 1) {
+      EXPECT_GT(held.abs().max().item<float>(), 0) << parameter;
+    }
+    expect_close(sum_of(second, &Outcome::held_first, p), held, "what is not sent of " + parameter);
+    expect_close(second[0].taken[p] + sum_of(second, &Outcome::held, p), given(half_way, steps, p) + held,
+                 "what is sent of " + parameter);
+  }
+}
+
+const Coding topk{"topk", {{"ratio", 0.05}}, "residual"};
+const Coding dgc{"dgc", {{"ratio", 0.05}, {"warmup_epochs", 0}}, "dgc"};
+const Coding qsgd{"qsgd", nlohmann::json::object(), "residual"};
+
+class HandOver : public ::testing::TestWithParam<Coding> {};
+
+TEST_P(HandOver, LosesNothingBetweenTopologies) {
+  const bool splits = make(GetParam()).compressor->traits().fits_split();
+  std::vector<Way> ways{{.topology = "ring"},
+                        {.topology = "two_hop"},
+                        {.topology = "parameter_server"},
+                        {.topology = "parameter_server", .servers = 2},
+                        {.topology = "auto"}};
+  if (splits) ways.push_back({.topology = "split_gather"});
+  for (const Way& from : ways) {
+    for (const Way& to : ways) expect_nothing_lost(GetParam(), from, to);
+  }
+}
+
+TEST_P(HandOver, LosesNothingBetweenBuckets) {
+  for (const char* topology : {"two_hop", "auto"}) {
+    expect_nothing_lost(GetParam(), {.topology = topology}, {.topology = topology, .bucket_bytes = 100'000});
+    expect_nothing_lost(GetParam(), {.topology = topology, .bucket_bytes = 100'000}, {.topology = topology});
+  }
+}
+
+TEST_P(HandOver, LosesNothingBetweenHosts) {
+  const std::vector<Way> ways{
+      {.topology = "hierarchical", .ranks_per_host = 2}, {.topology = "hierarchical"},
+      {.topology = "ring", .ranks_per_host = 2},         {.topology = "two_hop", .ranks_per_host = 2},
+      {.topology = "auto", .ranks_per_host = 2},         {.topology = "auto"}};
+  for (const Way& from : ways) {
+    for (const Way& to : ways) expect_nothing_lost(GetParam(), from, to);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Compressors, HandOver, ::testing::Values(topk, dgc, qsgd),
+                         [](const auto& info) { return std::string(info.param.compressor); });
+
+std::vector<Outcome> resumed(const Coding& coding, const Way& from, const Way& to) {
+  return train_all(coding, to, half_way, steps, train_all(coding, from, 0, half_way));
+}
+
+TEST(HandOver, SaysWhatWouldGetLost) {
+  const Coding bare{"topk", {{"ratio", 0.05}}, "none"};
+  for (const Outcome& outcome : resumed(bare, {.topology = "two_hop"}, {.topology = "ring"})) {
+    EXPECT_EQ(outcome.code, Errc::conflict);
+    EXPECT_THAT(outcome.failure, HasSubstr("memory \"none\" keeps nothing: set exchange.topology"));
+  }
+  for (const Outcome& outcome : resumed(bare, {.topology = "two_hop"}, {.topology = "auto"})) {
+    EXPECT_EQ(outcome.failure, "");  // its owners take over
+  }
+}
+
+TEST(HandOver, SaysWhoHasWhatOthersWouldNeed) {
+  const Coding powersgd{"powersgd", nlohmann::json::object(), "powersgd"};
+  for (const Outcome& outcome :
+       resumed(powersgd, {.topology = "ring"}, {.topology = "hierarchical", .ranks_per_host = 2})) {
+    EXPECT_EQ(outcome.code, Errc::conflict);
+    EXPECT_THAT(outcome.failure, HasSubstr("here 2 workers encode"));
+  }
+  for (const Outcome& outcome : resumed(powersgd, {.topology = "ring"}, {.topology = "butterfly"})) {
+    EXPECT_EQ(outcome.failure, "");
+  }
+}
+
+TEST(HandOver, ReadsOnlyWhatALayoutSays) {
+  const Layout layout{.world = 4, .encodes = false, .owners = 2, .regions = true, .bucket_of = {1, 0, 0}};
+  EXPECT_EQ(layout_in(std::vector{saved(layout)}).value(), layout);
+  EXPECT_FALSE(layout_in({}).value());
+  for (const at::Tensor& wrong : {at::ones({8}), at::ones({2}, at::kLong), at::full({8}, -1, at::kLong),
+                                  at::zeros({8}, at::kLong), at::ones({2, 4}, at::kLong)}) {
+    EXPECT_EQ(layout_in(std::vector{NamedTensor{"layout", wrong}}).error().code, Errc::malformed);
+  }
+}
+
+}  // namespace
+}  // namespace weir::training::testing

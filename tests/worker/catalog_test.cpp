@@ -1,0 +1,144 @@
+// That the catalog, by which the head judges a job, and the worker, which makes what the job names, say the same.
+
+#include "worker/catalog.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "collectives/topologies/catalog.hpp"
+#include "protocol/job_spec.hpp"
+#include "training/replica.hpp"
+
+namespace weir::worker {
+namespace {
+
+using nlohmann::json;
+
+const json& all() {
+  static const json made = catalog();
+  return made;
+}
+
+/// The parameters of a compressor with each value of each flag and of each choice, the others at their defaults.
+std::vector<json> settings_of(const json& compressor) {
+  std::vector<json> settings{json::object()};
+  for (const auto& [name, property] : compressor.at("params").at("properties").items()) {
+    const bool flag = property.value("type", json()) == "boolean";
+    for (const json& value : flag ? json{false, true} : property.value("enum", json::array())) {
+      settings.push_back({{name, value}});
+    }
+  }
+  return settings;
+}
+
+json job(const json& compressor, const json& params, const json& topology) {
+  return {{"model", {{"name", "mlp"}, {"params", {{"hidden", 2}}}}},
+          {"dataset",
+           {{"name", "synthetic"},
+            {"params", {{"height", 2}, {"width", 2}, {"classes", 2}, {"train_examples", 8}, {"test_examples", 8}}}}},
+          {"training", {{"batch_size", 2}}},
+          {"compression", {{"name", compressor.at("name")}, {"params", params}}},
+          {"exchange", {{"topology", topology.at("name")}}},
+          {"resources", {{"workers", 2}}}};
+}
+
+// As many as there are; those that the head would let through and a worker refuse would cost the job its start.
+TEST(WorkerCatalog, JudgesCompressorsOverTopologiesAsTheWorkerDoes) {
+  std::size_t refused = 0;
+  for (const json& compressor : all().at("compressors")) {
+    for (const json& params : settings_of(compressor)) {
+      for (const json& topology : all().at("topologies")) {
+        if (!topology.at("one_mean").get<bool>()) continue;
+        json spec = job(compressor, params, topology);
+        const std::string what = spec.at("compression").dump() + " over " + topology.at("name").dump();
+        // The spec has to be complete for the worker, too.
+        json other = job(compressor, params, all().at("topologies").front());
+        const auto problems = protocol::normalize_job_spec(spec, all());
+        (void)protocol::normalize_job_spec(other, all());
+        other["exchange"]["topology"] = topology.at("name");
+        const auto typed = protocol::parse_job_spec(other);
+        ASSERT_TRUE(typed) << what << ": " << typed.error().message();
+        const auto made = training::Replica::make(*typed, 0, 2);
+        EXPECT_EQ(problems.empty(), made.has_value())
+            << what << ": " << (problems.empty() ? made.error().message() : problems.front().message);
+        if (!problems.empty()) ++refused;
+      }
+    }
+  }
+  EXPECT_GT(refused, 20U);
+}
+
+std::string yes(const json& entry, const char* what) { return entry.at(what).get<bool>() ? "yes" : ""; }
+
+std::string joined(const json& names) {
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name.get<std::string>();
+  return text;
+}
+
+std::string table_of_topologies() {
+  std::string table =
+      "| name | workers | adds up | payloads to | servers | one mean | |\n|---|---|---|---|---|---|---|\n";
+  for (const json& entry : all().at("topologies")) {
+    const auto text = [&](const char* what) { return entry.at(what).get<std::string>(); };
+    table += "| `" + text("name") + "` | " + (text("workers") == "any" ? "any" : "1, 2, 4, 8, ...") + " | " +
+             (entry.at("sums").get<bool>() ? joined(entry.at("elements")) : "") + " | " + text("gathers") + " | " +
+             yes(entry, "servers") + " | " + yes(entry, "one_mean") + " | " + text("summary") + " |\n";
+  }
+  return table;
+}
+
+std::string table_of_graphs() {
+  std::string table = "| name | |\n|---|---|\n";
+  for (const json& entry : all().at("graphs")) {
+    table += "| `" + entry.at("name").get<std::string>() + "` | " + entry.at("summary").get<std::string>() + " |\n";
+  }
+  return table;
+}
+
+/// `text` with `table` between the marks <!-- name --> and <!-- end -->.
+std::string with_table(const std::string& text, const std::string& name, const std::string& table) {
+  const std::string mark = "<!-- " + name + " -->\n";
+  const auto begin = text.find(mark);
+  const auto end = text.find("<!-- end -->", begin);
+  if (begin == std::string::npos || end == std::string::npos) return "no marks of " + name;
+  return text.substr(0, begin + mark.size()) + table + text.substr(end);
+}
+
+TEST(WorkerCatalog, IsWhatTheDocumentationSays) {
+  std::ifstream file(WEIR_TOPOLOGIES_DOCUMENT);
+  const std::string is{std::istreambuf_iterator<char>(file), {}};
+  const std::string should =
+      with_table(with_table(is, "topologies", table_of_topologies()), "graphs", table_of_graphs());
+  if (std::getenv("WEIR_WRITE_DOCS") != nullptr) std::ofstream(WEIR_TOPOLOGIES_DOCUMENT) << should;
+  EXPECT_EQ(is, should) << "WEIR_WRITE_DOCS=1 writes it";
+}
+
+// A job is judged by these.
+TEST(WorkerCatalog, StatesWhatTopologiesCarry) {
+  for (const auto& type : collectives::topologies()) {
+    const auto& entries = all().at("topologies");
+    const auto entry =
+        std::find_if(entries.begin(), entries.end(), [&](const json& one) { return one.at("name") == type.name; });
+    ASSERT_NE(entry, entries.end()) << type.name;
+    EXPECT_EQ(entry->at("workers") == "any", type.fits(3)) << type.name;
+    EXPECT_EQ(entry->at("gathers") == "all", !type.by_owners) << type.name;
+    EXPECT_EQ(entry->at("elements").size(), type.elements.size());
+    const bool has_servers = entry->at("params").at("properties").contains("servers");
+    EXPECT_EQ(entry->at("servers"), has_servers) << type.name;
+    if (!has_servers) continue;
+    const json& servers = entry->at("params").at("properties").at("servers");
+    EXPECT_EQ(servers.at("maximum"), type.servers_max);
+    EXPECT_EQ(servers.at("description"), type.servers_summary);
+  }
+}
+
+}  // namespace
+}  // namespace weir::worker
