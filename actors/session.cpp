@@ -57,9 +57,8 @@ Result<protocol::Prepared> Session::prepare() {
     saved_step_ = (*replica)->step;
   }
 
-  const auto warmup = (*replica)->compression().compressor->warmup_length((*replica)->epochs_total());
-  metrics_ = std::make_unique<Metrics>(Metrics::Options{
-      .steps_total = (*replica)->steps_total, .warmup_steps = warmup.in_steps((*replica)->sampler.steps_per_epoch())});
+  metrics_ = std::make_unique<Metrics>(
+      Metrics::Options{.steps_total = (*replica)->steps_total, .warmup_steps = (*replica)->warmup_steps()});
   steps_done_ = (*replica)->step;
   const protocol::Prepared prepared{.endpoint = {assignment_.rank, assignment_.listen_host, port},
                                     .steps_total = (*replica)->steps_total,
@@ -114,9 +113,7 @@ protocol::TrainingEnd Session::end(protocol::Outcome outcome, std::string cause)
 }
 
 Result<bool> Session::run_mode() {
-  auto mode = training::modes().make(spec_.training.mode.name, spec_.training.mode.params);
-  if (!mode) return mode.error();
-  auto finished = (*mode)->train(*replica_, *this);
+  auto finished = replica_->mode->train(*replica_, *this);
   if (!finished) return finished.error();
   traffic_.finish(replica_->exchange->trace());
   if (auto saved = take_checkpoint(*replica_); !saved) return saved.error();
@@ -156,17 +153,21 @@ void Session::close() {
 Result<void> Session::step_done(const training::Replica& replica, const training::StepRecord& record) {
   metrics_->add(record, group_->traffic());
   if (replica.rank == 0) {
-    if (auto plan = replica.exchange->new_plan()) traffic_.planned(std::move(*plan));
+    if (auto plan = replica.exchange->new_plan()) {
+      if (plan->step > 0) plan->step = record.step - 1;  // the exchange has counted its own steps
+      traffic_.planned(std::move(*plan));
+    }
   }
-  traffic_.add(record.step, record.seconds, replica.exchange->trace());
+  if (record.exchanged) traffic_.add(record.step, record.seconds, replica.exchange->trace());
   steps_done_ = record.step;
-  const bool ends = record.step == replica.steps_total;
-  const auto due = [&](std::uint64_t every) { return every > 0 && record.step % every == 0 && !ends; };
-  if (due(spec_.checkpoint_every_steps)) {
+  const auto is_multiple_of = [&](std::uint64_t every) { return every > 0 && record.step % every == 0; };
+  checkpoint_due_ = checkpoint_due_ || is_multiple_of(spec_.checkpoint_every_steps);
+  evaluation_due_ = evaluation_due_ || is_multiple_of(spec_.evaluate_every_steps);
+  if (!record.exchanged || record.step == replica.steps_total) return {};
+  if (std::exchange(checkpoint_due_, false)) {
     if (auto saved = take_checkpoint(replica); !saved) return saved.error();
   }
-  if (due(spec_.evaluate_every_steps)) return give_model(replica);
-  return {};
+  return std::exchange(evaluation_due_, false) ? give_model(replica) : Result<void>();
 }
 
 Result<void> Session::take_checkpoint(const training::Replica& replica) {

@@ -42,23 +42,17 @@ struct CompressorEntry : protocol::CatalogEntry<Compressor> {
 ///
 ///     static constexpr MemoryTraits type_traits;
 ///     static std::optional<std::string> misfit(const Compressor& compressor);  // the reason, if it does not fit
-///
-/// and, if its MemoryTraits::replaces_momentum depends on a parameter, being true above zero,
-///
-///     static constexpr std::string_view momentum_param;
 struct MemoryEntry : protocol::CatalogEntry<Memory, const MemorySetting&> {
   MemoryTraits traits;
   std::function<std::optional<std::string>(const Compressor&)> misfit;
-  std::string momentum_param;  ///< empty if there is none
 
   template <class M>
   static MemoryEntry of(const protocol::CatalogWords& words) {
-    MemoryEntry entry{CatalogEntry::of<M>(words), M::type_traits, &M::misfit, {}};
-    if constexpr (requires { M::momentum_param; }) entry.momentum_param = M::momentum_param;
-    return entry;
+    return {CatalogEntry::of<M>(words), M::type_traits, &M::misfit};
   }
 
-  /// {"name", "summary", "params", "owns_momentum", "momentum_param": null or a name}
+  /// {"name", "summary", "params", "owns_momentum", "momentum_params": those which, if not the default, are a momentum
+  /// of the memory's own, "differences_misfit": why it does not fit differences between models, if it does not}
   nlohmann::json describe() const;
 };
 
@@ -104,10 +98,12 @@ class CompressionCatalog {
   Result<Compression> make(const CompressionRequest& request) const;
   Result<std::unique_ptr<Compressor>> make_compressor(std::string_view name, const nlohmann::json& params) const;
 
-  /// {"compressors": [{name, summary, params, default_memory, default_memory_params, memories, memory_misfits,
-  /// variants, traits}], "memories": [{name, summary, params, owns_momentum, momentum_param}]}, where `params` is a
-  /// JSON schema, `memories` are those that fit the compressor with default parameters, `memory_misfits` maps each of
-  /// the others to the reason, and `variants` says what fits with other parameters (variants_of).
+  /// {"compressors": [{name, summary, params, default_memory, default_memory_params, memory_for_differences, memories,
+  /// memory_misfits, differences_misfit, variants, traits}], "memories": [what MemoryEntry::describe() says]}, where
+  /// `params` is a JSON schema, `memories` are those that fit the compressor with default parameters, `memory_misfits`
+  /// maps each of the others to the reason, `memory_for_differences` is the default where the ranks exchange
+  /// differences between models, `differences_misfit` is why the compressor does not fit there, if it does not, and
+  /// `variants` says what fits with other parameters (variants_of).
   nlohmann::json describe() const;
 
  private:

@@ -6,10 +6,12 @@
 #include "base/errc.hpp"
 #include "base/xxh3.hpp"
 #include "collectives/topologies/catalog.hpp"
+#include "compressors/memories/misfit.hpp"
 #include "protocol/checkpoint.hpp"
 #include "training/datasets/catalog.hpp"
 #include "training/exchange/agreement.hpp"
 #include "training/models/catalog.hpp"
+#include "training/modes/mode.hpp"
 #include "training/tensor_file.hpp"
 
 namespace weir::training {
@@ -39,6 +41,21 @@ Result<void> check_topology(const protocol::JobSpec& spec, const compressors::Co
                                            "\" with these parameters: " + reason};
 }
 
+/// The catalog can only answer for a memory's defaults.
+Result<void> check_mode(const Mode& mode, const compressors::Compression& compression) {
+  if (mode.exchanges() != Exchanged::differences) return {};
+  const std::string between_models = "where workers exchange differences between their models: ";
+  if (const auto reason = no_differences(compression.compressor->traits())) {
+    return Error{Errc::invalid_argument, "compressor \"" + std::string(compression.compressor->name()) +
+                                             "\" does not fit " + between_models + *reason};
+  }
+  if (const auto reason = no_differences(compression.memory->traits())) {
+    return Error{Errc::invalid_argument, "memory \"" + std::string(compression.memory->name()) + "\" does not fit " +
+                                             between_models + *reason + "; try compression.memory \"residual\""};
+  }
+  return {};
+}
+
 std::uint64_t hash_of(const std::vector<NamedTensor>& parameters) {
   std::uint64_t hash = 0;
   for (const auto& [name, tensor] : parameters) {
@@ -51,8 +68,9 @@ std::uint64_t hash_of(const std::vector<NamedTensor>& parameters) {
 std::uint64_t hash_of_exchange(const protocol::JobSpec& spec) {
   const auto& [topology, transport, bucket_bytes, servers] = spec.exchange;
   const auto& [compressor, memory, apply_to] = spec.compression;
-  const nlohmann::json all = {topology,          bucket_bytes, servers,       compressor.name,
-                              compressor.params, memory.name,  memory.params, spec.training.seed};
+  const auto& mode = spec.training.mode;
+  const nlohmann::json all = {topology,    bucket_bytes,  servers,   compressor.name, compressor.params,
+                              memory.name, memory.params, mode.name, mode.params,     spec.training.seed};
   const std::string text = all.dump();
   return XXH3_64bits(text.data(), text.size());
 }
@@ -85,8 +103,12 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   auto model = make_model(spec.model.name, spec.model.params, (*dataset)->shape(), spec.training.seed);
   if (!model) return model.error();
   replica->model = std::move(*model);
+  auto mode = modes().make(spec.training.mode.name, spec.training.mode.params);
+  if (!mode) return mode.error();
+  replica->mode = std::move(*mode);
   auto compression = make_compression(spec);
   if (!compression) return compression.error();
+  if (auto fits = check_mode(*replica->mode, *compression); !fits) return fits.error();
   replica->compression_ = std::move(*compression);
   if (auto fits = check_topology(spec, *replica->compression_.compressor); !fits) return fits.error();
   const auto owner = momentum_owner(replica->compression_.compressor->traits(), replica->compression_.memory->traits());
@@ -106,17 +128,31 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   return replica;
 }
 
+Replica::Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t ranks, Sampler own_sampler)
+    : spec(job), rank(own_rank), world(ranks), sampler(std::move(own_sampler)) {}
+
+Replica::~Replica() = default;
+
 std::uint64_t Replica::parameter_count() const {
   std::uint64_t count = 0;
   for (const auto& parameter : model->parameters()) count += static_cast<std::uint64_t>(parameter.tensor.numel());
   return count;
 }
 
+bool Replica::own_optimizers() const { return mode->exchanges() == Exchanged::differences; }
+
+std::uint64_t Replica::warmup_steps() const {
+  auto length = compression().compressor->warmup_length(epochs_total());
+  length.steps = mode->steps_of_rounds(*this, length.steps);
+  return length.in_steps(sampler.steps_per_epoch());
+}
+
 Result<void> Replica::join(collectives::Fabric& fabric) {
   if (auto equal = expect_equal(fabric, hash_of_exchange(spec), "settings of the exchange"); !equal) return equal;
   // Buffers are not compared: after a restart each rank has its own.
   if (auto equal = expect_equal(fabric, hash_of(model->parameters()), "parameters"); !equal) return equal;
-  const Exchange::Options options{.seed = spec.training.seed,
+  const Exchange::Options options{.values = own_optimizers() ? "difference" : "gradient",
+                                  .seed = spec.training.seed,
                                   .epochs_total = epochs_total(),
                                   .bucket_sizes = {.bytes = spec.exchange.bucket_bytes},
                                   .topology = {spec.exchange.topology, spec.exchange.servers},
@@ -138,6 +174,7 @@ Result<Bytes> Replica::save() const {
     file.add("optimizer.", optimizer->save());
   }
   const auto own = protocol::rank_prefix(rank);
+  if (rank != 0 && own_optimizers()) file.add(own + "optimizer.", optimizer->save());
   if (rank != 0) file.add(own + "buffers.", model->buffers());
   file.add(own + "memory.", compression().memory->save());
   file.add(own + "compressor.", compression().compressor->save());
@@ -161,7 +198,8 @@ Result<void> Replica::restore(const Segment& checkpoint) {
   if (rank != 0) {
     if (auto loaded = load_into(*file, own + "buffers.", model->buffers()); !loaded) return loaded.error();
   }
-  if (auto done = optimizer->restore(tensors_under(*file, "optimizer.")); !done) return done.error();
+  const std::string of_optimizer = rank != 0 && own_optimizers() ? own + "optimizer." : "optimizer.";
+  if (auto done = optimizer->restore(tensors_under(*file, of_optimizer)); !done) return done.error();
   if (auto done = compression().memory->restore(tensors_under(*file, own + "memory.")); !done) return done.error();
   const auto compressor = tensors_under(*file, own + "compressor.");
   if (auto done = compression().compressor->restore(compressor); !done) return done.error();

@@ -30,7 +30,6 @@ class Ef21Memory final : public Memory {
   static constexpr std::string_view type_name = "ef21";
   static constexpr std::string_view summary = "Sends the change since the estimate that the ranks share (EF21).";
   static constexpr MemoryTraits type_traits = {.reads_sent = true, .changes_mean = true};
-  static constexpr std::string_view momentum_param = "momentum";
   static std::optional<std::string> misfit(const Compressor& compressor);
 
   struct Options {

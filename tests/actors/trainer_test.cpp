@@ -229,6 +229,28 @@ TEST(Trainer, CountsOptimizerStepsWhereBatchesAccumulate) {
   EXPECT_EQ(cluster.book.shares[10].size(), 2u);
 }
 
+TEST(Trainer, CheckpointsAndEvaluationsWaitForTheNextExchange) {
+  auto spec = job("none");
+  spec["training"]["mode"] = "local_sgd";
+  spec["training"]["params"] = {{"period", 3}};
+  Cluster cluster(2);
+  cluster.start(spec);
+  ASSERT_TRUE(cluster.wait_for_ends());
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(cluster.book.ends[rank].outcome, Outcome::finished) << cluster.book.ends[rank].cause;
+    EXPECT_EQ(series(cluster.book.reports[rank]).at("loss").size(), 32U);
+  }
+  const auto all = series(cluster.book.reports[0]);
+  const auto& ratio = all.at("compression_ratio").back();
+  EXPECT_NEAR(ratio.value, 32.0 / 11, 0.2) << "11 exchanges instead of 32";
+  std::vector<std::uint64_t> evaluated;
+  for (const auto& point : all.at("accuracy")) evaluated.push_back(point.step);
+  EXPECT_EQ(evaluated, (std::vector<std::uint64_t>{12, 21, 30, 32})) << "every 10 steps";
+  std::vector<std::uint64_t> saved;
+  for (const auto& [step, shares] : cluster.book.shares) saved.push_back(step);
+  EXPECT_EQ(saved, (std::vector<std::uint64_t>{21, 32})) << "every 20 steps";
+}
+
 TEST(Trainer, AStoppedJobResumesBitForBit) {
   auto spec = job("dgc");
   Cluster whole(2);

@@ -267,7 +267,7 @@ TEST(JobSpec, AnOptimizerWithMomentsTakesNoMomentumOfTheMemory) {
   const json params = json::parse(R"({"type": "object", "additionalProperties": false, "properties": {
       "momentum": {"type": "number", "minimum": 0, "maximum": 0.9999, "default": 0}}})");
   catalog["memories"].push_back(
-      {{"name", "ef21"}, {"summary", ""}, {"params", params}, {"momentum_param", "momentum"}});
+      {{"name", "ef21"}, {"summary", ""}, {"params", params}, {"momentum_params", {"momentum"}}});
   const auto problems_with = [&](const char* optimizer, const json& memory_params) {
     json spec = minimal();
     spec["training"] = {{"optimizer", {{"name", optimizer}}}};
@@ -277,12 +277,11 @@ TEST(JobSpec, AnOptimizerWithMomentsTakesNoMomentumOfTheMemory) {
   EXPECT_THAT(problems_with("sgd", {{"momentum", 0.9}}), IsEmpty());
   EXPECT_THAT(problems_with("adam", json::object()), IsEmpty());
   EXPECT_THAT(problems_with("adam", {{"momentum", 0}}), IsEmpty());
-  EXPECT_THAT(
-      problems_with("adam", {{"momentum", 0.9}}),
-      ElementsAre(Problem{"/training/optimizer/name",
-                          "optimizer \"adam\" keeps moments of its own, and memory \"ef21\" has a momentum in "
-                          "place of the optimizer's, unless \"momentum\" among its parameters is 0; use \"sgd\", "
-                          "or a compression without momentum"}));
+  EXPECT_THAT(problems_with("adam", {{"momentum", 0.9}}),
+              ElementsAre(Problem{"/training/optimizer/name",
+                                  "optimizer \"adam\" keeps moments of its own, and memory \"ef21\" has a momentum in "
+                                  "place of the optimizer's, unless \"momentum\" among its parameters is left out; use "
+                                  "\"sgd\", or a compression without momentum"}));
 }
 
 TEST(JobSpec, NesterovNeedsMomentum) {

@@ -104,8 +104,7 @@ Outcome train(const protocol::JobSpec& spec, Group group, const Segment& checkpo
     }
     const auto joined = replica->join(*group[rank]);
     ASSERT_TRUE(joined) << joined.error().message();
-    const auto& mode = spec.training.mode;
-    outcome.results[rank] = modes().make(mode.name, mode.params).value()->train(*replica, watcher);
+    outcome.results[rank] = replica->mode->train(*replica, watcher);
     outcome.shares[rank] = Segment::own(replica->save().value());
     replica.reset();
     group[rank]->close();
@@ -237,7 +236,7 @@ std::vector<Norms> norms_of(const protocol::JobSpec& spec) {
   run_ranks(2, [&](std::uint32_t rank) {
     auto replica = Replica::make(spec, rank, 2).value();
     ASSERT_TRUE(replica->join(*group[rank]));
-    ASSERT_TRUE(modes().make("sync", nullptr).value()->train(*replica, norms[rank]));
+    ASSERT_TRUE(replica->mode->train(*replica, norms[rank]));
     replica.reset();
     group[rank]->close();
   });
@@ -420,7 +419,7 @@ TEST(Sync, APeerThatLeavesEndsTheStepAtOnce) {
     ASSERT_TRUE(replica->join(*group[rank]));
     Watcher watcher;
     if (rank == 0) {
-      result = modes().make("sync", nullptr).value()->train(*replica, watcher);
+      result = replica->mode->train(*replica, watcher);
     } else {
       replica.reset();
       group[rank].reset();

@@ -1,10 +1,23 @@
+#include "training/modes/local_sgd.hpp"
 #include "training/modes/mode.hpp"
 #include "training/modes/sync.hpp"
 
 namespace weir::training {
 
+std::string_view name_of(Exchanged exchanged) {
+  return exchanged == Exchanged::gradients ? "gradients" : "differences";
+}
+
+std::uint64_t Mode::steps_of_rounds(const Replica&, std::uint64_t rounds) const { return rounds; }
+
+nlohmann::json ModeEntry::describe() const {
+  nlohmann::json it = CatalogEntry::describe();
+  it["exchanges"] = name_of(exchanges);
+  return it;
+}
+
 const ModeCatalog& modes() {
-  static const auto catalog = ModeCatalog({.kind = "mode"}).add<Sync>();
+  static const auto catalog = ModeCatalog({.kind = "mode"}).add<Sync>().add<LocalSgd>();
   return catalog;
 }
 

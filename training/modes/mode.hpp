@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "protocol/catalog.hpp"
 #include "training/replica.hpp"
@@ -12,6 +13,7 @@ struct StepRecord {
   std::uint64_t step = 0;  ///< steps done so far, this one included
   double loss = 0;         ///< mean over the examples that this rank used in it
   std::uint64_t samples = 0;
+  bool exchanged = true;       ///< the ranks have exchanged in it, and their models are equal now
   double seconds = 0;          ///< the whole step
   double compute_seconds = 0;  ///< the compute thread without its waits: data, forward, backward, optimizer
   Exchange::Times times;
@@ -26,9 +28,17 @@ class Progress {
   /// Whether this rank wants to stop; training then ends after the next step that all ranks agree on.
   virtual bool stop_wanted() const = 0;
 
-  /// Called after each step, when the replica is consistent. An error ends the training.
+  /// Called after each step. An error ends the training.
   virtual Result<void> step_done(const Replica& replica, const StepRecord& record) = 0;
 };
+
+/// What the ranks exchange.
+enum class Exchanged : std::uint8_t {
+  gradients,    ///< of which every optimizer applies the mean
+  differences,  ///< between a rank's model and the last common one; each optimizer applies its rank's own gradients
+};
+
+std::string_view name_of(Exchanged exchanged);
 
 /// The way in which the ranks train together.
 class Mode {
@@ -39,10 +49,31 @@ class Mode {
   /// whether all steps are done. Fails with: invalid_argument (the loss became NaN or infinite), and with what the
   /// exchange fails with.
   virtual Result<bool> train(Replica& replica, Progress& progress) = 0;
+
+  virtual Exchanged exchanges() const = 0;
+
+  /// The optimizer steps in which the ranks exchange so many times.
+  virtual std::uint64_t steps_of_rounds(const Replica& replica, std::uint64_t rounds) const;
 };
 
+/// A mode in the catalog. Beside what protocol::CatalogEntry asks for, its class has
+///
+///     static constexpr Exchanged type_exchanges;
+///
 /// The parameters are training.params of the job spec.
-using ModeCatalog = protocol::Catalog<protocol::CatalogEntry<Mode>>;
+struct ModeEntry : protocol::CatalogEntry<Mode> {
+  Exchanged exchanges = Exchanged::gradients;
+
+  template <class M>
+  static ModeEntry of(const protocol::CatalogWords& words) {
+    return {CatalogEntry::of<M>(words), M::type_exchanges};
+  }
+
+  /// {"name", "summary", "params", "exchanges"}
+  nlohmann::json describe() const;
+};
+
+using ModeCatalog = protocol::Catalog<ModeEntry>;
 
 /// All modes.
 const ModeCatalog& modes();
