@@ -307,18 +307,6 @@ TEST(Program, NodeAloneRunsOneAndWithACommandAsksTheHead) {
   EXPECT_THAT(outcome.out, HasSubstr("cpu 1/4, memory 0 B/8.0 GB"));
 }
 
-TEST(Program, BenchExchangePrintsItsLimitBesideEachRow) {
-  const Outcome outcome = weir({"--json", "bench", "exchange", "--filter", "^all_gather/ring/tcp/2/"});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  const auto row = nlohmann::json::parse(outcome.out);
-  EXPECT_EQ(row["bench"], "exchange");
-  EXPECT_EQ(row["name"], "all_gather");
-  EXPECT_EQ(row["metrics"]["bytes_sent"], 64'064);
-  for (const char* name : {"seconds_p50", "seconds_p99", "line_rate_share", "stream_seconds_p50"}) {
-    EXPECT_GT(row["metrics"][name], 0) << name;
-  }
-}
-
 TEST(Program, CompletionKnowsCommandsAndOptions) {
   const Outcome bash = weir({"completion", "bash"});
   EXPECT_EQ(bash.code, 0);

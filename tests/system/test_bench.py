@@ -47,6 +47,22 @@ class Bench(SystemTest):
                 self.assertLess(0, row["metrics"][what])
                 self.assertLessEqual(row["metrics"][what], row["metrics"][what + "_p99"])
 
+    def test_exchange(self):
+        rows = self.rows(
+            "exchange", "^(all_gather/ring/tcp/2/64000|dense_step/auto/tcp/2/256000|coded_step/two_hop/shared_memory/2)"
+        )
+        self.assertEqual(list(rows), ["all_gather", "dense_step", "coded_step"])
+        sent = {name: row["metrics"]["bytes_sent"] for name, row in rows.items()}
+        self.assertEqual(sent["all_gather"], 64_000 + 64, "one payload, and the header of its frame")
+        self.assertLess(256_000, sent["dense_step"], "a sum over two ranks sends half of the array twice")
+        self.assertLess(sent["coded_step"], 25_600_000 / 100)
+        routes = {name: row["metrics"]["routes"] for name, row in rows.items()}
+        self.assertIn("float32 over ", routes["dense_step"], "the plan that auto has settled on")
+        self.assertIn("coded over two_hop", routes["coded_step"])
+        for row in rows.values():
+            for what in ("seconds_p50", "seconds_p99", "line_rate_share", "stream_seconds_p50"):
+                self.assertLess(0, row["metrics"][what])
+
     def test_scaling(self):
         rows = self.rows("scaling", "^mlp/8/10gbit/1ms$")
         cell = rows.pop("mlp/8/10gbit/1ms")
