@@ -36,7 +36,8 @@ std::uint32_t process_of(const cluster::WorkerTraffic& worker) { return worker.w
 class Threads {
  public:
   explicit Threads(std::span<const BucketSpan> spans) {
-    names_[codec] = "codec";
+    names_[encoder] = "encoder";
+    names_[decoder] = "decoder";
     std::uint32_t lanes = 0;
     for (const auto& span : spans) lanes = std::max(lanes, span.lane + 1);
     for (std::uint32_t lane = 0; lane < lanes; ++lane) names_[first_lane + lane] = "lane " + std::to_string(lane);
@@ -46,8 +47,7 @@ class Threads {
 
   /// The thread of a span that takes its thread for itself. To be called in the order in which spans begin.
   std::uint32_t occupy(const BucketSpan& span) {
-    const bool computes = span.activity == Activity::encode || span.activity == Activity::decode;
-    const std::uint32_t usual = computes ? codec : of_lane(span);
+    const std::uint32_t usual = usual_thread(span);
     std::uint32_t thread = usual;
     for (std::uint32_t place = 2; busy_until_[thread] > begin_of(span); ++place) {
       thread += apart;
@@ -60,8 +60,14 @@ class Threads {
   const std::map<std::uint32_t, std::string>& names() const { return names_; }
 
  private:
-  static constexpr std::uint32_t codec = 1;
-  static constexpr std::uint32_t first_lane = 2;
+  static std::uint32_t usual_thread(const BucketSpan& span) {
+    if (span.activity == Activity::encode) return encoder;
+    return span.activity == Activity::decode ? decoder : of_lane(span);
+  }
+
+  static constexpr std::uint32_t encoder = 1;
+  static constexpr std::uint32_t decoder = 2;
+  static constexpr std::uint32_t first_lane = 3;
   static constexpr std::uint32_t apart = 100;  ///< more than there are lanes
 
   std::map<std::uint32_t, std::string> names_;

@@ -104,12 +104,23 @@ TEST(ChromeTrace, IsWellFormedAndByTime) {
   const std::vector workers{worker(0, spans(0)), worker(3, spans(0.005))};
   const auto trace = chrome_trace("j1", workers, TraceStep::sampled);
   expect_well_formed(trace);
-  EXPECT_EQ(threads_of(trace), (std::map<Place, std::string>{{{1, 1}, "codec"},
-                                                             {{1, 2}, "lane 0"},
-                                                             {{1, 3}, "lane 1"},
-                                                             {{4, 1}, "codec"},
-                                                             {{4, 2}, "lane 0"},
-                                                             {{4, 3}, "lane 1"}}));
+  EXPECT_EQ(threads_of(trace), (std::map<Place, std::string>{{{1, 1}, "encoder"},
+                                                             {{1, 2}, "decoder"},
+                                                             {{1, 3}, "lane 0"},
+                                                             {{1, 4}, "lane 1"},
+                                                             {{4, 1}, "encoder"},
+                                                             {{4, 2}, "decoder"},
+                                                             {{4, 3}, "lane 0"},
+                                                             {{4, 4}, "lane 1"}}));
+}
+
+TEST(ChromeTrace, WhatIsEncodedWhileSomethingIsDecodedIsBesideIt) {
+  const std::vector workers{
+      worker(0, {span(0, Activity::decode, 0, 0.1, 0.2), span(1, Activity::encode, 0, 0.15, 0.1),
+                 span(2, Activity::encode, 0, 0.25, 0.1), span(1, Activity::decode, 0, 0.3, 0.1)})};
+  const auto trace = chrome_trace("j1", workers, TraceStep::sampled);
+  expect_well_formed(trace);
+  EXPECT_EQ(threads_of(trace).size(), 3u) << "encoder, decoder and lane 0";
 }
 
 TEST(ChromeTrace, WhatFollowsOnSomethingDoesNotOverlapItInWholeMicroseconds) {
@@ -117,7 +128,7 @@ TEST(ChromeTrace, WhatFollowsOnSomethingDoesNotOverlapItInWholeMicroseconds) {
   for (std::uint32_t i = 0; i < 100; ++i) spans.push_back(span(i, Activity::encode, 0, 0.000'001'6 * i, 0.000'001'6));
   const auto trace = chrome_trace("j1", std::vector{worker(0, spans)}, TraceStep::sampled);
   expect_well_formed(trace);
-  EXPECT_EQ(threads_of(trace).size(), 2u) << "the codec and lane 0: one thread was enough for all";
+  EXPECT_EQ(threads_of(trace).size(), 3u) << "encoder, decoder and lane 0: one thread was enough for all";
   const json last = trace.at("traceEvents").back();
   EXPECT_EQ(last.at("ts").get<int>() + last.at("dur").get<int>(), 160) << "nor is anything lost";
 }
@@ -127,16 +138,17 @@ TEST(ChromeTrace, WhatALaneCarriesAtTheSameTimeIsOnFurtherThreads) {
                                        span(2, Activity::wire, 1, 0.25, 0.5), span(3, Activity::wire, 1, 0.4, 0.1)})};
   const auto trace = chrome_trace("j1", workers, TraceStep::sampled);
   expect_well_formed(trace);
-  EXPECT_EQ(threads_of(trace), (std::map<Place, std::string>{{{1, 1}, "codec"},
-                                                             {{1, 2}, "lane 0"},
-                                                             {{1, 3}, "lane 1"},
-                                                             {{1, 103}, "lane 1 (2)"},
-                                                             {{1, 203}, "lane 1 (3)"}}));
+  EXPECT_EQ(threads_of(trace), (std::map<Place, std::string>{{{1, 1}, "encoder"},
+                                                             {{1, 2}, "decoder"},
+                                                             {{1, 3}, "lane 0"},
+                                                             {{1, 4}, "lane 1"},
+                                                             {{1, 104}, "lane 1 (2)"},
+                                                             {{1, 204}, "lane 1 (3)"}}));
   std::map<int, std::uint32_t> places;
   for (const json& event : trace.at("traceEvents")) {
     if (event.at("ph") == "X") places[event.at("args").at("bucket").get<int>()] = place_of(event).second;
   }
-  EXPECT_EQ(places, (std::map<int, std::uint32_t>{{0, 3}, {1, 103}, {2, 203}, {3, 3}})) << "the first that is free";
+  EXPECT_EQ(places, (std::map<int, std::uint32_t>{{0, 4}, {1, 104}, {2, 204}, {3, 4}})) << "the first that is free";
 }
 
 }  // namespace

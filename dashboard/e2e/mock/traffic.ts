@@ -93,13 +93,13 @@ export function traceOf(job: Job, query: URLSearchParams): Trace {
     Array.from({ length: buckets }, (_, bucket): TraceEvent[] => {
       const at = (part: number) => 1000 * slow * (bucket * 6 + part);
       const pid = rank + 1;
-      const wait = { name: `bucket ${bucket} waits`, cat: 'wait', id: `${pid}.${bucket}`, pid, tid: 2 } as const;
+      const wait = { name: `bucket ${bucket} waits`, cat: 'wait', id: `${pid}.${bucket}`, pid, tid: 3 } as const;
       const run = (cat: 'encode' | 'wire' | 'decode', from: number, length: number): TraceEvent => ({
         ph: 'X',
         name: `${cat} bucket ${bucket}, pass 1`,
         cat,
         pid,
-        tid: cat === 'wire' ? 2 : 1,
+        tid: { encode: 1, decode: 2, wire: 3 }[cat],
         ts: at(from),
         dur: 1000 * slow * length,
         args: { bucket, step, part: 'pass 1', ...(cat === 'wire' && counts(2000 + bucket, 1500)) },
