@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "base/hmac.hpp"
 #include "cluster/exit_text.hpp"
@@ -70,10 +69,10 @@ net::awaitable<JobRun::Ending> JobRun::run() {
   job_.phase = state_.phase();
   if (!job_.started_at) job_.started_at = services_.now();
   job_.reason.clear();
-  commit_phase();
+  co_await commit_step(true);
   Ending ending = co_await attempt();
   if (!state_.abandoned()) co_await take_down(ending.state == JobState::failed);
-  enter(Step::over);
+  state_.enter(Step::over);
   services_.system->forbid(account(), "the attempt of job " + job_.id + " is over");
   co_await calls_.stop(services_.clock, 1s);
   co_await records_.join();
@@ -91,13 +90,13 @@ net::awaitable<JobRun::Ending> JobRun::attempt() {
   if (waited == Waited::late) co_return late("did not come up", is_up);
 
   if (waited == Waited::done) {
-    enter(Step::initialising);
+    co_await enter(Step::initialising);
     for (Process& process : processes_) calls_.spawn("prepare", prepare(process));
     waited = co_await until(prepare_limit + protocol::time_for(resume_from_.size() * processes_.size()), is_prepared);
     if (waited == Waited::late) co_return late("were not ready", is_prepared);
   }
   if (waited == Waited::done) {
-    enter(Step::joining);
+    co_await enter(Step::joining);
     std::vector<protocol::RankEndpoint> peers;
     for (const Process& process : processes_) peers.push_back(*process.endpoint);
     for (Process& process : processes_) calls_.spawn("start", start(process, peers));
@@ -105,13 +104,13 @@ net::awaitable<JobRun::Ending> JobRun::attempt() {
     if (waited == Waited::late) co_return late("did not start", has_started);
   }
   if (waited == Waited::done) {
-    enter(Step::training);
+    co_await enter(Step::training);
     waited = co_await until(no_limit, has_ended);
     if (waited == Waited::done) co_return Ending{JobState::succeeded, {}};
     if (waited == Waited::stopped) co_return co_await stop_training();
   }
   if (waited == Waited::stopped) {
-    enter(Step::stopping);
+    co_await enter(Step::stopping);
     co_return Ending{JobState::stopped, "stopped on request before the training began"};
   }
   co_return co_await explain_failure();
@@ -128,7 +127,7 @@ net::awaitable<Result<void>> JobRun::read_checkpoint() {
 
 /// Asks the training ranks to stop at a step that all agree on, and waits for their ends.
 net::awaitable<JobRun::Ending> JobRun::stop_training() {
-  enter(Step::stopping);
+  co_await enter(Step::stopping);
   for (Process& process : processes_) calls_.spawn("stop", ask_to_stop(process));
   const auto waited = co_await until(stop_limit, has_ended);
   if (waited == Waited::failed) co_return co_await explain_failure();
@@ -178,7 +177,7 @@ net::awaitable<JobRun::Waited> JobRun::until(runtime::Clock::duration limit, boo
 
 /// Ends all processes and waits until none is left; after exit_limit they count as gone.
 net::awaitable<void> JobRun::take_down(bool failed) {
-  enter(Step::taking_down);
+  co_await enter(Step::taking_down);
   const std::chrono::milliseconds grace = failed ? failed_exit_grace : exit_grace;
   for (Process& process : processes_) {
     if (!process.gone) calls_.spawn("end process", end_process(process, grace));
@@ -189,9 +188,9 @@ net::awaitable<void> JobRun::take_down(bool failed) {
   }
   for (Process& process : processes_) {
     if (process.gone) continue;
+    let_go(process);
     note(Severity::warning, "worker.unknown",
          "node " + process.record.node + " did not say how " + describe(process) + " ended", &process);
-    let_go(process);
   }
   const auto written = services_.clock.now() + checkpoint_limit;
   while (!state_.abandoned() && checkpoints_under_way_ > 0 && services_.clock.now() < written) {
@@ -219,10 +218,11 @@ net::awaitable<void> JobRun::launch(Process& process) {
   }
   if (process.gone) co_return;
   if (!started) {
-    blame("worker " + std::to_string(process.record.rank) + " could not be started on node " + process.record.node +
-          ": " + started.error().message());
+    std::string why = "worker " + std::to_string(process.record.rank) + " could not be started on node " +
+                      process.record.node + ": " + started.error().message();
     let_go(process);
-    co_return;
+    note(Severity::error, "worker.failed", why, &process);
+    co_return blame(std::move(why));
   }
   process.record.pid = started->pid;
   process.record.started_at = services_.now();
@@ -338,9 +338,7 @@ Result<void> JobRun::checkpoint(protocol::CheckpointShare share) {
 
 net::awaitable<void> JobRun::write_checkpoint(std::uint64_t step, std::vector<Segment> shares) {
   const auto written = co_await checkpoints_.write(step, std::move(shares));
-  if (written) {
-    note(Severity::info, "checkpoint.saved", "checkpoint at step " + std::to_string(step), nullptr);
-  } else {
+  if (!written) {
     note(Severity::error, "checkpoint.failed",
          "the checkpoint at step " + std::to_string(step) + " was not written: " + written.error().message(), nullptr);
   }
@@ -386,27 +384,28 @@ void JobRun::worker_exited(const protocol::WorkerExit& exit) {
   record.signal = exit.signal;
   const std::string how = describe(*process) + " " + how_it_ended(exit);
   const bool expected = state_.is_ending() || (process->ended_well() && exit.exit_code == 0);
+  let_go(*process);
   note(expected ? Severity::info : Severity::error, "worker.exited", how, process);
   if (!expected) {
     state_.note_loss();
     const auto last = last_line_of(exit);
     blame(how + (last.empty() ? "" : "; its last output: " + last));
   }
-  let_go(*process);
 }
 
-std::vector<std::uint64_t> JobRun::node_lost(const std::string& node_id, const std::string& reason) {
-  std::vector<std::uint64_t> numbers;
+JobRun::Lost JobRun::node_lost(const std::string& node_id, const std::string& reason) {
+  Lost lost;
   for (Process& process : processes_) {
     if (process.record.node_id != node_id || process.gone) continue;
     if (!state_.is_ending()) {
       state_.note_loss();
       blame("node " + process.record.node + " was lost (" + reason + ") and " + describe(process) + " with it");
     }
-    if (process.actor) numbers.push_back(process.actor.address().process);
+    if (process.actor) lost.processes.push_back(process.actor.address().process);
     let_go(process);
+    lost.changes.push_back(change::PutWorker{record_of(process)});
   }
-  return numbers;
+  return lost;
 }
 
 /// A broken link alone is no failure: a process that is gone is reported by its agent, or its node is lost.
@@ -438,23 +437,25 @@ net::awaitable<Result<void>> JobRun::output(std::string worker_id, std::uint64_t
 
 // The state and its records.
 
-void JobRun::enter(Step step) {
-  if (!state_.enter(step)) return;
+net::awaitable<void> JobRun::enter(Step step) {
+  const bool phase_is_new = state_.enter(step);
   job_.phase = state_.phase();
-  commit_phase();
+  co_await commit_step(phase_is_new);
 }
 
-/// Commits where the attempt is.
-void JobRun::commit_phase() {
+/// Commits where the attempt is and what its processes are, as one change. A store that cannot take it (its disk is
+/// full) does not end the training: later changes contain what this one did.
+net::awaitable<void> JobRun::commit_step(bool phase_is_new) {
   reports_.note_published();
-  std::vector<Change> changes;
+  std::vector<Change> changes = worker_changes();
   changes.push_back(change::PutJob{job_});
   changes.push_back(change::PutFence{attempt_});
-  changes.push_back(
-      services_.event(job_.id, Severity::info, "job.phase", "phase " + std::string(to_string(job_.phase))));
-  for (auto& one : worker_changes()) changes.push_back(std::move(one));
+  if (phase_is_new) {
+    changes.push_back(
+        services_.event(job_.id, Severity::info, "job.phase", "phase " + std::string(to_string(job_.phase))));
+  }
   changes.push_back(job_item(job_));
-  records_.spawn("record", record(std::move(changes)));
+  co_await record(std::move(changes));
 }
 
 void JobRun::show_sign(std::string what) {
@@ -493,7 +494,7 @@ void JobRun::note(Severity severity, std::string kind, std::string message, cons
   if (process != nullptr) {
     noted.event.node = process->record.node;
     noted.event.worker = process->record.rank;
-    changes.push_back(change::PutWorker{process->record});
+    changes.push_back(change::PutWorker{record_of(*process)});
   }
   changes.push_back(std::move(noted));
   records_.spawn("record", record(std::move(changes)));
@@ -509,14 +510,16 @@ std::uint64_t JobRun::steps_done() const {
   return least;
 }
 
+WorkerRecord JobRun::record_of(const Process& process) const {
+  WorkerRecord record = process.record;
+  record.step = std::max(record.step, reports_.figures().step_of(record.rank));
+  record.figures = reports_.figures().figures_of(record.rank);
+  return record;
+}
+
 std::vector<WorkerRecord> JobRun::workers() const {
   std::vector<WorkerRecord> result;
-  for (const Process& process : processes_) {
-    WorkerRecord record = process.record;
-    record.step = std::max(record.step, reports_.figures().step_of(record.rank));
-    record.figures = reports_.figures().figures_of(record.rank);
-    result.push_back(std::move(record));
-  }
+  for (const Process& process : processes_) result.push_back(record_of(process));
   return result;
 }
 

@@ -69,8 +69,12 @@ class JobRun {
   Result<void> checkpoint(protocol::CheckpointShare share);
   Result<void> ended(protocol::TrainingEnd end);
   void worker_exited(const protocol::WorkerExit& exit);
-  /// Gives up the workers of that node. Returns the process numbers of those that have announced themselves.
-  std::vector<std::uint64_t> node_lost(const std::string& node_id, const std::string& reason);
+  struct Lost {
+    std::vector<std::uint64_t> processes;  ///< the numbers of those that have announced themselves
+    std::vector<Change> changes;           ///< the records of all, to be committed with that of the node
+  };
+  /// Gives up the workers of that node.
+  Lost node_lost(const std::string& node_id, const std::string& reason);
   void process_lost(std::uint64_t process);  ///< the link to it broke
   /// To be called periodically: fails the job if a worker whose link broke has not opened a new one within the time of
   /// a lease. `late` is how long the head itself did not run since the last call; that time is not counted.
@@ -118,8 +122,9 @@ class JobRun {
   net::awaitable<Waited> until(runtime::Clock::duration limit, bool (*done)(const Process&));
   Ending late(const std::string& what, bool (*done)(const Process&)) const;
 
-  void enter(Step step);
-  void commit_phase();
+  /// Moves to a step and commits that. Whoever acts on the step waits for it.
+  net::awaitable<void> enter(Step step);
+  net::awaitable<void> commit_step(bool phase_is_new);
   void show_sign(std::string what);
   void blame(std::string cause);
   /// A call to a process has failed. That the process is gone is a sign of something else.
@@ -127,6 +132,7 @@ class JobRun {
   void let_go(Process& process);
   void note(Severity severity, std::string kind, std::string message, const Process* process);
   std::uint64_t steps_done() const;
+  WorkerRecord record_of(const Process& process) const;
   Result<Process*> speaker(std::uint32_t rank, std::uint64_t attempt);
 
   Services& services_;

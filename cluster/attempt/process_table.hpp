@@ -29,7 +29,7 @@ struct Process {
   bool started = false;                                   ///< training.start answered
   bool gone = false;                                      ///< no process, its resources are released
 
-  /// The steps that it has completed, and whether it has completed all that it was asked for.
+  /// It has said that its training is over, and that nothing went wrong.
   bool ended_well() const { return end && end->outcome != protocol::Outcome::failed; }
 };
 

@@ -25,9 +25,9 @@ net::awaitable<Result<void>> Reports::add(protocol::Report report) {
   std::uint64_t& accepted = accepted_[report.rank];
   std::vector<Change> changes;
   std::optional<PlanEvents> before;
-  if (report.traffic && !report.traffic->plans.empty()) before = plan_events_;
   if (report.sequence > accepted) {  // else a repeat: the empty commit below waits for that of the first
     accepted = report.sequence;
+    if (report.traffic && !report.traffic->plans.empty()) before = plan_events_;
     changes = changes_of(report);
   }
   auto committed = co_await services_.store->commit(std::move(changes));

@@ -17,7 +17,7 @@ bool may_follow(Step from, Step to) {
     case Step::training: return from == Step::joining;
     case Step::stopping: return from < Step::stopping;
     case Step::taking_down: return from < Step::taking_down;
-    case Step::over: return true;  // an abandoned attempt leaves its processes to their nodes
+    case Step::over: return from < Step::over;  // from any: an abandoned attempt leaves its processes to their nodes
   }
   return false;
 }
@@ -25,7 +25,7 @@ bool may_follow(Step from, Step to) {
 }  // namespace
 
 bool AttemptState::enter(Step next) {
-  ensure(step_ != Step::over && may_follow(step_, next), "a step of an attempt that may follow");
+  ensure(may_follow(step_, next), "a step of an attempt that may follow");
   step_ = next;
   const JobPhase before = phase_;
   switch (next) {
