@@ -17,21 +17,6 @@ namespace {
 
 constexpr std::uint64_t chunk_bytes = std::uint64_t{8} << 20;
 
-/// An open file.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 Error failed(const std::string& path, int why) {
   return {why == ENOENT || why == ENOTDIR ? Errc::not_found : Errc::io, path + ": " + std::strerror(why)};
 }
@@ -47,13 +32,20 @@ Result<Bytes> room_for(std::uint64_t bytes, const std::string& path) {
 
 }  // namespace
 
-Result<Segment> read_data_file(const std::string& path, std::uint64_t bytes_max) {
+Result<collectives::Descriptor> open_data_file(const std::string& path) {
   // Opening a named pipe would otherwise wait for somebody to write to it.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) return failed(path, errno);
+  collectives::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) return failed(path, errno);
+  if (!file || ::fstat(*file, &status) != 0) return failed(path, errno);
   if (!S_ISREG(status.st_mode)) return Error{Errc::malformed, path + " is not a file"};
+  return file;
+}
+
+Result<Segment> read_data_file(const std::string& path, std::uint64_t bytes_max) {
+  const auto file = open_data_file(path);
+  if (!file) return file.error();
+  struct stat status {};
+  if (::fstat(**file, &status) != 0) return failed(path, errno);
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (size > bytes_max) {
     return Error{Errc::malformed,
@@ -63,7 +55,7 @@ Result<Segment> read_data_file(const std::string& path, std::uint64_t bytes_max)
   if (!bytes) return bytes.error();
   for (std::uint64_t done = 0; done < size;) {
     const auto want = std::min(size - done, chunk_bytes);
-    const auto got = ::pread(file.get(), bytes->data() + done, want, static_cast<off_t>(done));
+    const auto got = ::pread(**file, bytes->data() + done, want, static_cast<off_t>(done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return failed(path, errno);
     if (got == 0) {

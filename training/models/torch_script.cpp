@@ -1,14 +1,17 @@
 #include "training/models/torch_script.hpp"
 
+#include <ATen/Parallel.h>
 #include <torch/script.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <exception>
-#include <istream>
+#include <future>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <stdexcept>
-#include <streambuf>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,40 +19,10 @@
 #include "protocol/worker_environment.hpp"
 #include "training/datasets/data_file.hpp"
 #include "training/models/model.hpp"
+#include "training/models/module_file.hpp"
 
 namespace weir::training {
 namespace {
-
-/// Reads bytes in memory.
-class MemoryStream final : public std::streambuf {
- public:
-  explicit MemoryStream(BytesView bytes) {
-    char* begin = reinterpret_cast<char*>(const_cast<std::byte*>(bytes.data()));  // it is only read
-    setg(begin, begin, begin + bytes.size());
-  }
-
- protected:
-  pos_type seekoff(off_type offset, std::ios_base::seekdir from, std::ios_base::openmode) override {
-    const char* base = from == std::ios_base::beg ? eback() : from == std::ios_base::end ? egptr() : gptr();
-    return seekpos(base - eback() + offset, std::ios_base::in);
-  }
-  pos_type seekpos(pos_type position, std::ios_base::openmode) override {
-    const off_type offset = position;
-    if (offset < 0 || offset > egptr() - eback()) return pos_type(off_type(-1));
-    setg(eback(), eback() + offset, egptr());
-    return position;
-  }
-};
-
-/// What LibTorch says, without traces of its own code: the last line of a message is its reason.
-std::string reason_of(const std::exception& thrown) {
-  constexpr std::size_t length_max = 300;
-  const auto* of_torch = dynamic_cast<const c10::Error*>(&thrown);
-  std::string text = of_torch != nullptr ? of_torch->what_without_backtrace() : thrown.what();
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-  if (const auto line = text.rfind('\n'); line != std::string::npos) text.erase(0, line + 1);
-  return text.substr(0, length_max);
-}
 
 std::string written(at::IntArrayRef extents) {
   std::string text;
@@ -67,11 +40,14 @@ class Module final : public Model {
 
   at::Tensor forward(const at::Tensor& input) override {
     try {
-      return module_.forward({input}).toTensor();
+      return run(input);
     } catch (const std::exception& thrown) {
       throw std::runtime_error("model torchscript: " + file_ + " does not run: " + reason_of(thrown));
     }
   }
+
+  /// As forward(), with the exceptions of LibTorch.
+  at::Tensor run(const at::Tensor& input) { return module_.forward({input}).toTensor(); }
 
   std::vector<NamedTensor> parameters() const override { return parameters_; }
 
@@ -109,9 +85,6 @@ std::optional<std::string> refusal(const std::vector<NamedTensor>& parameters) {
       return "its parameter " + name + " is not of contiguous 32-bit floats";
     }
     if (tensor.numel() == 0) return "its parameter " + name + " is empty";
-    const auto offset = static_cast<std::size_t>(tensor.storage_offset()) * sizeof(float);
-    if (offset + tensor.nbytes() > tensor.storage().nbytes())
-      return "its parameter " + name + " is larger than its data";
     if (!memory.insert(tensor.storage().data()).second) {
       return "its parameter " + name + " shares its data with another one";
     }
@@ -120,7 +93,7 @@ std::optional<std::string> refusal(const std::vector<NamedTensor>& parameters) {
 }
 
 /// Says what is wrong with what a module makes of two examples, if something is.
-std::optional<std::string> refusal(Model& model, const ExampleShape& shape) {
+std::optional<std::string> refusal(Module& model, const ExampleShape& shape) {
   const bool text = shape.tokens > 0;
   const auto input = text ? at::zeros({2, shape.tokens}, at::kLong)
                           : at::zeros({2, shape.channels, shape.height, shape.width}, at::kFloat);
@@ -128,24 +101,52 @@ std::optional<std::string> refusal(Model& model, const ExampleShape& shape) {
   if (text) expected.push_back(shape.tokens);
   model.set_training(true);
   model.set_training(false);  // both must be possible; this one changes no statistics
-  const auto output = model.forward(input);
+  const std::string examples = "for two examples of " + written(input.sizes().slice(1));
+  at::Tensor output;
+  try {
+    output = model.run(input);
+  } catch (const std::exception& thrown) {
+    return examples + ", as the dataset has them, it does not run: " + reason_of(thrown);
+  }
   if (output.scalar_type() != at::kFloat || output.sizes() != expected) {
-    return "for two examples of " + written(input.sizes().slice(1)) + " it returns " + written(output.sizes()) +
-           " and not the " + written(expected) + " that the dataset asks for";
+    return examples + " it returns " + written(output.sizes()) + " and not the " + written(expected) +
+           " that the dataset asks for";
   }
   if (!output.requires_grad()) return "what it returns does not depend on its parameters";
   return std::nullopt;
 }
 
-/// Fails with: malformed (LibTorch cannot read it).
-Result<torch::jit::Module> load(const Segment& bytes) {
-  MemoryStream buffer(bytes.bytes());
-  std::istream stream(&buffer);
-  try {
-    return torch::jit::load(stream, at::kCPU);
-  } catch (const std::exception& thrown) {
-    return Error{Errc::malformed, "LibTorch cannot read it as TorchScript: " + reason_of(thrown)};
+/// Loads a module and tries it.
+Result<std::unique_ptr<Model>> load(const std::string& path, const Segment& bytes, const ExampleShape& shape) {
+  const auto refuse = [&path](Errc code, const std::string& why) { return Error{code, path + ": " + why}; };
+  auto module = read_module(bytes);
+  if (!module) {
+    return Error{module.error().code,
+                 path + ": " + module.error().context + "; torch.jit.script(model).save(FILE) makes such files"};
   }
+  try {
+    auto model = std::make_unique<Module>(path, std::move(*module));
+    if (const auto why = refusal(model->parameters())) return refuse(Errc::malformed, *why);
+    if (const auto why = refusal(*model, shape)) return refuse(Errc::invalid_argument, *why);
+    model->set_training(true);
+    return model;
+  } catch (const std::exception& thrown) {  // it is the module's code that runs
+    return refuse(Errc::invalid_argument, reason_of(thrown));
+  }
+}
+
+/// Waits for work on a thread of its own. If it takes longer, nobody can end it: it goes on until the process, which
+/// has nothing else to do without its model, is ended.
+template <class Work>
+auto within(double seconds, Work work) -> std::optional<decltype(work())> {
+  std::packaged_task<decltype(work())()> task([work = std::move(work), threads = at::get_num_threads()] {
+    at::set_num_threads(threads);
+    return work();
+  });
+  auto done = task.get_future();
+  std::thread(std::move(task)).detach();
+  if (done.wait_for(std::chrono::duration<double>(seconds)) != std::future_status::ready) return std::nullopt;
+  return done.get();
 }
 
 }  // namespace
@@ -159,22 +160,20 @@ Result<std::unique_ptr<Model>> TorchScript::make(const Options& options, const E
                  "--modules DIR`"};
   }
   const std::string path = std::string(directory) + "/" + options.file;
-  const auto refuse = [&path](Errc code, const std::string& why) {
-    return Error{code, "model torchscript: " + path + ": " + why};
-  };
-  auto bytes = read_data_file(path, file_bytes_max);
-  if (!bytes) return bytes.error().within("model torchscript");
-  auto module = load(*bytes);
-  if (!module) return module.error().within("model torchscript: " + path);
-  try {
-    auto model = std::make_unique<Module>(path, std::move(*module));
-    if (const auto why = refusal(model->parameters())) return refuse(Errc::malformed, *why);
-    if (const auto why = refusal(*model, shape)) return refuse(Errc::invalid_argument, *why);
-    model->set_training(true);
-    return model;
-  } catch (const std::exception& thrown) {  // it is the module's code that runs
-    return refuse(Errc::invalid_argument, reason_of(thrown));
+  const auto bytes = read_data_file(path, file_bytes_max);
+  if (!bytes) {
+    const std::string advice = "; its operator puts the file there, on every node";
+    return Error{bytes.error().code, "model torchscript: " + bytes.error().context + advice};
   }
+  auto loaded = within(options.load_seconds, [path, bytes = *bytes, shape] { return load(path, bytes, shape); });
+  if (!loaded) {
+    std::ostringstream seconds;
+    seconds << options.load_seconds;
+    return Error{Errc::deadline_exceeded, "model torchscript: " + path + ": it could not be loaded and tried within " +
+                                              seconds.str() + " s, the parameter load_seconds: does its code end?"};
+  }
+  if (!*loaded) return loaded->error().within("model torchscript");
+  return std::move(*loaded);
 }
 
 }  // namespace weir::training

@@ -29,9 +29,10 @@ struct TorchScript {
 
   struct Options {
     std::string file = "model.pt";
+    double load_seconds = 60;  ///< for loading the module and trying it
   };
   /// In the form of protocol::Params, which has no texts.
-  struct FileName {
+  struct Parameters {
     using Values = Options;
     nlohmann::json schema() const {
       auto schema = protocol::empty_schema();
@@ -40,16 +41,23 @@ struct TorchScript {
                                       {"minLength", 1},
                                       {"maxLength", 255},
                                       {"default", Options().file}};
+      schema["properties"]["load_seconds"] = {{"description", "how long loading the module and trying it may take"},
+                                              {"type", "number"},
+                                              {"exclusiveMinimum", 0},
+                                              {"maximum", 3600},
+                                              {"default", Options().load_seconds}};
       return schema;
     }
     std::vector<protocol::Problem> read(nlohmann::json params, Options& options) const {
       if (params.is_null()) params = nlohmann::json::object();
       auto problems = protocol::check_and_complete(schema(), params);
-      if (problems.empty()) options.file = params.at("file").get<std::string>();
+      if (!problems.empty()) return problems;
+      options.file = params.at("file").get<std::string>();
+      options.load_seconds = params.at("load_seconds").get<double>();
       return problems;
     }
   };
-  static FileName params() { return {}; }
+  static Parameters params() { return {}; }
 
   /// Fails with: invalid_argument (the file's name has a directory in it).
   static Result<void> check(const Options& options) {
@@ -61,7 +69,7 @@ struct TorchScript {
   }
 
   /// Fails with: invalid_argument (as above, no directory was named, or the module does not accept such examples),
-  /// not_found, malformed (the file), exhausted, io.
+  /// not_found, malformed (the file), deadline_exceeded (its code goes on for ever, or seems to), exhausted, io.
   static Result<std::unique_ptr<Model>> make(const Options& options, const ExampleShape& shape);
 };
 
