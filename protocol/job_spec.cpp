@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <string>
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "protocol/aggregation.hpp"
 #include "protocol/catalog_entries.hpp"
+#include "protocol/conditions.hpp"
 #include "protocol/differences.hpp"
 #include "protocol/job_spec_schema.hpp"
 
@@ -29,7 +32,9 @@ class CatalogCheck {
     beside_name("optimizers", "optimizer", spec_["training"]["optimizer"], "/training/optimizer");
     beside_name("lr_schedules", "learning rate schedule", spec_["training"]["lr_schedule"], "/training/lr_schedule");
     compression();
-    for (auto& problem : check_differences(spec_, catalog_)) problems_.push_back(std::move(problem));
+    append(check_differences(spec_, catalog_));
+    append(check_aggregation(spec_, catalog_));
+    append(check_conditions(spec_));
     topology_and_compressor();
     optimizer_and_momentum();
     nesterov_and_momentum();
@@ -41,6 +46,10 @@ class CatalogCheck {
   }
 
  private:
+  void append(std::vector<Problem> found) {
+    problems_.insert(problems_.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
+  }
+
   /// Finds the named entry, or adds a problem that lists the entries there are.
   const json* named(const char* list, const std::string& noun, const std::string& name, const std::string& at) {
     if (const json* entry = find_entry(catalog_, list, name)) return entry;
@@ -164,7 +173,7 @@ class CatalogCheck {
     const json* compressor = choice("compressors", "compressor", part, "/compression");
     if (part["memory"].is_null()) {
       if (compressor == nullptr) return;
-      part["memory"] = default_memory(*compressor, exchanges_differences(spec_, catalog_));
+      part["memory"] = default_memory(*compressor, exchanged(spec_, catalog_) == "differences");
     }
     const std::string memory = part["memory"];
     const json* entry = named("memories", "memory", memory, "/compression/memory");
@@ -236,6 +245,17 @@ class CatalogCheck {
 
   void workers() {
     json& part = spec_["resources"];
+    const std::string alone =
+        "training mode \"" + spec_["training"]["mode"].get<std::string>() + "\" exchanges nothing";
+    if (exchanged(spec_, catalog_) == "nothing") {
+      if (part["workers"] != 1) {
+        problems_.push_back(
+            {"/resources/workers", alone + ": it trains on one worker, and the job has " + part["workers"].dump()});
+      }
+      if (spec_["compression"]["name"] != "none") {
+        problems_.push_back({"/compression/name", alone + ", so that there is nothing to compress; it takes \"none\""});
+      }
+    }
     if (part["min_workers"].is_null()) part["min_workers"] = part["workers"];
     if (part["min_workers"] != part["workers"]) {
       problems_.push_back({"/resources/min_workers",
@@ -286,11 +306,13 @@ JobSpec read(const json& spec) {
                      beside_name(training.at("optimizer")),
                      beside_name(training.at("lr_schedule")),
                      training.at("seed"),
-                     read_clip(training.value("clip", json::object()))};
+                     read_clip(training.value("clip", json::object())),
+                     read_conditions(training.at("params"))};
   const json& compression = spec.at("compression");
   result.compression = {{compression.at("name"), compression.at("params")},
                         {compression.at("memory"), compression.at("memory_params")},
-                        compression.at("apply_to")};
+                        compression.at("apply_to"),
+                        compression.value("aggregation", "mean")};
   const json& exchange = spec.at("exchange");
   const json servers = exchange.value("params", json::object()).value("servers", json());
   result.exchange = {.topology = exchange.at("topology"),

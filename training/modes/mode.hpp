@@ -13,9 +13,10 @@ struct StepRecord {
   std::uint64_t step = 0;  ///< steps done so far, this one included
   double loss = 0;         ///< mean over the examples that this rank used in it
   std::uint64_t samples = 0;
-  bool exchanged = true;       ///< the ranks have exchanged in it, and their models are equal now
-  double seconds = 0;          ///< the whole step
-  double compute_seconds = 0;  ///< the compute thread without its waits: data, forward, backward, optimizer
+  bool exchanged = true;          ///< the ranks have exchanged in it, and their models are equal now
+  std::uint64_t local_steps = 0;  ///< then: those that this rank has made by itself since the last time
+  double seconds = 0;             ///< the whole step
+  double compute_seconds = 0;     ///< the compute thread without its waits: data, forward, backward, optimizer
   Exchange::Times times;
   std::uint64_t dense_bytes = 0;  ///< bytes that a dense exchange would have sent
 };
@@ -36,6 +37,7 @@ class Progress {
 enum class Exchanged : std::uint8_t {
   gradients,    ///< of which every optimizer applies the mean
   differences,  ///< between a rank's model and the last common one; each optimizer applies its rank's own gradients
+  nothing,      ///< there is one rank
 };
 
 std::string_view name_of(Exchanged exchanged);
@@ -66,8 +68,10 @@ struct ModeEntry : protocol::CatalogEntry<Mode> {
 
   template <class M>
   static ModeEntry of(const protocol::CatalogWords& words) {
-    return {CatalogEntry::of<M>(words), M::type_exchanges};
+    return with_conditions({CatalogEntry::of<M>(words), M::type_exchanges});
   }
+  /// Every mode takes the parameters of protocol::Conditions, too.
+  static ModeEntry with_conditions(ModeEntry of_mode);
 
   /// {"name", "summary", "params", "exchanges"}
   nlohmann::json describe() const;
