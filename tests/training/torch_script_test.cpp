@@ -222,7 +222,8 @@ std::string with_code(const std::string& code) {
 
 TEST_F(TorchScriptModel, CodeThatDoesNotEndIsGivenUp) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const std::string loop = "    while True:\n        pass\n";
+  // A loop whose result nobody used would be optimized away.
+  const std::string loop = "    n = 1\n    while n > 0:\n        n = 3 - n\n    assert n < 0\n";
   const std::string forward = "def forward(self, x: Tensor) -> Tensor:\n";
   const std::string at_load =
       "def __getstate__(self) -> int:\n    return 1\n"
