@@ -78,7 +78,8 @@ def at_load(lines: str) -> bytes:
                   + "".join(f"    {line}\n" for line in lines.split("\n")) + "    return None\n")
 
 
-LOOP = "_1 = True\nwhile _1:\n  _1 = True"
+# Its result is used: otherwise it would be optimized away.
+LOOP = "_1 = 1\nwhile _1 > 0:\n  _1 = 3 - _1\nassert _1 < 0"
 CALL = "fc = self.fc\nreturn (fc).forward(torch.flatten(x, 1), )"
 
 
