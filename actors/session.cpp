@@ -116,7 +116,7 @@ protocol::TrainingEnd Session::end(protocol::Outcome outcome, std::string cause)
 Result<bool> Session::run_mode() {
   auto finished = replica_->mode->train(*replica_, *this);
   if (!finished) return finished.error();
-  traffic_.finish(replica_->exchange->trace());
+  traffic_.finish(replica_->mode->trace(*replica_));
   if (auto saved = take_checkpoint(*replica_); !saved) return saved.error();
   if (auto given = give_model(*replica_); !given) return given.error();
   return finished;
@@ -153,19 +153,29 @@ void Session::close() {
 
 Result<void> Session::step_done(const training::Replica& replica, const training::StepRecord& record) {
   metrics_->add(record, group_->traffic());
-  if (replica.rank == 0) {
+  if (record.consensus_distance) metrics_->add("consensus_distance", metrics_->here(), *record.consensus_distance);
+  if (replica.rank == 0 && replica.exchange) {
     if (auto plan = replica.exchange->new_plan()) traffic_.planned(std::move(*plan));
   }
-  if (record.exchanged) traffic_.add(record.step, record.seconds, replica.exchange->trace());
+  if (record.exchanged) traffic_.add(record.step, record.seconds, replica.mode->trace(replica));
   steps_done_ = record.step;
-  const auto is_multiple_of = [&](std::uint64_t every) { return every > 0 && record.step % every == 0; };
-  checkpoint_due_ = checkpoint_due_ || is_multiple_of(spec_.checkpoint_every_steps);
-  evaluation_due_ = evaluation_due_ || is_multiple_of(spec_.evaluate_every_steps);
-  if (!record.exchanged || record.step == replica.steps_total) return {};
+  checkpoint_due_ = checkpoint_due_ || checkpoint_at(record.step);
+  evaluation_due_ = evaluation_due_ || evaluation_at(record.step);
+  if (!record.settled || record.step == replica.steps_total) return {};
   if (std::exchange(checkpoint_due_, false)) {
     if (auto saved = take_checkpoint(replica); !saved) return saved.error();
   }
   return std::exchange(evaluation_due_, false) ? give_model(replica) : Result<void>();
+}
+
+bool Session::checkpoint_at(std::uint64_t steps) const {
+  const auto every = spec_.checkpoint_every_steps;
+  return every > 0 && steps % every == 0;
+}
+
+bool Session::evaluation_at(std::uint64_t steps) const {
+  const auto every = spec_.evaluate_every_steps;
+  return every > 0 && steps % every == 0;
 }
 
 Result<void> Session::take_checkpoint(const training::Replica& replica) {
