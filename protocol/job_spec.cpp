@@ -108,11 +108,9 @@ class CatalogCheck {
     if (entry == nullptr) return;
     params(*entry, spec_["exchange"]["params"], "/exchange/params");
     if (mode == nullptr || works_over(*mode, topology)) return;
-    const bool one_mean = entry->value("one_mean", true);
     problems_.push_back({"/exchange/topology",
                          "training mode \"" + training["mode"].get<std::string>() + "\" does not work over \"" +
-                             topology + "\"" + (one_mean ? "" : ", which does not lead to one mean of all workers") +
-                             "; it takes " + mode->at("topologies").dump()});
+                             topology + "\"; it takes " + mode->at("topologies").dump()});
   }
 
   void topology_and_workers() {
