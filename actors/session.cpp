@@ -57,9 +57,8 @@ Result<protocol::Prepared> Session::prepare() {
     saved_step_ = (*replica)->step;
   }
 
-  const auto warmup = (*replica)->compression().compressor->warmup_length((*replica)->epochs_total());
-  metrics_ = std::make_unique<Metrics>(Metrics::Options{
-      .steps_total = (*replica)->steps_total, .warmup_steps = warmup.in_steps((*replica)->sampler.steps_per_epoch())});
+  metrics_ = std::make_unique<Metrics>(
+      Metrics::Options{.steps_total = (*replica)->steps_total, .warmup_steps = (*replica)->warmup_steps()});
   steps_done_ = (*replica)->step;
   const protocol::Prepared prepared{.endpoint = {assignment_.rank, assignment_.listen_host, port},
                                     .steps_total = (*replica)->steps_total,
@@ -155,7 +154,10 @@ Result<void> Session::step_done(const training::Replica& replica, const training
   metrics_->add(record, group_->traffic());
   if (record.consensus_distance) metrics_->add("consensus_distance", metrics_->here(), *record.consensus_distance);
   if (replica.rank == 0 && replica.exchange) {
-    if (auto plan = replica.exchange->new_plan()) traffic_.planned(std::move(*plan));
+    if (auto plan = replica.exchange->new_plan()) {
+      if (plan->step > 0) plan->step = record.step - 1;  // the exchange has counted its own steps
+      traffic_.planned(std::move(*plan));
+    }
   }
   if (record.exchanged) traffic_.add(record.step, record.seconds, replica.mode->trace(replica));
   steps_done_ = record.step;

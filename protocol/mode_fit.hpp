@@ -7,8 +7,8 @@
 
 namespace weir::protocol {
 
-/// Whether the workers of a job exchange with their neighbours in a graph only. `spec` follows the schema; of names that
-/// the catalog does not have nothing is known.
+/// Whether the workers of a job exchange with their neighbours in a graph only. `spec` follows the schema; of names
+/// that the catalog does not have nothing is known.
 bool exchanges_with_neighbours(const nlohmann::json& spec, const nlohmann::json& catalog);
 
 /// What does not fit in a job whose workers exchange with neighbours: a compressor of which all workers need the

@@ -6,6 +6,7 @@
 #include "base/errc.hpp"
 #include "base/xxh3.hpp"
 #include "collectives/topologies/catalog.hpp"
+#include "compressors/memories/misfit.hpp"
 #include "protocol/checkpoint.hpp"
 #include "training/datasets/catalog.hpp"
 #include "training/exchange/agreement.hpp"
@@ -30,25 +31,17 @@ Result<void> check_topology(const protocol::JobSpec& spec, const compressors::Co
                                            "\" with these parameters: " + reason};
 }
 
-/// Where the ranks make steps by themselves, momentum is a matter of their optimizers, and a mean of differences has to
-/// have their scale.
-Result<void> check_mode(const protocol::JobSpec& spec, const Mode& mode, const compressors::Compression& compression) {
-  if (!mode.own_optimizers()) return {};
-  const auto compressor = compression.compressor->traits();
-  const auto memory = compression.memory->traits();
-  const std::string in_mode = "training.mode \"" + spec.training.mode.name + "\" does not fit ";
-  if (compressor.votes) {
-    return Error{Errc::invalid_argument, in_mode + "compressor \"" + std::string(compression.compressor->name()) +
-                                             "\": a majority of signs does not tell how far the models are apart"};
+/// The catalog can only answer for a memory's defaults.
+Result<void> check_mode(const Mode& mode, const compressors::Compression& compression) {
+  if (mode.exchanges() != Exchanged::differences) return {};
+  const std::string between_models = "where workers exchange differences between their models: ";
+  if (const auto reason = no_differences(compression.compressor->traits())) {
+    return Error{Errc::invalid_argument, "compressor \"" + std::string(compression.compressor->name()) +
+                                             "\" does not fit " + between_models + *reason};
   }
-  if (compressor.owns_momentum) {
-    return Error{Errc::invalid_argument, in_mode + "compressor \"" + std::string(compression.compressor->name()) +
-                                             "\": it applies a momentum of its own to gradients"};
-  }
-  if (memory.owns_momentum || memory.replaces_momentum) {
-    return Error{Errc::invalid_argument,
-                 in_mode + "memory \"" + std::string(compression.memory->name()) +
-                     "\": it applies momentum to gradients; try compression.memory \"residual\""};
+  if (const auto reason = no_differences(compression.memory->traits())) {
+    return Error{Errc::invalid_argument, "memory \"" + std::string(compression.memory->name()) + "\" does not fit " +
+                                             between_models + *reason + "; try compression.memory \"residual\""};
   }
   return {};
 }
@@ -105,7 +98,7 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   replica->mode = std::move(*mode);
   auto compression = replica->make_compression();
   if (!compression) return compression.error();
-  if (auto fits = check_mode(spec, *replica->mode, *compression); !fits) return fits.error();
+  if (auto fits = check_mode(*replica->mode, *compression); !fits) return fits.error();
   if (auto fits = replica->mode->check(spec, world, *compression); !fits) return fits.error();
   replica->compression_ = std::move(*compression);
   if (auto fits = check_topology(spec, *replica->compression_.compressor); !fits) return fits.error();
@@ -126,12 +119,23 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   return replica;
 }
 
+Replica::Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t ranks, Sampler own_sampler)
+    : spec(job), rank(own_rank), world(ranks), sampler(std::move(own_sampler)) {}
+
 Replica::~Replica() = default;
 
 std::uint64_t Replica::parameter_count() const {
   std::uint64_t count = 0;
   for (const auto& parameter : model->parameters()) count += static_cast<std::uint64_t>(parameter.tensor.numel());
   return count;
+}
+
+bool Replica::own_optimizers() const { return mode->exchanges() != Exchanged::gradients; }
+
+std::uint64_t Replica::warmup_steps() const {
+  auto length = compression().compressor->warmup_length(epochs_total());
+  length.steps = mode->steps_of_rounds(*this, length.steps);
+  return length.in_steps(sampler.steps_per_epoch());
 }
 
 Result<void> Replica::join(collectives::Fabric& fabric) {
@@ -145,7 +149,7 @@ Result<void> Replica::join(collectives::Fabric& fabric) {
 Result<compressors::Compression> Replica::make_compression() const {
   const auto& wanted = spec.compression;
   const auto momentum = momentum_of(spec.training.optimizer.params);
-  const bool without_memory = !mode->takes_memory() && wanted.memory.name.empty();
+  const bool without_memory = mode->exchanges() == Exchanged::models && wanted.memory.name.empty();
   return compressors::builtin().make({.compressor = wanted.compressor.name,
                                       .params = wanted.compressor.params,
                                       .memory = without_memory ? "none" : wanted.memory.name,
@@ -154,7 +158,7 @@ Result<compressors::Compression> Replica::make_compression() const {
 }
 
 Result<void> Replica::make_exchange(collectives::Fabric& fabric) {
-  const Exchange::Options options{.values = mode->values(),
+  const Exchange::Options options{.values = own_optimizers() ? "difference" : "gradient",
                                   .seed = spec.training.seed,
                                   .epochs_total = epochs_total(),
                                   .bucket_sizes = {.bytes = spec.exchange.bucket_bytes},
@@ -189,7 +193,7 @@ Result<Bytes> Replica::save() const {
   const auto own = protocol::rank_prefix(rank);
   if (mode->own_models()) file.add(own + "model.", model->parameters());
   file.add(own + "mode.", of_mode.own);
-  if (rank != 0 && mode->own_optimizers()) file.add(own + "optimizer.", optimizer->save());
+  if (rank != 0 && own_optimizers()) file.add(own + "optimizer.", optimizer->save());
   if (rank != 0) file.add(own + "buffers.", model->buffers());
   file.add(own + "memory.", compression().memory->save());
   file.add(own + "compressor.", compression().compressor->save());
@@ -220,7 +224,7 @@ Result<void> Replica::restore(const Segment& checkpoint) {
   if (rank != 0) {
     if (auto loaded = load_into(*file, own + "buffers.", model->buffers()); !loaded) return loaded.error();
   }
-  const std::string of_optimizer = rank != 0 && mode->own_optimizers() ? own + "optimizer." : "optimizer.";
+  const std::string of_optimizer = rank != 0 && own_optimizers() ? own + "optimizer." : "optimizer.";
   if (auto done = optimizer->restore(tensors_under(*file, of_optimizer)); !done) return done.error();
   if (auto done = compression().memory->restore(tensors_under(*file, own + "memory.")); !done) return done.error();
   const auto compressor = tensors_under(*file, own + "compressor.");

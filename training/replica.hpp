@@ -27,7 +27,7 @@ class Mode;
 /// equal on all of them whenever they have exchanged, unless the mode says otherwise (ModeState::model). The model's
 /// buffers (running statistics) are not exchanged, and each rank keeps those of its own batches. Rank 0's buffers count
 /// as the model's. Those of the other ranks are saved separately in a checkpoint, so that a resumed job has the same
-/// bits.
+/// bits; likewise the optimizers of the other ranks, where each has its own.
 class Replica {
  public:
   /// Reads the training data, which takes a while. Fails with: not_found (dataset file), malformed (dataset file),
@@ -56,6 +56,10 @@ class Replica {
   /// Another one like it.
   Result<compressors::Compression> make_compression() const;
   double epoch() const { return static_cast<double>(step) / static_cast<double>(sampler.steps_per_epoch()); }
+  /// Whether the optimizers of the ranks differ in their state. Otherwise all apply the same means.
+  bool own_optimizers() const;
+  /// Optimizer steps at the beginning in which less is compressed than later.
+  std::uint64_t warmup_steps() const;
   /// The value of epoch() at the end of the training.
   double epochs_total() const {
     return static_cast<double>(steps_total) / static_cast<double>(sampler.steps_per_epoch());
@@ -76,8 +80,7 @@ class Replica {
   std::unique_ptr<Exchange> exchange;  ///< set by join(), unless the mode has something else in its place
 
  private:
-  Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t ranks, Sampler own_sampler)
-      : spec(job), rank(own_rank), world(ranks), sampler(std::move(own_sampler)) {}
+  Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t ranks, Sampler own_sampler);
   std::vector<NamedTensor> model_of_training() const;
 
   compressors::Compression compression_;                    ///< moved into the exchange by join()

@@ -88,8 +88,8 @@ nlohmann::json graphs() {
   return list;
 }
 
-/// The modes, each with the topologies it works over: those whose workers exchange with neighbours need one only for the
-/// mean of their models.
+/// The modes, each with the topologies it works over: those whose workers exchange with neighbours need one only for
+/// the mean of their models.
 nlohmann::json modes() {
   auto list = training::modes().describe();
   for (auto& entry : list) {

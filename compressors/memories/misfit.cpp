@@ -27,4 +27,23 @@ std::optional<std::string> no_mean_residual(const Compressor& compressor) {
   return std::nullopt;
 }
 
+std::optional<std::string> no_differences(const Traits& compressor) {
+  if (compressor.owns_momentum) return "it has a momentum of its own, and the workers' optimizers have applied theirs";
+  if (compressor.votes) return "a majority of signs does not tell how far models are apart";
+  return std::nullopt;
+}
+
+std::optional<std::string> no_differences(const MemoryTraits& memory) {
+  if (!memory.owns_momentum && !memory.replaces_momentum) return std::nullopt;
+  return "it applies momentum to gradients, and the workers' optimizers have applied theirs";
+}
+
+std::optional<std::string> no_neighbours(const Compressor& compressor) {
+  const Traits traits = compressor.traits();
+  if (const auto reason = no_differences(traits)) return reason;
+  if (traits.passes.size() > 1) return "it takes several passes, of which all workers need the results";
+  if (std::isfinite(compressor.error_bound(1'000'000, {.epoch = 1e9}))) return std::nullopt;
+  return "nothing limits how far what it sends is from what it stands for";
+}
+
 }  // namespace weir::compressors

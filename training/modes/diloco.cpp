@@ -166,6 +166,10 @@ std::vector<std::uint32_t> DiLoCo::groups(std::span<const NamedTensor> parameter
   return groups;
 }
 
+std::uint64_t DiLoCo::steps_of_rounds(const Replica&, std::uint64_t rounds) const {
+  return rounds * static_cast<std::uint64_t>(options_.period);
+}
+
 /// When so many steps are done, fragment `fragment` is exchanged for the first time.
 std::uint64_t DiLoCo::first_exchange(std::uint32_t fragment) const {
   const auto period = static_cast<std::uint64_t>(options_.period);

@@ -28,6 +28,7 @@ class DiLoCo final : public Mode {
   static constexpr std::string_view type_name = "diloco";
   static constexpr std::string_view summary =
       "workers take many steps by themselves; an optimizer with momentum applies the mean of where they went";
+  static constexpr Exchanged type_exchanges = Exchanged::differences;
 
   struct Options {
     std::int64_t period = 100;
@@ -51,8 +52,8 @@ class DiLoCo final : public Mode {
   Result<void> restore(Replica& replica, std::span<const NamedTensor> common,
                        std::span<const NamedTensor> own) override;
 
-  std::string_view values() const override { return "difference"; }
-  bool own_optimizers() const override { return true; }
+  Exchanged exchanges() const override { return type_exchanges; }
+  std::uint64_t steps_of_rounds(const Replica& replica, std::uint64_t rounds) const override;
   bool own_models() const override { return true; }
 
  private:

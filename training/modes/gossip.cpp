@@ -15,6 +15,7 @@
 #include "collectives/gossip/graph.hpp"
 #include "collectives/topologies/ring.hpp"
 #include "compressors/flat.hpp"
+#include "compressors/memories/misfit.hpp"
 #include "training/exchange/agreement.hpp"
 #include "training/gossip/choco.hpp"
 #include "training/gossip/consensus_step.hpp"
@@ -317,13 +318,8 @@ Result<void> Gossip::check(const protocol::JobSpec& spec, std::uint32_t world,
     return refuse("compression.memory \"" + std::string(compression.memory->name()) +
                   "\": what was not sent is still in the difference to what the neighbours know; leave it null");
   }
-  const auto traits = compression.compressor->traits();
-  const std::string compressor = "compressor \"" + std::string(compression.compressor->name()) + "\": ";
-  if (traits.passes.size() > 1) {
-    return refuse(compressor + "it takes several passes, of which all workers need the results");
-  }
-  if (traits.votes || !std::isfinite(compression.compressor->error_bound(1'000'000, {.epoch = 1e9}))) {
-    return refuse(compressor + "nothing limits how far what it sends is from what it stands for");
+  if (const auto reason = compressors::no_neighbours(*compression.compressor)) {
+    return refuse("compressor \"" + std::string(compression.compressor->name()) + "\": " + *reason);
   }
   if (spec.exchange.topology != collectives::Ring::name) {
     return refuse("exchange.topology \"" + spec.exchange.topology +

@@ -31,6 +31,7 @@ class Gossip final : public Mode {
   static constexpr std::string_view type_name = "gossip";
   static constexpr std::string_view summary =
       "each worker trains a model of its own and mixes it with those of its neighbours in a graph after every step";
+  static constexpr Exchanged type_exchanges = Exchanged::models;
 
   struct Options {
     std::string graph = "ring";
@@ -50,10 +51,8 @@ class Gossip final : public Mode {
                        std::span<const NamedTensor> own) override;
   const StepTrace& trace(const Replica& replica) const override;
 
-  std::string_view values() const override { return "difference"; }
-  bool own_optimizers() const override { return true; }
+  Exchanged exchanges() const override { return type_exchanges; }
   bool own_models() const override { return true; }
-  bool takes_memory() const override { return false; }
 
  private:
   class Ranks;

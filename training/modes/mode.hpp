@@ -41,6 +41,15 @@ class Progress {
   virtual Result<void> step_done(const Replica& replica, const StepRecord& record) = 0;
 };
 
+/// What the ranks exchange.
+enum class Exchanged : std::uint8_t {
+  gradients,    ///< of which every optimizer applies the mean
+  differences,  ///< between a rank's model and the last common one; each optimizer applies its rank's own gradients
+  models,       ///< with neighbours, or by how much they have changed; each optimizer applies its rank's own gradients
+};
+
+std::string_view name_of(Exchanged exchanged);
+
 /// What a mode keeps from step to step besides the models and the optimizers. The tensors alias the live ones.
 struct ModeState {
   /// The parameters of the model of the training, if that is not what each rank trains; else empty.
@@ -58,6 +67,11 @@ class Mode {
   /// whether all steps are done. Fails with: invalid_argument (the loss became NaN or infinite), and with what the
   /// exchange fails with.
   virtual Result<bool> train(Replica& replica, Progress& progress) = 0;
+
+  virtual Exchanged exchanges() const = 0;
+
+  /// The optimizer steps in which the ranks exchange so many times.
+  virtual std::uint64_t steps_of_rounds(const Replica& replica, std::uint64_t rounds) const;
 
   /// Whether the rest of the job fits. Fails with: invalid_argument (says why not).
   virtual Result<void> check(const protocol::JobSpec& /*spec*/, std::uint32_t /*world*/,
@@ -81,21 +95,28 @@ class Mode {
   /// What the last step with an exchange did, and what all have moved.
   virtual const StepTrace& trace(const Replica& replica) const { return replica.exchange->trace(); }
 
-  /// What the ranks exchange, as errors call it.
-  virtual std::string_view values() const { return "gradient"; }
-
-  /// Whether the optimizers of the ranks differ in their state. Otherwise all apply the same means.
-  virtual bool own_optimizers() const { return false; }
-
-  /// Whether a memory has a part in it. If not, the job's memory is none, unless it names another.
-  virtual bool takes_memory() const { return true; }
-
   /// Whether each rank has a model of its own beside that of the training, to be saved with it.
   virtual bool own_models() const { return false; }
 };
 
+/// A mode in the catalog. Beside what protocol::CatalogEntry asks for, its class has
+///
+///     static constexpr Exchanged type_exchanges;
+///
 /// The parameters are training.params of the job spec.
-using ModeCatalog = protocol::Catalog<protocol::CatalogEntry<Mode>>;
+struct ModeEntry : protocol::CatalogEntry<Mode> {
+  Exchanged exchanges = Exchanged::gradients;
+
+  template <class M>
+  static ModeEntry of(const protocol::CatalogWords& words) {
+    return {CatalogEntry::of<M>(words), M::type_exchanges};
+  }
+
+  /// {"name", "summary", "params", "exchanges"}
+  nlohmann::json describe() const;
+};
+
+using ModeCatalog = protocol::Catalog<ModeEntry>;
 
 /// All modes.
 const ModeCatalog& modes();
