@@ -18,8 +18,8 @@ void check_fragments(const json& params, std::vector<Problem>& problems) {
   const auto period = params.at("period").get<std::int64_t>();
   const auto fragments = params.at("fragments").get<std::int64_t>();
   if (fragments > period) {
-    problems.push_back({"/training/params/fragments",
-                        "must not be more than the steps of a period, " + std::to_string(period)});
+    problems.push_back(
+        {"/training/params/fragments", "must not be more than the steps of a period, " + std::to_string(period)});
     return;
   }
   const std::int64_t between = period / fragments;
@@ -61,8 +61,8 @@ std::vector<Problem> check_neighbours(const json& spec, const json& catalog) {
   if (compressor != nullptr) {
     const json fits = fits_of(*compressor, part.at("params"));
     if (const auto reason = fits.find("neighbours_misfit"); reason != fits.end()) {
-      problems.push_back({"/compression/name",
-                          "compressor \"" + compressor->value("name", "") + misfit + reason->get<std::string>()});
+      problems.push_back(
+          {"/compression/name", "compressor \"" + compressor->value("name", "") + misfit + reason->get<std::string>()});
     }
   }
   if (part.at("memory").is_null() || part.at("memory") == "none") return problems;

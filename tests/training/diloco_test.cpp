@@ -26,7 +26,7 @@ protocol::JobSpec diloco_job(const std::string& compressor, nlohmann::json param
   return spec;
 }
 
-/// The settings of a run, and a rank's own steps.
+/// What the mode's parameters are.
 struct Textbook {
   std::uint64_t period = 4;
   double lr = 0.7;

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -128,8 +127,8 @@ std::vector<double> distances_of_mixing(const protocol::JobSpec& spec, std::uint
 
 TEST(Gossip, MixingContractsByTheSecondEigenvalue) {
   constexpr std::uint32_t ranks = 6;
-  // Of a ring with weights of 1/3: (1 + 2 cos(2 pi / 6)) / 3. Of a torus of 2 by 3 with weights of 1/4: each of the
-  // three in a row sees the two others, and the one below: (1 - 1 - 1 + 1 ... )/4 at most 1/2.
+  // Of a ring with weights of 1/3, (1 + 2 cos(2 pi / 6)) / 3; of a torus of 2 by 3 with weights of 1/4, where each has
+  // two neighbours in its row and one in its column, (1 + 2 - 1) / 4.
   for (const auto& [graph, eigenvalue] :
        {std::pair<std::string, double>{"ring", 2.0 / 3}, {"torus", 0.5}, {"complete", 0.0}}) {
     auto spec = gossip_job("none", {{"graph", graph}});
@@ -263,7 +262,6 @@ TEST(Gossip, ALostNeighbourEndsTheTrainingOfAll) {
       auto replica = Replica::make(spec, rank, ranks).value();
       ASSERT_TRUE(replica->join(*group[rank]));
       Watcher watcher;
-      if (rank == 2) watcher.stop_after = 0;
       watcher.after_step = [&](std::uint64_t step) {
         if (rank == 2 && step == 3) group[2]->abort(Error{Errc::cancelled, "killed"}, /*leaves=*/true);
       };
