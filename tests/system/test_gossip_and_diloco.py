@@ -89,10 +89,8 @@ class Gossip(ModeTest):
                     checked = self.cluster.api.call("POST", "/api/v1/jobs/validate", spec)
                     self.assertEqual(checked["spec"]["compression"]["memory"], "none")
                     accuracy = accuracy_of(spec)
-                    print("gossip", compression, graph, accuracy)
                     self.assertGreater(accuracy, 0.5)
         alone = accuracy_of(gossip(params={"consensus_step": 1e-6}))
-        print("alone", alone)
         self.assertLess(alone, 0.4, "workers that do not mix their models must not pass")
 
     def test_what_the_workers_would_refuse_is_refused_at_once(self):
@@ -124,7 +122,6 @@ class DiLoCo(ModeTest):
                 with self.subTest(compression=compression["name"], params=params):
                     ended = self.run_job(diloco(params=params) | {"compression": compression})
                     summary = ended["summary"]
-                    print("diloco", compression, params, summary)
                     self.assertGreater(summary["accuracy"], 0.6)
                     if compression["name"] == "none":  # a tenth of what every step would send, and what ends it
                         self.assertLess(summary["bytes_sent"], 1.2 * summary["bytes_dense"] / 10)
