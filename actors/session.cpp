@@ -31,6 +31,12 @@ Result<void> check_exchange(const protocol::JobSpec::Exchange& wanted, std::uint
   return {};
 }
 
+/// Otherwise there is no group, and nothing listens.
+bool exchanges_something(const protocol::JobSpec& spec) {
+  const auto* mode = training::modes().find(spec.training.mode.name);
+  return mode == nullptr || mode->exchanges != training::Exchanged::nothing;
+}
+
 }  // namespace
 
 Session::Session(protocol::Assignment assignment, Outlets outlets)
@@ -47,9 +53,13 @@ Result<protocol::Prepared> Session::prepare() {
   if (auto built = check_exchange(spec_.exchange, assignment_.world); !built) return built.error();
 
   // The port is bound first: that is cheap, and reading the data may take a while.
-  auto mesh = collectives::Mesh::bind(assignment_.listen_host);
-  if (!mesh) return mesh.error();
-  const auto port = (*mesh)->port();
+  std::unique_ptr<collectives::Mesh> mesh;
+  if (exchanges_something(spec_)) {
+    auto bound = collectives::Mesh::bind(assignment_.listen_host);
+    if (!bound) return bound.error();
+    mesh = std::move(*bound);
+  }
+  const std::uint16_t port = mesh ? mesh->port() : 0;
   auto replica = training::Replica::make(spec_, assignment_.rank, assignment_.world);
   if (!replica) return replica.error();
   if (!assignment_.resume_from.empty()) {
@@ -65,12 +75,13 @@ Result<protocol::Prepared> Session::prepare() {
                                     .parameters = (*replica)->parameter_count()};
   const std::lock_guard lock(mutex_);
   if (abort_cause_) return *abort_cause_;
-  mesh_ = std::move(*mesh);
+  mesh_ = std::move(mesh);
   replica_ = std::move(*replica);
   return prepared;
 }
 
 Result<void> Session::join(const std::vector<protocol::RankEndpoint>& endpoints) {
+  if (!exchanges_something(spec_)) return {};
   std::vector<collectives::Peer> peers;
   for (const auto& endpoint : endpoints) peers.push_back({endpoint.host, endpoint.port});
   const collectives::Group group{.job_id = assignment_.job_id,
@@ -78,7 +89,8 @@ Result<void> Session::join(const std::vector<protocol::RankEndpoint>& endpoints)
                                  .secret = assignment_.group_secret,
                                  .rank = assignment_.rank,
                                  .size = assignment_.world,
-                                 .shared_memory = spec_.exchange.transport != "tcp"};
+                                 .shared_memory = spec_.exchange.transport != "tcp",
+                                 .bytes_per_second = spec_.training.conditions.link_bytes_per_second(assignment_.rank)};
   auto communicator = mesh_->join(group, peers, join_deadline);
   if (!communicator) return communicator.error();
   {
@@ -115,7 +127,7 @@ protocol::TrainingEnd Session::end(protocol::Outcome outcome, std::string cause)
 Result<bool> Session::run_mode() {
   auto finished = replica_->mode->train(*replica_, *this);
   if (!finished) return finished.error();
-  traffic_.finish(replica_->mode->trace(*replica_));
+  if (const auto* trace = replica_->mode->trace(*replica_)) traffic_.finish(*trace);
   if (auto saved = take_checkpoint(*replica_); !saved) return saved.error();
   if (auto given = give_model(*replica_); !given) return given.error();
   return finished;
@@ -132,8 +144,9 @@ protocol::TrainingEnd Session::train() {
     close();
     return end(*finished ? protocol::Outcome::finished : protocol::Outcome::stopped);
   }
-  group_->abort(finished.error());  // unless it is the group that has failed
   auto failed = end(protocol::Outcome::failed, finished.error().message());
+  if (!group_) return failed;
+  group_->abort(finished.error());  // unless it is the group that has failed
   failed.lost_rank = group_->lost_rank();
   failed.consequence = group_->ended_by_another();
   return failed;
@@ -151,15 +164,20 @@ void Session::close() {
 }
 
 Result<void> Session::step_done(const training::Replica& replica, const training::StepRecord& record) {
-  metrics_->add(record, group_->traffic());
+  {
+    const std::lock_guard lock(mutex_);
+    if (!group_ && abort_cause_) return *abort_cause_;  // nothing else would tell
+  }
+  metrics_->add(record, group_ ? group_->traffic() : collectives::Traffic());
   if (record.consensus_distance) metrics_->add("consensus_distance", metrics_->here(), *record.consensus_distance);
-  if (replica.rank == 0 && replica.exchange) {
+  if (replica.exchange && replica.rank == 0) {
     if (auto plan = replica.exchange->new_plan()) {
       if (plan->step > 0) plan->step = record.step - 1;  // the exchange has counted its own steps
       traffic_.planned(std::move(*plan));
     }
   }
-  if (record.exchanged) traffic_.add(record.step, record.seconds, replica.mode->trace(replica));
+  const auto* trace = replica.mode->trace(replica);
+  if (record.exchanged && trace != nullptr) traffic_.add(record.step, record.seconds, *trace);
   steps_done_ = record.step;
   checkpoint_due_ = checkpoint_due_ || checkpoint_at(record.step);
   evaluation_due_ = evaluation_due_ || evaluation_at(record.step);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "protocol/catalog_entries.hpp"
+#include "protocol/differences.hpp"
 
 namespace weir::protocol {
 namespace {
@@ -46,13 +47,8 @@ void check_degree(const json& params, std::int64_t workers, std::vector<Problem>
 
 }  // namespace
 
-bool exchanges_with_neighbours(const json& spec, const json& catalog) {
-  const json* mode = find_entry(catalog, "modes", spec.at("training").at("mode").get<std::string>());
-  return mode != nullptr && mode->value("exchanges", "gradients") == "models";
-}
-
 std::vector<Problem> check_neighbours(const json& spec, const json& catalog) {
-  if (!exchanges_with_neighbours(spec, catalog)) return {};
+  if (exchanged(spec, catalog) != "models") return {};
   const json& part = spec.at("compression");
   const std::string misfit = "\" does not fit training mode \"" + spec.at("training").at("mode").get<std::string>() +
                              "\", whose workers exchange with neighbours: ";
@@ -65,10 +61,15 @@ std::vector<Problem> check_neighbours(const json& spec, const json& catalog) {
           {"/compression/name", "compressor \"" + compressor->value("name", "") + misfit + reason->get<std::string>()});
     }
   }
-  if (part.at("memory").is_null() || part.at("memory") == "none") return problems;
-  problems.push_back({"/compression/memory", "memory \"" + part.at("memory").get<std::string>() + misfit +
-                                                 "what was not sent is still in the difference to what the neighbours "
-                                                 "know; it takes [\"none\"]"});
+  const auto only = [&](const char* name, const std::string& noun, const char* value, const std::string& reason) {
+    if (!part.contains(name) || part.at(name).is_null() || part.at(name) == value) return;
+    problems.push_back({std::string("/compression/") + name, noun + " \"" + part.at(name).get<std::string>() + misfit +
+                                                                 reason + "; it takes [\"" + value + "\"]"});
+  };
+  only("memory", "memory", "none", "what was not sent is still in the difference to what the neighbours know");
+  only("aggregation", "aggregation", "mean", "they mix models with the weights of their graph");
+  only("apply_to", "compression of", "gradients",
+       "they mix parameters in any case, and statistics of batches stay each worker's own");
   return problems;
 }
 

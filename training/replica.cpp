@@ -32,8 +32,7 @@ Result<void> check_topology(const protocol::JobSpec& spec, const compressors::Co
 }
 
 /// The catalog can only answer for a memory's defaults.
-Result<void> check_mode(const Mode& mode, const compressors::Compression& compression) {
-  if (mode.exchanges() != Exchanged::differences) return {};
+Result<void> check_differences(const compressors::Compression& compression) {
   const std::string between_models = "where workers exchange differences between their models: ";
   if (const auto reason = no_differences(compression.compressor->traits())) {
     return Error{Errc::invalid_argument, "compressor \"" + std::string(compression.compressor->name()) +
@@ -42,6 +41,33 @@ Result<void> check_mode(const Mode& mode, const compressors::Compression& compre
   if (const auto reason = no_differences(compression.memory->traits())) {
     return Error{Errc::invalid_argument, "memory \"" + std::string(compression.memory->name()) + "\" does not fit " +
                                              between_models + *reason + "; try compression.memory \"residual\""};
+  }
+  return {};
+}
+
+/// What of a job the catalog cannot know: parameters decide, too.
+Result<void> check_values(const Replica& replica, const compressors::Compression& compression) {
+  if (replica.exchanges() == Exchanged::nothing) {
+    const std::string alone = "training.mode \"" + replica.spec.training.mode.name + "\" exchanges nothing";
+    if (replica.world != 1) {
+      return Error{Errc::invalid_argument,
+                   alone + ": it trains on one worker, and the job has " + std::to_string(replica.world)};
+    }
+    // A memory would take the momentum from the optimizer.
+    if (replica.spec.compression.compressor.name == "none") return {};
+    return Error{Errc::invalid_argument, alone + ", so that there is nothing to compress"};
+  }
+  if (replica.exchanges() == Exchanged::differences) {
+    if (auto fits = check_differences(compression); !fits) return fits;
+  }
+  const auto aggregation = aggregation_named(replica.spec.compression.aggregation);
+  if (!aggregation) {
+    return Error{Errc::invalid_argument, "unknown compression.aggregation " + replica.spec.compression.aggregation};
+  }
+  if (const auto reason = aggregation_misfit(*aggregation, compression)) {
+    return Error{Errc::invalid_argument, "compression.aggregation \"" + replica.spec.compression.aggregation +
+                                             "\" does not fit compressor \"" +
+                                             std::string(compression.compressor->name()) + "\": " + *reason};
   }
   return {};
 }
@@ -57,10 +83,11 @@ std::uint64_t hash_of(const std::vector<NamedTensor>& parameters) {
 /// Of all that decides about the messages of a step.
 std::uint64_t hash_of_exchange(const protocol::JobSpec& spec) {
   const auto& [topology, transport, bucket_bytes, servers] = spec.exchange;
-  const auto& [compressor, memory, apply_to] = spec.compression;
+  const auto& [compressor, memory, apply_to, aggregation] = spec.compression;
   const auto& mode = spec.training.mode;
-  const nlohmann::json all = {topology,    bucket_bytes,  servers,   compressor.name, compressor.params,
-                              memory.name, memory.params, mode.name, mode.params,     spec.training.seed};
+  const nlohmann::json all = {topology,          bucket_bytes,       servers,       compressor.name,
+                              compressor.params, memory.name,        memory.params, mode.name,
+                              mode.params,       spec.training.seed, apply_to,      aggregation};
   const std::string text = all.dump();
   return XXH3_64bits(text.data(), text.size());
 }
@@ -98,12 +125,12 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   replica->mode = std::move(*mode);
   auto compression = replica->make_compression();
   if (!compression) return compression.error();
-  if (auto fits = check_mode(*replica->mode, *compression); !fits) return fits.error();
+  if (auto fits = check_values(*replica, *compression); !fits) return fits.error();
   if (auto fits = replica->mode->check(spec, world, *compression); !fits) return fits.error();
   replica->compression_ = std::move(*compression);
   if (auto fits = check_topology(spec, *replica->compression_.compressor); !fits) return fits.error();
   const auto owner = momentum_owner(replica->compression_.compressor->traits(), replica->compression_.memory->traits());
-  const OptimizerSetting setting{replica->model->parameters(), owner};
+  const OptimizerSetting setting{replica->model->parameters(), owner, replica->model->decays()};
   const auto& wanted = spec.training.optimizer;
   auto optimizer = optimizers().make(wanted.name, wanted.params, setting);
   if (!optimizer) return optimizer.error();
@@ -130,7 +157,28 @@ std::uint64_t Replica::parameter_count() const {
   return count;
 }
 
-bool Replica::own_optimizers() const { return mode->exchanges() != Exchanged::gradients; }
+Exchanged Replica::exchanges() const {
+  const Exchanged usual = mode->exchanges();
+  const bool models = usual == Exchanged::gradients && spec.compression.apply_to == "models";
+  return models ? Exchanged::differences : usual;
+}
+
+bool Replica::own_optimizers() const {
+  return exchanges() == Exchanged::differences || exchanges() == Exchanged::models;
+}
+
+std::vector<NamedTensor> Replica::exchanged_buffers() const {
+  if (exchanges() != Exchanged::differences || spec.compression.apply_to != "models") return {};
+  auto buffers = model->buffers();
+  std::erase_if(buffers, [](const NamedTensor& buffer) { return buffer.tensor.scalar_type() != at::kFloat; });
+  return buffers;
+}
+
+std::vector<NamedTensor> Replica::exchanged_tensors() const {
+  auto tensors = model->parameters();
+  for (auto& buffer : exchanged_buffers()) tensors.push_back(std::move(buffer));
+  return tensors;
+}
 
 std::uint64_t Replica::warmup_steps() const {
   auto length = compression().compressor->warmup_length(epochs_total());
@@ -159,20 +207,24 @@ Result<compressors::Compression> Replica::make_compression() const {
 
 Result<void> Replica::make_exchange(collectives::Fabric& fabric) {
   const Exchange::Options options{.values = own_optimizers() ? "difference" : "gradient",
+                                  .aggregation = *aggregation_named(spec.compression.aggregation),
                                   .seed = spec.training.seed,
                                   .epochs_total = epochs_total(),
                                   .bucket_sizes = {.bytes = spec.exchange.bucket_bytes},
-                                  .groups = mode->groups(model->parameters()),
+                                  .groups = mode->groups(exchanged_tensors()),
                                   .topology = {spec.exchange.topology, spec.exchange.servers},
                                   .make_compression = [this] { return make_compression(); }};
-  exchange = std::make_unique<Exchange>(model->parameters(), std::move(compression_), fabric, options);
+  exchange = std::make_unique<Exchange>(exchanged_tensors(), std::move(compression_), fabric, options);
   return exchange_state_ ? exchange->restore(*std::exchange(exchange_state_, std::nullopt)) : Result<void>();
 }
 
 std::vector<NamedTensor> Replica::model_of_training() const {
   auto tensors = mode->save().model;
   if (tensors.empty()) return state_of(*model);
-  for (auto& buffer : model->buffers()) tensors.push_back(std::move(buffer));
+  for (auto& buffer : model->buffers()) {
+    const bool exchanged = std::ranges::find(tensors, buffer.name, &NamedTensor::name) != tensors.end();
+    if (!exchanged) tensors.push_back(std::move(buffer));
+  }
   return tensors;
 }
 
@@ -191,7 +243,7 @@ Result<Bytes> Replica::save() const {
     file.add("mode.", of_mode.common);
   }
   const auto own = protocol::rank_prefix(rank);
-  if (mode->own_models()) file.add(own + "model.", model->parameters());
+  if (mode->own_models()) file.add(own + "model.", exchanged_tensors());
   file.add(own + "mode.", of_mode.own);
   if (rank != 0 && own_optimizers()) file.add(own + "optimizer.", optimizer->save());
   if (rank != 0) file.add(own + "buffers.", model->buffers());
@@ -219,13 +271,19 @@ Result<void> Replica::restore(const Segment& checkpoint) {
   }
   if (mode->own_models()) {
     common_hash_ = hash_of(model->parameters());
-    if (auto loaded = load_into(*file, own + "model.", model->parameters()); !loaded) return loaded.error();
+    if (auto loaded = load_into(*file, own + "model.", exchanged_tensors()); !loaded) return loaded.error();
   }
   if (rank != 0) {
+    // Those that are exchanged have been loaded with the model.
+    std::vector<std::pair<at::Tensor, at::Tensor>> exchanged;
+    for (const auto& buffer : exchanged_buffers()) exchanged.emplace_back(buffer.tensor, buffer.tensor.clone());
     if (auto loaded = load_into(*file, own + "buffers.", model->buffers()); !loaded) return loaded.error();
+    for (const auto& [buffer, value] : exchanged) buffer.copy_(value);
   }
-  const std::string of_optimizer = rank != 0 && own_optimizers() ? own + "optimizer." : "optimizer.";
-  if (auto done = optimizer->restore(tensors_under(*file, of_optimizer)); !done) return done.error();
+  // A job in which all had the same may go on as one in which each has its own.
+  auto of_optimizer = tensors_under(*file, own + "optimizer.");
+  if (of_optimizer.empty() || !own_optimizers()) of_optimizer = tensors_under(*file, "optimizer.");
+  if (auto done = optimizer->restore(of_optimizer); !done) return done.error();
   if (auto done = compression().memory->restore(tensors_under(*file, own + "memory.")); !done) return done.error();
   const auto compressor = tensors_under(*file, own + "compressor.");
   if (auto done = compression().compressor->restore(compressor); !done) return done.error();

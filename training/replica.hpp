@@ -19,15 +19,17 @@
 namespace weir::training {
 
 class Mode;
+enum class Exchanged : std::uint8_t;
 
 /// The state that one rank trains: its copy of the model and everything that belongs to it. Made from the job spec,
 /// equal on all ranks except for the shard. Used by one thread.
 ///
 /// The model of the training is what is evaluated and saved. Its parameters are those that the ranks train, which are
 /// equal on all of them whenever they have exchanged, unless the mode says otherwise (ModeState::model). The model's
-/// buffers (running statistics) are not exchanged, and each rank keeps those of its own batches. Rank 0's buffers count
-/// as the model's. Those of the other ranks are saved separately in a checkpoint, so that a resumed job has the same
-/// bits; likewise the optimizers of the other ranks, where each has its own.
+/// buffers (running statistics) are exchanged only where compression applies to models, and then only those of
+/// floating-point numbers: otherwise each rank keeps those of its own batches, and rank 0's count as the model's. Those
+/// of the other ranks are saved separately in a checkpoint, so that a resumed job has the same bits; likewise the
+/// optimizers of the other ranks, where each has its own.
 class Replica {
  public:
   /// Reads the training data, which takes a while. Fails with: not_found (dataset file), malformed (dataset file),
@@ -56,8 +58,13 @@ class Replica {
   /// Another one like it.
   Result<compressors::Compression> make_compression() const;
   double epoch() const { return static_cast<double>(step) / static_cast<double>(sampler.steps_per_epoch()); }
+  Exchanged exchanges() const;
   /// Whether the optimizers of the ranks differ in their state. Otherwise all apply the same means.
   bool own_optimizers() const;
+  /// The buffers that the ranks exchange.
+  std::vector<NamedTensor> exchanged_buffers() const;
+  /// The tensors of the model that the ranks exchange, or whose gradients they exchange.
+  std::vector<NamedTensor> exchanged_tensors() const;
   /// Optimizer steps at the beginning in which less is compressed than later.
   std::uint64_t warmup_steps() const;
   /// The value of epoch() at the end of the training.

@@ -69,6 +69,24 @@ TEST(Neighbours, AreNotForAllCompressorsAndTopologies) {
   EXPECT_THAT(pointers_of(spec), ::testing::Contains("/exchange/topology"));
 }
 
+TEST(Neighbours, MixParametersWithTheWeightsOfTheirGraph) {
+  const auto problem_of = [](json compression) {
+    json spec = job("neighbours", json::object(), std::move(compression));
+    const auto problems = normalize_job_spec(spec, catalog());
+    EXPECT_EQ(problems.size(), 1U);
+    return problems.empty() ? Problem{} : problems[0];
+  };
+  for (const char* other : {"sum", "min", "max", "weighted"}) {
+    const auto problem = problem_of({{"name", "none"}, {"aggregation", other}});
+    EXPECT_EQ(problem.pointer, "/compression/aggregation");
+    EXPECT_THAT(problem.message, HasSubstr("with the weights of their graph; it takes [\"mean\"]"));
+  }
+  const auto models = problem_of({{"name", "topk"}, {"apply_to", "models"}});
+  EXPECT_EQ(models.pointer, "/compression/apply_to");
+  EXPECT_THAT(models.message, HasSubstr("stay each worker's own; it takes [\"gradients\"]"));
+  EXPECT_THAT(pointers_of(job("neighbours", json::object(), {{"name", "topk"}, {"aggregation", "mean"}})), IsEmpty());
+}
+
 TEST(ModeParams, ThereIsAGraphOfThatDegree) {
   const auto with = [](int degree, int workers) {
     json spec = job("neighbours", {{"graph", "random_regular"}, {"degree", degree}});

@@ -173,6 +173,96 @@ TEST(DiLoCo, TheCommonModelIsEqualOnAllRanksWhateverTheCompressor) {
   }
 }
 
+protocol::JobSpec job_with_statistics(nlohmann::json params) {
+  auto spec = testing::with_batch_norm(diloco_job("none", std::move(params)));
+  spec.compression.apply_to = "models";
+  return spec;
+}
+
+/// Without counts.
+std::vector<at::Tensor> statistics_of(std::vector<at::Tensor> buffers) {
+  std::erase_if(buffers, [](const at::Tensor& buffer) { return buffer.scalar_type() != at::kFloat; });
+  return buffers;
+}
+
+// The outer optimizer would multiply them, and its momentum carry them on.
+TEST(DiLoCo, OfModelsStatisticsAreTheMeanOfTheWorkers) {
+  constexpr std::uint32_t ranks = 2;
+  const auto spec = job_with_statistics({{"period", 1}, {"outer_lr", 0.5}, {"outer_momentum", 0.9}});
+  std::vector<std::unique_ptr<Replica>> replicas;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    replicas.push_back(Replica::make(spec, rank, ranks).value());
+    auto& one = *replicas.back();
+    one.model->set_training(true);
+    (void)one.model->forward(one.examples->batch(one.sampler.examples(0)).input);
+  }
+  auto one_step = spec;
+  one_step.training.max_steps = 1;
+  const auto outcome = train(one_step, ranks);
+  const auto found = statistics_of(outcome.watchers[0].buffers.back());
+  ASSERT_GT(found.size(), 2U);
+  const auto first = statistics_of(cloned(replicas[0]->model->buffers()));
+  const auto second = statistics_of(cloned(replicas[1]->model->buffers()));
+  for (std::size_t b = 0; b < found.size(); ++b) {
+    EXPECT_FALSE(first[b].equal(second[b]));
+    EXPECT_TRUE(found[b].allclose((first[b] + second[b]) / 2.0, 1e-4, 1e-6)) << b;
+  }
+}
+
+TEST(DiLoCo, OfModelsTheWholeModelOfTheTrainingIsCommonAndResumedBitForBit) {
+  for (const nlohmann::json& params :
+       {nlohmann::json{{"period", 3}}, nlohmann::json{{"period", 4}, {"fragments", 2}, {"delay", 1}}}) {
+    const auto spec = job_with_statistics(params);
+    const auto whole = train(spec, 2);
+    const auto& [one, other] = std::tie(whole.watchers[0], whole.watchers[1]);
+    ASSERT_EQ(one.settled(), other.settled());
+    ASSERT_GT(one.common.size(), 1U);
+    for (std::size_t i = 0; i < one.common.size(); ++i) EXPECT_TRUE(same(one.common[i], other.common[i])) << params;
+    EXPECT_FALSE(same(statistics_of(one.buffers[0]), statistics_of(other.buffers[0])));
+    EXPECT_TRUE(same(statistics_of(one.buffers.back()), statistics_of(other.buffers.back()))) << "all end with it";
+    const auto stopped = train(spec, 2, {.stop_after = 1});
+    const auto done = stopped.watchers[0].models.size();
+    ASSERT_LT(done, one.models.size());
+    const auto resumed = train(spec, 2, {.checkpoint = stopped.checkpoint()});
+    for (const std::uint32_t rank : {0U, 1U}) {
+      EXPECT_EQ(resumed.watchers[rank].models.size() + done, one.models.size());
+      EXPECT_TRUE(std::ranges::equal(whole.shares[rank].bytes(), resumed.shares[rank].bytes())) << params << rank;
+    }
+  }
+}
+
+// Without momentum, the outer optimizer makes of the sum of three ranks what it makes of the mean at three times its
+// rate.
+TEST(DiLoCo, AppliesTheAggregateOfTheDifferences) {
+  for (const int fragments : {1, 2}) {
+    const auto with = [&](const std::string& aggregation, double rate) {
+      auto spec =
+          diloco_job("none", {{"period", 4}, {"fragments", fragments}, {"outer_lr", rate}, {"outer_momentum", 0}});
+      spec.compression.aggregation = aggregation;
+      const auto outcome = train(spec, 3);
+      for (const auto& result : outcome.results) EXPECT_TRUE(result);
+      return outcome.watchers[2].models.back();
+    };
+    const auto mean = with("mean", 0.3);
+    expect_close(with("sum", 0.1), mean, "the sum");
+    EXPECT_TRUE(same(with("weighted", 0.3), mean)) << "all have trained on as many samples";
+    const auto smallest = with("min", 0.3);
+    const auto largest = with("max", 0.3);
+    EXPECT_FALSE(same(smallest, mean));
+    EXPECT_FALSE(same(smallest, largest));
+  }
+}
+
+TEST(DiLoCo, SaysHowManyStepsWereLocal) {
+  const auto outcome = train(diloco_job("none", {{"period", 6}, {"fragments", 2}, {"delay", 2}}), 3);
+  std::vector<std::uint64_t> local_steps;
+  for (const auto& record : outcome.watchers[1].records) {
+    EXPECT_EQ(record.local_steps > 0, record.exchanged);
+    if (record.exchanged) local_steps.push_back(record.local_steps);
+  }
+  EXPECT_EQ(local_steps, (std::vector<std::uint64_t>{5, 3, 3, 3, 3, 3}));
+}
+
 // Exchanges of fragment 0 begin after steps 6, 12 and 18, of fragment 1 after 3, 9 and 15; their results come two
 // later.
 TEST(DiLoCo, EndsExchangesAfterTheDelay) {

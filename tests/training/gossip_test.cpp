@@ -293,6 +293,13 @@ TEST(Gossip, RefusesWhatDoesNotFitAndSaysWhy) {
   shared.compression.compressor = {"terngrad", {{"scale", "shared"}}};
   EXPECT_NE(refusal(shared).find("several passes"), std::string::npos) << refusal(shared);
 
+  auto summed = gossip_job("none", {});
+  summed.compression.aggregation = "sum";
+  EXPECT_NE(refusal(summed).find("weights of their graph"), std::string::npos) << refusal(summed);
+  auto of_models = gossip_job("none", {});
+  of_models.compression.apply_to = "models";
+  EXPECT_NE(refusal(of_models).find("leave it at \"gradients\""), std::string::npos) << refusal(of_models);
+
   auto over_tree = gossip_job("none", {});
   over_tree.exchange.topology = "tree";
   EXPECT_NE(refusal(over_tree).find("leave it at \"ring\""), std::string::npos) << refusal(over_tree);

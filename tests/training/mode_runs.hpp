@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,6 +34,7 @@ class Watcher final : public Progress {
   bool model_wanted(std::uint64_t steps) const override { return average_every > 0 && steps % average_every == 0; }
   Result<void> step_done(const Replica& replica, const StepRecord& record) override {
     models.push_back(cloned(replica.model->parameters()));
+    buffers.push_back(cloned(replica.model->buffers()));
     records.push_back(record);
     if (record.settled) common.push_back(cloned(replica.mode->save().model));
     if (record.step == stop_after) stop_ = true;
@@ -51,6 +51,7 @@ class Watcher final : public Progress {
   }
 
   std::vector<std::vector<at::Tensor>> models;  ///< this rank's own
+  std::vector<std::vector<at::Tensor>> buffers;
   std::vector<std::vector<at::Tensor>> common;  ///< of the training, where it was there
   std::vector<StepRecord> records;
   std::uint64_t stop_after = 0;     ///< 0: never
@@ -58,7 +59,7 @@ class Watcher final : public Progress {
   std::function<void(std::uint64_t step)> after_step;
 
  private:
-  std::atomic<bool> stop_ = false;
+  bool stop_ = false;
 };
 
 /// What a job came to, by rank.
@@ -76,6 +77,17 @@ struct Run {
   std::uint64_t stop_after = 0;  ///< so many steps; 0: never
   std::uint64_t average_every = 0;
 };
+
+/// The job with batch norm, whose statistics are buffers.
+inline protocol::JobSpec with_batch_norm(protocol::JobSpec spec) {
+  spec.model = {"resnet20", {{"depth", 8}, {"width", 4}}};
+  spec.dataset.choice = {"synthetic",
+                         {{"height", 8}, {"width", 8}, {"classes", 4}, {"train_examples", 96}, {"test_examples", 16}}};
+  spec.training.batch_size = 8;
+  spec.training.epochs = 1;
+  spec.exchange.bucket_bytes = 1 << 20;
+  return spec;
+}
 
 inline Outcome train(const protocol::JobSpec& spec, std::uint32_t ranks, const Run& run = {}) {
   auto group = collectives::in_process_group(ranks);

@@ -5,10 +5,11 @@
 #include <ATen/ops/sub.h>
 
 #include <ranges>
+#include <utility>
 
 namespace weir::training {
 
-CommonModel::CommonModel(const Model& model) : trained_(model.parameters()) {
+CommonModel::CommonModel(std::vector<NamedTensor> trained) : trained_(std::move(trained)) {
   for (const auto& [name, tensor] : trained_) {
     all_.push_back(static_cast<std::uint32_t>(all_.size()));
     common_.push_back({name, tensor.detach().clone()});
@@ -16,26 +17,26 @@ CommonModel::CommonModel(const Model& model) : trained_(model.parameters()) {
   }
 }
 
-void CommonModel::give(Exchange& exchange, std::span<const std::uint32_t> parameters) {
+void CommonModel::give(Exchange& exchange, std::span<const std::uint32_t> tensors) {
   const at::NoGradGuard no_grad;
-  for (const auto i : std::views::reverse(parameters)) {
+  for (const auto i : std::views::reverse(tensors)) {
     at::sub_out(differences_[i], trained_[i].tensor, common_[i].tensor);
     exchange.give(i, differences_[i]);
   }
 }
 
-void CommonModel::add(std::uint32_t parameter, const at::Tensor& difference, double rate) {
+void CommonModel::add(std::uint32_t tensor, const at::Tensor& difference, double rate) {
   const at::NoGradGuard no_grad;
-  common_[parameter].tensor.add_(difference, rate);
+  common_[tensor].tensor.add_(difference, rate);
 }
 
-void CommonModel::adopt(std::uint32_t parameter, double kept) {
+void CommonModel::adopt(std::uint32_t tensor, double kept) {
   const at::NoGradGuard no_grad;
-  at::Tensor own = trained_[parameter].tensor;
+  at::Tensor own = trained_[tensor].tensor;
   if (kept == 0) {
-    own.copy_(common_[parameter].tensor);
+    own.copy_(common_[tensor].tensor);
   } else {
-    own.lerp_(common_[parameter].tensor, 1 - kept);
+    own.lerp_(common_[tensor].tensor, 1 - kept);
   }
 }
 

@@ -12,25 +12,25 @@
 namespace weir::training {
 
 /// The model that all ranks have in common, beside the one that this rank trains: it changes where they exchange by how
-/// much theirs differ from it. Used by the compute thread.
+/// much theirs differ from it. Owned by a mode, used by its compute thread.
 class CommonModel {
  public:
-  /// `model` is the common one now.
-  explicit CommonModel(const Model& model);
+  /// `trained`: the tensors that the ranks exchange (Replica::exchanged_tensors), which have the common values now.
+  explicit CommonModel(std::vector<NamedTensor> trained);
 
-  /// Gives an exchange by how much this rank's parameters differ from the common ones; of some of them, ascending. The
-  /// last comes first.
-  void give(Exchange& exchange, std::span<const std::uint32_t> parameters);
+  /// Gives an exchange by how much this rank's tensors differ from the common ones; of some of them, ascending. The
+  /// last comes first, as in a backward pass.
+  void give(Exchange& exchange, std::span<const std::uint32_t> tensors);
 
-  /// Adds `rate` times `difference` to a parameter.
-  void add(std::uint32_t parameter, const at::Tensor& difference, double rate);
+  /// Adds `rate` times `difference` to a tensor.
+  void add(std::uint32_t tensor, const at::Tensor& difference, double rate = 1);
 
-  /// Has this rank go on from the common parameter, but for the share `kept` of what its own differs by.
-  void adopt(std::uint32_t parameter, double kept = 0);
+  /// Has this rank go on from the common tensor, but for the share `kept` of what its own differs by.
+  void adopt(std::uint32_t tensor, double kept = 0);
 
-  /// Of all parameters.
+  /// Of all tensors.
   std::span<const std::uint32_t> all() const { return all_; }
-  /// Aliases the live tensors, under the names of the parameters.
+  /// Aliases the live tensors, under the names of those that are trained.
   std::vector<NamedTensor> tensors() const { return common_; }
 
  private:

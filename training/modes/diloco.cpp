@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <utility>
 
 #include "base/errc.hpp"
-#include "training/modes/local_steps.hpp"
+#include "training/modes/own_step.hpp"
+#include "training/modes/passes.hpp"
 
 namespace weir::training {
 namespace {
@@ -23,17 +25,19 @@ constexpr std::string_view momentum_prefix = "outer_momentum.";
 
 /// The common model and its momentum.
 struct DiLoCo::Outer {
-  explicit Outer(const Model& model) : common(model) {
-    for (const auto& parameter : common.tensors()) momenta.push_back(at::zeros_like(parameter.tensor));
+  explicit Outer(const Replica& replica) : common(replica.exchanged_tensors()) {
+    for (const auto& parameter : replica.model->parameters()) momenta.push_back(at::zeros_like(parameter.tensor));
   }
 
-  /// Applies the mean of what the ranks' parameters differ from the common one by, a step that leads downhill.
-  void step(std::uint32_t parameter, const at::Tensor& difference, const Options& options) {
-    if (options.outer_momentum == 0) return common.add(parameter, difference, options.outer_lr);
+  /// Applies the mean of what the ranks' tensors differ from the common one by. For a parameter that is a step that
+  /// leads downhill; statistics, which come behind the parameters, have nowhere to go but to their mean.
+  void step(std::uint32_t tensor, const at::Tensor& difference, const Options& options) {
+    if (tensor >= momenta.size()) return common.add(tensor, difference);
+    if (options.outer_momentum == 0) return common.add(tensor, difference, options.outer_lr);
     const at::NoGradGuard no_grad;
-    at::Tensor& momentum = momenta[parameter];
+    at::Tensor& momentum = momenta[tensor];
     momentum.mul_(options.outer_momentum).add_(difference);
-    common.add(parameter, difference.add(momentum, options.outer_momentum), options.outer_lr);
+    common.add(tensor, difference.add(momentum, options.outer_momentum), options.outer_lr);
   }
 
   CommonModel common;
@@ -45,17 +49,25 @@ class DiLoCo::Training {
  public:
   Training(const Options& options, Outer& outer, Replica& replica)
       : options_(options), outer_(outer), exchange_(*replica.exchange) {
-    const auto groups = replica.mode->groups(replica.model->parameters());
+    const auto groups = replica.mode->groups(replica.exchanged_tensors());
     for (std::uint32_t i = 0; i < groups.size(); ++i) {
       fragments_.resize(std::max<std::size_t>(fragments_.size(), groups[i] + 1));
       fragments_[groups[i]].push_back(i);
     }
+    samples_.resize(fragments_.size());
   }
 
   std::uint32_t fragments() const { return static_cast<std::uint32_t>(fragments_.size()); }
 
-  void begin(std::uint32_t fragment, const Step& step, std::uint64_t steps_done) {
+  /// This rank has made a step with so many examples.
+  void count(std::uint64_t samples) {
+    for (auto& of_fragment : samples_) of_fragment += samples;
+    ++local_steps_;
+  }
+
+  void begin(std::uint32_t fragment, Step step, std::uint64_t steps_done) {
     under_way_ = {fragment, steps_done};
+    step.samples = std::exchange(samples_[fragment], 0);
     exchange_.begin(step, fragment);
     outer_.common.give(exchange_, fragments_[fragment]);
   }
@@ -78,6 +90,7 @@ class DiLoCo::Training {
     under_way_.reset();
     votes_ += agreed->votes;
     record.exchanged = record.settled = true;
+    record.local_steps += std::exchange(local_steps_, 0);
     record.times.encode += agreed->times.encode;
     record.times.exchange += agreed->times.exchange;
     record.times.decode += agreed->times.decode;
@@ -97,7 +110,9 @@ class DiLoCo::Training {
   const Options& options_;
   Outer& outer_;
   Exchange& exchange_;
-  std::vector<std::vector<std::uint32_t>> fragments_;  ///< their parameters
+  std::vector<std::vector<std::uint32_t>> fragments_;  ///< their tensors
+  std::vector<std::uint64_t> samples_;                 ///< by fragment: since its last exchange
+  std::uint64_t local_steps_ = 0;                      ///< since the last exchange has ended
   std::optional<UnderWay> under_way_;
   float votes_ = 0;
 };
@@ -135,33 +150,33 @@ DiLoCo::DiLoCo(Options options) : options_(options) {}
 DiLoCo::~DiLoCo() = default;
 
 Result<void> DiLoCo::join(Replica& replica, collectives::Fabric& fabric) {
-  if (!outer_) outer_ = std::make_unique<Outer>(*replica.model);
+  if (!outer_) outer_ = std::make_unique<Outer>(replica);
   return Mode::join(replica, fabric);
 }
 
 /// Consecutive tensors, so that each fragment has about as many entries, and at least one tensor as long as there are
 /// enough.
-std::vector<std::uint32_t> DiLoCo::groups(std::span<const NamedTensor> parameters) const {
-  const auto count = std::min<std::size_t>(static_cast<std::size_t>(options_.fragments), parameters.size());
+std::vector<std::uint32_t> DiLoCo::groups(std::span<const NamedTensor> tensors) const {
+  const auto count = std::min<std::size_t>(static_cast<std::size_t>(options_.fragments), tensors.size());
   std::int64_t total = 0;
-  for (const auto& parameter : parameters) total += parameter.tensor.numel();
+  for (const auto& one : tensors) total += one.tensor.numel();
   std::vector<std::uint32_t> groups;
   std::size_t group = 0;
   std::size_t in_group = 0;
   std::int64_t entries = 0;  // of all tensors so far
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto of_group = [&] {
       return static_cast<std::int64_t>(group + 1) * total / static_cast<std::int64_t>(count);
     };
     const std::size_t others = count - 1 - group;  // fragments that have no tensor yet
-    const bool full = entries + parameters[i].tensor.numel() / 2 >= of_group();
-    if (others > 0 && in_group > 0 && (full || parameters.size() - i == others)) {
+    const bool full = entries + tensors[i].tensor.numel() / 2 >= of_group();
+    if (others > 0 && in_group > 0 && (full || tensors.size() - i == others)) {
       ++group;
       in_group = 0;
     }
     groups.push_back(static_cast<std::uint32_t>(group));
     ++in_group;
-    entries += parameters[i].tensor.numel();
+    entries += tensors[i].tensor.numel();
   }
   return groups;
 }
@@ -191,14 +206,14 @@ std::optional<std::uint32_t> DiLoCo::due_after(std::uint64_t steps) const {
 }
 
 Result<bool> DiLoCo::train(Replica& replica, Progress& progress) {
-  LocalSteps steps(replica);
+  Passes passes(replica, 1);
   Training exchanges(options_, *outer_, replica);
   while (replica.step < replica.steps_total) {
     const auto start = Clock::now();
     const double epoch = replica.epoch();
-    const auto loss = steps.make(replica.learning_rate * replica.schedule->factor(replica.step));
+    const auto loss = own_step(replica, passes);
     if (!loss) return loss.error();
-    const std::uint64_t done = ++replica.step;
+    const std::uint64_t done = replica.step;
 
     StepRecord record{.step = done,
                       .loss = *loss,
@@ -206,6 +221,7 @@ Result<bool> DiLoCo::train(Replica& replica, Progress& progress) {
                       .exchanged = false,
                       .settled = false,
                       .dense_bytes = replica.exchange->dense_bytes_per_step()};
+    exchanges.count(record.samples);
     const auto begin = [&](std::uint32_t fragment) {
       exchanges.begin(fragment,
                       {.number = exchanges_before(fragment, done),
@@ -243,14 +259,14 @@ ModeState DiLoCo::save() const {
   if (!outer_) return state;
   state.model = outer_->common.tensors();
   if (options_.outer_momentum == 0) return state;
-  for (std::size_t i = 0; i < state.model.size(); ++i) {
+  for (std::size_t i = 0; i < outer_->momenta.size(); ++i) {
     state.common.push_back({std::string(momentum_prefix) + state.model[i].name, outer_->momenta[i]});
   }
   return state;
 }
 
 Result<void> DiLoCo::restore(Replica& replica, std::span<const NamedTensor> common, std::span<const NamedTensor> own) {
-  outer_ = std::make_unique<Outer>(*replica.model);
+  outer_ = std::make_unique<Outer>(replica);
   const auto expected = save().common;
   const bool fits =
       own.empty() &&

@@ -22,7 +22,8 @@ namespace weir::training {
 /// parameters, which have gone on, differ from the common ones by.
 ///
 /// The model of the training is the common one. It is evaluated and saved where an exchange ends and none is under way.
-/// At the end all parts are exchanged once more.
+/// At the end all parts are exchanged once more. Where compression applies to models, the ranks exchange statistics,
+/// too: they are averaged, without the outer optimizer, and belong to the last parts.
 class DiLoCo final : public Mode {
  public:
   static constexpr std::string_view type_name = "diloco";
@@ -47,7 +48,7 @@ class DiLoCo final : public Mode {
 
   Result<bool> train(Replica& replica, Progress& progress) override;
   Result<void> join(Replica& replica, collectives::Fabric& fabric) override;
-  std::vector<std::uint32_t> groups(std::span<const NamedTensor> parameters) const override;
+  std::vector<std::uint32_t> groups(std::span<const NamedTensor> tensors) const override;
   ModeState save() const override;
   Result<void> restore(Replica& replica, std::span<const NamedTensor> common,
                        std::span<const NamedTensor> own) override;

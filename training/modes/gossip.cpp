@@ -20,7 +20,8 @@
 #include "training/gossip/choco.hpp"
 #include "training/gossip/consensus_step.hpp"
 #include "training/gossip/neighbour_exchange.hpp"
-#include "training/modes/local_steps.hpp"
+#include "training/modes/own_step.hpp"
+#include "training/modes/passes.hpp"
 
 namespace weir::training {
 namespace {
@@ -262,7 +263,7 @@ class Gossip::Ranks {
     if (auto arrived = wait(0); !arrived) return arrived;
     const auto messages = neighbours_->gathered(0);
     for (std::size_t n = 0; n < messages.size(); ++n) {
-      if (auto read = stop_.read(messages[n], replica_.step); !read) {
+      if (auto read = stop_.read(messages[n], step_.number); !read) {
         return read.error().within("rank " + std::to_string(neighbours_->neighbours()[n]));
       }
     }
@@ -321,6 +322,15 @@ Result<void> Gossip::check(const protocol::JobSpec& spec, std::uint32_t world,
   if (const auto reason = compressors::no_neighbours(*compression.compressor)) {
     return refuse("compressor \"" + std::string(compression.compressor->name()) + "\": " + *reason);
   }
+  if (spec.compression.aggregation != "mean") {
+    return refuse("compression.aggregation \"" + spec.compression.aggregation +
+                  "\": neighbours mix models with the weights of their graph; leave it at \"mean\"");
+  }
+  if (spec.compression.apply_to != "gradients") {
+    return refuse("compression.apply_to \"" + spec.compression.apply_to +
+                  "\": neighbours mix parameters in any case, and statistics of batches stay each worker's own; leave "
+                  "it at \"gradients\"");
+  }
   if (spec.exchange.topology != collectives::Ring::name) {
     return refuse("exchange.topology \"" + spec.exchange.topology +
                   "\": workers exchange with their neighbours in training.params.graph; leave it at \"ring\", around "
@@ -341,16 +351,15 @@ Result<void> Gossip::join(Replica& replica, collectives::Fabric& fabric) {
 }
 
 Result<bool> Gossip::train(Replica& replica, Progress& progress) {
-  LocalSteps steps(replica);
+  Passes passes(replica, 1);
   const auto dense_bytes =
       2 * (replica.world - 1) * static_cast<std::uint64_t>(ranks_->entries()) * sizeof(float) / replica.world;
   while (replica.step < replica.steps_total) {
     const auto start = Clock::now();
     ranks_->begin(start, progress.stop_wanted());
-    const auto loss = steps.make(replica.learning_rate * replica.schedule->factor(replica.step));
+    const auto loss = own_step(replica, passes);
     if (!loss) return loss.error();
     if (auto ended = ranks_->end(); !ended) return ended.error();
-    ++replica.step;
 
     const bool last = replica.step == replica.steps_total;
     const bool stops = last || ranks_->stops_after(replica.step);
@@ -358,6 +367,7 @@ Result<bool> Gossip::train(Replica& replica, Progress& progress) {
                       .loss = *loss,
                       .samples = replica.spec.training.samples_per_step(),
                       .settled = stops || progress.model_wanted(replica.step),
+                      .local_steps = 1,
                       .times = ranks_->times(),
                       .dense_bytes = dense_bytes};
     if (record.settled) {
@@ -387,6 +397,6 @@ Result<void> Gossip::restore(Replica& replica, std::span<const NamedTensor> comm
   return {};
 }
 
-const StepTrace& Gossip::trace(const Replica&) const { return ranks_->trace(); }
+const StepTrace* Gossip::trace(const Replica&) const { return &ranks_->trace(); }
 
 }  // namespace weir::training

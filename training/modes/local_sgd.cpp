@@ -1,20 +1,11 @@
 #include "training/modes/local_sgd.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
-#include "training/modes/common_model.hpp"
-#include "training/modes/local_steps.hpp"
+#include "training/modes/train_apart.hpp"
 
 namespace weir::training {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-}  // namespace
 
 protocol::Params<LocalSgd::Options> LocalSgd::params() {
   return protocol::Params<Options>()
@@ -47,47 +38,9 @@ std::uint64_t LocalSgd::steps_of_rounds(const Replica& replica, std::uint64_t ro
 }
 
 Result<bool> LocalSgd::train(Replica& replica, Progress& progress) {
-  Exchange& exchange = *replica.exchange;
-  LocalSteps steps(replica);
-  CommonModel common(*replica.model);
-  while (replica.step < replica.steps_total) {
-    const auto start = Clock::now();
-    const double rate = replica.learning_rate * replica.schedule->factor(replica.step);
-    const double epoch = replica.epoch();
-    const auto loss = steps.make(rate);
-    if (!loss) return loss.error();
-    ++replica.step;
-
-    const bool exchanges = exchanges_after(replica, replica.step);
-    StepRecord record{.step = replica.step,
-                      .loss = *loss,
-                      .samples = replica.spec.training.samples_per_step(),
-                      .exchanged = exchanges,
-                      .settled = exchanges,
-                      .dense_bytes = exchange.dense_bytes_per_step()};
-    bool stops = false;
-    if (exchanges) {
-      exchange.begin({.number = rounds_before(replica, replica.step - 1),
-                      .epoch = epoch,
-                      .learning_rate = 1,  // the optimizers have applied theirs
-                      .vote = progress.stop_wanted() ? 1.0f : 0.0f,
-                      .begin = start});
-      common.give(exchange, common.all());
-      const auto agreed = exchange.finish();
-      if (!agreed) return agreed.error();
-      for (const auto i : common.all()) {
-        common.add(i, exchange.means()[i].tensor, 1);
-        common.adopt(i);
-      }
-      record.times = agreed->times;
-      stops = agreed->votes > 0;
-    }
-    record.seconds = seconds_since(start);
-    record.compute_seconds = record.seconds - record.times.wait;
-    if (auto told = progress.step_done(replica, record); !told) return told.error();
-    if (stops) return replica.step == replica.steps_total;
-  }
-  return true;
+  return train_apart(replica, progress,
+                     {.exchanges = [&](std::uint64_t steps) { return exchanges_after(replica, steps); },
+                      .rounds_before = [&](std::uint64_t steps) { return rounds_before(replica, steps); }});
 }
 
 }  // namespace weir::training

@@ -16,10 +16,11 @@ struct StepRecord {
   std::uint64_t step = 0;  ///< steps done so far, this one included
   double loss = 0;         ///< mean over the examples that this rank used in it
   std::uint64_t samples = 0;
-  bool exchanged = true;       ///< the ranks have exchanged in it
-  bool settled = true;         ///< the model of the training is as after this step: it may be evaluated and saved
-  double seconds = 0;          ///< the whole step
-  double compute_seconds = 0;  ///< the compute thread without its waits: data, forward, backward, optimizer
+  bool exchanged = true;          ///< the ranks have exchanged in it
+  bool settled = true;            ///< the model of the training is as after this step: it may be evaluated and saved
+  std::uint64_t local_steps = 0;  ///< where they have exchanged: those that this rank has made since the last time
+  double seconds = 0;             ///< the whole step
+  double compute_seconds = 0;     ///< the compute thread without its waits: data, forward, backward, optimizer
   Exchange::Times times = {};
   std::uint64_t dense_bytes = 0;  ///< bytes that a dense exchange would have sent
   /// How far the ranks' models are from their mean, if that was measured: the square root of the mean square.
@@ -46,13 +47,15 @@ enum class Exchanged : std::uint8_t {
   gradients,    ///< of which every optimizer applies the mean
   differences,  ///< between a rank's model and the last common one; each optimizer applies its rank's own gradients
   models,       ///< with neighbours, or by how much they have changed; each optimizer applies its rank's own gradients
+  nothing,      ///< there is one rank
 };
 
 std::string_view name_of(Exchanged exchanged);
 
 /// What a mode keeps from step to step besides the models and the optimizers. The tensors alias the live ones.
 struct ModeState {
-  /// The parameters of the model of the training, if that is not what each rank trains; else empty.
+  /// The model of the training, if that is not what each rank trains: its parameters, and the buffers that the ranks
+  /// exchange. Else empty.
   std::vector<NamedTensor> model = {};
   std::vector<NamedTensor> common = {};  ///< equal on all ranks
   std::vector<NamedTensor> own = {};     ///< of this rank
@@ -84,7 +87,7 @@ class Mode {
   virtual Result<void> join(Replica& replica, collectives::Fabric& fabric);
 
   /// Which tensors an exchange takes in one step (Exchange::Options::groups).
-  virtual std::vector<std::uint32_t> groups(std::span<const NamedTensor> /*parameters*/) const { return {}; }
+  virtual std::vector<std::uint32_t> groups(std::span<const NamedTensor> /*tensors*/) const { return {}; }
 
   /// For a checkpoint.
   virtual ModeState save() const { return {}; }
@@ -92,8 +95,10 @@ class Mode {
   /// Fails with: malformed (not a state from save()).
   virtual Result<void> restore(Replica& replica, std::span<const NamedTensor> common, std::span<const NamedTensor> own);
 
-  /// What the last step with an exchange did, and what all have moved.
-  virtual const StepTrace& trace(const Replica& replica) const { return replica.exchange->trace(); }
+  /// What the last step with an exchange did, and what all have moved; nothing where nothing is exchanged.
+  virtual const StepTrace* trace(const Replica& replica) const {
+    return replica.exchange ? &replica.exchange->trace() : nullptr;
+  }
 
   /// Whether each rank has a model of its own beside that of the training, to be saved with it.
   virtual bool own_models() const { return false; }
@@ -109,8 +114,10 @@ struct ModeEntry : protocol::CatalogEntry<Mode> {
 
   template <class M>
   static ModeEntry of(const protocol::CatalogWords& words) {
-    return {CatalogEntry::of<M>(words), M::type_exchanges};
+    return with_conditions({CatalogEntry::of<M>(words), M::type_exchanges});
   }
+  /// Every mode takes the parameters of protocol::Conditions, too.
+  static ModeEntry with_conditions(ModeEntry of_mode);
 
   /// {"name", "summary", "params", "exchanges"}
   nlohmann::json describe() const;

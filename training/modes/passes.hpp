@@ -8,6 +8,7 @@
 #include "base/result.hpp"
 #include "training/datasets/loader.hpp"
 #include "training/modes/mode.hpp"
+#include "training/modes/slowdown.hpp"
 
 namespace weir::training {
 
@@ -17,6 +18,8 @@ class Passes {
  public:
   /// `batches`: of a step. `replica` must outlive this object.
   Passes(Replica& replica, std::size_t batches);
+  /// With another clock than the job's slowdown would have.
+  Passes(Replica& replica, std::size_t batches, Slowdown slowdown);
 
   /// Does all passes of the replica's present step. `before_last` is called before the last backward pass, after which
   /// gradients are complete. Returns the mean loss. Fails with: invalid_argument (the loss became NaN or infinite).
@@ -29,6 +32,7 @@ class Passes {
   Replica& replica_;
   const std::size_t batches_;
   const at::Tensor share_;  ///< of a batch in the mean
+  Slowdown slowdown_;
   Loader loader_;
 };
 
