@@ -67,8 +67,7 @@ std::vector<Problem> check_neighbours(const json& spec, const json& catalog) {
                                                                  reason + "; it takes [\"" + value + "\"]"});
   };
   only("memory", "memory", "none", "what was not sent is still in the difference to what the neighbours know");
-  only("aggregation", "aggregation", "mean", "they mix models with the weights of their graph");
-  only("apply_to", "compression of", "gradients",
+  only("apply_to", "apply_to", "gradients",
        "they mix parameters in any case, and statistics of batches stay each worker's own");
   return problems;
 }

@@ -156,10 +156,11 @@ function pickFields(pick: Pick, schema: JsonSchema, catalog: Catalog, spec: Spec
   ];
 }
 
-/** What workers exchange: gradients, differences between their models, or these models with neighbours. */
-function exchanged(catalog: Catalog, spec: Spec): string | undefined {
+/** What workers exchange: gradients, differences between their models, these models with neighbours, or nothing. */
+function exchanged(catalog: Catalog, spec: Spec): string {
   const mode = getAt(spec, '/training/mode');
-  return catalog.modes.find(({ name }) => name === mode)?.exchanges;
+  const usual = catalog.modes.find(({ name }) => name === mode)?.exchanges ?? 'gradients';
+  return usual === 'gradients' && getAt(spec, '/compression/apply_to') === 'models' ? 'differences' : usual;
 }
 
 /** A compressor works with some memories only, and so does a mode. */
