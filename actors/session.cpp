@@ -127,7 +127,7 @@ protocol::TrainingEnd Session::end(protocol::Outcome outcome, std::string cause)
 Result<bool> Session::run_mode() {
   auto finished = replica_->mode->train(*replica_, *this);
   if (!finished) return finished.error();
-  if (replica_->exchange) traffic_.finish(replica_->exchange->trace());
+  if (const auto* trace = replica_->mode->trace(*replica_)) traffic_.finish(*trace);
   if (auto saved = take_checkpoint(*replica_); !saved) return saved.error();
   if (auto given = give_model(*replica_); !given) return given.error();
   return finished;
@@ -169,22 +169,33 @@ Result<void> Session::step_done(const training::Replica& replica, const training
     if (!group_ && abort_cause_) return *abort_cause_;  // nothing else would tell
   }
   metrics_->add(record, group_ ? group_->traffic() : collectives::Traffic());
+  if (record.consensus_distance) metrics_->add("consensus_distance", metrics_->here(), *record.consensus_distance);
   if (replica.exchange && replica.rank == 0) {
     if (auto plan = replica.exchange->new_plan()) {
       if (plan->step > 0) plan->step = record.step - 1;  // the exchange has counted its own steps
       traffic_.planned(std::move(*plan));
     }
   }
-  if (replica.exchange && record.exchanged) traffic_.add(record.step, record.seconds, replica.exchange->trace());
+  const auto* trace = replica.mode->trace(replica);
+  if (record.exchanged && trace != nullptr) traffic_.add(record.step, record.seconds, *trace);
   steps_done_ = record.step;
-  const auto is_multiple_of = [&](std::uint64_t every) { return every > 0 && record.step % every == 0; };
-  checkpoint_due_ = checkpoint_due_ || is_multiple_of(spec_.checkpoint_every_steps);
-  evaluation_due_ = evaluation_due_ || is_multiple_of(spec_.evaluate_every_steps);
-  if (!record.exchanged || record.step == replica.steps_total) return {};
+  checkpoint_due_ = checkpoint_due_ || checkpoint_at(record.step);
+  evaluation_due_ = evaluation_due_ || evaluation_at(record.step);
+  if (!record.settled || record.step == replica.steps_total) return {};
   if (std::exchange(checkpoint_due_, false)) {
     if (auto saved = take_checkpoint(replica); !saved) return saved.error();
   }
   return std::exchange(evaluation_due_, false) ? give_model(replica) : Result<void>();
+}
+
+bool Session::checkpoint_at(std::uint64_t steps) const {
+  const auto every = spec_.checkpoint_every_steps;
+  return every > 0 && steps % every == 0;
+}
+
+bool Session::evaluation_at(std::uint64_t steps) const {
+  const auto every = spec_.evaluate_every_steps;
+  return every > 0 && steps % every == 0;
 }
 
 Result<void> Session::take_checkpoint(const training::Replica& replica) {

@@ -62,9 +62,12 @@ class Session final : public training::Progress {
   std::uint64_t steps_done() const { return steps_done_; }
 
   bool stop_wanted() const override { return stop_wanted_; }
+  bool model_wanted(std::uint64_t steps) const override { return checkpoint_at(steps) || evaluation_at(steps); }
   Result<void> step_done(const training::Replica& replica, const training::StepRecord& record) override;
 
  private:
+  bool checkpoint_at(std::uint64_t steps) const;
+  bool evaluation_at(std::uint64_t steps) const;
   Result<bool> run_mode();
   Result<void> take_checkpoint(const training::Replica& replica);
   Result<void> give_model(const training::Replica& replica);
@@ -77,7 +80,7 @@ class Session final : public training::Progress {
   TrafficLog traffic_;
   std::counting_semaphore<> shares_{shares_max};
   std::optional<std::uint64_t> saved_step_;
-  bool checkpoint_due_ = false;  ///< at the next exchange
+  bool checkpoint_due_ = false;  ///< when the model of the training is there again
   bool evaluation_due_ = false;
   std::atomic<bool> stop_wanted_ = false;
   std::atomic<std::uint64_t> steps_done_ = 0;

@@ -266,7 +266,9 @@ nlohmann::json CompressionCatalog::describe() const {
       if (!misfits.contains(memory.name)) fitting.push_back(memory.name);
     }
     nlohmann::json it = entry.describe();
-    if (fits.contains("differences_misfit")) it["differences_misfit"] = fits.at("differences_misfit");
+    for (const char* misfit : {"differences_misfit", "neighbours_misfit"}) {
+      if (fits.contains(misfit)) it[misfit] = fits.at(misfit);
+    }
     it.update({{"default_memory", entry.default_memory},
                {"default_memory_params", entry.default_memory_params()},
                {"memory_for_differences", memory_for_differences(entry, memories_.entries(), *compressor)},

@@ -102,7 +102,8 @@ class CompressionCatalog {
   /// memory_misfits, differences_misfit, variants, traits}], "memories": [what MemoryEntry::describe() says]}, where
   /// `params` is a JSON schema, `memories` are those that fit the compressor with default parameters, `memory_misfits`
   /// maps each of the others to the reason, `memory_for_differences` is the default where the ranks exchange
-  /// differences between models, `differences_misfit` is why the compressor does not fit there, if it does not, and
+  /// differences between models, `differences_misfit` is why the compressor does not fit there, if it does not,
+  /// `neighbours_misfit` is the same where they exchange with neighbours, and
   /// `variants` says what fits with other parameters (variants_of).
   nlohmann::json describe() const;
 

@@ -64,6 +64,7 @@ json fits_of(const Compressor& compressor, std::span<const MemoryEntry> memories
                {"votes", traits.votes},
                {"memory_misfits", std::move(misfits)}};
   if (const auto reason = no_differences(traits)) fits["differences_misfit"] = *reason;
+  if (const auto reason = no_neighbours(compressor)) fits["neighbours_misfit"] = *reason;
   return fits;
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "protocol/catalog_entries.hpp"
+#include "protocol/differences.hpp"
 
 namespace weir::protocol {
 
@@ -13,11 +14,17 @@ std::vector<Problem> check_aggregation(const json& spec, const json& catalog) {
   const std::string aggregation = part.value("aggregation", "mean");
   const json* compressor = find_entry(catalog, "compressors", part.at("name").get<std::string>());
   if (compressor == nullptr || aggregation == "mean") return {};
-  const auto refuse = [&](const std::string& reason) {
-    const Problem problem{"/compression/aggregation", "\"" + aggregation + "\" does not fit compressor \"" +
-                                                          compressor->value("name", "") + "\": " + reason};
+  const auto misfit = [&](const std::string& what, const std::string& reason) {
+    const Problem problem{"/compression/aggregation", "\"" + aggregation + "\" does not fit " + what + ": " + reason};
     return std::vector<Problem>{problem};
   };
+  const auto refuse = [&](const std::string& reason) {
+    return misfit("compressor \"" + compressor->value("name", "") + "\"", reason);
+  };
+  if (exchanged(spec, catalog) == "models") {
+    return misfit("training mode \"" + spec.at("training").at("mode").get<std::string>() + "\"",
+                  "neighbours mix models with the weights of their graph; it takes \"mean\"");
+  }
   if (fits_of(*compressor, part.at("params")).value("votes", false)) {
     return refuse("the workers agree on signs, each with one vote; it takes \"mean\"");
   }

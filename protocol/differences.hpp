@@ -8,8 +8,9 @@
 
 namespace weir::protocol {
 
-/// What the workers of a job exchange: "gradients", "differences" between their models, or "nothing". `spec` follows
-/// the schema; a mode that the catalog does not have counts as one that exchanges gradients.
+/// What the workers of a job exchange: "gradients", "differences" between their models, "models" with neighbours in a
+/// graph, or "nothing". `spec` follows the schema; a mode that the catalog does not have counts as one that exchanges
+/// gradients.
 std::string exchanged(const nlohmann::json& spec, const nlohmann::json& catalog);
 
 /// The memory that goes with a compressor of the catalog in such a job, or in any other.

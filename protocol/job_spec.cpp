@@ -12,6 +12,7 @@
 #include "protocol/conditions.hpp"
 #include "protocol/differences.hpp"
 #include "protocol/job_spec_schema.hpp"
+#include "protocol/mode_fit.hpp"
 
 namespace weir::protocol {
 namespace {
@@ -33,6 +34,7 @@ class CatalogCheck {
     beside_name("lr_schedules", "learning rate schedule", spec_["training"]["lr_schedule"], "/training/lr_schedule");
     compression();
     append(check_differences(spec_, catalog_));
+    append(check_neighbours(spec_, catalog_));
     append(check_aggregation(spec_, catalog_));
     append(check_conditions(spec_));
     topology_and_compressor();
@@ -112,16 +114,21 @@ class CatalogCheck {
     json& training = spec_["training"];
     const std::string topology = spec_["exchange"]["topology"];
     const json* mode = named("modes", "training mode", training["mode"], "/training/mode");
-    if (mode != nullptr) params(*mode, training["params"], "/training/params");
+    if (mode != nullptr) mode_params(*mode);
     const json* entry = named("topologies", "topology", topology, "/exchange/topology");
     if (entry == nullptr) return;
     params(*entry, spec_["exchange"]["params"], "/exchange/params");
     if (mode == nullptr || works_over(*mode, topology)) return;
-    const bool one_mean = entry->value("one_mean", true);
-    problems_.push_back({"/exchange/topology",
-                         "training mode \"" + training["mode"].get<std::string>() + "\" does not work over \"" +
-                             topology + "\"" + (one_mean ? "" : ", which does not lead to one mean of all workers") +
-                             "; it takes " + mode->at("topologies").dump()});
+    problems_.push_back({"/exchange/topology", "training mode \"" + training["mode"].get<std::string>() +
+                                                   "\" does not work over \"" + topology + "\"; it takes " +
+                                                   mode->at("topologies").dump()});
+  }
+
+  void mode_params(const json& mode) {
+    const auto before = problems_.size();
+    params(mode, spec_["training"]["params"], "/training/params");
+    if (problems_.size() > before) return;
+    for (auto& problem : check_mode_params(spec_)) problems_.push_back(std::move(problem));
   }
 
   void topology_and_workers() {
@@ -173,7 +180,8 @@ class CatalogCheck {
     const json* compressor = choice("compressors", "compressor", part, "/compression");
     if (part["memory"].is_null()) {
       if (compressor == nullptr) return;
-      part["memory"] = default_memory(*compressor, exchanged(spec_, catalog_) == "differences");
+      const std::string values = exchanged(spec_, catalog_);
+      part["memory"] = values == "models" ? "none" : default_memory(*compressor, values == "differences");
     }
     const std::string memory = part["memory"];
     const json* entry = named("memories", "memory", memory, "/compression/memory");

@@ -17,16 +17,6 @@
 namespace weir::training {
 namespace {
 
-Result<compressors::Compression> make_compression(const protocol::JobSpec& spec) {
-  const auto& wanted = spec.compression;
-  const auto momentum = momentum_of(spec.training.optimizer.params);
-  return compressors::builtin().make({.compressor = wanted.compressor.name,
-                                      .params = wanted.compressor.params,
-                                      .memory = wanted.memory.name,
-                                      .memory_params = wanted.memory.params,
-                                      .setting = {.momentum = momentum.factor, .nesterov = momentum.nesterov}});
-}
-
 /// The catalog can only answer for a compressor's defaults.
 Result<void> check_topology(const protocol::JobSpec& spec, const compressors::Compressor& compressor) {
   const auto* topology = collectives::find_topology(spec.exchange.topology);
@@ -133,9 +123,10 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   auto mode = modes().make(spec.training.mode.name, spec.training.mode.params);
   if (!mode) return mode.error();
   replica->mode = std::move(*mode);
-  auto compression = make_compression(spec);
+  auto compression = replica->make_compression();
   if (!compression) return compression.error();
   if (auto fits = check_values(*replica, *compression); !fits) return fits.error();
+  if (auto fits = replica->mode->check(spec, world, *compression); !fits) return fits.error();
   replica->compression_ = std::move(*compression);
   if (auto fits = check_topology(spec, *replica->compression_.compressor); !fits) return fits.error();
   const auto owner = momentum_owner(replica->compression_.compressor->traits(), replica->compression_.memory->traits());
@@ -172,10 +163,12 @@ Exchanged Replica::exchanges() const {
   return models ? Exchanged::differences : usual;
 }
 
-bool Replica::own_optimizers() const { return exchanges() == Exchanged::differences; }
+bool Replica::own_optimizers() const {
+  return exchanges() == Exchanged::differences || exchanges() == Exchanged::models;
+}
 
 std::vector<NamedTensor> Replica::exchanged_buffers() const {
-  if (!own_optimizers() || spec.compression.apply_to != "models") return {};
+  if (exchanges() != Exchanged::differences || spec.compression.apply_to != "models") return {};
   auto buffers = model->buffers();
   std::erase_if(buffers, [](const NamedTensor& buffer) { return buffer.tensor.scalar_type() != at::kFloat; });
   return buffers;
@@ -196,31 +189,62 @@ std::uint64_t Replica::warmup_steps() const {
 Result<void> Replica::join(collectives::Fabric& fabric) {
   if (auto equal = expect_equal(fabric, hash_of_exchange(spec), "settings of the exchange"); !equal) return equal;
   // Buffers are not compared: after a restart each rank has its own.
-  if (auto equal = expect_equal(fabric, hash_of(model->parameters()), "parameters"); !equal) return equal;
+  const auto hash = common_hash_ ? *common_hash_ : hash_of(model->parameters());
+  if (auto equal = expect_equal(fabric, hash, "parameters"); !equal) return equal;
+  return mode->join(*this, fabric);
+}
+
+Result<compressors::Compression> Replica::make_compression() const {
+  const auto& wanted = spec.compression;
+  const auto momentum = momentum_of(spec.training.optimizer.params);
+  const bool without_memory = mode->exchanges() == Exchanged::models && wanted.memory.name.empty();
+  return compressors::builtin().make({.compressor = wanted.compressor.name,
+                                      .params = wanted.compressor.params,
+                                      .memory = without_memory ? "none" : wanted.memory.name,
+                                      .memory_params = wanted.memory.params,
+                                      .setting = {.momentum = momentum.factor, .nesterov = momentum.nesterov}});
+}
+
+Result<void> Replica::make_exchange(collectives::Fabric& fabric) {
   const Exchange::Options options{.values = own_optimizers() ? "difference" : "gradient",
                                   .aggregation = *aggregation_named(spec.compression.aggregation),
                                   .seed = spec.training.seed,
                                   .epochs_total = epochs_total(),
                                   .bucket_sizes = {.bytes = spec.exchange.bucket_bytes},
+                                  .groups = mode->groups(exchanged_tensors()),
                                   .topology = {spec.exchange.topology, spec.exchange.servers},
-                                  .make_compression = [this] { return make_compression(spec); }};
+                                  .make_compression = [this] { return make_compression(); }};
   exchange = std::make_unique<Exchange>(exchanged_tensors(), std::move(compression_), fabric, options);
   return exchange_state_ ? exchange->restore(*std::exchange(exchange_state_, std::nullopt)) : Result<void>();
 }
 
+std::vector<NamedTensor> Replica::model_of_training() const {
+  auto tensors = mode->save().model;
+  if (tensors.empty()) return state_of(*model);
+  for (auto& buffer : model->buffers()) {
+    const bool exchanged = std::ranges::find(tensors, buffer.name, &NamedTensor::name) != tensors.end();
+    if (!exchanged) tensors.push_back(std::move(buffer));
+  }
+  return tensors;
+}
+
 Result<Bytes> Replica::save_model() const {
   TensorFile file;
-  file.add("model.", state_of(*model));
+  file.add("model.", model_of_training());
   return file.write({});
 }
 
 Result<Bytes> Replica::save() const {
   TensorFile file;
+  const auto of_mode = mode->save();
   if (rank == 0) {
-    file.add("model.", state_of(*model));
+    file.add("model.", model_of_training());
     file.add("optimizer.", optimizer->save());
+    file.add("mode.", of_mode.common);
   }
   const auto own = protocol::rank_prefix(rank);
+  if (mode->own_models()) file.add(own + "model.", exchanged_tensors());
+  file.add(own + "mode.", of_mode.own);
   if (rank != 0 && own_optimizers()) file.add(own + "optimizer.", optimizer->save());
   if (rank != 0) file.add(own + "buffers.", model->buffers());
   file.add(own + "memory.", compression().memory->save());
@@ -242,12 +266,19 @@ Result<void> Replica::restore(const Segment& checkpoint) {
   if (auto loaded = load_into(*file, "model.", state_of(*model)); !loaded) return loaded.error();
 
   const auto own = protocol::rank_prefix(rank);
+  if (auto done = mode->restore(*this, tensors_under(*file, "mode."), tensors_under(*file, own + "mode.")); !done) {
+    return done.error();
+  }
+  if (mode->own_models()) {
+    common_hash_ = hash_of(model->parameters());
+    if (auto loaded = load_into(*file, own + "model.", exchanged_tensors()); !loaded) return loaded.error();
+  }
   if (rank != 0) {
-    // Those that are exchanged are rank 0's, which have been loaded with the model.
-    std::vector<std::pair<at::Tensor, at::Tensor>> common;
-    for (const auto& buffer : exchanged_buffers()) common.emplace_back(buffer.tensor, buffer.tensor.clone());
+    // Those that are exchanged have been loaded with the model.
+    std::vector<std::pair<at::Tensor, at::Tensor>> exchanged;
+    for (const auto& buffer : exchanged_buffers()) exchanged.emplace_back(buffer.tensor, buffer.tensor.clone());
     if (auto loaded = load_into(*file, own + "buffers.", model->buffers()); !loaded) return loaded.error();
-    for (const auto& [buffer, value] : common) buffer.copy_(value);
+    for (const auto& [buffer, value] : exchanged) buffer.copy_(value);
   }
   // A job in which all had the same may go on as one in which each has its own.
   auto of_optimizer = tensors_under(*file, own + "optimizer.");

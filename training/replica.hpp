@@ -24,11 +24,12 @@ enum class Exchanged : std::uint8_t;
 /// The state that one rank trains: its copy of the model and everything that belongs to it. Made from the job spec,
 /// equal on all ranks except for the shard. Used by one thread.
 ///
-/// Parameters are equal on all ranks whenever they have exchanged. The model's buffers (running statistics) are
-/// exchanged only where compression applies to models, and then only those of floating-point numbers: otherwise each
-/// rank keeps those of its own batches. Rank 0's buffers count as the model's: they are used in evaluations and saved
-/// next to the parameters in a checkpoint. Those of the other ranks are saved separately in it, so that a resumed job
-/// has the same bits; likewise the optimizers of the other ranks, where each has its own.
+/// The model of the training is what is evaluated and saved. Its parameters are those that the ranks train, which are
+/// equal on all of them whenever they have exchanged, unless the mode says otherwise (ModeState::model). The model's
+/// buffers (running statistics) are exchanged only where compression applies to models, and then only those of
+/// floating-point numbers: otherwise each rank keeps those of its own batches, and rank 0's count as the model's. Those
+/// of the other ranks are saved separately in a checkpoint, so that a resumed job has the same bits; likewise the
+/// optimizers of the other ranks, where each has its own.
 class Replica {
  public:
   /// Reads the training data, which takes a while. Fails with: not_found (dataset file), malformed (dataset file),
@@ -44,6 +45,8 @@ class Replica {
   /// Joins the group, and checks that all ranks start with the same parameters. Blocks. `group` must outlive this
   /// object. Fails with: conflict (parameters differ), and with what the group fails with.
   Result<void> join(collectives::Fabric& fabric);
+  /// Makes the exchange of all parameters, with the state that restore() has found. For the mode's join().
+  Result<void> make_exchange(collectives::Fabric& fabric);
 
   /// This rank's share of a checkpoint. Must be called between two steps.
   Result<Bytes> save() const;
@@ -52,6 +55,8 @@ class Replica {
 
   std::uint64_t parameter_count() const;
   const compressors::Compression& compression() const { return exchange ? exchange->compression() : compression_; }
+  /// Another one like it.
+  Result<compressors::Compression> make_compression() const;
   double epoch() const { return static_cast<double>(step) / static_cast<double>(sampler.steps_per_epoch()); }
   Exchanged exchanges() const;
   /// Whether the optimizers of the ranks differ in their state. Otherwise all apply the same means.
@@ -79,12 +84,15 @@ class Replica {
   double learning_rate = 0;  ///< before the factor of the schedule
   std::uint64_t steps_total = 0;
   std::uint64_t step = 0;              ///< steps done so far
-  std::unique_ptr<Exchange> exchange;  ///< set by join()
+  std::unique_ptr<Exchange> exchange;  ///< set by join(), unless the mode has something else in its place
 
  private:
   Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t ranks, Sampler own_sampler);
+  std::vector<NamedTensor> model_of_training() const;
+
   compressors::Compression compression_;                    ///< moved into the exchange by join()
   std::optional<std::vector<NamedTensor>> exchange_state_;  ///< restored, and for the exchange that join() makes
+  std::optional<std::uint64_t> common_hash_;                ///< of the restored model of the training
 };
 
 }  // namespace weir::training

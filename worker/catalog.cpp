@@ -4,9 +4,9 @@
 #include <span>
 #include <utility>
 
-#include "collectives/gossip/gossip.hpp"
 #include "collectives/gossip/graph.hpp"
 #include "collectives/topologies/catalog.hpp"
+#include "collectives/topologies/ring.hpp"
 #include "compressors/catalog.hpp"
 #include "protocol/params.hpp"
 #include "training/datasets/catalog.hpp"
@@ -44,19 +44,6 @@ nlohmann::json servers_schema(const collectives::TopologyType& topology) {
   return schema;
 }
 
-/// The parameters of gossip.
-nlohmann::json graph_schema() {
-  using collectives::GraphChoice;
-  std::vector<std::string_view> names;
-  for (const auto& graph : collectives::graphs()) names.push_back(graph.name);
-  return protocol::Params<GraphChoice>()
-      .choice("graph", &GraphChoice::name, names, "Who is whose neighbour")
-      .integer("degree", &GraphChoice::degree, {.minimum = 1, .maximum = 1023},
-               "Of random_regular: how many neighbours each worker has")
-      .integer("seed", &GraphChoice::seed, {.minimum = 0}, "Of random_regular")
-      .schema();
-}
-
 nlohmann::json names_of(std::span<const collectives::Element> elements) {
   auto names = nlohmann::json::array();
   for (const auto element : elements) names.push_back(name_of(element));
@@ -66,8 +53,8 @@ nlohmann::json names_of(std::span<const collectives::Element> elements) {
 /// The topologies, each with what it states of itself: the numbers of workers it is for, "any" or "power_of_two";
 /// whether it adds up (`sums`), and which `elements`; to whom payloads go that cannot be added up (`gathers`): to
 /// "all", to the "owners" of shares, who encode their mean again (compressors with the trait fits_owners), to those of
-/// "regions", who add up chosen entries (fits_split), or to "neighbours"; whether some workers are `servers`; whether
-/// it leads to one mean of all workers; and whether it stands for several topologies, among which the workers choose.
+/// "regions", who add up chosen entries (fits_split); whether some workers are `servers`; and whether it stands for
+/// several topologies, among which the workers choose.
 nlohmann::json topologies() {
   auto list = nlohmann::json::array();
   for (const auto& topology : collectives::topologies()) {
@@ -80,7 +67,6 @@ nlohmann::json topologies() {
                     {"elements", names_of(topology.elements)},
                     {"gathers", topology.gathers()},
                     {"servers", topology.has_servers},
-                    {"one_mean", true},
                     {"automatic", false}});
   }
   list.push_back({{"name", training::AutoPlan::name},
@@ -91,35 +77,28 @@ nlohmann::json topologies() {
                   {"elements", names_of(collectives::all_elements)},
                   {"gathers", "all"},
                   {"servers", false},
-                  {"one_mean", true},
                   {"automatic", true}});
-  list.push_back({{"name", collectives::Gossip::name},
-                  {"summary", collectives::Gossip::summary},
-                  {"params", graph_schema()},
-                  {"workers", "any"},
-                  {"sums", false},
-                  {"elements", names_of(collectives::Gossip::elements)},
-                  {"gathers", "neighbours"},
-                  {"servers", false},
-                  {"one_mean", false},
-                  {"automatic", false}});
   return list;
 }
 
-/// The graphs that gossip takes.
+/// The graphs over which mode gossip mixes models.
 nlohmann::json graphs() {
   auto list = nlohmann::json::array();
   for (const auto& graph : collectives::graphs()) list.push_back({{"name", graph.name}, {"summary", graph.summary}});
   return list;
 }
 
-/// The modes, each with the topologies it works over. All of them want one mean of all workers.
+/// The modes, each with the topologies it works over: those whose workers exchange with neighbours need one only for
+/// the mean of their models.
 nlohmann::json modes() {
   auto list = training::modes().describe();
   for (auto& entry : list) {
     entry["topologies"] = nlohmann::json::array();
+    const bool neighbours = entry.at("exchanges") == name_of(training::Exchanged::models);
     for (const auto& topology : topologies()) {
-      if (topology.at("one_mean").get<bool>()) entry["topologies"].push_back(topology.at("name"));
+      if (!neighbours || topology.at("name") == collectives::Ring::name) {
+        entry["topologies"].push_back(topology.at("name"));
+      }
     }
   }
   return list;

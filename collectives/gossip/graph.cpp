@@ -147,21 +147,35 @@ void Graph::connect(std::uint32_t one, std::uint32_t other) {
   add(neighbours_[other], one);
 }
 
-bool Graph::connected() const {
-  std::vector<bool> reached(ranks());
-  std::vector<std::uint32_t> next{0};
-  reached[0] = true;
-  std::uint32_t count = 0;
-  while (!next.empty()) {
-    const std::uint32_t rank = next.back();
-    next.pop_back();
-    ++count;
-    for (const std::uint32_t neighbour : neighbours(rank)) {
-      if (!reached[neighbour]) next.push_back(neighbour);
-      reached[neighbour] = true;
+/// By rank; none where no path leads to.
+std::vector<std::optional<std::uint32_t>> Graph::distances_from(std::uint32_t rank) const {
+  std::vector<std::optional<std::uint32_t>> distances(ranks());
+  std::vector<std::uint32_t> reached{rank};
+  distances[rank] = 0;
+  for (std::size_t next = 0; next < reached.size(); ++next) {
+    for (const std::uint32_t neighbour : neighbours(reached[next])) {
+      if (distances[neighbour]) continue;
+      distances[neighbour] = *distances[reached[next]] + 1;
+      reached.push_back(neighbour);
     }
   }
-  return count == ranks();
+  return distances;
+}
+
+bool Graph::connected() const {
+  const auto distances = distances_from(0);
+  return std::ranges::all_of(distances, [](const auto& distance) { return distance.has_value(); });
+}
+
+std::uint32_t Graph::diameter() const {
+  std::uint32_t largest = 0;
+  for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+    for (const auto& distance : distances_from(rank)) {
+      ensure(distance.has_value(), "a connected graph");
+      largest = std::max(largest, *distance);
+    }
+  }
+  return largest;
 }
 
 double Graph::mixing_weight(std::uint32_t one, std::uint32_t other) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,9 @@ class Graph {
   /// Whether a path leads from every rank to every other.
   bool connected() const;
 
+  /// The most edges that the shortest path between two ranks has. The graph must be connected.
+  std::uint32_t diameter() const;
+
   /// The weight with which two neighbours mix each other's values, by Metropolis and Hastings: 1 / (1 + the larger of
   /// their degrees) (Xiao, Boyd and Lall 2005). What is missing to 1 is a rank's weight for its own values. The matrix
   /// of these weights is symmetric and its rows and columns add up to 1, so that mixing keeps the sum of the values.
@@ -38,6 +42,8 @@ class Graph {
   std::uint64_t fingerprint() const;
 
  private:
+  std::vector<std::optional<std::uint32_t>> distances_from(std::uint32_t rank) const;
+
   std::vector<std::vector<std::uint32_t>> neighbours_;
 };
 

@@ -38,4 +38,12 @@ std::optional<std::string> no_differences(const MemoryTraits& memory) {
   return "it applies momentum to gradients, and the workers' optimizers have applied theirs";
 }
 
+std::optional<std::string> no_neighbours(const Compressor& compressor) {
+  const Traits traits = compressor.traits();
+  if (const auto reason = no_differences(traits)) return reason;
+  if (traits.passes.size() > 1) return "it takes several passes, of which all workers need the results";
+  if (std::isfinite(compressor.error_bound(1'000'000, {.epoch = 1e9}))) return std::nullopt;
+  return "nothing limits how far what it sends is from what it stands for";
+}
+
 }  // namespace weir::compressors

@@ -20,4 +20,7 @@ std::optional<std::string> no_mean_residual(const Compressor& compressor);
 std::optional<std::string> no_differences(const Traits& compressor);
 std::optional<std::string> no_differences(const MemoryTraits& memory);
 
+/// The same where each rank takes what its neighbours send, each on its own, as what it stands for.
+std::optional<std::string> no_neighbours(const Compressor& compressor);
+
 }  // namespace weir::compressors

@@ -80,15 +80,6 @@ TEST(JobSpec, ATopologyFitsTheModeAndTheNumberOfWorkers) {
                   "/exchange/topology",
                   R"(training mode "sync" does not work over "star"; it takes ["ring","butterfly","servers","auto"])",
                   {}}));
-  spec["exchange"] = {{"topology", "gossip"}, {"params", {{"graph", "torus"}}}};
-  EXPECT_THAT(
-      problems_of(spec),
-      ElementsAre(Problem{"/exchange/topology",
-                          "training mode \"sync\" does not work over \"gossip\", which does not lead to one mean "
-                          R"(of all workers; it takes ["ring","butterfly","servers","auto"])",
-                          {}}));
-  spec["exchange"]["params"] = {{"graph", "star"}};
-  EXPECT_THAT(problems_of(spec), at("/exchange/params/graph"));
   spec["exchange"] = {{"topology", "butterfly"}};
   for (const int workers : {1, 2, 8, 1024}) {
     spec["resources"] = {{"workers", workers}};

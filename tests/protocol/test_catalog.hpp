@@ -38,9 +38,6 @@ inline nlohmann::json test_catalog() {
     "topologies": [{"name": "ring", "summary": "", "workers": "any"},
                    {"name": "butterfly", "summary": "", "workers": "power_of_two"},
                    {"name": "star", "summary": "", "workers": "any"},
-                   {"name": "gossip", "summary": "", "workers": "any", "one_mean": false,
-                    "params": {"type": "object", "additionalProperties": false, "properties": {
-                      "graph": {"type": "string", "enum": ["ring", "torus"], "default": "ring"}}}},
                    {"name": "servers", "summary": "", "workers": "any", "gathers": "owners",
                     "params": {"type": "object", "additionalProperties": false, "properties": {
                       "servers": {"type": ["integer", "null"], "minimum": 1, "default": null}}}},

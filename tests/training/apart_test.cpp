@@ -8,81 +8,22 @@
 #include <string>
 #include <vector>
 
-#include "protocol/checkpoint.hpp"
-#include "ranks.hpp"
+#include "mode_runs.hpp"
 #include "training/modes/passes.hpp"
 
 namespace weir::training {
 namespace {
 
-using testing::run_ranks;
+using testing::same;
 using testing::small_job;
-using Tensors = std::vector<at::Tensor>;
+using testing::train;
+using testing::Watcher;
 
-Tensors cloned(const std::vector<NamedTensor>& of) {
-  Tensors tensors;
-  for (const auto& [name, tensor] : of) tensors.push_back(tensor.detach().clone());
-  return tensors;
-}
-
-bool same(const Tensors& a, const Tensors& b) {
-  return std::ranges::equal(a, b, [](const at::Tensor& x, const at::Tensor& y) { return x.equal(y); });
-}
-
-class Watcher final : public Progress {
- public:
-  bool stop_wanted() const override { return stop_; }
-  Result<void> step_done(const Replica& replica, const StepRecord& record) override {
-    parameters.push_back(cloned(replica.model->parameters()));
-    buffers.push_back(cloned(replica.model->buffers()));
-    records.push_back(record);
-    if (record.step == stop_after) stop_ = true;
-    return {};
-  }
-
-  std::vector<Tensors> parameters;
-  std::vector<Tensors> buffers;
-  std::vector<StepRecord> records;
-  std::uint64_t stop_after = 0;
-
- private:
-  bool stop_ = false;
-};
-
-struct Outcome {
-  std::vector<Watcher> watchers;
-  std::vector<Segment> shares;
-};
-
-Outcome train(const protocol::JobSpec& spec, std::uint32_t ranks, const Segment& checkpoint = {},
-              std::uint64_t stop_after = 0) {
-  auto group = collectives::in_process_group(ranks);
-  Outcome outcome{std::vector<Watcher>(ranks), std::vector<Segment>(ranks)};
-  run_ranks(ranks, [&](std::uint32_t rank) {
-    auto replica = Replica::make(spec, rank, ranks).value();
-    if (!checkpoint.empty()) replica->restore(checkpoint).value();
-    outcome.watchers[rank].stop_after = stop_after;
-    replica->join(*group[rank]).value();
-    replica->mode->train(*replica, outcome.watchers[rank]).value();
-    outcome.shares[rank] = Segment::own(replica->save().value());
-    replica.reset();
-    group[rank]->close();
-  });
-  return outcome;
-}
-
-/// With batch norm, whose statistics are buffers.
 protocol::JobSpec job_on_models(const std::string& compressor, std::uint64_t period) {
-  auto spec = small_job(compressor, 0.25);
-  spec.model = {"resnet20", {{"depth", 8}, {"width", 4}}};
-  spec.dataset.choice = {"synthetic",
-                         {{"height", 8}, {"width", 8}, {"classes", 4}, {"train_examples", 96}, {"test_examples", 16}}};
-  spec.training.batch_size = 8;
-  spec.training.epochs = 1;
+  auto spec = testing::with_batch_norm(small_job(compressor, 0.25));
   spec.compression.apply_to = "models";
   if (compressor == "topk") spec.compression.memory = {"residual", {}};
   if (period > 1) spec.training.mode = {"local_sgd", {{"period", period}}};
-  spec.exchange.bucket_bytes = 1 << 20;
   return spec;
 }
 
@@ -97,7 +38,7 @@ TEST_P(OnModels, ParametersAndStatisticsAreEqualAfterAnExchange) {
     for (std::size_t step = 0; step < 6; ++step) {
       EXPECT_EQ(one.records[step].exchanged, (step + 1) % GetParam() == 0);
       EXPECT_EQ(one.records[step].local_steps, one.records[step].exchanged ? GetParam() : 0);
-      EXPECT_EQ(same(one.parameters[step], other.parameters[step]), one.records[step].exchanged) << compressor;
+      EXPECT_EQ(same(one.models[step], other.models[step]), one.records[step].exchanged) << compressor;
       EXPECT_EQ(same(one.buffers[step], other.buffers[step]), one.records[step].exchanged) << compressor;
     }
   }
@@ -122,10 +63,10 @@ TEST(Models, AStepIsTheMeanOfTheRanksOwnSteps) {
     }
   }
   const auto& found = outcome.watchers[0];
-  for (std::size_t p = 0; p < found.parameters[0].size(); ++p) {
-    at::Tensor sum = at::zeros_like(found.parameters[0][p]);
+  for (std::size_t p = 0; p < found.models[0].size(); ++p) {
+    at::Tensor sum = at::zeros_like(found.models[0][p]);
     for (const auto& one : replicas) sum += one->model->parameters()[p].tensor.detach();
-    EXPECT_TRUE(found.parameters[0][p].allclose(sum / 3.0, 1e-4, 1e-6)) << p;
+    EXPECT_TRUE(found.models[0][p].allclose(sum / 3.0, 1e-4, 1e-6)) << p;
   }
   std::size_t averaged = 0;
   for (std::size_t b = 0; b < found.buffers[0].size(); ++b) {
@@ -144,10 +85,9 @@ TEST(Models, AStepIsTheMeanOfTheRanksOwnSteps) {
 TEST_P(OnModels, AResumedJobEndsWithTheSameBytes) {
   const auto spec = job_on_models("topk", GetParam());
   const auto whole = train(spec, 2);
-  const auto half = train(spec, 2, {}, 2);
-  const auto checkpoint = Segment::own(protocol::join_checkpoint(half.shares).value());
+  const auto half = train(spec, 2, {.stop_after = 2});
   EXPECT_EQ(half.watchers[0].records.size(), 3U) << "it stops with the exchange after the second step";
-  const auto resumed = train(spec, 2, checkpoint);
+  const auto resumed = train(spec, 2, {.checkpoint = half.checkpoint()});
   for (const std::uint32_t rank : {0, 1}) {
     EXPECT_TRUE(std::ranges::equal(whole.shares[rank].bytes(), resumed.shares[rank].bytes())) << rank;
   }
@@ -161,10 +101,10 @@ TEST(Models, AJobThatExchangedGradientsMayGoOn) {
   EXPECT_FALSE(same(before.watchers[0].buffers.back(), before.watchers[1].buffers.back()));
   spec.compression.apply_to = "models";
   spec.training.max_steps.reset();
-  const auto after = train(spec, 2, Segment::own(protocol::join_checkpoint(before.shares).value()));
+  const auto after = train(spec, 2, {.checkpoint = before.checkpoint()});
   ASSERT_EQ(after.watchers[0].records.size(), 3U);
   EXPECT_TRUE(same(after.watchers[0].buffers.back(), after.watchers[1].buffers.back()));
-  EXPECT_TRUE(same(after.watchers[0].parameters.back(), after.watchers[1].parameters.back()));
+  EXPECT_TRUE(same(after.watchers[0].models.back(), after.watchers[1].models.back()));
 }
 
 /// A job in mode `local`: without a group.
@@ -188,7 +128,7 @@ TEST(Local, IsSyncWithOneRank) {
   spec = testing::accumulating(spec, 2);
   const auto alone = train_alone(spec);
   ASSERT_EQ(alone.records.size(), synchronous.watchers[0].records.size());
-  EXPECT_TRUE(same(alone.parameters.back(), synchronous.watchers[0].parameters.back()));
+  EXPECT_TRUE(same(alone.models.back(), synchronous.watchers[0].models.back()));
   EXPECT_EQ(alone.records.back().loss, synchronous.watchers[0].records.back().loss);
   EXPECT_EQ(alone.records.back().dense_bytes, 0U);
 }
@@ -243,7 +183,7 @@ TEST(SlowdownOf, AWorkerIsSleptAfterEachPass) {
 }
 
 TEST(SlowdownOf, ARankIsThatOfTheJob) {
-  for (const std::string mode : {"sync", "local_sgd"}) {
+  for (const std::string mode : {"sync", "local_sgd", "diloco", "gossip"}) {
     auto spec = small_job("none");
     spec.training.max_steps = 2;
     spec.training.mode = {mode, {{"slowdown", {1, 20}}}};
@@ -251,7 +191,7 @@ TEST(SlowdownOf, ARankIsThatOfTheJob) {
     const auto outcome = train(spec, 2);
     spec.training.mode.params = {};
     spec.training.conditions = {};
-    EXPECT_TRUE(same(outcome.watchers[0].parameters.back(), train(spec, 2).watchers[0].parameters.back())) << mode;
+    EXPECT_TRUE(same(outcome.watchers[0].models.back(), train(spec, 2).watchers[0].models.back())) << mode;
   }
 }
 

@@ -48,6 +48,20 @@ TEST(Buckets, TheLastIsPlainEvenIfNothingIs) {
   EXPECT_EQ(plan_buckets({}, {}).size(), 1u);
 }
 
+TEST(Buckets, OfAGroupHaveItsParametersOnlyAndTheirOwnVotes) {
+  const std::vector<ParameterSize> sizes{{40, true}, {8, false}, {40, true}, {40, true}, {8, false}};
+  const std::vector<std::uint32_t> groups{0, 1, 0, 1, 1};
+  const auto buckets = plan_buckets(sizes, {.first_bytes = 30, .bytes = 80}, groups);
+  using Parameters = std::vector<std::uint32_t>;
+  ASSERT_EQ(buckets.size(), 5U);
+  EXPECT_EQ(buckets[0].parameters, Parameters{2});
+  EXPECT_EQ(buckets[1].parameters, Parameters{0});
+  EXPECT_EQ(buckets[2].parameters, Parameters{}) << "for votes";
+  EXPECT_EQ(buckets[3].parameters, Parameters{3});
+  EXPECT_EQ(buckets[4].parameters, (Parameters{4, 1}));
+  for (std::size_t b = 0; b < buckets.size(); ++b) EXPECT_EQ(buckets[b].group, b < 3 ? 0U : 1U);
+}
+
 compressors::Compression compression(const std::string& name, const nlohmann::json& params = nullptr) {
   const nlohmann::json none;
   return compressors::builtin()

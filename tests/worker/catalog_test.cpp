@@ -55,7 +55,6 @@ TEST(WorkerCatalog, JudgesCompressorsOverTopologiesAsTheWorkerDoes) {
   for (const json& compressor : all().at("compressors")) {
     for (const json& params : settings_of(compressor)) {
       for (const json& topology : all().at("topologies")) {
-        if (!topology.at("one_mean").get<bool>()) continue;
         json spec = job(compressor, params, topology);
         const std::string what = spec.at("compression").dump() + " over " + topology.at("name").dump();
         // The spec has to be complete for the worker, too.
@@ -121,33 +120,45 @@ TEST(WorkerCatalog, JudgesCompressorsAndMemoriesInModesAsTheWorkerDoes) {
   EXPECT_GT(refused, 20U);
 }
 
-TEST(WorkerCatalog, JudgesAggregationsAndModelsAsTheWorkerDoes) {
+/// How many aggregations of gradients or models are refused with a compressor in a mode: by the head as by the worker.
+std::size_t judge_aggregations(const json& mode, const json& compressor, const json& params) {
   std::size_t refused = 0;
-  for (const json& compressor : all().at("compressors")) {
-    for (const json& params : settings_of(compressor)) {
-      for (const char* aggregation : {"mean", "sum", "min", "max", "weighted"}) {
-        for (const char* apply_to : {"gradients", "models"}) {
-          json spec = job(compressor, params, all().at("topologies").front());
-          json other = spec;
-          spec["compression"]["aggregation"] = aggregation;
-          spec["compression"]["apply_to"] = apply_to;
-          const std::string what = spec.at("compression").dump();
-          const auto problems = protocol::normalize_job_spec(spec, all());
-          (void)protocol::normalize_job_spec(other, all());
-          other["compression"]["aggregation"] = aggregation;
-          other["compression"]["apply_to"] = apply_to;
-          other["compression"]["memory"] = spec.at("compression").at("memory");
-          const auto typed = protocol::parse_job_spec(problems.empty() ? spec : other);
-          ASSERT_TRUE(typed) << what << ": " << typed.error().message();
-          const auto made = training::Replica::make(*typed, 0, 2);
-          EXPECT_EQ(problems.empty(), made.has_value())
-              << what << ": " << (problems.empty() ? made.error().message() : problems.front().message);
-          if (!problems.empty()) ++refused;
-        }
-      }
+  for (const char* aggregation : {"mean", "sum", "min", "max", "weighted"}) {
+    for (const char* apply_to : {"gradients", "models"}) {
+      json spec = job(compressor, params, all().at("topologies").front());
+      json other = spec;
+      spec["training"]["mode"] = mode.at("name");
+      spec["compression"]["aggregation"] = aggregation;
+      spec["compression"]["apply_to"] = apply_to;
+      const std::string what = spec.at("compression").dump() + " in mode " + mode.at("name").dump();
+      const auto problems = protocol::normalize_job_spec(spec, all());
+      (void)protocol::normalize_job_spec(other, all());
+      other["training"]["mode"] = mode.at("name");
+      other["training"]["params"] = params_of(mode);
+      other["compression"]["aggregation"] = aggregation;
+      other["compression"]["apply_to"] = apply_to;
+      other["compression"]["memory"] = spec.at("compression").at("memory");
+      const auto typed = protocol::parse_job_spec(problems.empty() ? spec : other);
+      EXPECT_TRUE(typed) << what << ": " << typed.error().message();
+      if (!typed) continue;
+      const auto made = training::Replica::make(*typed, 0, 2);
+      EXPECT_EQ(problems.empty(), made.has_value())
+          << what << ": " << (problems.empty() ? made.error().message() : problems.front().message);
+      if (!problems.empty()) ++refused;
     }
   }
-  EXPECT_GT(refused, 50U);
+  return refused;
+}
+
+TEST(WorkerCatalog, JudgesAggregationsAndModelsAsTheWorkerDoes) {
+  for (const json& mode : all().at("modes")) {
+    if (mode.at("exchanges") == "nothing") continue;
+    std::size_t refused = 0;
+    for (const json& compressor : all().at("compressors")) {
+      for (const json& params : settings_of(compressor)) refused += judge_aggregations(mode, compressor, params);
+    }
+    EXPECT_GT(refused, 50U) << mode.at("name");
+  }
 }
 
 TEST(WorkerCatalog, HasAMemoryForDifferences) {
@@ -174,13 +185,12 @@ std::string joined(const json& names) {
 }
 
 std::string table_of_topologies() {
-  std::string table =
-      "| name | workers | adds up | payloads to | servers | one mean | |\n|---|---|---|---|---|---|---|\n";
+  std::string table = "| name | workers | adds up | payloads to | servers | |\n|---|---|---|---|---|---|\n";
   for (const json& entry : all().at("topologies")) {
     const auto text = [&](const char* what) { return entry.at(what).get<std::string>(); };
     table += "| `" + text("name") + "` | " + (text("workers") == "any" ? "any" : "1, 2, 4, 8, ...") + " | " +
              (entry.at("sums").get<bool>() ? joined(entry.at("elements")) : "") + " | " + text("gathers") + " | " +
-             yes(entry, "servers") + " | " + yes(entry, "one_mean") + " | " + text("summary") + " |\n";
+             yes(entry, "servers") + " | " + text("summary") + " |\n";
   }
   return table;
 }

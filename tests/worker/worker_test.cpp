@@ -203,7 +203,6 @@ TEST(WorkerProgram, PrintsTheCatalog) {
   EXPECT_EQ(catalog.at("topologies").at(1).at("workers"), "power_of_two");
   EXPECT_EQ(catalog.at("topologies").at(1).at("gathers"), "all");
   EXPECT_EQ(catalog.at("topologies").at(6).at("gathers"), "owners");
-  EXPECT_EQ(catalog.at("topologies").at(6).at("one_mean"), true);
   EXPECT_TRUE(catalog.at("topologies").at(6).at("params").at("properties").contains("servers"));
   EXPECT_EQ(catalog.at("topologies").at(7).at("gathers"), "regions");
   for (const auto& compressor : catalog.at("compressors")) {
@@ -211,10 +210,12 @@ TEST(WorkerProgram, PrintsTheCatalog) {
     const bool gathers = traits.at("passes").back() == "gather";
     EXPECT_EQ(traits.at("fits_split"), !gathers || traits.at("sparse")) << compressor.at("name");
   }
-  const auto& gossip = catalog.at("topologies").at(9);
-  EXPECT_EQ(gossip.at("name"), "gossip");
-  EXPECT_EQ(gossip.at("one_mean"), false);
-  EXPECT_EQ(gossip.at("params").at("properties").at("graph").at("enum"),
+  const auto& modes = catalog.at("modes");
+  const auto gossip = std::ranges::find_if(modes, [](const auto& mode) { return mode.at("name") == "gossip"; });
+  ASSERT_NE(gossip, modes.end());
+  EXPECT_EQ(gossip->at("topologies"), nlohmann::json{"ring"});
+  EXPECT_EQ(gossip->at("exchanges"), "models");
+  EXPECT_EQ(gossip->at("params").at("properties").at("graph").at("enum"),
             (nlohmann::json{"ring", "torus", "random_regular", "complete"}));
   for (const auto& topology : catalog.at("topologies")) {
     EXPECT_EQ(topology.at("automatic"), topology.at("name") == "auto") << topology;

@@ -69,23 +69,27 @@ class BucketSchedule::Lane {
 };
 
 BucketSchedule::BucketSchedule(collectives::Fabric& fabric, const collectives::TopologyChoice& choice, bool by_hosts,
-                               std::vector<BucketRound>& rounds, CodecThreads& codecs, StepTrace& trace, Ended ended)
+                               std::span<const Bucket> buckets, std::vector<BucketRound>& rounds, CodecThreads& codecs,
+                               StepTrace& trace, Ended ended)
     : fabric_(fabric), by_hosts_(by_hosts), rounds_(rounds), codecs_(codecs), trace_(trace), ended_(std::move(ended)) {
   for (std::uint32_t lane = 0; lane < fabric.lanes(); ++lane) {
     lanes_.push_back(std::make_unique<Lane>(fabric.lane(lane), fabric.thread().loop(), choice, by_hosts));
   }
-  for (const LanePlace& place : places_in_lanes(rounds.size(), fabric.lanes())) places_.push_back({place});
+  for (std::size_t first = 0, last = 0; first < buckets.size(); first = last) {
+    while (last < buckets.size() && buckets[last].group == buckets[first].group) ++last;
+    for (const LanePlace& place : places_in_lanes(last - first, fabric.lanes())) places_.push_back({place});
+  }
   tasks_.reserve(rounds.size());
 }
 
 BucketSchedule::~BucketSchedule() = default;
 
-void BucketSchedule::begin(const Step& step, std::span<const Route> routes) {
+void BucketSchedule::begin(const Step& step, std::span<const Route> routes, std::size_t first, std::size_t last) {
   if (failed_) return;
   step_ = step;
   routes_.assign(routes.begin(), routes.end());
   trace_.begin(step.begin);
-  left_ = rounds_.size();
+  left_ = last - first;
   for (auto& lane : lanes_) {
     lane->turns.restart();
     lane->turns_up.restart();
@@ -93,7 +97,7 @@ void BucketSchedule::begin(const Step& step, std::span<const Route> routes) {
   }
   for (Place& place : places_) place.ready = false;
   tasks_.clear();
-  for (std::size_t bucket = 0; bucket < rounds_.size(); ++bucket) tasks_.push_back(exchange(bucket));
+  for (std::size_t bucket = first; bucket < last; ++bucket) tasks_.push_back(exchange(bucket));
   for (auto& task : tasks_) task.start();
 }
 

@@ -23,7 +23,7 @@ namespace weir::training {
 /// tensors are complete. One thread encodes and another decodes, so that one bucket may be encoded while others are on
 /// the wire and another is decoded. The last bucket has the urgent lane for itself, and its work comes first on both
 /// threads. The others share the other lanes, on each of which all ranks let the buckets pass in the same order.
-/// Everything else happens on the fabric's loop.
+/// Everything else happens on the fabric's loop. Of several groups of buckets one is under way at a time.
 class BucketSchedule {
  public:
   /// Called when all buckets of a step are through, or one has failed: then the others stay where they are, and the
@@ -33,12 +33,13 @@ class BucketSchedule {
   /// `choice`: what the job says of its topology, for the parameters of those that take some. `by_hosts`: coded buckets
   /// are summed within hosts first. What the buckets do is noted in `trace`.
   BucketSchedule(collectives::Fabric& fabric, const collectives::TopologyChoice& choice, bool by_hosts,
-                 std::vector<BucketRound>& rounds, CodecThreads& codecs, StepTrace& trace, Ended ended);
+                 std::span<const Bucket> buckets, std::vector<BucketRound>& rounds, CodecThreads& codecs,
+                 StepTrace& trace, Ended ended);
   /// What is under way is given up. The codec threads must have been stopped before.
   ~BucketSchedule();
 
-  /// `routes`: by bucket.
-  void begin(const Step& step, std::span<const Route> routes);
+  /// The buckets from `first` to `last`, without that one, begin the step: those of one group. `routes`: by bucket.
+  void begin(const Step& step, std::span<const Route> routes, std::size_t first, std::size_t last);
   /// The gradients of `bucket` are complete.
   void ready(std::size_t bucket);
 
@@ -74,7 +75,7 @@ class BucketSchedule {
   std::vector<Route> routes_;  ///< by bucket
   std::size_t left_ = 0;       ///< buckets that are not through
   bool failed_ = false;
-  std::vector<collectives::Task<>> tasks_;  ///< by bucket; last: they use all of the above
+  std::vector<collectives::Task<>> tasks_;  ///< of the step; last: they use all of the above
 };
 
 }  // namespace weir::training

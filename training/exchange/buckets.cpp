@@ -38,4 +38,25 @@ std::vector<Bucket> plan_buckets(std::span<const ParameterSize> parameters, cons
   return buckets;
 }
 
+std::vector<Bucket> plan_buckets(std::span<const ParameterSize> parameters, const BucketSizes& sizes,
+                                 std::span<const std::uint32_t> groups) {
+  if (groups.empty()) return plan_buckets(parameters, sizes);
+  std::vector<std::vector<std::uint32_t>> members;
+  for (std::uint32_t i = 0; i < parameters.size(); ++i) {
+    members.resize(std::max<std::size_t>(members.size(), groups[i] + 1));
+    members[groups[i]].push_back(i);
+  }
+  std::vector<Bucket> all;
+  for (std::uint32_t group = 0; group < members.size(); ++group) {
+    std::vector<ParameterSize> of_group;
+    for (const auto i : members[group]) of_group.push_back(parameters[i]);
+    for (Bucket& bucket : plan_buckets(of_group, sizes)) {
+      for (auto& position : bucket.parameters) position = members[group][position];
+      bucket.group = group;
+      all.push_back(std::move(bucket));
+    }
+  }
+  return all;
+}
+
 }  // namespace weir::training

@@ -10,6 +10,7 @@ namespace weir::training {
 struct Bucket {
   std::vector<std::uint32_t> parameters;  ///< positions in the model
   bool coded = false;                     ///< exchanged through the compressor; if not, as plain floats
+  std::uint32_t group = 0;                ///< buckets of one group are exchanged in one step
 };
 
 /// The size of one parameter, for plan_buckets().
@@ -32,5 +33,9 @@ std::vector<BucketSizes> sizes_up_to(const BucketSizes& largest);
 /// ones are few and small, and share one bucket, the last. The last bucket is always a plain one, possibly without
 /// parameters: it carries the votes. Every parameter is in exactly one bucket.
 std::vector<Bucket> plan_buckets(std::span<const ParameterSize> parameters, const BucketSizes& sizes);
+/// The same for each group of parameters, one group after the other. `groups`: by parameter, numbered from 0 without
+/// gaps; empty: all are in one.
+std::vector<Bucket> plan_buckets(std::span<const ParameterSize> parameters, const BucketSizes& sizes,
+                                 std::span<const std::uint32_t> groups);
 
 }  // namespace weir::training

@@ -67,12 +67,12 @@ Exchange::Exchange(std::vector<NamedTensor> tensors, compressors::Compression co
       values_(tensors_.size()),
       means_(tensors_.size()),
       codecs_(std::make_unique<CodecThreads>(fabric.thread().loop())) {
-  auto buckets = plan_buckets(sizes_of(tensors_, compression_), options.bucket_sizes);
+  auto buckets = planned(options.bucket_sizes);
   setting_ = std::make_unique<RoundSetting>(setting_of(std::ranges::any_of(buckets, &Bucket::coded)));
   if (options.topology.name == AutoPlan::name) {
     auto_plan_ = std::make_unique<AutoPlan>(fabric, *setting_, options.make_compression, options.measure_links);
   }
-  begin_ = std::make_unique<Call>([this] { schedule_->begin(step_, routes_); });
+  begin_ = std::make_unique<Call>([this] { schedule_->begin(step_, routes_, first_, last_); });
   lay_out(std::move(buckets));
 }
 
@@ -134,6 +134,10 @@ std::vector<Route> Exchange::fixed_routes() const {
   return routes;
 }
 
+std::vector<Bucket> Exchange::planned(const BucketSizes& sizes) const {
+  return plan_buckets(sizes_of(tensors_, compression_), sizes, options_.groups);
+}
+
 /// Divides the gradients into buckets. Nothing may be under way.
 void Exchange::lay_out(std::vector<Bucket> buckets) {
   fabric_.thread().call([this] { schedule_.reset(); });
@@ -150,7 +154,8 @@ void Exchange::lay_out(std::vector<Bucket> buckets) {
   auto first_piece = static_cast<std::uint32_t>(tensors_.size());
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     for (const auto p : buckets_[b].parameters) bucket_of_[p] = static_cast<std::uint32_t>(b);
-    rounds_.emplace_back(*setting_, buckets_[b], /*votes=*/b + 1 == buckets_.size(), first_piece);
+    const bool votes = b + 1 == buckets_.size() || buckets_[b + 1].group != buckets_[b].group;
+    rounds_.emplace_back(*setting_, buckets_[b], votes, first_piece);
     first_piece += static_cast<std::uint32_t>(rounds_.back().piece_count());
     calls_.push_back(std::make_unique<Call>([this, b] { schedule_->ready(b); }));
   }
@@ -159,14 +164,14 @@ void Exchange::lay_out(std::vector<Bucket> buckets) {
   const auto ended = [this](const Result<void>& result, const PhaseTimes& times) {
     const std::lock_guard lock(mutex_);
     if (!result) failure_ = result.error();
-    agreed_.votes = rounds_.back().votes();
+    agreed_.votes = rounds_[last_ - 1].votes();
     agreed_.times = {.encode = times.encode, .exchange = times.wire, .decode = times.decode, .wait = 0};
     under_way_ = false;
     changed_.notify_all();
   };
   fabric_.thread().call([&] {
-    schedule_ = std::make_unique<BucketSchedule>(fabric_, options_.topology, setting_->by_hosts, rounds_, *codecs_,
-                                                 *trace_, ended);
+    schedule_ = std::make_unique<BucketSchedule>(fabric_, options_.topology, setting_->by_hosts, buckets_, rounds_,
+                                                 *codecs_, *trace_, ended);
   });
 }
 
@@ -180,7 +185,7 @@ Result<void> Exchange::plan(const Step& step) {
   } else {
     const auto sizes = sizes_up_to(options_.bucket_sizes);
     std::vector<std::vector<Bucket>> layouts;
-    for (const BucketSizes& size : sizes) layouts.push_back(plan_buckets(sizes_of(tensors_, compression_), size));
+    for (const BucketSizes& size : sizes) layouts.push_back(planned(size));
     const auto chosen = auto_plan_->start(step, layouts);
     if (!chosen) return chosen.error();
     bucket_bytes_ = sizes[*chosen].bytes;
@@ -202,7 +207,9 @@ Result<void> Exchange::weigh(const Step& step) {
 /// Makes sums of the means.
 void Exchange::sum_up() {
   const auto ranks = static_cast<double>(fabric_.size());
-  for (Mean& mean : means_) mean.tensor.mul_(ranks);
+  for (std::size_t b = first_; b < last_; ++b) {
+    for (const auto tensor : buckets_[b].parameters) means_[tensor].tensor.mul_(ranks);
+  }
 }
 
 std::optional<protocol::ExchangePlan> Exchange::new_plan() {
@@ -218,7 +225,7 @@ Exchange::~Exchange() {
   fabric_.thread().call([this] { schedule_.reset(); });
 }
 
-void Exchange::begin(const Step& step) {
+void Exchange::begin(const Step& step, std::uint32_t group) {
   {
     const std::lock_guard lock(mutex_);
     ensure(!under_way_ || failure_, "a step begins before the last one is finished");
@@ -234,8 +241,14 @@ void Exchange::begin(const Step& step) {
     under_way_ = !failure_;
     if (failure_) return;
   }
-  std::fill(handed_over_.begin(), handed_over_.end(), false);
-  for (std::size_t b = 0; b < buckets_.size(); ++b) missing_[b] = buckets_[b].parameters.size();
+  const auto of_group = std::ranges::equal_range(buckets_, group, {}, &Bucket::group);
+  ensure(!of_group.empty(), "a group of the exchange");
+  first_ = static_cast<std::size_t>(of_group.begin() - buckets_.begin());
+  last_ = first_ + of_group.size();
+  for (std::size_t b = first_; b < last_; ++b) {
+    handed_over_[b] = false;
+    missing_[b] = buckets_[b].parameters.size();
+  }
   step_ = step;
   giving_ = true;
   fabric_.thread().loop().post(*begin_);
@@ -245,6 +258,7 @@ void Exchange::give(std::uint32_t tensor, at::Tensor value) {
   if (!giving_) return;  // finish() says why
   values_[tensor] = weight_ == 1 || !value.defined() ? std::move(value) : at::mul(value, weight_);
   const std::size_t bucket = bucket_of_[tensor];
+  ensure(first_ <= bucket && bucket < last_, "a tensor of the group of the step");
   if (--missing_[bucket] == 0) hand_over(bucket);
 }
 
@@ -260,7 +274,7 @@ Result<Exchange::Agreed> Exchange::finish() {
     const std::lock_guard lock(mutex_);
     if (failure_) return *failure_;
   }
-  for (std::size_t b = 0; b < buckets_.size(); ++b) hand_over(b);
+  for (std::size_t b = first_; b < last_; ++b) hand_over(b);
   const auto start = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !under_way_; });
@@ -290,7 +304,7 @@ Result<void> Exchange::restore(std::span<const NamedTensor> state) {
     bucket_bytes_ = static_cast<std::uint64_t>(bytes);
     if (bytes > 0) {
       const BucketSizes sizes{std::min(options_.bucket_sizes.first_bytes, bucket_bytes_), bucket_bytes_};
-      lay_out(plan_buckets(sizes_of(tensors_, compression_), sizes));
+      lay_out(planned(sizes));
     }
   }
   const auto before = layout_in(state);

@@ -38,6 +38,8 @@ namespace weir::training {
 ///     exchange.give(i, value);          // for each tensor, in any order
 ///     agreed = exchange.finish();       // then exchange.means() are the means over all ranks, equal everywhere
 ///
+/// The tensors may be in several groups. Then a step is that of one group: the others have no part in it.
+///
 /// Owned by the trainer; used by its compute thread. After the first failure every step fails. What fails on one rank
 /// ends the exchange of all: the others fail with an error that names the rank and the bucket.
 class Exchange {
@@ -48,6 +50,7 @@ class Exchange {
     std::uint64_t seed = 0;
     double epochs_total = 0;                          ///< passes over the data in the whole training; 0: not known
     BucketSizes bucket_sizes;                         ///< the largest ones that AutoPlan may choose
+    std::vector<std::uint32_t> groups = {};           ///< by tensor, from 0 without gaps; empty: all in one
     collectives::TopologyChoice topology = {};        ///< AutoPlan::name: left to the ranks
     AutoPlan::MakeCompression make_compression = {};  ///< for AutoPlan, as the next one
     AutoPlan::MeasureLinks measure_links = training::measure_links;
@@ -77,19 +80,19 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Begins a step, of which no tensor has been given.
-  void begin(const Step& step);
+  /// Begins a step of the tensors of a group, of which none has been given.
+  void begin(const Step& step, std::uint32_t group = 0);
 
   /// The value of a tensor in this step: float32, of the tensor's shape. It must not change until finish() returns.
-  /// Called at most once for each tensor.
+  /// Called at most once for each tensor, and for those of the group only.
   void give(std::uint32_t tensor, at::Tensor value);
 
   /// Waits until all buckets have been exchanged. Tensors that were not given count as zero. Fails with what
   /// Communicator, Compressor and Memory fail with.
   Result<Agreed> finish();
 
-  /// The mean of each tensor, valid until the next begin(). Meanwhile it may be used up: entries of sparse ones set to
-  /// zero, and their positions forgotten.
+  /// The mean of each tensor of the group, valid until the next begin(). Meanwhile it may be used up: entries of sparse
+  /// ones set to zero, and their positions forgotten.
   std::span<Mean> means() { return means_; }
 
   const compressors::Compression& compression() const { return compression_; }
@@ -119,6 +122,7 @@ class Exchange {
 
   RoundSetting setting_of(bool some_coded);
   std::vector<Route> fixed_routes() const;
+  std::vector<Bucket> planned(const BucketSizes& sizes) const;
   void lay_out(std::vector<Bucket> buckets);
   Result<void> plan(const Step& step);
   Result<void> weigh(const Step& step);
@@ -145,6 +149,8 @@ class Exchange {
   // Used by the compute thread.
   std::vector<std::size_t> missing_;  ///< by bucket: number of tensors that were not given
   std::vector<bool> handed_over_;     ///< by bucket
+  std::size_t first_ = 0;             ///< of the buckets of the step
+  std::size_t last_ = 0;              ///< behind them
   bool begun_ = false;                ///< there was a step
   bool giving_ = false;               ///< between a begin() that has not failed and finish()
   std::uint64_t bucket_bytes_ = 0;    ///< what AutoPlan has chosen; 0: nothing yet

@@ -1,6 +1,8 @@
 #include <utility>
 
 #include "protocol/conditions.hpp"
+#include "training/modes/diloco.hpp"
+#include "training/modes/gossip.hpp"
 #include "training/modes/local.hpp"
 #include "training/modes/local_sgd.hpp"
 #include "training/modes/mode.hpp"
@@ -12,6 +14,7 @@ std::string_view name_of(Exchanged exchanged) {
   switch (exchanged) {
     case Exchanged::gradients: return "gradients";
     case Exchanged::differences: return "differences";
+    case Exchanged::models: return "models";
     case Exchanged::nothing: return "nothing";
   }
   return "";
@@ -34,7 +37,8 @@ nlohmann::json ModeEntry::describe() const {
 }
 
 const ModeCatalog& modes() {
-  static const auto catalog = ModeCatalog({.kind = "mode"}).add<Sync>().add<LocalSgd>().add<Local>();
+  static const auto catalog =
+      ModeCatalog({.kind = "mode"}).add<Sync>().add<LocalSgd>().add<DiLoCo>().add<Gossip>().add<Local>();
   return catalog;
 }
 

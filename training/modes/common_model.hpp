@@ -1,41 +1,43 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
-#include <functional>
+#include <span>
 #include <vector>
 
-#include "base/result.hpp"
-#include "training/modes/mode.hpp"
+#include "training/exchange/exchange.hpp"
+#include "training/models/model.hpp"
 
 namespace weir::training {
 
-/// The model that all ranks had last in common, beside the one that this rank trains. In an exchange of both, the mean
-/// of how much the ranks' models differ from it is added to it, and the ranks go on from there.
-///
-/// Owned by a mode, used by its compute thread. The ranks' models are equal when it is made.
+/// The model that all ranks have in common, beside the one that this rank trains: it changes where they exchange by how
+/// much theirs differ from it. Owned by a mode, used by its compute thread.
 class CommonModel {
  public:
-  /// `replica` has joined and must outlive this object.
-  explicit CommonModel(Replica& replica);
+  /// `trained`: the tensors that the ranks exchange (Replica::exchanged_tensors), which have the common values now.
+  explicit CommonModel(std::vector<NamedTensor> trained);
 
-  /// Fails as Exchange::finish().
-  Result<Exchange::Agreed> exchange(const Step& step);
+  /// Gives an exchange by how much this rank's tensors differ from the common ones; of some of them, ascending. The
+  /// last comes first, as in a backward pass.
+  void give(Exchange& exchange, std::span<const std::uint32_t> tensors);
+
+  /// Adds `rate` times `difference` to a tensor.
+  void add(std::uint32_t tensor, const at::Tensor& difference, double rate = 1);
+
+  /// Has this rank go on from the common tensor, but for the share `kept` of what its own differs by.
+  void adopt(std::uint32_t tensor, double kept = 0);
+
+  /// Of all tensors.
+  std::span<const std::uint32_t> all() const { return all_; }
+  /// Aliases the live tensors, under the names of those that are trained.
+  std::vector<NamedTensor> tensors() const { return common_; }
 
  private:
-  Exchange& exchange_;
   const std::vector<NamedTensor> trained_;
-  std::vector<at::Tensor> common_;
+  std::vector<std::uint32_t> all_;
+  std::vector<NamedTensor> common_;
   std::vector<at::Tensor> differences_;
 };
-
-/// When ranks that step by themselves exchange.
-struct Rhythm {
-  std::size_t batches = 1;                                          ///< of a step
-  std::function<bool(std::uint64_t steps)> exchanges;               ///< when so many steps are done
-  std::function<std::uint64_t(std::uint64_t steps)> rounds_before;  ///< how often in so many steps
-};
-
-/// Trains as Mode::train() says: each rank with an optimizer of its own, and a common model.
-Result<bool> train_apart(Replica& replica, Progress& progress, const Rhythm& rhythm);
 
 }  // namespace weir::training

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "training/modes/common_model.hpp"
+#include "training/modes/train_apart.hpp"
 
 namespace weir::training {
 

@@ -8,8 +8,8 @@
 
 #include "base/ensure.hpp"
 #include "training/exchange/gradient_trigger.hpp"
-#include "training/modes/common_model.hpp"
 #include "training/modes/passes.hpp"
+#include "training/modes/train_apart.hpp"
 #include "training/optimizers/clip.hpp"
 
 namespace weir::training {

@@ -107,15 +107,21 @@ describe('formGroups', () => {
     const local = {
       ...catalog,
       compressors: [entry('dgc', {}, of_two)],
-      memories: [entry('residual'), entry('dgc', {}, { differences_misfit: 'It applies momentum.' })],
-      modes: [entry('sync', {}, { exchanges: 'gradients' }), entry('local_sgd', {}, { exchanges: 'differences' })],
+      memories: [entry('none'), entry('residual'), entry('dgc', {}, { differences_misfit: 'It applies momentum.' })],
+      modes: [
+        entry('sync', {}, { exchanges: 'gradients' }),
+        entry('local_sgd', {}, { exchanges: 'differences' }),
+        entry('gossip', {}, { exchanges: 'models' }),
+      ],
     } as unknown as Catalog;
-    const memory = (mode: string) =>
-      formGroups(schema, local, { training: { mode }, compression: { name: 'dgc' } })
+    const memory = (mode: string, apply_to = 'gradients') =>
+      formGroups(schema, local, { training: { mode }, compression: { name: 'dgc', apply_to } })
         .flatMap((group) => group.fields)
         .find(({ pointer }) => pointer === '/compression/memory')?.schema;
     expect(memory('sync')).toMatchObject({ enum: ['residual', 'dgc'], description: 'About dgc' });
+    expect(memory('sync', 'models')).toMatchObject({ enum: ['residual'], description: 'About residual' });
     expect(memory('local_sgd')).toMatchObject({ enum: ['residual'], description: 'About residual' });
+    expect(memory('gossip')).toMatchObject({ enum: ['none'], description: 'About none' });
   });
 
   it('takes the defaults of a memory from the compressor whose default memory it is', () => {

@@ -156,10 +156,11 @@ function pickFields(pick: Pick, schema: JsonSchema, catalog: Catalog, spec: Spec
   ];
 }
 
-/** Whether workers exchange differences between their models, not gradients. */
-function exchangesDifferences(catalog: Catalog, spec: Spec): boolean {
+/** What workers exchange: gradients, differences between their models, these models with neighbours, or nothing. */
+function exchanged(catalog: Catalog, spec: Spec): string {
   const mode = getAt(spec, '/training/mode');
-  return catalog.modes.find(({ name }) => name === mode)?.exchanges === 'differences';
+  const usual = catalog.modes.find(({ name }) => name === mode)?.exchanges ?? 'gradients';
+  return usual === 'gradients' && getAt(spec, '/compression/apply_to') === 'models' ? 'differences' : usual;
 }
 
 /** A compressor works with some memories only, and so does a mode. */
@@ -168,11 +169,12 @@ function choices(pick: Pick, catalog: Catalog, spec: Spec): CatalogEntry[] {
   if (pick.catalog !== 'memories') return entries;
   const name = getAt(spec, '/compression/name');
   const allowed = catalog.compressors.find((compressor) => compressor.name === name)?.memories;
-  const differences = exchangesDifferences(catalog, spec);
+  const what = exchanged(catalog, spec);
+  if (what === 'models') return entries.filter(({ name }) => name === 'none');
   return entries.filter(
     (memory) =>
       (allowed === undefined || allowed.includes(memory.name)) &&
-      !(differences && memory.differences_misfit !== undefined),
+      !(what === 'differences' && memory.differences_misfit !== undefined),
   );
 }
 
@@ -182,7 +184,9 @@ function fallback(pick: Pick, schema: JsonSchema, catalog: Catalog, spec: Spec):
   const name = getAt(spec, '/compression/name');
   const compressor = catalog.compressors.find((candidate) => candidate.name === name);
   const usual = compressor?.default_memory;
-  return exchangesDifferences(catalog, spec) ? (compressor?.memory_for_differences ?? usual) : usual;
+  const what = exchanged(catalog, spec);
+  if (what === 'models') return 'none';
+  return what === 'differences' ? (compressor?.memory_for_differences ?? usual) : usual;
 }
 
 /** The parameters of what is chosen. A compressor may want its default memory with other defaults than its own. */

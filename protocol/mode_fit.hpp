@@ -1,0 +1,19 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "protocol/schema.hpp"
+
+namespace weir::protocol {
+
+/// What does not fit in a job whose workers mix their models with those of neighbours: a compressor of which all
+/// workers need the results, a memory, or models in place of gradients. `spec` follows the schema, and its memory has
+/// been chosen.
+std::vector<Problem> check_neighbours(const nlohmann::json& spec, const nlohmann::json& catalog);
+
+/// What no schema says of a mode's parameters, which are complete: where one depends on another or on the number of
+/// workers.
+std::vector<Problem> check_mode_params(const nlohmann::json& spec);
+
+}  // namespace weir::protocol

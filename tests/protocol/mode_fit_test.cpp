@@ -1,0 +1,116 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "protocol/job_spec.hpp"
+#include "test_catalog.hpp"
+
+namespace weir::protocol {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+json integer(int standard) { return {{"type", "integer"}, {"minimum", 0}, {"default", standard}}; }
+
+/// With a mode whose workers exchange with neighbours, and one that exchanges parts of the model.
+json catalog() {
+  json catalog = test_catalog();
+  json neighbours = catalog["modes"][0];
+  neighbours["name"] = "neighbours";
+  neighbours["exchanges"] = "models";
+  neighbours["topologies"] = {"ring"};
+  neighbours["params"]["properties"] = {{"graph", {{"type", "string"}, {"default", "ring"}}}, {"degree", integer(4)}};
+  json parts = catalog["modes"][0];
+  parts["name"] = "parts";
+  parts["params"]["properties"] = {{"period", integer(100)}, {"fragments", integer(1)}, {"delay", integer(0)}};
+  catalog["modes"].push_back(neighbours);
+  catalog["modes"].push_back(parts);
+  for (json& compressor : catalog["compressors"]) {
+    if (compressor["name"] == "powersgd") compressor["neighbours_misfit"] = "it takes several passes";
+  }
+  return catalog;
+}
+
+json job(const char* mode, json params, json compression = {{"name", "topk"}}) {
+  return {{"model", {{"name", "lenet"}}},
+          {"dataset", {{"name", "fashion-mnist"}}},
+          {"training", {{"mode", mode}, {"params", std::move(params)}}},
+          {"compression", std::move(compression)},
+          {"resources", {{"workers", 5}}}};
+}
+
+std::vector<std::string> pointers_of(json spec) {
+  std::vector<std::string> pointers;
+  for (const auto& problem : normalize_job_spec(spec, catalog())) pointers.push_back(problem.pointer);
+  return pointers;
+}
+
+TEST(Neighbours, HaveNoMemory) {
+  json spec = job("neighbours", json::object());
+  EXPECT_THAT(normalize_job_spec(spec, catalog()), IsEmpty());
+  EXPECT_EQ(spec["compression"]["memory"], "none");
+  spec = job("neighbours", json::object(), {{"name", "topk"}, {"memory", "residual"}});
+  const auto problems = normalize_job_spec(spec, catalog());
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_EQ(problems[0].pointer, "/compression/memory");
+  EXPECT_THAT(problems[0].message, HasSubstr("it takes [\"none\"]"));
+}
+
+TEST(Neighbours, AreNotForAllCompressorsAndTopologies) {
+  json spec = job("neighbours", json::object(), {{"name", "powersgd"}});
+  const auto problems = normalize_job_spec(spec, catalog());
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_EQ(problems[0].pointer, "/compression/name");
+  EXPECT_THAT(problems[0].message, HasSubstr("it takes several passes"));
+  spec = job("neighbours", json::object());
+  spec["exchange"] = {{"topology", "butterfly"}};
+  EXPECT_THAT(pointers_of(spec), ::testing::Contains("/exchange/topology"));
+}
+
+TEST(Neighbours, MixParametersWithTheWeightsOfTheirGraph) {
+  const auto problem_of = [](json compression) {
+    json spec = job("neighbours", json::object(), std::move(compression));
+    const auto problems = normalize_job_spec(spec, catalog());
+    EXPECT_EQ(problems.size(), 1U);
+    return problems.empty() ? Problem{} : problems[0];
+  };
+  for (const char* other : {"sum", "min", "max", "weighted"}) {
+    const auto problem = problem_of({{"name", "none"}, {"aggregation", other}});
+    EXPECT_EQ(problem.pointer, "/compression/aggregation");
+    EXPECT_THAT(problem.message, HasSubstr("with the weights of their graph; it takes \"mean\""));
+  }
+  const auto models = problem_of({{"name", "topk"}, {"apply_to", "models"}});
+  EXPECT_EQ(models.pointer, "/compression/apply_to");
+  EXPECT_THAT(models.message, HasSubstr("stay each worker's own; it takes [\"gradients\"]"));
+  EXPECT_THAT(pointers_of(job("neighbours", json::object(), {{"name", "topk"}, {"aggregation", "mean"}})), IsEmpty());
+}
+
+TEST(ModeParams, ThereIsAGraphOfThatDegree) {
+  const auto with = [](int degree, int workers) {
+    json spec = job("neighbours", {{"graph", "random_regular"}, {"degree", degree}});
+    spec["resources"]["workers"] = workers;
+    return pointers_of(spec);
+  };
+  const std::string degree = "/training/params/degree";
+  EXPECT_THAT(with(4, 5), IsEmpty());
+  EXPECT_THAT(with(5, 5), ElementsAre(degree)) << "more than there are others";
+  EXPECT_THAT(with(3, 5), ElementsAre(degree)) << "both odd";
+  EXPECT_THAT(with(1, 4), ElementsAre(degree)) << "not connected";
+  EXPECT_THAT(with(1, 2), IsEmpty());
+  EXPECT_THAT(pointers_of(job("neighbours", {{"graph", "ring"}, {"degree", 17}})), IsEmpty()) << "not used";
+}
+
+TEST(ModeParams, PartsAndDelaysFitThePeriod) {
+  const auto with = [](int period, int fragments, int delay) {
+    return pointers_of(job("parts", {{"period", period}, {"fragments", fragments}, {"delay", delay}}));
+  };
+  EXPECT_THAT(with(9, 2, 3), IsEmpty());
+  EXPECT_THAT(with(9, 2, 4), ElementsAre("/training/params/delay"));
+  EXPECT_THAT(with(4, 5, 0), ElementsAre("/training/params/fragments"));
+  EXPECT_THAT(with(4, 4, 0), IsEmpty());
+}
+
+}  // namespace
+}  // namespace weir::protocol

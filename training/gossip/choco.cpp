@@ -1,0 +1,194 @@
+#include "training/gossip/choco.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/sub.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/errc.hpp"
+#include "compressors/codecs/payload.hpp"
+#include "compressors/flat.hpp"
+#include "compressors/sent.hpp"
+
+namespace weir::training {
+namespace {
+
+using compressors::Reduction;
+using compressors::Round;
+using compressors::Sent;
+
+/// As CodedRound has them: a payload may be larger than the tensor by this factor.
+constexpr std::size_t payload_growth_max = 2;
+constexpr std::size_t payload_slack_bytes = 64 * 1024;
+
+BytesView bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()};
+}
+
+/// tensor += weight * the floats in `bytes`, as many as it has.
+void add_floats(BytesView bytes, float weight, at::Tensor& tensor) {
+  const auto to = compressors::flat(tensor);
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    float value = 0;
+    std::memcpy(&value, bytes.data() + i * sizeof(float), sizeof(float));
+    to[i] += weight * value;
+  }
+}
+
+}  // namespace
+
+Choco::Choco(std::span<const NamedTensor> parameters, std::span<const std::uint32_t> coded, std::vector<double> steps,
+             compressors::Compressor& compressor, Options options)
+    : compressor_(compressor), options_(std::move(options)) {
+  for (const float weight : options_.weights) weights_sum_ += weight;
+  for (std::size_t i = 0; i < coded.size(); ++i) {
+    const NamedTensor& value = parameters[coded[i]];
+    const at::Tensor now = value.tensor.detach();
+    coded_.push_back({.parameter = coded[i],
+                      .value = value,
+                      .estimate = now.clone(),
+                      .pull = at::zeros_like(now),
+                      .difference = at::empty_like(now),
+                      .entries = {},
+                      .scale = static_cast<float>(scale_of(compressor, compressors::entries_of(now.sizes()))),
+                      .step = steps[i]});
+  }
+}
+
+double Choco::scale_of(const compressors::Compressor& compressor, std::uint64_t entries) {
+  const double bound = compressor.error_bound(entries, {});
+  return compressor.traits().biased && bound <= 1 ? 1 : 1 / (1 + bound);
+}
+
+Round Choco::round_of(const Step& step, const Coded& coded, std::uint32_t rank) const {
+  return {.seed = options_.seed,
+          .step = step.number,
+          .epoch = step.epoch,
+          .epochs_total = options_.epochs_total,
+          .learning_rate = step.learning_rate,
+          .tensor = coded.parameter,
+          .rank = rank};
+}
+
+/// A payload goes to each neighbour, as a tensor would: what is longer than that is not worth it.
+bool Choco::goes_dense(const Step& step, const Coded& coded) const {
+  Round round = round_of(step, coded, options_.rank);
+  round.world = 2;
+  return compressor_.goes_dense(coded.value.tensor.sizes(), round);
+}
+
+Result<void> Choco::encode(const Step& step, std::size_t first, std::size_t last, Bytes& out,
+                           std::vector<std::size_t>& ends) {
+  const at::NoGradGuard no_grad;
+  const bool sparse = compressor_.traits().sparse;
+  for (Coded& coded : std::span(coded_).subspan(first, last - first)) {
+    at::sub_out(coded.difference, coded.value.tensor, coded.estimate);
+    if (goes_dense(step, coded)) {
+      const BytesView difference = bytes_of(coded.difference);
+      out.insert(out.end(), difference.begin(), difference.end());
+    } else {
+      const Round round = round_of(step, coded, options_.rank);
+      auto encoded = compressor_.encode(coded.difference, round, out, sparse ? &coded.entries : nullptr);
+      if (!encoded) return encoded.error().within("difference of " + coded.value.name);
+    }
+    ends.push_back(out.size());
+  }
+  return {};
+}
+
+Result<void> Choco::take(const Step& step, std::size_t first, std::size_t last, BytesView own,
+                         std::span<const std::size_t> ends, std::span<const Bytes> received) {
+  const at::NoGradGuard no_grad;
+  std::vector<BytesView> streams(received.begin(), received.end());
+  for (std::size_t i = first, begin = 0; i < last; begin = ends[i++ - first]) {
+    Coded& coded = coded_[i];
+    const BytesView payload = own.subspan(begin, ends[i - first] - begin);
+    if (auto taken = take_own(step, coded, payload); !taken) return taken;
+    for (std::size_t n = 0; n < streams.size(); ++n) {
+      if (auto taken = take_of(step, coded, n, payload.size(), streams[n]); !taken) {
+        return taken.error().within("difference of " + coded.value.name + " of rank " +
+                                    std::to_string(options_.neighbours[n]));
+      }
+    }
+    at::Tensor(coded.value.tensor).add_(coded.pull, coded.step);
+  }
+  for (std::size_t n = 0; n < streams.size(); ++n) {
+    if (streams[n].empty()) continue;
+    return Error{Errc::malformed,
+                 "rank " + std::to_string(options_.neighbours[n]) + " sent more than the payloads of its message"};
+  }
+  return {};
+}
+
+Result<void> Choco::take_own(const Step& step, Coded& coded, BytesView payload) {
+  if (goes_dense(step, coded)) {
+    add_floats(payload, 1, coded.estimate);
+    add_floats(payload, -weights_sum_, coded.pull);
+    return {};
+  }
+  const Round round = round_of(step, coded, options_.rank);
+  const Sent sent = compressor_.traits().sparse ? Sent(coded.entries) : Sent(compressor_, payload, round);
+  if (auto added = sent.add_to(coded.estimate, coded.scale); !added) return added;
+  return sent.add_to(coded.pull, -coded.scale * weights_sum_);
+}
+
+/// Takes the payload of one tensor off what a neighbour has sent.
+Result<void> Choco::take_of(const Step& step, Coded& coded, std::size_t neighbour, std::size_t own_bytes,
+                            BytesView& stream) {
+  const float weight = options_.weights[neighbour];
+  const bool dense = goes_dense(step, coded);
+  Result<BytesView> payload = BytesView();
+  if (!dense && compressor_.traits().passes.front() == Reduction::gather) {
+    payload = compressors::take_payload(stream);
+  } else if (stream.size() < own_bytes) {
+    payload = Error{Errc::malformed, "a message that ends too early"};
+  } else {  // as long on all ranks
+    payload = stream.first(own_bytes);
+    stream = stream.subspan(own_bytes);
+  }
+  if (!payload) return payload.error();
+  if (dense) {
+    add_floats(*payload, weight, coded.pull);
+    return {};
+  }
+  const Round round = round_of(step, coded, options_.neighbours[neighbour]);
+  return compressor_.decode_add(*payload, round, weight * coded.scale, coded.pull);
+}
+
+std::size_t Choco::bytes_max(std::size_t first, std::size_t last) const {
+  std::size_t bytes = payload_slack_bytes;
+  for (std::size_t i = first; i < last; ++i) bytes += payload_growth_max * coded_[i].estimate.nbytes();
+  return bytes;
+}
+
+std::vector<NamedTensor> Choco::save() const {
+  std::vector<NamedTensor> state;
+  for (const Coded& coded : coded_) {
+    state.push_back({"estimate." + coded.value.name, coded.estimate});
+    state.push_back({"pull." + coded.value.name, coded.pull});
+  }
+  return state;
+}
+
+Result<void> Choco::restore(std::span<const NamedTensor> state) {
+  const auto live = save();
+  for (const auto& one : live) {
+    const auto saved = std::ranges::find(state, one.name, &NamedTensor::name);
+    if (saved == state.end() || state.size() != live.size() || saved->tensor.sizes() != one.tensor.sizes() ||
+        saved->tensor.dtype() != one.tensor.dtype()) {
+      return Error{Errc::malformed,
+                   "the checkpoint has no '" + one.name + "' for these neighbours and this compressor"};
+    }
+  }
+  for (const auto& one : live) {
+    at::Tensor(one.tensor).copy_(std::ranges::find(state, one.name, &NamedTensor::name)->tensor);
+  }
+  return {};
+}
+
+}  // namespace weir::training
