@@ -36,7 +36,7 @@ MANY_RANKS = 64  # from which on the model's predictions are compared with simul
 INTRODUCTION = """
 Made by `make scaling`. Nobody here has a thousand machines: the networks are simulated, everything else is the
 product's. In each cell every rank does what a worker's exchange does in a step: the backward pass completes the
-buckets one after the other, a codec thread encodes and decodes, two lanes and an urgent one carry the buckets, and
+buckets one after the other, one thread encodes, another decodes, two lanes and an urgent one carry the buckets, and
 the production collectives send every message over a network with a clock of its own, in which each message takes the
 latency of its link and the port of each rank carries so many bytes a second in each direction. A switch that is short
 of bandwidth, lost packets and slow workers do not occur. What encoding, decoding, copying and adding take was

@@ -45,7 +45,8 @@ Transfer pass_transfer(const Situation& in, const CodedLoad& load, const PassLoa
   } else if (route.by_owners) {
     transfer.kind = Transfer::Kind::by_owners;
     // A rank decodes its share of all payloads and encodes it again.
-    transfer.combine_seconds = load.decode_seconds + load.encode_seconds / in.ranks;
+    transfer.combine_seconds = load.decode_seconds;
+    transfer.encode_combined_seconds = load.encode_seconds / in.ranks;
   } else {
     transfer.kind = Transfer::Kind::all_gather;
   }
@@ -92,10 +93,14 @@ class Rank {
     std::vector<std::unique_ptr<Collective>> collectives;  ///< by topology, those that were needed
   };
 
-  /// On the codec thread, which does one thing after the other.
-  Task<> code(double seconds) {
-    codec_free_at_ = std::max(codec_free_at_, network_.now()) + seconds;
-    return network_.until(codec_free_at_);
+  /// A thread that does one thing after the other.
+  struct CodecThread {
+    double free_at = 0;
+  };
+
+  Task<> code(CodecThread& thread, double seconds) {
+    thread.free_at = std::max(thread.free_at, network_.now()) + seconds;
+    return network_.until(thread.free_at);
   }
 
   Task<> exchange(std::size_t bucket) {
@@ -103,7 +108,7 @@ class Rank {
     Lane& lane = *lanes_[places_[bucket].lane];
     auto computing = network_.until(work.ready_seconds);
     if (auto done = co_await computing; !done) co_return done.error();
-    auto encoding = code(work.encode_seconds);
+    auto encoding = code(encoder_, work.encode_seconds);
     if (auto done = co_await encoding; !done) co_return done.error();
     {
       training::Turns::Turn turn(lane.turns, places_[bucket].turn);
@@ -112,7 +117,7 @@ class Rank {
     Subject about{.version = 0, .bucket = static_cast<std::uint32_t>(bucket), .part = 0};
     for (const Transfer& transfer : work.transfers) {
       if (transfer.encode_seconds > 0) {
-        auto between = code(transfer.encode_seconds);
+        auto between = code(encoder_, transfer.encode_seconds);
         if (auto done = co_await between; !done) co_return done.error();
       }
       auto carrying = carry(transfer, lane, about);
@@ -120,7 +125,7 @@ class Rank {
       about.part += parts_per_operation;
     }
     lane.turns.pass();
-    auto decoding = code(work.decode_seconds);
+    auto decoding = code(decoder_, work.decode_seconds);
     co_return co_await decoding;
   }
 
@@ -144,8 +149,10 @@ class Rank {
       auto sending = collective.to_owners(outgoing, gathered, about);
       if (auto done = co_await sending; !done) co_return done.error();
     }
-    auto combining = code(transfer.combine_seconds);
+    auto combining = code(decoder_, transfer.combine_seconds);
     if (auto done = co_await combining; !done) co_return done.error();
+    auto encoding = code(encoder_, transfer.encode_combined_seconds);
+    if (auto done = co_await encoding; !done) co_return done.error();
     about.part += parts_per_operation / 2;
     auto sending = collective.from_owners(share, gathered, about);
     co_return co_await sending;
@@ -156,7 +163,8 @@ class Rank {
   const std::span<const BucketWork> buckets_;
   const std::span<const training::LanePlace> places_;
   const std::span<std::byte> values_;  ///< what is reduced: only its length matters
-  double codec_free_at_ = 0;
+  CodecThread encoder_;
+  CodecThread decoder_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::vector<Task<>> tasks_;  ///< by bucket; last: they use all of the above
 };

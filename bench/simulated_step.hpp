@@ -20,10 +20,12 @@ struct Transfer {
   };
 
   Kind kind = Kind::all_reduce;
-  std::size_t topology = 0;    ///< position among collectives::topologies()
-  std::uint64_t bytes = 0;     ///< of one rank
-  double encode_seconds = 0;   ///< between it and the one before, on the codec thread
-  double combine_seconds = 0;  ///< in the middle of an exchange by owners, there too
+  std::size_t topology = 0;   ///< position among collectives::topologies()
+  std::uint64_t bytes = 0;    ///< of one rank
+  double encode_seconds = 0;  ///< between it and the one before, on the encoder
+  // In the middle of an exchange by owners:
+  double combine_seconds = 0;          ///< on the decoder
+  double encode_combined_seconds = 0;  ///< on the encoder
 
   friend auto operator<=>(const Transfer&, const Transfer&) = default;
 };
@@ -31,9 +33,9 @@ struct Transfer {
 /// What a bucket does in a step, on each rank.
 struct BucketWork {
   double ready_seconds = 0;   ///< when the backward pass has completed it
-  double encode_seconds = 0;  ///< before all transfers, on the codec thread
+  double encode_seconds = 0;  ///< before all transfers, on the encoder
   std::vector<Transfer> transfers;
-  double decode_seconds = 0;  ///< after them, there too
+  double decode_seconds = 0;  ///< after them, on the decoder
 
   friend auto operator<=>(const BucketWork&, const BucketWork&) = default;
 };
@@ -45,9 +47,9 @@ std::vector<BucketWork> work_of(const training::Situation& situation, std::span<
 double frames_of(std::span<const BucketWork> buckets, std::uint32_t ranks);
 
 /// How long a step takes in which all ranks do as training::BucketSchedule does, with the production collectives over
-/// simulated links of the situation's latency and rate, each rank with a computing thread, a codec thread and one for
-/// the messages. No data is moved. A sender never waits for acknowledgements: links keep as much on its way as they can
-/// carry. Fails with what collectives fail with.
+/// simulated links of the situation's latency and rate, each rank with a computing thread, an encoder, a decoder and a
+/// thread for the messages. No data is moved. A sender never waits for acknowledgements: links keep as much on its way
+/// as they can carry. Fails with what collectives fail with.
 Result<double> simulated_seconds(const training::Situation& situation, std::span<const BucketWork> buckets);
 
 }  // namespace weir::bench
