@@ -1,12 +1,12 @@
 #include "actors/session.hpp"
 
 #include <chrono>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/errc.hpp"
 #include "collectives/topologies/catalog.hpp"
+#include "training/replica.hpp"
 
 namespace weir::actors {
 namespace {
@@ -33,8 +33,8 @@ Result<void> check_exchange(const protocol::JobSpec::Exchange& wanted, std::uint
 
 }  // namespace
 
-Session::Session(protocol::Assignment assignment, Outlets outlets)
-    : assignment_(std::move(assignment)), outlets_(std::move(outlets)) {}
+Session::Session(protocol::Assignment assignment, MakeRole make_role, Outlets outlets)
+    : assignment_(std::move(assignment)), make_role_(std::move(make_role)), outlets_(std::move(outlets)) {}
 
 Session::~Session() = default;
 
@@ -50,24 +50,23 @@ Result<protocol::Prepared> Session::prepare() {
   auto mesh = collectives::Mesh::bind(assignment_.listen_host);
   if (!mesh) return mesh.error();
   const auto port = (*mesh)->port();
-  auto replica = training::Replica::make(spec_, assignment_.rank, assignment_.world);
-  if (!replica) return replica.error();
+  auto role = make_role_(spec_, assignment_);
+  if (!role) return role.error();
   if (!assignment_.resume_from.empty()) {
-    if (auto restored = (*replica)->restore(assignment_.resume_from); !restored) return restored.error();
-    saved_step_ = (*replica)->step;
+    if (auto restored = (*role)->restore(assignment_.resume_from); !restored) return restored.error();
+    saved_step_ = (*role)->step();
   }
-
-  const auto warmup = (*replica)->compression().compressor->warmup_length((*replica)->epochs_total());
   metrics_ = std::make_unique<Metrics>(Metrics::Options{
-      .steps_total = (*replica)->steps_total, .warmup_steps = warmup.in_steps((*replica)->sampler.steps_per_epoch())});
-  steps_done_ = (*replica)->step;
+      .steps_total = (*role)->steps_total(), .steps_done = (*role)->step(), .warmup_steps = (*role)->warmup_steps()});
+  steps_done_ = (*role)->step();
+  holds_model_ = (*role)->holds_model();
   const protocol::Prepared prepared{.endpoint = {assignment_.rank, assignment_.listen_host, port},
-                                    .steps_total = (*replica)->steps_total,
-                                    .parameters = (*replica)->parameter_count()};
+                                    .steps_total = (*role)->steps_total(),
+                                    .parameters = (*role)->parameters()};
   const std::lock_guard lock(mutex_);
   if (abort_cause_) return *abort_cause_;
   mesh_ = std::move(*mesh);
-  replica_ = std::move(*replica);
+  role_ = std::move(*role);
   return prepared;
 }
 
@@ -88,7 +87,7 @@ Result<void> Session::join(const std::vector<protocol::RankEndpoint>& endpoints)
     group_ = std::move(*communicator);
     if (abort_cause_) return *abort_cause_;
   }
-  auto joined = replica_->join(*group_);
+  auto joined = role_->join(*group_);
   if (!joined) group_->abort(joined.error());
   return joined;
 }
@@ -113,19 +112,11 @@ protocol::TrainingEnd Session::end(protocol::Outcome outcome, std::string cause)
           .cause = std::move(cause)};
 }
 
-Result<bool> Session::run_mode() {
-  auto finished = replica_->mode->train(*replica_, *this);
-  if (!finished) return finished.error();
-  traffic_.finish(replica_->exchange->trace());
-  if (auto saved = take_checkpoint(*replica_); !saved) return saved.error();
-  if (auto given = give_model(*replica_); !given) return given.error();
-  return finished;
-}
-
 protocol::TrainingEnd Session::train() {
   Result<bool> finished = false;
   try {
-    finished = run_mode();
+    finished = role_->run(*this);
+    if (const auto* trace = role_->trace(); finished && trace != nullptr) traffic_.finish(*trace);
   } catch (const std::exception& thrown) {
     finished = Error{Errc::internal, thrown.what()};
   }
@@ -145,7 +136,7 @@ void Session::close() {
   {
     const std::lock_guard lock(mutex_);
     mesh_.reset();
-    replica_.reset();
+    role_.reset();
     group = std::move(group_);
   }
   if (group) group->close();
@@ -153,45 +144,49 @@ void Session::close() {
 
 Result<void> Session::step_done(const training::Replica& replica, const training::StepRecord& record) {
   metrics_->add(record, group_->traffic());
-  if (replica.rank == 0) {
-    if (auto plan = replica.exchange->new_plan()) traffic_.planned(std::move(*plan));
+  if (replica.exchange) {
+    if (replica.rank == 0) {
+      if (auto plan = replica.exchange->new_plan()) traffic_.planned(std::move(*plan));
+    }
+    if (record.exchanged) traffic_.add(record.step, record.seconds, replica.exchange->trace());
   }
-  if (record.exchanged) traffic_.add(record.step, record.seconds, replica.exchange->trace());
   steps_done_ = record.step;
   const auto is_multiple_of = [&](std::uint64_t every) { return every > 0 && record.step % every == 0; };
   checkpoint_due_ = checkpoint_due_ || is_multiple_of(spec_.checkpoint_every_steps);
   evaluation_due_ = evaluation_due_ || is_multiple_of(spec_.evaluate_every_steps);
   if (!record.exchanged || record.step == replica.steps_total) return {};
   if (std::exchange(checkpoint_due_, false)) {
-    if (auto saved = take_checkpoint(replica); !saved) return saved.error();
+    auto share = replica.save();
+    auto kept = share ? keep(replica.step, std::move(*share)) : Result<void>(share.error());
+    if (!kept) return kept;
   }
-  return std::exchange(evaluation_due_, false) ? give_model(replica) : Result<void>();
+  if (!std::exchange(evaluation_due_, false) || !holds_model_) return {};
+  auto model = replica.save_model();
+  return model ? evaluate(replica.step, std::move(*model)) : Result<void>(model.error());
 }
 
-Result<void> Session::take_checkpoint(const training::Replica& replica) {
-  if (saved_step_ == replica.step) return {};
+Result<void> Session::served(const training::ServedRecord& record) {
+  metrics_->add(record, group_->traffic());
+  steps_done_ = record.step;
+  return {};
+}
+
+Result<void> Session::keep(std::uint64_t step, Bytes share) {
+  if (saved_step_ == step) return {};
   shares_.acquire();
   {
     const std::lock_guard lock(mutex_);
     if (abort_cause_) return *abort_cause_;
   }
-  auto share = replica.save();
-  if (!share) {
-    shares_.release();
-    return share.error();
-  }
-  saved_step_ = replica.step;
-  outlets_.checkpoint(Segment::own(std::move(*share)), replica.step);
+  saved_step_ = step;
+  outlets_.checkpoint(Segment::own(std::move(share)), step);
   return {};
 }
 
-Result<void> Session::give_model(const training::Replica& replica) {
-  if (replica.rank != 0) return {};
-  auto model = replica.save_model();
-  if (!model) return model.error();
+Result<void> Session::evaluate(std::uint64_t step, Bytes model) {
   auto at = metrics_->here();
-  at.step = replica.step;
-  outlets_.evaluate(Segment::own(std::move(*model)), std::move(at));
+  at.step = step;
+  outlets_.evaluate(Segment::own(std::move(model)), std::move(at));
   return {};
 }
 

@@ -29,9 +29,9 @@ Result<std::uint64_t> number(const Safetensors& file, const char* key, std::uint
   return value;
 }
 
-/// Whether rank `rank` may hold a tensor of that name.
+/// Whether rank `rank` may hold a tensor of that name: tensors of the whole job are with one rank each.
 bool may_hold(std::uint32_t rank, std::string_view name) {
-  return name.starts_with("rank.") ? name.starts_with(rank_prefix(rank)) : rank == 0;
+  return !name.starts_with("rank.") || name.starts_with(rank_prefix(rank));
 }
 
 }  // namespace

@@ -12,8 +12,8 @@
 
 namespace weir::protocol {
 
-/// A checkpoint is one safetensors file. Tensors of the whole job (model, optimizer) are written by rank 0 under plain
-/// names; tensors of a single rank (compressor memory, random generators) have names that begin with "rank.<r>.". Each
+/// A checkpoint is one safetensors file. Tensors of the whole job (model, optimizer) are written under plain names, by
+/// rank 0 or, where servers hold the model, each by one of them; tensors of a single rank (compressor memory, random generators) have names that begin with "rank.<r>.". Each
 /// rank sends a share; the head joins the shares.
 struct CheckpointHeader {
   std::uint64_t step = 0;             ///< steps done when it was taken
@@ -32,7 +32,7 @@ Result<CheckpointHeader> read_checkpoint_header(const Safetensors& file);
 
 /// Joins the shares of all ranks of one step, in any order, into one file. The same shares give the same
 /// bytes. Fails with: malformed (no safetensors file, a rank missing or twice, ranks of different steps, a
-/// tensor under another rank's prefix, a tensor of the whole job from a rank other than 0).
+/// tensor under another rank's prefix, a tensor of the whole job from two ranks).
 Result<Bytes> join_checkpoint(std::span<const Segment> shares);
 
 }  // namespace weir::protocol

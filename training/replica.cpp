@@ -1,30 +1,20 @@
 #include "training/replica.hpp"
 
-#include <algorithm>
-#include <cmath>
+#include <array>
 
+#include "base/ensure.hpp"
 #include "base/errc.hpp"
-#include "base/xxh3.hpp"
 #include "collectives/topologies/catalog.hpp"
 #include "protocol/checkpoint.hpp"
 #include "training/datasets/catalog.hpp"
-#include "training/exchange/agreement.hpp"
+#include "training/job_parts.hpp"
 #include "training/models/catalog.hpp"
 #include "training/modes/mode.hpp"
+#include "training/servers/counts.hpp"
 #include "training/tensor_file.hpp"
 
 namespace weir::training {
 namespace {
-
-Result<compressors::Compression> make_compression(const protocol::JobSpec& spec) {
-  const auto& wanted = spec.compression;
-  const auto momentum = momentum_of(spec.training.optimizer.params);
-  return compressors::builtin().make({.compressor = wanted.compressor.name,
-                                      .params = wanted.compressor.params,
-                                      .memory = wanted.memory.name,
-                                      .memory_params = wanted.memory.params,
-                                      .setting = {.momentum = momentum.factor, .nesterov = momentum.nesterov}});
-}
 
 /// The catalog can only answer for a compressor's defaults.
 Result<void> check_topology(const protocol::JobSpec& spec, const compressors::Compressor& compressor) {
@@ -43,6 +33,11 @@ Result<void> check_topology(const protocol::JobSpec& spec, const compressors::Co
 /// Where the ranks make steps by themselves, momentum is a matter of their optimizers, and a mean of differences has to
 /// have their scale.
 Result<void> check_mode(const protocol::JobSpec& spec, const Mode& mode, const compressors::Compression& compression) {
+  if (mode.servers() > 0) {
+    const auto reason = servers::misfit(compression);
+    if (!reason) return {};
+    return Error{Errc::invalid_argument, "training.mode \"" + spec.training.mode.name + "\" does not fit " + *reason};
+  }
   if (!mode.own_optimizers()) return {};
   const auto compressor = compression.compressor->traits();
   const auto memory = compression.memory->traits();
@@ -61,29 +56,6 @@ Result<void> check_mode(const protocol::JobSpec& spec, const Mode& mode, const c
                      "\": it applies momentum to gradients; try compression.memory \"residual\""};
   }
   return {};
-}
-
-std::uint64_t hash_of(const std::vector<NamedTensor>& parameters) {
-  std::uint64_t hash = 0;
-  for (const auto& [name, tensor] : parameters) {
-    hash = XXH3_64bits_withSeed(tensor.data_ptr(), tensor.nbytes(), hash);
-  }
-  return hash;
-}
-
-/// Of all that decides about the messages of a step.
-std::uint64_t hash_of_exchange(const protocol::JobSpec& spec) {
-  const auto& [topology, transport, bucket_bytes, servers] = spec.exchange;
-  const auto& [compressor, memory, apply_to] = spec.compression;
-  const nlohmann::json all = {topology,          bucket_bytes, servers,       compressor.name,
-                              compressor.params, memory.name,  memory.params, spec.training.seed};
-  const std::string text = all.dump();
-  return XXH3_64bits(text.data(), text.size());
-}
-
-std::uint64_t steps_of(const protocol::JobSpec& spec, std::uint64_t steps_per_epoch) {
-  const auto steps = static_cast<std::uint64_t>(std::ceil(spec.training.epochs * static_cast<double>(steps_per_epoch)));
-  return std::min(steps, spec.training.max_steps.value_or(steps));
 }
 
 }  // namespace
@@ -125,10 +97,14 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   replica->optimizer = std::move(*optimizer);
   replica->learning_rate = wanted.params.value("lr", 0.0);
 
-  const auto steps_per_epoch = replica->sampler.steps_per_epoch();
-  replica->steps_total = steps_of(spec, steps_per_epoch);
+  const auto gradients = replica->mode->gradients_per_step(world);
+  if (!gradients) return gradients.error();
+  const auto length = length_of(spec, replica->examples->classes().size(), *gradients);
+  if (!length) return length.error();
+  replica->length = *length;
+  replica->steps_total = length->steps_total;
   auto schedule = schedules().make(spec.training.lr_schedule.name, spec.training.lr_schedule.params,
-                                   ScheduleSetting{steps_per_epoch, replica->steps_total, world});
+                                   ScheduleSetting{length->steps_per_epoch, length->steps_total, *gradients});
   if (!schedule) return schedule.error();
   replica->schedule = std::move(*schedule);
   return replica;
@@ -142,10 +118,20 @@ std::uint64_t Replica::parameter_count() const {
   return count;
 }
 
+std::uint32_t Replica::ranks() const { return world + mode->servers(); }
+
 Result<void> Replica::join(collectives::Fabric& fabric) {
-  if (auto equal = expect_equal(fabric, hash_of_exchange(spec), "settings of the exchange"); !equal) return equal;
-  // Buffers are not compared: after a restart each rank has its own.
-  if (auto equal = expect_equal(fabric, hash_of(model->parameters()), "parameters"); !equal) return equal;
+  if (auto same = expect_same_job(fabric, spec, model->parameters()); !same) return same;
+  if (mode->servers() > 0) {
+    ensure(fabric.size() == ranks(), "a group with servers behind the workers");
+    const servers::Client::Setting setting{.servers = mode->servers(),
+                                           .coding = {.seed = spec.training.seed,
+                                                      .epochs_total = epochs_total(),
+                                                      .steps_per_epoch = length.steps_per_epoch,
+                                                      .workers = world}};
+    client = std::make_unique<servers::Client>(*model, compression_, fabric, setting, pushes_);
+    return {};
+  }
   const Exchange::Options options{.values = mode->values(),
                                   .seed = spec.training.seed,
                                   .epochs_total = epochs_total(),
@@ -164,18 +150,21 @@ Result<Bytes> Replica::save_model() const {
 
 Result<Bytes> Replica::save() const {
   TensorFile file;
-  if (rank == 0) {
+  const auto own = protocol::rank_prefix(rank);
+  if (client) {
+    file.add(own + std::string(servers::copy_prefix), model->parameters());
+    file.add(own, {servers::saved_counts(std::array{client->clock()})});
+  } else if (rank == 0) {
     file.add("model.", state_of(*model));
     file.add("optimizer.", optimizer->save());
   }
-  const auto own = protocol::rank_prefix(rank);
   if (rank != 0 && mode->own_optimizers()) file.add(own + "optimizer.", optimizer->save());
-  if (rank != 0) file.add(own + "buffers.", model->buffers());
+  if (rank != 0 || client) file.add(own + "buffers.", model->buffers());
   file.add(own + "memory.", compression().memory->save());
   file.add(own + "compressor.", compression().compressor->save());
   if (exchange) file.add(own + "exchange.", exchange->save());
   file.add(own, {{"rng", random_state()}});
-  return file.write(protocol::to_metadata({step, world, rank}));
+  return file.write(protocol::to_metadata({step, ranks(), rank}));
 }
 
 Result<void> Replica::restore(const Segment& checkpoint) {
@@ -183,18 +172,27 @@ Result<void> Replica::restore(const Segment& checkpoint) {
   if (!file) return file.error();
   const auto header = protocol::read_checkpoint_header(*file);
   if (!header) return header.error();
-  if (header->rank || header->world != world) {
+  if (header->rank || header->world != ranks()) {
     return Error{Errc::conflict, "the checkpoint is of " + std::to_string(header->world) + " ranks, the job has " +
-                                     std::to_string(world)};
+                                     std::to_string(ranks())};
   }
-  if (auto loaded = load_into(*file, "model.", state_of(*model)); !loaded) return loaded.error();
-
   const auto own = protocol::rank_prefix(rank);
-  if (rank != 0) {
+  const bool served = mode->servers() > 0;
+  if (served) {
+    const auto copy = own + std::string(servers::copy_prefix);
+    if (auto loaded = load_into(*file, copy, model->parameters()); !loaded) return loaded.error();
+    const auto counts = servers::restored_counts(tensors_under(*file, own), 1);
+    if (!counts) return counts.error();
+    pushes_ = counts->front();
+  } else if (auto loaded = load_into(*file, "model.", state_of(*model)); !loaded) {
+    return loaded.error();
+  }
+  if (rank != 0 || served) {
     if (auto loaded = load_into(*file, own + "buffers.", model->buffers()); !loaded) return loaded.error();
   }
   const std::string of_optimizer = rank != 0 && mode->own_optimizers() ? own + "optimizer." : "optimizer.";
-  if (auto done = optimizer->restore(tensors_under(*file, of_optimizer)); !done) return done.error();
+  const auto optimizer_state = served ? std::vector<NamedTensor>() : tensors_under(*file, of_optimizer);
+  if (auto done = optimizer->restore(optimizer_state); !done) return done.error();
   if (auto done = compression().memory->restore(tensors_under(*file, own + "memory.")); !done) return done.error();
   const auto compressor = tensors_under(*file, own + "compressor.");
   if (auto done = compression().compressor->restore(compressor); !done) return done.error();

@@ -12,9 +12,11 @@
 #include "training/datasets/dataset.hpp"
 #include "training/datasets/sampler.hpp"
 #include "training/exchange/exchange.hpp"
+#include "training/length.hpp"
 #include "training/models/model.hpp"
 #include "training/optimizers/optimizer.hpp"
 #include "training/schedules/schedule.hpp"
+#include "training/servers/client.hpp"
 
 namespace weir::training {
 
@@ -49,16 +51,16 @@ class Replica {
   Result<Bytes> save_model() const;
 
   std::uint64_t parameter_count() const;
+  /// Of the group: the workers, and servers if the mode has some.
+  std::uint32_t ranks() const;
   const compressors::Compression& compression() const { return exchange ? exchange->compression() : compression_; }
-  double epoch() const { return static_cast<double>(step) / static_cast<double>(sampler.steps_per_epoch()); }
+  double epoch() const { return length.epoch_at(step); }
   /// The value of epoch() at the end of the training.
-  double epochs_total() const {
-    return static_cast<double>(steps_total) / static_cast<double>(sampler.steps_per_epoch());
-  }
+  double epochs_total() const { return length.epochs_total(); }
 
   const protocol::JobSpec spec;
   const std::uint32_t rank;
-  const std::uint32_t world;
+  const std::uint32_t world;  ///< the workers
   std::unique_ptr<Examples> examples;
   std::unique_ptr<Model> model;
   std::unique_ptr<Mode> mode;
@@ -66,15 +68,18 @@ class Replica {
   std::unique_ptr<Schedule> schedule;
   Sampler sampler;
   double learning_rate = 0;  ///< before the factor of the schedule
+  TrainingLength length;
   std::uint64_t steps_total = 0;
-  std::uint64_t step = 0;              ///< steps done so far
-  std::unique_ptr<Exchange> exchange;  ///< set by join()
+  std::uint64_t step = 0;                   ///< steps done so far; with servers, those of the job
+  std::unique_ptr<Exchange> exchange;       ///< set by join(), if the workers exchange gradients with each other
+  std::unique_ptr<servers::Client> client;  ///< set by join(), if they push them to servers
 
  private:
   Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t ranks, Sampler own_sampler)
       : spec(job), rank(own_rank), world(ranks), sampler(std::move(own_sampler)) {}
   compressors::Compression compression_;                    ///< moved into the exchange by join()
   std::optional<std::vector<NamedTensor>> exchange_state_;  ///< restored, and for the exchange that join() makes
+  std::uint64_t pushes_ = 0;                                ///< restored, and for the client that join() makes
 };
 
 }  // namespace weir::training

@@ -38,7 +38,7 @@ TEST(Checkpoint, RefusesSharesThatDoNotBelongTogether) {
       {"other step", {zero, share(1, 2, 8, {"rank.1.memory"})}},
       {"other world", {zero, share(1, 3, 9, {"rank.1.memory"})}},
       {"another rank's name", {zero, share(1, 2, 9, {"rank.0.memory"})}},
-      {"the job's name from rank 1", {zero, share(1, 2, 9, {"model.bias"})}},
+      {"the job's name from two ranks", {zero, share(1, 2, 9, {"model.weight"})}},
       {"rank 10 is not rank 1", {zero, share(1, 2, 9, {"rank.10.memory"})}},
       {"a whole checkpoint", {zero, Segment::own(write_safetensors(to_metadata({9, 2, {}}), {}).value())}},
       {"garbage", {zero, Segment::own(Bytes(20))}},

@@ -96,7 +96,7 @@ std::uint64_t LocalSgd::exchanges_before(const Replica& replica, std::uint64_t s
 
 Result<bool> LocalSgd::train(Replica& replica, Progress& progress) {
   Exchange& exchange = *replica.exchange;
-  Passes passes(replica, 1);
+  Passes passes(replica, {.first_step = replica.step, .steps_end = replica.steps_total});
   CommonModel common(*replica.model);
   const auto& limits = replica.spec.training.clip;
   while (replica.step < replica.steps_total) {

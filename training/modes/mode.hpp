@@ -1,36 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 #include "protocol/catalog.hpp"
+#include "training/progress.hpp"
 #include "training/replica.hpp"
+#include "training/servers/rule.hpp"
 
 namespace weir::training {
-
-/// The record of one optimizer step, which a mode reports. Times in seconds.
-struct StepRecord {
-  std::uint64_t step = 0;  ///< steps done so far, this one included
-  double loss = 0;         ///< mean over the examples that this rank used in it
-  std::uint64_t samples = 0;
-  bool exchanged = true;       ///< the ranks have exchanged in it, and their models are equal now
-  double seconds = 0;          ///< the whole step
-  double compute_seconds = 0;  ///< the compute thread without its waits: data, forward, backward, optimizer
-  Exchange::Times times;
-  std::uint64_t dense_bytes = 0;  ///< bytes that a dense exchange would have sent
-};
-
-/// Receives the progress of a mode. Called on the compute thread; may block it.
-class Progress {
- public:
-  virtual ~Progress() = default;
-
-  /// Whether this rank wants to stop; training then ends after the next step that all ranks agree on.
-  virtual bool stop_wanted() const = 0;
-
-  /// Called after each step. An error ends the training.
-  virtual Result<void> step_done(const Replica& replica, const StepRecord& record) = 0;
-};
 
 /// The way in which the ranks train together.
 class Mode {
@@ -47,6 +26,13 @@ class Mode {
 
   /// Whether the optimizers of the ranks differ in their state. Otherwise all apply the same means.
   virtual bool own_optimizers() const { return false; }
+
+  /// How many parameter servers hold the model, in ranks behind those of the workers; 0: the workers hold it.
+  virtual std::uint32_t servers() const { return 0; }
+  /// How many workers' gradients make one step. Fails with: invalid_argument (there are too few workers).
+  virtual Result<std::uint32_t> gradients_per_step(std::uint32_t workers) const { return workers; }
+  /// When a server applies pushes and answers; null without servers.
+  virtual std::unique_ptr<servers::PushRule> rule(const servers::RuleSetting& /*setting*/) const { return nullptr; }
 };
 
 /// The parameters are training.params of the job spec.
