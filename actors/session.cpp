@@ -6,6 +6,7 @@
 
 #include "base/errc.hpp"
 #include "collectives/topologies/catalog.hpp"
+#include "training/modes/mode.hpp"
 #include "training/replica.hpp"
 
 namespace weir::actors {

@@ -13,8 +13,8 @@
 namespace weir::protocol {
 
 /// A checkpoint is one safetensors file. Tensors of the whole job (model, optimizer) are written under plain names, by
-/// rank 0 or, where servers hold the model, each by one of them; tensors of a single rank (compressor memory, random generators) have names that begin with "rank.<r>.". Each
-/// rank sends a share; the head joins the shares.
+/// rank 0 or, where servers hold the model, each by one of them; tensors of a single rank (compressor memory, random
+/// generators) have names that begin with "rank.<r>.". Each rank sends a share; the head joins the shares.
 struct CheckpointHeader {
   std::uint64_t step = 0;             ///< steps done when it was taken
   std::uint32_t world = 1;            ///< ranks of the job

@@ -44,7 +44,7 @@ class Progress {
 
   // The rest is of modes with servers, where the first server decides when.
 
-  /// Called on every rank while nothing is on its way, after `step` steps of the job: this rank's share of a checkpoint.
+  /// Called on every rank while nothing is on its way, after `step` steps of the job: its share of a checkpoint.
   virtual Result<void> keep(std::uint64_t /*step*/, Bytes /*share*/) { return {}; }
   /// Called on the first server: the whole model, to be evaluated.
   virtual Result<void> evaluate(std::uint64_t /*step*/, Bytes /*model*/) { return {}; }

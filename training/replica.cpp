@@ -121,7 +121,10 @@ std::uint64_t Replica::parameter_count() const {
 std::uint32_t Replica::ranks() const { return world + mode->servers(); }
 
 Result<void> Replica::join(collectives::Fabric& fabric) {
-  if (auto same = expect_same_job(fabric, spec, model->parameters()); !same) return same;
+  // Workers with servers have copies of different age, which a checkpoint keeps.
+  const bool equal = mode->servers() == 0 || !restored_;
+  const auto parameters = equal ? model->parameters() : std::vector<NamedTensor>();
+  if (auto same = expect_same_job(fabric, spec, parameters); !same) return same;
   if (mode->servers() > 0) {
     ensure(fabric.size() == ranks(), "a group with servers behind the workers");
     const servers::Client::Setting setting{.servers = mode->servers(),
@@ -201,6 +204,7 @@ Result<void> Replica::restore(const Segment& checkpoint) {
   if (rng.size() != 1) return Error{Errc::malformed, "checkpoint: no state of the random generator of this rank"};
   if (auto done = set_random_state(rng.front().tensor); !done) return done.error();
   step = header->step;
+  restored_ = true;
   return {};
 }
 

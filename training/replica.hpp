@@ -25,10 +25,10 @@ class Mode;
 /// The state that one rank trains: its copy of the model and everything that belongs to it. Made from the job spec,
 /// equal on all ranks except for the shard. Used by one thread.
 ///
-/// Parameters are equal on all ranks whenever they have exchanged. The model's buffers (running statistics) do not: they are not exchanged, and
+/// Parameters are equal on all ranks whenever they have exchanged. The model's buffers (running statistics) are not:
 /// each rank keeps those of its own batches. Rank 0's buffers count as the model's: they are used in evaluations and
 /// saved next to the parameters in a checkpoint. Those of the other ranks are saved separately in it, so that a resumed
-/// job has the same bits.
+/// job has the same bits. In modes with servers the model is theirs, and this is a worker's copy of it.
 class Replica {
  public:
   /// Reads the training data, which takes a while. Fails with: not_found (dataset file), malformed (dataset file),
@@ -79,7 +79,8 @@ class Replica {
       : spec(job), rank(own_rank), world(ranks), sampler(std::move(own_sampler)) {}
   compressors::Compression compression_;                    ///< moved into the exchange by join()
   std::optional<std::vector<NamedTensor>> exchange_state_;  ///< restored, and for the exchange that join() makes
-  std::uint64_t pushes_ = 0;                                ///< restored, and for the client that join() makes
+  bool restored_ = false;
+  std::uint64_t pushes_ = 0;  ///< restored, and for the client that join() makes
 };
 
 }  // namespace weir::training

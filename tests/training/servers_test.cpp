@@ -105,7 +105,7 @@ TEST_P(Servers, WithoutSlackTheModelIsThatOfSync) {
                                      std::pair<std::string, nlohmann::json>{"backup", {{"backup_workers", 0}}}}) {
     auto spec = served_job(mode, params);
     spec.training.mode.params["servers"] = GetParam();
-    spec.training.optimizer = {"sgd", {{"lr", 0.05}}};
+    spec.training.optimizer = {"sgd", {{"lr", 0.05}, {"momentum", 0}}};
     constexpr std::uint32_t workers = 3;
     ServedJob job(spec, workers);
     job.run();
@@ -196,7 +196,7 @@ TEST(ServedJobs, ResumingLosesNoUpdate) {
         pushed += resumed.told[rank]->records.size();
         EXPECT_EQ(before[i].clocks[rank] + resumed.told[rank]->records.size(), after.clocks[rank]) << mode;
       }
-      if (mode != "backup") EXPECT_EQ(before[i].applied + pushed, after.applied) << mode;
+      EXPECT_TRUE(mode == "backup" || before[i].applied + pushed == after.applied) << mode;
       EXPECT_EQ(resumed.servers[i]->step(), resumed.servers[i]->length.steps_total);
     }
     expect_copies(resumed, workers);

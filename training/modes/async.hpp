@@ -10,11 +10,11 @@ namespace weir::training {
 
 /// Asynchronous SGD: a server applies each push when it comes and answers at once. A worker's gradient is then of a
 /// model that others have changed meanwhile. With `delay_compensation` lambda above 0 the server adds
-/// lambda * g * g * (w - w_worker) to it, where w_worker is what that worker has: the gradient at w to first order, with
-/// the diagonal of g g^T in the place of the Hessian (DC-ASGD, Zheng et al., ICML 2017).
+/// lambda * g * g * (w - w_worker) to it, where w_worker is what that worker has: the gradient at w to first order,
+/// with the diagonal of g g^T in the place of the Hessian (DC-ASGD, Zheng et al., ICML 2017).
 ///
-/// A push moves the model by 1 / workers of the learning rate, so that the rate, weight decay and the schedule mean what
-/// they mean in sync.
+/// A push moves the model by 1 / workers of the learning rate, so that the rate, weight decay and the schedule mean
+/// what they mean in sync.
 class Async final : public servers::ServedMode {
  public:
   static constexpr std::string_view type_name = "async";

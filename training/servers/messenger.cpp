@@ -11,13 +11,13 @@ namespace weir::training::servers {
 using collectives::Subject;
 using collectives::Task;
 
-/// Takes a message as it arrives.
+/// Takes a message as it arrives, which may be while it is made.
 class Messenger::Inbox final : public collectives::Receiver {
  public:
-  explicit Inbox(Messenger& messenger) : messenger_(messenger) {}
+  explicit Inbox(Messenger& owner) : messenger(owner), arrival(owner.group_, *this) {}
 
   Result<void> begin(std::uint64_t message_bytes) override {
-    if (auto room = messenger_.make_room(arrival->from(), message_bytes); !room) return room;
+    if (auto room = messenger.make_room(arrival.from(), message_bytes); !room) return room;
     body.resize(message_bytes, boost::container::default_init);
     return {};
   }
@@ -25,11 +25,9 @@ class Messenger::Inbox final : public collectives::Receiver {
     return std::span(body).subspan(offset, bytes);
   }
 
-  const collectives::Receive* arrival = nullptr;
+  Messenger& messenger;
   Bytes body;
-
- private:
-  Messenger& messenger_;
+  collectives::Receive arrival;  ///< last: it uses the others from the beginning
 };
 
 /// A message that the thread has sent. It begins as a request, which hands it over to the loop.
@@ -99,14 +97,12 @@ Result<void> Messenger::flush() {
 Task<> Messenger::receive() {
   while (true) {
     Inbox inbox(*this);
-    collectives::Receive arrival(group_, inbox);
-    inbox.arrival = &arrival;
-    if (auto received = co_await arrival; !received) {
+    if (auto received = co_await inbox.arrival; !received) {
       fail(received.error());
       co_return received;
     }
     const std::lock_guard lock(mutex_);
-    waiting_.push_back({arrival.from(), arrival.about(), std::move(inbox.body)});
+    waiting_.push_back({inbox.arrival.from(), inbox.arrival.about(), std::move(inbox.body)});
     changed_.notify_all();
   }
 }

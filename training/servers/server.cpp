@@ -84,7 +84,7 @@ Result<std::unique_ptr<Server>> Server::make(const protocol::JobSpec& spec, cons
 Result<void> Server::join(collectives::Fabric& fabric) {
   ensure(fabric.rank() == place.rank() && fabric.size() == place.ranks(), "a group with servers behind the workers");
   fabric_ = &fabric;
-  return expect_same_job(fabric, spec, model->parameters());
+  return expect_same_job(fabric, spec, restored_ ? std::vector<NamedTensor>() : model->parameters());
 }
 
 Result<bool> Server::serve(Progress& progress) {
@@ -161,6 +161,7 @@ Result<void> Server::restore(const Segment& checkpoint) {
       copy.copy_(whole->tensor);
     }
   }
+  restored_ = true;
   return {};
 }
 

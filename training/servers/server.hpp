@@ -84,6 +84,7 @@ class Server {
   compressors::Compression compression_;
   std::unique_ptr<Schedule> schedule_;
   double learning_rate_ = 0;
+  bool restored_ = false;
   collectives::Fabric* fabric_ = nullptr;  ///< from join() on
 };
 

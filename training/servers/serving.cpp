@@ -105,7 +105,9 @@ Result<void> Serving::take_push(Messenger::Message message) {
     if (auto kept = buffers_.take(worker, body.last(push->buffers), *server_.model); !kept) return kept;
   }
   const auto decisions = rule_->arrived(worker, push->version, server_.counts.version);
-  return decisions ? carry_out(*decisions) : Result<void>(decisions.error());
+  if (!decisions) return decisions.error();
+  auto done = carry_out(*decisions);
+  return done && halting_ ? carry_out(rule_->halt()) : done;
 }
 
 Result<void> Serving::take_halted(const Messenger::Message& message) {
@@ -137,7 +139,10 @@ Result<void> Serving::take_order(Kind kind, const Messenger::Message& message) {
     const auto decisions = rule_->decided(*version, members);
     return decisions ? carry_out(*decisions) : Result<void>(decisions.error());
   }
-  if (kind == Kind::halt) return carry_out(rule_->halt());
+  if (kind == Kind::halt) {
+    halting_ = true;
+    return carry_out(rule_->halt());
+  }
   if (kind == Kind::wants_part) {
     messenger_.send(message.from, subject(Kind::part, 0), own_part());
     return {};
@@ -160,6 +165,7 @@ Result<void> Serving::rest_as_told() {
   }
   messenger_.send(server_.place.workers, subject(Kind::rested, 0),
                   (rest.orders & Rest::part) != 0 ? own_part() : Bytes());
+  halting_ = false;
   ended_ = (rest.orders & Rest::end) != 0;
   finished_ = (rest.orders & Rest::stopped) == 0;
   for (Client& client : clients_) client.halted = false;

@@ -70,7 +70,7 @@ class Serving {
   std::unique_ptr<PushRule> rule_;
   std::vector<Client> clients_;
   MeanBuffers buffers_;
-  bool halting_ = false;
+  bool halting_ = false;              ///< the first server wants the workers to halt
   std::optional<Rest> told_to_rest_;  ///< on the others: until all workers have halted
   std::optional<Rest> resting_;       ///< on the first: the others are saving
   std::vector<bool> awaited_;         ///< on the first, by server: its word

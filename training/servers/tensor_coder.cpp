@@ -44,12 +44,13 @@ std::optional<std::string> misfit(const compressors::Compression& compression) {
   const std::string compressor = "compressor \"" + std::string(compression.compressor->name()) + "\": ";
   if (traits.votes) return compressor + "signs of one worker are no majority";
   if (traits.owns_momentum) return compressor + "the servers encode differences of models, which have no momentum";
-  if (traits.stateful) return compressor + "what it keeps between rounds would have to be that of all workers";
   const bool sums_passes = traits.passes.size() > 1 && std::ranges::any_of(traits.passes, [](Reduction reduction) {
                              return reduction != Reduction::max && reduction != Reduction::gather;
                            });
-  if (sums_passes || !traits.fits_owners()) {
+  if (sums_passes)
     return compressor + "its rounds take several passes, in which all workers have to take part together";
+  if (traits.stateful || !traits.fits_owners()) {
+    return compressor + "what it keeps between rounds would have to be that of all workers";
   }
   const std::string memory = "memory \"" + std::string(compression.memory->name()) + "\": ";
   if (compression.memory->traits().changes_mean) return memory + "it reckons with the mean of all workers";
