@@ -151,7 +151,8 @@ TEST(DelayCompensation, IsThatOfThePaper) {
       modes().make("async", {{"delay_compensation", lambda}}).value()->rule({.clocks = std::vector<std::uint64_t>(2)});
   at::Tensor w = model.clone();
   std::vector<at::Tensor> backup(workers, model.clone());
-  Shard shard(parameters, {0}, optimizers().make("sgd", {{"lr", rate}, {"momentum", 0}}, OptimizerSetting{parameters}).value(),
+  Shard shard(parameters, {0},
+              optimizers().make("sgd", {{"lr", rate}, {"momentum", 0}}, OptimizerSetting{parameters}).value(),
               compression, coding);
   TensorCoder encoder(of_worker, coding);
   std::vector<std::uint64_t> clocks(workers, 0);
