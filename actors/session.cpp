@@ -147,7 +147,10 @@ Result<void> Session::step_done(const training::Replica& replica, const training
   metrics_->add(record, group_->traffic());
   if (replica.exchange) {
     if (replica.rank == 0) {
-      if (auto plan = replica.exchange->new_plan()) traffic_.planned(std::move(*plan));
+      if (auto plan = replica.exchange->new_plan()) {
+        if (plan->step > 0) plan->step = record.step - 1;  // the exchange has counted its own steps
+        traffic_.planned(std::move(*plan));
+      }
     }
     if (record.exchanged) traffic_.add(record.step, record.seconds, replica.exchange->trace());
   }

@@ -6,22 +6,14 @@
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "protocol/catalog_entries.hpp"
+#include "protocol/differences.hpp"
 #include "protocol/job_spec_schema.hpp"
 
 namespace weir::protocol {
 namespace {
 
 using nlohmann::json;
-
-/// The entry of that name in one of the catalog's lists, or null.
-const json* find_entry(const json& catalog, const char* list, const std::string& name) {
-  const auto entries = catalog.find(list);
-  if (entries == catalog.end()) return nullptr;
-  for (const auto& entry : *entries) {
-    if (entry.value("name", "") == name) return &entry;
-  }
-  return nullptr;
-}
 
 /// The second half of the check, against the catalog. Runs on a spec that follows the schema.
 class CatalogCheck {
@@ -37,6 +29,8 @@ class CatalogCheck {
     beside_name("optimizers", "optimizer", spec_["training"]["optimizer"], "/training/optimizer");
     beside_name("lr_schedules", "learning rate schedule", spec_["training"]["lr_schedule"], "/training/lr_schedule");
     compression();
+    for (auto& problem : check_differences(spec_, catalog_)) problems_.push_back(std::move(problem));
+    for (auto& problem : check_pushes(spec_, catalog_)) problems_.push_back(std::move(problem));
     topology_and_compressor();
     optimizer_and_momentum();
     workers();
@@ -121,7 +115,7 @@ class CatalogCheck {
     if (topology == nullptr || topology->value("workers", "any") == "any") return;
     const auto workers = spec_["resources"]["workers"].get<std::uint32_t>();
     if (std::has_single_bit(workers)) return;
-    const json* mode = find_entry(catalog_, "modes", spec_["training"]["mode"]);
+    const json* mode = find_entry(catalog_, "modes", spec_["training"]["mode"].get<std::string>());
     std::string others;
     for (const auto& other : catalog_.at("topologies")) {
       if (other.value("workers", "any") != "any" || (mode != nullptr && !works_over(*mode, other.at("name")))) continue;
@@ -140,31 +134,16 @@ class CatalogCheck {
                                                          std::to_string(workers) + " workers; at most one on each"});
   }
 
-  /// What a compressor fits with the job's parameters, which are complete: the catalog's answer for the values of those
-  /// that it depends on.
-  static json fits(const json& compressor, const json& params) {
-    for (const json& variant : compressor.value("variants", json::array())) {
-      const json& values = variant.at("params");
-      const bool same = std::all_of(values.items().begin(), values.items().end(), [&](const auto& value) {
-        return params.is_object() && params.contains(value.key()) && params.at(value.key()) == value.value();
-      });
-      if (same) return variant;
-    }
-    json usual = compressor.value("traits", json::object());
-    usual["memory_misfits"] = compressor.value("memory_misfits", json::object());
-    return usual;
-  }
-
   /// Owners encode what they make of the payloads again, or take only entries that compressors have chosen.
   void topology_and_compressor() {
     const std::string name = spec_["exchange"]["topology"];
     const json* topology = find_entry(catalog_, "topologies", name);
-    const json* compressor = find_entry(catalog_, "compressors", spec_["compression"]["name"]);
+    const json* compressor = find_entry(catalog_, "compressors", spec_["compression"]["name"].get<std::string>());
     if (topology == nullptr || compressor == nullptr) return;
     const std::string gathers = topology->value("gathers", "all");
     const bool splits = gathers == "regions";
     if (gathers != "owners" && !splits) return;
-    const json fitting = fits(*compressor, spec_["compression"]["params"]);
+    const json fitting = fits_of(*compressor, spec_["compression"]["params"]);
     if (fitting.value(splits ? "fits_split" : "fits_owners", true)) return;
     const std::string reason =
         splits ? "it carries sums and entries that a compressor has chosen, and what this one sends is neither"
@@ -179,7 +158,7 @@ class CatalogCheck {
     const json* compressor = choice("compressors", "compressor", part, "/compression");
     if (part["memory"].is_null()) {
       if (compressor == nullptr) return;
-      part["memory"] = compressor->value("default_memory", "none");
+      part["memory"] = default_memory(*compressor, exchanges_differences(spec_, catalog_));
     }
     const std::string memory = part["memory"];
     const json* entry = named("memories", "memory", memory, "/compression/memory");
@@ -194,7 +173,7 @@ class CatalogCheck {
     if (compressor == nullptr) return;
     // Whether a memory fits can depend on numbers, too: the catalog's answer holds for their defaults, others are left
     // to the worker to check.
-    const json misfits = fits(*compressor, part["params"]).at("memory_misfits");
+    const json misfits = fits_of(*compressor, part["params"]).at("memory_misfits");
     if (!misfits.contains(memory) || !numbers_are_defaults(*compressor, part["params"])) return;
     json fitting = json::array();
     for (const auto& other : catalog_.at("memories")) {
@@ -211,10 +190,10 @@ class CatalogCheck {
     const std::string name = spec_["training"]["optimizer"]["name"];
     const json* optimizer = find_entry(catalog_, "optimizers", name);
     const json& part = spec_["compression"];
-    const json* compressor = find_entry(catalog_, "compressors", part["name"]);
+    const json* compressor = find_entry(catalog_, "compressors", part["name"].get<std::string>());
     if (optimizer == nullptr || compressor == nullptr || part["memory"].is_null()) return;
     if (optimizer->value("yields_momentum", true)) return;
-    const json* memory = find_entry(catalog_, "memories", part["memory"]);
+    const json* memory = find_entry(catalog_, "memories", part["memory"].get<std::string>());
     std::string owner;
     if (memory != nullptr && memory->value("owns_momentum", false)) {
       owner = "memory \"" + memory->value("name", "") + "\" applies the optimizer's momentum before compression";

@@ -5,6 +5,7 @@
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "collectives/topologies/catalog.hpp"
+#include "compressors/memories/misfit.hpp"
 #include "protocol/checkpoint.hpp"
 #include "training/datasets/catalog.hpp"
 #include "training/job_parts.hpp"
@@ -30,30 +31,20 @@ Result<void> check_topology(const protocol::JobSpec& spec, const compressors::Co
                                            "\" with these parameters: " + reason};
 }
 
-/// Where the ranks make steps by themselves, momentum is a matter of their optimizers, and a mean of differences has to
-/// have their scale.
-Result<void> check_mode(const protocol::JobSpec& spec, const Mode& mode, const compressors::Compression& compression) {
-  if (mode.servers() > 0) {
-    const auto reason = servers::misfit(compression);
-    if (!reason) return {};
-    return Error{Errc::invalid_argument, "training.mode \"" + spec.training.mode.name + "\" does not fit " + *reason};
+/// The catalog can only answer for a memory's defaults.
+Result<void> check_mode(const Mode& mode, const compressors::Compression& compression) {
+  if (mode.exchanges() == Exchanged::pushes) {
+    if (const auto reason = servers::misfit(compression)) return Error{Errc::invalid_argument, *reason};
   }
-  if (!mode.own_optimizers()) return {};
-  const auto compressor = compression.compressor->traits();
-  const auto memory = compression.memory->traits();
-  const std::string in_mode = "training.mode \"" + spec.training.mode.name + "\" does not fit ";
-  if (compressor.votes) {
-    return Error{Errc::invalid_argument, in_mode + "compressor \"" + std::string(compression.compressor->name()) +
-                                             "\": a majority of signs does not tell how far the models are apart"};
+  if (mode.exchanges() != Exchanged::differences) return {};
+  const std::string between_models = "where workers exchange differences between their models: ";
+  if (const auto reason = no_differences(compression.compressor->traits())) {
+    return Error{Errc::invalid_argument, "compressor \"" + std::string(compression.compressor->name()) +
+                                             "\" does not fit " + between_models + *reason};
   }
-  if (compressor.owns_momentum) {
-    return Error{Errc::invalid_argument, in_mode + "compressor \"" + std::string(compression.compressor->name()) +
-                                             "\": it applies a momentum of its own to gradients"};
-  }
-  if (memory.owns_momentum || memory.replaces_momentum) {
-    return Error{Errc::invalid_argument,
-                 in_mode + "memory \"" + std::string(compression.memory->name()) +
-                     "\": it applies momentum to gradients; try compression.memory \"residual\""};
+  if (const auto reason = no_differences(compression.memory->traits())) {
+    return Error{Errc::invalid_argument, "memory \"" + std::string(compression.memory->name()) + "\" does not fit " +
+                                             between_models + *reason + "; try compression.memory \"residual\""};
   }
   return {};
 }
@@ -86,7 +77,7 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   replica->mode = std::move(*mode);
   auto compression = make_compression(spec);
   if (!compression) return compression.error();
-  if (auto fits = check_mode(spec, *replica->mode, *compression); !fits) return fits.error();
+  if (auto fits = check_mode(*replica->mode, *compression); !fits) return fits.error();
   replica->compression_ = std::move(*compression);
   if (auto fits = check_topology(spec, *replica->compression_.compressor); !fits) return fits.error();
   const auto owner = momentum_owner(replica->compression_.compressor->traits(), replica->compression_.memory->traits());
@@ -110,12 +101,23 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   return replica;
 }
 
+Replica::Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t ranks, Sampler own_sampler)
+    : spec(job), rank(own_rank), world(ranks), sampler(std::move(own_sampler)) {}
+
 Replica::~Replica() = default;
 
 std::uint64_t Replica::parameter_count() const {
   std::uint64_t count = 0;
   for (const auto& parameter : model->parameters()) count += static_cast<std::uint64_t>(parameter.tensor.numel());
   return count;
+}
+
+bool Replica::own_optimizers() const { return mode->exchanges() == Exchanged::differences; }
+
+std::uint64_t Replica::warmup_steps() const {
+  auto warmup = compression().compressor->warmup_length(epochs_total());
+  warmup.steps = mode->steps_of_rounds(*this, warmup.steps);
+  return warmup.in_steps(length.steps_per_epoch);
 }
 
 std::uint32_t Replica::ranks() const { return world + mode->servers(); }
@@ -135,7 +137,7 @@ Result<void> Replica::join(collectives::Fabric& fabric) {
     client = std::make_unique<servers::Client>(*model, compression_, fabric, setting, pushes_);
     return {};
   }
-  const Exchange::Options options{.values = mode->values(),
+  const Exchange::Options options{.values = own_optimizers() ? "difference" : "gradient",
                                   .seed = spec.training.seed,
                                   .epochs_total = epochs_total(),
                                   .bucket_sizes = {.bytes = spec.exchange.bucket_bytes},
@@ -161,7 +163,7 @@ Result<Bytes> Replica::save() const {
     file.add("model.", state_of(*model));
     file.add("optimizer.", optimizer->save());
   }
-  if (rank != 0 && mode->own_optimizers()) file.add(own + "optimizer.", optimizer->save());
+  if (rank != 0 && own_optimizers()) file.add(own + "optimizer.", optimizer->save());
   if (rank != 0 || client) file.add(own + "buffers.", model->buffers());
   file.add(own + "memory.", compression().memory->save());
   file.add(own + "compressor.", compression().compressor->save());
@@ -193,7 +195,7 @@ Result<void> Replica::restore(const Segment& checkpoint) {
   if (rank != 0 || served) {
     if (auto loaded = load_into(*file, own + "buffers.", model->buffers()); !loaded) return loaded.error();
   }
-  const std::string of_optimizer = rank != 0 && mode->own_optimizers() ? own + "optimizer." : "optimizer.";
+  const std::string of_optimizer = rank != 0 && own_optimizers() ? own + "optimizer." : "optimizer.";
   const auto optimizer_state = served ? std::vector<NamedTensor>() : tensors_under(*file, of_optimizer);
   if (auto done = optimizer->restore(optimizer_state); !done) return done.error();
   if (auto done = compression().memory->restore(tensors_under(*file, own + "memory.")); !done) return done.error();

@@ -25,10 +25,11 @@ class Mode;
 /// The state that one rank trains: its copy of the model and everything that belongs to it. Made from the job spec,
 /// equal on all ranks except for the shard. Used by one thread.
 ///
-/// Parameters are equal on all ranks whenever they have exchanged. The model's buffers (running statistics) are not:
-/// each rank keeps those of its own batches. Rank 0's buffers count as the model's: they are used in evaluations and
-/// saved next to the parameters in a checkpoint. Those of the other ranks are saved separately in it, so that a resumed
-/// job has the same bits. In modes with servers the model is theirs, and this is a worker's copy of it.
+/// Parameters are equal on all ranks whenever they have exchanged. The model's buffers (running statistics) are not
+/// exchanged: each rank keeps those of its own batches. Rank 0's buffers count as the model's: they are used in
+/// evaluations and saved next to the parameters in a checkpoint. Those of the other ranks are saved separately in it,
+/// so that a resumed job has the same bits; likewise the optimizers of the other ranks, where each has its own. In
+/// modes with servers the model is theirs, and this is a worker's copy of it.
 class Replica {
  public:
   /// Reads the training data, which takes a while. Fails with: not_found (dataset file), malformed (dataset file),
@@ -55,6 +56,10 @@ class Replica {
   std::uint32_t ranks() const;
   const compressors::Compression& compression() const { return exchange ? exchange->compression() : compression_; }
   double epoch() const { return length.epoch_at(step); }
+  /// Whether the optimizers of the ranks differ in their state. Otherwise all apply the same means.
+  bool own_optimizers() const;
+  /// Optimizer steps at the beginning in which less is compressed than later.
+  std::uint64_t warmup_steps() const;
   /// The value of epoch() at the end of the training.
   double epochs_total() const { return length.epochs_total(); }
 
@@ -75,8 +80,7 @@ class Replica {
   std::unique_ptr<servers::Client> client;  ///< set by join(), if they push them to servers
 
  private:
-  Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t ranks, Sampler own_sampler)
-      : spec(job), rank(own_rank), world(ranks), sampler(std::move(own_sampler)) {}
+  Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t ranks, Sampler own_sampler);
   compressors::Compression compression_;                    ///< moved into the exchange by join()
   std::optional<std::vector<NamedTensor>> exchange_state_;  ///< restored, and for the exchange that join() makes
   bool restored_ = false;

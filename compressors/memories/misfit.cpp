@@ -1,5 +1,6 @@
 #include "compressors/memories/misfit.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace weir::compressors {
@@ -24,6 +25,37 @@ std::optional<std::string> no_residual(const Compressor& compressor) {
 std::optional<std::string> no_mean_residual(const Compressor& compressor) {
   if (auto reason = no_residual(compressor)) return reason;
   if (compressor.traits().votes) return "the ranks agree on signs, so that there is no mean to reckon with";
+  return std::nullopt;
+}
+
+std::optional<std::string> no_differences(const Traits& compressor) {
+  if (compressor.owns_momentum) return "it has a momentum of its own, and the workers' optimizers have applied theirs";
+  if (compressor.votes) return "a majority of signs does not tell how far models are apart";
+  return std::nullopt;
+}
+
+std::optional<std::string> no_differences(const MemoryTraits& memory) {
+  if (!memory.owns_momentum && !memory.replaces_momentum) return std::nullopt;
+  return "it applies momentum to gradients, and the workers' optimizers have applied theirs";
+}
+
+std::optional<std::string> no_pushes(const Traits& compressor) {
+  if (compressor.votes) return "signs of one worker are no majority";
+  if (compressor.owns_momentum) return "servers encode differences between models, which have no momentum";
+  const auto is_summed = [](Reduction reduction) {
+    return reduction != Reduction::max && reduction != Reduction::gather;
+  };
+  if (compressor.passes.size() > 1 && std::ranges::any_of(compressor.passes, is_summed)) {
+    return "its rounds take several passes, in which all workers have to take part together";
+  }
+  if (compressor.stateful || !compressor.fits_owners()) {
+    return "what it keeps between rounds would have to be that of all workers";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> no_pushes(const MemoryTraits& memory) {
+  if (memory.changes_mean) return "it reckons with the mean of all workers";
   return std::nullopt;
 }
 

@@ -19,6 +19,7 @@ class Async final : public servers::ServedMode {
  public:
   static constexpr std::string_view type_name = "async";
   static constexpr std::string_view summary = "servers apply each worker's gradient when it comes";
+  static constexpr Exchanged type_exchanges = Exchanged::pushes;
 
   struct Options {
     std::int64_t servers = 1;

@@ -18,6 +18,7 @@ class Backup final : public servers::ServedMode {
   static constexpr std::string_view type_name = "backup";
   static constexpr std::string_view summary =
       "every step applies the mean of the first gradients; late ones are dropped";
+  static constexpr Exchanged type_exchanges = Exchanged::pushes;
 
   struct Options {
     std::int64_t servers = 1;

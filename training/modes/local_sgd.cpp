@@ -89,9 +89,14 @@ bool LocalSgd::exchanges_after(const Replica& replica, std::uint64_t steps) cons
          (steps - first) % static_cast<std::uint64_t>(options_.period) == 0;
 }
 
-std::uint64_t LocalSgd::exchanges_before(const Replica& replica, std::uint64_t steps) const {
+std::uint64_t LocalSgd::rounds_before(const Replica& replica, std::uint64_t steps) const {
   const std::uint64_t first = first_local_step(replica);
   return std::min(steps, first) + (steps - std::min(steps, first)) / static_cast<std::uint64_t>(options_.period);
+}
+
+std::uint64_t LocalSgd::steps_of_rounds(const Replica& replica, std::uint64_t rounds) const {
+  const std::uint64_t first = std::min(rounds, first_local_step(replica));
+  return first + (rounds - first) * static_cast<std::uint64_t>(options_.period);
 }
 
 Result<bool> LocalSgd::train(Replica& replica, Progress& progress) {
@@ -113,12 +118,13 @@ Result<bool> LocalSgd::train(Replica& replica, Progress& progress) {
                       .loss = *loss,
                       .samples = replica.spec.training.samples_per_step(),
                       .exchanged = exchanges_after(replica, replica.step),
+                      .times = {},
                       .dense_bytes = exchange.dense_bytes_per_step()};
     bool stops = false;
     if (record.exchanged) {
-      exchange.begin({.number = exchanges_before(replica, replica.step - 1),
+      exchange.begin({.number = rounds_before(replica, replica.step - 1),
                       .epoch = epoch,
-                      .learning_rate = rate,
+                      .learning_rate = 1,  // the optimizers have applied theirs
                       .vote = progress.stop_wanted() ? 1.0f : 0.0f,
                       .begin = start});
       common.give(exchange);

@@ -20,6 +20,8 @@ class LocalSgd final : public Mode {
   static constexpr std::string_view type_name = "local_sgd";
   static constexpr std::string_view summary = "workers take steps by themselves and average their models now and then";
 
+  static constexpr Exchanged type_exchanges = Exchanged::differences;
+
   struct Options {
     std::int64_t period = 8;
     double post_local_epoch = 0;
@@ -28,12 +30,12 @@ class LocalSgd final : public Mode {
   explicit LocalSgd(Options options) : options_(options) {}
 
   Result<bool> train(Replica& replica, Progress& progress) override;
-  std::string_view values() const override { return "difference"; }
-  bool own_optimizers() const override { return true; }
+  Exchanged exchanges() const override { return type_exchanges; }
+  std::uint64_t steps_of_rounds(const Replica& replica, std::uint64_t rounds) const override;
 
  private:
   bool exchanges_after(const Replica& replica, std::uint64_t steps) const;
-  std::uint64_t exchanges_before(const Replica& replica, std::uint64_t steps) const;
+  std::uint64_t rounds_before(const Replica& replica, std::uint64_t steps) const;
   std::uint64_t first_local_step(const Replica& replica) const;
 
   const Options options_;

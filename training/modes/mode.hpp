@@ -11,6 +11,15 @@
 
 namespace weir::training {
 
+/// What the workers exchange.
+enum class Exchanged : std::uint8_t {
+  gradients,    ///< of which every optimizer applies the mean
+  differences,  ///< between a rank's model and the last common one; each optimizer applies its rank's own gradients
+  pushes,       ///< gradients, with servers, which apply them without all the others and answer with differences
+};
+
+std::string_view name_of(Exchanged exchanged);
+
 /// The way in which the ranks train together.
 class Mode {
  public:
@@ -21,11 +30,10 @@ class Mode {
   /// exchange fails with.
   virtual Result<bool> train(Replica& replica, Progress& progress) = 0;
 
-  /// What the ranks exchange, as errors call it.
-  virtual std::string_view values() const { return "gradient"; }
+  virtual Exchanged exchanges() const = 0;
 
-  /// Whether the optimizers of the ranks differ in their state. Otherwise all apply the same means.
-  virtual bool own_optimizers() const { return false; }
+  /// The optimizer steps in which the ranks exchange so many times.
+  virtual std::uint64_t steps_of_rounds(const Replica& replica, std::uint64_t rounds) const;
 
   /// How many parameter servers hold the model, in ranks behind those of the workers; 0: the workers hold it.
   virtual std::uint32_t servers() const { return 0; }
@@ -35,8 +43,24 @@ class Mode {
   virtual std::unique_ptr<servers::PushRule> rule(const servers::RuleSetting& /*setting*/) const { return nullptr; }
 };
 
+/// A mode in the catalog. Beside what protocol::CatalogEntry asks for, its class has
+///
+///     static constexpr Exchanged type_exchanges;
+///
 /// The parameters are training.params of the job spec.
-using ModeCatalog = protocol::Catalog<protocol::CatalogEntry<Mode>>;
+struct ModeEntry : protocol::CatalogEntry<Mode> {
+  Exchanged exchanges = Exchanged::gradients;
+
+  template <class M>
+  static ModeEntry of(const protocol::CatalogWords& words) {
+    return {CatalogEntry::of<M>(words), M::type_exchanges};
+  }
+
+  /// {"name", "summary", "params", "exchanges"}
+  nlohmann::json describe() const;
+};
+
+using ModeCatalog = protocol::Catalog<ModeEntry>;
 
 /// All modes.
 const ModeCatalog& modes();

@@ -15,6 +15,7 @@ class Ssp final : public servers::ServedMode {
  public:
   static constexpr std::string_view type_name = "ssp";
   static constexpr std::string_view summary = "as async, but no worker is more than so many gradients ahead";
+  static constexpr Exchanged type_exchanges = Exchanged::pushes;
 
   struct Options {
     std::int64_t servers = 1;

@@ -18,6 +18,8 @@ class Sync final : public Mode {
   static constexpr std::string_view type_name = "sync";
   static constexpr std::string_view summary = "every step applies the mean gradient of all workers";
 
+  static constexpr Exchanged type_exchanges = Exchanged::gradients;
+
   struct Options {
     std::int64_t accumulate = 1;
   };
@@ -25,6 +27,7 @@ class Sync final : public Mode {
   explicit Sync(Options options) : options_(options) {}
 
   Result<bool> train(Replica& replica, Progress& progress) override;
+  Exchanged exchanges() const override { return type_exchanges; }
 
  private:
   Options options_;

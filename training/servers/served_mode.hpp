@@ -16,6 +16,7 @@ class ServedMode : public Mode {
   explicit ServedMode(std::int64_t servers) : servers_(static_cast<std::uint32_t>(servers)) {}
 
   Result<bool> train(Replica& replica, Progress& progress) final;
+  Exchanged exchanges() const final { return Exchanged::pushes; }
   std::uint32_t servers() const final { return servers_; }
 
  private:

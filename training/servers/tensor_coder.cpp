@@ -2,11 +2,11 @@
 
 #include <ATen/ops/sub.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "base/errc.hpp"
 #include "compressors/flat.hpp"
+#include "compressors/memories/misfit.hpp"
 #include "training/exchange/alone.hpp"
 
 namespace weir::training::servers {
@@ -40,20 +40,14 @@ Result<BytesView> take_payload(Reader& body) {
 }  // namespace
 
 std::optional<std::string> misfit(const compressors::Compression& compression) {
-  const auto traits = compression.compressor->traits();
-  const std::string compressor = "compressor \"" + std::string(compression.compressor->name()) + "\": ";
-  if (traits.votes) return compressor + "signs of one worker are no majority";
-  if (traits.owns_momentum) return compressor + "the servers encode differences of models, which have no momentum";
-  const bool sums_passes = traits.passes.size() > 1 && std::ranges::any_of(traits.passes, [](Reduction reduction) {
-                             return reduction != Reduction::max && reduction != Reduction::gather;
-                           });
-  if (sums_passes)
-    return compressor + "its rounds take several passes, in which all workers have to take part together";
-  if (traits.stateful || !traits.fits_owners()) {
-    return compressor + "what it keeps between rounds would have to be that of all workers";
+  const auto& [compressor, memory] = compression;
+  const std::string with_servers = "\" does not fit where workers push gradients to servers: ";
+  if (const auto reason = no_pushes(compressor->traits())) {
+    return "compressor \"" + std::string(compressor->name()) + with_servers + *reason;
   }
-  const std::string memory = "memory \"" + std::string(compression.memory->name()) + "\": ";
-  if (compression.memory->traits().changes_mean) return memory + "it reckons with the mean of all workers";
+  if (const auto reason = no_pushes(memory->traits())) {
+    return "memory \"" + std::string(memory->name()) + with_servers + *reason;
+  }
   return std::nullopt;
 }
 

@@ -15,8 +15,8 @@
 
 namespace weir::training::servers {
 
-/// The reason why workers and servers cannot exchange with this compression; nothing if they can. What a worker sends
-/// is applied without that of the others, and a server sends differences of models through the same compressor.
+/// The reason why workers and servers cannot exchange with this compression (compressors::no_pushes); nothing if they
+/// can.
 std::optional<std::string> misfit(const compressors::Compression& compression);
 
 /// What the coding of a job's messages depends on; equal on all ranks.

@@ -1,0 +1,34 @@
+#include "protocol/catalog_entries.hpp"
+
+#include <algorithm>
+
+namespace weir::protocol {
+
+using nlohmann::json;
+
+const json* find_entry(const json& catalog, const char* list, std::string_view name) {
+  const auto entries = catalog.find(list);
+  if (entries == catalog.end()) return nullptr;
+  for (const auto& entry : *entries) {
+    if (entry.value("name", "") == name) return &entry;
+  }
+  return nullptr;
+}
+
+json fits_of(const json& compressor, const json& params) {
+  for (const json& variant : compressor.value("variants", json::array())) {
+    const json& values = variant.at("params");
+    const bool same = std::all_of(values.items().begin(), values.items().end(), [&](const auto& value) {
+      return params.is_object() && params.contains(value.key()) && params.at(value.key()) == value.value();
+    });
+    if (same) return variant;
+  }
+  json usual = compressor.value("traits", json::object());
+  usual["memory_misfits"] = compressor.value("memory_misfits", json::object());
+  for (const char* misfit : {"differences_misfit", "pushes_misfit"}) {
+    if (compressor.contains(misfit)) usual[misfit] = compressor.at(misfit);
+  }
+  return usual;
+}
+
+}  // namespace weir::protocol

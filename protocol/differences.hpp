@@ -1,0 +1,25 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "protocol/schema.hpp"
+
+namespace weir::protocol {
+
+/// Whether the workers of a job exchange differences between their models in the place of gradients. `spec` follows the
+/// schema; of names that the catalog does not have nothing is known.
+bool exchanges_differences(const nlohmann::json& spec, const nlohmann::json& catalog);
+
+/// The memory that goes with a compressor of the catalog in such a job, or in any other.
+std::string default_memory(const nlohmann::json& compressor, bool differences);
+
+/// What does not fit in a job whose workers exchange differences: a compressor without a mean, or a momentum that is
+/// not the optimizers'. Its memory has been chosen.
+std::vector<Problem> check_differences(const nlohmann::json& spec, const nlohmann::json& catalog);
+
+/// The same of a job whose workers push gradients to servers.
+std::vector<Problem> check_pushes(const nlohmann::json& spec, const nlohmann::json& catalog);
+
+}  // namespace weir::protocol
