@@ -21,6 +21,7 @@ std::uint64_t Mode::steps_of_rounds(const Replica&, std::uint64_t rounds) const 
 nlohmann::json ModeEntry::describe() const {
   nlohmann::json it = CatalogEntry::describe();
   it["exchanges"] = name_of(exchanges);
+  if (exchanges == Exchanged::pushes) it["roles"] = {{"server", {{"count", "servers"}}}};
   return it;
 }
 

@@ -56,7 +56,8 @@ struct ModeEntry : protocol::CatalogEntry<Mode> {
     return {CatalogEntry::of<M>(words), M::type_exchanges};
   }
 
-  /// {"name", "summary", "params", "exchanges"}
+  /// {"name", "summary", "params", "exchanges", "roles": {"server": {"count": the parameter that says how many}}, if it
+  /// has servers}
   nlohmann::json describe() const;
 };
 
