@@ -176,6 +176,7 @@ Result<void> Session::served(const training::ServedRecord& record) {
 }
 
 Result<void> Session::keep(std::uint64_t step, Bytes share) {
+  steps_done_ = step;
   if (saved_step_ == step) return {};
   shares_.acquire();
   {
