@@ -66,6 +66,7 @@ class Metrics {
   std::uint64_t steps_in_sum_ = 0;
   std::uint64_t emitted_step_;
   std::uint64_t dropped_ = 0;  ///< gradients, in all
+  std::uint64_t exchanges_in_sum_ = 0;  ///< of ranks that step by themselves
   std::uint64_t dense_bytes_ = 0;
   collectives::Traffic traffic_;
   std::optional<std::chrono::steady_clock::time_point> start_;

@@ -32,6 +32,12 @@ Result<void> check_exchange(const protocol::JobSpec::Exchange& wanted, std::uint
   return {};
 }
 
+/// Otherwise there is no group, and nothing listens.
+bool exchanges_something(const protocol::JobSpec& spec) {
+  const auto* mode = training::modes().find(spec.training.mode.name);
+  return mode == nullptr || mode->exchanges != training::Exchanged::nothing;
+}
+
 }  // namespace
 
 Session::Session(protocol::Assignment assignment, MakeRole make_role, Outlets outlets)
@@ -48,9 +54,13 @@ Result<protocol::Prepared> Session::prepare() {
   if (auto built = check_exchange(spec_.exchange, assignment_.world); !built) return built.error();
 
   // The port is bound first: that is cheap, and reading the data may take a while.
-  auto mesh = collectives::Mesh::bind(assignment_.listen_host);
-  if (!mesh) return mesh.error();
-  const auto port = (*mesh)->port();
+  std::unique_ptr<collectives::Mesh> mesh;
+  if (exchanges_something(spec_)) {
+    auto bound = collectives::Mesh::bind(assignment_.listen_host);
+    if (!bound) return bound.error();
+    mesh = std::move(*bound);
+  }
+  const std::uint16_t port = mesh ? mesh->port() : 0;
   auto role = make_role_(spec_, assignment_);
   if (!role) return role.error();
   if (!assignment_.resume_from.empty()) {
@@ -66,12 +76,13 @@ Result<protocol::Prepared> Session::prepare() {
                                     .parameters = (*role)->parameters()};
   const std::lock_guard lock(mutex_);
   if (abort_cause_) return *abort_cause_;
-  mesh_ = std::move(*mesh);
+  mesh_ = std::move(mesh);
   role_ = std::move(*role);
   return prepared;
 }
 
 Result<void> Session::join(const std::vector<protocol::RankEndpoint>& endpoints) {
+  if (!exchanges_something(spec_)) return {};
   std::vector<collectives::Peer> peers;
   for (const auto& endpoint : endpoints) peers.push_back({endpoint.host, endpoint.port});
   const collectives::Group group{.job_id = assignment_.job_id,
@@ -79,7 +90,8 @@ Result<void> Session::join(const std::vector<protocol::RankEndpoint>& endpoints)
                                  .secret = assignment_.group_secret,
                                  .rank = assignment_.rank,
                                  .size = assignment_.world,
-                                 .shared_memory = spec_.exchange.transport != "tcp"};
+                                 .shared_memory = spec_.exchange.transport != "tcp",
+                                 .bytes_per_second = spec_.training.conditions.link_bytes_per_second(assignment_.rank)};
   auto communicator = mesh_->join(group, peers, join_deadline);
   if (!communicator) return communicator.error();
   {
@@ -125,8 +137,9 @@ protocol::TrainingEnd Session::train() {
     close();
     return end(*finished ? protocol::Outcome::finished : protocol::Outcome::stopped);
   }
-  group_->abort(finished.error());  // unless it is the group that has failed
   auto failed = end(protocol::Outcome::failed, finished.error().message());
+  if (!group_) return failed;
+  group_->abort(finished.error());  // unless it is the group that has failed
   failed.lost_rank = group_->lost_rank();
   failed.consequence = group_->ended_by_another();
   return failed;
@@ -144,7 +157,11 @@ void Session::close() {
 }
 
 Result<void> Session::step_done(const training::Replica& replica, const training::StepRecord& record) {
-  metrics_->add(record, group_->traffic());
+  {
+    const std::lock_guard lock(mutex_);
+    if (!group_ && abort_cause_) return *abort_cause_;  // nothing else would tell
+  }
+  metrics_->add(record, group_ ? group_->traffic() : collectives::Traffic());
   if (replica.exchange) {
     if (replica.rank == 0) {
       if (auto plan = replica.exchange->new_plan()) {

@@ -31,4 +31,14 @@ json fits_of(const json& compressor, const json& params) {
   return usual;
 }
 
+std::vector<std::string> params_of_own_momentum(const json& memory, const json& params) {
+  std::vector<std::string> found;
+  for (const json& param : memory.value("momentum_params", json::array())) {
+    const std::string name = param;
+    const json usual = memory.at("params").at("properties").at(name).at("default");
+    if (params.is_object() && params.value(name, usual) != usual) found.push_back(name);
+  }
+  return found;
+}
+
 }  // namespace weir::protocol

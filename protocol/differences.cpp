@@ -17,15 +17,18 @@ json memories_for(const json& fits, const json& catalog) {
   return fitting;
 }
 
-/// What the workers of a job exchange.
-std::string exchanged(const json& spec, const json& catalog) {
+std::string exchanged_by_mode(const json& spec, const json& catalog) {
   const json* mode = find_entry(catalog, "modes", spec.at("training").at("mode").get<std::string>());
-  return mode == nullptr ? "" : mode->value("exchanges", "gradients");
+  return mode == nullptr ? "gradients" : mode->value("exchanges", "gradients");
 }
 
 }  // namespace
 
-bool exchanges_differences(const json& spec, const json& catalog) { return exchanged(spec, catalog) == "differences"; }
+std::string exchanged(const json& spec, const json& catalog) {
+  const std::string usual = exchanged_by_mode(spec, catalog);
+  const bool models = usual == "gradients" && spec.at("compression").value("apply_to", "") == "models";
+  return models ? "differences" : usual;
+}
 
 std::string default_memory(const json& compressor, bool differences) {
   const std::string usual = compressor.value("default_memory", "none");
@@ -35,10 +38,14 @@ std::string default_memory(const json& compressor, bool differences) {
 std::vector<Problem> check_differences(const json& spec, const json& catalog) {
   const json& part = spec.at("compression");
   const json* compressor = find_entry(catalog, "compressors", part.at("name").get<std::string>());
-  if (compressor == nullptr || part.at("memory").is_null() || !exchanges_differences(spec, catalog)) return {};
+  if (compressor == nullptr || part.at("memory").is_null() || exchanged(spec, catalog) != "differences") {
+    return {};
+  }
   const json* memory = find_entry(catalog, "memories", part.at("memory").get<std::string>());
-  const std::string misfit = "\" does not fit training mode \"" + spec.at("training").at("mode").get<std::string>() +
-                             "\", whose workers exchange differences between their models: ";
+  const bool by_mode = exchanged_by_mode(spec, catalog) == "differences";
+  const std::string why = by_mode ? "training mode \"" + spec.at("training").at("mode").get<std::string>() + "\""
+                                  : "compression.apply_to \"models\"";
+  const std::string misfit = "\" does not fit " + why + ": workers exchange differences between their models, and ";
   const json fits = fits_of(*compressor, part.at("params"));
   std::vector<Problem> problems;
   if (const auto reason = fits.find("differences_misfit"); reason != fits.end()) {
@@ -51,13 +58,10 @@ std::vector<Problem> check_differences(const json& spec, const json& catalog) {
     problems.push_back({"/compression/memory",
                         named + reason->get<std::string>() + "; it takes " + memories_for(fits, catalog).dump()});
   }
-  for (const json& param : memory->value("momentum_params", json::array())) {
-    const std::string name = param;
-    const json usual = memory->at("params").at("properties").at(name).at("default");
-    if (part.at("memory_params").value(name, usual) == usual) continue;
-    problems.push_back(
-        {"/compression/memory_params/" + name,
-         named + "with this momentum it replaces the optimizers', which they have applied; it takes " + usual.dump()});
+  for (const auto& name : params_of_own_momentum(*memory, part.at("memory_params"))) {
+    problems.push_back({"/compression/memory_params/" + name,
+                        named + "with this momentum it replaces the optimizers', which they have applied; it takes " +
+                            memory->at("params").at("properties").at(name).at("default").dump()});
   }
   return problems;
 }
@@ -71,6 +75,12 @@ std::vector<Problem> check_pushes(const json& spec, const json& catalog) {
                              "\", whose workers push gradients to servers: ";
   const json fits = fits_of(*compressor, part.at("params"));
   std::vector<Problem> problems;
+  const auto only = [&](const std::string& key, const std::string& value, const std::string& reason) {
+    const std::string wanted = part.value(key, value);
+    if (wanted != value) problems.push_back({"/compression/" + key, "\"" + wanted + misfit + reason});
+  };
+  only("apply_to", "gradients", "the model is theirs; it takes \"gradients\"");
+  only("aggregation", "mean", "each gradient is applied for its share of a step; it takes \"mean\"");
   if (const auto reason = fits.find("pushes_misfit"); reason != fits.end()) {
     problems.push_back(
         {"/compression/name", "compressor \"" + compressor->value("name", "") + misfit + reason->get<std::string>()});

@@ -8,9 +8,9 @@
 
 namespace weir::protocol {
 
-/// Whether the workers of a job exchange differences between their models in the place of gradients. `spec` follows the
-/// schema; of names that the catalog does not have nothing is known.
-bool exchanges_differences(const nlohmann::json& spec, const nlohmann::json& catalog);
+/// What the workers of a job exchange: "gradients", "differences" between their models, or "nothing". `spec` follows
+/// the schema; a mode that the catalog does not have counts as one that exchanges gradients.
+std::string exchanged(const nlohmann::json& spec, const nlohmann::json& catalog);
 
 /// The memory that goes with a compressor of the catalog in such a job, or in any other.
 std::string default_memory(const nlohmann::json& compressor, bool differences);

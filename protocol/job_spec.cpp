@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <string>
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "protocol/aggregation.hpp"
 #include "protocol/catalog_entries.hpp"
+#include "protocol/conditions.hpp"
 #include "protocol/differences.hpp"
 #include "protocol/job_spec_schema.hpp"
 
@@ -29,10 +32,13 @@ class CatalogCheck {
     beside_name("optimizers", "optimizer", spec_["training"]["optimizer"], "/training/optimizer");
     beside_name("lr_schedules", "learning rate schedule", spec_["training"]["lr_schedule"], "/training/lr_schedule");
     compression();
-    for (auto& problem : check_differences(spec_, catalog_)) problems_.push_back(std::move(problem));
-    for (auto& problem : check_pushes(spec_, catalog_)) problems_.push_back(std::move(problem));
+    append(check_differences(spec_, catalog_));
+    append(check_pushes(spec_, catalog_));
+    append(check_aggregation(spec_, catalog_));
+    append(check_conditions(spec_));
     topology_and_compressor();
     optimizer_and_momentum();
+    nesterov_and_momentum();
     workers();
     if (spec_["name"].is_null()) {
       spec_["name"] = spec_["model"]["name"].get<std::string>() + "-" + spec_["compression"]["name"].get<std::string>();
@@ -41,6 +47,10 @@ class CatalogCheck {
   }
 
  private:
+  void append(std::vector<Problem> found) {
+    problems_.insert(problems_.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
+  }
+
   /// Finds the named entry, or adds a problem that lists the entries there are.
   const json* named(const char* list, const std::string& noun, const std::string& name, const std::string& at) {
     if (const json* entry = find_entry(catalog_, list, name)) return entry;
@@ -83,9 +93,15 @@ class CatalogCheck {
 
   void dataset() {
     const json* entry = choice("datasets", "dataset", spec_["dataset"], "/dataset");
-    if (entry == nullptr || !entry->value("needs_path", false) || !spec_["dataset"]["path"].is_null()) return;
-    problems_.push_back({"/dataset/path", "dataset \"" + entry->value("name", "") +
-                                              "\" has no usual place: say where it is on the workers' hosts"});
+    if (entry == nullptr) return;
+    const bool given = !spec_["dataset"]["path"].is_null();
+    const std::string name = "dataset \"" + entry->value("name", "") + "\"";
+    if (!given && entry->value("needs_path", false)) {
+      problems_.push_back({"/dataset/path", name + " has no usual place: say where it is on the workers' hosts"});
+    }
+    if (given && !entry->value("has_files", true)) {
+      problems_.push_back({"/dataset/path", name + " has no files: leave the path out"});
+    }
   }
 
   static bool works_over(const json& mode, const json& topology) {
@@ -158,7 +174,7 @@ class CatalogCheck {
     const json* compressor = choice("compressors", "compressor", part, "/compression");
     if (part["memory"].is_null()) {
       if (compressor == nullptr) return;
-      part["memory"] = default_memory(*compressor, exchanges_differences(spec_, catalog_));
+      part["memory"] = default_memory(*compressor, exchanged(spec_, catalog_) == "differences");
     }
     const std::string memory = part["memory"];
     const json* entry = named("memories", "memory", memory, "/compression/memory");
@@ -195,7 +211,12 @@ class CatalogCheck {
     if (optimizer->value("yields_momentum", true)) return;
     const json* memory = find_entry(catalog_, "memories", part["memory"].get<std::string>());
     std::string owner;
-    if (memory != nullptr && memory->value("owns_momentum", false)) {
+    const auto own_momentum =
+        memory == nullptr ? std::vector<std::string>() : params_of_own_momentum(*memory, part["memory_params"]);
+    if (!own_momentum.empty()) {
+      owner = "memory \"" + memory->value("name", "") + "\" has a momentum in place of the optimizer's, unless \"" +
+              own_momentum.front() + "\" among its parameters is left out";
+    } else if (memory != nullptr && memory->value("owns_momentum", false)) {
       owner = "memory \"" + memory->value("name", "") + "\" applies the optimizer's momentum before compression";
     } else if (compressor->value("traits", json::object()).value("owns_momentum", false) &&
                numbers_are_defaults(*compressor, part["params"])) {
@@ -204,6 +225,13 @@ class CatalogCheck {
     if (owner.empty()) return;
     problems_.push_back({"/training/optimizer/name", "optimizer \"" + name + "\" keeps moments of its own, and " +
                                                          owner + "; use \"sgd\", or a compression without momentum"});
+  }
+
+  void nesterov_and_momentum() {
+    const json& optimizer = spec_["training"]["optimizer"];
+    if (optimizer.value("nesterov", json()) != true || optimizer.value("momentum", json()) != 0) return;
+    problems_.push_back(
+        {"/training/optimizer/nesterov", "Nesterov's momentum needs /training/optimizer/momentum above 0"});
   }
 
   static bool numbers_are_defaults(const json& entry, const json& params) {
@@ -218,6 +246,17 @@ class CatalogCheck {
 
   void workers() {
     json& part = spec_["resources"];
+    const std::string alone =
+        "training mode \"" + spec_["training"]["mode"].get<std::string>() + "\" exchanges nothing";
+    if (exchanged(spec_, catalog_) == "nothing") {
+      if (part["workers"] != 1) {
+        problems_.push_back(
+            {"/resources/workers", alone + ": it trains on one worker, and the job has " + part["workers"].dump()});
+      }
+      if (spec_["compression"]["name"] != "none") {
+        problems_.push_back({"/compression/name", alone + ", so that there is nothing to compress; it takes \"none\""});
+      }
+    }
     if (part["min_workers"].is_null()) part["min_workers"] = part["workers"];
     if (part["min_workers"] != part["workers"]) {
       problems_.push_back({"/resources/min_workers",
@@ -268,11 +307,13 @@ JobSpec read(const json& spec) {
                      beside_name(training.at("optimizer")),
                      beside_name(training.at("lr_schedule")),
                      training.at("seed"),
-                     read_clip(training.value("clip", json::object()))};
+                     read_clip(training.value("clip", json::object())),
+                     read_conditions(training.at("params"))};
   const json& compression = spec.at("compression");
   result.compression = {{compression.at("name"), compression.at("params")},
                         {compression.at("memory"), compression.at("memory_params")},
-                        compression.at("apply_to")};
+                        compression.at("apply_to"),
+                        compression.value("aggregation", "mean")};
   const json& exchange = spec.at("exchange");
   const json servers = exchange.value("params", json::object()).value("servers", json());
   result.exchange = {.topology = exchange.at("topology"),

@@ -22,10 +22,11 @@ std::uint64_t hash_of(std::span<const NamedTensor> parameters) {
 /// Of all that decides about the messages of a step.
 std::uint64_t hash_of_exchange(const protocol::JobSpec& spec) {
   const auto& [topology, transport, bucket_bytes, servers] = spec.exchange;
-  const auto& [compressor, memory, apply_to] = spec.compression;
+  const auto& [compressor, memory, apply_to, aggregation] = spec.compression;
   const auto& mode = spec.training.mode;
-  const nlohmann::json all = {topology,          bucket_bytes, servers,       compressor.name,    mode.name,
-                              compressor.params, memory.name,  memory.params, spec.training.seed, mode.params};
+  const nlohmann::json all = {topology,          bucket_bytes,       servers,       compressor.name,
+                              compressor.params, memory.name,        memory.params, mode.name,
+                              mode.params,       spec.training.seed, apply_to,      aggregation};
   const std::string text = all.dump();
   return XXH3_64bits(text.data(), text.size());
 }

@@ -15,9 +15,10 @@ struct StepRecord {
   std::uint64_t step = 0;  ///< steps done so far, this one included; with servers, those of the job
   double loss = 0;         ///< mean over the examples that this rank used in it
   std::uint64_t samples = 0;
-  bool exchanged = true;       ///< the ranks have exchanged in it, and their models are equal now
-  double seconds = 0;          ///< the whole step
-  double compute_seconds = 0;  ///< the compute thread without its waits: data, forward, backward, optimizer
+  bool exchanged = true;          ///< the ranks have exchanged in it, and their models are equal now
+  std::uint64_t local_steps = 0;  ///< then: those that this rank has made by itself since the last time
+  double seconds = 0;             ///< the whole step
+  double compute_seconds = 0;     ///< the compute thread without its waits: data, forward, backward, optimizer
   Exchange::Times times;
   std::uint64_t dense_bytes = 0;  ///< bytes that a dense exchange would have sent
 };

@@ -32,11 +32,7 @@ Result<void> check_topology(const protocol::JobSpec& spec, const compressors::Co
 }
 
 /// The catalog can only answer for a memory's defaults.
-Result<void> check_mode(const Mode& mode, const compressors::Compression& compression) {
-  if (mode.exchanges() == Exchanged::pushes) {
-    if (const auto reason = servers::misfit(compression)) return Error{Errc::invalid_argument, *reason};
-  }
-  if (mode.exchanges() != Exchanged::differences) return {};
+Result<void> check_differences(const compressors::Compression& compression) {
   const std::string between_models = "where workers exchange differences between their models: ";
   if (const auto reason = no_differences(compression.compressor->traits())) {
     return Error{Errc::invalid_argument, "compressor \"" + std::string(compression.compressor->name()) +
@@ -45,6 +41,42 @@ Result<void> check_mode(const Mode& mode, const compressors::Compression& compre
   if (const auto reason = no_differences(compression.memory->traits())) {
     return Error{Errc::invalid_argument, "memory \"" + std::string(compression.memory->name()) + "\" does not fit " +
                                              between_models + *reason + "; try compression.memory \"residual\""};
+  }
+  return {};
+}
+
+/// What of a job the catalog cannot know: parameters decide, too.
+Result<void> check_values(const Replica& replica, const compressors::Compression& compression) {
+  if (replica.exchanges() == Exchanged::nothing) {
+    const std::string alone = "training.mode \"" + replica.spec.training.mode.name + "\" exchanges nothing";
+    if (replica.world != 1) {
+      return Error{Errc::invalid_argument,
+                   alone + ": it trains on one worker, and the job has " + std::to_string(replica.world)};
+    }
+    // A memory would take the momentum from the optimizer.
+    if (replica.spec.compression.compressor.name == "none") return {};
+    return Error{Errc::invalid_argument, alone + ", so that there is nothing to compress"};
+  }
+  if (replica.exchanges() == Exchanged::pushes) {
+    if (const auto reason = servers::misfit(compression)) return Error{Errc::invalid_argument, *reason};
+    if (const auto& wanted = replica.spec.compression; wanted.apply_to == "models" || wanted.aggregation != "mean") {
+      return Error{Errc::invalid_argument,
+                   "where workers push gradients to servers, compression.apply_to is \"gradients\" and "
+                   "compression.aggregation \"mean\""};
+    }
+    return {};
+  }
+  if (replica.exchanges() == Exchanged::differences) {
+    if (auto fits = check_differences(compression); !fits) return fits;
+  }
+  const auto aggregation = aggregation_named(replica.spec.compression.aggregation);
+  if (!aggregation) {
+    return Error{Errc::invalid_argument, "unknown compression.aggregation " + replica.spec.compression.aggregation};
+  }
+  if (const auto reason = aggregation_misfit(*aggregation, compression)) {
+    return Error{Errc::invalid_argument, "compression.aggregation \"" + replica.spec.compression.aggregation +
+                                             "\" does not fit compressor \"" +
+                                             std::string(compression.compressor->name()) + "\": " + *reason};
   }
   return {};
 }
@@ -77,11 +109,11 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   replica->mode = std::move(*mode);
   auto compression = make_compression(spec);
   if (!compression) return compression.error();
-  if (auto fits = check_mode(*replica->mode, *compression); !fits) return fits.error();
+  if (auto fits = check_values(*replica, *compression); !fits) return fits.error();
   replica->compression_ = std::move(*compression);
   if (auto fits = check_topology(spec, *replica->compression_.compressor); !fits) return fits.error();
   const auto owner = momentum_owner(replica->compression_.compressor->traits(), replica->compression_.memory->traits());
-  const OptimizerSetting setting{replica->model->parameters(), owner};
+  const OptimizerSetting setting{replica->model->parameters(), owner, replica->model->decays()};
   const auto& wanted = spec.training.optimizer;
   auto optimizer = optimizers().make(wanted.name, wanted.params, setting);
   if (!optimizer) return optimizer.error();
@@ -112,7 +144,26 @@ std::uint64_t Replica::parameter_count() const {
   return count;
 }
 
-bool Replica::own_optimizers() const { return mode->exchanges() == Exchanged::differences; }
+Exchanged Replica::exchanges() const {
+  const Exchanged usual = mode->exchanges();
+  const bool models = usual == Exchanged::gradients && spec.compression.apply_to == "models";
+  return models ? Exchanged::differences : usual;
+}
+
+bool Replica::own_optimizers() const { return exchanges() == Exchanged::differences; }
+
+std::vector<NamedTensor> Replica::exchanged_buffers() const {
+  if (!own_optimizers() || spec.compression.apply_to != "models") return {};
+  auto buffers = model->buffers();
+  std::erase_if(buffers, [](const NamedTensor& buffer) { return buffer.tensor.scalar_type() != at::kFloat; });
+  return buffers;
+}
+
+std::vector<NamedTensor> Replica::exchanged_tensors() const {
+  auto tensors = model->parameters();
+  for (auto& buffer : exchanged_buffers()) tensors.push_back(std::move(buffer));
+  return tensors;
+}
 
 std::uint64_t Replica::warmup_steps() const {
   auto warmup = compression().compressor->warmup_length(epochs_total());
@@ -138,12 +189,13 @@ Result<void> Replica::join(collectives::Fabric& fabric) {
     return {};
   }
   const Exchange::Options options{.values = own_optimizers() ? "difference" : "gradient",
+                                  .aggregation = *aggregation_named(spec.compression.aggregation),
                                   .seed = spec.training.seed,
                                   .epochs_total = epochs_total(),
                                   .bucket_sizes = {.bytes = spec.exchange.bucket_bytes},
                                   .topology = {spec.exchange.topology, spec.exchange.servers},
                                   .make_compression = [this] { return make_compression(spec); }};
-  exchange = std::make_unique<Exchange>(model->parameters(), std::move(compression_), fabric, options);
+  exchange = std::make_unique<Exchange>(exchanged_tensors(), std::move(compression_), fabric, options);
   return exchange_state_ ? exchange->restore(*std::exchange(exchange_state_, std::nullopt)) : Result<void>();
 }
 
@@ -193,11 +245,17 @@ Result<void> Replica::restore(const Segment& checkpoint) {
     return loaded.error();
   }
   if (rank != 0 || served) {
+    // Those that are exchanged are rank 0's, which have been loaded with the model.
+    std::vector<std::pair<at::Tensor, at::Tensor>> common;
+    for (const auto& buffer : exchanged_buffers()) common.emplace_back(buffer.tensor, buffer.tensor.clone());
     if (auto loaded = load_into(*file, own + "buffers.", model->buffers()); !loaded) return loaded.error();
+    for (const auto& [buffer, value] : common) buffer.copy_(value);
   }
-  const std::string of_optimizer = rank != 0 && own_optimizers() ? own + "optimizer." : "optimizer.";
-  const auto optimizer_state = served ? std::vector<NamedTensor>() : tensors_under(*file, of_optimizer);
-  if (auto done = optimizer->restore(optimizer_state); !done) return done.error();
+  // A job in which all had the same may go on as one in which each has its own.
+  auto of_optimizer = tensors_under(*file, own + "optimizer.");
+  if (of_optimizer.empty() || !own_optimizers()) of_optimizer = tensors_under(*file, "optimizer.");
+  if (served) of_optimizer.clear();  // the servers' optimizers apply the gradients
+  if (auto done = optimizer->restore(of_optimizer); !done) return done.error();
   if (auto done = compression().memory->restore(tensors_under(*file, own + "memory.")); !done) return done.error();
   const auto compressor = tensors_under(*file, own + "compressor.");
   if (auto done = compression().compressor->restore(compressor); !done) return done.error();

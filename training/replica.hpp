@@ -21,15 +21,17 @@
 namespace weir::training {
 
 class Mode;
+enum class Exchanged : std::uint8_t;
 
 /// The state that one rank trains: its copy of the model and everything that belongs to it. Made from the job spec,
 /// equal on all ranks except for the shard. Used by one thread.
 ///
-/// Parameters are equal on all ranks whenever they have exchanged. The model's buffers (running statistics) are not
-/// exchanged: each rank keeps those of its own batches. Rank 0's buffers count as the model's: they are used in
-/// evaluations and saved next to the parameters in a checkpoint. Those of the other ranks are saved separately in it,
-/// so that a resumed job has the same bits; likewise the optimizers of the other ranks, where each has its own. In
-/// modes with servers the model is theirs, and this is a worker's copy of it.
+/// Parameters are equal on all ranks whenever they have exchanged. The model's buffers (running statistics) are
+/// exchanged only where compression applies to models, and then only those of floating-point numbers: otherwise each
+/// rank keeps those of its own batches. Rank 0's buffers count as the model's: they are used in evaluations and saved
+/// next to the parameters in a checkpoint. Those of the other ranks are saved separately in it, so that a resumed job
+/// has the same bits; likewise the optimizers of the other ranks, where each has its own. In modes with servers the
+/// model is theirs, and this is a worker's copy of it.
 class Replica {
  public:
   /// Reads the training data, which takes a while. Fails with: not_found (dataset file), malformed (dataset file),
@@ -56,8 +58,13 @@ class Replica {
   std::uint32_t ranks() const;
   const compressors::Compression& compression() const { return exchange ? exchange->compression() : compression_; }
   double epoch() const { return length.epoch_at(step); }
+  Exchanged exchanges() const;
   /// Whether the optimizers of the ranks differ in their state. Otherwise all apply the same means.
   bool own_optimizers() const;
+  /// The buffers that the ranks exchange.
+  std::vector<NamedTensor> exchanged_buffers() const;
+  /// The tensors of the model that the ranks exchange, or whose gradients they exchange.
+  std::vector<NamedTensor> exchanged_tensors() const;
   /// Optimizer steps at the beginning in which less is compressed than later.
   std::uint64_t warmup_steps() const;
   /// The value of epoch() at the end of the training.

@@ -103,5 +103,56 @@ class LocalSgd(SystemTest):
         self.assertEqual(again[0], step + 1, "the first step after the checkpoint")
 
 
+class Local(SystemTest):
+    def test_one_worker_trains_by_itself(self):
+        self.cluster.start({"alpha": 2})
+        api = self.cluster.api
+        spec = job(workers=1, steps=20)
+        spec["training"]["mode"] = "local"
+        ended = api.wait_ended(api.submit(spec)["id"])
+        self.assertEqual((ended["state"], ended["step"]), ("SUCCEEDED", 20), ended["reason"])
+        self.assertEqual(ended["summary"]["bytes_sent"], 0)
+        self.assertGreater(ended["summary"]["accuracy"], 0)
+        spec["resources"]["workers"] = 2
+        status, _, body = api.request("POST", "/api/v1/jobs", spec)
+        self.assertEqual(status, 422, body)
+        self.assertIn(b'"/resources/workers"', body)
+        self.assertIn(b"trains on one worker", body)
+
+
+class Models(SystemTest):
+    def test_are_exchanged_after_every_step(self):
+        self.cluster.start({"alpha": 2})
+        api = self.cluster.api
+        for compression in ({"name": "none", "aggregation": "weighted"}, {"name": "dgc"}, {"name": "qsgd"}):
+            with self.subTest(compression=compression):
+                spec = job(workers=2, steps=20)
+                spec["compression"] = compression | {"apply_to": "models"}
+                ended = api.wait_ended(api.submit(spec)["id"])
+                self.assertEqual((ended["state"], ended["step"]), ("SUCCEEDED", 20), ended["reason"])
+                self.assertEqual([point[-1] for point in api.series(ended["id"], "local_steps", 0)], [1] * 20)
+
+
+class Conditions(SystemTest):
+    def test_slow_workers_and_lines(self):
+        self.cluster.start({"alpha": 2})
+        api = self.cluster.api
+        spec = job(workers=2, steps=4)
+        # 1.7 MB in each direction and step, at 5 MB/s: at least a third of a second, on any machine.
+        spec["training"]["params"] = {"slowdown": [2], "link_rate": ["none", "40mbit"]}
+        ended = api.wait_ended(api.submit(spec)["id"])
+        self.assertEqual((ended["state"], ended["step"]), ("SUCCEEDED", 4), ended["reason"])
+        for rank in (0, 1):
+            steps = api.series(ended["id"], "step_seconds", rank)
+            self.assertEqual(len(steps), 4)
+            for point in steps:
+                self.assertGreater(point[-1], 0.3)
+        spec["training"]["params"] = {"slowdown": [0.5], "link_rate": ["none", "fast"]}
+        status, _, body = api.request("POST", "/api/v1/jobs", spec)
+        self.assertEqual(status, 422, body)
+        self.assertIn(b'"/training/params/slowdown/0"', body)
+        self.assertIn(b'"/training/params/link_rate/1"', body)
+
+
 if __name__ == "__main__":
     unittest.main()

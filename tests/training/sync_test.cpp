@@ -262,6 +262,25 @@ TEST(Clip, LimitsTheMeanOrEachRanksOwnGradient) {
   EXPECT_NEAR(norms_of(spec)[0].largest, 0.001, 1e-8);
 }
 
+TEST(Sync, NoDecaySparesWhatTheModelDeclares) {
+  const auto after_a_step = [](double weight_decay) {
+    auto spec = small_job("none");
+    spec.training.max_steps = 1;
+    spec.training.optimizer = {"sgd", {{"lr", 0.1}, {"weight_decay", weight_decay}, {"no_decay", true}}};
+    return train(spec, collectives::in_process_group(1)).shares[0];
+  };
+  const auto decayed = protocol::read_safetensors(after_a_step(0.5)).value();
+  const auto undecayed = protocol::read_safetensors(after_a_step(0)).value();
+  int spared = 0;
+  for (const auto& tensor : decayed.tensors) {
+    if (!tensor.name.starts_with("model.")) continue;
+    const bool equal = std::ranges::equal(tensor.bytes, undecayed.find(tensor.name)->bytes);
+    EXPECT_EQ(equal, tensor.name.ends_with("bias")) << tensor.name;
+    spared += equal ? 1 : 0;
+  }
+  EXPECT_EQ(spared, 2);
+}
+
 TEST(Sync, AnOptimizerThatKeepsItsMomentsDoesNotTrainWithTheMomentumOfAMemory) {
   auto spec = small_job("dgc");
   spec.training.optimizer = {"adam", {{"lr", 0.01}}};

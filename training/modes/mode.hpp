@@ -15,6 +15,7 @@ namespace weir::training {
 enum class Exchanged : std::uint8_t {
   gradients,    ///< of which every optimizer applies the mean
   differences,  ///< between a rank's model and the last common one; each optimizer applies its rank's own gradients
+  nothing,      ///< there is one rank
   pushes,       ///< gradients, with servers, which apply them without all the others and answer with differences
 };
 
@@ -53,8 +54,10 @@ struct ModeEntry : protocol::CatalogEntry<Mode> {
 
   template <class M>
   static ModeEntry of(const protocol::CatalogWords& words) {
-    return {CatalogEntry::of<M>(words), M::type_exchanges};
+    return with_conditions({CatalogEntry::of<M>(words), M::type_exchanges});
   }
+  /// Every mode takes the parameters of protocol::Conditions, too.
+  static ModeEntry with_conditions(ModeEntry of_mode);
 
   /// {"name", "summary", "params", "exchanges", "roles": {"server": {"count": the parameter that says how many}}, if it
   /// has servers}

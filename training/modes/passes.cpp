@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <sstream>
+#include <utility>
 
 #include "base/errc.hpp"
 
@@ -21,12 +22,20 @@ Error lost_the_loss(float loss, std::uint64_t step, double rate) {
 
 }  // namespace
 
+Passes::Plan Passes::all_steps(const Replica& replica, std::size_t batches) {
+  return {.batches = batches, .first_step = replica.step, .steps_end = replica.steps_total};
+}
+
 Passes::Passes(Replica& replica, const Plan& plan)
+    : Passes(replica, plan, Slowdown(replica.spec.training.conditions.slowdown_of(replica.rank))) {}
+
+Passes::Passes(Replica& replica, const Plan& plan, Slowdown slowdown)
     : replica_(replica),
       batches_(plan.batches),
       steps_end_(plan.steps_end),
       step_(plan.first_step),
       share_(at::full({}, 1.0 / static_cast<double>(plan.batches), at::kFloat)),
+      slowdown_(std::move(slowdown)),
       loader_(*replica.examples) {
   replica.model->set_training(true);
 }
@@ -36,11 +45,15 @@ Result<double> Passes::run(double learning_rate, const std::function<void()>& be
   double loss = 0;
   for (std::size_t number = 0; number < batches_; ++number) {
     const Batch batch = take(step, number);
+    slowdown_.begin();
     const auto of_batch = at::cross_entropy_loss(replica_.model->forward(batch.input), batch.target);
     const auto value = of_batch.item<float>();
+    slowdown_.end();
     if (!std::isfinite(value)) return lost_the_loss(value, step + 1, learning_rate);
     if (number + 1 == batches_ && before_last) before_last();
+    slowdown_.begin();
     of_batch.backward(share_);
+    slowdown_.end();
     loss += value / static_cast<double>(batches_);
   }
   return loss;

@@ -9,6 +9,7 @@
 #include "base/result.hpp"
 #include "training/datasets/loader.hpp"
 #include "training/modes/mode.hpp"
+#include "training/modes/slowdown.hpp"
 
 namespace weir::training {
 
@@ -21,9 +22,13 @@ class Passes {
     std::uint64_t first_step = 0;                                         ///< of this worker, whose batches come first
     std::uint64_t steps_end = std::numeric_limits<std::uint64_t>::max();  ///< no batches of it are prepared
   };
+  /// From the replica's present step to its last.
+  static Plan all_steps(const Replica& replica, std::size_t batches = 1);
 
   /// `replica` must outlive this object.
   Passes(Replica& replica, const Plan& plan);
+  /// With another clock than the job's slowdown would have.
+  Passes(Replica& replica, const Plan& plan, Slowdown slowdown);
 
   /// Does all passes of the next step. `before_last` is called before the last backward pass, after which
   /// gradients are complete. Returns the mean loss. Fails with: invalid_argument (the loss became NaN or infinite).
@@ -38,6 +43,7 @@ class Passes {
   const std::uint64_t steps_end_;
   std::uint64_t step_;
   const at::Tensor share_;  ///< of a batch in the mean
+  Slowdown slowdown_;
   Loader loader_;
 };
 

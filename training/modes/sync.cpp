@@ -8,6 +8,7 @@
 
 #include "base/ensure.hpp"
 #include "training/exchange/gradient_trigger.hpp"
+#include "training/modes/common_model.hpp"
 #include "training/modes/passes.hpp"
 #include "training/optimizers/clip.hpp"
 
@@ -35,6 +36,12 @@ protocol::Params<Sync::Options> Sync::params() {
 Result<bool> Sync::train(Replica& replica, Progress& progress) {
   const auto batches = static_cast<std::size_t>(options_.accumulate);
   ensure(replica.spec.training.accumulate == batches, "a replica whose steps have as many batches as the mode's");
+  if (replica.exchanges() == Exchanged::differences) {
+    return train_apart(replica, progress,
+                       {.batches = batches,
+                        .exchanges = [](std::uint64_t) { return true; },
+                        .rounds_before = [](std::uint64_t steps) { return steps; }});
+  }
   auto& exchange = *replica.exchange;
   GradientTrigger gradients(exchange, replica.model->parameters());
   Passes passes(replica, {.batches = batches, .first_step = replica.step, .steps_end = replica.steps_total});
@@ -50,6 +57,7 @@ Result<bool> Sync::train(Replica& replica, Progress& progress) {
                        .epoch = replica.epoch(),
                        .learning_rate = rate,
                        .vote = progress.stop_wanted() ? 1.0f : 0.0f,
+                       .samples = replica.spec.training.samples_per_step(),
                        .begin = start});
     };
     const auto loss = passes.run(rate, clips_own ? std::function<void()>() : begin_exchange);

@@ -62,7 +62,11 @@ Result<std::unique_ptr<Server>> Server::make(const protocol::JobSpec& spec, cons
   server->parts = divide(parameters, place.servers);
   const auto& own = server->parts[place.index];
   OptimizerSetting setting{{}, momentum_owner(compressor->traits(), memory->traits())};
-  for (const auto parameter : own) setting.parameters.push_back(parameters[parameter]);
+  const auto decays = server->model->decays();
+  for (const auto parameter : own) {
+    setting.parameters.push_back(parameters[parameter]);
+    setting.decays.push_back(decays[parameter]);
+  }
   const auto& wanted = spec.training.optimizer;
   auto optimizer = optimizers().make(wanted.name, wanted.params, setting);
   if (!optimizer) return optimizer.error();
