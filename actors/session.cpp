@@ -7,6 +7,7 @@
 
 #include "base/errc.hpp"
 #include "collectives/topologies/catalog.hpp"
+#include "protocol/checkpoint.hpp"
 
 namespace weir::actors {
 namespace {
@@ -31,6 +32,15 @@ Result<void> check_exchange(const protocol::JobSpec::Exchange& wanted, std::uint
   return {};
 }
 
+/// Refuses the checkpoint of a job with other workers or servers.
+Result<void> check_checkpoint(const protocol::Assignment& assignment) {
+  const auto file = protocol::read_safetensors(assignment.resume_from);
+  if (!file) return file.error();
+  const auto header = protocol::read_checkpoint_header(*file);
+  if (!header) return header.error();
+  return protocol::check_group(*header, assignment.world, assignment.members);
+}
+
 }  // namespace
 
 Session::Session(protocol::Assignment assignment, Outlets outlets)
@@ -53,6 +63,7 @@ Result<protocol::Prepared> Session::prepare() {
   auto replica = training::Replica::make(spec_, assignment_.rank, assignment_.world);
   if (!replica) return replica.error();
   if (!assignment_.resume_from.empty()) {
+    if (auto fits = check_checkpoint(assignment_); !fits) return fits.error();
     if (auto restored = (*replica)->restore(assignment_.resume_from); !restored) return restored.error();
     saved_step_ = (*replica)->step;
   }

@@ -57,6 +57,7 @@ class Cluster {
             .spec = spec.dump(),
             .rank = rank,
             .world = static_cast<std::uint32_t>(trainers_.size()),
+            .members = static_cast<std::uint32_t>(trainers_.size()),
             .attempt = 1,
             .group_secret = "group",
             .listen_host = "127.0.0.1",

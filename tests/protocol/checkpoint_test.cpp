@@ -50,13 +50,52 @@ TEST(Checkpoint, RefusesSharesThatDoNotBelongTogether) {
   }
 }
 
+Segment server_share(std::uint32_t rank, std::uint32_t world, std::uint32_t servers) {
+  static const std::vector<float> values{3};
+  const std::vector<StoredTensor> tensors{
+      {rank_prefix(rank) + "shard", Dtype::f32, {1}, std::as_bytes(std::span(values))}};
+  return Segment::own(write_safetensors(to_metadata({9, world, rank, servers}), tensors).value());
+}
+
+TEST(Checkpoint, ServersHaveSharesToo) {
+  const auto zero = share(0, 2, 9, {"model.weight"});
+  const auto one = share(1, 2, 9, {"rank.1.memory"});
+  const auto joined = join_checkpoint(std::vector{zero, one, server_share(2, 2, 2), server_share(3, 2, 2)}).value();
+  const auto file = read_safetensors(Segment::own(joined)).value();
+  const auto header = read_checkpoint_header(file).value();
+  EXPECT_EQ(header.world, 2u);
+  EXPECT_EQ(header.servers, 2u);
+  EXPECT_NE(file.find("rank.3.shard"), nullptr);
+  for (const auto& shares : {std::vector{zero, one, server_share(2, 2, 2)},
+                             std::vector{zero, one, server_share(2, 2, 1), server_share(3, 2, 2)},
+                             std::vector{zero, one, server_share(2, 2, 2), server_share(2, 2, 2)},
+                             std::vector{zero, one, server_share(2, 3, 1)}}) {
+    EXPECT_EQ(join_checkpoint(shares).error().code, Errc::malformed);
+  }
+}
+
+TEST(Checkpoint, IsOfSoManyWorkersAndServers) {
+  const CheckpointHeader header{9, 4, std::nullopt, 1};
+  EXPECT_TRUE(check_group(header, 4, 5));
+  const auto refused = check_group(header, 4, 6);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::conflict);
+  EXPECT_EQ(refused.error().context,
+            "the checkpoint is of 4 workers and 1 server, and the job has 4 workers and 2 servers");
+  EXPECT_EQ(check_group(header, 1, 1).error().context,
+            "the checkpoint is of 4 workers and 1 server, and the job has 1 worker");
+}
+
 TEST(Checkpoint, HeaderIsCheckedBeforeItIsUsed) {
   const auto read = [](std::map<std::string, std::string> metadata) {
     return read_checkpoint_header(read_safetensors(Segment::own(write_safetensors(metadata, {}).value())).value());
   };
-  auto good = to_metadata({1, 2, 1});
+  auto good = to_metadata({1, 2, 1, 3});
   EXPECT_TRUE(read(good));
-  for (const char* key : {"weir.step", "weir.world", "weir.rank"}) {
+  auto most = good;
+  most["weir.world"] = "4294967295";
+  EXPECT_FALSE(read(most)) << "more members than there are numbers";
+  for (const char* key : {"weir.step", "weir.world", "weir.rank", "weir.servers"}) {
     for (const char* value : {"", "-1", "x", "1x", "99999999999999999999999"}) {
       auto bad = good;
       bad[key] = value;
@@ -64,7 +103,7 @@ TEST(Checkpoint, HeaderIsCheckedBeforeItIsUsed) {
     }
   }
   auto beyond = good;
-  beyond["weir.rank"] = "2";
+  beyond["weir.rank"] = "5";
   EXPECT_EQ(read(beyond).error().code, Errc::malformed);
   auto later = good;
   later["weir.checkpoint"] = "2";

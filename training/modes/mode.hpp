@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
 
 #include "protocol/catalog.hpp"
+#include "protocol/roles.hpp"
 #include "training/replica.hpp"
 
 namespace weir::training {
@@ -41,8 +44,29 @@ class Mode {
   virtual Result<bool> train(Replica& replica, Progress& progress) = 0;
 };
 
+/// A mode that needs processes beside its workers has a member `static constexpr std::array roles` of
+/// protocol::RoleNeed, which the head reads from the catalog.
+struct ModeEntry : protocol::CatalogEntry<Mode> {
+  nlohmann::json roles;  ///< null: workers only
+
+  template <class T>
+  static ModeEntry of(const protocol::CatalogWords& words) {
+    ModeEntry entry{CatalogEntry::of<T>(words), {}};
+    if constexpr (requires { T::roles; })
+      entry.roles = protocol::to_json(std::span<const protocol::RoleNeed>(T::roles));
+    return entry;
+  }
+
+  /// {"name", "summary", "params": JSON schema, "roles": see protocol/roles.hpp, if it has any}
+  nlohmann::json describe() const {
+    auto entry = CatalogEntry::describe();
+    if (!roles.is_null()) entry["roles"] = roles;
+    return entry;
+  }
+};
+
 /// The parameters are training.params of the job spec.
-using ModeCatalog = protocol::Catalog<protocol::CatalogEntry<Mode>>;
+using ModeCatalog = protocol::Catalog<ModeEntry>;
 
 /// All modes.
 const ModeCatalog& modes();
