@@ -1,12 +1,10 @@
 #include "actors/parameter_server.hpp"
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "base/errc.hpp"
-#include "training/modes/mode.hpp"
 #include "training/servers/server.hpp"
 
 namespace weir::actors {
@@ -17,17 +15,13 @@ using training::servers::Server;
 class Serving final : public Role {
  public:
   static Result<std::unique_ptr<Role>> make(const protocol::JobSpec& spec, const protocol::Assignment& assignment) {
-    const auto mode = training::modes().make(spec.training.mode.name, spec.training.mode.params);
-    if (!mode) return mode.error();
-    const std::uint32_t servers = (*mode)->servers();
-    // Servers come last among the ranks of the group, behind one worker at least.
-    const std::uint32_t workers = assignment.world - std::min(servers, assignment.world);
-    if (workers == 0 || assignment.rank < workers || assignment.rank >= assignment.world) {
-      return Error{Errc::invalid_argument, "rank " + std::to_string(assignment.rank) + " of " +
-                                               std::to_string(assignment.world) + " is no server where " +
-                                               std::to_string(servers) + " are"};
+    if (assignment.role != protocol::Role::server) {
+      return Error{Errc::invalid_argument,
+                   "a parameter server does not take the role " + std::string(to_string(assignment.role))};
     }
-    auto server = Server::make(spec, {.index = assignment.rank - workers, .workers = workers, .servers = servers});
+    auto server = Server::make(spec, {.index = assignment.rank - assignment.world,
+                                      .workers = assignment.world,
+                                      .servers = assignment.members - assignment.world});
     if (!server) return server.error();
     return std::make_unique<Serving>(std::move(*server));
   }

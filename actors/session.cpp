@@ -38,6 +38,25 @@ bool exchanges_something(const protocol::JobSpec& spec) {
   return mode == nullptr || mode->exchanges != training::Exchanged::nothing;
 }
 
+/// Checks that the ranks of the job are those that its mode needs, and that this one is in its place among them.
+Result<void> check_place(const protocol::Assignment& assignment, const protocol::JobSpec& spec) {
+  const auto refuse = [&](const std::string& reason) {
+    return Error{Errc::invalid_argument, "rank " + std::to_string(assignment.rank) + " of " +
+                                             std::to_string(assignment.world) + " workers among " +
+                                             std::to_string(assignment.members) + " ranks: " + reason};
+  };
+  if (assignment.world == 0 || assignment.world > assignment.members || assignment.rank >= assignment.members) {
+    return refuse("there is no such rank");
+  }
+  if ((assignment.role == protocol::Role::worker) != (assignment.rank < assignment.world)) {
+    return refuse("workers are the first ranks, and this is to be a " + std::string(to_string(assignment.role)));
+  }
+  const auto* mode = training::modes().find(spec.training.mode.name);
+  if (mode == nullptr || mode->roles.is_null() == (assignment.members == assignment.world)) return {};
+  return refuse("training.mode \"" + spec.training.mode.name + "\" needs " +
+                (mode->roles.is_null() ? "workers only" : "servers beside the workers"));
+}
+
 }  // namespace
 
 Session::Session(protocol::Assignment assignment, MakeRole make_role, Outlets outlets)
@@ -52,6 +71,7 @@ Result<protocol::Prepared> Session::prepare() {
   if (!spec) return spec.error();
   spec_ = std::move(*spec);
   if (auto built = check_exchange(spec_.exchange, assignment_.world); !built) return built.error();
+  if (auto fits = check_place(assignment_, spec_); !fits) return fits.error();
 
   // The port is bound first: that is cheap, and reading the data may take a while.
   std::unique_ptr<collectives::Mesh> mesh;
@@ -89,7 +109,7 @@ Result<void> Session::join(const std::vector<protocol::RankEndpoint>& endpoints)
                                  .attempt = assignment_.attempt,
                                  .secret = assignment_.group_secret,
                                  .rank = assignment_.rank,
-                                 .size = assignment_.world,
+                                 .size = assignment_.members,
                                  .shared_memory = spec_.exchange.transport != "tcp",
                                  .bytes_per_second = spec_.training.conditions.link_bytes_per_second(assignment_.rank)};
   auto communicator = mesh_->join(group, peers, join_deadline);

@@ -14,16 +14,12 @@ namespace {
 class Worker final : public Role {
  public:
   static Result<std::unique_ptr<Role>> make(const protocol::JobSpec& spec, const protocol::Assignment& assignment) {
-    const auto mode = training::modes().make(spec.training.mode.name, spec.training.mode.params);
-    if (!mode) return mode.error();
-    // Servers come last among the ranks of the group.
-    const std::uint32_t servers = (*mode)->servers();
-    if (assignment.rank + servers >= assignment.world) {
-      return Error{Errc::invalid_argument, "rank " + std::to_string(assignment.rank) + " of " +
-                                               std::to_string(assignment.world) + " is no worker where " +
-                                               std::to_string(servers) + " are servers"};
+    if (assignment.role != protocol::Role::worker) {
+      return Error{Errc::invalid_argument,
+                   "a trainer does not take the role " + std::string(to_string(assignment.role))};
     }
-    auto replica = training::Replica::make(spec, assignment.rank, assignment.world - servers);
+    auto replica =
+        training::Replica::make(spec, assignment.rank, assignment.world, assignment.members - assignment.world);
     if (!replica) return replica.error();
     return std::make_unique<Worker>(std::move(*replica));
   }
@@ -33,7 +29,7 @@ class Worker final : public Role {
   Result<void> join(collectives::Fabric& group) override { return replica_->join(group); }
   Result<bool> run(training::Progress& progress) override {
     const auto finished = replica_->mode->train(*replica_, progress);
-    if (!finished || replica_->mode->servers() > 0) return finished;
+    if (!finished || replica_->servers > 0) return finished;
     auto share = replica_->save();
     if (!share) return share.error();
     if (auto kept = progress.keep(replica_->step, std::move(*share)); !kept) return kept.error();
@@ -48,7 +44,7 @@ class Worker final : public Role {
   std::uint64_t steps_total() const override { return replica_->steps_total; }
   std::uint64_t warmup_steps() const override { return replica_->warmup_steps(); }
   std::uint64_t parameters() const override { return replica_->parameter_count(); }
-  bool holds_model() const override { return replica_->rank == 0 && replica_->mode->servers() == 0; }
+  bool holds_model() const override { return replica_->rank == 0 && replica_->servers == 0; }
   const training::StepTrace* trace() const override {
     return replica_->exchange ? &replica_->exchange->trace() : nullptr;
   }

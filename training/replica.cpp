@@ -83,7 +83,8 @@ Result<void> check_values(const Replica& replica, const compressors::Compression
 
 }  // namespace
 
-Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, std::uint32_t rank, std::uint32_t world) {
+Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, std::uint32_t rank, std::uint32_t world,
+                                               std::uint32_t servers) {
   const auto partition = partition_named(spec.dataset.partition);
   if (!partition) return Error{Errc::invalid_argument, "unknown dataset.partition " + spec.dataset.partition};
   auto dataset = datasets().make(spec.dataset.choice.name, spec.dataset.choice.params, spec.dataset.path.value_or(""));
@@ -99,7 +100,7 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
                                (*examples)->classes());
   if (!sampler) return sampler.error();
 
-  std::unique_ptr<Replica> replica(new Replica(spec, rank, world, std::move(*sampler)));
+  std::unique_ptr<Replica> replica(new Replica(spec, rank, world, servers, std::move(*sampler)));
   replica->examples = std::move(*examples);
   auto model = make_model(spec.model.name, spec.model.params, (*dataset)->shape(), spec.training.seed);
   if (!model) return model.error();
@@ -133,8 +134,9 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   return replica;
 }
 
-Replica::Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t ranks, Sampler own_sampler)
-    : spec(job), rank(own_rank), world(ranks), sampler(std::move(own_sampler)) {}
+Replica::Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t workers,
+                 std::uint32_t servers_behind, Sampler own_sampler)
+    : spec(job), rank(own_rank), world(workers), servers(servers_behind), sampler(std::move(own_sampler)) {}
 
 Replica::~Replica() = default;
 
@@ -171,16 +173,15 @@ std::uint64_t Replica::warmup_steps() const {
   return warmup.in_steps(length.steps_per_epoch);
 }
 
-std::uint32_t Replica::ranks() const { return world + mode->servers(); }
-
 Result<void> Replica::join(collectives::Fabric& fabric) {
   // Workers with servers have copies of different age, which a checkpoint keeps.
-  const bool equal = mode->servers() == 0 || !restored_;
+  const bool equal = servers == 0 || !restored_;
   const auto parameters = equal ? model->parameters() : std::vector<NamedTensor>();
   if (auto same = expect_same_job(fabric, spec, parameters); !same) return same;
-  if (mode->servers() > 0) {
-    ensure(fabric.size() == ranks(), "a group with servers behind the workers");
-    const servers::Client::Setting setting{.servers = mode->servers(),
+  ensure((servers > 0) == (exchanges() == Exchanged::pushes), "servers where the mode needs them");
+  ensure(fabric.size() == members(), "a group of the workers and the servers behind them");
+  if (servers > 0) {
+    const servers::Client::Setting setting{.servers = servers,
                                            .coding = {.seed = spec.training.seed,
                                                       .epochs_total = epochs_total(),
                                                       .steps_per_epoch = length.steps_per_epoch,
@@ -221,7 +222,7 @@ Result<Bytes> Replica::save() const {
   file.add(own + "compressor.", compression().compressor->save());
   if (exchange) file.add(own + "exchange.", exchange->save());
   file.add(own, {{"rng", random_state()}});
-  return file.write(protocol::to_metadata({step, ranks(), rank}));
+  return file.write(protocol::to_metadata({step, world, rank, servers}));
 }
 
 Result<void> Replica::restore(const Segment& checkpoint) {
@@ -229,12 +230,9 @@ Result<void> Replica::restore(const Segment& checkpoint) {
   if (!file) return file.error();
   const auto header = protocol::read_checkpoint_header(*file);
   if (!header) return header.error();
-  if (header->rank || header->world != ranks()) {
-    return Error{Errc::conflict, "the checkpoint is of " + std::to_string(header->world) + " ranks, the job has " +
-                                     std::to_string(ranks())};
-  }
+  if (auto fits = protocol::check_group(*header, world, members()); !fits) return fits;
   const auto own = protocol::rank_prefix(rank);
-  const bool served = mode->servers() > 0;
+  const bool served = servers > 0;
   if (served) {
     const auto copy = own + std::string(servers::copy_prefix);
     if (auto loaded = load_into(*file, copy, model->parameters()); !loaded) return loaded.error();

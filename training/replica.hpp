@@ -36,7 +36,9 @@ class Replica {
  public:
   /// Reads the training data, which takes a while. Fails with: not_found (dataset file), malformed (dataset file),
   /// invalid_argument (the spec combines things that do not fit), io.
-  static Result<std::unique_ptr<Replica>> make(const protocol::JobSpec& spec, std::uint32_t rank, std::uint32_t world);
+  /// `world`: the workers; the `servers` that the mode needs have the ranks behind theirs.
+  static Result<std::unique_ptr<Replica>> make(const protocol::JobSpec& spec, std::uint32_t rank, std::uint32_t world,
+                                               std::uint32_t servers = 0);
   ~Replica();
 
   /// Resumes from a checkpoint of the same job with the same number of ranks. Must be called before join(). Fails with:
@@ -54,8 +56,7 @@ class Replica {
   Result<Bytes> save_model() const;
 
   std::uint64_t parameter_count() const;
-  /// Of the group: the workers, and servers if the mode has some.
-  std::uint32_t ranks() const;
+  std::uint32_t members() const { return world + servers; }  ///< all ranks of the group
   const compressors::Compression& compression() const { return exchange ? exchange->compression() : compression_; }
   double epoch() const { return length.epoch_at(step); }
   Exchanged exchanges() const;
@@ -72,7 +73,8 @@ class Replica {
 
   const protocol::JobSpec spec;
   const std::uint32_t rank;
-  const std::uint32_t world;  ///< the workers
+  const std::uint32_t world;    ///< the workers
+  const std::uint32_t servers;  ///< which hold the model, if there are any
   std::unique_ptr<Examples> examples;
   std::unique_ptr<Model> model;
   std::unique_ptr<Mode> mode;
@@ -87,7 +89,8 @@ class Replica {
   std::unique_ptr<servers::Client> client;  ///< set by join(), if they push them to servers
 
  private:
-  Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t ranks, Sampler own_sampler);
+  Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t workers, std::uint32_t servers_behind,
+          Sampler own_sampler);
   compressors::Compression compression_;                    ///< moved into the exchange by join()
   std::optional<std::vector<NamedTensor>> exchange_state_;  ///< restored, and for the exchange that join() makes
   bool restored_ = false;

@@ -31,7 +31,8 @@ class Cluster {
  public:
   /// Servers are the last ranks.
   explicit Cluster(std::uint32_t ranks, std::uint32_t servers = 0)
-      : transport_(runtime::make_tcp_transport(io_.get_executor())),
+      : servers_(servers),
+        transport_(runtime::make_tcp_transport(io_.get_executor())),
         system_(
             {.name = "test", .executor = io_.get_executor(), .clock = clock_, .transport = *transport_, .secret = "s"}),
         work_(net::make_work_guard(io_)),
@@ -63,7 +64,9 @@ class Cluster {
     return {.job_id = "job",
             .spec = spec.dump(),
             .rank = rank,
-            .world = static_cast<std::uint32_t>(trainers_.size()),
+            .world = members() - servers_,
+            .members = members(),
+            .role = rank + servers_ < members() ? protocol::Role::worker : protocol::Role::server,
             .attempt = 1,
             .group_secret = "group",
             .listen_host = "127.0.0.1",
@@ -101,6 +104,9 @@ class Cluster {
   std::uint64_t steps_total = 0;
 
  private:
+  std::uint32_t members() const { return static_cast<std::uint32_t>(trainers_.size()); }
+
+  const std::uint32_t servers_;
   net::io_context io_{1};
   runtime::SystemClock clock_;
   std::unique_ptr<runtime::Transport> transport_;
@@ -342,16 +348,31 @@ TEST(ParameterServer, ThatIsKilledEndsTheJobAndIsNamed) {
   EXPECT_TRUE(named);
 }
 
-TEST(ParameterServer, IsNotMadeInTheRankOfAWorkerNorWithoutServers) {
+TEST(ParameterServer, AndTrainerTakeOnlyAPlaceThatTheModeHas) {
   Cluster cluster(2, 1);
-  const auto sync =
-      cluster.await(cluster.trainer(1).call<&protocol::Training::prepare>(cluster.assignment(job("topk"), 1)));
-  ASSERT_FALSE(sync);
-  EXPECT_EQ(sync.error().code, Errc::invalid_argument);
+  const auto refused = [&](const nlohmann::json& spec, std::uint32_t actor, protocol::Assignment changed) {
+    changed.spec = spec.dump();
+    const auto prepared = cluster.await(cluster.trainer(actor).call<&protocol::Training::prepare>(changed));
+    EXPECT_FALSE(prepared);
+    return prepared ? Error{Errc::internal, "prepared"} : prepared.error();
+  };
+  const auto async = served_job("async", 1);
+  const auto seat = [&](std::uint32_t rank) { return cluster.assignment(async, rank); };
+  const auto without_servers = refused(job("topk"), 1, seat(1));
+  EXPECT_EQ(without_servers.code, Errc::invalid_argument);
+  EXPECT_NE(without_servers.context.find("needs workers only"), std::string::npos) << without_servers.context;
+  const auto of_a_worker = refused(async, 0, seat(1));
+  EXPECT_EQ(of_a_worker.code, Errc::invalid_argument);
+  EXPECT_NE(of_a_worker.context.find("role server"), std::string::npos) << of_a_worker.context;
+}
+
+TEST(ParameterServer, IsNoneOfTheWorkers) {
+  Cluster cluster(2, 1);
   const auto worker = cluster.await(
-      cluster.trainer(0).call<&protocol::Training::prepare>(cluster.assignment(served_job("async", 2), 0)));
+      cluster.trainer(1).call<&protocol::Training::prepare>(cluster.assignment(served_job("async", 1), 0)));
   ASSERT_FALSE(worker);
   EXPECT_EQ(worker.error().code, Errc::invalid_argument);
+  EXPECT_NE(worker.error().context.find("role worker"), std::string::npos) << worker.error().context;
 }
 
 TEST(Trainer, AWorkerThatTrainsAloneListensNowhere) {

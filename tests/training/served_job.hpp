@@ -59,7 +59,7 @@ class ServedJob {
   ServedJob(const protocol::JobSpec& spec, std::uint32_t workers)
       : spec_(spec),
         workers_(workers),
-        servers_(modes().make(spec.training.mode.name, spec.training.mode.params).value()->servers()),
+        servers_(spec.training.mode.params.value("servers", 1U)),
         told(workers + servers_),
         results(workers + servers_, Result<bool>(false)),
         replicas(workers),
@@ -80,7 +80,7 @@ class ServedJob {
     run_ranks(ranks(), [&](std::uint32_t rank) {
       Result<void> done;
       if (rank < workers_) {
-        auto& replica = replicas[rank] = Replica::make(spec_, rank, workers_).value();
+        auto& replica = replicas[rank] = Replica::make(spec_, rank, workers_, servers_).value();
         if (!checkpoint.empty()) done = replica->restore(checkpoint);
         ASSERT_TRUE(done) << done.error().message();
         done = replica->join(*group[rank]);

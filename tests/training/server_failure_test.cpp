@@ -106,7 +106,7 @@ TEST(HostileWorker, MayNotPushAfterAHalt) {
   spec.checkpoint_every_steps = 1;
   ServedJob job(spec, workers);
   std::size_t bytes = 0;
-  for (const auto& parameter : Replica::make(spec, 0, workers).value()->model->parameters()) {
+  for (const auto& parameter : Replica::make(spec, 0, workers, 1).value()->model->parameters()) {
     bytes += parameter.tensor.nbytes();
   }
   const auto acts = [&](Messenger& messenger) {

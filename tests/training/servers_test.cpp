@@ -156,7 +156,7 @@ TEST(ServedJobs, GradientsThatNobodyCouldDecodeAloneAreRefused) {
     auto spec = served_job("async", {{"servers", 1}});
     spec.compression.compressor = {compressor, {}};
     spec.compression.memory = {memory, {}};
-    const auto worker = Replica::make(spec, 0, 2);
+    const auto worker = Replica::make(spec, 0, 2, 1);
     const auto server = servers::Server::make(spec, {0, 2, 1});
     EXPECT_EQ(worker.has_value(), server.has_value());
     return worker ? std::string("accepted") : worker.error().message();
@@ -166,7 +166,7 @@ TEST(ServedJobs, GradientsThatNobodyCouldDecodeAloneAreRefused) {
   EXPECT_NE(refusal("topk", "ef21").find("mean of all workers"), std::string::npos) << refusal("topk", "ef21");
   EXPECT_EQ(refusal("topk", "residual"), "accepted");
   auto spec = served_job("backup", {{"backup_workers", 2}});
-  EXPECT_EQ(Replica::make(spec, 0, 2).error().code, Errc::invalid_argument);
+  EXPECT_EQ(Replica::make(spec, 0, 2, 1).error().code, Errc::invalid_argument);
 }
 
 TEST(ServedJobs, ResumingLosesNoUpdate) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -14,6 +15,8 @@
 
 #include "collectives/topologies/catalog.hpp"
 #include "protocol/job_spec.hpp"
+#include "protocol/roles.hpp"
+#include "training/modes/mode.hpp"
 #include "training/replica.hpp"
 
 namespace weir::worker {
@@ -227,6 +230,29 @@ TEST(WorkerCatalog, StatesWhatTopologiesCarry) {
     const json& servers = entry->at("params").at("properties").at("servers");
     EXPECT_EQ(servers.at("maximum"), type.servers_max);
     EXPECT_EQ(servers.at("description"), type.servers_summary);
+  }
+}
+
+/// A mode that needs servers, as far as the catalog goes.
+class Served final : public training::Mode {
+ public:
+  static constexpr std::string_view type_name = "served";
+  static constexpr std::string_view summary = "";
+  static constexpr std::array roles = {protocol::RoleNeed{protocol::Role::server, "servers"}};
+
+  Result<bool> train(training::Replica&, training::Progress&) override { return true; }
+};
+
+TEST(WorkerCatalog, AModeStatesTheProcessesThatItNeeds) {
+  const auto served = training::ModeCatalog({.kind = "mode"}).add<Served>().describe();
+  EXPECT_EQ(served.at(0).at("roles"), json::parse(R"({"server": {"count": "servers"}})"));
+  for (const json& mode : all().at("modes")) {  // and the head can count them
+    json spec = job(all().at("compressors").front(), json::object(), all().at("topologies").front());
+    spec["training"]["mode"] = mode.at("name");
+    if (mode.contains("topologies")) spec["exchange"]["topology"] = mode.at("topologies").front();
+    const auto problems = protocol::normalize_job_spec(spec, all());
+    EXPECT_TRUE(problems.empty()) << mode.at("name") << ": " << problems.front().pointer << problems.front().message;
+    EXPECT_GE(protocol::members_of(protocol::read_groups(spec).value()), 2U) << mode.at("name");
   }
 }
 

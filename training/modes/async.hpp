@@ -19,14 +19,13 @@ class Async final : public servers::ServedMode {
  public:
   static constexpr std::string_view type_name = "async";
   static constexpr std::string_view summary = "servers apply each worker's gradient when it comes";
-  static constexpr Exchanged type_exchanges = Exchanged::pushes;
 
   struct Options {
     std::int64_t servers = 1;
     double delay_compensation = 0;
   };
   static protocol::Params<Options> params();
-  explicit Async(Options options) : ServedMode(options.servers), options_(options) {}
+  explicit Async(Options options) : options_(options) {}
 
   std::unique_ptr<servers::PushRule> rule(const servers::RuleSetting& setting) const override;
 

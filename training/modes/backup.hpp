@@ -18,14 +18,13 @@ class Backup final : public servers::ServedMode {
   static constexpr std::string_view type_name = "backup";
   static constexpr std::string_view summary =
       "every step applies the mean of the first gradients; late ones are dropped";
-  static constexpr Exchanged type_exchanges = Exchanged::pushes;
 
   struct Options {
     std::int64_t servers = 1;
     std::int64_t backup_workers = 1;
   };
   static protocol::Params<Options> params();
-  explicit Backup(Options options) : ServedMode(options.servers), options_(options) {}
+  explicit Backup(Options options) : options_(options) {}
 
   Result<std::uint32_t> gradients_per_step(std::uint32_t workers) const override;
   std::unique_ptr<servers::PushRule> rule(const servers::RuleSetting& setting) const override;

@@ -34,7 +34,7 @@ ModeEntry ModeEntry::with_conditions(ModeEntry of_mode) {
 nlohmann::json ModeEntry::describe() const {
   nlohmann::json it = CatalogEntry::describe();
   it["exchanges"] = name_of(exchanges);
-  if (exchanges == Exchanged::pushes) it["roles"] = {{"server", {{"count", "servers"}}}};
+  if (!roles.is_null()) it["roles"] = roles;
   return it;
 }
 

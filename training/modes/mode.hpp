@@ -2,9 +2,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
+#include <utility>
 
 #include "protocol/catalog.hpp"
+#include "protocol/roles.hpp"
 #include "training/progress.hpp"
 #include "training/replica.hpp"
 #include "training/servers/rule.hpp"
@@ -36,8 +40,6 @@ class Mode {
   /// The optimizer steps in which the ranks exchange so many times.
   virtual std::uint64_t steps_of_rounds(const Replica& replica, std::uint64_t rounds) const;
 
-  /// How many parameter servers hold the model, in ranks behind those of the workers; 0: the workers hold it.
-  virtual std::uint32_t servers() const { return 0; }
   /// How many workers' gradients make one step. Fails with: invalid_argument (there are too few workers).
   virtual Result<std::uint32_t> gradients_per_step(std::uint32_t workers) const { return workers; }
   /// When a server applies pushes and answers; null without servers.
@@ -48,19 +50,27 @@ class Mode {
 ///
 ///     static constexpr Exchanged type_exchanges;
 ///
+/// and, if it needs processes beside its workers, those that the head is to start:
+///
+///     static constexpr std::array roles = {protocol::RoleNeed{protocol::Role::server, "servers"}};
+///
 /// The parameters are training.params of the job spec.
 struct ModeEntry : protocol::CatalogEntry<Mode> {
   Exchanged exchanges = Exchanged::gradients;
+  nlohmann::json roles = {};  ///< null: workers only
 
   template <class M>
   static ModeEntry of(const protocol::CatalogWords& words) {
-    return with_conditions({CatalogEntry::of<M>(words), M::type_exchanges});
+    ModeEntry entry{CatalogEntry::of<M>(words), M::type_exchanges};
+    if constexpr (requires { M::roles; }) {
+      entry.roles = protocol::to_json(std::span<const protocol::RoleNeed>(M::roles));
+    }
+    return with_conditions(std::move(entry));
   }
   /// Every mode takes the parameters of protocol::Conditions, too.
   static ModeEntry with_conditions(ModeEntry of_mode);
 
-  /// {"name", "summary", "params", "exchanges", "roles": {"server": {"count": the parameter that says how many}}, if it
-  /// has servers}
+  /// {"name", "summary", "params", "exchanges", "roles": see protocol/roles.hpp, if it has any}
   nlohmann::json describe() const;
 };
 

@@ -15,14 +15,13 @@ class Ssp final : public servers::ServedMode {
  public:
   static constexpr std::string_view type_name = "ssp";
   static constexpr std::string_view summary = "as async, but no worker is more than so many gradients ahead";
-  static constexpr Exchanged type_exchanges = Exchanged::pushes;
 
   struct Options {
     std::int64_t servers = 1;
     std::int64_t staleness = 3;
   };
   static protocol::Params<Options> params();
-  explicit Ssp(Options options) : ServedMode(options.servers), options_(options) {}
+  explicit Ssp(Options options) : options_(options) {}
 
   std::unique_ptr<servers::PushRule> rule(const servers::RuleSetting& setting) const override;
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstdint>
+#include <array>
 
 #include "training/modes/mode.hpp"
 
@@ -13,14 +13,12 @@ namespace weir::training::servers {
 /// own pushes. Clipping is of a worker's own gradient, also where the job asks for that of the mean: there is none.
 class ServedMode : public Mode {
  public:
-  explicit ServedMode(std::int64_t servers) : servers_(static_cast<std::uint32_t>(servers)) {}
+  static constexpr Exchanged type_exchanges = Exchanged::pushes;
+  /// The parameter of all of them that says how many servers there are.
+  static constexpr std::array roles = {protocol::RoleNeed{protocol::Role::server, "servers"}};
 
   Result<bool> train(Replica& replica, Progress& progress) final;
   Exchanged exchanges() const final { return Exchanged::pushes; }
-  std::uint32_t servers() const final { return servers_; }
-
- private:
-  const std::uint32_t servers_;
 };
 
 }  // namespace weir::training::servers

@@ -124,7 +124,7 @@ Result<Bytes> Server::save() const {
   numbers.insert(numbers.end(), counts.clocks.begin(), counts.clocks.end());
   numbers.insert(numbers.end(), counts.answered_at.begin(), counts.answered_at.end());
   file.add(own, {saved_counts(numbers)});
-  return file.write(protocol::to_metadata({step(), place.ranks(), place.rank()}));
+  return file.write(protocol::to_metadata({step(), place.workers, place.rank(), place.servers}));
 }
 
 Result<void> Server::restore(const Segment& checkpoint) {
@@ -132,10 +132,7 @@ Result<void> Server::restore(const Segment& checkpoint) {
   if (!file) return file.error();
   const auto header = protocol::read_checkpoint_header(*file);
   if (!header) return header.error();
-  if (header->rank || header->world != place.ranks()) {
-    return Error{Errc::conflict, "the checkpoint is of " + std::to_string(header->world) + " ranks, the job has " +
-                                     std::to_string(place.ranks())};
-  }
+  if (auto fits = protocol::check_group(*header, place.workers, place.ranks()); !fits) return fits;
   if (auto loaded = load_into(*file, "model.", state_of(*model)); !loaded) return loaded.error();
   const auto own = protocol::rank_prefix(place.rank());
   if (auto done = shard->optimizer().restore(tensors_under(*file, own + "optimizer.")); !done) return done.error();
