@@ -273,7 +273,7 @@ class CatalogCheck {
   /// The processes that follow from the mode and the rest of the spec. Without a mode that problem stands alone, and so
   /// does a parameter that says how many and is wrong by itself.
   void groups() {
-    const json* mode = find_entry(catalog_, "modes", spec_["training"]["mode"]);
+    const json* mode = find_entry(catalog_, "modes", spec_["training"]["mode"].get<std::string>());
     if (mode == nullptr || !problems_.empty()) return;
     const auto groups = groups_of(spec_, *mode);
     if (!groups) return problems_.push_back({"/training/mode", groups.error().context});

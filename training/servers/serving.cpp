@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <string>
 #include <utility>
 
 #include "base/errc.hpp"
-#include "compressors/flat.hpp"
-#include "compressors/kernels/selection/selection.hpp"
+#include "training/servers/parts.hpp"
 
 namespace weir::training::servers {
 namespace {
@@ -144,7 +142,7 @@ Result<void> Serving::take_order(Kind kind, const Messenger::Message& message) {
     return carry_out(rule_->halt());
   }
   if (kind == Kind::wants_part) {
-    messenger_.send(message.from, subject(Kind::part, 0), own_part());
+    messenger_.send(message.from, subject(Kind::part, 0), part_of(server_.shard->tensors()));
     return {};
   }
   if (kind != Kind::rest) return out_of_turn("not to a server");
@@ -164,7 +162,7 @@ Result<void> Serving::rest_as_told() {
     if (auto saved = save(); !saved) return saved;
   }
   messenger_.send(server_.place.workers, subject(Kind::rested, 0),
-                  (rest.orders & Rest::part) != 0 ? own_part() : Bytes());
+                  (rest.orders & Rest::part) != 0 ? part_of(server_.shard->tensors()) : Bytes());
   halting_ = false;
   ended_ = (rest.orders & Rest::end) != 0;
   finished_ = (rest.orders & Rest::stopped) == 0;
@@ -180,7 +178,7 @@ Result<void> Serving::take_word(Kind kind, const Messenger::Message& message) {
   if (kind == Kind::part) {
     if (parts_awaited_.empty() || !parts_awaited_[index]) return out_of_turn("nobody has asked for it");
     parts_awaited_[index] = false;
-    if (auto taken = take_part(body, index); !taken) return taken;
+    if (auto taken = take_part(body, *server_.model, server_.parts[index]); !taken) return taken;
     if (std::ranges::count(parts_awaited_, true) > 0) return {};
     parts_awaited_.clear();
     return give_model();
@@ -188,29 +186,10 @@ Result<void> Serving::take_word(Kind kind, const Messenger::Message& message) {
   if (kind != Kind::rested || !resting_ || !awaited_[index]) return out_of_turn("nobody has asked for it");
   awaited_[index] = false;
   if ((resting_->orders & Rest::part) != 0) {
-    if (auto taken = take_part(body, index); !taken) return taken;
+    if (auto taken = take_part(body, *server_.model, server_.parts[index]); !taken) return taken;
   }
   if (auto end = body.end(); !end) return end;
   return std::ranges::count(awaited_, true) == 0 ? end_rest() : Result<void>();
-}
-
-Result<void> Serving::take_part(Reader& body, std::uint32_t index) {
-  const auto parameters = server_.model->parameters();
-  for (const auto parameter : server_.parts[index]) {
-    at::Tensor tensor = parameters[parameter].tensor.detach();
-    const auto values = body.bytes(tensor.nbytes());
-    if (!values) return values.error().within("parameter " + parameters[parameter].name);
-    std::memcpy(tensor.data_ptr<float>(), values->data(), values->size());
-  }
-  return body.end();
-}
-
-Bytes Serving::own_part() const {
-  Bytes body;
-  for (const auto& [name, tensor] : server_.shard->tensors()) {
-    append(body, std::as_bytes(compressors::flat(std::as_const(tensor))));
-  }
-  return body;
 }
 
 Result<void> Serving::carry_out(const std::vector<Decision>& decisions) {

@@ -41,7 +41,6 @@ class Serving {
   Result<void> take_halted(const Messenger::Message& message);
   Result<void> take_order(Kind kind, const Messenger::Message& message);
   Result<void> take_word(Kind kind, const Messenger::Message& message);
-  Result<void> take_part(Reader& body, std::uint32_t index);
 
   Result<void> carry_out(const std::vector<Decision>& decisions);
   Result<void> apply(const std::vector<std::uint32_t>& workers);
@@ -58,7 +57,6 @@ class Serving {
   Result<void> give_model();
 
   Result<void> rest_as_told();
-  Bytes own_part() const;
   Result<void> save();
   bool all_halted() const;
   Turn turn_of(std::uint32_t worker, bool answers) const;
