@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -16,7 +15,6 @@
 #include "collectives/topologies/catalog.hpp"
 #include "protocol/job_spec.hpp"
 #include "protocol/roles.hpp"
-#include "training/modes/mode.hpp"
 #include "training/replica.hpp"
 
 namespace weir::worker {
@@ -126,26 +124,32 @@ TEST(WorkerCatalog, JudgesCompressorsAndMemoriesInModesAsTheWorkerDoes) {
 
 TEST(WorkerCatalog, JudgesAggregationsAndModelsAsTheWorkerDoes) {
   std::size_t refused = 0;
-  for (const json& compressor : all().at("compressors")) {
-    for (const json& params : settings_of(compressor)) {
+  for (const json& mode : all().at("modes")) {
+    if (mode.at("name") != "sync" && mode.at("name") != "async") continue;
+    for (const json& compressor : all().at("compressors")) {
       for (const char* aggregation : {"mean", "sum", "min", "max", "weighted"}) {
         for (const char* apply_to : {"gradients", "models"}) {
-          json spec = job(compressor, params, all().at("topologies").front());
-          json other = spec;
-          spec["compression"]["aggregation"] = aggregation;
-          spec["compression"]["apply_to"] = apply_to;
-          const std::string what = spec.at("compression").dump();
-          const auto problems = protocol::normalize_job_spec(spec, all());
-          (void)protocol::normalize_job_spec(other, all());
-          other["compression"]["aggregation"] = aggregation;
-          other["compression"]["apply_to"] = apply_to;
-          other["compression"]["memory"] = spec.at("compression").at("memory");
-          const auto typed = protocol::parse_job_spec(problems.empty() ? spec : other);
-          ASSERT_TRUE(typed) << what << ": " << typed.error().message();
-          const auto made = training::Replica::make(*typed, 0, 2);
-          EXPECT_EQ(problems.empty(), made.has_value())
-              << what << ": " << (problems.empty() ? made.error().message() : problems.front().message);
-          if (!problems.empty()) ++refused;
+          for (const json& params : settings_of(compressor)) {
+            json spec = job(compressor, params, all().at("topologies").front());
+            json other = spec;
+            spec["training"]["mode"] = mode.at("name");
+            spec["compression"]["aggregation"] = aggregation;
+            spec["compression"]["apply_to"] = apply_to;
+            const std::string what = spec.at("compression").dump() + " in mode " + mode.at("name").dump();
+            const auto problems = protocol::normalize_job_spec(spec, all());
+            (void)protocol::normalize_job_spec(other, all());
+            other["training"]["mode"] = mode.at("name");
+            other["training"]["params"] = params_of(mode);
+            other["compression"]["aggregation"] = aggregation;
+            other["compression"]["apply_to"] = apply_to;
+            other["compression"]["memory"] = spec.at("compression").at("memory");
+            const auto typed = protocol::parse_job_spec(problems.empty() ? spec : other);
+            ASSERT_TRUE(typed) << what << ": " << typed.error().message();
+            const auto made = training::Replica::make(*typed, 0, 2);
+            EXPECT_EQ(problems.empty(), made.has_value())
+                << what << ": " << (problems.empty() ? made.error().message() : problems.front().message);
+            if (!problems.empty()) ++refused;
+          }
         }
       }
     }
@@ -233,27 +237,25 @@ TEST(WorkerCatalog, StatesWhatTopologiesCarry) {
   }
 }
 
-/// A mode that needs servers, as far as the catalog goes.
-class Served final : public training::Mode {
- public:
-  static constexpr std::string_view type_name = "served";
-  static constexpr std::string_view summary = "";
-  static constexpr std::array roles = {protocol::RoleNeed{protocol::Role::server, "servers"}};
-
-  Result<bool> train(training::Replica&, training::Progress&) override { return true; }
-};
-
 TEST(WorkerCatalog, AModeStatesTheProcessesThatItNeeds) {
-  const auto served = training::ModeCatalog({.kind = "mode"}).add<Served>().describe();
-  EXPECT_EQ(served.at(0).at("roles"), json::parse(R"({"server": {"count": "servers"}})"));
-  for (const json& mode : all().at("modes")) {  // and the head can count them
-    json spec = job(all().at("compressors").front(), json::object(), all().at("topologies").front());
+  std::size_t served = 0;
+  for (const json& mode : all().at("modes")) {
+    const std::uint32_t workers = mode.at("exchanges") == "nothing" ? 1 : 2;
+    json spec = job(all().at("compressors").front(), json::object(), all().at("topologies").front(), workers);
     spec["training"]["mode"] = mode.at("name");
-    if (mode.contains("topologies")) spec["exchange"]["topology"] = mode.at("topologies").front();
+    std::uint32_t servers = 0;
+    if (mode.at("exchanges") == "pushes") {
+      EXPECT_EQ(mode.at("roles"), json::parse(R"({"server": {"count": "servers"}})")) << mode.at("name");
+      spec["training"]["params"]["servers"] = servers = 3;
+      ++served;
+    }
     const auto problems = protocol::normalize_job_spec(spec, all());
-    EXPECT_TRUE(problems.empty()) << mode.at("name") << ": " << problems.front().pointer << problems.front().message;
-    EXPECT_GE(protocol::members_of(protocol::read_groups(spec).value()), 2U) << mode.at("name");
+    ASSERT_TRUE(problems.empty()) << mode.at("name") << ": " << problems.front().pointer << problems.front().message;
+    const auto groups = protocol::read_groups(spec).value();
+    EXPECT_EQ(protocol::members_of(groups), workers + servers) << mode.at("name");
+    EXPECT_EQ(protocol::count_of(groups, protocol::Role::server), servers) << mode.at("name");
   }
+  EXPECT_EQ(served, 3U);
 }
 
 }  // namespace
