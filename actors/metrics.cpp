@@ -10,21 +10,33 @@ std::uint64_t Metrics::stride_at(std::uint64_t step) {
   return std::bit_floor(std::max<std::uint64_t>(1, step / points_per_doubling));
 }
 
-void Metrics::add(const training::StepRecord& record, const collectives::Traffic& traffic) {
+void Metrics::move_on(std::uint64_t step, double seconds, const collectives::Traffic& traffic) {
   const auto now = std::chrono::steady_clock::now();
-  const std::lock_guard lock(mutex_);
   if (!start_)
-    start_ = now - std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(record.seconds));
-  if (options_.warmup_steps > 0 && !warm_ && record.step > options_.warmup_steps) {
-    warm_ = Warm{traffic_.sent_bytes, dense_bytes_};
-  }
+    start_ = now - std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
   traffic_ = traffic;
-  dense_bytes_ += record.dense_bytes;
   here_ = {.name = {},
-           .step = record.step,
+           .step = step,
            .wall_seconds = std::chrono::duration<double>(now - *start_).count(),
            .wire_bytes = traffic.sent_bytes,
            .value = 0};
+}
+
+/// Whether there is to be a point at this step. With servers a rank may see some steps more than once and others never.
+bool Metrics::is_due(std::uint64_t step) {
+  const std::uint64_t stride = stride_at(step);
+  const bool due = step / stride > emitted_step_ / stride || (step == options_.steps_total && emitted_step_ < step);
+  if (due) emitted_step_ = step;
+  return due;
+}
+
+void Metrics::add(const training::StepRecord& record, const collectives::Traffic& traffic) {
+  const std::lock_guard lock(mutex_);
+  if (options_.warmup_steps > 0 && !warm_ && record.step > options_.warmup_steps) {
+    warm_ = Warm{traffic_.sent_bytes, dense_bytes_};
+  }
+  dense_bytes_ += record.dense_bytes;
+  move_on(record.step, record.seconds, traffic);
 
   sum_.loss += record.loss;
   sum_.samples += record.samples;
@@ -39,7 +51,30 @@ void Metrics::add(const training::StepRecord& record, const collectives::Traffic
     ++exchanges_in_sum_;
   }
   ++steps_in_sum_;
-  if (record.step % stride_at(record.step) == 0 || record.step == options_.steps_total) emit(std::exchange(sum_, {}));
+  if (is_due(record.step)) emit(std::exchange(sum_, {}));
+}
+
+void Metrics::add(const training::ServedRecord& record, const collectives::Traffic& traffic) {
+  const std::lock_guard lock(mutex_);
+  move_on(record.step, record.wait_seconds, traffic);
+  served_.staleness += record.staleness;
+  served_.staleness_max = std::max(served_.staleness_max, record.staleness_max);
+  served_.dropped += record.dropped;
+  served_.wait_seconds += record.wait_seconds;
+  ++steps_in_sum_;
+  if (is_due(record.step)) emit(std::exchange(served_, {}));
+}
+
+void Metrics::emit(const training::ServedRecord& sum) {
+  const auto steps = static_cast<double>(std::exchange(steps_in_sum_, 0));
+  put("staleness", sum.staleness / steps);
+  put("staleness_max", static_cast<double>(sum.staleness_max));
+  dropped_ += sum.dropped;
+  put("dropped_gradients", static_cast<double>(dropped_));
+  put("wait_seconds", sum.wait_seconds / steps);
+  put("bytes_sent", static_cast<double>(traffic_.sent_bytes));
+  put("bytes_received", static_cast<double>(traffic_.received_bytes));
+  trim();
 }
 
 void Metrics::emit(const training::StepRecord& sum) {

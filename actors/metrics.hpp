@@ -9,7 +9,7 @@
 
 #include "collectives/communicator.hpp"
 #include "protocol/training.hpp"
-#include "training/modes/mode.hpp"
+#include "training/progress.hpp"
 
 namespace weir::actors {
 
@@ -20,6 +20,7 @@ class Metrics {
  public:
   struct Options {
     std::uint64_t steps_total = 1;
+    std::uint64_t steps_done = 0;    ///< before the first that is added
     std::uint64_t warmup_steps = 0;  ///< steps with less compression at the start; 0: no warm-up
   };
   /// A series has a point for each of its first steps, up to twice this many, and then this many points each time the
@@ -29,13 +30,16 @@ class Metrics {
   /// The number of points kept. If the head accepts none for so long that there would be more, the oldest are dropped.
   static constexpr std::size_t points_max = 100'000;
 
-  explicit Metrics(Options options) : options_(options) {}
+  explicit Metrics(Options options) : options_(options), emitted_step_(options.steps_done) {}
 
   /// The number of steps that are averaged in the point at `step`. A power of two; points are at its multiples.
   static std::uint64_t stride_at(std::uint64_t step);
 
   /// Adds a step. `traffic`: totals of the gradient sockets so far.
   void add(const training::StepRecord& record, const collectives::Traffic& traffic);
+
+  /// Adds a step of a server.
+  void add(const training::ServedRecord& record, const collectives::Traffic& traffic);
 
   /// Adds a value that was measured on the model of an earlier point `at`.
   void add(const std::string& name, const protocol::MetricPoint& at, double value);
@@ -48,14 +52,20 @@ class Metrics {
 
  private:
   void emit(const training::StepRecord& record);
+  void emit(const training::ServedRecord& record);
+  void move_on(std::uint64_t step, double seconds, const collectives::Traffic& traffic);
+  bool is_due(std::uint64_t step);
   void put(const std::string& name, double value);
   void trim();
 
   const Options options_;
 
   mutable std::mutex mutex_;
-  training::StepRecord sum_;  ///< sums over the steps since the last points
+  training::StepRecord sum_;       ///< sums over the steps since the last points
+  training::ServedRecord served_;  ///< the same of a server
   std::uint64_t steps_in_sum_ = 0;
+  std::uint64_t emitted_step_;
+  std::uint64_t dropped_ = 0;           ///< gradients, in all
   std::uint64_t exchanges_in_sum_ = 0;  ///< of ranks that step by themselves
   std::uint64_t dense_bytes_ = 0;
   collectives::Traffic traffic_;

@@ -1,12 +1,13 @@
 #include "actors/session.hpp"
 
 #include <chrono>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/errc.hpp"
 #include "collectives/topologies/catalog.hpp"
+#include "training/modes/mode.hpp"
+#include "training/replica.hpp"
 
 namespace weir::actors {
 namespace {
@@ -37,10 +38,29 @@ bool exchanges_something(const protocol::JobSpec& spec) {
   return mode == nullptr || mode->exchanges != training::Exchanged::nothing;
 }
 
+/// Checks that the ranks of the job are those that its mode needs, and that this one is in its place among them.
+Result<void> check_place(const protocol::Assignment& assignment, const protocol::JobSpec& spec) {
+  const auto refuse = [&](const std::string& reason) {
+    return Error{Errc::invalid_argument, "rank " + std::to_string(assignment.rank) + " of " +
+                                             std::to_string(assignment.world) + " workers among " +
+                                             std::to_string(assignment.members) + " ranks: " + reason};
+  };
+  if (assignment.world == 0 || assignment.world > assignment.members || assignment.rank >= assignment.members) {
+    return refuse("there is no such rank");
+  }
+  if ((assignment.role == protocol::Role::worker) != (assignment.rank < assignment.world)) {
+    return refuse("workers are the first ranks, and this is to be a " + std::string(to_string(assignment.role)));
+  }
+  const auto* mode = training::modes().find(spec.training.mode.name);
+  if (mode == nullptr || mode->roles.is_null() == (assignment.members == assignment.world)) return {};
+  return refuse("training.mode \"" + spec.training.mode.name + "\" needs " +
+                (mode->roles.is_null() ? "workers only" : "servers beside the workers"));
+}
+
 }  // namespace
 
-Session::Session(protocol::Assignment assignment, Outlets outlets)
-    : assignment_(std::move(assignment)), outlets_(std::move(outlets)) {}
+Session::Session(protocol::Assignment assignment, MakeRole make_role, Outlets outlets)
+    : assignment_(std::move(assignment)), make_role_(std::move(make_role)), outlets_(std::move(outlets)) {}
 
 Session::~Session() = default;
 
@@ -51,6 +71,7 @@ Result<protocol::Prepared> Session::prepare() {
   if (!spec) return spec.error();
   spec_ = std::move(*spec);
   if (auto built = check_exchange(spec_.exchange, assignment_.world); !built) return built.error();
+  if (auto fits = check_place(assignment_, spec_); !fits) return fits.error();
 
   // The port is bound first: that is cheap, and reading the data may take a while.
   std::unique_ptr<collectives::Mesh> mesh;
@@ -60,23 +81,23 @@ Result<protocol::Prepared> Session::prepare() {
     mesh = std::move(*bound);
   }
   const std::uint16_t port = mesh ? mesh->port() : 0;
-  auto replica = training::Replica::make(spec_, assignment_.rank, assignment_.world);
-  if (!replica) return replica.error();
+  auto role = make_role_(spec_, assignment_);
+  if (!role) return role.error();
   if (!assignment_.resume_from.empty()) {
-    if (auto restored = (*replica)->restore(assignment_.resume_from); !restored) return restored.error();
-    saved_step_ = (*replica)->step;
+    if (auto restored = (*role)->restore(assignment_.resume_from); !restored) return restored.error();
+    saved_step_ = (*role)->step();
   }
-
-  metrics_ = std::make_unique<Metrics>(
-      Metrics::Options{.steps_total = (*replica)->steps_total, .warmup_steps = (*replica)->warmup_steps()});
-  steps_done_ = (*replica)->step;
+  metrics_ = std::make_unique<Metrics>(Metrics::Options{
+      .steps_total = (*role)->steps_total(), .steps_done = (*role)->step(), .warmup_steps = (*role)->warmup_steps()});
+  steps_done_ = (*role)->step();
+  holds_model_ = (*role)->holds_model();
   const protocol::Prepared prepared{.endpoint = {assignment_.rank, assignment_.listen_host, port},
-                                    .steps_total = (*replica)->steps_total,
-                                    .parameters = (*replica)->parameter_count()};
+                                    .steps_total = (*role)->steps_total(),
+                                    .parameters = (*role)->parameters()};
   const std::lock_guard lock(mutex_);
   if (abort_cause_) return *abort_cause_;
   mesh_ = std::move(mesh);
-  replica_ = std::move(*replica);
+  role_ = std::move(*role);
   return prepared;
 }
 
@@ -88,7 +109,7 @@ Result<void> Session::join(const std::vector<protocol::RankEndpoint>& endpoints)
                                  .attempt = assignment_.attempt,
                                  .secret = assignment_.group_secret,
                                  .rank = assignment_.rank,
-                                 .size = assignment_.world,
+                                 .size = assignment_.members,
                                  .shared_memory = spec_.exchange.transport != "tcp",
                                  .bytes_per_second = spec_.training.conditions.link_bytes_per_second(assignment_.rank)};
   auto communicator = mesh_->join(group, peers, join_deadline);
@@ -99,7 +120,7 @@ Result<void> Session::join(const std::vector<protocol::RankEndpoint>& endpoints)
     group_ = std::move(*communicator);
     if (abort_cause_) return *abort_cause_;
   }
-  auto joined = replica_->join(*group_);
+  auto joined = role_->join(*group_);
   if (!joined) group_->abort(joined.error());
   return joined;
 }
@@ -124,19 +145,11 @@ protocol::TrainingEnd Session::end(protocol::Outcome outcome, std::string cause)
           .cause = std::move(cause)};
 }
 
-Result<bool> Session::run_mode() {
-  auto finished = replica_->mode->train(*replica_, *this);
-  if (!finished) return finished.error();
-  if (const auto* trace = replica_->mode->trace(*replica_)) traffic_.finish(*trace);
-  if (auto saved = take_checkpoint(*replica_); !saved) return saved.error();
-  if (auto given = give_model(*replica_); !given) return given.error();
-  return finished;
-}
-
 protocol::TrainingEnd Session::train() {
   Result<bool> finished = false;
   try {
-    finished = run_mode();
+    finished = role_->run(*this);
+    if (const auto* trace = role_->trace(); finished && trace != nullptr) traffic_.finish(*trace);
   } catch (const std::exception& thrown) {
     finished = Error{Errc::internal, thrown.what()};
   }
@@ -157,7 +170,7 @@ void Session::close() {
   {
     const std::lock_guard lock(mutex_);
     mesh_.reset();
-    replica_.reset();
+    role_.reset();
     group = std::move(group_);
   }
   if (group) group->close();
@@ -183,9 +196,13 @@ Result<void> Session::step_done(const training::Replica& replica, const training
   evaluation_due_ = evaluation_due_ || evaluation_at(record.step);
   if (!record.settled || record.step == replica.steps_total) return {};
   if (std::exchange(checkpoint_due_, false)) {
-    if (auto saved = take_checkpoint(replica); !saved) return saved.error();
+    auto share = replica.save();
+    auto kept = share ? keep(replica.step, std::move(*share)) : Result<void>(share.error());
+    if (!kept) return kept;
   }
-  return std::exchange(evaluation_due_, false) ? give_model(replica) : Result<void>();
+  if (!std::exchange(evaluation_due_, false) || !holds_model_) return {};
+  auto model = replica.save_model();
+  return model ? evaluate(replica.step, std::move(*model)) : Result<void>(model.error());
 }
 
 bool Session::checkpoint_at(std::uint64_t steps) const {
@@ -198,30 +215,29 @@ bool Session::evaluation_at(std::uint64_t steps) const {
   return every > 0 && steps % every == 0;
 }
 
-Result<void> Session::take_checkpoint(const training::Replica& replica) {
-  if (saved_step_ == replica.step) return {};
+Result<void> Session::served(const training::ServedRecord& record) {
+  metrics_->add(record, group_->traffic());
+  steps_done_ = record.step;
+  return {};
+}
+
+Result<void> Session::keep(std::uint64_t step, Bytes share) {
+  steps_done_ = step;
+  if (saved_step_ == step) return {};
   shares_.acquire();
   {
     const std::lock_guard lock(mutex_);
     if (abort_cause_) return *abort_cause_;
   }
-  auto share = replica.save();
-  if (!share) {
-    shares_.release();
-    return share.error();
-  }
-  saved_step_ = replica.step;
-  outlets_.checkpoint(Segment::own(std::move(*share)), replica.step);
+  saved_step_ = step;
+  outlets_.checkpoint(Segment::own(std::move(share)), step);
   return {};
 }
 
-Result<void> Session::give_model(const training::Replica& replica) {
-  if (replica.rank != 0) return {};
-  auto model = replica.save_model();
-  if (!model) return model.error();
+Result<void> Session::evaluate(std::uint64_t step, Bytes model) {
   auto at = metrics_->here();
-  at.step = replica.step;
-  outlets_.evaluate(Segment::own(std::move(*model)), std::move(at));
+  at.step = step;
+  outlets_.evaluate(Segment::own(std::move(model)), std::move(at));
   return {};
 }
 

@@ -11,31 +11,32 @@
 #include <vector>
 
 #include "actors/metrics.hpp"
+#include "actors/role.hpp"
 #include "actors/traffic_log.hpp"
 #include "collectives/transports/mesh.hpp"
 #include "protocol/training.hpp"
-#include "training/modes/mode.hpp"
-#include "training/replica.hpp"
+#include "training/progress.hpp"
 
 namespace weir::actors {
 
-/// One rank's part in one job, from the assignment to the end: everything that a trainer does on its compute thread.
+/// One rank's part in one job, from the assignment to the end: everything that it does on its compute thread, whatever
+/// its role.
 /// prepare(), join(), train() and close() must be called on that thread, in this order; the other functions on any
 /// thread.
 class Session final : public training::Progress {
  public:
-  /// Functions by which the session hands results to the trainer during the training. Called on the compute thread;
+  /// Functions by which the session hands results to the actor during the training. Called on the compute thread;
   /// they return at once.
   struct Outlets {
     /// Accepts a share of a checkpoint, to be delivered and then reported with share_delivered().
     std::function<void(Segment share, std::uint64_t step)> checkpoint;
-    /// Accepts a model to evaluate (rank 0 only); the result belongs to the point `at`.
+    /// Accepts a model to evaluate, from the rank that holds it; the result belongs to the point `at`.
     std::function<void(Segment model, protocol::MetricPoint at)> evaluate;
   };
   /// The number of shares that may be in delivery at the same time; the training waits before it makes another.
   static constexpr std::ptrdiff_t shares_max = 2;
 
-  Session(protocol::Assignment assignment, Outlets outlets);
+  Session(protocol::Assignment assignment, MakeRole make_role, Outlets outlets);
   ~Session() override;
 
   /// Fails with: invalid_argument, not_found, malformed, conflict, unsupported, io.
@@ -61,25 +62,29 @@ class Session final : public training::Progress {
   TrafficLog& traffic() { return traffic_; }
   std::uint64_t steps_done() const { return steps_done_; }
 
+  bool holds_model() const { return holds_model_; }  ///< from prepare() on
+
   bool stop_wanted() const override { return stop_wanted_; }
   bool model_wanted(std::uint64_t steps) const override { return checkpoint_at(steps) || evaluation_at(steps); }
   Result<void> step_done(const training::Replica& replica, const training::StepRecord& record) override;
+  Result<void> keep(std::uint64_t step, Bytes share) override;
+  Result<void> evaluate(std::uint64_t step, Bytes model) override;
+  Result<void> served(const training::ServedRecord& record) override;
 
  private:
   bool checkpoint_at(std::uint64_t steps) const;
   bool evaluation_at(std::uint64_t steps) const;
-  Result<bool> run_mode();
-  Result<void> take_checkpoint(const training::Replica& replica);
-  Result<void> give_model(const training::Replica& replica);
   protocol::TrainingEnd end(protocol::Outcome outcome, std::string cause = {}) const;
 
   const protocol::Assignment assignment_;
+  const MakeRole make_role_;
   const Outlets outlets_;
   protocol::JobSpec spec_;
   std::unique_ptr<Metrics> metrics_;
   TrafficLog traffic_;
   std::counting_semaphore<> shares_{shares_max};
   std::optional<std::uint64_t> saved_step_;
+  bool holds_model_ = false;
   bool checkpoint_due_ = false;  ///< when the model of the training is there again
   bool evaluation_due_ = false;
   std::atomic<bool> stop_wanted_ = false;
@@ -89,7 +94,7 @@ class Session final : public training::Progress {
   std::optional<Error> abort_cause_;
   std::unique_ptr<collectives::Mesh> mesh_;
   std::unique_ptr<collectives::Fabric> group_;
-  std::unique_ptr<training::Replica> replica_;  ///< uses the group: declared after it
+  std::unique_ptr<Role> role_;  ///< uses the group: declared after it
 };
 
 }  // namespace weir::actors

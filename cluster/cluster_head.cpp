@@ -532,8 +532,13 @@ net::awaitable<Result<std::vector<ActorRecord>>> ClusterHead::actors_here() {
   for (const auto& [id, run] : jobs_.running()) {
     for (const auto& worker : run->workers()) {
       if (worker.state != WorkerState::running) continue;
-      found.push_back(
-          {worker.id + "/trainer", std::string(protocol::Training::type_name), "running", worker.node, id, {}, {}});
+      found.push_back({worker.id + "/" + std::string(protocol::actor_type(worker.role)),
+                       std::string(protocol::Training::type_name),
+                       "running",
+                       worker.node,
+                       id,
+                       {},
+                       {}});
       found.push_back(
           {worker.id + "/worker", std::string(protocol::Worker::type_name), "running", worker.node, id, {}, {}});
     }

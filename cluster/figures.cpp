@@ -52,17 +52,17 @@ json object_of(const std::map<std::string, double>& values) {
 
 }  // namespace
 
-Figures::Figures(std::uint32_t world, Past past)
-    : past_(std::move(past)), wall_seconds_(past_.wall_seconds), workers_(world) {
-  ensure(past_.ranks.empty() || past_.ranks.size() == world, "all attempts of a job have as many workers");
-  for (std::size_t rank = 0; rank < past_.ranks.size(); ++rank)
-    workers_[rank].wire_bytes = past_.ranks[rank].wire_bytes;
+Figures::Figures(std::uint32_t world, std::uint32_t members, Past past)
+    : past_(std::move(past)), wall_seconds_(past_.wall_seconds), world_(world), ranks_(members) {
+  ensure(world <= members, "workers are ranks");
+  ensure(past_.ranks.empty() || past_.ranks.size() == members, "all attempts of a job have as many processes");
+  for (std::size_t rank = 0; rank < past_.ranks.size(); ++rank) ranks_[rank].wire_bytes = past_.ranks[rank].wire_bytes;
 }
 
 std::vector<MetricRow> Figures::add(std::uint32_t rank, std::uint64_t step,
                                     std::span<const protocol::MetricPoint> points) {
   std::vector<MetricRow> rows;
-  Worker& worker = workers_.at(rank);
+  Rank& worker = ranks_.at(rank);
   worker.step = std::max(worker.step, step);
   for (const auto& point : points) {
     if (point.name.empty() || point.name.size() > name_length_max) continue;
@@ -78,6 +78,7 @@ std::vector<MetricRow> Figures::add(std::uint32_t rank, std::uint64_t step,
     }
     worker.last[row.name] = row.value;
     rows.push_back(row);
+    if (rank >= world_) continue;
     if (auto whole = add_to_sample(row)) complete(*whole, rows);
   }
   return rows;
@@ -91,7 +92,7 @@ MetricRow Figures::row_of(std::uint32_t rank, const protocol::MetricPoint& point
   row.wire_bytes += before.wire_bytes;
   if (const auto found = before.bytes.find(row.name); found != before.bytes.end()) row.value += found->second;
   if (row.name == "compression_ratio") {  // the worker reports both before the ratio
-    const auto& last = workers_[rank].last;
+    const auto& last = ranks_[rank].last;
     const auto dense = last.find("bytes_dense");
     const auto sent = last.find("bytes_sent");
     if (dense != last.end() && sent != last.end() && sent->second > 0) row.value = dense->second / sent->second;
@@ -102,9 +103,9 @@ MetricRow Figures::row_of(std::uint32_t rank, const protocol::MetricPoint& point
 /// Estimates how many bytes all workers had sent when the row's worker had sent row.wire_bytes. That moment is past, so
 /// the worker's share of all bytes sent by now is used.
 std::uint64_t Figures::bytes_of_job(const MetricRow& row) const {
-  const std::uint64_t own = workers_[*row.worker].wire_bytes;
+  const std::uint64_t own = ranks_[*row.worker].wire_bytes;
   double all = 0;
-  for (const Worker& worker : workers_) all += static_cast<double>(worker.wire_bytes);
+  for (const Rank& worker : workers()) all += static_cast<double>(worker.wire_bytes);
   return own == 0 ? 0
                   : static_cast<std::uint64_t>(
                         std::llround(all * static_cast<double>(row.wire_bytes) / static_cast<double>(own)));
@@ -115,13 +116,13 @@ std::optional<MetricRow> Figures::add_to_sample(const MetricRow& row) {
   const auto rank = *row.worker;
   const auto key = std::pair(row.step, row.name);
   Sample& sample = samples_[key];
-  if (sample.values.empty()) sample.values.resize(workers_.size());
+  if (sample.values.empty()) sample.values.resize(world_);
   if (!sample.values[rank]) ++sample.count;
   sample.values[rank] = row.value;
   sample.wall_seconds = std::max(sample.wall_seconds, row.wall_seconds);
   sample.wire_bytes += row.wire_bytes;
   std::optional<MetricRow> whole;
-  if (sample.count == workers_.size()) {
+  if (sample.count == world_) {
     whole = MetricRow{
         row.name, std::nullopt, row.step, sample.wall_seconds, sample.wire_bytes, join(row.name, sample.values)};
     samples_.erase(key);
@@ -146,18 +147,18 @@ void Figures::complete(const MetricRow& row, std::vector<MetricRow>& rows) {
 }
 
 std::uint64_t Figures::step() const {
-  const auto least = std::min_element(workers_.begin(), workers_.end(),
-                                      [](const Worker& a, const Worker& b) { return a.step < b.step; });
-  return least == workers_.end() ? 0 : least->step;
+  const auto all = workers();
+  const auto least = std::ranges::min_element(all, {}, &Rank::step);
+  return least == all.end() ? 0 : least->step;
 }
 
 Figures::Past Figures::past() const {
   Past past;
   past.wall_seconds = wall_seconds_;
-  for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
+  for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     Past::Rank one = past_.ranks.empty() ? Past::Rank{} : past_.ranks[rank];
-    one.wire_bytes = workers_[rank].wire_bytes;
-    for (const auto& [name, value] : workers_[rank].last) {
+    one.wire_bytes = ranks_[rank].wire_bytes;
+    for (const auto& [name, value] : ranks_[rank].last) {
       if (name.starts_with("bytes_")) one.bytes[name] = value;
     }
     past.ranks.push_back(std::move(one));
@@ -165,13 +166,13 @@ Figures::Past Figures::past() const {
   return past;
 }
 
-json Figures::figures_of(std::uint32_t rank) const { return object_of(workers_.at(rank).last); }
+json Figures::figures_of(std::uint32_t rank) const { return object_of(ranks_.at(rank).last); }
 
 json Figures::summary() const {
   json result = object_of(job_last_);
   json workers = json::array();
-  for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
-    if (workers_[rank].last.empty()) continue;
+  for (std::uint32_t rank = 0; rank < world_; ++rank) {
+    if (ranks_[rank].last.empty()) continue;
     json one = figures_of(rank);
     one["rank"] = rank;
     workers.push_back(std::move(one));

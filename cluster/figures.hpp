@@ -17,7 +17,8 @@ namespace weir::cluster {
 /// The metrics of one job: accepts the workers' reports, computes the job's own series from them and keeps the last
 /// values. For the job as a whole, samples_per_second and bytes_* are sums over the workers; *_seconds is the slowest
 /// worker's; compression_ratio is bytes_dense / bytes_sent; loss and all others are the mean. accuracy and test_loss
-/// are the job's own: whichever worker reports them, they belong to no rank.
+/// are the job's own: whichever worker reports them, they belong to no rank. What servers report is theirs alone: no
+/// value of the job waits for them or counts them.
 ///
 /// A worker counts its time and bytes from its own start. After a restart the job's counts continue: the totals of
 /// earlier attempts are added to the values that the workers of this attempt report.
@@ -33,16 +34,16 @@ class Figures {
     std::vector<Rank> ranks;  ///< empty if there was no attempt
   };
 
-  /// `past`: empty for the first attempt.
-  Figures(std::uint32_t world, Past past);
+  /// The first `world` of the `members` ranks are workers. `past`: empty for the first attempt.
+  Figures(std::uint32_t world, std::uint32_t members, Past past);
 
-  /// Adds a report of `rank` and returns the rows to store: the rank's own, and the job's for the steps that all ranks
-  /// have now reported.
+  /// Adds a report of `rank` and returns the rows to store: the rank's own, and the job's for the steps that all
+  /// workers have now reported.
   std::vector<MetricRow> add(std::uint32_t rank, std::uint64_t step, std::span<const protocol::MetricPoint> points);
 
   /// Steps completed by all workers, and by one.
   std::uint64_t step() const;
-  std::uint64_t step_of(std::uint32_t rank) const { return workers_.at(rank).step; }
+  std::uint64_t step_of(std::uint32_t rank) const { return ranks_.at(rank).step; }
 
   /// The totals from which the next attempt continues.
   Past past() const;
@@ -52,7 +53,7 @@ class Figures {
   nlohmann::json figures_of(std::uint32_t rank) const;
 
  private:
-  struct Worker {
+  struct Rank {
     std::uint64_t step = 0;
     std::uint64_t wire_bytes = 0;
     std::map<std::string, double> last;
@@ -64,6 +65,7 @@ class Figures {
     std::uint64_t wire_bytes = 0;
   };
 
+  std::span<const Rank> workers() const { return std::span(ranks_).first(world_); }
   MetricRow row_of(std::uint32_t rank, const protocol::MetricPoint& point) const;
   std::uint64_t bytes_of_job(const MetricRow& row) const;
   std::optional<MetricRow> add_to_sample(const MetricRow& row);
@@ -71,9 +73,10 @@ class Figures {
 
   const Past past_;
   double wall_seconds_;
-  std::vector<Worker> workers_;
+  const std::uint32_t world_;  ///< workers: the first ranks
+  std::vector<Rank> ranks_;
   std::map<std::string, double> job_last_;
-  std::map<std::pair<std::uint64_t, std::string>, Sample> samples_;  ///< by step and name; ranks are missing
+  std::map<std::pair<std::uint64_t, std::string>, Sample> samples_;  ///< by step and name; workers are missing
   std::optional<MetricRow> dense_;                                   ///< newest bytes_dense of the job
   std::optional<MetricRow> sent_;                                    ///< newest bytes_sent of the job
 };

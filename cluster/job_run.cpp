@@ -55,8 +55,8 @@ JobRun::JobRun(Services& services, NodeTable& nodes, Plan plan, const std::vecto
       resume_file_(std::move(plan.resume_file)),
       attempt_(services.next_fence()),
       secret_(hex(random_digest())),
-      processes_(services_, nodes, job_.id, spec_.resources.per_worker, node_ids, std::move(on_room)),
-      reports_(services_, job_, attempt_, processes_.size(), std::move(plan.past)),
+      processes_(services_, nodes, job_.id, spec_.resources.groups, node_ids, std::move(on_room)),
+      reports_(services_, job_, attempt_, world(), processes_.size(), std::move(plan.past)),
       logs_(services_, job_.id, processes_.size()),
       checkpoints_(services_, job_.id, processes_.size(), spec_.checkpoints_kept, std::move(plan.checkpoints)),
       calls_(services.strand, "job " + job_.id),
@@ -209,7 +209,7 @@ net::awaitable<void> JobRun::launch(Process& process) {
   launch.rank = process.record.rank;
   launch.secret = secret_;
   launch.lease_id = node == nullptr ? 0 : node->record.lease_id;
-  launch.resources = spec_.resources.per_worker;
+  launch.resources = process.resources;
   auto started = co_await process.agent.call<&NodeAgent::start_worker>(launch);
   while (!started && !process.gone &&
          protocol::may_be_repeated(started.error())) {  // NodeTable decides when to give the node up
@@ -218,7 +218,7 @@ net::awaitable<void> JobRun::launch(Process& process) {
   }
   if (process.gone) co_return;
   if (!started) {
-    std::string why = "worker " + std::to_string(process.record.rank) + " could not be started on node " +
+    std::string why = protocol::process_name(process.record.role, process.number) + " could not be started on node " +
                       process.record.node + ": " + started.error().message();
     let_go(process);
     note(Severity::error, "worker.failed", why, &process);
@@ -230,8 +230,9 @@ net::awaitable<void> JobRun::launch(Process& process) {
 }
 
 net::awaitable<void> JobRun::prepare(Process& process) {
-  auto created = co_await process.actor.call<&Worker::create>("trainer", "trainer");
-  if (!created) co_return call_failed(process, "cannot make a trainer", created.error());
+  const std::string type(protocol::actor_type(process.record.role));
+  auto created = co_await process.actor.call<&Worker::create>(type, type);
+  if (!created) co_return call_failed(process, "cannot make the actor " + type, created.error());
   process.trainer = {process.actor.router(), {process.actor.address().process, *created}};
   const auto trainer = process.trainer.within(prepare_limit + protocol::time_for(resume_from_.size()));
   auto prepared = co_await trainer.call<&Training::prepare>(assignment_of(process));
@@ -249,7 +250,9 @@ protocol::Assignment JobRun::assignment_of(const Process& process) const {
   assignment.job_id = job_.id;
   assignment.spec = spec_text_;
   assignment.rank = process.record.rank;
-  assignment.world = processes_.size();
+  assignment.world = world();
+  assignment.members = processes_.size();
+  assignment.role = process.record.role;
   assignment.attempt = attempt_;
   assignment.group_secret = secret_;
   assignment.listen_host = node == nullptr ? std::string() : node->record.host;
@@ -504,6 +507,7 @@ void JobRun::note(Severity severity, std::string kind, std::string message, cons
 std::uint64_t JobRun::steps_done() const {
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
   for (const Process& process : processes_) {
+    if (process.record.role != protocol::Role::worker) continue;
     const std::uint64_t reported = reports_.figures().step_of(process.record.rank);
     least = std::min(least, std::max(reported, process.end ? process.end->step : 0));
   }

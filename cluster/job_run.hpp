@@ -45,7 +45,7 @@ class JobRun {
     Figures::Past past;                                ///< totals of the attempts before this one
   };
 
-  /// `node_ids`: the node of each rank. The resources of each worker are granted here and released when it ends;
+  /// `node_ids`: the node of each rank. The resources of each process are granted here and released when it ends;
   /// `on_room` is then called.
   JobRun(Services& services, NodeTable& nodes, Plan plan, const std::vector<std::string>& node_ids,
          std::function<void()> on_room);
@@ -113,6 +113,8 @@ class JobRun {
   net::awaitable<void> ask_to_stop(Process& process);
   net::awaitable<void> end_process(Process& process, std::chrono::milliseconds grace);
   protocol::Assignment assignment_of(const Process& process) const;
+  /// The workers of the job, which are its first ranks.
+  std::uint32_t world() const { return protocol::count_of(spec_.resources.groups, protocol::Role::worker); }
 
   net::awaitable<void> write_checkpoint(std::uint64_t step, std::vector<Segment> shares);
   net::awaitable<void> record(std::vector<Change> changes);

@@ -39,26 +39,35 @@ std::string hash_of(const json& body) {
 }
 
 Gang gang_of(const protocol::JobSpec& spec) {
-  return {spec.resources.workers, spec.resources.per_worker, spec.resources.placement, spec.resources.labels};
+  Gang gang{.groups = {}, .placement = spec.resources.placement};
+  for (const auto& group : spec.resources.groups) {
+    gang.groups.push_back({group.count, group.each, spec.resources.labels, group.role});
+  }
+  return gang;
 }
 
 /// The parts of two specs that differ, among those that must be equal for one job to continue from the other's
 /// checkpoint.
 std::vector<std::string> differences(const json& a, const json& b) {
   std::vector<std::string> found;
-  for (const char* pointer : {"/model", "/compression", "/training/optimizer", "/resources/workers"}) {
+  for (const char* pointer : {"/model", "/compression", "/training/optimizer"}) {
     if (a.at(json::json_pointer(pointer)) != b.at(json::json_pointer(pointer))) found.emplace_back(pointer);
   }
   return found;
 }
 
 /// Where the gang would be placed now, or why it does not fit.
-json placement_json(const Gang& gang, const std::vector<NodeOffer>& offers) {
+json placement_json(const protocol::JobSpec& spec, const std::vector<NodeOffer>& offers) {
+  const Gang gang = gang_of(spec);
   const auto placement = place(gang, offers);
   std::unordered_map<std::string_view, std::string_view> names;
   for (const auto& offer : offers) names.emplace(offer.id, offer.name);
   json workers = json::array();
-  for (const auto& node : placement.nodes) workers.push_back({{"rank", workers.size()}, {"node", names.at(node)}});
+  for (const auto& node : placement.nodes) {
+    const auto rank = static_cast<std::uint32_t>(workers.size());
+    const auto role = protocol::role_of_rank(spec.resources.groups, rank).role;
+    workers.push_back({{"rank", rank}, {"role", to_string(role)}, {"node", names.at(node)}});
+  }
   return {{"fits", placement.fits()},
           {"reason", placement.fits() ? json(nullptr) : json(explain(gang, offers))},
           {"workers", std::move(workers)}};
@@ -165,6 +174,9 @@ net::awaitable<Result<std::vector<protocol::Problem>>> Jobs::find_checkpoint(Che
     for (const auto& pointer : differences(checked.spec, (*job)->spec)) {
       refuse("", pointer + " must be as in job " + from.job_id);
     }
+    const auto groups = protocol::read_groups((*job)->spec);
+    if (!groups) co_return groups.error();
+    if (const auto differ = protocol::groups_differ(*groups, checked.plan.spec.resources.groups)) refuse("", *differ);
     checked.plan.resume_file = job_files::checkpoint_file(services_.job_dir(from.job_id), step);
   }
   co_return problems;
@@ -237,7 +249,7 @@ net::awaitable<Result<Validation>> Jobs::validate(json spec) {
   Validation validation;
   validation.problems = std::move(checked->problems);
   if (!validation.problems.empty()) co_return validation;
-  validation.placement = placement_json(gang_of(checked->plan.spec), nodes_.offers());
+  validation.placement = placement_json(checked->plan.spec, nodes_.offers());
   validation.round =
       round_cost(checked->plan.spec, checked->shape ? &*checked->shape : nullptr, services_.options.catalog);
   validation.warnings = warnings_for(checked->plan.spec);

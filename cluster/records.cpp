@@ -86,6 +86,7 @@ json to_json(const JobRecord& job) {
 json to_json(const WorkerRecord& worker) {
   json result = worker.figures.is_object() ? worker.figures : json::object();
   result.update({{"rank", worker.rank},
+                 {"role", to_string(worker.role)},
                  {"worker_id", worker.id},
                  {"job", worker.job_id},
                  {"node", text_or_null(worker.node)},
@@ -105,6 +106,7 @@ json to_json(const NodeRecord& node) {
     workers.push_back({{"worker_id", worker.id},
                        {"job", worker.job_id},
                        {"rank", worker.rank},
+                       {"role", to_string(worker.role)},
                        {"pid", worker.pid == 0 ? json(nullptr) : json(worker.pid)}});
   }
   return {{"id", node.id},

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "protocol/resources.hpp"
+#include "protocol/roles.hpp"
 
 /// The head's records as values: rows of the store, answers of the API and items of the stream.
 namespace weir::cluster {
@@ -32,11 +33,12 @@ std::string_view to_string(JobPhase phase);  ///< lower case; "" for none
 enum class WorkerState : std::uint8_t { starting, running, exited };
 std::string_view to_string(WorkerState state);
 
-/// One worker process of a job, the latest one of its rank.
+/// One process of a job, a worker or a server: the latest one of its rank.
 struct WorkerRecord {
   std::string id;
   std::string job_id;
   std::uint32_t rank = 0;
+  protocol::Role role = protocol::Role::worker;
   std::string node_id;
   std::string node;  ///< the node's name
   std::uint32_t pid = 0;

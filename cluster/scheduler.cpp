@@ -24,20 +24,20 @@ double amount_of(const Resources& resources, const std::string& name) {
 /// A little slack, so that ten tenths of a core fit into one.
 bool covers(double have, double want) { return have >= want - 1e-9 * std::max(1.0, want); }
 
-bool has_labels(const NodeOffer& node, const Gang& gang) {
-  return std::all_of(gang.labels.begin(), gang.labels.end(), [&node](const auto& label) {
+bool has_labels(const NodeOffer& node, const Gang::Group& group) {
+  return std::all_of(group.labels.begin(), group.labels.end(), [&node](const auto& label) {
     const auto found = node.labels.find(label.first);
     return found != node.labels.end() && found->second == label.second;
   });
 }
 
 /// Whether a node may take workers of the gang at all, however much room it has.
-bool eligible(const NodeOffer& node, const Gang& gang) { return node.open && has_labels(node, gang); }
+bool eligible(const NodeOffer& node, const Gang::Group& group) { return node.open && has_labels(node, group); }
 
 /// How many such workers fit into `room`: at most a million, which workers without needs reach.
-std::uint32_t capacity(const Resources& room, const Resources& per_worker) {
+std::uint32_t capacity(const Resources& room, const Resources& each) {
   double fit = 1'000'000;
-  for (const auto& [name, want] : per_worker) {
+  for (const auto& [name, want] : each) {
     if (want > 0) fit = std::min(fit, std::floor(amount_of(room, name) / want * (1 + 1e-9) + 1e-9));
   }
   return static_cast<std::uint32_t>(std::max(0.0, fit));
@@ -47,10 +47,10 @@ enum class Room { free, total };
 
 const Resources& room_of(const NodeOffer& node, Room room) { return room == Room::free ? node.free : node.total; }
 
-std::vector<std::uint32_t> capacities(const Gang& gang, std::span<const NodeOffer> nodes, Room room) {
+std::vector<std::uint32_t> capacities(const Gang::Group& group, std::span<const NodeOffer> nodes, Room room) {
   std::vector<std::uint32_t> result;
   for (const auto& node : nodes) {
-    result.push_back(eligible(node, gang) ? capacity(room_of(node, room), gang.per_worker) : 0);
+    result.push_back(eligible(node, group) ? capacity(room_of(node, room), group.each) : 0);
   }
   return result;
 }
@@ -59,11 +59,12 @@ std::uint64_t sum(const std::vector<std::uint32_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
 }
 
-/// Workers per node for a gang that fits.
-std::vector<std::uint32_t> shares(const Gang& gang, const std::vector<std::uint32_t>& room) {
+/// Processes per node for a group that fits.
+std::vector<std::uint32_t> shares(const Gang::Group& group, protocol::Placement placement,
+                                  const std::vector<std::uint32_t>& room) {
   std::vector<std::uint32_t> taken(room.size(), 0);
-  std::uint32_t left = gang.workers;
-  if (gang.placement == protocol::Placement::pack) {
+  std::uint32_t left = group.count;
+  if (placement == protocol::Placement::pack) {
     while (left > 0) {
       // The smallest node that holds all remaining workers, else the largest.
       std::optional<std::size_t> best;
@@ -91,6 +92,11 @@ std::vector<std::uint32_t> shares(const Gang& gang, const std::vector<std::uint3
   return taken;
 }
 
+/// "worker", "server", "state server"
+std::string noun_of(const Gang::Group& group) {
+  return group.role == protocol::Role::state_server ? "state server" : std::string(to_string(group.role));
+}
+
 std::string amount_text(const std::string& name, double amount) {
   char text[48];
   constexpr double gib = 1024.0 * 1024 * 1024;
@@ -104,32 +110,32 @@ std::string amount_text(const std::string& name, double amount) {
 }
 
 /// " lacks cpu (1 free of 2, a worker needs 4)", or how many workers the node has room for.
-std::string lacks(const Gang& gang, const NodeOffer& node, Room room) {
+std::string lacks(const Gang::Group& group, const NodeOffer& node, Room room) {
   if (!node.open) return " is draining";
   std::string missing;
   const auto add = [&missing](const std::string& what) { missing += (missing.empty() ? " lacks " : " and ") + what; };
-  for (const auto& [name, value] : gang.labels) {
+  for (const auto& [name, value] : group.labels) {
     const auto found = node.labels.find(name);
     if (found != node.labels.end() && found->second == value) continue;
     add("label " + name + "=" + value +
         (found == node.labels.end() ? std::string() : " (it has " + name + "=" + found->second + ")"));
   }
-  for (const auto& [name, want] : gang.per_worker) {
+  for (const auto& [name, want] : group.each) {
     const double have = amount_of(room_of(node, room), name);
     if (covers(have, want)) continue;
     add(name + " (" + amount_text(name, have) +
-        (room == Room::free ? " free of " + amount_text(name, amount_of(node.total, name)) : "") + ", a worker needs " +
-        amount_text(name, want) + ")");
+        (room == Room::free ? " free of " + amount_text(name, amount_of(node.total, name)) : "") + ", a " +
+        noun_of(group) + " needs " + amount_text(name, want) + ")");
   }
   if (!missing.empty()) return missing;
-  return " has room for " + std::to_string(std::min(gang.workers, capacity(room_of(node, room), gang.per_worker)));
+  return " has room for " + std::to_string(std::min(group.count, capacity(room_of(node, room), group.each)));
 }
 
 /// "node a lacks ...; node b has room for 2; and 148 more nodes".
-std::string lacks(const Gang& gang, std::span<const NodeOffer> nodes, Room room) {
+std::string lacks(const Gang::Group& group, std::span<const NodeOffer> nodes, Room room) {
   std::string text;
   for (const auto& node : nodes.first(std::min(nodes.size(), nodes_named_max))) {
-    text += (text.empty() ? "node " : "; node ") + node.name + lacks(gang, node, room);
+    text += (text.empty() ? "node " : "; node ") + node.name + lacks(group, node, room);
   }
   if (const auto more = nodes.size() - std::min(nodes.size(), nodes_named_max); more > 0) {
     text += "; and " + std::to_string(more) + (more == 1 ? " more node" : " more nodes");
@@ -137,71 +143,128 @@ std::string lacks(const Gang& gang, std::span<const NodeOffer> nodes, Room room)
   return text;
 }
 
-std::string labels_text(const Gang& gang) {
+std::string labels_text(const Gang::Group& group) {
   std::string text;
-  for (const auto& [name, value] : gang.labels) text += (text.empty() ? "" : " ") + name + "=" + value;
+  for (const auto& [name, value] : group.labels) text += (text.empty() ? "" : " ") + name + "=" + value;
   return text;
 }
 
 /// What to change so that the gang fits into the empty cluster.
-std::string smallest_change(const Gang& gang, std::span<const NodeOffer> nodes) {
+std::string smallest_change(const Gang::Group& group, std::span<const NodeOffer> nodes) {
   std::string text;
   const auto suggest = [&text](const std::string& change) { text += (text.empty() ? "" : ", or ") + change; };
-  const auto fitting = sum(capacities(gang, nodes, Room::total));
-  if (fitting > 0) suggest("ask for " + std::to_string(fitting) + (fitting == 1 ? " worker" : " workers"));
-  for (const auto& [name, want] : gang.per_worker) {
-    const double amount = greatest_fitting(gang, nodes, name);
+  const auto fitting = sum(capacities(group, nodes, Room::total));
+  if (fitting > 0) suggest("ask for " + protocol::counted(group.role, fitting));
+  for (const auto& [name, want] : group.each) {
+    const double amount = greatest_fitting(group, nodes, name);
     if (amount > 0 && !covers(amount, want)) {
-      suggest("ask for " + name + "=" + amount_text(name, amount) + " per worker");
+      suggest("ask for " + name + "=" + amount_text(name, amount) + " per " + noun_of(group));
     }
   }
-  if (!gang.labels.empty()) {
-    Gang anywhere = gang;
+  if (!group.labels.empty()) {
+    Gang::Group anywhere = group;
     anywhere.labels.clear();
-    if (sum(capacities(anywhere, nodes, Room::total)) >= gang.workers) {
-      suggest("do not ask for nodes with " + labels_text(gang));
+    if (sum(capacities(anywhere, nodes, Room::total)) >= group.count) {
+      suggest("do not ask for nodes with " + labels_text(group));
     }
   }
-  const auto missing = gang.workers - static_cast<std::uint32_t>(fitting);
+  const auto missing = group.count - static_cast<std::uint32_t>(fitting);
   Resources more;
-  for (const auto& [name, want] : gang.per_worker) more[name] = want * missing;
-  suggest("add a node with " + to_text(more) + (gang.labels.empty() ? "" : " and the labels " + labels_text(gang)));
+  for (const auto& [name, want] : group.each) more[name] = want * missing;
+  suggest("add a node with " + to_text(more) + (group.labels.empty() ? "" : " and the labels " + labels_text(group)));
   return text;
+}
+
+std::string text_of(const Gang::Group& group) {
+  std::string text =
+      protocol::counted(group.role, group.count) + " with " + to_text(group.each) + (group.count == 1 ? "" : " each");
+  if (!group.labels.empty()) text += " on nodes with " + labels_text(group);
+  return text;
+}
+
+/// An attempt to place all groups, in the free room or in that of the idle cluster.
+struct Trial {
+  std::vector<std::string> nodes;       ///< node id by rank, as far as it went
+  const Gang::Group* failed = nullptr;  ///< the first group without room; null: all fit
+  std::vector<NodeOffer> left;          ///< what the groups before that one leave
+};
+
+void take(NodeOffer& node, Room room, const Resources& each, std::uint32_t count) {
+  Resources& have = room == Room::free ? node.free : node.total;
+  for (const auto& [name, want] : each) {
+    if (const auto found = have.find(name); found != have.end()) {
+      found->second = std::max(0.0, found->second - want * count);
+    }
+  }
+}
+
+Trial try_placing(const Gang& gang, std::span<const NodeOffer> nodes, Room room) {
+  Trial trial;
+  for (const auto& group : gang.groups) {
+    const bool is_first = &group == &gang.groups.front();
+    const std::span<const NodeOffer> left = is_first ? nodes : std::span<const NodeOffer>(trial.left);
+    const auto capacity_of = capacities(group, left, room);
+    const bool fits = sum(capacity_of) >= group.count;
+    const bool is_last = &group == &gang.groups.back();
+    if (is_first && !(fits && is_last)) trial.left.assign(nodes.begin(), nodes.end());
+    if (!fits) {
+      trial.failed = &group;
+      return trial;
+    }
+    const auto taken = shares(group, gang.placement, capacity_of);
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      trial.nodes.insert(trial.nodes.end(), taken[i], nodes[i].id);
+      if (!is_last) take(trial.left[i], room, group.each, taken[i]);
+    }
+  }
+  return trial;
+}
+
+/// What the nodes lack for one group, and that the groups before it have their place.
+std::string lacks(const Gang& gang, const Gang::Group& group, std::span<const NodeOffer> left, Room room) {
+  std::string before;
+  for (const auto& other : gang.groups) {
+    if (&other == &group) break;
+    before += (before.empty() ? "beside " : " and ") + protocol::counted(other.role, other.count);
+  }
+  return (before.empty() ? "" : before + ", ") + lacks(group, left, room);
 }
 
 }  // namespace
 
 PlacementResult place(const Gang& gang, std::span<const NodeOffer> nodes) {
   PlacementResult result;
-  const auto room = capacities(gang, nodes, Room::free);
-  if (sum(room) >= gang.workers) {
-    const auto taken = shares(gang, room);
-    for (std::size_t i = 0; i < nodes.size(); ++i) result.nodes.insert(result.nodes.end(), taken[i], nodes[i].id);
+  auto trial = try_placing(gang, nodes, Room::free);
+  if (trial.failed == nullptr) {
+    result.nodes = std::move(trial.nodes);
   } else {
-    result.possible = sum(capacities(gang, nodes, Room::total)) >= gang.workers;
+    result.possible = try_placing(gang, nodes, Room::total).failed == nullptr;
   }
   return result;
 }
 
 std::string explain(const Gang& gang, std::span<const NodeOffer> nodes) {
-  std::string wanted = std::to_string(gang.workers) + (gang.workers == 1 ? " worker" : " workers") + " with " +
-                       to_text(gang.per_worker) + (gang.workers == 1 ? "" : " each");
-  if (!gang.labels.empty()) wanted += " on nodes with " + labels_text(gang);
+  std::string wanted;
+  for (const auto& group : gang.groups) wanted += (wanted.empty() ? "" : " and ") + text_of(group);
   if (nodes.empty()) {
     return "no node has joined; " + wanted + " are needed: start nodes with weir node --head ADDRESS";
   }
-  if (sum(capacities(gang, nodes, Room::total)) >= gang.workers) {
-    return "waits for room for " + wanted + ": " + lacks(gang, nodes, Room::free);
+  const auto idle = try_placing(gang, nodes, Room::total);
+  if (idle.failed != nullptr) {
+    return "the cluster has no room for " + wanted +
+           " even when idle: " + lacks(gang, *idle.failed, idle.left, Room::total) +
+           "; to fit: " + smallest_change(*idle.failed, idle.left);
   }
-  return "the cluster has no room for " + wanted + " even when idle: " + lacks(gang, nodes, Room::total) +
-         "; to fit: " + smallest_change(gang, nodes);
+  const auto now = try_placing(gang, nodes, Room::free);
+  if (now.failed == nullptr) return {};
+  return "waits for room for " + wanted + ": " + lacks(gang, *now.failed, now.left, Room::free);
 }
 
 /// A node holds k workers as long as each asks for at most total / k. So the amounts at which one more worker fits are
 /// total, total / 2, total / 3, ... of each node, as often as its other resources allow, and the answer is the
-/// `workers`-th greatest of them all. They are taken one by one from a heap with one entry per node.
-double greatest_fitting(const Gang& gang, std::span<const NodeOffer> nodes, const std::string& resource) {
-  Resources others = gang.per_worker;
+/// `count`-th greatest of them all. They are taken one by one from a heap with one entry per node.
+double greatest_fitting(const Gang::Group& group, std::span<const NodeOffer> nodes, const std::string& resource) {
+  Resources others = group.each;
   others.erase(resource);
   struct Next {
     double amount;
@@ -213,12 +276,12 @@ double greatest_fitting(const Gang& gang, std::span<const NodeOffer> nodes, cons
   std::priority_queue<Next> next;
   for (const auto& node : nodes) {
     const double total = amount_of(node.total, resource);
-    const auto share_max = eligible(node, gang) ? capacity(node.total, others) : 0;
+    const auto share_max = eligible(node, group) ? capacity(node.total, others) : 0;
     if (total > 0 && share_max > 0) next.push({total, total, 1, share_max});
   }
   for (std::uint32_t taken = 1; !next.empty(); ++taken) {
     Next greatest = next.top();
-    if (taken == gang.workers) return greatest.amount;
+    if (taken == group.count) return greatest.amount;
     next.pop();
     if (greatest.share == greatest.share_max) continue;
     ++greatest.share;

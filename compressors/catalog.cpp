@@ -216,6 +216,7 @@ nlohmann::json MemoryEntry::describe() const {
   it["owns_momentum"] = traits.owns_momentum;
   it["momentum_params"] = params_of_momentum(*this, it.at("params"));
   if (const auto reason = no_differences(traits)) it["differences_misfit"] = *reason;
+  if (const auto reason = no_pushes(traits)) it["pushes_misfit"] = *reason;
   return it;
 }
 
@@ -266,7 +267,7 @@ nlohmann::json CompressionCatalog::describe() const {
       if (!misfits.contains(memory.name)) fitting.push_back(memory.name);
     }
     nlohmann::json it = entry.describe();
-    for (const char* misfit : {"differences_misfit", "neighbours_misfit"}) {
+    for (const char* misfit : {"differences_misfit", "neighbours_misfit", "pushes_misfit"}) {
       if (fits.contains(misfit)) it[misfit] = fits.at(misfit);
     }
     it.update({{"default_memory", entry.default_memory},

@@ -52,7 +52,8 @@ struct MemoryEntry : protocol::CatalogEntry<Memory, const MemorySetting&> {
   }
 
   /// {"name", "summary", "params", "owns_momentum", "momentum_params": those which, if not the default, are a momentum
-  /// of the memory's own, "differences_misfit": why it does not fit differences between models, if it does not}
+  /// of the memory's own, "differences_misfit": why it does not fit differences between models, if it does not,
+  /// "pushes_misfit": the same of pushes to servers}
   nlohmann::json describe() const;
 };
 
@@ -102,8 +103,9 @@ class CompressionCatalog {
   /// memory_misfits, differences_misfit, variants, traits}], "memories": [what MemoryEntry::describe() says]}, where
   /// `params` is a JSON schema, `memories` are those that fit the compressor with default parameters, `memory_misfits`
   /// maps each of the others to the reason, `memory_for_differences` is the default where the ranks exchange
-  /// differences between models, `differences_misfit` is why the compressor does not fit there, if it does not,
-  /// `neighbours_misfit` is the same where they exchange with neighbours, and
+  /// differences between models, `differences_misfit` is why the compressor does not fit there, if it does not (so are
+  /// `neighbours_misfit` where they exchange with neighbours and `pushes_misfit` where workers push gradients to
+  /// servers), and
   /// `variants` says what fits with other parameters (variants_of).
   nlohmann::json describe() const;
 

@@ -65,6 +65,7 @@ json fits_of(const Compressor& compressor, std::span<const MemoryEntry> memories
                {"memory_misfits", std::move(misfits)}};
   if (const auto reason = no_differences(traits)) fits["differences_misfit"] = *reason;
   if (const auto reason = no_neighbours(compressor)) fits["neighbours_misfit"] = *reason;
+  if (const auto reason = no_pushes(traits)) fits["pushes_misfit"] = *reason;
   return fits;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/errc.hpp"
+#include "protocol/roles.hpp"
 
 namespace weir::protocol {
 namespace {
@@ -13,6 +14,7 @@ constexpr const char* format_key = "weir.checkpoint";
 constexpr const char* step_key = "weir.step";
 constexpr const char* world_key = "weir.world";
 constexpr const char* rank_key = "weir.rank";
+constexpr const char* servers_key = "weir.servers";  // absent: none
 constexpr const char* format_version = "1";
 
 Error malformed(std::string what) { return {Errc::malformed, "checkpoint: " + std::move(what)}; }
@@ -29,9 +31,9 @@ Result<std::uint64_t> number(const Safetensors& file, const char* key, std::uint
   return value;
 }
 
-/// Whether rank `rank` may hold a tensor of that name.
+/// Whether rank `rank` may hold a tensor of that name: tensors of the whole job are with one rank each.
 bool may_hold(std::uint32_t rank, std::string_view name) {
-  return name.starts_with("rank.") ? name.starts_with(rank_prefix(rank)) : rank == 0;
+  return !name.starts_with("rank.") || name.starts_with(rank_prefix(rank));
 }
 
 }  // namespace
@@ -41,6 +43,7 @@ std::string rank_prefix(std::uint32_t rank) { return "rank." + std::to_string(ra
 std::map<std::string, std::string> to_metadata(const CheckpointHeader& header) {
   std::map<std::string, std::string> metadata{
       {format_key, format_version}, {step_key, std::to_string(header.step)}, {world_key, std::to_string(header.world)}};
+  if (header.servers > 0) metadata[servers_key] = std::to_string(header.servers);
   if (header.rank) metadata[rank_key] = std::to_string(*header.rank);
   return metadata;
 }
@@ -56,31 +59,53 @@ Result<CheckpointHeader> read_checkpoint_header(const Safetensors& file) {
   if (!step) return step.error();
   const auto world = number(file, world_key, rank_max);
   if (!world) return world.error();
-  CheckpointHeader header{*step, static_cast<std::uint32_t>(*world), std::nullopt};
+  CheckpointHeader header{*step, static_cast<std::uint32_t>(*world), std::nullopt, 0};
+  if (file.metadata.contains(servers_key)) {
+    const auto servers = number(file, servers_key, rank_max - *world);
+    if (!servers) return servers.error();
+    header.servers = static_cast<std::uint32_t>(*servers);
+  }
   if (file.metadata.contains(rank_key)) {
     const auto rank = number(file, rank_key, rank_max);
     if (!rank) return rank.error();
-    if (*rank >= *world) return malformed("rank " + std::to_string(*rank) + " of " + std::to_string(*world));
+    const auto members = *world + header.servers;
+    if (*rank >= members) return malformed("rank " + std::to_string(*rank) + " of " + std::to_string(members));
     header.rank = static_cast<std::uint32_t>(*rank);
   }
   return header;
+}
+
+Result<void> check_group(const CheckpointHeader& header, std::uint32_t world, std::uint32_t members) {
+  if (header.rank) {
+    return Error{Errc::conflict, "this is the share of rank " + std::to_string(*header.rank) + ", and no checkpoint"};
+  }
+  const std::uint32_t servers = members > world ? members - world : 0;
+  if (header.world == world && header.servers == servers) return {};
+  const auto text = [](std::uint64_t workers, std::uint64_t others) {
+    return counted(Role::worker, workers) + (others == 0 ? std::string() : " and " + counted(Role::server, others));
+  };
+  return Error{Errc::conflict, "the checkpoint is of " + text(header.world, header.servers) + ", and the job has " +
+                                   text(world, servers)};
 }
 
 Result<Bytes> join_checkpoint(std::span<const Segment> shares) {
   std::vector<StoredTensor> all;
   std::vector<bool> seen(shares.size(), false);
   std::optional<std::uint64_t> step;
+  std::optional<std::uint32_t> world;
   for (const auto& share : shares) {
     auto file = read_safetensors(share);
     if (!file) return file.error();
     const auto header = read_checkpoint_header(*file);
     if (!header) return header.error();
     if (!header->rank) return malformed("a whole checkpoint among the shares");
-    if (header->world != shares.size()) {
-      return malformed(std::to_string(shares.size()) + " shares of a job with " + std::to_string(header->world) +
-                       " ranks");
-    }
     const auto rank = *header->rank;
+    if (header->world + std::uint64_t{header->servers} != shares.size() ||
+        world.value_or(header->world) != header->world) {
+      return malformed(std::to_string(shares.size()) + " shares of a job with " + std::to_string(header->world) +
+                       " workers and " + std::to_string(header->servers) + " servers");
+    }
+    world = header->world;
     if (seen[rank]) return malformed("two shares of rank " + std::to_string(rank));
     seen[rank] = true;
     if (step.value_or(header->step) != header->step) return malformed("shares of different steps");
@@ -93,7 +118,8 @@ Result<Bytes> join_checkpoint(std::span<const Segment> shares) {
     }
   }
   if (!step) return malformed("no shares");
-  auto joined = write_safetensors(to_metadata({*step, static_cast<std::uint32_t>(shares.size()), std::nullopt}), all);
+  const auto servers = static_cast<std::uint32_t>(shares.size()) - *world;
+  auto joined = write_safetensors(to_metadata({*step, *world, std::nullopt, servers}), all);
   if (!joined) return malformed(joined.error().context);
   return joined;
 }

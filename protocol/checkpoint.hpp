@@ -12,13 +12,14 @@
 
 namespace weir::protocol {
 
-/// A checkpoint is one safetensors file. Tensors of the whole job (model, optimizer) are written by rank 0 under plain
-/// names; tensors of a single rank (compressor memory, random generators) have names that begin with "rank.<r>.". Each
-/// rank sends a share; the head joins the shares.
+/// A checkpoint is one safetensors file. Tensors of the whole job (model, optimizer) are written under plain names, by
+/// rank 0 or, where servers hold the model, each by one of them; tensors of a single rank (compressor memory, random
+/// generators) have names that begin with "rank.<r>.". Each rank sends a share; the head joins the shares.
 struct CheckpointHeader {
   std::uint64_t step = 0;             ///< steps done when it was taken
-  std::uint32_t world = 1;            ///< ranks of the job
+  std::uint32_t world = 1;            ///< workers of the job: the first ranks
   std::optional<std::uint32_t> rank;  ///< the rank whose share this is; none for a whole checkpoint
+  std::uint32_t servers = 0;          ///< ranks after the workers
 };
 
 /// "rank.<r>.", the prefix of a rank's own tensors.
@@ -27,12 +28,16 @@ std::string rank_prefix(std::uint32_t rank);
 /// The header as safetensors metadata.
 std::map<std::string, std::string> to_metadata(const CheckpointHeader& header);
 
+/// Refuses the share of one rank, and a checkpoint of another number of workers or servers than a job with `world`
+/// workers among `members` ranks has. Fails with: conflict.
+Result<void> check_group(const CheckpointHeader& header, std::uint32_t world, std::uint32_t members);
+
 /// Fails with: malformed, unsupported (a later format).
 Result<CheckpointHeader> read_checkpoint_header(const Safetensors& file);
 
-/// Joins the shares of all ranks of one step, in any order, into one file. The same shares give the same
-/// bytes. Fails with: malformed (no safetensors file, a rank missing or twice, ranks of different steps, a
-/// tensor under another rank's prefix, a tensor of the whole job from a rank other than 0).
+/// Joins the shares of all ranks of one step, servers included, in any order, into one file. The same shares give the
+/// same bytes. Fails with: malformed (no safetensors file, a rank missing or twice, ranks of different steps, a
+/// tensor under another rank's prefix, a tensor of the whole job from two ranks).
 Result<Bytes> join_checkpoint(std::span<const Segment> shares);
 
 }  // namespace weir::protocol

@@ -35,12 +35,14 @@ class CatalogCheck {
     compression();
     append(check_differences(spec_, catalog_));
     append(check_neighbours(spec_, catalog_));
+    append(check_pushes(spec_, catalog_));
     append(check_aggregation(spec_, catalog_));
     append(check_conditions(spec_));
     topology_and_compressor();
     optimizer_and_momentum();
     nesterov_and_momentum();
     workers();
+    groups();
     if (spec_["name"].is_null()) {
       spec_["name"] = spec_["model"]["name"].get<std::string>() + "-" + spec_["compression"]["name"].get<std::string>();
     }
@@ -271,7 +273,19 @@ class CatalogCheck {
                            "which is " +
                                part["workers"].dump()});
     }
-    if (!part["per_worker"].contains("cpu")) part["per_worker"]["cpu"] = 1;
+    for (const char* each : {"per_worker", "per_server"}) {
+      if (!part[each].contains("cpu")) part[each]["cpu"] = 1;
+    }
+  }
+
+  /// The processes that follow from the mode and the rest of the spec. Without a mode that problem stands alone, and so
+  /// does a parameter that says how many and is wrong by itself.
+  void groups() {
+    const json* mode = find_entry(catalog_, "modes", spec_["training"]["mode"].get<std::string>());
+    if (mode == nullptr || !problems_.empty()) return;
+    const auto groups = groups_of(spec_, *mode);
+    if (!groups) return problems_.push_back({"/training/mode", groups.error().context});
+    spec_["resources"]["groups"] = to_json(*groups);
   }
 
   json& spec_;
@@ -333,7 +347,8 @@ JobSpec read(const json& spec) {
                       resources.at("per_worker"),
                       resources.at("labels"),
                       resources.at("placement") == "spread" ? Placement::spread : Placement::pack,
-                      resources.at("priority")};
+                      resources.at("priority"),
+                      read_groups(spec).value()};
   result.evaluate_every_steps = spec.at("evaluation").at("every_steps");
   const json& checkpoint = spec.at("checkpoint");
   result.checkpoint_every_steps = checkpoint.at("every_steps");
@@ -376,6 +391,7 @@ std::vector<Problem> normalize_job_spec(json& spec, const json& catalog) {
 }
 
 Result<JobSpec> parse_job_spec(const json& spec) {
+  if (auto groups = read_groups(spec); !groups) return groups.error();
   try {
     return read(spec);
   } catch (const json::exception& e) {

@@ -10,6 +10,7 @@
 #include "base/result.hpp"
 #include "protocol/conditions.hpp"
 #include "protocol/resources.hpp"
+#include "protocol/roles.hpp"
 #include "protocol/schema.hpp"
 
 namespace weir::protocol {
@@ -70,6 +71,7 @@ struct JobSpec {
     std::map<std::string, std::string> labels;  ///< a node without one of them gets no worker
     Placement placement = Placement::pack;
     std::int32_t priority = 0;
+    RoleGroups groups = {};  ///< all processes of the job: the workers, and the servers that its mode needs
   };
   struct ResumeFrom {
     std::string job_id;

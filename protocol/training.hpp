@@ -8,6 +8,7 @@
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
+#include "protocol/roles.hpp"
 #include "protocol/traffic.hpp"
 #include "runtime/actor_ref.hpp"
 #include "runtime/methods.hpp"
@@ -16,7 +17,7 @@ namespace weir::protocol {
 
 namespace net = boost::asio;
 
-/// Where a rank accepts gradient connections.
+/// Where a rank accepts gradient connections. Every process of a job has a rank: the workers first, then its servers.
 struct RankEndpoint {
   std::uint32_t rank = 0;
   std::string host;
@@ -28,7 +29,9 @@ struct Assignment {
   std::string job_id;
   std::string spec;  ///< the normalized job spec, JSON
   std::uint32_t rank = 0;
-  std::uint32_t world = 1;
+  std::uint32_t world = 1;    ///< workers: ranks 0 to world - 1
+  std::uint32_t members = 1;  ///< all ranks of the job: the workers, then parameter servers, then the state server
+  Role role = Role::worker;   ///< of this rank
   std::uint64_t attempt = 0;  ///< fencing number of this attempt of the job; the gradient sockets refuse any other
   std::string group_secret;   ///< the ranks of this job prove to each other that they know it
   std::string listen_host;    ///< where to accept gradient connections
@@ -62,7 +65,8 @@ struct Report {
   std::optional<TrafficReport> traffic;  ///< now and then
 };
 
-/// One rank's share of a checkpoint, itself a safetensors file. The head joins the shares of all ranks into one file.
+/// One rank's share of a checkpoint, itself a safetensors file. The head joins the shares of all ranks, servers
+/// included, into one file.
 struct CheckpointShare {
   std::string job_id;
   std::uint32_t rank = 0;
@@ -87,7 +91,8 @@ struct TrainingEnd {
   std::string cause;                       ///< for people, if it failed
 };
 
-/// The interface of a trainer, which the head calls.
+/// The interface of a trainer, which the head calls: that of a worker, a parameter server or a state server. All of
+/// them report and end to the Coordinator.
 struct Training {
   static constexpr std::string_view type_name = "training";
   virtual ~Training() = default;

@@ -1,15 +1,12 @@
 #include "training/replica.hpp"
 
-#include <algorithm>
-#include <cmath>
-
+#include "base/ensure.hpp"
 #include "base/errc.hpp"
-#include "base/xxh3.hpp"
 #include "collectives/topologies/catalog.hpp"
 #include "compressors/memories/misfit.hpp"
 #include "protocol/checkpoint.hpp"
 #include "training/datasets/catalog.hpp"
-#include "training/exchange/agreement.hpp"
+#include "training/job_parts.hpp"
 #include "training/models/catalog.hpp"
 #include "training/modes/mode.hpp"
 #include "training/tensor_file.hpp"
@@ -72,34 +69,10 @@ Result<void> check_values(const Replica& replica, const compressors::Compression
   return {};
 }
 
-std::uint64_t hash_of(const std::vector<NamedTensor>& parameters) {
-  std::uint64_t hash = 0;
-  for (const auto& [name, tensor] : parameters) {
-    hash = XXH3_64bits_withSeed(tensor.data_ptr(), tensor.nbytes(), hash);
-  }
-  return hash;
-}
-
-/// Of all that decides about the messages of a step.
-std::uint64_t hash_of_exchange(const protocol::JobSpec& spec) {
-  const auto& [topology, transport, bucket_bytes, servers] = spec.exchange;
-  const auto& [compressor, memory, apply_to, aggregation] = spec.compression;
-  const auto& mode = spec.training.mode;
-  const nlohmann::json all = {topology,          bucket_bytes,       servers,       compressor.name,
-                              compressor.params, memory.name,        memory.params, mode.name,
-                              mode.params,       spec.training.seed, apply_to,      aggregation};
-  const std::string text = all.dump();
-  return XXH3_64bits(text.data(), text.size());
-}
-
-std::uint64_t steps_of(const protocol::JobSpec& spec, std::uint64_t steps_per_epoch) {
-  const auto steps = static_cast<std::uint64_t>(std::ceil(spec.training.epochs * static_cast<double>(steps_per_epoch)));
-  return std::min(steps, spec.training.max_steps.value_or(steps));
-}
-
 }  // namespace
 
-Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, std::uint32_t rank, std::uint32_t world) {
+Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, std::uint32_t rank, std::uint32_t world,
+                                               std::uint32_t servers) {
   const auto partition = partition_named(spec.dataset.partition);
   if (!partition) return Error{Errc::invalid_argument, "unknown dataset.partition " + spec.dataset.partition};
   auto dataset = datasets().make(spec.dataset.choice.name, spec.dataset.choice.params, spec.dataset.path.value_or(""));
@@ -115,7 +88,7 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
                                (*examples)->classes());
   if (!sampler) return sampler.error();
 
-  std::unique_ptr<Replica> replica(new Replica(spec, rank, world, std::move(*sampler)));
+  std::unique_ptr<Replica> replica(new Replica(spec, rank, world, servers, std::move(*sampler)));
   replica->examples = std::move(*examples);
   auto model = make_model(spec.model.name, spec.model.params, (*dataset)->shape(), spec.training.seed);
   if (!model) return model.error();
@@ -123,7 +96,7 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   auto mode = modes().make(spec.training.mode.name, spec.training.mode.params);
   if (!mode) return mode.error();
   replica->mode = std::move(*mode);
-  auto compression = replica->make_compression();
+  auto compression = training::make_compression(spec);
   if (!compression) return compression.error();
   if (auto fits = check_values(*replica, *compression); !fits) return fits.error();
   if (auto fits = replica->mode->check(spec, world, *compression); !fits) return fits.error();
@@ -137,17 +110,22 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   replica->optimizer = std::move(*optimizer);
   replica->learning_rate = wanted.params.value("lr", 0.0);
 
-  const auto steps_per_epoch = replica->sampler.steps_per_epoch();
-  replica->steps_total = steps_of(spec, steps_per_epoch);
+  const auto gradients = replica->mode->gradients_per_step(world);
+  if (!gradients) return gradients.error();
+  const auto length = length_of(spec, replica->examples->classes().size(), *gradients);
+  if (!length) return length.error();
+  replica->length = *length;
+  replica->steps_total = length->steps_total;
   auto schedule = schedules().make(spec.training.lr_schedule.name, spec.training.lr_schedule.params,
-                                   ScheduleSetting{steps_per_epoch, replica->steps_total, world});
+                                   ScheduleSetting{length->steps_per_epoch, length->steps_total, *gradients});
   if (!schedule) return schedule.error();
   replica->schedule = std::move(*schedule);
   return replica;
 }
 
-Replica::Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t ranks, Sampler own_sampler)
-    : spec(job), rank(own_rank), world(ranks), sampler(std::move(own_sampler)) {}
+Replica::Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t workers,
+                 std::uint32_t servers_behind, Sampler own_sampler)
+    : spec(job), rank(own_rank), world(workers), servers(servers_behind), sampler(std::move(own_sampler)) {}
 
 Replica::~Replica() = default;
 
@@ -181,28 +159,17 @@ std::vector<NamedTensor> Replica::exchanged_tensors() const {
 }
 
 std::uint64_t Replica::warmup_steps() const {
-  auto length = compression().compressor->warmup_length(epochs_total());
-  length.steps = mode->steps_of_rounds(*this, length.steps);
-  return length.in_steps(sampler.steps_per_epoch());
+  auto warmup = compression().compressor->warmup_length(epochs_total());
+  warmup.steps = mode->steps_of_rounds(*this, warmup.steps);
+  return warmup.in_steps(length.steps_per_epoch);
 }
 
 Result<void> Replica::join(collectives::Fabric& fabric) {
-  if (auto equal = expect_equal(fabric, hash_of_exchange(spec), "settings of the exchange"); !equal) return equal;
-  // Buffers are not compared: after a restart each rank has its own.
+  // The ranks' own models may differ; then those are compared that they were saved with.
   const auto hash = common_hash_ ? *common_hash_ : hash_of(model->parameters());
-  if (auto equal = expect_equal(fabric, hash, "parameters"); !equal) return equal;
+  if (auto same = expect_same_job(fabric, spec, hash); !same) return same;
+  ensure((servers > 0) == (exchanges() == Exchanged::pushes), "servers where the mode needs them");
   return mode->join(*this, fabric);
-}
-
-Result<compressors::Compression> Replica::make_compression() const {
-  const auto& wanted = spec.compression;
-  const auto momentum = momentum_of(spec.training.optimizer.params);
-  const bool without_memory = mode->exchanges() == Exchanged::models && wanted.memory.name.empty();
-  return compressors::builtin().make({.compressor = wanted.compressor.name,
-                                      .params = wanted.compressor.params,
-                                      .memory = without_memory ? "none" : wanted.memory.name,
-                                      .memory_params = wanted.memory.params,
-                                      .setting = {.momentum = momentum.factor, .nesterov = momentum.nesterov}});
 }
 
 Result<void> Replica::make_exchange(collectives::Fabric& fabric) {
@@ -213,7 +180,7 @@ Result<void> Replica::make_exchange(collectives::Fabric& fabric) {
                                   .bucket_sizes = {.bytes = spec.exchange.bucket_bytes},
                                   .groups = mode->groups(exchanged_tensors()),
                                   .topology = {spec.exchange.topology, spec.exchange.servers},
-                                  .make_compression = [this] { return make_compression(); }};
+                                  .make_compression = [this] { return training::make_compression(spec); }};
   exchange = std::make_unique<Exchange>(exchanged_tensors(), std::move(compression_), fabric, options);
   return exchange_state_ ? exchange->restore(*std::exchange(exchange_state_, std::nullopt)) : Result<void>();
 }
@@ -237,7 +204,7 @@ Result<Bytes> Replica::save_model() const {
 Result<Bytes> Replica::save() const {
   TensorFile file;
   const auto of_mode = mode->save();
-  if (rank == 0) {
+  if (rank == 0 && servers == 0) {
     file.add("model.", model_of_training());
     file.add("optimizer.", optimizer->save());
     file.add("mode.", of_mode.common);
@@ -246,12 +213,12 @@ Result<Bytes> Replica::save() const {
   if (mode->own_models()) file.add(own + "model.", exchanged_tensors());
   file.add(own + "mode.", of_mode.own);
   if (rank != 0 && own_optimizers()) file.add(own + "optimizer.", optimizer->save());
-  if (rank != 0) file.add(own + "buffers.", model->buffers());
+  if (rank != 0 || servers > 0) file.add(own + "buffers.", model->buffers());
   file.add(own + "memory.", compression().memory->save());
   file.add(own + "compressor.", compression().compressor->save());
   if (exchange) file.add(own + "exchange.", exchange->save());
   file.add(own, {{"rng", random_state()}});
-  return file.write(protocol::to_metadata({step, world, rank}));
+  return file.write(protocol::to_metadata({step, world, rank, servers}));
 }
 
 Result<void> Replica::restore(const Segment& checkpoint) {
@@ -259,13 +226,9 @@ Result<void> Replica::restore(const Segment& checkpoint) {
   if (!file) return file.error();
   const auto header = protocol::read_checkpoint_header(*file);
   if (!header) return header.error();
-  if (header->rank || header->world != world) {
-    return Error{Errc::conflict, "the checkpoint is of " + std::to_string(header->world) + " ranks, the job has " +
-                                     std::to_string(world)};
-  }
-  if (auto loaded = load_into(*file, "model.", state_of(*model)); !loaded) return loaded.error();
-
+  if (auto fits = protocol::check_group(*header, world, members()); !fits) return fits;
   const auto own = protocol::rank_prefix(rank);
+  if (auto loaded = load_into(*file, "model.", state_of(*model)); !loaded) return loaded.error();
   if (auto done = mode->restore(*this, tensors_under(*file, "mode."), tensors_under(*file, own + "mode.")); !done) {
     return done.error();
   }
@@ -273,7 +236,7 @@ Result<void> Replica::restore(const Segment& checkpoint) {
     common_hash_ = hash_of(model->parameters());
     if (auto loaded = load_into(*file, own + "model.", exchanged_tensors()); !loaded) return loaded.error();
   }
-  if (rank != 0) {
+  if (rank != 0 || servers > 0) {
     // Those that are exchanged have been loaded with the model.
     std::vector<std::pair<at::Tensor, at::Tensor>> exchanged;
     for (const auto& buffer : exchanged_buffers()) exchanged.emplace_back(buffer.tensor, buffer.tensor.clone());
@@ -283,6 +246,7 @@ Result<void> Replica::restore(const Segment& checkpoint) {
   // A job in which all had the same may go on as one in which each has its own.
   auto of_optimizer = tensors_under(*file, own + "optimizer.");
   if (of_optimizer.empty() || !own_optimizers()) of_optimizer = tensors_under(*file, "optimizer.");
+  if (servers > 0) of_optimizer.clear();  // the servers' optimizers apply the gradients
   if (auto done = optimizer->restore(of_optimizer); !done) return done.error();
   if (auto done = compression().memory->restore(tensors_under(*file, own + "memory.")); !done) return done.error();
   const auto compressor = tensors_under(*file, own + "compressor.");

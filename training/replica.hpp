@@ -12,6 +12,7 @@
 #include "training/datasets/dataset.hpp"
 #include "training/datasets/sampler.hpp"
 #include "training/exchange/exchange.hpp"
+#include "training/length.hpp"
 #include "training/models/model.hpp"
 #include "training/optimizers/optimizer.hpp"
 #include "training/schedules/schedule.hpp"
@@ -29,12 +30,15 @@ enum class Exchanged : std::uint8_t;
 /// buffers (running statistics) are exchanged only where compression applies to models, and then only those of
 /// floating-point numbers: otherwise each rank keeps those of its own batches, and rank 0's count as the model's. Those
 /// of the other ranks are saved separately in a checkpoint, so that a resumed job has the same bits; likewise the
-/// optimizers of the other ranks, where each has its own.
+/// optimizers of the other ranks, where each has its own. In modes with servers the model of the training is theirs, and
+/// this is a worker's copy of it.
 class Replica {
  public:
   /// Reads the training data, which takes a while. Fails with: not_found (dataset file), malformed (dataset file),
   /// invalid_argument (the spec combines things that do not fit), io.
-  static Result<std::unique_ptr<Replica>> make(const protocol::JobSpec& spec, std::uint32_t rank, std::uint32_t world);
+  /// `world`: the workers; the `servers` that the mode needs have the ranks behind theirs.
+  static Result<std::unique_ptr<Replica>> make(const protocol::JobSpec& spec, std::uint32_t rank, std::uint32_t world,
+                                               std::uint32_t servers = 0);
   ~Replica();
 
   /// Resumes from a checkpoint of the same job with the same number of ranks. Must be called before join(). Fails with:
@@ -54,10 +58,9 @@ class Replica {
   Result<Bytes> save_model() const;
 
   std::uint64_t parameter_count() const;
+  std::uint32_t members() const { return world + servers; }  ///< all ranks of the group
   const compressors::Compression& compression() const { return exchange ? exchange->compression() : compression_; }
-  /// Another one like it.
-  Result<compressors::Compression> make_compression() const;
-  double epoch() const { return static_cast<double>(step) / static_cast<double>(sampler.steps_per_epoch()); }
+  double epoch() const { return length.epoch_at(step); }
   Exchanged exchanges() const;
   /// Whether the optimizers of the ranks differ in their state. Otherwise all apply the same means.
   bool own_optimizers() const;
@@ -68,13 +71,12 @@ class Replica {
   /// Optimizer steps at the beginning in which less is compressed than later.
   std::uint64_t warmup_steps() const;
   /// The value of epoch() at the end of the training.
-  double epochs_total() const {
-    return static_cast<double>(steps_total) / static_cast<double>(sampler.steps_per_epoch());
-  }
+  double epochs_total() const { return length.epochs_total(); }
 
   const protocol::JobSpec spec;
   const std::uint32_t rank;
-  const std::uint32_t world;
+  const std::uint32_t world;    ///< the workers
+  const std::uint32_t servers;  ///< which hold the model, if there are any
   std::unique_ptr<Examples> examples;
   std::unique_ptr<Model> model;
   std::unique_ptr<Mode> mode;
@@ -82,12 +84,16 @@ class Replica {
   std::unique_ptr<Schedule> schedule;
   Sampler sampler;
   double learning_rate = 0;  ///< before the factor of the schedule
+  TrainingLength length;
   std::uint64_t steps_total = 0;
-  std::uint64_t step = 0;              ///< steps done so far
+  TrainingLength length;
+  std::uint64_t steps_total = 0;
+  std::uint64_t step = 0;              ///< steps done so far; with servers, those of the job
   std::unique_ptr<Exchange> exchange;  ///< set by join(), unless the mode has something else in its place
 
  private:
-  Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t ranks, Sampler own_sampler);
+  Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t workers, std::uint32_t servers_behind,
+          Sampler own_sampler);
   std::vector<NamedTensor> model_of_training() const;
 
   compressors::Compression compression_;                    ///< moved into the exchange by join()

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "actors/parameter_server.hpp"
 #include "actors/trainer.hpp"
 #include "bench/all_reduce.hpp"
 #include "bench/compressors.hpp"
@@ -29,6 +30,12 @@ weir::worker::ActorTypes actor_types() {
     if (!trainer) return trainer.error();
     return trainer->address().actor;
   });
+  types.add("parameter_server",
+            [](const ActorSetting& setting, const std::string& name) -> weir::Result<std::uint64_t> {
+              const auto server = setting.system.spawn<weir::actors::ParameterServer>(name, setting.coordinator);
+              if (!server) return server.error();
+              return server->address().actor;
+            });
   return types;
 }
 

@@ -109,9 +109,9 @@ int show(const Settings& settings, const One& options) {
   print(table.str());
   const nlohmann::json& workers = member(*job, "workers");
   if (!workers.is_array() || workers.empty()) return ExitCode::ok;
-  Table ranks({"RANK", "NODE", "PID", "STATE", "STEP", "SAMPLES/S", "SENT", "DENSE"});
+  Table ranks({"RANK", "ROLE", "NODE", "PID", "STATE", "STEP", "SAMPLES/S", "SENT", "DENSE"});
   for (const nlohmann::json& worker : workers) {
-    ranks.add({value_text(member(worker, "rank")), value_text(member(worker, "node")),
+    ranks.add({value_text(member(worker, "rank")), text(worker, "role"), value_text(member(worker, "node")),
                value_text(member(worker, "pid")), text(worker, "state"), value_text(member(worker, "step")),
                value_text(member(worker, "samples_per_second")), bytes_or_dash(member(worker, "bytes_sent")),
                bytes_or_dash(member(worker, "bytes_dense"))});

@@ -82,7 +82,8 @@ int validate(const Settings& settings, const Api& api, const nlohmann::json& spe
   const nlohmann::json& placement = member(*answer, "placement");
   if (member(placement, "feasible") == true) {
     for (const nlohmann::json& worker : member(placement, "workers")) {
-      say("worker " + value_text(member(worker, "rank")) + " would run on " + text(worker, "node"));
+      say("rank " + value_text(member(worker, "rank")) + ", a " + text(worker, "role") + ", would run on " +
+          text(worker, "node"));
     }
   } else {
     say("It would wait: " + text(placement, "reason"));

@@ -10,27 +10,38 @@ namespace weir::cluster {
 
 std::string describe(const Process& process) {
   const WorkerRecord& record = process.record;
-  std::string text = "worker " + std::to_string(record.rank) + " on node " + record.node;
+  std::string text = protocol::process_name(record.role, process.number) + " on node " + record.node;
   if (record.pid != 0) text += " (process " + std::to_string(record.pid) + ")";
   return text;
 }
 
 ProcessTable::ProcessTable(Services& services, NodeTable& nodes, const std::string& job_id,
-                           const protocol::Resources& each, const std::vector<std::string>& node_ids,
+                           const protocol::RoleGroups& groups, const std::vector<std::string>& node_ids,
                            std::function<void()> on_room)
     : services_(services), nodes_(nodes), on_room_(std::move(on_room)), processes_(node_ids.size()) {
-  for (std::uint32_t rank = 0; rank < processes_.size(); ++rank) {
-    Process& process = processes_[rank];
-    const NodeTable::Node* node = nodes_.find(node_ids[rank]);
-    ensure(node != nullptr, "a gang is placed on nodes that exist");
-    process.record.id = services_.new_id();
-    process.record.job_id = job_id;
-    process.record.rank = rank;
-    process.record.node_id = node->record.id;
-    process.record.node = node->record.name;
-    process.agent = node->agent;
-    nodes_.grant(process.record.node_id, process.record.id, each);
+  ensure(protocol::members_of(groups) == processes_.size(), "each process is placed on a node");
+  std::uint32_t rank = 0;
+  for (const auto& group : groups) {
+    for (std::uint32_t number = 0; number < group.count; ++number, ++rank) {
+      place(rank, number, group, job_id, nodes_.find(node_ids[rank]));
+    }
   }
+}
+
+void ProcessTable::place(std::uint32_t rank, std::uint32_t number, const protocol::RoleGroup& group,
+                         const std::string& job_id, const NodeTable::Node* node) {
+  ensure(node != nullptr, "a gang is placed on nodes that exist");
+  Process& process = processes_[rank];
+  process.number = number;
+  process.resources = group.each;
+  process.record.id = services_.new_id();
+  process.record.job_id = job_id;
+  process.record.rank = rank;
+  process.record.role = group.role;
+  process.record.node_id = node->record.id;
+  process.record.node = node->record.name;
+  process.agent = node->agent;
+  nodes_.grant(process.record.node_id, process.record.id, group.each);
 }
 
 std::string ProcessTable::names_of(const std::function<bool(const Process&)>& predicate) const {

@@ -17,9 +17,11 @@
 
 namespace weir::cluster {
 
-/// A process of an attempt: one worker.
+/// A process of an attempt: a worker or a server.
 struct Process {
   WorkerRecord record;
+  std::uint32_t number = 0;  ///< among those of its role
+  protocol::Resources resources;
   runtime::ActorRef<protocol::NodeAgent> agent;
   runtime::ActorRef<protocol::Worker> actor;  ///< empty until the process is up
   runtime::ActorRef<protocol::Training> trainer;
@@ -33,15 +35,15 @@ struct Process {
   bool ended_well() const { return end && end->outcome != protocol::Outcome::failed; }
 };
 
-/// "worker 2 on node b (process 123)"
+/// "worker 2 on node b (process 123)", "server 0 on node a", "the state server on node a"
 std::string describe(const Process& process);
 
 /// The processes of an attempt, by rank, each with its place on a node. Lives on the head's strand.
 class ProcessTable {
  public:
-  /// `node_ids`: the node of each rank. The resources of each process are granted here; `on_room` is called whenever
-  /// some are released.
-  ProcessTable(Services& services, NodeTable& nodes, const std::string& job_id, const protocol::Resources& each,
+  /// `node_ids`: the node of each rank of the groups. The resources of each process are granted here; `on_room` is
+  /// called whenever some are released.
+  ProcessTable(Services& services, NodeTable& nodes, const std::string& job_id, const protocol::RoleGroups& groups,
                const std::vector<std::string>& node_ids, std::function<void()> on_room);
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(processes_.size()); }
@@ -75,6 +77,9 @@ class ProcessTable {
   void append_on(const std::string& node_id, std::vector<WorkerRecord>& found) const;
 
  private:
+  void place(std::uint32_t rank, std::uint32_t number, const protocol::RoleGroup& group, const std::string& job_id,
+             const NodeTable::Node* node);
+
   Services& services_;
   NodeTable& nodes_;
   const std::function<void()> on_room_;

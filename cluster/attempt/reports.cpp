@@ -16,12 +16,17 @@ constexpr auto publish_interval = 1s;  // progress of the job as a whole
 
 }  // namespace
 
-Reports::Reports(Services& services, JobRecord& job, std::uint64_t attempt, std::uint32_t world, Figures::Past past)
-    : services_(services), job_(job), attempt_(attempt), figures_(world, std::move(past)), accepted_(world) {}
+Reports::Reports(Services& services, JobRecord& job, std::uint64_t attempt, std::uint32_t world, std::uint32_t members,
+                 Figures::Past past)
+    : services_(services),
+      job_(job),
+      attempt_(attempt),
+      figures_(world, members, std::move(past)),
+      accepted_(members) {}
 
 net::awaitable<Result<void>> Reports::add(protocol::Report report) {
-  const auto world = static_cast<std::uint32_t>(accepted_.size());
-  if (auto good = protocol::check(report.traffic, report.rank, world); !good) co_return good.error();
+  const auto members = static_cast<std::uint32_t>(accepted_.size());
+  if (auto good = protocol::check(report.traffic, report.rank, members); !good) co_return good.error();
   std::uint64_t& accepted = accepted_[report.rank];
   std::vector<Change> changes;
   std::optional<PlanEvents> before;

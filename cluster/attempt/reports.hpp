@@ -11,11 +11,13 @@
 
 namespace weir::cluster {
 
-/// What the workers of an attempt report: their metrics, traffic and plans. Lives on the head's strand.
+/// What the processes of an attempt report: their metrics, traffic and plans. Lives on the head's strand.
 class Reports {
  public:
-  /// `job` is kept up to date with what is reported; it must outlive this object. `past`: of the attempts before.
-  Reports(Services& services, JobRecord& job, std::uint64_t attempt, std::uint32_t world, Figures::Past past);
+  /// `job` is kept up to date with what is reported; it must outlive this object. `past`: of the attempts before. The
+  /// first `world` of the `members` ranks are workers.
+  Reports(Services& services, JobRecord& job, std::uint64_t attempt, std::uint32_t world, std::uint32_t members,
+          Figures::Past past);
 
   /// Commits a report. A repeated one is committed once. Fails with: invalid_argument (numbers that cannot be), and the
   /// errors of the store, after which the report may be repeated.

@@ -110,14 +110,15 @@ struct Applier {
     const WorkerRecord& worker = put.worker;
     database
         .prepare(
-            "INSERT INTO workers (id, job, rank, node_id, node, pid, state, exit_code, signal, started_at,"
-            " ended_at, step, figures) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            "INSERT INTO workers (id, job, rank, role, node_id, node, pid, state, exit_code, signal, started_at,"
+            " ended_at, step, figures) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (id) DO UPDATE SET pid = excluded.pid, state = excluded.state,"
             " exit_code = excluded.exit_code, signal = excluded.signal, started_at = excluded.started_at,"
             " ended_at = excluded.ended_at, step = excluded.step, figures = excluded.figures")
         .bind(worker.id)
         .bind(worker.job_id)
         .bind(worker.rank)
+        .bind(to_integer(worker.role))
         .bind(worker.node_id)
         .bind(worker.node)
         .bind(worker.pid)

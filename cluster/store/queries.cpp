@@ -154,7 +154,7 @@ std::optional<KeyUse> idempotency_key(Database& database, const std::string& key
 std::vector<WorkerRecord> workers(Database& database, const std::string& job_id) {
   std::vector<WorkerRecord> found;
   Statement& rows = database.prepare(
-      "SELECT id, job, rank, node_id, node, pid, state, exit_code, signal, started_at, ended_at, step, figures"
+      "SELECT id, job, rank, role, node_id, node, pid, state, exit_code, signal, started_at, ended_at, step, figures"
       " FROM workers WHERE job = ?1 AND number IN (SELECT max(number) FROM workers WHERE job = ?1 GROUP BY rank)"
       " ORDER BY rank");
   rows.bind(job_id);
@@ -163,6 +163,7 @@ std::vector<WorkerRecord> workers(Database& database, const std::string& job_id)
     worker.id = rows.text();
     worker.job_id = rows.text();
     worker.rank = static_cast<std::uint32_t>(rows.integer());
+    worker.role = static_cast<protocol::Role>(rows.integer());
     worker.node_id = rows.text();
     worker.node = rows.text();
     worker.pid = static_cast<std::uint32_t>(rows.integer());

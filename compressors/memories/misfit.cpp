@@ -1,5 +1,6 @@
 #include "compressors/memories/misfit.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace weir::compressors {
@@ -44,6 +45,26 @@ std::optional<std::string> no_neighbours(const Compressor& compressor) {
   if (traits.passes.size() > 1) return "it takes several passes, of which all workers need the results";
   if (std::isfinite(compressor.error_bound(1'000'000, {.epoch = 1e9}))) return std::nullopt;
   return "nothing limits how far what it sends is from what it stands for";
+}
+
+std::optional<std::string> no_pushes(const Traits& compressor) {
+  if (compressor.votes) return "signs of one worker are no majority";
+  if (compressor.owns_momentum) return "servers encode differences between models, which have no momentum";
+  const auto is_summed = [](Reduction reduction) {
+    return reduction != Reduction::max && reduction != Reduction::gather;
+  };
+  if (compressor.passes.size() > 1 && std::ranges::any_of(compressor.passes, is_summed)) {
+    return "its rounds take several passes, in which all workers have to take part together";
+  }
+  if (compressor.stateful || !compressor.fits_owners()) {
+    return "what it keeps between rounds would have to be that of all workers";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> no_pushes(const MemoryTraits& memory) {
+  if (memory.changes_mean) return "it reckons with the mean of all workers";
+  return std::nullopt;
 }
 
 }  // namespace weir::compressors

@@ -23,4 +23,10 @@ std::optional<std::string> no_differences(const MemoryTraits& memory);
 /// The same where each rank takes what its neighbours send, each on its own, as what it stands for.
 std::optional<std::string> no_neighbours(const Compressor& compressor);
 
+/// The reason why a compressor or a memory does not fit where workers push gradients to servers; nothing if it fits.
+/// What a worker sends is applied without that of the others, and a server sends differences of models through the same
+/// compressor.
+std::optional<std::string> no_pushes(const Traits& compressor);
+std::optional<std::string> no_pushes(const MemoryTraits& memory);
+
 }  // namespace weir::compressors

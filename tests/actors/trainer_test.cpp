@@ -10,6 +10,7 @@
 #include <map>
 #include <thread>
 
+#include "actors/parameter_server.hpp"
 #include "base/errc.hpp"
 #include "office.hpp"
 #include "protocol/checkpoint.hpp"
@@ -28,16 +29,23 @@ using testing::patience;
 /// Trainers of one job and their head, in one process.
 class Cluster {
  public:
-  explicit Cluster(std::uint32_t ranks)
-      : transport_(runtime::make_tcp_transport(io_.get_executor())),
+  /// Servers are the last ranks.
+  explicit Cluster(std::uint32_t ranks, std::uint32_t servers = 0)
+      : servers_(servers),
+        transport_(runtime::make_tcp_transport(io_.get_executor())),
         system_(
             {.name = "test", .executor = io_.get_executor(), .clock = clock_, .transport = *transport_, .secret = "s"}),
         work_(net::make_work_guard(io_)),
         thread_([this] { io_.run(); }) {
     const auto office = system_.spawn<Office>("coordinator", book).value();
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      trainers_.push_back(
-          system_.spawn<Trainer>("trainer" + std::to_string(rank), office.as<protocol::Coordinator>()).value());
+      const auto name = "trainer" + std::to_string(rank);
+      const auto head = office.as<protocol::Coordinator>();
+      if (rank + servers < ranks) {
+        trainers_.push_back(system_.spawn<Trainer>(name, head).value().as<protocol::Training>());
+      } else {
+        trainers_.push_back(system_.spawn<ParameterServer>(name, head).value().as<protocol::Training>());
+      }
     }
   }
   ~Cluster() {
@@ -56,7 +64,9 @@ class Cluster {
     return {.job_id = "job",
             .spec = spec.dump(),
             .rank = rank,
-            .world = static_cast<std::uint32_t>(trainers_.size()),
+            .world = members() - servers_,
+            .members = members(),
+            .role = rank + servers_ < members() ? protocol::Role::worker : protocol::Role::server,
             .attempt = 1,
             .group_secret = "group",
             .listen_host = "127.0.0.1",
@@ -86,7 +96,7 @@ class Cluster {
     return book.wait([this] { return book.ends.size() == trainers_.size(); });
   }
 
-  runtime::ActorRef<Trainer>& trainer(std::uint32_t rank) { return trainers_[rank]; }
+  runtime::ActorRef<protocol::Training>& trainer(std::uint32_t rank) { return trainers_[rank]; }
   void kill(std::uint32_t rank) { system_.stop_actor(trainers_[rank].address().actor); }
 
   Office::Book book;
@@ -94,11 +104,14 @@ class Cluster {
   std::uint64_t steps_total = 0;
 
  private:
+  std::uint32_t members() const { return static_cast<std::uint32_t>(trainers_.size()); }
+
+  const std::uint32_t servers_;
   net::io_context io_{1};
   runtime::SystemClock clock_;
   std::unique_ptr<runtime::Transport> transport_;
   runtime::ActorSystem system_;
-  std::vector<runtime::ActorRef<Trainer>> trainers_;
+  std::vector<runtime::ActorRef<protocol::Training>> trainers_;
   net::executor_work_guard<net::io_context::executor_type> work_;
   std::jthread thread_;
 };
@@ -253,6 +266,113 @@ TEST(Trainer, CheckpointsAndEvaluationsWaitForTheNextExchange) {
   std::vector<std::uint64_t> saved;
   for (const auto& [step, shares] : cluster.book.shares) saved.push_back(step);
   EXPECT_EQ(saved, (std::vector<std::uint64_t>{21, 32})) << "every 20 steps";
+}
+
+nlohmann::json served_job(const std::string& mode, std::uint32_t servers) {
+  auto spec = job("topk");
+  spec["compression"]["params"] = {{"ratio", 0.1}};
+  spec["compression"]["memory"] = "residual";
+  spec["training"]["mode"] = mode;
+  spec["training"]["params"] = {{"servers", servers}};
+  return spec;
+}
+
+TEST(ParameterServer, HoldsTheModelThatIsEvaluatedAndSaved) {
+  for (const std::string mode : {"async", "ssp", "backup"}) {
+    Cluster cluster(4, 2);
+    cluster.start(served_job(mode, 2));
+    ASSERT_TRUE(cluster.wait_for_ends());
+    for (std::uint32_t rank = 0; rank < 4; ++rank) {
+      const auto& end = cluster.book.ends[rank];
+      EXPECT_EQ(end.outcome, Outcome::finished) << mode << " " << rank << ": " << end.cause;
+      EXPECT_EQ(end.step, cluster.steps_total) << rank;
+      const auto all = series(cluster.book.reports[rank]);
+      EXPECT_EQ(all.contains("loss"), rank < 2) << rank;
+      EXPECT_EQ(all.contains("staleness"), rank >= 2) << rank;
+      EXPECT_EQ(all.contains("dropped_gradients"), rank >= 2) << rank;
+      EXPECT_TRUE(all.contains("wait_seconds")) << rank;
+      EXPECT_EQ(all.contains("accuracy"), rank == 2) << rank;
+      if (rank == 2) EXPECT_GT(all.at("accuracy").back().value, 0.5) << mode;
+    }
+    for (const auto& [step, shares] : cluster.book.shares) EXPECT_EQ(shares.size(), 4u) << step;
+    EXPECT_TRUE(cluster.book.shares.contains(cluster.steps_total));
+    joined(cluster.book.shares[cluster.steps_total]);
+  }
+}
+
+TEST(ParameterServer, AStoppedJobGoesOnFromItsCheckpoint) {
+  auto spec = served_job("async", 2);
+  spec["training"]["epochs"] = 100000;
+  Cluster stopped(4, 2);
+  stopped.start(spec);
+  ASSERT_TRUE(stopped.book.wait([&] { return !stopped.book.reports[2].empty(); }));
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    ASSERT_TRUE(stopped.await(stopped.trainer(rank).call<&protocol::Training::stop>()));
+  }
+  ASSERT_TRUE(stopped.wait_for_ends());
+  const auto step = stopped.book.ends[2].step;
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(stopped.book.ends[rank].outcome, Outcome::stopped) << stopped.book.ends[rank].cause;
+    EXPECT_EQ(stopped.book.ends[rank].step, step) << rank;
+  }
+  ASSERT_TRUE(stopped.book.shares.contains(step));
+
+  spec["training"]["max_steps"] = step + 10;
+  Cluster resumed(4, 2);
+  resumed.resume_from = joined(stopped.book.shares[step]);
+  resumed.start(spec);
+  ASSERT_TRUE(resumed.wait_for_ends());
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(resumed.book.ends[rank].outcome, Outcome::finished) << resumed.book.ends[rank].cause;
+    EXPECT_EQ(resumed.book.ends[rank].step, step + 10) << rank;
+    for (const auto& report : resumed.book.reports[rank]) {
+      for (const auto& point : report.points) EXPECT_GE(point.step, step) << point.name;
+    }
+  }
+}
+
+TEST(ParameterServer, ThatIsKilledEndsTheJobAndIsNamed) {
+  auto spec = served_job("ssp", 2);
+  spec["training"]["epochs"] = 100000;
+  Cluster cluster(4, 2);
+  cluster.start(spec);
+  ASSERT_TRUE(cluster.book.wait([&] { return !cluster.book.reports[0].empty(); }));
+  cluster.kill(3);
+  ASSERT_TRUE(cluster.book.wait(
+      [&] { return cluster.book.ends.contains(0) && cluster.book.ends.contains(1) && cluster.book.ends.contains(2); }));
+  bool named = false;
+  for (const std::uint32_t rank : {0u, 1u, 2u}) {
+    EXPECT_EQ(cluster.book.ends[rank].outcome, Outcome::failed);
+    named = named || cluster.book.ends[rank].lost_rank == 3u;
+  }
+  EXPECT_TRUE(named);
+}
+
+TEST(ParameterServer, AndTrainerTakeOnlyAPlaceThatTheModeHas) {
+  Cluster cluster(2, 1);
+  const auto refused = [&](const nlohmann::json& spec, std::uint32_t actor, protocol::Assignment changed) {
+    changed.spec = spec.dump();
+    const auto prepared = cluster.await(cluster.trainer(actor).call<&protocol::Training::prepare>(changed));
+    EXPECT_FALSE(prepared);
+    return prepared ? Error{Errc::internal, "prepared"} : prepared.error();
+  };
+  const auto async = served_job("async", 1);
+  const auto seat = [&](std::uint32_t rank) { return cluster.assignment(async, rank); };
+  const auto without_servers = refused(job("topk"), 1, seat(1));
+  EXPECT_EQ(without_servers.code, Errc::invalid_argument);
+  EXPECT_NE(without_servers.context.find("needs workers only"), std::string::npos) << without_servers.context;
+  const auto of_a_worker = refused(async, 0, seat(1));
+  EXPECT_EQ(of_a_worker.code, Errc::invalid_argument);
+  EXPECT_NE(of_a_worker.context.find("role server"), std::string::npos) << of_a_worker.context;
+}
+
+TEST(ParameterServer, IsNoneOfTheWorkers) {
+  Cluster cluster(2, 1);
+  const auto worker = cluster.await(
+      cluster.trainer(1).call<&protocol::Training::prepare>(cluster.assignment(served_job("async", 1), 0)));
+  ASSERT_FALSE(worker);
+  EXPECT_EQ(worker.error().code, Errc::invalid_argument);
+  EXPECT_NE(worker.error().context.find("role worker"), std::string::npos) << worker.error().context;
 }
 
 TEST(Trainer, AWorkerThatTrainsAloneListensNowhere) {

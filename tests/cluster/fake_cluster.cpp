@@ -1,5 +1,6 @@
 #include "tests/cluster/fake_cluster.hpp"
 
+#include <algorithm>
 #include <boost/asio/strand.hpp>
 
 #include "base/ensure.hpp"
@@ -32,6 +33,7 @@ class FakeTrainer final : public runtime::Actor<protocol::Training> {
 
   net::awaitable<Result<protocol::Prepared>> prepare(protocol::Assignment assignment) override {
     script_.resumed_bytes.push_back(assignment.resume_from.size());
+    script_.assignments.push_back(assignment);
     assignment_ = std::move(assignment);
     if (script_.hang_in_prepare) co_await clock().sleep_for(1h);
     if (script_.prepare_fails) co_return *script_.prepare_fails;
@@ -39,7 +41,7 @@ class FakeTrainer final : public runtime::Actor<protocol::Training> {
     co_return protocol::Prepared{{assignment_.rank, assignment_.listen_host, 1}, script_.steps, 100};
   }
   net::awaitable<Result<void>> start(std::vector<protocol::RankEndpoint> peers) override {
-    if (peers.size() != assignment_.world) co_return Error{Errc::invalid_argument, "a peer is missing"};
+    if (peers.size() != assignment_.members) co_return Error{Errc::invalid_argument, "a peer is missing"};
     tasks().spawn("train", train());
     co_return Result<void>();
   }
@@ -59,7 +61,8 @@ class FakeTrainer final : public runtime::Actor<protocol::Training> {
     while (step < script_.steps && child_.alive() && abort_.empty()) {
       if (!co_await clock().sleep_for(script_.step_time)) co_return;
       ++step;
-      co_await report(step);
+      const bool is_silent = script_.silent_servers && assignment_.role != protocol::Role::worker;
+      if (!is_silent) co_await report(step);
       std::optional<protocol::TrainingEnd> failure;
       if (script_.fails) failure = script_.fails(assignment_.rank);
       if (failure) {
@@ -100,7 +103,8 @@ class FakeTrainer final : public runtime::Actor<protocol::Training> {
   }
 
   net::awaitable<void> save(std::uint64_t step) {
-    protocol::CheckpointHeader header{step, assignment_.world, assignment_.rank};
+    protocol::CheckpointHeader header{step, assignment_.world, assignment_.rank,
+                                      assignment_.members - assignment_.world};
     protocol::CheckpointShare share{assignment_.job_id, assignment_.rank, assignment_.world, assignment_.attempt, step,
                                     fake_share(header)};
     co_await protocol::until_kept(jobs_, clock(), std::move(share));
@@ -129,7 +133,10 @@ class FakeWorkerActor final : public runtime::Actor<protocol::Worker> {
   void on_start() override { tasks().spawn("boot", boot()); }
 
   net::awaitable<Result<std::uint64_t>> create(std::string type, std::string name) override {
-    if (type != "trainer") co_return Error{Errc::not_found, type};
+    const bool known = type == "trainer" || type == "parameter_server" || type == "state_server";
+    if (!known || std::ranges::count(script_.missing_types, type) > 0) {
+      co_return Error{Errc::not_found, "this worker has no actor type '" + type + "'"};
+    }
     auto trainer = system().spawn<FakeTrainer>(name, script_, jobs_, child_);
     if (!trainer) co_return trainer.error();
     co_return trainer->address().actor;

@@ -35,6 +35,10 @@ struct TrainerScript {
   std::chrono::milliseconds failure_interval{100};
   /// Gives the traffic that a rank adds to its report of a step.
   std::function<std::optional<protocol::TrafficReport>(std::uint32_t rank, std::uint64_t step)> traffic;
+  std::vector<protocol::Assignment>
+      assignments;                         ///< that trainers and servers were given, in the order of their coming
+  bool silent_servers = false;             ///< whoever is no worker sends no reports
+  std::vector<std::string> missing_types;  ///< of actors that this build of the worker does not have
   std::optional<Error> refusal;            ///< of the last report that was refused
   std::uint64_t share_values = 2;          ///< floats in each share of a checkpoint
   std::uint64_t acknowledged = 0;          ///< the last step of a report that the head has acknowledged

@@ -21,9 +21,7 @@ using testing::IsEmpty;
 
 NodeOffer node(const std::string& name, double cpu) { return {name, name, {{"cpu", cpu}}, {{"cpu", cpu}}, true, {}}; }
 
-Gang gang(std::uint32_t workers, const std::string& resource = "cpu") {
-  return {workers, {{resource, 1}}, Placement::pack, {}};
-}
+Gang gang(std::uint32_t workers, const std::string& resource = "cpu") { return {{{workers, {{resource, 1}}}}}; }
 
 std::vector<std::string> started(JobQueue& queue, const std::vector<NodeOffer>& offers, std::uint64_t growth) {
   std::vector<std::string> jobs;
@@ -108,6 +106,13 @@ class PlainCluster {
     bool open = true;
     std::map<std::string, Resources> grants;
   };
+  /// What one rank of a gang asks for.
+  static const Resources& asked(const Gang& gang, std::size_t rank) {
+    std::size_t group = 0;
+    while (rank >= gang.groups.at(group).count) rank -= gang.groups[group++].count;
+    return gang.groups[group].each;
+  }
+
   struct Job {
     std::string id;
     JobQueue::Turn turn;
@@ -141,7 +146,7 @@ class PlainCluster {
       for (std::size_t rank = 0; rank < placement.nodes.size(); ++rank) {
         for (auto& [name, node] : nodes) {
           if (node.id == placement.nodes[rank])
-            node.grants[job->id + "." + std::to_string(rank)] = job->gang.per_worker;
+            node.grants[job->id + "." + std::to_string(rank)] = asked(job->gang, rank);
         }
       }
       starts.emplace_back(job->id, placement.nodes);
@@ -178,7 +183,7 @@ class Comparison {
     while (auto start = queue_.next(table_.offers(), table_.growth())) {
       for (std::size_t rank = 0; rank < start->nodes.size(); ++rank) {
         table_.grant(start->nodes[rank], start->job_id + "." + std::to_string(rank),
-                     gangs_.at(start->job_id).per_worker);
+                     PlainCluster::asked(gangs_.at(start->job_id), rank));
       }
       starts.emplace_back(start->job_id, start->nodes);
     }
@@ -241,9 +246,10 @@ class Comparison {
 
   void submit() {
     const auto id = "job-" + std::to_string(++order_);
-    Gang gang{1 + below(6), {{"cpu", 0.25 * below(9)}}, below(2) == 0 ? Placement::pack : Placement::spread, {}};
-    if (below(4) == 0) gang.per_worker["gpu"] = 1;
-    if (below(4) == 0) gang.labels = {{"zone", below(3) == 0 ? "x" : "y"}};
+    Gang gang{{{1 + below(6), {{"cpu", 0.25 * below(9)}}}}, below(2) == 0 ? Placement::pack : Placement::spread};
+    if (below(4) == 0) gang.groups[0].each["gpu"] = 1;
+    if (below(4) == 0) gang.groups[0].labels = {{"zone", below(3) == 0 ? "x" : "y"}};
+    if (below(3) == 0) gang.groups.push_back({1 + below(3), {{"cpu", 0.5}}, {}, protocol::Role::server});
     const JobQueue::Turn turn{static_cast<std::int32_t>(below(3)), order_};
     gangs_[id] = gang;
     plain_.jobs.push_back({id, turn, gang});

@@ -18,7 +18,7 @@ NodeOffer node(const std::string& name, double cpu, double free_cpu) {
 }
 
 Gang gang(std::uint32_t workers, double cpu, Placement placement = Placement::pack) {
-  return {workers, {{"cpu", cpu}}, placement, {}};
+  return {{{workers, {{"cpu", cpu}}}}, placement};
 }
 
 TEST(Scheduler, PackFillsAsFewNodesAsPossible) {
@@ -44,7 +44,7 @@ TEST(Scheduler, PlacesAllOrNothing) {
 TEST(Scheduler, NamesWhatEachNodeLacksAndWhatWouldFit) {
   std::vector<NodeOffer> nodes = {node("a", 2, 2), node("b", 4, 1)};
   nodes[1].total["gpu"] = nodes[1].free["gpu"] = 1;
-  const Gang big{2, {{"cpu", 3}, {"gpu", 1}}, Placement::pack, {}};
+  const Gang big{{{2, {{"cpu", 3}, {"gpu", 1}}}}};
   const auto result = place(big, nodes);
   EXPECT_FALSE(result.fits());
   EXPECT_FALSE(result.possible);
@@ -67,14 +67,15 @@ TEST(Scheduler, LabelsSelectNodes) {
   nodes[0].labels = {{"zone", "x"}};
   nodes[1].labels = {{"zone", "y"}, {"disk", "ssd"}};
   Gang wanted = gang(2, 1);
-  wanted.labels = {{"zone", "y"}};
+  auto& group = wanted.groups[0];
+  group.labels = {{"zone", "y"}};
   EXPECT_THAT(place(wanted, nodes).nodes, ElementsAre("b", "b"));
-  wanted.labels["disk"] = "ssd";
+  group.labels["disk"] = "ssd";
   EXPECT_THAT(place(wanted, nodes).nodes, ElementsAre("b", "b"));
-  wanted.workers = 5;
+  group.count = 5;
   EXPECT_FALSE(place(wanted, nodes).possible) << "room on other nodes does not count";
-  wanted.workers = 2;
-  wanted.labels = {{"zone", "z"}};
+  group.count = 2;
+  group.labels = {{"zone", "z"}};
   EXPECT_FALSE(place(wanted, nodes).fits());
   EXPECT_EQ(explain(wanted, nodes),
             "the cluster has no room for 2 workers with cpu=1 each on nodes with zone=z even when idle: "
@@ -86,7 +87,7 @@ TEST(Scheduler, LabelsSelectNodes) {
 TEST(Scheduler, AReasonDoesNotGrowWithTheCluster) {
   std::vector<NodeOffer> nodes;
   for (int i = 100; i < 250; ++i) nodes.push_back(node("n" + std::to_string(i), 4, 4));
-  const Gang wanted{512, {{"cpu", 1}, {"gpu", 1}}, Placement::pack, {}};
+  const Gang wanted{{{512, {{"cpu", 1}, {"gpu", 1}}}}};
   const auto reason = explain(wanted, nodes);
   EXPECT_THAT(reason, HasSubstr("node n109 lacks gpu (0, a worker needs 1); and 140 more nodes; to fit: add a node"));
   nodes.resize(40);
@@ -94,21 +95,21 @@ TEST(Scheduler, AReasonDoesNotGrowWithTheCluster) {
 }
 
 /// What greatest_fitting() finds, by trying every amount at which the number of fitting workers can change.
-double greatest_by_trying(Gang gang, const std::vector<NodeOffer>& nodes, const std::string& resource) {
+double greatest_by_trying(Gang::Group group, const std::vector<NodeOffer>& nodes, const std::string& resource) {
   std::vector<double> amounts;
   for (const auto& node : nodes) {
     const auto found = node.total.find(resource);
-    for (std::uint32_t share = 1; found != node.total.end() && share <= gang.workers; ++share) {
+    for (std::uint32_t share = 1; found != node.total.end() && share <= group.count; ++share) {
       amounts.push_back(found->second / share);
     }
   }
   std::sort(amounts.rbegin(), amounts.rend());
   for (const double amount : amounts) {
     if (amount <= 0) break;
-    gang.per_worker[resource] = amount;
+    group.each[resource] = amount;
     auto idle = nodes;
     for (auto& node : idle) node.free = node.total;
-    if (place(gang, idle).fits()) return amount;
+    if (place(Gang{.groups = {group}}, idle).fits()) return amount;
   }
   return 0;
 }
@@ -125,7 +126,7 @@ TEST(Scheduler, TheGreatestFittingAmountIsThatOfTryingThemAll) {
       nodes.back().open = below(5) != 0;
       nodes.back().labels = {{"zone", below(3) == 0 ? "x" : "y"}};
     }
-    Gang wanted{1 + below(20), {{"cpu", 0.5 * (1 + below(8))}, {"gpu", below(3)}}, Placement::pack, {}};
+    Gang::Group wanted{1 + below(20), {{"cpu", 0.5 * (1 + below(8))}, {"gpu", below(3)}}};
     if (below(3) == 0) wanted.labels = {{"zone", "y"}};
     for (const char* resource : {"cpu", "gpu"}) {
       const double expected = greatest_by_trying(wanted, nodes, resource);
@@ -134,6 +135,47 @@ TEST(Scheduler, TheGreatestFittingAmountIsThatOfTryingThemAll) {
     }
   }
   EXPECT_GT(found, 100) << "the cases are worth something";
+}
+
+Gang with_servers(std::uint32_t workers, double cpu, std::uint32_t servers, double server_cpu) {
+  return {{{workers, {{"cpu", cpu}}}, {servers, {{"cpu", server_cpu}}, {}, protocol::Role::server}}};
+}
+
+TEST(Scheduler, ServersTakeTheRoomThatTheWorkersLeave) {
+  const std::vector<NodeOffer> nodes = {node("a", 4, 4), node("b", 4, 4)};
+  EXPECT_THAT(place(with_servers(2, 1, 2, 1), nodes).nodes, ElementsAre("a", "a", "a", "a"));
+  EXPECT_THAT(place(with_servers(3, 1, 2, 1), nodes).nodes, ElementsAre("a", "a", "a", "b", "b"));
+  auto spread = with_servers(2, 1, 2, 1);
+  spread.placement = Placement::spread;
+  EXPECT_THAT(place(spread, nodes).nodes, ElementsAre("a", "b", "a", "b"));
+  Gang watched = with_servers(4, 1, 1, 4);
+  watched.groups.push_back({1, {}, {}, protocol::Role::state_server});
+  EXPECT_THAT(place(watched, nodes).nodes, ElementsAre("a", "a", "a", "a", "b", "a"))
+      << "what asks for nothing fits onto a full node";
+}
+
+TEST(Scheduler, WorkersAndServersAreOnlyPlacedTogether) {
+  const std::vector<NodeOffer> nodes = {node("a", 4, 2), node("b", 4, 1)};
+  const auto waits = with_servers(2, 1, 2, 1);
+  EXPECT_FALSE(place(waits, nodes).fits());
+  EXPECT_TRUE(place(waits, nodes).possible);
+  EXPECT_EQ(
+      explain(waits, nodes),
+      "waits for room for 2 workers with cpu=1 each and 2 servers with cpu=1 each: beside 2 workers, node a lacks "
+      "cpu (0 free of 4, a server needs 1); node b has room for 1");
+  const auto never = with_servers(7, 1, 1, 2);
+  EXPECT_FALSE(place(never, nodes).possible);
+  EXPECT_THAT(explain(never, nodes), testing::AllOf(HasSubstr("even when idle: beside 7 workers, node a lacks cpu"),
+                                                    HasSubstr("node b lacks cpu (1, a server needs 2)"),
+                                                    HasSubstr("ask for cpu=1 per server")));
+}
+
+TEST(Scheduler, EachGroupHasItsLabels) {
+  std::vector<NodeOffer> nodes = {node("a", 4, 4), node("b", 4, 4)};
+  nodes[1].labels = {{"net", "fast"}};
+  auto wanted = with_servers(2, 1, 1, 1);
+  wanted.groups[1].labels = {{"net", "fast"}};
+  EXPECT_THAT(place(wanted, nodes).nodes, ElementsAre("a", "a", "b"));
 }
 
 TEST(Scheduler, SaysThatThereAreNoNodes) { EXPECT_THAT(explain(gang(1, 1), {}), HasSubstr("no node has joined")); }

@@ -198,6 +198,23 @@ TEST_F(StoreTest, EventsAreListedFromEitherEnd) {
   }
 }
 
+TEST_F(StoreTest, AWorkersRoleIsKept) {
+  ASSERT_TRUE(commit(add_job("a", "", "")));
+  std::vector<Change> changes;
+  for (const auto role : protocol::all_roles) {
+    WorkerRecord worker;
+    worker.id = std::string(to_string(role));
+    worker.job_id = "a";
+    worker.rank = static_cast<std::uint32_t>(role);
+    worker.role = role;
+    changes.push_back(change::PutWorker{worker});
+  }
+  ASSERT_TRUE(commit(std::move(changes)));
+  const auto workers = simulation_.run(store_->workers("a")).value();
+  ASSERT_THAT(workers, SizeIs(3));
+  for (const auto& worker : workers) EXPECT_EQ(worker.id, to_string(worker.role));
+}
+
 TEST_F(StoreTest, RemovingAJobTakesAllThatHangsOnIt) {
   ASSERT_TRUE(commit(add_job("a", "key", "h")));
   std::vector<Change> changes;

@@ -7,11 +7,12 @@
 namespace weir::protocol {
 namespace {
 
-Segment share(std::uint32_t rank, std::uint32_t world, std::uint64_t step, const std::vector<std::string>& names) {
+Segment share(std::uint32_t rank, std::uint32_t world, std::uint64_t step, const std::vector<std::string>& names,
+              std::uint32_t servers = 0) {
   static const std::vector<float> values{1, 2};
   std::vector<StoredTensor> tensors;
   for (const auto& name : names) tensors.push_back({name, Dtype::f32, {2}, std::as_bytes(std::span(values))});
-  return Segment::own(write_safetensors(to_metadata({step, world, rank}), tensors).value());
+  return Segment::own(write_safetensors(to_metadata({step, world, rank, servers}), tensors).value());
 }
 
 TEST(Checkpoint, SharesJoinIntoOneFileInAnyOrder) {
@@ -38,7 +39,7 @@ TEST(Checkpoint, RefusesSharesThatDoNotBelongTogether) {
       {"other step", {zero, share(1, 2, 8, {"rank.1.memory"})}},
       {"other world", {zero, share(1, 3, 9, {"rank.1.memory"})}},
       {"another rank's name", {zero, share(1, 2, 9, {"rank.0.memory"})}},
-      {"the job's name from rank 1", {zero, share(1, 2, 9, {"model.bias"})}},
+      {"the job's name from two ranks", {zero, share(1, 2, 9, {"model.weight"})}},
       {"rank 10 is not rank 1", {zero, share(1, 2, 9, {"rank.10.memory"})}},
       {"a whole checkpoint", {zero, Segment::own(write_safetensors(to_metadata({9, 2, {}}), {}).value())}},
       {"garbage", {zero, Segment::own(Bytes(20))}},
@@ -50,13 +51,47 @@ TEST(Checkpoint, RefusesSharesThatDoNotBelongTogether) {
   }
 }
 
+TEST(Checkpoint, ServersHaveSharesToo) {
+  const auto of = [](std::uint32_t rank, std::uint32_t world = 2, std::uint32_t servers = 2) {
+    return share(rank, world, 9, {"model." + std::to_string(rank), rank_prefix(rank) + "own"}, servers);
+  };
+  const auto joined = join_checkpoint(std::vector{of(0), of(1), of(2), of(3)}).value();
+  const auto file = read_safetensors(Segment::own(joined)).value();
+  const auto header = read_checkpoint_header(file).value();
+  EXPECT_EQ(header.world, 2u);
+  EXPECT_EQ(header.servers, 2u);
+  EXPECT_NE(file.find("rank.3.own"), nullptr);
+  for (const auto& shares :
+       {std::vector{of(0), of(1), of(2)}, std::vector{of(0), of(1), of(2, 2, 1), of(3)},
+        std::vector{of(0), of(1), of(2), of(2)}, std::vector{of(0), of(1), of(2, 3, 1), of(3, 3, 1)},
+        std::vector{share(0, 2, 9, {}), of(1), of(2), of(3)}}) {
+    EXPECT_EQ(join_checkpoint(shares).error().code, Errc::malformed);
+  }
+}
+
+TEST(Checkpoint, IsOfSoManyWorkersAndServers) {
+  const CheckpointHeader header{9, 4, std::nullopt, 1};
+  EXPECT_TRUE(check_group(header, 4, 5));
+  const auto refused = check_group(header, 4, 6);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::conflict);
+  EXPECT_EQ(refused.error().context,
+            "the checkpoint is of 4 workers and 1 server, and the job has 4 workers and 2 servers");
+  EXPECT_EQ(check_group(header, 1, 1).error().context,
+            "the checkpoint is of 4 workers and 1 server, and the job has 1 worker");
+  EXPECT_EQ(check_group({9, 4, 2, 1}, 4, 5).error().code, Errc::conflict) << "a share";
+}
+
 TEST(Checkpoint, HeaderIsCheckedBeforeItIsUsed) {
   const auto read = [](std::map<std::string, std::string> metadata) {
     return read_checkpoint_header(read_safetensors(Segment::own(write_safetensors(metadata, {}).value())).value());
   };
-  auto good = to_metadata({1, 2, 1});
+  auto good = to_metadata({1, 2, 1, 3});
   EXPECT_TRUE(read(good));
-  for (const char* key : {"weir.step", "weir.world", "weir.rank"}) {
+  auto most = good;
+  most["weir.world"] = "4294967295";
+  EXPECT_FALSE(read(most)) << "more members than there are numbers";
+  for (const char* key : {"weir.step", "weir.world", "weir.rank", "weir.servers"}) {
     for (const char* value : {"", "-1", "x", "1x", "99999999999999999999999"}) {
       auto bad = good;
       bad[key] = value;
@@ -64,7 +99,7 @@ TEST(Checkpoint, HeaderIsCheckedBeforeItIsUsed) {
     }
   }
   auto beyond = good;
-  beyond["weir.rank"] = "2";
+  beyond["weir.rank"] = "5";
   EXPECT_EQ(read(beyond).error().code, Errc::malformed);
   auto later = good;
   later["weir.checkpoint"] = "2";

@@ -18,8 +18,12 @@ json catalog() {
   local["name"] = "local";
   local["exchanges"] = "differences";
   catalog["modes"].push_back(local);
+  local["name"] = "served";
+  local["exchanges"] = "pushes";
+  catalog["modes"].push_back(local);
   for (json& memory : catalog["memories"]) {
     if (memory["name"] == "dgc") memory["differences_misfit"] = "it applies momentum";
+    if (memory["name"] == "residual") memory["pushes_misfit"] = "it needs the mean";
     if (memory["name"] != "residual") continue;
     memory["params"] = {{"type", "object"},
                         {"additionalProperties", false},
@@ -28,6 +32,7 @@ json catalog() {
   }
   for (json& compressor : catalog["compressors"]) {
     if (compressor["name"] == "powersgd") compressor["differences_misfit"] = "it votes";
+    if (compressor["name"] == "powersgd") compressor["pushes_misfit"] = "it takes several passes";
     if (compressor["name"] != "dgc") continue;
     compressor["memory_misfits"] = json::object();
     compressor["memory_for_differences"] = "residual";
@@ -134,6 +139,16 @@ TEST(Differences, GradientsAreNotJudgedByThem) {
   EXPECT_THAT(problems_of(job("sync", {{"name", "powersgd"}})), IsEmpty());
   EXPECT_THAT(problems_of(job("sync", {{"name", "dgc"}, {"memory", "dgc"}})), IsEmpty());
   EXPECT_THAT(problems_of(job("sync", {{"name", "topk"}, {"memory_params", {{"momentum", 0.5}}}})), IsEmpty());
+}
+
+TEST(Pushes, AreNotForAllCompressorsAndMemories) {
+  const std::string of_mode = "does not fit training mode \"served\", whose workers push gradients to servers: ";
+  EXPECT_THAT(
+      problems_of(job("served", {{"name", "powersgd"}, {"memory", "none"}})),
+      ElementsAre(Problem{"/compression/name", "compressor \"powersgd\" " + of_mode + "it takes several passes"}));
+  EXPECT_THAT(problems_of(job("served", {{"name", "topk"}, {"memory", "residual"}})),
+              ElementsAre(Problem{"/compression/memory", "memory \"residual\" " + of_mode + "it needs the mean"}));
+  EXPECT_THAT(problems_of(job("served", {{"name", "dgc"}, {"memory", "dgc"}})), IsEmpty());
 }
 
 TEST(Differences, OfAnUnknownModeNothingIsSaid) {

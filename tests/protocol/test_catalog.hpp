@@ -34,7 +34,12 @@ inline nlohmann::json test_catalog() {
     "memories": [{"name": "none", "summary": ""}, {"name": "residual", "summary": ""}, {"name": "dgc", "summary": ""}],
     "modes": [{"name": "sync", "summary": "", "topologies": ["ring", "butterfly", "servers", "auto"],
                "params": {"type": "object", "additionalProperties": false, "properties": {
-                 "accumulate": {"type": "integer", "minimum": 1, "maximum": 65536, "default": 1}}}}],
+                 "accumulate": {"type": "integer", "minimum": 1, "maximum": 65536, "default": 1}}}},
+              {"name": "served", "summary": "", "roles": {"server": {"count": "servers"}},
+               "params": {"type": "object", "additionalProperties": false, "properties": {
+                 "servers": {"type": "integer", "minimum": 0, "maximum": 64, "default": 1}}}},
+              {"name": "watched", "summary": "", "roles": {"server": {"count": 1}, "state_server": {"count": 1}},
+               "params": {"type": "object", "additionalProperties": false, "properties": {}}}],
     "topologies": [{"name": "ring", "summary": "", "workers": "any"},
                    {"name": "butterfly", "summary": "", "workers": "power_of_two"},
                    {"name": "star", "summary": "", "workers": "any"},

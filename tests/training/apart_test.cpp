@@ -172,7 +172,7 @@ TEST(SlowdownOf, AWorkerIsSleptAfterEachPass) {
   const auto spec = testing::accumulating(small_job("none"), 3);
   const auto replica = Replica::make(spec, 0, 2).value();
   Seconds seconds;
-  Passes passes(*replica, 3, Slowdown(10, seconds.clock()));
+  Passes passes(*replica, Passes::all_steps(*replica, 3), Slowdown(10, seconds.clock()));
   const double loss = passes.run(0.1).value();
   EXPECT_EQ(seconds.slept, std::vector<double>(6, 9)) << "each forward and each backward pass takes a second";
   const auto other = Replica::make(spec, 0, 2).value();

@@ -14,6 +14,7 @@
 
 #include "collectives/topologies/catalog.hpp"
 #include "protocol/job_spec.hpp"
+#include "protocol/roles.hpp"
 #include "training/replica.hpp"
 
 namespace weir::worker {
@@ -238,6 +239,27 @@ TEST(WorkerCatalog, StatesWhatTopologiesCarry) {
     EXPECT_EQ(servers.at("maximum"), type.servers_max);
     EXPECT_EQ(servers.at("description"), type.servers_summary);
   }
+}
+
+TEST(WorkerCatalog, AModeStatesTheProcessesThatItNeeds) {
+  std::size_t served = 0;
+  for (const json& mode : all().at("modes")) {
+    const std::uint32_t workers = mode.at("exchanges") == "nothing" ? 1 : 2;
+    json spec = job(all().at("compressors").front(), json::object(), all().at("topologies").front(), workers);
+    spec["training"]["mode"] = mode.at("name");
+    std::uint32_t servers = 0;
+    if (mode.at("exchanges") == "pushes") {
+      EXPECT_EQ(mode.at("roles"), json::parse(R"({"server": {"count": "servers"}})")) << mode.at("name");
+      spec["training"]["params"]["servers"] = servers = 3;
+      ++served;
+    }
+    const auto problems = protocol::normalize_job_spec(spec, all());
+    ASSERT_TRUE(problems.empty()) << mode.at("name") << ": " << problems.front().pointer << problems.front().message;
+    const auto groups = protocol::read_groups(spec).value();
+    EXPECT_EQ(protocol::members_of(groups), workers + servers) << mode.at("name");
+    EXPECT_EQ(protocol::count_of(groups, protocol::Role::server), servers) << mode.at("name");
+  }
+  EXPECT_EQ(served, 3U);
 }
 
 }  // namespace

@@ -99,6 +99,7 @@ TEST_F(Worker, TwoProcessesTrainTogether) {
                                           .spec = job("dgc").dump(),
                                           .rank = rank,
                                           .world = 2,
+                                          .members = 2,
                                           .attempt = 1,
                                           .group_secret = "group",
                                           .listen_host = "127.0.0.1",

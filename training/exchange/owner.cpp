@@ -8,6 +8,7 @@
 #include "base/errc.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/memories/misfit.hpp"
+#include "training/exchange/alone.hpp"
 
 namespace weir::training {
 
@@ -37,16 +38,9 @@ Owner::Owner(compressors::Compressor& compressor, std::span<const NamedTensor> p
   }
 }
 
-Result<void> Owner::encode(std::size_t piece, Round round, Bytes& out) {
+Result<void> Owner::encode(std::size_t piece, const Round& round, Bytes& out) {
   Work& work = works_[piece];
-  const auto last = static_cast<std::uint32_t>(compressor_.traits().passes.size() - 1);
-  for (round.pass = 0; round.pass < last; ++round.pass) {
-    alone_.clear();
-    if (auto encoded = compressor_.encode(work.mean.tensor, round, alone_); !encoded) return encoded;
-    const BytesView result = alone_;
-    if (auto absorbed = compressor_.absorb(std::span(&result, 1), round); !absorbed) return absorbed;
-  }
-  return compressor_.encode(work.mean.tensor, round, out, work.entries ? &*work.entries : nullptr);
+  return encode_alone(compressor_, work.mean.tensor, round, out, work.entries ? &*work.entries : nullptr, alone_);
 }
 
 void Owner::take(std::size_t piece, const at::Tensor& decoded) {

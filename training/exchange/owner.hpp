@@ -31,7 +31,7 @@ class Owner {
 
   /// Appends the encoded mean of a piece to `out`. Of a compressor with several passes all are gone through, by this
   /// rank alone.
-  Result<void> encode(std::size_t piece, compressors::Round round, Bytes& out);
+  Result<void> encode(std::size_t piece, const compressors::Round& round, Bytes& out);
   /// What the last encode() of a piece has sent; of a sparse compressor.
   const compressors::Selection& entries(std::size_t piece) const { return *works_[piece].entries; }
 

@@ -1,11 +1,14 @@
 #include <utility>
 
 #include "protocol/conditions.hpp"
+#include "training/modes/async.hpp"
+#include "training/modes/backup.hpp"
 #include "training/modes/diloco.hpp"
 #include "training/modes/gossip.hpp"
 #include "training/modes/local.hpp"
 #include "training/modes/local_sgd.hpp"
 #include "training/modes/mode.hpp"
+#include "training/modes/ssp.hpp"
 #include "training/modes/sync.hpp"
 
 namespace weir::training {
@@ -16,6 +19,7 @@ std::string_view name_of(Exchanged exchanged) {
     case Exchanged::differences: return "differences";
     case Exchanged::models: return "models";
     case Exchanged::nothing: return "nothing";
+    case Exchanged::pushes: return "pushes";
   }
   return "";
 }
@@ -33,12 +37,21 @@ ModeEntry ModeEntry::with_conditions(ModeEntry of_mode) {
 nlohmann::json ModeEntry::describe() const {
   nlohmann::json it = CatalogEntry::describe();
   it["exchanges"] = name_of(exchanges);
+  if (!roles.is_null()) it["roles"] = roles;
   return it;
 }
 
 const ModeCatalog& modes() {
   static const auto catalog =
-      ModeCatalog({.kind = "mode"}).add<Sync>().add<LocalSgd>().add<DiLoCo>().add<Gossip>().add<Local>();
+      ModeCatalog({.kind = "mode"})
+          .add<Sync>()
+          .add<LocalSgd>()
+          .add<DiLoCo>()
+          .add<Gossip>()
+          .add<Async>()
+          .add<Ssp>()
+          .add<Backup>()
+          .add<Local>();
   return catalog;
 }
 

@@ -206,7 +206,7 @@ std::optional<std::uint32_t> DiLoCo::due_after(std::uint64_t steps) const {
 }
 
 Result<bool> DiLoCo::train(Replica& replica, Progress& progress) {
-  Passes passes(replica, 1);
+  Passes passes(replica, Passes::all_steps(replica));
   Training exchanges(options_, *outer_, replica);
   while (replica.step < replica.steps_total) {
     const auto start = Clock::now();

@@ -20,6 +20,7 @@
 #include "training/gossip/choco.hpp"
 #include "training/gossip/consensus_step.hpp"
 #include "training/gossip/neighbour_exchange.hpp"
+#include "training/job_parts.hpp"
 #include "training/modes/own_step.hpp"
 #include "training/modes/passes.hpp"
 
@@ -103,7 +104,7 @@ class Gossip::Ranks {
   Result<void> join(const Options& options, collectives::Fabric& fabric) {
     std::vector<float> steps(coded_.size(), static_cast<float>(options.consensus_step.value_or(0)));
     if (!options.consensus_step && !coded_.empty()) {
-      const auto probe = replica_.make_compression();
+      const auto probe = make_compression(replica_.spec);
       if (!probe) return probe.error();
       for (std::size_t i = 0; i < coded_.size(); ++i) {
         const auto shape = parameters_[coded_[i]].tensor.sizes();
@@ -351,7 +352,7 @@ Result<void> Gossip::join(Replica& replica, collectives::Fabric& fabric) {
 }
 
 Result<bool> Gossip::train(Replica& replica, Progress& progress) {
-  Passes passes(replica, 1);
+  Passes passes(replica, Passes::all_steps(replica));
   const auto dense_bytes =
       2 * (replica.world - 1) * static_cast<std::uint64_t>(ranks_->entries()) * sizeof(float) / replica.world;
   while (replica.step < replica.steps_total) {

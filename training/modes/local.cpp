@@ -15,7 +15,7 @@ protocol::Params<Local::Options> Local::params() {
 
 Result<bool> Local::train(Replica& replica, Progress& progress) {
   ensure(replica.world == 1, "a job whose mode exchanges nothing has one worker");
-  Passes passes(replica, static_cast<std::size_t>(options_.accumulate));
+  Passes passes(replica, Passes::all_steps(replica, static_cast<std::size_t>(options_.accumulate)));
   while (replica.step < replica.steps_total) {
     const auto start = std::chrono::steady_clock::now();
     const auto loss = own_step(replica, passes);

@@ -17,7 +17,7 @@ protocol::Params<LocalSgd::Options> LocalSgd::params() {
 
 std::uint64_t LocalSgd::first_local_step(const Replica& replica) const {
   return static_cast<std::uint64_t>(
-      std::ceil(options_.post_local_epoch * static_cast<double>(replica.sampler.steps_per_epoch())));
+      std::ceil(options_.post_local_epoch * static_cast<double>(replica.length.steps_per_epoch)));
 }
 
 /// Whether the ranks exchange when they have made so many steps.

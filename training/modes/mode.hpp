@@ -1,53 +1,28 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "protocol/catalog.hpp"
+#include "protocol/roles.hpp"
+#include "training/progress.hpp"
 #include "training/replica.hpp"
+#include "training/servers/rule.hpp"
 
 namespace weir::training {
 
-/// The record of one optimizer step, which a mode reports. Times in seconds.
-struct StepRecord {
-  std::uint64_t step = 0;  ///< steps done so far, this one included
-  double loss = 0;         ///< mean over the examples that this rank used in it
-  std::uint64_t samples = 0;
-  bool exchanged = true;          ///< the ranks have exchanged in it
-  bool settled = true;            ///< the model of the training is as after this step: it may be evaluated and saved
-  std::uint64_t local_steps = 0;  ///< where they have exchanged: those that this rank has made since the last time
-  double seconds = 0;             ///< the whole step
-  double compute_seconds = 0;     ///< the compute thread without its waits: data, forward, backward, optimizer
-  Exchange::Times times = {};
-  std::uint64_t dense_bytes = 0;  ///< bytes that a dense exchange would have sent
-  /// How far the ranks' models are from their mean, if that was measured: the square root of the mean square.
-  std::optional<double> consensus_distance = {};
-};
-
-/// Receives the progress of a mode. Called on the compute thread; may block it.
-class Progress {
- public:
-  virtual ~Progress() = default;
-
-  /// Whether this rank wants to stop; training then ends after the next step that all ranks agree on.
-  virtual bool stop_wanted() const = 0;
-
-  /// Whether the model of the training should be there after so many steps. All ranks answer alike.
-  virtual bool model_wanted(std::uint64_t /*steps*/) const { return false; }
-
-  /// Called after each step. An error ends the training.
-  virtual Result<void> step_done(const Replica& replica, const StepRecord& record) = 0;
-};
-
-/// What the ranks exchange.
+/// What the workers exchange.
 enum class Exchanged : std::uint8_t {
   gradients,    ///< of which every optimizer applies the mean
   differences,  ///< between a rank's model and the last common one; each optimizer applies its rank's own gradients
   models,       ///< with neighbours, or by how much they have changed; each optimizer applies its rank's own gradients
   nothing,      ///< there is one rank
+  pushes,       ///< gradients, with servers, which apply them without all the others and answer with differences
 };
 
 std::string_view name_of(Exchanged exchanged);
@@ -76,6 +51,9 @@ class Mode {
   /// The optimizer steps in which the ranks exchange so many times.
   virtual std::uint64_t steps_of_rounds(const Replica& replica, std::uint64_t rounds) const;
 
+  /// How many workers' gradients make one step. Fails with: invalid_argument (there are too few workers).
+  virtual Result<std::uint32_t> gradients_per_step(std::uint32_t workers) const { return workers; }
+
   /// Whether the rest of the job fits. Fails with: invalid_argument (says why not).
   virtual Result<void> check(const protocol::JobSpec& /*spec*/, std::uint32_t /*world*/,
                              const compressors::Compression& /*compression*/) const {
@@ -102,24 +80,36 @@ class Mode {
 
   /// Whether each rank has a model of its own beside that of the training, to be saved with it.
   virtual bool own_models() const { return false; }
+
+  /// When a server applies pushes and answers; null without servers.
+  virtual std::unique_ptr<servers::PushRule> rule(const servers::RuleSetting& /*setting*/) const { return nullptr; }
 };
 
 /// A mode in the catalog. Beside what protocol::CatalogEntry asks for, its class has
 ///
 ///     static constexpr Exchanged type_exchanges;
 ///
+/// and, if it needs processes beside its workers, those that the head is to start:
+///
+///     static constexpr std::array roles = {protocol::RoleNeed{protocol::Role::server, "servers"}};
+///
 /// The parameters are training.params of the job spec.
 struct ModeEntry : protocol::CatalogEntry<Mode> {
   Exchanged exchanges = Exchanged::gradients;
+  nlohmann::json roles = {};  ///< null: workers only
 
   template <class M>
   static ModeEntry of(const protocol::CatalogWords& words) {
-    return with_conditions({CatalogEntry::of<M>(words), M::type_exchanges});
+    ModeEntry entry{CatalogEntry::of<M>(words), M::type_exchanges};
+    if constexpr (requires { M::roles; }) {
+      entry.roles = protocol::to_json(std::span<const protocol::RoleNeed>(M::roles));
+    }
+    return with_conditions(std::move(entry));
   }
   /// Every mode takes the parameters of protocol::Conditions, too.
   static ModeEntry with_conditions(ModeEntry of_mode);
 
-  /// {"name", "summary", "params", "exchanges"}
+  /// {"name", "summary", "params", "exchanges", "roles": see protocol/roles.hpp, if it has any}
   nlohmann::json describe() const;
 };
 

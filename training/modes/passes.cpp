@@ -22,20 +22,26 @@ Error lost_the_loss(float loss, std::uint64_t step, double rate) {
 
 }  // namespace
 
-Passes::Passes(Replica& replica, std::size_t batches)
-    : Passes(replica, batches, Slowdown(replica.spec.training.conditions.slowdown_of(replica.rank))) {}
+Passes::Plan Passes::all_steps(const Replica& replica, std::size_t batches) {
+  return {.batches = batches, .first_step = replica.step, .steps_end = replica.steps_total};
+}
 
-Passes::Passes(Replica& replica, std::size_t batches, Slowdown slowdown)
+Passes::Passes(Replica& replica, const Plan& plan)
+    : Passes(replica, plan, Slowdown(replica.spec.training.conditions.slowdown_of(replica.rank))) {}
+
+Passes::Passes(Replica& replica, const Plan& plan, Slowdown slowdown)
     : replica_(replica),
-      batches_(batches),
-      share_(at::full({}, 1.0 / static_cast<double>(batches), at::kFloat)),
+      batches_(plan.batches),
+      steps_end_(plan.steps_end),
+      step_(plan.first_step),
+      share_(at::full({}, 1.0 / static_cast<double>(plan.batches), at::kFloat)),
       slowdown_(std::move(slowdown)),
       loader_(*replica.examples) {
   replica.model->set_training(true);
 }
 
 Result<double> Passes::run(double learning_rate, const std::function<void()>& before_last) {
-  const std::uint64_t step = replica_.step;
+  const std::uint64_t step = step_++;
   double loss = 0;
   for (std::size_t number = 0; number < batches_; ++number) {
     const Batch batch = take(step, number);
@@ -58,7 +64,7 @@ Batch Passes::take(std::uint64_t step, std::size_t number) {
   Batch batch = loader_.take();
   if (number + 1 < batches_) {
     ask(step, number + 1);
-  } else if (step + 1 < replica_.steps_total) {
+  } else if (step + 1 < steps_end_) {
     ask(step + 1, 0);
   }
   return batch;

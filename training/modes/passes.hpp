@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "base/result.hpp"
@@ -16,12 +17,20 @@ namespace weir::training {
 /// with the parameters. Each batch is prepared while the one before is in use.
 class Passes {
  public:
-  /// `batches`: of a step. `replica` must outlive this object.
-  Passes(Replica& replica, std::size_t batches);
-  /// With another clock than the job's slowdown would have.
-  Passes(Replica& replica, std::size_t batches, Slowdown slowdown);
+  struct Plan {
+    std::size_t batches = 1;                                              ///< of a step
+    std::uint64_t first_step = 0;                                         ///< of this worker, whose batches come first
+    std::uint64_t steps_end = std::numeric_limits<std::uint64_t>::max();  ///< no batches of it are prepared
+  };
+  /// From the replica's present step to its last.
+  static Plan all_steps(const Replica& replica, std::size_t batches = 1);
 
-  /// Does all passes of the replica's present step. `before_last` is called before the last backward pass, after which
+  /// `replica` must outlive this object.
+  Passes(Replica& replica, const Plan& plan);
+  /// With another clock than the job's slowdown would have.
+  Passes(Replica& replica, const Plan& plan, Slowdown slowdown);
+
+  /// Does all passes of the next step. `before_last` is called before the last backward pass, after which
   /// gradients are complete. Returns the mean loss. Fails with: invalid_argument (the loss became NaN or infinite).
   Result<double> run(double learning_rate, const std::function<void()>& before_last = {});
 
@@ -31,6 +40,8 @@ class Passes {
 
   Replica& replica_;
   const std::size_t batches_;
+  const std::uint64_t steps_end_;
+  std::uint64_t step_;
   const at::Tensor share_;  ///< of a batch in the mean
   Slowdown slowdown_;
   Loader loader_;

@@ -44,7 +44,7 @@ Result<bool> Sync::train(Replica& replica, Progress& progress) {
   }
   auto& exchange = *replica.exchange;
   GradientTrigger gradients(exchange, replica.model->parameters());
-  Passes passes(replica, batches);
+  Passes passes(replica, {.batches = batches, .first_step = replica.step, .steps_end = replica.steps_total});
   const auto& limits = replica.spec.training.clip;
   const bool clips = limits.norm || limits.value;
   // A rank knows the norm of its gradients after the backward pass: they cannot be on their way before.

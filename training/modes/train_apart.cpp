@@ -12,7 +12,7 @@ namespace weir::training {
 Result<bool> train_apart(Replica& replica, Progress& progress, const Rhythm& rhythm) {
   using Clock = std::chrono::steady_clock;
   Exchange& exchange = *replica.exchange;
-  Passes passes(replica, rhythm.batches);
+  Passes passes(replica, Passes::all_steps(replica, rhythm.batches));
   CommonModel common(replica.exchanged_tensors());
   std::uint64_t samples = 0;  // since the last exchange, as the next one
   std::uint64_t steps = 0;

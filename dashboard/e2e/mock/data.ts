@@ -30,6 +30,7 @@ const spec: Spec = {
 function worker(rank: number): Worker {
   return {
     rank,
+    role: 'worker',
     worker_id: `w-${rank}`,
     node: rank < 2 ? 'n1' : 'n2',
     pid: 4711 + rank,
@@ -143,7 +144,13 @@ export function nodes(): Node[] {
     memory_total_bytes: 8.2e9,
     network_sent_bytes: 1e8,
     network_received_bytes: 1e8,
-    workers: [0, 1].map((index) => ({ worker_id: `w-${index}`, job: 'job-run', rank: index, pid: 4711 })),
+    workers: [0, 1].map((index) => ({
+      worker_id: `w-${index}`,
+      job: 'job-run',
+      rank: index,
+      role: 'worker',
+      pid: 4711,
+    })),
   });
   return [
     node('n1', 2),

@@ -5,13 +5,14 @@ import { Empty } from './ui';
 export function WorkerTable({ job }: { job: Job }) {
   const workers = job.workers ?? [];
   if (workers.length === 0) return <Empty title="No worker yet">They start when the whole gang has a place.</Empty>;
-  const ahead = Math.max(...workers.map(({ step }) => step));
+  const ahead = Math.max(...workers.filter(({ role }) => role === 'worker').map(({ step }) => step));
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Workers">
       <table class="rows">
         <thead>
           <tr>
             <th>Rank</th>
+            <th>Role</th>
             <th>Node</th>
             <th>State</th>
             <th class="num">Step</th>
@@ -32,6 +33,7 @@ export function WorkerTable({ job }: { job: Job }) {
           {workers.map((worker) => (
             <tr key={worker.rank}>
               <td>{worker.rank}</td>
+              <td>{worker.role.replace('_', ' ')}</td>
               <td>{worker.node ? <a href={`/nodes?q=${encodeURIComponent(worker.node)}`}>{worker.node}</a> : '–'}</td>
               <td>
                 {worker.state}
@@ -39,7 +41,7 @@ export function WorkerTable({ job }: { job: Job }) {
               </td>
               <td class="num">
                 {count(worker.step)}
-                {worker.step < ahead && <span class="faint"> −{ahead - worker.step}</span>}
+                {worker.role === 'worker' && worker.step < ahead && <span class="faint"> −{ahead - worker.step}</span>}
               </td>
               <td class="num">{number(worker.loss)}</td>
               <td class="num">{count(worker.samples_per_second)}</td>

@@ -120,6 +120,7 @@ function collect(schema: JsonSchema, pointer: string, catalog: Catalog, spec: Sp
   const fields: FormField[] = [];
   const taken = new Set(picks.flatMap(({ params }) => params ?? []));
   for (const [name, property] of Object.entries(schema.properties ?? {})) {
+    if (property.readOnly === true) continue;
     const at = `${pointer}/${name}`;
     const pick = picks.find((candidate) => candidate.name === at);
     if (pick !== undefined) fields.push(...pickFields(pick, property, catalog, spec));

@@ -12,6 +12,7 @@ export interface JsonSchema {
   exclusiveMaximum?: number;
   minLength?: number;
   maxLength?: number;
+  readOnly?: boolean;
   properties?: Record<string, JsonSchema>;
   additionalProperties?: boolean | JsonSchema;
 }

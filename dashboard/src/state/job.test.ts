@@ -3,7 +3,14 @@ import { stretches } from '../components/timeline';
 import type { Job, Worker } from '../api/types';
 import { JobPage, withFigures } from './job';
 
-const worker = (rank: number): Worker => ({ rank, worker_id: `w-${rank}`, state: 'running', step: 5, loss: 2 });
+const worker = (rank: number): Worker => ({
+  rank,
+  role: 'worker',
+  worker_id: `w-${rank}`,
+  state: 'running',
+  step: 5,
+  loss: 2,
+});
 
 describe('withFigures', () => {
   it('gives each worker its own last values, and never an older step', () => {

@@ -135,6 +135,7 @@ function NodeRow({ node, cluster, onDrain }: { node: Node; cluster: Cluster; onD
         {(node.workers ?? []).map((worker) => (
           <div key={worker.worker_id}>
             <a href={`/jobs/${encodeURIComponent(worker.job)}`}>rank {worker.rank}</a>
+            {worker.role !== 'worker' && ` ${worker.role.replace('_', ' ')}`}
             <span class="faint"> pid {worker.pid ?? '–'}</span>
           </div>
         ))}

@@ -1,0 +1,188 @@
+#include "actors/member.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <utility>
+
+#include "actors/session.hpp"
+#include "base/errc.hpp"
+#include "protocol/acknowledged.hpp"
+#include "runtime/actor_system.hpp"
+
+namespace weir::actors {
+namespace {
+
+using namespace std::chrono_literals;
+using net::experimental::awaitable_operators::operator||;
+
+constexpr auto report_interval = 250ms;
+/// An evaluation shares its cores with the training; this limit only guards against an evaluation that never ends.
+constexpr auto evaluation_limit = 30min;
+
+}  // namespace
+
+Member::Member(runtime::ActorRef<protocol::Coordinator> coordinator, MakeRole make_role)
+    : coordinator_(std::move(coordinator)), make_role_(std::move(make_role)) {}
+Member::~Member() = default;
+
+void Member::on_start() { deliveries_ = std::make_unique<runtime::TaskGroup>(executor(), name() + " deliveries"); }
+
+net::awaitable<void> Member::on_stop() {
+  if (session_) session_->abort({Errc::cancelled, "its actor was stopped"}, /*leaves=*/true);
+  co_await deliveries_->stop(clock());
+}
+
+net::awaitable<Result<protocol::Prepared>> Member::prepare(protocol::Assignment assignment) {
+  if (phase_ != Phase::idle) co_return Error{Errc::conflict, "it has an assignment already"};
+  phase_ = Phase::preparing;
+  const auto hand_over = [this](auto what) { net::post(executor(), std::move(what)); };
+  Session::Outlets outlets{
+      .checkpoint =
+          [this, hand_over](Segment share, std::uint64_t step) {
+            hand_over([this, share = std::move(share), step] {
+              const auto& a = session_->assignment();
+              deliveries_->spawn("checkpoint", deliver_share({a.job_id, a.rank, a.world, a.attempt, step, share}));
+            });
+          },
+      .evaluate =
+          [this, hand_over](Segment model, protocol::MetricPoint at) {
+            hand_over([this, model = std::move(model), at = std::move(at)]() mutable {
+              take_model({std::move(model), std::move(at)});
+            });
+          }};
+  session_ = std::make_shared<Session>(std::move(assignment), make_role_, std::move(outlets));
+  auto work = [session = session_] { return session->prepare(); };
+  auto prepared = co_await compute_.run(std::move(work));
+  phase_ = prepared ? Phase::prepared : Phase::ended;
+  co_return prepared;
+}
+
+net::awaitable<Result<void>> Member::start(std::vector<protocol::RankEndpoint> peers) {
+  if (phase_ != Phase::prepared) co_return Error{Errc::conflict, "it is not prepared"};
+  phase_ = Phase::starting;
+  auto work = [session = session_, peers = std::move(peers)] { return session->join(peers); };
+  auto joined = co_await compute_.run(std::move(work));
+  if (!joined) {
+    phase_ = Phase::ended;
+    co_await leave();
+    co_return joined;
+  }
+  if (session_->holds_model()) {
+    auto evaluator = system().spawn<Evaluator>(name() + ".evaluator", session_->spec());
+    if (!evaluator) co_return evaluator.error();
+    evaluator_ = *evaluator;
+  }
+  phase_ = Phase::training;
+  deliveries_->spawn("reports", report());
+  tasks().spawn("training", train());
+  co_return Result<void>();
+}
+
+net::awaitable<Result<void>> Member::stop() {
+  if (!session_) co_return Error{Errc::conflict, "it has no assignment"};
+  session_->stop();
+  co_return Result<void>();
+}
+
+net::awaitable<Result<void>> Member::abort(std::string cause) {
+  if (session_) session_->abort({Errc::cancelled, std::move(cause)});
+  co_return Result<void>();
+}
+
+net::awaitable<void> Member::train() {
+  auto work = [session = session_]() -> Result<protocol::TrainingEnd> { return session->train(); };
+  auto on_cancel = [session = session_] {
+    session->abort({Errc::cancelled, "its actor was stopped"}, /*leaves=*/true);
+  };
+  auto end = (co_await compute_.run(std::move(work), std::move(on_cancel))).value();
+  trained_.set();
+  if (end.outcome == protocol::Outcome::failed) {
+    // Reported at once, so that the head tells the other ranks. Remaining deliveries may follow.
+    spdlog::error("rank {} failed after step {}: {}", end.rank, end.step, end.cause);
+  } else {
+    co_await deliveries_->join();
+    if (delivery_failure_) {
+      end.outcome = protocol::Outcome::failed;
+      end.cause = delivery_failure_->message();
+    }
+  }
+  const auto told = co_await protocol::until_acknowledged<&protocol::Coordinator::ended>(coordinator_, clock(), end);
+  if (!told) spdlog::warn("the head did not take the end of rank {}: {}", end.rank, told.error().message());
+  phase_ = Phase::ended;
+  if (evaluator_) system().stop_actor(evaluator_.address().actor);
+  co_await leave();
+}
+
+net::awaitable<void> Member::leave() {
+  auto work = [session = session_]() -> Result<void> {
+    session->close();
+    return {};
+  };
+  co_await compute_.run(std::move(work));
+}
+
+net::awaitable<void> Member::report() {
+  std::uint64_t sequence = 0;
+  const auto& assignment = session_->assignment();
+  for (bool last = false; !last;) {
+    if (!trained_.is_set()) co_await (trained_.wait() || clock().sleep_for(report_interval));
+    // An evaluation may still add points after the training.
+    last = trained_.is_set() && !evaluating_ && !next_model_;
+    auto points = session_->metrics().take();
+    auto traffic = session_->traffic().take();
+    if (points.empty() && !traffic) {
+      if (trained_.is_set() && !last) co_await clock().sleep_for(report_interval);
+      continue;
+    }
+    protocol::Report news{.job_id = assignment.job_id,
+                          .rank = assignment.rank,
+                          .attempt = assignment.attempt,
+                          .sequence = ++sequence,
+                          .step = session_->steps_done(),
+                          .points = std::move(points),
+                          .traffic = std::move(traffic)};
+    const auto told =
+        co_await protocol::until_acknowledged<&protocol::Coordinator::report>(coordinator_, clock(), std::move(news));
+    if (!told) {
+      fail_on(told.error().within("the head refused the metrics"));
+      co_return;
+    }
+  }
+}
+
+net::awaitable<void> Member::deliver_share(protocol::CheckpointShare share) {
+  const auto step = share.step;
+  const auto told = co_await protocol::until_kept(coordinator_, clock(), std::move(share));
+  session_->share_delivered();
+  if (!told) fail_on(told.error().within("checkpoint of step " + std::to_string(step)));
+}
+
+void Member::take_model(Model model) {
+  next_model_ = std::move(model);
+  if (!std::exchange(evaluating_, true)) deliveries_->spawn("evaluation", evaluate());
+}
+
+net::awaitable<void> Member::evaluate() {
+  while (next_model_) {
+    const auto model = *std::exchange(next_model_, std::nullopt);
+    const auto measured = co_await evaluator_.within(evaluation_limit).call<&Evaluation::evaluate>(model.tensors);
+    if (!measured) {
+      fail_on(measured.error().within("evaluation"));
+      break;
+    }
+    session_->metrics().add("accuracy", model.at, measured->accuracy);
+    session_->metrics().add("test_loss", model.at, measured->loss);
+    spdlog::info("step {}: test accuracy {:.4f}, test loss {:.4f}", model.at.step, measured->accuracy, measured->loss);
+  }
+  evaluating_ = false;
+}
+
+void Member::fail_on(const Error& error) {
+  if (!delivery_failure_) delivery_failure_ = error;
+  session_->abort(error);
+}
+
+}  // namespace weir::actors

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/compute_thread.hpp"
+#include "actors/evaluator.hpp"
+#include "actors/role.hpp"
+#include "protocol/training.hpp"
+#include "runtime/actor.hpp"
+#include "runtime/event.hpp"
+#include "runtime/task_group.hpp"
+
+namespace weir::actors {
+
+class Session;
+
+/// One rank of a training job: accepts the assignment, does what its role asks for on a thread of its own, and reports
+/// metrics, checkpoints and the end to the head's Coordinator. Each serves one job. The rank that holds the model also
+/// starts an Evaluator. Derived classes are the roles.
+class Member : public runtime::Actor<protocol::Training> {
+ public:
+  ~Member() override;
+
+  void on_start() override;
+  net::awaitable<void> on_stop() override;
+
+  net::awaitable<Result<protocol::Prepared>> prepare(protocol::Assignment assignment) override;
+  net::awaitable<Result<void>> start(std::vector<protocol::RankEndpoint> peers) override;
+  net::awaitable<Result<void>> stop() override;
+  net::awaitable<Result<void>> abort(std::string cause) override;
+
+ protected:
+  Member(runtime::ActorRef<protocol::Coordinator> coordinator, MakeRole make_role);
+
+ private:
+  enum class Phase { idle, preparing, prepared, starting, training, ended };
+  struct Model {
+    Segment tensors;
+    protocol::MetricPoint at;
+  };
+
+  net::awaitable<void> train();
+  net::awaitable<void> leave();
+  net::awaitable<void> report();
+  net::awaitable<void> deliver_share(protocol::CheckpointShare share);
+  net::awaitable<void> evaluate();
+  void take_model(Model model);
+  void fail_on(const Error& error);
+
+  runtime::ActorRef<protocol::Coordinator> coordinator_;
+  const MakeRole make_role_;
+  runtime::ActorRef<Evaluation> evaluator_;
+  Phase phase_ = Phase::idle;
+  std::shared_ptr<Session> session_;
+  std::optional<Model> next_model_;  ///< the newest model that waits for the evaluator
+  bool evaluating_ = false;
+  std::optional<Error> delivery_failure_;
+  runtime::Event trained_;                          ///< the training has ended
+  std::unique_ptr<runtime::TaskGroup> deliveries_;  ///< reports, shares, evaluations; a successful end waits for them
+  ComputeThread compute_;                           ///< last: its work uses the session
+};
+
+}  // namespace weir::actors

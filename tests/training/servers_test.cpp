@@ -1,0 +1,275 @@
+// Jobs with parameter servers, from end to end, in threads of one process.
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "base/errc.hpp"
+#include "protocol/safetensors.hpp"
+#include "served_job.hpp"
+#include "training/tensor_file.hpp"
+
+namespace weir::training {
+namespace {
+
+using testing::run_ranks;
+using testing::served_job;
+using testing::ServedJob;
+using testing::small_job;
+using testing::Told;
+
+/// The parameters in a file with a model.
+std::vector<at::Tensor> parameters_in(const Segment& file, const Model& model) {
+  const auto read = protocol::read_safetensors(file).value();
+  std::vector<at::Tensor> tensors;
+  for (const auto& parameter : model.parameters()) {
+    tensors.push_back(tensors_under(read, "model." + parameter.name).at(0).tensor);
+  }
+  return tensors;
+}
+
+/// The model that a sync job ends with.
+std::vector<at::Tensor> model_of_sync(protocol::JobSpec spec, std::uint32_t workers) {
+  spec.training.mode = {"sync", {}};
+  auto group = collectives::in_process_group(workers);
+  std::vector<at::Tensor> parameters;
+  run_ranks(workers, [&](std::uint32_t rank) {
+    auto replica = Replica::make(spec, rank, workers).value();
+    replica->join(*group[rank]).value();
+    Told told;
+    ASSERT_TRUE(replica->mode->train(*replica, told).value());
+    if (rank == 0) {
+      for (const auto& parameter : replica->model->parameters())
+        parameters.push_back(parameter.tensor.detach().clone());
+    }
+    replica.reset();
+    group[rank]->close();
+  });
+  return parameters;
+}
+
+double mean_of(std::span<const StepRecord> records) {
+  double sum = 0;
+  for (const auto& record : records) sum += record.loss;
+  return sum / static_cast<double>(records.size());
+}
+
+void expect_learned(const ServedJob& job, std::uint32_t workers) {
+  for (std::uint32_t rank = 0; rank < workers; ++rank) {
+    const std::span<const StepRecord> records = job.told[rank]->records;
+    ASSERT_GE(records.size(), 8u) << rank;
+    EXPECT_LT(mean_of(records.last(4)), 0.7 * mean_of(records.first(2))) << rank;
+  }
+}
+
+/// What every server has of each worker's copy is what that worker has.
+void expect_copies(const ServedJob& job, std::uint32_t workers) {
+  for (std::uint32_t rank = 0; rank < workers; ++rank) {
+    const auto parameters = job.replicas[rank]->model->parameters();
+    for (const auto& server : job.servers) {
+      const auto copies = server->shard->copies_of(rank);
+      for (std::size_t i = 0; i < copies.size(); ++i) {
+        EXPECT_TRUE(copies[i].tensor.equal(parameters[server->shard->indices()[i]].tensor)) << copies[i].name;
+      }
+    }
+  }
+}
+
+class Servers : public ::testing::TestWithParam<std::uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(Count, Servers, ::testing::Values(1U, 2U, 3U, 4U));
+
+TEST_P(Servers, OneWorkerAloneTrainsAsInSync) {
+  for (const std::string mode : {"async", "ssp", "backup"}) {
+    nlohmann::json params{{"servers", GetParam()}};
+    if (mode == "backup") params["backup_workers"] = 0;
+    const auto spec = served_job(mode, params);
+    ServedJob job(spec, 1);
+    job.run();
+    const auto expected = model_of_sync(spec, 1);
+    const auto steps = job.servers[0]->length.steps_total;
+    const auto models = parameters_in(job.first_server().models.at(steps), *job.servers[0]->model);
+    for (std::size_t p = 0; p < expected.size(); ++p) EXPECT_TRUE(models[p].equal(expected[p])) << mode << " " << p;
+    EXPECT_TRUE(*job.results[0]);
+    EXPECT_TRUE(*job.results[1]);
+  }
+}
+
+TEST_P(Servers, WithoutSlackTheModelIsThatOfSync) {
+  // Plain SGD: the sum of what single pushes change is what their mean changes.
+  for (const auto& [mode, params] : {std::pair<std::string, nlohmann::json>{"ssp", {{"staleness", 0}}},
+                                     std::pair<std::string, nlohmann::json>{"backup", {{"backup_workers", 0}}}}) {
+    auto spec = served_job(mode, params);
+    spec.training.mode.params["servers"] = GetParam();
+    spec.training.optimizer = {"sgd", {{"lr", 0.05}, {"momentum", 0}}};
+    constexpr std::uint32_t workers = 3;
+    ServedJob job(spec, workers);
+    job.run();
+    const auto expected = model_of_sync(spec, workers);
+    const auto steps = job.servers[0]->length.steps_total;
+    const auto models = parameters_in(job.first_server().models.at(steps), *job.servers[0]->model);
+    for (std::size_t p = 0; p < expected.size(); ++p) {
+      EXPECT_TRUE(models[p].allclose(expected[p], 1e-4, 1e-5)) << mode << " " << p;
+    }
+    expect_copies(job, workers);
+  }
+}
+
+class Learning : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {};
+INSTANTIATE_TEST_SUITE_P(Modes, Learning,
+                         ::testing::Combine(::testing::Values("async", "ssp", "backup"),
+                                            ::testing::Values("none", "fp16", "int8", "qsgd", "topk", "dgc",
+                                                              "randomk")));
+
+TEST_P(Learning, LossFallsAndCopiesAreTheSameBitsOnBothEnds) {
+  const auto& [mode, compressor] = GetParam();
+  auto spec = served_job(mode, {{"servers", 2}}, compressor);
+  if (compressor == "fp16" || compressor == "int8") spec.compression.compressor.params = {};
+  spec.training.epochs = 6;
+  constexpr std::uint32_t workers = 3;
+  ServedJob job(spec, workers);
+  job.run();
+  expect_learned(job, workers);
+  expect_copies(job, workers);
+  // Every push is counted once, on all servers.
+  for (const auto& server : job.servers) {
+    const auto& counts = server->counts;
+    const auto pushes = std::accumulate(counts.clocks.begin(), counts.clocks.end(), std::uint64_t{0});
+    EXPECT_EQ(counts.applied, job.servers[0]->counts.applied);
+    EXPECT_EQ(server->step(), server->length.steps_total);
+    if (mode == "backup") {
+      std::uint64_t dropped = 0;
+      for (const auto& record : job.told[workers]->served_records) dropped += record.dropped;
+      EXPECT_LE(counts.applied + dropped, pushes);
+    } else {
+      EXPECT_EQ(counts.applied, pushes);
+    }
+  }
+}
+
+TEST(ServedJobs, GradientsThatNobodyCouldDecodeAloneAreRefused) {
+  const auto refusal = [](const std::string& compressor, const std::string& memory) {
+    auto spec = served_job("async", {{"servers", 1}});
+    spec.compression.compressor = {compressor, {}};
+    spec.compression.memory = {memory, {}};
+    const auto worker = Replica::make(spec, 0, 2, 1);
+    const auto server = servers::Server::make(spec, {0, 2, 1});
+    EXPECT_EQ(worker.has_value(), server.has_value());
+    return worker ? std::string("accepted") : worker.error().message();
+  };
+  EXPECT_NE(refusal("powersgd", "").find("several passes"), std::string::npos) << refusal("powersgd", "");
+  EXPECT_NE(refusal("signsgd", "none").find("no majority"), std::string::npos) << refusal("signsgd", "none");
+  EXPECT_NE(refusal("topk", "ef21").find("mean of all workers"), std::string::npos) << refusal("topk", "ef21");
+  EXPECT_EQ(refusal("topk", "residual"), "accepted");
+  auto spec = served_job("backup", {{"backup_workers", 2}});
+  EXPECT_EQ(Replica::make(spec, 0, 2, 1).error().code, Errc::invalid_argument);
+}
+
+TEST(ServedJobs, ResumingLosesNoUpdate) {
+  for (const std::string mode : {"async", "ssp", "backup"}) {
+    auto spec = served_job(mode, {{"servers", 2}}, "topk");
+    spec.checkpoint_every_steps = 4;
+    constexpr std::uint32_t workers = 3;
+    ServedJob whole(spec, workers);
+    whole.run();
+    const auto checkpoint = whole.checkpoint(8);
+    ServedJob resumed(spec, workers);
+    resumed.prepare(checkpoint);
+    std::vector<servers::Counts> before;
+    for (const auto& server : resumed.servers) before.push_back(server->counts);
+    for (std::uint32_t rank = 0; rank < workers; ++rank) {
+      // What a server has of a worker's copy comes from that worker's share.
+      const auto parameters = resumed.replicas[rank]->model->parameters();
+      const auto copies = resumed.servers[1]->shard->copies_of(rank);
+      EXPECT_TRUE(copies[0].tensor.equal(parameters[resumed.servers[1]->shard->indices()[0]].tensor));
+    }
+    run_ranks(resumed.ranks(), [&](std::uint32_t rank) { resumed.run_rank(rank); });
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const auto& after = resumed.servers[i]->counts;
+      EXPECT_EQ(before[i].applied / resumed.servers[i]->pushes_per_step, 8u) << mode;
+      std::uint64_t pushed = 0;
+      for (std::uint32_t rank = 0; rank < workers; ++rank) {
+        pushed += resumed.told[rank]->records.size();
+        EXPECT_EQ(before[i].clocks[rank] + resumed.told[rank]->records.size(), after.clocks[rank]) << mode;
+      }
+      EXPECT_TRUE(mode == "backup" || before[i].applied + pushed == after.applied) << mode;
+      EXPECT_EQ(resumed.servers[i]->step(), resumed.servers[i]->length.steps_total);
+    }
+    expect_copies(resumed, workers);
+  }
+}
+
+TEST(ServedJobs, AResumedJobWithoutChanceEndsWithTheSameBytes) {
+  auto spec = served_job("backup", {{"servers", 2}, {"backup_workers", 0}}, "dgc");
+  spec.checkpoint_every_steps = 6;
+  constexpr std::uint32_t workers = 2;
+  ServedJob whole(spec, workers);
+  whole.run();
+  ServedJob resumed(spec, workers);
+  resumed.run(whole.checkpoint(6));
+  const auto steps = whole.servers[0]->length.steps_total;
+  for (std::uint32_t rank = 0; rank < whole.ranks(); ++rank) {
+    EXPECT_TRUE(
+        std::ranges::equal(whole.told[rank]->shares.at(steps).bytes(), resumed.told[rank]->shares.at(steps).bytes()))
+        << rank;
+  }
+}
+
+TEST(ServedJobs, AStopIsSavedAndToldToAll) {
+  auto spec = served_job("ssp", {{"servers", 2}, {"staleness", 1}});
+  ServedJob job(spec, 3);
+  job.first_server().stop_after = 5;
+  job.run();
+  for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) {
+    EXPECT_FALSE(*job.results[rank]) << rank;
+    ASSERT_EQ(job.told[rank]->shares.size(), 1u) << rank;
+    EXPECT_GE(job.told[rank]->shares.begin()->first, 5u);
+    EXPECT_LT(job.told[rank]->shares.begin()->first, job.servers[0]->length.steps_total);
+  }
+  job.checkpoint(job.told[0]->shares.begin()->first);
+}
+
+TEST(ServedJobs, ModelsAreEvaluatedWithThePartsOfAllServers) {
+  auto spec = served_job("async", {{"servers", 3}});
+  spec.evaluate_every_steps = 3;
+  ServedJob job(spec, 2);
+  job.run();
+  const auto& models = job.first_server().models;
+  const auto steps = job.servers[0]->length.steps_total;
+  EXPECT_GE(models.size(), 2u);
+  ASSERT_TRUE(models.contains(steps));
+  const auto evaluated = parameters_in(models.at(steps), *job.servers[0]->model);
+  for (const auto& server : job.servers) {
+    for (std::size_t i = 0; i < server->shard->indices().size(); ++i) {
+      EXPECT_TRUE(evaluated[server->shard->indices()[i]].equal(server->shard->tensors()[i].tensor));
+    }
+  }
+}
+
+TEST(ServedJobs, RunningStatisticsAreTheMeanOfTheWorkers) {
+  auto spec = served_job("async", {{"servers", 2}});
+  spec.model = {"resnet20", {}};
+  spec.dataset.choice = {
+      "synthetic",
+      {{"height", 8}, {"width", 8}, {"channels", 3}, {"classes", 4}, {"train_examples", 64}, {"test_examples", 8}}};
+  spec.training.batch_size = 8;
+  spec.training.max_steps = 2;
+  ServedJob job(spec, 2);
+  job.run();
+  const auto buffers = job.servers[0]->model->buffers();
+  std::size_t averaged = 0;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (buffers[i].tensor.scalar_type() != at::kFloat) continue;
+    const auto mean = (job.replicas[0]->model->buffers()[i].tensor + job.replicas[1]->model->buffers()[i].tensor) / 2;
+    EXPECT_TRUE(buffers[i].tensor.allclose(mean, 1e-4, 1e-6)) << buffers[i].name;
+    ++averaged;
+  }
+  EXPECT_GT(averaged, 0u);
+}
+
+}  // namespace
+}  // namespace weir::training

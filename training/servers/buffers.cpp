@@ -1,0 +1,67 @@
+#include "training/servers/buffers.hpp"
+
+#include <ATen/core/grad_mode.h>
+
+#include <cstring>
+#include <string>
+
+#include "base/errc.hpp"
+#include "compressors/flat.hpp"
+#include "compressors/kernels/selection/selection.hpp"
+
+namespace weir::training::servers {
+namespace {
+
+std::vector<at::Tensor> averaged(const Model& model) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& buffer : model.buffers()) {
+    if (buffer.tensor.scalar_type() == at::kFloat) tensors.push_back(buffer.tensor);
+  }
+  return tensors;
+}
+
+}  // namespace
+
+std::uint64_t buffer_bytes(const Model& model) {
+  std::uint64_t bytes = 0;
+  for (const auto& tensor : averaged(model)) bytes += tensor.nbytes();
+  return bytes;
+}
+
+void append_buffers(const Model& model, Bytes& out) {
+  for (const auto& tensor : averaged(model)) {
+    const at::Tensor values = tensor.contiguous();
+    append(out, std::as_bytes(compressors::flat(values)));
+  }
+}
+
+Result<void> MeanBuffers::take(std::uint32_t worker, BytesView bytes, const Model& model) {
+  if (bytes.size() != buffer_bytes(model)) {
+    return Error{Errc::malformed, std::to_string(bytes.size()) + " bytes of buffers where the model has " +
+                                      std::to_string(buffer_bytes(model))};
+  }
+  std::vector<float> values(bytes.size() / sizeof(float));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  if (compressors::find_non_finite(values) != values.size())
+    return Error{Errc::malformed, "buffers that are not finite"};
+  of_[worker] = std::move(values);
+  return {};
+}
+
+void MeanBuffers::put_into(const Model& model) const {
+  const at::NoGradGuard no_grad;
+  std::size_t senders = 0;
+  for (const auto& one : of_) senders += one ? 1 : 0;
+  if (senders == 0) return;
+  std::size_t first = 0;
+  for (at::Tensor tensor : averaged(model)) {
+    tensor.zero_();
+    const auto sum = compressors::flat(tensor);
+    for (const auto& one : of_) {
+      for (std::size_t i = 0; one && i < sum.size(); ++i) sum[i] += (*one)[first + i] / static_cast<float>(senders);
+    }
+    first += sum.size();
+  }
+}
+
+}  // namespace weir::training::servers

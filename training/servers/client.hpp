@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.hpp"
+#include "collectives/fabric.hpp"
+#include "compressors/catalog.hpp"
+#include "training/models/model.hpp"
+#include "training/servers/messages.hpp"
+#include "training/servers/messenger.hpp"
+#include "training/servers/tensor_coder.hpp"
+
+namespace weir::training::servers {
+
+/// A worker's end of the talk with the servers: pushes gradients and takes the answers into the model. Used by the
+/// compute thread of the worker. Fails with: malformed (what a server has sent; names its rank and the tensor), with
+/// what Compressor and Memory fail with, and with what the group fails with.
+class Client {
+ public:
+  /// What belongs to a worker's ranks.
+  struct Setting {
+    std::uint32_t servers = 1;
+    CodingSetting coding;
+  };
+  /// Times of a push, in seconds.
+  struct Times {
+    double encode = 0;
+    double wait = 0;  ///< for answers
+    double decode = 0;
+  };
+
+  /// The model and the compression are changed; all must outlive this object. `clock`: pushes so far.
+  Client(Model& model, const compressors::Compression& compression, collectives::Fabric& fabric, const Setting& setting,
+         std::uint64_t clock);
+
+  /// Sends the gradients and takes what the servers answer. Blocks.
+  Result<Times> push(std::span<const at::Tensor> gradients, double learning_rate);
+
+  /// The first server wants this worker to halt; also before the first push.
+  bool halts() const { return halts_; }
+  /// Tells all servers, and waits until it may go on. Also before the first push, without telling anybody.
+  Result<Rest> halt();
+  /// Waits for another leave, after one with Rest::stay.
+  Result<Rest> wait_for_leave();
+
+  /// Ends the group, for a failure of this worker.
+  void abort(const Error& cause) { fabric_.abort(cause); }
+
+  std::uint64_t clock() const { return clock_; }
+  std::uint64_t step() const { return step_; }  ///< of the job, as the first server has said it last
+
+ private:
+  Result<void> take_answer(const Messenger::Message& message, double learning_rate);
+  Error from(const Error& error, std::uint32_t rank, Kind kind) const;
+  Turn turn(double learning_rate, bool answers) const;
+
+  Model& model_;
+  const std::vector<NamedTensor> parameters_;
+  const std::vector<std::vector<std::uint32_t>> parts_;  ///< by server
+  collectives::Fabric& fabric_;
+  const std::uint32_t rank_;
+  const std::uint32_t first_server_;
+  TensorCoder coder_;
+  Messenger messenger_;
+  std::uint64_t clock_;
+  std::uint64_t version_ = 0;
+  std::uint64_t step_ = 0;
+  std::uint64_t pushed_step_ = 0;  ///< in the push under way
+  bool halts_ = true;
+  bool begun_ = false;
+  bool sends_buffers_ = false;
+  std::vector<bool> awaited_;  ///< by server
+};
+
+}  // namespace weir::training::servers

@@ -1,0 +1,84 @@
+#include "training/servers/shard.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/errc.hpp"
+#include "compressors/flat.hpp"
+
+namespace weir::training::servers {
+namespace {
+
+void restart(Mean& mean) {
+  const auto values = compressors::flat(mean.tensor);
+  if (mean.sparse) {
+    for (const auto position : mean.positions) values[position] = 0;
+  } else {
+    std::ranges::fill(values, 0.0F);
+  }
+  mean.positions.clear();
+}
+
+}  // namespace
+
+Shard::Shard(std::vector<NamedTensor> parameters, std::vector<std::uint32_t> own, std::unique_ptr<Optimizer> optimizer,
+             const compressors::Compression& compression, const CodingSetting& setting)
+    : own_(std::move(own)), optimizer_(std::move(optimizer)), coder_(compression, setting), copies_(setting.workers) {
+  const at::NoGradGuard no_grad;
+  for (const auto parameter : own_) {
+    own_tensors_.push_back(parameters[parameter]);
+    const at::Tensor values = parameters[parameter].tensor.detach();
+    means_.push_back({.tensor = at::zeros_like(values), .sparse = false, .positions = {}});
+    for (auto& copies : copies_) copies.push_back(values.clone());
+  }
+}
+
+Result<void> Shard::apply(std::span<Pushed> pushes, double learning_rate, const PushRule& rule) {
+  const at::NoGradGuard no_grad;
+  const float weight = 1 / static_cast<float>(pushes.size());
+  for (std::size_t i = 0; i < own_.size(); ++i) {
+    Mean& mean = means_[i];
+    restart(mean);
+    for (auto& push : pushes) {
+      const bool fresh = &push == &pushes.front();
+      auto read = coder_.read_gradient(push.tensors, own_[i], push.turn, weight, fresh, mean);
+      if (!read) return of(read.error(), i, push.turn.worker);
+      // At every one, so that it is known whose it was. (What is there before it was finite.)
+      const auto values = compressors::flat(std::as_const(mean.tensor));
+      if (compressors::find_non_finite(values) != values.size()) {
+        return of({Errc::malformed, "it is not finite"}, i, push.turn.worker);
+      }
+    }
+    if (pushes.size() == 1 && rule.corrects()) {
+      rule.correct(mean.tensor, own_tensors_[i].tensor.detach(), copies_[pushes.front().turn.worker][i]);
+    }
+  }
+  optimizer_->step(means_, learning_rate);
+  return {};
+}
+
+Result<void> Shard::answer(const Turn& turn, Bytes& out) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < own_.size(); ++i) {
+    auto written =
+        coder_.write_difference(own_[i], own_tensors_[i].tensor.detach(), copies_[turn.worker][i], turn, out);
+    if (!written) return written.error().within("parameter " + own_tensors_[i].name);
+  }
+  return {};
+}
+
+std::vector<NamedTensor> Shard::copies_of(std::uint32_t worker) const {
+  std::vector<NamedTensor> copies;
+  for (std::size_t i = 0; i < own_.size(); ++i) copies.push_back({own_tensors_[i].name, copies_[worker][i]});
+  return copies;
+}
+
+Error Shard::of(const Error& error, std::size_t index, std::uint32_t rank) const {
+  return error.within("gradient of " + own_tensors_[index].name + " of rank " + std::to_string(rank));
+}
+
+}  // namespace weir::training::servers

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+#include "compressors/catalog.hpp"
+#include "compressors/compressor.hpp"
+#include "training/exchange/mean.hpp"
+#include "training/servers/messages.hpp"
+
+namespace weir::training::servers {
+
+/// The reason why workers and servers cannot exchange with this compression (compressors::no_pushes); nothing if they
+/// can.
+std::optional<std::string> misfit(const compressors::Compression& compression);
+
+/// What the coding of a job's messages depends on; equal on all ranks.
+struct CodingSetting {
+  std::uint64_t seed = 0;
+  double epochs_total = 0;
+  std::uint64_t steps_per_epoch = 1;
+  std::uint32_t workers = 1;
+};
+
+/// A message, for the coding of its tensors: what is random in it is a function of this.
+struct Turn {
+  std::uint32_t worker = 0;
+  std::uint64_t clock = 0;  ///< of the push, or of that which is answered
+  std::uint64_t step = 0;   ///< of the job, as the push says
+  double learning_rate = 1;
+  bool answers = false;
+};
+
+/// Codes the tensors of pushes and answers. Both ends know from a tensor's shape and the turn how it travels: as an
+/// encoded payload or, where the compressor does not take it or would not make it smaller, as it is.
+///
+/// A server keeps what a worker's copy of its tensors is, to the bit: both add the same decoded differences to it. What
+/// a difference leaves out is in the next one (the error feedback of EF21, Richtarik et al. 2021, and CocktailSGD, Wang
+/// et al. 2023). An encoding that is unbiased, with a variance of b times the square of what it encodes, is added
+/// 1 / (1 + b) times, with which it brings the copy closer to the model on average; where b is unbounded, or a biased
+/// encoding may be off by as much as it encodes, the parameters travel as they are.
+///
+/// Used by one thread. Everything that reads fails with: malformed, unsupported.
+class TensorCoder {
+ public:
+  /// `compression` must outlive this object.
+  TensorCoder(const compressors::Compression& compression, const CodingSetting& setting)
+      : compression_(compression), setting_(setting) {}
+
+  /// The most bytes that a tensor of so many entries takes in a message.
+  static std::uint64_t bytes_max(std::uint64_t entries);
+
+  /// Appends a worker's gradient, after what its memory makes of it. Fails as Memory and Compressor do.
+  Result<void> write_gradient(std::uint32_t tensor, const at::Tensor& gradient, const Turn& turn, Bytes& out);
+  /// Adds `weight` times a gradient to `mean`, which may become sparse if it has no entries yet (`fresh`).
+  Result<void> read_gradient(Reader& body, std::uint32_t tensor, const Turn& turn, float weight, bool fresh,
+                             Mean& mean);
+
+  /// Appends how `model` differs from `copy`, and changes the copy as the worker will change its own.
+  Result<void> write_difference(std::uint32_t tensor, const at::Tensor& model, at::Tensor& copy, const Turn& turn,
+                                Bytes& out);
+  Result<void> read_difference(Reader& body, std::uint32_t tensor, const Turn& turn, at::Tensor& copy);
+
+ private:
+  compressors::Compressor& compressor() const { return *compression_.compressor; }
+  compressors::Round round_of(const Turn& turn, std::uint32_t tensor) const;
+  bool travels_as_is(const at::Tensor& tensor, const compressors::Round& round) const;
+  float factor_of_difference(const at::Tensor& tensor, const compressors::Round& round) const;
+  Result<void> encode(const at::Tensor& tensor, const compressors::Round& round, Bytes& out);
+
+  const compressors::Compression& compression_;
+  const CodingSetting setting_;
+  compressors::Selection entries_;
+  Bytes payload_;
+  Bytes scratch_;
+};
+
+}  // namespace weir::training::servers
