@@ -34,6 +34,10 @@ void Metrics::add(const training::StepRecord& record, const collectives::Traffic
   sum_.times.exchange += record.times.exchange;
   sum_.times.decode += record.times.decode;
   sum_.times.wait += record.times.wait;
+  if (record.local_steps > 0) {
+    sum_.local_steps += record.local_steps;
+    ++exchanges_in_sum_;
+  }
   ++steps_in_sum_;
   if (record.step % stride_at(record.step) == 0 || record.step == options_.steps_total) emit(std::exchange(sum_, {}));
 }
@@ -48,6 +52,8 @@ void Metrics::emit(const training::StepRecord& sum) {
   put("exchange_seconds", sum.times.exchange / steps);
   put("decode_seconds", sum.times.decode / steps);
   put("wait_seconds", sum.times.wait / steps);
+  const auto exchanges = static_cast<double>(std::exchange(exchanges_in_sum_, 0));
+  if (exchanges > 0) put("local_steps", static_cast<double>(sum.local_steps) / exchanges);
   const auto sent = static_cast<double>(traffic_.sent_bytes);
   put("bytes_sent", sent);
   put("bytes_received", static_cast<double>(traffic_.received_bytes));

@@ -56,6 +56,7 @@ class Metrics {
   mutable std::mutex mutex_;
   training::StepRecord sum_;  ///< sums over the steps since the last points
   std::uint64_t steps_in_sum_ = 0;
+  std::uint64_t exchanges_in_sum_ = 0;  ///< of ranks that step by themselves
   std::uint64_t dense_bytes_ = 0;
   collectives::Traffic traffic_;
   std::optional<std::chrono::steady_clock::time_point> start_;

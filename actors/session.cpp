@@ -31,6 +31,12 @@ Result<void> check_exchange(const protocol::JobSpec::Exchange& wanted, std::uint
   return {};
 }
 
+/// Otherwise there is no group, and nothing listens.
+bool exchanges_something(const protocol::JobSpec& spec) {
+  const auto* mode = training::modes().find(spec.training.mode.name);
+  return mode == nullptr || mode->exchanges != training::Exchanged::nothing;
+}
+
 }  // namespace
 
 Session::Session(protocol::Assignment assignment, Outlets outlets)
@@ -47,9 +53,13 @@ Result<protocol::Prepared> Session::prepare() {
   if (auto built = check_exchange(spec_.exchange, assignment_.world); !built) return built.error();
 
   // The port is bound first: that is cheap, and reading the data may take a while.
-  auto mesh = collectives::Mesh::bind(assignment_.listen_host);
-  if (!mesh) return mesh.error();
-  const auto port = (*mesh)->port();
+  std::unique_ptr<collectives::Mesh> mesh;
+  if (exchanges_something(spec_)) {
+    auto bound = collectives::Mesh::bind(assignment_.listen_host);
+    if (!bound) return bound.error();
+    mesh = std::move(*bound);
+  }
+  const std::uint16_t port = mesh ? mesh->port() : 0;
   auto replica = training::Replica::make(spec_, assignment_.rank, assignment_.world);
   if (!replica) return replica.error();
   if (!assignment_.resume_from.empty()) {
@@ -57,21 +67,21 @@ Result<protocol::Prepared> Session::prepare() {
     saved_step_ = (*replica)->step;
   }
 
-  const auto warmup = (*replica)->compression().compressor->warmup_length((*replica)->epochs_total());
-  metrics_ = std::make_unique<Metrics>(Metrics::Options{
-      .steps_total = (*replica)->steps_total, .warmup_steps = warmup.in_steps((*replica)->sampler.steps_per_epoch())});
+  metrics_ = std::make_unique<Metrics>(
+      Metrics::Options{.steps_total = (*replica)->steps_total, .warmup_steps = (*replica)->warmup_steps()});
   steps_done_ = (*replica)->step;
   const protocol::Prepared prepared{.endpoint = {assignment_.rank, assignment_.listen_host, port},
                                     .steps_total = (*replica)->steps_total,
                                     .parameters = (*replica)->parameter_count()};
   const std::lock_guard lock(mutex_);
   if (abort_cause_) return *abort_cause_;
-  mesh_ = std::move(*mesh);
+  mesh_ = std::move(mesh);
   replica_ = std::move(*replica);
   return prepared;
 }
 
 Result<void> Session::join(const std::vector<protocol::RankEndpoint>& endpoints) {
+  if (!exchanges_something(spec_)) return {};
   std::vector<collectives::Peer> peers;
   for (const auto& endpoint : endpoints) peers.push_back({endpoint.host, endpoint.port});
   const collectives::Group group{.job_id = assignment_.job_id,
@@ -79,7 +89,8 @@ Result<void> Session::join(const std::vector<protocol::RankEndpoint>& endpoints)
                                  .secret = assignment_.group_secret,
                                  .rank = assignment_.rank,
                                  .size = assignment_.world,
-                                 .shared_memory = spec_.exchange.transport != "tcp"};
+                                 .shared_memory = spec_.exchange.transport != "tcp",
+                                 .bytes_per_second = spec_.training.conditions.link_bytes_per_second(assignment_.rank)};
   auto communicator = mesh_->join(group, peers, join_deadline);
   if (!communicator) return communicator.error();
   {
@@ -114,11 +125,9 @@ protocol::TrainingEnd Session::end(protocol::Outcome outcome, std::string cause)
 }
 
 Result<bool> Session::run_mode() {
-  auto mode = training::modes().make(spec_.training.mode.name, spec_.training.mode.params);
-  if (!mode) return mode.error();
-  auto finished = (*mode)->train(*replica_, *this);
+  auto finished = replica_->mode->train(*replica_, *this);
   if (!finished) return finished.error();
-  traffic_.finish(replica_->exchange->trace());
+  if (replica_->exchange) traffic_.finish(replica_->exchange->trace());
   if (auto saved = take_checkpoint(*replica_); !saved) return saved.error();
   if (auto given = give_model(*replica_); !given) return given.error();
   return finished;
@@ -135,8 +144,9 @@ protocol::TrainingEnd Session::train() {
     close();
     return end(*finished ? protocol::Outcome::finished : protocol::Outcome::stopped);
   }
-  group_->abort(finished.error());  // unless it is the group that has failed
   auto failed = end(protocol::Outcome::failed, finished.error().message());
+  if (!group_) return failed;
+  group_->abort(finished.error());  // unless it is the group that has failed
   failed.lost_rank = group_->lost_rank();
   failed.consequence = group_->ended_by_another();
   return failed;
@@ -154,19 +164,27 @@ void Session::close() {
 }
 
 Result<void> Session::step_done(const training::Replica& replica, const training::StepRecord& record) {
-  metrics_->add(record, group_->traffic());
-  if (replica.rank == 0) {
-    if (auto plan = replica.exchange->new_plan()) traffic_.planned(std::move(*plan));
+  {
+    const std::lock_guard lock(mutex_);
+    if (!group_ && abort_cause_) return *abort_cause_;  // nothing else would tell
   }
-  traffic_.add(record.step, record.seconds, replica.exchange->trace());
+  metrics_->add(record, group_ ? group_->traffic() : collectives::Traffic());
+  if (replica.exchange && replica.rank == 0) {
+    if (auto plan = replica.exchange->new_plan()) {
+      if (plan->step > 0) plan->step = record.step - 1;  // the exchange has counted its own steps
+      traffic_.planned(std::move(*plan));
+    }
+  }
+  if (replica.exchange && record.exchanged) traffic_.add(record.step, record.seconds, replica.exchange->trace());
   steps_done_ = record.step;
-  const bool ends = record.step == replica.steps_total;
-  const auto due = [&](std::uint64_t every) { return every > 0 && record.step % every == 0 && !ends; };
-  if (due(spec_.checkpoint_every_steps)) {
+  const auto is_multiple_of = [&](std::uint64_t every) { return every > 0 && record.step % every == 0; };
+  checkpoint_due_ = checkpoint_due_ || is_multiple_of(spec_.checkpoint_every_steps);
+  evaluation_due_ = evaluation_due_ || is_multiple_of(spec_.evaluate_every_steps);
+  if (!record.exchanged || record.step == replica.steps_total) return {};
+  if (std::exchange(checkpoint_due_, false)) {
     if (auto saved = take_checkpoint(replica); !saved) return saved.error();
   }
-  if (due(spec_.evaluate_every_steps)) return give_model(replica);
-  return {};
+  return std::exchange(evaluation_due_, false) ? give_model(replica) : Result<void>();
 }
 
 Result<void> Session::take_checkpoint(const training::Replica& replica) {

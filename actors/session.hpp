@@ -77,6 +77,8 @@ class Session final : public training::Progress {
   TrafficLog traffic_;
   std::counting_semaphore<> shares_{shares_max};
   std::optional<std::uint64_t> saved_step_;
+  bool checkpoint_due_ = false;  ///< at the next exchange
+  bool evaluation_due_ = false;
   std::atomic<bool> stop_wanted_ = false;
   std::atomic<std::uint64_t> steps_done_ = 0;
 

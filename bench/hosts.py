@@ -11,9 +11,10 @@ Measures in turns, round by round, what --what names:
 
     jobs        real jobs of a head and four nodes, with each of --compressors and --topologies
     ddp         DistributedDataParallel with the same model, batch and optimizer
-    alone       the same training without an exchange, in four processes at once, by weir and by PyTorch
+    alone       the same training without an exchange, in four processes at once, by weir and by PyTorch; by weir also
+                with a barrier after each step
     all-reduce  sums of --bytes bytes by every topology that fits and by Gloo; without a limit also within one host
-    iperf3      one TCP stream from one host to another
+    iperf3      one TCP stream from one host to another, and one from each host to the next at the same time
 
 Each measurement is a JSON line on standard output. A table of the medians over the rounds, and of what they are of
 their limits, follows on standard error; --table prints that of lines measured before."""
@@ -29,6 +30,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -173,12 +175,13 @@ def training(bench: Bench, what: str, model: str) -> list:
 def measure_alone(bench: Bench, model: str) -> Iterator[dict]:
     name, _, hidden = model.partition("=")
     params = json.dumps({"hidden": int(hidden)} if hidden else {}).replace("{", "{{").replace("}", "}}")
-    rows = bench.run_ranks([BIN / "weir-worker", "bench", "train", "--json", "--filter", "^$", "--model", name,
+    rows = bench.run_ranks([BIN / "weir-worker", "bench", "train", "--json", "--filter", "in step", "--model", name,
                             "--model-params", params, "--steps", bench.options.steps, "--batch-size",
                             bench.options.batch, "--rank", "{rank}", "--peers", "{peers}"])
-    metrics = rows[0]["metrics"]
-    yield {"bench": "alone", "name": "weir alone", "case": {"model": model, "batch_size": bench.options.batch},
-           "metrics": {"seconds_p50": metrics["step_seconds_p50"], "seconds_p99": metrics["step_seconds_p99"]}}
+    for shown, row in zip(("weir alone", "weir in step"), rows, strict=True):
+        yield {"bench": "alone", "name": shown, "case": {"model": model, "batch_size": bench.options.batch},
+               "metrics": {"seconds_p50": row["metrics"]["step_seconds_p50"],
+                           "seconds_p99": row["metrics"]["step_seconds_p99"]}}
     if not bench.options.without_gloo:
         for row in bench.run_ranks(training(bench, "alone", model)):
             row["case"]["model"] = model
@@ -207,12 +210,15 @@ def measure_all_reduce(bench: Bench, rate: str, together: bool) -> Iterator[dict
                 yield row
 
 
-def measure_iperf3(bench: Bench) -> dict:
+def stream(bench: Bench, sender: int, receiver: int) -> float:
+    """One TCP stream from one host to another: bits per second."""
     port = str(5201)
-    server = subprocess.Popen([*bench.hosts.inside(2), "iperf3", "-s", "-1", "-p", port], stdout=subprocess.DEVNULL)
+    server = subprocess.Popen([*bench.hosts.inside(receiver), "iperf3", "-s", "-1", "-p", port],
+                              stdout=subprocess.DEVNULL)
     try:
         while True:
-            command = [*bench.hosts.inside(1), "iperf3", "-c", bench.hosts.address(2), "-p", port, "-t", "3", "-J"]
+            command = [*bench.hosts.inside(sender), "iperf3", "-c", bench.hosts.address(receiver), "-p", port, "-t",
+                       "3", "-J"]
             done = subprocess.run(command, capture_output=True, text=True)
             answer = json.loads(done.stdout)
             if "unable to connect" not in answer.get("error", ""):
@@ -222,8 +228,17 @@ def measure_iperf3(bench: Bench) -> dict:
     finally:
         server.kill()
         server.wait()
-    return {"bench": "iperf3", "name": "iperf3", "case": {},
-            "metrics": {"bits_per_second": answer["end"]["sum_received"]["bits_per_second"]}}
+    return answer["end"]["sum_received"]["bits_per_second"]
+
+
+def measure_iperf3(bench: Bench) -> Iterator[dict]:
+    yield {"bench": "iperf3", "name": "iperf3", "case": {"streams": 1},
+           "metrics": {"bits_per_second": stream(bench, 1, 2)}}
+    hosts = range(1, WORKERS + 1)
+    with ThreadPoolExecutor(WORKERS) as together:
+        rates = list(together.map(lambda host: stream(bench, host, host % WORKERS + 1), hosts))
+    yield {"bench": "iperf3", "name": "iperf3", "case": {"streams": WORKERS},
+           "metrics": {"bits_per_second": sum(rates)}}
 
 
 def measure(bench: Bench, rate: str) -> Iterator[dict]:
@@ -244,7 +259,7 @@ def measure(bench: Bench, rate: str) -> Iterator[dict]:
         if rate == "none":
             yield from measure_all_reduce(bench, rate, together=True)
     if "iperf3" in wanted:
-        yield measure_iperf3(bench)
+        yield from measure_iperf3(bench)
 
 
 class Table:
@@ -254,7 +269,8 @@ class Table:
         self.values = defaultdict(list)
         for row in rows:
             case = row["case"]
-            key = (row["rate"], row["bench"], case.get("model") or case.get("place", ""), case.get("bytes", 0),
+            key = (row["rate"], row["bench"], case.get("model") or case.get("place", ""),
+                   case.get("bytes") or case.get("streams", 0),
                    row["name"], case.get("topology", ""))
             metrics = row["metrics"]
             self.values[key].append(metrics.get("seconds_p50") or metrics["bits_per_second"])
@@ -277,7 +293,9 @@ class Table:
             alone = self.median(rate, "alone", model, 0, "weir alone", "")
             torch = self.median(rate, "alone", model, 0, "torch alone", "")
             ddp = self.median(rate, "ddp", model, 0, "ddp", "")
-            rows = [("compute alone, weir", alone), ("compute alone, PyTorch", torch), ("PyTorch DDP", ddp)]
+            in_step = self.median(rate, "alone", model, 0, "weir in step", "")
+            rows = [("compute alone, weir", alone), ("compute in step, weir", in_step),
+                    ("compute alone, PyTorch", torch), ("PyTorch DDP", ddp)]
             rows += [(f"{key[4]}, {key[5]}", statistics.median(found)) for key, found in self.values.items()
                      if key[:3] == (rate, "jobs", model)]
             lines += ["", f"{model}, limit {rate}", f"  {'':32}{'step':>12}{'/ alone':>9}{'/ DDP':>9}"]
@@ -287,11 +305,11 @@ class Table:
 
     def sums(self, rate: str) -> list[str]:
         lines = []
-        stream = self.median(rate, "iperf3", "", 0, "iperf3", "")
         line = bits_per_second(rate)
-        if stream:
-            lines += ["", f"one TCP stream, limit {rate}: {stream / 1e9:.3f} Gbit/s"
-                      + (f", {stream / line:.3f} of the line" if line else "")]
+        for streams in (1, WORKERS):
+            if found := self.median(rate, "iperf3", "", streams, "iperf3", ""):
+                lines += ["", f"TCP streams: {streams}, limit {rate}: {found / 1e9:.3f} Gbit/s"
+                          + (f", {found / line / streams:.3f} of the lines" if line else "")]
         sums = [key for key in self.values if key[:2] == (rate, "all-reduce")]
         for place, size in dict.fromkeys(key[2:4] for key in sums):
             lines += ["", f"sum of {size} bytes, {place}, limit {rate}",

@@ -51,7 +51,8 @@ step then applies other entries. The compressors have their defaults, after thei
 warm-up. A payload that would be longer than the dense tensor, because all ranks gather all, goes dense, as in a job.
 `~`: the step would take more than FRAMES million frames to simulate, so it is the prediction of the model that `auto`
 plans with (latency, bytes and additions of each topology are held against the simulated network by `Costs` in
-tests/collectives). **Bold**: the fastest.
+tests/collectives). A plan of `auto` that is predicted to lose by more than 5 % is simulated all the same. **Bold**: the
+fastest.
 
 `auto` is that of a job with `AUTO`: of the plans that such a job would try, the one that it would follow. The last
 column is the worst, over all compressors, of the step with `auto` divided by the best that the same job could have

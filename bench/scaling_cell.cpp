@@ -20,6 +20,8 @@ using training::Situation;
 
 /// Fixed topologies are left out that the model finds slower than the best of them by this factor.
 constexpr double hopeless = 3;
+/// What `auto` is predicted to lose by this factor is simulated, whatever that takes.
+constexpr double doubtful = 1.05;
 
 std::vector<training::ParameterSize> sizes_of(const Way& way) {
   std::vector<training::ParameterSize> sizes;
@@ -73,11 +75,11 @@ class CellRun {
     if (!choices) return choices.error();
     times.choices = std::move(*choices);
     times.fixed = *std::ranges::min_element(times.choices, {}, &StepTime::seconds);
-    if (auto done = follow(way, situation, times); !done) return done.error();
     const bool dense = way.compressor == "none" || way.compressor == "bf16";
     if (dense) dense_choice_ = std::min(dense_choice_, times.fixed.seconds);
     const bool may_go_dense = way.compressor != "none" && !way.must_be_coded;
     times.best_choice = may_go_dense ? std::min(times.fixed.seconds, dense_choice_) : times.fixed.seconds;
+    if (auto done = follow(way, situation, times); !done) return done.error();
     return times;
   }
 
@@ -130,17 +132,27 @@ class CellRun {
       seconds.push_back(time->seconds);
       steps.push_back(std::move(*time));
     }
-    times.automatic = std::move(steps[training::best_tried(seconds)]);
+    const std::size_t followed = training::best_tried(seconds);
+    times.automatic = std::move(steps[followed]);
+    if (times.automatic.simulated || times.automatic.seconds <= doubtful * times.best_choice) return {};
+    auto time = time_of(situation, plans[followed].routes, std::numeric_limits<double>::infinity());
+    if (!time) return time.error();
+    time->name = std::move(times.automatic.name);
+    times.automatic = std::move(*time);
     return {};
   }
 
   Result<StepTime> time_of(const Situation& situation, std::span<const Route> routes) {
+    return time_of(situation, routes, cell_.frames_max);
+  }
+
+  Result<StepTime> time_of(const Situation& situation, std::span<const Route> routes, double frames_max) {
     auto work = work_of(situation, routes);
     const auto known = known_.find(work);
-    if (known != known_.end()) return known->second;
+    if (known != known_.end() && (known->second.simulated || frames_max <= cell_.frames_max)) return known->second;
     StepTime time;
     time.predicted = training::predicted_seconds(situation, routes);
-    time.simulated = frames_of(work, cell_.ranks) <= cell_.frames_max;
+    time.simulated = frames_of(work, cell_.ranks) <= frames_max;
     if (time.simulated) {
       const auto seconds = simulated_seconds(situation, work);
       if (!seconds) return seconds.error().within(text_of(routes));
@@ -148,7 +160,7 @@ class CellRun {
     } else {
       time.seconds = time.predicted;
     }
-    known_.emplace(std::move(work), time);
+    known_.insert_or_assign(std::move(work), time);
     return time;
   }
 

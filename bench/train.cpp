@@ -15,6 +15,7 @@
 #include "base/errc.hpp"
 #include "collectives/topologies/catalog.hpp"
 #include "collectives/transports/mesh.hpp"
+#include "training/exchange/agreement.hpp"
 #include "training/modes/mode.hpp"
 #include "training/replica.hpp"
 
@@ -31,18 +32,26 @@ std::uint32_t world_of(const Place& place) {
   return place.peers.empty() ? local_ranks : static_cast<std::uint32_t>(place.peers.size());
 }
 
+/// What the ranks of a row have to do with each other.
+enum class Link : std::uint8_t {
+  none,       ///< they train at the same time
+  barrier,    ///< each waits for all others at the end of a step: what synchronous training costs without any bytes
+  gradients,  ///< they train together
+};
+
 struct Row {
   std::string name;
-  bool exchanges = true;
+  Link link = Link::gradients;
   std::string compressor = "none";
   json params = json::object();
 };
 
 const std::vector<Row>& rows() {
-  static const std::vector<Row> rows{{"compute alone", false},
-                                     {"none", true},
-                                     {"topk", true, "topk", {{"ratio", 0.001}}},
-                                     {"dgc", true, "dgc", {{"ratio", 0.001}, {"warmup_epochs", 0}}}};
+  static const std::vector<Row> rows{{"compute alone", Link::none},
+                                     {"compute in step", Link::barrier},
+                                     {"none", Link::gradients},
+                                     {"topk", Link::gradients, "topk", {{"ratio", 0.001}}},
+                                     {"dgc", Link::gradients, "dgc", {{"ratio", 0.001}, {"warmup_epochs", 0}}}};
   return rows;
 }
 
@@ -105,8 +114,9 @@ Result<Measured> run_rank(const protocol::JobSpec& spec, std::uint32_t rank, col
   return measured;
 }
 
-/// The same training of a rank by itself, without any exchange: the optimizer takes the gradients as they are.
-Result<Measured> run_alone(const protocol::JobSpec& spec) {
+/// The same training of a rank by itself, without an exchange of gradients: the optimizer takes them as they are.
+/// `barrier`: the group to wait for at the end of each step; null: nobody is waited for.
+Result<Measured> run_alone(const protocol::JobSpec& spec, collectives::Fabric* barrier) {
   at::set_num_threads(1);
   auto made = training::Replica::make(spec, 0, 1);
   if (!made) return made.error();
@@ -125,6 +135,11 @@ Result<Measured> run_alone(const protocol::JobSpec& spec) {
     for (std::size_t i = 0; i < means.size(); ++i) means[i].tensor = parameters[i].tensor.grad();
     replica.optimizer->step(means, replica.learning_rate * replica.schedule->factor(replica.step));
     ++replica.step;
+    if (barrier != nullptr) {
+      if (auto all_there = training::expect_equal(*barrier, replica.step, "steps"); !all_there) {
+        return all_there.error();
+      }
+    }
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
     if (replica.step <= steps_dropped) continue;
     measured.records.push_back(
@@ -171,11 +186,11 @@ Result<Measured> run_row(const Row& row, const Place& place, const TrainOptions&
           results[i] = group.error();
           return;
         }
-        if (row.exchanges) {
+        if (row.link == Link::gradients) {
           results[i] = run_rank(spec, ranks[i], **group);
           return;
         }
-        results[i] = run_alone(spec);  // at the same time as the other ranks
+        results[i] = run_alone(spec, row.link == Link::barrier ? group->get() : nullptr);
         (*group)->close();
       });
     }
@@ -227,7 +242,7 @@ void print(const TrainOptions& options, const Place& place, const Row& row, cons
     std::printf("%s\n", line.dump().c_str());
   } else {
     const auto ms = [&](const char* name) { return 1e3 * metrics.at(name).get<double>(); };
-    std::printf("%-14s %8.2f ms %8.2f ms %7.2fx %8.2f %8.2f %8.2f %8.2f ms %12.0f B\n", row.name.c_str(),
+    std::printf("%-16s %8.2f ms %8.2f ms %7.2fx %8.2f %8.2f %8.2f %8.2f ms %12.0f B\n", row.name.c_str(),
                 ms("step_seconds_p50"), ms("step_seconds_p99"), metrics.at("over_compute_alone").get<double>(),
                 ms("encode_seconds_p50"), ms("exchange_seconds_p50"), ms("decode_seconds_p50"), ms("wait_seconds_p50"),
                 metrics.at("sent_bytes_per_step").get<double>());
@@ -257,21 +272,21 @@ int train(const TrainOptions& options) {
     return 2;
   }
   if (!options.common.json) {
-    std::printf("%s, %u ranks, batch %llu\n%-14s %11s %11s %8s %8s %8s %8s %11s %14s\n", options.model.c_str(),
+    std::printf("%s, %u ranks, batch %llu\n%-16s %11s %11s %8s %8s %8s %8s %11s %14s\n", options.model.c_str(),
                 world_of(*place), static_cast<unsigned long long>(options.batch_size), "", "step p50", "p99", "/ alone",
                 "encode", "exchange", "decode", "wait", "sent per step");
   }
   double limit = 0;
   for (const auto& row : rows()) {
     // Every other row is compared with the first one.
-    if (row.exchanges && !options.common.filter.empty() && !std::regex_search(row.name, *filter)) continue;
+    if (row.link != Link::none && !options.common.filter.empty() && !std::regex_search(row.name, *filter)) continue;
     const auto measured = run_row(row, *place, options);
     if (!measured) {
       std::fprintf(stderr, "%s: %s\n", row.name.c_str(), measured.error().message().c_str());
       return 1;
     }
     const auto metrics = metrics_of(*measured, limit);
-    if (!row.exchanges) limit = metrics.at("step_seconds_p50").get<double>();
+    if (row.link == Link::none) limit = metrics.at("step_seconds_p50").get<double>();
     print(options, *place, row, metrics);
   }
   return 0;

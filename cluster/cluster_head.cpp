@@ -295,17 +295,19 @@ void ClusterHead::lose(NodeTable::Node& node, const std::string& reason) {
   const NodeRecord record = node.record;
   shown_.erase(record.id);
   std::vector<Change> changes;
-  append_node_changes(changes, record, Severity::error, "node.lost", "node " + record.name + " was lost: " + reason);
-  tasks_.spawn("record", this->record(std::move(changes)));
   system_.disconnect({process}, "the node was given up: " + reason);
   const auto runs = jobs_.running();
   for (const auto& [id, run] : runs) {
+    auto lost = run->node_lost(record.id, reason);
     // The node may be stopped and unable to end its workers, so their links are closed too: a worker whose link is
     // closed asks whether it is still wanted, and ends when it is not.
-    for (const auto worker : run->node_lost(record.id, reason)) {
+    for (const auto worker : lost.processes) {
       system_.disconnect({worker}, "node " + record.name + " was given up: " + reason);
     }
+    for (auto& one : lost.changes) changes.push_back(std::move(one));
   }
+  append_node_changes(changes, record, Severity::error, "node.lost", "node " + record.name + " was lost: " + reason);
+  tasks_.spawn("record", this->record(std::move(changes)));
   jobs_.dispatch();
 }
 

@@ -75,7 +75,7 @@ std::string number_text(double value) {
 
 json round_cost(const protocol::JobSpec& spec, const protocol::TrainingShape* shape, const json& catalog) {
   json round = {{"parameters", nullptr}, {"bytes_dense", nullptr}, {"bytes_sent", nullptr}};
-  if (shape == nullptr) return round;
+  if (shape == nullptr || shape->parameters.empty()) return round;
   const json entry = compressor_entry(spec, catalog);
   const bool takes_vectors = entry.value("traits", json::object()).value("takes_vectors", false);
   std::uint64_t parameters = 0;

@@ -52,6 +52,8 @@ net::awaitable<Result<void>> JobCheckpoints::write(std::uint64_t step, std::vect
   std::vector<Change> changes;
   changes.push_back(change::AddCheckpoint{std::move(checkpoint)});
   changes.push_back(change::Publish{StreamKind::checkpoint, job_id_, to_text(data)});
+  changes.push_back(
+      services_.event(job_id_, Severity::info, "checkpoint.saved", "checkpoint at step " + std::to_string(step)));
   std::vector<std::filesystem::path> old;
   for (const auto one : take_old()) {
     changes.push_back(change::RemoveCheckpoint{job_id_, one});

@@ -7,10 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "cluster/attempt/process_table.hpp"
+#include "cluster/attempt/reports.hpp"
+#include "cluster/attempt/state.hpp"
+#include "cluster/attempt/worker_logs.hpp"
 #include "cluster/figures.hpp"
 #include "cluster/job_checkpoints.hpp"
 #include "cluster/node_table.hpp"
-#include "cluster/plan_events.hpp"
 #include "cluster/services.hpp"
 #include "cluster/signal.hpp"
 #include "protocol/accounts.hpp"
@@ -21,9 +24,10 @@
 
 namespace weir::cluster {
 
-/// One attempt of a placed job, from the start of its worker processes to their end: spawn, initialise, train, take
-/// down. Everything that happens to the job arrives through a method that changes the state and wakes run(). Owned by
-/// Jobs; used on the head's strand.
+/// One attempt of a placed job, from the start of its worker processes to their end. run() leads the processes
+/// (ProcessTable) through the steps of an AttemptState, each of which is committed as one change. Everything that
+/// happens to the job meanwhile arrives through a method that changes the state and wakes run(); what workers report,
+/// print and save goes to Reports, WorkerLogs and JobCheckpoints. Owned by Jobs; used on the head's strand.
 class JobRun {
  public:
   /// How an attempt ended.
@@ -65,96 +69,87 @@ class JobRun {
   Result<void> checkpoint(protocol::CheckpointShare share);
   Result<void> ended(protocol::TrainingEnd end);
   void worker_exited(const protocol::WorkerExit& exit);
-  /// Gives up the workers of that node. Returns the process numbers of those that have announced themselves.
-  std::vector<std::uint64_t> node_lost(const std::string& node_id, const std::string& reason);
+  struct Lost {
+    std::vector<std::uint64_t> processes;  ///< the numbers of those that have announced themselves
+    std::vector<Change> changes;           ///< the records of all, to be committed with that of the node
+  };
+  /// Gives up the workers of that node.
+  Lost node_lost(const std::string& node_id, const std::string& reason);
   void process_lost(std::uint64_t process);  ///< the link to it broke
   /// To be called periodically: fails the job if a worker whose link broke has not opened a new one within the time of
   /// a lease. `late` is how long the head itself did not run since the last call; that time is not counted.
   void watch_links(runtime::Clock::duration late);
   net::awaitable<Result<void>> output(std::string worker_id, std::uint64_t offset, std::string text);
 
-  bool has_worker(const std::string& worker_id) const { return rank_of(worker_id).has_value(); }
+  bool has_worker(const std::string& worker_id) const { return processes_.find(worker_id) != nullptr; }
   const JobRecord& job() const { return job_; }
   const protocol::JobSpec& spec() const { return spec_; }
   const std::vector<std::uint64_t>& checkpoints() const { return checkpoints_.kept(); }
-  Figures::Past past() const { return figures_.past(); }
-  bool stop_requested() const { return stop_requested_; }
-  bool abandoned() const { return abandoned_; }
+  Figures::Past past() const { return reports_.figures().past(); }
+  bool stop_requested() const { return state_.stop_requested(); }
+  bool abandoned() const { return state_.abandoned(); }
   std::vector<WorkerRecord> workers() const;
   /// Appends the workers that a node runs now, without their figures.
-  void append_workers_on(const std::string& node_id, std::vector<WorkerRecord>& found) const;
+  void append_workers_on(const std::string& node_id, std::vector<WorkerRecord>& found) const {
+    processes_.append_on(node_id, found);
+  }
   /// The changes that store the present records of the workers.
   std::vector<Change> worker_changes() const;
 
  private:
-  struct Rank {
-    WorkerRecord record;
-    runtime::ActorRef<protocol::NodeAgent> agent;
-    runtime::ActorRef<protocol::Worker> actor;  ///< empty until the process is up
-    runtime::ActorRef<protocol::Training> trainer;
-    std::optional<protocol::RankEndpoint> endpoint;
-    std::optional<protocol::TrainingEnd> end;
-    std::optional<runtime::Clock::time_point> link_broken;  ///< since when
-    bool started = false;                                   ///< training.start answered
-    bool gone = false;                                      ///< no process, its resources are released
-    std::uint64_t reported = 0;                             ///< sequence number of the last report accepted
-    std::uint64_t log_begin = 0;                            ///< where this worker's output begins in the rank's log
-  };
+  using Step = AttemptState::Step;
   enum class Waited { done, late, failed, stopped };
 
   net::awaitable<Ending> attempt();
+  net::awaitable<Result<void>> read_checkpoint();
   net::awaitable<Ending> stop_training();
   net::awaitable<Ending> explain_failure();
   net::awaitable<void> take_down(bool failed);
-  net::awaitable<void> launch(std::uint32_t rank);
-  net::awaitable<void> end_worker(std::uint32_t rank, std::chrono::milliseconds grace);
-  net::awaitable<void> ask_to_stop(std::uint32_t rank);
-  net::awaitable<void> prepare(std::uint32_t rank);
-  net::awaitable<void> start(std::uint32_t rank, std::vector<protocol::RankEndpoint> peers);
+
+  // Calls to one process. What fails is noted in the state.
+  net::awaitable<void> launch(Process& process);
+  net::awaitable<void> prepare(Process& process);
+  net::awaitable<void> start(Process& process, std::vector<protocol::RankEndpoint> peers);
+  net::awaitable<void> ask_to_stop(Process& process);
+  net::awaitable<void> end_process(Process& process, std::chrono::milliseconds grace);
+  protocol::Assignment assignment_of(const Process& process) const;
+
   net::awaitable<void> write_checkpoint(std::uint64_t step, std::vector<Segment> shares);
   net::awaitable<void> record(std::vector<Change> changes);
 
-  /// Waits until `done` holds (done), `limit` has passed (late), the job has failed or is abandoned (failed), or a stop
-  /// is requested and the job was not stopping before (stopped).
-  net::awaitable<Waited> until(runtime::Clock::duration limit, std::function<bool()> done);
-  Ending late(const std::string& what, const std::function<bool(const Rank&)>& missing) const;
+  /// Waits until `done` holds of every process (done), `limit` has passed (late), the job has failed or is abandoned
+  /// (failed), or a stop is requested and the job was not stopping before (stopped).
+  net::awaitable<Waited> until(runtime::Clock::duration limit, bool (*done)(const Process&));
+  Ending late(const std::string& what, bool (*done)(const Process&)) const;
 
-  template <class Predicate>
-  bool every_rank(Predicate predicate) const;
-  void enter(JobPhase phase);
-  void fail(std::string cause, bool sure);
-  void let_go(Rank& rank);
-  void note(Severity severity, std::string kind, std::string message, const Rank* rank);
-  void summarize();
+  /// Moves to a step and commits that. Whoever acts on the step waits for it.
+  net::awaitable<void> enter(Step step);
+  net::awaitable<void> commit_step(bool phase_is_new);
+  void show_sign(std::string what);
+  void blame(std::string cause);
+  /// A call to a process has failed. That the process is gone is a sign of something else.
+  void call_failed(const Process& process, const std::string& what, const Error& error);
+  void let_go(Process& process);
+  void note(Severity severity, std::string kind, std::string message, const Process* process);
   std::uint64_t steps_done() const;
-  std::string describe(const Rank& rank) const;  ///< "worker 2 on node b (process 123)"
-  std::optional<std::uint32_t> rank_of(const std::string& worker_id) const;
-  Result<Rank*> speaker(std::uint32_t rank, std::uint64_t attempt);
+  WorkerRecord record_of(const Process& process) const;
+  Result<Process*> speaker(std::uint32_t rank, std::uint64_t attempt);
 
   Services& services_;
-  NodeTable& nodes_;
   JobRecord job_;
   const protocol::JobSpec spec_;
   const std::string spec_text_;
   const std::optional<std::filesystem::path> resume_file_;
   Segment resume_from_;
-  std::function<void()> on_room_;
-  std::vector<Rank> ranks_;
-  Figures figures_;
-  PlanEvents plan_events_;
-  std::uint64_t attempt_ = 0;
+  const std::uint64_t attempt_;
   const std::string secret_;  ///< its workers prove that they know it, to the head and to each other
-  Signal changed_;
-  bool stop_requested_ = false;
-  bool abandoned_ = false;
-  bool taking_down_ = false;
-  bool finished_ = false;  ///< nothing changes the job any more
-  bool lost_ = false;      ///< a process, node or connection died unexpectedly
-  std::string symptom_;    ///< first sign of failure; may be the consequence of a cause not known yet
-  std::string cause_;      ///< the certain cause of the failure
-  runtime::Clock::time_point published_{};
+  AttemptState state_;
+  ProcessTable processes_;
+  Reports reports_;
+  WorkerLogs logs_;
   JobCheckpoints checkpoints_;
   std::size_t checkpoints_under_way_ = 0;
+  Signal changed_;
   runtime::TaskGroup calls_;    ///< to nodes and workers; cancelled once the attempt is over
   runtime::TaskGroup records_;  ///< commits that must reach the store in any case
 };

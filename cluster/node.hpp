@@ -23,6 +23,7 @@ struct NodeOptions {
   std::map<std::string, std::string> labels;
   std::string version;            ///< must be the head's
   std::string worker_program;     ///< path of weir-worker
+  std::string modules;            ///< directory of TorchScript modules that jobs may name; empty: none
   std::uint64_t incarnation = 0;  ///< 0: drawn at random
 };
 

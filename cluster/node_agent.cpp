@@ -208,6 +208,8 @@ runtime::ProcessSpec AgentActor::spec_of(const protocol::WorkerLaunch& launch) c
   spec.environment[std::string(environment::lease)] = std::to_string(lease_->welcome.lease_milliseconds);
   spec.environment[std::string(environment::threads)] =
       std::to_string(static_cast<unsigned>(std::clamp(threads, 1.0, 1024.0)));
+  spec.environment.erase(std::string(environment::modules));  // only the operator of this node names it
+  if (!options_.modules.empty()) spec.environment[std::string(environment::modules)] = options_.modules;
   spec.input = launch.secret + "\n";
   return spec;
 }

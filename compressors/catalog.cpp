@@ -12,6 +12,7 @@
 #include "compressors/memories/dgc_memory.hpp"
 #include "compressors/memories/ef21_memory.hpp"
 #include "compressors/memories/efsignsgd_memory.hpp"
+#include "compressors/memories/misfit.hpp"
 #include "compressors/memories/no_memory.hpp"
 #include "compressors/memories/powersgd_memory.hpp"
 #include "compressors/memories/residual_memory.hpp"
@@ -185,11 +186,36 @@ std::unique_ptr<Compressor> with_defaults(const CompressorEntry& entry) {
   return std::move(*made);
 }
 
+/// Which numbers give a memory a momentum of its own when they are not the default.
+nlohmann::json params_of_momentum(const MemoryEntry& entry, const nlohmann::json& schema) {
+  auto found = nlohmann::json::array();
+  for (const auto& [name, property] : schema.at("properties").items()) {
+    if (!property.contains("maximum")) continue;
+    const auto made = entry.make({{name, property.at("maximum")}}, {});
+    if (made && (*made)->traits().replaces_momentum) found.push_back(name);
+  }
+  return found;
+}
+
+/// The memory for differences between models, unless the job names one: the default if it fits, or else error feedback
+/// if that fits.
+std::string memory_for_differences(const CompressorEntry& entry, const std::vector<MemoryEntry>& memories,
+                                   const Compressor& compressor) {
+  for (const std::string_view name : {std::string_view(entry.default_memory), ResidualMemory::type_name}) {
+    const auto memory = std::ranges::find(memories, name, &MemoryEntry::name);
+    if (memory == memories.end() || no_differences(memory->traits) || memory->misfit(compressor)) continue;
+    return memory->name;
+  }
+  return std::string(NoMemory::type_name);
+}
+
 }  // namespace
 
 nlohmann::json MemoryEntry::describe() const {
   nlohmann::json it = CatalogEntry::describe();
   it["owns_momentum"] = traits.owns_momentum;
+  it["momentum_params"] = params_of_momentum(*this, it.at("params"));
+  if (const auto reason = no_differences(traits)) it["differences_misfit"] = *reason;
   return it;
 }
 
@@ -240,8 +266,10 @@ nlohmann::json CompressionCatalog::describe() const {
       if (!misfits.contains(memory.name)) fitting.push_back(memory.name);
     }
     nlohmann::json it = entry.describe();
+    if (fits.contains("differences_misfit")) it["differences_misfit"] = fits.at("differences_misfit");
     it.update({{"default_memory", entry.default_memory},
                {"default_memory_params", entry.default_memory_params()},
+               {"memory_for_differences", memory_for_differences(entry, memories_.entries(), *compressor)},
                {"memories", fitting},
                {"memory_misfits", misfits},
                {"variants", variants_of(entry, memories_.entries())},

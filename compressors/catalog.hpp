@@ -51,7 +51,8 @@ struct MemoryEntry : protocol::CatalogEntry<Memory, const MemorySetting&> {
     return {CatalogEntry::of<M>(words), M::type_traits, &M::misfit};
   }
 
-  /// {"name", "summary", "params", "owns_momentum"}
+  /// {"name", "summary", "params", "owns_momentum", "momentum_params": those which, if not the default, are a momentum
+  /// of the memory's own, "differences_misfit": why it does not fit differences between models, if it does not}
   nlohmann::json describe() const;
 };
 
@@ -97,10 +98,12 @@ class CompressionCatalog {
   Result<Compression> make(const CompressionRequest& request) const;
   Result<std::unique_ptr<Compressor>> make_compressor(std::string_view name, const nlohmann::json& params) const;
 
-  /// {"compressors": [{name, summary, params, default_memory, default_memory_params, memories, memory_misfits,
-  /// variants, traits}], "memories": [{name, summary, params, owns_momentum}]}, where `params` is a JSON schema,
-  /// `memories` are those that fit the compressor with default parameters, `memory_misfits` maps each of the others to
-  /// the reason, and `variants` says what fits with other parameters (variants_of).
+  /// {"compressors": [{name, summary, params, default_memory, default_memory_params, memory_for_differences, memories,
+  /// memory_misfits, differences_misfit, variants, traits}], "memories": [what MemoryEntry::describe() says]}, where
+  /// `params` is a JSON schema, `memories` are those that fit the compressor with default parameters, `memory_misfits`
+  /// maps each of the others to the reason, `memory_for_differences` is the default where the ranks exchange
+  /// differences between models, `differences_misfit` is why the compressor does not fit there, if it does not, and
+  /// `variants` says what fits with other parameters (variants_of).
   nlohmann::json describe() const;
 
  private:

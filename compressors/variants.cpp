@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "compressors/memories/misfit.hpp"
+
 namespace weir::compressors {
 namespace {
 
@@ -57,9 +59,12 @@ json fits_of(const Compressor& compressor, std::span<const MemoryEntry> memories
     if (const auto reason = memory.misfit(compressor)) misfits[memory.name] = *reason;
   }
   const Traits traits = compressor.traits();
-  return {{"fits_owners", traits.fits_owners()},
-          {"fits_split", traits.fits_split()},
-          {"memory_misfits", std::move(misfits)}};
+  json fits = {{"fits_owners", traits.fits_owners()},
+               {"fits_split", traits.fits_split()},
+               {"votes", traits.votes},
+               {"memory_misfits", std::move(misfits)}};
+  if (const auto reason = no_differences(traits)) fits["differences_misfit"] = *reason;
+  return fits;
 }
 
 json variants_of(const CompressorEntry& entry, std::span<const MemoryEntry> memories) {

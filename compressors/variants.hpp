@@ -7,7 +7,8 @@
 
 namespace weir::compressors {
 
-/// What a compressor fits: {"fits_owners", "fits_split": Traits, "memory_misfits": reasons by name of a memory}.
+/// What a compressor fits: {"fits_owners", "fits_split", "votes": Traits, "memory_misfits": reasons by name of a
+/// memory, "differences_misfit": the reason of no_differences(), if there is one}.
 nlohmann::json fits_of(const Compressor& compressor, std::span<const MemoryEntry> memories);
 
 /// What `entry` fits where that depends on parameters that are flags or choices among a list: [{"params": those

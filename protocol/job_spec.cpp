@@ -2,26 +2,21 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <string>
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "protocol/aggregation.hpp"
+#include "protocol/catalog_entries.hpp"
+#include "protocol/conditions.hpp"
+#include "protocol/differences.hpp"
 #include "protocol/job_spec_schema.hpp"
 
 namespace weir::protocol {
 namespace {
 
 using nlohmann::json;
-
-/// The entry of that name in one of the catalog's lists, or null.
-const json* find_entry(const json& catalog, const char* list, const std::string& name) {
-  const auto entries = catalog.find(list);
-  if (entries == catalog.end()) return nullptr;
-  for (const auto& entry : *entries) {
-    if (entry.value("name", "") == name) return &entry;
-  }
-  return nullptr;
-}
 
 /// The second half of the check, against the catalog. Runs on a spec that follows the schema.
 class CatalogCheck {
@@ -37,8 +32,12 @@ class CatalogCheck {
     beside_name("optimizers", "optimizer", spec_["training"]["optimizer"], "/training/optimizer");
     beside_name("lr_schedules", "learning rate schedule", spec_["training"]["lr_schedule"], "/training/lr_schedule");
     compression();
+    append(check_differences(spec_, catalog_));
+    append(check_aggregation(spec_, catalog_));
+    append(check_conditions(spec_));
     topology_and_compressor();
     optimizer_and_momentum();
+    nesterov_and_momentum();
     workers();
     if (spec_["name"].is_null()) {
       spec_["name"] = spec_["model"]["name"].get<std::string>() + "-" + spec_["compression"]["name"].get<std::string>();
@@ -47,6 +46,10 @@ class CatalogCheck {
   }
 
  private:
+  void append(std::vector<Problem> found) {
+    problems_.insert(problems_.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
+  }
+
   /// Finds the named entry, or adds a problem that lists the entries there are.
   const json* named(const char* list, const std::string& noun, const std::string& name, const std::string& at) {
     if (const json* entry = find_entry(catalog_, list, name)) return entry;
@@ -89,9 +92,15 @@ class CatalogCheck {
 
   void dataset() {
     const json* entry = choice("datasets", "dataset", spec_["dataset"], "/dataset");
-    if (entry == nullptr || !entry->value("needs_path", false) || !spec_["dataset"]["path"].is_null()) return;
-    problems_.push_back({"/dataset/path", "dataset \"" + entry->value("name", "") +
-                                              "\" has no usual place: say where it is on the workers' hosts"});
+    if (entry == nullptr) return;
+    const bool given = !spec_["dataset"]["path"].is_null();
+    const std::string name = "dataset \"" + entry->value("name", "") + "\"";
+    if (!given && entry->value("needs_path", false)) {
+      problems_.push_back({"/dataset/path", name + " has no usual place: say where it is on the workers' hosts"});
+    }
+    if (given && !entry->value("has_files", true)) {
+      problems_.push_back({"/dataset/path", name + " has no files: leave the path out"});
+    }
   }
 
   static bool works_over(const json& mode, const json& topology) {
@@ -121,7 +130,7 @@ class CatalogCheck {
     if (topology == nullptr || topology->value("workers", "any") == "any") return;
     const auto workers = spec_["resources"]["workers"].get<std::uint32_t>();
     if (std::has_single_bit(workers)) return;
-    const json* mode = find_entry(catalog_, "modes", spec_["training"]["mode"]);
+    const json* mode = find_entry(catalog_, "modes", spec_["training"]["mode"].get<std::string>());
     std::string others;
     for (const auto& other : catalog_.at("topologies")) {
       if (other.value("workers", "any") != "any" || (mode != nullptr && !works_over(*mode, other.at("name")))) continue;
@@ -140,31 +149,16 @@ class CatalogCheck {
                                                          std::to_string(workers) + " workers; at most one on each"});
   }
 
-  /// What a compressor fits with the job's parameters, which are complete: the catalog's answer for the values of those
-  /// that it depends on.
-  static json fits(const json& compressor, const json& params) {
-    for (const json& variant : compressor.value("variants", json::array())) {
-      const json& values = variant.at("params");
-      const bool same = std::all_of(values.items().begin(), values.items().end(), [&](const auto& value) {
-        return params.is_object() && params.contains(value.key()) && params.at(value.key()) == value.value();
-      });
-      if (same) return variant;
-    }
-    json usual = compressor.value("traits", json::object());
-    usual["memory_misfits"] = compressor.value("memory_misfits", json::object());
-    return usual;
-  }
-
   /// Owners encode what they make of the payloads again, or take only entries that compressors have chosen.
   void topology_and_compressor() {
     const std::string name = spec_["exchange"]["topology"];
     const json* topology = find_entry(catalog_, "topologies", name);
-    const json* compressor = find_entry(catalog_, "compressors", spec_["compression"]["name"]);
+    const json* compressor = find_entry(catalog_, "compressors", spec_["compression"]["name"].get<std::string>());
     if (topology == nullptr || compressor == nullptr) return;
     const std::string gathers = topology->value("gathers", "all");
     const bool splits = gathers == "regions";
     if (gathers != "owners" && !splits) return;
-    const json fitting = fits(*compressor, spec_["compression"]["params"]);
+    const json fitting = fits_of(*compressor, spec_["compression"]["params"]);
     if (fitting.value(splits ? "fits_split" : "fits_owners", true)) return;
     const std::string reason =
         splits ? "it carries sums and entries that a compressor has chosen, and what this one sends is neither"
@@ -179,7 +173,7 @@ class CatalogCheck {
     const json* compressor = choice("compressors", "compressor", part, "/compression");
     if (part["memory"].is_null()) {
       if (compressor == nullptr) return;
-      part["memory"] = compressor->value("default_memory", "none");
+      part["memory"] = default_memory(*compressor, exchanged(spec_, catalog_) == "differences");
     }
     const std::string memory = part["memory"];
     const json* entry = named("memories", "memory", memory, "/compression/memory");
@@ -194,7 +188,7 @@ class CatalogCheck {
     if (compressor == nullptr) return;
     // Whether a memory fits can depend on numbers, too: the catalog's answer holds for their defaults, others are left
     // to the worker to check.
-    const json misfits = fits(*compressor, part["params"]).at("memory_misfits");
+    const json misfits = fits_of(*compressor, part["params"]).at("memory_misfits");
     if (!misfits.contains(memory) || !numbers_are_defaults(*compressor, part["params"])) return;
     json fitting = json::array();
     for (const auto& other : catalog_.at("memories")) {
@@ -211,12 +205,17 @@ class CatalogCheck {
     const std::string name = spec_["training"]["optimizer"]["name"];
     const json* optimizer = find_entry(catalog_, "optimizers", name);
     const json& part = spec_["compression"];
-    const json* compressor = find_entry(catalog_, "compressors", part["name"]);
+    const json* compressor = find_entry(catalog_, "compressors", part["name"].get<std::string>());
     if (optimizer == nullptr || compressor == nullptr || part["memory"].is_null()) return;
     if (optimizer->value("yields_momentum", true)) return;
-    const json* memory = find_entry(catalog_, "memories", part["memory"]);
+    const json* memory = find_entry(catalog_, "memories", part["memory"].get<std::string>());
     std::string owner;
-    if (memory != nullptr && memory->value("owns_momentum", false)) {
+    const auto own_momentum =
+        memory == nullptr ? std::vector<std::string>() : params_of_own_momentum(*memory, part["memory_params"]);
+    if (!own_momentum.empty()) {
+      owner = "memory \"" + memory->value("name", "") + "\" has a momentum in place of the optimizer's, unless \"" +
+              own_momentum.front() + "\" among its parameters is left out";
+    } else if (memory != nullptr && memory->value("owns_momentum", false)) {
       owner = "memory \"" + memory->value("name", "") + "\" applies the optimizer's momentum before compression";
     } else if (compressor->value("traits", json::object()).value("owns_momentum", false) &&
                numbers_are_defaults(*compressor, part["params"])) {
@@ -225,6 +224,13 @@ class CatalogCheck {
     if (owner.empty()) return;
     problems_.push_back({"/training/optimizer/name", "optimizer \"" + name + "\" keeps moments of its own, and " +
                                                          owner + "; use \"sgd\", or a compression without momentum"});
+  }
+
+  void nesterov_and_momentum() {
+    const json& optimizer = spec_["training"]["optimizer"];
+    if (optimizer.value("nesterov", json()) != true || optimizer.value("momentum", json()) != 0) return;
+    problems_.push_back(
+        {"/training/optimizer/nesterov", "Nesterov's momentum needs /training/optimizer/momentum above 0"});
   }
 
   static bool numbers_are_defaults(const json& entry, const json& params) {
@@ -239,6 +245,17 @@ class CatalogCheck {
 
   void workers() {
     json& part = spec_["resources"];
+    const std::string alone =
+        "training mode \"" + spec_["training"]["mode"].get<std::string>() + "\" exchanges nothing";
+    if (exchanged(spec_, catalog_) == "nothing") {
+      if (part["workers"] != 1) {
+        problems_.push_back(
+            {"/resources/workers", alone + ": it trains on one worker, and the job has " + part["workers"].dump()});
+      }
+      if (spec_["compression"]["name"] != "none") {
+        problems_.push_back({"/compression/name", alone + ", so that there is nothing to compress; it takes \"none\""});
+      }
+    }
     if (part["min_workers"].is_null()) part["min_workers"] = part["workers"];
     if (part["min_workers"] != part["workers"]) {
       problems_.push_back({"/resources/min_workers",
@@ -289,11 +306,13 @@ JobSpec read(const json& spec) {
                      beside_name(training.at("optimizer")),
                      beside_name(training.at("lr_schedule")),
                      training.at("seed"),
-                     read_clip(training.value("clip", json::object()))};
+                     read_clip(training.value("clip", json::object())),
+                     read_conditions(training.at("params"))};
   const json& compression = spec.at("compression");
   result.compression = {{compression.at("name"), compression.at("params")},
                         {compression.at("memory"), compression.at("memory_params")},
-                        compression.at("apply_to")};
+                        compression.at("apply_to"),
+                        compression.value("aggregation", "mean")};
   const json& exchange = spec.at("exchange");
   const json servers = exchange.value("params", json::object()).value("servers", json());
   result.exchange = {.topology = exchange.at("topology"),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "protocol/conditions.hpp"
 #include "protocol/resources.hpp"
 #include "protocol/schema.hpp"
 
@@ -45,6 +46,7 @@ struct JobSpec {
     Choice lr_schedule;
     std::uint64_t seed = 1;
     Clip clip = {};
+    Conditions conditions = {};  ///< parameters of every mode
 
     /// Samples of a worker in one optimizer step.
     std::uint64_t samples_per_step() const { return batch_size * accumulate; }
@@ -52,7 +54,8 @@ struct JobSpec {
   struct Compression {
     Choice compressor;
     Choice memory;  ///< the compressor's own default if the job named none; an empty name if there is none
-    std::string apply_to;
+    std::string apply_to = "gradients";  ///< or models
+    std::string aggregation = "mean";    ///< what is made of the workers' values: mean, sum, min, max, weighted
   };
   struct Exchange {
     std::string topology;

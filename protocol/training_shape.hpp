@@ -21,9 +21,9 @@ struct ParameterShape {
 
 /// The sizes of a job's model and data set, as far as they are known without LibTorch and without reading data.
 struct TrainingShape {
-  std::vector<ParameterShape> parameters;       ///< in the order of the model
+  std::vector<ParameterShape> parameters;       ///< in the order of the model; empty if only files would tell
   std::optional<std::uint64_t> train_examples;  ///< empty if only the files would tell
-  std::optional<std::uint64_t> classes = {};    ///< that partitions can tell apart; empty if only the files would tell
+  std::optional<std::uint64_t> classes = {};    ///< the most that partitions can tell apart; of texts, sections
 };
 
 /// Returns the shape of a job's training. Fails with: invalid_argument (the model cannot take such examples), not_found

@@ -25,6 +25,8 @@ inline constexpr std::string_view head = "WEIR_HEAD";
 inline constexpr std::string_view listen_host = "WEIR_LISTEN_HOST";
 /// Threads for tensor operations, a whole number: the slot's cpu, at least 1. Default: 1.
 inline constexpr std::string_view threads = "WEIR_THREADS";
+/// Directory with the TorchScript modules that jobs may name: that of `weir node --modules`. Unset: there is none.
+inline constexpr std::string_view modules = "WEIR_MODULES";
 /// Milliseconds that the worker continues without a link to the head: NodeWelcome.lease_milliseconds. Default: 10000.
 inline constexpr std::string_view lease = "WEIR_LEASE_MILLISECONDS";
 

@@ -18,18 +18,23 @@
 
 namespace weir::training {
 
+class Mode;
+enum class Exchanged : std::uint8_t;
+
 /// The state that one rank trains: its copy of the model and everything that belongs to it. Made from the job spec,
 /// equal on all ranks except for the shard. Used by one thread.
 ///
-/// Parameters stay equal on all ranks. The model's buffers (running statistics) do not: they are not exchanged, and
-/// each rank keeps those of its own batches. Rank 0's buffers count as the model's: they are used in evaluations and
-/// saved next to the parameters in a checkpoint. Those of the other ranks are saved separately in it, so that a resumed
-/// job has the same bits.
+/// Parameters are equal on all ranks whenever they have exchanged. The model's buffers (running statistics) are
+/// exchanged only where compression applies to models, and then only those of floating-point numbers: otherwise each
+/// rank keeps those of its own batches. Rank 0's buffers count as the model's: they are used in evaluations and saved
+/// next to the parameters in a checkpoint. Those of the other ranks are saved separately in it, so that a resumed job
+/// has the same bits; likewise the optimizers of the other ranks, where each has its own.
 class Replica {
  public:
   /// Reads the training data, which takes a while. Fails with: not_found (dataset file), malformed (dataset file),
   /// invalid_argument (the spec combines things that do not fit), io.
   static Result<std::unique_ptr<Replica>> make(const protocol::JobSpec& spec, std::uint32_t rank, std::uint32_t world);
+  ~Replica();
 
   /// Resumes from a checkpoint of the same job with the same number of ranks. Must be called before join(). Fails with:
   /// malformed (also the state of another optimizer, memory or compressor), unsupported, conflict (another model or
@@ -48,6 +53,15 @@ class Replica {
   std::uint64_t parameter_count() const;
   const compressors::Compression& compression() const { return exchange ? exchange->compression() : compression_; }
   double epoch() const { return static_cast<double>(step) / static_cast<double>(sampler.steps_per_epoch()); }
+  Exchanged exchanges() const;
+  /// Whether the optimizers of the ranks differ in their state. Otherwise all apply the same means.
+  bool own_optimizers() const;
+  /// The buffers that the ranks exchange.
+  std::vector<NamedTensor> exchanged_buffers() const;
+  /// The tensors of the model that the ranks exchange, or whose gradients they exchange.
+  std::vector<NamedTensor> exchanged_tensors() const;
+  /// Optimizer steps at the beginning in which less is compressed than later.
+  std::uint64_t warmup_steps() const;
   /// The value of epoch() at the end of the training.
   double epochs_total() const {
     return static_cast<double>(steps_total) / static_cast<double>(sampler.steps_per_epoch());
@@ -58,6 +72,7 @@ class Replica {
   const std::uint32_t world;
   std::unique_ptr<Examples> examples;
   std::unique_ptr<Model> model;
+  std::unique_ptr<Mode> mode;
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<Schedule> schedule;
   Sampler sampler;
@@ -67,8 +82,7 @@ class Replica {
   std::unique_ptr<Exchange> exchange;  ///< set by join()
 
  private:
-  Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t ranks, Sampler own_sampler)
-      : spec(job), rank(own_rank), world(ranks), sampler(std::move(own_sampler)) {}
+  Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t ranks, Sampler own_sampler);
   compressors::Compression compression_;                    ///< moved into the exchange by join()
   std::optional<std::vector<NamedTensor>> exchange_state_;  ///< restored, and for the exchange that join() makes
 };

@@ -1,5 +1,7 @@
 #include "training/shapes.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -36,11 +38,18 @@ Result<Product> ask_named(Types types, std::string_view kind, std::string_view n
 Result<std::vector<protocol::ParameterShape>> parameter_shapes(std::string_view model, const nlohmann::json& params,
                                                                const ExampleShape& shape) {
   using Shapes = std::vector<protocol::ParameterShape>;
-  return ask_named<Shapes>(ModelTypes{}, "model", model, params, [&]<class T>(const auto& options) -> Result<Shapes> {
+  const auto of_network = [&]<class T>(const auto& options) -> Result<Shapes> {
     const auto network = T::network(options, shape);
     if (!network) return network.error();
     return shapes_of(*network);
-  });
+  };
+  const auto of_file = []<class T>(const auto& options) -> Result<Shapes> {
+    if (auto good = T::check(options); !good) return good.error();
+    return Shapes();
+  };
+  auto shapes = ask_named<Shapes>(NetworkTypes{}, "model", model, params, of_network);
+  if (shapes || shapes.error().code != Errc::not_found) return shapes;
+  return ask_named<Shapes>(StoredModelTypes{}, "model", model, params, of_file);
 }
 
 Result<DatasetShape> dataset_shape(std::string_view dataset, const nlohmann::json& params, std::string_view path) {
@@ -56,7 +65,9 @@ Result<protocol::TrainingShape> training_shape(const protocol::JobSpec& spec) {
   auto parameters = parameter_shapes(spec.model.name, spec.model.params, dataset->example);
   if (!parameters) return parameters.error();
   protocol::TrainingShape shape{std::move(*parameters), dataset->train_examples, {}};
-  if (dataset->example.tokens == 0) shape.classes = static_cast<std::uint64_t>(dataset->example.classes);
+  shape.classes = dataset->example.tokens == 0
+                      ? static_cast<std::uint64_t>(dataset->example.classes)
+                      : std::min(text_sections_max, dataset->train_examples.value_or(UINT64_MAX));
   return shape;
 }
 

@@ -11,7 +11,8 @@
 /// links.
 namespace weir::training {
 
-/// The shapes of a model's parameter tensors, in the model's order. Fails with: not_found (no such model),
+/// The shapes of a model's parameter tensors, in the model's order; empty if only a file of the workers would tell.
+/// Fails with: not_found (no such model),
 /// invalid_argument (parameters, or the model does not accept examples of this shape).
 Result<std::vector<protocol::ParameterShape>> parameter_shapes(std::string_view model, const nlohmann::json& params,
                                                                const ExampleShape& shape);

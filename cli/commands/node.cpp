@@ -36,6 +36,7 @@ struct Options {
   std::string name;
   std::string host;
   std::string worker;
+  std::string modules;
 };
 
 /// Runs a node until it gives up or SIGINT or SIGTERM ends it. Returns the exit code.
@@ -97,6 +98,14 @@ int node(const Settings& settings, const Options& options) {
   node_options.labels = std::move(*labels);
   node_options.version = WEIR_VERSION;
   node_options.worker_program = options.worker.empty() ? worker_program().string() : options.worker;
+  if (!options.modules.empty()) {
+    std::error_code failure;
+    const auto modules = std::filesystem::canonical(options.modules, failure);
+    if (failure || !std::filesystem::is_directory(modules, failure)) {
+      return complain({Errc::invalid_argument, "--modules: " + options.modules + " is not a directory"});
+    }
+    node_options.modules = modules.string();
+  }
   if (node_options.worker_program.empty() || ::access(node_options.worker_program.c_str(), X_OK) != 0) {
     return complain({Errc::io, "a node needs the program weir-worker beside " + own_program().string() +
                                    ", or where --worker says; there is none that can be run"});
@@ -130,6 +139,8 @@ void add_node(CLI::App& program, Choice& choice) {
   command->add_option("--name", options->name, "Unique in the cluster; by default the host's name");
   command->add_option("--host", options->host, "Address at which workers of other nodes reach this one's");
   command->add_option("--worker", options->worker, "The weir-worker program; by default the one beside this program");
+  command->add_option("--modules", options->modules,
+                      "Directory of TorchScript modules that jobs may train by name: workers run the code in them");
   command->callback([&choice, command, options] {
     if (!command->get_subcommands().empty()) return;
     if (options->head.empty()) throw CLI::RequiredError("--head (or one of list, show, drain)");

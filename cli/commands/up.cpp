@@ -35,6 +35,7 @@ struct Options {
   double cpus_per_node = 0;
   std::string listen;
   std::string http = "127.0.0.1:8265";
+  std::string modules;
 };
 
 /// The default control port, which nodes started in other terminals expect, if it is free.
@@ -126,8 +127,10 @@ class Up {
     for (unsigned i = 1; i <= options_.nodes; ++i) {
       const std::string name = "node-" + std::to_string(i);
       const std::string cpus = "cpu=" + value_text(options_.cpus_per_node);
-      auto started =
-          start(name, {"node", "--head", text(endpoints, "control"), "--name", name, "--resources", cpus}, environment);
+      std::vector<std::string> arguments{"node",        "--head", text(endpoints, "control"), "--name", name,
+                                         "--resources", cpus};
+      if (!options_.modules.empty()) arguments.insert(arguments.end(), {"--modules", options_.modules});
+      auto started = start(name, std::move(arguments), environment);
       if (!started) say(started.error().message());
     }
   }
@@ -186,6 +189,7 @@ void add_up(CLI::App& program, Choice& choice) {
                       "Cores each node offers; by default its share of the machine's, at least 2");
   command->add_option("--listen", options->listen, "HOST:PORT for nodes; by default 127.0.0.1:6380 if it is free");
   command->add_option("--http", options->http, "HOST:PORT of API and dashboard")->capture_default_str();
+  command->add_option("--modules", options->modules, "Directory of TorchScript modules, for the nodes");
 }
 
 }  // namespace weir::cli

@@ -24,6 +24,7 @@
 #include "base/errc.hpp"
 #include "collectives/transports/descriptor.hpp"
 #include "collectives/transports/handshake.hpp"
+#include "collectives/transports/paced_stream.hpp"
 #include "collectives/transports/shared_memory.hpp"
 #include "collectives/transports/socket_stream.hpp"
 #include "collectives/transports/stream_communicator.hpp"
@@ -177,6 +178,7 @@ class GradientPort final : public Mesh {
     ensure(lanes_.empty(), "a mesh is joined once");
     group_ = group;
     peers_ = peers;
+    if (group.bytes_per_second > 0) pace_ = std::make_shared<Pace>(group.bytes_per_second);
     lanes_.resize(group.lanes);
     for (auto& lane : lanes_) lane.resize(group.size);
     try {
@@ -333,6 +335,7 @@ class GradientPort final : public Mesh {
 
   /// A caller that never saw our verdict calls again; its newer connection replaces the older one.
   void keep(const End& peer, std::unique_ptr<Stream> stream) {
+    if (pace_) stream = std::make_unique<PacedStream>(std::move(stream), pace_);
     lanes_[peer.lane][peer.rank] = std::move(stream);
     if (missing().empty()) io_.stop();
   }
@@ -365,6 +368,7 @@ class GradientPort final : public Mesh {
 
   Group group_;
   std::vector<Peer> peers_;
+  std::shared_ptr<Pace> pace_;  ///< if the rate is limited
   std::optional<Error> last_refusal_;
   std::size_t unproved_ = 0;
   std::uint16_t port_ = 0;

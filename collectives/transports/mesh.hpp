@@ -21,6 +21,8 @@ struct Group {
   std::uint32_t lanes = 3;
   Loss loss = Loss::ends_the_group;
   bool shared_memory = true;  ///< between ranks of one host; if not, TCP there as well
+  /// Of this rank's connections together, in each direction, as if its line were slow; 0: no limit. Ranks may differ.
+  double bytes_per_second = 0;
 };
 
 /// Where a rank listens.

@@ -27,4 +27,15 @@ std::optional<std::string> no_mean_residual(const Compressor& compressor) {
   return std::nullopt;
 }
 
+std::optional<std::string> no_differences(const Traits& compressor) {
+  if (compressor.owns_momentum) return "it has a momentum of its own, and the workers' optimizers have applied theirs";
+  if (compressor.votes) return "a majority of signs does not tell how far models are apart";
+  return std::nullopt;
+}
+
+std::optional<std::string> no_differences(const MemoryTraits& memory) {
+  if (!memory.owns_momentum && !memory.replaces_momentum) return std::nullopt;
+  return "it applies momentum to gradients, and the workers' optimizers have applied theirs";
+}
+
 }  // namespace weir::compressors

@@ -229,6 +229,69 @@ TEST(Trainer, CountsOptimizerStepsWhereBatchesAccumulate) {
   EXPECT_EQ(cluster.book.shares[10].size(), 2u);
 }
 
+TEST(Trainer, CheckpointsAndEvaluationsWaitForTheNextExchange) {
+  auto spec = job("none");
+  spec["training"]["mode"] = "local_sgd";
+  spec["training"]["params"] = {{"period", 3}};
+  Cluster cluster(2);
+  cluster.start(spec);
+  ASSERT_TRUE(cluster.wait_for_ends());
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(cluster.book.ends[rank].outcome, Outcome::finished) << cluster.book.ends[rank].cause;
+    EXPECT_EQ(series(cluster.book.reports[rank]).at("loss").size(), 32U);
+  }
+  const auto all = series(cluster.book.reports[0]);
+  const auto& ratio = all.at("compression_ratio").back();
+  EXPECT_NEAR(ratio.value, 32.0 / 11, 0.2) << "11 exchanges instead of 32";
+  const auto& steps = all.at("local_steps");
+  ASSERT_EQ(steps.size(), 11U) << "a point for each exchange";
+  EXPECT_EQ(steps.front().value, 3);
+  EXPECT_EQ(steps.back().value, 2) << "steps 31 and 32";
+  std::vector<std::uint64_t> evaluated;
+  for (const auto& point : all.at("accuracy")) evaluated.push_back(point.step);
+  EXPECT_EQ(evaluated, (std::vector<std::uint64_t>{12, 21, 30, 32})) << "every 10 steps";
+  std::vector<std::uint64_t> saved;
+  for (const auto& [step, shares] : cluster.book.shares) saved.push_back(step);
+  EXPECT_EQ(saved, (std::vector<std::uint64_t>{21, 32})) << "every 20 steps";
+}
+
+TEST(Trainer, AWorkerThatTrainsAloneListensNowhere) {
+  auto spec = job("none");
+  spec["training"]["mode"] = "local";
+  spec["training"]["epochs"] = 1;
+  Cluster cluster(1);
+  const auto prepared =
+      cluster.await(cluster.trainer(0).call<&protocol::Training::prepare>(cluster.assignment(spec, 0)));
+  ASSERT_TRUE(prepared) << prepared.error().message();
+  EXPECT_EQ(prepared->endpoint.port, 0);
+  ASSERT_TRUE(cluster.await(
+      cluster.trainer(0).call<&protocol::Training::start>(std::vector<protocol::RankEndpoint>{prepared->endpoint})));
+  ASSERT_TRUE(cluster.wait_for_ends());
+  EXPECT_EQ(cluster.book.ends[0].outcome, Outcome::finished) << cluster.book.ends[0].cause;
+  const auto all = series(cluster.book.reports[0]);
+  EXPECT_EQ(all.at("loss").size(), 32U);
+  EXPECT_EQ(all.at("bytes_sent").back().value, 0);
+  EXPECT_EQ(all.at("accuracy").back().step, 32U);
+  EXPECT_TRUE(cluster.book.shares.contains(32));
+}
+
+TEST(Trainer, AWorkerThatTrainsAloneEndsWhenItIsTold) {
+  auto spec = job("none");
+  spec["training"]["mode"] = "local";
+  spec["training"]["epochs"] = 100000;
+  Cluster aborted(1);
+  aborted.start(spec);
+  ASSERT_TRUE(aborted.await(aborted.trainer(0).call<&protocol::Training::abort>("enough")));
+  ASSERT_TRUE(aborted.wait_for_ends());
+  EXPECT_EQ(aborted.book.ends[0].outcome, Outcome::failed);
+  EXPECT_NE(aborted.book.ends[0].cause.find("enough"), std::string::npos) << aborted.book.ends[0].cause;
+  Cluster stopped(1);
+  stopped.start(spec);
+  ASSERT_TRUE(stopped.await(stopped.trainer(0).call<&protocol::Training::stop>()));
+  ASSERT_TRUE(stopped.wait_for_ends());
+  EXPECT_EQ(stopped.book.ends[0].outcome, Outcome::stopped) << stopped.book.ends[0].cause;
+}
+
 TEST(Trainer, AStoppedJobResumesBitForBit) {
   auto spec = job("dgc");
   Cluster whole(2);

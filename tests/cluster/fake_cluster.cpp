@@ -241,9 +241,9 @@ FakeCluster::~FakeCluster() {
 void FakeCluster::start_head() {
   const auto file = dir.path() / "now" / "weir.db";
   std::filesystem::create_directories(file.parent_path());
-  store = open_sqlite_store({.file = file}, net::make_strand(store_process->executor()),
-                            net::make_strand(simulation.executor()))
-              .value();
+  store = std::make_shared<CommitLog>(open_sqlite_store({.file = file}, net::make_strand(store_process->executor()),
+                                                        net::make_strand(simulation.executor()))
+                                          .value());
   HeadOptions options;
   options.listen = control;
   options.data_dir = dir.path() / "now";

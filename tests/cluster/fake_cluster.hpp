@@ -15,6 +15,7 @@
 #include "runtime/actor_system.hpp"
 #include "runtime/testing/fake_process.hpp"
 #include "runtime/testing/simulation.hpp"
+#include "tests/cluster/commit_log.hpp"
 #include "tests/cluster/temporary_dir.hpp"
 
 namespace weir::cluster {
@@ -98,7 +99,7 @@ class FakeCluster {
   std::map<std::string, std::unique_ptr<runtime::testing::SimulatedProcess>> node_processes;
   TrainerScript script;
   TemporaryDir dir;
-  std::shared_ptr<Store> store;
+  std::shared_ptr<CommitLog> store;
   std::unique_ptr<Head> head;
   std::map<std::string, std::unique_ptr<WorkerSpawner>> spawners;
   std::map<std::string, std::unique_ptr<Node>> nodes;

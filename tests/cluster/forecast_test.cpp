@@ -50,6 +50,12 @@ TEST(RoundCost, TensorsOfOneDimensionGoThroughTheDenseRing) {
       << "unless the compressor takes them";
 }
 
+TEST(RoundCost, IsUnknownForAModelThatOnlyItsFileDescribes) {
+  auto spec = lenet(4, json::object());
+  spec.model = {"torchscript", {{"file", "mine.pt"}}};
+  EXPECT_EQ(cost(spec), (json{{"parameters", nullptr}, {"bytes_dense", nullptr}, {"bytes_sent", nullptr}}));
+}
+
 TEST(RoundCost, ARatioOfOnesOwnScalesIt) {
   const auto sent = [](double ratio) {
     const json params = {{"ratio", ratio}};
@@ -183,6 +189,27 @@ TEST(Head, FewerClassesThanWorkersAreNotDividedByClass) {
   EXPECT_EQ(refused.problems[0].message,
             "\"by_class\" gives each worker classes of its own, and there are 10 classes for 11 workers; take fewer "
             "workers, or \"dirichlet\"");
+}
+
+/// The classes of a text are its sections: 1,024, or one for each example if those are fewer.
+TEST(Problems, ATextIsDividedByClassAmongNoMoreWorkersThanItHasSections) {
+  auto spec = lenet(1, {{"dataset", {{"partition", "by_class"}}}, {"training", {{"batch_size", 1}}}});
+  spec.model = {"gpt", json::object()};
+  const auto problems = [&](const char* dataset, const json& params, std::uint32_t workers) {
+    spec.dataset.choice = {dataset, params};
+    spec.resources.workers = workers;
+    return problems_of(spec, training::training_shape(spec).value(), protocol::test_catalog());
+  };
+  EXPECT_THAT(problems("synthetic-text", {{"train_examples", 4}}, 4), IsEmpty());
+  const auto few = problems("synthetic-text", {{"train_examples", 3}}, 4);
+  ASSERT_FALSE(few.empty());
+  EXPECT_EQ(few[0].pointer, "/dataset/partition");
+  EXPECT_THAT(few[0].message, HasSubstr("there are 3 classes for 4 workers"));
+  const auto many = problems("synthetic-text", {{"train_examples", 2000}}, 1025);
+  ASSERT_EQ(many.size(), 1u);
+  EXPECT_EQ(many[0].pointer, "/dataset/partition");
+  EXPECT_THAT(problems("text", json::object(), 1024), IsEmpty()) << "its examples are not known here";
+  EXPECT_EQ(problems("text", json::object(), 1025).size(), 1u) << "but there are no more sections than that";
 }
 
 }  // namespace

@@ -105,6 +105,8 @@ TEST(Catalog, DescribesEveryParameter) {
   EXPECT_EQ(dgc.at("params").at("properties").at("ratio").at("exclusiveMinimum"), 0);
   EXPECT_EQ(dgc.at("params").at("properties").at("ratio").at("default"), 0.001);
   EXPECT_EQ(named("memories", "dgc").at("owns_momentum"), true);
+  EXPECT_EQ(named("memories", "dgc").at("momentum_params"), nlohmann::json::array());
+  EXPECT_EQ(named("memories", "ef21").at("momentum_params"), nlohmann::json{"momentum"});
   EXPECT_EQ(named("compressors", "demo").at("default_memory_params").at("beta"), 0.999);
   EXPECT_THAT(named("compressors", "signsgd").at("memory_misfits").at("residual"), HasSubstr("signs"));
   EXPECT_DOUBLE_EQ(named("compressors", "natural").at("traits").at("error_bound"), 0.125);

@@ -260,6 +260,57 @@ TEST(JobSpec, AnOptimizerWithMomentsNeedsTheMomentumForItself) {
   EXPECT_THAT(problems[0].message, HasSubstr("compressor \"powersgd\" has a momentum in place of the optimizer's"));
 }
 
+/// As with EF21, whose memory has a momentum if its parameter says so.
+TEST(JobSpec, AnOptimizerWithMomentsTakesNoMomentumOfTheMemory) {
+  json catalog = test_catalog();
+  catalog["optimizers"].push_back({{"name", "adam"}, {"summary", ""}, {"yields_momentum", false}});
+  const json params = json::parse(R"({"type": "object", "additionalProperties": false, "properties": {
+      "momentum": {"type": "number", "minimum": 0, "maximum": 0.9999, "default": 0}}})");
+  catalog["memories"].push_back(
+      {{"name", "ef21"}, {"summary", ""}, {"params", params}, {"momentum_params", {"momentum"}}});
+  const auto problems_with = [&](const char* optimizer, const json& memory_params) {
+    json spec = minimal();
+    spec["training"] = {{"optimizer", {{"name", optimizer}}}};
+    spec["compression"] = {{"name", "topk"}, {"memory", "ef21"}, {"memory_params", memory_params}};
+    return normalize_job_spec(spec, catalog);
+  };
+  EXPECT_THAT(problems_with("sgd", {{"momentum", 0.9}}), IsEmpty());
+  EXPECT_THAT(problems_with("adam", json::object()), IsEmpty());
+  EXPECT_THAT(problems_with("adam", {{"momentum", 0}}), IsEmpty());
+  EXPECT_THAT(problems_with("adam", {{"momentum", 0.9}}),
+              ElementsAre(Problem{"/training/optimizer/name",
+                                  "optimizer \"adam\" keeps moments of its own, and memory \"ef21\" has a momentum in "
+                                  "place of the optimizer's, unless \"momentum\" among its parameters is left out; use "
+                                  "\"sgd\", or a compression without momentum"}));
+}
+
+TEST(JobSpec, NesterovNeedsMomentum) {
+  json catalog = test_catalog();
+  catalog["optimizers"][0]["params"]["properties"]["nesterov"] = {{"type", "boolean"}, {"default", false}};
+  const auto problems_with = [&](const json& optimizer) {
+    json spec = minimal();
+    spec["training"] = {{"optimizer", optimizer}};
+    return normalize_job_spec(spec, catalog);
+  };
+  EXPECT_THAT(problems_with({{"nesterov", true}}), IsEmpty());
+  EXPECT_THAT(problems_with({{"momentum", 0}}), IsEmpty());
+  EXPECT_THAT(problems_with({{"nesterov", true}, {"momentum", 0.0}}),
+              ElementsAre(Problem{"/training/optimizer/nesterov",
+                                  "Nesterov's momentum needs /training/optimizer/momentum above 0"}));
+}
+
+TEST(JobSpec, ADatasetWithoutFilesTakesNoPath) {
+  json catalog = test_catalog();
+  catalog["datasets"].push_back({{"name", "synthetic"}, {"summary", ""}, {"has_files", false}});
+  json spec = minimal();
+  spec["dataset"] = {{"name", "synthetic"}, {"path", "/data"}};
+  EXPECT_THAT(normalize_job_spec(spec, catalog),
+              ElementsAre(Problem{"/dataset/path", "dataset \"synthetic\" has no files: leave the path out"}));
+  spec = minimal();
+  spec["dataset"] = {{"name", "synthetic"}};
+  EXPECT_THAT(normalize_job_spec(spec, catalog), IsEmpty());
+}
+
 TEST(JobSpec, ADatasetWithoutAUsualPlaceNeedsAPath) {
   json catalog = test_catalog();
   catalog["datasets"].push_back({{"name", "cifar10"}, {"summary", ""}, {"needs_path", true}});

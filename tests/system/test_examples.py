@@ -27,6 +27,20 @@ class Examples(SystemTest):
                            if j["name"] == json.loads(example.read_text())["name"])
                 self.assertEqual((job["state"], job["step"]), ("SUCCEEDED", 5))
 
+    def test_every_job_in_the_documents_is_valid(self):
+        self.cluster.start_head()
+        small = {"model": {"name": "lenet"}, "dataset": {"name": "fashion-mnist"}}
+        found = 0
+        for document in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+            text = document.read_text()
+            jobs = re.findall(r"-d '(\{.*?\})'", text, re.DOTALL) + re.findall(r"(?m)^    (\{\"model\": .*\})$", text)
+            parts = [f"{{{part}}}" for part in re.findall(r'`("[a-z_]+": \{[^`]*\})`', text)]
+            for written in [*jobs, *parts]:
+                with self.subTest(document=document.name, job=written):
+                    found += 1
+                    self.cluster.api.call("POST", "/api/v1/jobs/validate", small | json.loads(written))
+        self.assertGreaterEqual(found, 4, "the documents have examples")
+
     def test_make_run_compares_two_trainings(self):
         # 94 steps of each training, of which the second one goes dense in 47.
         command = [sys.executable, ROOT / "scripts" / "demo.py", "--epochs", "0.1"]

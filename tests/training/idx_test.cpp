@@ -1,10 +1,12 @@
 #include "training/datasets/idx.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 
 #include "base/errc.hpp"
+#include "folder.hpp"
 
 namespace weir::training {
 namespace {
@@ -59,6 +61,18 @@ TEST(Idx, AHeaderThatClaimsTooMuchTakesNoMemory) {
 TEST(Idx, WhatTheSourceFailsWithIsPassedOn) {
   const ByteSource broken = [](std::span<std::uint8_t>) -> Result<std::size_t> { return Error{Errc::io, "disk"}; };
   EXPECT_EQ(read_idx(broken, 1).error().code, Errc::io);
+}
+
+TEST(Idx, OnlyFilesAreRead) {
+  const testing::Folder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);  // nobody will ever write to it
+  for (const auto& path : {folder / "pipe", folder.path()}) {
+    const auto idx = read_idx_file(path, 2);
+    ASSERT_FALSE(idx);
+    EXPECT_EQ(idx.error().code, Errc::malformed);
+    EXPECT_EQ(idx.error().context, path + " is not a file");
+  }
+  EXPECT_EQ(read_idx_file(folder / "none", 2).error().code, Errc::not_found);
 }
 
 }  // namespace

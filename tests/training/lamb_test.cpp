@@ -21,7 +21,7 @@ class Reference {
       : options_(options), x_(std::move(x)), m_(x_.size()), v_(x_.size()) {}
 
   void step(const std::vector<double>& g, double rate) {
-    const auto [beta1, beta2, epsilon] = options_.moments;
+    const auto& [beta1, beta2, epsilon, decay, no_decay] = options_.moments;
     ++steps_;
     std::vector<double> update(x_.size());
     double length = 0;
@@ -31,7 +31,7 @@ class Reference {
       v_[i] = beta2 * v_[i] + (1 - beta2) * g[i] * g[i];
       const double m = m_[i] / (1 - std::pow(beta1, steps_));
       const double v = v_[i] / (1 - std::pow(beta2, steps_));
-      update[i] = m / (std::sqrt(v) + epsilon) + options_.weight_decay * x_[i];
+      update[i] = m / (std::sqrt(v) + epsilon) + decay * x_[i];
       length += x_[i] * x_[i];
       update_length += update[i] * update[i];
     }
@@ -49,7 +49,7 @@ class Reference {
 
 void expect_reference(const at::Tensor& start, double weight_decay, bool first_gradient_is_zero) {
   Lamb::Options options;
-  options.weight_decay = weight_decay;
+  options.moments.weight_decay = weight_decay;
   const auto numbers = [](const at::Tensor& tensor) {
     const auto flat = tensor.to(at::kDouble).view(-1).contiguous();
     return std::vector<double>(flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel());
@@ -89,7 +89,7 @@ TEST(Lamb, ScalesEachTensorByItself) {
   const auto small_start = small.clone();
   const auto large_start = large.clone();
   Lamb::Options options;
-  options.weight_decay = 0;
+  options.moments.weight_decay = 0;
   Lamb lamb(options, OptimizerSetting{{{"small", small}, {"large", large}}});
   const auto gradient = torch::randn({4, 4});
   std::vector<Mean> means{{.tensor = gradient.clone(), .sparse = false, .positions = {}},

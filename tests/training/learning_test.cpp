@@ -1,9 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
+#include <map>
 #include <numeric>
+#include <string>
 
 #include "ranks.hpp"
+#include "training/datasets/catalog.hpp"
 #include "training/modes/mode.hpp"
 
 namespace weir::training {
@@ -84,6 +88,55 @@ TEST_P(LearningBySparseSums, IsLittleBehindTheRing) {
     sum_split += loss_after(6, GetParam(), "split_gather", seed);
   }
   EXPECT_LT(sum_split, sum_over_ring);
+}
+
+/// The loss of the best model that knows of each token only how often it occurs.
+double unigram_loss(const protocol::Choice& dataset) {
+  const auto examples = datasets().make(dataset.name, dataset.params, "").value()->train().value();
+  std::vector<std::uint32_t> all(examples->classes().size());
+  std::iota(all.begin(), all.end(), 0u);
+  const auto tokens = examples->batch(all).target.flatten();
+  std::map<std::int64_t, double> counts;
+  for (std::int64_t i = 0; i < tokens.numel(); ++i) ++counts[tokens.data_ptr<std::int64_t>()[i]];
+  double loss = 0;
+  for (const auto& [token, count] : counts) {
+    const double share = count / static_cast<double>(tokens.numel());
+    loss -= share * std::log(share);
+  }
+  return loss;
+}
+
+class LearningOfTexts : public ::testing::TestWithParam<protocol::Choice> {};
+INSTANTIATE_TEST_SUITE_P(Learning, LearningOfTexts,
+                         ::testing::Values(protocol::Choice{"char_lstm",
+                                                            {{"embedding", 16}, {"hidden", 32}, {"layers", 1}}},
+                                           protocol::Choice{"gpt", {{"layers", 1}, {"heads", 2}, {"width", 32}}}),
+                         [](const auto& info) { return info.param.name; });
+
+/// To be better, a model must have learned what follows what.
+TEST_P(LearningOfTexts, GoesBelowTheLossOfAUnigramModel) {
+  auto spec = testing::small_job("topk", 0.1);
+  spec.model = GetParam();
+  spec.dataset.choice = {"synthetic-text", {{"context", 16}, {"vocabulary", 16}, {"train_examples", 1024}}};
+  spec.training.epochs = 5;
+  spec.training.batch_size = 16;
+  spec.training.optimizer = {"adamw", {{"lr", 0.01}, {"no_decay", true}}};
+  auto group = collectives::in_process_group(2);
+  std::vector<Losses> losses(2);
+  run_ranks(2, [&](std::uint32_t rank) {
+    auto replica = Replica::make(spec, rank, 2).value();
+    ASSERT_TRUE(replica->join(*group[rank]));
+    const auto done = modes().make("sync", nullptr).value()->train(*replica, losses[rank]);
+    ASSERT_TRUE(done) << done.error().message();
+    replica.reset();
+    group[rank]->close();
+  });
+  const auto& all = losses[0].losses;
+  ASSERT_EQ(all.size(), 160u);
+  const double unigram = unigram_loss(spec.dataset.choice);
+  EXPECT_NEAR(unigram, 2.482, 5e-4);  // tests/system/test_models.py compares with this
+  EXPECT_GT(all.front(), unigram) << "it begins with less";
+  EXPECT_LT(std::accumulate(all.end() - 16, all.end(), 0.0) / 16, 0.85 * unigram);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "base/errc.hpp"
 #include "training/models/catalog.hpp"
+#include "training/models/list.hpp"
 #include "training/schedules/schedule.hpp"
 #include "training/shapes.hpp"
 
@@ -96,7 +97,7 @@ ExampleShape smallest(const std::string& model, const nlohmann::json& params) {
   return {1, 1, 1, 11, 6};
 }
 
-/// Every model of the catalog and every form that it has, each on the smallest examples.
+/// Every model that is a network, and every form that it has, each on the smallest examples.
 std::vector<Sample> samples() {
   const nlohmann::json small = {{"small_images", true}};
   const std::vector<std::pair<std::string, nlohmann::json>> more = {
@@ -114,11 +115,12 @@ std::vector<Sample> samples() {
       {"gpt", {{"layers", 2}, {"width", 32}, {"heads", 2}, {"tied_head", false}, {"context", 9}}},
   };
   std::vector<Sample> all;
-  for (const auto& entry : models().entries()) {
+  NetworkTypes::for_each([&]<class M>() {
+    const std::string name(M::type_name);
     // With all its options' defaults, VGG has 33 million parameters on the smallest images.
-    const nlohmann::json params = entry.name == "vgg" ? nlohmann::json{{"depth", 11}, {"small_images", true}} : nullptr;
-    all.push_back({entry.name, params, smallest(entry.name, params)});
-  }
+    const nlohmann::json params = name == "vgg" ? nlohmann::json{{"depth", 11}, {"small_images", true}} : nullptr;
+    all.push_back({name, params, smallest(name, params)});
+  });
   for (const auto& [model, params] : more) all.push_back({model, params, smallest(model, params)});
   return all;
 }

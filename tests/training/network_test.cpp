@@ -51,14 +51,17 @@ constexpr std::int64_t gpt(std::int64_t layers, std::int64_t width, std::int64_t
 TEST(Network, HasAsManyParametersAsTheLiteratureSays) {
   const nlohmann::json small = {{"small_images", true}};
   const std::vector<Known> all = {
+      // Caffe's LeNet (examples/mnist): 520 + 25,050 + 400,500 + 5,010.
       {"lenet", nullptr, fashion, 431'080},
+      // LeNet-5, with all 16 x 6 connections of its second convolution: LeCun et al. 1998 leave 36 of them out.
       {"lenet", {{"variant", "lecun"}}, fashion, 61'706},
       {"lenet", {{"variant", "lecun"}}, {1, 32, 32, 10}, 61'706},
       {"mlp", nullptr, fashion, 784 * 64 + 64 + 640 + 10},
       {"mlp", {{"hidden", 13'424}}, fashion, 10'672'090},
       {"mlp", {{"widths", {300, 100}}}, fashion, 266'610},
-      // torchvision's
+      // torchvision's weights: AlexNet as in Krizhevsky 2014, VGG as in Simonyan and Zisserman 2015.
       {"alexnet", nullptr, imagenet, 61'100'840},
+      // By the layers: 320 + 18,496 + (3,136 + 1) 2,048 + 2,049 x 2,048 + 20,490; often stated as 10.66 million.
       {"alexnet", small, fashion, 10'660'234},
       {"vgg", {{"depth", 11}}, imagenet, 132'863'336},
       {"vgg", {{"depth", 11}, {"batch_norm", true}}, imagenet, 132'868'840},
@@ -68,20 +71,25 @@ TEST(Network, HasAsManyParametersAsTheLiteratureSays) {
       {"vgg", {{"batch_norm", true}}, imagenet, 138'365'992},
       {"vgg", {{"depth", 19}}, imagenet, 143'667'240},
       {"vgg", {{"depth", 19}, {"batch_norm", true}}, imagenet, 143'678'248},
-      {"vgg", {{"batch_norm", true}, {"small_images", true}}, cifar, 14'728'266},
+      // VGG-16 for CIFAR with one linear layer: 138,365,992 less the three large ones, and 5,130 for that one.
+      {"vgg", {{"batch_norm", true}, {"small_images", true}}, cifar, 138'365'992 - 123'642'856 + 5'130},
+      // He et al. 2016, as torchvision counts them.
       {"resnet", nullptr, imagenet, 11'689'512},
       {"resnet", {{"depth", 34}}, imagenet, 21'797'672},
       {"resnet", {{"depth", 50}}, imagenet, 25'557'032},
       {"resnet", {{"depth", 101}}, imagenet, 44'549'160},
       {"resnet", {{"depth", 152}}, imagenet, 60'192'808},
       {"resnet", small, cifar, 11'173'962},
-      // Of all the normalisations only the number changes: one for each convolution but the first and the projections,
-      // and the last one.
+      // As timm counts resnetv2_50. Of all the normalisations only the number changes: one for each convolution but the
+      // first and the projections, and the last one.
       {"resnet", {{"depth", 50}, {"version", 2}}, imagenet, 25'549'352},
+      // torchvision; Howard et al. 2017 say 4.2 million of version 1, and Sandler et al. 2018 3.4 and 6.9 of version 2
+      // with widths 1 and 1.4, of which 6.1 are in the code of others (timm).
       {"mobilenet", nullptr, imagenet, 3'504'872},
       {"mobilenet", {{"version", 1}}, imagenet, 4'231'976},
       {"mobilenet", {{"width", 1.4}}, imagenet, 6'108'776},
-      {"inception_v3", nullptr, {3, 299, 299, 1000}, 23'834'568},
+      // torchvision's 27,161,264 with the auxiliary classifier, which has 3,326,696.
+      {"inception_v3", nullptr, {3, 299, 299, 1000}, 27'161'264 - 3'326'696},
       // The paper's table 6 says 0.27, 0.46, 0.66, 0.85 and 1.7 million.
       {"resnet20", nullptr, cifar, 269'722},
       {"resnet20", {{"depth", 32}}, cifar, 464'154},
@@ -89,8 +97,11 @@ TEST(Network, HasAsManyParametersAsTheLiteratureSays) {
       {"resnet20", {{"depth", 56}}, cifar, 853'018},
       {"resnet20", {{"depth", 110}}, cifar, 1'727'962},
       {"resnet20", nullptr, fashion, 269'434},
+      // Reddi et al. 2021 say 820,522, with one bias for each gate.
+      {"char_lstm", nullptr, text(80, 90), 820'522 + 2 * 4 * 256},
       {"char_lstm", nullptr, text(80, 90), 90 * 8 + lstm(8, 256) + lstm(256, 256) + 257 * 90},
       {"gpt", nullptr, text(64, 96), gpt(4, 128, 64, 96)},
+      // GPT-2's smallest (Radford et al. 2019), as published.
       {"gpt", {{"layers", 12}, {"heads", 12}, {"width", 768}, {"context", 1024}}, text(128, 50'257), 124'439'808},
       {"gpt",
        {{"layers", 12}, {"heads", 12}, {"width", 768}, {"tied_head", false}},
@@ -98,7 +109,7 @@ TEST(Network, HasAsManyParametersAsTheLiteratureSays) {
        gpt(12, 768, 1024, 50'257) + 768 * 50'257},
   };
   std::set<std::string_view> untested;
-  ModelTypes::for_each([&]<class Model>() { untested.insert(Model::type_name); });
+  NetworkTypes::for_each([&]<class Model>() { untested.insert(Model::type_name); });
   for (const auto& known : all) {
     EXPECT_EQ(count_of(known), known.parameters) << known.model << " " << known.params;
     untested.erase(known.model);
@@ -148,7 +159,7 @@ TEST(Network, TakesImagesFromACertainSizeOn) {
 }
 
 TEST(Network, OfEveryModelRefusesOneKindOfExamples) {
-  ModelTypes::for_each([]<class Model>() {
+  NetworkTypes::for_each([]<class Model>() {
     const std::string name(Model::type_name);
     const auto images = refusal(name, nullptr, {3, 299, 299, 10});
     const auto texts = refusal(name, nullptr, text(32, 10));
@@ -179,7 +190,7 @@ TEST(Network, RefusesSizesBeforeAnythingIsAllocated) {
 }
 
 TEST(Network, NamesEachParameterOnceAndReadsOnlyEarlierLayers) {
-  ModelTypes::for_each([]<class Model>() {
+  NetworkTypes::for_each([]<class Model>() {
     const bool images = refusal(std::string(Model::type_name), nullptr, {3, 299, 299, 10}).empty();
     const auto network = Model::network({}, images ? ExampleShape{3, 299, 299, 10} : text(32, 10)).value();
     std::set<std::string> names;
@@ -194,11 +205,16 @@ TEST(Network, NamesEachParameterOnceAndReadsOnlyEarlierLayers) {
 }
 
 TEST(Network, MarksWhatWeightDecayMayLeaveOut) {
-  const auto network = ResNet::network({}, imagenet).value();
-  for (const auto& [shape, fills, turn, decays] : network.parameters) {
-    const bool norm =
-        shape.name.find("bn") != std::string::npos || shape.name.find("downsample.1") != std::string::npos;
-    EXPECT_EQ(decays, !norm) << shape.name;
+  const auto has = [](const std::string& name, const char* part) { return name.find(part) != std::string::npos; };
+  const auto resnet = ResNet::network({}, imagenet).value();
+  for (const auto& [shape, fills, turn, decays] : resnet.parameters) {
+    const bool norm = has(shape.name, "bn") || has(shape.name, "downsample.1");
+    EXPECT_EQ(decays, !norm && !has(shape.name, "bias")) << shape.name;
+  }
+  for (const auto& network : {CharLstm::network({}, text(16, 10)), Gpt::network({}, text(16, 10))}) {
+    for (const auto& [shape, fills, turn, decays] : network->parameters) {
+      EXPECT_EQ(decays, !has(shape.name, "bias") && !has(shape.name, "norm")) << shape.name;
+    }
   }
 }
 

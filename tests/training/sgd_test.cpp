@@ -144,17 +144,19 @@ TEST(Sgd, TheOwnerOfMomentumIsAskedOfCompressorAndMemory) {
   EXPECT_EQ(owner("demo", ""), MomentumOwner::method);
 }
 
-TEST(Sgd, NoDecayLeavesVectorsAlone) {
+/// The model's word counts, whatever the extents: here a matrix is spared and a vector is not.
+TEST(Sgd, NoDecaySparesWhatTheModelDeclares) {
   for (const auto owner : {MomentumOwner::optimizer, MomentumOwner::memory, MomentumOwner::method}) {
-    const auto matrix = torch::ones({2, 2});
-    const auto vector = torch::ones({2});
+    const auto spared = torch::ones({2, 2});
+    const auto decayed = torch::ones({2});
     const nlohmann::json params{{"momentum", 0.5}, {"weight_decay", 0.5}, {"no_decay", true}};
-    const auto sgd = optimizers().make("sgd", params, OptimizerSetting{{{"w", matrix}, {"b", vector}}, owner}).value();
+    const OptimizerSetting setting{{{"w", spared}, {"b", decayed}}, owner, {false, true}};
+    const auto sgd = optimizers().make("sgd", params, setting).value();
     std::vector<Mean> means{{.tensor = torch::zeros({2, 2}), .sparse = false, .positions = {}},
                             {.tensor = torch::zeros({2}), .sparse = false, .positions = {}}};
     sgd->step(means, 0.1);
-    EXPECT_TRUE(vector.equal(torch::ones({2})));
-    EXPECT_TRUE(matrix.allclose(torch::full({2, 2}, 0.95f)));
+    EXPECT_TRUE(spared.equal(torch::ones({2, 2})));
+    EXPECT_TRUE(decayed.allclose(torch::full({2}, 0.95f)));
   }
 }
 

@@ -104,8 +104,7 @@ Outcome train(const protocol::JobSpec& spec, Group group, const Segment& checkpo
     }
     const auto joined = replica->join(*group[rank]);
     ASSERT_TRUE(joined) << joined.error().message();
-    const auto& mode = spec.training.mode;
-    outcome.results[rank] = modes().make(mode.name, mode.params).value()->train(*replica, watcher);
+    outcome.results[rank] = replica->mode->train(*replica, watcher);
     outcome.shares[rank] = Segment::own(replica->save().value());
     replica.reset();
     group[rank]->close();
@@ -237,7 +236,7 @@ std::vector<Norms> norms_of(const protocol::JobSpec& spec) {
   run_ranks(2, [&](std::uint32_t rank) {
     auto replica = Replica::make(spec, rank, 2).value();
     ASSERT_TRUE(replica->join(*group[rank]));
-    ASSERT_TRUE(modes().make("sync", nullptr).value()->train(*replica, norms[rank]));
+    ASSERT_TRUE(replica->mode->train(*replica, norms[rank]));
     replica.reset();
     group[rank]->close();
   });
@@ -261,6 +260,25 @@ TEST(Clip, LimitsTheMeanOrEachRanksOwnGradient) {
   EXPECT_GT(own.norms.front(), 0.05);
   spec.training.clip = {.value = 0.001};
   EXPECT_NEAR(norms_of(spec)[0].largest, 0.001, 1e-8);
+}
+
+TEST(Sync, NoDecaySparesWhatTheModelDeclares) {
+  const auto after_a_step = [](double weight_decay) {
+    auto spec = small_job("none");
+    spec.training.max_steps = 1;
+    spec.training.optimizer = {"sgd", {{"lr", 0.1}, {"weight_decay", weight_decay}, {"no_decay", true}}};
+    return train(spec, collectives::in_process_group(1)).shares[0];
+  };
+  const auto decayed = protocol::read_safetensors(after_a_step(0.5)).value();
+  const auto undecayed = protocol::read_safetensors(after_a_step(0)).value();
+  int spared = 0;
+  for (const auto& tensor : decayed.tensors) {
+    if (!tensor.name.starts_with("model.")) continue;
+    const bool equal = std::ranges::equal(tensor.bytes, undecayed.find(tensor.name)->bytes);
+    EXPECT_EQ(equal, tensor.name.ends_with("bias")) << tensor.name;
+    spared += equal ? 1 : 0;
+  }
+  EXPECT_EQ(spared, 2);
 }
 
 TEST(Sync, AnOptimizerThatKeepsItsMomentsDoesNotTrainWithTheMomentumOfAMemory) {
@@ -401,7 +419,7 @@ TEST(Sync, APeerThatLeavesEndsTheStepAtOnce) {
     ASSERT_TRUE(replica->join(*group[rank]));
     Watcher watcher;
     if (rank == 0) {
-      result = modes().make("sync", nullptr).value()->train(*replica, watcher);
+      result = replica->mode->train(*replica, watcher);
     } else {
       replica.reset();
       group[rank].reset();

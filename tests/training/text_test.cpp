@@ -77,9 +77,9 @@ TEST(TextDataset, TheClassOfAnExampleIsItsSection) {
   const auto train = make(folder / "a.txt", {{"context", 4}, {"stride", 1}, {"test_share", 0.000001}})->train().value();
   const auto classes = train->classes();
   EXPECT_EQ(classes.front(), 0u);
-  EXPECT_EQ(classes.back(), Texts::sections_max - 1);
+  EXPECT_EQ(classes.back(), text_sections_max - 1);
   EXPECT_TRUE(std::ranges::is_sorted(classes));
-  EXPECT_EQ(std::set(classes.begin(), classes.end()).size(), Texts::sections_max);
+  EXPECT_EQ(std::set(classes.begin(), classes.end()).size(), text_sections_max);
   folder.write("b.txt", "abcdefghi");
   const auto few = make(folder / "b.txt", {{"context", 2}, {"test_share", 0.01}})->train().value();
   EXPECT_EQ(std::vector(few->classes().begin(), few->classes().end()), (std::vector<std::uint16_t>{0, 1, 2, 3}));

@@ -38,7 +38,7 @@ std::vector<json> settings_of(const json& compressor) {
   return settings;
 }
 
-json job(const json& compressor, const json& params, const json& topology) {
+json job(const json& compressor, const json& params, const json& topology, std::uint32_t workers = 2) {
   return {{"model", {{"name", "mlp"}, {"params", {{"hidden", 2}}}}},
           {"dataset",
            {{"name", "synthetic"},
@@ -46,7 +46,7 @@ json job(const json& compressor, const json& params, const json& topology) {
           {"training", {{"batch_size", 2}}},
           {"compression", {{"name", compressor.at("name")}, {"params", params}}},
           {"exchange", {{"topology", topology.at("name")}}},
-          {"resources", {{"workers", 2}}}};
+          {"resources", {{"workers", workers}}}};
 }
 
 // As many as there are; those that the head would let through and a worker refuse would cost the job its start.
@@ -73,6 +73,96 @@ TEST(WorkerCatalog, JudgesCompressorsOverTopologiesAsTheWorkerDoes) {
     }
   }
   EXPECT_GT(refused, 20U);
+}
+
+/// What a mode's parameters are if a job gives none.
+json params_of(const json& mode) {
+  json spec = job({{"name", "none"}}, json::object(), all().at("topologies").front(), 1);
+  spec["training"]["mode"] = mode.at("name");
+  (void)protocol::normalize_job_spec(spec, all());
+  return spec.at("training").at("params");
+}
+
+TEST(WorkerCatalog, JudgesCompressorsAndMemoriesInModesAsTheWorkerDoes) {
+  std::size_t refused = 0;
+  json memories{nullptr};
+  for (const json& memory : all().at("memories")) memories.push_back(memory.at("name"));
+  for (const json& mode : all().at("modes")) {
+    const std::uint32_t workers = mode.at("exchanges") == "nothing" ? 1 : 2;
+    for (const json& compressor : all().at("compressors")) {
+      for (const json& params : settings_of(compressor)) {
+        for (const json& memory : memories) {
+          json spec = job(compressor, params, all().at("topologies").front(), workers);
+          json other = spec;
+          spec["training"]["mode"] = mode.at("name");
+          spec["compression"]["memory"] = memory;
+          const std::string what = spec.at("compression").dump() + " in mode " + mode.at("name").dump();
+          const auto problems = protocol::normalize_job_spec(spec, all());
+          // The spec has to be complete for the worker, too: with the memory that the head has chosen.
+          (void)protocol::normalize_job_spec(other, all());
+          other["training"]["mode"] = mode.at("name");
+          other["training"]["params"] = params_of(mode);
+          if (!memory.is_null()) other["compression"]["memory_params"] = json::object();
+          other["compression"]["memory"] = spec.at("compression").at("memory");
+          const auto typed = protocol::parse_job_spec(problems.empty() ? spec : other);
+          ASSERT_TRUE(typed) << what << ": " << typed.error().message();
+          const auto made = training::Replica::make(*typed, 0, workers);
+          EXPECT_EQ(problems.empty(), made.has_value())
+              << what << ": " << (problems.empty() ? made.error().message() : problems.front().message);
+          if (problems.empty()) continue;
+          ++refused;
+          if (memory.is_null() && params.empty()) {
+            EXPECT_EQ(problems.front().pointer, "/compression/name") << what << ": a default is refused";
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(refused, 20U);
+}
+
+TEST(WorkerCatalog, JudgesAggregationsAndModelsAsTheWorkerDoes) {
+  std::size_t refused = 0;
+  for (const json& compressor : all().at("compressors")) {
+    for (const json& params : settings_of(compressor)) {
+      for (const char* aggregation : {"mean", "sum", "min", "max", "weighted"}) {
+        for (const char* apply_to : {"gradients", "models"}) {
+          json spec = job(compressor, params, all().at("topologies").front());
+          json other = spec;
+          spec["compression"]["aggregation"] = aggregation;
+          spec["compression"]["apply_to"] = apply_to;
+          const std::string what = spec.at("compression").dump();
+          const auto problems = protocol::normalize_job_spec(spec, all());
+          (void)protocol::normalize_job_spec(other, all());
+          other["compression"]["aggregation"] = aggregation;
+          other["compression"]["apply_to"] = apply_to;
+          other["compression"]["memory"] = spec.at("compression").at("memory");
+          const auto typed = protocol::parse_job_spec(problems.empty() ? spec : other);
+          ASSERT_TRUE(typed) << what << ": " << typed.error().message();
+          const auto made = training::Replica::make(*typed, 0, 2);
+          EXPECT_EQ(problems.empty(), made.has_value())
+              << what << ": " << (problems.empty() ? made.error().message() : problems.front().message);
+          if (!problems.empty()) ++refused;
+        }
+      }
+    }
+  }
+  EXPECT_GT(refused, 50U);
+}
+
+TEST(WorkerCatalog, HasAMemoryForDifferences) {
+  const auto memory_of = [](const std::string& compressor) {
+    for (const json& entry : all().at("compressors")) {
+      if (entry.at("name") == compressor) return entry.at("memory_for_differences").get<std::string>();
+    }
+    return std::string();
+  };
+  EXPECT_EQ(memory_of("none"), "none");
+  EXPECT_EQ(memory_of("topk"), "residual");
+  EXPECT_EQ(memory_of("dgc"), "residual") << "its own applies momentum";
+  EXPECT_EQ(memory_of("powersgd"), "powersgd");
+  const auto ef21 = std::ranges::find_if(all().at("memories"), [](const json& it) { return it.at("name") == "ef21"; });
+  EXPECT_EQ(ef21->at("momentum_params"), json{"momentum"});
 }
 
 std::string yes(const json& entry, const char* what) { return entry.at(what).get<bool>() ? "yes" : ""; }

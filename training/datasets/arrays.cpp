@@ -5,9 +5,9 @@
 
 #include "protocol/safetensors.hpp"
 #include "training/datasets/array_file.hpp"
+#include "training/datasets/data_file.hpp"
 #include "training/datasets/dataset.hpp"
 #include "training/datasets/images.hpp"
-#include "training/datasets/mapped_file.hpp"
 
 namespace weir::training {
 namespace {
@@ -33,14 +33,14 @@ Result<std::unique_ptr<Examples>> File::read(std::string_view part, const Augmen
                                  "; dataset.path must be a safetensors file with the tensors train_inputs, "
                                  "train_classes, test_inputs and test_classes"};
   };
-  auto mapped = map_file(path_, UINT64_MAX);
-  if (!mapped) return refuse(mapped.error());
-  const Segment whole = *mapped;
-  const auto file = protocol::read_safetensors(std::move(*mapped));
+  auto bytes = read_data_file(path_, ArraysDataset::file_bytes_max);
+  if (!bytes) return refuse(bytes.error());
+  const Segment whole = *bytes;
+  const auto file = protocol::read_safetensors(std::move(*bytes));
   if (!file) return refuse(file.error().within(path_));
   auto arrays = find_arrays(*file, part, shape());
   if (!arrays) return refuse(arrays.error().within(path_));
-  // The inputs keep the whole file mapped.
+  // The inputs keep the whole file in memory.
   Segment inputs(std::make_shared<const Segment>(whole), arrays->inputs);
   const Images::Scale scale{static_cast<float>(options_.mean), static_cast<float>(options_.deviation)};
   return std::make_unique<Images>(shape(), std::vector{scale},

@@ -14,11 +14,12 @@ namespace weir::training {
 class Dataset;
 
 /// Examples of one's own, as tensors of a safetensors file: train_inputs, train_classes, test_inputs and test_classes
-/// (find_arrays). The file is mapped, so that workers of one host share its memory.
+/// (find_arrays). Each worker reads the whole file into its memory.
 struct ArraysDataset {
   static constexpr std::string_view type_name = "arrays";
   static constexpr std::string_view summary = "examples of your own, as four tensors of a safetensors file";
   static constexpr bool needs_path = true;
+  static constexpr std::uint64_t file_bytes_max = std::uint64_t{16} << 30;
 
   struct Options {
     Augmentation augmentation;

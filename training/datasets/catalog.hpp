@@ -12,14 +12,17 @@ namespace weir::training {
 /// A dataset in the catalog. Beside what protocol::CatalogEntry asks for, its class has
 ///
 ///     static constexpr bool needs_path;  // whether its files have no usual place
+///     static constexpr bool has_files;   // false; only if there are none
 ///
 /// One that needs a path is refused, with invalid_argument, if the job has none.
 struct DatasetEntry : protocol::CatalogEntry<Dataset, const std::string&> {
   bool needs_path = false;
+  bool has_files = true;
 
   template <class T>
   static DatasetEntry of(const protocol::CatalogWords& words) {
     DatasetEntry entry{CatalogEntry::of<T>(words), T::needs_path};
+    if constexpr (requires { T::has_files; }) entry.has_files = T::has_files;
     if constexpr (T::needs_path) {
       entry.make = [make = std::move(entry.make)](const nlohmann::json& params,
                                                   const std::string& path) -> Result<std::unique_ptr<Dataset>> {
@@ -33,10 +36,11 @@ struct DatasetEntry : protocol::CatalogEntry<Dataset, const std::string&> {
     return entry;
   }
 
-  /// {"name", "summary", "params", "needs_path"}
+  /// {"name", "summary", "params", "needs_path", "has_files"}
   nlohmann::json describe() const {
     nlohmann::json it = CatalogEntry::describe();
     it["needs_path"] = needs_path;
+    it["has_files"] = has_files;
     return it;
   }
 };

@@ -7,14 +7,17 @@
 
 #include "base/errc.hpp"
 #include "training/datasets/cifar_file.hpp"
+#include "training/datasets/data_file.hpp"
 #include "training/datasets/dataset.hpp"
 #include "training/datasets/images.hpp"
-#include "training/datasets/mapped_file.hpp"
 
 namespace weir::training {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// More than any file of the datasets has, and enough for saying by how much one is too long.
+constexpr std::uint64_t file_bytes_max = std::uint64_t{1} << 30;
 
 /// The files of one part, and how many images each has.
 struct Part {
@@ -75,7 +78,7 @@ Result<std::unique_ptr<Examples>> Cifar::read(const Part& part, const Augmentati
   std::vector<std::uint16_t> labels;
   for (const auto& name : part.files) {
     const auto path = folder() + "/" + name;
-    const auto file = map_file(path, UINT64_MAX);
+    const auto file = read_data_file(path, file_bytes_max);
     if (!file) return advise(file.error());
     auto read = read_cifar(file->bytes(), variant_.format, part.images_each, pixels, labels);
     if (!read) return advise(read.error().within(path));

@@ -1,5 +1,7 @@
 #include "training/datasets/idx.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -9,6 +11,7 @@
 #include <memory>
 
 #include "base/errc.hpp"
+#include "training/datasets/data_file.hpp"
 
 namespace weir::training {
 namespace {
@@ -91,10 +94,14 @@ Result<Idx> read_idx(const ByteSource& source, std::size_t dimensions) {
 }
 
 Result<Idx> read_idx_file(const std::string& path, std::size_t dimensions) {
-  const GzipFile file(gzopen(path.c_str(), "rbe"));
+  const auto opened = open_data_file(path);
+  if (!opened) return opened.error();
+  const int descriptor = ::fcntl(**opened, F_DUPFD_CLOEXEC, 0);  // zlib closes it
+  const GzipFile file(gzdopen(descriptor, "rb"));
   if (!file) {
     const int why = errno;
-    return Error{why == ENOENT ? Errc::not_found : Errc::io, path + ": " + std::strerror(why)};
+    if (descriptor >= 0) ::close(descriptor);
+    return Error{Errc::io, path + ": " + std::strerror(why)};
   }
   gzbuffer(file.get(), 1 << 17);
   auto idx = read_idx([&](std::span<std::uint8_t> out) { return read_gzip(file.get(), out); }, dimensions);

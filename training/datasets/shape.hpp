@@ -18,6 +18,10 @@ struct ExampleShape {
   friend bool operator==(const ExampleShape&, const ExampleShape&) = default;
 };
 
+/// Partitions see a text as this many sections of equal length, which stand for classes, or as one for each example if
+/// those are fewer.
+inline constexpr std::uint64_t text_sections_max = 1024;
+
 /// The contents of a dataset with given parameters, as far as they are known before its files are read.
 struct DatasetShape {
   ExampleShape example;

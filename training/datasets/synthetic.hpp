@@ -19,6 +19,7 @@ struct Synthetic {
   static constexpr std::string_view type_name = "synthetic";
   static constexpr std::string_view summary = "noisy patterns made up on the spot, the same everywhere; needs no files";
   static constexpr bool needs_path = false;
+  static constexpr bool has_files = false;
 
   struct Options {
     std::int64_t channels = 1;

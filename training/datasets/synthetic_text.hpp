@@ -21,6 +21,7 @@ struct SyntheticText {
   static constexpr std::string_view type_name = "synthetic-text";
   static constexpr std::string_view summary = "a text made up on the spot by a Markov chain; needs no files";
   static constexpr bool needs_path = false;
+  static constexpr bool has_files = false;
 
   struct Options {
     std::int64_t context = 64;

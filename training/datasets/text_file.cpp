@@ -6,7 +6,7 @@
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
-#include "training/datasets/mapped_file.hpp"
+#include "training/datasets/data_file.hpp"
 
 namespace weir::training {
 namespace {
@@ -82,14 +82,13 @@ Result<Text> read_text(const std::string& path) {
   std::vector<Segment> pieces;
   std::uint64_t size = 0;
   for (const auto& file : *files) {
-    auto piece = map_file(file, Text::bytes_max);
+    auto piece = read_data_file(file, Text::bytes_max - size);
+    if (!piece && size > 0) {
+      return piece.error().within("after the " + std::to_string(size) + " bytes of the files before it");
+    }
     if (!piece) return piece.error();
     size += piece->size();
     pieces.push_back(std::move(*piece));
-    if (size > Text::bytes_max) {
-      return Error{Errc::malformed,
-                   path + ": its files have more than " + std::to_string(Text::bytes_max) + " bytes in all"};
-    }
   }
   return Text(std::move(pieces));
 }

@@ -39,7 +39,7 @@ class Text {
   std::array<std::uint8_t, 256> token_{};
 };
 
-/// Maps a file, or all files of a folder that end in .txt, in the order of their names. Fails with: not_found, io,
+/// Reads a file, or all files of a folder that end in .txt, in the order of their names. Fails with: not_found, io,
 /// malformed (longer than bytes_max in all, or not a file), exhausted (more than 4,096 files).
 Result<Text> read_text(const std::string& path);
 

@@ -12,7 +12,7 @@ namespace weir::training {
 Texts::Texts(std::shared_ptr<const Text> text, const Stretch& stretch) : text_(std::move(text)), stretch_(stretch) {
   const std::uint64_t count = stretch_.examples();
   ensure(stretch_.end <= text_->size() && count > 0, "a stretch of the text with an example");
-  const std::uint64_t sections = std::min<std::uint64_t>(sections_max, count);
+  const std::uint64_t sections = std::min(text_sections_max, count);
   sections_.reserve(count);
   for (std::uint64_t i = 0; i < count; ++i) sections_.push_back(static_cast<std::uint16_t>(i * sections / count));
 }

@@ -13,9 +13,6 @@ namespace weir::training {
 /// its tokens are looked up when it is requested.
 class Texts final : public Examples {
  public:
-  /// Partitions see the text as this many sections of equal length, or as one for each example if those are fewer.
-  static constexpr std::size_t sections_max = 1024;
-
   /// The part of the text that the examples are from.
   struct Stretch {
     std::uint64_t begin = 0;

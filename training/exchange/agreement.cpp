@@ -10,12 +10,26 @@ namespace weir::training {
 using collectives::Subject;
 using collectives::Task;
 
-Result<void> agree_on_largest(collectives::Fabric& fabric, std::span<float> numbers) {
+using collectives::ReduceOp;
+
+namespace {
+
+Result<void> reduce(collectives::Fabric& fabric, std::span<float> numbers, ReduceOp op) {
   return fabric.thread().run([&]() -> Task<> {
     collectives::Tree tree(fabric.lane(0));
     const collectives::Buffer values{std::as_writable_bytes(numbers)};
-    co_return co_await tree.all_reduce(values, collectives::ReduceOp::max, Subject());
+    co_return co_await tree.all_reduce(values, op, Subject());
   });
+}
+
+}  // namespace
+
+Result<void> agree_on_largest(collectives::Fabric& fabric, std::span<float> numbers) {
+  return reduce(fabric, numbers, ReduceOp::max);
+}
+
+Result<void> add_up(collectives::Fabric& fabric, std::span<float> numbers) {
+  return reduce(fabric, numbers, ReduceOp::sum);
 }
 
 Result<void> expect_equal(collectives::Fabric& fabric, std::uint64_t hash, const std::string& what) {

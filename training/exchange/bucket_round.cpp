@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
@@ -15,6 +16,7 @@ namespace {
 
 using collectives::Buffer;
 using collectives::Element;
+using collectives::ReduceOp;
 using compressors::flat;
 
 bool ends_gathered(const compressors::Compressor& compressor) {
@@ -138,7 +140,8 @@ Buffer BucketRound::dense() {
 }
 
 Result<void> BucketRound::gather_dense() {
-  const float share = 1 / static_cast<float>(bucket_.coded ? setting_.world : setting_.ranks);
+  const bool mean = reduction() == ReduceOp::sum;
+  const float share = mean ? 1 / static_cast<float>(bucket_.coded ? setting_.world : setting_.ranks) : 1;
   const auto all = flat(dense_);
   std::size_t begin = 0;
   for (const auto p : dense_parameters_) {
@@ -156,13 +159,19 @@ Result<void> BucketRound::gather_dense() {
     begin += values.size();
   }
   if (rounded_) round_to(all, std::span(dense_rounded_));
-  if (with_votes_) all.back() = step_.vote;
+  // One vote is enough: where the smallest value counts, that of a rank that wants to stop is the smallest.
+  if (with_votes_) all.back() = reduction() == ReduceOp::min ? -step_.vote : step_.vote;
   return {};
+}
+
+collectives::ReduceOp BucketRound::reduction() const {
+  if (setting_.aggregation == Aggregation::min) return ReduceOp::min;
+  return setting_.aggregation == Aggregation::max ? ReduceOp::max : ReduceOp::sum;
 }
 
 Result<void> BucketRound::conclude_dense() {
   const auto all = flat(dense_);
-  if (with_votes_) votes_sum_ = all.back();
+  if (with_votes_) votes_sum_ = std::abs(all.back());
   if (rounded_) {
     std::ranges::fill(all, 0.0F);
     add_scaled(1, std::span<const BFloat16>(dense_rounded_), all);

@@ -26,7 +26,7 @@ namespace weir::training {
 ///
 ///     begin(step, route)
 ///     if by_hosts():             gather_host()    sum host_sums() within the host to its leader, who alone goes on
-///     if dense() is not empty:   gather_dense()   all-reduce dense() to the sum   conclude_dense()
+///     if dense() is not empty:   gather_dense()   all-reduce dense() by reduction()   conclude_dense()
 ///     for each pass of coded():  encode(pass)     as CodedRound says              coded().decode(pass)
 ///     if by_hosts():             copy host_means() from the leader to its host    take_host_means(), on the others
 ///
@@ -57,9 +57,10 @@ class BucketRound {
   /// This rank's shares of the tensors that are averaged as they are, because the compressor does not take them or lets
   /// them go dense in this step (Compressor::goes_dense) or the route says so, and its vote.
   collectives::Buffer dense();
+  collectives::ReduceOp reduction() const;  ///< of dense()
   Result<void> gather_dense();
   Result<void> conclude_dense();
-  /// The sum of the ranks' votes, after conclude_dense().
+  /// The sum of the ranks' votes, or the largest, after conclude_dense().
   float votes() const { return votes_sum_; }
   Load dense_load() const { return {dense_parameters_, dense_ends_}; }
 

@@ -244,7 +244,7 @@ Task<> BucketSchedule::carry(std::size_t bucket, collectives::Collective& collec
   Subject about{.version = step_.number, .bucket = static_cast<std::uint32_t>(bucket), .part = 0};
   if (!round.dense().bytes.empty()) {
     const StepTrace::WireSpan span(trace_, bucket, round.dense_load(), 0, places_[bucket].lane);
-    auto reducing = collective.all_reduce(round.dense(), collectives::ReduceOp::sum, about);
+    auto reducing = collective.all_reduce(round.dense(), round.reduction(), about);
     if (auto done = co_await reducing; !done) co_return done.error();
   }
   const auto passes = static_cast<std::uint32_t>(round.coded().passes().size());

@@ -13,6 +13,7 @@
 #include "base/result.hpp"
 #include "collectives/collective.hpp"
 #include "compressors/catalog.hpp"
+#include "training/exchange/aggregation.hpp"
 #include "training/exchange/buckets.hpp"
 #include "training/exchange/gathered_mean.hpp"
 #include "training/exchange/mean.hpp"
@@ -32,7 +33,8 @@ struct RoundSetting {
   compressors::Compression& compression;
   GatheredMean& gathered_mean;
   std::uint64_t seed = 0;
-  double epochs_total = 0;  ///< passes over the data in the whole training; 0: not known
+  double epochs_total = 0;                      ///< passes over the data in the whole training; 0: not known
+  Aggregation aggregation = Aggregation::mean;  ///< of what is not compressed
   std::uint32_t ranks = 1;
   /// Those who encode: all ranks or, in an exchange by hosts, the leader of each host, who encodes the sum of its
   /// host's gradients times host_share.

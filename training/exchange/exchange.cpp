@@ -1,6 +1,7 @@
 #include "training/exchange/exchange.hpp"
 
 #include <ATen/ops/full.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -88,6 +89,7 @@ RoundSetting Exchange::setting_of(bool some_coded) {
                        .gathered_mean = gathered_mean_,
                        .seed = options_.seed,
                        .epochs_total = options_.epochs_total,
+                       .aggregation = options_.aggregation,
                        .ranks = fabric_.size(),
                        .rank = fabric_.rank(),
                        .world = fabric_.size()};
@@ -188,6 +190,21 @@ Result<void> Exchange::plan(const Step& step) {
   return {};
 }
 
+/// How much this rank's values count: their mean over the ranks is then the weighted mean.
+Result<void> Exchange::weigh(const Step& step) {
+  if (options_.aggregation != Aggregation::weighted) return {};
+  std::array all{static_cast<float>(step.samples)};
+  if (auto added = add_up(fabric_, all); !added) return added;
+  weight_ = static_cast<float>(static_cast<double>(step.samples) * fabric_.size() / std::max(1.0, double{all[0]}));
+  return {};
+}
+
+/// Makes sums of the means.
+void Exchange::sum_up() {
+  const auto ranks = static_cast<double>(fabric_.size());
+  for (Mean& mean : means_) mean.tensor.mul_(ranks);
+}
+
 std::optional<protocol::ExchangePlan> Exchange::new_plan() {
   if (auto_plan_) return auto_plan_->is_new() ? std::optional(auto_plan_->describe()) : std::nullopt;
   if (!std::exchange(plan_is_new_, false)) return std::nullopt;
@@ -208,6 +225,7 @@ void Exchange::begin(const Step& step) {
     if (failure_) return;
   }
   auto planned = plan(step);
+  if (planned) planned = weigh(step);
   if (!planned) fabric_.abort(planned.error());
   begun_ = true;
   {
@@ -225,7 +243,7 @@ void Exchange::begin(const Step& step) {
 
 void Exchange::give(std::uint32_t tensor, at::Tensor value) {
   if (!giving_) return;  // finish() says why
-  values_[tensor] = std::move(value);
+  values_[tensor] = weight_ == 1 || !value.defined() ? std::move(value) : at::mul(value, weight_);
   const std::size_t bucket = bucket_of_[tensor];
   if (--missing_[bucket] == 0) hand_over(bucket);
 }
@@ -249,6 +267,7 @@ Result<Exchange::Agreed> Exchange::finish() {
   if (failure_) return *failure_;
   std::ranges::fill(values_, at::Tensor());
   agreed_.times.wait = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (options_.aggregation == Aggregation::sum) sum_up();
   return agreed_;
 }
 

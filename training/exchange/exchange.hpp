@@ -15,6 +15,7 @@
 #include "collectives/fabric.hpp"
 #include "collectives/topologies/catalog.hpp"
 #include "compressors/catalog.hpp"
+#include "training/exchange/aggregation.hpp"
 #include "training/exchange/auto_plan.hpp"
 #include "training/exchange/bucket_round.hpp"
 #include "training/exchange/bucket_schedule.hpp"
@@ -26,12 +27,12 @@
 
 namespace weir::training {
 
-/// Averages the values of tensors over all ranks, step by step. What the values are, and when they are there, is up to
-/// who gives them: a GradientTrigger gives gradients while the backward pass runs. When all tensors of a bucket have
-/// been given, the bucket has a task of its own on the loop of the fabric, which takes it through its round
-/// (BucketRound): encoding and decoding on codec threads, in between the messages to the other ranks. While one bucket
-/// is on the wire, the next is encoded and the last one decoded. The buckets of a lane go onto the wire in the same
-/// order on all ranks.
+/// Averages the values of tensors over all ranks, or aggregates them otherwise, step by step. What the values are, and
+/// when they are there, is up to who gives them: a GradientTrigger gives gradients while the backward pass runs. When
+/// all tensors of a bucket have been given, the bucket has a task of its own on the loop of the fabric, which takes it
+/// through its round (BucketRound): encoding and decoding on codec threads, in between the messages to the other ranks.
+/// While one bucket is on the wire, the next is encoded and the last one decoded. The buckets of a lane go onto the
+/// wire in the same order on all ranks.
 ///
 ///     exchange.begin({step, epoch, learning_rate, vote});
 ///     exchange.give(i, value);          // for each tensor, in any order
@@ -43,6 +44,7 @@ class Exchange {
  public:
   struct Options {
     std::string_view values = "gradient";  ///< what the values are, in errors
+    Aggregation aggregation = Aggregation::mean;
     std::uint64_t seed = 0;
     double epochs_total = 0;                          ///< passes over the data in the whole training; 0: not known
     BucketSizes bucket_sizes;                         ///< the largest ones that AutoPlan may choose
@@ -119,6 +121,8 @@ class Exchange {
   std::vector<Route> fixed_routes() const;
   void lay_out(std::vector<Bucket> buckets);
   Result<void> plan(const Step& step);
+  Result<void> weigh(const Step& step);
+  void sum_up();
   void hand_over(std::size_t bucket);
 
   const std::vector<NamedTensor> tensors_;
@@ -146,6 +150,7 @@ class Exchange {
   std::uint64_t bucket_bytes_ = 0;    ///< what AutoPlan has chosen; 0: nothing yet
   bool plan_is_new_ = true;
   Step step_;
+  float weight_ = 1;                          ///< of this rank's values in this step
   std::unique_ptr<Call> begin_;               ///< of the schedule
   std::vector<std::unique_ptr<Call>> calls_;  ///< by bucket: that it is ready
 

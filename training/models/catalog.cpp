@@ -9,7 +9,7 @@
 namespace weir::training {
 
 const ModelCatalog& models() {
-  static const auto catalog = ModelCatalog({.kind = "model"}).add_all(ModelTypes{});
+  static const auto catalog = ModelCatalog({.kind = "model"}).add_all(NetworkTypes{}).add_all(StoredModelTypes{});
   return catalog;
 }
 

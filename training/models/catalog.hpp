@@ -17,7 +17,10 @@ namespace weir::training {
 ///
 ///     static Result<Network> network(const Options& options, const ExampleShape& shape);
 ///
-/// and no make(): the network is all that there is to know.
+/// and no make(): the network is all that there is to know. A model that only a file describes has, in its place,
+///
+///     static Result<void> check(const Options& options);  // what can be said without the file
+///     static Result<std::unique_ptr<Model>> make(const Options& options, const ExampleShape& shape);
 struct ModelEntry : protocol::CatalogEntry<Model, const ExampleShape&> {
   template <class M>
   static ModelEntry of(const protocol::CatalogWords& words) {
@@ -26,9 +29,13 @@ struct ModelEntry : protocol::CatalogEntry<Model, const ExampleShape&> {
         [words](const nlohmann::json& params, const ExampleShape& shape) -> Result<std::unique_ptr<Model>> {
           const auto options = protocol::read_options<M>(params, words);
           if (!options) return options.error();
-          auto network = M::network(*options, shape);
-          if (!network) return network.error();
-          return std::make_unique<GraphModel>(std::move(*network));
+          if constexpr (requires { M::make(*options, shape); }) {
+            return M::make(*options, shape);
+          } else {
+            auto network = M::network(*options, shape);
+            if (!network) return network.error();
+            return std::make_unique<GraphModel>(std::move(*network));
+          }
         }}};
   }
 };
@@ -40,7 +47,7 @@ const ModelCatalog& models();
 
 /// Makes a model whose parameters are drawn from `seed`. Thread-safe: the calls run one at a time, because each seeds
 /// LibTorch's global generator. Fails with: not_found, invalid_argument (parameters, or images that are too small for
-/// the model).
+/// the model), and with what TorchScript::make fails with.
 Result<std::unique_ptr<Model>> make_model(std::string_view name, const nlohmann::json& params,
                                           const ExampleShape& shape, std::uint64_t seed);
 

@@ -58,6 +58,12 @@ GraphModel::GraphModel(Network network)
   }
 }
 
+std::vector<bool> GraphModel::decays() const {
+  std::vector<bool> list;
+  for (const auto& parameter : network_.parameters) list.push_back(parameter.decays);
+  return list;
+}
+
 at::Tensor GraphModel::forward(const at::Tensor& input) {
   std::vector<at::Tensor> outputs(network_.layers.size());
   outputs[0] = input;

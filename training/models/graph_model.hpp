@@ -16,6 +16,7 @@ class GraphModel final : public Model {
 
   at::Tensor forward(const at::Tensor& input) override;
   std::vector<NamedTensor> parameters() const override { return parameters_; }
+  std::vector<bool> decays() const override;
   std::vector<NamedTensor> buffers() const override { return buffers_; }
   void set_training(bool training) override { training_ = training; }
 

@@ -23,6 +23,9 @@ class Model {
   /// The trained tensors, in the order of the network. They alias the live ones.
   virtual std::vector<NamedTensor> parameters() const = 0;
 
+  /// Of each parameter, whether weight decay applies to it in an optimizer that spares some (no_decay).
+  virtual std::vector<bool> decays() const = 0;
+
   /// Tensors that are kept but not trained (running statistics). They alias the live ones. Each rank has its own.
   virtual std::vector<NamedTensor> buffers() const = 0;
 

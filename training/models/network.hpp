@@ -138,7 +138,7 @@ struct Parameter {
   protocol::ParameterShape shape;
   std::vector<Fill> fills;  ///< done one after the other; the last one stays
   int turn = 0;             ///< as in Weights
-  bool decays = true;       ///< false for those of normalisations, which weight decay may leave out
+  bool decays = true;       ///< false for biases and those of normalisations, which optimizers with no_decay spare
 };
 
 struct Layer {

@@ -141,7 +141,7 @@ NetworkBuilder::Value NetworkBuilder::convolution(const std::string& name, Value
   const auto outputs = channels / groups * window;
   parameter("weight", {channels, in[0] / groups, kernel.height, kernel.width},
             fills_of(weights, standard(inputs), inputs, outputs), weights.turn);
-  if (bias) parameter("bias", {channels}, {bias_fill(weights, inputs)}, weights.turn);
+  if (bias) parameter("bias", {channels}, {bias_fill(weights, inputs)}, weights.turn, false);
   return value;
 }
 
@@ -152,7 +152,7 @@ NetworkBuilder::Value NetworkBuilder::linear(const std::string& name, Value x, c
   const auto inputs = std::exchange(out.back(), features);
   const auto value = append(name, linear, {x}, out);
   parameter("weight", {features, inputs}, fills_of(weights, standard(inputs), inputs, features), weights.turn);
-  if (bias) parameter("bias", {features}, {bias_fill(weights, inputs)}, weights.turn);
+  if (bias) parameter("bias", {features}, {bias_fill(weights, inputs)}, weights.turn, false);
   return value;
 }
 
@@ -223,8 +223,8 @@ NetworkBuilder::Value NetworkBuilder::lstm(const std::string& name, Value x, con
     const auto gates = 4 * lstm.features;
     parameter("weight_ih" + suffix, {gates, inputs}, {standard(lstm.features)});
     parameter("weight_hh" + suffix, {gates, lstm.features}, {standard(lstm.features)});
-    parameter("bias_ih" + suffix, {gates}, {standard(lstm.features)});
-    parameter("bias_hh" + suffix, {gates}, {standard(lstm.features)});
+    parameter("bias_ih" + suffix, {gates}, {standard(lstm.features)}, 0, false);
+    parameter("bias_hh" + suffix, {gates}, {standard(lstm.features)}, 0, false);
     inputs = lstm.features;
   }
   return value;

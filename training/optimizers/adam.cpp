@@ -1,31 +1,15 @@
 #include "training/optimizers/adam.hpp"
 
-#include <ATen/core/grad_mode.h>
-
-#include "base/ensure.hpp"
-#include "training/optimizers/slices.hpp"
-
 namespace weir::training {
 
-Adam::Adam(const Options& options, const OptimizerSetting& setting)
-    : options_(options), parameters_(setting.parameters), moments_(options.moments, setting.parameters) {}
-
 void Adam::step(std::span<Mean> means, double learning_rate) {
-  const at::NoGradGuard no_grad;
-  ensure(means.size() == parameters_.size(), "one mean per parameter");
-  moments_.begin_step();
-  for (std::size_t i = 0; i < means.size(); ++i) {
-    const at::Tensor all = parameters_[i].tensor.view({-1});
-    const at::Tensor mean = means[i].tensor.view({-1});
-    const bool decays = options_.weight_decay != 0 && !(options_.no_decay && is_vector(parameters_[i].tensor));
-    for_slices(all.numel(), [&](std::int64_t begin, std::int64_t count) {
-      auto parameter = all.narrow(0, begin, count);
-      auto gradient = mean.narrow(0, begin, count);
-      if (decays) gradient = gradient.add(parameter, options_.weight_decay);
-      const auto [numerator, denominator, divisor] = moments_.add(i, begin, count, gradient);
-      parameter.addcdiv_(numerator, denominator, -learning_rate / divisor);
+  moments_.step(means, [&](const Moments::Turn& turn) {
+    turn.for_slices([&](Moments::Slice slice) {
+      if (turn.weight_decay != 0) slice.gradient = slice.gradient.add(slice.values, turn.weight_decay);
+      const auto [numerator, denominator, divisor] = moments_.add(slice);
+      slice.values.addcdiv_(numerator, denominator, -learning_rate / divisor);
     });
-  }
+  });
 }
 
 }  // namespace weir::training

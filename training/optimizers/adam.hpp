@@ -21,19 +21,15 @@ class Adam final : public Optimizer {
   struct Options {
     double lr = 0.001;  ///< for the training, which passes each step its rate
     Moments::Options moments;
-    double weight_decay = 0;
-    bool no_decay = false;  ///< for vectors (is_vector)
   };
   static protocol::Params<Options> params() { return moments_params<Options>(); }
-  Adam(const Options& options, const OptimizerSetting& setting);
+  Adam(const Options& options, const OptimizerSetting& setting) : moments_(options.moments, setting) {}
 
   void step(std::span<Mean> means, double learning_rate) override;
   std::vector<NamedTensor> save() const override { return moments_.save(); }
   Result<void> restore(std::span<const NamedTensor> state) override { return moments_.restore(type_name, state); }
 
  private:
-  Options options_;
-  std::vector<NamedTensor> parameters_;
   Moments moments_;
 };
 

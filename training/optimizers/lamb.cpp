@@ -1,13 +1,10 @@
 #include "training/optimizers/lamb.hpp"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
 
 #include <cmath>
 
-#include "base/ensure.hpp"
 #include "training/optimizers/norm.hpp"
-#include "training/optimizers/slices.hpp"
 
 namespace weir::training {
 namespace {
@@ -19,34 +16,26 @@ double norm_of(const at::Tensor& tensor) {
 
 }  // namespace
 
-Lamb::Lamb(const Options& options, const OptimizerSetting& setting)
-    : options_(options), parameters_(setting.parameters), moments_(options.moments, setting.parameters) {}
-
 void Lamb::step(std::span<Mean> means, double learning_rate) {
-  const at::NoGradGuard no_grad;
-  ensure(means.size() == parameters_.size(), "one mean per parameter");
-  moments_.begin_step();
-  for (std::size_t i = 0; i < means.size(); ++i) {
-    const at::Tensor parameter = parameters_[i].tensor.view({-1});
-    const at::Tensor mean = means[i].tensor.view({-1});
-    const bool spared = options_.no_decay && is_vector(parameters_[i].tensor);
-    const at::Tensor update = at::empty_like(parameter, at::MemoryFormat::Contiguous);
-    for_slices(parameter.numel(), [&](std::int64_t begin, std::int64_t count) {
-      const auto [numerator, denominator, divisor] = moments_.add(i, begin, count, mean.narrow(0, begin, count));
-      auto part = update.narrow(0, begin, count);
+  moments_.step(means, [&](const Moments::Turn& turn) {
+    const at::Tensor update = at::empty_like(turn.values, at::MemoryFormat::Contiguous);
+    const auto update_of = [&](const Moments::Slice& slice) {
+      return update.narrow(0, slice.begin, slice.values.numel());
+    };
+    turn.for_slices([&](const Moments::Slice& slice) {
+      const auto [numerator, denominator, divisor] = moments_.add(slice);
+      auto part = update_of(slice);
       part.copy_(numerator).div_(denominator).div_(divisor);
-      if (!spared) part.add_(parameter.narrow(0, begin, count), options_.weight_decay);
+      if (!turn.spared) part.add_(slice.values, turn.weight_decay);
     });
     double ratio = 1;
-    if (!spared) {
-      const double length = norm_of(parameter);
+    if (!turn.spared) {
+      const double length = norm_of(turn.values);
       const double update_length = norm_of(update);
       if (length > 0 && update_length > 0) ratio = length / update_length;
     }
-    for_slices(parameter.numel(), [&](std::int64_t begin, std::int64_t count) {
-      parameter.narrow(0, begin, count).add_(update.narrow(0, begin, count), -learning_rate * ratio);
-    });
-  }
+    turn.for_slices([&](Moments::Slice slice) { slice.values.add_(update_of(slice), -learning_rate * ratio); });
+  });
 }
 
 }  // namespace weir::training

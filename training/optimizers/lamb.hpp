@@ -13,8 +13,8 @@ namespace weir::training {
 ///
 ///     u = m / (sqrt(v) + epsilon) + weight_decay x;   x -= rate |x| / |u| u
 ///
-/// Where one of the norms is zero, their ratio counts as 1. With `no_decay`, vectors have neither decay nor ratio, as
-/// in the authors' experiments.
+/// Where one of the norms is zero, their ratio counts as 1. With `no_decay`, parameters that the model spares have
+/// neither decay nor ratio, as in the authors' experiments.
 class Lamb final : public Optimizer {
  public:
   static constexpr std::string_view type_name = "lamb";
@@ -23,20 +23,16 @@ class Lamb final : public Optimizer {
 
   struct Options {
     double lr = 0.001;  ///< for the training, which passes each step its rate
-    Moments::Options moments = {.epsilon = 1e-6};
-    double weight_decay = 0.01;
-    bool no_decay = false;  ///< for vectors (is_vector)
+    Moments::Options moments = {.epsilon = 1e-6, .weight_decay = 0.01};
   };
   static protocol::Params<Options> params() { return moments_params<Options>(); }
-  Lamb(const Options& options, const OptimizerSetting& setting);
+  Lamb(const Options& options, const OptimizerSetting& setting) : moments_(options.moments, setting) {}
 
   void step(std::span<Mean> means, double learning_rate) override;
   std::vector<NamedTensor> save() const override { return moments_.save(); }
   Result<void> restore(std::span<const NamedTensor> state) override { return moments_.restore(type_name, state); }
 
  private:
-  Options options_;
-  std::vector<NamedTensor> parameters_;
   Moments moments_;
 };
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/ensure.hpp"
 #include "base/errc.hpp"
 
 namespace weir::training {
@@ -26,18 +27,34 @@ const NamedTensor* saved_of(std::span<const NamedTensor> state, std::string_view
 
 }  // namespace
 
-Moments::Moments(const Options& options, std::vector<NamedTensor> parameters)
-    : options_(options), parameters_(std::move(parameters)), first_(parameters_.size()), second_(parameters_.size()) {}
+Moments::Moments(const Options& options, OptimizerSetting setting)
+    : options_(options),
+      setting_(std::move(setting)),
+      first_(setting_.parameters.size()),
+      second_(setting_.parameters.size()) {}
 
-Moments::Direction Moments::add(std::size_t parameter, std::int64_t begin, std::int64_t count,
-                                const at::Tensor& gradient) {
-  if (!first_[parameter].defined()) {
-    const at::Tensor& like = parameters_[parameter].tensor;
-    first_[parameter] = at::zeros_like(like, at::MemoryFormat::Contiguous);
-    second_[parameter] = at::zeros_like(like, at::MemoryFormat::Contiguous);
+void Moments::begin_step(std::span<const Mean> means) {
+  ensure(means.size() == setting_.parameters.size(), "one mean per parameter");
+  ++steps_;
+}
+
+Moments::Turn Moments::turn_of(std::size_t parameter, const Mean& mean) const {
+  const bool decays = setting_.decay_applies(parameter, options_.no_decay);
+  return {parameter, setting_.parameters[parameter].tensor.view({-1}), mean.tensor.view({-1}), !decays,
+          decays ? options_.weight_decay : 0};
+}
+
+Moments::Direction Moments::add(const Slice& slice) {
+  const at::Tensor& gradient = slice.gradient;
+  auto& all_first = first_[slice.parameter];
+  auto& all_second = second_[slice.parameter];
+  if (!all_first.defined()) {
+    const at::Tensor& like = setting_.parameters[slice.parameter].tensor;
+    all_first = at::zeros_like(like, at::MemoryFormat::Contiguous);
+    all_second = at::zeros_like(like, at::MemoryFormat::Contiguous);
   }
-  auto first = first_[parameter].view({-1}).narrow(0, begin, count);
-  auto second = second_[parameter].view({-1}).narrow(0, begin, count);
+  auto first = all_first.view({-1}).narrow(0, slice.begin, gradient.numel());
+  auto second = all_second.view({-1}).narrow(0, slice.begin, gradient.numel());
   first.mul_(options_.beta1).add_(gradient, 1 - options_.beta1);
   second.mul_(options_.beta2).addcmul_(gradient, gradient, 1 - options_.beta2);
   const auto done = static_cast<double>(steps_);
@@ -48,10 +65,11 @@ Moments::Direction Moments::add(std::size_t parameter, std::int64_t begin, std::
 
 std::vector<NamedTensor> Moments::save() const {
   if (steps_ == 0) return {};
+  const auto& parameters = setting_.parameters;
   std::vector<NamedTensor> state{{std::string(steps_name), at::full({1}, steps_, at::kLong)}};
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    state.push_back({std::string(first_prefix) + parameters_[i].name, first_[i]});
-    state.push_back({std::string(second_prefix) + parameters_[i].name, second_[i]});
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    state.push_back({std::string(first_prefix) + parameters[i].name, first_[i]});
+    state.push_back({std::string(second_prefix) + parameters[i].name, second_[i]});
   }
   return state;
 }
@@ -60,20 +78,21 @@ Result<void> Moments::restore(std::string_view optimizer, std::span<const NamedT
   const auto malformed = [&](const std::string& what) {
     return Error{Errc::malformed, "optimizer " + std::string(optimizer) + ": " + what};
   };
-  std::vector<at::Tensor> first(parameters_.size());
-  std::vector<at::Tensor> second(parameters_.size());
+  const auto& parameters = setting_.parameters;
+  std::vector<at::Tensor> first(parameters.size());
+  std::vector<at::Tensor> second(parameters.size());
   std::int64_t steps = 0;
   if (!state.empty()) {
     const auto count = std::ranges::find(state, steps_name, &NamedTensor::name);
     const bool counted = count != state.end() && count->tensor.scalar_type() == at::kLong && count->tensor.numel() == 1;
     steps = counted ? count->tensor.item<std::int64_t>() : 0;
     if (steps <= 0) return malformed("the state has no number of steps");
-    if (state.size() != 1 + 2 * parameters_.size()) return malformed("the state is of other parameters");
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      const auto* of_first = saved_of(state, first_prefix, parameters_[i]);
-      const auto* of_second = saved_of(state, second_prefix, parameters_[i]);
+    if (state.size() != 1 + 2 * parameters.size()) return malformed("the state is of other parameters");
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const auto* of_first = saved_of(state, first_prefix, parameters[i]);
+      const auto* of_second = saved_of(state, second_prefix, parameters[i]);
       if (of_first == nullptr || of_second == nullptr) {
-        return malformed("the state has no moments of '" + parameters_[i].name + "' that fit it");
+        return malformed("the state has no moments of '" + parameters[i].name + "' that fit it");
       }
       first[i] = of_first->tensor.clone();
       second[i] = of_second->tensor.clone();

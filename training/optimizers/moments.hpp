@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cstdint>
 #include <span>
@@ -10,22 +11,26 @@
 
 #include "protocol/params.hpp"
 #include "training/optimizers/optimizer.hpp"
+#include "training/optimizers/slices.hpp"
 
 namespace weir::training {
 
-/// The running means of a parameter's gradients and of their squares, which Adam (Kingma and Ba 2015) and its relatives
-/// keep:
+/// What Adam (Kingma and Ba 2015) and its relatives have in common: running means of each parameter's gradients and of
+/// their squares,
 ///
 ///     m = beta1 m + (1 - beta1) g;   v = beta2 v + (1 - beta2) g^2
 ///
-/// Both begin at zero, which 1 - beta^t corrects for after t steps. Every entry moves in every step, also one whose
-/// mean gradient is zero because nobody sent it. Part of an optimizer.
+/// and the walk through the parameters in a step. Both means begin at zero, which 1 - beta^t corrects for after t
+/// steps. Every entry moves in every step, also one whose mean gradient is zero because nobody sent it. Part of an
+/// optimizer.
 class Moments {
  public:
   struct Options {
     double beta1 = 0.9;
     double beta2 = 0.999;
     double epsilon = 1e-8;
+    double weight_decay = 0;
+    bool no_decay = false;  ///< for those that the model spares
   };
 
   /// The direction of a step: numerator / denominator / divisor, entry by entry.
@@ -35,13 +40,43 @@ class Moments {
     double divisor = 1;      ///< 1 - beta1^t
   };
 
-  Moments(const Options& options, std::vector<NamedTensor> parameters);
+  /// Some entries of a parameter in a step.
+  struct Slice {
+    std::size_t parameter = 0;
+    std::int64_t begin = 0;
+    at::Tensor values;    ///< the live ones
+    at::Tensor gradient;  ///< the mean of the ranks
+  };
 
-  /// Must be called at the beginning of a step.
-  void begin_step() { ++steps_; }
+  /// A parameter in a step.
+  struct Turn {
+    std::size_t parameter = 0;
+    at::Tensor values;        ///< all its entries in a row; the live ones
+    at::Tensor gradient;      ///< as values; the mean of the ranks
+    bool spared = false;      ///< from weight decay: by `no_decay` and the model's declaration
+    double weight_decay = 0;  ///< zero where it is spared
 
-  /// Takes the gradient of `count` entries of a parameter, from entry `begin` on. Each entry once in a step.
-  Direction add(std::size_t parameter, std::int64_t begin, std::int64_t count, const at::Tensor& gradient);
+    /// Calls visit(Slice) for one slice of entries after the other.
+    template <class Visit>
+    void for_slices(Visit&& visit) const {
+      training::for_slices(values.numel(), [&](std::int64_t begin, std::int64_t count) {
+        visit(Slice{parameter, begin, values.narrow(0, begin, count), gradient.narrow(0, begin, count)});
+      });
+    }
+  };
+
+  Moments(const Options& options, OptimizerSetting setting);
+
+  /// Begins a step and calls visit(Turn) for one parameter after the other. No gradients of what it does are recorded.
+  template <class Visit>
+  void step(std::span<const Mean> means, Visit&& visit) {
+    const at::NoGradGuard no_grad;
+    begin_step(means);
+    for (std::size_t i = 0; i < means.size(); ++i) visit(turn_of(i, means[i]));
+  }
+
+  /// Takes the gradient of a slice into its moments. Must be called once for each slice of a step.
+  Direction add(const Slice& slice);
 
   /// Nothing before the first step.
   std::vector<NamedTensor> save() const;
@@ -49,14 +84,17 @@ class Moments {
   Result<void> restore(std::string_view optimizer, std::span<const NamedTensor> state);
 
  private:
+  void begin_step(std::span<const Mean> means);
+  Turn turn_of(std::size_t parameter, const Mean& mean) const;
+
   Options options_;
-  std::vector<NamedTensor> parameters_;
+  OptimizerSetting setting_;
   std::int64_t steps_ = 0;
   std::vector<at::Tensor> first_;   ///< undefined until a parameter's first step
   std::vector<at::Tensor> second_;  ///< as first_
 };
 
-/// The parameters of an optimizer whose options have a Moments::Options `moments`, a `weight_decay` and a `no_decay`.
+/// The parameters of an optimizer whose options are a rate, `lr`, and a Moments::Options, `moments`.
 template <class Options>
 protocol::Params<Options> moments_params() {
   return protocol::Params<Options>()
@@ -69,8 +107,10 @@ protocol::Params<Options> moments_params() {
           {.minimum = 0, .exclusive_maximum = 1}, "Of the running mean of their squares.")
       .number(
           "epsilon", [](Options& options) -> double& { return options.moments.epsilon; }, {.exclusive_minimum = 0}, "")
-      .number("weight_decay", &Options::weight_decay, {.minimum = 0}, "")
-      .flag("no_decay", &Options::no_decay, no_decay_means);
+      .number(
+          "weight_decay", [](Options& options) -> double& { return options.moments.weight_decay; }, {.minimum = 0}, "")
+      .flag(
+          "no_decay", [](Options& options) -> bool& { return options.moments.no_decay; }, no_decay_means);
 }
 
 }  // namespace weir::training

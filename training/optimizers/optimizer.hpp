@@ -38,6 +38,13 @@ MomentumOwner momentum_owner(const compressors::Traits& compressor, const compre
 struct OptimizerSetting {
   std::vector<NamedTensor> parameters;  ///< they alias the live ones
   MomentumOwner momentum_owner = MomentumOwner::optimizer;
+  std::vector<bool> decays = {};  ///< of each parameter, as the model declares (Model::decays); empty: all do
+
+  /// Whether weight decay applies to a parameter: to all, or with an optimizer's `no_decay` to those that the model
+  /// declares.
+  bool decay_applies(std::size_t parameter, bool no_decay) const {
+    return !no_decay || decays.empty() || decays[parameter];
+  }
 };
 
 /// Turns averaged gradients into new parameters: a deterministic function of both and of its own state. Owned and used
@@ -56,9 +63,7 @@ class Optimizer {
   virtual Result<void> restore(std::span<const NamedTensor> state) = 0;
 };
 
-/// Whether `no_decay` leaves this parameter without weight decay: biases and the weights of normalizations are vectors,
-/// and pulling them to zero does not make a model simpler.
-inline bool is_vector(const at::Tensor& parameter) { return parameter.dim() <= 1; }
+/// What `no_decay` is for: pulling such parameters to zero does not make a model simpler. The model declares them.
 inline constexpr std::string_view no_decay_means = "No weight decay for biases and the weights of normalizations.";
 
 /// An optimizer in the catalog. Beside what protocol::CatalogEntry asks for, its class has

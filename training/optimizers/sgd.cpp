@@ -67,7 +67,7 @@ void Sgd::step(std::span<Mean> means, double learning_rate) {
   const auto owner = setting_.momentum_owner;
   for (std::size_t i = 0; i < means.size(); ++i) {
     at::Tensor parameter = setting_.parameters[i].tensor;
-    const double decay = decay_of(parameter);
+    const double decay = decay_of(i);
     const bool decays = decay != 0;
     const bool has_momentum =
         options_.momentum != 0 && (owner == MomentumOwner::optimizer || (owner == MomentumOwner::memory && decays));
@@ -87,8 +87,8 @@ void Sgd::step(std::span<Mean> means, double learning_rate) {
   }
 }
 
-double Sgd::decay_of(const at::Tensor& parameter) const {
-  return options_.no_decay && is_vector(parameter) ? 0 : options_.weight_decay;
+double Sgd::decay_of(std::size_t parameter) const {
+  return setting_.decay_applies(parameter, options_.no_decay) ? options_.weight_decay : 0;
 }
 
 void Sgd::change(at::Tensor parameter, const at::Tensor& mean, const at::Tensor& momentum, bool first, double decay,

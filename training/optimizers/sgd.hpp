@@ -31,7 +31,7 @@ class Sgd final : public Optimizer {
     double momentum = 0.9;
     bool nesterov = false;
     double weight_decay = 0;
-    bool no_decay = false;  ///< for vectors (is_vector)
+    bool no_decay = false;  ///< for those that the model spares
   };
   static protocol::Params<Options> params();
   static Result<std::unique_ptr<Optimizer>> make(Options options, const OptimizerSetting& setting);
@@ -43,7 +43,7 @@ class Sgd final : public Optimizer {
 
  private:
   /// The weight decay of this parameter.
-  double decay_of(const at::Tensor& parameter) const;
+  double decay_of(std::size_t parameter) const;
   /// Makes the step for some entries of a parameter. `first`: it is their first, `momentum` is not set yet.
   void change(at::Tensor parameter, const at::Tensor& mean, const at::Tensor& momentum, bool first, double decay,
               double learning_rate) const;

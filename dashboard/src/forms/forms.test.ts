@@ -102,6 +102,22 @@ describe('formGroups', () => {
     expect(fields.find(({ pointer }) => pointer === '/compression/memory')?.schema.enum).toEqual(['dgc']);
   });
 
+  it('offers the memories that fit what the mode exchanges, and takes the default from there', () => {
+    const of_two = { memories: ['residual', 'dgc'], default_memory: 'dgc', memory_for_differences: 'residual' };
+    const local = {
+      ...catalog,
+      compressors: [entry('dgc', {}, of_two)],
+      memories: [entry('residual'), entry('dgc', {}, { differences_misfit: 'It applies momentum.' })],
+      modes: [entry('sync', {}, { exchanges: 'gradients' }), entry('local_sgd', {}, { exchanges: 'differences' })],
+    } as unknown as Catalog;
+    const memory = (mode: string) =>
+      formGroups(schema, local, { training: { mode }, compression: { name: 'dgc' } })
+        .flatMap((group) => group.fields)
+        .find(({ pointer }) => pointer === '/compression/memory')?.schema;
+    expect(memory('sync')).toMatchObject({ enum: ['residual', 'dgc'], description: 'About dgc' });
+    expect(memory('local_sgd')).toMatchObject({ enum: ['residual'], description: 'About residual' });
+  });
+
   it('takes the defaults of a memory from the compressor whose default memory it is', () => {
     const momentum = entry('residual', { properties: { beta: { type: 'number', default: 1 } } });
     const own = { memories: ['residual'], default_memory: 'residual', default_memory_params: { beta: 0.999 } };

@@ -156,20 +156,33 @@ function pickFields(pick: Pick, schema: JsonSchema, catalog: Catalog, spec: Spec
   ];
 }
 
-/** A compressor works with some memories only. */
+/** Whether workers exchange differences between their models, not gradients. */
+function exchangesDifferences(catalog: Catalog, spec: Spec): boolean {
+  const mode = getAt(spec, '/training/mode');
+  return catalog.modes.find(({ name }) => name === mode)?.exchanges === 'differences';
+}
+
+/** A compressor works with some memories only, and so does a mode. */
 function choices(pick: Pick, catalog: Catalog, spec: Spec): CatalogEntry[] {
   const entries = catalog[pick.catalog] ?? [];
   if (pick.catalog !== 'memories') return entries;
   const name = getAt(spec, '/compression/name');
   const allowed = catalog.compressors.find((compressor) => compressor.name === name)?.memories;
-  return allowed === undefined ? entries : entries.filter((memory) => allowed.includes(memory.name));
+  const differences = exchangesDifferences(catalog, spec);
+  return entries.filter(
+    (memory) =>
+      (allowed === undefined || allowed.includes(memory.name)) &&
+      !(differences && memory.differences_misfit !== undefined),
+  );
 }
 
-/** What the head takes if nothing is named: the memory goes with the compressor. */
+/** What the head takes if nothing is named: the memory goes with the compressor and the mode. */
 function fallback(pick: Pick, schema: JsonSchema, catalog: Catalog, spec: Spec): unknown {
   if (pick.catalog !== 'memories') return schema.default;
   const name = getAt(spec, '/compression/name');
-  return catalog.compressors.find((compressor) => compressor.name === name)?.default_memory;
+  const compressor = catalog.compressors.find((candidate) => candidate.name === name);
+  const usual = compressor?.default_memory;
+  return exchangesDifferences(catalog, spec) ? (compressor?.memory_for_differences ?? usual) : usual;
 }
 
 /** The parameters of what is chosen. A compressor may want its default memory with other defaults than its own. */

@@ -1,0 +1,78 @@
+#include "cluster/attempt/process_table.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/ensure.hpp"
+#include "base/errc.hpp"
+
+namespace weir::cluster {
+
+std::string describe(const Process& process) {
+  const WorkerRecord& record = process.record;
+  std::string text = "worker " + std::to_string(record.rank) + " on node " + record.node;
+  if (record.pid != 0) text += " (process " + std::to_string(record.pid) + ")";
+  return text;
+}
+
+ProcessTable::ProcessTable(Services& services, NodeTable& nodes, const std::string& job_id,
+                           const protocol::Resources& each, const std::vector<std::string>& node_ids,
+                           std::function<void()> on_room)
+    : services_(services), nodes_(nodes), on_room_(std::move(on_room)), processes_(node_ids.size()) {
+  for (std::uint32_t rank = 0; rank < processes_.size(); ++rank) {
+    Process& process = processes_[rank];
+    const NodeTable::Node* node = nodes_.find(node_ids[rank]);
+    ensure(node != nullptr, "a gang is placed on nodes that exist");
+    process.record.id = services_.new_id();
+    process.record.job_id = job_id;
+    process.record.rank = rank;
+    process.record.node_id = node->record.id;
+    process.record.node = node->record.name;
+    process.agent = node->agent;
+    nodes_.grant(process.record.node_id, process.record.id, each);
+  }
+}
+
+std::string ProcessTable::names_of(const std::function<bool(const Process&)>& predicate) const {
+  std::string names;
+  for (const Process& process : processes_) {
+    if (predicate(process)) names += (names.empty() ? "" : ", ") + describe(process);
+  }
+  return names;
+}
+
+const Process* ProcessTable::find(const std::string& worker_id) const {
+  const auto found = std::ranges::find(processes_, worker_id, [](const Process& one) { return one.record.id; });
+  return found == processes_.end() ? nullptr : &*found;
+}
+
+Process* ProcessTable::find(const std::string& worker_id) {
+  return const_cast<Process*>(std::as_const(*this).find(worker_id));
+}
+
+Result<void> ProcessTable::come_up(Process& process, runtime::ActorRef<protocol::Worker> actor) {
+  if (process.actor && process.actor.address().process != actor.address().process) {
+    return Error{Errc::conflict, "worker " + process.record.id + " is another process"};
+  }
+  process.actor = std::move(actor);
+  process.link_broken.reset();
+  return {};
+}
+
+void ProcessTable::let_go(Process& process) {
+  process.gone = true;
+  process.record.state = WorkerState::exited;
+  process.record.ended_at = services_.now();
+  nodes_.release(process.record.node_id, process.record.id);
+  on_room_();
+}
+
+void ProcessTable::append_on(const std::string& node_id, std::vector<WorkerRecord>& found) const {
+  for (const Process& process : processes_) {
+    if (process.record.node_id == node_id && process.record.state != WorkerState::exited) {
+      found.push_back(process.record);
+    }
+  }
+}
+
+}  // namespace weir::cluster

@@ -1,0 +1,68 @@
+#include "cluster/attempt/state.hpp"
+
+#include <gtest/gtest.h>
+
+namespace weir::cluster {
+namespace {
+
+using Step = AttemptState::Step;
+
+TEST(AttemptState, ShowsThePhasesOfAJobThatTrainsAndStops) {
+  AttemptState state;
+  EXPECT_EQ(state.phase(), JobPhase::spawning);
+  EXPECT_TRUE(state.enter(Step::initialising));
+  EXPECT_EQ(state.phase(), JobPhase::initialising);
+  EXPECT_FALSE(state.enter(Step::joining)) << "the workers connect: still initialising";
+  EXPECT_TRUE(state.enter(Step::training));
+  EXPECT_EQ(state.phase(), JobPhase::training);
+  EXPECT_FALSE(state.is_ending());
+  EXPECT_TRUE(state.enter(Step::stopping));
+  EXPECT_EQ(state.phase(), JobPhase::stopping);
+  EXPECT_FALSE(state.enter(Step::taking_down));
+  EXPECT_TRUE(state.is_ending());
+  EXPECT_FALSE(state.is_over());
+  state.enter(Step::over);
+  EXPECT_TRUE(state.is_over());
+  EXPECT_EQ(state.phase(), JobPhase::stopping);
+}
+
+TEST(AttemptState, MayBeTakenDownFromAnyStep) {
+  for (const Step step : {Step::spawning, Step::initialising, Step::joining, Step::training, Step::stopping}) {
+    AttemptState state;
+    for (const Step before : {Step::initialising, Step::joining, Step::training, Step::stopping}) {
+      if (before <= step) state.enter(before);
+    }
+    ASSERT_EQ(state.step(), step);
+    EXPECT_FALSE(state.enter(Step::taking_down)) << "the phase stays";
+  }
+}
+
+TEST(AttemptStateDeathTest, GoesNeitherBackNorOverSteps) {
+  AttemptState state;
+  EXPECT_DEATH(state.enter(Step::training), "may follow");
+  state.enter(Step::initialising);
+  EXPECT_DEATH(state.enter(Step::spawning), "may follow");
+  state.enter(Step::over);
+  EXPECT_DEATH(state.enter(Step::taking_down), "may follow");
+}
+
+TEST(AttemptState, KeepsTheFirstSignAndTheFirstCause) {
+  AttemptState state;
+  EXPECT_FALSE(state.has_failed());
+  state.show_sign("worker 1 lost its peer");
+  state.show_sign("worker 2 lost its peer");
+  EXPECT_TRUE(state.has_failed());
+  EXPECT_FALSE(state.knows_cause());
+  EXPECT_EQ(state.reason(), "worker 1 lost its peer");
+  EXPECT_TRUE(state.is_echo("cancelled: worker 1 lost its peer"));
+  EXPECT_FALSE(state.is_echo("worker 2 lost its peer"));
+  state.blame("worker 0 was killed");
+  state.blame("worker 0 is gone");
+  EXPECT_TRUE(state.knows_cause());
+  EXPECT_EQ(state.reason(), "worker 0 was killed");
+}
+
+TEST(AttemptState, WithoutASignNothingIsAnEcho) { EXPECT_FALSE(AttemptState().is_echo("")); }
+
+}  // namespace
+}  // namespace weir::cluster

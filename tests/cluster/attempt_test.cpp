@@ -1,0 +1,175 @@
+// What an attempt at a job commits, and when: each transition is one change of the store.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/cluster/fake_cluster.hpp"
+
+namespace weir::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Contains;
+using testing::HasSubstr;
+
+using Commit = std::vector<Change>;
+
+template <class T>
+std::vector<T> all_of(const Commit& commit) {
+  std::vector<T> found;
+  for (const auto& change : commit) {
+    if (const auto* one = std::get_if<T>(&change)) found.push_back(*one);
+  }
+  return found;
+}
+
+std::vector<EventRecord> events_of(const Commit& commit, const std::string& kind) {
+  std::vector<EventRecord> found;
+  for (auto& one : all_of<change::AddEvent>(commit)) {
+    if (one.event.kind == kind) found.push_back(std::move(one.event));
+  }
+  return found;
+}
+
+/// The records of workers in a commit that are in that state, by rank.
+std::set<std::uint32_t> ranks_in(const Commit& commit, WorkerState state) {
+  std::set<std::uint32_t> ranks;
+  for (const auto& one : all_of<change::PutWorker>(commit)) {
+    if (one.worker.state == state) ranks.insert(one.worker.rank);
+  }
+  return ranks;
+}
+
+/// Whenever the record of a job shows another state or phase than before, the same commit tells of it in an event.
+/// Whatever is told of a worker's end comes with its record.
+void expect_whole_transitions(const CommitLog& log, const std::string& job_id) {
+  std::optional<std::pair<JobState, JobPhase>> before;
+  for (const auto& commit : log.commits()) {
+    for (const auto& put : all_of<change::PutJob>(commit)) {
+      if (put.job.id != job_id) continue;
+      const std::pair now{put.job.state, put.job.phase};
+      if (before && *before != now) {
+        const auto told = events_of(commit, "job.phase").size() + events_of(commit, "job.state").size() +
+                          events_of(commit, "job.restart").size();
+        EXPECT_EQ(told, 1u) << to_string(put.job.state) << " " << to_string(put.job.phase);
+        EXPECT_FALSE(all_of<change::PutWorker>(commit).empty()) << "with what the workers are then";
+      }
+      before = now;
+    }
+    for (const auto& kind : {"worker.exited", "worker.failed", "worker.unknown"}) {
+      for (const auto& event : events_of(commit, kind)) {
+        EXPECT_THAT(ranks_in(commit, WorkerState::exited), Contains(*event.worker)) << event.message;
+      }
+    }
+    EXPECT_EQ(events_of(commit, "checkpoint.saved").size(), all_of<change::AddCheckpoint>(commit).size());
+  }
+}
+
+TEST(Attempt, EachTransitionIsOneCommit) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.checkpoint_every = 5;
+  cluster.script.steps = 20;
+  const auto id = cluster.submit_job(2, {{"fault_tolerance", {{"max_restarts", 1}}}});
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 12; }));
+  cluster.spawners["a"]->kill(0);
+  ASSERT_EQ(cluster.await_end(id).state, JobState::succeeded);
+  expect_whole_transitions(*cluster.store, id);
+}
+
+TEST(Attempt, AWorkersEndIsCommittedWithItsFigures) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.steps = 100'000;
+  const auto id = cluster.submit_job(2);
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 12; }));
+  cluster.spawners["a"]->kill(1);
+  cluster.await_end(id);
+  std::size_t ends = 0;
+  for (const auto& commit : cluster.store->commits()) {
+    for (const auto& event : events_of(commit, "worker.exited")) {
+      if (event.worker != 1u) continue;
+      ++ends;
+      const auto record = all_of<change::PutWorker>(commit).at(0).worker;
+      EXPECT_EQ(record.state, WorkerState::exited);
+      EXPECT_TRUE(record.ended_at);
+      EXPECT_EQ(record.signal, 9);
+      EXPECT_GE(record.step, 12u);
+      EXPECT_GT(record.figures["bytes_sent"], 0);
+    }
+  }
+  EXPECT_EQ(ends, 1u);
+}
+
+TEST(Attempt, AProcessThatCannotBeStartedIsRecordedAtOnce) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  ASSERT_TRUE(cluster.await_node("a", NodeState::alive));
+  cluster.spawners["a"]->fail_next({Errc::io, "no such program"});
+  const auto id = cluster.submit_job(2);
+  cluster.await_end(id);
+  std::vector<std::string> told;
+  for (const auto& commit : cluster.store->commits()) {
+    for (const auto& event : events_of(commit, "worker.failed")) told.push_back(event.message);
+  }
+  EXPECT_THAT(told, testing::ElementsAre(HasSubstr("no such program")));
+  expect_whole_transitions(*cluster.store, id);
+}
+
+TEST(Attempt, ANodeIsLostTogetherWithItsWorkers) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  cluster.add_node("b", 2);
+  cluster.script.steps = 100'000;
+  const auto id = cluster.submit_job(3);
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 3; }));
+  std::set<std::uint32_t> on_b;
+  for (const auto& worker : cluster.simulation.run(cluster.head->workers(id)).value()) {
+    if (worker.node == "b") on_b.insert(worker.rank);
+  }
+  cluster.node_processes["b"]->stop();
+  cluster.await_end(id);
+  std::size_t losses = 0;
+  for (const auto& commit : cluster.store->commits()) {
+    if (events_of(commit, "node.lost").empty()) continue;
+    ++losses;
+    EXPECT_EQ(all_of<change::PutNode>(commit).at(0).node.state, NodeState::lost);
+    EXPECT_EQ(ranks_in(commit, WorkerState::exited), on_b);
+  }
+  EXPECT_EQ(losses, 1u);
+  expect_whole_transitions(*cluster.store, id);
+}
+
+TEST(Attempt, NothingIsStartedBeforeTheAttemptIsCommitted) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  ASSERT_TRUE(cluster.await_node("a", NodeState::alive));
+  cluster.simulation.pass(1s);
+  cluster.store->hold([](const Commit& commit) { return !events_of(commit, "job.phase").empty(); });
+  const auto id = cluster.submit_job(2);
+  cluster.simulation.pass(500ms);
+  EXPECT_EQ(cluster.processes(), 0u) << "its fence is not known to be safe";
+  cluster.store->release();
+  EXPECT_EQ(cluster.await_end(id).state, JobState::succeeded);
+}
+
+TEST(Attempt, WorkersAreAskedToStopOnceThatIsCommitted) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.steps = 100'000;
+  const auto id = cluster.submit_job(2);
+  cluster.await_phase(id, JobPhase::training);
+  cluster.store->hold([](const Commit& commit) { return !events_of(commit, "job.phase").empty(); });
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
+  cluster.simulation.pass(2s);
+  const auto step = cluster.job(id).step;
+  cluster.simulation.pass(2s);
+  EXPECT_GT(cluster.job(id).step, step) << "it still trains";
+  cluster.store->release();
+  EXPECT_EQ(cluster.await_end(id).state, JobState::stopped);
+}
+
+}  // namespace
+}  // namespace weir::cluster

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "cluster/store.hpp"
+#include "runtime/event.hpp"
+
+namespace weir::cluster {
+
+/// A store that remembers what was committed together, and can hold commits back. All else goes to the store below.
+class CommitLog final : public Store {
+ public:
+  explicit CommitLog(std::shared_ptr<Store> below) : below_(std::move(below)) {}
+
+  /// Commits for which `which` holds wait until release().
+  void hold(std::function<bool(const std::vector<Change>&)> which) { held_ = std::move(which); }
+  void release() {
+    held_ = nullptr;
+    released_.set();
+  }
+  const std::vector<std::vector<Change>>& commits() const { return commits_; }
+
+  net::awaitable<Result<void>> commit(std::vector<Change> changes) override {
+    if (held_ && held_(changes)) co_await released_.wait();
+    commits_.push_back(changes);
+    co_return co_await below_->commit(std::move(changes));
+  }
+
+  net::awaitable<Result<std::optional<JobRecord>>> job(std::string id) override { return below_->job(std::move(id)); }
+  net::awaitable<Result<JobPage>> jobs(JobQuery query) override { return below_->jobs(std::move(query)); }
+  JobCounts job_counts() const override { return below_->job_counts(); }
+  net::awaitable<Result<std::vector<JobRecord>>> unfinished_jobs() override { return below_->unfinished_jobs(); }
+  net::awaitable<Result<std::optional<KeyUse>>> idempotency_key(std::string key) override {
+    return below_->idempotency_key(std::move(key));
+  }
+  net::awaitable<Result<std::vector<WorkerRecord>>> workers(std::string job_id) override {
+    return below_->workers(std::move(job_id));
+  }
+  net::awaitable<Result<std::vector<NodeRecord>>> nodes() override { return below_->nodes(); }
+  net::awaitable<Result<EventPage>> events(EventQuery query) override { return below_->events(std::move(query)); }
+  net::awaitable<Result<std::vector<MetricSeries>>> metrics(MetricQuery query) override {
+    return below_->metrics(std::move(query));
+  }
+  net::awaitable<Result<std::vector<SeriesRecord>>> series(MetricQuery query) override {
+    return below_->series(std::move(query));
+  }
+  net::awaitable<Result<std::vector<MetricRow>>> metric_rows(SeriesRecord series, std::uint64_t after,
+                                                             std::uint32_t limit) override {
+    return below_->metric_rows(std::move(series), after, limit);
+  }
+  net::awaitable<Result<std::vector<StepBack>>> step_backs(SeriesRecord series) override {
+    return below_->step_backs(std::move(series));
+  }
+  net::awaitable<Result<std::vector<WorkerTraffic>>> traffic(std::string job_id) override {
+    return below_->traffic(std::move(job_id));
+  }
+  net::awaitable<Result<std::vector<CheckpointRecord>>> checkpoints(std::string job_id) override {
+    return below_->checkpoints(std::move(job_id));
+  }
+  net::awaitable<Result<std::uint64_t>> fence() override { return below_->fence(); }
+  net::awaitable<Result<StreamPage>> stream(std::uint64_t after, std::uint32_t limit, std::size_t bytes_max) override {
+    return below_->stream(after, limit, bytes_max);
+  }
+  void observe(Observer observer) override { below_->observe(std::move(observer)); }
+  net::awaitable<void> close() override { return below_->close(); }
+
+ private:
+  std::shared_ptr<Store> below_;
+  std::function<bool(const std::vector<Change>&)> held_;
+  runtime::Event released_;
+  std::vector<std::vector<Change>> commits_;
+};
+
+}  // namespace weir::cluster

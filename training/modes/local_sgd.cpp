@@ -1,0 +1,46 @@
+#include "training/modes/local_sgd.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "training/modes/common_model.hpp"
+
+namespace weir::training {
+
+protocol::Params<LocalSgd::Options> LocalSgd::params() {
+  return protocol::Params<Options>()
+      .integer("period", &Options::period, {.minimum = 1, .maximum = 1'000'000},
+               "Steps that a worker makes by itself between two exchanges.")
+      .number("post_local_epoch", &Options::post_local_epoch, {.minimum = 0, .maximum = 1e6},
+              "Epochs at the beginning in which the workers exchange after every step.");
+}
+
+std::uint64_t LocalSgd::first_local_step(const Replica& replica) const {
+  return static_cast<std::uint64_t>(
+      std::ceil(options_.post_local_epoch * static_cast<double>(replica.sampler.steps_per_epoch())));
+}
+
+/// Whether the ranks exchange when they have made so many steps.
+bool LocalSgd::exchanges_after(const Replica& replica, std::uint64_t steps) const {
+  const std::uint64_t first = first_local_step(replica);
+  return steps <= first || steps == replica.steps_total ||
+         (steps - first) % static_cast<std::uint64_t>(options_.period) == 0;
+}
+
+std::uint64_t LocalSgd::rounds_before(const Replica& replica, std::uint64_t steps) const {
+  const std::uint64_t first = first_local_step(replica);
+  return std::min(steps, first) + (steps - std::min(steps, first)) / static_cast<std::uint64_t>(options_.period);
+}
+
+std::uint64_t LocalSgd::steps_of_rounds(const Replica& replica, std::uint64_t rounds) const {
+  const std::uint64_t first = std::min(rounds, first_local_step(replica));
+  return first + (rounds - first) * static_cast<std::uint64_t>(options_.period);
+}
+
+Result<bool> LocalSgd::train(Replica& replica, Progress& progress) {
+  return train_apart(replica, progress,
+                     {.exchanges = [&](std::uint64_t steps) { return exchanges_after(replica, steps); },
+                      .rounds_before = [&](std::uint64_t steps) { return rounds_before(replica, steps); }});
+}
+
+}  // namespace weir::training

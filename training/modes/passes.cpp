@@ -1,0 +1,81 @@
+#include "training/modes/passes.hpp"
+
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/full.h>
+
+#include <cmath>
+#include <sstream>
+#include <utility>
+
+#include "base/errc.hpp"
+
+namespace weir::training {
+namespace {
+
+Error lost_the_loss(float loss, std::uint64_t step, double rate) {
+  std::ostringstream text;
+  text << "the loss became " << (std::isnan(loss) ? "NaN" : "infinite") << " in step " << step
+       << " at a learning rate of " << rate
+       << ": the training diverged; try a lower training.optimizer.lr or the lr_schedule warmup";
+  return {Errc::invalid_argument, text.str()};
+}
+
+}  // namespace
+
+Passes::Passes(Replica& replica, std::size_t batches)
+    : Passes(replica, batches, Slowdown(replica.spec.training.conditions.slowdown_of(replica.rank))) {}
+
+Passes::Passes(Replica& replica, std::size_t batches, Slowdown slowdown)
+    : replica_(replica),
+      batches_(batches),
+      share_(at::full({}, 1.0 / static_cast<double>(batches), at::kFloat)),
+      slowdown_(std::move(slowdown)),
+      loader_(*replica.examples) {
+  replica.model->set_training(true);
+}
+
+Result<double> Passes::run(double learning_rate, const std::function<void()>& before_last) {
+  const std::uint64_t step = replica_.step;
+  double loss = 0;
+  for (std::size_t number = 0; number < batches_; ++number) {
+    const Batch batch = take(step, number);
+    slowdown_.begin();
+    const auto of_batch = at::cross_entropy_loss(replica_.model->forward(batch.input), batch.target);
+    const auto value = of_batch.item<float>();
+    slowdown_.end();
+    if (!std::isfinite(value)) return lost_the_loss(value, step + 1, learning_rate);
+    if (number + 1 == batches_ && before_last) before_last();
+    slowdown_.begin();
+    of_batch.backward(share_);
+    slowdown_.end();
+    loss += value / static_cast<double>(batches_);
+  }
+  return loss;
+}
+
+Batch Passes::take(std::uint64_t step, std::size_t number) {
+  if (!loader_.asked()) ask(step, number);
+  Batch batch = loader_.take();
+  if (number + 1 < batches_) {
+    ask(step, number + 1);
+  } else if (step + 1 < replica_.steps_total) {
+    ask(step + 1, 0);
+  }
+  return batch;
+}
+
+std::vector<at::Tensor> gradients_of(const Model& model) {
+  std::vector<at::Tensor> gradients;
+  for (const auto& [name, tensor] : model.parameters()) gradients.push_back(tensor.grad());
+  return gradients;
+}
+
+/// Has a batch prepared.
+void Passes::ask(std::uint64_t step, std::size_t number) {
+  const auto examples = replica_.sampler.examples(step);
+  const std::size_t size = examples.size() / batches_;
+  loader_.ask(examples.subspan(number * size, size),
+              {.seed = replica_.spec.training.seed, .epoch = replica_.sampler.epoch_of(step)});
+}
+
+}  // namespace weir::training

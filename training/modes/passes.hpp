@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/result.hpp"
+#include "training/datasets/loader.hpp"
+#include "training/modes/mode.hpp"
+#include "training/modes/slowdown.hpp"
+
+namespace weir::training {
+
+/// The forward and backward passes of one worker: they leave the gradient of the mean loss over the batches of a step
+/// with the parameters. Each batch is prepared while the one before is in use.
+class Passes {
+ public:
+  /// `batches`: of a step. `replica` must outlive this object.
+  Passes(Replica& replica, std::size_t batches);
+  /// With another clock than the job's slowdown would have.
+  Passes(Replica& replica, std::size_t batches, Slowdown slowdown);
+
+  /// Does all passes of the replica's present step. `before_last` is called before the last backward pass, after which
+  /// gradients are complete. Returns the mean loss. Fails with: invalid_argument (the loss became NaN or infinite).
+  Result<double> run(double learning_rate, const std::function<void()>& before_last = {});
+
+ private:
+  Batch take(std::uint64_t step, std::size_t number);
+  void ask(std::uint64_t step, std::size_t number);
+
+  Replica& replica_;
+  const std::size_t batches_;
+  const at::Tensor share_;  ///< of a batch in the mean
+  Slowdown slowdown_;
+  Loader loader_;
+};
+
+/// The gradients that the parameters of a model have, in their order; undefined where they have none.
+std::vector<at::Tensor> gradients_of(const Model& model);
+
+}  // namespace weir::training
