@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/errc.hpp"
 #include "collectives/topologies/ring.hpp"
 #include "collectives/transports/in_process.hpp"
 
@@ -81,10 +82,8 @@ TEST(StateServer, GuidesWorkersThroughTheirRoundsBesideTheirExchanges) {
   }
   for (const auto& result : results) EXPECT_TRUE(result.has_value()) << result.error().message();
   EXPECT_EQ(steps[0], rounds) << "the slowest makes one step a round";
-  for (std::uint32_t rank = 1; rank < workers; ++rank) {
-    EXPECT_GE(steps[rank], rounds);
-    EXPECT_LE(steps[rank], 10 * rounds);
-  }
+  EXPECT_GT(steps[1], rounds) << "and who is faster makes more";
+  EXPECT_GT(steps[2], rounds);
 }
 
 using Question = std::array<std::uint64_t, 5>;
