@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/ensure.hpp"
+#include "collectives/subgroup.hpp"
 
 namespace weir::collectives {
 namespace {
@@ -160,6 +161,15 @@ std::optional<std::uint32_t> Fabric::lost_rank() const {
 
 bool Fabric::ended_by_another() const {
   return std::ranges::any_of(lanes_, [](const auto& lane) { return lane->ended_by_another(); });
+}
+
+std::unique_ptr<Fabric> part_of(Fabric& whole, const std::vector<std::uint32_t>& members, std::uint32_t lanes) {
+  ensure(lanes <= whole.lanes(), "lanes that the group has");
+  std::vector<std::unique_ptr<Communicator>> parts;
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+    parts.push_back(std::make_unique<SubGroup>(whole.lane(lane), members));
+  }
+  return std::make_unique<Fabric>(whole.shared_thread(), std::move(parts));
 }
 
 }  // namespace weir::collectives

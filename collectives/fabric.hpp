@@ -50,6 +50,7 @@ class Fabric {
 
   /// The loop's thread: where all tasks that use the lanes run.
   LoopThread& thread() { return *thread_; }
+  std::shared_ptr<LoopThread> shared_thread() { return thread_; }
 
   /// Makes all that is under way and all that comes later fail with `cause`. The others are told that this rank has
   /// given up or, if it `leaves`, that it is lost. From any thread but the loop's.
@@ -70,5 +71,9 @@ class Fabric {
   const std::uint32_t rank_;
   const std::uint32_t size_;
 };
+
+/// Some ranks of a group, of which this is one, as a group of their own: over the first `lanes` lanes of `whole`, which
+/// must outlive it. `members` are ascending. What fails in the part fails in the whole; to leave, close the whole.
+std::unique_ptr<Fabric> part_of(Fabric& whole, const std::vector<std::uint32_t>& members, std::uint32_t lanes);
 
 }  // namespace weir::collectives

@@ -26,9 +26,8 @@ class SubGroup final : public Communicator {
   void begin_part(const Operation& operation, std::span<const std::uint32_t> members) override;
   void end_part(std::span<const std::uint32_t> members) override;
   void abort(const Error& cause, const std::optional<Blame>& blame) override;
-  void when_failed(std::function<void(const Error& cause, const Blame& blame)> call) override {
-    whole_.when_failed(std::move(call));
-  }
+  /// Whoever owns the whole group is told.
+  void when_failed(std::function<void(const Error& cause, const Blame& blame)> /*call*/) override {}
   Task<> close() override { return whole_.close(); }
   Traffic traffic_with(std::uint32_t rank) const override { return whole_.traffic_with(members_[rank]); }
   std::optional<std::uint32_t> lost_rank() const override { return whole_.lost_rank(); }

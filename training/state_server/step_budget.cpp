@@ -1,0 +1,90 @@
+#include "training/state_server/step_budget.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "base/ensure.hpp"
+#include "base/errc.hpp"
+
+namespace weir::training {
+namespace {
+
+bool is_duration(double seconds) { return std::isfinite(seconds) && seconds >= 0; }
+
+}  // namespace
+
+StepBudget::StepBudget(const Options& options) : options_(options), workers_(options.workers) {
+  ensure(options.workers > 0 && options.steps_max > 0, "workers that may make steps");
+}
+
+Result<void> StepBudget::check(std::uint32_t number, const WorkerState& state) const {
+  const auto refuse = [number](const std::string& what) {
+    return Error{Errc::malformed, "worker " + std::to_string(number) + " tells the state server of " + what};
+  };
+  if (number >= workers_.size()) return refuse("itself, which is none of " + std::to_string(workers_.size()));
+  const Worker& worker = workers_[number];
+  if (!is_duration(state.step_seconds) || !is_duration(state.exchange_seconds)) return refuse("negative durations");
+  const std::uint64_t due = worker.ready ? worker.round + 1 : worker.round;
+  if (state.round != due) {
+    return refuse("round " + std::to_string(state.round) + " where " + std::to_string(due) + " is due");
+  }
+  const std::uint64_t made = worker.ready || !worker.asked ? 0 : worker.granted;
+  if (state.steps != made) {
+    return refuse(std::to_string(state.steps) + " steps where it was granted " + std::to_string(made));
+  }
+  const bool others_wait = std::ranges::all_of(workers_, [&](const Worker& other) {
+    return other.round >= state.round || (other.ready && other.round + 1 == state.round);
+  });
+  if (!others_wait) return refuse("round " + std::to_string(state.round) + ", which others cannot have come to");
+  return {};
+}
+
+void StepBudget::learn(Worker& worker, const WorkerState& state) const {
+  if (state.exchange_seconds > 0) worker.exchange_seconds = state.exchange_seconds;
+  if (state.step_seconds <= 0) return;
+  const double share = ++worker.durations <= 2 ? 1.0 : options_.smoothing;
+  worker.step_seconds += share * (state.step_seconds - worker.step_seconds);
+}
+
+double StepBudget::end_of(const Worker& worker, std::uint64_t round, double now) const {
+  if (worker.round == round && worker.ready) return worker.answered + worker.exchange_seconds;
+  const bool at_work = worker.round == round && worker.asked;
+  const double steps = at_work ? static_cast<double>(worker.given) : 1;  // the first step of a round is always made
+  const double begin = at_work ? worker.answered : now;
+  return std::max(now, begin + steps * worker.step_seconds) + worker.exchange_seconds;
+}
+
+Result<std::uint64_t> StepBudget::more(std::uint32_t number, const WorkerState& state, double now) {
+  if (auto fits = check(number, state); !fits) return fits.error();
+  Worker& worker = workers_[number];
+  if (state.round != worker.round)
+    worker = {.round = state.round,
+              .step_seconds = worker.step_seconds,
+              .exchange_seconds = worker.exchange_seconds,
+              .durations = worker.durations};
+  learn(worker, state);
+
+  double end = now;  // of the exchange, if this worker were ready
+  bool all_known = worker.step_seconds > 0;
+  for (const Worker& other : workers_) {
+    if (&other == &worker) continue;
+    all_known = all_known && other.step_seconds > 0;
+    end = std::max(end, end_of(other, state.round, now));
+  }
+  std::uint64_t more = 0;
+  if (all_known) {
+    const double room = (end - now - worker.exchange_seconds) / worker.step_seconds;
+    const auto left = static_cast<double>(options_.steps_max - std::min(options_.steps_max, worker.granted));
+    more = static_cast<std::uint64_t>(std::clamp(std::floor(room), 0.0, left));
+  }
+  if (!worker.asked) more = std::max<std::uint64_t>(more, 1);
+  worker.asked = true;
+  worker.ready = more == 0;
+  worker.answered = now;
+  worker.given = more;
+  worker.granted += more;
+  return more;
+}
+
+}  // namespace weir::training
