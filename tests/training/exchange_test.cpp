@@ -158,6 +158,7 @@ std::vector<at::Tensor> means_by_hosts(std::uint32_t ranks, const std::string& c
     at::full({1, 4}, static_cast<float>(rank + 1)).mm(net.first).mm(net.second).sum().backward();
     ASSERT_TRUE(gradients.finish());
     means[rank] = exchange.means()[0].tensor.clone();
+    EXPECT_FALSE(exchange.means()[0].sparse) << "only leaders know the positions, and all apply it in the same way";
     group[rank]->close();
   });
   return means;

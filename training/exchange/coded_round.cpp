@@ -164,7 +164,10 @@ void CodedRound::restart(Mean& mean) const {
   }
   mean.positions.clear();
   const auto traits = compressor().traits();
-  mean.sparse = traits.sparse && !traits.votes && !setting_.compression.memory->traits().changes_mean;
+  const bool sparse = traits.sparse && !traits.votes && !setting_.compression.memory->traits().changes_mean;
+  // The ranks of a host get a copy of their leader's mean without the positions. An optimizer may round a sparse mean
+  // in another way than a dense one, so that all take the same.
+  mean.sparse = sparse && !setting_.by_hosts;
 }
 
 Result<void> CodedRound::conclude(std::size_t coded, const Sent& sent) {
