@@ -11,6 +11,8 @@
 
 namespace weir::training {
 
+class Mixing;
+
 /// Training without a mean: every rank has a model of its own, and mixes it with those of its neighbours in a graph.
 /// W are the graph's weights (collectives::Graph::mixing_weight), gamma is `consensus_step`.
 ///
@@ -55,12 +57,10 @@ class Gossip final : public Mode {
   bool own_models() const override { return true; }
 
  private:
-  class Ranks;
-
   const Options options_;
   std::vector<NamedTensor> mean_;       ///< of the models, as it was computed last
   std::vector<NamedTensor> own_state_;  ///< restored, for join()
-  std::unique_ptr<Ranks> ranks_;        ///< from join() on
+  std::unique_ptr<Mixing> mixing_;      ///< from join() on
 };
 
 }  // namespace weir::training
