@@ -21,9 +21,13 @@ std::vector<Problem> check_aggregation(const json& spec, const json& catalog) {
   const auto refuse = [&](const std::string& reason) {
     return misfit("compressor \"" + compressor->value("name", "") + "\"", reason);
   };
-  if (exchanged(spec, catalog) == "models") {
-    return misfit("training mode \"" + spec.at("training").at("mode").get<std::string>() + "\"",
-                  "neighbours mix models with the weights of their graph; it takes \"mean\"");
+  const std::string what = exchanged(spec, catalog);
+  const std::string mode = "training mode \"" + spec.at("training").at("mode").get<std::string>() + "\"";
+  if (what == "models") {
+    return misfit(mode, "neighbours mix models with the weights of their graph; it takes \"mean\"");
+  }
+  if (what == "pushes") {
+    return misfit(mode, "servers apply each gradient for its share of a step; it takes \"mean\"");
   }
   if (fits_of(*compressor, part.at("params")).value("votes", false)) {
     return refuse("the workers agree on signs, each with one vote; it takes \"mean\"");

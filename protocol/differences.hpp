@@ -20,7 +20,4 @@ std::string default_memory(const nlohmann::json& compressor, bool differences);
 /// not the optimizers'. Its memory has been chosen.
 std::vector<Problem> check_differences(const nlohmann::json& spec, const nlohmann::json& catalog);
 
-/// The same of a job whose workers push gradients to servers.
-std::vector<Problem> check_pushes(const nlohmann::json& spec, const nlohmann::json& catalog);
-
 }  // namespace weir::protocol

@@ -72,6 +72,30 @@ std::vector<Problem> check_neighbours(const json& spec, const json& catalog) {
   return problems;
 }
 
+std::vector<Problem> check_pushes(const json& spec, const json& catalog) {
+  const json& part = spec.at("compression");
+  const json* compressor = find_entry(catalog, "compressors", part.at("name").get<std::string>());
+  if (compressor == nullptr || part.at("memory").is_null() || exchanged(spec, catalog) != "pushes") return {};
+  const json* memory = find_entry(catalog, "memories", part.at("memory").get<std::string>());
+  const std::string misfit = "\" does not fit training mode \"" + spec.at("training").at("mode").get<std::string>() +
+                             "\", whose workers push gradients to servers: ";
+  const json fits = fits_of(*compressor, part.at("params"));
+  std::vector<Problem> problems;
+  if (part.value("apply_to", "gradients") != "gradients") {
+    problems.push_back({"/compression/apply_to", "\"models" + misfit + "the model is theirs; it takes \"gradients\""});
+  }
+  if (const auto reason = fits.find("pushes_misfit"); reason != fits.end()) {
+    problems.push_back(
+        {"/compression/name", "compressor \"" + compressor->value("name", "") + misfit + reason->get<std::string>()});
+  }
+  if (memory == nullptr) return problems;
+  if (const auto reason = memory->find("pushes_misfit"); reason != memory->end()) {
+    problems.push_back(
+        {"/compression/memory", "memory \"" + memory->value("name", "") + misfit + reason->get<std::string>()});
+  }
+  return problems;
+}
+
 std::vector<Problem> check_mode_params(const json& spec) {
   const json& params = spec.at("training").at("params");
   std::vector<Problem> problems;

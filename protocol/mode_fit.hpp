@@ -12,6 +12,9 @@ namespace weir::protocol {
 /// been chosen.
 std::vector<Problem> check_neighbours(const nlohmann::json& spec, const nlohmann::json& catalog);
 
+/// The same of a job whose workers push gradients to servers.
+std::vector<Problem> check_pushes(const nlohmann::json& spec, const nlohmann::json& catalog);
+
 /// What no schema says of a mode's parameters, which are complete: where one depends on another or on the number of
 /// workers.
 std::vector<Problem> check_mode_params(const nlohmann::json& spec);

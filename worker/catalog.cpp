@@ -89,14 +89,16 @@ nlohmann::json graphs() {
 }
 
 /// The modes, each with the topologies it works over: those whose workers exchange with neighbours need one only for
-/// the mean of their models.
+/// the mean of their models, and those with servers none.
 nlohmann::json modes() {
   auto list = training::modes().describe();
   for (auto& entry : list) {
     entry["topologies"] = nlohmann::json::array();
-    const bool neighbours = entry.at("exchanges") == name_of(training::Exchanged::models);
+    const auto exchanges = entry.at("exchanges").get<std::string>();
+    const bool usual_only =
+        exchanges == name_of(training::Exchanged::models) || exchanges == name_of(training::Exchanged::pushes);
     for (const auto& topology : topologies()) {
-      if (!neighbours || topology.at("name") == collectives::Ring::name) {
+      if (!usual_only || topology.at("name") == collectives::Ring::name) {
         entry["topologies"].push_back(topology.at("name"));
       }
     }

@@ -18,7 +18,7 @@ json catalog() {
   local["name"] = "local";
   local["exchanges"] = "differences";
   catalog["modes"].push_back(local);
-  local["name"] = "served";
+  local["name"] = "pushing";
   local["exchanges"] = "pushes";
   catalog["modes"].push_back(local);
   for (json& memory : catalog["memories"]) {
@@ -89,7 +89,9 @@ TEST(Differences, AreWhatTravelsWhereCompressionAppliesToModels) {
 
 TEST(Differences, NothingIsExchangedByOneWorkerOnly) {
   json alone = catalog();
-  alone["modes"].back()["exchanges"] = "nothing";
+  for (json& mode : alone["modes"]) {
+    if (mode["name"] == "local") mode["exchanges"] = "nothing";
+  }
   json spec = job("local", {{"name", "none"}});
   EXPECT_THAT(normalize_job_spec(spec, alone), IsEmpty());
   spec["resources"]["workers"] = 2;
@@ -142,13 +144,13 @@ TEST(Differences, GradientsAreNotJudgedByThem) {
 }
 
 TEST(Pushes, AreNotForAllCompressorsAndMemories) {
-  const std::string of_mode = "does not fit training mode \"served\", whose workers push gradients to servers: ";
+  const std::string of_mode = "does not fit training mode \"pushing\", whose workers push gradients to servers: ";
   EXPECT_THAT(
-      problems_of(job("served", {{"name", "powersgd"}, {"memory", "none"}})),
+      problems_of(job("pushing", {{"name", "powersgd"}, {"memory", "none"}})),
       ElementsAre(Problem{"/compression/name", "compressor \"powersgd\" " + of_mode + "it takes several passes"}));
-  EXPECT_THAT(problems_of(job("served", {{"name", "topk"}, {"memory", "residual"}})),
+  EXPECT_THAT(problems_of(job("pushing", {{"name", "topk"}, {"memory", "residual"}})),
               ElementsAre(Problem{"/compression/memory", "memory \"residual\" " + of_mode + "it needs the mean"}));
-  EXPECT_THAT(problems_of(job("served", {{"name", "dgc"}, {"memory", "dgc"}})), IsEmpty());
+  EXPECT_THAT(problems_of(job("pushing", {{"name", "dgc"}, {"memory", "dgc"}})), IsEmpty());
 }
 
 TEST(Differences, OfAnUnknownModeNothingIsSaid) {

@@ -29,8 +29,8 @@ std::uint64_t message_bytes_max(const Model& model) {
 
 }  // namespace
 
-Client::Client(Model& model, const compressors::Compression& compression, collectives::Fabric& fabric, const Setting& setting,
-               std::uint64_t clock)
+Client::Client(Model& model, const compressors::Compression& compression, collectives::Fabric& fabric,
+               const Setting& setting, std::uint64_t clock)
     : model_(model),
       parameters_(model.parameters()),
       parts_(divide(parameters_, setting.servers)),

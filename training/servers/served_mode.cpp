@@ -7,6 +7,7 @@
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "collectives/topologies/ring.hpp"
 #include "training/modes/passes.hpp"
 #include "training/optimizers/clip.hpp"
 #include "training/replica.hpp"
@@ -74,6 +75,11 @@ Result<StepRecord> step(Client& client, Replica& replica, Passes& passes) {
 Result<void> ServedMode::check(const protocol::JobSpec& spec, std::uint32_t /*world*/,
                                const compressors::Compression& compression) const {
   if (const auto reason = misfit(compression)) return Error{Errc::invalid_argument, *reason};
+  if (spec.exchange.topology != collectives::Ring::name) {
+    return Error{Errc::invalid_argument, "exchange.topology \"" + spec.exchange.topology +
+                                             "\": workers exchange with the servers of training.mode only; leave it at "
+                                             "\"ring\""};
+  }
   if (spec.compression.apply_to == "gradients" && spec.compression.aggregation == "mean") return {};
   return Error{Errc::invalid_argument,
                "where workers push gradients to servers, compression.apply_to is \"gradients\" and "
@@ -91,9 +97,7 @@ Result<void> ServedMode::join(Replica& replica, collectives::Fabric& fabric) {
   return {};
 }
 
-ModeState ServedMode::save() const {
-  return {.own = {saved_counts(std::array{client_ ? client_->clock() : pushes_})}};
-}
+ModeState ServedMode::save() const { return {.own = {saved_counts(std::array{client_ ? client_->clock() : pushes_})}}; }
 
 Result<void> ServedMode::restore(Replica&, std::span<const NamedTensor>, std::span<const NamedTensor> own) {
   const auto counts = restored_counts(own, 1);
