@@ -2,7 +2,7 @@
 # lockfile) and is quick when there is nothing to do.
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build run test lint format bench compare scaling asan tsan fuzz docker-test clean
+.PHONY: help deps build run test lint format bench compare scaling product asan tsan fuzz docker-test clean
 
 JOBS ?= $(shell scripts/jobs.sh)
 SOURCES = git ls-files '*.cpp' '*.hpp'
@@ -67,6 +67,13 @@ compare: build ## train with every compressor and rewrite docs/comparison.md (ho
 
 scaling: build ## simulate up to 1,024 workers and rewrite docs/scaling.md and its plot; ARGS="--keep-costs"
 	@python3 bench/scaling.py $(ARGS)
+
+product: ## train ten steps in every combination of mode, topology, compressor and memory that `validate` lets through
+	@scripts/deps.sh build dashboard test
+	@scripts/dashboard.sh build
+	@$(call configure,release)
+	@cmake --build build/release -j $(JOBS) --target product_test
+	WEIR_WHOLE_PRODUCT=1 OPENBLAS_NUM_THREADS=1 build/release/tests/product_test
 
 asan: ## unit and contract tests under AddressSanitizer and UBSan
 	@scripts/deps.sh build dashboard test

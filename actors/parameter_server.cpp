@@ -43,7 +43,9 @@ class Serving final : public Role {
 
 }  // namespace
 
+MakeRole parameter_server_role() { return role_of<Serving>(); }
+
 ParameterServer::ParameterServer(runtime::ActorRef<protocol::Coordinator> coordinator)
-    : Member(std::move(coordinator), role_of<Serving>()) {}
+    : Member(std::move(coordinator), parameter_server_role()) {}
 
 }  // namespace weir::actors

@@ -45,9 +45,7 @@ class Worker final : public Role {
   std::uint64_t warmup_steps() const override { return replica_->warmup_steps(); }
   std::uint64_t parameters() const override { return replica_->parameter_count(); }
   bool holds_model() const override { return replica_->rank == 0 && replica_->servers == 0; }
-  const training::StepTrace* trace() const override {
-    return replica_->mode->trace(*replica_);
-  }
+  const training::StepTrace* trace() const override { return replica_->mode->trace(*replica_); }
 
  private:
   const std::unique_ptr<training::Replica> replica_;
@@ -55,7 +53,9 @@ class Worker final : public Role {
 
 }  // namespace
 
+MakeRole trainer_role() { return role_of<Worker>(); }
+
 Trainer::Trainer(runtime::ActorRef<protocol::Coordinator> coordinator)
-    : Member(std::move(coordinator), role_of<Worker>()) {}
+    : Member(std::move(coordinator), trainer_role()) {}
 
 }  // namespace weir::actors

@@ -1,10 +1,11 @@
 #pragma once
 
-#include <utility>
-
 #include "actors/member.hpp"
 
 namespace weir::actors {
+
+/// What a worker does in a job.
+MakeRole trainer_role();
 
 /// A worker: trains on its share of the examples.
 class Trainer final : public Member {

@@ -70,7 +70,7 @@ TEST(Metrics, AreMeansOverTheStepsOfAPointAndEndWithTheJob) {
 TEST(Metrics, OfAJobThatGoesOnStandWhereTheyWouldHaveStood) {
   const std::uint64_t begin = 8 * Metrics::points_per_doubling;
   Metrics whole({.steps_total = 100'000});
-  Metrics resumed({.steps_total = 50'000});
+  Metrics resumed({.steps_total = 50'000, .steps_done = begin + 42});
   for (std::uint64_t number = begin; number <= begin + 100; ++number) whole.add(step(number), {});
   for (std::uint64_t number = begin + 43; number <= begin + 100; ++number) resumed.add(step(number), {});
   auto expected = steps_of(whole.take(), "loss");

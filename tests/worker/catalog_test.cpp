@@ -1,7 +1,5 @@
 // That the catalog, by which the head judges a job, and the worker, which makes what the job names, say the same.
 
-#include "worker/catalog.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "catalog_settings.hpp"
 #include "collectives/topologies/catalog.hpp"
 #include "protocol/job_spec.hpp"
 #include "protocol/roles.hpp"
@@ -21,23 +20,8 @@ namespace weir::worker {
 namespace {
 
 using nlohmann::json;
-
-const json& all() {
-  static const json made = catalog();
-  return made;
-}
-
-/// The parameters of a compressor with each value of each flag and of each choice, the others at their defaults.
-std::vector<json> settings_of(const json& compressor) {
-  std::vector<json> settings{json::object()};
-  for (const auto& [name, property] : compressor.at("params").at("properties").items()) {
-    const bool flag = property.value("type", json()) == "boolean";
-    for (const json& value : flag ? json{false, true} : property.value("enum", json::array())) {
-      settings.push_back({{name, value}});
-    }
-  }
-  return settings;
-}
+using testing::all;
+using testing::settings_of;
 
 json job(const json& compressor, const json& params, const json& topology, std::uint32_t workers = 2) {
   return {{"model", {{"name", "mlp"}, {"params", {{"hidden", 2}}}}},

@@ -1,0 +1,234 @@
+// Modes x topologies x compressors x memories: each combination trains for ten steps, or `validate` refuses it and says
+// why. As a part of all tests, each pair of two of them is tried that any combination allows; with WEIR_WHOLE_PRODUCT
+// in the environment (`make product`), all are.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "actors/parameter_server.hpp"
+#include "actors/trainer.hpp"
+#include "base/errc.hpp"
+#include "catalog_settings.hpp"
+#include "collectives/transports/in_process.hpp"
+#include "protocol/job_spec.hpp"
+#include "protocol/roles.hpp"
+#include "training/job_parts.hpp"
+#include "training/modes/mode.hpp"
+
+namespace weir::worker {
+namespace {
+
+using nlohmann::json;
+using testing::all;
+using testing::settings_of;
+
+constexpr std::uint64_t steps = 10;
+/// Far more than any job here takes: it is for those that would never end.
+constexpr std::chrono::minutes patience{3};
+
+struct Cell {
+  std::string mode, topology, compressor, memory;
+
+  std::string name() const { return mode + " over " + topology + " with " + compressor + " and " + memory; }
+};
+
+/// The parameters with which a mode does something of note within ten steps.
+json params_of(const json& mode) {
+  json params = json::object();
+  if (mode.at("params").at("properties").contains("period")) params["period"] = 3;
+  if (mode.at("params").at("properties").contains("servers")) params["servers"] = 2;
+  return params;
+}
+
+json job(const json& mode, const json& topology, const json& compressor, const json& params, const json& memory) {
+  const std::uint32_t odd_or_even = topology.at("workers") == "any" ? 3 : 4;
+  json spec{
+      {"model", {{"name", "mlp"}, {"params", {{"hidden", 8}}}}},
+      {"dataset",
+       {{"name", "synthetic"},
+        {"params", {{"height", 8}, {"width", 8}, {"classes", 4}, {"train_examples", 64}, {"test_examples", 8}}}}},
+      {"training", {{"mode", mode.at("name")}, {"params", params_of(mode)}, {"batch_size", 2}, {"max_steps", steps}}},
+      {"compression", {{"name", compressor.at("name")}, {"params", params}, {"memory", memory}}},
+      {"exchange", {{"topology", topology.at("name")}, {"bucket_bytes", 1024}}},
+      {"resources", {{"workers", mode.at("exchanges") == "nothing" ? 1 : odd_or_even}}}};
+  if (memory.is_null()) spec["compression"].erase("memory");
+  return spec;
+}
+
+/// What the ranks of a job tell.
+class Watch final : public training::Progress {
+ public:
+  bool stop_wanted() const override { return false; }
+  Result<void> step_done(const training::Replica& replica, const training::StepRecord& record) override {
+    if (!std::isfinite(record.loss)) return Error{Errc::internal, "the loss is not finite"};
+    step_ = record.step;
+    if (record.step == steps) parameters_ = training::hash_of(replica.model->parameters());
+    return {};
+  }
+  Result<void> keep(std::uint64_t, Bytes share) override {
+    kept_ = !share.empty();
+    return {};
+  }
+  Result<void> evaluate(std::uint64_t, Bytes model) override {
+    evaluated_ = !model.empty();
+    return {};
+  }
+
+  std::uint64_t step_ = 0;
+  std::uint64_t parameters_ = 0;  ///< hash after the last step
+  bool kept_ = false;
+  bool evaluated_ = false;
+};
+
+/// Ends a group that takes forever.
+class Patience {
+ public:
+  explicit Patience(collectives::Fabric& fabric)
+      : thread_([this, &fabric](const std::stop_token& stop) {
+          std::unique_lock lock(mutex_);
+          ended_.wait_for(lock, stop, patience, [] { return false; });
+          if (!stop.stop_requested()) fabric.abort({Errc::deadline_exceeded, "it does not end"});
+        }) {}
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any ended_;
+  std::jthread thread_;
+};
+
+actors::MakeRole maker_of(protocol::Role role) {
+  return role == protocol::Role::worker ? actors::trainer_role() : actors::parameter_server_role();
+}
+
+/// Trains in threads of this process. Returns why it did not do all it should, or nothing.
+std::string run(const protocol::JobSpec& spec, bool equal_models) {
+  const auto members = protocol::members_of(spec.resources.groups);
+  const auto workers = protocol::count_of(spec.resources.groups, protocol::Role::worker);
+  auto group = collectives::in_process_group(members, 3, {.ranks_per_host = 2});
+  std::vector<Watch> watches(members);
+  std::vector<std::string> problems(members);
+  {
+    const Patience limit(*group.front());
+    std::vector<std::jthread> threads;
+    for (std::uint32_t rank = 0; rank < members; ++rank) {
+      threads.emplace_back([&, rank] {
+        const auto work = [&]() -> Result<bool> {
+          const auto of_rank = protocol::role_of_rank(spec.resources.groups, rank).role;
+          const protocol::Assignment place{
+              .rank = rank, .world = workers, .members = members, .role = of_rank, .resume_from = {}};
+          auto role = maker_of(of_rank)(spec, place);
+          if (!role) return role.error();
+          if (auto joined = (*role)->join(*group[rank]); !joined) return joined.error();
+          return (*role)->run(watches[rank]);
+        };
+        auto finished = work();
+        if (!finished) group[rank]->abort(finished.error());
+        if (finished && !*finished) finished = Error{Errc::internal, "it has stopped early"};
+        if (finished && !watches[rank].kept_) finished = Error{Errc::internal, "there is no checkpoint"};
+        if (!finished) problems[rank] = "rank " + std::to_string(rank) + ": " + finished.error().message() + "\n";
+        if (finished) group[rank]->close();
+      });
+    }
+  }
+  std::string all_problems;
+  bool evaluated = false;
+  for (std::uint32_t rank = 0; rank < members; ++rank) {
+    all_problems += problems[rank];
+    evaluated = evaluated || watches[rank].evaluated_;
+    if (equal_models && rank < workers && watches[rank].parameters_ != watches.front().parameters_) {
+      all_problems += "rank " + std::to_string(rank) + " has another model than rank 0\n";
+    }
+  }
+  if (!evaluated) all_problems += "there is no model to evaluate\n";
+  return all_problems;
+}
+
+/// Chooses combinations such that each pair of values of two axes is among them, if any combination has it.
+class Pairs {
+ public:
+  bool adds(const Cell& cell) const {
+    return pairs_of(cell, [&](const std::string& pair) { return !seen_.contains(pair); });
+  }
+  void add(const Cell& cell) {
+    pairs_of(cell, [&](const std::string& pair) {
+      seen_.insert(pair);
+      return false;
+    });
+  }
+
+ private:
+  template <class F>
+  static bool pairs_of(const Cell& cell, const F& f) {
+    const std::string values[] = {cell.topology, cell.compressor, cell.memory};  // in one mode
+    return f("t" + values[0] + "/" + values[1]) || f("m" + values[0] + "/" + values[2]) ||
+           f("c" + values[1] + "/" + values[2]);
+  }
+
+  std::set<std::string> seen_;
+};
+
+class Product : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Product, RunsOrIsRefusedWithAReason) {
+  const bool whole = std::getenv("WEIR_WHOLE_PRODUCT") != nullptr;
+  const auto& modes = all().at("modes");
+  const auto mode = *std::ranges::find_if(modes, [](const json& it) { return it.at("name") == GetParam(); });
+  const bool equal_models = mode.at("exchanges") == "gradients" || mode.at("exchanges") == "differences";
+  json memories{nullptr};
+  for (const json& memory : all().at("memories")) memories.push_back(memory.at("name"));
+  Pairs tried;
+  std::size_t ran = 0;
+  std::size_t refused = 0;
+  for (const json& compressor : all().at("compressors")) {
+    for (const json& params : settings_of(compressor)) {
+      for (const json& topology : all().at("topologies")) {
+        for (const json& memory : memories) {
+          json spec = job(mode, topology, compressor, params, memory);
+          const Cell cell{mode.at("name"), topology.at("name"),
+                          compressor.at("name").get<std::string>() + params.dump(), memory.dump()};
+          const auto problems = protocol::normalize_job_spec(spec, all());
+          for (const auto& problem : problems) {
+            EXPECT_TRUE(problem.pointer.starts_with('/')) << cell.name() << ": " << problem.pointer;
+            EXPECT_GT(problem.message.size(), 20U) << cell.name() << ": " << problem.message;
+          }
+          refused += problems.empty() ? 0 : 1;
+          if (!problems.empty() || (!whole && !tried.adds(cell))) continue;
+          tried.add(cell);
+          const auto typed = protocol::parse_job_spec(spec);
+          ASSERT_TRUE(typed) << cell.name() << ": " << typed.error().message();
+          EXPECT_EQ(run(*typed, equal_models), "") << cell.name();
+          ++ran;
+          if (whole && ran % 500 == 0) std::cout << ran << " have run, now " << cell.name() << std::endl;
+        }
+      }
+    }
+  }
+  std::cout << ran << " combinations have run, " << refused << " are refused\n";
+  EXPECT_GT(ran, 0U);
+  EXPECT_GT(refused, 0U);
+}
+
+std::vector<std::string> mode_names() {
+  std::vector<std::string> names;
+  for (const json& mode : all().at("modes")) names.push_back(mode.at("name"));
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, Product, ::testing::ValuesIn(mode_names()),
+                         [](const auto& mode) { return mode.param; });
+
+}  // namespace
+}  // namespace weir::worker
