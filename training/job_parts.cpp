@@ -31,8 +31,7 @@ Result<compressors::Compression> make_compression(const protocol::JobSpec& spec)
   const auto momentum = momentum_of(spec.training.optimizer.params);
   const auto* mode = modes().find(spec.training.mode.name);
   // What neighbours have not been sent is still in the difference to what they know.
-  const bool without_memory =
-      mode != nullptr && mode->exchanges == Exchanged::models && wanted.memory.name.empty();
+  const bool without_memory = mode != nullptr && mode->exchanges == Exchanged::models && wanted.memory.name.empty();
   return compressors::builtin().make({.compressor = wanted.compressor.name,
                                       .params = wanted.compressor.params,
                                       .memory = without_memory ? "none" : wanted.memory.name,

@@ -58,7 +58,8 @@ TEST(JobRoles, NodesAndActorsShowThem) {
   const auto node = cluster.node("a");
   EXPECT_EQ(node.used.at("cpu"), 3) << "nothing is set aside for the state server";
   std::vector<std::string> roles;
-  for (const auto& worker : to_json(node)["workers"]) roles.push_back(worker["role"]);
+  const auto shown = to_json(node);
+  for (const auto& worker : shown["workers"]) roles.push_back(worker["role"]);
   EXPECT_THAT(roles, testing::UnorderedElementsAre("worker", "worker", "server", "state_server"));
   const auto servers = cluster.simulation.run(cluster.head->actors("parameter_server", 10, "")).value();
   EXPECT_THAT(servers.actors, SizeIs(1));

@@ -177,7 +177,7 @@ TEST(SlowdownOf, AWorkerIsSleptAfterEachPass) {
   EXPECT_EQ(seconds.slept, std::vector<double>(6, 9)) << "each forward and each backward pass takes a second";
   const auto other = Replica::make(spec, 0, 2).value();
   Seconds untouched;
-  Passes at_once(*other, 3, Slowdown(1, untouched.clock()));
+  Passes at_once(*other, Passes::all_steps(*other, 3), Slowdown(1, untouched.clock()));
   EXPECT_EQ(at_once.run(0.1).value(), loss);
   EXPECT_EQ(untouched.shown, 0) << "nobody is slowed down, so nobody looks at the clock";
 }

@@ -42,16 +42,15 @@ nlohmann::json ModeEntry::describe() const {
 }
 
 const ModeCatalog& modes() {
-  static const auto catalog =
-      ModeCatalog({.kind = "mode"})
-          .add<Sync>()
-          .add<LocalSgd>()
-          .add<DiLoCo>()
-          .add<Gossip>()
-          .add<Async>()
-          .add<Ssp>()
-          .add<Backup>()
-          .add<Local>();
+  static const auto catalog = ModeCatalog({.kind = "mode"})
+                                  .add<Sync>()
+                                  .add<LocalSgd>()
+                                  .add<DiLoCo>()
+                                  .add<Gossip>()
+                                  .add<Async>()
+                                  .add<Ssp>()
+                                  .add<Backup>()
+                                  .add<Local>();
   return catalog;
 }
 
