@@ -292,7 +292,9 @@ TEST(ParameterServer, HoldsTheModelThatIsEvaluatedAndSaved) {
       EXPECT_EQ(all.contains("dropped_gradients"), rank >= 2) << rank;
       EXPECT_TRUE(all.contains("wait_seconds")) << rank;
       EXPECT_EQ(all.contains("accuracy"), rank == 2) << rank;
-      if (rank == 2) EXPECT_GT(all.at("accuracy").back().value, 0.5) << mode;
+      if (rank == 2) {
+        EXPECT_GT(all.at("accuracy").back().value, 0.5) << mode;
+      }
     }
     for (const auto& [step, shares] : cluster.book.shares) EXPECT_EQ(shares.size(), 4u) << step;
     EXPECT_TRUE(cluster.book.shares.contains(cluster.steps_total));

@@ -128,7 +128,8 @@ TEST(Backup, TheFirstOfAVersionMakeTheNextAndTheRestIsDropped) {
   EXPECT_TRUE(rule->arrived(0, 1, 1).value().empty());
 }
 
-/// Pushes reach the second server in another order than the first one, and before or after what that has decided.
+/// Pushes reach the second server in another order than the first one, and before or after what that has decided. What
+/// counts for a version was computed on that version, as the worker has it from both.
 TEST(Backup, AllServersApplyTheSamePushesInAnyOrderOfMessages) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
@@ -142,12 +143,14 @@ TEST(Backup, AllServersApplyTheSamePushesInAnyOrderOfMessages) {
       std::optional<std::uint32_t> worker;  ///< its push; else a decision
       std::uint64_t version = 0;
       std::vector<std::uint32_t> members = {};
+      bool late = false;  ///< the first server has dropped the push of the only member
     };
     std::vector<Message> to_first;
     std::vector<Message> pushes_to_second;
     std::vector<Message> decisions_to_second;  // in their order
     std::vector<int> missing(workers, 0);      // answers to the push of a worker
     std::vector<std::uint64_t> knows(workers, 0);
+    std::vector<std::uint64_t> has_of_second(workers, 0);
     std::vector<std::vector<std::uint32_t>> made_by_first;
     std::vector<std::vector<std::uint32_t>> made_by_second;
     const auto push = [&](std::uint32_t worker) {
@@ -167,11 +170,15 @@ TEST(Backup, AllServersApplyTheSamePushesInAnyOrderOfMessages) {
     for (std::uint32_t worker = 0; worker < workers; ++worker) push(worker);
     const auto carry_out = [&](const std::vector<Decision>& decisions) {
       for (const auto& decision : decisions) {
+        for (const auto worker : decision.applied) ASSERT_EQ(has_of_second[worker], version_of_second) << seed;
         if (!decision.applied.empty()) {
           made_by_second.push_back(decision.applied);
           ++version_of_second;
         }
-        for (const auto worker : decision.answered) answer(worker);
+        for (const auto worker : decision.answered) {
+          has_of_second[worker] = version_of_second;
+          answer(worker);
+        }
       }
     };
     while (!to_first.empty() || !pushes_to_second.empty() || !decisions_to_second.empty()) {
@@ -183,6 +190,9 @@ TEST(Backup, AllServersApplyTheSamePushesInAnyOrderOfMessages) {
             made_by_first.push_back(decision.applied);
             decisions_to_second.push_back({std::nullopt, version_of_first++, decision.applied});
           }
+          if (!decision.dropped.empty()) {
+            decisions_to_second.push_back({std::nullopt, version_of_first, decision.dropped, true});
+          }
           for (const auto worker : decision.answered) {
             knows[worker] = version_of_first;
             answer(worker);
@@ -193,7 +203,8 @@ TEST(Backup, AllServersApplyTheSamePushesInAnyOrderOfMessages) {
         carry_out(second->arrived(*message.worker, message.version, version_of_second).value());
       } else if (choice == 2 && !decisions_to_second.empty()) {
         const Message message = take(decisions_to_second, 0);
-        carry_out(second->decided(message.version, message.members).value());
+        carry_out(message.late ? second->late(message.version, message.members.front()).value()
+                               : second->decided(message.version, message.members).value());
       }
     }
     EXPECT_GE(made_by_first.size(), 300u) << seed;
@@ -209,8 +220,14 @@ TEST(Backup, DecisionsAboutAnotherVersionAreRefused) {
   EXPECT_EQ(second->decided(4, too_many).error().code, Errc::malformed);
   EXPECT_TRUE(second->decided(4, members));
   EXPECT_EQ(second->decided(4, members).error().code, Errc::malformed);
+  EXPECT_EQ(second->late(4, 1).error().code, Errc::malformed);
+  EXPECT_TRUE(second->late(5, 1));
+  EXPECT_EQ(second->late(5, 1).error().code, Errc::malformed);
+  EXPECT_TRUE(second->arrived(0, 4, 4));
+  EXPECT_EQ(second->arrived(2, 3, 4).error().code, Errc::malformed) << "it counts for version 4";
   const auto async = rule_of("async", {}, {.clocks = {0}});
   EXPECT_EQ(async->decided(0, members).error().code, Errc::malformed);
+  EXPECT_EQ(async->late(0, 1).error().code, Errc::malformed);
 }
 
 }  // namespace

@@ -27,7 +27,9 @@ class FirstOnes final : public servers::PushRule {
   FirstOnes(std::size_t workers, std::size_t needed) : workers_(workers), needed_(needed) {}
 
   Result<std::vector<Decision>> arrived(std::uint32_t worker, std::uint64_t version, std::uint64_t present) override {
-    if (version < present) return std::vector<Decision>{{.applied = {}, .dropped = {worker}, .answered = {worker}}};
+    if (version < present) {
+      return std::vector<Decision>{{.applied = {}, .dropped = {worker}, .answered = {worker}, .tells = true}};
+    }
     there_.insert(worker);
     if (there_.size() < needed_) return std::vector<Decision>();
     const std::vector<std::uint32_t> members(there_.begin(), there_.end());
@@ -43,7 +45,8 @@ class FirstOnes final : public servers::PushRule {
   std::set<std::uint32_t> there_;  ///< whose gradients of the present version have come
 };
 
-/// Of the others: keeps pushes until the first server has decided about their version.
+/// Of the others: keeps pushes until the first server has decided about them, and answers late ones with what it made of
+/// the version that the first server answered with, so that no worker's copy is of several versions.
 class AsDecided final : public servers::PushRule {
  public:
   AsDecided(std::size_t workers, std::size_t needed, std::uint64_t version)
@@ -55,64 +58,64 @@ class AsDecided final : public servers::PushRule {
   }
 
   Result<std::vector<Decision>> decided(std::uint64_t version, std::span<const std::uint32_t> members) override {
-    if (version != next() || members.size() != needed_)
+    if (version != decided_about() || members.size() != needed_)
       return Error{Errc::malformed, "it is not about the next version"};
-    coming_.push_back({version, {members.begin(), members.end()}});
+    coming_.emplace_back(members.begin(), members.end());
+    return progress();
+  }
+
+  Result<std::vector<Decision>> late(std::uint64_t version, std::uint32_t worker) override {
+    if (version != decided_about() || !late_.emplace(worker, version).second)
+      return Error{Errc::malformed, "it is not about the newest version, or of a worker that is late already"};
     return progress();
   }
 
   std::vector<std::uint32_t> go_on() override { return all_of(workers_); }
 
  private:
-  struct Version {
-    std::uint64_t version = 0;
-    std::vector<std::uint32_t> members;
-  };
+  /// How many versions there are by the first server's decisions.
+  std::uint64_t decided_about() const { return present_ + coming_.size(); }
 
-  /// The version that the first server decides about next.
-  std::uint64_t next() const { return coming_.empty() ? present_ : coming_.back().version + 1; }
-
-  std::vector<Decision> progress() {
+  Result<std::vector<Decision>> progress() {
     std::vector<Decision> decisions;
-    const auto is_there = [&](std::uint32_t member) {
-      const auto held = held_.find(member);
-      return held != held_.end() && held->second == coming_.front().version;
-    };
-    while (!coming_.empty() && std::ranges::all_of(coming_.front().members, is_there)) {
-      const auto& members = coming_.front().members;
-      for (const auto member : members) held_.erase(member);
-      present_ = coming_.front().version + 1;
+    const auto is_there = [&](std::uint32_t member) { return held_.contains(member); };
+    while (!coming_.empty() && std::ranges::all_of(coming_.front(), is_there)) {
+      const auto& members = coming_.front();
+      for (const auto member : members) {
+        if (const auto version = held_[member]; version != present_) {
+          return Error{Errc::malformed, "the push of rank " + std::to_string(member) + " is for version " +
+                                            std::to_string(version) + ", and the first server has counted it for " +
+                                            std::to_string(present_)};
+        }
+        held_.erase(member);
+      }
       decisions.push_back({.applied = members, .dropped = {}, .answered = members});
       coming_.pop_front();
+      ++present_;
     }
     drop_late(decisions);
     return decisions;
   }
 
-  /// Those of versions that have been decided without them.
   void drop_late(std::vector<Decision>& decisions) {
-    Decision late;
-    for (auto held = held_.begin(); held != held_.end();) {
-      const auto& [worker, version] = *held;
-      const auto of = std::ranges::find(coming_, version, &Version::version);
-      const bool counts = of != coming_.end() && std::ranges::count(of->members, worker) > 0;
-      const bool open = of == coming_.end() && version >= next();
-      if (counts || open) {
-        ++held;
-        continue;
-      }
-      late.dropped.push_back(worker);
-      late.answered.push_back(worker);
-      held = held_.erase(held);
-    }
-    if (!late.dropped.empty()) decisions.push_back(late);
+    Decision drops;
+    std::erase_if(late_, [&](const auto& one) {
+      const auto [worker, version] = one;
+      if (version > present_ || !held_.contains(worker)) return false;
+      held_.erase(worker);
+      drops.dropped.push_back(worker);
+      drops.answered.push_back(worker);
+      return true;
+    });
+    if (!drops.dropped.empty()) decisions.push_back(drops);
   }
 
   const std::size_t workers_;
   const std::size_t needed_;
-  std::map<std::uint32_t, std::uint64_t> held_;  ///< by worker: the version that its push is for
-  std::deque<Version> coming_;                   ///< that the first server has decided about
-  std::uint64_t present_;                        ///< how many versions there are
+  std::map<std::uint32_t, std::uint64_t> held_;    ///< by worker: the version that its push is for
+  std::map<std::uint32_t, std::uint64_t> late_;    ///< by worker: the version that the first server answered with
+  std::deque<std::vector<std::uint32_t>> coming_;  ///< the workers of the next versions
+  std::uint64_t present_;                          ///< how many versions this server has made
 };
 
 }  // namespace

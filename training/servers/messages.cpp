@@ -35,6 +35,7 @@ std::string_view name_of(Kind kind) {
     case Kind::push: return "a push";
     case Kind::answer: return "an answer";
     case Kind::decided: return "a decision";
+    case Kind::late: return "word of a late push";
     case Kind::halt: return "an order to halt";
     case Kind::halted: return "word of a halt";
     case Kind::rest: return "an order to rest";

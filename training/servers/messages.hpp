@@ -14,6 +14,7 @@ enum class Kind : std::uint32_t {
   push = 1,    ///< worker to every server: Push, the tensors of the server; to the first one buffers, if asked for
   answer,      ///< server to worker: Answer, the tensors of the server
   decided,     ///< first server to the others: which workers' pushes make the next version
+  late,        ///< first server to the others: a worker's push has come too late
   halt,        ///< first server to the others: answers must not be kept back any more
   halted,      ///< worker to every server: it pushes nothing more until it is told to go on; to the first one: buffers
   rest,        ///< first server to the others, when all workers have halted, and at the beginning: Rest

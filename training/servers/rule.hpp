@@ -15,7 +15,7 @@ struct Decision {
   std::vector<std::uint32_t> applied;   ///< workers whose pushes, as one mean, make the next version; ascending
   std::vector<std::uint32_t> dropped;   ///< whose pushes come too late
   std::vector<std::uint32_t> answered;  ///< who may go on
-  bool tells = false;                   ///< the other servers are told of `applied`
+  bool tells = false;                   ///< the other servers are told of it
 };
 
 /// When a server applies a push and when it answers: all that tells the modes with servers from each other. Each server
@@ -30,6 +30,9 @@ class PushRule {
   /// The first server has decided that the pushes of `members`, ascending, make up the version after `version`. Fails
   /// with: malformed (here each server decides for itself).
   virtual Result<std::vector<Decision>> decided(std::uint64_t version, std::span<const std::uint32_t> members);
+
+  /// The first server has dropped the push of `worker`, and answered with `version`. Fails as decided().
+  virtual Result<std::vector<Decision>> late(std::uint64_t version, std::uint32_t worker);
 
   /// The workers are to halt: nobody's answer may wait for the push of another.
   virtual std::vector<Decision> halt() { return {}; }

@@ -123,7 +123,7 @@ Result<void> Serving::take_halted(const Messenger::Message& message) {
 /// What the first server tells the others.
 Result<void> Serving::take_order(Kind kind, const Messenger::Message& message) {
   Reader body(message.body);
-  if (kind == Kind::decided) {
+  if (kind == Kind::decided || kind == Kind::late) {
     const auto version = body.number();
     std::vector<std::uint32_t> members;
     while (body.left() > 0) {
@@ -134,7 +134,9 @@ Result<void> Serving::take_order(Kind kind, const Messenger::Message& message) {
       members.push_back(static_cast<std::uint32_t>(*member));
     }
     if (!version) return version.error();
-    const auto decisions = rule_->decided(*version, members);
+    if (kind == Kind::late && members.size() != 1) return out_of_turn("it names no worker, or several");
+    const auto decisions =
+        kind == Kind::late ? rule_->late(*version, members.front()) : rule_->decided(*version, members);
     return decisions ? carry_out(*decisions) : Result<void>(decisions.error());
   }
   if (kind == Kind::halt) {
@@ -270,11 +272,16 @@ Result<void> Serving::answer(std::uint32_t worker) {
 }
 
 void Serving::tell(const Decision& decision) {
+  if (!decision.applied.empty()) tell(Kind::decided, decision.applied);
+  for (const auto worker : decision.dropped) tell(Kind::late, std::span(&worker, 1));
+}
+
+void Serving::tell(Kind kind, std::span<const std::uint32_t> workers) {
   Bytes body;
   write(body, server_.counts.version);
-  for (const auto worker : decision.applied) write(body, std::uint64_t{worker});
+  for (const auto worker : workers) write(body, std::uint64_t{worker});
   for (std::uint32_t index = 1; index < server_.place.servers; ++index) {
-    messenger_.send(server_.place.workers + index, subject(Kind::decided, server_.counts.version), body);
+    messenger_.send(server_.place.workers + index, subject(kind, server_.counts.version), body);
   }
 }
 

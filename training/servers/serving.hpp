@@ -46,6 +46,7 @@ class Serving {
   Result<void> apply(const std::vector<std::uint32_t>& workers);
   Result<void> answer(std::uint32_t worker);
   void tell(const Decision& decision);
+  void tell(Kind kind, std::span<const std::uint32_t> workers);
   Result<void> record(const std::vector<std::uint32_t>& workers);
 
   // The first server alone.
