@@ -2,7 +2,8 @@
 # lockfile) and is quick when there is nothing to do.
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build run test lint format bench compare scaling product asan tsan fuzz docker-test clean
+.PHONY: help deps build run test lint format bench compare scaling esync time-to-accuracy product asan tsan fuzz \
+  docker-test clean
 
 JOBS ?= $(shell scripts/jobs.sh)
 SOURCES = git ls-files '*.cpp' '*.hpp'
@@ -67,6 +68,12 @@ compare: build ## train with every compressor and rewrite docs/comparison.md (ho
 
 scaling: build ## simulate up to 1,024 workers and rewrite docs/scaling.md and its plot; ARGS="--keep-costs"
 	@python3 bench/scaling.py $(ARGS)
+
+esync: build ## ESync's experiment, workers of different speed: rewrites docs/esync.md and its plots (an hour)
+	@python3 bench/esync.py $(ARGS)
+
+time-to-accuracy: build ## slow links, beside PyTorch DDP: rewrites docs/time_to_accuracy.md and its plot (hours; root)
+	@python3 bench/time_to_accuracy.py $(ARGS)
 
 product: ## train ten steps in every combination of mode, topology, compressor and memory that `validate` lets through
 	@scripts/deps.sh build dashboard test

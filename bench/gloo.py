@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
 """What PyTorch does over Gloo, one process per rank, to be set beside weir's figures: training with DDP, the same
-training without an exchange, and bare sums. Needs PyTorch. Rank 0 prints JSON lines.
+training without an exchange, bare sums, and accuracy over time. Needs PyTorch. Rank 0 prints JSON lines.
 
     bench/gloo.py train --rank R --ranks 4 --store HOST:PORT --model mlp --hidden 13424 --steps 40 --warmup 10
     bench/gloo.py alone ...
-    bench/gloo.py all-reduce --rank R --ranks 4 --store HOST:PORT --bytes 262144,67108864 --rounds 20"""
+    bench/gloo.py all-reduce --rank R --ranks 4 --store HOST:PORT --bytes 262144,67108864 --rounds 20
+    bench/gloo.py accuracy ... --data /usr/share/datasets/fashion-mnist --seed 1 --lr 0.05 --seconds 600 --hook fp16"""
 
 import argparse
+import gzip
 import json
 import statistics
 import sys
 import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 
 WARM_UP_ROUNDS = 2
 
@@ -93,9 +97,55 @@ def all_reduce(size: int, rounds: int) -> tuple[list[float], float]:
     return seconds, time.process_time() - cpu
 
 
+def idx(path: Path, header: int) -> torch.Tensor:
+    """The numbers behind the header of a file of the MNIST family."""
+    return torch.frombuffer(bytearray(gzip.decompress(path.read_bytes())[header:]), dtype=torch.uint8)
+
+
+def normal(images: torch.Tensor) -> torch.Tensor:
+    return (images.float() / 255 - 0.2860) / 0.3530  # Fashion-MNIST's mean and deviation
+
+
+def accuracy(options: argparse.Namespace) -> None:
+    """Trains with DDP for so many seconds, or to an accuracy, and prints accuracies. Time in evaluations, which all
+    ranks wait for, does not count."""
+    train_images = idx(options.data / "train-images-idx3-ubyte.gz", 16).view(-1, 1, 28, 28)
+    train_labels = idx(options.data / "train-labels-idx1-ubyte.gz", 8).long()
+    test_images = idx(options.data / "t10k-images-idx3-ubyte.gz", 16).view(-1, 1, 28, 28)
+    test_labels = idx(options.data / "t10k-labels-idx1-ubyte.gz", 8).long()
+    torch.manual_seed(options.seed)
+    model = LeNet() if options.model == "lenet" else Mlp(options.hidden)
+    trained = nn.parallel.DistributedDataParallel(model)
+    if options.hook == "fp16":
+        trained.register_comm_hook(None, fp16_compress_hook)
+    optimizer = torch.optim.SGD(model.parameters(), lr=options.lr, momentum=0.9)
+    order = torch.Generator().manual_seed(options.seed)
+    share = torch.empty(0)
+    seconds, step, goes_on = 0.0, 0, torch.ones(1)
+    while goes_on.item():
+        begin = time.perf_counter()
+        for _ in range(options.every):
+            if len(share) < options.batch:  # the next epoch, of which each rank has its share
+                share = torch.randperm(len(train_images), generator=order)[options.rank::options.ranks]
+            picked, share = share[:options.batch], share[options.batch:]
+            optimizer.zero_grad(set_to_none=True)
+            loss = nn.functional.cross_entropy(trained(normal(train_images[picked])), train_labels[picked])
+            loss.backward()
+            optimizer.step()
+            step += 1
+        seconds += time.perf_counter() - begin
+        if options.rank == 0:
+            with torch.no_grad():
+                right = sum((model(normal(images)).argmax(1) == labels).sum().item()
+                            for images, labels in zip(test_images.split(500), test_labels.split(500)))
+            print(json.dumps({"seconds": seconds, "step": step, "accuracy": right / len(test_labels)}), flush=True)
+            goes_on.fill_(seconds < options.seconds and right / len(test_labels) < options.until)
+        dist.broadcast(goes_on, 0)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["train", "alone", "all-reduce"])
+    parser.add_argument("what", choices=["train", "alone", "all-reduce", "accuracy"])
     parser.add_argument("--rank", type=int, required=True)
     parser.add_argument("--ranks", type=int, required=True)
     parser.add_argument("--store", required=True)
@@ -106,6 +156,14 @@ def main() -> None:
     parser.add_argument("--warmup", type=int, default=10)
     parser.add_argument("--bytes", default="67108864")
     parser.add_argument("--rounds", type=int, default=20)
+    of_accuracy = parser.add_argument_group("accuracy")
+    of_accuracy.add_argument("--data", type=Path, help="a folder with Fashion-MNIST's four files")
+    of_accuracy.add_argument("--seed", type=int, default=1)
+    of_accuracy.add_argument("--lr", type=float, default=0.05)
+    of_accuracy.add_argument("--hook", choices=["none", "fp16"], default="none", help="what DDP compresses with")
+    of_accuracy.add_argument("--every", type=int, default=20, help="steps between two evaluations")
+    of_accuracy.add_argument("--seconds", type=float, default=600)
+    of_accuracy.add_argument("--until", type=float, default=1, help="an accuracy that is enough")
     options = parser.parse_args()
 
     torch.set_num_threads(1)
@@ -113,7 +171,9 @@ def main() -> None:
     store = dist.TCPStore(host, int(port), options.ranks, options.rank == 0)
     dist.init_process_group("gloo", store=store, rank=options.rank, world_size=options.ranks)
     dist.barrier()
-    if options.what == "all-reduce":
+    if options.what == "accuracy":
+        accuracy(options)
+    elif options.what == "all-reduce":
         for size in map(int, options.bytes.split(",")):
             measured = all_reduce(size, options.rounds)
             if options.rank == 0:

@@ -20,7 +20,6 @@ Each measurement is a JSON line on standard output. A table of the medians over 
 their limits, follows on standard error; --table prints that of lines measured before."""
 
 import argparse
-import ctypes
 import json
 import os
 import shutil
@@ -33,95 +32,17 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests" / "system"), str(ROOT / "scripts")]
+from four_hosts import BIN, ROOT, WORKERS, FourHosts, bits_per_second
 
-from cluster import BIN, Cluster  # noqa: E402
-from hosts import Hosts, ip  # noqa: E402
-
-WORKERS = 4
-BITS = {"gbit": 1e9, "mbit": 1e6}
 WHAT = ("jobs", "ddp", "alone", "all-reduce", "iperf3")
-CLONE_NEWNET = 0x40000000
-ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "eth0"}
 
 
-def bits_per_second(rate: str) -> float | None:
-    """None without a limit."""
-    return None if rate == "none" else float(rate[:-4]) * BITS[rate[-4:]]
-
-
-def enter(namespace: str) -> None:
-    """This process goes on in that network namespace."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    with open(f"/run/netns/{namespace}") as place:
-        if libc.setns(place.fileno(), CLONE_NEWNET) != 0:
-            raise OSError(ctypes.get_errno(), f"cannot enter the network namespace {namespace}")
-
-
-class Bench:
-    """Four hosts for workers, 1 to 4, and host 0 for the head, where this process is, too."""
+class Bench(FourHosts):
+    """The hosts, and what to measure there."""
 
     def __init__(self, options: argparse.Namespace):
+        super().__init__(options.congestion)
         self.options = options
-        self.hosts = Hosts(WORKERS + 1)
-        self.cluster = Cluster()
-        self.port = 20000
-
-    def __enter__(self):
-        try:
-            self.hosts.make()
-            for i in range(1, WORKERS + 1):
-                # By the route: namespaces may not choose all that the machine has.
-                ip("-n", self.hosts.names[i], "route", "replace", "10.77.0.0/24", "dev", "eth0", "src",
-                   self.hosts.address(i), "congctl", self.options.congestion)
-            enter(self.hosts.names[0])
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        for problem in self.cluster.close():
-            print(problem, file=sys.stderr)
-        self.hosts.remove()
-
-    def start_cluster(self) -> None:
-        head = self.hosts.address(0)
-        self.cluster.start_head("--insecure", listen=f"{head}:6380", http="127.0.0.1:8265")
-        names = [f"host{i}" for i in range(1, WORKERS + 1)]
-        for i, name in enumerate(names, start=1):
-            self.cluster.start_node(name, 1, head=f"{head}:6380", prefix=self.hosts.inside(i))
-        self.cluster.await_nodes(*names)
-
-    def limit(self, rate: str) -> None:
-        """Lets each worker host send at most `rate`; "none" lifts the limit."""
-        for i in range(1, WORKERS + 1):
-            subprocess.run([*self.hosts.inside(i), "tc", "qdisc", "del", "dev", "eth0", "root"], capture_output=True)
-            if rate != "none":
-                subprocess.run([*self.hosts.inside(i), "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate,
-                                "burst", "128kb", "latency", "200ms"], check=True)
-
-    def rank_commands(self, command: list, together: bool = False) -> list[list[str]]:
-        """The command of each rank, on its host, or all on one host if `together`. In `command`, {rank}, {store} and
-        {peers} are replaced."""
-        self.port += WORKERS + 1  # other ones each time: nothing has to be waited for
-        places = [1 if together else i for i in range(1, WORKERS + 1)]
-        peers = ",".join(f"{self.hosts.address(place)}:{self.port + rank}" for rank, place in enumerate(places))
-        store = f"{self.hosts.address(1)}:{self.port + WORKERS}"
-        return [[*self.hosts.inside(place),
-                 *(str(word).format(rank=rank, store=store, peers=peers) for word in command)]
-                for rank, place in enumerate(places)]
-
-    def run_ranks(self, command: list, together: bool = False) -> list[dict]:
-        """The rows that rank 0 prints."""
-        processes = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ONE_THREAD)
-                     for words in self.rank_commands(command, together)]
-        outputs = [process.communicate() for process in processes]
-        for rank, process in enumerate(processes):
-            if process.returncode != 0:
-                raise SystemExit(f"rank {rank} of {' '.join(map(str, command))}:\n{outputs[rank][1]}")
-        return [json.loads(line) for line in outputs[0][0].splitlines()]
 
 
 def job_spec(model: str, compressor: str, topology: str, options: argparse.Namespace) -> dict:

@@ -30,8 +30,8 @@ enum class Exchanged : std::uint8_t;
 /// buffers (running statistics) are exchanged only where compression applies to models, and then only those of
 /// floating-point numbers: otherwise each rank keeps those of its own batches, and rank 0's count as the model's. Those
 /// of the other ranks are saved separately in a checkpoint, so that a resumed job has the same bits; likewise the
-/// optimizers of the other ranks, where each has its own. In modes with servers the model of the training is theirs, and
-/// this is a worker's copy of it.
+/// optimizers of the other ranks, where each has its own. In modes with servers the model of the training is theirs,
+/// and this is a worker's copy of it.
 class Replica {
  public:
   /// Reads the training data, which takes a while. Fails with: not_found (dataset file), malformed (dataset file),

@@ -1,5 +1,5 @@
-"""What holds in every training mode of the catalog, with the real processes: one worker may be ten times slower than the
-others, and a process of any role may be killed."""
+"""What holds in every training mode of the catalog, with the real processes: one worker may be ten times slower than
+the others, and a process of any role may be killed."""
 
 import os
 import signal
@@ -35,7 +35,8 @@ class EveryMode(SystemTest):
     def kill_one_of(self, job_id: str, role: str, restarts: int) -> None:
         """After a checkpoint of this attempt; the job goes on beyond it."""
         api = self.cluster.api
-        saved = lambda: max((c["step"] for c in api.get(f"/api/v1/jobs/{job_id}/checkpoints")["checkpoints"]), default=0)
+        path = f"/api/v1/jobs/{job_id}/checkpoints"
+        saved = lambda: max((checkpoint["step"] for checkpoint in api.get(path)["checkpoints"]), default=0)
         before = saved()
         newest = poll(lambda: step if (step := saved()) > before else None, 120, "a checkpoint of the attempt")
         victim = [w for w in api.job(job_id)["workers"] if w["role"] == role][-1]

@@ -44,8 +44,8 @@ class Mixing {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `consensus_step`: how far a rank goes towards its neighbours; without it 1, and for each compressed tensor what the
-  /// compressor allows. The replica must outlive this object.
+  /// `consensus_step`: how far a rank goes towards its neighbours; without it 1, and for each compressed tensor what
+  /// the compressor allows. The replica must outlive this object.
   Mixing(std::optional<double> consensus_step, Replica& replica, collectives::Fabric& fabric,
          const collectives::Graph& graph);
 

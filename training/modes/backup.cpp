@@ -45,8 +45,8 @@ class FirstOnes final : public servers::PushRule {
   std::set<std::uint32_t> there_;  ///< whose gradients of the present version have come
 };
 
-/// Of the others: keeps pushes until the first server has decided about them, and answers late ones with what it made of
-/// the version that the first server answered with, so that no worker's copy is of several versions.
+/// Of the others: keeps pushes until the first server has decided about them, and answers late ones with the version
+/// that the first server answered with, so that no worker's copy is of several versions.
 class AsDecided final : public servers::PushRule {
  public:
   AsDecided(std::size_t workers, std::size_t needed, std::uint64_t version)

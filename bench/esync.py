@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""`make esync`: ESync's experiment. Six workers compute at speeds of 1:1:1:1:10:10, as real jobs on a cluster of this
+machine, one after the other: each way of training, on examples dealt out at random and by class, with each seed, until
+the time is up. docs/esync.md and its plots are made from the metrics that the head has stored.
+
+    bench/esync.py [--methods NAME,...] [--partitions iid,by_class] [--seeds 1,2,3] [--seconds 75] [--again]
+
+The runs are kept in docs/esync.jsonl, each as soon as it has ended, and are not run again."""
+
+import argparse
+import statistics
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from accuracy_runs import Runs, accuracy_of, curves, end_of, seconds_to, spread  # noqa: E402
+from local_cluster import Broken, Cluster, exit_on_signals  # noqa: E402
+from plots import Bars, Lines, write_plots  # noqa: E402
+from weir_api import ENDED, Api, poll  # noqa: E402
+
+DOCUMENT = ROOT / "docs" / "esync.md"
+IMAGES = ROOT / "docs" / "images"
+WORKERS = 6
+# The fast workers wait, too: two cores then have time for all six.
+SLOWDOWN = [4, 4, 4, 4, 40, 40]
+LINK_RATE = ["100mbit"] * WORKERS
+TARGETS = {"iid": 0.80, "by_class": 0.70}
+PARTITIONS = {"iid": "dealt out at random", "by_class": "by class"}
+
+TOPK = {"name": "topk", "params": {"ratio": 0.01}}
+# Ways of training: mode, its parameters, compression, and after how many steps of the job to evaluate: about three
+# seconds each.
+METHODS = {
+    "sync": ("sync", {}, {"name": "none"}, 8),
+    "async": ("async", {}, {"name": "none"}, 30),
+    "dc-asgd": ("async", {"delay_compensation": 0.04}, {"name": "none"}, 30),
+    "local_sgd": ("local_sgd", {"period": 8}, {"name": "none"}, 8),
+    "esync": ("esync", {}, {"name": "none"}, 40),
+    "esync, topk": ("esync", {}, TOPK, 40),
+    "esync, topk, adapted": ("esync", {"adapt_compression": True}, TOPK, 40),
+}
+
+
+def spec_of(method: str, partition: str, seed: int) -> dict:
+    mode, params, compression, every = METHODS[method]
+    return {
+        "name": f"esync-{method.replace(', ', '-')}-{partition}-{seed}",
+        "model": {"name": "lenet"},
+        "dataset": {"name": "fashion-mnist", "partition": partition},
+        "training": {"mode": mode, "params": params | {"slowdown": SLOWDOWN, "link_rate": LINK_RATE},
+                     "epochs": 1000, "batch_size": 16, "seed": seed,
+                     "optimizer": {"name": "sgd", "lr": 0.03, "momentum": 0}},
+        "compression": compression,
+        "resources": {"workers": WORKERS},
+        "evaluation": {"every_steps": every},
+        "checkpoint": {"every_steps": 0, "keep": 1},
+        "fault_tolerance": {"max_restarts": 0},
+    }
+
+
+def last(api: Api, job_id: str, name: str, worker: int) -> float:
+    points = api.series(job_id, name, worker)
+    return points[-1][3] if points else 0
+
+
+def mean(api: Api, job_id: str, name: str, worker: int) -> float:
+    """Over the whole training."""
+    points = api.series(job_id, name, worker)
+    return statistics.mean(point[3] for point in points) if points else 0
+
+
+def measure(cluster: Cluster, spec: dict, seconds: float) -> dict:
+    """Trains for so long, and gives the figures."""
+    api = cluster.api
+    job = api.submit(spec)
+    api.wait_step(job["id"], 1)
+    begin = time.monotonic()
+
+    def is_over() -> bool:
+        cluster.check()
+        return time.monotonic() - begin > seconds or api.job(job["id"])["state"] in ENDED
+
+    poll(is_over, 2 * seconds + 60, f"{spec['name']} does not go on")
+    api.call("POST", f"/api/v1/jobs/{job['id']}/stop")
+    job = poll(lambda: found if (found := api.job(job["id"]))["state"] in ENDED else None, 120,
+               f"{spec['name']} does not stop")
+    if job["state"] not in ("STOPPED", "SUCCEEDED"):
+        raise Broken(f"{job['name']} ended as {job['state']}: {job['reason']}")
+    accuracy = accuracy_of(api, job["id"])
+    wall = accuracy[-1][0] if accuracy else seconds
+    ranks = range(WORKERS)
+    sent = [last(api, job["id"], "bytes_sent", rank) for rank in ranks]
+    shares = []
+    for rank in ranks:
+        compute, wait = (mean(api, job["id"], f"{what}_seconds", rank) for what in ("compute", "wait"))
+        shares.append(round(compute / (compute + wait), 4) if compute + wait > 0 else 0)
+    return {"accuracy": accuracy, "steps": job["step"], "megabytes_per_second": round(sum(sent) / wall / 1e6, 3),
+            "samples_per_second": round(sum(mean(api, job["id"], "samples_per_second", r) for r in ranks), 1),
+            "compute_shares": shares}
+
+
+def table(runs: Runs, partition: str) -> str:
+    target = TARGETS[partition]
+    lines = [f"| | seconds to {target:.0%} | sooner than `sync` | accuracy at the end, % | samples/s | MB/s sent "
+             "| compute share, fast and slow workers |", "|---" * 7 + "|"]
+    times_of = lambda method: [seconds_to(run["accuracy"], target)
+                               for run in runs.of(method=method, partition=partition)]
+    base = times_of("sync")
+    for method in METHODS:
+        found, times = runs.of(method=method, partition=partition), times_of(method)
+        reached = [t for t in times if t is not None]
+        if not found:
+            continue
+        cell = spread(reached, ".1f") if reached else "never"
+        if reached and len(reached) < len(times):
+            cell += f", {len(reached)} of {len(times)}"
+        sooner = ""
+        if method != "sync" and base and None not in base and reached and len(reached) == len(times):
+            sooner = f"{statistics.median(base) / statistics.median(reached):.1f} times"
+        shares = [statistics.mean(share for run in found for share in run["compute_shares"][begin:end])
+                  for begin, end in ((0, 4), (4, WORKERS))]
+        lines.append(f"| {method} | {cell} | {sooner} | {spread([100 * end_of(r['accuracy']) for r in found], '.1f')} "
+                     f"| {spread([run['samples_per_second'] for run in found], ',.0f')} "
+                     f"| {spread([run['megabytes_per_second'] for run in found], '.2f')} "
+                     f"| {shares[0]:.2f}, {shares[1]:.2f} |")
+    return "\n".join(lines)
+
+
+def plot(runs: Runs) -> None:
+    panels: list[Lines | Bars] = []
+    for partition, words in PARTITIONS.items():
+        of_methods = {m: found for m in METHODS if (found := runs.of(method=m, partition=partition))}
+        if of_methods:
+            lines, bands = curves(of_methods, [float(second) for second in range(1, 1000)])
+            panels.append(Lines(f"Accuracy in %, examples {words}", "seconds", lines, bands))
+    of_methods = {m: found for m in METHODS if (found := runs.of(method=m, partition="iid"))}
+    for title, name in (("Throughput, samples per second", "samples_per_second"),
+                        ("Traffic, MB per second", "megabytes_per_second")):
+        values = {m: [run[name] for run in found] for m, found in of_methods.items()}
+        panels.append(Bars(title, {m: [statistics.median(v)] for m, v in values.items()},
+                           {m: [(min(v), max(v))] for m, v in values.items()}))
+    panels.append(Bars("Share of its time in which each worker computes; the last two are slow",
+                       {m: [statistics.median(run["compute_shares"][rank] for run in found)
+                            for rank in range(WORKERS)] for m, found in of_methods.items()}))
+    write_plots(IMAGES / "esync.svg", "Six workers, two of them ten times slower", panels)
+
+
+def write_document(runs: Runs) -> None:
+    parts = [DOCUMENT_HEAD]
+    for partition, words in PARTITIONS.items():
+        if runs.of(partition=partition):
+            parts.append(f"## Examples {words}\n\n{table(runs, partition)}\n")
+    DOCUMENT.write_text("\n".join(parts))
+    plot(runs)
+
+
+DOCUMENT_HEAD = f"""# Workers of different speed: ESync's experiment
+
+`make esync` writes this page from the metrics that the head has stored of each job; the runs are in
+[esync.jsonl](esync.jsonl).
+
+LeNet on Fashion-MNIST, {WORKERS} workers on one machine, batch 16, SGD without momentum at a learning rate of 0.03.
+Computing takes {', '.join(str(s) for s in SLOWDOWN)} times as long as it would (`training.params.slowdown`): the
+speeds are 1:1:1:1:10:10. Each worker's link carries 100 Mbit/s (`link_rate`). `sync` averages gradients in every
+step, `local_sgd` models after 8 steps of each worker, `async` and `dc-asgd` (lambda 0.04) have one parameter server.
+`topk` sends 1 % of the entries, and with `adapt_compression` each worker as many as its link and its speed leave time
+for. An accuracy counts as reached when the mean of three evaluations in a row is as high. Medians of the seeds, with
+the smallest and the largest.
+
+![accuracy over time, throughput, traffic and compute shares](images/esync.svg)
+"""
+
+
+def main() -> int:
+    names = lambda words: [name for name in words.split(",") if name]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--methods", type=lambda words: words.split(";"), default=list(METHODS),
+                        help=f"with ; between them, of {'; '.join(METHODS)}")
+    parser.add_argument("--partitions", type=names, default=list(PARTITIONS))
+    parser.add_argument("--seeds", type=lambda words: [int(n) for n in names(words)], default=[1, 2, 3])
+    parser.add_argument("--seconds", type=float, default=75, help="of each training")
+    parser.add_argument("--again", action="store_true", help="also what has been run before")
+    options = parser.parse_args()
+    exit_on_signals()
+    runs = Runs(ROOT / "docs" / "esync.jsonl", ("method", "partition", "seed"))
+    todo = [(m, p, s) for s in options.seeds for p in options.partitions for m in options.methods
+            if options.again or not runs.of(method=m, partition=p, seed=s)]
+    try:
+        with Cluster(ROOT / "build" / "esync", nodes=4) as cluster:
+            for n, (method, partition, seed) in enumerate(todo):
+                figures = measure(cluster, spec_of(method, partition, seed), options.seconds)
+                runs.add({"method": method, "partition": partition, "seed": seed, **figures})
+                reached = seconds_to(figures["accuracy"], TARGETS[partition])
+                print(f"{n + 1}/{len(todo)} {method}, {partition}, seed {seed}: {figures['steps']} steps, "
+                      f"{TARGETS[partition]:.0%} after {reached or '-'} s, at the end "
+                      f"{figures['accuracy'][-1][1]:.1%}", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        return 130
+    except (Broken, TimeoutError, OSError) as error:
+        print(f"esync: {error}", file=sys.stderr)
+        return 1
+    finally:
+        if runs.all:
+            write_document(runs)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
