@@ -59,6 +59,7 @@ void Metrics::add(const training::ServedRecord& record, const collectives::Traff
   move_on(record.step, record.wait_seconds, traffic);
   served_.staleness += record.staleness;
   served_.staleness_max = std::max(served_.staleness_max, record.staleness_max);
+  served_.applied += record.applied;
   served_.dropped += record.dropped;
   served_.wait_seconds += record.wait_seconds;
   ++steps_in_sum_;
@@ -69,7 +70,9 @@ void Metrics::emit(const training::ServedRecord& sum) {
   const auto steps = static_cast<double>(std::exchange(steps_in_sum_, 0));
   put("staleness", sum.staleness / steps);
   put("staleness_max", static_cast<double>(sum.staleness_max));
+  applied_ += sum.applied;
   dropped_ += sum.dropped;
+  put("applied_gradients", static_cast<double>(applied_));
   put("dropped_gradients", static_cast<double>(dropped_));
   put("wait_seconds", sum.wait_seconds / steps);
   put("bytes_sent", static_cast<double>(traffic_.sent_bytes));

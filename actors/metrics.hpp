@@ -65,6 +65,7 @@ class Metrics {
   training::ServedRecord served_;  ///< the same of a server
   std::uint64_t steps_in_sum_ = 0;
   std::uint64_t emitted_step_;
+  std::uint64_t applied_ = 0;           ///< gradients, in all
   std::uint64_t dropped_ = 0;           ///< gradients, in all
   std::uint64_t exchanges_in_sum_ = 0;  ///< of ranks that step by themselves
   std::uint64_t dense_bytes_ = 0;

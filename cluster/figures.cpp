@@ -17,6 +17,9 @@ constexpr std::size_t samples_max = 64 * 1024;  // steps that some ranks have re
 
 bool of_whole_job(const std::string& name) { return name == "accuracy" || name == "test_loss"; }
 
+/// Whether a rank counts it from its own start: after a restart the count goes on.
+bool is_count(const std::string& name) { return name.starts_with("bytes_") || name.ends_with("_gradients"); }
+
 double join(const std::string& name, const std::vector<std::optional<double>>& values) {
   double sum = 0;
   double most = -std::numeric_limits<double>::infinity();
@@ -90,7 +93,7 @@ MetricRow Figures::row_of(std::uint32_t rank, const protocol::MetricPoint& point
   if (past_.ranks.empty()) return row;
   const Past::Rank& before = past_.ranks[rank];
   row.wire_bytes += before.wire_bytes;
-  if (const auto found = before.bytes.find(row.name); found != before.bytes.end()) row.value += found->second;
+  if (const auto found = before.counts.find(row.name); found != before.counts.end()) row.value += found->second;
   if (row.name == "compression_ratio") {  // the worker reports both before the ratio
     const auto& last = ranks_[rank].last;
     const auto dense = last.find("bytes_dense");
@@ -159,7 +162,7 @@ Figures::Past Figures::past() const {
     Past::Rank one = past_.ranks.empty() ? Past::Rank{} : past_.ranks[rank];
     one.wire_bytes = ranks_[rank].wire_bytes;
     for (const auto& [name, value] : ranks_[rank].last) {
-      if (name.starts_with("bytes_")) one.bytes[name] = value;
+      if (is_count(name)) one.counts[name] = value;
     }
     past.ranks.push_back(std::move(one));
   }

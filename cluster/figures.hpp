@@ -20,15 +20,15 @@ namespace weir::cluster {
 /// are the job's own: whichever worker reports them, they belong to no rank. What servers report is theirs alone: no
 /// value of the job waits for them or counts them.
 ///
-/// A worker counts its time and bytes from its own start. After a restart the job's counts continue: the totals of
-/// earlier attempts are added to the values that the workers of this attempt report.
+/// A rank counts its time, bytes and gradients from its own start. After a restart the job's counts continue: the
+/// totals of earlier attempts are added to the values that the ranks of this attempt report.
 class Figures {
  public:
   /// The totals of all attempts of a job so far.
   struct Past {
     struct Rank {
       std::uint64_t wire_bytes = 0;
-      std::map<std::string, double> bytes;  ///< the last value of each bytes_* metric
+      std::map<std::string, double> counts;  ///< the last value of each bytes_* and *_gradients
     };
     double wall_seconds = 0;
     std::vector<Rank> ranks;  ///< empty if there was no attempt

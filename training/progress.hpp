@@ -32,6 +32,7 @@ struct ServedRecord {
   std::uint64_t step = 0;  ///< of the job, so far
   double staleness = 0;    ///< versions between what a push was computed on and what it was applied to: the mean
   std::uint64_t staleness_max = 0;
+  std::uint64_t applied = 0;  ///< gradients, in this step
   std::uint64_t dropped = 0;  ///< gradients that came too late, in this step
   double wait_seconds = 0;    ///< without a message to work on
 };

@@ -30,7 +30,7 @@ test('live: points are appended, the history is read once', async ({ page, head 
   await expect(page.locator('.stats')).toContainText('330');
   const loss = page.locator('.chart', { hasText: 'Loss' });
   await expect(loss.locator('.legend')).toContainText(String(Number(valueOf('loss', 330).toPrecision(4))));
-  await expect(page.getByRole('row', { name: /^2 n2/ })).toContainText('330');
+  await expect(page.getByRole('row', { name: /^2 worker n2/ })).toContainText('330');
   expect(histories(head)).toHaveLength(1);
 });
 
@@ -216,6 +216,6 @@ test('stop asks first; then the job can be deleted, and its page is left', async
 test('a failed job says who, where and why', async ({ page, address }) => {
   await page.goto(`${address}/jobs/job-fail`);
   await expect(page.getByText('worker 2 on n2 was killed by signal 9')).toBeVisible();
-  await expect(page.getByRole('row', { name: /^2 n2/ })).toContainText('signal 9');
+  await expect(page.getByRole('row', { name: /^2 worker n2/ })).toContainText('signal 9');
   await picture(page, 'job-failed');
 });

@@ -6,6 +6,7 @@ const pages = [
   { name: 'overview', path: '/', shows: 'Newest jobs' },
   { name: 'jobs', path: '/jobs', shows: 'sweep-9999' },
   { name: 'job', path: '/jobs/job-run', shows: 'Compression ratio' },
+  { name: 'mode', path: '/jobs/job-run?tab=mode', shows: 'Idle share of a step' },
   { name: 'traffic', path: '/jobs/job-run?tab=traffic', shows: 'Who talks to whom' },
   { name: 'logs', path: '/jobs/job-run?tab=logs', shows: 'Download' },
   { name: 'events', path: '/jobs/job-run?tab=events', shows: 'job.submitted' },

@@ -44,6 +44,35 @@ test('validate shows placement, bytes and the whole spec', async ({ page }) => {
   await picture(page, 'submit-validated');
 });
 
+test('what does not fit the mode is greyed out, with the reason', async ({ page }) => {
+  const compressor = page.getByLabel('Compressor');
+  await expect(compressor.locator('option', { hasText: 'dgc' })).toBeEnabled();
+  await expect(page.getByText('Per server', { exact: true })).toHaveCount(0);
+  await page.getByText('More training settings').click();
+  await page.getByLabel('Mode', { exact: true }).selectOption('backup');
+  await expect(page.getByLabel(/^Backup workers/)).toHaveAttribute('placeholder', '1');
+  await expect(page.getByText('Gradients dropped in each step')).toBeVisible();
+  await expect(page.getByText('Per server', { exact: true })).toHaveCount(1);
+  await expect(compressor.locator('option', { hasText: 'dgc (does not fit)' })).toBeDisabled();
+  const field = page.locator('.field', { has: compressor });
+  await field.getByText('1 does not fit').click();
+  await expect(field).toContainText('dgc: it keeps state of all payloads');
+  await page.evaluate(() => scrollTo(0, 0)); // from under the header
+  await picture(page, 'submit-misfits');
+
+  await page.getByLabel(/^Workers/).fill('3');
+  await page.getByLabel(/^Servers/).fill('2');
+  await page.getByRole('button', { name: 'Validate' }).click();
+  await expect(page.locator('.placement li')).toHaveText(['n1 rank 0, 1', 'n2 rank 2, server 0', 'n3 server 1']);
+
+  // What was chosen before and fits no more is told at its field.
+  await page.getByLabel('Mode', { exact: true }).selectOption('sync');
+  await compressor.selectOption('dgc');
+  await expect(page.locator('.field-wrong')).toHaveCount(0);
+  await page.getByLabel('Mode', { exact: true }).selectOption('backup');
+  await expect(page.locator('.field-wrong')).toContainText('dgc does not fit: it keeps state of all payloads');
+});
+
 test('the topology may be left to the workers', async ({ page }) => {
   await page.getByRole('heading', { name: 'Exchange', exact: true }).click();
   await page.getByLabel('Topology').selectOption('auto');

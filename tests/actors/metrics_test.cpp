@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,19 @@ TEST(Metrics, AreMeansOverTheStepsOfAPointAndEndWithTheJob) {
     if (point.name == "loss") losses.push_back(point.value);
   }
   EXPECT_EQ(losses, (std::vector{2.5, 5.5}));
+}
+
+TEST(Metrics, OfAServerCountGradientsSinceItsStart) {
+  Metrics metrics({.steps_total = 3});
+  metrics.add({.step = 1, .staleness = 0.5, .staleness_max = 1, .applied = 3, .dropped = 1, .wait_seconds = 0.25}, {});
+  metrics.add({.step = 3, .staleness = 1.5, .staleness_max = 4, .applied = 6, .dropped = 0, .wait_seconds = 0.5}, {});
+  std::map<std::string, std::vector<double>> values;
+  for (const auto& point : metrics.take()) values[point.name].push_back(point.value);
+  EXPECT_EQ(values["applied_gradients"], (std::vector<double>{3, 9}));
+  EXPECT_EQ(values["dropped_gradients"], (std::vector<double>{1, 1}));
+  EXPECT_EQ(values["staleness"], (std::vector<double>{0.5, 1.5}));
+  EXPECT_EQ(values["staleness_max"], (std::vector<double>{1, 4}));
+  EXPECT_EQ(values["wait_seconds"], (std::vector<double>{0.25, 0.5}));
 }
 
 TEST(Metrics, OfAJobThatGoesOnStandWhereTheyWouldHaveStood) {

@@ -290,6 +290,7 @@ TEST(ParameterServer, HoldsTheModelThatIsEvaluatedAndSaved) {
       EXPECT_EQ(all.contains("loss"), rank < 2) << rank;
       EXPECT_EQ(all.contains("staleness"), rank >= 2) << rank;
       EXPECT_EQ(all.contains("dropped_gradients"), rank >= 2) << rank;
+      EXPECT_EQ(all.contains("applied_gradients"), rank >= 2) << rank;
       EXPECT_TRUE(all.contains("wait_seconds")) << rank;
       EXPECT_EQ(all.contains("accuracy"), rank == 2) << rank;
       if (rank == 2) {

@@ -55,6 +55,8 @@ class Served(SystemTest):
                 # Since a worker has been answered, the other one has made at most so many pushes.
                 self.assertLessEqual(stale, 2 * MODES[mode]["params"]["staleness"] + 1)
             dropped = self.cluster.api.series(job_id, "dropped_gradients", rank)[-1][-1]
+            applied = self.cluster.api.series(job_id, "applied_gradients", rank)[-1][-1]
+            self.assertGreater(applied, dropped)
             if mode == "backup":
                 self.assertEqual(stale, 0, "what is applied is of the newest version")
                 self.assertGreater(dropped, 0, "one of three is always late")

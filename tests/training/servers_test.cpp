@@ -141,6 +141,10 @@ TEST_P(Learning, LossFallsAndCopiesAreTheSameBitsOnBothEnds) {
     const auto pushes = std::accumulate(counts.clocks.begin(), counts.clocks.end(), std::uint64_t{0});
     EXPECT_EQ(counts.applied, job.servers[0]->counts.applied);
     EXPECT_EQ(server->step(), server->length.steps_total);
+    std::uint64_t applied = 0;
+    const auto place = static_cast<std::size_t>(&server - job.servers.data());
+    for (const auto& record : job.told[workers + place]->served_records) applied += record.applied;
+    EXPECT_EQ(applied, server->length.steps_total * server->pushes_per_step) << "later ones are in no step";
     if (mode == "backup") {
       std::uint64_t dropped = 0;
       for (const auto& record : job.told[workers]->served_records) dropped += record.dropped;

@@ -248,7 +248,8 @@ Result<void> Serving::record(const std::vector<std::uint32_t>& workers) {
   ++counts.version;
   if (server_.step() == recorded_step_) return {};
   recorded_step_ = record_.step = server_.step();
-  record_.staleness /= static_cast<double>(std::exchange(pushes_, 0));
+  record_.applied = std::exchange(pushes_, 0);
+  record_.staleness /= static_cast<double>(record_.applied);
   return progress_.served(std::exchange(record_, {}));
 }
 

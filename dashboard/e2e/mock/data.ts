@@ -1,3 +1,4 @@
+import { modeCurves } from './modes';
 import type {
   Catalog,
   Checkpoint,
@@ -215,9 +216,10 @@ export function history(job: Job, query: URLSearchParams): Metrics {
   const steps = Array.from({ length: job.step }, (_, index) => index + 1).filter(
     (step) => step * scale >= from && step * scale <= to,
   );
-  const ranks = query.get('worker') === 'all' ? [null, 0, 1, 2, 3] : [null];
-  const series = Object.entries(curves).flatMap(([name, curve]) =>
-    ranks.map((rank) => ({
+  const names = query.get('name')?.split(',');
+  const all = query.get('worker') === 'all';
+  const usual = Object.entries(curves).flatMap(([name, curve]) =>
+    (all ? [null, 0, 1, 2, 3] : [null]).map((rank) => ({
       name,
       worker: rank,
       points: steps
@@ -229,7 +231,18 @@ export function history(job: Job, query: URLSearchParams): Metrics {
         }),
     })),
   );
-  return { job: job.id, x, series };
+  const own = modeCurves(job)
+    .filter(({ rank }) => all || rank === null)
+    .map(({ name, rank, every, curve }) => ({
+      name,
+      worker: rank,
+      points: steps
+        .filter((step) => step % every === 0)
+        .map((step) => [step * scale, curve(step), curve(step), curve(step)]),
+    }));
+  const replaced = new Set(own.map(({ name }) => name));
+  const series = [...usual.filter(({ name }) => !replaced.has(name)), ...own];
+  return { job: job.id, x, series: series.filter(({ name }) => names?.includes(name) ?? true) };
 }
 
 export function logText(job: Job, query: URLSearchParams): LogChunk {
@@ -287,7 +300,7 @@ export const catalog: Catalog = {
           description: 'Share of the entries that is sent',
         },
       },
-      { default_memory: 'residual', memories: ['residual'] },
+      { default_memory: 'residual', memories: ['residual'], memory_misfits: {} },
     ),
     entry(
       'dgc',
@@ -302,14 +315,42 @@ export const catalog: Catalog = {
         },
         warmup_epochs: { type: 'number', minimum: 0, maximum: 100, default: 1, description: 'Epochs until then' },
       },
-      { default_memory: 'dgc', memories: ['dgc'] },
+      {
+        default_memory: 'dgc',
+        memories: ['dgc'],
+        memory_misfits: { residual: 'it leaves what was sent in the velocity' },
+        pushes_misfit: 'it keeps state of all payloads',
+      },
     ),
   ],
   memories: [
     entry('residual', 'Adds what was not sent to the next gradient'),
-    entry('dgc', 'Momentum correction and masking', { momentum: { type: 'number', minimum: 0, default: 0.9 } }),
+    entry(
+      'dgc',
+      'Momentum correction and masking',
+      { momentum: { type: 'number', minimum: 0, default: 0.9 } },
+      { differences_misfit: 'it applies momentum to gradients' },
+    ),
   ],
-  modes: [entry('sync', 'All workers take each step together')],
+  modes: [
+    entry('sync', 'All workers take each step together', {}, { exchanges: 'gradients' }),
+    entry(
+      'local_sgd',
+      'Several steps by themselves, then the mean of the models',
+      { period: { type: 'integer', minimum: 1, default: 8, description: 'Steps between two exchanges' } },
+      { exchanges: 'differences' },
+    ),
+    entry('gossip', 'Models are mixed with those of neighbours', {}, { exchanges: 'models' }),
+    entry(
+      'backup',
+      'Servers drop the gradients that come last',
+      {
+        servers: { type: 'integer', minimum: 1, default: 1, description: 'Processes that hold the model' },
+        backup_workers: { type: 'integer', minimum: 0, default: 1, description: 'Gradients dropped in each step' },
+      },
+      { exchanges: 'pushes', roles: { server: { count: 'servers' } } },
+    ),
+  ],
   topologies: [
     entry('ring', 'Ring all-reduce and all-gather'),
     entry('auto', 'measures links and coding and chooses for each bucket'),

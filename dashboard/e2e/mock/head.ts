@@ -230,6 +230,7 @@ export class MockHead {
     const full = { ...spec, training: { mode: 'sync', epochs: 1, batch_size: 64, ...spec.training } };
     if (parts[1] === 'validate') {
       const count = spec.resources?.workers ?? 1;
+      const servers = spec.training?.params?.servers ?? 0;
       return json(response, 200, {
         valid: true,
         spec: full,
@@ -246,7 +247,11 @@ export class MockHead {
         placement: {
           feasible: true,
           reason: null,
-          workers: Array.from({ length: count }, (_, rank) => ({ rank, node: `n${1 + (rank >> 1)}` })),
+          workers: Array.from({ length: count + servers }, (_, rank) => ({
+            rank,
+            role: rank < count ? 'worker' : 'server',
+            node: `n${1 + (rank >> 1)}`,
+          })),
         },
       });
     }

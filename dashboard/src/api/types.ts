@@ -20,6 +20,7 @@ export type MetricsAxis = Schemas['MetricsAxis'];
 export type Node = Schemas['Node'];
 export type NodeList = Schemas['NodeList'];
 export type Problem = Schemas['Problem'];
+export type Role = Schemas['Role'];
 export type Trace = Schemas['Trace'];
 export type TraceEvent = Schemas['TraceEvent'];
 export type Traffic = Schemas['Traffic'];

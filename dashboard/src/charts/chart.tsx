@@ -7,11 +7,11 @@ import type { MetricsAxis } from '../api/types';
 import type { Zoom } from '../state/metrics';
 import { chartData, columnsPerLine, lastValue, newestRows } from './data';
 import { lineStyle, type LineStyle } from './palette';
-import type { Bucket, Series } from './series';
+import type { Bucket, Points } from './series';
 
 export interface ChartLine {
   label: string;
-  series: Series;
+  series: Points;
 }
 
 export interface ChartProps {
@@ -235,7 +235,7 @@ function dataOf({ lines, smoothing, log }: ChartProps): uPlot.AlignedData {
 }
 
 /** The value at x, or the last one before it. */
-function valueAt(series: Series, x: number): number | null {
+function valueAt(series: Points, x: number): number | null {
   const { points } = series;
   let low = 0;
   let high = points.length;

@@ -8,6 +8,11 @@ export interface Bucket {
   last: number | null;
 }
 
+/** What a chart needs of a line: its points, sorted by x. */
+export interface Points {
+  readonly points: readonly Bucket[];
+}
+
 /** The x of a live point on an axis. */
 export function axisValue(point: LivePoint, axis: MetricsAxis): number {
   return point[axis === 'step' ? 2 : axis === 'wall' ? 3 : 4];
@@ -17,7 +22,7 @@ export function axisValue(point: LivePoint, axis: MetricsAxis): number {
  * The points of one line: a history from the head, in buckets, then live points appended one by one. When it has grown
  * to twice its bound, neighbours are joined in pairs, which keeps every extreme. Sorted by x at all times.
  */
-export class Series {
+export class Series implements Points {
   private buckets: Bucket[] = [];
 
   /** `bound`: how many buckets are worth keeping, at least 2 (the chart's width in pixels). */

@@ -5,13 +5,15 @@ export function Bars({
   label,
   columns,
   rows,
+  most = Math.max(1e-12, ...rows.flatMap(({ bars }) => bars)),
 }: {
   label: string;
   /** Headings: of the names, then of the numbers. */
   columns: readonly string[];
   rows: readonly BarRow[];
+  /** What the whole width stands for. */
+  most?: number;
 }) {
-  const most = Math.max(1e-12, ...rows.flatMap(({ bars }) => bars));
   const compared = rows.some(({ bars }) => bars.length > 1);
   const shade = (place: number) => (place === 1 ? 'bar-pale' : '');
   return (

@@ -1,4 +1,4 @@
-import type { FormField } from '../forms/job_form';
+import type { FormField, Misfit } from '../forms/job_form';
 import { defaultText, inputText, rangeText } from '../forms/schema';
 import type { SubmitForm } from '../state/submit_form';
 
@@ -9,7 +9,9 @@ export function FormFieldView({ field, form }: { field: FormField; form: SubmitF
   const faults = form.faults.value.get(field.pointer) ?? [];
   const unfit = form.unfit.value.get(field.pointer)?.[1];
   const range = rangeText(schema);
-  const wrong = faults.length > 0 || unfit !== undefined;
+  const shown = form.shown(field);
+  const misfit = field.misfits.find(({ choice }) => choice === shown);
+  const wrong = faults.length > 0 || unfit !== undefined || misfit !== undefined;
   return (
     <div class={wrong ? 'field field-wrong' : 'field'}>
       <label for={id}>
@@ -20,8 +22,14 @@ export function FormFieldView({ field, form }: { field: FormField; form: SubmitF
       <p class="hint" id={`${id}-hint`}>
         {schema.description}
       </p>
+      {field.misfits.length > 0 && <Misfits of={field.misfits} />}
       <div id={`${id}-fault`} class="fault" role="status">
         {unfit !== undefined && <p>{unfit}</p>}
+        {misfit !== undefined && (
+          <p>
+            {misfit.choice} does not fit: {misfit.reason}
+          </p>
+        )}
         {faults.map(({ detail, suggestion }) => (
           <p key={detail}>
             {detail}
@@ -40,13 +48,30 @@ export function FormFieldView({ field, form }: { field: FormField; form: SubmitF
   );
 }
 
+/** What is greyed out, and why. */
+function Misfits({ of }: { of: readonly Misfit[] }) {
+  return (
+    <details class="hint">
+      <summary>{of.length === 1 ? '1 does not fit' : `${of.length} do not fit`}</summary>
+      <ul class="misfits">
+        {of.map(({ choice, reason }) => (
+          <li key={choice}>
+            <b>{choice}</b>: {reason}
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}
+
 function Input({ field, form, id, wrong }: { field: FormField; form: SubmitForm; id: string; wrong: boolean }) {
   const fallback = defaultText(field.schema);
   const value = form.shown(field);
   const common = { id, name: field.pointer, 'aria-invalid': wrong, 'aria-describedby': `${id}-hint ${id}-fault` };
   if (field.kind === 'choice' || field.kind === 'boolean') {
     const options = field.kind === 'boolean' ? ['true', 'false'] : (field.schema.enum ?? []).map(inputText);
-    const unknown = value !== '' && !options.includes(value);
+    const misfits = field.misfits.map(({ choice }) => choice);
+    const unknown = value !== '' && !options.includes(value) && !misfits.includes(value);
     return (
       <select {...common} value={value} onChange={(event) => form.type(field, event.currentTarget.value)}>
         {!field.required && <option value="">{fallback === '' ? 'default' : `default: ${fallback}`}</option>}
@@ -58,6 +83,11 @@ function Input({ field, form, id, wrong }: { field: FormField; form: SubmitForm;
               {option}
             </option>
           ))}
+        {misfits.map((choice) => (
+          <option key={choice} value={choice} disabled>
+            {choice} (does not fit)
+          </option>
+        ))}
       </select>
     );
   }

@@ -1,12 +1,11 @@
 import { useEffect } from 'preact/hooks';
-import type { MetricsAxis } from '../api/types';
 import { Chart, type ChartLine } from '../charts/chart';
 import { bytes, number, percent, ratio, seconds } from '../format';
-import { escape } from '../keys';
+import type { RankName } from '../ranks';
 import { route, setQuery } from '../router';
 import type { JobPage } from '../state/job';
-import type { Zoom } from '../state/metrics';
-import { Choice, ErrorPanel } from './ui';
+import { ChartTools, useChartView } from './chart_tools';
+import { ErrorPanel } from './ui';
 
 interface ChartSpec {
   id: string;
@@ -64,65 +63,21 @@ const charts: readonly ChartSpec[] = [
   },
 ];
 
-const axes: readonly { value: MetricsAxis; label: string }[] = [
-  { value: 'step', label: 'Step' },
-  { value: 'wall', label: 'Time' },
-  { value: 'bytes', label: 'Bytes' },
-];
+const logCharts = charts.filter(({ log }) => log).map(({ id }) => id);
 
 /** Lines by worker are for comparing a few: more than this cannot be told apart. */
 const workersMax = 8;
 
-export function JobCharts({ page }: { page: JobPage }) {
+export function JobCharts({ page, nameOf }: { page: JobPage; nameOf: RankName }) {
   const { metrics } = page;
-  const { query } = route.value;
-  const axis = axes.find(({ value }) => value === query.get('x'))?.value ?? 'step';
-  const smoothing = Math.min(0.99, Math.max(0, Number(query.get('smooth') ?? 0) || 0));
-  const byWorker = query.get('by') === 'worker';
-  const zoomText = query.get('zoom') ?? '';
-  useEffect(
-    () => void metrics.setAxis(axis).then(() => metrics.setZoom(zoomOf(zoomText))),
-    [metrics, axis, zoomText],
-  );
+  const byWorker = route.value.query.get('by') === 'worker';
+  const view = useChartView(metrics, 'log', logCharts);
   useEffect(() => void metrics.setWorkers(byWorker), [metrics, byWorker]);
-  const setZoom = (zoom: Zoom | null) => setQuery({ zoom: zoom && `${exact(zoom.from)}~${exact(zoom.to)}` });
-  useEffect(() => {
-    escape.value = () => setZoom(null);
-    return () => {
-      escape.value = null;
-    };
-  }, []);
   const version = metrics.version.value;
   const error = metrics.history.error.value;
-  const logs = query.get('log')?.split(',') ?? charts.filter(({ log }) => log).map(({ id }) => id);
-  const setLog = (id: string, on: boolean) =>
-    setQuery({ log: [...logs.filter((other) => other !== id), ...(on ? [id] : [])].join(',') || '-' });
   return (
     <section aria-label="Charts">
-      <div class="toolbar">
-        <span class="tool">
-          <span>by</span>{' '}
-          <Choice
-            label="Horizontal axis"
-            options={axes}
-            value={axis}
-            onChange={(value) => setQuery({ x: value === 'step' ? null : value, zoom: null })}
-          />
-        </span>
-        <label class="tool">
-          Smoothing
-          <input
-            type="range"
-            min="0"
-            max="0.98"
-            step="0.02"
-            value={smoothing}
-            onInput={(event) =>
-              setQuery({ smooth: event.currentTarget.value === '0' ? null : event.currentTarget.value })
-            }
-          />
-          <output>{smoothing.toFixed(2)}</output>
-        </label>
+      <ChartTools view={view} job={page.id}>
         <label class="tool">
           <input
             type="checkbox"
@@ -131,21 +86,7 @@ export function JobCharts({ page }: { page: JobPage }) {
           />{' '}
           each worker
         </label>
-        <span class="tool-space" />
-        {zoomText !== '' ? (
-          <button type="button" onClick={() => setZoom(null)}>
-            Show all <kbd>Esc</kbd>
-          </button>
-        ) : (
-          <span class="faint">Drag over a chart to zoom</span>
-        )}
-        <a
-          href={`/api/v1/jobs/${encodeURIComponent(page.id)}/metrics?format=csv&points=all`}
-          download={`${page.id}.csv`}
-        >
-          CSV
-        </a>
-      </div>
+      </ChartTools>
       {error && <ErrorPanel error={error} retry={() => void metrics.load()} />}
       <div class="charts">
         {charts.map((chart) => (
@@ -153,14 +94,14 @@ export function JobCharts({ page }: { page: JobPage }) {
             key={chart.id}
             title={chart.title}
             format={chart.format}
-            lines={linesOf(chart, page, byWorker)}
+            lines={linesOf(chart, page, byWorker, nameOf)}
             axis={metrics.axis.value}
-            smoothing={chart.noisy ? smoothing : 0}
-            log={logs.includes(chart.id)}
+            smoothing={chart.noisy ? view.smoothing : 0}
+            log={view.isLog(chart.id)}
             zoom={metrics.zoom.value}
             version={version}
-            onZoom={setZoom}
-            onLog={(on) => setLog(chart.id, on)}
+            onZoom={view.setZoom}
+            onLog={(on) => view.setLog(chart.id, on)}
             empty={metrics.history.loading.value ? 'Loading' : 'No points yet'}
           />
         ))}
@@ -170,23 +111,13 @@ export function JobCharts({ page }: { page: JobPage }) {
 }
 
 /** The whole job's lines; or, where one metric is shown and it is known by rank, one line per rank. */
-function linesOf(chart: ChartSpec, { metrics }: JobPage, byWorker: boolean): ChartLine[] {
+function linesOf(chart: ChartSpec, { metrics }: JobPage, byWorker: boolean, nameOf: RankName): ChartLine[] {
   const first = chart.metrics[0]!;
   const ranks = byWorker && chart.id !== 'phases' ? metrics.workers(first.name).slice(0, workersMax) : [];
   if (ranks.length > 0) {
-    return ranks.map((rank) => ({ label: `rank ${rank}`, series: metrics.line(first.name, rank) }));
+    return ranks.map((rank) => ({ label: nameOf(rank), series: metrics.line(first.name, rank) }));
   }
   return chart.metrics
     .map(({ name, label }) => ({ label, series: metrics.line(name, null) }))
     .filter(({ series }, index) => index === 0 || series.points.length > 0);
-}
-
-function zoomOf(text: string): Zoom | null {
-  const [from, to] = text.split('~').map(Number);
-  return from !== undefined && to !== undefined && to > from ? { from, to } : null;
-}
-
-/** Enough digits for a link, not seventeen. */
-function exact(value: number): string {
-  return String(Number(value.toPrecision(9)));
 }

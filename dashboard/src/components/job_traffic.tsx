@@ -2,6 +2,7 @@ import { useEffect, useMemo } from 'preact/hooks';
 import { isTerminal, type Job } from '../api/types';
 import { byteRows, stepOf } from '../charts/traffic';
 import { bytes, count, seconds } from '../format';
+import { rankNames } from '../ranks';
 import { route, setQuery } from '../router';
 import { now } from '../state/clock';
 import { JobTraffic, trafficInterval, type TraceStep } from '../state/traffic';
@@ -39,6 +40,7 @@ export function JobTrafficView({ job }: { job: Job }) {
       </Card>
     );
   }
+  const nameOf = rankNames(job.workers ?? [], 'worker');
   const rest = { name: 'the rest', ...totals.rest };
   return (
     <>
@@ -52,7 +54,7 @@ export function JobTrafficView({ job }: { job: Job }) {
         }
       >
         {totals.links.length > 0 ? (
-          <TrafficMatrix traffic={totals} />
+          <TrafficMatrix traffic={totals} nameOf={nameOf} />
         ) : (
           <Empty title="One worker has nobody to talk to" />
         )}
@@ -85,7 +87,7 @@ export function JobTrafficView({ job }: { job: Job }) {
               <select value={worker} onChange={(event) => setQuery({ worker: event.currentTarget.value })}>
                 {totals.workers.map((one) => (
                   <option key={one.worker} value={one.worker}>
-                    {one.worker}
+                    {nameOf(one.worker).replace(/^worker /, '')}
                   </option>
                 ))}
               </select>
@@ -96,23 +98,33 @@ export function JobTrafficView({ job }: { job: Job }) {
           </span>
         }
       >
-        <StepPart traffic={traffic} worker={worker} retry={read} />
+        <StepPart traffic={traffic} worker={worker} name={nameOf(worker)} retry={read} />
       </Card>
     </>
   );
 }
 
-function StepPart({ traffic, worker, retry }: { traffic: JobTraffic; worker: number; retry: () => void }) {
+function StepPart({
+  traffic,
+  worker,
+  name,
+  retry,
+}: {
+  traffic: JobTraffic;
+  worker: number;
+  name: string;
+  retry: () => void;
+}) {
   const trace = traffic.trace.data.value;
   const error = traffic.trace.error.value;
   if (trace === null) return error ? <ErrorPanel error={error} retry={retry} /> : <Skeleton />;
   const step = stepOf(trace, worker);
-  if (step === null) return <Empty title={`No such step of worker ${worker} yet`} />;
+  if (step === null) return <Empty title={`No such step of ${name} yet`} />;
   return (
     <>
       {error && <ErrorPanel error={error} retry={retry} />}
       <p class="faint">
-        Step {count(step.step)} of worker {worker}, {seconds(step.seconds)}. The exported trace has all workers and
+        Step {count(step.step)} of {name}, {seconds(step.seconds)}. The exported trace has all workers and
         opens in Perfetto and chrome://tracing.
       </p>
       <StepTimeline step={step} />

@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { bytes, count } from '../format';
+import { shortName, type RankName } from '../ranks';
 import { route, setQuery } from '../router';
 import { linesMax, Logs, type LogLine } from '../state/logs';
 import { useFollower } from '../state/hooks';
@@ -13,7 +14,7 @@ const rowHeight = 18;
 const overscan = 12;
 
 /** The tail of a job's output. Only the lines in view are in the document, whatever their number. */
-export function LogView({ job, ended }: { job: string; ended: boolean }) {
+export function LogView({ job, ended, nameOf }: { job: string; ended: boolean; nameOf: RankName }) {
   const logs = useFollower(() => new Logs(job), `logs:${job}`);
   const { query } = route.value;
   const worker = query.get('worker');
@@ -56,7 +57,7 @@ export function LogView({ job, ended }: { job: string; ended: boolean }) {
             <option value="">all</option>
             {workers.map(({ worker: rank }) => (
               <option key={rank} value={String(rank)}>
-                rank {rank}
+                {nameOf(rank)}
               </option>
             ))}
           </select>
@@ -110,12 +111,13 @@ export function LogView({ job, ended }: { job: string; ended: boolean }) {
             ? 'Pause'
             : `Follow${all.length > lines.length ? ` (${all.length - lines.length} new)` : ''}`}
         </button>
-        <Downloads job={job} worker={worker} workers={workers} />
+        <Downloads job={job} worker={worker} workers={workers} nameOf={nameOf} />
       </div>
       {error && <ErrorPanel error={error} retry={() => logs.fresh()} />}
       {read && (
         <Past
           logs={logs}
+          nameOf={nameOf}
           onMore={() => {
             following.value = false;
             void logs.readPast().then(() => {
@@ -134,6 +136,7 @@ export function LogView({ job, ended }: { job: string; ended: boolean }) {
       ) : (
         <Lines
           lines={lines}
+          nameOf={nameOf}
           wrap={wrap}
           find={find}
           all={worker === null && workers.length > 1}
@@ -150,7 +153,7 @@ export function LogView({ job, ended }: { job: string; ended: boolean }) {
 }
 
 /** Says how much of the output is not here, of which workers nothing is, and reads more. */
-function Past({ logs, onMore }: { logs: Logs; onMore: () => void }) {
+function Past({ logs, nameOf, onMore }: { logs: Logs; nameOf: RankName; onMore: () => void }) {
   const hidden = logs.hidden();
   if (hidden.length === 0) return null;
   const { buffer } = logs;
@@ -165,7 +168,7 @@ function Past({ logs, onMore }: { logs: Logs; onMore: () => void }) {
       ) : (
         <p class="faint">
           {size} of earlier output not shown
-          {unread.length > 0 && `, among it all of ${ranks(unread.map(({ worker }) => worker))}`}.{' '}
+          {unread.length > 0 && `, among it all of ${ranks(unread.map(({ worker }) => worker), nameOf)}`}.{' '}
           <button type="button" class="button-small" disabled={logs.past.loading.value} onClick={onMore}>
             Show more
           </button>
@@ -176,10 +179,10 @@ function Past({ logs, onMore }: { logs: Logs; onMore: () => void }) {
 }
 
 /** "rank 7", "ranks 32 to 63", "32 workers" */
-function ranks(of: readonly number[]): string {
+function ranks(of: readonly number[], nameOf: RankName): string {
   const first = of[0]!;
   const last = of.at(-1)!;
-  if (of.length === 1) return `rank ${first}`;
+  if (of.length === 1) return nameOf(first);
   return last - first === of.length - 1 ? `ranks ${first} to ${last}` : `${of.length} workers`;
 }
 
@@ -188,10 +191,12 @@ function Downloads({
   job,
   worker,
   workers,
+  nameOf,
 }: {
   job: string;
   worker: string | null;
   workers: { worker: number; size: number }[];
+  nameOf: RankName;
 }) {
   const shown = workers.filter(({ worker: rank }) => worker === null || rank === Number(worker));
   const href = (rank: number) => `/api/v1/jobs/${encodeURIComponent(job)}/logs?worker=${rank}&format=text`;
@@ -212,7 +217,7 @@ function Downloads({
         {shown.map(({ worker: rank, size }) => (
           <li key={rank}>
             <a href={href(rank)} download={`${job}-worker-${rank}.log`}>
-              rank {rank} <span class="faint">{bytes(size)}</span>
+              {nameOf(rank)} <span class="faint">{bytes(size)}</span>
             </a>
           </li>
         ))}
@@ -223,6 +228,7 @@ function Downloads({
 
 function Lines({
   lines,
+  nameOf,
   wrap,
   find,
   all,
@@ -232,6 +238,7 @@ function Lines({
   onLeave,
 }: {
   lines: readonly LogLine[];
+  nameOf: RankName;
   wrap: boolean;
   find: string;
   all: boolean;
@@ -323,7 +330,7 @@ function Lines({
         <div class="log-window" style={{ transform: `translateY(${place.tops[from]! * rowHeight}px)` }}>
           {lines.slice(from, to).map((line, index) => (
             <div key={line.id} class={from + index === jump ? 'log-line log-here' : 'log-line'}>
-              {all && <span class="log-rank">r{line.worker}</span>}
+              {all && <span class="log-rank">{shortName(nameOf(line.worker))}</span>}
               <span class="log-text">{marked(line.text, find)}</span>
             </div>
           ))}

@@ -1,12 +1,15 @@
 import type { ValidateResult } from '../api/types';
 import { bytes, ratio } from '../format';
+import { byRole, rankNames, type RankName, type RankRole } from '../ranks';
 import { Card, Stat } from './ui';
 
 /** What the head would do with the spec: where it runs, what a round costs, every default filled in. */
 export function ValidateView({ result }: { result: ValidateResult }) {
   const { sent_per_worker: sent, dense_per_worker: dense } = result.round_bytes;
-  const byNode = new Map<string, number[]>();
-  for (const { rank, node } of result.placement.workers) byNode.set(node, [...(byNode.get(node) ?? []), rank]);
+  const { workers } = result.placement;
+  const nameOf = rankNames(workers);
+  const byNode = new Map<string, RankRole[]>();
+  for (const one of workers) byNode.set(one.node, [...(byNode.get(one.node) ?? []), one]);
   return (
     <Card title="The spec is valid">
       <div class="stats" role="status">
@@ -19,9 +22,9 @@ export function ValidateView({ result }: { result: ValidateResult }) {
       </div>
       {result.placement.feasible ? (
         <ul class="placement">
-          {[...byNode].map(([node, ranks]) => (
+          {[...byNode].map(([node, there]) => (
             <li key={node}>
-              <b>{node}</b> rank {ranks.join(', ')}
+              <b>{node}</b> {placed(there, nameOf)}
             </li>
           ))}
         </ul>
@@ -41,4 +44,11 @@ export function ValidateView({ result }: { result: ValidateResult }) {
       </details>
     </Card>
   );
+}
+
+/** "rank 0, 1, server 0" */
+function placed(there: readonly RankRole[], nameOf: RankName): string {
+  const { worker: ranks = [], ...others } = Object.fromEntries(byRole(there));
+  const workers = ranks.length > 0 ? [`rank ${ranks.join(', ')}`] : [];
+  return [...workers, ...Object.values(others).flat().map(nameOf)].join(', ');
 }

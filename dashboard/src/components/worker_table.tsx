@@ -1,10 +1,12 @@
 import type { Job, Worker } from '../api/types';
 import { bytes, count, number, ratio, seconds } from '../format';
+import { rankNames } from '../ranks';
 import { Empty } from './ui';
 
 export function WorkerTable({ job }: { job: Job }) {
   const workers = job.workers ?? [];
   if (workers.length === 0) return <Empty title="No worker yet">They start when the whole gang has a place.</Empty>;
+  const nameOf = rankNames(workers);
   const ahead = Math.max(...workers.filter(({ role }) => role === 'worker').map(({ step }) => step));
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Workers">
@@ -33,7 +35,7 @@ export function WorkerTable({ job }: { job: Job }) {
           {workers.map((worker) => (
             <tr key={worker.rank}>
               <td>{worker.rank}</td>
-              <td>{worker.role.replace('_', ' ')}</td>
+              <td>{worker.role === 'worker' ? 'worker' : nameOf(worker.rank)}</td>
               <td>{worker.node ? <a href={`/nodes?q=${encodeURIComponent(worker.node)}`}>{worker.node}</a> : '–'}</td>
               <td>
                 {worker.state}
@@ -54,7 +56,7 @@ export function WorkerTable({ job }: { job: Job }) {
               <td>
                 <a
                   href={`/jobs/${encodeURIComponent(job.id)}?tab=logs&worker=${worker.rank}`}
-                  aria-label={`Logs of rank ${worker.rank}`}
+                  aria-label={`Logs of ${nameOf(worker.rank)}`}
                 >
                   logs
                 </a>

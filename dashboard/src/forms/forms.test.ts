@@ -18,7 +18,7 @@ const catalog = {
     entry(
       'dgc',
       { properties: { ratio: { type: 'number', exclusiveMinimum: 0, maximum: 1, default: 0.001 } } },
-      { memories: ['dgc'] },
+      { memories: ['dgc'], memory_misfits: { residual: 'It masks.' } },
     ),
   ],
   memories: [entry('residual'), entry('dgc')],
@@ -99,11 +99,18 @@ describe('formGroups', () => {
 
   it('offers the memories that the compressor works with', () => {
     const fields = formGroups(schema, catalog, { compression: { name: 'dgc' } }).flatMap((group) => group.fields);
-    expect(fields.find(({ pointer }) => pointer === '/compression/memory')?.schema.enum).toEqual(['dgc']);
+    const memory = fields.find(({ pointer }) => pointer === '/compression/memory');
+    expect(memory?.schema.enum).toEqual(['dgc']);
+    expect(memory?.misfits).toEqual([{ choice: 'residual', reason: 'It masks.' }]);
   });
 
   it('offers the memories that fit what the mode exchanges, and takes the default from there', () => {
-    const of_two = { memories: ['residual', 'dgc'], default_memory: 'dgc', memory_for_differences: 'residual' };
+    const of_two = {
+      memories: ['residual', 'dgc'],
+      memory_misfits: { none: 'It leaves much out.' },
+      default_memory: 'dgc',
+      memory_for_differences: 'residual',
+    };
     const local = {
       ...catalog,
       compressors: [entry('dgc', {}, of_two)],

@@ -1,12 +1,20 @@
 import type { Catalog, CatalogEntry, Spec } from '../api/types';
+import { exchanged, hasRole, misfit } from './fit';
 import { getAt } from './pointer';
-import { field, fieldsOf, labelOf, type Field, type JsonSchema } from './schema';
+import { field, fieldsOf, inputText, labelOf, type Field, type JsonSchema } from './schema';
 
 export interface FormField extends Field {
   /** Asked of everybody; the others wait behind "More". */
   basic: boolean;
   /** Must be chosen: there is no default to fall back on. */
   required: boolean;
+  /** What cannot be chosen beside the rest of the spec, and why. */
+  misfits: readonly Misfit[];
+}
+
+export interface Misfit {
+  choice: string;
+  reason: string;
 }
 
 export interface FormGroup {
@@ -101,8 +109,32 @@ export function formGroups(schema: JsonSchema, catalog: Catalog, spec: Spec): Fo
       else if (fields.length > 0) groups.push({ title: labelOf(name), fields });
     }
   }
-  for (const { fields } of groups) fields.sort((a, b) => rankOf(a.pointer) - rankOf(b.pointer));
+  for (const group of groups) {
+    group.fields = group.fields
+      .filter(({ pointer }) => isAsked(pointer, catalog, spec))
+      .map((of) => fitting(of, catalog, spec))
+      .sort((a, b) => rankOf(a.pointer) - rankOf(b.pointer));
+  }
   return groups;
+}
+
+/** Resources of processes that the mode does not have are not asked for. */
+function isAsked(pointer: string, catalog: Catalog, spec: Spec): boolean {
+  const role = /^\/resources\/per_(\w+)$/.exec(pointer)?.[1];
+  return role === undefined || hasRole(catalog, spec, role);
+}
+
+/** A choice without what does not fit the rest of the spec. */
+function fitting(of: FormField, catalog: Catalog, spec: Spec): FormField {
+  const options = of.kind === 'choice' ? (of.schema.enum ?? []) : [];
+  const misfits = options.flatMap((option): Misfit[] => {
+    const choice = inputText(option);
+    const reason = misfit(of.pointer, choice, catalog, spec);
+    return reason === null ? [] : [{ choice, reason }];
+  });
+  if (misfits.length === 0) return of;
+  const fits = options.filter((option) => !misfits.some(({ choice }) => choice === inputText(option)));
+  return { ...of, misfits, schema: { ...of.schema, enum: fits } };
 }
 
 function rank(order: readonly string[], name: string): number {
@@ -133,7 +165,7 @@ function collect(schema: JsonSchema, pointer: string, catalog: Catalog, spec: Sp
 }
 
 function pickFields(pick: Pick, schema: JsonSchema, catalog: Catalog, spec: Spec): FormField[] {
-  const entries = choices(pick, catalog, spec);
+  const entries = catalog[pick.catalog] ?? [];
   const chosen = entries.find(
     ({ name }) => name === (getAt(spec, pick.name) ?? fallback(pick, schema, catalog, spec)),
   );
@@ -155,28 +187,6 @@ function pickFields(pick: Pick, schema: JsonSchema, catalog: Catalog, spec: Spec
       return { ...formField(param), ...(pick.prefix && { label: labelOf(pick.prefix + nameOf(param.pointer)) }) };
     }),
   ];
-}
-
-/** What workers exchange: gradients, differences between their models, these models with neighbours, or nothing. */
-function exchanged(catalog: Catalog, spec: Spec): string {
-  const mode = getAt(spec, '/training/mode');
-  const usual = catalog.modes.find(({ name }) => name === mode)?.exchanges ?? 'gradients';
-  return usual === 'gradients' && getAt(spec, '/compression/apply_to') === 'models' ? 'differences' : usual;
-}
-
-/** A compressor works with some memories only, and so does a mode. */
-function choices(pick: Pick, catalog: Catalog, spec: Spec): CatalogEntry[] {
-  const entries = catalog[pick.catalog] ?? [];
-  if (pick.catalog !== 'memories') return entries;
-  const name = getAt(spec, '/compression/name');
-  const allowed = catalog.compressors.find((compressor) => compressor.name === name)?.memories;
-  const what = exchanged(catalog, spec);
-  if (what === 'models') return entries.filter(({ name }) => name === 'none');
-  return entries.filter(
-    (memory) =>
-      (allowed === undefined || allowed.includes(memory.name)) &&
-      !(what === 'differences' && memory.differences_misfit !== undefined),
-  );
 }
 
 /** What the head takes if nothing is named: the memory goes with the compressor and the mode. */
@@ -207,7 +217,7 @@ function nameOf(pointer: string): string {
 }
 
 function formField(of: Field): FormField {
-  return { ...of, basic: rankOf(of.pointer) < basic.length, required: false };
+  return { ...of, basic: rankOf(of.pointer) < basic.length, required: false, misfits: [] };
 }
 
 /** A parameter that both the catalog and the spec's schema describe is asked once, as the catalog says. */

@@ -54,6 +54,30 @@ describe('JobPage', () => {
     expect(asked).toBe(2);
   });
 
+  it('series of a part of the page are read and kept up while it is shown', async () => {
+    const page = new JobPage('a', 500);
+    const asked: string[] = [];
+    vi.stubGlobal('fetch', (path: string) => {
+      asked.push(path);
+      return Promise.resolve(new Response('{"job": "a", "x": "step", "series": []}'));
+    });
+    const steps = page.series(['local_steps']);
+    const measured = (step: number) =>
+      page.record('metrics', { job: 'a', restarts: 0, points: [['local_steps', 1, step, 1, 1, 8]] });
+    const xs = () => steps.line('local_steps', 1).points.map(({ x }) => x);
+    measured(1);
+    const leave = page.follow(steps);
+    await vi.waitFor(() => expect(steps.history.data.value).not.toBeNull());
+    expect(asked).toEqual(['/api/v1/jobs/a/metrics?worker=all&x=step&points=500&name=local_steps']);
+    measured(2);
+    expect(xs()).toEqual([2]);
+    page.fresh();
+    expect(asked.filter((path) => path.includes('name=local_steps'))).toHaveLength(2);
+    leave();
+    measured(3);
+    expect(xs()).toEqual([2]);
+  });
+
   it('a job that is not there is not followed', async () => {
     vi.stubGlobal('fetch', () => Promise.resolve(new Response('{"status": 404}', { status: 404 })));
     const page = new JobPage('a', 500);

@@ -12,7 +12,7 @@ import {
   type Worker,
 } from '../api/types';
 import { readEvents } from './events';
-import { Metrics } from './metrics';
+import { Metrics, type ReadMetrics } from './metrics';
 import { Resource } from './resource';
 
 /** Fields of a worker that its metrics carry by the same name. */
@@ -40,23 +40,37 @@ export class JobPage implements Follower {
   /** There is no such job, or no longer: deleted here or elsewhere. */
   readonly gone = signal(false);
   private readonly path: string;
+  private readonly followed = new Set<Metrics>();
   /** The newest record that came while the job was being read: the answer may be older. */
   private meanwhile: Job | null = null;
 
   constructor(
     readonly id: string,
-    points: number,
+    private readonly points: number,
   ) {
     this.topics = [`job:${id}`];
     this.path = `/api/v1/jobs/${encodeURIComponent(id)}`;
-    this.metrics = new Metrics((query, signal) => get<Answer>(`${this.path}/metrics`, { ...query }, signal), points);
+    this.metrics = this.series(null);
+  }
+
+  /** Series of these names of every rank, or the usual ones of the job. They stand still unless they are followed. */
+  series(names: readonly string[] | null): Metrics {
+    const read: ReadMetrics = (query, signal) => get<Answer>(`${this.path}/metrics`, { ...query }, signal);
+    return new Metrics(read, this.points, names);
+  }
+
+  /** Reads the series and keeps them up. Returns how to let go of them. */
+  follow(series: Metrics): () => void {
+    this.followed.add(series);
+    void series.load();
+    return () => this.followed.delete(series);
   }
 
   fresh(): void {
     void this.loadJob();
     void this.loadEvents();
     void this.loadCheckpoints();
-    void this.metrics.load();
+    for (const series of [this.metrics, ...this.followed]) void series.load();
   }
 
   record(kind: string, data: unknown): void {
@@ -109,7 +123,7 @@ export class JobPage implements Follower {
 
   private tookMetrics(record: MetricsRecord): void {
     if (record.job !== this.id) return;
-    this.metrics.append(record.points, record.restarts);
+    for (const series of [this.metrics, ...this.followed]) series.append(record.points, record.restarts);
     this.job.update((job) => (job.workers ? { ...job, workers: withFigures(job.workers, record) } : job));
   }
 

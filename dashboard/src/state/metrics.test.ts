@@ -3,14 +3,14 @@ import type { LivePoint, Metrics as Answer } from '../api/types';
 import { Metrics, type MetricsQuery } from './metrics';
 
 /** A head whose answers the test gives when it likes. */
-function head() {
+function head(names: readonly string[] | null = null) {
   const asked: { query: MetricsQuery; answer: (series: Answer['series']) => void; signal: AbortSignal }[] = [];
   const read = (query: MetricsQuery, signal: AbortSignal) =>
     new Promise<Answer>((resolve, reject) => {
       signal.addEventListener('abort', () => reject(new Error('aborted')));
       asked.push({ query, signal, answer: (series) => resolve({ job: 'a', x: query.x, series }) });
     });
-  return { asked, metrics: new Metrics(read, 500) };
+  return { asked, metrics: new Metrics(read, 500, names) };
 }
 
 const loss = (step: number, value: number, worker: number | null = null): LivePoint => [
@@ -43,6 +43,19 @@ describe('Metrics', () => {
     metrics.append([loss(4, 1), loss(5, 1)]);
     expect(xs(metrics)).toEqual([1, 3, 4, 5]);
     expect(asked).toHaveLength(1);
+  });
+
+  it('of some names: asks for these of every rank, and takes no others from the stream', async () => {
+    const { asked, metrics } = head(['staleness', 'loss']);
+    const loading = metrics.load();
+    expect(asked[0]!.query).toEqual({ worker: 'all', x: 'step', points: 500, name: 'staleness,loss' });
+    asked[0]!.answer([{ name: 'loss', worker: 2, points: [[1, 0, 0, 0]] }]);
+    await loading;
+    metrics.append([loss(2, 1, 2), ['accuracy', null, 2, 0.2, 200, 0.5]]);
+    expect(xs(metrics, 2)).toEqual([1, 2]);
+    expect(metrics.line('accuracy', null).points).toEqual([]);
+    void metrics.setZoom({ from: 0, to: 9 });
+    expect(asked[1]!.query).toMatchObject({ worker: 'all', name: 'staleness,loss', from: 0, to: 9 });
   });
 
   it('takes live points on the axis that is shown', async () => {

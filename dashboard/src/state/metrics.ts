@@ -14,6 +14,8 @@ export interface MetricsQuery {
   from?: number;
   to?: number;
   points: number;
+  /** Names with commas between; without it all of them. */
+  name?: string;
 }
 export type ReadMetrics = (query: MetricsQuery, signal: AbortSignal) => Promise<MetricsAnswer>;
 
@@ -34,16 +36,22 @@ export class Metrics {
   private readonly detail = new Resource<MetricsAnswer>();
   private readonly whole = new Map<Key, Series>();
   private readonly part = new Map<Key, Series>();
-  private worker = 'job';
+  private worker: string;
   private restarts = 0;
   /** Series that have had points since the job's last restart. */
   private readonly begunAgain = new Set<Key>();
 
-  /** `points`: the charts' width in pixels, since more than one point per pixel shows nothing. */
+  /**
+   * `points`: the charts' width in pixels, since more than one point per pixel shows nothing. With `names` it is about
+   * these alone, and about every rank.
+   */
   constructor(
     private readonly read: ReadMetrics,
     private readonly points: number,
-  ) {}
+    private readonly names: readonly string[] | null = null,
+  ) {
+    this.worker = names === null ? 'job' : 'all';
+  }
 
   /** The line to draw, from the zoomed stretch if there is one. */
   line(name: string, worker: number | null): Series {
@@ -62,7 +70,7 @@ export class Metrics {
 
   /** Reads the whole history. */
   async load(): Promise<void> {
-    const query = { worker: this.worker, x: this.axis.value, points: this.points };
+    const query = this.query();
     if (await this.history.load((signal) => this.read(query, signal))) {
       this.take(this.whole, this.history.data.value);
       if (this.zoom.value !== null) await this.loadZoom(this.zoom.value);
@@ -107,6 +115,7 @@ export class Metrics {
     for (const point of points) {
       const [name, worker, , , , value] = point;
       if (worker !== null && this.worker === 'job') continue;
+      if (this.names !== null && !this.names.includes(name)) continue;
       const x = axisValue(point, axis);
       const key = keyOf(name, worker);
       // Time and bytes go on through a restart; steps go back to a checkpoint.
@@ -121,8 +130,13 @@ export class Metrics {
     if (changed) ++this.version.value;
   }
 
+  private query(): MetricsQuery {
+    const all = { worker: this.worker, x: this.axis.value, points: this.points };
+    return this.names === null ? all : { ...all, name: this.names.join(',') };
+  }
+
   private async loadZoom(zoom: Zoom): Promise<void> {
-    const query = { worker: this.worker, x: this.axis.value, ...zoom, points: this.points };
+    const query = { ...this.query(), ...zoom };
     // The whole is cut to the stretch at once; the finer points replace it when they are there.
     this.part.clear();
     for (const [key, line] of this.whole) {

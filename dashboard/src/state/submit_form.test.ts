@@ -10,6 +10,7 @@ const epochs: FormField = {
   schema: { type: 'integer', minimum: 1 },
   basic: true,
   required: false,
+  misfits: [],
 };
 const compressor: FormField = { ...epochs, pointer: '/compression/name', kind: 'text', schema: { type: 'string' } };
 

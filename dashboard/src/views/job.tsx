@@ -6,6 +6,8 @@ import { JobHeader } from '../components/job_header';
 import { LogView } from '../components/log_view';
 import { Card, CopyButton, Empty, ErrorPanel, Skeleton } from '../components/ui';
 import { WorkerTable } from '../components/worker_table';
+import { getAt } from '../forms/pointer';
+import { rankNames, type RankName } from '../ranks';
 import { navigate, route } from '../router';
 import { eventsMax, JobPage } from '../state/job';
 import { useFollower, useTitle } from '../state/hooks';
@@ -15,11 +17,15 @@ import { Resource } from '../state/resource';
 const charts = new Resource<typeof import('../components/job_charts')>();
 const loadCharts = () => void charts.load(() => import('../components/job_charts'));
 
+const mode = new Resource<typeof import('../components/job_mode')>();
+const loadMode = () => void mode.load(() => import('../components/job_mode'));
+
 const traffic = new Resource<typeof import('../components/job_traffic')>();
 const loadTraffic = () => void traffic.load(() => import('../components/job_traffic'));
 
 const tabs = [
   { id: '', label: 'Training' },
+  { id: 'mode', label: 'Mode' },
   { id: 'traffic', label: 'Traffic' },
   { id: 'logs', label: 'Logs' },
   { id: 'events', label: 'Events' },
@@ -51,6 +57,8 @@ export function JobView({ id }: { id: string }) {
       </Card>
     );
   }
+  const ranks = job.workers ?? [];
+  const nameOf = rankNames(ranks);
   const { query } = route.value;
   const tab = query.get('tab') ?? '';
   const events = page.events.data.value?.length ?? 0;
@@ -69,7 +77,7 @@ export function JobView({ id }: { id: string }) {
     <>
       <JobHeader page={page} job={job} />
       <nav class="tabs" aria-label="Parts of the job">
-        {tabs.map((entry) => (
+        {tabs.filter(({ id: tab }) => tab !== 'mode' || isShared(job)).map((entry) => (
           <a key={entry.id} href={href(entry.id)} aria-current={tab === entry.id ? 'page' : undefined}>
             {entry.label}
             {counts[entry.id] ? <span class="count">{counts[entry.id]}</span> : null}
@@ -78,14 +86,15 @@ export function JobView({ id }: { id: string }) {
       </nav>
       {tab === '' && (
         <>
-          <Charts page={page} />
-          <Card title="Workers">
+          <Charts page={page} nameOf={nameOf} />
+          <Card title={ranks.some(({ role }) => role !== 'worker') ? 'Workers and servers' : 'Workers'}>
             <WorkerTable job={job} />
           </Card>
         </>
       )}
+      {tab === 'mode' && <ModePart page={page} job={job} />}
       {tab === 'traffic' && <TrafficPart job={job} />}
-      {tab === 'logs' && <LogView job={id} ended={job.ended_at !== null} />}
+      {tab === 'logs' && <LogView job={id} ended={job.ended_at !== null} nameOf={nameOf} />}
       {tab === 'events' && (
         <Card title="Events">
           <EventsPart page={page} />
@@ -107,14 +116,24 @@ export function JobView({ id }: { id: string }) {
   );
 }
 
-function Charts({ page }: { page: JobPage }) {
+function Charts({ page, nameOf }: { page: JobPage; nameOf: RankName }) {
   const part = charts.data.value;
   const error = charts.error.value;
   useEffect(() => {
     if (charts.data.value === null) loadCharts();
   }, []);
-  if (part !== null) return <part.JobCharts page={page} />;
+  if (part !== null) return <part.JobCharts page={page} nameOf={nameOf} />;
   return error ? <ErrorPanel error={error} retry={loadCharts} /> : <Skeleton rows={10} />;
+}
+
+function ModePart({ page, job }: { page: JobPage; job: Job }) {
+  const part = mode.data.value;
+  const error = mode.error.value;
+  useEffect(() => {
+    if (mode.data.value === null) loadMode();
+  }, []);
+  if (part !== null) return <part.JobMode key={job.id} page={page} job={job} />;
+  return error ? <ErrorPanel error={error} retry={loadMode} /> : <Skeleton rows={10} />;
 }
 
 function TrafficPart({ job }: { job: Job }) {
@@ -125,6 +144,11 @@ function TrafficPart({ job }: { job: Job }) {
   }, []);
   if (part !== null) return <part.JobTrafficView key={job.id} job={job} />;
   return error ? <ErrorPanel error={error} retry={loadTraffic} /> : <Skeleton rows={10} />;
+}
+
+/** One process by itself waits for nobody and keeps no model but its own: there is nothing to say of its mode. */
+function isShared({ spec, workers }: Job): boolean {
+  return (workers ?? []).length > 1 || Number(getAt(spec, '/resources/workers')) > 1;
 }
 
 /** Charts stand two in a row. */

@@ -1,0 +1,172 @@
+import { describe, expect, it } from 'vitest';
+import type { Catalog, Spec } from '../api/types';
+import { exchanged, misfit } from './fit';
+import { formGroups, type FormField } from './job_form';
+import type { JsonSchema } from './schema';
+
+const entry = (name: string, more = {}) => ({ name, summary: `About ${name}`, params: {}, ...more });
+
+/** Two values of a parameter, of which the other than the default does not vote. */
+const vote = {
+  params: { properties: { sign: { type: 'boolean', default: true } } },
+  memory_misfits: { ef21: 'There is no mean.' },
+  differences_misfit: 'It votes on differences.',
+  traits: { votes: true },
+  variants: [
+    {
+      params: { sign: true },
+      votes: true,
+      memory_misfits: { ef21: 'There is no mean.' },
+      differences_misfit: 'It votes on differences.',
+    },
+    { params: { sign: false }, votes: false, memory_misfits: {} },
+  ],
+};
+const catalog = {
+  models: [entry('lenet')],
+  datasets: [entry('fashion-mnist')],
+  compressors: [
+    entry('none', { memory_misfits: {}, default_memory: 'none', traits: { lossless: true, passes: ['sum'] } }),
+    entry('topk', { memory_misfits: {}, default_memory: 'residual', traits: { passes: ['gather'] } }),
+    entry('powersgd', {
+      memory_misfits: {},
+      default_memory: 'ef21',
+      neighbours_misfit: 'It takes several passes.',
+      pushes_misfit: 'It keeps state.',
+    }),
+    entry('demo', vote),
+  ],
+  memories: [
+    entry('none'),
+    entry('residual'),
+    entry('dgc', { differences_misfit: 'It applies momentum.' }),
+    entry('ef21', { pushes_misfit: 'It needs the mean.' }),
+  ],
+  modes: [
+    entry('sync', { exchanges: 'gradients' }),
+    entry('local_sgd', { exchanges: 'differences' }),
+    entry('gossip', { exchanges: 'models', topologies: ['ring'] }),
+    entry('async', {
+      exchanges: 'pushes',
+      roles: { server: { count: 'servers' } },
+      params: { properties: { servers: { type: 'integer', default: 1, description: 'How many servers.' } } },
+    }),
+    entry('watched', { exchanges: 'differences', roles: { state_server: { count: 1 } } }),
+    entry('local', { exchanges: 'nothing' }),
+  ],
+  topologies: [entry('ring')],
+  optimizers: [entry('sgd')],
+  lr_schedules: [entry('constant')],
+} as unknown as Catalog;
+
+const schema: JsonSchema = {
+  properties: {
+    training: { properties: { mode: { type: 'string', default: 'sync' }, params: { type: 'object' } } },
+    compression: {
+      properties: {
+        name: { type: 'string', default: 'none' },
+        params: { type: 'object' },
+        memory: { type: ['string', 'null'] },
+        apply_to: { type: 'string', enum: ['gradients', 'models'], default: 'gradients' },
+        aggregation: { type: 'string', enum: ['mean', 'sum', 'min'], default: 'mean' },
+      },
+    },
+    resources: {
+      properties: {
+        per_worker: { type: 'object' },
+        per_server: { type: 'object' },
+        per_state_server: { type: 'object' },
+      },
+    },
+  },
+};
+const fields = (mode: string, compression = {}) =>
+  new Map(
+    formGroups(schema, catalog, { training: { mode }, compression })
+      .flatMap((group) => group.fields)
+      .map((field): [string, FormField] => [field.pointer, field]),
+  );
+/** What can be chosen at a place, and what cannot, with the reasons. */
+const offered = (mode: string, place: string, compression = {}) => {
+  const field = fields(mode, compression).get(`/compression/${place}`)!;
+  return [field.schema.enum, Object.fromEntries(field.misfits.map(({ choice, reason }) => [choice, reason]))];
+};
+
+describe('compressors', () => {
+  it('that do not fit what the mode exchanges are told apart, with the reason', () => {
+    expect(offered('sync', 'name')).toEqual([['none', 'topk', 'powersgd', 'demo'], {}]);
+    expect(offered('local_sgd', 'name')).toEqual([['none', 'topk', 'powersgd'], { demo: 'It votes on differences.' }]);
+    expect(offered('gossip', 'name')).toEqual([['none', 'topk', 'demo'], { powersgd: 'It takes several passes.' }]);
+    expect(offered('async', 'name')).toEqual([['none', 'topk', 'demo'], { powersgd: 'It keeps state.' }]);
+    expect(offered('local', 'name')[0]).toEqual(['none']);
+  });
+
+  it('fit by the values of their parameters, if they are chosen', () => {
+    const demo = (params: object) => ({ name: 'demo', params });
+    expect(offered('local_sgd', 'name', demo({ sign: false }))[1]).toEqual({});
+    expect(offered('local_sgd', 'name', demo({ sign: true }))[1]).toEqual({ demo: 'It votes on differences.' });
+    expect(offered('local_sgd', 'name', { name: 'topk', params: { sign: false } })[1]).toHaveProperty('demo');
+    expect(offered('sync', 'memory', demo({ sign: false }))[1]).toEqual({});
+    expect(offered('sync', 'memory', demo({}))[1]).toEqual({ ef21: 'There is no mean.' });
+  });
+});
+
+describe('memories', () => {
+  it('fit what the mode exchanges: pushes, models or differences', () => {
+    const memory = (mode: string) => offered(mode, 'memory', { name: 'topk' });
+    expect(memory('sync')).toEqual([['none', 'residual', 'dgc', 'ef21'], {}]);
+    expect(memory('local_sgd')).toEqual([['none', 'residual', 'ef21'], { dgc: 'It applies momentum.' }]);
+    expect(memory('async')).toEqual([['none', 'residual', 'dgc'], { ef21: 'It needs the mean.' }]);
+    const [offers, why] = memory('gossip');
+    expect(offers).toEqual(['none']);
+    expect(Object.keys(why as object)).toEqual(['residual', 'dgc', 'ef21']);
+  });
+});
+
+describe('what is exchanged and what is made of it', () => {
+  it('models: where workers exchange gradients with each other, or differences in any case', () => {
+    const models: Spec = { compression: { apply_to: 'models' } };
+    expect(exchanged(catalog, models)).toBe('differences');
+    expect(exchanged(catalog, { ...models, training: { mode: 'async' } })).toBe('pushes');
+    for (const mode of ['sync', 'local_sgd']) expect(offered(mode, 'apply_to')[1]).toEqual({});
+    for (const mode of ['gossip', 'async']) expect(offered(mode, 'apply_to')[0]).toEqual(['gradients']);
+  });
+
+  it('aggregations: the mean alone with servers, neighbours and votes', () => {
+    for (const mode of ['gossip', 'async']) expect(offered(mode, 'aggregation')[0]).toEqual(['mean']);
+    expect(offered('sync', 'aggregation', { name: 'demo' })[0]).toEqual(['mean']);
+    expect(offered('sync', 'aggregation', { name: 'demo', params: { sign: false } })[0]).toEqual(['mean', 'sum']);
+  });
+
+  it('aggregations: the smallest of uncompressed values only', () => {
+    expect(offered('sync', 'aggregation')[0]).toEqual(['mean', 'sum', 'min']);
+    expect(offered('sync', 'aggregation', { memory: 'residual' })[0]).toEqual(['mean', 'sum']);
+    expect(offered('sync', 'aggregation', { name: 'topk', memory: 'none' })[0]).toEqual(['mean', 'sum']);
+  });
+
+  it('topologies: those that the mode works over', () => {
+    const why = (mode: string, topology: string) =>
+      misfit('/exchange/topology', topology, catalog, { training: { mode } });
+    expect(why('gossip', 'ring')).toBeNull();
+    expect(why('gossip', 'tree')).toBe('the mode gossip works over ring only');
+    expect(why('sync', 'tree')).toBeNull();
+  });
+
+  it('other places know no misfits', () => {
+    expect(misfit('/training/mode', 'async', catalog, {})).toBeNull();
+  });
+});
+
+describe('modes', () => {
+  it('have resources of the processes beside their workers', () => {
+    const resources = (mode: string) => [...fields(mode).keys()].filter((pointer) => pointer.startsWith('/resources'));
+    expect(resources('sync')).toEqual(['/resources/per_worker']);
+    expect(resources('async')).toEqual(['/resources/per_worker', '/resources/per_server']);
+    expect(resources('watched')).toEqual(['/resources/per_worker', '/resources/per_state_server']);
+  });
+
+  it('have their own parameters, with what they mean', () => {
+    expect(fields('async').get('/training/params/servers')?.schema.description).toBe('How many servers.');
+    expect(fields('sync').has('/training/params/servers')).toBe(false);
+  });
+});
