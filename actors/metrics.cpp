@@ -38,7 +38,7 @@ void Metrics::add(const training::StepRecord& record, const collectives::Traffic
   dense_bytes_ += record.dense_bytes;
   move_on(record.step, record.seconds, traffic);
 
-  sum_.loss += record.loss;
+  sum_.loss += record.loss * static_cast<double>(record.steps);
   sum_.samples += record.samples;
   sum_.seconds += record.seconds;
   sum_.compute_seconds += record.compute_seconds;
@@ -50,7 +50,8 @@ void Metrics::add(const training::StepRecord& record, const collectives::Traffic
     sum_.local_steps += record.local_steps;
     ++exchanges_in_sum_;
   }
-  ++steps_in_sum_;
+  sum_.share = record.share;
+  steps_in_sum_ += record.steps;
   if (is_due(record.step)) emit(std::exchange(sum_, {}));
 }
 
@@ -92,6 +93,7 @@ void Metrics::emit(const training::StepRecord& sum) {
   put("wait_seconds", sum.times.wait / steps);
   const auto exchanges = static_cast<double>(std::exchange(exchanges_in_sum_, 0));
   if (exchanges > 0) put("local_steps", static_cast<double>(sum.local_steps) / exchanges);
+  if (sum.share) put("compression_share", *sum.share);
   const auto sent = static_cast<double>(traffic_.sent_bytes);
   put("bytes_sent", sent);
   put("bytes_received", static_cast<double>(traffic_.received_bytes));

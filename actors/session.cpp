@@ -38,6 +38,11 @@ bool exchanges_something(const protocol::JobSpec& spec) {
   return mode == nullptr || mode->exchanges != training::Exchanged::nothing;
 }
 
+bool has_state_server(const protocol::JobSpec& spec) {
+  const auto* mode = training::modes().find(spec.training.mode.name);
+  return mode != nullptr && mode->roles.contains(std::string(to_string(protocol::Role::state_server)));
+}
+
 /// Checks that the ranks of the job are those that its mode needs, and that this one is in its place among them.
 Result<void> check_place(const protocol::Assignment& assignment, const protocol::JobSpec& spec) {
   const auto refuse = [&](const std::string& reason) {
@@ -52,9 +57,14 @@ Result<void> check_place(const protocol::Assignment& assignment, const protocol:
     return refuse("workers are the first ranks, and this is to be a " + std::string(to_string(assignment.role)));
   }
   const auto* mode = training::modes().find(spec.training.mode.name);
-  if (mode == nullptr || mode->roles.is_null() == (assignment.members == assignment.world)) return {};
-  return refuse("training.mode \"" + spec.training.mode.name + "\" needs " +
-                (mode->roles.is_null() ? "workers only" : "servers beside the workers"));
+  if (mode == nullptr) return {};
+  const std::string of_mode = "training.mode \"" + spec.training.mode.name + "\" ";
+  if (mode->roles.is_null() != (assignment.members == assignment.world)) {
+    return refuse(of_mode + "needs " + (mode->roles.is_null() ? "workers only" : "other processes beside the workers"));
+  }
+  const std::string role(to_string(assignment.role));
+  const bool wanted = assignment.role == protocol::Role::worker || mode->roles.contains(role);
+  return wanted ? Result<void>() : refuse(of_mode + "has no use for a " + role);
 }
 
 }  // namespace
@@ -105,13 +115,14 @@ Result<void> Session::join(const std::vector<protocol::RankEndpoint>& endpoints)
   if (!exchanges_something(spec_)) return {};
   std::vector<collectives::Peer> peers;
   for (const auto& endpoint : endpoints) peers.push_back({endpoint.host, endpoint.port});
-  const collectives::Group group{.job_id = assignment_.job_id,
-                                 .attempt = assignment_.attempt,
-                                 .secret = assignment_.group_secret,
-                                 .rank = assignment_.rank,
-                                 .size = assignment_.members,
-                                 .shared_memory = spec_.exchange.transport != "tcp",
-                                 .bytes_per_second = spec_.training.conditions.link_bytes_per_second(assignment_.rank)};
+  collectives::Group group{.job_id = assignment_.job_id,
+                           .attempt = assignment_.attempt,
+                           .secret = assignment_.group_secret,
+                           .rank = assignment_.rank,
+                           .size = assignment_.members,
+                           .shared_memory = spec_.exchange.transport != "tcp",
+                           .bytes_per_second = spec_.training.conditions.link_bytes_per_second(assignment_.rank)};
+  if (has_state_server(spec_)) ++group.lanes;  // for the talk with it
   auto communicator = mesh_->join(group, peers, join_deadline);
   if (!communicator) return communicator.error();
   {
@@ -192,8 +203,9 @@ Result<void> Session::step_done(const training::Replica& replica, const training
   const auto* trace = replica.mode->trace(replica);
   if (record.exchanged && trace != nullptr) traffic_.add(record.step, record.seconds, *trace);
   steps_done_ = record.step;
-  checkpoint_due_ = checkpoint_due_ || checkpoint_at(record.step);
-  evaluation_due_ = evaluation_due_ || evaluation_at(record.step);
+  const std::uint64_t before = record.step - record.steps;
+  checkpoint_due_ = checkpoint_due_ || checkpoint_due(before, record.step);
+  evaluation_due_ = evaluation_due_ || evaluation_due(before, record.step);
   if (!record.settled || record.step == replica.steps_total) return {};
   if (std::exchange(checkpoint_due_, false)) {
     auto share = replica.save();
@@ -205,14 +217,12 @@ Result<void> Session::step_done(const training::Replica& replica, const training
   return model ? evaluate(replica.step, std::move(*model)) : Result<void>(model.error());
 }
 
-bool Session::checkpoint_at(std::uint64_t steps) const {
-  const auto every = spec_.checkpoint_every_steps;
-  return every > 0 && steps % every == 0;
+bool Session::checkpoint_due(std::uint64_t before, std::uint64_t now) const {
+  return training::is_due(spec_.checkpoint_every_steps, before, now);
 }
 
-bool Session::evaluation_at(std::uint64_t steps) const {
-  const auto every = spec_.evaluate_every_steps;
-  return every > 0 && steps % every == 0;
+bool Session::evaluation_due(std::uint64_t before, std::uint64_t now) const {
+  return training::is_due(spec_.evaluate_every_steps, before, now);
 }
 
 Result<void> Session::served(const training::ServedRecord& record) {

@@ -65,15 +65,17 @@ class Session final : public training::Progress {
   bool holds_model() const { return holds_model_; }  ///< from prepare() on
 
   bool stop_wanted() const override { return stop_wanted_; }
-  bool model_wanted(std::uint64_t steps) const override { return checkpoint_at(steps) || evaluation_at(steps); }
+  bool model_wanted(std::uint64_t steps) const override {
+    return checkpoint_due(steps - 1, steps) || evaluation_due(steps - 1, steps);
+  }
   Result<void> step_done(const training::Replica& replica, const training::StepRecord& record) override;
   Result<void> keep(std::uint64_t step, Bytes share) override;
   Result<void> evaluate(std::uint64_t step, Bytes model) override;
   Result<void> served(const training::ServedRecord& record) override;
 
  private:
-  bool checkpoint_at(std::uint64_t steps) const;
-  bool evaluation_at(std::uint64_t steps) const;
+  bool checkpoint_due(std::uint64_t before, std::uint64_t now) const;
+  bool evaluation_due(std::uint64_t before, std::uint64_t now) const;
   protocol::TrainingEnd end(protocol::Outcome outcome, std::string cause = {}) const;
 
   const protocol::Assignment assignment_;

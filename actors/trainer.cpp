@@ -29,7 +29,7 @@ class Worker final : public Role {
   Result<void> join(collectives::Fabric& group) override { return replica_->join(group); }
   Result<bool> run(training::Progress& progress) override {
     const auto finished = replica_->mode->train(*replica_, progress);
-    if (!finished || replica_->servers > 0) return finished;
+    if (!finished || replica_->served()) return finished;
     auto share = replica_->save();
     if (!share) return share.error();
     if (auto kept = progress.keep(replica_->step, std::move(*share)); !kept) return kept.error();
@@ -44,7 +44,7 @@ class Worker final : public Role {
   std::uint64_t steps_total() const override { return replica_->steps_total; }
   std::uint64_t warmup_steps() const override { return replica_->warmup_steps(); }
   std::uint64_t parameters() const override { return replica_->parameter_count(); }
-  bool holds_model() const override { return replica_->rank == 0 && replica_->servers == 0; }
+  bool holds_model() const override { return replica_->rank == 0 && !replica_->served(); }
   const training::StepTrace* trace() const override { return replica_->mode->trace(*replica_); }
 
  private:

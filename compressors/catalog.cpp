@@ -168,6 +168,7 @@ nlohmann::json describe_traits(Compressor& compressor) {
           {"biased", traits.biased},
           {"sparse", traits.sparse},
           {"stateful", traits.stateful},
+          {"thins", traits.thins},
           {"votes", traits.votes},
           {"owns_momentum", traits.owns_momentum},
           {"fits_owners", traits.fits_owners()},

@@ -33,6 +33,8 @@ struct Round {
   /// Gathered payloads do not go to all ranks: the owner of a share of the tensor gets those for it and encodes their
   /// mean again. A rank then sends and receives two payloads, not world - 1.
   bool by_owners = false;
+  /// What is encoded of the entries that the compressor chooses: that share, of largest magnitude; for traits().thins.
+  double share = 1;
   /// Of the tensor that is encoded, if its memory has noted them (Memory::peaks): they change nothing but how long it
   /// takes.
   Peaks peaks = {};
@@ -63,6 +65,7 @@ struct Traits {
   /// What it sends are entries that it chooses, each on its own: they can go in parts (Compressor::select_entries,
   /// write_part). It has one pass, gathered, and does not vote.
   bool selects = false;
+  bool thins = false;          ///< of the entries that it chooses it sends a smaller share if it is to (Round::share)
   bool votes = false;          ///< what the ranks agree on is not a mean (Compressor::conclude)
   bool owns_momentum = false;  ///< applies a momentum of its own before encoding: the optimizer must apply none
   /// What the ranks agree on is a function of the round and of the mean of what they encode, up to float32 rounding,

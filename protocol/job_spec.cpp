@@ -37,6 +37,7 @@ class CatalogCheck {
     append(check_neighbours(spec_, catalog_));
     append(check_pushes(spec_, catalog_));
     append(check_aggregation(spec_, catalog_));
+    append(check_adaptation(spec_, catalog_));
     append(check_conditions(spec_));
     topology_and_compressor();
     optimizer_and_momentum();

@@ -104,4 +104,20 @@ std::vector<Problem> check_mode_params(const json& spec) {
   return problems;
 }
 
+std::vector<Problem> check_adaptation(const json& spec, const json& catalog) {
+  const json& params = spec.at("training").at("params");
+  if (!params.is_object() || params.value("adapt_compression", json()) != true) return {};
+  const std::string name = spec.at("compression").at("name");
+  const json* compressor = find_entry(catalog, "compressors", name);
+  if (compressor == nullptr || compressor->value("traits", json::object()).value("thins", false)) return {};
+  json fitting = json::array();
+  for (const json& one : catalog.at("compressors")) {
+    if (one.value("traits", json::object()).value("thins", false)) fitting.push_back(one.at("name"));
+  }
+  return {{"/training/params/adapt_compression",
+           "does not fit compressor \"" + name +
+               "\": what it sends of a tensor is not so many entries, of which a worker could send fewer; it takes " +
+               fitting.dump()}};
+}
+
 }  // namespace weir::protocol

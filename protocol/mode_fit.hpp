@@ -19,4 +19,8 @@ std::vector<Problem> check_pushes(const nlohmann::json& spec, const nlohmann::js
 /// workers.
 std::vector<Problem> check_mode_params(const nlohmann::json& spec);
 
+/// Whether workers can be told to send less: by what the catalog says of the compressor. `spec` follows the schema, and
+/// the mode's parameters are complete.
+std::vector<Problem> check_adaptation(const nlohmann::json& spec, const nlohmann::json& catalog);
+
 }  // namespace weir::protocol

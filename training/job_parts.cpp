@@ -47,8 +47,12 @@ std::uint64_t hash_of(std::span<const NamedTensor> parameters) {
   return hash;
 }
 
+Result<void> expect_same_settings(collectives::Fabric& fabric, const protocol::JobSpec& spec) {
+  return expect_equal(fabric, hash_of_exchange(spec), "settings of the exchange");
+}
+
 Result<void> expect_same_job(collectives::Fabric& fabric, const protocol::JobSpec& spec, std::uint64_t parameters) {
-  if (auto equal = expect_equal(fabric, hash_of_exchange(spec), "settings of the exchange"); !equal) return equal;
+  if (auto equal = expect_same_settings(fabric, spec); !equal) return equal;
   return expect_equal(fabric, parameters, "parameters");
 }
 

@@ -19,6 +19,10 @@ Result<compressors::Compression> make_compression(const protocol::JobSpec& spec)
 /// Of the values of a model's parameters. Buffers have no part in it: after a restart each rank has its own.
 std::uint64_t hash_of(std::span<const NamedTensor> parameters);
 
+/// Checks that all ranks of a group exchange in the same way. Blocks. Fails with: conflict (names a rank that differs),
+/// and with what the group fails with.
+Result<void> expect_same_settings(collectives::Fabric& fabric, const protocol::JobSpec& spec);
+
 /// Checks that all ranks of a group have the same settings and begin with the same parameters, given by their hash.
 /// Blocks. Fails with: conflict (names a rank that differs), and with what the group fails with.
 Result<void> expect_same_job(collectives::Fabric& fabric, const protocol::JobSpec& spec, std::uint64_t parameters);

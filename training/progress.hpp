@@ -14,15 +14,19 @@ class Replica;
 /// The record of one optimizer step, which a mode reports. Times in seconds.
 struct StepRecord {
   std::uint64_t step = 0;  ///< steps done so far, this one included; with servers, those of the job
-  double loss = 0;         ///< mean over the examples that this rank used in it
+  /// Steps of the job that the record is about: more than one, where ranks make different numbers before they exchange.
+  std::uint64_t steps = 1;
+  double loss = 0;  ///< mean over the examples that this rank used in it
   std::uint64_t samples = 0;
   bool exchanged = true;          ///< the ranks have exchanged in it
   bool settled = true;            ///< the model of the training is as after this step: it may be evaluated and saved
   std::uint64_t local_steps = 0;  ///< where they have exchanged: those that this rank has made since the last time
-  double seconds = 0;             ///< the whole step
+  double seconds = 0;             ///< the whole record
   double compute_seconds = 0;     ///< the compute thread without its waits: data, forward, backward, optimizer
   Exchange::Times times = {};
   std::uint64_t dense_bytes = 0;  ///< bytes that a dense exchange would have sent
+  /// Of the entries that a compressor chose, this rank has sent so many, if that changes.
+  std::optional<double> share = {};
   /// How far the ranks' models are from their mean, if that was measured: the square root of the mean square.
   std::optional<double> consensus_distance = {};
 };
@@ -36,6 +40,11 @@ struct ServedRecord {
   std::uint64_t dropped = 0;  ///< gradients that came too late, in this step
   double wait_seconds = 0;    ///< without a message to work on
 };
+
+/// Whether something that is due after every so many steps (0: never) is due between two of them, the later included.
+inline bool is_due(std::uint64_t every, std::uint64_t before, std::uint64_t now) {
+  return every > 0 && now / every > before / every;
+}
 
 /// Receives the progress of a mode. Called on the compute thread; may block it.
 class Progress {
@@ -51,7 +60,7 @@ class Progress {
   /// Called after each step. An error ends the training.
   virtual Result<void> step_done(const Replica& replica, const StepRecord& record) = 0;
 
-  // The rest is of modes with servers, where the first server decides when.
+  // The rest is of modes with servers, where the first server decides when, and of state servers.
 
   /// Called on every rank while nothing is on its way, after `step` steps of the job: its share of a checkpoint.
   virtual Result<void> keep(std::uint64_t /*step*/, Bytes /*share*/) { return {}; }

@@ -1,11 +1,14 @@
 #include "training/replica.hpp"
 
+#include <numeric>
+
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "collectives/topologies/catalog.hpp"
 #include "compressors/memories/misfit.hpp"
 #include "protocol/checkpoint.hpp"
 #include "training/datasets/catalog.hpp"
+#include "training/exchange/agreement.hpp"
 #include "training/job_parts.hpp"
 #include "training/models/catalog.hpp"
 #include "training/modes/mode.hpp"
@@ -72,7 +75,7 @@ Result<void> check_values(const Replica& replica, const compressors::Compression
 }  // namespace
 
 Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, std::uint32_t rank, std::uint32_t world,
-                                               std::uint32_t servers) {
+                                               std::uint32_t others) {
   const auto partition = partition_named(spec.dataset.partition);
   if (!partition) return Error{Errc::invalid_argument, "unknown dataset.partition " + spec.dataset.partition};
   auto dataset = datasets().make(spec.dataset.choice.name, spec.dataset.choice.params, spec.dataset.path.value_or(""));
@@ -88,7 +91,7 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
                                (*examples)->classes());
   if (!sampler) return sampler.error();
 
-  std::unique_ptr<Replica> replica(new Replica(spec, rank, world, servers, std::move(*sampler)));
+  std::unique_ptr<Replica> replica(new Replica(spec, rank, world, others, std::move(*sampler)));
   replica->examples = std::move(*examples);
   auto model = make_model(spec.model.name, spec.model.params, (*dataset)->shape(), spec.training.seed);
   if (!model) return model.error();
@@ -124,10 +127,10 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
 }
 
 Replica::Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t workers,
-                 std::uint32_t servers_behind, Sampler own_sampler)
-    : spec(job), rank(own_rank), world(workers), servers(servers_behind), sampler(std::move(own_sampler)) {}
+                 std::uint32_t others_behind, Sampler own_sampler)
+    : spec(job), rank(own_rank), world(workers), others(others_behind), sampler(std::move(own_sampler)) {}
 
-Replica::~Replica() = default;
+Replica::~Replica() { exchange.reset(); }  // it uses the group of the workers
 
 std::uint64_t Replica::parameter_count() const {
   std::uint64_t count = 0;
@@ -164,15 +167,24 @@ std::uint64_t Replica::warmup_steps() const {
   return warmup.in_steps(length.steps_per_epoch);
 }
 
+bool Replica::served() const { return exchanges() == Exchanged::pushes; }
+
 Result<void> Replica::join(collectives::Fabric& fabric) {
+  ensure(fabric.size() == members(), "a group of all ranks of the job");
+  if (others > 0 && !served()) {
+    std::vector<std::uint32_t> ranks(world);
+    std::iota(ranks.begin(), ranks.end(), 0U);
+    part_ = collectives::part_of(fabric, ranks, fabric.lanes() - 1);  // the last one is for the talk with the others
+  }
+  workers_ = part_ ? part_.get() : &fabric;
   // The ranks' own models may differ; then those are compared that they were saved with.
   const auto hash = common_hash_ ? *common_hash_ : hash_of(model->parameters());
-  if (auto same = expect_same_job(fabric, spec, hash); !same) return same;
-  ensure((servers > 0) == (exchanges() == Exchanged::pushes), "servers where the mode needs them");
+  if (auto same = expect_same_settings(fabric, spec); !same) return same;
+  if (auto same = expect_equal(*workers_, hash, "parameters"); !same) return same;
   return mode->join(*this, fabric);
 }
 
-Result<void> Replica::make_exchange(collectives::Fabric& fabric) {
+Result<void> Replica::make_exchange() {
   const Exchange::Options options{.values = own_optimizers() ? "difference" : "gradient",
                                   .aggregation = *aggregation_named(spec.compression.aggregation),
                                   .seed = spec.training.seed,
@@ -181,7 +193,7 @@ Result<void> Replica::make_exchange(collectives::Fabric& fabric) {
                                   .groups = mode->groups(exchanged_tensors()),
                                   .topology = {spec.exchange.topology, spec.exchange.servers},
                                   .make_compression = [this] { return training::make_compression(spec); }};
-  exchange = std::make_unique<Exchange>(exchanged_tensors(), std::move(compression_), fabric, options);
+  exchange = std::make_unique<Exchange>(exchanged_tensors(), std::move(compression_), *workers_, options);
   return exchange_state_ ? exchange->restore(*std::exchange(exchange_state_, std::nullopt)) : Result<void>();
 }
 
@@ -204,7 +216,7 @@ Result<Bytes> Replica::save_model() const {
 Result<Bytes> Replica::save() const {
   TensorFile file;
   const auto of_mode = mode->save();
-  if (rank == 0 && servers == 0) {
+  if (rank == 0 && !served()) {
     file.add("model.", model_of_training());
     file.add("optimizer.", optimizer->save());
     file.add("mode.", of_mode.common);
@@ -213,12 +225,12 @@ Result<Bytes> Replica::save() const {
   if (mode->own_models()) file.add(own + "model.", exchanged_tensors());
   file.add(own + "mode.", of_mode.own);
   if (rank != 0 && own_optimizers()) file.add(own + "optimizer.", optimizer->save());
-  if (rank != 0 || servers > 0) file.add(own + "buffers.", model->buffers());
+  if (rank != 0 || served()) file.add(own + "buffers.", model->buffers());
   file.add(own + "memory.", compression().memory->save());
   file.add(own + "compressor.", compression().compressor->save());
   if (exchange) file.add(own + "exchange.", exchange->save());
   file.add(own, {{"rng", random_state()}});
-  return file.write(protocol::to_metadata({step, world, rank, servers}));
+  return file.write(protocol::to_metadata({step, world, rank, others}));
 }
 
 Result<void> Replica::restore(const Segment& checkpoint) {
@@ -236,7 +248,7 @@ Result<void> Replica::restore(const Segment& checkpoint) {
     common_hash_ = hash_of(model->parameters());
     if (auto loaded = load_into(*file, own + "model.", exchanged_tensors()); !loaded) return loaded.error();
   }
-  if (rank != 0 || servers > 0) {
+  if (rank != 0 || served()) {
     // Those that are exchanged have been loaded with the model.
     std::vector<std::pair<at::Tensor, at::Tensor>> exchanged;
     for (const auto& buffer : exchanged_buffers()) exchanged.emplace_back(buffer.tensor, buffer.tensor.clone());
@@ -246,7 +258,7 @@ Result<void> Replica::restore(const Segment& checkpoint) {
   // A job in which all had the same may go on as one in which each has its own.
   auto of_optimizer = tensors_under(*file, own + "optimizer.");
   if (of_optimizer.empty() || !own_optimizers()) of_optimizer = tensors_under(*file, "optimizer.");
-  if (servers > 0) of_optimizer.clear();  // the servers' optimizers apply the gradients
+  if (served()) of_optimizer.clear();  // the servers' optimizers apply the gradients
   if (auto done = optimizer->restore(of_optimizer); !done) return done.error();
   if (auto done = compression().memory->restore(tensors_under(*file, own + "memory.")); !done) return done.error();
   const auto compressor = tensors_under(*file, own + "compressor.");

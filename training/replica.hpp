@@ -30,15 +30,15 @@ enum class Exchanged : std::uint8_t;
 /// buffers (running statistics) are exchanged only where compression applies to models, and then only those of
 /// floating-point numbers: otherwise each rank keeps those of its own batches, and rank 0's count as the model's. Those
 /// of the other ranks are saved separately in a checkpoint, so that a resumed job has the same bits; likewise the
-/// optimizers of the other ranks, where each has its own. In modes with servers the model of the training is theirs,
-/// and this is a worker's copy of it.
+/// optimizers of the other ranks, where each has its own. Where servers hold the model of the training (served()), this
+/// is a worker's copy of it.
 class Replica {
  public:
   /// Reads the training data, which takes a while. Fails with: not_found (dataset file), malformed (dataset file),
   /// invalid_argument (the spec combines things that do not fit), io.
-  /// `world`: the workers; the `servers` that the mode needs have the ranks behind theirs.
+  /// `world`: the workers; the `others` that the mode needs beside them have the ranks behind theirs.
   static Result<std::unique_ptr<Replica>> make(const protocol::JobSpec& spec, std::uint32_t rank, std::uint32_t world,
-                                               std::uint32_t servers = 0);
+                                               std::uint32_t others = 0);
   ~Replica();
 
   /// Resumes from a checkpoint of the same job with the same number of ranks. Must be called before join(). Fails with:
@@ -49,8 +49,9 @@ class Replica {
   /// Joins the group, and checks that all ranks start with the same parameters. Blocks. `group` must outlive this
   /// object. Fails with: conflict (parameters differ), and with what the group fails with.
   Result<void> join(collectives::Fabric& fabric);
-  /// Makes the exchange of all parameters, with the state that restore() has found. For the mode's join().
-  Result<void> make_exchange(collectives::Fabric& fabric);
+  /// Makes the exchange of all parameters between the workers, with the state that restore() has found. For the mode's
+  /// join().
+  Result<void> make_exchange();
 
   /// This rank's share of a checkpoint. Must be called between two steps.
   Result<Bytes> save() const;
@@ -58,7 +59,11 @@ class Replica {
   Result<Bytes> save_model() const;
 
   std::uint64_t parameter_count() const;
-  std::uint32_t members() const { return world + servers; }  ///< all ranks of the group
+  std::uint32_t members() const { return world + others; }  ///< all ranks of the group
+  /// Whether servers hold the model of the training and its optimizer.
+  bool served() const;
+  /// The ranks that exchange with each other: the workers or, with servers, all. From join() on.
+  collectives::Fabric& workers() { return *workers_; }
   const compressors::Compression& compression() const { return exchange ? exchange->compression() : compression_; }
   double epoch() const { return length.epoch_at(step); }
   Exchanged exchanges() const;
@@ -75,8 +80,8 @@ class Replica {
 
   const protocol::JobSpec spec;
   const std::uint32_t rank;
-  const std::uint32_t world;    ///< the workers
-  const std::uint32_t servers;  ///< which hold the model, if there are any
+  const std::uint32_t world;   ///< the workers
+  const std::uint32_t others;  ///< ranks behind the workers', with another role
   std::unique_ptr<Examples> examples;
   std::unique_ptr<Model> model;
   std::unique_ptr<Mode> mode;
@@ -90,13 +95,15 @@ class Replica {
   std::unique_ptr<Exchange> exchange;  ///< set by join(), unless the mode has something else in its place
 
  private:
-  Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t workers, std::uint32_t servers_behind,
+  Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t workers, std::uint32_t others_behind,
           Sampler own_sampler);
   std::vector<NamedTensor> model_of_training() const;
 
   compressors::Compression compression_;                    ///< moved into the exchange by join()
   std::optional<std::vector<NamedTensor>> exchange_state_;  ///< restored, and for the exchange that join() makes
   std::optional<std::uint64_t> common_hash_;                ///< of the restored model of the training
+  std::unique_ptr<collectives::Fabric> part_;               ///< the workers, if they exchange without the others
+  collectives::Fabric* workers_ = nullptr;                  ///< from join() on
 };
 
 }  // namespace weir::training

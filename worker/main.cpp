@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/parameter_server.hpp"
+#include "actors/state_server.hpp"
 #include "actors/trainer.hpp"
 #include "bench/all_reduce.hpp"
 #include "bench/compressors.hpp"
@@ -36,6 +37,11 @@ weir::worker::ActorTypes actor_types() {
               if (!server) return server.error();
               return server->address().actor;
             });
+  types.add("state_server", [](const ActorSetting& setting, const std::string& name) -> weir::Result<std::uint64_t> {
+    const auto server = setting.system.spawn<weir::actors::StateServer>(name, setting.coordinator);
+    if (!server) return server.error();
+    return server->address().actor;
+  });
   return types;
 }
 

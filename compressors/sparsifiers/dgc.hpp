@@ -51,7 +51,7 @@ class Dgc final : public Sparsifier {
   explicit Dgc(Options options) : Sparsifier(options.codecs), options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }
-  Traits traits() const override { return {.sparse = true, .selects = true}; }
+  Traits traits() const override { return {.sparse = true, .selects = true, .thins = true}; }
   WarmupLength warmup_length(double epochs_total) const override {
     return {.epochs = options_.warmup.length(epochs_total)};
   }

@@ -23,7 +23,12 @@ Result<void> Sparsifier::do_encode(const at::Tensor& gradient, const Round& roun
 Result<void> Sparsifier::do_select(const at::Tensor& gradient, const Round& round, Selection& chosen) {
   const std::span<const float> values = flat(gradient);
   chosen.clear();
-  return values.empty() ? Result<void>() : choose(values, round, chosen);
+  if (values.empty()) return {};
+  auto done = choose(values, round, chosen);
+  if (done && traits().thins && round.share < 1 && chosen.size() > 0) {
+    trim(chosen, cut_at_rank(chosen.values, entries_kept(round.share, chosen.size())));
+  }
+  return done;
 }
 
 void Sparsifier::write_part(Selection& chosen, std::uint32_t entries, Bytes& out) {

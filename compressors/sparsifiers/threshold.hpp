@@ -22,7 +22,7 @@ class Threshold final : public Sparsifier {
   explicit Threshold(Options options) : Sparsifier(options.codecs), options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }
-  Traits traits() const override { return {.sparse = true, .selects = true}; }
+  Traits traits() const override { return {.sparse = true, .selects = true, .thins = true}; }
   double error_bound(std::uint64_t entries, const Round&) const override { return entries == 0 ? 0 : 1; }
 
  protected:

@@ -25,7 +25,7 @@ class TopK final : public Sparsifier {
   explicit TopK(Options options) : Sparsifier(options.codecs), options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }
-  Traits traits() const override { return {.sparse = true, .selects = true}; }
+  Traits traits() const override { return {.sparse = true, .selects = true, .thins = true}; }
   double error_bound(std::uint64_t entries, const Round& round) const override;
 
  protected:

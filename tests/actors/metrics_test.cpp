@@ -81,6 +81,44 @@ TEST(Metrics, OfAServerCountGradientsSinceItsStart) {
   EXPECT_EQ(values["wait_seconds"], (std::vector<double>{0.25, 0.5}));
 }
 
+TEST(Metrics, ARecordMayBeAboutSeveralSteps) {
+  const std::uint64_t begin = 16 * Metrics::points_per_doubling;  // from here on sixteen steps are one point
+  ASSERT_EQ(Metrics::stride_at(begin), 16U);
+  Metrics metrics({.steps_total = begin + 100});
+  metrics.add(step(begin), {});
+  metrics.take();
+  auto record = step(begin + 5, 1.0);
+  record.steps = 5;
+  record.seconds = 10;
+  record.local_steps = 7;
+  record.share = 0.5;
+  metrics.add(record, {});
+  EXPECT_TRUE(metrics.take().empty());
+  record.step = begin + 20;
+  record.steps = 15;
+  record.loss = 5.0;
+  record.local_steps = 9;
+  record.share = 0.25;
+  metrics.add(record, {});
+  std::map<std::string, double> values;
+  for (const auto& point : metrics.take()) {
+    EXPECT_EQ(point.step, begin + 20);
+    values[point.name] = point.value;
+  }
+  EXPECT_EQ(values.at("loss"), 4.0) << "5 steps at 1 and 15 at 5";
+  EXPECT_EQ(values.at("step_seconds"), 1.0);
+  EXPECT_EQ(values.at("local_steps"), 8.0) << "of an exchange";
+  EXPECT_EQ(values.at("compression_share"), 0.25) << "the newest";
+}
+
+TEST(Progress, WhatIsDueEverySoManyStepsIsDueOnceThatManyAreDone) {
+  EXPECT_FALSE(training::is_due(10, 0, 9));
+  EXPECT_TRUE(training::is_due(10, 9, 10));
+  EXPECT_TRUE(training::is_due(10, 8, 35));
+  EXPECT_FALSE(training::is_due(10, 10, 19));
+  EXPECT_FALSE(training::is_due(0, 0, 100)) << "never";
+}
+
 TEST(Metrics, OfAJobThatGoesOnStandWhereTheyWouldHaveStood) {
   const std::uint64_t begin = 8 * Metrics::points_per_doubling;
   Metrics whole({.steps_total = 100'000});

@@ -3,132 +3,22 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/use_future.hpp>
-#include <future>
 #include <map>
-#include <thread>
 
-#include "actors/parameter_server.hpp"
 #include "base/errc.hpp"
-#include "office.hpp"
-#include "protocol/checkpoint.hpp"
+#include "job_cluster.hpp"
 #include "protocol/exchange_plan.hpp"
-#include "runtime/actor_system.hpp"
-#include "runtime/tcp_transport.hpp"
 
 namespace weir::actors {
 namespace {
 
 using protocol::Outcome;
+using testing::Cluster;
 using testing::job;
+using testing::joined;
 using testing::Office;
 using testing::patience;
-
-/// Trainers of one job and their head, in one process.
-class Cluster {
- public:
-  /// Servers are the last ranks.
-  explicit Cluster(std::uint32_t ranks, std::uint32_t servers = 0)
-      : servers_(servers),
-        transport_(runtime::make_tcp_transport(io_.get_executor())),
-        system_(
-            {.name = "test", .executor = io_.get_executor(), .clock = clock_, .transport = *transport_, .secret = "s"}),
-        work_(net::make_work_guard(io_)),
-        thread_([this] { io_.run(); }) {
-    const auto office = system_.spawn<Office>("coordinator", book).value();
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      const auto name = "trainer" + std::to_string(rank);
-      const auto head = office.as<protocol::Coordinator>();
-      if (rank + servers < ranks) {
-        trainers_.push_back(system_.spawn<Trainer>(name, head).value().as<protocol::Training>());
-      } else {
-        trainers_.push_back(system_.spawn<ParameterServer>(name, head).value().as<protocol::Training>());
-      }
-    }
-  }
-  ~Cluster() {
-    await(system_.stop());
-    work_.reset();
-  }
-
-  template <class T>
-  T await(net::awaitable<T> task) {
-    auto future = net::co_spawn(io_, std::move(task), net::use_future);
-    if (future.wait_for(patience) != std::future_status::ready) std::abort();
-    return future.get();
-  }
-
-  protocol::Assignment assignment(const nlohmann::json& spec, std::uint32_t rank) const {
-    return {.job_id = "job",
-            .spec = spec.dump(),
-            .rank = rank,
-            .world = members() - servers_,
-            .members = members(),
-            .role = rank + servers_ < members() ? protocol::Role::worker : protocol::Role::server,
-            .attempt = 1,
-            .group_secret = "group",
-            .listen_host = "127.0.0.1",
-            .resume_from = resume_from};
-  }
-
-  /// Prepares and starts every rank.
-  void start(const nlohmann::json& spec) {
-    std::vector<protocol::RankEndpoint> peers;
-    for (std::uint32_t rank = 0; rank < trainers_.size(); ++rank) {
-      const auto prepared = await(trainers_[rank].call<&protocol::Training::prepare>(assignment(spec, rank)));
-      ASSERT_TRUE(prepared) << prepared.error().message();
-      steps_total = prepared->steps_total;
-      peers.push_back(prepared->endpoint);
-    }
-    std::vector<std::future<Result<void>>> starts;
-    for (auto& trainer : trainers_) {
-      starts.push_back(net::co_spawn(io_, trainer.call<&protocol::Training::start>(peers), net::use_future));
-    }
-    for (auto& started : starts) {
-      const auto result = started.get();
-      ASSERT_TRUE(result) << result.error().message();
-    }
-  }
-
-  bool wait_for_ends() {
-    return book.wait([this] { return book.ends.size() == trainers_.size(); });
-  }
-
-  runtime::ActorRef<protocol::Training>& trainer(std::uint32_t rank) { return trainers_[rank]; }
-  void kill(std::uint32_t rank) { system_.stop_actor(trainers_[rank].address().actor); }
-
-  Office::Book book;
-  Segment resume_from;
-  std::uint64_t steps_total = 0;
-
- private:
-  std::uint32_t members() const { return static_cast<std::uint32_t>(trainers_.size()); }
-
-  const std::uint32_t servers_;
-  net::io_context io_{1};
-  runtime::SystemClock clock_;
-  std::unique_ptr<runtime::Transport> transport_;
-  runtime::ActorSystem system_;
-  std::vector<runtime::ActorRef<protocol::Training>> trainers_;
-  net::executor_work_guard<net::io_context::executor_type> work_;
-  std::jthread thread_;
-};
-
-std::map<std::string, std::vector<protocol::MetricPoint>> series(const std::vector<protocol::Report>& reports) {
-  std::map<std::string, std::vector<protocol::MetricPoint>> all;
-  for (const auto& report : reports) {
-    for (const auto& point : report.points) all[point.name].push_back(point);
-  }
-  return all;
-}
-
-Segment joined(const std::map<std::uint32_t, Segment>& shares) {
-  std::vector<Segment> list;
-  for (const auto& [rank, share] : shares) list.push_back(share);
-  return Segment::own(protocol::join_checkpoint(list).value());
-}
+using testing::series;
 
 std::vector<protocol::ExchangePlan> plans_of(const std::vector<protocol::Report>& reports) {
   std::vector<protocol::ExchangePlan> all;

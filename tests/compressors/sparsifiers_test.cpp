@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -164,6 +165,29 @@ TEST(RandomK, RefusesTensorsOfAnotherSizeAndSumsThatOverflowed) {
   at::Tensor sum = at::zeros({50});
   EXPECT_EQ(randomk.decode_add(infinite, round_at(0), 1, sum).error().code, Errc::malformed);
   EXPECT_EQ(at::count_nonzero(sum).item<std::int64_t>(), 0);
+}
+
+TEST(Sparsifiers, SendTheLargestOfWhatTheyChooseWhereAShareIsWanted) {
+  const at::Tensor x = gaussian(20'000, 5);
+  std::set<std::string> thinning;
+  for (const Case& it : cases()) {
+    if (!it.make()->traits().thins) continue;
+    thinning.insert(it.name);
+    auto all = sent(*it.make(), x, round_at(3));
+    if (all.empty()) continue;
+    for (const double share : {0.5, 0.0625, 1e-9}) {
+      Round round = round_at(3);
+      round.share = share;
+      const auto some = sent(*it.make(), x, round);
+      const double wanted = std::ceil(share * static_cast<double>(all.size()));
+      ASSERT_EQ(some.size(), static_cast<std::size_t>(wanted)) << it.name;
+      std::ranges::stable_sort(all, std::greater(), [&](std::uint32_t p) { return std::abs(floats(x)[p]); });
+      Positions expected(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(some.size()));
+      std::ranges::sort(expected);
+      EXPECT_EQ(some, expected) << it.name << " " << share;
+    }
+  }
+  EXPECT_EQ(thinning, (std::set<std::string>{"dgc", "sidco", "threshold", "topk"}));
 }
 
 TEST(BlockK, KeepsTheLargestOfEachBlock) {

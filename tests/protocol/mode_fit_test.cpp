@@ -102,6 +102,24 @@ TEST(ModeParams, ThereIsAGraphOfThatDegree) {
   EXPECT_THAT(pointers_of(job("neighbours", {{"graph", "ring"}, {"degree", 17}})), IsEmpty()) << "not used";
 }
 
+TEST(ModeParams, CompressionIsAdaptedWhereTheCompressorSendsSoManyEntries) {
+  json with_flag = catalog();
+  with_flag["modes"][0]["params"]["properties"]["adapt_compression"] = {{"type", "boolean"}, {"default", false}};
+  for (json& compressor : with_flag["compressors"]) {
+    if (compressor["name"] == "topk") compressor["traits"]["thins"] = true;
+  }
+  const auto problems = [&](bool adapts, const char* compressor) {
+    json spec = job("sync", {{"adapt_compression", adapts}}, {{"name", compressor}});
+    return normalize_job_spec(spec, with_flag);
+  };
+  EXPECT_THAT(problems(true, "topk"), IsEmpty());
+  EXPECT_THAT(problems(false, "powersgd"), IsEmpty());
+  const auto refused = problems(true, "powersgd");
+  ASSERT_EQ(refused.size(), 1U);
+  EXPECT_EQ(refused[0].pointer, "/training/params/adapt_compression");
+  EXPECT_THAT(refused[0].message, HasSubstr("it takes [\"topk\"]"));
+}
+
 TEST(ModeParams, PartsAndDelaysFitThePeriod) {
   const auto with = [](int period, int fragments, int delay) {
     return pointers_of(job("parts", {{"period", period}, {"fragments", fragments}, {"delay", delay}}));

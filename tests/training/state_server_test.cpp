@@ -20,9 +20,18 @@ using collectives::Fabric;
 using collectives::Send;
 using collectives::Task;
 
-constexpr std::uint32_t state_lane = 1;
-
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// Answers until all have left.
+Result<void> serve_all(Fabric& fabric, std::uint32_t workers) {
+  StepBudget rule({.workers = workers});
+  StateServer server(fabric, rule, seconds);
+  while (true) {
+    const auto left = server.serve();
+    if (!left) return left.error();
+    if (*left) return {};
+  }
+}
 
 std::vector<std::uint32_t> first_ranks(std::uint32_t count) {
   std::vector<std::uint32_t> ranks(count);
@@ -50,31 +59,30 @@ TEST(StateServer, GuidesWorkersThroughTheirRoundsBesideTheirExchanges) {
   {
     std::vector<std::jthread> threads;
     threads.emplace_back([&] {
-      StepBudget rule({.workers = workers});
-      results[workers] = serve_states(*fabrics[workers], state_lane, rule, seconds);
+      results[workers] = serve_all(*fabrics[workers], workers);
       fabrics[workers]->close();
     });
     for (std::uint32_t rank = 0; rank < workers; ++rank) {
       threads.emplace_back([&, rank] {
         results[rank] = [&]() -> Result<void> {
-          StateClient server(*fabrics[rank], state_lane, workers);
+          StateClient server(*fabrics[rank], workers);
           const auto part = collectives::part_of(*fabrics[rank], first_ranks(workers), 1);
           const double duration = rank == 0 ? 1.0 : 0.1;  // as it says: nothing is slept
           for (std::uint64_t round = 0; round < rounds; ++round) {
             WorkerState state{.round = round};
             while (true) {
-              const auto more = server.more(state);
+              const auto more = server.more(state, 7 * round);
               if (!more) return more.error();
-              if (*more == 0) break;
-              state.steps += *more;
+              if (more->steps == 0) break;
+              state.steps += more->steps;
               state.step_seconds = duration;
-              steps[rank] += *more;
+              steps[rank] += more->steps;
             }
             const auto sum = sum_over(*part, 1);
             if (!sum) return sum.error();
             EXPECT_EQ(*sum, workers);
           }
-          return server.leave();
+          return server.leave(7 * rounds, true);
         }();
         fabrics[rank]->close();
       });
@@ -86,24 +94,21 @@ TEST(StateServer, GuidesWorkersThroughTheirRoundsBesideTheirExchanges) {
   EXPECT_GE(steps[2], rounds);
 }
 
-using Question = std::array<std::uint64_t, 5>;
+using Words = std::array<std::uint64_t, 10>;
 
 /// A group of two, whose worker sends this message as its question of this number: why the server ends.
 Error served(BytesView message, std::uint64_t number) {
   auto fabrics = collectives::in_process_group(2, 2);
   Result<void> result;
-  Result<std::uint64_t> answer = 0;
+  Result<Grant> answer = Grant();
   {
-    std::jthread server([&] {
-      StepBudget rule({.workers = 1});
-      result = serve_states(*fabrics[1], state_lane, rule, seconds);
-    });
+    std::jthread server([&] { result = serve_all(*fabrics[1], 1); });
     (void)fabrics[0]->thread().run([&]() -> Task<> {
-      Send sent(fabrics[0]->lane(state_lane), 1, {.version = number}, message);
+      Send sent(fabrics[0]->lane(StateServer::lane_of(*fabrics[0])), 1, {.version = number}, message);
       co_return co_await sent;
     });
-    StateClient client(*fabrics[0], state_lane, 1);
-    answer = client.more({});
+    StateClient client(*fabrics[0], 1);
+    answer = client.more({}, 0);
   }
   EXPECT_FALSE(answer.has_value()) << "the group has ended on the other rank, too";
   EXPECT_FALSE(result.has_value());
@@ -111,29 +116,100 @@ Error served(BytesView message, std::uint64_t number) {
 }
 
 TEST(StateServer, RefusesMessagesThatAreNoQuestions) {
-  const auto bytes_of = [](const Question& question) { return std::as_bytes(std::span(question)); };
-  const Question fine{0, 0, 0, 0, 0};
-  const auto longer = served(BytesView(bytes_of(fine)).first(39), 0);
-  EXPECT_EQ(longer.code, Errc::malformed) << longer.message();
-  const Question later{0, 7, 0, 0, 0};
-  const auto round = served(bytes_of(later), 0);
-  EXPECT_EQ(round.code, Errc::malformed);
-  EXPECT_NE(round.message().find("worker 0"), std::string::npos) << round.message();
-  const auto number = served(bytes_of(fine), 3);
-  EXPECT_EQ(number.code, Errc::malformed);
-  EXPECT_NE(number.message().find("question 3 where 0 is due"), std::string::npos) << number.message();
+  const auto bytes_of = [](const Words& question) { return std::as_bytes(std::span(question)); };
+  const auto expect = [](const Error& error, const std::string& what) {
+    EXPECT_EQ(error.code, Errc::malformed) << error.message();
+    EXPECT_NE(error.message().find(what), std::string::npos) << error.message();
+  };
+  const double one = 1;
+  Words fine{};
+  std::memcpy(&fine[9], &one, sizeof one);
+  expect(served(BytesView(bytes_of(fine)).first(79), 0), "79 bytes where 80 are due");
+  Words late = fine;
+  late[2] = 7;
+  expect(served(bytes_of(late), 0), "worker 0 tells the state server of round 7");
+  expect(served(bytes_of(fine), 3), "worker 0 asks the state server question 3 where 0 is due");
+  expect(served(bytes_of({0}), 0), "a share that is none");
+  expect(served(bytes_of({3}), 0), "no question");
+  expect(served(bytes_of({~0ULL}), 0), "no question");
+  expect(served(bytes_of({2, 0, 0, 0, 0, ~0ULL}), 0), "bytes to measure its link by");
+}
+
+TEST(StateServer, WorkersMustAgreeOnTheStepOfTheJob) {
+  for (const bool leaves : {false, true}) {
+    auto fabrics = collectives::in_process_group(3, 2);
+    Result<void> served;
+    {
+      std::jthread server([&] { served = serve_all(*fabrics[2], 2); });
+      StateClient one(*fabrics[0], 2);
+      StateClient other(*fabrics[1], 2);
+      if (leaves) {
+        EXPECT_TRUE(one.leave(5, true));
+        (void)other.leave(6, true);
+      } else {
+        EXPECT_TRUE(one.more({}, 5));
+        EXPECT_FALSE(other.more({}, 6));
+      }
+    }
+    ASSERT_FALSE(served);
+    EXPECT_EQ(served.error().code, Errc::malformed);
+    EXPECT_NE(served.error().message().find("worker 1 tells the state server of step 6 of the job where others are in "
+                                            "step 5"),
+              std::string::npos)
+        << served.error().message();
+  }
+}
+
+TEST(StateServer, ReturnsWhenTheJobHasMovedOn) {
+  auto fabrics = collectives::in_process_group(2, 2);
+  StepBudget rule({.workers = 1});
+  StateServer server(*fabrics[1], rule, seconds);
+  std::vector<std::uint64_t> steps;
+  {
+    std::jthread worker([&] {
+      StateClient client(*fabrics[0], 1);
+      for (std::uint64_t round = 0; round < 3; ++round) {
+        EXPECT_EQ(client.more({.round = round}, 4 + round)->steps, 1U);
+        EXPECT_EQ(client.more({.round = round, .steps = 1, .step_seconds = 1}, 4 + round)->steps, 0U);
+      }
+      EXPECT_TRUE(client.leave(7, false));
+    });
+    while (!server.serve().value()) steps.push_back(server.job_step());
+  }
+  EXPECT_EQ(steps, (std::vector<std::uint64_t>{4, 5, 6}));
+  EXPECT_EQ(server.job_step(), 7U);
+  EXPECT_FALSE(server.finished());
+}
+
+TEST(StateServer, AWorkerMeasuresItsLinkToIt) {
+  auto fabrics = collectives::in_process_group(3, 2);
+  Result<void> served;
+  {
+    std::vector<std::jthread> threads;
+    threads.emplace_back([&] { served = serve_all(*fabrics[2], 2); });
+    for (const std::uint32_t rank : {0U, 1U}) {
+      threads.emplace_back([&, rank] {
+        StateClient client(*fabrics[rank], 2);
+        EXPECT_EQ(client.link_bytes_per_second(), 0);
+        const auto measured = client.measure_link(1 << 20);
+        EXPECT_TRUE(measured) << measured.error().message();
+        EXPECT_GT(client.link_bytes_per_second(), 0);
+        EXPECT_GE(fabrics[rank]->traffic().sent_bytes, 64U << 10);
+        EXPECT_LT(fabrics[rank]->traffic().sent_bytes, 3U << 20) << "no more than it may";
+        EXPECT_TRUE(client.leave(0, true));
+      });
+    }
+  }
+  EXPECT_TRUE(served) << served.error().message();
 }
 
 TEST(StateServer, AWorkerThatIsLostEndsAll) {
   auto fabrics = collectives::in_process_group(3, 2);
   Result<void> served;
   {
-    std::jthread server([&] {
-      StepBudget rule({.workers = 2});
-      served = serve_states(*fabrics[2], state_lane, rule, seconds);
-    });
-    StateClient client(*fabrics[0], state_lane, 2);
-    EXPECT_TRUE(client.more({}).has_value());
+    std::jthread server([&] { served = serve_all(*fabrics[2], 2); });
+    StateClient client(*fabrics[0], 2);
+    EXPECT_TRUE(client.more({}, 0).has_value());
     fabrics[1].reset();
   }
   ASSERT_FALSE(served.has_value());

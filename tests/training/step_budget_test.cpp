@@ -41,7 +41,7 @@ class Cluster {
       const WorkerState state{.round = round_,
                               .steps = round.steps[first],
                               .step_seconds = took[first],
-                              .exchange_seconds = exchange_seconds_[first]};
+                              .link_seconds = exchange_seconds_[first]};
       const auto more = rule_.more(static_cast<std::uint32_t>(first), state, due[first]);
       EXPECT_TRUE(more.has_value()) << more.error().message();
       ++round.asked[first];
@@ -148,6 +148,32 @@ TEST(StepBudget, HasALimit) {
   }
 }
 
+TEST(StepBudget, ARoundHasNoMoreStepsThanAreLeft) {
+  for (std::uint64_t left = 0; left <= 30; ++left) {
+    StepBudget rule({.workers = 3});
+    for (std::uint32_t worker = 0; worker < 3; ++worker) {
+      EXPECT_EQ(*rule.more(worker, {}, 0), 1U);
+      EXPECT_EQ(*rule.more(worker, {.steps = 1, .step_seconds = worker == 0 ? 20.0 : 1.0}, 20), 0U);
+    }
+    std::uint64_t granted = 0;
+    for (const std::uint32_t worker : {1U, 0U, 2U}) {
+      const auto more = *rule.more(worker, {.round = 1, .left = left}, 20);
+      EXPECT_GE(more, 1U) << "everyone makes a step";
+      granted += more;
+    }
+    EXPECT_EQ(granted, std::max<std::uint64_t>(left, 3)) << "and all that are left are made";
+  }
+}
+
+TEST(StepBudget, RefusesWorkersThatDoNotAgreeOnWhatIsLeft) {
+  StepBudget rule({.workers = 2});
+  EXPECT_EQ(*rule.more(0, {.left = 8}, 0), 1U);
+  const auto other = rule.more(1, {.left = 9}, 0);
+  ASSERT_FALSE(other.has_value());
+  EXPECT_EQ(other.error().code, Errc::malformed);
+  EXPECT_NE(other.error().message().find("9 steps that are left in round 0 where others say 8"), std::string::npos);
+}
+
 TEST(StepBudget, RefusesWhatCannotBe) {
   const auto refused = [](const WorkerState& state, std::uint32_t worker = 0) {
     StepBudget rule({.workers = 2});
@@ -164,7 +190,11 @@ TEST(StepBudget, RefusesWhatCannotBe) {
   EXPECT_TRUE(refused({.round = ~std::uint64_t{0}, .steps = 1}));
   EXPECT_TRUE(refused({.steps = 1, .step_seconds = -1}));
   EXPECT_TRUE(refused({.steps = 1, .step_seconds = std::nan("")}));
-  EXPECT_TRUE(refused({.steps = 1, .exchange_seconds = std::numeric_limits<double>::infinity()}));
+  EXPECT_TRUE(refused({.steps = 1, .encode_seconds = std::numeric_limits<double>::infinity()}));
+  EXPECT_TRUE(refused({.steps = 1, .link_seconds = -1}));
+  EXPECT_TRUE(refused({.steps = 1, .share = 0}));
+  EXPECT_TRUE(refused({.steps = 1, .share = 1.5}));
+  EXPECT_TRUE(refused({.steps = 1, .share = std::nan("")}));
   EXPECT_FALSE(refused({.steps = 1, .step_seconds = 1e300}));
 
   StepBudget rule({.workers = 2});

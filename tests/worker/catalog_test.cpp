@@ -232,6 +232,8 @@ TEST(WorkerCatalog, AModeStatesTheProcessesThatItNeeds) {
     json spec = job(all().at("compressors").front(), json::object(), all().at("topologies").front(), workers);
     spec["training"]["mode"] = mode.at("name");
     std::uint32_t servers = 0;
+    const bool guided = mode.at("name") == "esync";
+    EXPECT_EQ(mode.value("roles", json()) == json::parse(R"({"state_server": {"count": 1}})"), guided);
     if (mode.at("exchanges") == "pushes") {
       EXPECT_EQ(mode.at("roles"), json::parse(R"({"server": {"count": "servers"}})")) << mode.at("name");
       spec["training"]["params"]["servers"] = servers = 3;
@@ -240,7 +242,8 @@ TEST(WorkerCatalog, AModeStatesTheProcessesThatItNeeds) {
     const auto problems = protocol::normalize_job_spec(spec, all());
     ASSERT_TRUE(problems.empty()) << mode.at("name") << ": " << problems.front().pointer << problems.front().message;
     const auto groups = protocol::read_groups(spec).value();
-    EXPECT_EQ(protocol::members_of(groups), workers + servers) << mode.at("name");
+    EXPECT_EQ(protocol::members_of(groups), workers + servers + (guided ? 1 : 0)) << mode.at("name");
+    EXPECT_EQ(protocol::count_of(groups, protocol::Role::state_server), guided ? 1U : 0U) << mode.at("name");
     EXPECT_EQ(protocol::count_of(groups, protocol::Role::server), servers) << mode.at("name");
   }
   EXPECT_EQ(served, 3U);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "actors/parameter_server.hpp"
+#include "actors/state_server.hpp"
 #include "actors/trainer.hpp"
 #include "base/errc.hpp"
 #include "catalog_settings.hpp"
@@ -110,7 +111,12 @@ class Patience {
 };
 
 actors::MakeRole maker_of(protocol::Role role) {
-  return role == protocol::Role::worker ? actors::trainer_role() : actors::parameter_server_role();
+  switch (role) {
+    case protocol::Role::worker: return actors::trainer_role();
+    case protocol::Role::server: return actors::parameter_server_role();
+    case protocol::Role::state_server: return actors::state_server_role();
+  }
+  return {};
 }
 
 /// Trains in threads of this process. Returns why it did not do all it should, or nothing.

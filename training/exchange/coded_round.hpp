@@ -54,7 +54,8 @@ struct RoundSetting {
             .learning_rate = step.learning_rate,
             .tensor = parameter,
             .rank = rank,
-            .world = world};
+            .world = world,
+            .share = step.share};
   }
   Error of_parameter(const Error& error, std::uint32_t parameter) const {
     return error.within(std::string(values_name) + " of " + parameters[parameter].name);

@@ -12,6 +12,7 @@ struct Step {
   double learning_rate = 1;   ///< by which optimizers multiply the means
   float vote = 0;             ///< this rank's vote, of which the ranks learn the sum
   std::uint64_t samples = 1;  ///< on which this rank's values depend: their weight, if the mean is weighted
+  double share = 1;           ///< of the entries that a compressor chooses, this rank sends so many (Round::share)
 
   /// When the step began; with several backward passes, the first of them. Times of a StepTrace count from here.
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();

@@ -4,6 +4,7 @@
 #include "training/modes/async.hpp"
 #include "training/modes/backup.hpp"
 #include "training/modes/diloco.hpp"
+#include "training/modes/esync.hpp"
 #include "training/modes/gossip.hpp"
 #include "training/modes/local.hpp"
 #include "training/modes/local_sgd.hpp"
@@ -46,6 +47,7 @@ const ModeCatalog& modes() {
                                   .add<Sync>()
                                   .add<LocalSgd>()
                                   .add<DiLoCo>()
+                                  .add<ESync>()
                                   .add<Gossip>()
                                   .add<Async>()
                                   .add<Ssp>()

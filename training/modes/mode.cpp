@@ -4,7 +4,7 @@
 
 namespace weir::training {
 
-Result<void> Mode::join(Replica& replica, collectives::Fabric& fabric) { return replica.make_exchange(fabric); }
+Result<void> Mode::join(Replica& replica, collectives::Fabric& /*fabric*/) { return replica.make_exchange(); }
 
 Result<void> Mode::restore(Replica&, std::span<const NamedTensor> common, std::span<const NamedTensor> own) {
   if (common.empty() && own.empty()) return {};

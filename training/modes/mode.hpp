@@ -60,8 +60,8 @@ class Mode {
     return {};
   }
 
-  /// Makes what the ranks exchange by, on all of them together; by default replica.exchange. Fails with what the group
-  /// fails with.
+  /// Makes what the ranks exchange by, on all of them together; by default replica.exchange. `fabric`: with the ranks
+  /// behind the workers. Fails with what the group fails with.
   virtual Result<void> join(Replica& replica, collectives::Fabric& fabric);
 
   /// Which tensors an exchange takes in one step (Exchange::Options::groups).

@@ -8,8 +8,7 @@
 
 namespace weir::training {
 
-Result<double> own_step(Replica& replica, Passes& passes) {
-  const double rate = replica.learning_rate * replica.schedule->factor(replica.step);
+Result<double> own_step(Replica& replica, Passes& passes, double rate) {
   auto loss = passes.run(rate);
   if (!loss) return loss;
   const auto& limits = replica.spec.training.clip;
@@ -23,7 +22,12 @@ Result<double> own_step(Replica& replica, Passes& passes) {
   }
   replica.optimizer->step(gradients, rate);
   for (const auto& parameter : replica.model->parameters()) at::Tensor(parameter.tensor).mutable_grad().reset();
-  ++replica.step;
+  return loss;
+}
+
+Result<double> own_step(Replica& replica, Passes& passes) {
+  auto loss = own_step(replica, passes, replica.learning_rate * replica.schedule->factor(replica.step));
+  if (loss) ++replica.step;
   return loss;
 }
 

@@ -6,8 +6,11 @@
 
 namespace weir::training {
 
-/// Makes the replica's next step with its own gradients only, clipped as the job says: replica.step is one more then.
-/// Returns the mean loss. Fails as Passes::run().
+/// Makes a step with this rank's own gradients only, clipped as the job says. Returns the mean loss. Fails as
+/// Passes::run().
+Result<double> own_step(Replica& replica, Passes& passes, double learning_rate);
+
+/// The same as the replica's next step, of which replica.step is one more then.
 Result<double> own_step(Replica& replica, Passes& passes);
 
 }  // namespace weir::training

@@ -8,10 +8,10 @@
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "collectives/topologies/ring.hpp"
+#include "training/counts.hpp"
 #include "training/modes/passes.hpp"
 #include "training/optimizers/clip.hpp"
 #include "training/replica.hpp"
-#include "training/servers/counts.hpp"
 #include "training/servers/tensor_coder.hpp"
 
 namespace weir::training::servers {
@@ -88,7 +88,7 @@ Result<void> ServedMode::check(const protocol::JobSpec& spec, std::uint32_t /*wo
 
 Result<void> ServedMode::join(Replica& replica, collectives::Fabric& fabric) {
   ensure(fabric.size() == replica.members(), "a group of the workers and the servers behind them");
-  const Client::Setting setting{.servers = replica.servers,
+  const Client::Setting setting{.servers = replica.others,
                                 .coding = {.seed = replica.spec.training.seed,
                                            .epochs_total = replica.epochs_total(),
                                            .steps_per_epoch = replica.length.steps_per_epoch,

@@ -1,12 +1,12 @@
 #include "training/state_server/state_server.hpp"
 
-#include <array>
 #include <cstring>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "base/errc.hpp"
 #include "collectives/receivers.hpp"
+#include "training/state_server/messages.hpp"
 
 namespace weir::training {
 namespace {
@@ -14,104 +14,133 @@ namespace {
 using collectives::Communicator;
 using collectives::Receive;
 using collectives::Send;
-using collectives::Subject;
 using collectives::Task;
 
-/// What a worker sends. Its messages are numbered from 0 in the version of their subject, as are the answers, each of
-/// which is a number of steps: 8 bytes, little-endian.
-struct Question {
-  std::uint64_t leaves = 0;  ///< 1: there are no more questions, and no answer to this one
-  std::uint64_t round = 0;
-  std::uint64_t steps = 0;
-  double step_seconds = 0;
-  double exchange_seconds = 0;
+/// Looks at nothing.
+class Discard final : public collectives::Receiver {
+ public:
+  explicit Discard(std::uint64_t bytes) : bytes_(bytes) {}
+  Result<void> begin(std::uint64_t message_bytes) override { return collectives::expect_length(message_bytes, bytes_); }
+  std::span<std::byte> place(std::uint64_t, std::size_t) override { return {}; }
+
+ private:
+  const std::uint64_t bytes_;
 };
-static_assert(sizeof(Question) == 40 && std::is_trivially_copyable_v<Question>);
 
-using QuestionBytes = std::array<std::byte, sizeof(Question)>;
-using AnswerBytes = std::array<std::byte, sizeof(std::uint64_t)>;
-
-/// Answers the next question. Returns whether the worker leaves.
-Task<bool> answer_next(Communicator& group, StepBudget& steps, const std::function<double()>& now,
-                       std::vector<std::uint64_t>& questions) {
-  QuestionBytes bytes;
-  collectives::Filler into(bytes);
-  Receive arrival(group, into);
-  if (auto arrived = co_await arrival; !arrived) co_return arrived.error();
-  const std::uint32_t worker = arrival.from();
-  Question question;
-  std::memcpy(&question, bytes.data(), sizeof question);
-  const std::uint64_t number = questions.at(worker)++;
-  if (arrival.about().version != number) {
-    co_return Error{Errc::malformed, "worker " + std::to_string(worker) + " asks the state server question " +
-                                         std::to_string(arrival.about().version) + " where " + std::to_string(number) +
-                                         " is due"};
-  }
-  if (question.leaves == 1) co_return true;
-  const WorkerState state{.round = question.round,
-                          .steps = question.steps,
-                          .step_seconds = question.step_seconds,
-                          .exchange_seconds = question.exchange_seconds};
-  const auto more = steps.more(worker, state, now());
-  if (!more) co_return more.error();
-  AnswerBytes answer;
-  std::memcpy(answer.data(), &*more, sizeof *more);
-  Send reply(group, worker, {.version = number}, answer);
-  if (auto sent = co_await reply; !sent) co_return sent.error();
-  co_return false;
-}
-
-Task<> answer_all(Communicator& group, StepBudget& steps, const std::function<double()>& now) {
-  const std::uint32_t workers = group.rank();
-  std::vector<std::uint64_t> questions(group.size());
-  for (std::uint32_t left = 0; left < workers;) {
-    auto answered = co_await answer_next(group, steps, now, questions);
-    if (!answered) {
-      group.abort(answered.error(), collectives::Blame::of_giving_up(group.rank()));
-      co_return answered.error();
-    }
-    if (*answered) ++left;
-  }
-  co_return Result<void>();
-}
-
-Task<> ask(Communicator& group, std::uint32_t server, std::uint64_t number, const Question& question,
-           std::uint64_t& answer) {
-  QuestionBytes bytes;
-  std::memcpy(bytes.data(), &question, sizeof question);
-  AnswerBytes answer_bytes;
-  collectives::Filler into(answer_bytes);
-  Send sent(group, server, {.version = number}, bytes);
-  if (question.leaves == 1) co_return co_await sent;
-  Receive arrival(group, server, {.version = number}, into);
-  if (auto done = co_await sent; !done) co_return done.error();
-  if (auto done = co_await arrival; !done) co_return done.error();
-  std::memcpy(&answer, answer_bytes.data(), sizeof answer);
-  co_return Result<void>();
+Task<> send_answer(Communicator& group, std::uint32_t worker, std::uint64_t number, const Answer& answer) {
+  AnswerBytes bytes;
+  std::memcpy(bytes.data(), &answer, sizeof answer);
+  Send sent(group, worker, {.version = number}, bytes);
+  co_return co_await sent;
 }
 
 }  // namespace
 
-Result<void> serve_states(collectives::Fabric& fabric, std::uint32_t lane, StepBudget& steps,
-                          const std::function<double()>& now) {
-  return fabric.thread().run([&] { return answer_all(fabric.lane(lane), steps, now); });
+struct StateServer::Arrival {
+  std::uint32_t worker = 0;
+  std::uint64_t number = 0;
+  training::Question question;
+
+  Error refuse(const std::string& what) const {
+    return {Errc::malformed, "worker " + std::to_string(worker) + " tells the state server of " + what};
+  }
+};
+
+StateServer::StateServer(collectives::Fabric& fabric, StepBudget& steps, std::function<double()> now)
+    : fabric_(fabric), steps_(steps), shares_(fabric.rank()), now_(std::move(now)), questions_(fabric.size()) {}
+
+Task<> StateServer::receive_question(Arrival& arrival) {
+  QuestionBytes bytes;
+  collectives::Filler into(bytes);
+  Receive received(fabric_.lane(lane_of(fabric_)), into);
+  if (auto arrived = co_await received; !arrived) co_return arrived.error();
+  arrival.worker = received.from();
+  arrival.number = questions_.at(arrival.worker)++;
+  if (received.about().version != arrival.number) {
+    co_return Error{Errc::malformed, "worker " + std::to_string(arrival.worker) + " asks the state server question " +
+                                         std::to_string(received.about().version) + " where " +
+                                         std::to_string(arrival.number) + " is due"};
+  }
+  std::memcpy(&arrival.question, bytes.data(), bytes.size());
+  co_return Result<void>();
 }
 
-Result<std::uint64_t> StateClient::more(const WorkerState& state) {
-  const Question question{.round = state.round,
-                          .steps = state.steps,
-                          .step_seconds = state.step_seconds,
-                          .exchange_seconds = state.exchange_seconds};
-  std::uint64_t answer = 0;
-  auto asked = fabric_.thread().run([&] { return ask(fabric_.lane(lane_), server_, asked_, question, answer); });
-  ++asked_;
-  if (!asked) return asked.error();
-  return answer;
+/// The bytes of a probe come when this rank awaits them, and nothing else: what the worker measures is its link.
+Task<> StateServer::take_probe(const Arrival& probe) {
+  if (probe.question.bytes > probe_bytes_max) {
+    co_return probe.refuse(std::to_string(probe.question.bytes) + " bytes to measure its link by, where at most " +
+                           std::to_string(probe_bytes_max) + " are accepted");
+  }
+  Communicator& group = fabric_.lane(lane_of(fabric_));
+  Discard into(probe.question.bytes);
+  Receive body(group, probe.worker, {.version = probe.number, .part = 1}, into);
+  const Answer yes;
+  if (auto sent = co_await send_answer(group, probe.worker, probe.number, yes); !sent) co_return sent.error();
+  if (auto arrived = co_await body; !arrived) co_return arrived.error();
+  co_return co_await send_answer(group, probe.worker, probe.number, yes);
 }
 
-Result<void> StateClient::leave() {
-  std::uint64_t no_answer = 0;
-  return fabric_.thread().run([&] { return ask(fabric_.lane(lane_), server_, asked_, {.leaves = 1}, no_answer); });
+/// The workers agree on the steps of the job in each exchange.
+Result<void> StateServer::note_step(const Arrival& from) {
+  const auto& question = from.question;
+  const bool leaves = question.asks == static_cast<std::uint64_t>(Asks::nothing);
+  const bool begins = !told_of_a_step_ || (leaves ? left_ == 0 : question.round > round_);
+  const bool fits = begins ? !told_of_a_step_ || question.job_step >= job_step_ : question.job_step == job_step_;
+  if (!fits) {
+    return from.refuse("step " + std::to_string(question.job_step) + " of the job where others are in step " +
+                       std::to_string(job_step_));
+  }
+  if (!begins) return {};
+  step_is_new_ = step_is_new_ || !told_of_a_step_ || question.job_step != job_step_;
+  told_of_a_step_ = true;
+  job_step_ = question.job_step;
+  if (!leaves) round_ = question.round;
+  return {};
+}
+
+Task<> StateServer::answer_next() {
+  Arrival from;
+  if (auto arrived = co_await receive_question(from); !arrived) co_return arrived.error();
+  const auto& question = from.question;
+  if (question.asks == static_cast<std::uint64_t>(Asks::probe)) co_return co_await take_probe(from);
+  if (auto noted = note_step(from); !noted) co_return noted.error();
+  if (question.asks == static_cast<std::uint64_t>(Asks::nothing)) {
+    ++left_;
+    finished_ = finished_ && question.left == 0;
+    co_return Result<void>();
+  }
+  if (question.asks != static_cast<std::uint64_t>(Asks::steps)) co_return from.refuse("what is no question");
+  if (left_ > 0) co_return from.refuse("a round, and others have left");
+  const WorkerState state{.round = question.round,
+                          .steps = question.steps,
+                          .step_seconds = question.step_seconds,
+                          .encode_seconds = question.encode_seconds,
+                          .link_seconds = question.link_seconds,
+                          .share = question.share,
+                          .left = question.left};
+  const auto more = steps_.more(from.worker, state, now_());
+  if (!more) co_return more.error();
+  if (state.steps == 0) shares_.learn(from.worker, state, steps_.slowest_step());
+  const Answer answer{.steps = *more, .share = shares_.share(from.worker)};
+  co_return co_await send_answer(fabric_.lane(lane_of(fabric_)), from.worker, from.number, answer);
+}
+
+Task<> StateServer::answer_some() {
+  while (!step_is_new_ && left_ < fabric_.rank()) {
+    auto answered = co_await answer_next();
+    if (!answered) {
+      fabric_.lane(lane_of(fabric_)).abort(answered.error(), collectives::Blame::of_giving_up(fabric_.rank()));
+      co_return answered.error();
+    }
+  }
+  co_return Result<void>();
+}
+
+Result<bool> StateServer::serve() {
+  step_is_new_ = false;
+  auto answered = fabric_.thread().run([this] { return answer_some(); });
+  if (!answered) return answered.error();
+  return left_ == fabric_.rank();
 }
 
 }  // namespace weir::training

@@ -24,7 +24,10 @@ Result<void> StepBudget::check(std::uint32_t number, const WorkerState& state) c
   };
   if (number >= workers_.size()) return refuse("itself, which is none of " + std::to_string(workers_.size()));
   const Worker& worker = workers_[number];
-  if (!is_duration(state.step_seconds) || !is_duration(state.exchange_seconds)) return refuse("negative durations");
+  const bool durations =
+      is_duration(state.step_seconds) && is_duration(state.encode_seconds) && is_duration(state.link_seconds);
+  if (!durations) return refuse("negative durations");
+  if (!(state.share > 0 && state.share <= 1)) return refuse("a share that is none");
   const std::uint64_t due = worker.ready ? worker.round + 1 : worker.round;
   if (state.round != due) {
     return refuse("round " + std::to_string(state.round) + " where " + std::to_string(due) + " is due");
@@ -37,11 +40,18 @@ Result<void> StepBudget::check(std::uint32_t number, const WorkerState& state) c
     return other.round >= state.round || (other.ready && other.round + 1 == state.round);
   });
   if (!others_wait) return refuse("round " + std::to_string(state.round) + ", which others cannot have come to");
+  if (begun_ && state.round == round_ && state.left != left_before_) {
+    return refuse(std::to_string(state.left) + " steps that are left in round " + std::to_string(state.round) +
+                  " where others say " + std::to_string(left_before_));
+  }
   return {};
 }
 
 void StepBudget::learn(Worker& worker, const WorkerState& state) const {
-  if (state.exchange_seconds > 0) worker.exchange_seconds = state.exchange_seconds;
+  if (const double exchange = state.encode_seconds + state.link_seconds; exchange > 0) {
+    const double share = worker.exchange_seconds > 0 ? options_.smoothing : 1.0;
+    worker.exchange_seconds += share * (exchange - worker.exchange_seconds);
+  }
   if (state.step_seconds <= 0) return;
   const double share = ++worker.durations <= 2 ? 1.0 : options_.smoothing;
   worker.step_seconds += share * (state.step_seconds - worker.step_seconds);
@@ -55,9 +65,21 @@ double StepBudget::end_of(const Worker& worker, std::uint64_t round, double now)
   return std::max(now, begin + steps * worker.step_seconds) + worker.exchange_seconds;
 }
 
+std::uint64_t StepBudget::free_steps(const Worker& worker) const {
+  const auto owed = static_cast<std::uint64_t>(std::ranges::count_if(
+      workers_, [&](const Worker& other) { return &other != &worker && (other.round != round_ || !other.asked); }));
+  const std::uint64_t more = options_.steps_max - std::min(options_.steps_max, worker.granted);
+  return std::min(more, left_ - std::min(left_, owed));
+}
+
 Result<std::uint64_t> StepBudget::more(std::uint32_t number, const WorkerState& state, double now) {
   if (auto fits = check(number, state); !fits) return fits.error();
   Worker& worker = workers_[number];
+  if (!begun_ || state.round != round_) {
+    begun_ = true;
+    round_ = state.round;
+    left_ = left_before_ = state.left;
+  }
   if (state.round != worker.round)
     worker = {.round = state.round,
               .step_seconds = worker.step_seconds,
@@ -75,8 +97,8 @@ Result<std::uint64_t> StepBudget::more(std::uint32_t number, const WorkerState& 
   std::uint64_t more = 0;
   if (all_known) {
     const double room = (end - now - worker.exchange_seconds) / worker.step_seconds;
-    const auto left = static_cast<double>(options_.steps_max - std::min(options_.steps_max, worker.granted));
-    more = static_cast<std::uint64_t>(std::clamp(std::floor(room), 0.0, left));
+    const auto free = static_cast<double>(free_steps(worker));
+    more = static_cast<std::uint64_t>(std::clamp(std::floor(room), 0.0, free));
   }
   if (!worker.asked) more = std::max<std::uint64_t>(more, 1);
   worker.asked = true;
@@ -84,6 +106,7 @@ Result<std::uint64_t> StepBudget::more(std::uint32_t number, const WorkerState& 
   worker.answered = now;
   worker.given = more;
   worker.granted += more;
+  left_ -= std::min(left_, more);
   return more;
 }
 

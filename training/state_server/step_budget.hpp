@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "base/result.hpp"
@@ -9,15 +11,20 @@ namespace weir::training {
 
 /// What a worker tells the state server between its local steps.
 struct WorkerState {
-  std::uint64_t round = 0;      ///< the exchanges that it has been through
-  std::uint64_t steps = 0;      ///< local steps since the last of them
-  double step_seconds = 0;      ///< what each of the steps took that it has made since it last asked; 0: none
-  double exchange_seconds = 0;  ///< what its own part of an exchange takes, without waiting for others; 0: not known
+  std::uint64_t round = 0;  ///< the exchanges that it has been through
+  std::uint64_t steps = 0;  ///< local steps since the last of them
+  double step_seconds = 0;  ///< what each of the steps took that it has made since it last asked; 0: none
+  // What its own part of the last exchange took, without waiting for others; 0: not known.
+  double encode_seconds = 0;
+  double link_seconds = 0;  ///< in which its link carries what it sent
+  double share = 1;         ///< of the chosen entries that it sent
+  /// Local steps that all workers together had before them when the round began. All of them say the same.
+  std::uint64_t left = std::numeric_limits<std::uint64_t>::max();
 };
 
 /// How many local steps each worker makes between two exchanges: so many that all are ready at about the time at which
 /// the slowest one is ready after one step (ESync, Li et al. 2020). The slower a worker's link is, the earlier it is
-/// done with its steps.
+/// done with its steps. Everyone makes one step at least; otherwise a round has no more steps than are left.
 ///
 /// A worker asks at the beginning of a round and whenever it has made the steps that it was granted. The answer is how
 /// many more it has time for; none: it goes into the exchange. All times are durations on the worker's own clock or
@@ -35,11 +42,14 @@ class StepBudget {
   explicit StepBudget(const Options& options);
 
   /// The answer to `worker`, who asks at the moment `now` (seconds). Fails with: malformed (not what can follow what
-  /// the worker has said before).
+  /// the worker has said before, or other than what the others say).
   Result<std::uint64_t> more(std::uint32_t worker, const WorkerState& state, double now);
 
   /// What a step of the worker takes, in seconds; 0: not known yet.
   double step_seconds(std::uint32_t worker) const { return workers_[worker].step_seconds; }
+
+  /// The largest of those.
+  double slowest_step() const { return std::ranges::max(workers_, {}, &Worker::step_seconds).step_seconds; }
 
  private:
   struct Worker {
@@ -58,9 +68,15 @@ class StepBudget {
   void learn(Worker& worker, const WorkerState& state) const;
   /// When the exchange of `worker` could be over, as far as it depends on that worker alone.
   double end_of(const Worker& worker, std::uint64_t round, double now) const;
+  /// What a worker may be granted in a round without taking the first step from anyone.
+  std::uint64_t free_steps(const Worker& worker) const;
 
   const Options options_;
   std::vector<Worker> workers_;
+  std::uint64_t round_ = 0;        ///< the newest
+  bool begun_ = false;             ///< somebody has asked
+  std::uint64_t left_before_ = 0;  ///< when the round began
+  std::uint64_t left_ = 0;         ///< now
 };
 
 }  // namespace weir::training

@@ -4,6 +4,7 @@ import type { Bucket } from './series';
 /** What tells how a mode trains, by rank. */
 export const modeMetrics = [
   'local_steps',
+  'compression_share',
   'step_seconds',
   'compute_seconds',
   'wait_seconds',

@@ -43,6 +43,8 @@ describe('modeCharts', () => {
   it('and those of which there are values that say something, whatever the mode', () => {
     expect(ids(mode('gradients'), series({ 'local_steps/0': 8 }))).toEqual(['idle', 'local_steps']);
     expect(ids(mode('gradients'), series({ 'local_steps/0': 1 }))).toEqual(['idle']);
+    expect(ids(mode('differences'), series({ 'compression_share/0': 1 }))).toEqual(['idle', 'local_steps']);
+    expect(ids(mode('differences'), series({ 'compression_share/0': 0.5 }))).toContain('compression_share');
     expect(ids(null, series({ 'consensus_distance/null': 0.5 }))).toEqual(['consensus']);
     expect(ids(null, series({}))).toEqual([]);
   });

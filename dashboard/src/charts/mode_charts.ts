@@ -68,6 +68,15 @@ const all: readonly ModeChart[] = [
     none: 'The workers have not exchanged yet',
   },
   {
+    id: 'compression_share',
+    title: 'Share of the chosen entries that is sent, by worker',
+    format: percent,
+    expected: () => false, // only where a worker has been told to send less
+    lines: ({ line, workers, nameOf }) => byRank(workers, nameOf, (rank) => line('compression_share', rank)),
+    trivial: 1,
+    none: 'The workers have not exchanged yet',
+  },
+  {
     id: 'staleness',
     title: 'Staleness of applied gradients, versions',
     format: number,

@@ -1,4 +1,4 @@
-#include "training/servers/counts.hpp"
+#include "training/counts.hpp"
 
 #include <ATen/ops/empty.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/errc.hpp"
 
-namespace weir::training::servers {
+namespace weir::training {
 namespace {
 
 constexpr std::string_view name = "counts";
@@ -25,7 +25,7 @@ Result<std::vector<std::uint64_t>> restored_counts(std::span<const NamedTensor> 
   const auto found = std::ranges::find(state, name, &NamedTensor::name);
   if (found == state.end() || found->tensor.scalar_type() != at::kLong || found->tensor.dim() != 1 ||
       found->tensor.numel() != static_cast<std::int64_t>(count)) {
-    return Error{Errc::malformed, "checkpoint: no counts of this rank, or others than a job with servers has"};
+    return Error{Errc::malformed, "checkpoint: no counts of this rank, or others than the training mode has"};
   }
   const at::Tensor values = found->tensor.contiguous();
   const auto* const first = values.data_ptr<std::int64_t>();
@@ -37,4 +37,4 @@ Result<std::vector<std::uint64_t>> restored_counts(std::span<const NamedTensor> 
   return numbers;
 }
 
-}  // namespace weir::training::servers
+}  // namespace weir::training
