@@ -14,6 +14,7 @@
 #include "bench/gathering.hpp"
 #include "bench/scaling.hpp"
 #include "bench/train.hpp"
+#include "bench/variance.hpp"
 #include "runtime/actor_system.hpp"
 #include "worker/catalog.hpp"
 #include "worker/run.hpp"
@@ -109,6 +110,17 @@ int main(int count, char** arguments) {
   scaling->add_option("--frames-max", scaling_options.frames_max, "steps of more frames are predicted, not simulated");
   scaling->add_option("--costs", scaling_options.costs, "take the costs of coding from the rows in this file")
       ->check(CLI::ExistingFile);
+  weir::bench::VarianceOptions variance_options;
+  auto* variance = bench->add_subcommand("variance", "what unbiased compressors make of a gradient, at equal bytes");
+  add_common(*variance, variance_options.common);
+  variance->add_option("--model", variance_options.model, "a model of the catalog");
+  variance->add_option("--model-params", model_params, "its parameters, as JSON");
+  variance->add_option("--dataset", variance_options.dataset, "a dataset of the catalog");
+  variance->add_option("--dataset-path", variance_options.dataset_path, "the folder of its files");
+  variance->add_option("--steps", variance_options.steps, "of training before")->check(CLI::Range(0, 1000000));
+  variance->add_option("--batch-size", variance_options.batch_size, "samples per step")->check(CLI::Range(1, 65536));
+  variance->add_option("--repetitions", variance_options.repetitions, "encodings of a row")
+      ->check(CLI::Range(1, 1000000));
   CLI11_PARSE(app, count, arguments);
 
   weir::worker::TensorMemory::install();
@@ -122,11 +134,13 @@ int main(int count, char** arguments) {
   if (gathering->parsed()) return weir::bench::gathering(options);
   if (scaling->parsed()) return weir::bench::scaling(scaling_options);
   if (all_reduce->parsed()) return weir::bench::all_reduce(all_reduce_options);
-  train_options.model_params = nlohmann::json::parse(model_params, nullptr, false);
-  if (!train_options.model_params.is_object()) {
+  const auto params_of_model = nlohmann::json::parse(model_params, nullptr, false);
+  if (!params_of_model.is_object()) {
     std::cerr << "--model-params is no JSON object: " << model_params << '\n';
     return 2;
   }
   weir::worker::set_threads(1);
+  variance_options.model_params = train_options.model_params = params_of_model;
+  if (variance->parsed()) return weir::bench::variance(variance_options);
   return weir::bench::train(train_options);
 }

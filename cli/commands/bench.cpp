@@ -57,7 +57,8 @@ void add_bench(CLI::App& program, Choice& choice) {
                                   "Measure a part of weir beside the physical limit of this machine", options, run);
   command->add_option("name", options->name, "What to measure")
       ->required()
-      ->check(CLI::IsMember({"actors", "compressors", "exchange", "gathering", "scaling", "schedule", "train"}));
+      ->check(CLI::IsMember(
+          {"actors", "compressors", "exchange", "gathering", "scaling", "schedule", "train", "variance"}));
   command->add_option("--filter", options->bench.filter, "Only rows whose name matches this regular expression");
 }
 

@@ -100,6 +100,20 @@ class Bench(SystemTest):
             self.assertLess(0, row["metrics"]["step_seconds_p50"])
             self.assertLessEqual(row["metrics"]["step_seconds_p50"], row["metrics"]["step_seconds_p99"])
 
+    def test_variance(self):
+        rows = self.rows("variance", "^qsgd, bits 4$")
+        self.assertEqual(list(rows), ["qsgd, bits 4", "atomo svd, bytes of qsgd, bits 4",
+                                      "atomo entrywise, bytes of qsgd, bits 4"])
+        repetitions = rows["qsgd, bits 4"]["case"]["repetitions"]
+        for row in rows.values():
+            metrics = row["metrics"]
+            self.assertLess(0.8, metrics["bytes"] / rows["qsgd, bits 4"]["metrics"]["bytes"])
+            self.assertLess(metrics["bytes"] / rows["qsgd, bits 4"]["metrics"]["bytes"], 1.25)
+            self.assertLess(0, metrics["relative_variance"])
+            # Without bias the mean of so many is off by chance only.
+            by_chance = (metrics["relative_variance"] / repetitions) ** 0.5
+            self.assertLess(metrics["relative_distance_of_mean"], 1.3 * by_chance)
+
     def test_all_reduce(self):
         with contextlib.ExitStack() as held:
             found = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
