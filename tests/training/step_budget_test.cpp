@@ -192,10 +192,12 @@ TEST(StepBudget, RefusesWhatCannotBe) {
   EXPECT_TRUE(refused({.steps = 1, .step_seconds = std::nan("")}));
   EXPECT_TRUE(refused({.steps = 1, .encode_seconds = std::numeric_limits<double>::infinity()}));
   EXPECT_TRUE(refused({.steps = 1, .link_seconds = -1}));
+  EXPECT_TRUE(refused({.steps = 1, .step_seconds = 1e300}));
   EXPECT_TRUE(refused({.steps = 1, .share = 0}));
   EXPECT_TRUE(refused({.steps = 1, .share = 1.5}));
   EXPECT_TRUE(refused({.steps = 1, .share = std::nan("")}));
-  EXPECT_FALSE(refused({.steps = 1, .step_seconds = 1e300}));
+  EXPECT_TRUE(refused({.steps = 1, .link_seconds = 1e8, .share = 1e-9})) << "the link of all that is chosen";
+  EXPECT_FALSE(refused({.steps = 1, .step_seconds = 1e9}));
 
   StepBudget rule({.workers = 2});
   EXPECT_EQ(*rule.more(0, {}, 0), 1U);

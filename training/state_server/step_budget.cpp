@@ -10,7 +10,8 @@
 namespace weir::training {
 namespace {
 
-bool is_duration(double seconds) { return std::isfinite(seconds) && seconds >= 0; }
+/// The longest duration is one of thirty years, so that sums and quotients are finite.
+bool is_duration(double seconds) { return seconds >= 0 && seconds <= 1e9; }
 
 }  // namespace
 
@@ -24,10 +25,10 @@ Result<void> StepBudget::check(std::uint32_t number, const WorkerState& state) c
   };
   if (number >= workers_.size()) return refuse("itself, which is none of " + std::to_string(workers_.size()));
   const Worker& worker = workers_[number];
-  const bool durations =
-      is_duration(state.step_seconds) && is_duration(state.encode_seconds) && is_duration(state.link_seconds);
-  if (!durations) return refuse("negative durations");
   if (!(state.share > 0 && state.share <= 1)) return refuse("a share that is none");
+  const bool durations = is_duration(state.step_seconds) && is_duration(state.encode_seconds) &&
+                         is_duration(state.link_seconds / state.share);
+  if (!durations) return refuse("durations that are none");
   const std::uint64_t due = worker.ready ? worker.round + 1 : worker.round;
   if (state.round != due) {
     return refuse("round " + std::to_string(state.round) + " where " + std::to_string(due) + " is due");
