@@ -206,7 +206,7 @@ Result<void> Session::step_done(const training::Replica& replica, const training
   const std::uint64_t before = record.step - record.steps;
   checkpoint_due_ = checkpoint_due_ || checkpoint_due(before, record.step);
   evaluation_due_ = evaluation_due_ || evaluation_due(before, record.step);
-  if (!record.settled || record.step == replica.steps_total) return {};
+  if (!record.settled || record.step == replica.length.steps_total) return {};
   if (std::exchange(checkpoint_due_, false)) {
     auto share = replica.save();
     auto kept = share ? keep(replica.step, std::move(*share)) : Result<void>(share.error());

@@ -125,7 +125,7 @@ Result<Measured> run_alone(const protocol::JobSpec& spec, collectives::Fabric* b
   const auto parameters = replica.model->parameters();
   std::vector<training::Mean> means(parameters.size());
   Measured measured;
-  while (replica.step < replica.steps_total) {
+  while (replica.step < replica.length.steps_total) {
     const auto start = std::chrono::steady_clock::now();
     for (const auto& parameter : parameters) at::Tensor(parameter.tensor).mutable_grad().reset();
     const auto batch = replica.examples->batch(replica.sampler.examples(replica.step));

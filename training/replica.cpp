@@ -118,7 +118,6 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   const auto length = length_of(spec, replica->examples->classes().size(), *gradients);
   if (!length) return length.error();
   replica->length = *length;
-  replica->steps_total = length->steps_total;
   auto schedule = schedules().make(spec.training.lr_schedule.name, spec.training.lr_schedule.params,
                                    ScheduleSetting{length->steps_per_epoch, length->steps_total, *gradients});
   if (!schedule) return schedule.error();

@@ -90,7 +90,6 @@ class Replica {
   Sampler sampler;
   double learning_rate = 0;  ///< before the factor of the schedule
   TrainingLength length;
-  std::uint64_t steps_total = 0;
   std::uint64_t step = 0;              ///< steps done so far; with servers, those of the job
   std::unique_ptr<Exchange> exchange;  ///< set by join(), unless the mode has something else in its place
 

@@ -73,7 +73,7 @@ Models textbook(const protocol::JobSpec& spec, std::uint32_t ranks, const Textbo
       outer_gradients[p] /= static_cast<double>(ranks);
     }
   };
-  const std::uint64_t total = replicas[0]->steps_total;
+  const std::uint64_t total = replicas[0]->length.steps_total;
   std::vector<std::optional<std::uint64_t>> begun(is.fragments);
   for (std::uint64_t step = 0; step < total; ++step) {
     for (auto& one : replicas) {

@@ -50,7 +50,7 @@ std::vector<std::vector<std::vector<at::Tensor>>> dpsgd(const protocol::JobSpec&
   std::vector<std::unique_ptr<Replica>> replicas;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) replicas.push_back(Replica::make(spec, rank, ranks).value());
   std::vector<std::vector<std::vector<at::Tensor>>> models;
-  for (std::uint64_t step = 0; step < replicas[0]->steps_total; ++step) {
+  for (std::uint64_t step = 0; step < replicas[0]->length.steps_total; ++step) {
     std::vector<std::vector<at::Tensor>> before;
     for (auto& one : replicas) {
       before.push_back(cloned(one->model->parameters()));

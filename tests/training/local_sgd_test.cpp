@@ -116,7 +116,7 @@ std::vector<Tensors> textbook(const protocol::JobSpec& spec, std::uint32_t ranks
   std::vector<Tensors> velocities(ranks, zeros);
   std::vector<Tensors> residuals(ranks, zeros);
   std::vector<Tensors> models;
-  for (std::uint64_t step = 0; step < replicas[0]->steps_total; ++step) {
+  for (std::uint64_t step = 0; step < replicas[0]->length.steps_total; ++step) {
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       Replica& one = *replicas[rank];
       const auto batch = one.examples->batch(one.sampler.examples(step));

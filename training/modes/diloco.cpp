@@ -208,7 +208,7 @@ std::optional<std::uint32_t> DiLoCo::due_after(std::uint64_t steps) const {
 Result<bool> DiLoCo::train(Replica& replica, Progress& progress) {
   Passes passes(replica, Passes::all_steps(replica));
   Training exchanges(options_, *outer_, replica);
-  while (replica.step < replica.steps_total) {
+  while (replica.step < replica.length.steps_total) {
     const auto start = Clock::now();
     const double epoch = replica.epoch();
     const auto loss = own_step(replica, passes);
@@ -231,7 +231,7 @@ Result<bool> DiLoCo::train(Replica& replica, Progress& progress) {
                        .begin = start},
                       done);
     };
-    const bool last = done == replica.steps_total;
+    const bool last = done == replica.length.steps_total;
     if (exchanges.ends_after(done) || (last && exchanges.under_way())) {
       if (auto ended = exchanges.end(done, record); !ended) return ended.error();
     }

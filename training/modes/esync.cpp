@@ -66,7 +66,7 @@ class ESync::Training {
   }
 
  private:
-  std::uint64_t all_steps() const { return replica_.steps_total * replica_.world; }
+  std::uint64_t all_steps() const { return replica_.length.steps_total * replica_.world; }
   std::uint64_t left() const { return all_steps() - std::min(all_steps(), counts_.steps_of_all); }
 
   /// As many as the state server grants.
@@ -202,12 +202,12 @@ Result<void> ESync::join(Replica& replica, collectives::Fabric& fabric) {
 Result<bool> ESync::train(Replica& replica, Progress& progress) {
   Training training(*this, replica);
   bool stops = false;
-  while (!stops && replica.step < replica.steps_total) {
+  while (!stops && replica.step < replica.length.steps_total) {
     const auto round = training.round(progress);
     if (!round) return round.error();
     stops = *round;
   }
-  const bool finished = replica.step >= replica.steps_total;
+  const bool finished = replica.step >= replica.length.steps_total;
   if (auto left = grants_->leave(replica.step, finished); !left) return left.error();
   return finished;
 }

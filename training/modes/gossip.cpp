@@ -83,14 +83,14 @@ Result<bool> Gossip::train(Replica& replica, Progress& progress) {
   Passes passes(replica, Passes::all_steps(replica));
   const auto dense_bytes =
       2 * (replica.world - 1) * static_cast<std::uint64_t>(mixing_->entries()) * sizeof(float) / replica.world;
-  while (replica.step < replica.steps_total) {
+  while (replica.step < replica.length.steps_total) {
     const auto start = Clock::now();
     mixing_->begin(start, progress.stop_wanted());
     const auto loss = own_step(replica, passes);
     if (!loss) return loss.error();
     if (auto ended = mixing_->end(); !ended) return ended.error();
 
-    const bool last = replica.step == replica.steps_total;
+    const bool last = replica.step == replica.length.steps_total;
     const bool stops = last || mixing_->stops_after(replica.step);
     StepRecord record{.step = replica.step,
                       .loss = *loss,

@@ -16,7 +16,7 @@ protocol::Params<Local::Options> Local::params() {
 Result<bool> Local::train(Replica& replica, Progress& progress) {
   ensure(replica.world == 1, "a job whose mode exchanges nothing has one worker");
   Passes passes(replica, Passes::all_steps(replica, static_cast<std::size_t>(options_.accumulate)));
-  while (replica.step < replica.steps_total) {
+  while (replica.step < replica.length.steps_total) {
     const auto start = std::chrono::steady_clock::now();
     const auto loss = own_step(replica, passes);
     if (!loss) return loss.error();
@@ -29,7 +29,7 @@ Result<bool> Local::train(Replica& replica, Progress& progress) {
                             .compute_seconds = seconds,
                             .times = {}};
     if (auto told = progress.step_done(replica, record); !told) return told.error();
-    if (progress.stop_wanted()) return replica.step == replica.steps_total;
+    if (progress.stop_wanted()) return replica.step == replica.length.steps_total;
   }
   return true;
 }

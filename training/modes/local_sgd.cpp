@@ -23,7 +23,7 @@ std::uint64_t LocalSgd::first_local_step(const Replica& replica) const {
 /// Whether the ranks exchange when they have made so many steps.
 bool LocalSgd::exchanges_after(const Replica& replica, std::uint64_t steps) const {
   const std::uint64_t first = first_local_step(replica);
-  return steps <= first || steps == replica.steps_total ||
+  return steps <= first || steps == replica.length.steps_total ||
          (steps - first) % static_cast<std::uint64_t>(options_.period) == 0;
 }
 

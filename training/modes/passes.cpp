@@ -23,7 +23,7 @@ Error lost_the_loss(float loss, std::uint64_t step, double rate) {
 }  // namespace
 
 Passes::Plan Passes::all_steps(const Replica& replica, std::size_t batches) {
-  return {.batches = batches, .first_step = replica.step, .steps_end = replica.steps_total};
+  return {.batches = batches, .first_step = replica.step, .steps_end = replica.length.steps_total};
 }
 
 Passes::Passes(Replica& replica, const Plan& plan)

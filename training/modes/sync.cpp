@@ -44,12 +44,12 @@ Result<bool> Sync::train(Replica& replica, Progress& progress) {
   }
   auto& exchange = *replica.exchange;
   GradientTrigger gradients(exchange, replica.model->parameters());
-  Passes passes(replica, {.batches = batches, .first_step = replica.step, .steps_end = replica.steps_total});
+  Passes passes(replica, {.batches = batches, .first_step = replica.step, .steps_end = replica.length.steps_total});
   const auto& limits = replica.spec.training.clip;
   const bool clips = limits.norm || limits.value;
   // A rank knows the norm of its gradients after the backward pass: they cannot be on their way before.
   const bool clips_own = clips && limits.local;
-  while (replica.step < replica.steps_total) {
+  while (replica.step < replica.length.steps_total) {
     const auto start = std::chrono::steady_clock::now();
     const double rate = replica.learning_rate * replica.schedule->factor(replica.step);
     const auto begin_exchange = [&] {
@@ -80,7 +80,7 @@ Result<bool> Sync::train(Replica& replica, Progress& progress) {
                       .dense_bytes = exchange.dense_bytes_per_step()};
     record.compute_seconds = record.seconds - record.times.wait;
     if (auto told = progress.step_done(replica, record); !told) return told.error();
-    if (agreed->votes > 0) return replica.step == replica.steps_total;
+    if (agreed->votes > 0) return replica.step == replica.length.steps_total;
   }
   return true;
 }

@@ -16,7 +16,7 @@ Result<bool> train_apart(Replica& replica, Progress& progress, const Rhythm& rhy
   CommonModel common(replica.exchanged_tensors());
   std::uint64_t samples = 0;  // since the last exchange, as the next one
   std::uint64_t steps = 0;
-  while (replica.step < replica.steps_total) {
+  while (replica.step < replica.length.steps_total) {
     const auto start = Clock::now();
     const double epoch = replica.epoch();
     const auto loss = own_step(replica, passes);
@@ -53,7 +53,7 @@ Result<bool> train_apart(Replica& replica, Progress& progress, const Rhythm& rhy
     record.seconds = std::chrono::duration<double>(Clock::now() - start).count();
     record.compute_seconds = record.seconds - record.times.wait;
     if (auto told = progress.step_done(replica, record); !told) return told.error();
-    if (stops) return replica.step == replica.steps_total;
+    if (stops) return replica.step == replica.length.steps_total;
   }
   return true;
 }
