@@ -82,7 +82,8 @@ Result<void> check_group(const CheckpointHeader& header, std::uint32_t world, st
   const std::uint32_t servers = members > world ? members - world : 0;
   if (header.world == world && header.servers == servers) return {};
   const auto text = [](std::uint64_t workers, std::uint64_t others) {
-    return counted(Role::worker, workers) + (others == 0 ? std::string() : " and " + counted(Role::server, others));
+    const std::string beside = others == 1 ? "1 other process" : std::to_string(others) + " other processes";
+    return counted(Role::worker, workers) + (others == 0 ? std::string() : " and " + beside);
   };
   return Error{Errc::conflict, "the checkpoint is of " + text(header.world, header.servers) + ", and the job has " +
                                    text(world, servers)};

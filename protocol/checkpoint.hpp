@@ -28,8 +28,8 @@ std::string rank_prefix(std::uint32_t rank);
 /// The header as safetensors metadata.
 std::map<std::string, std::string> to_metadata(const CheckpointHeader& header);
 
-/// Refuses the share of one rank, and a checkpoint of another number of workers or servers than a job with `world`
-/// workers among `members` ranks has. Fails with: conflict.
+/// Refuses the share of one rank, and a checkpoint of another number of workers or of ranks after them than a job with
+/// `world` workers among `members` ranks has. Fails with: conflict.
 Result<void> check_group(const CheckpointHeader& header, std::uint32_t world, std::uint32_t members);
 
 /// Fails with: malformed, unsupported (a later format).

@@ -76,9 +76,9 @@ TEST(Checkpoint, IsOfSoManyWorkersAndServers) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::conflict);
   EXPECT_EQ(refused.error().context,
-            "the checkpoint is of 4 workers and 1 server, and the job has 4 workers and 2 servers");
+            "the checkpoint is of 4 workers and 1 other process, and the job has 4 workers and 2 other processes");
   EXPECT_EQ(check_group(header, 1, 1).error().context,
-            "the checkpoint is of 4 workers and 1 server, and the job has 1 worker");
+            "the checkpoint is of 4 workers and 1 other process, and the job has 1 worker");
   EXPECT_EQ(check_group({9, 4, 2, 1}, 4, 5).error().code, Errc::conflict) << "a share";
 }
 
