@@ -6,10 +6,11 @@
   docker-test clean
 
 JOBS ?= $(shell scripts/jobs.sh)
+LLVM = $(shell . scripts/release.sh && echo $$llvm)
 SOURCES = git ls-files '*.cpp' '*.hpp'
 
 # CMake's own account of a configure run is worth reading only when it fails.
-configure = mkdir -p build && { cmake --preset $(1) > build/$(1).log 2>&1 || { cat build/$(1).log; exit 1; }; }
+configure = mkdir -p build && { cmake --preset $(1) $(2) > build/$(1).log 2>&1 || { cat build/$(1).log; exit 1; }; }
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -44,21 +45,21 @@ lint: ## clang-format, tests/tidy, headers alone, clang-tidy, TypeScript
 	@scripts/deps.sh build dashboard test lint
 	@scripts/dashboard.sh build
 	@$(call configure,lint)
-	$(SOURCES) | xargs clang-format-16 --dry-run -Werror
+	$(SOURCES) | xargs clang-format-$(LLVM) --dry-run -Werror
 	python3 tests/tidy/tidy.py
 	cmake --build build/lint -j $(JOBS) --target headers generated
 	@[ -e $(catalog_text) ] || { mkdir -p $(dir $(catalog_text)) && \
 	  cmake -DINPUT=/dev/null -DOUTPUT=$(catalog_text) -DNAMESPACE=weir::cli -DNAME=catalog_text \
 	    -P cmake/embed_text.cmake; }
 	$(SOURCES) | grep '[.]cpp$$' | grep -v '^tests/' | \
-	  xargs -n 1 -P $(JOBS) clang-tidy-16 -p build/lint --quiet \
+	  xargs -n 1 -P $(JOBS) clang-tidy-$(LLVM) -p build/lint --quiet \
 	  --extra-arg-before=-include --extra-arg-before=$(CURDIR)/cmake/clang_libtorch.h \
 	  --extra-arg=-Xclang --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=ipa=basic-inlining
 	cd dashboard && node_modules/.bin/tsc --noEmit
 
 format: ## rewrite the C++ sources in the project's format
 	@scripts/deps.sh lint
-	$(SOURCES) | xargs clang-format-16 -i
+	$(SOURCES) | xargs clang-format-$(LLVM) -i
 
 bench: build ## every benchmark, as JSON lines
 	@for bench in actors exchange compressors train; do build/release/bin/weir bench $$bench --json || exit 1; done
@@ -99,7 +100,7 @@ tsan: ## unit and contract tests under ThreadSanitizer
 FUZZ_SECONDS ?= 60
 fuzz: ## every fuzz target for FUZZ_SECONDS, from its corpus
 	@scripts/deps.sh build fuzz
-	@$(call configure,fuzz)
+	@$(call configure,fuzz,-DCMAKE_C_COMPILER=clang-$(LLVM) -DCMAKE_CXX_COMPILER=clang++-$(LLVM))
 	@cmake --build build/fuzz -j $(JOBS) --target fuzz_targets
 	@tests/fuzz/run.sh build/fuzz/fuzz $(FUZZ_SECONDS)
 

@@ -1,17 +1,20 @@
 #!/bin/sh
 # Installs the Debian packages that a make target needs; quick and silent when they are all there.
-# usage: scripts/deps.sh GROUP...     groups: build dashboard test lint fuzz docker
+# usage: scripts/deps.sh GROUP...     groups: build dashboard test lint fuzz docker; run, run-worker: what programs need
 set -eu
+. "$(dirname "$0")/release.sh"
 
 # What compiles and runs weir. OpenBLAS matters: with the reference BLAS that libtorch-dev pulls in alone, a matrix
 # product is some fifteen times slower.
 build="g++ cmake ninja-build ccache mold make pkg-config git ca-certificates python3
-  libboost1.81-dev libsqlite3-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libzstd-dev libxxhash-dev libssl-dev
-  zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev libtorch-dev libopenblas0-pthread dataset-fashion-mnist"
+  libboost$boost-dev libsqlite3-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libzstd-dev libxxhash-dev libssl-dev
+  zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev $torch libopenblas0-pthread $fashion_mnist"
 test="chromium fonts-dejavu-core iproute2 nftables sqlite3 curl procps"
-lint="clang-format-16 clang-tidy-16 libomp-16-dev"
-fuzz="clang-16 lld-16 llvm-16 libclang-rt-16-dev"
+lint="clang-format-$llvm clang-tidy-$llvm libomp-$llvm-dev"
+fuzz="clang-$llvm lld-$llvm llvm-$llvm libclang-rt-$llvm-dev"
 docker="python3"
+run="curl $libraries"
+run_worker="$torch_library libopenblas0-pthread $fashion_mnist"
 podman="podman buildah podman-compose runc netavark aardvark-dns debootstrap iptables"
 
 wanted=""
@@ -23,11 +26,13 @@ for group in "$@"; do
       major=$( (node -p 'process.versions.node.split(".")[0]' && command -v npm >/dev/null) 2>/dev/null || echo 0)
       [ "$major" -ge 18 ] 2>/dev/null || wanted="$wanted nodejs npm" ;;
     test) wanted="$wanted $test" ;;
+    run) wanted="$wanted $run" ;;
+    run-worker) wanted="$wanted $run_worker" ;;
     lint) wanted="$wanted $lint" ;;
     fuzz) wanted="$wanted $fuzz" ;;
     docker) wanted="$wanted $docker"
       docker info >/dev/null 2>&1 || wanted="$wanted $podman" ;;
-    *) echo "deps.sh: no group '$group' (build dashboard test lint fuzz docker)" >&2; exit 2 ;;
+    *) echo "deps.sh: no group '$group' (build dashboard test lint fuzz docker run run-worker)" >&2; exit 2 ;;
   esac
 done
 

@@ -50,7 +50,7 @@ struct Case {
   std::string name;
   nlohmann::json params;
 
-  std::unique_ptr<Compressor> make() const { return std::move(builtin().make_compressor(name, params).value()); }
+  std::unique_ptr<Compressor> make() const { return builtin().make_compressor(name, params).value(); }
 };
 
 inline void PrintTo(const Case& it, std::ostream* out) { *out << it.name << it.params.dump(); }
