@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains with `none` and with `dgc`, as real jobs on a cluster of this machine, and says how far apart they end.
 
-    bench/dgc.py [--cases NAME,...] [--seeds 1,2,3,4,5] [--runs FILE]
+    bench/dgc.py [--cases NAME,...] [--seeds 1,2,3,4,5] [--runs FILE] [--cifar FOLDER]
 
 The runs are kept in a JSON lines file, each as soon as it has ended, and are not run again. docs/dgc.md has the table
 that this prints."""
@@ -20,7 +20,8 @@ from local_cluster import Broken, Cluster, exit_on_signals, follow  # noqa: E402
 SECONDS_MAX = 3600  # for one job
 WORKERS = 4
 
-LENET = {"model": {"name": "lenet"}, "batch_size": 64, "epochs": 2, "lr": 0.05}
+FASHION = {"name": "fashion-mnist"}
+LENET = {"model": {"name": "lenet"}, "dataset": FASHION, "batch_size": 64, "epochs": 2, "optimizer": {"lr": 0.05}}
 COSINE, CONSTANT = {"lr_schedule": "cosine"}, {"lr_schedule": "constant"}
 
 # Trainings by name; docs/dgc.md describes them.
@@ -31,9 +32,14 @@ CASES = {
     "lenet16-constant": LENET | CONSTANT | {"batch_size": 16},
     "mlp-cosine": LENET | COSINE | {"model": {"name": "mlp"}},
     "mlp-constant": LENET | CONSTANT | {"model": {"name": "mlp"}},
-    "resnet-cosine": LENET | COSINE | {"model": {"name": "resnet20", "params": {"depth": 8}}, "lr": 0.1},
-    "lenet-slow": LENET | COSINE | {"lr": 0.02, "batch_size": 32, "epochs": 3},
-    "example": LENET | CONSTANT | {"lr": 0.02, "batch_size": 16},  # that of `make run`
+    "resnet-cosine": LENET | COSINE | {"model": {"name": "resnet20", "params": {"depth": 8}},
+                               "optimizer": {"lr": 0.1}},
+    "lenet-slow": LENET | COSINE | {"optimizer": {"lr": 0.02}, "batch_size": 32, "epochs": 3},
+    "example": LENET | CONSTANT | {"optimizer": {"lr": 0.02}, "batch_size": 16},  # that of `make run`
+    # As in the DGC authors' configurations for CIFAR-10, but for the model's depth and the number of epochs.
+    "cifar": COSINE | {"model": {"name": "resnet20"}, "batch_size": 32, "epochs": 8,
+                       "dataset": {"name": "cifar10", "params": {"crop_padding": 4, "flip": True}},
+                       "optimizer": {"lr": 0.1, "weight_decay": 1e-4}},
 }
 
 METHODS = {
@@ -45,14 +51,15 @@ METHODS = {
 }
 
 
-def spec_of(name: str, method: str, seed: int) -> dict:
+def spec_of(name: str, method: str, seed: int, cifar: Path | None) -> dict:
     case = CASES[name]
+    of_files = {"path": str(cifar.resolve())} if cifar and case["dataset"]["name"] == "cifar10" else {}
     return {
         "name": f"dgc-{name}-{method}-{seed}",
         "model": case["model"],
-        "dataset": {"name": "fashion-mnist"},
+        "dataset": case["dataset"] | of_files,
         "training": {"epochs": case["epochs"], "batch_size": case["batch_size"], "seed": seed,
-                     "optimizer": {"name": "sgd", "lr": case["lr"], "momentum": 0.9},
+                     "optimizer": {"name": "sgd", "momentum": 0.9} | case["optimizer"],
                      "lr_schedule": {"name": case["lr_schedule"]}},
         "compression": METHODS[method],
         "resources": {"workers": WORKERS},
@@ -75,10 +82,10 @@ class Runs:
             file.write(json.dumps(run) + "\n")
 
 
-def train(cluster: Cluster, runs: Runs, case: str, method: str, seed: int) -> None:
+def train(cluster: Cluster, runs: Runs, case: str, method: str, seed: int, cifar: Path | None) -> None:
     if runs.accuracy(case, method, seed) is not None:
         return
-    job = follow(cluster, cluster.api.submit(spec_of(case, method, seed)), SECONDS_MAX, sys.stderr)
+    job = follow(cluster, cluster.api.submit(spec_of(case, method, seed, cifar)), SECONDS_MAX, sys.stderr)
     if job["state"] != "SUCCEEDED":
         raise Broken(f"{job['name']} ended as {job['state']}: {job['reason']}")
     summary = job["summary"]
@@ -111,6 +118,7 @@ def main() -> int:
     parser.add_argument("--methods", type=names, default=["none", "dgc"], help=f"of {','.join(METHODS)}")
     parser.add_argument("--seeds", type=lambda text: [int(n) for n in names(text)], default=[1, 2, 3, 4, 5])
     parser.add_argument("--runs", type=Path, default=ROOT / "docs" / "dgc.jsonl")
+    parser.add_argument("--cifar", type=Path, help="a folder with the binary version of CIFAR-10, for the case cifar")
     options = parser.parse_args()
     exit_on_signals()
     runs = Runs(options.runs)
@@ -119,7 +127,7 @@ def main() -> int:
             for case in options.cases:
                 for seed in options.seeds:
                     for method in options.methods:
-                        train(cluster, runs, case, method, seed)
+                        train(cluster, runs, case, method, seed, options.cifar)
     except KeyboardInterrupt:
         return 130
     except (Broken, TimeoutError, OSError) as error:

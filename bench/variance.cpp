@@ -80,13 +80,10 @@ Measured measure(const Gradient& gradient, const std::string& compressor, const 
                  std::uint64_t repetitions) {
   const at::NoGradGuard no_grad;
   const json none = json::object();
-  const auto compression = compressors::builtin()
-                               .make({.compressor = compressor,
-                                      .params = params,
-                                      .memory = "none",
-                                      .memory_params = none,
-                                      .setting = {}})
-                               .value();
+  const auto compression =
+      compressors::builtin()
+          .make({.compressor = compressor, .params = params, .memory = "none", .memory_params = none, .setting = {}})
+          .value();
   compressors::Compressor& codec = *compression.compressor;
   Measured measured;
   const auto times = static_cast<double>(repetitions);
@@ -129,14 +126,14 @@ json with(json params, const char* name, double value) {
   return params;
 }
 
-/// ATOMO with the budget at which it takes about as many bytes as that.
+/// ATOMO with the budget at which it takes about as many bytes as that, in the same repetitions.
 Row atomo_of_bytes(const Gradient& gradient, double bytes, const std::string& like, const json& atoms,
-                   const char* parameter, double most) {
+                   const char* parameter, double most, std::uint64_t repetitions) {
   double low = 1e-4;
   double high = most;
   for (int i = 0; i < 20; ++i) {
     const double middle = std::sqrt(low * high);
-    (measure(gradient, "atomo", with(atoms, parameter, middle), 1).bytes < bytes ? low : high) = middle;
+    (measure(gradient, "atomo", with(atoms, parameter, middle), repetitions).bytes < bytes ? low : high) = middle;
   }
   return {"atomo " + atoms.at("atoms").get<std::string>() + ", bytes of " + like, "atomo", with(atoms, parameter, low)};
 }
@@ -204,8 +201,8 @@ int variance(const VarianceOptions& options) {
   for (const Row& row : others) {
     if (!std::regex_search(row.name, wanted)) continue;
     const double bytes = run(row);
-    run(atomo_of_bytes(*gradient, bytes, row.name, {{"atoms", "svd"}}, "budget", 1e4));
-    run(atomo_of_bytes(*gradient, bytes, row.name, {{"atoms", "entrywise"}}, "ratio", 1));
+    run(atomo_of_bytes(*gradient, bytes, row.name, {{"atoms", "svd"}}, "budget", 1e4, options.repetitions));
+    run(atomo_of_bytes(*gradient, bytes, row.name, {{"atoms", "entrywise"}}, "ratio", 1, options.repetitions));
   }
   return 0;
 }
