@@ -127,7 +127,7 @@ class Gpus(SystemTest):
     def test_the_doctor_says_what_is_there(self):
         found = self.cluster.run("doctor").stdout
         self.assertIn("ok   NVIDIA driver: 580.65.06, for CUDA up to 13.0\n", found)
-        self.assertIn(f"ok   GPU 1: NVIDIA H200, 151 GB, {SECOND}\n", found)
+        self.assertIn(f"ok   GPU 1: NVIDIA H200, 150.8 GB, {SECOND}\n", found)
         self.write("ERROR 18\n")
         found = self.cluster.run("doctor").stdout
         self.assertIn("GPU: none: the NVIDIA driver does not answer: Driver/library version mismatch", found)
