@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <initializer_list>
+#include <optional>
 #include <utility>
 
 #include "api/services.hpp"
@@ -91,6 +92,54 @@ void write_nodes(Writer& out, const std::vector<cluster::NodeRecord>& nodes) {
   for (const auto& [resource, amount] : amounts) out.sample(amount.second, {{"resource", resource}});
 }
 
+/// A gauge of every GPU of which `value_of` knows it; what is unknown has no sample.
+template <class Value>
+void write_gpu_gauge(Writer& out, const std::vector<cluster::NodeRecord>& nodes, std::string_view name,
+                     std::string_view help, Value value_of) {
+  out.family(name, "gauge", help);
+  for (const auto& node : nodes) {
+    for (const auto& gpu : node.gpus) {
+      const auto value = value_of(gpu);
+      const std::string index = std::to_string(gpu.gpu.index);
+      if (value) out.sample(static_cast<double>(*value), {{"node", node.name}, {"gpu", index}, {"uuid", gpu.gpu.uuid}});
+    }
+  }
+}
+
+void write_gpus(Writer& out, const std::vector<cluster::NodeRecord>& all) {
+  using cluster::GpuRecord;
+  std::vector<cluster::NodeRecord> nodes;
+  for (const auto& node : all) {
+    if (node.state != cluster::NodeState::lost && !node.gpus.empty()) nodes.push_back(node);
+  }
+  if (nodes.empty()) return;
+  write_gpu_gauge(out, nodes, "weir_node_gpu_present", "1 if the node finds the GPU, 0 if it has vanished.",
+                  [](const GpuRecord& gpu) { return std::optional(gpu.lost ? 0 : 1); });
+  write_gpu_gauge(out, nodes, "weir_node_gpu_utilization_ratio", "Share of the time in which a kernel ran.",
+                  [](const GpuRecord& gpu) { return gpu.sample.utilization; });
+  write_gpu_gauge(out, nodes, "weir_node_gpu_memory_used_bytes", "Memory allocated on the GPU.",
+                  [](const GpuRecord& gpu) { return gpu.sample.memory_used_bytes; });
+  write_gpu_gauge(out, nodes, "weir_node_gpu_memory_total_bytes", "Memory of the GPU.", [](const GpuRecord& gpu) {
+    const auto bytes = gpu.gpu.memory_total_bytes;
+    return bytes == 0 ? std::nullopt : std::optional(bytes);
+  });
+  write_gpu_gauge(out, nodes, "weir_node_gpu_power_watts", "Power that the GPU draws.",
+                  [](const GpuRecord& gpu) { return gpu.sample.power_watts; });
+  write_gpu_gauge(out, nodes, "weir_node_gpu_temperature_celsius", "Temperature of the GPU.",
+                  [](const GpuRecord& gpu) { return gpu.sample.temperature_celsius; });
+  write_gpu_gauge(out, nodes, "weir_node_gpu_ecc_errors", "Uncorrected memory errors since the driver was loaded.",
+                  [](const GpuRecord& gpu) { return gpu.sample.ecc_errors; });
+  write_gpu_gauge(out, nodes, "weir_node_gpu_xid", "Number of the GPU's last critical error since the node started.",
+                  [](const GpuRecord& gpu) { return gpu.sample.xid; });
+  out.family("weir_node_gpu_booked_ratio", "gauge", "Share of the GPU that is booked by processes.");
+  for (const auto& node : nodes) {
+    for (const auto& gpu : node.gpus) {
+      const std::string index = std::to_string(gpu.gpu.index);
+      out.sample(cluster::booked_of(node, gpu), {{"node", node.name}, {"gpu", index}, {"uuid", gpu.gpu.uuid}});
+    }
+  }
+}
+
 }  // namespace
 
 std::string exposition(const Services& services, const cluster::Health& health,
@@ -110,6 +159,7 @@ std::string exposition(const Services& services, const cluster::Health& health,
   out.gauge("weir_running_samples_per_second", "Samples trained per second by the running jobs.",
             jobs.samples_per_second);
   write_nodes(out, nodes);
+  write_gpus(out, nodes);
   write_traffic(out, services.traffic);
   return out.take();
 }

@@ -185,11 +185,13 @@ net::awaitable<Result<void>> ClusterHead::heartbeat(protocol::NodeHeartbeat beat
 }
 
 net::awaitable<Result<void>> ClusterHead::heartbeat_here(protocol::NodeHeartbeat beat) {
-  const auto first = nodes_.heartbeat(beat);
-  if (!first) co_return first.error();
-  if (*first) jobs_.dispatch();
+  const auto heard = nodes_.heartbeat(beat);
+  if (!heard) co_return heard.error();
+  if (heard->offers_more) jobs_.dispatch();
+  const bool at_once = heard->offers_more || !heard->gpus_lost.empty();
+  note_gpus(beat.node_id, *heard);
   auto& shown = shown_[beat.node_id];
-  if (const auto now = services_.clock.now(); *first || now - shown >= load_interval) {
+  if (const auto now = services_.clock.now(); at_once || now - shown >= load_interval) {
     shown = now;
     const auto record = with_workers(nodes_.find(beat.node_id)->record);
     std::vector<StreamItem> items;
@@ -197,6 +199,23 @@ net::awaitable<Result<void>> ClusterHead::heartbeat_here(protocol::NodeHeartbeat
     services_.stream->publish(items);
   }
   co_return Result<void>();
+}
+
+void ClusterHead::note_gpus(const std::string& node_id, const NodeTable::Heard& heard) {
+  std::vector<Change> changes;
+  const auto add = [&](const protocol::Gpu& gpu, Severity severity, const char* kind, const std::string& what) {
+    const std::string& node = nodes_.find(node_id)->record.name;
+    auto noted = services_.event({}, severity, kind, describe(gpu) + " of node " + node + what);
+    noted.event.node = node;
+    changes.push_back(std::move(noted));
+  };
+  for (const auto& gpu : heard.gpus_lost) {
+    add(gpu, Severity::error, "node.gpu_lost", " is not there any more; nothing is placed on it");
+  }
+  for (const auto& gpu : heard.gpus_back) {
+    add(gpu, Severity::info, "node.gpu_back", " is there again");
+  }
+  if (!changes.empty()) tasks_.spawn("record", record(std::move(changes)));
 }
 
 net::awaitable<Result<void>> ClusterHead::worker_exited(protocol::WorkerExit exit) {

@@ -94,6 +94,8 @@ class ClusterHead final : public Head {
   net::awaitable<void> watch_nodes();
   net::awaitable<void> record(std::vector<Change> changes);
   void lose(NodeTable::Node& node, const std::string& reason);
+  /// Records which GPUs of a node have vanished or come back.
+  void note_gpus(const std::string& node_id, const NodeTable::Heard& heard);
   void peer_lost(std::uint64_t process, const std::string& why);
   NodeRecord with_workers(NodeRecord node) const;
   void append_node_changes(std::vector<Change>& changes, const NodeRecord& node, Severity severity, std::string kind,

@@ -210,6 +210,7 @@ net::awaitable<void> JobRun::launch(Process& process) {
   launch.secret = secret_;
   launch.lease_id = node == nullptr ? 0 : node->record.lease_id;
   launch.resources = process.resources;
+  launch.gpus = process.record.gpus;
   auto started = co_await process.agent.call<&NodeAgent::start_worker>(launch);
   while (!started && !process.gone &&
          protocol::may_be_repeated(started.error())) {  // NodeTable decides when to give the node up
@@ -220,6 +221,10 @@ net::awaitable<void> JobRun::launch(Process& process) {
   if (!started) {
     std::string why = protocol::process_name(process.record.role, process.number) + " could not be started on node " +
                       process.record.node + ": " + started.error().message();
+    if (started.error().code == Errc::not_found && !process.record.gpus.empty()) {  // a GPU has vanished
+      processes_.doubt_gpus(process);
+      state_.note_loss();
+    }
     let_go(process);
     note(Severity::error, "worker.failed", why, &process);
     co_return blame(std::move(why));

@@ -1,5 +1,7 @@
 #include "cluster/node.hpp"
 
+#include <boost/asio/thread_pool.hpp>
+#include <optional>
 #include <random>
 
 #include "base/errc.hpp"
@@ -12,7 +14,7 @@ namespace weir::cluster {
 namespace {
 
 /// Fills in the options that the user left open.
-NodeOptions completed(NodeOptions options) {
+NodeOptions completed(NodeOptions options, std::optional<net::thread_pool>& gpu_thread) {
   if (options.name.empty()) options.name = host::name();
   auto resources = host::resources();
   for (const auto& [name, amount] : options.resources) resources[name] = amount;
@@ -21,6 +23,7 @@ NodeOptions completed(NodeOptions options) {
     std::random_device entropy;
     options.incarnation = (std::uint64_t{entropy()} << 32) | entropy();
   }
+  if (options.gpus.probe && !options.blocking) options.blocking = gpu_thread.emplace(1).get_executor();
   return options;
 }
 
@@ -29,7 +32,7 @@ NodeOptions completed(NodeOptions options) {
 struct Node::State {
   State(NodeOptions given, net::any_io_executor executor, runtime::Clock& clock, runtime::Transport& transport,
         runtime::ProcessSpawner& process_spawner)
-      : options(completed(std::move(given))),
+      : options(completed(std::move(given), gpu_thread)),
         spawner(process_spawner),
         system({.name = options.name,
                 .executor = executor,
@@ -38,6 +41,7 @@ struct Node::State {
                 .secret = options.secret,
                 .account = std::string(protocol::accounts::node)}) {}
 
+  std::optional<net::thread_pool> gpu_thread;
   const NodeOptions options;
   runtime::ProcessSpawner& spawner;
   std::shared_ptr<Result<void>> outcome = std::make_shared<Result<void>>();

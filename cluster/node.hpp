@@ -4,8 +4,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
+#include "cluster/gpus.hpp"
 #include "protocol/node.hpp"
 #include "runtime/actor_system.hpp"
 #include "runtime/process.hpp"
@@ -14,6 +16,13 @@ namespace weir::cluster {
 
 namespace net = boost::asio;
 
+/// The GPUs of a node, as offer_gpus() finds them.
+struct NodeGpus {
+  std::vector<protocol::Gpu> offered;
+  bool hide_others = false;         ///< the machine has GPUs: a worker sees those that it has booked, or none
+  std::shared_ptr<GpuProbe> probe;  ///< reads those offered; null if there are none
+};
+
 struct NodeOptions {
   std::string head = "127.0.0.1:6380";  ///< the head's control port
   std::string secret;                   ///< the content of the head's node_secret file
@@ -21,10 +30,12 @@ struct NodeOptions {
   std::string host;                     ///< address for workers of other nodes; empty: determined at each join
   protocol::Resources resources;        ///< cpu (cores) and memory (bytes) are determined if not named here
   std::map<std::string, std::string> labels;
+  NodeGpus gpus;
   std::string version;            ///< must be the head's
   std::string worker_program;     ///< path of weir-worker
   std::string modules;            ///< directory of TorchScript modules that jobs may name; empty: none
   std::uint64_t incarnation = 0;  ///< 0: drawn at random
+  net::any_io_executor blocking;  ///< for the GPU probe, which blocks; empty: the node makes a thread for it
 };
 
 /// A node: stays joined to the head and runs worker processes for it. Owned by main. No worker outlives the node,

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/errc.hpp"
+#include "cluster/run_on.hpp"
 #include "protocol/worker_environment.hpp"
 
 namespace weir::cluster {
@@ -22,6 +23,8 @@ constexpr auto backoff_last = 5s;
 constexpr auto call_limit = 5s;
 constexpr auto end_limit = 5s;            // for killed workers to be gone
 constexpr auto lease_check = 1s;          // while there is no lease
+constexpr auto gpu_interval = 1s;         // between two readings of the GPUs
+constexpr auto gpu_sample_age_max = 5s;   // then a reading says nothing of now
 constexpr auto forward_interval = 100ms;  // output is gathered for this long
 constexpr auto name_taken_limit = 10s;    // the head may not have noticed yet that an earlier process is gone
 constexpr std::size_t unsent_max = 1 << 20;
@@ -33,12 +36,15 @@ bool fenced(const Error& error) { return error.code == Errc::conflict || error.c
 }  // namespace
 
 AgentActor::AgentActor(NodeOptions options, runtime::ProcessSpawner& spawner, std::function<void(Error)> hopeless)
-    : options_(std::move(options)), spawner_(spawner), hopeless_(std::move(hopeless)) {}
+    : options_(std::move(options)), spawner_(spawner), hopeless_(std::move(hopeless)) {
+  for (const auto& gpu : options_.gpus.offered) gpus_.push_back({gpu.uuid, false, {}});
+}
 
 void AgentActor::on_start() {
   tasks().spawn("stay joined", stay_joined());
   tasks().spawn("guard lease", guard_lease());
   tasks().spawn("forward output", forward_output());
+  if (options_.gpus.probe) tasks().spawn("watch GPUs", watch_gpus());
 }
 
 net::awaitable<void> AgentActor::on_stop() {
@@ -108,6 +114,7 @@ net::awaitable<Result<AgentActor::Lease>> AgentActor::ask_to_join(runtime::PeerI
   info.host = lease.host;
   info.incarnation = options_.incarnation;
   info.resources = options_.resources;
+  info.gpus = options_.gpus.offered;
   info.labels = options_.labels;
   info.version = options_.version;
   info.pid = static_cast<std::uint32_t>(::getpid());
@@ -157,6 +164,7 @@ net::awaitable<Error> AgentActor::beat() {
     beat.memory_total_bytes = load.memory_total_bytes;
     beat.network_sent_bytes = load.network_sent_bytes;
     beat.network_received_bytes = load.network_received_bytes;
+    beat.gpus = gpus_now();
     const auto sent = clock().now();
     auto heard = co_await membership.call<&protocol::Membership::heartbeat>(std::move(beat));
     if (heard && lease_) lease_->answered = sent;
@@ -190,6 +198,55 @@ net::awaitable<void> AgentActor::guard_lease() {
   }
 }
 
+// --- GPUs ---
+
+net::awaitable<void> AgentActor::watch_gpus() {
+  for (;;) {
+    const auto read = co_await read_gpus();
+    const std::string trouble = read ? std::string() : read.error().context;
+    if (!trouble.empty() && trouble != gpu_trouble_) spdlog::warn("node {}: {}", options_.name, trouble);
+    gpu_trouble_ = trouble;
+    if (!co_await clock().sleep_for(gpu_interval)) co_return;
+  }
+}
+
+net::awaitable<Result<void>> AgentActor::read_gpus() {
+  const auto begin = clock().now();
+  auto read = [probe = options_.gpus.probe] { return probe->read(); };
+  auto readings = co_await run_on(options_.blocking, std::move(read));
+  if (!readings) co_return readings.error();
+  gpus_read_ = begin;
+  for (auto& state : gpus_) {
+    const auto found = std::ranges::find(*readings, state.uuid, [](const auto& one) { return one.gpu.uuid; });
+    state.lost = found == readings->end();
+    state.sample = state.lost ? protocol::GpuSample() : std::move(found->sample);
+  }
+  co_return Result<void>();
+}
+
+std::vector<protocol::GpuState> AgentActor::gpus_now() const {
+  auto states = gpus_;
+  if (clock().now() - gpus_read_ <= gpu_sample_age_max) return states;
+  for (auto& state : states) state.sample = {};
+  return states;
+}
+
+net::awaitable<Result<void>> AgentActor::find_gpus(std::vector<protocol::GpuShare> booked) {
+  const std::string node = " of node " + options_.name;
+  if (options_.gpus.probe) {
+    if (const auto read = co_await read_gpus(); !read) {
+      co_return Error{Errc::not_found, booked.front().uuid + node + " cannot be found: " + read.error().context};
+    }
+  }
+  for (const auto& share : booked) {
+    const auto known = std::ranges::find(options_.gpus.offered, share.uuid, &protocol::Gpu::uuid);
+    if (known == options_.gpus.offered.end()) co_return Error{Errc::not_found, share.uuid + " is no GPU" + node};
+    const auto state = std::ranges::find(gpus_, share.uuid, &protocol::GpuState::uuid);
+    if (state->lost) co_return Error{Errc::not_found, describe(*known) + node + " is not there any more"};
+  }
+  co_return Result<void>();
+}
+
 // --- workers ---
 
 runtime::ProcessSpec AgentActor::spec_of(const protocol::WorkerLaunch& launch) const {
@@ -210,16 +267,30 @@ runtime::ProcessSpec AgentActor::spec_of(const protocol::WorkerLaunch& launch) c
       std::to_string(static_cast<unsigned>(std::clamp(threads, 1.0, 1024.0)));
   spec.environment.erase(std::string(environment::modules));  // only the operator of this node names it
   if (!options_.modules.empty()) spec.environment[std::string(environment::modules)] = options_.modules;
+  if (options_.gpus.hide_others) {  // set before the process begins: CUDA reads it once
+    std::string visible;
+    for (const auto& share : launch.gpus) visible += (visible.empty() ? "" : ",") + share.uuid;
+    spec.environment[visible_devices_variable] = visible;
+  }
   spec.input = launch.secret + "\n";
   return spec;
 }
 
-net::awaitable<Result<protocol::WorkerStarted>> AgentActor::start_worker(protocol::WorkerLaunch launch) {
+/// What there is to answer without starting a process; nothing if one must be started.
+std::optional<Result<protocol::WorkerStarted>> AgentActor::already_started(const protocol::WorkerLaunch& launch) const {
   if (!lease_ || launch.lease_id != lease_->welcome.lease_id) {
-    co_return Error{Errc::conflict, "node " + options_.name + " holds another lease by now"};
+    return Error{Errc::conflict, "node " + options_.name + " holds another lease by now"};
   }
-  if (const auto known = workers_.find(launch.worker_id); known != workers_.end()) {
-    co_return protocol::WorkerStarted{known->second->pid};
+  const auto known = workers_.find(launch.worker_id);
+  if (known == workers_.end()) return std::nullopt;
+  return protocol::WorkerStarted{known->second->pid};
+}
+
+net::awaitable<Result<protocol::WorkerStarted>> AgentActor::start_worker(protocol::WorkerLaunch launch) {
+  if (auto known = already_started(launch)) co_return std::move(*known);
+  if (!launch.gpus.empty()) {
+    if (auto there = co_await find_gpus(launch.gpus); !there) co_return there.error();
+    if (auto known = already_started(launch)) co_return std::move(*known);  // the order was repeated meanwhile
   }
   auto process = spawner_.spawn(executor(), spec_of(launch));
   if (!process) co_return process.error();

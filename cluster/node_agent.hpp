@@ -62,6 +62,14 @@ class AgentActor final : public runtime::Actor<protocol::NodeAgent> {
   net::awaitable<void> end_workers(int signal, std::chrono::milliseconds patience);
   /// Ends the lease, and the workers with it.
   net::awaitable<void> leave(Error why);
+  /// Keeps gpus_ up to date.
+  net::awaitable<void> watch_gpus();
+  net::awaitable<Result<void>> read_gpus();
+  /// The GPUs as last read, without samples that are too old.
+  std::vector<protocol::GpuState> gpus_now() const;
+  /// That the driver finds these GPUs now. Fails with: not_found.
+  net::awaitable<Result<void>> find_gpus(std::vector<protocol::GpuShare> booked);
+  std::optional<Result<protocol::WorkerStarted>> already_started(const protocol::WorkerLaunch& launch) const;
   runtime::ProcessSpec spec_of(const protocol::WorkerLaunch& launch) const;
   std::string host_towards(runtime::PeerId head) const;
 
@@ -69,6 +77,9 @@ class AgentActor final : public runtime::Actor<protocol::NodeAgent> {
   runtime::ProcessSpawner& spawner_;
   std::function<void(Error)> hopeless_;
   host::LoadMeter load_;
+  std::vector<protocol::GpuState> gpus_;  ///< those that the node offers
+  runtime::Clock::time_point gpus_read_;  ///< when that began
+  std::string gpu_trouble_;               ///< why they could not be read last; or empty
   std::optional<Lease> lease_;
   bool ever_joined_ = false;
   std::map<std::string, std::shared_ptr<Worker>> workers_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "base/errc.hpp"
@@ -11,6 +12,45 @@ namespace {
 
 constexpr std::size_t name_length_max = 128;
 constexpr std::size_t lost_nodes_max = 200;  // remembered for people to see
+constexpr std::size_t gpus_max = 256;        // of a node
+constexpr std::size_t gpu_text_max = 128;    // characters of a UUID or a name
+
+Result<void> check_gpus(const protocol::NodeInfo& info) {
+  if (info.gpus.size() > gpus_max) {
+    return Error{Errc::invalid_argument, "node " + info.name + " has more than 256 GPUs"};
+  }
+  std::set<std::string> uuids;
+  for (const auto& gpu : info.gpus) {
+    const bool good = !gpu.uuid.empty() && gpu.uuid.size() <= gpu_text_max && gpu.name.size() <= gpu_text_max;
+    if (!good || !uuids.insert(gpu.uuid).second) {
+      return Error{Errc::invalid_argument, "GPU " + std::to_string(gpu.index) + " of node " + info.name +
+                                               " has no UUID of its own, or one or a name that is too long"};
+    }
+  }
+  return {};
+}
+
+/// A sample as a node sent it, without numbers that are none.
+protocol::GpuSample checked(protocol::GpuSample sample) {
+  for (auto* value : {&sample.utilization, &sample.power_watts, &sample.temperature_celsius}) {
+    if (*value && !std::isfinite(**value)) value->reset();
+  }
+  return sample;
+}
+
+/// What is not booked of each GPU of a node; nothing of those that are lost.
+GpuRoom free_gpus(const NodeTable::Node& node) {
+  const auto& gpus = node.record.gpus;
+  GpuRoom room(gpus.size(), 1);
+  for (const auto& [id, grant] : node.grants) {
+    for (const auto& [uuid, share] : grant.gpus) {
+      const auto at = std::ranges::find(gpus, uuid, [](const GpuRecord& one) { return one.gpu.uuid; });
+      if (at != gpus.end()) room[static_cast<std::size_t>(at - gpus.begin())] -= share;
+    }
+  }
+  for (std::size_t i = 0; i < room.size(); ++i) room[i] = gpus[i].lost ? 0 : std::max(0.0, room[i]);
+  return room;
+}
 
 }  // namespace
 
@@ -44,6 +84,7 @@ Result<NodeTable::Node*> NodeTable::join(protocol::NodeInfo info, runtime::Actor
                    "resource " + name + " of node " + info.name + " is not a number of 0 or more"};
     }
   }
+  if (auto good = check_gpus(info); !good) return good.error();
   Node* known = nullptr;
   for (auto& [id, node] : nodes_) {
     if (node.record.name != info.name) continue;
@@ -65,6 +106,8 @@ Result<NodeTable::Node*> NodeTable::join(protocol::NodeInfo info, runtime::Actor
   record.lease_id = services_.next_fence();
   record.resources = std::move(info.resources);
   record.used.clear();
+  record.gpus.clear();
+  for (auto& gpu : info.gpus) record.gpus.push_back({std::move(gpu), false, {}});
   record.labels = std::move(info.labels);
   record.version = info.version;
   record.pid = info.pid;
@@ -94,7 +137,7 @@ std::vector<std::string> NodeTable::rejoin(Node& node, const protocol::NodeInfo&
   return kept;
 }
 
-Result<bool> NodeTable::heartbeat(const protocol::NodeHeartbeat& beat) {
+Result<NodeTable::Heard> NodeTable::heartbeat(const protocol::NodeHeartbeat& beat) {
   const auto found = nodes_.find(beat.node_id);
   if (found == nodes_.end()) return Error{Errc::not_found, "no node " + beat.node_id};
   Node& node = found->second;
@@ -108,15 +151,31 @@ Result<bool> NodeTable::heartbeat(const protocol::NodeHeartbeat& beat) {
   node.record.memory_total_bytes = beat.memory_total_bytes;
   node.record.network_sent_bytes = beat.network_sent_bytes;
   node.record.network_received_bytes = beat.network_received_bytes;
-  if (std::exchange(node.confirmed, true)) return false;
+  Heard heard;
+  for (const auto& state : beat.gpus) {
+    const auto known =
+        std::ranges::find(node.record.gpus, state.uuid, [](const GpuRecord& one) { return one.gpu.uuid; });
+    if (known == node.record.gpus.end()) continue;
+    known->sample = checked(state.sample);
+    if (std::exchange(known->lost, state.lost) == state.lost) continue;
+    (state.lost ? heard.gpus_lost : heard.gpus_back).push_back(known->gpu);
+  }
+  const bool was_confirmed = std::exchange(node.confirmed, true);
+  if (was_confirmed && heard.gpus_lost.empty() && heard.gpus_back.empty()) return heard;
   refresh_offer(node);
-  return true;
+  heard.offers_more = !was_confirmed || !heard.gpus_back.empty();
+  return heard;
+}
+
+void NodeTable::forget_samples(Node& node) {
+  for (auto& gpu : node.record.gpus) gpu.sample = {};
 }
 
 void NodeTable::link_broke(Node& node, std::string why) {
   node.broken = services_.clock.now();
   node.broken_by = std::move(why);
   node.confirmed = false;
+  forget_samples(node);
   refresh_offer(node);
 }
 
@@ -134,6 +193,7 @@ std::vector<std::pair<std::string, std::string>> NodeTable::silent(runtime::Cloc
       found.emplace_back(id, "no heartbeat for " + std::to_string(lease_milliseconds) + " ms");
     } else if (now - node.heard > milliseconds(heartbeat_milliseconds) * missed_heartbeats_max) {
       node.confirmed = false;
+      forget_samples(node);
       refresh_offer(node);
     }
   }
@@ -170,6 +230,7 @@ void NodeTable::mark_lost(Node& node, const std::string& reason) {
   node.broken.reset();
   node.agent = {};
   node.process = 0;
+  forget_samples(node);
   refresh_offer(node);
   const auto lost = static_cast<std::size_t>(std::count_if(
       nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.record.state == NodeState::lost; }));
@@ -181,11 +242,30 @@ void NodeTable::mark_lost(Node& node, const std::string& reason) {
   if (oldest != nodes_.end()) nodes_.erase(oldest);
 }
 
-void NodeTable::grant(const std::string& node_id, const std::string& worker_id, const protocol::Resources& resources) {
+std::vector<protocol::GpuShare> NodeTable::grant(const std::string& node_id, const std::string& worker_id,
+                                                 const protocol::Resources& resources) {
+  const auto found = nodes_.find(node_id);
+  if (found == nodes_.end()) return {};
+  Node& node = found->second;
+  Grant grant{resources, {}};
+  if (const auto amount = resources.find("gpu"); amount != resources.end() && !node.record.gpus.empty()) {
+    GpuRoom room = free_gpus(node);
+    for (const auto position : book_gpus(room, amount->second).value_or(std::vector<std::size_t>())) {
+      grant.gpus.push_back({node.record.gpus[position].gpu.uuid, std::min(amount->second, 1.0)});
+    }
+  }
+  for (const auto& [name, amount] : resources) node.record.used[name] += amount;
+  const auto booked = (node.grants[worker_id] = std::move(grant)).gpus;
+  refresh_offer(node);
+  return booked;
+}
+
+void NodeTable::doubt(const std::string& node_id, const std::vector<protocol::GpuShare>& gpus) {
   const auto found = nodes_.find(node_id);
   if (found == nodes_.end()) return;
-  found->second.grants[worker_id] = resources;
-  for (const auto& [name, amount] : resources) found->second.record.used[name] += amount;
+  for (const auto& share : gpus) {
+    for (auto& gpu : found->second.record.gpus) gpu.lost = gpu.lost || gpu.gpu.uuid == share.uuid;
+  }
   refresh_offer(found->second);
 }
 
@@ -194,14 +274,17 @@ void NodeTable::release(const std::string& node_id, const std::string& worker_id
   if (found == nodes_.end() || found->second.grants.erase(worker_id) == 0) return;
   auto& used = found->second.record.used;
   used.clear();  // summed anew, so that rounding errors do not accumulate
-  for (const auto& [id, resources] : found->second.grants) {
-    for (const auto& [name, amount] : resources) used[name] += amount;
+  for (const auto& [id, grant] : found->second.grants) {
+    for (const auto& [name, amount] : grant.resources) used[name] += amount;
   }
   refresh_offer(found->second);
 }
 
-void NodeTable::refresh_offer(const Node& node) {
-  const NodeRecord& record = node.record;
+void NodeTable::refresh_offer(Node& node) {
+  NodeRecord& record = node.record;
+  if (!record.gpus.empty()) {
+    record.resources["gpu"] = static_cast<double>(std::ranges::count(record.gpus, false, &GpuRecord::lost));
+  }
   const auto at = std::lower_bound(offers_.begin(), offers_.end(), record.name,
                                    [](const NodeOffer& offer, const std::string& name) { return offer.name < name; });
   const bool offered = at != offers_.end() && at->name == record.name;
@@ -212,12 +295,23 @@ void NodeTable::refresh_offer(const Node& node) {
   NodeOffer offer{record.id,    record.name, record.resources, record.resources, record.state == NodeState::alive,
                   record.labels};
   for (const auto& [name, amount] : record.used) offer.free[name] = std::max(0.0, offer.free[name] - amount);
+  const GpuRoom free = free_gpus(node);
+  for (std::size_t i = 0; i < free.size(); ++i) {
+    const GpuRecord& gpu = record.gpus[i];
+    if (gpu.lost) {
+      offer.gpus_lost.push_back(gpu.gpu.index);
+      continue;
+    }
+    offer.gpus.push_back(gpu.gpu.index);
+    offer.gpus_total.push_back(1);
+    offer.gpus_free.push_back(free[i]);
+  }
   if (!offered) {
     offers_.insert(at, std::move(offer));
     ++growth_;
     return;
   }
-  if (offer.open && !at->open) ++growth_;
+  if ((offer.open && !at->open) || offer.gpus.size() > at->gpus.size()) ++growth_;
   *at = std::move(offer);
 }
 

@@ -24,16 +24,29 @@ class NodeTable {
   /// process has mostly ended.
   static constexpr std::uint32_t relink_milliseconds = heartbeat_milliseconds * missed_heartbeats_max;
 
+  /// What a worker has on its node.
+  struct Grant {
+    protocol::Resources resources;
+    std::vector<protocol::GpuShare> gpus;
+  };
+
   struct Node {
     NodeRecord record;
     bool confirmed = false;  ///< heartbeats under its lease arrive; nothing is placed on it while they do not
     std::uint64_t incarnation = 0;
     std::uint64_t process = 0;  ///< of its agent
     runtime::ActorRef<protocol::NodeAgent> agent;
-    runtime::Clock::time_point heard;                   ///< last sign of life
-    std::optional<runtime::Clock::time_point> broken;   ///< since when it has no link
-    std::string broken_by;                              ///< and why
-    std::map<std::string, protocol::Resources> grants;  ///< by worker id
+    runtime::Clock::time_point heard;                  ///< last sign of life
+    std::optional<runtime::Clock::time_point> broken;  ///< since when it has no link
+    std::string broken_by;                             ///< and why
+    std::map<std::string, Grant> grants;               ///< by worker id
+  };
+
+  /// What a heartbeat has brought.
+  struct Heard {
+    bool offers_more = false;  ///< something could be placed now that could not before
+    std::vector<protocol::Gpu> gpus_lost;
+    std::vector<protocol::Gpu> gpus_back;
   };
 
   explicit NodeTable(Services& services) : services_(services) {}
@@ -51,9 +64,8 @@ class NodeTable {
   /// that are known here.
   std::vector<std::string> rejoin(Node& node, const protocol::NodeInfo& info);
 
-  /// Records a heartbeat. Returns true if nothing could be placed on the node until now. Fails with: not_found,
-  /// conflict (another lease).
-  Result<bool> heartbeat(const protocol::NodeHeartbeat& beat);
+  /// Records a heartbeat. Fails with: not_found, conflict (another lease).
+  Result<Heard> heartbeat(const protocol::NodeHeartbeat& beat);
 
   void link_broke(Node& node, std::string why);
 
@@ -68,8 +80,14 @@ class NodeTable {
   void mark_lost(Node& node, const std::string& reason);
   void set_drained(Node& node, bool drained);
 
-  void grant(const std::string& node_id, const std::string& worker_id, const protocol::Resources& resources);
+  /// Returns the GPUs booked for the worker: none where gpu is no resource made of devices.
+  std::vector<protocol::GpuShare> grant(const std::string& node_id, const std::string& worker_id,
+                                        const protocol::Resources& resources);
   void release(const std::string& node_id, const std::string& worker_id);
+
+  /// Books nothing more on these GPUs of a node, which has just failed to find one of them, until its next heartbeat
+  /// says how they are.
+  void doubt(const std::string& node_id, const std::vector<protocol::GpuShare>& gpus);
 
   /// The offers of the nodes whose heartbeats arrive, sorted by name. Updated with every change of a node.
   const std::vector<NodeOffer>& offers() const { return offers_; }
@@ -80,7 +98,9 @@ class NodeTable {
 
  private:
   /// Adds, updates or removes the node's offer after a change of the node.
-  void refresh_offer(const Node& node);
+  void refresh_offer(Node& node);
+  /// The node is silent: how its GPUs are now is not known.
+  static void forget_samples(Node& node);
 
   Services& services_;
   std::map<std::string, Node> nodes_;  ///< by id

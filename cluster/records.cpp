@@ -40,6 +40,35 @@ json or_null(const std::optional<T>& value) {
 json time_or_null(const std::optional<Time>& time) { return time ? json(to_iso8601(*time)) : json(nullptr); }
 json text_or_null(const std::string& text) { return text.empty() ? json(nullptr) : json(text); }
 
+/// A GPU of a node, with who has booked what of it.
+json gpu_json(const NodeRecord& node, const GpuRecord& gpu) {
+  json workers = json::array();
+  for (const auto& worker : node.workers) {
+    for (const auto& [uuid, share] : worker.gpus) {
+      if (uuid != gpu.gpu.uuid) continue;
+      workers.push_back({{"worker_id", worker.id},
+                         {"job", worker.job_id},
+                         {"rank", worker.rank},
+                         {"role", to_string(worker.role)},
+                         {"share", share}});
+    }
+  }
+  const auto& sample = gpu.sample;
+  return {{"index", gpu.gpu.index},
+          {"uuid", gpu.gpu.uuid},
+          {"name", gpu.gpu.name},
+          {"state", gpu.lost ? "lost" : "present"},
+          {"booked", booked_of(node, gpu)},
+          {"workers", std::move(workers)},
+          {"memory_total_bytes", gpu.gpu.memory_total_bytes == 0 ? json(nullptr) : json(gpu.gpu.memory_total_bytes)},
+          {"memory_used_bytes", or_null(sample.memory_used_bytes)},
+          {"utilization", or_null(sample.utilization)},
+          {"power_watts", or_null(sample.power_watts)},
+          {"temperature_celsius", or_null(sample.temperature_celsius)},
+          {"ecc_errors", or_null(sample.ecc_errors)},
+          {"xid", or_null(sample.xid)}};
+}
+
 }  // namespace
 
 std::string to_iso8601(Time time) {
@@ -65,6 +94,14 @@ std::optional<MetricAxis> metric_axis(std::string_view name) { return parse<Metr
 std::string_view to_string(StreamKind kind) { return name_of(stream_kinds, kind); }
 std::optional<StreamKind> stream_kind(std::string_view name) { return parse<StreamKind>(stream_kinds, name); }
 
+double booked_of(const NodeRecord& node, const GpuRecord& gpu) {
+  double booked = 0;
+  for (const auto& worker : node.workers) {
+    for (const auto& [uuid, share] : worker.gpus) booked += uuid == gpu.gpu.uuid ? share : 0;
+  }
+  return booked;
+}
+
 std::string to_text(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 json to_json(const JobRecord& job) {
@@ -83,6 +120,12 @@ json to_json(const JobRecord& job) {
           {"summary", job.summary}};
 }
 
+json to_json(const std::vector<protocol::GpuShare>& gpus) {
+  json result = json::array();
+  for (const auto& [uuid, share] : gpus) result.push_back({{"uuid", uuid}, {"share", share}});
+  return result;
+}
+
 json to_json(const WorkerRecord& worker) {
   json result = worker.figures.is_object() ? worker.figures : json::object();
   result.update({{"rank", worker.rank},
@@ -90,6 +133,7 @@ json to_json(const WorkerRecord& worker) {
                  {"worker_id", worker.id},
                  {"job", worker.job_id},
                  {"node", text_or_null(worker.node)},
+                 {"gpus", to_json(worker.gpus)},
                  {"pid", worker.pid == 0 ? json(nullptr) : json(worker.pid)},
                  {"state", to_string(worker.state)},
                  {"step", worker.step},
@@ -109,6 +153,8 @@ json to_json(const NodeRecord& node) {
                        {"role", to_string(worker.role)},
                        {"pid", worker.pid == 0 ? json(nullptr) : json(worker.pid)}});
   }
+  json gpus = json::array();
+  for (const auto& gpu : node.gpus) gpus.push_back(gpu_json(node, gpu));
   return {{"id", node.id},
           {"name", node.name},
           {"host", node.host},
@@ -128,6 +174,7 @@ json to_json(const NodeRecord& node) {
           {"memory_total_bytes", node.memory_total_bytes},
           {"network_sent_bytes", node.network_sent_bytes},
           {"network_received_bytes", node.network_received_bytes},
+          {"gpus", std::move(gpus)},
           {"workers", workers}};
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "protocol/gpu.hpp"
 #include "protocol/resources.hpp"
 #include "protocol/roles.hpp"
 
@@ -40,7 +41,8 @@ struct WorkerRecord {
   std::uint32_t rank = 0;
   protocol::Role role = protocol::Role::worker;
   std::string node_id;
-  std::string node;  ///< the node's name
+  std::string node;                      ///< the node's name
+  std::vector<protocol::GpuShare> gpus;  ///< booked for it
   std::uint32_t pid = 0;
   WorkerState state = WorkerState::starting;
   std::optional<int> exit_code;
@@ -101,6 +103,13 @@ struct JobPage {
 enum class NodeState : std::uint8_t { alive, draining, lost };
 std::string_view to_string(NodeState state);
 
+/// A GPU of a node.
+struct GpuRecord {
+  protocol::Gpu gpu;
+  bool lost = false;           ///< the node does not find it any more; nothing is booked on it
+  protocol::GpuSample sample;  ///< now: nothing in it while the node is silent
+};
+
 struct NodeRecord {
   std::string id;
   std::string name;
@@ -108,7 +117,8 @@ struct NodeRecord {
   NodeState state = NodeState::alive;
   std::uint64_t lease_id = 0;
   protocol::Resources resources;
-  protocol::Resources used;  ///< granted to workers now
+  protocol::Resources used;     ///< granted to workers now
+  std::vector<GpuRecord> gpus;  ///< known while the node is in the cluster
   std::map<std::string, std::string> labels;
   std::string version;
   std::uint32_t pid = 0;
@@ -247,6 +257,9 @@ struct ActorPage {
   std::string next;
 };
 
+/// How much of a GPU the workers on its node have booked.
+double booked_of(const NodeRecord& node, const GpuRecord& gpu);
+
 /// The kinds of stream items. Their names (to_string) are the SSE event names; the comments describe the data.
 enum class StreamKind : std::uint8_t {
   node,     ///< a node as /nodes/{id} returns it. Topic cluster. Heartbeats are transient, changes of state are kept
@@ -273,6 +286,7 @@ struct StreamItem {
 std::string to_text(const nlohmann::json& value);
 
 nlohmann::json to_json(const JobRecord& job);
+nlohmann::json to_json(const std::vector<protocol::GpuShare>& gpus);
 nlohmann::json to_json(const WorkerRecord& worker);
 nlohmann::json to_json(const NodeRecord& node);
 nlohmann::json to_json(const EventRecord& event);

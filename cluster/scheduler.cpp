@@ -15,6 +15,7 @@ namespace {
 using protocol::Resources;
 
 constexpr std::size_t nodes_named_max = 10;  // in an explanation
+constexpr std::size_t gpus_named_max = 8;    // of each
 
 double amount_of(const Resources& resources, const std::string& name) {
   const auto found = resources.find(name);
@@ -34,23 +35,34 @@ bool has_labels(const NodeOffer& node, const Gang::Group& group) {
 /// Whether a node may take workers of the gang at all, however much room it has.
 bool eligible(const NodeOffer& node, const Gang::Group& group) { return node.open && has_labels(node, group); }
 
-/// How many such workers fit into `room`: at most a million, which workers without needs reach.
-std::uint32_t capacity(const Resources& room, const Resources& each) {
+enum class Room { free, total };
+
+const Resources& room_of(const NodeOffer& node, Room room) { return room == Room::free ? node.free : node.total; }
+const GpuRoom& gpus_of(const NodeOffer& node, Room room) {
+  return room == Room::free ? node.gpus_free : node.gpus_total;
+}
+
+/// Whether a resource is made of devices on that node, so that its sum does not tell what fits.
+bool has_devices(const NodeOffer& node, const std::string& resource) { return resource == "gpu" && !node.gpus.empty(); }
+
+/// How many such workers fit into the room of a node: at most a million, which workers without needs reach.
+std::uint32_t capacity(const NodeOffer& node, Room room, const Resources& each) {
   double fit = 1'000'000;
   for (const auto& [name, want] : each) {
-    if (want > 0) fit = std::min(fit, std::floor(amount_of(room, name) / want * (1 + 1e-9) + 1e-9));
+    if (want <= 0) continue;
+    if (has_devices(node, name)) {
+      fit = std::min(fit, static_cast<double>(gpu_capacity(gpus_of(node, room), want)));
+    } else {
+      fit = std::min(fit, std::floor(amount_of(room_of(node, room), name) / want * (1 + 1e-9) + 1e-9));
+    }
   }
   return static_cast<std::uint32_t>(std::max(0.0, fit));
 }
 
-enum class Room { free, total };
-
-const Resources& room_of(const NodeOffer& node, Room room) { return room == Room::free ? node.free : node.total; }
-
 std::vector<std::uint32_t> capacities(const Gang::Group& group, std::span<const NodeOffer> nodes, Room room) {
   std::vector<std::uint32_t> result;
   for (const auto& node : nodes) {
-    result.push_back(eligible(node, group) ? capacity(room_of(node, room), group.each) : 0);
+    result.push_back(eligible(node, group) ? capacity(node, room, group.each) : 0);
   }
   return result;
 }
@@ -109,6 +121,29 @@ std::string amount_text(const std::string& name, double amount) {
   return text;
 }
 
+/// "GPU 0 has 0.5 free, GPU 1 has 0.25 free; a worker needs a whole one"
+std::string gpus_text(const Gang::Group& group, const NodeOffer& node, Room room, double want) {
+  std::string text;
+  const std::size_t named = std::min(node.gpus.size(), gpus_named_max);
+  for (std::size_t i = 0; i < named; ++i) {
+    text += (text.empty() ? "GPU " : ", GPU ") + std::to_string(node.gpus[i]) + " has " +
+            amount_text("gpu", gpus_of(node, room)[i]) + " free";
+  }
+  if (named < node.gpus.size()) text += " and " + std::to_string(node.gpus.size() - named) + " more";
+  return text + "; a " + noun_of(group) + " needs " +
+         (want < 1    ? amount_text("gpu", want) + " of one"
+          : want == 1 ? "a whole one"
+                      : amount_text("gpu", want) + " whole ones");
+}
+
+/// "; GPU 1 is lost"
+std::string lost_text(const NodeOffer& node) {
+  std::string text;
+  const std::size_t named = std::min(node.gpus_lost.size(), gpus_named_max);
+  for (std::size_t i = 0; i < named; ++i) text += "; GPU " + std::to_string(node.gpus_lost[i]) + " is lost";
+  return text;
+}
+
 /// " lacks cpu (1 free of 2, a worker needs 4)", or how many workers the node has room for.
 std::string lacks(const Gang::Group& group, const NodeOffer& node, Room room) {
   if (!node.open) return " is draining";
@@ -122,13 +157,21 @@ std::string lacks(const Gang::Group& group, const NodeOffer& node, Room room) {
   }
   for (const auto& [name, want] : group.each) {
     const double have = amount_of(room_of(node, room), name);
+    const std::string lost = name == "gpu" ? lost_text(node) : "";
+    if (has_devices(node, name)) {
+      if (want <= 0 || gpu_capacity(gpus_of(node, room), want) > 0) continue;
+      if (room == Room::free || covers(have, want)) {
+        add("gpu (" + gpus_text(group, node, room, want) + lost + ")");
+        continue;
+      }
+    }
     if (covers(have, want)) continue;
     add(name + " (" + amount_text(name, have) +
         (room == Room::free ? " free of " + amount_text(name, amount_of(node.total, name)) : "") + ", a " +
-        noun_of(group) + " needs " + amount_text(name, want) + ")");
+        noun_of(group) + " needs " + amount_text(name, want) + lost + ")");
   }
   if (!missing.empty()) return missing;
-  return " has room for " + std::to_string(std::min(group.count, capacity(room_of(node, room), group.each)));
+  return " has room for " + std::to_string(std::min(group.count, capacity(node, room, group.each)));
 }
 
 /// "node a lacks ...; node b has room for 2; and 148 more nodes".
@@ -156,7 +199,8 @@ std::string smallest_change(const Gang::Group& group, std::span<const NodeOffer>
   const auto fitting = sum(capacities(group, nodes, Room::total));
   if (fitting > 0) suggest("ask for " + protocol::counted(group.role, fitting));
   for (const auto& [name, want] : group.each) {
-    const double amount = greatest_fitting(group, nodes, name);
+    double amount = greatest_fitting(group, nodes, name);
+    if (name == "gpu" && amount > 1) amount = std::floor(amount);  // a process gets whole GPUs, or a part of one
     if (amount > 0 && !covers(amount, want)) {
       suggest("ask for " + name + "=" + amount_text(name, amount) + " per " + noun_of(group));
     }
@@ -190,6 +234,11 @@ struct Trial {
 };
 
 void take(NodeOffer& node, Room room, const Resources& each, std::uint32_t count) {
+  if (const auto gpu = each.find("gpu"); gpu != each.end() && has_devices(node, "gpu")) {
+    GpuRoom& gpus = room == Room::free ? node.gpus_free : node.gpus_total;
+    for (std::uint32_t taken = 0; taken < count && book_gpus(gpus, gpu->second); ++taken) {
+    }
+  }
   Resources& have = room == Room::free ? node.free : node.total;
   for (const auto& [name, want] : each) {
     if (const auto found = have.find(name); found != have.end()) {
@@ -260,24 +309,31 @@ std::string explain(const Gang& gang, std::span<const NodeOffer> nodes) {
   return "waits for room for " + wanted + ": " + lacks(gang, *now.failed, now.left, Room::free);
 }
 
-/// A node holds k workers as long as each asks for at most total / k. So the amounts at which one more worker fits are
+/// A node holds k workers as long as each asks for at most total / k (of GPUs, a whole number or a part of one). So the
+/// amounts at which one more worker fits are
 /// total, total / 2, total / 3, ... of each node, as often as its other resources allow, and the answer is the
 /// `count`-th greatest of them all. They are taken one by one from a heap with one entry per node.
 double greatest_fitting(const Gang::Group& group, std::span<const NodeOffer> nodes, const std::string& resource) {
   Resources others = group.each;
   others.erase(resource);
+  const auto amount_for = [&resource](const NodeOffer& node, std::uint32_t workers) {
+    if (!has_devices(node, resource)) return amount_of(node.total, resource) / workers;
+    const auto whole =
+        std::count_if(node.gpus_total.begin(), node.gpus_total.end(), [](double one) { return one == 1; });
+    return greatest_gpu_amount(static_cast<std::size_t>(whole), workers);
+  };
   struct Next {
     double amount;
-    double total;
+    const NodeOffer* node;
     std::uint32_t share;  ///< workers on the node with that amount each
     std::uint32_t share_max;
     bool operator<(const Next& other) const { return amount < other.amount; }
   };
   std::priority_queue<Next> next;
   for (const auto& node : nodes) {
-    const double total = amount_of(node.total, resource);
-    const auto share_max = eligible(node, group) ? capacity(node.total, others) : 0;
-    if (total > 0 && share_max > 0) next.push({total, total, 1, share_max});
+    const auto share_max = eligible(node, group) ? capacity(node, Room::total, others) : 0;
+    const double all = amount_for(node, 1);
+    if (all > 0 && share_max > 0) next.push({all, &node, 1, share_max});
   }
   for (std::uint32_t taken = 1; !next.empty(); ++taken) {
     Next greatest = next.top();
@@ -285,7 +341,7 @@ double greatest_fitting(const Gang::Group& group, std::span<const NodeOffer> nod
     next.pop();
     if (greatest.share == greatest.share_max) continue;
     ++greatest.share;
-    greatest.amount = greatest.total / greatest.share;
+    greatest.amount = amount_for(*greatest.node, greatest.share);
     next.push(greatest);
   }
   return 0;

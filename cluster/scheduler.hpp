@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/gpu_booking.hpp"
 #include "protocol/job_spec.hpp"
 #include "protocol/resources.hpp"
 #include "protocol/roles.hpp"
@@ -21,6 +22,10 @@ struct NodeOffer {
   protocol::Resources free;
   bool open = true;  ///< false: draining, takes nothing new
   std::map<std::string, std::string> labels;
+  std::vector<std::uint32_t> gpus = {};  ///< their indices; empty: gpu is an amount like any other
+  GpuRoom gpus_total = {};               ///< in that order, of the idle node
+  GpuRoom gpus_free = {};
+  std::vector<std::uint32_t> gpus_lost = {};  ///< the indices of those that are not there any more
 };
 
 /// The processes of a job: it gets room for all of them at once or none.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <iterator>
 #include <string>
 
@@ -276,6 +277,14 @@ class CatalogCheck {
     }
     for (const char* each : {"per_worker", "per_server"}) {
       if (!part[each].contains("cpu")) part[each]["cpu"] = 1;
+    }
+    for (const char* each : {"per_worker", "per_server", "per_state_server"}) {
+      const double gpus = part[each].value("gpu", 0.0);
+      if (gpus <= 1 || gpus == std::floor(gpus)) continue;
+      problems_.push_back({std::string("/resources/") + each + "/gpu",
+                           "a process gets a part of one GPU or whole ones: must be at most 1 or a whole number, and "
+                           "is " +
+                               part[each]["gpu"].dump()});
     }
   }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "protocol/gpu.hpp"
 #include "protocol/resources.hpp"
 #include "runtime/actor_ref.hpp"
 #include "runtime/methods.hpp"
@@ -22,6 +23,7 @@ struct NodeInfo {
   std::string host;  ///< address under which workers of other nodes reach this node's workers
   std::uint64_t incarnation = 0;
   Resources resources;
+  std::vector<Gpu> gpus;  ///< the devices behind the resource gpu; empty: it is an amount like any other
   std::map<std::string, std::string> labels;
   std::string version;
   std::uint32_t pid = 0;
@@ -52,6 +54,7 @@ struct NodeHeartbeat {
   std::uint64_t memory_total_bytes = 0;
   std::uint64_t network_sent_bytes = 0;  ///< of the host's interfaces but loopback, since the node started
   std::uint64_t network_received_bytes = 0;
+  std::vector<GpuState> gpus;  ///< of those that the node offers
 };
 
 /// The order to start one worker process in a slot of this node.
@@ -60,8 +63,9 @@ struct WorkerLaunch {
   std::string job_id;
   std::uint32_t rank = 0;
   std::uint64_t lease_id = 0;
-  std::string secret;   ///< of the job; the worker proves to the head and its peers that it knows it
-  Resources resources;  ///< granted to the worker; "cpu" sets the process's thread count
+  std::string secret;          ///< of the job; the worker proves to the head and its peers that it knows it
+  Resources resources;         ///< granted to the worker; "cpu" sets the process's thread count
+  std::vector<GpuShare> gpus;  ///< booked for it: the only ones that it sees
   std::map<std::string, std::string> environment;  ///< added to the node's own, which carries no token
 };
 
@@ -100,7 +104,8 @@ struct NodeAgent {
   virtual ~NodeAgent() = default;
 
   /// Starts the process, or returns the one that was started before: the call may be repeated.
-  /// Fails with: conflict (another lease), io (the program cannot be started), exhausted.
+  /// Fails with: conflict (another lease), not_found (a GPU booked for it is not there any more), io (the program
+  /// cannot be started), exhausted.
   virtual net::awaitable<Result<WorkerStarted>> start_worker(WorkerLaunch launch) = 0;
 
   /// Sends SIGTERM, and SIGKILL after `grace_milliseconds`. Idempotent; unknown ids are not an error. The WorkerExit

@@ -1,18 +1,26 @@
+#include <dlfcn.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <cstdlib>
 #include <filesystem>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "base/errc.hpp"
 #include "cli/api.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/console.hpp"
 #include "cli/descriptors.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/format.hpp"
+#include "cluster/gpus.hpp"
+#include "cuda/nvml.hpp"
 
 namespace weir::cli {
 namespace {
@@ -148,6 +156,75 @@ void check_datasets(Findings& findings) {
   findings.good("dataset fashion-mnist", folder.string());
 }
 
+/// The name and the handle of the first library of these that can be opened; it stays open. No name if there is none.
+std::pair<std::string, void*> open_first(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (void* library = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL)) return {name, library};
+  }
+  return {};
+}
+
+void check_cudnn(Findings& findings) {
+  const auto [name, library] = open_first({"libcudnn.so.9", "libcudnn.so.8"});
+  if (library == nullptr) {
+    findings.note("cuDNN", "libcudnn.so.9 cannot be loaded",
+                  "a LibTorch with CUDA needs it: install cuDNN 9 (NVIDIA's package cudnn9), or put its folder into "
+                  "LD_LIBRARY_PATH");
+    return;
+  }
+  const auto version = reinterpret_cast<std::size_t (*)()>(::dlsym(library, "cudnnGetVersion"));
+  findings.good("cuDNN", name + (version == nullptr ? "" : ", version " + std::to_string(version())));
+}
+
+void check_nccl(Findings& findings) {
+  const auto [name, library] = open_first({"libnccl.so.2"});
+  if (library == nullptr) {
+    findings.note("NCCL", "libnccl.so.2 cannot be loaded",
+                  "GPUs exchange gradients through the host's memory without it: install NCCL (NVIDIA's package "
+                  "libnccl2), or put its folder into LD_LIBRARY_PATH");
+    return;
+  }
+  int version = 0;
+  const auto ask = reinterpret_cast<int (*)(int*)>(::dlsym(library, "ncclGetVersion"));
+  if (ask == nullptr || ask(&version) != 0) version = 0;
+  findings.good("NCCL",
+                name + (version == 0 ? ""
+                                     : ", version " + std::to_string(version / 10000) + "." +
+                                           std::to_string(version / 100 % 100) + "." + std::to_string(version % 100)));
+}
+
+void check_gpus(Findings& findings) {
+  auto nvml = cuda::Nvml::open();
+  if (!nvml) {
+    findings.note(
+        "GPU", "none: " + nvml.error().context,
+        nvml.error().code == Errc::not_found
+            ? "jobs run on the processor's cores; for a GPU, install NVIDIA's driver (nvidia-smi must list it)"
+            : "install NVIDIA's driver anew, or restart the machine after an update of it (nvidia-smi must "
+              "list the GPU)");
+  } else if (auto gpus = (*nvml)->read(); !gpus) {
+    findings.bad("GPU", gpus.error().context, "see what nvidia-smi says; the driver may have to be loaded anew");
+  } else {
+    findings.good("NVIDIA driver", (*nvml)->driver_version() + ", for CUDA up to " + (*nvml)->cuda_version());
+    std::vector<protocol::Gpu> all;
+    for (const auto& gpu : *gpus) {
+      all.push_back({gpu.index, gpu.uuid, gpu.name, gpu.memory_total_bytes});
+      findings.good("GPU " + std::to_string(gpu.index),
+                    gpu.name + ", " + bytes_text(static_cast<double>(gpu.memory_total_bytes)) + ", " + gpu.uuid);
+    }
+    if (gpus->empty()) findings.note("GPU", "the driver finds none", "see what lspci and dmesg say");
+    if (const char* given = std::getenv(cluster::visible_devices_variable)) {
+      const auto visible = cluster::visible_gpus(all, given);
+      const std::string found = std::string(cluster::visible_devices_variable) + " leaves a node " +
+                                std::to_string(visible.gpus.size()) + " of " + std::to_string(all.size());
+      visible.remark.empty() ? findings.good("visible GPUs", found)
+                             : findings.note("visible GPUs", found, visible.remark);
+    }
+  }
+  check_cudnn(findings);
+  check_nccl(findings);
+}
+
 int doctor(const Settings& settings, const None&) {
   Findings findings;
   findings.good("weir", std::string(WEIR_VERSION) + ", " + own_program().string());
@@ -156,6 +233,7 @@ int doctor(const Settings& settings, const None&) {
   check_data_dir(settings, findings);
   check_head(settings, findings);
   check_worker(findings);
+  check_gpus(findings);
   check_datasets(findings);
   if (settings.json) {
     print(findings.json());

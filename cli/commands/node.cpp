@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include "base/errc.hpp"
 #include "cli/commands/commands.hpp"
@@ -14,6 +15,7 @@
 #include "cli/resources.hpp"
 #include "cli/run_loop.hpp"
 #include "cluster/data_dir.hpp"
+#include "cluster/gpus.hpp"
 #include "cluster/node.hpp"
 #include "runtime/asio.hpp"
 #include "runtime/clock.hpp"
@@ -111,6 +113,12 @@ int node(const Settings& settings, const Options& options) {
                                    ", or where --worker says; there is none that can be run"});
   }
 
+  std::optional<std::string> visible;
+  if (const char* given = std::getenv(cluster::visible_devices_variable)) visible = given;
+  auto gpus = cluster::offer_gpus(node_options, cluster::make_nvml_probe(), visible);
+  if (!gpus) return complain(gpus.error().within("--resources"));
+  for (const auto& remark : *gpus) say("weir node: " + remark);
+
   raise_descriptor_limit();
   net::io_context io{1};
   runtime::SystemClock clock;
@@ -133,8 +141,9 @@ void add_node(CLI::App& program, Choice& choice) {
   command->add_option("--secret-file", options->secret_file,
                       "File with the head's node secret (<data-dir>/node_secret of the head); by default "
                       "WEIR_NODE_SECRET, or --data-dir where the head runs on this machine");
-  command->add_option("--resources", options->resources,
-                      "What the node offers: cpu=4,gpu=1,memory=8GiB,...; cores and memory are found out by default");
+  command->add_option(
+      "--resources", options->resources,
+      "What the node offers: cpu=4,gpu=1,memory=8GiB,...; cores, memory and GPUs are found out by default");
   command->add_option("--labels", options->labels, "zone=a,...");
   command->add_option("--name", options->name, "Unique in the cluster; by default the host's name");
   command->add_option("--host", options->host, "Address at which workers of other nodes reach this one's");

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "cli/api.hpp"
@@ -28,6 +29,21 @@ std::string resources(const nlohmann::json& node) {
   return line;
 }
 
+/// "0: 43 %, 1: unknown": how busy each GPU is.
+std::string gpus(const nlohmann::json& node) {
+  const nlohmann::json& all = member(node, "gpus");
+  if (!all.is_array() || all.empty()) return "-";
+  std::string line;
+  for (const auto& gpu : all) {
+    const nlohmann::json& busy = member(gpu, "utilization");
+    line += (line.empty() ? "" : ", ") + value_text(member(gpu, "index")) + ": ";
+    line += text(gpu, "state") == "lost" ? "lost"
+            : busy.is_number()           ? value_text(std::round(100 * busy.get<double>())) + " %"
+                                         : "unknown";
+  }
+  return line;
+}
+
 int list(const Settings& settings, const All&) {
   auto answer = Api(settings).get("/api/v1/nodes?limit=1000");
   if (!answer) return complain(answer.error());
@@ -35,11 +51,12 @@ int list(const Settings& settings, const All&) {
     print(*answer);
     return ExitCode::ok;
   }
-  Table table({"NAME", "ID", "STATE", "HOST", "USED/TOTAL", "LOAD", "WORKERS"});
+  Table table({"NAME", "ID", "STATE", "HOST", "USED/TOTAL", "LOAD", "GPUS", "WORKERS"});
   for (const nlohmann::json& node : member(*answer, "nodes")) {
     const nlohmann::json& workers = member(node, "workers");
     table.add({text(node, "name"), text(node, "id"), text(node, "state"), text(node, "host"), resources(node),
-               value_text(member(node, "cpu_load")), workers.is_array() ? std::to_string(workers.size()) : "-"});
+               value_text(member(node, "cpu_load")), gpus(node),
+               workers.is_array() ? std::to_string(workers.size()) : "-"});
   }
   print(table.str());
   return ExitCode::ok;

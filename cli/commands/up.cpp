@@ -4,9 +4,11 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "base/errc.hpp"
@@ -16,6 +18,7 @@
 #include "cli/format.hpp"
 #include "cli/run_loop.hpp"
 #include "cluster/data_dir.hpp"
+#include "cluster/gpus.hpp"
 #include "runtime/asio.hpp"
 #include "runtime/process.hpp"
 #include "runtime/task_group.hpp"
@@ -115,6 +118,24 @@ class Up {
     if (child.name == "head") signals_.cancel();
   }
 
+  /// What CUDA_VISIBLE_DEVICES is for each node, so that each GPU belongs to one of them; empty if there are none.
+  std::vector<std::string> divided_gpus() const {
+    auto probe = cluster::make_nvml_probe();
+    auto readings = probe ? (*probe)->read() : Result<std::vector<cluster::GpuProbe::Reading>>(probe.error());
+    if (!readings || readings->empty()) return {};
+    std::vector<protocol::Gpu> all;
+    for (auto& reading : *readings) all.push_back(std::move(reading.gpu));
+    std::optional<std::string> given;
+    if (const char* value = std::getenv(cluster::visible_devices_variable)) given = value;
+    const auto gpus = cluster::visible_gpus(all, given).gpus;
+    std::vector<std::string> lists(options_.nodes);
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      std::string& list = lists[i * lists.size() / gpus.size()];
+      list += (list.empty() ? "" : ",") + gpus[i].uuid;
+    }
+    return lists;
+  }
+
   void start_nodes(std::uint32_t head_pid) {
     std::ifstream file(settings_.data_dir / "endpoints.json");
     const auto endpoints = nlohmann::json::parse(file, nullptr, false);
@@ -124,7 +145,9 @@ class Up {
     if (!secret) return say(secret.error().message());
     environment.erase("WEIR_TOKEN");  // a node does not need it
     environment["WEIR_NODE_SECRET"] = std::move(*secret);
+    const auto gpus = options_.nodes > 1 ? divided_gpus() : std::vector<std::string>();
     for (unsigned i = 1; i <= options_.nodes; ++i) {
+      if (!gpus.empty()) environment[cluster::visible_devices_variable] = gpus[i - 1];
       const std::string name = "node-" + std::to_string(i);
       const std::string cpus = "cpu=" + value_text(options_.cpus_per_node);
       std::vector<std::string> arguments{"node",        "--head", text(endpoints, "control"), "--name", name,

@@ -41,7 +41,7 @@ void ProcessTable::place(std::uint32_t rank, std::uint32_t number, const protoco
   process.record.node_id = node->record.id;
   process.record.node = node->record.name;
   process.agent = node->agent;
-  nodes_.grant(process.record.node_id, process.record.id, group.each);
+  process.record.gpus = nodes_.grant(process.record.node_id, process.record.id, group.each);
 }
 
 std::string ProcessTable::names_of(const std::function<bool(const Process&)>& predicate) const {

@@ -73,6 +73,9 @@ class ProcessTable {
   /// There is no process any more. Releases its resources.
   void let_go(Process& process);
 
+  /// Its node has not found a GPU booked for it.
+  void doubt_gpus(const Process& process) { nodes_.doubt(process.record.node_id, process.record.gpus); }
+
   /// Appends the records of those that a node runs now.
   void append_on(const std::string& node_id, std::vector<WorkerRecord>& found) const;
 

@@ -111,7 +111,7 @@ struct Applier {
     database
         .prepare(
             "INSERT INTO workers (id, job, rank, role, node_id, node, pid, state, exit_code, signal, started_at,"
-            " ended_at, step, figures) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            " ended_at, step, figures, gpus) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (id) DO UPDATE SET pid = excluded.pid, state = excluded.state,"
             " exit_code = excluded.exit_code, signal = excluded.signal, started_at = excluded.started_at,"
             " ended_at = excluded.ended_at, step = excluded.step, figures = excluded.figures")
@@ -129,6 +129,7 @@ struct Applier {
         .bind(to_integer(worker.ended_at))
         .bind(worker.step)
         .bind(to_text(worker.figures))
+        .bind(to_text(to_json(worker.gpus)))
         .run();
   }
 

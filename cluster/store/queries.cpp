@@ -154,8 +154,8 @@ std::optional<KeyUse> idempotency_key(Database& database, const std::string& key
 std::vector<WorkerRecord> workers(Database& database, const std::string& job_id) {
   std::vector<WorkerRecord> found;
   Statement& rows = database.prepare(
-      "SELECT id, job, rank, role, node_id, node, pid, state, exit_code, signal, started_at, ended_at, step, figures"
-      " FROM workers WHERE job = ?1 AND number IN (SELECT max(number) FROM workers WHERE job = ?1 GROUP BY rank)"
+      "SELECT id, job, rank, role, node_id, node, pid, state, exit_code, signal, started_at, ended_at, step, figures,"
+      " gpus FROM workers WHERE job = ?1 AND number IN (SELECT max(number) FROM workers WHERE job = ?1 GROUP BY rank)"
       " ORDER BY rank");
   rows.bind(job_id);
   while (rows.step()) {
@@ -174,6 +174,7 @@ std::vector<WorkerRecord> workers(Database& database, const std::string& job_id)
     worker.ended_at = to_time(rows.optional_integer());
     worker.step = static_cast<std::uint64_t>(rows.integer());
     worker.figures = json::parse(rows.text());
+    for (const json& share : json::parse(rows.text())) worker.gpus.push_back({share.at("uuid"), share.at("share")});
     found.push_back(std::move(worker));
   }
   return found;

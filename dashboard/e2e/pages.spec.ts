@@ -38,6 +38,26 @@ test('nodes: load, heartbeat, drain', async ({ page, address, head }) => {
   expect(head.nodes[0]!.state).toBe('draining');
 });
 
+test('nodes: GPUs, who has booked them, and what is not known of them', async ({ page, address }) => {
+  await page.goto(`${address}/nodes?q=n2`);
+  const first = page.getByRole('row', { name: /GPU-5f3c0001/ });
+  await expect(first).toContainText('NVIDIA H200');
+  await expect(first).toContainText('43.0 %');
+  await expect(first).toContainText('60.2 GB of 151 GB');
+  await expect(first).toContainText('513 W');
+  await expect(first).toContainText('61 °C');
+  await expect(first).toContainText('none');
+  await expect(first.getByRole('link', { name: 'rank 1' })).toHaveAttribute('href', '/jobs/job-run');
+  const second = page.getByRole('row', { name: /GPU-5f3c0002/ });
+  await expect(second).toContainText('lost');
+  await expect(second).toContainText('free');
+  await expect(second.getByRole('cell', { name: 'unknown', exact: true })).toHaveCount(4);
+  await expect(second).toContainText('unknown of 151 GB');
+  await page.goto(`${address}/nodes?q=n1`);
+  await expect(page.getByRole('row', { name: /n1/ })).toBeVisible();
+  await expect(page.getByRole('region', { name: 'GPUs' })).toHaveCount(0);
+});
+
 test('actors', async ({ page, address }) => {
   await page.goto(`${address}/actors`);
   const figures = page.getByRole('row', { name: /w-3\/trainer/ }).locator('.num');

@@ -122,6 +122,47 @@ TEST_F(ServerTest, PrometheusText) {
   EXPECT_EQ(answer.body().find(test_token), std::string::npos);
 }
 
+TEST_F(ServerTest, GpusOfANodeAndTheirReadings) {
+  cluster::NodeRecord node;
+  node.id = "n1";
+  node.name = "a";
+  protocol::GpuSample sample{.utilization = 0.43};
+  sample.memory_used_bytes = 1000;
+  sample.power_watts = 512.5;
+  sample.temperature_celsius = 61;
+  sample.ecc_errors = 2;
+  sample.xid = 79;
+  node.gpus = {{{0, "GPU-aa", "NVIDIA H200", 4000}, false, sample}, {{1, "GPU-bb", "NVIDIA H200", 4000}, true, {}}};
+  cluster::WorkerRecord worker;
+  worker.id = "w1";
+  worker.job_id = "j1";
+  worker.gpus = {{"GPU-aa", 0.5}};
+  node.workers = {worker};
+  head.node_list = {node};
+  const auto gpus = parsed(get("/api/v1/nodes/a"))["gpus"];
+  EXPECT_EQ(gpus[0]["booked"], 0.5);
+  EXPECT_EQ(gpus[0]["workers"][0]["job"], "j1");
+  EXPECT_EQ(gpus[0]["utilization"], 0.43);
+  EXPECT_EQ(gpus[1]["state"], "lost");
+  for (const char* reading :
+       {"utilization", "memory_used_bytes", "power_watts", "temperature_celsius", "ecc_errors", "xid"}) {
+    EXPECT_FALSE(gpus[0][reading].is_null()) << reading;
+    EXPECT_TRUE(gpus[1].contains(reading) && gpus[1][reading].is_null()) << reading;
+  }
+  const std::string text = get("/metrics").body();
+  const std::string labels = "{node=\"a\",gpu=\"0\",uuid=\"GPU-aa\"} ";
+  for (const char* line :
+       {"utilization_ratio 0.43", "memory_used_bytes 1000", "memory_total_bytes 4000", "power_watts 512.5",
+        "temperature_celsius 61", "ecc_errors 2", "xid 79", "booked_ratio 0.5", "present 1"}) {
+    const std::string name = line;
+    const auto space = name.find(' ');
+    const std::string sample_line = "weir_node_gpu_" + name.substr(0, space) + labels + name.substr(space + 1) + "\n";
+    EXPECT_NE(text.find(sample_line), std::string::npos) << sample_line << "\n" << text;
+  }
+  EXPECT_NE(text.find("weir_node_gpu_present{node=\"a\",gpu=\"1\",uuid=\"GPU-bb\"} 0\n"), std::string::npos);
+  EXPECT_EQ(text.find("weir_node_gpu_utilization_ratio{node=\"a\",gpu=\"1\""), std::string::npos) << "unknown";
+}
+
 TEST_F(ServerTest, NodesAndActors) {
   for (const char* name : {"a", "b", "c"}) {
     cluster::NodeRecord node;

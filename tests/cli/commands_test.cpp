@@ -344,6 +344,12 @@ TEST_F(Commands, DoctorSaysWhatIsFoundAndWhatToDo) {
   EXPECT_EQ(check("token")["level"], "bad");
   EXPECT_EQ(check("token")["advice"], "chmod 600 " + file("token"));
   EXPECT_EQ(check("head")["level"], "ok");
+  for (const char* optional : {"cuDNN", "NCCL"}) {
+    const auto one = check(optional);
+    ASSERT_TRUE(one.is_object()) << optional;
+    EXPECT_NE(one["level"], "bad") << "jobs run without it";
+    EXPECT_EQ(one["level"] == "note", one["advice"].get<std::string>().find("install") != std::string::npos) << one;
+  }
   EXPECT_EQ(check("head")["found"], "weir 9.9 at " + head.address());
   const Outcome text = weir({"--data-dir", dir_, "--address", head.address(), "doctor"});
   EXPECT_THAT(text.out, HasSubstr("bad  token: " + file("token") + " may be read by others\n     chmod 600 "));

@@ -301,10 +301,14 @@ TEST(Program, ListsFollowTheCursor) {
 
 TEST(Program, NodeAloneRunsOneAndWithACommandAsksTheHead) {
   const std::string nodes = R"({"nodes": [{"name": "a", "id": "N1", "state": "alive", "host": "127.0.0.1",
-    "resources": {"cpu": 4, "memory": 8e9}, "used": {"cpu": 1}, "workers": []}], "next": null})";
+    "resources": {"cpu": 4, "memory": 8e9}, "used": {"cpu": 1}, "workers": [],
+    "gpus": [{"index": 0, "state": "present", "utilization": 0.43},
+             {"index": 1, "state": "present", "utilization": null},
+             {"index": 2, "state": "lost", "utilization": null}]}], "next": null})";
   const Outcome outcome = weir_at(answer(200, nodes), {"node", "list"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("cpu 1/4, memory 0 B/8.0 GB"));
+  EXPECT_THAT(outcome.out, HasSubstr("0: 43 %, 1: unknown, 2: lost"));
 }
 
 TEST(Program, CompletionKnowsCommandsAndOptions) {

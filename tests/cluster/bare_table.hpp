@@ -19,10 +19,11 @@ struct BareTable {
   NodeTable nodes{services};
 
   /// The first heartbeat, or a later one, of a node.
-  Result<bool> beat(const NodeRecord& node) {
+  Result<NodeTable::Heard> beat(const NodeRecord& node, std::vector<protocol::GpuState> gpus = {}) {
     protocol::NodeHeartbeat beat;
     beat.node_id = node.id;
     beat.lease_id = node.lease_id;
+    beat.gpus = std::move(gpus);
     return nodes.heartbeat(beat);
   }
 };

@@ -291,6 +291,10 @@ void FakeCluster::add_node(const std::string& name, double cpu, std::uint64_t in
   options.incarnation = incarnation;
   auto& process = node_processes[name];
   if (!process) process = simulation.process();
+  options.blocking = process->executor();
+  if (const auto found = gpus.find(name); found != gpus.end()) {
+    ensure(offer_gpus(options, std::shared_ptr<GpuProbe>(found->second), std::nullopt).has_value(), "it has GPUs");
+  }
   auto node = std::make_unique<Node>(std::move(options), process->executor(), simulation.clock(), process->transport(),
                                      *spawner);
   auto result = std::make_shared<std::optional<Result<void>>>();

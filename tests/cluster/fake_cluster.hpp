@@ -16,6 +16,7 @@
 #include "runtime/testing/fake_process.hpp"
 #include "runtime/testing/simulation.hpp"
 #include "tests/cluster/commit_log.hpp"
+#include "tests/cluster/fake_gpus.hpp"
 #include "tests/cluster/temporary_dir.hpp"
 
 namespace weir::cluster {
@@ -105,6 +106,7 @@ class FakeCluster {
   TemporaryDir dir;
   std::shared_ptr<CommitLog> store;
   std::unique_ptr<Head> head;
+  std::map<std::string, std::shared_ptr<FakeGpuProbe>> gpus;  ///< of the nodes to be added that have some, by name
   std::map<std::string, std::unique_ptr<WorkerSpawner>> spawners;
   std::map<std::string, std::unique_ptr<Node>> nodes;
   std::map<std::string, std::shared_ptr<std::optional<Result<void>>>> node_results;

@@ -220,7 +220,7 @@ class Comparison {
     const auto joined = table_.join(info, {}).value();
     const auto id = joined->record.id;
     ASSERT_EQ(table_.offers().size(), plain_.nodes.size()) << "nothing is placed before its first heartbeat";
-    ASSERT_TRUE(bare_.beat(joined->record).value());
+    ASSERT_TRUE(bare_.beat(joined->record).value().offers_more);
     plain_.nodes[info.name] = {id, info.resources, info.labels, !drained_.contains(info.name), {}};
   }
 

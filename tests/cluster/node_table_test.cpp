@@ -9,6 +9,7 @@ namespace weir::cluster {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
@@ -24,7 +25,7 @@ class NodeTableTest : public testing::Test {
     beat();
   }
 
-  void beat() { ASSERT_TRUE(bare_.beat(node_->record)); }
+  void beat() { ASSERT_TRUE(bare_.beat(node_->record).has_value()); }
 
   BareTable bare_;
   runtime::testing::Simulation& simulation_ = bare_.simulation;
@@ -55,6 +56,92 @@ TEST_F(NodeTableTest, NothingIsPlacedOnANodeThatMissesHeartbeats) {
   EXPECT_THAT(table_.offers(), IsEmpty());
   beat();
   EXPECT_THAT(table_.offers(), SizeIs(1));
+}
+
+/// A node with two GPUs.
+class NodeTableGpuTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    protocol::NodeInfo info;
+    info.name = "a";
+    info.incarnation = 1;
+    info.resources = {{"cpu", 8}};
+    info.gpus = {{0, "GPU-aa", "NVIDIA H200", 1000}, {1, "GPU-bb", "NVIDIA H200", 1000}};
+    node_ = table_.join(std::move(info), {}).value();
+    beat(false);
+  }
+
+  NodeTable::Heard beat(bool second_is_lost) {
+    return bare_.beat(node_->record, {{"GPU-aa", false, {.utilization = 0.5}}, {"GPU-bb", second_is_lost, {}}}).value();
+  }
+  std::vector<protocol::GpuShare> grant(const std::string& worker, double amount) {
+    return table_.grant(node_->record.id, worker, {{"gpu", amount}});
+  }
+  const NodeOffer& offer() const { return table_.offers().at(0); }
+
+  BareTable bare_;
+  NodeTable& table_ = bare_.nodes;
+  NodeTable::Node* node_ = nullptr;
+};
+
+TEST_F(NodeTableGpuTest, BooksDevicesAndFreesThem) {
+  EXPECT_EQ(node_->record.resources.at("gpu"), 2);
+  EXPECT_THAT(grant("w0", 0.5), ElementsAre(protocol::GpuShare{"GPU-aa", 0.5}));
+  EXPECT_THAT(grant("w1", 1), ElementsAre(protocol::GpuShare{"GPU-bb", 1}));
+  EXPECT_THAT(grant("w2", 0.25), ElementsAre(protocol::GpuShare{"GPU-aa", 0.25}));
+  EXPECT_THAT(grant("w3", 0), IsEmpty());
+  EXPECT_THAT(offer().gpus_free, ElementsAre(0.25, 0));
+  EXPECT_EQ(node_->record.used.at("gpu"), 1.75);
+  table_.release(node_->record.id, "w0");
+  table_.release(node_->record.id, "w1");
+  EXPECT_THAT(offer().gpus_free, ElementsAre(0.75, 1));
+  EXPECT_THAT(offer().gpus_total, ElementsAre(1, 1));
+}
+
+TEST_F(NodeTableGpuTest, ALostGpuIsOfferedAgainWhenItIsBack) {
+  const auto growth = table_.growth();
+  const auto lost = beat(true);
+  ASSERT_THAT(lost.gpus_lost, SizeIs(1));
+  EXPECT_EQ(lost.gpus_lost[0].uuid, "GPU-bb");
+  EXPECT_FALSE(lost.offers_more);
+  EXPECT_THAT(offer().gpus, ElementsAre(0));
+  EXPECT_THAT(offer().gpus_lost, ElementsAre(1));
+  EXPECT_EQ(offer().total.at("gpu"), 1);
+  EXPECT_THAT(beat(true).gpus_lost, IsEmpty()) << "told once";
+  EXPECT_EQ(table_.growth(), growth);
+  const auto back = beat(false);
+  EXPECT_THAT(back.gpus_back, SizeIs(1));
+  EXPECT_TRUE(back.offers_more);
+  EXPECT_GT(table_.growth(), growth) << "jobs set aside are looked at again";
+  EXPECT_THAT(offer().gpus_total, ElementsAre(1, 1));
+}
+
+TEST_F(NodeTableGpuTest, AGpuInDoubtIsNotBookedUntilTheNextHeartbeat) {
+  table_.doubt(node_->record.id, {{"GPU-aa", 1}});
+  EXPECT_THAT(grant("w0", 1), ElementsAre(protocol::GpuShare{"GPU-bb", 1}));
+  EXPECT_TRUE(beat(false).offers_more);
+  EXPECT_THAT(grant("w1", 1), ElementsAre(protocol::GpuShare{"GPU-aa", 1}));
+}
+
+TEST_F(NodeTableGpuTest, SamplesOfASilentNodeAreUnknown) {
+  ASSERT_TRUE(node_->record.gpus[0].sample.utilization);
+  bare_.simulation.pass(2s + 1ms);
+  EXPECT_THAT(table_.silent(0s), IsEmpty());
+  EXPECT_FALSE(node_->record.gpus[0].sample.utilization);
+  beat(false);
+  ASSERT_TRUE(node_->record.gpus[0].sample.utilization);
+  table_.link_broke(*node_, "test");
+  EXPECT_FALSE(node_->record.gpus[0].sample.utilization);
+}
+
+TEST_F(NodeTableGpuTest, GpusOfANodeHaveUuidsOfTheirOwn) {
+  protocol::NodeInfo info;
+  info.name = "b";
+  info.gpus = {{0, "GPU-aa", "A", 0}, {1, "GPU-aa", "A", 0}};
+  EXPECT_EQ(table_.join(info, {}).error().context,
+            "GPU 1 of node b has no UUID of its own, or one or a name that is too long");
+  info.gpus = {{0, "GPU-aa", std::string(1000, 'x'), 0}};
+  EXPECT_FALSE(table_.join(info, {}).has_value());
 }
 
 }  // namespace

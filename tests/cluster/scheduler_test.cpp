@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 
 namespace weir::cluster {
@@ -135,6 +136,81 @@ TEST(Scheduler, TheGreatestFittingAmountIsThatOfTryingThemAll) {
     }
   }
   EXPECT_GT(found, 100) << "the cases are worth something";
+}
+
+/// A node with GPUs of which so much is free, and cores for everybody.
+NodeOffer gpu_node(const std::string& name, GpuRoom free) {
+  NodeOffer offer = node(name, 100, 100);
+  for (std::uint32_t i = 0; i < free.size(); ++i) offer.gpus.push_back(i);
+  offer.gpus_total = GpuRoom(free.size(), 1);
+  offer.total["gpu"] = static_cast<double>(free.size());
+  offer.free["gpu"] = std::accumulate(free.begin(), free.end(), 0.0);
+  offer.gpus_free = std::move(free);
+  return offer;
+}
+
+Gang gpu_gang(std::uint32_t workers, double gpu) { return {{{workers, {{"cpu", 1}, {"gpu", gpu}}}}}; }
+
+TEST(SchedulerGpus, PartsOfTwoGpusAreNoWholeOne) {
+  const std::vector<NodeOffer> nodes = {gpu_node("a", {0.5, 0.5}), gpu_node("b", {0.25, 1})};
+  EXPECT_THAT(place(gpu_gang(1, 1), nodes).nodes, ElementsAre("b"));
+  EXPECT_THAT(place(gpu_gang(4, 0.5), nodes).nodes, ElementsAre("a", "a", "b", "b"));
+  const auto waits = place(gpu_gang(2, 1), nodes);
+  EXPECT_FALSE(waits.fits());
+  EXPECT_TRUE(waits.possible);
+  EXPECT_EQ(explain(gpu_gang(2, 1), nodes),
+            "waits for room for 2 workers with cpu=1 gpu=1 each: node a lacks gpu (GPU 0 has 0.5 free, GPU 1 has 0.5 "
+            "free; a worker needs a whole one); node b has room for 1");
+  EXPECT_THAT(explain(gpu_gang(2, 0.75), nodes), HasSubstr("node a lacks gpu (GPU 0 has 0.5 free, GPU 1 has 0.5 free; "
+                                                           "a worker needs 0.75 of one); node b has room for 1"));
+  EXPECT_THAT(explain(gpu_gang(1, 2), nodes), HasSubstr("a worker needs 2 whole ones"));
+}
+
+TEST(SchedulerGpus, MoreThanANodeHasIsNeverPlaced) {
+  const std::vector<NodeOffer> nodes = {gpu_node("a", {1, 1})};
+  EXPECT_FALSE(place(gpu_gang(1, 4), nodes).possible);
+  EXPECT_EQ(explain(gpu_gang(1, 4), nodes),
+            "the cluster has no room for 1 worker with cpu=1 gpu=4 even when idle: node a lacks gpu (2, a worker needs "
+            "4); to fit: ask for gpu=2 per worker, or add a node with cpu=1 gpu=4");
+  EXPECT_THAT(explain(gpu_gang(3, 0.75), nodes), HasSubstr("ask for 2 workers, or ask for gpu=0.5 per worker"));
+}
+
+TEST(SchedulerGpus, ALostGpuIsNamed) {
+  std::vector<NodeOffer> nodes = {gpu_node("a", {1})};
+  nodes[0].gpus_lost = {1};
+  EXPECT_THAT(explain(gpu_gang(1, 2), nodes), HasSubstr("node a lacks gpu (1, a worker needs 2; GPU 1 is lost)"));
+}
+
+TEST(SchedulerGpus, AGroupTakesGpusFromTheNext) {
+  const std::vector<NodeOffer> nodes = {gpu_node("a", {1, 1})};
+  Gang gang = gpu_gang(1, 0.5);
+  gang.groups.push_back({1, {{"gpu", 1}}, {}, protocol::Role::server});
+  EXPECT_THAT(place(gang, nodes).nodes, ElementsAre("a", "a"));
+  gang.groups[0].count = 3;
+  EXPECT_FALSE(place(gang, nodes).possible) << "halves on both";
+  gang.groups[1].each = {};
+  EXPECT_TRUE(place(gang, nodes).fits()) << "who asks for none needs none";
+}
+
+/// For groups of equal workers: what fits is found by placing them one after the other.
+TEST(SchedulerGpus, TheGreatestFittingAmountIsThatOfTryingThemAll) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<NodeOffer> nodes;
+    std::vector<double> amounts;
+    for (std::size_t i = 0; i < 1 + random() % 4; ++i) {
+      nodes.push_back(gpu_node("n" + std::to_string(i), GpuRoom(random() % 5, 1)));
+    }
+    const auto workers = static_cast<std::uint32_t>(1 + random() % 20);
+    for (std::uint32_t k = 1; k <= workers; ++k) amounts.push_back(1.0 / k);
+    for (std::uint32_t k = 2; k <= 5; ++k) amounts.push_back(k);
+    double expected = 0;
+    for (const double amount : amounts) {
+      if (place(gpu_gang(workers, amount), nodes).fits()) expected = std::max(expected, amount);
+    }
+    const Gang gang = gpu_gang(workers, 1);
+    EXPECT_EQ(greatest_fitting(gang.groups[0], nodes, "gpu"), expected) << "round " << round;
+  }
 }
 
 Gang with_servers(std::uint32_t workers, double cpu, std::uint32_t servers, double server_cpu) {

@@ -218,6 +218,7 @@ TEST(Traffic, AFileFromBeforeItIsMigrated) {
   simulation.run(open().value()->close());
   {
     Database before(file, false);
+    before.execute("ALTER TABLE workers DROP COLUMN gpus");
     before.execute("ALTER TABLE workers DROP COLUMN role");
     before.execute("DROP TABLE traffic");
     before.execute("PRAGMA user_version = 1");
@@ -237,6 +238,7 @@ TEST(Traffic, AFileFromBeforeThePlansKeepsWhatItHas) {
   cluster.kill_head();
   {
     Database before(cluster.dir.path() / "now" / "weir.db", false);
+    before.execute("ALTER TABLE workers DROP COLUMN gpus");
     before.execute("ALTER TABLE workers DROP COLUMN role");
     before.execute("ALTER TABLE traffic DROP COLUMN plan");
     before.execute("PRAGMA user_version = 2");

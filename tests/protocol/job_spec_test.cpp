@@ -341,6 +341,22 @@ TEST(JobSpec, LimitsOfGradientsAndTheMixtureOfClassesAreRead) {
   EXPECT_THAT(problems_of(spec), at("/training/clip/where"));
 }
 
+TEST(JobSpec, GpusAreWholeOrAPartOfOne) {
+  json spec = minimal();
+  for (const double good : {0.0, 0.25, 1.0, 2.0, 8.0}) {
+    spec["resources"] = {{"per_worker", {{"gpu", good}}}};
+    EXPECT_THAT(problems_of(spec), IsEmpty()) << good;
+  }
+  for (const char* each : {"per_worker", "per_server", "per_state_server"}) {
+    spec["resources"] = {{each, {{"gpu", 1.5}}}};
+    const auto found = normalize_job_spec(spec, test_catalog());
+    ASSERT_EQ(found.size(), 1u) << each;
+    EXPECT_EQ(found[0].pointer, std::string("/resources/") + each + "/gpu");
+    EXPECT_EQ(found[0].message,
+              "a process gets a part of one GPU or whole ones: must be at most 1 or a whole number, and is 1.5");
+  }
+}
+
 TEST(JobSpec, LabelsAreTyped) {
   json spec = minimal();
   spec["resources"] = {{"labels", {{"zone", "north"}}}};

@@ -19,17 +19,18 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 # What each folder may include of the others; `tests` may include all.
 MAY_INCLUDE = {
     "base": set(),
+    "cuda": {"base"},
     "runtime": {"base"},
     "protocol": {"base", "runtime"},
     "collectives": {"base", "runtime", "protocol"},
     "compressors": {"base", "protocol"},
     "training": {"base", "protocol", "collectives", "compressors"},
     "actors": {"base", "runtime", "protocol", "collectives", "compressors", "training"},
-    "cluster": {"base", "runtime", "protocol"},
+    "cluster": {"base", "cuda", "runtime", "protocol"},
     "api": {"base", "runtime", "protocol", "cluster"},
     "bench": {"base", "runtime", "protocol", "collectives", "compressors", "training", "cluster"},
     "worker": {"base", "runtime", "protocol", "collectives", "compressors", "training", "actors", "bench"},
-    "cli": {"base", "runtime", "protocol", "cluster", "api", "bench"},
+    "cli": {"base", "cuda", "runtime", "protocol", "cluster", "api", "bench"},
 }
 MAY_USE_TORCH = {"compressors", "training", "actors", "bench", "worker"}
 # What a folder may include beside that: files of their own library, which needs no LibTorch.

@@ -3,6 +3,7 @@ import type {
   Catalog,
   Checkpoint,
   Event,
+  Gpu,
   Job,
   JobState,
   LogChunk,
@@ -155,8 +156,50 @@ export function nodes(): Node[] {
   });
   return [
     node('n1', 2),
-    node('n2', 2),
+    { ...node('n2', 2), gpus: gpus() },
     { ...node('n3', 0), state: 'lost', last_heartbeat_at: at(-300), workers: [] },
+  ];
+}
+
+/** One GPU that two workers share, and one of which nothing is known. */
+function gpus(): Gpu[] {
+  const share = (rank: number) => ({
+    worker_id: `w-${rank}`,
+    job: 'job-run',
+    rank,
+    role: 'worker' as const,
+    share: 0.5,
+  });
+  const gpu: Gpu = {
+    index: 0,
+    uuid: 'GPU-5f3c0001',
+    name: 'NVIDIA H200',
+    state: 'present',
+    booked: 1,
+    workers: [share(0), share(1)],
+    memory_total_bytes: 150.8e9,
+    memory_used_bytes: 60.2e9,
+    utilization: 0.43,
+    power_watts: 512.5,
+    temperature_celsius: 61,
+    ecc_errors: 0,
+    xid: null,
+  };
+  return [
+    gpu,
+    {
+      ...gpu,
+      index: 1,
+      uuid: 'GPU-5f3c0002',
+      state: 'lost',
+      booked: 0,
+      workers: [],
+      memory_used_bytes: null,
+      utilization: null,
+      power_watts: null,
+      temperature_celsius: null,
+      ecc_errors: null,
+    },
   ];
 }
 

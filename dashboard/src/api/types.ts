@@ -11,6 +11,7 @@ export type CheckpointList = Schemas['CheckpointList'];
 export type Event = Schemas['Event'];
 export type EventList = Schemas['EventList'];
 export type ExchangePlan = Schemas['ExchangePlan'];
+export type Gpu = Schemas['Gpu'];
 export type Job = Schemas['Job'];
 export type JobList = Schemas['JobList'];
 export type JobState = Schemas['JobState'];

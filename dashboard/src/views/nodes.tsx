@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { request, ApiError } from '../api/client';
 import type { Node } from '../api/types';
+import { GpuTable } from '../components/gpu_table';
 import { Ago, Card, Confirm, Empty, ErrorPanel, Meter, Skeleton } from '../components/ui';
 import { number, rate } from '../format';
 import { route } from '../router';
@@ -79,6 +80,7 @@ export function NodesView() {
           </div>
         )}
       </Card>
+      <GpuTable nodes={nodes ?? []} />
       {draining.value && (
         <Confirm
           title={`Drain ${draining.value.name}?`}

@@ -1,0 +1,138 @@
+"""GPUs of a node: those of a made libnvidia-ml.so.1, whose lines a running test changes. No GPU computes here."""
+
+import os
+import unittest
+from pathlib import Path
+
+from cluster import BIN, LONG, SystemTest, job
+from weir_api import poll
+
+LIBRARY = BIN.parent / "tests" / "nvml"  # the folder with it
+FIRST = "GPU-00000000-aaaa-0000-0000-000000000001"
+SECOND = "GPU-00000000-bbbb-0000-0000-000000000002"
+KNOWN = "1073741824|43|512500|61|0|-"
+UNKNOWN = "-|-|-|-|-|-"
+
+
+def line(uuid: str, readings: str = KNOWN, kind: str = "GPU") -> str:
+    return f"{kind} {uuid}|NVIDIA H200|150754820096|{readings}\n"
+
+
+def visible_to(pid: int) -> str | None:
+    """What a process was started with."""
+    for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+        if entry.startswith(b"CUDA_VISIBLE_DEVICES="):
+            return entry.decode().partition("=")[2]
+    return None
+
+
+class Gpus(SystemTest):
+    def setUp(self):
+        super().setUp()
+        self.file = self.cluster.folder / "gpus"
+        self.write(line(FIRST), line(SECOND))
+        self.cluster.environment |= {"LD_LIBRARY_PATH": str(LIBRARY), "WEIR_FAKE_NVML": str(self.file)}
+        self.cluster.environment.pop("CUDA_VISIBLE_DEVICES", None)
+
+    def write(self, *lines: str) -> None:
+        """All at once: a node may read it at any time."""
+        new = self.file.with_suffix(".new")
+        new.write_text("".join(lines))
+        os.replace(new, self.file)
+
+    def gpus(self, node: str = "alpha") -> list[dict]:
+        return self.cluster.api.nodes()[node]["gpus"]
+
+    def submit(self, workers: int, **each: float) -> str:
+        resources = {"workers": workers, "per_worker": {"cpu": 1, **each}}
+        return self.cluster.api.submit(job(steps=LONG, resources=resources))["id"]
+
+    def trains(self, job_id: str) -> list[dict]:
+        """The workers of a job, once all of them train."""
+        return self.cluster.api.wait_step(job_id, 1)["workers"]
+
+    def stop(self, job_id: str) -> None:
+        self.cluster.api.call("POST", f"/api/v1/jobs/{job_id}/stop")
+        self.cluster.api.wait_ended(job_id)
+        self.cluster.await_idle("alpha")
+
+    def test_shares_pack_one_gpu_and_each_worker_sees_what_it_has_booked(self):
+        self.cluster.start({"alpha": 4})
+        node = self.cluster.api.nodes()["alpha"]
+        self.assertEqual(node["resources"]["gpu"], 2)
+        self.assertEqual(node["labels"]["gpu_type"], "nvidia-h200")
+
+        halves = self.submit(3, gpu=0.5)
+        workers = self.trains(halves)
+        self.assertEqual([visible_to(w["pid"]) for w in workers], [FIRST, FIRST, SECOND])
+        self.assertEqual([w["gpus"] for w in workers], [[{"uuid": uuid, "share": 0.5}] for uuid in
+                                                        (FIRST, FIRST, SECOND)])
+        found = self.gpus()
+        self.assertEqual([gpu["booked"] for gpu in found], [1, 0.5])
+        self.assertEqual([[(w["job"], w["rank"]) for w in gpu["workers"]] for gpu in found],
+                         [[(halves, 0), (halves, 1)], [(halves, 2)]])
+        waits = self.submit(1, gpu=1)
+        self.assertIn("node alpha lacks gpu (GPU 0 has 0 free, GPU 1 has 0.5 free; a worker needs a whole one)",
+                      self.cluster.api.job(waits)["reason"])
+        self.cluster.api.call("POST", f"/api/v1/jobs/{waits}/stop")
+        self.stop(halves)
+
+        whole = self.submit(1, gpu=2)
+        self.assertEqual([visible_to(w["pid"]) for w in self.trains(whole)], [f"{FIRST},{SECOND}"])
+        self.stop(whole)
+        without = self.submit(1)
+        self.assertEqual([visible_to(w["pid"]) for w in self.trains(without)], [""])
+        self.stop(without)
+
+    def test_readings_are_shown_and_unknown_ones_are_null(self):
+        self.cluster.start({"alpha": 2})
+        poll(lambda: self.gpus()[0]["utilization"] == 0.43, 30, lambda: f"no readings: {self.gpus()}")
+        self.assertEqual({name: self.gpus()[0][name] for name in
+                          ("memory_used_bytes", "power_watts", "temperature_celsius", "ecc_errors", "xid")},
+                         {"memory_used_bytes": 1073741824, "power_watts": 512.5, "temperature_celsius": 61,
+                          "ecc_errors": 0, "xid": None})
+        metrics = self.cluster.api.request("GET", "/metrics")[2].decode()
+        self.assertIn(f'weir_node_gpu_utilization_ratio{{node="alpha",gpu="0",uuid="{FIRST}"}} 0.43\n', metrics)
+        self.write(line(FIRST, UNKNOWN), line(SECOND))
+        poll(lambda: self.gpus()[0]["utilization"] is None, 30, lambda: f"still known: {self.gpus()}")
+        self.assertEqual(self.gpus()[1]["utilization"], 0.43)
+
+        self.write(line(FIRST), line(SECOND, kind="LOST"))
+        poll(lambda: self.gpus()[1]["state"] == "lost", 30, lambda: f"not lost: {self.gpus()}")
+        self.assertIsNone(self.gpus()[1]["utilization"])
+        needs_both = self.submit(1, gpu=2)
+        self.assertIn("node alpha lacks gpu (1, a worker needs 2; GPU 1 is lost)",
+                      self.cluster.api.job(needs_both)["reason"])
+        self.write(line(FIRST), line(SECOND))
+        self.assertEqual([visible_to(w["pid"]) for w in self.trains(needs_both)], [f"{FIRST},{SECOND}"])
+
+    def test_what_a_node_offers(self):
+        self.cluster.start_head()
+        self.cluster.start_node("most", 2, "--labels", "gpu_type=mine")
+        self.cluster.environment["CUDA_VISIBLE_DEVICES"] = f"{SECOND},7"
+        self.cluster.start_node("second")
+        self.cluster.environment["CUDA_VISIBLE_DEVICES"] = ""
+        self.cluster.start_node("none")
+        self.cluster.await_nodes("most", "second", "none")
+        self.assertEqual([[gpu["uuid"] for gpu in self.gpus(node)] for node in ("most", "second", "none")],
+                         [[FIRST, SECOND], [SECOND], []])
+        self.assertEqual(self.cluster.api.nodes()["most"]["labels"], {"gpu_type": "mine"})
+        self.cluster.environment.pop("CUDA_VISIBLE_DEVICES")
+
+        refused = self.cluster.run("node", "--head", self.cluster.control, "--resources", "gpu=3",
+                                   WEIR_NODE_SECRET=self.cluster.node_secret)
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("--resources: gpu=3 is more than this node can offer: this machine has 2 GPUs", refused.stderr)
+
+    def test_the_doctor_says_what_is_there(self):
+        found = self.cluster.run("doctor").stdout
+        self.assertIn("ok   NVIDIA driver: 580.65.06, for CUDA up to 13.0\n", found)
+        self.assertIn(f"ok   GPU 1: NVIDIA H200, 150.8 GB, {SECOND}\n", found)
+        self.write("ERROR 18\n")
+        found = self.cluster.run("doctor").stdout
+        self.assertIn("GPU: none: the NVIDIA driver does not answer: Driver/library version mismatch", found)
+        self.assertIn("restart the machine after an update", found)
+
+
+if __name__ == "__main__":
+    unittest.main()
