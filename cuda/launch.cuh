@@ -36,6 +36,13 @@ inline unsigned blocks_for(std::uint64_t pieces) {
   return static_cast<unsigned>(std::clamp<std::uint64_t>(pieces, 1, most));
 }
 
+/// The shape for a kernel whose threads take `entries_of_thread` entries at a time, of n.
+inline Shape shape_for(std::uint64_t n, unsigned entries_of_thread) {
+  constexpr unsigned threads = 256;
+  const std::uint64_t entries_of_block = std::uint64_t{entries_of_thread} * threads;
+  return {.blocks = blocks_for((n + entries_of_block - 1) / entries_of_block), .threads = threads};
+}
+
 /// Puts a kernel into the stream. The arguments are converted to the kernel's parameters as in a call. Does not wait:
 /// an error of the kernel itself is reported by what is asked of the stream later. Fails with: internal.
 template <class... Parameters, class... Arguments>

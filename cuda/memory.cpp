@@ -34,4 +34,11 @@ Result<void> Memory::copy_to_host(std::span<std::byte> to, StreamHandle stream) 
   return check(cudaMemcpyAsync(to.data(), data_, to.size(), cudaMemcpyDeviceToHost, stream), "copying from the device");
 }
 
+Result<void> Memory::copy_from(const Memory& from, StreamHandle stream) const {
+  ensure(from.size_ <= size_, "room on the device for what is copied");
+  if (from.size_ == 0) return {};
+  return check(cudaMemcpyAsync(data_, from.data_, from.size_, cudaMemcpyDeviceToDevice, stream),
+               "copying on the device");
+}
+
 }  // namespace weir::cuda

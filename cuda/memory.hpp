@@ -24,6 +24,7 @@ class Memory {
   Result<void> fill(std::byte with, StreamHandle stream) const;
   Result<void> copy_from_host(std::span<const std::byte> from, StreamHandle stream) const;
   Result<void> copy_to_host(std::span<std::byte> to, StreamHandle stream) const;
+  Result<void> copy_from(const Memory& from, StreamHandle stream) const;
 
  private:
   Memory(std::byte* data, std::size_t size) : data_(data), size_(size) {}

@@ -7,15 +7,9 @@
 namespace weir::cuda {
 namespace {
 
-constexpr unsigned threads = 256;
-
 /// A warp works on this many entries at a time: 32 words of bits, of which each lane holds one.
 constexpr unsigned tile = 1024;
 constexpr unsigned unroll = 8;  // loads under way per lane
-
-__device__ unsigned at_most(std::uint64_t entries, unsigned most) {
-  return entries < most ? static_cast<unsigned>(entries) : most;
-}
 
 /// Writes the bits of a tile of `size` entries. `word` holds those of the entries 32 * lane, 32 * lane + 1, ... Goes
 /// byte by byte, because a payload starts anywhere; a warp's bytes are consecutive.
@@ -70,29 +64,18 @@ __global__ void write_signs_kernel(const float* __restrict__ values, std::uint64
 // The sums are added up in the order of the CPU: eight sums of every eighth entry of a block, these in their order, the
 // blocks of a run, and the runs. Eight lanes take a block, so a warp takes four.
 
-constexpr unsigned sum_lanes = 8;
 constexpr unsigned sum_block = 4096;
 constexpr unsigned sum_run = 64;  // blocks
-constexpr unsigned blocks_of_warp = warp_lanes / sum_lanes;
-
-/// The sum of the eight lanes of a team, in their order; every lane has it.
-__device__ double in_order(double mine) {
-  double sum = 0;
-  for (unsigned lane = 0; lane < sum_lanes; ++lane)
-    sum += __shfl_sync(all_lanes, mine, static_cast<int>(lane), sum_lanes);
-  return sum;
-}
 
 __global__ void write_signs_and_parts_kernel(const float* __restrict__ values, std::uint64_t n,
                                              std::byte* __restrict__ bits, SignSums* __restrict__ parts,
                                              Report* report) {
-  const unsigned team = lane_of_thread() / sum_lanes;
-  const unsigned lane = lane_of_thread() % sum_lanes;
+  const unsigned team = team_of_warp();
+  const unsigned lane = lane_of_team();
   const std::uint64_t blocks = (n + sum_block - 1) / sum_block;
   std::uint32_t largest = 0;
   // All lanes of a warp go around as often, because the votes are of all; a team without a block has no entries.
-  for (std::uint64_t first = warp_of_grid() * blocks_of_warp; first < blocks;
-       first += warps_of_grid() * blocks_of_warp) {
+  for (std::uint64_t first = warp_of_grid() * teams_of_warp; first < blocks; first += warps_of_grid() * teams_of_warp) {
     const std::uint64_t block = first + team;
     const std::uint64_t start = block * sum_block;
     const unsigned size = start < n ? at_most(n - start, sum_block) : 0;
@@ -100,11 +83,11 @@ __global__ void write_signs_and_parts_kernel(const float* __restrict__ values, s
     double positive = 0;
     double negative = 0;
     unsigned negatives = 0;
-    for (unsigned base = 0; base < longest; base += sum_lanes * unroll) {
+    for (unsigned base = 0; base < longest; base += team_lanes * unroll) {
       float x[unroll];
 #pragma unroll
       for (unsigned k = 0; k < unroll; ++k) {
-        const unsigned i = base + sum_lanes * k + lane;
+        const unsigned i = base + team_lanes * k + lane;
         x[k] = i < size ? values[start + i] : 0.0F;
       }
       unsigned mine = 0;
@@ -115,14 +98,14 @@ __global__ void write_signs_and_parts_kernel(const float* __restrict__ values, s
         const double value = x[k];
         positive += x[k] > 0 ? value : 0;
         negative += x[k] < 0 ? value : 0;
-        const unsigned byte = __ballot_sync(all_lanes, x[k] < 0) >> sum_lanes * team & 0xFF;
+        const unsigned byte = __ballot_sync(all_lanes, x[k] < 0) >> team_lanes * team & 0xFF;
         negatives += __popc(byte);
         if (lane == k) mine = byte;
       }
-      if (base + sum_lanes * lane < size) bits[start / 8 + base / 8 + lane] = static_cast<std::byte>(mine);
+      if (base + team_lanes * lane < size) bits[start / 8 + base / 8 + lane] = static_cast<std::byte>(mine);
     }
-    positive = in_order(positive);
-    negative = in_order(negative);
+    positive = sum_in_order(positive);
+    negative = sum_in_order(negative);
     if (lane == 0 && block < blocks) parts[block] = {positive, negative, negatives};
   }
   raise(&report->largest, largest);
@@ -200,46 +183,43 @@ __global__ void take_majority_kernel(float least, RandomKey coins, float* __rest
   }
 }
 
-Shape shape_for(std::uint64_t n, unsigned entries_of_warp) {
-  const std::uint64_t entries_of_block = std::uint64_t{entries_of_warp} * threads / warp_lanes;
-  return {.blocks = blocks_for((n + entries_of_block - 1) / entries_of_block), .threads = threads};
-}
-
 }  // namespace
 
 Result<void> write_votes(const float* values, std::uint64_t n, std::uint64_t first, const RandomKey& coins,
                          std::byte* bits, Report* report, StreamHandle stream) {
   if (n == 0) return {};
-  return launch("write_votes", write_signs_kernel<true>, shape_for(n, tile), stream, values, n, first, coins, bits,
-                report);
+  return launch("write_votes", write_signs_kernel<true>, shape_for(n, tile / warp_lanes), stream, values, n, first,
+                coins, bits, report);
 }
 
 Result<void> write_signs(const float* values, std::uint64_t n, std::byte* bits, Report* report, StreamHandle stream) {
   if (n == 0) return {};
-  return launch("write_signs", write_signs_kernel<false>, shape_for(n, tile), stream, values, n, std::uint64_t{0},
-                RandomKey{}, bits, report);
+  return launch("write_signs", write_signs_kernel<false>, shape_for(n, tile / warp_lanes), stream, values, n,
+                std::uint64_t{0}, RandomKey{}, bits, report);
 }
 
 Result<void> write_signs(const float* values, std::uint64_t n, std::byte* bits, SignSums* parts, SignSums* sums,
                          Report* report, StreamHandle stream) {
   if (n > 0) {
     const auto written = launch("write_signs (sums)", write_signs_and_parts_kernel,
-                                shape_for(n, blocks_of_warp * sum_block), stream, values, n, bits, parts, report);
+                                shape_for(n, sum_block / team_lanes), stream, values, n, bits, parts, report);
     if (!written) return written;
   }
-  return launch("write_signs (total)", add_parts_kernel, {.blocks = 1, .threads = threads}, stream, parts,
+  return launch("write_signs (total)", add_parts_kernel, {.blocks = 1, .threads = 256}, stream, parts,
                 sign_sum_parts(n), sums);
 }
 
 Result<void> add_by_sign(const std::byte* bits, std::uint64_t n, float positive, float negative, float* sum,
                          StreamHandle stream) {
   if (n == 0) return {};
-  return launch("add_by_sign", add_by_sign_kernel, shape_for(n, tile), stream, bits, n, positive, negative, sum);
+  return launch("add_by_sign", add_by_sign_kernel, shape_for(n, tile / warp_lanes), stream, bits, n, positive, negative,
+                sum);
 }
 
 Result<void> take_majority(float least, const RandomKey& coins, float* values, std::uint64_t n, StreamHandle stream) {
   if (n == 0) return {};
-  return launch("take_majority", take_majority_kernel, shape_for(n, tile), stream, least, coins, values, n);
+  return launch("take_majority", take_majority_kernel, shape_for(n, tile / warp_lanes), stream, least, coins, values,
+                n);
 }
 
 }  // namespace weir::cuda

@@ -68,7 +68,9 @@ extern dim3 gridDim;
 inline constexpr int warpSize = 32;
 
 struct CUstream_st {};
+struct CUevent_st {};
 using cudaStream_t = CUstream_st*;
+using cudaEvent_t = CUevent_st*;
 enum cudaError_t {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,
@@ -101,12 +103,18 @@ const Lanes& meet_lanes(const char* operation, unsigned mask, std::uint64_t valu
 /// Waits until all threads of the block have come here. Returns how many came with `predicate`.
 unsigned meet_block(bool predicate, const Where& where);
 
+/// Fails: a lane reads from one that the mask does not name.
+[[noreturn]] void fail_source(const char* operation, const Where& where);
+
 /// Lets the others run.
 void give_way();
 
 unsigned lane();
 cudaError_t run(const cudaLaunchConfig_t& config, const std::function<void()>& thread);
 cudaError_t allocate(void** at, std::size_t bytes);
+
+template <class T>
+concept Int32 = std::is_same_v<T, int> || std::is_same_v<T, unsigned>;
 
 template <class T>
 std::uint64_t to_word(T value) {
@@ -126,15 +134,16 @@ T from_word(std::uint64_t word) {
 /// What lane `from` of this lane's segment of `width` lanes gave; its own value if that is outside (`inside` is false).
 template <class T>
 T shuffle(const char* operation, unsigned mask, T value, int from, bool inside, const Where& where) {
-  const Lanes& lanes = meet_lanes(operation, mask, to_word(value), where);
-  return from_word<T>(lanes[inside ? static_cast<unsigned>(from) % warpSize : lane()]);
+  const unsigned source = inside ? static_cast<unsigned>(from) % warpSize : lane();
+  if ((mask >> source & 1) == 0) fail_source(operation, where);
+  return from_word<T>(meet_lanes(operation, mask, to_word(value), where)[source]);
 }
 
-template <class Combine>
-unsigned reduce(const char* operation, unsigned mask, unsigned value, const Combine& combine, const Where& where) {
-  const Lanes& lanes = meet_lanes(operation, mask, value, where);
+template <class T, class Combine>
+T reduce(const char* operation, unsigned mask, T value, const Combine& combine, const Where& where) {
+  const Lanes& lanes = meet_lanes(operation, mask, to_word(value), where);
   for (unsigned other = 0; other < warpSize; ++other) {
-    if (other != lane() && mask >> other & 1) value = combine(value, static_cast<unsigned>(lanes[other]));
+    if (other != lane() && mask >> other & 1) value = combine(value, from_word<T>(lanes[other]));
   }
   return value;
 }
@@ -209,18 +218,18 @@ unsigned __match_any_sync(unsigned mask, T value, weir::emulator::Where where = 
   }
   return same;
 }
-inline unsigned __reduce_max_sync(unsigned mask, unsigned value,
-                                  weir::emulator::Where where = weir::emulator::Where::current()) {
+template <weir::emulator::Int32 T>
+T __reduce_max_sync(unsigned mask, T value, weir::emulator::Where where = weir::emulator::Where::current()) {
   return weir::emulator::reduce(
       "__reduce_max_sync", mask, value, [](auto a, auto b) { return std::max(a, b); }, where);
 }
-inline unsigned __reduce_min_sync(unsigned mask, unsigned value,
-                                  weir::emulator::Where where = weir::emulator::Where::current()) {
+template <weir::emulator::Int32 T>
+T __reduce_min_sync(unsigned mask, T value, weir::emulator::Where where = weir::emulator::Where::current()) {
   return weir::emulator::reduce(
       "__reduce_min_sync", mask, value, [](auto a, auto b) { return std::min(a, b); }, where);
 }
-inline unsigned __reduce_add_sync(unsigned mask, unsigned value,
-                                  weir::emulator::Where where = weir::emulator::Where::current()) {
+template <weir::emulator::Int32 T>
+T __reduce_add_sync(unsigned mask, T value, weir::emulator::Where where = weir::emulator::Where::current()) {
   return weir::emulator::reduce("__reduce_add_sync", mask, value, std::plus<>(), where);
 }
 inline unsigned __reduce_or_sync(unsigned mask, unsigned value,
@@ -320,6 +329,11 @@ cudaError_t cudaMemsetAsync(void* at, int value, std::size_t bytes, cudaStream_t
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaEventCreate(cudaEvent_t* event);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
 
 /// Runs the kernel to its end.
 template <class... Parameters, class... Arguments>

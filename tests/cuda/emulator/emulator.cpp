@@ -299,6 +299,11 @@ const Lanes& meet_lanes(const char* operation, unsigned mask, std::uint64_t valu
   return device.meet(operation, mask, value, where);
 }
 
+void fail_source(const char* operation, const Where& where) {
+  fail(std::string(operation) + " at " + at(where) + ": a lane reads from one that the mask does not name" +
+       in_block());
+}
+
 cudaError_t run(const cudaLaunchConfig_t& config, const std::function<void()>& thread) {
   const dim3& block = config.blockDim;
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;

@@ -90,7 +90,8 @@ __global__ void warp_operations(unsigned* out) {
   const unsigned same = __match_any_sync(all_lanes, lane / 4);
   bool right = sum == 496 && prefix == lane + 1 && odd == 0xAAAAAAAA && of_eight == lane / 8 * 8 + 3;
   right = right && next == (lane == 31 ? 31 : lane + 1) && same == 0xFU << lane / 4 * 4;
-  right = right && __reduce_max_sync(all_lanes, lane) == 31 && __reduce_add_sync(all_lanes, 2) == 64;
+  right = right && __reduce_max_sync(all_lanes, lane) == 31 && __reduce_add_sync(all_lanes, 2U) == 64 &&
+          __reduce_min_sync(all_lanes, 4 - static_cast<int>(lane)) == -27;
   if (lane < 8) right = right && __reduce_or_sync(0xFF, 1U << lane) == 0xFF;
   right = right && __syncthreads_count(lane == 0) == 2 && __syncthreads_or(threadIdx.x == 40) != 0 &&
           __syncthreads_and(threadIdx.x != 40) == 0;
@@ -140,11 +141,16 @@ __global__ void other_mask(unsigned* out) { *out = __ballot_sync(threadIdx.x == 
 
 __global__ void not_in_mask(unsigned* out) { *out = __ballot_sync(0xFFFF, 1); }
 
+__global__ void source_not_in_mask(unsigned* out) {
+  if (threadIdx.x < 16) *out = __shfl_sync(0xFFFF, threadIdx.x, 20);
+}
+
 TEST(EmulatorDeathTest, WarpOperationWhoseLanesDoNotTakePart) {
   EXPECT_DEATH(run(lane_at_barrier, 32, 1), "__ballot_sync at emulator_test.cpp:[0-9]+: thread [0-9]+ waits for lanes");
   EXPECT_DEATH(run(lane_that_ended, 32, 1), "__ballot_sync at .*(has ended or never was|waits for lanes)");
   EXPECT_DEATH(run(other_mask, 32, 1), "with another mask");
   EXPECT_DEATH(run(not_in_mask, 32, 1), "does not name the lane");
+  EXPECT_DEATH(run(source_not_in_mask, 32, 1), "reads from one that the mask does not name");
   EXPECT_DEATH(run(warp_operations, 40, 64), "has ended or never was");
 }
 
