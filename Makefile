@@ -7,7 +7,7 @@
 
 JOBS ?= $(shell scripts/jobs.sh)
 LLVM = $(shell . scripts/release.sh && echo $$llvm)
-SOURCES = git ls-files '*.cpp' '*.hpp'
+SOURCES = git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh' '*.h'
 
 # CMake's own account of a configure run is worth reading only when it fails.
 configure = mkdir -p build && { cmake --preset $(1) $(2) > build/$(1).log 2>&1 || { cat build/$(1).log; exit 1; }; }

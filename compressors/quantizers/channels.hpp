@@ -17,6 +17,25 @@ inline float scale_for(float reach, int steps) {
   return low ? std::nextafter(scale, 1.0F) : scale;
 }
 
+/// Steps of one scale, of which one is zero.
+struct Grid {
+  float scale = 0;
+  std::uint8_t zero = 0;
+};
+
+/// For values from -below to above: divides 255 steps between the two sides of zero in whole numbers. The shorter side
+/// gets as many as it needs, the longer side the rest, which determines the scale.
+inline Grid grid_for(float below, float above) {
+  constexpr int steps = 255;
+  const float shorter = std::min(below, above);
+  const float longer = std::max(below, above);
+  if (longer == 0) return {};
+  const double whole = static_cast<double>(shorter) + longer;
+  const int needed = static_cast<int>(std::ceil(steps * (shorter / whole)));
+  const int rest = steps - needed;
+  return {scale_for(longer, rest), static_cast<std::uint8_t>(below == longer ? rest : needed)};
+}
+
 /// Whether a decoded scale is valid. Multiples of it saturate at the largest float (kernels/quantization/quantize.hpp).
 inline bool is_scale(float scale) { return std::isfinite(scale) && scale >= 0; }
 

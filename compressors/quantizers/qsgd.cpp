@@ -4,7 +4,6 @@
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <limits>
 
 #include "base/errc.hpp"
 #include "compressors/codecs/varint.hpp"
@@ -39,13 +38,6 @@ struct BucketCode {
   std::span<Byte> levels;
   std::span<Byte> signs;
 };
-
-/// The norm, which must be at least every magnitude. It is: each operation is monotonic, and exact for a single value.
-/// The norm of large values can exceed the largest float; that float is then used, which is at least every magnitude,
-/// too.
-float norm_of(double squares) {
-  return static_cast<float>(std::min(std::sqrt(squares), double{std::numeric_limits<float>::max()}));
-}
 
 }  // namespace
 

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <vector>
 
 #include "base/errc.hpp"
@@ -37,9 +36,7 @@ Size total_size(std::span<const float> values) {
       parts[start / block] = size_of(values.subspan(start, std::min(block, end - start)));
     }
   });
-  return std::accumulate(parts.begin(), parts.end(), Size{}, [](const Size& a, const Size& b) {
-    return Size{std::max(a.magnitude, b.magnitude), a.squares + b.squares};
-  });
+  return sum_of_sizes(parts);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 
 #include "base/errc.hpp"
 #include "compressors/codecs/varint.hpp"
@@ -13,28 +12,6 @@
 #include "compressors/quantizers/channels.hpp"
 
 namespace weir::compressors {
-namespace {
-
-constexpr int steps = 255;
-
-struct Grid {
-  float scale = 0;
-  std::uint8_t zero = 0;
-};
-
-/// Divides the steps between the two sides of zero in whole numbers: the shorter side gets as many as it needs, the
-/// longer side the rest, which determines the scale.
-Grid grid_for(float below, float above) {
-  const float shorter = std::min(below, above);
-  const float longer = std::max(below, above);
-  if (longer == 0) return {};
-  const double whole = static_cast<double>(shorter) + longer;
-  const int needed = static_cast<int>(std::ceil(steps * (shorter / whole)));
-  const int rest = steps - needed;
-  return {scale_for(longer, rest), static_cast<std::uint8_t>(below == longer ? rest : needed)};
-}
-
-}  // namespace
 
 double Uint8::error_bound(std::uint64_t entries, const Round&) const { return bound_of_steps(entries); }
 

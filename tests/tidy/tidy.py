@@ -23,7 +23,8 @@ MAY_INCLUDE = {
     "runtime": {"base"},
     "protocol": {"base", "runtime"},
     "collectives": {"base", "runtime", "protocol"},
-    "compressors": {"base", "protocol"},
+    "cuda": {"base", "collectives"},
+    "compressors": {"base", "protocol", "cuda"},
     "training": {"base", "protocol", "collectives", "compressors"},
     "actors": {"base", "runtime", "protocol", "collectives", "compressors", "training"},
     "cluster": {"base", "cuda", "runtime", "protocol"},
@@ -37,6 +38,9 @@ MAY_USE_TORCH = {"compressors", "training", "actors", "bench", "worker"}
 MAY_INCLUDE_FILES = {"cli": {"training/shapes.hpp"}}
 # No include path leads from these to LibTorch: they are linked into `weir`.
 FREE_OF_TORCH = {"training/shapes.cpp"}
+# Headers of CUDA's toolkit and of NCCL, and who may include them: in cuda/ not what others include.
+CUDA_HEADER = r"(?:cuda|cublas|cufft|curand|nvtx3/|thrust/|cub/|cooperative_groups)\w*.*[.](?:h|cuh)|nccl[.]h"
+MAY_USE_CUDA = r"cuda/.*[.](?:cpp|cu|cuh)|tests/cuda/emulator/.*"
 
 LINE_COLUMNS_MAX = 120
 FILE_LINES_MAX = 600
@@ -68,7 +72,11 @@ class Tree:
 
 
 def is_cpp(path: str) -> bool:
-    return path.endswith((".cpp", ".hpp"))
+    return path.endswith((".cpp", ".hpp", ".cu", ".cuh"))
+
+
+def is_header(path: str) -> bool:
+    return path.endswith((".hpp", ".cuh"))
 
 
 def is_code(path: str) -> bool:
@@ -98,6 +106,23 @@ def include_directions(tree: Tree) -> Iterator[Problem]:
             yield Problem(path, line, "include_directions", f"{folder} may not use LibTorch ({match[1]})")
 
 
+def cuda_headers(tree: Tree) -> Iterator[Problem]:
+    """cuda/ alone knows CUDA and NCCL, and its .cuh files, which do, are its own."""
+    includes = r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]'
+    for path, line, match in tree.matches(includes, is_cpp, blanked=False):
+        if re.fullmatch(CUDA_HEADER, match[1]) and not re.fullmatch(MAY_USE_CUDA, path):
+            yield Problem(path, line, "cuda_headers",
+                          f"only cuda/ includes CUDA, and not in what others include ({match[1]})")
+
+
+def kernels_for_the_emulator(tree: Tree) -> Iterator[Problem]:
+    """Kernels are compiled by nvcc and, for tests without a GPU, by a C++ compiler with the emulator's headers."""
+    for path, line, match in tree.matches(r"<<<|\b__CUDACC__\b|\b__CUDA_ARCH__\b", is_cpp, blanked=True):
+        yield Problem(path, line, "kernels_for_the_emulator", f"`{match[0]}`: kernels are C++, started by launch()")
+    for path, line, _ in tree.matches(r"(?<!extern )\b__shared__\b", is_cpp, blanked=True):
+        yield Problem(path, line, "kernels_for_the_emulator", "the emulator only knows shared_memory()")
+
+
 def torch_on_the_way(tree: Tree) -> Iterator[Problem]:
     """What is linked into `weir` reaches no header of LibTorch, also not through other headers."""
     includes = r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]'
@@ -120,7 +145,7 @@ def torch_on_the_way(tree: Tree) -> Iterator[Problem]:
 def banned_words(tree: Tree) -> Iterator[Problem]:
     for path, line, _ in tree.matches(r"\bdetached\b", is_cpp, blanked=True):
         yield Problem(path, line, "banned_words", "`detached` swallows exceptions; use TaskGroup::spawn")
-    for path, line, _ in tree.matches(r"\busing\s+namespace\b", lambda p: p.endswith(".hpp"), blanked=True):
+    for path, line, _ in tree.matches(r"\busing\s+namespace\b", is_header, blanked=True):
         yield Problem(path, line, "banned_words", "`using namespace` in a header")
 
 
@@ -219,9 +244,9 @@ def dead_files(tree: Tree) -> Iterator[Problem]:
         included |= {match[1], f"{path.rpartition('/')[0]}/{match[1]}"}
     everything_cmake = "\n".join(t for p, t in tree.files.items() if p.endswith((".cmake", "CMakeLists.txt")))
     for path in tree.code:
-        if path.endswith(".hpp") and path not in included:
+        if is_header(path) and path not in included:
             yield Problem(path, 1, "dead_files", "no file includes this header")
-        if path.endswith(".cpp"):
+        if path.endswith((".cpp", ".cu")):
             # Named by the CMakeLists.txt of a folder above, relative to it, or by its full path anywhere.
             folders = [path[:i] for i, c in enumerate(path) if c == "/"] + [""]
             named = any(re.search(rf"(?<![\w/.]){re.escape(path.removeprefix(f + '/'))}(?![\w.])", builds[f])
@@ -247,9 +272,9 @@ def untold_targets(tree: Tree) -> Iterator[Problem]:
             yield Problem(path, line, "untold_targets", f"`make help` does not show {match[1]}")
 
 
-RULES = [include_directions, torch_on_the_way, banned_words, sleeps_in_tests, lambda_coroutines, awaited_aggregates,
-         awaited_choices, awaits_in_first_condition, long_lines, long_files, left_behind, dead_files, static_registrars,
-         untold_targets]
+RULES = [include_directions, cuda_headers, kernels_for_the_emulator, torch_on_the_way, banned_words, sleeps_in_tests,
+         lambda_coroutines, awaited_aggregates, awaited_choices, awaits_in_first_condition, long_lines, long_files,
+         left_behind, dead_files, static_registrars, untold_targets]
 
 
 def check(tree: Tree) -> list[Problem]:

@@ -32,6 +32,55 @@ class IncludeDirections(unittest.TestCase):
         }), [])
 
 
+class CudaHeaders(unittest.TestCase):
+    def test_outside_their_folders(self):
+        self.assertEqual(broken(tidy.cuda_headers, {
+            "compressors/a.cpp": "#include <cuda_runtime.h>\n",
+            "collectives/b.hpp": "#include <vector>\n#include <nccl.h>\n",
+            "tests/cuda/kernels/c_test.cpp": "#include <cub/cub.cuh>\n",
+            "worker/d.cpp": "#include <cuda_fp16.h>\n#include <cublas_v2.h>\n",
+            "cuda/stream.hpp": "#include <cuda_runtime.h>\n",
+        }), ["compressors/a.cpp:1", "collectives/b.hpp:2", "tests/cuda/kernels/c_test.cpp:1", "worker/d.cpp:1",
+             "worker/d.cpp:2", "cuda/stream.hpp:1"])
+
+    def test_internal_headers_outside_their_folders(self):
+        self.assertEqual(broken(tidy.cuda_headers, {
+            "compressors/a.cpp": '#include "cuda/launch.cuh"\n',
+            "cuda/kernels/signs.hpp": '#include "cuda/kernels/device.cuh"\n',
+        }), ["compressors/a.cpp:1", "cuda/kernels/signs.hpp:1"])
+
+    def test_in_their_folders(self):
+        self.assertEqual(broken(tidy.cuda_headers, {
+            "cuda/stream.cpp": '#include <cuda_runtime.h>\n#include "cuda/check.cuh"\n',
+            "cuda/kernels/signs.cu": '#include <cuda_runtime.h>\n#include "cuda/kernels/device.cuh"\n',
+            "tests/cuda/emulator/a.cpp": "#include <cuda_runtime.h>\n",
+            "compressors/b.cpp": '#include "cuda/kernels/signs.hpp"\n',
+        }), [])
+
+    def test_direction(self):
+        self.assertEqual(broken(tidy.include_directions, {
+            "cuda/kernels/a.cu": '#include "compressors/kernels/pack.hpp"\n#include "base/philox.hpp"\n',
+            "cuda/b.cuh": '#include "training/shapes.hpp"\n#include "collectives/group.hpp"\n',
+            "cuda/c.cpp": "#include <ATen/ATen.h>\n",
+            "compressors/d.cpp": '#include "cuda/stream.hpp"\n',
+            "cluster/e.cpp": '#include "cuda/stream.hpp"\n',
+        }), ["cuda/kernels/a.cu:1", "cuda/b.cuh:1", "cuda/c.cpp:1", "cluster/e.cpp:1"])
+
+
+class KernelsForTheEmulator(unittest.TestCase):
+    def test_what_it_does_not_read(self):
+        self.assertCountEqual(broken(tidy.kernels_for_the_emulator, {
+            "cuda/kernels/a.cu": "a<<<1, 2>>>(x);\n__shared__ float sums[32];\n#ifdef __CUDA_ARCH__\n",
+            "compressors/b.cpp": "#if defined(__CUDACC__)\n",
+        }), ["cuda/kernels/a.cu:1", "cuda/kernels/a.cu:2", "cuda/kernels/a.cu:3", "compressors/b.cpp:1"])
+
+    def test_what_it_reads(self):
+        self.assertEqual(broken(tidy.kernels_for_the_emulator, {
+            "cuda/kernels/a.cu": "// not <<<1, 2>>>, no __shared__\nauto* sums = shared_memory<float>();\n",
+            "cuda/kernels/device.cuh": "extern __shared__ uint4 weir_shared[];\n",
+        }), [])
+
+
 class TorchOnTheWay(unittest.TestCase):
     def test_through_another_header(self):
         self.assertEqual(broken(tidy.torch_on_the_way, {
@@ -51,7 +100,8 @@ class BannedWords(unittest.TestCase):
 
     def test_using_namespace_in_a_header(self):
         self.assertEqual(broken(tidy.banned_words, {
-            "a/a.hpp": "using namespace std;\n", "a/a.cpp": "using namespace std::chrono_literals;\n"}), ["a/a.hpp:1"])
+            "a/a.hpp": "using namespace std;\n", "a/a.cpp": "using namespace std::chrono_literals;\n",
+            "cuda/a.cuh": "using namespace std;\n"}), ["a/a.hpp:1", "cuda/a.cuh:1"])
 
     def test_comments_and_strings_are_fine(self):
         self.assertEqual(broken(tidy.banned_words, {

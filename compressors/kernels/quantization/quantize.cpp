@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/ensure.hpp"
 #include "base/processor.hpp"
@@ -344,6 +345,21 @@ Size size_of(std::span<const float> values) {
 #endif
   return size_portable(values.data(), values.size(), {});
 }
+
+Size sum_of_sizes(std::span<const Size> parts) {
+  constexpr std::size_t run = 64;
+  const auto add = [](const Size& a, const Size& b) {
+    return Size{std::max(a.magnitude, b.magnitude), a.squares + b.squares};
+  };
+  Size all;
+  for (std::size_t start = 0; start < parts.size(); start += run) {
+    const auto of_run = parts.subspan(start, std::min(run, parts.size() - start));
+    all = add(all, std::accumulate(of_run.begin(), of_run.end(), Size{}, add));
+  }
+  return all;
+}
+
+float norm_of(double squares) { return static_cast<float>(std::min(std::sqrt(squares), double{largest_float})); }
 
 void write_int8(std::span<const float> values, float scale, std::span<std::byte> codes) {
   ensure(codes.size() == values.size(), "a code for every value");

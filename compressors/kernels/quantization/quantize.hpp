@@ -29,6 +29,15 @@ struct Size {
 };
 Size size_of(std::span<const float> values);
 
+/// The size of a tensor from those of its parts, also in a fixed order: runs of 64 parts, and then the runs, so that a
+/// GPU need not add up one long chain.
+Size sum_of_sizes(std::span<const Size> parts);
+
+/// The norm of values with this sum of squares. At least every magnitude: each operation is monotonic, and exact for a
+/// single value. The norm of large values can exceed the largest float; that float is then used, which is at least
+/// every magnitude, too.
+float norm_of(double squares);
+
 /// codes = round(values / scale), ties to even, clamped to [-127, 127]. `scale` is positive.
 void write_int8(std::span<const float> values, float scale, std::span<std::byte> codes);
 /// sum += weight * (scale * code). A product that would overflow is the largest float.

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "base/ensure.hpp"
 #include "base/processor.hpp"
@@ -226,13 +227,23 @@ bool write_signs(std::span<const float> values, std::span<std::byte> bits) {
 
 bool write_signs(std::span<const float> values, std::span<std::byte> bits, SignSums& sums) {
   ensure(bits.size() == sign_bytes(values.size()), "a bit for every value");
+  const auto add = [](SignSums& to, const SignSums& from) {
+    to.positive += from.positive;
+    to.negative += from.negative;
+    to.negatives += from.negatives;
+  };
+  SignSums run;
   for (std::size_t start = 0; start < values.size(); start += sign_sum_block) {
     Lanes lanes;
     const auto block = values.subspan(start, std::min(sign_sum_block, values.size() - start));
     if (write_block(block, bits.data() + start / 8, &lanes).largest >= magnitude_infinite) return false;
-    for (const double lane : lanes.positive) sums.positive += lane;
-    for (const double lane : lanes.negative) sums.negative += lane;
-    sums.negatives += lanes.negatives;
+    add(run, {.positive = std::accumulate(lanes.positive.begin(), lanes.positive.end(), 0.0),
+              .negative = std::accumulate(lanes.negative.begin(), lanes.negative.end(), 0.0),
+              .negatives = lanes.negatives});
+    const std::size_t end = start + block.size();
+    if (end % sign_sum_run != 0 && end < values.size()) continue;
+    add(sums, run);
+    run = {};
   }
   return true;
 }

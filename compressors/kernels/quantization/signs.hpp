@@ -32,10 +32,12 @@ struct SignSums {
 /// NaN or infinite.
 bool write_signs(std::span<const float> values, std::span<std::byte> bits);
 
-/// The same, and adds to `sums`. The order of the additions is fixed, in blocks and lanes, so `values` must begin at a
-/// multiple of sign_sum_block of its tensor and, unless it is the tensor's last part, end at one.
+/// The same, and adds to `sums`. The order of the additions is fixed: lanes of a block, blocks of a run, runs; all of
+/// them are long enough for the CPU and numerous enough for a GPU. So `values` must begin at a multiple of sign_sum_run
+/// of its tensor and, unless it is the tensor's last part, end at one.
 bool write_signs(std::span<const float> values, std::span<std::byte> bits, SignSums& sums);
 inline constexpr std::size_t sign_sum_block = 4096;
+inline constexpr std::size_t sign_sum_run = 64 * sign_sum_block;
 
 /// sum += `negative` where the bit is set, `positive` elsewhere.
 void add_by_sign(BytesView bits, float positive, float negative, std::span<float> sum);

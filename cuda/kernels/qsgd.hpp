@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/result.hpp"
+#include "cuda/kernels/random.hpp"
+#include "cuda/kernels/report.hpp"
+#include "cuda/stream.hpp"
+
+namespace weir::cuda {
+
+// Twins of QSGD's loops (compressors/kernels/quantization/quantize.hpp) and of what Qsgd does around them: buckets of
+// `bucket` entries, a multiple of 64, each the norm (4 bytes), the levels of `bits` bits (1 to 8), and the signs. They
+// write and read what follows the head of the code (bits and bucket), which may lie at any address. Eight lanes take a
+// bucket, in the CPU's order of additions: the time of a bucket is a chain of bucket / 8 additions, which hides behind
+// others' as long as the tensor has thousands of buckets.
+
+/// Twin of Qsgd::write(). Per entry: 4 bytes read twice, the second time from the cache, (bits + 1) / 8 written. Where
+/// a value is NaN or infinite, `report->largest` says so and the code means nothing.
+Result<void> write_levels(const float* values, std::uint64_t n, const RandomKey& key, unsigned bits,
+                          std::uint64_t bucket, std::byte* buckets, Report* report, StreamHandle stream);
+
+/// Twin of Qsgd::read_add(). Per entry: 4 + (bits + 1) / 8 bytes read, 4 written. `report->misfit` is raised if a norm
+/// is none or bits are set behind the last entry.
+Result<void> add_levels(const std::byte* buckets, std::uint64_t n, unsigned bits, std::uint64_t bucket, float weight,
+                        float* sum, Report* report, StreamHandle stream);
+
+}  // namespace weir::cuda

@@ -1,0 +1,248 @@
+#include "cuda/kernels/quantize.hpp"
+
+#include "cuda/kernels/device.cuh"
+#include "cuda/launch.cuh"
+
+namespace weir::cuda {
+namespace {
+
+/// What a warp takes of a row at a time.
+constexpr unsigned piece = 4096;
+
+/// Maps the bits of a float to an integer of the same order, and back: reverses the order of negative numbers. NaN lies
+/// beyond infinity.
+__device__ std::int32_t ordered(std::int32_t bits) { return bits ^ (bits >> 31 & 0x7FFFFFFF); }
+
+__device__ float float_of(std::int32_t in_order) { return __int_as_float(ordered(in_order)); }
+
+__global__ void clear_extremes_kernel(RowExtremes* extremes, std::uint64_t channels) {
+  for (std::uint64_t i = thread_of_grid(); i < channels; i += threads_of_grid()) extremes[i] = {};
+}
+
+__global__ void extremes_kernel(const float* __restrict__ values, std::uint64_t channels, std::uint64_t row,
+                                RowExtremes* __restrict__ extremes, Report* report) {
+  const std::uint64_t pieces_of_row = (row + piece - 1) / piece;
+  std::uint32_t largest = 0;
+  for (std::uint64_t i = warp_of_grid(); i < channels * pieces_of_row; i += warps_of_grid()) {
+    const std::uint64_t channel = i / pieces_of_row;
+    const std::uint64_t begin = i % pieces_of_row * piece;
+    const float* const from = values + channel * row + begin;
+    const unsigned size = at_most(row - begin, piece);
+    std::int32_t least = 0;
+    std::int32_t most = 0;
+    for (unsigned at = 4 * lane_of_thread(); at < size; at += 4 * warp_lanes) {
+      const Four four = load_four(from + at, at_most(size - at, 4));
+      for (const float value : four.x) {
+        const std::int32_t here = ordered(__float_as_int(value));
+        least = here < least ? here : least;
+        most = here > most ? here : most;
+      }
+    }
+    least = __reduce_min_sync(all_lanes, least);
+    most = __reduce_max_sync(all_lanes, most);
+    if (lane_of_thread() == 0) {
+      atomicMin(&extremes[channel].least, least);
+      atomicMax(&extremes[channel].most, most);
+    }
+    const std::uint32_t below = magnitude(float_of(least));
+    const std::uint32_t above = magnitude(float_of(most));
+    const std::uint32_t here = below > above ? below : above;
+    largest = here > largest ? here : largest;
+  }
+  raise(&report->largest, largest);
+}
+
+/// reach / steps. Positive if `reach` is: a denormal quotient is rounded up. Twin of scale_for()
+/// (compressors/quantizers/channels.hpp).
+__device__ float scale_for(float reach, int steps) {
+  const float scale = reach / static_cast<float>(steps);
+  const bool low = scale < 0x1p-126F && static_cast<double>(scale) * steps < reach;
+  return low ? __uint_as_float(__float_as_uint(scale) + 1) : scale;
+}
+
+/// Rounds to nearest, ties to even, for magnitudes up to 2^22: after adding the shift, the last place of the float is
+/// 1.
+__device__ std::int32_t nearest(float value) {
+  constexpr float shift = 0x1.8p23F;
+  return __float_as_int(value + shift) - __float_as_int(shift);
+}
+
+__device__ std::int32_t bounded(std::int32_t value, std::int32_t least, std::int32_t most) {
+  const std::int32_t raised = value < least ? least : value;
+  return raised > most ? most : raised;
+}
+
+// The two codes. A Code writes what precedes a channel's codes, reads it, and codes an entry.
+
+struct Int8 {
+  static constexpr unsigned head_bytes = sizeof(float);  // of a channel
+
+  static __device__ Int8 of(const RowExtremes& extremes) {
+    const std::uint32_t below = magnitude(float_of(extremes.least));
+    const std::uint32_t above = magnitude(float_of(extremes.most));
+    return {scale_for(__uint_as_float(below > above ? below : above), 127)};
+  }
+  static __device__ Int8 read(const std::byte* code, std::uint64_t, std::uint64_t channel) {
+    return {load_f32(code + channel * sizeof(float))};
+  }
+  __device__ void write(std::byte* code, std::uint64_t, std::uint64_t channel) const {
+    store_f32(scale, code + channel * sizeof(float));
+  }
+  __device__ std::uint32_t code_of(float x) const {
+    return scale > 0 ? static_cast<std::uint32_t>(bounded(nearest(x / scale), -127, 127)) & 0xFF : 0;
+  }
+  __device__ float value_of(std::uint32_t code) const {
+    return finite(scale * static_cast<float>(static_cast<std::int32_t>(code << 24) >> 24));
+  }
+
+  float scale;
+};
+
+struct Uint8 {
+  static constexpr unsigned head_bytes = sizeof(float) + 1;
+
+  /// Twin of grid_for() (compressors/quantizers/uint8.cpp).
+  static __device__ Uint8 of(const RowExtremes& extremes) {
+    constexpr int steps = 255;
+    const float below = -float_of(extremes.least);
+    const float above = float_of(extremes.most);
+    const float shorter = above < below ? above : below;
+    const float longer = below < above ? above : below;
+    if (longer == 0) return {0, 0};
+    const double whole = static_cast<double>(shorter) + longer;
+    const int needed = static_cast<int>(ceil(steps * (shorter / whole)));
+    const int rest = steps - needed;
+    return {scale_for(longer, rest), below == longer ? rest : needed};
+  }
+  static __device__ Uint8 read(const std::byte* code, std::uint64_t channels, std::uint64_t channel) {
+    return {load_f32(code + channel * sizeof(float)),
+            static_cast<std::int32_t>(code[channels * sizeof(float) + channel])};
+  }
+  __device__ void write(std::byte* code, std::uint64_t channels, std::uint64_t channel) const {
+    store_f32(scale, code + channel * sizeof(float));
+    code[channels * sizeof(float) + channel] = static_cast<std::byte>(zero);
+  }
+  __device__ std::uint32_t code_of(float x) const {
+    return scale > 0 ? static_cast<std::uint32_t>(bounded(nearest(x / scale) + zero, 0, 255)) : 0;
+  }
+  __device__ float value_of(std::uint32_t code) const {
+    return finite(scale * static_cast<float>(static_cast<std::int32_t>(code) - zero));
+  }
+
+  float scale;
+  std::int32_t zero;
+};
+
+template <class Code>
+__global__ void write_heads_kernel(const RowExtremes* __restrict__ extremes, std::uint64_t channels,
+                                   std::byte* __restrict__ code) {
+  for (std::uint64_t i = thread_of_grid(); i < channels; i += threads_of_grid()) {
+    Code::of(extremes[i]).write(code, channels, i);
+  }
+}
+
+/// Calls body(k, code) for the entries at + k, k < count, with what precedes the codes of their channels.
+template <class Code, class Body>
+__device__ void for_entries(const std::byte* code, std::uint32_t channels, std::uint32_t row, std::uint32_t at,
+                            unsigned count, const Body& body) {
+  std::uint32_t channel = at / row;
+  std::uint32_t place = at - channel * row;
+  Code of_channel = Code::read(code, channels, channel);
+  for (unsigned k = 0; k < count; ++k) {
+    if (place == row) {
+      of_channel = Code::read(code, channels, ++channel);
+      place = 0;
+    }
+    ++place;
+    body(k, of_channel);
+  }
+}
+
+template <class Code>
+__global__ void write_codes_kernel(const float* __restrict__ values, std::uint32_t channels, std::uint32_t row,
+                                   std::byte* code) {
+  const std::uint64_t n = std::uint64_t{channels} * row;
+  std::byte* const codes = code + std::uint64_t{channels} * Code::head_bytes;
+  for (std::uint64_t at = 4 * thread_of_grid(); at < n; at += 4 * threads_of_grid()) {
+    const unsigned count = at_most(n - at, 4);
+    const Four four = load_four(values + at, count);
+    std::uint32_t word = 0;
+    for_entries<Code>(code, channels, row, static_cast<std::uint32_t>(at), count,
+                      [&](unsigned k, const Code& of) { word |= of.code_of(four.x[k]) << 8 * k; });
+    store_word(word, codes + at, count);
+  }
+}
+
+template <class Code>
+__global__ void add_codes_kernel(const std::byte* __restrict__ code, std::uint32_t channels, std::uint32_t row,
+                                 float weight, float* __restrict__ sum, Report* report) {
+  const std::uint64_t n = std::uint64_t{channels} * row;
+  const std::byte* const codes = code + std::uint64_t{channels} * Code::head_bytes;
+  bool bad = false;
+  for (std::uint64_t at = 4 * thread_of_grid(); at < n; at += 4 * threads_of_grid()) {
+    const unsigned count = at_most(n - at, 4);
+    const auto word = load_word<std::uint32_t>(codes + at, count);
+    Four four = load_four(sum + at, count);
+    for_entries<Code>(code, channels, row, static_cast<std::uint32_t>(at), count, [&](unsigned k, const Code& of) {
+      bad = bad || !is_scale(of.scale);
+      four.x[k] += weight * of.value_of(word >> 8 * k & 0xFF);
+    });
+    store_four(four, sum + at, count);
+  }
+  raise(&report->misfit, bad ? 1 : 0);
+}
+
+template <class Code>
+Result<void> write(const char* name, const float* values, std::uint64_t channels, std::uint64_t row,
+                   RowExtremes* extremes, std::byte* code, Report* report, StreamHandle stream) {
+  if (channels * row == 0) return {};
+  const auto found = extremes_of(values, channels, row, extremes, report, stream);
+  if (!found) return found;
+  const auto heads = launch(name, write_heads_kernel<Code>, shape_for(channels, 1), stream, extremes, channels, code);
+  if (!heads) return heads;
+  return launch(name, write_codes_kernel<Code>, shape_for(channels * row, 4), stream, values,
+                static_cast<std::uint32_t>(channels), static_cast<std::uint32_t>(row), code);
+}
+
+template <class Code>
+Result<void> add(const char* name, const std::byte* code, std::uint64_t channels, std::uint64_t row, float weight,
+                 float* sum, Report* report, StreamHandle stream) {
+  if (channels * row == 0) return {};
+  return launch(name, add_codes_kernel<Code>, shape_for(channels * row, 4), stream, code,
+                static_cast<std::uint32_t>(channels), static_cast<std::uint32_t>(row), weight, sum, report);
+}
+
+}  // namespace
+
+Result<void> extremes_of(const float* values, std::uint64_t channels, std::uint64_t row, RowExtremes* extremes,
+                         Report* report, StreamHandle stream) {
+  if (channels == 0) return {};
+  const auto cleared =
+      launch("extremes_of (start)", clear_extremes_kernel, shape_for(channels, 1), stream, extremes, channels);
+  if (!cleared || row == 0) return cleared;
+  const std::uint64_t pieces = channels * ((row + piece - 1) / piece);
+  return launch("extremes_of", extremes_kernel, shape_for(pieces * warp_lanes, 1), stream, values, channels, row,
+                extremes, report);
+}
+
+Result<void> write_int8(const float* values, std::uint64_t channels, std::uint64_t row, RowExtremes* extremes,
+                        std::byte* code, Report* report, StreamHandle stream) {
+  return write<Int8>("write_int8", values, channels, row, extremes, code, report, stream);
+}
+
+Result<void> add_int8(const std::byte* code, std::uint64_t channels, std::uint64_t row, float weight, float* sum,
+                      Report* report, StreamHandle stream) {
+  return add<Int8>("add_int8", code, channels, row, weight, sum, report, stream);
+}
+
+Result<void> write_uint8(const float* values, std::uint64_t channels, std::uint64_t row, RowExtremes* extremes,
+                         std::byte* code, Report* report, StreamHandle stream) {
+  return write<Uint8>("write_uint8", values, channels, row, extremes, code, report, stream);
+}
+
+Result<void> add_uint8(const std::byte* code, std::uint64_t channels, std::uint64_t row, float weight, float* sum,
+                       Report* report, StreamHandle stream) {
+  return add<Uint8>("add_uint8", code, channels, row, weight, sum, report, stream);
+}
+
+}  // namespace weir::cuda

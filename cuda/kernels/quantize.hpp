@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/result.hpp"
+#include "cuda/kernels/report.hpp"
+#include "cuda/stream.hpp"
+
+namespace weir::cuda {
+
+// Twins of the scaled codes of compressors/kernels/quantization/quantize.hpp, each with what its quantizer
+// (compressors/quantizers/int8.cpp, uint8.cpp) does around it, so that they write and read the whole code of a tensor
+// of `channels` rows of `row` entries, fewer than 2^32 in all. All pointers are to the device's memory; codes may lie
+// at any address. Where a value is NaN or infinite, `report->largest` says so and the code means nothing.
+
+/// The minimum and the maximum of a row and zero, as integers of the floats' order. Twin of Extremes.
+struct RowExtremes {
+  std::int32_t least = 0;
+  std::int32_t most = 0;
+};
+
+/// Twin of extremes_of(), of each row. Per entry: 4 bytes read.
+Result<void> extremes_of(const float* values, std::uint64_t channels, std::uint64_t row, RowExtremes* extremes,
+                         Report* report, StreamHandle stream);
+
+/// Twin of Int8::write(): channels scales (4 bytes each), then codes. `extremes` is scratch, one for a channel. Per
+/// entry: 8 bytes read (the second time from the cache where the tensor fits into it), 1 written.
+Result<void> write_int8(const float* values, std::uint64_t channels, std::uint64_t row, RowExtremes* extremes,
+                        std::byte* code, Report* report, StreamHandle stream);
+
+/// Twin of Int8::read_add(). Per entry: 5 bytes read, 4 written. `report->misfit` is raised if a scale is none.
+Result<void> add_int8(const std::byte* code, std::uint64_t channels, std::uint64_t row, float weight, float* sum,
+                      Report* report, StreamHandle stream);
+
+/// Twin of Uint8::write(): channels scales, channels zeros (1 byte each), then codes. Else as write_int8().
+Result<void> write_uint8(const float* values, std::uint64_t channels, std::uint64_t row, RowExtremes* extremes,
+                         std::byte* code, Report* report, StreamHandle stream);
+
+/// Twin of Uint8::read_add(). Else as add_int8().
+Result<void> add_uint8(const std::byte* code, std::uint64_t channels, std::uint64_t row, float weight, float* sum,
+                       Report* report, StreamHandle stream);
+
+}  // namespace weir::cuda

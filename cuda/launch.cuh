@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "base/result.hpp"
+#include "cuda/check.cuh"
+#include "cuda/stream.hpp"
+
+namespace weir::cuda {
+
+/// How a kernel is spread: `blocks` of `threads`, each block with `shared_bytes` of memory (shared_memory()).
+struct Shape {
+  unsigned blocks = 1;
+  unsigned threads = 1;
+  std::size_t shared_bytes = 0;
+};
+
+/// The blocks for a kernel whose blocks each take one of `pieces` of work after the other: no more than keep the
+/// device busy.
+inline unsigned blocks_for(std::uint64_t pieces) {
+  constexpr std::uint64_t of_a_multiprocessor = 8;
+  int device = 0;
+  int multiprocessors = 0;
+  // If these fail, so does the launch, which tells.
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess) {
+    multiprocessors = 1;
+  }
+  const auto most = of_a_multiprocessor * static_cast<std::uint64_t>(multiprocessors);
+  return static_cast<unsigned>(std::clamp<std::uint64_t>(pieces, 1, most));
+}
+
+/// The shape for a kernel whose threads take `entries_of_thread` entries at a time, of n.
+inline Shape shape_for(std::uint64_t n, unsigned entries_of_thread) {
+  constexpr unsigned threads = 256;
+  const std::uint64_t entries_of_block = std::uint64_t{entries_of_thread} * threads;
+  return {.blocks = blocks_for((n + entries_of_block - 1) / entries_of_block), .threads = threads};
+}
+
+/// Puts a kernel into the stream. The arguments are converted to the kernel's parameters as in a call. Does not wait:
+/// an error of the kernel itself is reported by what is asked of the stream later. Fails with: internal.
+template <class... Parameters, class... Arguments>
+Result<void> launch(const char* name, void (*kernel)(Parameters...), const Shape& shape, StreamHandle stream,
+                    Arguments&&... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(shape.blocks);
+  config.blockDim = dim3(shape.threads);
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = stream;
+  const cudaError_t answer = cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
+  // Also forgets it: the next launch is not to be blamed.
+  const cudaError_t last = cudaGetLastError();
+  if (answer == cudaSuccess && last == cudaSuccess) return {};
+  return check(answer != cudaSuccess ? answer : last, std::string("starting kernel ") + name);
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,44 @@
+#include "cuda/memory.hpp"
+
+#include "base/ensure.hpp"
+#include "cuda/check.cuh"
+
+namespace weir::cuda {
+
+Result<Memory> Memory::allocate(std::size_t bytes) {
+  void* data = nullptr;
+  const auto made = check(cudaMalloc(&data, bytes), "allocating " + std::to_string(bytes) + " bytes on the device");
+  if (!made) return made.error();
+  return Memory(static_cast<std::byte*>(data), bytes);
+}
+
+Memory::~Memory() {
+  if (data_ != nullptr) cudaFree(data_);  // an error here is one of earlier work, which its stream's wait() reports
+}
+
+Result<void> Memory::fill(std::byte with, StreamHandle stream) const {
+  if (size_ == 0) return {};
+  return check(cudaMemsetAsync(data_, std::to_integer<int>(with), size_, stream), "filling memory of the device");
+}
+
+Result<void> Memory::copy_from_host(std::span<const std::byte> from, StreamHandle stream) const {
+  ensure(from.size() <= size_, "room on the device for what is copied");
+  if (from.empty()) return {};
+  return check(cudaMemcpyAsync(data_, from.data(), from.size(), cudaMemcpyHostToDevice, stream),
+               "copying to the device");
+}
+
+Result<void> Memory::copy_to_host(std::span<std::byte> to, StreamHandle stream) const {
+  ensure(to.size() <= size_, "as many bytes on the device as are copied");
+  if (to.empty()) return {};
+  return check(cudaMemcpyAsync(to.data(), data_, to.size(), cudaMemcpyDeviceToHost, stream), "copying from the device");
+}
+
+Result<void> Memory::copy_from(const Memory& from, StreamHandle stream) const {
+  ensure(from.size_ <= size_, "room on the device for what is copied");
+  if (from.size_ == 0) return {};
+  return check(cudaMemcpyAsync(data_, from.data_, from.size_, cudaMemcpyDeviceToDevice, stream),
+               "copying on the device");
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,116 @@
+#include "cuda/kernels/qsgd.hpp"
+
+#include <algorithm>
+
+#include "compressors/kernels/pack.hpp"
+#include "compressors/kernels/quantization/quantize.hpp"
+#include "compressors/kernels/quantization/signs.hpp"
+#include "compressors/kernels/random/random.hpp"
+#include "tests/cuda/kernels/support.hpp"
+
+namespace weir::cuda {
+namespace {
+
+const compressors::RandomKey due_key = {.seed = 5, .step = 77, .tensor = 3, .stream = 2};
+const RandomKey key = {.seed = 5, .step = 77, .tensor = 3, .stream = 2};
+
+std::size_t bucket_bytes(std::size_t entries, unsigned bits) {
+  return 4 + compressors::packed_bytes(entries, bits) + compressors::sign_bytes(entries);
+}
+
+std::size_t code_bytes(std::size_t n, unsigned bits, std::size_t bucket) {
+  return n / bucket * bucket_bytes(bucket, bits) + (n % bucket > 0 ? bucket_bytes(n % bucket, bits) : 0);
+}
+
+/// As Qsgd::write(); false if a value is not finite.
+bool due_levels(std::span<const float> values, unsigned bits, std::size_t bucket, std::span<std::byte> code) {
+  std::vector<std::uint32_t> words(values.size());
+  compressors::fill_random(due_key, 0, words);
+  for (std::size_t start = 0; start < values.size(); start += bucket) {
+    const auto part = values.subspan(start, std::min(bucket, values.size() - start));
+    const auto to = code.subspan(start / bucket * bucket_bytes(bucket, bits), bucket_bytes(part.size(), bits));
+    const compressors::Size size = compressors::size_of(part);
+    if (size.magnitude >= magnitude_infinite) return false;
+    const float norm = compressors::norm_of(size.squares);
+    std::memcpy(to.data(), &norm, sizeof norm);
+    std::vector<std::uint8_t> levels(part.size());
+    if (norm > 0) {
+      compressors::write_levels(part, std::span(words).subspan(start, part.size()), norm, (1U << bits) - 1, levels);
+    }
+    const std::size_t packed = compressors::packed_bytes(part.size(), bits);
+    compressors::pack(levels, bits, to.subspan(4, packed));
+    compressors::write_signs(part, to.subspan(4 + packed));
+  }
+  return true;
+}
+
+/// As Qsgd::read_add().
+void due_add(std::span<const std::byte> code, unsigned bits, std::size_t bucket, float weight, std::span<float> sum) {
+  for (std::size_t start = 0; start < sum.size(); start += bucket) {
+    const auto part = sum.subspan(start, std::min(bucket, sum.size() - start));
+    const auto from = code.subspan(start / bucket * bucket_bytes(bucket, bits), bucket_bytes(part.size(), bits));
+    float norm;
+    std::memcpy(&norm, from.data(), sizeof norm);
+    std::vector<std::uint8_t> levels(part.size());
+    const std::size_t packed = compressors::packed_bytes(part.size(), bits);
+    compressors::unpack(from.subspan(4, packed), bits, levels);
+    compressors::add_levels(levels, from.subspan(4 + packed), norm, (1U << bits) - 1, weight, part);
+  }
+}
+
+void compare(const std::vector<float>& values, unsigned bits, std::size_t bucket) {
+  const std::size_t n = values.size();
+  std::vector<std::byte> due(code_bytes(n, bits, bucket));
+  const bool finite = due_levels(values, bits, bucket, due);
+  const Array<std::byte> code(due.size(), n % 9);
+  const Reported report;
+  write_levels(Array<float>(values, n % 4).data(), n, key, bits, bucket, code.data(), report.at(), nullptr).value();
+  ASSERT_EQ(report.read().largest < magnitude_infinite, finite);
+  if (!finite) return;
+  ASSERT_TRUE(same_bits(code.read(), due));
+  auto due_sum = some_values(n, Among::nothing, 2);
+  const Array<float> sum(due_sum, n % 3);
+  due_add(due, bits, bucket, 0.7F, due_sum);
+  add_levels(code.data(), n, bits, bucket, 0.7F, sum.data(), report.at(), nullptr).value();
+  ASSERT_TRUE(same_bits(sum.read(), due_sum));
+  ASSERT_EQ(report.read().misfit, 0);
+}
+
+TEST(CudaQsgd, CodeIsThatOfTheTwin) {
+  for (const std::size_t n : sizes) {
+    for (const Among among : all_kinds) {
+      SCOPED_TRACE(named(n, among));
+      compare(some_values(n, among), 4, 512);
+    }
+  }
+}
+
+TEST(CudaQsgd, AnyBitsAndBucket) {
+  for (unsigned bits = 1; bits <= 8; ++bits) {
+    for (const std::size_t bucket : {64, 320, 8192}) {
+      SCOPED_TRACE(std::to_string(bits) + " bits in buckets of " + std::to_string(bucket));
+      compare(some_values(9'003, Among::zeros), bits, bucket);
+    }
+  }
+}
+
+TEST(CudaQsgd, CodeThatIsNoneIsAMisfit) {
+  const std::vector<float> values = {1, 2, 3};
+  std::vector<std::byte> code(code_bytes(3, 3, 64));
+  ASSERT_TRUE(due_levels(values, 3, 64, code));
+  const auto misfit = [&](std::size_t at, unsigned value) {
+    auto changed = code;
+    changed[at] = static_cast<std::byte>(value);
+    const Array<float> sum{std::vector<float>(3)};
+    const Reported report;
+    add_levels(Array<std::byte>(changed).data(), 3, 3, 64, 1, sum.data(), report.at(), nullptr).value();
+    return report.read().misfit;
+  };
+  EXPECT_EQ(misfit(6, 0), 0);
+  EXPECT_EQ(misfit(3, 0xBF), 1);  // the norm's sign
+  EXPECT_EQ(misfit(5, 0x02), 1);  // of the levels' last byte only one bit is used
+  EXPECT_EQ(misfit(6, 0x08), 1);  // a fourth sign
+}
+
+}  // namespace
+}  // namespace weir::cuda

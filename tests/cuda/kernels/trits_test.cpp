@@ -1,0 +1,117 @@
+#include "cuda/kernels/trits.hpp"
+
+#include <cmath>
+
+#include "compressors/kernels/quantization/quantize.hpp"
+#include "compressors/kernels/random/random.hpp"
+#include "tests/cuda/kernels/support.hpp"
+
+namespace weir::cuda {
+namespace {
+
+const compressors::RandomKey due_key = {.seed = 5, .step = 77, .tensor = 3, .stream = 2};
+const RandomKey key = {.seed = 5, .step = 77, .tensor = 3, .stream = 2};
+
+compressors::Size due_size(std::span<const float> values) {
+  std::vector<compressors::Size> parts;
+  for (std::size_t start = 0; start < values.size(); start += 4096) {
+    parts.push_back(compressors::size_of(values.subspan(start, std::min<std::size_t>(4096, values.size() - start))));
+  }
+  return compressors::sum_of_sizes(parts);
+}
+
+std::size_t code_bytes(std::size_t n) {
+  using compressors::trit_block;
+  return 4 + n / trit_block * compressors::trit_bytes(trit_block) + compressors::trit_bytes(n % trit_block);
+}
+
+/// Calls body(entries, bytes) for each block of a code.
+template <class Value, class Byte, class Body>
+void for_blocks(std::span<Value> values, std::span<Byte> code, const Body& body) {
+  for (std::size_t start = 0; start < values.size(); start += compressors::trit_block) {
+    const auto part = values.subspan(start, std::min(compressors::trit_block, values.size() - start));
+    body(start, part, code.subspan(4 + start / 5, compressors::trit_bytes(part.size())));
+  }
+}
+
+/// As TernGrad::write().
+void due_trits(std::span<const float> values, const TritScale& scale, std::span<std::byte> code) {
+  std::memcpy(code.data(), &scale.scale, sizeof(float));
+  std::vector<std::uint32_t> words(values.size());
+  compressors::fill_random(due_key, 0, words);
+  for_blocks(values, code, [&](std::size_t start, std::span<const float> part, std::span<std::byte> bytes) {
+    compressors::write_trits(part, std::span(words).subspan(start, part.size()), scale.limit,
+                             scale.scale > 0 ? scale.scale : 1, bytes);
+  });
+}
+
+TEST(CudaTrits, SizeAndLimitAreThoseOfTheTwin) {
+  for (const std::size_t n : {sizes[0], sizes[1], sizes[4], sizes[7], sizes[10], sizes[11], std::size_t{700'001}}) {
+    for (const Among among : all_kinds) {
+      if (n > 100'003 && among != Among::nothing) continue;
+      SCOPED_TRACE(named(n, among));
+      const auto values = some_values(n, among);
+      const compressors::Size due = due_size(values);
+      const Array<Size> parts(size_parts(n));
+      const Array<Size> size(1);
+      size_of(Array<float>(values, n % 4).data(), n, parts.data(), size.data(), nullptr).value();
+      ASSERT_EQ(size.read()[0].magnitude, due.magnitude);
+      if (due.magnitude >= magnitude_infinite) continue;
+      ASSERT_EQ(size.read()[0].squares, due.squares);
+      for (const double clip : {0.0, 2.5}) {
+        const Array<TritScale> scale(1);
+        const Reported report;
+        limit_of(size.data(), n, clip, scale.data(), report.at(), nullptr).value();
+        const auto largest = std::bit_cast<float>(due.magnitude);
+        const double clipped = clip * std::sqrt(due.squares / static_cast<double>(n));
+        const float limit = clip > 0 && clipped < largest ? static_cast<float>(clipped) : largest;
+        ASSERT_EQ(scale.read()[0].limit, limit);
+        ASSERT_EQ(report.read().largest, due.magnitude);
+      }
+    }
+  }
+}
+
+TEST(CudaTrits, CodeIsThatOfTheTwin) {
+  for (const std::size_t n : {std::size_t{319}, std::size_t{320}, std::size_t{321}, std::size_t{1603}, sizes[0],
+                              sizes[1], sizes[4], sizes[7], sizes[9], sizes[11]}) {
+    for (const Among among : {Among::nothing, Among::zeros, Among::only_zeros, Among::extremes}) {
+      SCOPED_TRACE(named(n, among));
+      const auto values = some_values(n, among);
+      const auto largest = std::bit_cast<float>(due_size(values).magnitude);
+      const TritScale scale = {.limit = 0.7F * largest, .scale = largest};
+      std::vector<std::byte> due(n == 0 ? 0 : code_bytes(n));
+      if (n > 0) due_trits(values, scale, due);
+      const Array<std::byte> code(due.size(), n % 9);
+      const Array<TritScale> on_device{std::vector<TritScale>{scale}};
+      write_trits(Array<float>(values, n % 4).data(), n, key, on_device.data(), code.data(), nullptr).value();
+      ASSERT_TRUE(same_bits(code.read(), due));
+      auto due_sum = some_values(n, Among::nothing, 2);
+      const Array<float> sum(due_sum, n % 3);
+      for_blocks(std::span<float>(due_sum), std::span<const std::byte>(due),
+                 [&](std::size_t, std::span<float> part, std::span<const std::byte> bytes) {
+                   ASSERT_TRUE(compressors::add_trits(bytes, 0.7F * largest, part));
+                 });
+      const Reported report;
+      add_trits(code.data(), n, 0.7F, sum.data(), report.at(), nullptr).value();
+      ASSERT_TRUE(same_bits(sum.read(), due_sum));
+      ASSERT_EQ(report.read().misfit, 0);
+    }
+  }
+}
+
+TEST(CudaTrits, ByteThatIsNoFiveDigitsIsAMisfit) {
+  std::vector<std::byte> code(code_bytes(400));
+  const auto misfit = [&] {
+    const Array<float> sum{std::vector<float>(400)};
+    const Reported report;
+    add_trits(Array<std::byte>(code).data(), 400, 1, sum.data(), report.at(), nullptr).value();
+    return report.read().misfit;
+  };
+  EXPECT_EQ(misfit(), 0);
+  code[70] = std::byte{243};
+  EXPECT_EQ(misfit(), 1);
+}
+
+}  // namespace
+}  // namespace weir::cuda
