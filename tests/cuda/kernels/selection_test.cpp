@@ -186,6 +186,19 @@ TEST(CudaSelection, VelocityIsClearedWhereItIsSent) {
   }
 }
 
+TEST(CudaSelection, OfEqualVelocitiesOnlyThoseSentAreCleared) {
+  constexpr std::size_t n = 5000;
+  constexpr std::size_t rank = 4321;
+  std::vector<float> due(n, -0.5F);
+  const Array<float> v(due);
+  const FoundCut cut(v, n, {.rank = rank});
+  const Room room(n);
+  take_and_clear(v.data(), nullptr, n, cut.at(), room.to(), PlaceRoom(n).at(), nullptr).value();
+  EXPECT_EQ(room.selected().count, rank);
+  std::fill_n(due.begin(), rank, 0.0F);
+  EXPECT_TRUE(same_bits(v.read(), due));
+}
+
 TEST(CudaSelection, TrimmedIsWhatTheTwinKeeps) {
   for (const std::size_t n : sizes) {
     for (const Among among : {Among::nothing, Among::zeros, Among::extremes}) {
