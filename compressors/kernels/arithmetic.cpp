@@ -98,6 +98,19 @@ void note_peaks(const Write& write, std::size_t count, std::span<float> peaks) {
   note_peaks_loop(write, count, peaks.data());
 }
 
+/// Entry i is added to lane i % 8, and the lanes in their order.
+double squares_of_block(std::span<const float> values) {
+  std::array<double, 8> lanes{};
+  std::size_t i = 0;
+  for (; i + lanes.size() <= values.size(); i += lanes.size()) {
+    for (std::size_t j = 0; j < lanes.size(); ++j) lanes[j] += static_cast<double>(values[i + j]) * values[i + j];
+  }
+  for (std::size_t j = 0; i < values.size(); ++i, ++j) lanes[j] += static_cast<double>(values[i]) * values[i];
+  double sum = 0;
+  for (const double lane : lanes) sum += lane;
+  return sum;
+}
+
 }  // namespace
 
 bool copy_scaled(float factor, std::span<const float> from, std::span<float> to) {
@@ -171,16 +184,20 @@ void apply_momentum(const MomentumStep& step, std::span<float> gradient, std::sp
   }
 }
 
+// Blocks and runs of blocks, so that a device sums them side by side in the same order (cuda/kernels/arithmetic.cu).
 double sum_of_squares(std::span<const float> values) {
-  std::array<double, 8> lanes{};
-  std::size_t i = 0;
-  for (; i + lanes.size() <= values.size(); i += lanes.size()) {
-    for (std::size_t j = 0; j < lanes.size(); ++j) lanes[j] += static_cast<double>(values[i + j]) * values[i + j];
-  }
-  for (std::size_t j = 0; i < values.size(); ++i, ++j) lanes[j] += static_cast<double>(values[i]) * values[i];
+  constexpr std::size_t block = 4096;
+  constexpr std::size_t run = 64 * block;
   double sum = 0;
-  for (const double lane : lanes) sum += lane;
-  return sum;
+  double sum_of_run = 0;
+  for (std::size_t start = 0; start < values.size(); start += block) {
+    if (start % run == 0) {
+      sum += sum_of_run;
+      sum_of_run = 0;
+    }
+    sum_of_run += squares_of_block(values.subspan(start, std::min(block, values.size() - start)));
+  }
+  return sum + sum_of_run;
 }
 
 }  // namespace weir::compressors

@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <numeric>
 #include <optional>
@@ -230,7 +231,7 @@ unsigned Device::pass_barrier(bool predicate, const Where& where) {
   for (unsigned i = 0; i < count_; ++i) {
     const Thread& other = threads_[i];
     if (other.state != State::at_barrier) continue;
-    if (other.where.line() != where.line() || std::string(other.where.file_name()) != where.file_name()) {
+    if (other.where.line() != where.line() || std::strcmp(other.where.file_name(), where.file_name()) != 0) {
       fail("threads of a block wait at different barriers, " + at(other.where) + " and " + at(where) + in_block());
     }
     ++others;
@@ -267,7 +268,7 @@ const Lanes& Device::meet(const char* operation, unsigned mask, std::uint64_t va
     const Thread& other = threads_[first + lane];
     if (other.state != State::in_operation) {
       complete = false;
-    } else if (std::string(other.operation) != operation || other.mask != mask) {
+    } else if (std::strcmp(other.operation, operation) != 0 || other.mask != mask) {
       fail(std::string(operation) + " at " + at(where) + ": lane " + std::to_string(lane) + " takes part in " +
            other.operation + " at " + at(other.where) + ", or with another mask" + in_block());
     }

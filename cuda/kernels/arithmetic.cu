@@ -1,0 +1,223 @@
+#include "cuda/kernels/arithmetic.hpp"
+
+#include "cuda/kernels/each.cuh"
+
+namespace weir::cuda {
+namespace {
+
+/// A loop is a Work, which loads what an entry needs and stores what becomes of it, and a Note of the values stored.
+template <class Work, class Note>
+__global__ void each_kernel(Work work, Note note, std::uint64_t n) {
+  note.begin();
+  for_each_tile(
+      n, typename Work::Loaded{}, [&](std::uint64_t i) { return work.load(i); },
+      [&](std::uint64_t i, const typename Work::Loaded& loaded, bool is_entry) {
+        if (is_entry) note(work.store(i, loaded));
+      });
+  note.end();
+}
+
+template <class Work, class Note>
+Result<void> launch_each(const char* name, const Work& work, const Note& note, std::uint64_t n, StreamHandle stream) {
+  if (n == 0) return {};
+  return launch(name, each_kernel<Work, Note>, shape_for_each(n, Note::shared_bytes), stream, work, note, n);
+}
+
+struct CopyScaled {
+  using Loaded = float;
+  __device__ float load(std::uint64_t i) const { return from[i]; }
+  __device__ float store(std::uint64_t i, float x) const {
+    to[i] = factor * x;
+    return x;
+  }
+
+  float factor;
+  const float* from;
+  float* to;
+};
+
+struct Two {
+  float a = 0;
+  float b = 0;
+};
+struct Three {
+  float a = 0;
+  float b = 0;
+  float c = 0;
+};
+
+template <bool aligned>
+struct AddScaled {
+  using Loaded = Two;
+  __device__ Two load(std::uint64_t i) const {
+    if constexpr (aligned) return {reinterpret_cast<const float*>(from)[i], to[i]};
+    std::uint32_t bits = 0;
+    for (unsigned k = 0; k < 4; ++k) bits |= static_cast<std::uint32_t>(from[4 * i + k]) << 8 * k;
+    return {__uint_as_float(bits), to[i]};
+  }
+  __device__ float store(std::uint64_t i, const Two& x) const { return to[i] = x.b + weight * x.a; }
+
+  float weight;
+  const std::byte* from;
+  float* to;
+};
+
+struct Residual {
+  using Loaded = Two;
+  __device__ Two load(std::uint64_t i) const { return {gradient[i], residual[i]}; }
+  __device__ float store(std::uint64_t i, const Two& x) const { return residual[i] = beta * x.b + gamma * x.a; }
+
+  float beta;
+  float gamma;
+  const float* gradient;
+  float* residual;
+};
+
+struct Subtract {
+  using Loaded = Two;
+  __device__ Two load(std::uint64_t i) const { return {a[i], b[i]}; }
+  __device__ float store(std::uint64_t i, const Two& x) const { return difference[i] = x.a - x.b; }
+
+  const float* a;
+  const float* b;
+  float* difference;
+};
+
+/// The new momentum; `scaled` is the gradient's share.
+__device__ float momentum_after(const MomentumStep& step, float momentum, float scaled) {
+  return step.nesterov ? step.mu * (momentum + scaled) : step.mu * momentum + scaled;
+}
+
+struct Momentum {
+  using Loaded = Three;
+  __device__ Three load(std::uint64_t i) const { return {gradient[i], momentum[i], velocity[i]}; }
+  __device__ float store(std::uint64_t i, const Three& x) const {
+    const float scaled = step.scale * x.a;
+    const float m = momentum_after(step, x.b, scaled);
+    momentum[i] = m;
+    return velocity[i] = x.c + (step.nesterov ? m + scaled : m);
+  }
+
+  MomentumStep step;
+  const float* gradient;
+  float* momentum;
+  float* velocity;
+};
+
+struct ApplyMomentum {
+  using Loaded = Two;
+  __device__ Two load(std::uint64_t i) const { return {gradient[i], momentum[i]}; }
+  __device__ float store(std::uint64_t i, const Two& x) const {
+    const float scaled = step.scale * x.a;
+    const float m = momentum_after(step, x.b, scaled);
+    momentum[i] = m;
+    return gradient[i] = step.nesterov ? m + scaled : m;
+  }
+
+  MomentumStep step;
+  float* gradient;
+  float* momentum;
+};
+
+// The order of the CPU's sum: eight sums of every eighth entry of a block, these in their order, the blocks of a run,
+// and the runs. Eight lanes take a block, so a warp takes four.
+
+constexpr unsigned square_lanes = 8;
+constexpr unsigned square_block = 4096;
+constexpr unsigned square_run = 64;  // blocks
+constexpr unsigned square_unroll = 8;
+constexpr unsigned square_blocks_of_warp = warp_lanes / square_lanes;
+
+__global__ void square_parts_kernel(const float* __restrict__ values, std::uint64_t n, double* __restrict__ parts) {
+  const unsigned lane = lane_of_thread() % square_lanes;
+  const std::uint64_t blocks = (n + square_block - 1) / square_block;
+  // All lanes of a warp go around as often; a team without a block has no entries.
+  for (std::uint64_t first = warp_of_grid() * square_blocks_of_warp; first < blocks;
+       first += warps_of_grid() * square_blocks_of_warp) {
+    const std::uint64_t block = first + lane_of_thread() / square_lanes;
+    const std::uint64_t start = block * square_block;
+    const std::uint64_t end = start + square_block < n ? start + square_block : n;
+    double sum = 0;
+    for (std::uint64_t base = start + lane; base < end; base += square_lanes * square_unroll) {
+      float x[square_unroll];
+#pragma unroll
+      for (unsigned k = 0; k < square_unroll; ++k) {
+        const std::uint64_t i = base + square_lanes * k;
+        x[k] = i < end ? values[i] : 0.0F;
+      }
+#pragma unroll
+      for (unsigned k = 0; k < square_unroll; ++k) sum += static_cast<double>(x[k]) * static_cast<double>(x[k]);
+    }
+    double all = 0;
+    for (unsigned from = 0; from < square_lanes; ++from) {
+      all += __shfl_sync(all_lanes, sum, static_cast<int>(from), static_cast<int>(square_lanes));
+    }
+    if (lane == 0 && block < blocks) parts[block] = all;
+  }
+}
+
+/// One block. Its threads add up a run each, and write the sum over the first part of the run.
+__global__ void add_square_parts_kernel(double* parts, std::uint64_t blocks, double* to) {
+  const std::uint64_t runs = (blocks + square_run - 1) / square_run;
+  for (std::uint64_t run = threadIdx.x; run < runs; run += blockDim.x) {
+    double sum = 0;
+    for (std::uint64_t i = run * square_run; i < blocks && i < (run + 1) * square_run; ++i) sum += parts[i];
+    parts[run * square_run] = sum;
+  }
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  double sum = 0;
+  for (std::uint64_t run = 0; run < runs; ++run) sum += parts[run * square_run];
+  *to = sum;
+}
+
+}  // namespace
+
+Result<void> copy_scaled(float factor, const float* from, float* to, std::uint64_t n, Report* report,
+                         StreamHandle stream) {
+  return launch_each("copy_scaled", CopyScaled{factor, from, to}, NoteLargest{.report = report}, n, stream);
+}
+
+Result<void> add_scaled(float weight, const std::byte* from, float* to, std::uint64_t n, StreamHandle stream) {
+  if (reinterpret_cast<std::uintptr_t>(from) % alignof(float) == 0) {
+    return launch_each("add_scaled", AddScaled<true>{weight, from, to}, NoteNothing{}, n, stream);
+  }
+  return launch_each("add_scaled", AddScaled<false>{weight, from, to}, NoteNothing{}, n, stream);
+}
+
+Result<void> accumulate_residual(float beta, float gamma, const float* gradient, float* residual, std::uint64_t n,
+                                 Bins* bins, StreamHandle stream) {
+  const Residual work{beta, gamma, gradient, residual};
+  if (bins == nullptr) return launch_each("accumulate_residual", work, NoteNothing{}, n, stream);
+  return launch_each("accumulate_residual", work, NoteBins{bins}, n, stream);
+}
+
+Result<void> subtract(const float* a, const float* b, float* difference, std::uint64_t n, StreamHandle stream) {
+  return launch_each("subtract", Subtract{a, b, difference}, NoteNothing{}, n, stream);
+}
+
+Result<void> accumulate_momentum(const MomentumStep& step, const float* gradient, float* momentum, float* velocity,
+                                 std::uint64_t n, Bins* bins, StreamHandle stream) {
+  const Momentum work{step, gradient, momentum, velocity};
+  if (bins == nullptr) return launch_each("accumulate_momentum", work, NoteNothing{}, n, stream);
+  return launch_each("accumulate_momentum", work, NoteBins{bins}, n, stream);
+}
+
+Result<void> apply_momentum(const MomentumStep& step, float* gradient, float* momentum, std::uint64_t n,
+                            StreamHandle stream) {
+  return launch_each("apply_momentum", ApplyMomentum{step, gradient, momentum}, NoteNothing{}, n, stream);
+}
+
+Result<void> sum_of_squares(const float* values, std::uint64_t n, double* parts, double* sum, StreamHandle stream) {
+  constexpr unsigned threads = 256;
+  if (n > 0) {
+    constexpr std::uint64_t taken = std::uint64_t{square_block} * square_blocks_of_warp * threads / warp_lanes;
+    const Shape shape = {.blocks = blocks_for((n + taken - 1) / taken), .threads = threads};
+    const auto added = launch("sum_of_squares", square_parts_kernel, shape, stream, values, n, parts);
+    if (!added) return added;
+  }
+  return launch("sum_of_squares (total)", add_square_parts_kernel, {.blocks = 1, .threads = threads}, stream, parts,
+                square_sum_parts(n), sum);
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/result.hpp"
+#include "cuda/kernels/bins.hpp"
+#include "cuda/kernels/report.hpp"
+#include "cuda/stream.hpp"
+
+namespace weir::cuda {
+
+// Twins of compressors/kernels/arithmetic.hpp. All pointers are to the device's memory, floats are aligned as floats,
+// and arrays do not overlap. The bits are the CPU's, but that a NaN may be another NaN.
+
+/// Twin of copy_scaled(), which returns `report->largest` < magnitude_infinite. Per entry: 4 bytes read, 4 written.
+Result<void> copy_scaled(float factor, const float* from, float* to, std::uint64_t n, Report* report,
+                         StreamHandle stream);
+
+/// Twin of add_scaled(): `from` may have any alignment. Per entry: 8 bytes read, 4 written.
+Result<void> add_scaled(float weight, const std::byte* from, float* to, std::uint64_t n, StreamHandle stream);
+
+/// Twin of accumulate_residual(). Instead of peaks, the residual's magnitudes are counted in `bins`, if not null. Per
+/// entry: 8 bytes read, 4 written.
+Result<void> accumulate_residual(float beta, float gamma, const float* gradient, float* residual, std::uint64_t n,
+                                 Bins* bins, StreamHandle stream);
+
+/// Twin of subtract(). Per entry: 8 bytes read, 4 written.
+Result<void> subtract(const float* a, const float* b, float* difference, std::uint64_t n, StreamHandle stream);
+
+/// As the twin of the same name.
+struct MomentumStep {
+  float mu = 0;
+  float scale = 1;
+  bool nesterov = false;
+};
+
+/// Twin of accumulate_momentum(). Instead of peaks, the velocity's magnitudes are counted in `bins`, if not null. Per
+/// entry: 12 bytes read, 8 written.
+Result<void> accumulate_momentum(const MomentumStep& step, const float* gradient, float* momentum, float* velocity,
+                                 std::uint64_t n, Bins* bins, StreamHandle stream);
+
+/// Twin of apply_momentum(). Per entry: 8 bytes read, 8 written.
+Result<void> apply_momentum(const MomentumStep& step, float* gradient, float* momentum, std::uint64_t n,
+                            StreamHandle stream);
+
+/// How many numbers sum_of_squares() needs beside its result.
+constexpr std::uint64_t square_sum_parts(std::uint64_t n) { return (n + 4095) / 4096; }
+
+/// Twin of sum_of_squares(): `*sum` is set. `parts` is scratch, square_sum_parts(n) of them. Per entry: 4 bytes read.
+Result<void> sum_of_squares(const float* values, std::uint64_t n, double* parts, double* sum, StreamHandle stream);
+
+}  // namespace weir::cuda

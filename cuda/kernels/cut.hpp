@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/result.hpp"
+#include "cuda/kernels/bins.hpp"
+#include "cuda/stream.hpp"
+
+namespace weir::cuda {
+
+// Twin of cut_at_rank() (compressors/kernels/selection/selection.hpp). A tensor has fewer than 2^32 entries.
+
+/// Which entries of a tensor are selected: all whose magnitude (the bits without the sign) is above `magnitude`, and
+/// the first `ties` of those equal to it; but never zeros. Lies in the device's memory.
+struct Cut {
+  static constexpr std::uint32_t all = ~0U;
+
+  std::uint32_t magnitude = 0;
+  std::uint32_t ties = all;
+};
+
+/// Where a cut is looked for; what is in it means nothing to others. find_cut() of n entries needs `bytes(n)` of the
+/// device's memory, aligned as by Memory.
+struct CutScratch {
+  static std::size_t bytes(std::uint64_t n);
+
+  std::byte* at = nullptr;
+};
+
+/// What find_cut() has to find.
+struct Rank {
+  std::uint64_t rank = 1;  ///< 1 <= rank <= n
+  /// Whether the cut must be the twin's. Otherwise it may be another one that selects the same entries, which is found
+  /// sooner.
+  bool is_exact = false;
+};
+
+/// The cut that selects the `rank` entries of largest magnitude, of equal ones the first, or all that are not zero if
+/// these are fewer. Counts digits of 11 bits from above: the first unless `bins` has its counts, the second of the
+/// entries that have the first, which are kept aside if they are at most an eighth of all, and the third of these. Per
+/// entry: 4 bytes read without bins, 4 read and up to 1/2 written for the second digit, and up to 1/2 (4 if they were
+/// not kept) read for the third. Less where the digits so far decide. Equal keys make all three steps read 4 bytes.
+Result<void> find_cut(const float* values, std::uint64_t n, const Rank& rank, const Bins* bins,
+                      const CutScratch& scratch, Cut* cut, StreamHandle stream);
+
+}  // namespace weir::cuda

@@ -1,0 +1,107 @@
+#include "cuda/kernels/sample.hpp"
+
+#include "base/ensure.hpp"
+#include "cuda/kernels/each.cuh"
+#include "cuda/kernels/random.cuh"
+
+namespace weir::cuda {
+namespace {
+
+__global__ void gather_kernel(const float* __restrict__ values, StridedSample sample, float* __restrict__ sampled) {
+  for_each_tile(
+      sample.count, 0.0F, [&](std::uint64_t i) { return values[sample.first + i * sample.stride]; },
+      [&](std::uint64_t i, float value, bool is_entry) {
+        if (is_entry) sampled[i] = value;
+      });
+}
+
+/// Makes a cut select all entries equal to it.
+__global__ void take_ties_kernel(Cut* cut) { cut->ties = Cut::all; }
+
+__global__ void sample_magnitudes_kernel(const float* __restrict__ values, SampledRuns runs,
+                                         float* __restrict__ magnitudes) {
+  for_each_tile(
+      runs.count * runs.length, 0.0F,
+      [&](std::uint64_t i) { return values[i / runs.length * runs.distance + i % runs.length]; },
+      [&](std::uint64_t i, float value, bool is_entry) {
+        if (is_entry) magnitudes[i] = __uint_as_float(magnitude(value));
+      });
+}
+
+struct Drawn {
+  std::uint32_t position = 0;
+  std::uint32_t length = 0;  ///< of the stratum
+};
+
+/// Stratum i begins at floor(i * n / count). The products fit 64 bits, because n and i have 32.
+__device__ Drawn drawn_of(const Draw& what, std::uint64_t i) {
+  const std::uint64_t start = i * what.n / what.count;
+  const std::uint64_t length = (i + 1) * what.n / what.count - start;
+  const std::uint64_t word = random_word(what.key, i);
+  return {static_cast<std::uint32_t>(start + (word * length >> 32)), static_cast<std::uint32_t>(length)};
+}
+
+__global__ void draw_kernel(const float* __restrict__ values, Draw what, std::uint32_t* __restrict__ positions,
+                            float* __restrict__ drawn, Report* report) {
+  struct Entry {
+    Drawn from;
+    float value;
+  };
+  constexpr float largest_float = 0x1.FFFFFEp127F;
+  NoteLargest note{report};
+  for_each_tile(
+      what.count, Entry{},
+      [&](std::uint64_t i) {
+        const Drawn from = drawn_of(what, i);
+        return Entry{from, values[from.position]};
+      },
+      [&](std::uint64_t i, const Entry& it, bool is_entry) {
+        if (!is_entry) return;
+        note(it.value);
+        float value = it.value;
+        if (what.is_unbiased) value *= static_cast<float>(it.from.length);
+        value = value < -largest_float ? -largest_float : value > largest_float ? largest_float : value;
+        positions[i] = it.from.position;
+        drawn[i] = value;
+      });
+  note.end();
+}
+
+__global__ void draw_positions_kernel(Draw what, std::uint32_t* __restrict__ positions) {
+  for_each_tile(
+      what.count, Drawn{}, [&](std::uint64_t i) { return drawn_of(what, i); },
+      [&](std::uint64_t i, const Drawn& it, bool is_entry) {
+        if (is_entry) positions[i] = it.position;
+      });
+}
+
+}  // namespace
+
+Result<void> sampled_cut(const float* values, const StridedSample& sample, std::uint64_t rank, float* sampled,
+                         const CutScratch& scratch, Cut* cut, StreamHandle stream) {
+  auto done = launch("sampled_cut", gather_kernel, shape_for_each(sample.count), stream, values, sample, sampled);
+  if (done) done = find_cut(sampled, sample.count, {.rank = rank, .is_exact = true}, nullptr, scratch, cut, stream);
+  if (done) done = launch("sampled_cut (ties)", take_ties_kernel, {.blocks = 1, .threads = 1}, stream, cut);
+  return done;
+}
+
+Result<void> sample_magnitudes(const float* values, const SampledRuns& runs, float* magnitudes, StreamHandle stream) {
+  if (runs.count == 0) return {};
+  return launch("sample_magnitudes", sample_magnitudes_kernel, shape_for_each(runs.count * runs.length), stream, values,
+                runs, magnitudes);
+}
+
+Result<void> draw(const float* values, const Draw& what, std::uint32_t* positions, float* drawn, Report* report,
+                  StreamHandle stream) {
+  if (what.count == 0) return {};
+  ensure(what.count <= what.n && what.n <= Cut::all, "strata of entries that 32 bits count");
+  return launch("draw", draw_kernel, shape_for_each(what.count), stream, values, what, positions, drawn, report);
+}
+
+Result<void> draw_positions(const Draw& what, std::uint32_t* positions, StreamHandle stream) {
+  if (what.count == 0) return {};
+  ensure(what.count <= what.n && what.n <= Cut::all, "strata of entries that 32 bits count");
+  return launch("draw_positions", draw_positions_kernel, shape_for_each(what.count), stream, what, positions);
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,162 @@
+#include "cuda/kernels/arithmetic.hpp"
+
+#include "compressors/kernels/arithmetic.hpp"
+#include "compressors/kernels/selection/selection.hpp"
+#include "tests/cuda/kernels/support.hpp"
+
+namespace weir::cuda {
+namespace {
+
+/// The values, with one NaN for all: which one an operation makes is the processor's choice.
+std::vector<float> with_one_nan(std::vector<float> values) {
+  for (float& value : values) {
+    if (std::isnan(value)) value = std::numeric_limits<float>::quiet_NaN();
+  }
+  return values;
+}
+
+testing::AssertionResult same_numbers(const std::vector<float>& found, const std::vector<float>& due) {
+  return same_bits(with_one_nan(found), with_one_nan(due));
+}
+
+std::vector<std::uint32_t> bins_of(const std::vector<float>& values) {
+  std::vector<std::uint32_t> counts(Bins::size);
+  for (const float value : values) ++counts[compressors::magnitude(value) >> 20];
+  return counts;
+}
+
+std::vector<std::uint32_t> counts_in(const Array<Bins>& bins) {
+  const Bins read = bins.read()[0];
+  return {std::begin(read.counts), std::end(read.counts)};
+}
+
+template <class Check>
+void for_all(const Check& check) {
+  for (const std::size_t n : sizes) {
+    for (const Among among : all_kinds) {
+      SCOPED_TRACE(named(n, among));
+      check(n, among);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(CudaArithmetic, CopyScaledIsItsTwin) {
+  for_all([](std::size_t n, Among among) {
+    const auto values = some_values(n, among);
+    std::vector<float> due(n);
+    const bool finite = compressors::copy_scaled(0.3F, values, due);
+    const Array<float> from(values, n % 4);
+    const Array<float> to(n, n % 3);
+    const Reported report;
+    copy_scaled(0.3F, from.data(), to.data(), n, report.at(), nullptr).value();
+    ASSERT_TRUE(same_numbers(to.read(), due));
+    ASSERT_EQ(report.read().largest < magnitude_infinite, finite);
+  });
+}
+
+TEST(CudaArithmetic, AddScaledIsItsTwinFromAnyAddress) {
+  for_all([](std::size_t n, Among among) {
+    const auto values = some_values(n, among);
+    const auto bytes = std::as_bytes(std::span(values));
+    for (const std::size_t skew : {0, 1, 4, 7}) {
+      auto due = some_values(n, Among::zeros, 2);
+      const Array<float> to(due, n % 3);
+      compressors::add_scaled(-0.7F, bytes, due);
+      const Array<std::byte> from(bytes, skew);
+      add_scaled(-0.7F, from.data(), to.data(), n, nullptr).value();
+      ASSERT_TRUE(same_numbers(to.read(), due)) << skew;
+    }
+  });
+}
+
+TEST(CudaArithmetic, ResidualIsThatOfTheTwinAndCounted) {
+  for_all([](std::size_t n, Among among) {
+    const auto gradient = some_values(n, among);
+    auto due = some_values(n, Among::extremes, 2);
+    const Array<float> g(gradient, n % 4);
+    const Array<float> r(due, n % 3);
+    const Array<float> alone(due);
+    compressors::accumulate_residual(0.9F, 0.3F, gradient, due);
+    const Array<Bins> bins{std::vector<Bins>(1)};
+    accumulate_residual(0.9F, 0.3F, g.data(), r.data(), n, bins.data(), nullptr).value();
+    ASSERT_TRUE(same_numbers(r.read(), due));
+    ASSERT_TRUE(same_bits(counts_in(bins), bins_of(r.read())));
+    accumulate_residual(0.9F, 0.3F, g.data(), alone.data(), n, nullptr, nullptr).value();
+    ASSERT_TRUE(same_numbers(alone.read(), due));
+  });
+}
+
+TEST(CudaArithmetic, DifferenceIsThatOfTheTwin) {
+  for_all([](std::size_t n, Among among) {
+    const auto a = some_values(n, among);
+    const auto b = some_values(n, Among::extremes, 2);
+    std::vector<float> due(n);
+    compressors::subtract(a, b, due);
+    const Array<float> difference(n, n % 3);
+    subtract(Array<float>(a, n % 4).data(), Array<float>(b).data(), difference.data(), n, nullptr).value();
+    ASSERT_TRUE(same_numbers(difference.read(), due));
+  });
+}
+
+TEST(CudaArithmetic, MomentumIsThatOfTheTwinAndCounted) {
+  for (const bool nesterov : {false, true}) {
+    const compressors::MomentumStep due_step{.mu = 0.9F, .scale = 0.7F, .nesterov = nesterov};
+    const MomentumStep step{.mu = 0.9F, .scale = 0.7F, .nesterov = nesterov};
+    for_all([&](std::size_t n, Among among) {
+      const auto gradient = some_values(n, among);
+      auto due_m = some_values(n, Among::zeros, 2);
+      auto due_v = some_values(n, Among::extremes, 3);
+      const Array<float> g(gradient, n % 4);
+      const Array<float> m(due_m, n % 3);
+      const Array<float> v(due_v, n % 2);
+      std::vector<float> peaks(compressors::peaks_of(n));
+      compressors::accumulate_momentum(due_step, gradient, due_m, due_v, peaks);
+      const Array<Bins> bins{std::vector<Bins>(1)};
+      accumulate_momentum(step, g.data(), m.data(), v.data(), n, bins.data(), nullptr).value();
+      ASSERT_TRUE(same_numbers(m.read(), due_m));
+      ASSERT_TRUE(same_numbers(v.read(), due_v));
+      ASSERT_TRUE(same_bits(counts_in(bins), bins_of(v.read())));
+    });
+  }
+}
+
+TEST(CudaArithmetic, AppliedMomentumIsThatOfTheTwin) {
+  for (const bool nesterov : {false, true}) {
+    const compressors::MomentumStep due_step{.mu = 0.9F, .scale = 0.7F, .nesterov = nesterov};
+    for_all([&](std::size_t n, Among among) {
+      auto due_g = some_values(n, among);
+      auto due_m = some_values(n, Among::extremes, 2);
+      const Array<float> g(due_g, n % 4);
+      const Array<float> m(due_m, n % 3);
+      compressors::apply_momentum(due_step, due_g, due_m);
+      apply_momentum({.mu = 0.9F, .scale = 0.7F, .nesterov = nesterov}, g.data(), m.data(), n, nullptr).value();
+      ASSERT_TRUE(same_numbers(g.read(), due_g));
+      ASSERT_TRUE(same_numbers(m.read(), due_m));
+    });
+  }
+}
+
+void expect_sum_of_squares(std::size_t n, Among among) {
+  const auto values = some_values(n, among);
+  const double due = compressors::sum_of_squares(values);
+  const Array<float> x(values, n % 4);
+  const Array<double> parts(square_sum_parts(n));
+  const Array<double> sum(1);
+  sum_of_squares(x.data(), n, parts.data(), sum.data(), nullptr).value();
+  const double found = sum.read()[0];
+  if (std::isnan(due)) {
+    ASSERT_TRUE(std::isnan(found));
+  } else {
+    ASSERT_EQ(std::bit_cast<std::uint64_t>(found), std::bit_cast<std::uint64_t>(due));
+  }
+}
+
+TEST(CudaArithmetic, SumOfSquaresIsThatOfTheTwin) { for_all(expect_sum_of_squares); }
+
+TEST(CudaArithmetic, SumOfSquaresOfSeveralRunsIsThatOfTheTwin) {
+  expect_sum_of_squares(2 * 64 * 4096 + 5000, Among::zeros);
+}
+
+}  // namespace
+}  // namespace weir::cuda
