@@ -19,7 +19,6 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 # What each folder may include of the others; `tests` may include all.
 MAY_INCLUDE = {
     "base": set(),
-    "cuda": {"base"},
     "runtime": {"base"},
     "protocol": {"base", "runtime"},
     "collectives": {"base", "runtime", "protocol"},
