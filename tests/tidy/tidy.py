@@ -26,15 +26,15 @@ MAY_INCLUDE = {
     "compressors": {"base", "protocol", "cuda"},
     "training": {"base", "protocol", "collectives", "compressors"},
     "actors": {"base", "runtime", "protocol", "collectives", "compressors", "training"},
-    "cluster": {"base", "cuda", "runtime", "protocol"},
+    "cluster": {"base", "runtime", "protocol"},
     "api": {"base", "runtime", "protocol", "cluster"},
     "bench": {"base", "runtime", "protocol", "collectives", "compressors", "training", "cluster"},
     "worker": {"base", "runtime", "protocol", "collectives", "compressors", "training", "actors", "bench"},
-    "cli": {"base", "cuda", "runtime", "protocol", "cluster", "api", "bench"},
+    "cli": {"base", "runtime", "protocol", "cluster", "api", "bench"},
 }
 MAY_USE_TORCH = {"compressors", "training", "actors", "bench", "worker"}
-# What a folder may include beside that: files of their own library, which needs no LibTorch.
-MAY_INCLUDE_FILES = {"cli": {"training/shapes.hpp"}}
+# What a folder may include beside that: files of their own library, which needs neither LibTorch nor CUDA.
+MAY_INCLUDE_FILES = {"cli": {"training/shapes.hpp", "cuda/nvml.hpp"}, "cluster": {"cuda/nvml.hpp"}}
 # No include path leads from these to LibTorch: they are linked into `weir`.
 FREE_OF_TORCH = {"training/shapes.cpp"}
 # Headers of CUDA's toolkit and of NCCL, and who may include them: in cuda/ not what others include.
