@@ -48,8 +48,8 @@ def accuracy_at(points: list[list[float]], second: float) -> float | None:
 
 
 def end_of(points: list[list[float]]) -> float:
-    """The mean of the last three."""
-    return statistics.mean(accuracy for _, accuracy in points[-3:])
+    """The mean of the last three; 0 if there is none."""
+    return statistics.mean(accuracy for _, accuracy in points[-3:]) if points else 0
 
 
 def spread(values: list[float], form: str) -> str:

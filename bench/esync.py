@@ -110,10 +110,12 @@ def measure(cluster: Cluster, spec: dict, target: float, seconds: float) -> dict
         return enough or passed > seconds or api.job(job["id"])["state"] in ENDED
 
     poll(is_over, 2 * seconds + 60, f"{spec['name']} does not go on")
-    api.call("POST", f"/api/v1/jobs/{job['id']}/stop")
+    if api.job(job["id"])["state"] not in ENDED:
+        api.call("POST", f"/api/v1/jobs/{job['id']}/stop")
     job = poll(lambda: found if (found := api.job(job["id"]))["state"] in ENDED else None, 120,
                f"{spec['name']} does not stop")
-    if job["state"] not in ("STOPPED", "SUCCEEDED"):
+    diverged = "diverged" in (job["reason"] or "")  # then its curve ends there
+    if job["state"] not in ("STOPPED", "SUCCEEDED") and not diverged:
         raise Broken(f"{job['name']} ended as {job['state']}: {job['reason']}")
     accuracy = accuracy_of(api, job["id"])
     wall = accuracy[-1][0] if accuracy else seconds
@@ -229,7 +231,7 @@ def main() -> int:
                 reached = seconds_to(figures["accuracy"], target)
                 print(f"{n + 1}/{len(choices + wanted)} {method}, {partition}, seed {seed}, rate {rate}: "
                       f"{figures['steps']} steps, {target:.0%} after {reached or '-'} s, at the end "
-                      f"{figures['accuracy'][-1][1]:.1%}", file=sys.stderr, flush=True)
+                      f"{end_of(figures['accuracy']):.1%}", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         return 130
     except (Broken, TimeoutError, OSError) as error:
