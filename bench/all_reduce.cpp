@@ -3,9 +3,12 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <regex>
 
 #include "base/errc.hpp"
@@ -38,6 +41,24 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
+/// Numbers as a gradient has them: a slow line carries those in fewer bytes than they have (collectives/packing.hpp).
+std::vector<float> normal_numbers(std::size_t count, std::uint32_t rank) {
+  std::mt19937 random(rank);
+  std::normal_distribution<float> normal(0, 1e-3F);
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+/// Sums become larger from round to round: makes them small again, now and then.
+void keep_finite(std::vector<float>& values, std::uint32_t round, std::size_t ranks) {
+  const int growth = std::bit_width(ranks);
+  const std::uint32_t every = static_cast<std::uint32_t>(64 / growth);
+  if ((round + 1) % every != 0) return;
+  const float scale = std::ldexp(1.0F, -growth * static_cast<int>(every));
+  for (float& value : values) value *= scale;
+}
+
 /// All rounds in one task, so that what is measured is the collective and not how a thread hands it over.
 Task<> run_rounds(Fabric& fabric, const TopologyType& topology, std::vector<float>& values, std::uint32_t rounds,
                   Measured& measured) {
@@ -55,6 +76,7 @@ Task<> run_rounds(Fabric& fabric, const TopologyType& topology, std::vector<floa
     if (auto done = co_await reducing; !done) co_return done.error();
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     if (round >= warm_up_rounds) measured.seconds.push_back(taken.count());
+    keep_finite(values, round, fabric.lane(0).size());
   }
   measured.cpu_seconds = cpu_seconds() - cpu_before;
   measured.sent_bytes = fabric.lane(0).traffic().sent_bytes - sent_before;
@@ -100,7 +122,7 @@ Result<void> measure(const AllReduceOptions& options, const Place& place, const 
   auto fabric = (*mesh)->join(group, place.peers, join_deadline);
   if (!fabric) return fabric.error();
   for (const std::uint64_t bytes : options.bytes) {
-    std::vector<float> values(bytes / sizeof(float), 1.0F);
+    std::vector<float> values = normal_numbers(bytes / sizeof(float), *place.rank);
     for (const auto& topology : collectives::topologies()) {
       if (!topology.fits(ranks) || !std::regex_search(std::string(topology.name), filter)) continue;
       Measured measured;

@@ -1,42 +1,15 @@
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "collectives/buffer.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/reduce.hpp"
 
 namespace weir::collectives {
-
-/// Whose memory something is in. On a GPU it is written and read in the order of a stream.
-struct Device {
-  std::int32_t gpu = -1;   ///< its number in this process; -1: the host
-  void* stream = nullptr;  ///< a cudaStream_t; null on the host
-
-  bool is_host() const { return gpu < 0; }
-};
-
-/// Numbers that a collective works on, in place.
-struct Buffer {
-  std::span<std::byte> bytes;
-  Element element = Element::float32;
-  Device device = {};
-
-  std::size_t count() const { return bytes.size() / bytes_of(element); }
-};
-
-/// What a collective only reads: numbers, or a payload.
-struct ConstBuffer {
-  ConstBuffer(const Buffer& buffer) : bytes(buffer.bytes), device(buffer.device) {}
-  template <std::convertible_to<BytesView> T>
-  ConstBuffer(const T& in_host_memory) : bytes(in_host_memory) {}
-
-  BytesView bytes;
-  Device device = {};
-};
 
 /// A payload of any length from each rank, by rank, in the host's memory.
 struct Gathered {
@@ -91,8 +64,5 @@ class Collective {
   /// Copies rank `root`'s `values`, the same length on each, to all.
   virtual Task<> broadcast(Buffer values, std::uint32_t root, Subject about) = 0;
 };
-
-/// `values` cut into one chunk per rank, equally long to within one element: the chunk of `rank`.
-Buffer chunk_of(const Buffer& values, std::uint32_t ranks, std::uint32_t rank);
 
 }  // namespace weir::collectives

@@ -10,6 +10,7 @@
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
+#include "collectives/buffer.hpp"
 #include "collectives/loop.hpp"
 #include "collectives/operation.hpp"
 #include "collectives/subject.hpp"
@@ -63,16 +64,17 @@ class Receiver {
 
 class Communicator;
 
-/// A message on its way to rank `to`, sent as soon as those before it to the same rank have been. `co_await` returns
-/// when all of it has been handed to the transport: until then the bytes must stay as they are. Fails as the
-/// communicator does.
+/// A message in the host's memory on its way to rank `to`, sent as soon as those before it to the same rank have been.
+/// `co_await` returns when all of it has been handed to the transport: until then the bytes must stay as they are. It
+/// fails as the communicator does.
 class Send final : public Waiting {
  public:
   /// `ready_bytes`: how many of the first bytes are there already; release() tells of more. A message that is passed on
   /// while it arrives need not wait for its end.
-  Send(Communicator& group, std::uint32_t to, const Subject& subject, BytesView message, std::size_t ready_bytes);
-  Send(Communicator& group, std::uint32_t to, const Subject& subject, BytesView message)
-      : Send(group, to, subject, message, message.size()) {}
+  Send(Communicator& group, std::uint32_t to, const Subject& subject, const ConstBuffer& message,
+       std::size_t ready_bytes);
+  Send(Communicator& group, std::uint32_t to, const Subject& subject, const ConstBuffer& message)
+      : Send(group, to, subject, message, message.bytes.size()) {}
   ~Send();
 
   /// The first `ready_bytes` bytes may be sent. Only ever more.
@@ -80,6 +82,7 @@ class Send final : public Waiting {
 
   const Subject subject;
   const BytesView message;
+  const std::optional<Element> element;  ///< of numbers, which a slow line may carry in fewer bytes (packing.hpp)
 
   // For the communicator:
   std::uint32_t to;
@@ -174,7 +177,7 @@ class Communicator {
   static constexpr std::size_t piece_bytes_max = 256 * 1024;
   static constexpr std::size_t frame_header_bytes = 64;
 
-  /// The bytes that a message takes on the wire. An empty message is one header.
+  /// The bytes that a message takes on the wire, at most: numbers may be packed. An empty message is one header.
   static constexpr std::uint64_t wire_bytes(std::uint64_t message_bytes) {
     const std::uint64_t frames = message_bytes == 0 ? 1 : (message_bytes + piece_bytes_max - 1) / piece_bytes_max;
     return message_bytes + frames * frame_header_bytes;
@@ -240,8 +243,9 @@ class Communicator {
 /// Carries out `task` as the next operation of the lane. If it fails, but for the loss of a rank, the group fails.
 Task<> carry_out(Communicator& group, Operation operation, Task<> task);
 
-inline Send::Send(Communicator& group, std::uint32_t to_rank, const Subject& about, BytesView bytes, std::size_t ready)
-    : subject(about), message(bytes), to(to_rank), ready_bytes(ready), group_(&group) {
+inline Send::Send(Communicator& group, std::uint32_t to_rank, const Subject& about, const ConstBuffer& what,
+                  std::size_t ready)
+    : subject(about), message(what.bytes), element(what.element), to(to_rank), ready_bytes(ready), group_(&group) {
   group_->begin(*this);
 }
 inline Send::~Send() {

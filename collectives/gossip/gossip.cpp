@@ -100,7 +100,7 @@ Gossip::EndOfOperation::~EndOfOperation() {
 }
 
 /// Begins with the nearest after this rank, which expects it first.
-void Gossip::send_to_neighbours(BytesView message, const Subject& about) {
+void Gossip::send_to_neighbours(const ConstBuffer& message, const Subject& about) {
   for (std::size_t i = edges_.size(); i-- > 0;) edges_[i].sent.emplace(group_, neighbours_[i], about, message);
 }
 
@@ -129,7 +129,7 @@ Task<> Gossip::mix_now(Buffer values, Subject about) {
   const EndOfOperation end(edges_);
   mixed_.resize(values.count());
   widen(values.bytes, values.element, mixed_);
-  send_to_neighbours(values.bytes, about);
+  send_to_neighbours(values, about);
   // The last one first: each waits for the one before it, so that the order of the additions is always the same.
   Receive* follower = nullptr;
   for (std::size_t i = edges_.size(); i-- > 0;) {

@@ -84,7 +84,7 @@ class Gossip {
 
   Task<> mix_now(Buffer values, Subject about);
   Task<> gather_now(BytesView own, Gathered& gathered, Subject about);
-  void send_to_neighbours(BytesView message, const Subject& about);
+  void send_to_neighbours(const ConstBuffer& message, const Subject& about);
   Task<> finish();
 
   Communicator& group_;

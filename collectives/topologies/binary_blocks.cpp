@@ -47,7 +47,7 @@ Task<> BinaryBlocks::combine_all(Buffer values, ReduceOp op, Subject about) {
   if (auto done = co_await reduce_by_halving(group_, halving, op, about); !done) co_return done.error();
   about.part += 64;  // above the halving's
   if (smaller.size > 0) {
-    Combiner combiner(op, values.element, halving.share(place, 1));
+    Combiner combiner(op, values.element, halving.share(place, 1).bytes);
     Receive arrival(group_, smaller.first + place / (own.size / smaller.size), about, combiner);
     if (auto done = co_await arrival; !done) co_return done.error();
   }
@@ -61,7 +61,7 @@ Task<> BinaryBlocks::combine_all(Buffer values, ReduceOp op, Subject about) {
   if (auto done = co_await up.finish(); !done) co_return done.error();
   ++about.part;
   for (std::uint32_t i = 0; i < each; ++i) {
-    Filler filler(above.share(place * each + i, 1));
+    Filler filler(above.share(place * each + i, 1).bytes);
     Receive arrival(group_, larger.first + place * each + i, about, filler);
     if (auto done = co_await arrival; !done) co_return done.error();
   }

@@ -5,7 +5,7 @@
 
 namespace weir::collectives {
 
-Task<> send_to_each(Communicator& group, std::uint32_t receivers, FunctionRef<BytesView(std::uint32_t)> message,
+Task<> send_to_each(Communicator& group, std::uint32_t receivers, FunctionRef<ConstBuffer(std::uint32_t)> message,
                     Subject about) {
   SendWindow<8> outgoing;
   std::size_t number = 0;
@@ -19,7 +19,7 @@ Task<> send_to_each(Communicator& group, std::uint32_t receivers, FunctionRef<By
 }
 
 Task<> reduce_to_owners(Communicator& group, Buffer values, std::uint32_t owners, ReduceOp op, Subject about) {
-  const auto chunk = [&](std::uint32_t to) -> BytesView { return chunk_of(values, owners, to).bytes; };
+  const auto chunk = [&](std::uint32_t to) -> ConstBuffer { return chunk_of(values, owners, to); };
   Task<> sending = send_to_each(group, owners, chunk, about);
   sending.start();
   if (group.rank() < owners) {
@@ -35,7 +35,7 @@ Task<> reduce_to_owners(Communicator& group, Buffer values, std::uint32_t owners
 
 Task<> copy_from_owners(Communicator& group, Buffer values, std::uint32_t owners, Subject about) {
   const bool owns = group.rank() < owners;
-  const auto chunk = [&](std::uint32_t) -> BytesView { return chunk_of(values, owners, group.rank()).bytes; };
+  const auto chunk = [&](std::uint32_t) -> ConstBuffer { return chunk_of(values, owners, group.rank()); };
   Task<> sending = send_to_each(group, group.size(), chunk, about);
   if (owns) sending.start();
   for (std::uint32_t distance = 1; distance < group.size(); ++distance) {

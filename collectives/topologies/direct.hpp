@@ -23,7 +23,7 @@ Task<> combine_by_owners(Communicator& group, Buffer values, std::uint32_t owner
 
 /// Sends message(to) to each of the first `receivers` ranks but this one, beginning with the one after it. The function
 /// must outlive the task.
-Task<> send_to_each(Communicator& group, std::uint32_t receivers, FunctionRef<BytesView(std::uint32_t)> message,
+Task<> send_to_each(Communicator& group, std::uint32_t receivers, FunctionRef<ConstBuffer(std::uint32_t)> message,
                     Subject about);
 
 /// The rank that follows `rank` at a distance, and the one that many places before it.

@@ -4,11 +4,11 @@
 
 namespace weir::collectives {
 
-std::span<std::byte> Halving::share(std::uint32_t place, std::uint32_t count) const {
+Buffer Halving::share(std::uint32_t place, std::uint32_t count) const {
   const std::uint32_t chunks_each = chunks / size;
   const auto begin = chunk_of(values, chunks, place * chunks_each).bytes;
   const auto end = chunk_of(values, chunks, (place + count) * chunks_each - 1).bytes;
-  return {begin.data(), end.data() + end.size()};
+  return {{begin.data(), end.data() + end.size()}, values.element, values.device};
 }
 
 Task<> reduce_by_halving(Communicator& group, Halving block, ReduceOp op, Subject about) {
@@ -17,7 +17,7 @@ Task<> reduce_by_halving(Communicator& group, Halving block, ReduceOp op, Subjec
     const std::uint32_t other = block.first + (place ^ distance);
     const std::uint32_t keep = place & ~(distance - 1);
     Send sent(group, other, about, block.share(keep ^ distance, distance));
-    Combiner combiner(op, block.values.element, block.share(keep, distance));
+    Combiner combiner(op, block.values.element, block.share(keep, distance).bytes);
     Receive arrival(group, other, about, combiner);
     if (auto done = co_await arrival; !done) co_return done.error();
     if (auto done = co_await sent; !done) co_return done.error();
@@ -31,7 +31,7 @@ Task<> gather_by_doubling(Communicator& group, Halving block, Subject about) {
     const std::uint32_t other = block.first + (place ^ distance);
     const std::uint32_t have = place & ~(distance - 1);
     Send sent(group, other, about, block.share(have, distance));
-    Filler filler(block.share(have ^ distance, distance));
+    Filler filler(block.share(have ^ distance, distance).bytes);
     Receive arrival(group, other, about, filler);
     if (auto done = co_await arrival; !done) co_return done.error();
     if (auto done = co_await sent; !done) co_return done.error();

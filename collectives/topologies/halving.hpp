@@ -12,8 +12,8 @@ struct Halving {
   std::uint32_t first = 0;  ///< rank of the group
   std::uint32_t size = 1;
 
-  /// The bytes of `count` shares, beginning with the one of `place`.
-  std::span<std::byte> share(std::uint32_t place, std::uint32_t count) const;
+  /// `count` shares, beginning with the one of `place`.
+  Buffer share(std::uint32_t place, std::uint32_t count) const;
 };
 
 /// Combines the values of the block's ranks by recursive halving: each rank ends with the result of its share. The

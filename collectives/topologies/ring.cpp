@@ -28,7 +28,7 @@ using Chain = SendWindow<3>;
 Task<> pass_around(Communicator& group, Buffer values, ReduceOp op, Subject about, std::uint32_t steps) {
   const Place self{group.rank(), group.size()};
   if (self.ranks == 1) co_return Result<void>();
-  const auto chunk = [&](std::uint32_t step) { return chunk_of(values, self.ranks, self.before(step + 1)).bytes; };
+  const auto chunk = [&](std::uint32_t step) { return chunk_of(values, self.ranks, self.before(step + 1)); };
 
   Chain outgoing;
   outgoing.at(0).emplace(group, self.next(), about, chunk(0));
@@ -39,8 +39,8 @@ Task<> pass_around(Communicator& group, Buffer values, ReduceOp op, Subject abou
       const Subject next{.version = about.version, .bucket = about.bucket, .part = about.part + 1};
       onward.sends[0] = &outgoing.at(step + 1).emplace(group, self.next(), next, chunk(step + 1), 0);
     }
-    Combiner combiner(op, values.element, chunk(step + 1), onward);
-    Filler filler(chunk(step + 1), onward);
+    Combiner combiner(op, values.element, chunk(step + 1).bytes, onward);
+    Filler filler(chunk(step + 1).bytes, onward);
     const bool combines = step + 1 < self.ranks;
     Receive arrival(group, self.previous(), about, combines ? static_cast<Receiver&>(combiner) : filler);
     if (auto arrived = co_await arrival; !arrived) co_return arrived.error();

@@ -110,21 +110,21 @@ Cost Topology::all_gather_cost(std::uint32_t ranks, double bytes) {
 }
 
 Task<> Topology::all_to_all(std::span<const ConstBuffer> outgoing, Gathered& incoming, Subject about) {
-  const auto payload = [&](std::uint32_t to) { return outgoing[to].bytes; };
+  const auto payload = [&](std::uint32_t to) { return outgoing[to]; };
   co_return co_await send_payloads(payload, ranks(), incoming, about);
 }
 
 Task<> Topology::to_owners(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) {
-  const auto payload = [&](std::uint32_t to) { return outgoing[to]; };
+  const auto payload = [&](std::uint32_t to) -> ConstBuffer { return outgoing[to]; };
   co_return co_await send_payloads(payload, owners(), incoming, about);
 }
 
 /// To each of the first `receivers` ranks its payload; the function must outlive the task.
-Task<> Topology::send_payloads(FunctionRef<BytesView(std::uint32_t)> payload, std::uint32_t receivers,
+Task<> Topology::send_payloads(FunctionRef<ConstBuffer(std::uint32_t)> payload, std::uint32_t receivers,
                                Gathered& incoming, Subject about) {
   const bool receives = rank() < receivers;
   if (receives) {
-    if (auto kept = keep_own(payload(rank()), incoming); !kept) co_return kept.error();
+    if (auto kept = keep_own(payload(rank()).bytes, incoming); !kept) co_return kept.error();
   }
   Task<> sending = send_to_each(group_, receivers, payload, about);
   sending.start();
@@ -140,7 +140,7 @@ Task<> Topology::send_payloads(FunctionRef<BytesView(std::uint32_t)> payload, st
 Task<> Topology::from_owners(BytesView own, Gathered& gathered, Subject about) {
   if (auto kept = keep_own(own, gathered); !kept) co_return kept.error();
   const bool owns = rank() < owners();
-  const auto payload = [&](std::uint32_t) { return own; };
+  const auto payload = [&](std::uint32_t) -> ConstBuffer { return own; };
   Task<> sending = send_to_each(group_, ranks(), payload, about);
   if (owns) sending.start();
   for (std::uint32_t distance = 1; distance < ranks(); ++distance) {
@@ -162,7 +162,7 @@ Task<> Topology::broadcast(Buffer values, std::uint32_t root, Subject about) {
   for (std::size_t c = 0; c < 2; ++c) {
     if (!node.children[c]) continue;
     const std::size_t ready = node.parent ? 0 : values.bytes.size();
-    onward.sends[c] = &down[c].emplace(group_, rank_at(*node.children[c]), about, values.bytes, ready);
+    onward.sends[c] = &down[c].emplace(group_, rank_at(*node.children[c]), about, values, ready);
   }
   if (node.parent) {
     Filler filler(values.bytes, onward);
@@ -181,7 +181,7 @@ Task<> Topology::combine_to(Buffer values, std::uint32_t root, ReduceOp op, Subj
   const TreeNode node = tree_node((rank() + ranks() - root) % ranks(), ranks());
   std::optional<Send> up;
   if (node.parent) {
-    up.emplace(group_, rank_at(*node.parent), about, values.bytes, node.leaf() ? values.bytes.size() : 0);
+    up.emplace(group_, rank_at(*node.parent), about, values, node.leaf() ? values.bytes.size() : 0);
   }
   std::array<std::optional<Combiner>, 2> combiners;
   std::array<std::optional<Receive>, 2> arrivals;

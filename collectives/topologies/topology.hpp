@@ -93,7 +93,7 @@ class Topology : public Collective {
 
  private:
   Result<void> expect_countable(ReduceOp op, Element element) const;
-  Task<> send_payloads(FunctionRef<BytesView(std::uint32_t)> payload, std::uint32_t receivers, Gathered& incoming,
+  Task<> send_payloads(FunctionRef<ConstBuffer(std::uint32_t)> payload, std::uint32_t receivers, Gathered& incoming,
                        Subject about);
 };
 

@@ -29,7 +29,7 @@ TreeNode node_of(std::uint32_t tree, std::uint32_t rank, std::uint32_t ranks) {
 /// the same order: first everything that goes up.
 struct Branch {
   TreeNode node;
-  std::span<std::byte> values;
+  Buffer values;
   std::optional<Send> up;
   std::array<std::optional<Send>, 2> down;
   std::array<std::optional<Combiner>, 2> combiners;
@@ -52,10 +52,10 @@ Task<> Tree::combine_all(Buffer values, ReduceOp op, Subject about) {
   for (std::uint32_t t = 0; t < 2; ++t) {
     Branch& tree = trees[t];
     tree.node = node_of(t, rank(), ranks());
-    tree.values = chunk_of(values, 2, t).bytes;
+    tree.values = chunk_of(values, 2, t);
     if (tree.node.parent) {
       tree.up.emplace(group_, *tree.node.parent, part(part_up(t)), tree.values,
-                      tree.node.leaf() ? tree.values.size() : 0);
+                      tree.node.leaf() ? tree.values.bytes.size() : 0);
     }
   }
   for (std::uint32_t t = 0; t < 2; ++t) {
@@ -75,7 +75,7 @@ Task<> Tree::combine_all(Buffer values, ReduceOp op, Subject about) {
     // The last child first: it waits for the one before it, so that the order of the additions is always the same.
     for (std::size_t c = 2; c-- > 0;) {
       if (!tree.node.children[c]) continue;
-      tree.combiners[c].emplace(op, values.element, tree.values, combined);
+      tree.combiners[c].emplace(op, values.element, tree.values.bytes, combined);
       tree.from_children[c].emplace(group_, *tree.node.children[c], part(part_up(t)), *tree.combiners[c],
                                     c == 0 ? Receive::everything : 0);
       combined = {.follower = &*tree.from_children[c]};
@@ -84,8 +84,8 @@ Task<> Tree::combine_all(Buffer values, ReduceOp op, Subject about) {
   for (std::uint32_t t = 0; t < 2; ++t) {
     Branch& tree = trees[t];
     if (!tree.node.parent) continue;
-    tree.filler.emplace(tree.values, Onward{.sends = {tree.down[0] ? &*tree.down[0] : nullptr,
-                                                      tree.down[1] ? &*tree.down[1] : nullptr}});
+    tree.filler.emplace(tree.values.bytes, Onward{.sends = {tree.down[0] ? &*tree.down[0] : nullptr,
+                                                            tree.down[1] ? &*tree.down[1] : nullptr}});
     tree.from_parent.emplace(group_, *tree.node.parent, part(part_down(t)), *tree.filler);
   }
   for (Branch& tree : trees) {

@@ -13,7 +13,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the wire format is little-endian");
 
 constexpr std::uint32_t magic = 0x47494557;  // "WEIG"
-constexpr std::uint8_t version = 4;
+constexpr std::uint8_t version = 5;
 constexpr std::size_t checksum_offset = 56;
 
 template <class T>
@@ -62,7 +62,7 @@ Result<FrameHeader> decode(const FrameHeaderBytes& bytes) {
   }
   FrameHeader header;
   const auto kind = take<std::uint8_t>(bytes, 5);
-  if (kind < 1 || kind > 6) return Error{Errc::malformed, "gradient frame of unknown kind " + std::to_string(kind)};
+  if (kind < 1 || kind > 7) return Error{Errc::malformed, "gradient frame of unknown kind " + std::to_string(kind)};
   header.kind = static_cast<FrameKind>(kind);
   header.attempt = take<std::uint64_t>(bytes, 8);
   header.sequence = take<std::uint32_t>(bytes, 16);

@@ -18,7 +18,11 @@ enum class FrameKind : std::uint8_t {
   waits = 5,      ///< the sender waits for a message, and says in which operation. Not counted in the sequence
   gives_up = 6,   ///< rank `message_bytes` has given up for a reason of its own, the subject or, if the high half is
                   ///< not 0, all; nothing follows
+  packed = 7,     ///< as data, of numbers that take fewer bytes because they are packed (packing.hpp)
 };
+
+/// Whether the payload is a piece of a message.
+constexpr bool carries_piece(FrameKind kind) { return kind == FrameKind::data || kind == FrameKind::packed; }
 
 /// The header before every piece on a gradient connection, little-endian:
 ///

@@ -44,6 +44,13 @@ iovec part(BytesView bytes) { return {const_cast<std::byte*>(bytes.data()), byte
 
 }  // namespace
 
+std::unique_ptr<Bytes> LinkOwner::take_scratch() {
+  if (scratch_.empty()) return std::make_unique<Bytes>(packed_bytes_max(Communicator::piece_bytes_max));
+  auto taken = std::move(scratch_.back());
+  scratch_.pop_back();
+  return taken;
+}
+
 Link::Link(LinkOwner& owner, std::uint32_t peer, std::uint32_t lane, std::unique_ptr<Stream> stream)
     : Source(lane), owner_(owner), peer_(peer), lane_(lane), stream_(std::move(stream)) {
   ahead_.reserve(read_ahead_bytes);
@@ -67,7 +74,7 @@ void Link::end_transfers(const Error& error) {
   while (!sends_.empty()) owner_.epoll.end(sends_.front(), error);
   if (current_ != nullptr) owner_.epoll.end(*std::exchange(current_, nullptr), error);
   while (!receives_.empty()) owner_.epoll.end(receives_.front(), error);
-  if (scratch_) owner_.scratch.push_back(std::move(scratch_));
+  if (scratch_) owner_.give_back(std::move(scratch_));
 }
 
 void Link::note(std::uint32_t events) {
@@ -131,23 +138,36 @@ void Link::prepare_frames() {
       if (framed) break;
       const std::size_t size = std::min(send->message.size() - send->sent_bytes, Communicator::piece_bytes_max);
       if (send->ready_bytes < send->sent_bytes + size) return;
-      OutFrame& frame = out_[out_count_++];
-      frame.payload = send->message.subspan(send->sent_bytes, size);
-      FrameHeader header = next_header(FrameKind::data);
-      header.subject = send->subject;
-      header.message_bytes = send->message.size();
-      header.frame_bytes = static_cast<std::uint32_t>(size);
-      header.operation = send->operation;
-      frame.header = encode(header, checked(frame.payload));
+      OutFrame& frame = out_[out_count_++] = next_frame(*send, send->message.subspan(send->sent_bytes, size));
       ++sequence_out_;
       send->begun = true;
       send->sent_bytes += size;
-      frame.send = send->sent_bytes == send->message.size() ? &*send : nullptr;
-      frame.counts = true;
-      bytes += size;
+      if (send->sent_bytes == send->message.size()) frame.send = &*send;
+      bytes += frame.payload.size();
     }
     if (out_count_ == frames_max || bytes >= Communicator::piece_bytes_max) return;
   }
+}
+
+Link::OutFrame Link::next_frame(const Send& send, BytesView piece) {
+  OutFrame frame{.header = {}, .payload = piece};
+  FrameHeader header = next_header(FrameKind::data);
+  if (send.element && packer_.is_worthwhile(*stream_, *send.element, piece.size())) {
+    auto memory = owner_.take_scratch();
+    if (const std::size_t packed = packer_.pack(*send.element, piece, *memory); packed > 0) {
+      header.kind = FrameKind::packed;
+      frame.payload = BytesView(*memory).first(packed);
+      frame.packed = std::move(memory);
+    } else {
+      owner_.give_back(std::move(memory));
+    }
+  }
+  header.subject = send.subject;
+  header.message_bytes = send.message.size();
+  header.frame_bytes = static_cast<std::uint32_t>(frame.payload.size());
+  header.operation = send.operation;
+  frame.header = encode(header, checked(frame.payload));
+  return frame;
 }
 
 Result<bool> Link::send_some() {
@@ -189,6 +209,7 @@ void Link::take_written(std::size_t bytes) {
   while (done < out_count_ && out_written_ >= out_[done].header.size() + out_[done].payload.size()) {
     out_written_ -= out_[done].header.size() + out_[done].payload.size();
     if (out_[done].send != nullptr) owner_.epoll.end(*out_[done].send, {});
+    if (out_[done].packed) owner_.give_back(std::move(out_[done].packed));
     if (!out_[done].counts) counter_.sent_bytes.fetch_sub(out_[done].header.size(), std::memory_order_relaxed);
     ++done;
   }
@@ -271,7 +292,7 @@ std::optional<Subject> Link::due() const {
 /// Whether somebody waits for what the peer sends next.
 bool Link::awaited() {
   if (!anybody_waits()) return false;
-  return !frame_ || current_->admitted_bytes >= message_taken_ + frame_->frame_bytes;
+  return !frame_ || current_->admitted_bytes >= message_taken_ + piece_bytes_;
 }
 
 Result<bool> Link::receive_some() {
@@ -290,7 +311,7 @@ Result<bool> Link::receive_some() {
       if (auto due = expect_origin(*header); !due) return due.error();
       if (header->kind != FrameKind::waits && !anybody_waits()) {
         looks_ = false;
-        if (header->kind != FrameKind::data) return moved;
+        if (!carries_piece(header->kind)) return moved;
         if (auto fits = owner_.operations.expect_later(peer_, header->operation); !fits) return fits.error();
         return moved;
       }
@@ -298,23 +319,12 @@ Result<bool> Link::receive_some() {
       if (header->kind == FrameKind::waits) taken += header_.size();
       continue;
     }
-    if (!piece_placed_) {
-      piece_placed_ = true;
-      piece_filled_ = 0;
-      piece_ = {};
-      if (frame_->frame_bytes > 0) piece_ = current_->receiver.place(message_taken_, frame_->frame_bytes);
-      if (piece_.empty() && frame_->frame_bytes > 0) {
-        if (owner_.scratch.empty()) owner_.scratch.push_back(std::make_unique<Bytes>(Communicator::piece_bytes_max));
-        scratch_ = std::move(owner_.scratch.back());
-        owner_.scratch.pop_back();
-        piece_ = std::span(*scratch_).first(frame_->frame_bytes);
-      }
-    }
-    auto filled = fill(piece_, piece_filled_);
+    if (!payload_placed_) make_place();
+    auto filled = fill(payload_, payload_filled_);
     if (!filled) return filled.error();
     moved |= *filled;
-    if (piece_filled_ < piece_.size()) return moved;
-    taken += piece_.size() + header_.size();
+    if (payload_filled_ < payload_.size()) return moved;
+    taken += payload_.size() + header_.size();
     if (auto ended = end_piece(); !ended) return ended.error();
   }
   return moved;
@@ -335,7 +345,7 @@ Result<void> Link::expect_origin(const FrameHeader& header) const {
 
 /// A header is complete: checks it, and finds who waits for its message.
 Result<void> Link::begin_piece(const FrameHeader& header) {
-  if (header.kind != FrameKind::data) {
+  if (!carries_piece(header.kind)) {
     if (!checksum_fits(header_, {})) return Error{Errc::malformed, "a frame whose checksum does not fit"};
     if (header.kind == FrameKind::waits) return hear_waiting(header);
     note_ending(header);
@@ -366,12 +376,27 @@ Result<void> Link::begin_piece(const FrameHeader& header) {
     if (current_ == nullptr) return given_up();
   }
   const std::uint64_t due = std::min<std::uint64_t>(message_bytes_ - message_taken_, Communicator::piece_bytes_max);
-  if (header.subject != *current_->subject || header.message_bytes != message_bytes_ || header.frame_bytes != due) {
+  const bool fits =
+      header.kind == FrameKind::data ? header.frame_bytes == due : header.frame_bytes > 0 && header.frame_bytes < due;
+  if (header.subject != *current_->subject || header.message_bytes != message_bytes_ || !fits) {
     return Error{Errc::malformed, "a frame that does not go on with its message"};
   }
   frame_ = header;
-  piece_placed_ = false;
+  piece_bytes_ = due;
+  payload_placed_ = false;
   return {};
+}
+
+/// Finds memory for the payload: where the receiver wants the piece to be, if it is not packed.
+void Link::make_place() {
+  payload_placed_ = true;
+  payload_filled_ = 0;
+  payload_ = {};
+  if (frame_->frame_bytes == 0) return;
+  if (frame_->kind == FrameKind::data) payload_ = current_->receiver.place(message_taken_, piece_bytes_);
+  if (!payload_.empty()) return;
+  scratch_ = owner_.take_scratch();
+  payload_ = std::span(*scratch_).first(frame_->frame_bytes);
 }
 
 Result<void> Link::hear_waiting(const FrameHeader& header) {
@@ -383,20 +408,32 @@ Result<void> Link::hear_waiting(const FrameHeader& header) {
 
 /// A payload is complete: checks it, and passes it on.
 Result<void> Link::end_piece() {
-  if (!checksum_fits(header_, checked(piece_))) return Error{Errc::malformed, "a frame whose checksum does not fit"};
+  if (!checksum_fits(header_, checked(payload_))) return Error{Errc::malformed, "a frame whose checksum does not fit"};
   const std::uint64_t offset = message_taken_;
-  message_taken_ += piece_.size();
+  std::span<std::byte> piece = payload_;
+  if (frame_->kind == FrameKind::packed) {
+    piece = current_->receiver.place(offset, piece_bytes_);
+    std::unique_ptr<Bytes> unpacked;
+    if (piece.empty()) {
+      unpacked = owner_.take_scratch();
+      piece = std::span(*unpacked).first(piece_bytes_);
+    }
+    const auto whole = packer_.unpack(payload_, piece);
+    owner_.give_back(std::exchange(scratch_, std::move(unpacked)));
+    if (!whole) return whole.error();
+  }
+  message_taken_ += piece_bytes_;
   ++sequence_in_;
   ++frames_received_;
   header_filled_ = 0;
   frame_.reset();
-  if (!piece_.empty()) {
-    current_->receiver.arrived(offset, piece_);
+  if (!piece.empty()) {
+    current_->receiver.arrived(offset, piece);
     if (current_ == nullptr) return given_up();
     current_->receiver.progressed(message_taken_);
     if (current_ == nullptr) return given_up();
   }
-  if (scratch_) owner_.scratch.push_back(std::move(scratch_));
+  if (scratch_) owner_.give_back(std::move(scratch_));
   if (message_taken_ == message_bytes_) owner_.epoll.end(*std::exchange(current_, nullptr), {});
   return {};
 }
@@ -456,7 +493,7 @@ void Link::read_to_end() {
   if (tail.size() < last.size()) return;
   std::memcpy(last.data(), tail.data() + tail.size() - last.size(), last.size());
   const auto header = decode(last);
-  if (header && header->kind != FrameKind::data && header->kind != FrameKind::waits && expect_origin(*header) &&
+  if (header && !carries_piece(header->kind) && header->kind != FrameKind::waits && expect_origin(*header) &&
       checksum_fits(last, {})) {
     note_ending(*header);
   }

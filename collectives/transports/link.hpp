@@ -11,6 +11,7 @@
 #include "collectives/communicator.hpp"
 #include "collectives/transports/epoll_loop.hpp"
 #include "collectives/transports/frame.hpp"
+#include "collectives/transports/packer.hpp"
 #include "collectives/transports/stream.hpp"
 
 namespace weir::collectives {
@@ -33,13 +34,19 @@ class LinkOwner {
   EpollLoop& epoll;
   const std::uint32_t own_rank;
   const std::uint64_t attempt;
-  std::vector<std::unique_ptr<Bytes>> scratch;  ///< memory for pieces that are only looked at, not in use
   OperationLog operations;
+
+  /// Memory for a piece, packed or not, that has no place of its own.
+  std::unique_ptr<Bytes> take_scratch();
+  void give_back(std::unique_ptr<Bytes> scratch) { scratch_.push_back(std::move(scratch)); }
 
  protected:
   LinkOwner(EpollLoop& event_loop, std::uint32_t rank_number, std::uint64_t attempt_number)
       : epoll(event_loop), own_rank(rank_number), attempt(attempt_number) {}
   ~LinkOwner() = default;
+
+ private:
+  std::vector<std::unique_ptr<Bytes>> scratch_;  ///< not in use
 };
 
 /// How a connection ended.
@@ -102,13 +109,15 @@ class Link final : public EpollLoop::Source {
   struct OutFrame {
     FrameHeaderBytes header;
     BytesView payload;
-    Send* send = nullptr;  ///< ends with this frame
-    bool counts = true;    ///< as traffic: not if it says that this rank waits
+    Send* send = nullptr;                     ///< ends with this frame
+    bool counts = true;                       ///< as traffic: not if it says that this rank waits
+    std::unique_ptr<Bytes> packed = nullptr;  ///< where the payload is, if it is not part of the message
   };
   static constexpr std::size_t frames_max = 8;  ///< that are written with one call
 
   Result<bool> send_some();
   void prepare_frames();
+  OutFrame next_frame(const Send& send, BytesView piece);
   void take_written(std::size_t bytes);
   /// The header of a frame that this link sends next; what it is about is to be filled in.
   FrameHeader next_header(FrameKind kind) const;
@@ -117,6 +126,7 @@ class Link final : public EpollLoop::Source {
   bool say_last_words();
   Result<bool> receive_some();
   Result<void> begin_piece(const FrameHeader& header);
+  void make_place();
   Result<void> end_piece();
   Result<bool> fill(std::span<std::byte> into, std::size_t& filled);
   void finish_side();
@@ -133,6 +143,7 @@ class Link final : public EpollLoop::Source {
   const std::uint32_t peer_;
   const std::uint32_t lane_;
   const std::unique_ptr<Stream> stream_;
+  Packer packer_;
   bool readable_ = true;
   bool writable_ = true;
   bool hung_up_ = false;
@@ -151,10 +162,11 @@ class Link final : public EpollLoop::Source {
   FrameHeaderBytes header_{};
   std::size_t header_filled_ = 0;
   std::optional<FrameHeader> frame_;  ///< whose payload is next
-  std::span<std::byte> piece_;
-  std::size_t piece_filled_ = 0;
-  bool piece_placed_ = false;
-  std::unique_ptr<Bytes> scratch_;  ///< of the piece, if it has no place of its own
+  std::size_t piece_bytes_ = 0;       ///< of the message that the frame carries
+  std::span<std::byte> payload_;      ///< where it goes
+  std::size_t payload_filled_ = 0;
+  bool payload_placed_ = false;
+  std::unique_ptr<Bytes> scratch_;  ///< of the payload, if it has no place of its own
   std::uint64_t message_bytes_ = 0;
   std::uint64_t message_taken_ = 0;
   std::uint32_t sequence_in_ = 0;

@@ -66,8 +66,19 @@ Result<std::size_t> PacedStream::pass(TokenBucket& bucket, std::span<const iovec
 
 Result<std::size_t> PacedStream::write(std::span<const iovec> parts) {
   auto written = pass(pace_->sent, parts, [this](std::span<const iovec> first) { return stream_->write(first); });
-  if (!written) reads_freely_ = true;  // what the peer has said last is looked for now
+  if (!written) {
+    reads_freely_ = true;  // what the peer has said last is looked for now
+    return written;
+  }
+  written_bytes_ += *written;
   return written;
+}
+
+/// As if the bytes had come at the rate, one after the other: what waits for the bucket waits for the line.
+std::optional<LineUse> PacedStream::line_use() const {
+  const auto bytes = static_cast<double>(written_bytes_);
+  const std::chrono::duration<double> at_the_rate(bytes / pace_->sent.bytes_per_second());
+  return LineUse{.bytes = written_bytes_, .busy = std::chrono::duration_cast<std::chrono::nanoseconds>(at_the_rate)};
 }
 
 Result<std::size_t> PacedStream::read(std::span<const iovec> parts) {

@@ -30,6 +30,7 @@ class PacedStream final : public Stream {
   int descriptor() const override { return *events_; }
   Readiness readiness(std::uint32_t events) override;
   bool needs_checksums() const override { return stream_->needs_checksums(); }
+  std::optional<LineUse> line_use() const override;
 
  private:
   template <class Pass>
@@ -41,6 +42,7 @@ class PacedStream final : public Stream {
   Descriptor timer_;   ///< tells that bytes may pass again
   Descriptor events_;  ///< of the stream and of the timer
   bool reads_freely_ = false;
+  std::uint64_t written_bytes_ = 0;
 };
 
 }  // namespace weir::collectives

@@ -67,6 +67,7 @@ class SharedMemoryStream final : public Stream {
   int descriptor() const override { return *socket_; }
   Readiness readiness(std::uint32_t events) override;
   bool needs_checksums() const override { return false; }
+  std::optional<LineUse> line_use() const override { return std::nullopt; }
 
  private:
   Result<std::size_t> room() const;

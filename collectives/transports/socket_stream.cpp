@@ -1,9 +1,12 @@
 #include "collectives/transports/socket_stream.hpp"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <string>
 
 #include "base/errc.hpp"
@@ -46,6 +49,16 @@ Readiness SocketStream::readiness(std::uint32_t events) {
   return {.readable = (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0,
           .writable = (events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0,
           .hung_up = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0};
+}
+
+std::optional<LineUse> SocketStream::line_use() const {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  constexpr std::size_t needed = offsetof(tcp_info, tcpi_sndbuf_limited) + sizeof info.tcpi_sndbuf_limited;
+  if (::getsockopt(*socket_, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || size < needed) return std::nullopt;
+  const std::uint64_t others = info.tcpi_rwnd_limited + info.tcpi_sndbuf_limited;
+  const std::uint64_t busy = info.tcpi_busy_time > others ? info.tcpi_busy_time - others : 0;
+  return LineUse{.bytes = info.tcpi_bytes_acked, .busy = std::chrono::microseconds(busy)};
 }
 
 void SocketStream::end_writing() { ::shutdown(*socket_, SHUT_WR); }

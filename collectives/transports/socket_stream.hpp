@@ -16,6 +16,7 @@ class SocketStream final : public Stream {
   int descriptor() const override { return *socket_; }
   Readiness readiness(std::uint32_t events) override;
   bool needs_checksums() const override { return true; }
+  std::optional<LineUse> line_use() const override;
 
  private:
   Descriptor socket_;

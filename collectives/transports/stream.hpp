@@ -2,8 +2,10 @@
 
 #include <sys/uio.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/result.hpp"
@@ -15,6 +17,12 @@ struct Readiness {
   bool readable = false;
   bool writable = false;
   bool hung_up = false;  ///< the peer writes no more: what it has written can still be read
+};
+
+/// What the line under a stream has carried.
+struct LineUse {
+  std::uint64_t bytes = 0;
+  std::chrono::nanoseconds busy{};  ///< how long bytes waited for the line, and not for the peer to read
 };
 
 /// A connection to one rank that carries bytes both ways and never waits.
@@ -41,6 +49,9 @@ class Stream {
 
   /// Whether bytes may change on their way, so that their checksums are worth computing.
   virtual bool needs_checksums() const = 0;
+
+  /// What has been written so far, as far as the peer has it; nothing if bytes go through no line, or it is not known.
+  virtual std::optional<LineUse> line_use() const = 0;
 };
 
 }  // namespace weir::collectives

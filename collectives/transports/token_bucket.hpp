@@ -17,6 +17,8 @@ class TokenBucket {
   std::size_t allowance();
   /// So many have passed, no more than allowance() said.
   void take(std::size_t bytes);
+  double bytes_per_second() const { return rate_; }
+
   /// How long until allowance() is not zero.
   std::chrono::nanoseconds wait();
 

@@ -96,7 +96,7 @@ Bytes valid_frames(BytesView input) {
   for (; input.size() >= 4 && stream.size() < message_max; input = input.subspan(4)) {
     const auto number = [&](std::size_t at) { return std::to_integer<std::uint8_t>(input[at]); };
     const Bytes payload(number(1), input[2]);
-    const FrameHeader header{.kind = static_cast<FrameKind>(1 + (number(0) & 7) % 6),
+    const FrameHeader header{.kind = static_cast<FrameKind>(1 + (number(0) & 7) % 7),
                              .attempt = attempt + (number(0) >> 7),
                              .sequence = sequence + (number(0) >> 6 & 1U),
                              .from = static_cast<std::uint16_t>(1 + (number(0) >> 3 & 1)),

@@ -1,4 +1,4 @@
-#include "collectives/collective.hpp"
+#include "collectives/buffer.hpp"
 
 #include <algorithm>
 
