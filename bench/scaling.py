@@ -48,8 +48,9 @@ computation, or the other way round, moves the limits between winners.
 A cell has the step's time in milliseconds, and over which topology: of those that a job can name, the best one. These
 are ring, butterfly, binary_blocks, tree, hierarchical (here each rank has a host of its own) and, where the compressor
 fits, two_hop, parameter_server with a server on each rank, and split_gather, which `auto` leaves to the job, because a
-step then applies other entries. The compressors have their defaults, after their
-warm-up. A payload that would be longer than the dense tensor, because all ranks gather all, goes dense, as in a job.
+step then applies other entries (multi_hop is left out, which has the bytes of two_hop in more steps). The compressors
+have their defaults, after their warm-up. A payload that would be longer than the dense tensor, because all ranks gather
+all, goes dense, as in a job.
 `~`: the step would take more than FRAMES million frames to simulate, so it is the prediction of the model that `auto`
 plans with (latency, bytes and additions of each topology are held against the simulated network by `Costs` in
 tests/collectives). A plan of `auto` that is predicted to lose by more than 5 % is simulated all the same. **Bold**: the

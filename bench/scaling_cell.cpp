@@ -32,14 +32,15 @@ std::vector<training::ParameterSize> sizes_of(const Way& way) {
 }
 
 /// What a job with this compressor could name. Gathered payloads go the same way in all topologies without owners, but
-/// for that which knows of hosts.
+/// for that which knows of hosts. By hops a bucket's bytes are those of two_hop in more steps, and dense ones are a
+/// butterfly's: on links like these it cannot be the best.
 std::vector<std::string_view> topologies_for(const Way& way, std::uint32_t ranks) {
   std::vector<std::string_view> names;
   const std::string_view gathering =
       collectives::find_topology("butterfly")->fits(ranks) ? "butterfly" : "binary_blocks";
   for (const auto& type : collectives::topologies()) {
     const bool fits = type.splits ? way.fits_regions : type.by_owners ? way.fits_owners || !way.gathers : true;
-    if (!fits || !type.fits(ranks)) continue;
+    if (!fits || type.hops || !type.fits(ranks)) continue;
     const bool alike = way.gathers && !type.by_owners && !type.by_hosts;
     if (!alike || type.name == gathering) names.push_back(type.name);
   }

@@ -92,7 +92,7 @@ json round_cost(const protocol::JobSpec& spec, const protocol::TrainingShape* sh
   const json topology = topology_entry(spec, catalog);
   if (topology.value("automatic", false)) return round;
   const std::string gathers = topology.value("gathers", "all");
-  if (const auto bits = wire_bits(spec, entry, gathers == "owners" || gathers == "regions")) {
+  if (const auto bits = wire_bits(spec, entry, gathers != "all")) {
     const double sent =
         static_cast<double>(compressed) * *bits / 8 + dense_bytes(static_cast<double>(parameters - compressed), world);
     round["bytes_sent"] = static_cast<std::uint64_t>(std::llround(sent));

@@ -61,6 +61,10 @@ class Collective {
   /// Distributes the payload of each owner to all, as `gathered.payloads[owner]`. Fails as all_gather.
   virtual Task<> from_owners(BytesView own, Gathered& gathered, Subject about) = 0;
 
+  /// Ranks in pairs: sends `outgoing` to rank `partner`, whose partner is this one, and receives what that has for it
+  /// as `incoming.payloads[partner]`; the other payloads stay as they are. Fails as all_gather.
+  virtual Task<> swap(BytesView outgoing, std::uint32_t partner, Gathered& incoming, Subject about) = 0;
+
   /// Copies rank `root`'s `values`, the same length on each, to all.
   virtual Task<> broadcast(Buffer values, std::uint32_t root, Subject about) = 0;
 };

@@ -173,6 +173,7 @@ nlohmann::json describe_traits(Compressor& compressor) {
           {"owns_momentum", traits.owns_momentum},
           {"fits_owners", traits.fits_owners()},
           {"fits_split", traits.fits_split()},
+          {"fits_hops", traits.fits_hops()},
           {"takes_vectors", compressor.takes({16})},
           {"warmup", usual.epochs > 0 || usual.steps > 0},
           {"usual_warmup", {{"share", usual.epochs}, {"epochs_max", compressor.warmup_length(1e9).epochs}}},
@@ -268,7 +269,7 @@ nlohmann::json CompressionCatalog::describe() const {
       if (!misfits.contains(memory.name)) fitting.push_back(memory.name);
     }
     nlohmann::json it = entry.describe();
-    for (const char* misfit : {"differences_misfit", "neighbours_misfit", "pushes_misfit"}) {
+    for (const char* misfit : {"hops_misfit", "differences_misfit", "neighbours_misfit", "pushes_misfit"}) {
       if (fits.contains(misfit)) it[misfit] = fits.at(misfit);
     }
     it.update({{"default_memory", entry.default_memory},

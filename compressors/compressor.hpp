@@ -83,6 +83,13 @@ struct Traits {
   /// Whether it fits an exchange in which the owner of a region gets the chosen entries that lie there: payloads are
   /// only summed, or the entries can go in parts.
   bool fits_split() const { return selects || std::ranges::count(passes, Reduction::gather) == 0; }
+  /// Whether it fits an exchange by hops, in which sums of what some ranks have are encoded anew: payloads are only
+  /// summed, or one pass sends every entry of whatever it is given. Another limit is how large its error may be
+  /// (no_hops()).
+  bool fits_hops() const {
+    if (std::ranges::count(passes, Reduction::gather) == 0) return true;
+    return passes.size() == 1 && !stateful && !sparse && !votes && !owns_momentum;
+  }
 };
 
 /// Bits that one rank encodes per entry of a tensor, in summed and in gathered passes.

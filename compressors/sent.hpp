@@ -9,6 +9,7 @@
 #include "base/result.hpp"
 #include "compressors/compressor.hpp"
 #include "compressors/flat.hpp"
+#include "compressors/kernels/arithmetic.hpp"
 #include "compressors/kernels/selection/selection.hpp"
 
 namespace weir::compressors {
@@ -22,7 +23,7 @@ struct SentRows {
 };
 
 /// What this rank sent for a tensor in the last pass of a round: of a sparse compressor the entries, which were there
-/// when it encoded them and need not be read from the payload again. Refers to them, or to the payload.
+/// when it encoded them and need not be read from the payload again. Refers to them, to the payload or to the tensor.
 class Sent {
  public:
   explicit Sent(const Selection& entries) : entries_(&entries) {}
@@ -33,13 +34,17 @@ class Sent {
   Sent(Compressor& compressor, BytesView payload, const Round& round)
       : compressor_(&compressor), payload_(payload), round_(&round) {}
 
-  /// The same, in several payloads that have all rows between them.
+  /// All of what a memory has compensated, as it was.
+  explicit Sent(const at::Tensor& compensated) : compensated_(&compensated) {}
+
+  /// Of a compressor that sends every entry, in several payloads that have all rows between them.
   Sent(Compressor& compressor, std::span<const SentRows> parts) : compressor_(&compressor), parts_(parts) {}
 
   /// tensor += weight * what was sent. Fails with: malformed, unsupported.
   Result<void> add_to(at::Tensor& tensor, float weight) const {
     if (entries_ != nullptr) add_selection(weight, *entries_, flat(tensor));
     if (corrections_ != nullptr) add_selection(weight, *corrections_, flat(tensor));
+    if (compensated_ != nullptr) accumulate_scaled(weight, flat(*compensated_), flat(tensor));
     if (round_ != nullptr) return compressor_->decode_add(payload_, *round_, weight, tensor);
     for (const SentRows& part : parts_) {
       at::Tensor rows = part.count == 0 ? tensor : tensor.narrow(0, part.first, part.count);
@@ -54,6 +59,7 @@ class Sent {
  private:
   const Selection* entries_ = nullptr;
   const Selection* corrections_ = nullptr;
+  const at::Tensor* compensated_ = nullptr;
   Compressor* compressor_ = nullptr;
   BytesView payload_;
   const Round* round_ = nullptr;

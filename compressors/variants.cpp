@@ -61,8 +61,10 @@ json fits_of(const Compressor& compressor, std::span<const MemoryEntry> memories
   const Traits traits = compressor.traits();
   json fits = {{"fits_owners", traits.fits_owners()},
                {"fits_split", traits.fits_split()},
+               {"fits_hops", traits.fits_hops()},
                {"votes", traits.votes},
                {"memory_misfits", std::move(misfits)}};
+  if (const auto reason = no_hops(compressor)) fits["hops_misfit"] = *reason;
   if (const auto reason = no_differences(traits)) fits["differences_misfit"] = *reason;
   if (const auto reason = no_neighbours(compressor)) fits["neighbours_misfit"] = *reason;
   if (const auto reason = no_pushes(traits)) fits["pushes_misfit"] = *reason;

@@ -25,7 +25,7 @@ json fits_of(const json& compressor, const json& params) {
   }
   json usual = compressor.value("traits", json::object());
   usual["memory_misfits"] = compressor.value("memory_misfits", json::object());
-  for (const char* misfit : {"differences_misfit", "neighbours_misfit", "pushes_misfit"}) {
+  for (const char* misfit : {"hops_misfit", "differences_misfit", "neighbours_misfit", "pushes_misfit"}) {
     if (compressor.contains(misfit)) usual[misfit] = compressor.at(misfit);
   }
   return usual;

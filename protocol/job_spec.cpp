@@ -160,21 +160,30 @@ class CatalogCheck {
                                                          std::to_string(workers) + " workers; at most one on each"});
   }
 
-  /// Owners encode what they make of the payloads again, or take only entries that compressors have chosen.
+  /// Owners and partners encode what they make of the payloads again; owners of regions take only entries that
+  /// compressors have chosen.
   void topology_and_compressor() {
     const std::string name = spec_["exchange"]["topology"];
     const json* topology = find_entry(catalog_, "topologies", name);
     const json* compressor = find_entry(catalog_, "compressors", spec_["compression"]["name"].get<std::string>());
     if (topology == nullptr || compressor == nullptr) return;
     const std::string gathers = topology->value("gathers", "all");
-    const bool splits = gathers == "regions";
-    if (gathers != "owners" && !splits) return;
-    const json fitting = fits_of(*compressor, spec_["compression"]["params"]);
-    if (fitting.value(splits ? "fits_split" : "fits_owners", true)) return;
-    const std::string reason =
-        splits ? "it carries sums and entries that a compressor has chosen, and what this one sends is neither"
-               : "the mean of its payloads cannot be encoded like them, because they come of several passes or depend "
-                 "on what was sent before";
+    const json& params = spec_["compression"]["params"];
+    const json fitting = fits_of(*compressor, params);
+    std::string reason;
+    if (gathers == "owners" && !fitting.value("fits_owners", true)) {
+      reason =
+          "the mean of its payloads cannot be encoded like them, because they come of several passes or depend on what "
+          "was sent before";
+    } else if (gathers == "regions" && !fitting.value("fits_split", true)) {
+      reason = "it carries sums and entries that a compressor has chosen, and what this one sends is neither";
+    } else if (gathers == "partners") {
+      // How large its error may be depends on numbers, too: as for memories, others than the defaults are left to the
+      // worker to check.
+      const bool known = !fitting.value("fits_hops", true) || numbers_are_defaults(*compressor, params);
+      if (known) reason = fitting.value("hops_misfit", "");
+    }
+    if (reason.empty()) return;
     problems_.push_back({"/exchange/topology", "\"" + name + "\" does not fit compressor \"" +
                                                    compressor->value("name", "") + "\": " + reason});
   }

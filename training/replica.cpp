@@ -22,10 +22,17 @@ Result<void> check_topology(const protocol::JobSpec& spec, const compressors::Co
   const auto* topology = collectives::find_topology(spec.exchange.topology);
   if (topology == nullptr || !topology->by_owners) return {};
   const auto traits = compressor.traits();
-  if (topology->splits ? traits.fits_split() : traits.fits_owners()) return {};
-  const std::string reason =
-      topology->splits ? "it carries sums and entries that a compressor has chosen, and this one sends neither"
-                       : "the mean of what the workers encode cannot be encoded in the same way";
+  std::string reason;
+  if (topology->hops) {
+    reason = compressors::no_hops(compressor).value_or("");
+  } else if (topology->splits) {
+    if (!traits.fits_split()) {
+      reason = "it carries sums and entries that a compressor has chosen, and this one sends neither";
+    }
+  } else if (!traits.fits_owners()) {
+    reason = "the mean of what the workers encode cannot be encoded in the same way";
+  }
+  if (reason.empty()) return {};
   return Error{Errc::invalid_argument, "exchange.topology \"" + spec.exchange.topology +
                                            "\" does not fit compressor \"" + std::string(compressor.name()) +
                                            "\" with these parameters: " + reason};

@@ -53,8 +53,9 @@ nlohmann::json names_of(std::span<const collectives::Element> elements) {
 /// The topologies, each with what it states of itself: the numbers of workers it is for, "any" or "power_of_two";
 /// whether it adds up (`sums`), and which `elements`; to whom payloads go that cannot be added up (`gathers`): to
 /// "all", to the "owners" of shares, who encode their mean again (compressors with the trait fits_owners), to those of
-/// "regions", who add up chosen entries (fits_split); whether some workers are `servers`; and whether it stands for
-/// several topologies, among which the workers choose.
+/// "regions", who add up chosen entries (fits_split), or hop by hop to "partners", who add them up and encode the sums
+/// again (no hops_misfit); whether some workers are `servers`; and whether it stands for several topologies, among
+/// which the workers choose.
 nlohmann::json topologies() {
   auto list = nlohmann::json::array();
   for (const auto& topology : collectives::topologies()) {

@@ -7,10 +7,7 @@
 namespace weir::collectives {
 
 Task<> Butterfly::combine_all(Buffer values, ReduceOp op, Subject about) {
-  const Halving all{.values = values, .chunks = ranks(), .first = 0, .size = ranks()};
-  if (auto done = co_await reduce_by_halving(group_, all, op, about); !done) co_return done.error();
-  about.part += 64;  // above the halving's
-  co_return co_await gather_by_doubling(group_, all, about);
+  return combine_by_halving(group_, values, op, about);
 }
 
 Cost Butterfly::all_reduce_cost(std::uint32_t ranks, double bytes) {

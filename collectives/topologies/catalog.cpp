@@ -8,6 +8,7 @@
 #include "collectives/topologies/butterfly.hpp"
 #include "collectives/topologies/checked.hpp"
 #include "collectives/topologies/hierarchical.hpp"
+#include "collectives/topologies/multi_hop.hpp"
 #include "collectives/topologies/parameter_server.hpp"
 #include "collectives/topologies/ring.hpp"
 #include "collectives/topologies/split_gather.hpp"
@@ -25,6 +26,9 @@ concept ByOwners = requires { T::by_owners; };
 
 template <class T>
 concept Splits = requires { T::splits; };
+
+template <class T>
+concept ByHops = requires { T::hops; };
 
 template <class T>
 std::unique_ptr<Collective> make(Communicator& group, const TopologyChoice& choice) {
@@ -60,6 +64,7 @@ TopologyType type() {
                     .make_with = make<T>,
                     .by_owners = ByOwners<T>,
                     .splits = Splits<T>,
+                    .hops = ByHops<T>,
                     .by_hosts = std::same_as<T, Hierarchical>,
                     .has_servers = takes_servers<T>,
                     .elements = T::elements,
@@ -74,8 +79,9 @@ TopologyType type() {
 }  // namespace
 
 std::span<const TopologyType> topologies() {
-  static const std::array all{type<Ring>(),         type<Butterfly>(), type<BinaryBlocks>(),    type<Tree>(),
-                              type<Hierarchical>(), type<TwoHop>(),    type<ParameterServer>(), type<SplitGather>()};
+  static const std::array all{type<Ring>(),     type<Butterfly>(),       type<BinaryBlocks>(),
+                              type<Tree>(),     type<Hierarchical>(),    type<TwoHop>(),
+                              type<MultiHop>(), type<ParameterServer>(), type<SplitGather>()};
   return all;
 }
 

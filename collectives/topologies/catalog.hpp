@@ -26,13 +26,17 @@ struct TopologyType {
   GroupSize group_size;
   Cost (*all_reduce_cost)(std::uint32_t ranks, double bytes);
   Cost (*all_gather_cost)(std::uint32_t ranks, double bytes);  ///< of payloads of `bytes` bytes each
-  /// Of to_owners() and from_owners() together, of payloads of `bytes` bytes for all shares; null if not by owners.
+  /// Of to_owners() (or all hops) and from_owners() together, of payloads of `bytes` bytes for all shares; null if not
+  /// by owners.
   Cost (*by_owners_cost)(std::uint32_t ranks, double bytes);
   std::unique_ptr<Collective> (*make_with)(Communicator& group, const TopologyChoice& choice);
   /// Gathered payloads go to the owners of shares (Collective::to_owners), who encode their mean again.
   bool by_owners = false;
   /// The owners are those of regions: they get the entries that compressors have chosen there, and no other payloads.
   bool splits = false;
+  /// The shares come to their owners by hops (MultiHop::hop): in each of them two ranks swap what they have of some
+  /// shares (Collective::swap), add it up, and encode the sums again.
+  bool hops = false;
   /// Gradients are summed within hosts before they are encoded.
   bool by_hosts = false;
   bool has_servers = false;  ///< takes TopologyChoice::servers
@@ -46,8 +50,9 @@ struct TopologyType {
   std::unique_ptr<Collective> make(Communicator& group, const TopologyChoice& choice = {}) const {
     return make_with(group, choice);
   }
-  /// To whom payloads go that cannot be added up: "all" ranks, the "owners" of shares, those of "regions".
-  std::string_view gathers() const { return splits ? "regions" : by_owners ? "owners" : "all"; }
+  /// To whom payloads go that cannot be added up: "all" ranks, the "owners" of shares, those of "regions", or
+  /// "partners", a half of them in each hop.
+  std::string_view gathers() const { return hops ? "partners" : splits ? "regions" : by_owners ? "owners" : "all"; }
   bool fits(std::uint32_t ranks) const { return group_size == GroupSize::any || std::has_single_bit(ranks); }
 };
 

@@ -64,6 +64,10 @@ Task<> CheckedCollective::from_owners(BytesView own, Gathered& gathered, Subject
   return carry_out(group_, operation("from_owners", about), collective_->from_owners(own, gathered, about));
 }
 
+Task<> CheckedCollective::swap(BytesView outgoing, std::uint32_t partner, Gathered& incoming, Subject about) {
+  return carry_out(group_, operation("swap", about), collective_->swap(outgoing, partner, incoming, about));
+}
+
 Task<> CheckedCollective::broadcast(Buffer values, std::uint32_t root, Subject about) {
   auto work = values.device.is_host() ? collective_->broadcast(values, root, about) : refuse(values.device);
   return carry_out(group_, operation("broadcast", values, root, about), std::move(work));

@@ -23,6 +23,7 @@ class CheckedCollective final : public Collective {
   std::uint32_t owners() const override { return collective_->owners(); }
   Task<> to_owners(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) override;
   Task<> from_owners(BytesView own, Gathered& gathered, Subject about) override;
+  Task<> swap(BytesView outgoing, std::uint32_t partner, Gathered& incoming, Subject about) override;
   Task<> broadcast(Buffer values, std::uint32_t root, Subject about) override;
 
  private:

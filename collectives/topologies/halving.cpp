@@ -39,4 +39,11 @@ Task<> gather_by_doubling(Communicator& group, Halving block, Subject about) {
   co_return Result<void>();
 }
 
+Task<> combine_by_halving(Communicator& group, Buffer values, ReduceOp op, Subject about) {
+  const Halving all{.values = values, .chunks = group.size(), .first = 0, .size = group.size()};
+  if (auto done = co_await reduce_by_halving(group, all, op, about); !done) co_return done.error();
+  about.part += 64;  // above the halving's
+  co_return co_await gather_by_doubling(group, all, about);
+}
+
 }  // namespace weir::collectives

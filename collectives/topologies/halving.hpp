@@ -23,4 +23,7 @@ Task<> reduce_by_halving(Communicator& group, Halving block, ReduceOp op, Subjec
 /// Distributes the shares of all ranks of the block to all of them, by recursive doubling. Parts as above.
 Task<> gather_by_doubling(Communicator& group, Halving block, Subject about);
 
+/// Both, over all ranks of the group, whose number is a power of two: an all-reduce.
+Task<> combine_by_halving(Communicator& group, Buffer values, ReduceOp op, Subject about);
+
 }  // namespace weir::collectives

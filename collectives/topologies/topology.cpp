@@ -34,11 +34,14 @@ Task<> send_bundles(Communicator& group, std::uint32_t to, std::uint32_t first, 
 
 }  // namespace
 
+Result<void> Topology::expect_within_limit(BytesView own, const Gathered& gathered) const {
+  if (own.size() <= gathered.bytes_max) return {};
+  return Error{Errc::invalid_argument, "a payload of " + std::to_string(own.size()) + " bytes exceeds the limit of " +
+                                           std::to_string(gathered.bytes_max)};
+}
+
 Result<void> Topology::keep_own(BytesView own, Gathered& gathered) const {
-  if (own.size() > gathered.bytes_max) {
-    return Error{Errc::invalid_argument, "a payload of " + std::to_string(own.size()) + " bytes exceeds the limit of " +
-                                             std::to_string(gathered.bytes_max)};
-  }
+  if (auto within = expect_within_limit(own, gathered); !within) return within;
   make_room(group_, gathered, ranks());
   if (!group_.carries_data()) {
     gathered.lengths[rank()] = own.size();
@@ -152,6 +155,16 @@ Task<> Topology::from_owners(BytesView own, Gathered& gathered, Subject about) {
   }
   if (owns) co_return co_await sending;
   co_return Result<void>();
+}
+
+Task<> Topology::swap(BytesView outgoing, std::uint32_t partner, Gathered& incoming, Subject about) {
+  if (auto within = expect_within_limit(outgoing, incoming); !within) co_return within.error();
+  make_room(group_, incoming, ranks());
+  Send sent(group_, partner, about, outgoing);
+  Collector collector(group_, incoming, partner);
+  Receive arrival(group_, partner, about, collector);
+  if (auto done = co_await arrival; !done) co_return done.error();
+  co_return co_await sent;
 }
 
 Task<> Topology::broadcast(Buffer values, std::uint32_t root, Subject about) {

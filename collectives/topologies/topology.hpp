@@ -28,6 +28,10 @@ enum class GroupSize : std::uint8_t { any, power_of_two };
 ///
 ///     static constexpr bool splits = true;
 ///
+/// and, if shares come to their owners by hops, between which what was added up is encoded again,
+///
+///     static constexpr bool hops = true;
+///
 /// and, if some ranks are servers, as many as a job says (TopologyChoice::servers),
 ///
 ///     static constexpr std::uint32_t servers_max;
@@ -64,6 +68,9 @@ class Topology : public Collective {
   Task<> to_owners(std::span<const BytesView> outgoing, Gathered& incoming, Subject about) override;
   Task<> from_owners(BytesView own, Gathered& gathered, Subject about) override;
 
+  /// Both messages at once.
+  Task<> swap(BytesView outgoing, std::uint32_t partner, Gathered& incoming, Subject about) override;
+
   /// Down a binary tree, piece by piece.
   Task<> broadcast(Buffer values, std::uint32_t root, Subject about) override;
 
@@ -92,6 +99,7 @@ class Topology : public Collective {
   Communicator& group_;
 
  private:
+  Result<void> expect_within_limit(BytesView own, const Gathered& gathered) const;
   Result<void> expect_countable(ReduceOp op, Element element) const;
   Task<> send_payloads(FunctionRef<ConstBuffer(std::uint32_t)> payload, std::uint32_t receivers, Gathered& incoming,
                        Subject about);

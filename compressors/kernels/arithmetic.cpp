@@ -140,6 +140,11 @@ void add_scaled(float weight, BytesView from, std::span<float> to) {
   }
 }
 
+void accumulate_scaled(float weight, std::span<const float> from, std::span<float> to) {
+  ensure(from.size() == to.size(), "as many floats on both sides");
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] += weight * from[i];
+}
+
 void accumulate_residual(float beta, float gamma, std::span<const float> gradient, std::span<float> residual,
                          std::span<float> peaks) {
   ensure(gradient.size() == residual.size(), "a residual of the gradient's size");

@@ -20,6 +20,9 @@ bool copy_scaled(float factor, std::span<const float> from, std::span<float> to)
 /// to += weight * from. `from` holds the bytes of to.size() floats and need not be aligned.
 void add_scaled(float weight, BytesView from, std::span<float> to);
 
+/// to += weight * from, which may be the same values.
+void accumulate_scaled(float weight, std::span<const float> from, std::span<float> to);
+
 /// residual = beta * residual + gamma * gradient. If `peaks` is not empty, it receives the Peaks
 /// (selection/selection.hpp) of the residual.
 void accumulate_residual(float beta, float gamma, std::span<const float> gradient, std::span<float> residual,

@@ -28,6 +28,19 @@ std::optional<std::string> no_mean_residual(const Compressor& compressor) {
   return std::nullopt;
 }
 
+std::optional<std::string> no_hops(const Compressor& compressor) {
+  const Traits traits = compressor.traits();
+  if (!traits.fits_hops()) {
+    if (traits.owns_momentum) return "its momentum is in what a worker has not sent, and over hops all of it is sent";
+    if (traits.votes) return "the ranks agree on signs, and the sign of a sum of signs is no vote";
+    if (traits.sparse) return "it sends some entries, and those of several workers are others in each of their sums";
+    return "sums of what workers have cannot be encoded like it, because payloads come of several passes or depend on "
+           "what was sent before";
+  }
+  const bool gathered = std::ranges::count(traits.passes, Reduction::gather) > 0;
+  return gathered && !traits.lossless ? no_residual(compressor) : std::nullopt;
+}
+
 std::optional<std::string> no_differences(const Traits& compressor) {
   if (compressor.owns_momentum) return "it has a momentum of its own, and the workers' optimizers have applied theirs";
   if (compressor.votes) return "a majority of signs does not tell how far models are apart";

@@ -14,6 +14,11 @@ std::optional<std::string> no_residual(const Compressor& compressor);
 /// The same for error feedback that also uses the mean which the ranks agree on.
 std::optional<std::string> no_mean_residual(const Compressor& compressor);
 
+/// The reason why a compressor does not fit an exchange by hops, in which each rank encodes sums of what several ranks
+/// have, and the rank that encodes keeps what that leaves out; nothing if it fits. Every memory that fits a compressor
+/// does so there, too: all that it gives is sent.
+std::optional<std::string> no_hops(const Compressor& compressor);
+
 /// The reason why a compressor or a memory does not fit where the ranks exchange by how much their models differ from
 /// the last common one; nothing if it fits. Each rank's optimizer has applied its momentum by then, and the mean has to
 /// have the size of the differences.

@@ -10,6 +10,7 @@
 
 #include "collectives/gossip/gossip.hpp"
 #include "collectives/topologies/catalog.hpp"
+#include "collectives/topologies/multi_hop.hpp"
 #include "tests/collectives/group.hpp"
 
 namespace weir::collectives::testing {
@@ -60,6 +61,16 @@ inline Task<> to_owners_and_back(Collective& collective, Communicator& group, Ex
   co_return co_await collective.from_owners(own.payload, own.gathered, about);
 }
 
+/// To the owners by hops. The last operation begins with the next part.
+inline Task<> hops_and_back(Collective& collective, Communicator& group, Exchanged& own, Subject about) {
+  for (std::uint32_t number = 0; number < MultiHop::hop_count(group.size()); ++number, ++about.part) {
+    const Hop hop = MultiHop::hop(group.rank(), group.size(), number);
+    auto swapping = collective.swap(own.payload, hop.partner, own.incoming, about);
+    if (auto done = co_await swapping; !done) co_return done.error();
+  }
+  co_return co_await collective.from_owners(own.payload, own.gathered, about);
+}
+
 /// All operations of a topology.
 inline std::vector<NamedOperation> operations_of(const TopologyType& type, const TopologyChoice& choice) {
   const auto operation = [&](std::string name, OfCollective run) {
@@ -67,7 +78,7 @@ inline std::vector<NamedOperation> operations_of(const TopologyType& type, const
                             return with_collective(type.make(group, choice), run, group, own, about);
                           }};
   };
-  return {
+  std::vector<NamedOperation> all{
       operation("all_reduce", [](Collective& collective, Communicator&, Exchanged& own,
                                  Subject about) { return collective.all_reduce(own.buffer(), ReduceOp::sum, about); }),
       operation("reduce_scatter",
@@ -81,6 +92,8 @@ inline std::vector<NamedOperation> operations_of(const TopologyType& type, const
       operation("broadcast", [](Collective& collective, Communicator& group, Exchanged& own, Subject about) {
         return collective.broadcast(own.buffer(), group.size() / 2, about);
       })};
+  if (type.hops) all.push_back(operation("hops_and_back", hops_and_back));
+  return all;
 }
 
 inline Task<> mix(std::unique_ptr<Gossip> gossip, Exchanged& own, Subject about) {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "collectives/topologies/catalog.hpp"
+#include "collectives/topologies/multi_hop.hpp"
 #include "tests/collectives/choices.hpp"
 #include "tests/collectives/group.hpp"
 #include "tests/collectives/values.hpp"
@@ -222,6 +223,66 @@ TEST_P(Topologies, TakePayloadsToOwnersAndBack) {
   }
 }
 
+TEST_P(Topologies, SwapPayloadsInPairs) {
+  for (const std::uint32_t size : sizes()) {
+    if (size % 2 == 1) continue;
+    const auto ranks = make(size);
+    std::vector<Gathered> incoming(size, Gathered{.payloads = {}, .bytes_max = 4'000'000});
+    for (const bool neighbours : {true, false}) {
+      const auto partner_of = [&](std::uint32_t rank) { return neighbours ? rank ^ 1 : size - 1 - rank; };
+      expect_success(ranks->run([&](Communicator& group) -> Task<> {
+        const auto collective = choice().make(group);
+        const Bytes own = payload_of(group.rank(), group.rank() * 40'001);
+        const std::uint32_t partner = partner_of(group.rank());
+        co_return co_await collective->swap(own, partner, incoming[group.rank()], Subject());
+      }));
+      for (std::uint32_t rank = 0; rank < size; ++rank) {
+        const std::uint32_t partner = partner_of(rank);
+        ASSERT_EQ(incoming[rank].payloads[partner], payload_of(partner, partner * 40'001)) << partner << " to " << rank;
+      }
+    }
+  }
+}
+
+TEST_P(Topologies, SwapNoPayloadAboveTheLimit) {
+  const auto ranks = make(2);
+  std::vector<Gathered> incoming(2);
+  incoming[0].bytes_max = 1000;
+  incoming[1].bytes_max = 10'000;
+  const auto results = ranks->run([&](Communicator& group) -> Task<> {
+    const auto collective = choice().make(group);
+    const Bytes own = payload_of(group.rank(), group.rank() == 0 ? 10 : 5000);
+    co_return co_await collective->swap(own, 1 - group.rank(), incoming[group.rank()], Subject());
+  });
+  ASSERT_FALSE(results[0]);
+  EXPECT_EQ(results[0].error().code, Errc::malformed);
+  EXPECT_TRUE(incoming[0].payloads[1].empty());
+}
+
+TEST(MultiHop, GivesEachShareAwayOnceAndKeepsTheOwn) {
+  for (const std::uint32_t ranks : {1U, 2U, 4U, 8U, 256U}) {
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      std::vector<std::uint32_t> given(ranks);
+      for (std::uint32_t number = 0; number < MultiHop::hop_count(ranks); ++number) {
+        const Hop hop = MultiHop::hop(rank, ranks, number);
+        const Hop of_partner = MultiHop::hop(hop.partner, ranks, number);
+        ASSERT_EQ(of_partner.partner, rank);
+        ASSERT_EQ(of_partner.given, hop.kept);
+        ASSERT_EQ(of_partner.kept, hop.given);
+        for (std::uint32_t owner = 0; owner < ranks; ++owner) {
+          ASSERT_FALSE(hop.gives(owner) && hop.keeps(owner));
+          if (hop.gives(owner) || hop.keeps(owner)) {
+            ASSERT_EQ(given[owner], 0U) << "it has been given away";
+          }
+          if (hop.gives(owner)) ++given[owner];
+        }
+        ASSERT_TRUE(hop.keeps(rank));
+      }
+      for (std::uint32_t owner = 0; owner < ranks; ++owner) ASSERT_EQ(given[owner], owner == rank ? 0U : 1U);
+    }
+  }
+}
+
 TEST_P(Topologies, CopyOneRanksValuesToAll) {
   for (const std::uint32_t size : sizes()) {
     const auto ranks = make(size);
@@ -327,10 +388,25 @@ Task<> to_owners_and_back(Collective& collective, Communicator& group, std::size
   co_return co_await collective.from_owners(share, own, back);
 }
 
+/// The same by hops.
+Task<> hops_and_back(Collective& collective, Communicator& group, std::size_t bytes, std::vector<Gathered>& gathered) {
+  const std::size_t share = bytes / group.size();
+  Gathered& own = gathered[group.rank()];
+  for (std::uint32_t number = 0; number < MultiHop::hop_count(group.size()); ++number) {
+    const Hop hop = MultiHop::hop(group.rank(), group.size(), number);
+    const BytesView given(group.reserved_addresses(), hop.owners * share);
+    auto swapping = collective.swap(given, hop.partner, own, Subject{.version = number});
+    if (auto done = co_await swapping; !done) co_return done.error();
+  }
+  const Subject back{.version = 64};
+  co_return co_await collective.from_owners(BytesView(group.reserved_addresses(), share), own, back);
+}
+
 double time_by_owners(const TopologyType& type, std::uint32_t size, std::size_t bytes, const NetworkModel& model) {
   std::vector<Gathered> gathered(size, Gathered{.payloads = {}, .bytes_max = bytes});
   return time_of(type, size, model, [&](Collective& collective, Communicator& group) {
-    return to_owners_and_back(collective, group, bytes, gathered);
+    return type.hops ? hops_and_back(collective, group, bytes, gathered)
+                     : to_owners_and_back(collective, group, bytes, gathered);
   });
 }
 
@@ -347,6 +423,7 @@ INSTANTIATE_TEST_SUITE_P(Catalog, CostsByOwners, ::testing::ValuesIn(types_by_ow
 TEST_P(CostsByOwners, AreAsStated) {
   const TopologyType& type = *GetParam();
   for (const std::uint32_t size : {2U, 3U, 8U, 23U, 64U, 1024U}) {
+    if (!type.fits(size)) continue;
     constexpr double bytes = 64e6;
     const Cost cost = type.by_owners_cost(size, bytes);
     EXPECT_DOUBLE_EQ(time_by_owners(type, size, size, {.latency_seconds = 1}), cost.alpha) << size << " ranks";

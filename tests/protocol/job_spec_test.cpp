@@ -203,6 +203,36 @@ TEST(JobSpec, OwnersOfRegionsTakeWhatACompressorHasChosen) {
   EXPECT_THAT(problems[0].message, ::testing::HasSubstr("entries that a compressor has chosen"));
 }
 
+TEST(JobSpec, PartnersEncodeSumsIfTheErrorOfTheCompressorIsBounded) {
+  json catalog = test_catalog();
+  catalog["modes"][0]["topologies"].push_back("hops");
+  catalog["topologies"].push_back(
+      {{"name", "hops"}, {"summary", ""}, {"workers", "power_of_two"}, {"gathers", "partners"}});
+  for (auto& compressor : catalog["compressors"]) {
+    compressor["traits"]["fits_hops"] = compressor["name"] != "topk";
+    if (compressor["name"] == "topk") compressor["hops_misfit"] = "it sends some entries";
+    if (compressor["name"] == "powersgd") compressor["hops_misfit"] = "its error is too large";
+  }
+  const auto problems_with = [&](const json& compression, int workers) {
+    json spec = minimal();
+    spec["exchange"] = {{"topology", "hops"}};
+    spec["compression"] = compression;
+    spec["resources"] = {{"workers", workers}};
+    return normalize_job_spec(spec, catalog);
+  };
+  EXPECT_THAT(problems_with({{"name", "none"}}, 4), IsEmpty());
+  EXPECT_THAT(problems_with({{"name", "none"}}, 6), at("/exchange/topology"));
+  const auto sparse = problems_with({{"name", "topk"}, {"params", {{"ratio", 0.5}}}}, 4);
+  ASSERT_EQ(sparse.size(), 1u);
+  EXPECT_EQ(sparse[0].pointer, "/exchange/topology");
+  EXPECT_THAT(sparse[0].message, HasSubstr("does not fit compressor \"topk\": it sends some entries"));
+  const auto inexact = problems_with({{"name", "powersgd"}}, 4);
+  ASSERT_EQ(inexact.size(), 1u);
+  EXPECT_THAT(inexact[0].message, HasSubstr("its error is too large"));
+  EXPECT_THAT(problems_with({{"name", "powersgd"}, {"params", {{"start_step", 3}}}}, 4), IsEmpty())
+      << "how large it is may depend on numbers";
+}
+
 TEST(JobSpec, ParametersFollowTheirCatalogEntry) {
   json spec = minimal();
   spec["compression"] = {{"name", "topk"}, {"params", {{"ratio", 0}}}};

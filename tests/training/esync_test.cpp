@@ -222,7 +222,7 @@ TEST(ESync, AllHaveTheSameModelOverEveryTopology) {
   const std::vector<std::pair<std::string, std::string>> ways = {
       {"ring", "qsgd"},         {"tree", "topk"},         {"two_hop", "topk"}, {"parameter_server", "topk"},
       {"split_gather", "topk"}, {"hierarchical", "topk"}, {"auto", "topk"},    {"auto", "none"},
-      {"butterfly", "none"}};
+      {"butterfly", "none"},    {"multi_hop", "qsgd"}};
   for (const auto& [topology, compressor] : ways) {
     auto spec = esync_job(compressor);
     spec.exchange.topology = topology;

@@ -14,6 +14,7 @@
 #include <mutex>
 
 #include "collectives/topologies/catalog.hpp"
+#include "compressors/memories/misfit.hpp"
 #include "exchange_cases.hpp"
 #include "exchange_model.hpp"
 #include "ranks.hpp"
@@ -228,10 +229,13 @@ TEST_P(ExchangeContract, GivesEveryRankWhatTheAlgorithmGives) {
 
 /// Every topology that carries the compressor, but for the ring.
 std::vector<Way> other_ways(const ExchangeCase& of) {
-  const auto traits = of.make().compressor->traits();
+  const auto compressor = of.make().compressor;
+  const auto traits = compressor->traits();
   std::vector<Way> ways;
   for (const auto& topology : collectives::topologies()) {
-    const bool fits = topology.splits ? traits.fits_split() : !topology.by_owners || traits.fits_owners();
+    const bool fits = topology.hops     ? !compressors::no_hops(*compressor)
+                      : topology.splits ? traits.fits_split()
+                                        : !topology.by_owners || traits.fits_owners();
     if (topology.name == "ring" || !fits) continue;
     ways.push_back({{.name = std::string(topology.name)}});
     if (topology.has_servers) ways.push_back({{.name = std::string(topology.name), .servers = 2}});
@@ -263,12 +267,14 @@ TEST_P(ExchangeContract, GoesOnFromSavedStateBitForBit) {
   };
   for_each_group([&](const std::vector<Outcome>& outcomes) { expect_the_same({GetParam()}, outcomes); });
   std::vector<Way> ways{{{.name = "hierarchical"}, 2}};
-  const auto traits = GetParam().make().compressor->traits();
+  const auto compressor = GetParam().make().compressor;
+  const auto traits = compressor->traits();
   if (traits.fits_owners()) ways.push_back({{.name = "two_hop"}});
+  if (!compressors::no_hops(*compressor)) ways.push_back({{.name = "multi_hop"}});
   if (traits.fits_split()) ways.push_back({{.name = "split_gather"}});
   for (const Way& way : ways) {
     const Training training{GetParam(), way};
-    const auto outcomes = train_all(training, 3);
+    const auto outcomes = train_all(training, collectives::find_topology(way.topology.name)->fits(3) ? 3 : 4);
     for (const auto& outcome : outcomes) ASSERT_EQ(outcome.failure, "");
     expect_the_same(training, outcomes);
   }

@@ -24,62 +24,58 @@ using testing::run_ranks;
 /// What fails on the culprit.
 enum class Side : std::uint8_t { encode, decode };
 
-/// Top-k that fails from step 2 on.
+/// Top-k, or another compressor, that fails from step 2 on.
 class Failing final : public compressors::Compressor {
  public:
-  explicit Failing(std::optional<Side> side)
+  Failing(std::optional<Side> side, const std::string& compressor)
       : side_(side),
-        top_k_(std::move(
-            compressors::builtin()
-                .make(
-                    {.compressor = "topk", .params = params_, .memory = "none", .memory_params = none_, .setting = {}})
-                .value()
-                .compressor)) {}
+        working_(compressors::builtin()
+                     .make_compressor(compressor, compressor == "topk" ? params_of_top_k() : nlohmann::json())
+                     .value()) {}
 
   std::string_view name() const override { return "failing"; }
-  compressors::Traits traits() const override { return top_k_->traits(); }
+  compressors::Traits traits() const override { return working_->traits(); }
   double error_bound(std::uint64_t entries, const Round& round) const override {
-    return top_k_->error_bound(entries, round);
+    return working_->error_bound(entries, round);
   }
   void write_part(compressors::Selection& chosen, std::uint32_t entries, Bytes& out) override {
-    top_k_->write_part(chosen, entries, out);
+    working_->write_part(chosen, entries, out);
   }
   Result<void> read_part(BytesView payload, std::uint32_t entries, compressors::Selection& out) override {
     if (side_ == Side::decode) return hostile();  // a part does not tell its step
-    return top_k_->read_part(payload, entries, out);
+    return working_->read_part(payload, entries, out);
   }
   Result<void> read_entries(BytesView payload, const Round& round, std::uint64_t entries,
                             compressors::Selection& out) const override {
     if (fails(Side::decode, round)) return hostile();
-    return top_k_->read_entries(payload, round, entries, out);
+    return working_->read_entries(payload, round, entries, out);
   }
 
  protected:
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override {
     if (fails(Side::encode, round)) return Error{Errc::internal, "no memory to encode in"};
-    return top_k_->encode(gradient, round, out);
+    return working_->encode(gradient, round, out);
   }
   Result<void> do_select(const at::Tensor& gradient, const Round& round, compressors::Selection& chosen) override {
     if (fails(Side::encode, round)) return Error{Errc::internal, "no memory to encode in"};
-    return top_k_->select_entries(gradient, round, chosen);
+    return working_->select_entries(gradient, round, chosen);
   }
   Result<void> own_entries(BytesView payload, const Round& round, std::uint64_t entries,
                            compressors::Selection& own) override {
-    return top_k_->read_entries(payload, round, entries, own);
+    return working_->read_entries(payload, round, entries, own);
   }
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override {
     if (fails(Side::decode, round)) return hostile();
-    return top_k_->decode_add(payload, round, weight, sum);
+    return working_->decode_add(payload, round, weight, sum);
   }
 
  private:
   bool fails(Side side, const Round& round) const { return side_ == side && round.step >= 2; }
+  static nlohmann::json params_of_top_k() { return {{"ratio", 0.25}}; }
   static Error hostile() { return {Errc::malformed, "a payload that no compressor wrote"}; }
 
-  const nlohmann::json params_ = {{"ratio", 0.25}};
-  const nlohmann::json none_;
   const std::optional<Side> side_;
-  const std::unique_ptr<compressors::Compressor> top_k_;
+  const std::unique_ptr<compressors::Compressor> working_;
 };
 
 using MakeGroup = testing::Group (*)(std::uint32_t size);
@@ -102,7 +98,8 @@ class Failures : public ::testing::TestWithParam<std::tuple<std::string, MakeGro
       const std::vector<NamedTensor> tensors{
           {"first", at::full({64, 32}, own)}, {"second", at::full({32, 16}, own)}, {"bias", at::full({16}, own)}};
       compressors::Compression compression{
-          .compressor = std::make_unique<Failing>(rank == culprit ? std::optional(side) : std::nullopt),
+          .compressor = std::make_unique<Failing>(rank == culprit ? std::optional(side) : std::nullopt,
+                                                  collectives::find_topology(topology)->hops ? "int8" : "topk"),
           .memory = std::make_unique<compressors::NoMemory>()};
       Exchange exchange(tensors, std::move(compression), *group[rank],
                         {.bucket_sizes = {.first_bytes = 100, .bytes = 100},
@@ -150,13 +147,13 @@ TEST_P(Failures, OfACodecEndTheExchangeOfAllRanksAndNameRankAndBucket) {
 
 INSTANTIATE_TEST_SUITE_P(Simulated, Failures,
                          ::testing::Combine(::testing::Values("ring", "butterfly", "binary_blocks", "tree",
-                                                              "hierarchical", "two_hop", "parameter_server",
-                                                              "split_gather"),
+                                                              "hierarchical", "two_hop", "multi_hop",
+                                                              "parameter_server", "split_gather"),
                                             ::testing::Values(simulated)),
                          [](const auto& info) { return std::get<0>(info.param); });
 INSTANTIATE_TEST_SUITE_P(Tcp, Failures,
-                         ::testing::Combine(::testing::Values("ring", "tree", "two_hop", "parameter_server",
-                                                              "split_gather"),
+                         ::testing::Combine(::testing::Values("ring", "tree", "two_hop", "multi_hop",
+                                                              "parameter_server", "split_gather"),
                                             ::testing::Values(testing::tcp_group)),
                          [](const auto& info) { return std::get<0>(info.param); });
 INSTANTIATE_TEST_SUITE_P(SharedMemory, Failures,

@@ -59,15 +59,24 @@ compressors::Compression dgc() {
       .value();
 }
 
+compressors::Compression qsgd() {
+  const nlohmann::json none;
+  return compressors::builtin()
+      .make({.compressor = "qsgd", .params = none, .memory = "none", .memory_params = none, .setting = {}})
+      .value();
+}
+
+using MakeCompression = compressors::Compression (*)();
+
 /// A model of some matrices, each a bucket of its own and large enough to go sparse, and a vector, on one of the ranks.
 class Model {
  public:
-  Model(std::size_t matrices, collectives::Fabric& fabric, const Exchange::Options& options) {
+  Model(std::size_t matrices, collectives::Fabric& fabric, const Exchange::Options& options, MakeCompression make) {
     for (std::size_t i = 0; i < matrices; ++i) {
       tensors_.push_back({"matrix " + std::to_string(i), at::ones({100, 100})});
     }
     tensors_.push_back({"bias", at::ones({20})});
-    exchange_ = std::make_unique<Exchange>(tensors_, dgc(), fabric, options);
+    exchange_ = std::make_unique<Exchange>(tensors_, make(), fabric, options);
   }
 
   Exchange& exchange() { return *exchange_; }
@@ -84,11 +93,12 @@ class Model {
 
 /// The latencies that pass between the moment when all gradients are there and the end of a step, on a network whose
 /// links have no other cost.
-double hops_of_a_step(const Exchange::Options& options, std::size_t matrices, std::uint32_t ranks_per_host = 1) {
+double hops_of_a_step(const Exchange::Options& options, std::size_t matrices, std::uint32_t ranks_per_host = 1,
+                      MakeCompression make = dgc) {
   auto group = collectives::in_process_group(ranks, lanes, {.latency_seconds = 1, .ranks_per_host = ranks_per_host});
   collectives::LoopThread& thread = group[0]->thread();
   std::vector<std::unique_ptr<Model>> models;
-  for (auto& fabric : group) models.push_back(std::make_unique<Model>(matrices, *fabric, options));
+  for (auto& fabric : group) models.push_back(std::make_unique<Model>(matrices, *fabric, options, make));
 
   {
     // Before the first step the ranks may have to agree on a plan.
@@ -154,6 +164,16 @@ TEST_P(Hops, OfAStepAreThoseOfTheLongestLane) {
     const double hops = hops_of_a_step(each_its_bucket(GetParam()), matrices);
     EXPECT_NEAR(hops, std::max(in_a_lane * gather, sum), 1) << matrices << " matrices";
     EXPECT_LE(hops, 3 * gather) << matrices << " matrices";  // of six, 18
+  }
+}
+
+// Six hops to the owners and six from them, one bucket of a lane after the other.
+TEST(HopsOfAJob, AreTwoForEachDoublingWhereSumsAreEncodedAnew) {
+  const double hops = collectives::find_topology("multi_hop")->by_owners_cost(ranks, 0).alpha;
+  EXPECT_EQ(hops, 2 * std::countr_zero(ranks));
+  for (const std::size_t matrices : {2, 4}) {
+    const double in_a_lane = static_cast<double>(matrices) / (lanes - 1);
+    EXPECT_NEAR(hops_of_a_step(each_its_bucket("multi_hop"), matrices, 1, qsgd), in_a_lane * hops, 1) << matrices;
   }
 }
 

@@ -22,6 +22,7 @@ void Sent::add_to(at::Tensor& tensor, float weight) const {
     at::Tensor rows = tensor.narrow(0, part.first, part.count);
     compressor.decode_add(part.payload, part.round, weight, rows).value();
   }
+  if (all.defined()) tensor.add_(all, weight);
   for (const auto& list : {entries, corrections}) {
     for (const auto& [at, value] : list) tensor.view(-1)[at] += weight * value;
   }
@@ -274,6 +275,7 @@ ExchangeModel::ExchangeModel(const ExchangeCase& of, std::uint32_t ranks, std::s
   splits_ = gathered && collectives::find_topology(topology_.name)->splits;
   if (gathered && !splits_ && collectives::find_topology(topology_.name)->by_owners) {
     owners_ = topology_.servers == 0 ? ranks : std::min(ranks, topology_.servers);
+    hops_ = collectives::find_topology(topology_.name)->hops;
   }
   for (std::uint32_t rank = 0; rank < ranks; ++rank) ranks_.push_back({of.make().compressor, memory_model(of)});
 }
@@ -325,6 +327,8 @@ std::vector<Tensors> ExchangeModel::step(const Round& round, const std::vector<T
       std::vector<std::pair<std::uint32_t, std::int64_t>> sizes;
       for (const auto tensor : bucket.parameters) sizes.emplace_back(tensor, gradients[0][tensor].numel());
       by_regions(split_.try_emplace(b, sizes, ranks_.size()).first->second, sparse, round, gradients, means);
+    } else if (hops_) {
+      by_hops(sparse, shares, round, gradients, means);
     } else if (owners_ > 0) {
       by_owners(sparse, shares, round, gradients, means);
     } else if (!sparse.empty()) {

@@ -35,6 +35,7 @@ struct Sent {
   std::vector<SentRows> parts;
   Entries entries = {};
   Entries corrections = {};  ///< count as sent, too, but not as positions
+  at::Tensor all = {};       ///< everything, as it was
 
   /// tensor += weight * decoded payload
   void add_to(at::Tensor& tensor, float weight) const;
@@ -100,6 +101,10 @@ class ExchangeModel {
   void by_owners(const std::vector<std::uint32_t>& members, const std::map<std::uint32_t, std::vector<Share>>& shares,
                  const compressors::Round& round, const std::vector<Tensors>& gradients, std::vector<Tensors>& means);
 
+  void by_hops(const std::vector<std::uint32_t>& members, const std::map<std::uint32_t, std::vector<Share>>& shares,
+               const compressors::Round& round, const std::vector<Tensors>& gradients, std::vector<Tensors>& means);
+  at::Tensor mean_by_hops(const Share& share, const Tensors& inputs, const compressors::Round& round);
+
   void by_regions(SplitModel& split, const std::vector<std::uint32_t>& members, const compressors::Round& round,
                   const std::vector<Tensors>& gradients, std::vector<Tensors>& means);
 
@@ -117,6 +122,8 @@ class ExchangeModel {
   collectives::TopologyChoice topology_;
   std::size_t owners_ = 0;                         ///< of shares; 0: payloads are gathered by all ranks
   bool splits_ = false;                            ///< chosen entries go to the owners of regions
+  bool hops_ = false;                              ///< shares come to their owners by hops
+  std::map<std::uint32_t, Tensors> left_out_;      ///< by hops, by the number of the share: by each rank
   std::map<std::size_t, SplitModel> split_;        ///< by bucket
   std::map<std::uint32_t, at::Tensor> residuals_;  ///< of owners, by the number of their share
   const std::uint32_t ranks_per_host_;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/errc.hpp"
+#include "compressors/memories/misfit.hpp"
 #include "compressors/memories/tensor_store.hpp"
 #include "ranks.hpp"
 #include "tests/compressors/tensors.hpp"
@@ -199,6 +200,8 @@ const Coding topk{"topk", {{"ratio", 0.05}}, "residual"};
 const Coding dgc{"dgc", {{"ratio", 0.05}, {"warmup_epochs", 0}}, "dgc"};
 const Coding qsgd{"qsgd", nlohmann::json::object(), "residual"};
 
+bool fits_hops(const Coding& coding) { return !compressors::no_hops(*make(coding).compressor); }
+
 class HandOver : public ::testing::TestWithParam<Coding> {};
 
 TEST_P(HandOver, LosesNothingBetweenTopologies) {
@@ -209,13 +212,15 @@ TEST_P(HandOver, LosesNothingBetweenTopologies) {
                         {.topology = "parameter_server", .servers = 2},
                         {.topology = "auto"}};
   if (splits) ways.push_back({.topology = "split_gather"});
+  if (fits_hops(GetParam())) ways.push_back({.topology = "multi_hop"});
   for (const Way& from : ways) {
     for (const Way& to : ways) expect_nothing_lost(GetParam(), from, to);
   }
 }
 
 TEST_P(HandOver, LosesNothingBetweenBuckets) {
-  for (const char* topology : {"two_hop", "auto"}) {
+  for (const char* topology : {"two_hop", "multi_hop", "auto"}) {
+    if (topology == std::string("multi_hop") && !fits_hops(GetParam())) continue;
     expect_nothing_lost(GetParam(), {.topology = topology}, {.topology = topology, .bucket_bytes = 100'000});
     expect_nothing_lost(GetParam(), {.topology = topology, .bucket_bytes = 100'000}, {.topology = topology});
   }
@@ -247,6 +252,11 @@ TEST(HandOver, SaysWhatWouldGetLost) {
   for (const Outcome& outcome : resumed(bare, {.topology = "two_hop"}, {.topology = "auto"})) {
     EXPECT_EQ(outcome.failure, "");  // its owners take over
   }
+  const Coding hops{"qsgd", nlohmann::json::object(), "none"};
+  for (const Outcome& outcome : resumed(hops, {.topology = "multi_hop"}, {.topology = "two_hop"})) {
+    EXPECT_EQ(outcome.code, Errc::conflict) << "its owners would have others' shares, too";
+    EXPECT_THAT(outcome.failure, HasSubstr("memory \"none\" keeps nothing: set exchange.topology"));
+  }
 }
 
 TEST(HandOver, SaysWhoHasWhatOthersWouldNeed) {
@@ -264,6 +274,8 @@ TEST(HandOver, SaysWhoHasWhatOthersWouldNeed) {
 TEST(HandOver, ReadsOnlyWhatALayoutSays) {
   const Layout layout{.world = 4, .encodes = false, .owners = 2, .regions = true, .bucket_of = {1, 0, 0}};
   EXPECT_EQ(layout_in(std::vector{saved(layout)}).value(), layout);
+  const Layout by_hops{.world = 4, .owners = 4, .hops = true, .bucket_of = {0}};
+  EXPECT_EQ(layout_in(std::vector{saved(by_hops)}).value(), by_hops);
   EXPECT_FALSE(layout_in({}).value());
   for (const at::Tensor& wrong : {at::ones({8}), at::ones({2}, at::kLong), at::full({8}, -1, at::kLong),
                                   at::zeros({8}, at::kLong), at::ones({2, 4}, at::kLong)}) {

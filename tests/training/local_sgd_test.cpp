@@ -168,9 +168,10 @@ TEST_P(LocalSgdWith, IsThatOfTheTextbook) {
 
 TEST(LocalSgd, ModelsDifferBetweenExchangesAndAreEqualAfterThem) {
   const std::vector<std::pair<std::string, std::string>> ways = {
-      {"ring", "none"},         {"ring", "topk"},         {"ring", "qsgd"},         {"two_hop", "topk"},
-      {"two_hop", "qsgd"},      {"parameter_server", ""}, {"split_gather", "topk"}, {"split_gather", "none"},
-      {"hierarchical", "topk"}, {"hierarchical", "qsgd"}, {"auto", "topk"},         {"auto", "none"}};
+      {"ring", "none"},      {"ring", "topk"},         {"ring", "qsgd"},         {"two_hop", "topk"},
+      {"two_hop", "qsgd"},   {"parameter_server", ""}, {"split_gather", "topk"}, {"split_gather", "none"},
+      {"multi_hop", "qsgd"}, {"multi_hop", "none"},    {"hierarchical", "topk"}, {"hierarchical", "qsgd"},
+      {"auto", "topk"},      {"auto", "none"}};
   for (const auto& [topology, compressor] : ways) {
     auto spec = local_job(compressor.empty() ? "topk" : compressor, {{"period", 3}});
     spec.exchange.topology = topology;

@@ -67,6 +67,7 @@ TEST(Planner, LeavesToTheJobWhatOnlyAJobCanChoose) {
   for (const Plan& plan : plans(situation(64, 1e-5, 1e8, 0.25))) {
     for (const Route& route : plan.routes) {
       EXPECT_NE(topology_of(route), "split_gather");
+      EXPECT_NE(topology_of(route), "multi_hop");
       EXPECT_NE(topology_of(route), "parameter_server");
     }
   }

@@ -199,13 +199,15 @@ TEST(WorkerProgram, PrintsTheCatalog) {
   EXPECT_EQ(catalog.at("models").at(0).at("name"), "lenet");
   EXPECT_EQ(catalog.at("models").at(0).at("parameters"), 431'080);
   EXPECT_EQ(catalog.at("modes").at(0).at("topologies"),
-            (nlohmann::json{"ring", "butterfly", "binary_blocks", "tree", "hierarchical", "two_hop", "parameter_server",
-                            "split_gather", "auto"}));
+            (nlohmann::json{"ring", "butterfly", "binary_blocks", "tree", "hierarchical", "two_hop", "multi_hop",
+                            "parameter_server", "split_gather", "auto"}));
   EXPECT_EQ(catalog.at("topologies").at(1).at("workers"), "power_of_two");
   EXPECT_EQ(catalog.at("topologies").at(1).at("gathers"), "all");
-  EXPECT_EQ(catalog.at("topologies").at(6).at("gathers"), "owners");
-  EXPECT_TRUE(catalog.at("topologies").at(6).at("params").at("properties").contains("servers"));
-  EXPECT_EQ(catalog.at("topologies").at(7).at("gathers"), "regions");
+  EXPECT_EQ(catalog.at("topologies").at(6).at("workers"), "power_of_two");
+  EXPECT_EQ(catalog.at("topologies").at(6).at("gathers"), "partners");
+  EXPECT_EQ(catalog.at("topologies").at(7).at("gathers"), "owners");
+  EXPECT_TRUE(catalog.at("topologies").at(7).at("params").at("properties").contains("servers"));
+  EXPECT_EQ(catalog.at("topologies").at(8).at("gathers"), "regions");
   for (const auto& compressor : catalog.at("compressors")) {
     const auto& traits = compressor.at("traits");
     const bool gathers = traits.at("passes").back() == "gather";

@@ -27,7 +27,8 @@ namespace weir::training {
 /// same plans (planner.hpp). The plans that the model finds good are then tried for some steps each, and the one whose
 /// steps were fastest on the slowest rank is followed. It is measured again from time to time: when its steps have
 /// become much slower, when the compressor is in its warm-up, whose payloads become smaller, and now and then anyway,
-/// all is measured and planned again. Which topologies a plan may use, plans() says; split_gather is not among them.
+/// all is measured and planned again. Which topologies a plan may use, plans() says; split_gather and multi_hop are not
+/// among them.
 ///
 /// All ranks must call start() once and before() before the same steps.
 class AutoPlan {

@@ -45,6 +45,8 @@ BucketRound::BucketRound(const RoundSetting& setting, const Bucket& bucket, bool
   if (setting.owners > 0 && ends_gathered(*setting.compression.compressor)) {
     if (setting.regions) {
       by_owners_ = std::make_unique<SplitRound>(setting, bucket);
+    } else if (setting.hops) {
+      by_owners_ = std::make_unique<HopsRound>(setting, bucket, first_piece);
     } else {
       by_owners_ = std::make_unique<OwnersRound>(setting, bucket, setting.owners, first_piece);
     }

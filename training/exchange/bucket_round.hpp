@@ -14,6 +14,7 @@
 #include "training/exchange/buckets.hpp"
 #include "training/exchange/coded_round.hpp"
 #include "training/exchange/gathering_round.hpp"
+#include "training/exchange/hops_round.hpp"
 #include "training/exchange/owners_round.hpp"
 #include "training/exchange/route.hpp"
 #include "training/exchange/split_round.hpp"

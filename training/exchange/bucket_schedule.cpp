@@ -292,9 +292,27 @@ Task<> BucketSchedule::combine_by_owners(std::size_t bucket, std::uint32_t pass,
                                          Subject about) {
   BucketRound& round = rounds_[bucket];
   CodedRound& coded = round.coded();
-  const std::size_t lane = places_[bucket].lane;
+  auto bringing = coded.by_hops() ? bring_by_hops(bucket, pass, collective, about)
+                                  : bring_to_owners(bucket, pass, collective, about);
+  if (auto done = co_await bringing; !done) co_return done.error();
+  Computation encoding(codecs_.encoder, urgent(bucket), [&] {
+    const StepTrace::Span span(trace_, bucket, Activity::encode, pass + 1);
+    return coded.encode_combined();
+  });
+  if (auto done = co_await encoding; !done) co_return done.error();
+  const StepTrace::WireSpan span(trace_, bucket, round.coded_load(), pass + 1, places_[bucket].lane);
+  about.part += parts_per_operation / 2;
+  auto sending = collective.from_owners(coded.combined(), coded.gathered(), about);
+  co_return co_await sending;
+}
+
+/// Takes the payloads straight to the owners, who combine them.
+Task<> BucketSchedule::bring_to_owners(std::size_t bucket, std::uint32_t pass, collectives::Collective& collective,
+                                       Subject about) {
+  BucketRound& round = rounds_[bucket];
+  CodedRound& coded = round.coded();
   {
-    const StepTrace::WireSpan span(trace_, bucket, round.coded_load(), pass + 1, lane);
+    const StepTrace::WireSpan span(trace_, bucket, round.coded_load(), pass + 1, places_[bucket].lane);
     auto sending = collective.to_owners(coded.outgoing(), coded.incoming(), about);
     if (auto done = co_await sending; !done) co_return done.error();
   }
@@ -302,16 +320,34 @@ Task<> BucketSchedule::combine_by_owners(std::size_t bucket, std::uint32_t pass,
     const StepTrace::Span span(trace_, bucket, Activity::decode, pass + 1);
     return coded.combine();
   });
-  if (auto done = co_await combining; !done) co_return done.error();
-  Computation encoding(codecs_.encoder, urgent(bucket), [&] {
-    const StepTrace::Span span(trace_, bucket, Activity::encode, pass + 1);
-    return coded.encode_combined();
-  });
-  if (auto done = co_await encoding; !done) co_return done.error();
-  const StepTrace::WireSpan span(trace_, bucket, round.coded_load(), pass + 1, lane);
-  about.part += parts_per_operation / 2;
-  auto sending = collective.from_owners(coded.combined(), coded.gathered(), about);
-  co_return co_await sending;
+  co_return co_await combining;
+}
+
+/// Takes the payloads to the owners hop by hop, between which sums of them are encoded.
+Task<> BucketSchedule::bring_by_hops(std::size_t bucket, std::uint32_t pass, collectives::Collective& collective,
+                                     Subject about) {
+  BucketRound& round = rounds_[bucket];
+  CodedRound& coded = round.coded();
+  for (std::uint32_t hop = 0; hop < coded.hops(); ++hop, ++about.part) {
+    if (hop > 0) {
+      Computation encoding(codecs_.encoder, urgent(bucket), [&] {
+        const StepTrace::Span span(trace_, bucket, Activity::encode, pass + 1);
+        return coded.encode_hop(hop);
+      });
+      if (auto done = co_await encoding; !done) co_return done.error();
+    }
+    {
+      const StepTrace::WireSpan span(trace_, bucket, round.coded_load(), pass + 1, places_[bucket].lane);
+      auto swapping = collective.swap(coded.hop_payload(), coded.partner(hop), coded.incoming(), about);
+      if (auto done = co_await swapping; !done) co_return done.error();
+    }
+    Computation adding(codecs_.decoder, urgent(bucket), [&] {
+      const StepTrace::Span span(trace_, bucket, Activity::decode, pass + 1);
+      return coded.add_hop(hop);
+    });
+    if (auto done = co_await adding; !done) co_return done.error();
+  }
+  co_return Result<void>();
 }
 
 }  // namespace weir::training

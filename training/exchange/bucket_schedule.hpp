@@ -62,6 +62,10 @@ class BucketSchedule {
                               collectives::Subject about);
   collectives::Task<> combine_by_owners(std::size_t bucket, std::uint32_t pass, collectives::Collective& collective,
                                         collectives::Subject about);
+  collectives::Task<> bring_to_owners(std::size_t bucket, std::uint32_t pass, collectives::Collective& collective,
+                                      collectives::Subject about);
+  collectives::Task<> bring_by_hops(std::size_t bucket, std::uint32_t pass, collectives::Collective& collective,
+                                    collectives::Subject about);
 
   collectives::Fabric& fabric_;
   const bool by_hosts_;

@@ -45,6 +45,7 @@ struct RoundSetting {
   float host_share = 1;      ///< number of hosts / number of ranks
   std::uint32_t owners = 0;  ///< how many of those who encode own a part of a bucket; 0: none
   bool regions = false;      ///< what they own are regions (SplitRound), not shares (OwnersRound)
+  bool hops = false;         ///< what they own comes to them by hops (HopsRound)
 
   compressors::Round round(const Step& step, std::uint32_t parameter) const {
     return {.seed = seed,
@@ -71,6 +72,8 @@ struct RoundSetting {
 ///     if it is gathered by all:    all-gather payload() to gathered()
 ///     if it is gathered by owners: outgoing() to the owners, who receive incoming(); there combine()
 ///                                  and encode_combined(); combined() from the owners to gathered()
+///     or, if they come by_hops():  for each hop: encode_hop() but for the first, swap hop_payload() with partner(),
+///                                  which comes to incoming(), and add_hop(); then encode_combined() and so on
 ///     decode(pass)
 class CodedRound {
  public:
@@ -108,6 +111,16 @@ class CodedRound {
   virtual Result<void> combine() { return {}; }
   virtual Result<void> encode_combined() { return {}; }
   virtual BytesView combined() const { return {}; }
+
+  /// Whether payloads come to their owners by hops, and not straight; and by how many.
+  virtual bool by_hops() const { return false; }
+  virtual std::uint32_t hops() const { return 0; }
+  virtual std::uint32_t partner(std::uint32_t /*hop*/) const { return 0; }
+  /// Encodes what goes to the partner. For the first hop, encode() has.
+  virtual Result<void> encode_hop(std::uint32_t /*hop*/) { return {}; }
+  virtual BytesView hop_payload() const { return {}; }
+  /// Adds what has come from the partner to what this rank has.
+  virtual Result<void> add_hop(std::uint32_t /*hop*/) { return {}; }
 
   /// Takes the results of a pass. After the last one the means are there.
   Result<void> decode(std::uint32_t pass);

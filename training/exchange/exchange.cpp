@@ -17,6 +17,7 @@
 #include "collectives/topologies/catalog.hpp"
 #include "collectives/topologies/ring.hpp"
 #include "collectives/topologies/tree.hpp"
+#include "compressors/memories/misfit.hpp"
 #include "training/exchange/agreement.hpp"
 #include "training/exchange/handover.hpp"
 
@@ -107,8 +108,12 @@ RoundSetting Exchange::setting_of(bool some_coded) {
   const bool gathers = std::ranges::count(traits.passes, Reduction::gather) > 0;
   if (automatic && gathers && traits.fits_owners()) setting.owners = setting.world;
   if (!automatic && gathers && type->by_owners) {
-    ensure(type->splits ? traits.fits_split() : traits.fits_owners(), "a topology that fits the compressor");
+    const bool fits = type->hops     ? !compressors::no_hops(*compression_.compressor)
+                      : type->splits ? traits.fits_split()
+                                     : traits.fits_owners();
+    ensure(fits, "a topology that fits the compressor");
     setting.regions = type->splits;
+    setting.hops = type->hops;
     const std::uint32_t servers = options_.topology.servers;
     setting.owners = servers == 0 ? setting.world : std::min(servers, setting.world);
   }

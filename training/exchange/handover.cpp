@@ -24,6 +24,11 @@ using compressors::flat;
 constexpr std::string_view layout_name = "layout";
 constexpr std::int64_t layout_numbers = 4;  ///< before those of the parameters
 
+// What owners own, in a layout.
+constexpr std::int64_t own_shares = 0;
+constexpr std::int64_t own_regions = 1;
+constexpr std::int64_t own_by_hops = 2;
+
 /// Sums `values` of the ranks of each host to its leader.
 Result<void> sum_within_hosts(collectives::Fabric& fabric, std::span<float> values) {
   return fabric.thread().run([&]() -> Task<> {
@@ -155,11 +160,13 @@ Layout layout_of(const RoundSetting& setting, std::span<const std::uint32_t> buc
           .encodes = setting.encodes,
           .owners = setting.owners,
           .regions = setting.regions,
+          .hops = setting.hops,
           .bucket_of = {bucket_of.begin(), bucket_of.end()}};
 }
 
 NamedTensor saved(const Layout& layout) {
-  std::vector<std::int64_t> numbers{layout.world, layout.encodes, layout.owners, layout.regions};
+  const std::int64_t owned = layout.regions ? own_regions : layout.hops ? own_by_hops : own_shares;
+  std::vector<std::int64_t> numbers{layout.world, layout.encodes, layout.owners, owned};
   numbers.insert(numbers.end(), layout.bucket_of.begin(), layout.bucket_of.end());
   return {std::string(layout_name), at::tensor(numbers, at::kLong)};
 }
@@ -177,10 +184,11 @@ Result<std::optional<Layout>> layout_in(std::span<const NamedTensor> state) {
   Layout layout{.world = static_cast<std::uint32_t>(numbers[0]),
                 .encodes = numbers[1] != 0,
                 .owners = static_cast<std::uint32_t>(numbers[2]),
-                .regions = numbers[3] != 0};
+                .regions = numbers[3] == own_regions,
+                .hops = numbers[3] == own_by_hops};
   for (const auto number : numbers.subspan(layout_numbers))
     layout.bucket_of.push_back(static_cast<std::uint32_t>(number));
-  if (layout.world == 0) return malformed;
+  if (layout.world == 0 || numbers[3] > own_by_hops) return malformed;
   return std::optional(std::move(layout));
 }
 

@@ -18,6 +18,7 @@ struct Layout {
   bool encodes = true;      ///< this rank does
   std::uint32_t owners = 0;
   bool regions = false;                       ///< what they own are regions, not shares
+  bool hops = false;                          ///< what they own comes to them by hops
   std::vector<std::uint32_t> bucket_of = {};  ///< by parameter
 
   friend bool operator==(const Layout&, const Layout&) = default;

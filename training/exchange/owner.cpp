@@ -1,5 +1,6 @@
 #include "training/exchange/owner.hpp"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
@@ -24,15 +25,16 @@ std::string first_entry_of(const std::string& parameter) { return "owned_from." 
 }  // namespace
 
 Owner::Owner(compressors::Compressor& compressor, std::span<const NamedTensor> parameters,
-             std::span<const Piece> pieces, std::uint32_t rank)
+             std::span<const Piece> pieces, std::optional<std::uint32_t> rank)
     : compressor_(compressor), keeps_residual_(!compressors::no_mean_residual(compressor)), works_(pieces.size()) {
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    if (pieces[i].owner != rank) continue;
+    if (rank && pieces[i].owner != *rank) continue;
     const auto& [name, tensor] = parameters[pieces[i].parameter];
+    if (parameters_.empty() || parameters_.back().name != &name) parameters_.push_back({.name = &name, .first = i});
+    ++parameters_.back().count;
     auto shape = tensor.sizes().vec();
     if (pieces[i].rows > 0) shape[0] = pieces[i].rows;
     works_[i].piece = &pieces[i];
-    works_[i].name = &name;
     works_[i].mean.tensor = at::zeros(shape, at::kFloat);
     if (compressor.traits().sparse) works_[i].entries.emplace();
   }
@@ -54,6 +56,16 @@ void Owner::take(std::size_t piece, const at::Tensor& decoded) {
   works_[piece].owes = true;
 }
 
+Result<void> Owner::take(std::size_t piece, BytesView payload, const Round& round) {
+  Work& work = works_[piece];
+  if (!keeps_residual_) {
+    work.mean.tensor.zero_();
+    return {};
+  }
+  work.owes = true;
+  return compressor_.decode_add(payload, round, -1, work.mean.tensor);
+}
+
 void Owner::hand_over(std::size_t piece, compressors::Memory& memory, const Round& round) {
   Work& work = works_[piece];
   if (!work.owes) return;
@@ -65,27 +77,39 @@ void Owner::hand_over(std::size_t piece, compressors::Memory& memory, const Roun
 
 void Owner::save(std::vector<NamedTensor>& state) const {
   if (!keeps_residual_) return;
-  for (const Work& work : works_) {
-    if (work.piece == nullptr) continue;
-    state.push_back({residual_of(*work.name), work.mean.tensor});
-    state.push_back(
-        {first_entry_of(*work.name), at::full({1}, static_cast<std::int64_t>(work.piece->first_entry), at::kLong)});
+  for (const OfParameter& of : parameters_) {
+    const auto pieces = pieces_of(of);
+    at::Tensor residual = pieces.front().mean.tensor;
+    if (pieces.size() > 1) {
+      std::vector<at::Tensor> parts;
+      for (const Work& work : pieces) parts.push_back(work.mean.tensor);
+      residual = at::cat(parts);
+    }
+    state.push_back({residual_of(*of.name), std::move(residual)});
+    const auto first_entry = static_cast<std::int64_t>(pieces.front().piece->first_entry);
+    state.push_back({first_entry_of(*of.name), at::full({1}, first_entry, at::kLong)});
   }
 }
 
 Result<void> Owner::restore(std::span<const NamedTensor> state) {
   if (!keeps_residual_) return {};
-  for (Work& work : works_) {
-    if (work.piece == nullptr) continue;
-    const auto entries = static_cast<std::int64_t>(work.piece->first_entry) + work.mean.tensor.numel();
-    const auto found = residual_in(state, *work.name, entries);
+  for (const OfParameter& of : parameters_) {
+    const std::uint64_t first_entry = works_[of.first].piece->first_entry;
+    std::int64_t entries = 0;
+    for (const Work& work : pieces_of(of)) entries += work.mean.tensor.numel();
+    const auto found = residual_in(state, *of.name, static_cast<std::int64_t>(first_entry) + entries);
     if (!found) return found.error();
-    if (!*found || (*found)->first_entry != work.piece->first_entry ||
-        (*found)->values.sizes() != work.mean.tensor.sizes()) {
-      return Error{Errc::malformed, "no residual of this rank's share of " + *work.name};
+    if (!*found || (*found)->first_entry != first_entry || (*found)->values.numel() != entries) {
+      return Error{Errc::malformed, "no residual of this rank's share of " + *of.name};
     }
-    work.mean.tensor.copy_((*found)->values);
-    work.owes = true;
+    const at::Tensor values = (*found)->values.view(-1);
+    std::int64_t begin = 0;
+    for (std::size_t i = of.first; i < of.first + of.count; ++i) {
+      at::Tensor& residual = works_[i].mean.tensor;
+      residual.copy_(values.narrow(0, begin, residual.numel()).view(residual.sizes()));
+      works_[i].owes = true;
+      begin += residual.numel();
+    }
   }
   return {};
 }

@@ -17,16 +17,16 @@
 
 namespace weir::training {
 
-/// A rank's work for the pieces that it owns: it keeps the mean of what all ranks have encoded of them and encodes it
-/// for the way back. What that leaves out it adds to the next mean (DoubleSqueeze, Tang et al. 2019), if the compressor
-/// is one for which such a residual stays bounded.
+/// A rank's work for pieces that it encodes again: it keeps the mean of what ranks have encoded of them, of all ranks
+/// or so far on its way, and encodes it. What that leaves out it adds to the next mean (DoubleSqueeze, Tang et al.
+/// 2019), if the compressor is one for which such a residual stays bounded.
 class Owner {
  public:
-  /// `pieces`: of the bucket; those of `rank` count.
+  /// `pieces`: of the bucket, and must outlive this object; those that rank `rank` owns count, or all if there is none.
   Owner(compressors::Compressor& compressor, std::span<const compressors::NamedTensor> parameters,
-        std::span<const Piece> pieces, std::uint32_t rank);
+        std::span<const Piece> pieces, std::optional<std::uint32_t> rank);
 
-  /// The mean of a piece, to which the caller adds what all ranks have encoded of it. Not sparse.
+  /// The mean of a piece, to which the caller adds what ranks have encoded of it. Not sparse.
   Mean& mean(std::size_t piece) { return works_[piece].mean; }
 
   /// Appends the encoded mean of a piece to `out`. Of a compressor with several passes all are gone through, by this
@@ -37,20 +37,23 @@ class Owner {
 
   /// `decoded`: what the encoded mean has become on all ranks.
   void take(std::size_t piece, const at::Tensor& decoded);
+  /// The same, of a compressor that sends every entry: what the last encode() has appended. Fails with what
+  /// Compressor::decode_add() fails with.
+  Result<void> take(std::size_t piece, BytesView payload, const compressors::Round& round);
 
   /// Before rounds without owners: leaves the residual of a piece to what this rank has not sent itself, once for each
   /// of the round's ranks, because it is of their mean. A memory that has nothing of the kind leaves it to the owner.
   void hand_over(std::size_t piece, compressors::Memory& memory, const compressors::Round& round);
 
-  /// The residuals, for a checkpoint: for each piece two tensors with the name of its parameter. They alias the live
-  /// ones or are made for this.
+  /// The residuals, for a checkpoint: two tensors with the name of the parameter for each that pieces are of, which
+  /// follow one another in it. They alias the live ones or are made for this.
   void save(std::vector<compressors::NamedTensor>& state) const;
   /// Takes those of this bucket. Fails with: malformed (some are missing or of another piece).
   Result<void> restore(std::span<const compressors::NamedTensor> state);
 
-  /// What an owner has left out of the mean of a piece.
+  /// What has been left out of the means of a parameter's pieces.
   struct Residual {
-    std::uint64_t first_entry = 0;  ///< of the piece, in its parameter
+    std::uint64_t first_entry = 0;  ///< of the first piece, in the parameter
     at::Tensor values;              ///< contiguous
   };
   /// The residual in a state from save() of a parameter with so many entries, if there is one. Fails with: malformed.
@@ -60,17 +63,24 @@ class Owner {
  private:
   /// Of one piece.
   struct Work {
-    const Piece* piece = nullptr;  ///< null: another rank's
-    const std::string* name = nullptr;
-    Mean mean;  ///< between rounds the residual
+    const Piece* piece = nullptr;  ///< null: it does not count
+    Mean mean;                     ///< between rounds the residual
     std::optional<compressors::Selection> entries;
     bool owes = false;  ///< the residual may be other than zero
   };
+  /// The pieces of one parameter that count, which follow one another.
+  struct OfParameter {
+    const std::string* name = nullptr;
+    std::size_t first = 0;  ///< index in works_
+    std::size_t count = 0;
+  };
+  std::span<const Work> pieces_of(const OfParameter& of) const { return std::span(works_).subspan(of.first, of.count); }
 
   compressors::Compressor& compressor_;
   const bool keeps_residual_;
   std::vector<Work> works_;  ///< by piece
-  Bytes alone_;              ///< what is encoded in the passes before the last
+  std::vector<OfParameter> parameters_;
+  Bytes alone_;  ///< what is encoded in the passes before the last
 };
 
 }  // namespace weir::training

@@ -118,12 +118,15 @@ Effort effort_of(const Situation& in, const BucketLoad& bucket, const Route& rou
 
 /// The topologies that a plan may use for a bucket. Whether hosts sum what may be coded first is decided once for a
 /// job: one that does so itself is only for other buckets. Over split_gather a step applies other entries than over the
-/// others: that is for the job to say.
+/// others: that is for the job to say. So is multi_hop: by the model, to which many messages at once are one latency,
+/// it is never faster than two_hop.
 std::vector<std::size_t> candidates(const Situation& in, const BucketLoad& bucket) {
   std::vector<std::size_t> found;
   const auto all = collectives::topologies();
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!all[i].fits(level_of(in, bucket, all[i]).ranks) || all[i].has_servers || all[i].splits) continue;
+    if (!all[i].fits(level_of(in, bucket, all[i]).ranks) || all[i].has_servers || all[i].splits || all[i].hops) {
+      continue;
+    }
     if (all[i].by_hosts && (in.hosts.count == 0 || bucket.coded)) continue;
     found.push_back(i);
   }

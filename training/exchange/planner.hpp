@@ -93,8 +93,8 @@ double predicted_seconds(const Situation& situation, std::span<const Route> rout
 
 /// Plans, the fastest first, that differ in the form of the large buckets or in their topology; the first one is the
 /// best found when each bucket may take a route of its own. Where ranks share hosts, topologies that know of them are
-/// among the others. Topologies that only a job can choose are in no plan: those with servers, and split_gather, over
-/// which a step applies only the largest sums.
+/// among the others. Topologies that only a job can choose are in no plan: those with servers, multi_hop, which is
+/// never faster than two_hop by the model, and split_gather, over which a step applies only the largest sums.
 std::vector<Plan> plans(const Situation& situation);
 
 /// Of plans(), those that are worth some steps, because the model may be wrong: at most six that it does not find much

@@ -17,9 +17,9 @@ static_assert(compressors::Passes::static_capacity < BucketSpan::part_within_hos
 static_assert(BucketSpan::part_within_hosts + 2 <= TrafficTotals::phases_max);
 
 /// The first time that a bucket is encoded, its wait, its dense message and the last time that it is decoded; for each
-/// pass the messages, what is computed between them and what is computed after them; and, by hosts, two waits and two
-/// messages more.
-constexpr std::size_t spans_of_bucket_max = 8 + 6 * compressors::Passes::static_capacity;
+/// pass the messages, what is computed between them and what is computed after them; by hosts, two waits and two
+/// messages more; and for each hop of a pass, of which 1024 ranks make ten, a message and what is computed around it.
+constexpr std::size_t spans_of_bucket_max = 8 + 6 * compressors::Passes::static_capacity + 3 * 10;
 
 ByteCounts counts(const collectives::Traffic& traffic) { return {traffic.sent_bytes, traffic.received_bytes}; }
 
