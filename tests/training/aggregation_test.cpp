@@ -32,11 +32,11 @@ std::vector<at::Tensor> aggregated(Aggregation aggregation, const std::string& t
   std::vector<std::vector<at::Tensor>> results(ranks);
   run_ranks(ranks, [&](std::uint32_t rank) {
     const std::vector<NamedTensor> tensors{{"first", at::zeros({4, 4})}, {"second", at::zeros({5})}};
-    Exchange exchange(tensors, compression(compressor, params), *group[rank],
-                      {.aggregation = aggregation,
-                       .bucket_sizes = {},
-                       .topology = {topology, 0},
-                       .make_compression = [&] { return compression(compressor, params); }});
+    Exchange exchange(
+        tensors, compression(compressor, params), *group[rank],
+        {.aggregation = aggregation, .bucket_sizes = {}, .topology = {topology, 0}, .make_compression = [&] {
+           return compression(compressor, params);
+         }});
     const float own = std::vector<float>{-1, 2, 4}[rank];
     for (std::uint64_t step = 0; step < 2; ++step) {
       exchange.begin({.number = step,
