@@ -74,14 +74,14 @@ Result<std::shared_ptr<const NcclLibrary>> NcclLibrary::open(const std::string& 
   return std::shared_ptr<const NcclLibrary>(std::move(opened));
 }
 
-Result<void> NcclLibrary::check(NcclStatus answer, ncclComm* comm, const std::string& what) const {
+Result<void> NcclLibrary::check(NcclStatus answer, ncclComm* comm, std::string_view what) const {
   if (answer == NcclStatus::success || answer == NcclStatus::in_progress) return {};
   const std::string kind = functions_.error_string == nullptr ? "" : text_of(functions_.error_string(answer));
   const std::string detail = functions_.last_error == nullptr ? "" : text_of(functions_.last_error(comm));
   const bool outside = answer == NcclStatus::system_error || answer == NcclStatus::remote_error;
-  return Error{outside ? Errc::io : Errc::internal, what + ": " + kind + (detail.empty() ? "" : ", " + detail) +
-                                                        " (NCCL error " + std::to_string(static_cast<int>(answer)) +
-                                                        ")"};
+  return Error{outside ? Errc::io : Errc::internal, std::string(what) + ": " + kind +
+                                                        (detail.empty() ? "" : ", " + detail) + " (NCCL error " +
+                                                        std::to_string(static_cast<int>(answer)) + ")"};
 }
 
 std::string nccl_version_text(int version) {

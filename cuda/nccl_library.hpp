@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/result.hpp"
 #include "cuda/stream.hpp"
@@ -75,7 +76,7 @@ class NcclLibrary {
 
   /// What NCCL answered to `what`, as a result; in_progress is no failure. `comm`: whose last error it may be, or null.
   /// Fails with: io (another process or the network), internal.
-  Result<void> check(NcclStatus answer, ncclComm* comm, const std::string& what) const;
+  Result<void> check(NcclStatus answer, ncclComm* comm, std::string_view what) const;
 
  private:
   NcclLibrary() = default;
