@@ -40,10 +40,11 @@ buckets one after the other, one thread encodes, another decodes, two lanes and 
 the production collectives send every message over a network with a clock of its own, in which each message takes the
 latency of its link and the port of each rank carries so many bytes a second in each direction. A switch that is short
 of bandwidth, lost packets and slow workers do not occur. Dense numbers take all their bytes: that slow links pack them
-is not simulated, which at 1 Gbit/s makes `fp32` up to 1.17 and `bf16` up to 1.40 times faster than the tables say. What
-encoding, decoding, copying and adding take was measured, on one core of a busy machine with two, the least of seven
-times (the table below). The computation of a step is assumed: COMPUTE, round numbers of the order that one accelerator takes for a batch; the same coding with less
-computation, or the other way round, moves the limits between winners.
+is not simulated, which at 1 Gbit/s makes `fp32` up to 1.17 and `bf16` up to 1.40 times faster than the tables say.
+What encoding, decoding, copying and adding take was measured, on one core of a busy machine with two, the least of
+seven times (the table below). The computation of a step is assumed: COMPUTE, round numbers of the order that one
+accelerator takes for a batch; the same coding with less computation, or the other way round, moves the limits between
+winners.
 
 A cell has the step's time in milliseconds, and over which topology: of those that a job can name, the best one. These
 are ring, butterfly, binary_blocks, tree, hierarchical (here each rank has a host of its own) and, where the compressor

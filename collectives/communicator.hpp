@@ -212,6 +212,9 @@ class Communicator {
   /// Has `call` called once when the communicator fails for good; not for the end of a single rank's links.
   virtual void when_failed(std::function<void(const Error& cause, const Blame& blame)> call) = 0;
 
+  /// Why the communicator has failed for good; null if it has not.
+  virtual const Error* failure() const = 0;
+
   /// Leaves the group in an orderly way: says goodbye to the others, so that they do not count this rank as lost, and
   /// waits a few seconds at most until they are done too. Afterwards the communicator may only be destroyed. After a
   /// failure it waits as long at most until they have been told why.

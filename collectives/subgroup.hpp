@@ -28,6 +28,7 @@ class SubGroup final : public Communicator {
   void abort(const Error& cause, const std::optional<Blame>& blame) override;
   /// Whoever owns the whole group is told.
   void when_failed(std::function<void(const Error& cause, const Blame& blame)> /*call*/) override {}
+  const Error* failure() const override { return whole_.failure(); }
   Task<> close() override { return whole_.close(); }
   Traffic traffic_with(std::uint32_t rank) const override { return whole_.traffic_with(members_[rank]); }
   std::optional<std::uint32_t> lost_rank() const override { return whole_.lost_rank(); }

@@ -41,4 +41,9 @@ Result<void> Memory::copy_from(const Memory& from, StreamHandle stream) const {
                "copying on the device");
 }
 
+Result<void> copy_bytes(std::span<const std::byte> from, std::byte* to, StreamHandle stream) {
+  if (from.empty()) return {};
+  return check(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyDefault, stream), "copying bytes");
+}
+
 }  // namespace weir::cuda

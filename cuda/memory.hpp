@@ -33,4 +33,8 @@ class Memory {
   std::size_t size_;
 };
 
+/// Copies bytes between any two places in the device's or pinned memory, in the order of the stream. Fails with:
+/// internal.
+Result<void> copy_bytes(std::span<const std::byte> from, std::byte* to, StreamHandle stream);
+
 }  // namespace weir::cuda

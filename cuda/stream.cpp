@@ -16,6 +16,13 @@ Stream::~Stream() {
   if (handle_ != nullptr) cudaStreamDestroy(handle_);
 }
 
+Result<bool> Stream::idle() const {
+  const cudaError_t answer = cudaStreamQuery(handle_);
+  if (answer == cudaErrorNotReady) return false;
+  if (auto asked = check(answer, "asking for a stream"); !asked) return asked.error();
+  return true;
+}
+
 Result<void> Stream::wait() const { return check(cudaStreamSynchronize(handle_), "waiting for a stream"); }
 
 }  // namespace weir::cuda

@@ -20,6 +20,9 @@ class Stream {
 
   StreamHandle handle() const { return handle_; }
 
+  /// Whether everything that was put into the stream has run. Does not wait. Fails also with the error of its work.
+  Result<bool> idle() const;
+
   /// Blocks until everything that was put into the stream has run. Not on a strand.
   Result<void> wait() const;
 

@@ -40,6 +40,7 @@ class Rank final : public Communicator {
     fail(cause, blame.value_or(Blame::of_lost(rank_)));
   }
   void when_failed(std::function<void(const Error&, const Blame&)> call) override { when_failed_ = std::move(call); }
+  const Error* failure() const override { return failure_ ? &*failure_ : nullptr; }
   Task<> close() override;
   Traffic traffic_with(std::uint32_t rank) const override { return traffic_[rank].now(); }
   std::optional<std::uint32_t> lost_rank() const override {

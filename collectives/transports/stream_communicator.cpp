@@ -58,6 +58,8 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
   }
   void when_failed(std::function<void(const Error&, const Blame&)> call) override { when_failed_ = std::move(call); }
 
+  const Error* failure() const override { return failure_ ? &*failure_ : nullptr; }
+
   Task<> close() override {
     if (closed_) co_return Result<void>();
     closed_ = true;

@@ -2,7 +2,8 @@
 
 // A CUDA device in software, for tests: with this file instead of CUDA's of the same name, a C++ compiler compiles
 // cuda/, and kernels run on the CPU. Blocks run one after the other, in their order. The threads of a block are fibers
-// (emulator.cpp), which take turns where they wait for each other; everything else is done at once, streams included.
+// (emulator.cpp), which take turns where they wait for each other; everything else is done at once, streams included,
+// unless a test defers it (emulator.hpp).
 //
 // What a device would punish, or not notice, ends the process with a sentence:
 //   - a barrier that not all threads of the block reach, or that they reach at different places
@@ -67,8 +68,8 @@ extern dim3 blockDim;
 extern dim3 gridDim;
 inline constexpr int warpSize = 32;
 
-struct CUstream_st {};
-struct CUevent_st {};
+struct CUstream_st;
+struct CUevent_st;
 using cudaStream_t = CUstream_st*;
 using cudaEvent_t = CUevent_st*;
 enum cudaError_t {
@@ -76,10 +77,19 @@ enum cudaError_t {
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorInvalidConfiguration = 9,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorNotReady = 600,
 };
-enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost,
+  cudaMemcpyHostToDevice,
+  cudaMemcpyDeviceToHost,
+  cudaMemcpyDeviceToDevice,
+  cudaMemcpyDefault,
+};
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount = 16 };
 inline constexpr unsigned cudaStreamNonBlocking = 1;
+inline constexpr unsigned cudaEventDisableTiming = 2;
 struct cudaLaunchAttribute;
 struct cudaLaunchConfig_t {
   dim3 gridDim;
@@ -321,6 +331,8 @@ cudaError_t cudaMallocAsync(T** at, std::size_t bytes, cudaStream_t) {
   return weir::emulator::allocate(reinterpret_cast<void**>(at), bytes);
 }
 cudaError_t cudaFree(void* at);
+cudaError_t cudaMallocHost(void** at, std::size_t bytes);
+cudaError_t cudaFreeHost(void* at);
 cudaError_t cudaFreeAsync(void* at, cudaStream_t stream);
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
@@ -329,16 +341,20 @@ cudaError_t cudaMemsetAsync(void* at, int value, std::size_t bytes, cudaStream_t
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
 cudaError_t cudaEventCreate(cudaEvent_t* event);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
 
-/// Runs the kernel to its end.
+/// Runs the kernel to its end, when its turn comes in the stream.
 template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
   const std::tuple<Parameters...> values(std::forward<Arguments>(arguments)...);
-  return weir::emulator::run(*config, [&] { std::apply(kernel, values); });
+  return weir::emulator::run(*config, [kernel, values] { std::apply(kernel, values); });
 }

@@ -312,7 +312,10 @@ cudaError_t run(const cudaLaunchConfig_t& config, const std::function<void()>& t
   if (threads == 0 || threads > threads_max || !has_blocks || config.dynamicSmemBytes > shared_max) {
     return cudaErrorInvalidConfiguration;
   }
-  device.run(config, thread);
+  enqueue(config.stream, [config, thread] {
+    device.run(config, thread);
+    return true;
+  });
   return cudaSuccess;
 }
 

@@ -1,11 +1,12 @@
-// The memory, streams and events of the emulated device.
+// The memory of the emulated device. streams.cpp has the streams and events.
 
 #include <cuda_runtime.h>
 
 #include <cstdlib>
 #include <map>
-#include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "tests/cuda/emulator/emulator.hpp"
 
@@ -55,6 +56,20 @@ bool is_of_device(const void* at, std::size_t bytes, const std::string& what) {
   return true;
 }
 
+/// The size of each piece of pinned memory, by its address.
+std::map<std::byte*, std::size_t>& pinned() {
+  static std::map<std::byte*, std::size_t> all;
+  return all;
+}
+
+bool is_pinned(const void* at) {
+  auto* const first = static_cast<std::byte*>(const_cast<void*>(at));
+  const auto next = pinned().upper_bound(first);
+  if (next == pinned().begin()) return false;
+  const auto [start, size] = *std::prev(next);
+  return first < start + size;
+}
+
 std::string allocation_of(std::size_t bytes) { return "an allocation of " + std::to_string(bytes) + " bytes"; }
 
 }  // namespace
@@ -69,6 +84,7 @@ cudaError_t allocate(void** at, std::size_t bytes) {
   make_redzone(place, redzone_bytes);
   poison(start, bytes);
   make_redzone(start + bytes, redzone_bytes);
+  const std::lock_guard lock(device_mutex());
   allocations()[start] = bytes;
   *at = start;
   return cudaSuccess;
@@ -77,8 +93,11 @@ cudaError_t allocate(void** at, std::size_t bytes) {
 }  // namespace weir::emulator
 
 using weir::emulator::allocations;
+using weir::emulator::device_mutex;
 using weir::emulator::fail;
 using weir::emulator::is_of_device;
+using weir::emulator::is_pinned;
+using weir::emulator::pinned;
 using weir::emulator::redzone_bytes;
 
 cudaError_t cudaGetLastError() { return cudaSuccess; }
@@ -88,6 +107,8 @@ const char* cudaGetErrorString(cudaError_t error) {
     case cudaErrorInvalidValue: return "invalid argument";
     case cudaErrorMemoryAllocation: return "out of memory";
     case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+    case cudaErrorInvalidDevice: return "invalid device ordinal";
+    case cudaErrorNotReady: return "device not ready";
   }
   return "unknown error";
 }
@@ -99,15 +120,15 @@ cudaError_t cudaGetDevice(int* device) {
   *device = 0;
   return cudaSuccess;
 }
-cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidValue; }
+cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
   *value = 1;  // few, so that blocks take several pieces of work
   return cudaSuccess;
 }
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 
 cudaError_t cudaFree(void* at) {
   if (at == nullptr) return cudaSuccess;
+  const std::lock_guard lock(device_mutex());
   auto* const start = static_cast<std::byte*>(at);
   const auto found = allocations().find(start);
   if (found == allocations().end()) fail("memory is freed that is not the beginning of an allocation");
@@ -120,47 +141,61 @@ cudaError_t cudaFree(void* at) {
   return cudaSuccess;
 }
 cudaError_t cudaFreeAsync(void* at, cudaStream_t) { return cudaFree(at); }
-cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  if (bytes == 0) return cudaSuccess;
-  const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
-  const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-  if (is_of_device(to, bytes, "a copy") != to_device || is_of_device(from, bytes, "a copy") != from_device) {
-    fail("a copy's direction is not that of its addresses");
-  }
-  std::memmove(to, from, bytes);
+cudaError_t cudaMallocHost(void** at, std::size_t bytes) {
+  *at = std::malloc(std::max<std::size_t>(bytes, 1));
+  if (*at == nullptr) return cudaErrorMemoryAllocation;
+  weir::emulator::poison(*at, bytes);
+  const std::lock_guard lock(device_mutex());
+  pinned()[static_cast<std::byte*>(*at)] = bytes;
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
-  return cudaMemcpy(to, from, bytes, kind);
+cudaError_t cudaFreeHost(void* at) {
+  if (at == nullptr) return cudaSuccess;
+  const std::lock_guard lock(device_mutex());
+  if (pinned().erase(static_cast<std::byte*>(at)) == 0) fail("memory is freed that is not pinned");
+  std::free(at);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  const cudaError_t put = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+  return put == cudaSuccess ? cudaStreamSynchronize(nullptr) : put;
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (bytes == 0) return cudaSuccess;
+  std::unique_lock lock(device_mutex());
+  const bool to_device = is_of_device(to, bytes, "a copy");
+  const bool from_device = is_of_device(from, bytes, "a copy");
+  const cudaMemcpyKind found = from_device ? (to_device ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost)
+                                           : (to_device ? cudaMemcpyHostToDevice : cudaMemcpyHostToHost);
+  if (kind != cudaMemcpyDefault && kind != found) fail("a copy's direction is not that of its addresses");
+  // As on a device: bytes of pageable memory are taken at once, and who wants them there has to wait.
+  std::vector<std::byte> taken;
+  const bool takes = weir::emulator::defers() && !from_device && !is_pinned(from);
+  if (takes) taken.assign(static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + bytes);
+  weir::emulator::enqueue(stream, [=, taken = std::move(taken)] {
+    if (is_of_device(to, bytes, "a copy") != to_device || is_of_device(from, bytes, "a copy") != from_device) {
+      fail("memory is freed before the copy that uses it has been done");
+    }
+    std::memmove(to, takes ? taken.data() : from, bytes);
+    return true;
+  });
+  const bool waits = weir::emulator::defers() && !to_device && !is_pinned(to);
+  lock.unlock();
+  return waits ? cudaStreamSynchronize(stream) : cudaSuccess;
 }
 cudaError_t cudaMemset(void* at, int value, std::size_t bytes) {
-  if (bytes > 0 && !is_of_device(at, bytes, "a fill")) fail("a fill of memory that is not the device's");
-  if (bytes > 0) std::memset(at, value, bytes);
-  return cudaSuccess;
+  const cudaError_t put = cudaMemsetAsync(at, value, bytes, nullptr);
+  return put == cudaSuccess ? cudaStreamSynchronize(nullptr) : put;
 }
-cudaError_t cudaMemsetAsync(void* at, int value, std::size_t bytes, cudaStream_t) {
-  return cudaMemset(at, value, bytes);
-}
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = std::make_unique<CUstream_st>().release();
-  return cudaSuccess;
-}
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  std::unique_ptr<CUstream_st>{stream};
-  return cudaSuccess;
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  *event = std::make_unique<CUevent_st>().release();
-  return cudaSuccess;
-}
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  std::unique_ptr<CUevent_st>{event};
-  return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
-  *milliseconds = 0;  // its speed says nothing
+cudaError_t cudaMemsetAsync(void* at, int value, std::size_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return cudaSuccess;
+  const std::lock_guard lock(device_mutex());
+  if (!is_of_device(at, bytes, "a fill")) fail("a fill of memory that is not the device's");
+  weir::emulator::enqueue(stream, [=] {
+    if (!is_of_device(at, bytes, "a fill")) fail("memory is freed before the fill of it has been done");
+    std::memset(at, value, bytes);
+    return true;
+  });
   return cudaSuccess;
 }
