@@ -144,16 +144,17 @@ int run_rank(std::uint32_t rank, std::uint32_t size, int parent) {
     std::fprintf(stderr, "rank %u: %s\n", rank, joined.error().message().c_str());
     return 1;
   }
-  const int failed = RUN_ALL_TESTS();
-  if (!own.lost) expect_done(own.rank().run([] { return own.nccl->close(); }));
+  int failed = RUN_ALL_TESTS();
+  if (!own.lost && !own.rank().run([] { return own.nccl->close(); })) failed = 1;
   own.fabric->thread().call([] { own.nccl.reset(); });
   if (!own.lost) own.fabric->close();
   own.fabric.reset();
   return failed;
 }
 
-/// Starts the ranks and tells them each other's ports. Returns the number of those that have failed.
-int run_all(std::uint32_t size, bool last_is_killed) {
+/// Starts the ranks and tells them each other's ports. Returns the number of those that have failed; the last may have
+/// been killed by its test.
+int run_all(std::uint32_t size) {
   std::vector<pid_t> processes;
   std::vector<int> children;
   for (std::uint32_t rank = 0; rank < size; ++rank) {
@@ -163,8 +164,9 @@ int run_all(std::uint32_t size, bool last_is_killed) {
     if (child == 0) {
       ::alarm(seconds_in_all);
       ::close(ends[0]);
+      const int failed = run_rank(rank, size, ends[1]);
       std::fflush(nullptr);
-      std::_Exit(run_rank(rank, size, ends[1]));
+      std::_Exit(failed);
     }
     ::close(ends[1]);
     processes.push_back(child);
@@ -183,7 +185,7 @@ int run_all(std::uint32_t size, bool last_is_killed) {
     ::waitpid(processes[rank], &status, 0);
     const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     const bool passed = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    const bool is_victim = last_is_killed && rank == size - 1 && size > 1;
+    const bool is_victim = rank == size - 1 && size > 1;
     if (!passed && !(is_victim && killed)) {
       ++failed;
       std::printf("rank %u has failed (status %d)\n", rank, status);
@@ -202,5 +204,5 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (std::strncmp(argv[i], "--ranks=", 8) == 0) size = static_cast<std::uint32_t>(std::atoi(argv[i] + 8));
   }
-  return weir::cuda::run_all(size, /*last_is_killed=*/true) == 0 ? 0 : 1;
+  return weir::cuda::run_all(size) == 0 ? 0 : 1;
 }

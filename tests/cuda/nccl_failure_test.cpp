@@ -172,10 +172,9 @@ TEST_F(NcclFailure, AnAbortThatHangsHoldsUpNobody) {
   }
 }
 
-Task<> begin_and_give_up(Nccl& nccl, Buffer buffer, int operations) {
+Task<> begin_and_give_up(Nccl& nccl, Buffer buffer) {
   Task<> task = nccl.all_reduce(buffer, ReduceOp::sum, Subject());
   task.start();
-  (void)operations;
   co_return Result<void>();
 }
 
@@ -187,7 +186,7 @@ TEST_F(NcclFailure, AnOperationThatIsGivenUpEndsThoseOfTheOthers) {
     const OnDevice<float> values(rank, std::vector<float>(10));
     const Buffer buffer = values.buffer(Element::float32);
     results[rank.rank()] = rank.run([&] {
-      return rank.rank() == 0 ? begin_and_give_up(rank.nccl, buffer, 0)
+      return rank.rank() == 0 ? begin_and_give_up(rank.nccl, buffer)
                               : rank.nccl.all_reduce(buffer, ReduceOp::sum, Subject());
     });
   });
