@@ -25,7 +25,7 @@ struct Hop {
 /// a half of the shares that it has, encoded, and adds what it receives to those that it keeps. What it encodes is a
 /// sum from the second hop on. After the last hop it owns one share with the sum of all ranks, which it encodes once
 /// more; these payloads are forwarded to all as they are. A rank sends about twice its payload, however many ranks
-/// there are, as two_hop, in messages to log2(P) others instead of P - 1 (multi-hop all-reduce, as in DynamiQ, 2026).
+/// there are, as two_hop, but to few others instead of P - 1 (multi-hop all-reduce, as in DynamiQ, 2026).
 ///
 /// This class carries the messages; what is encoded and added up is training::HopsRound's.
 class MultiHop final : public Topology {
@@ -43,7 +43,7 @@ class MultiHop final : public Topology {
   /// As a butterfly.
   static Cost all_reduce_cost(std::uint32_t ranks, double bytes) { return Butterfly::all_reduce_cost(ranks, bytes); }
 
-  /// 2 log2(P) messages of a half, a quarter, ... of the bytes.
+  /// 2 log2(P) steps with a half, a quarter, ... of the bytes; on the way back each owner's payload is a message.
   static Cost by_owners_cost(std::uint32_t ranks, double bytes);
 
   /// log2(P), of a number of ranks that is a power of two.
