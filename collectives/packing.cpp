@@ -321,6 +321,10 @@ bool whole_numbers(Element element, BytesView bytes) {
          reinterpret_cast<std::uintptr_t>(bytes.data()) % bytes_of(element) == 0;
 }
 
+Error malformed(std::size_t bytes) {
+  return {Errc::malformed, "packed numbers that are not " + std::to_string(bytes) + " bytes"};
+}
+
 }  // namespace
 
 std::size_t pack(Element element, BytesView numbers, std::span<std::byte> out) {
@@ -335,13 +339,14 @@ std::size_t pack(Element element, BytesView numbers, std::span<std::byte> out) {
 Result<void> unpack(BytesView packed, std::span<std::byte> numbers) {
   Reader from{packed};
   std::uint8_t element = 0;
-  const Error malformed{Errc::malformed, "packed numbers that are not " + std::to_string(numbers.size()) + " bytes"};
-  if (!from.take(&element, 1)) return malformed;
+  if (!from.take(&element, 1)) return malformed(numbers.size());
   const auto type = static_cast<Element>(element);
-  if ((type != Element::float32 && type != Element::bfloat16) || !whole_numbers(type, numbers)) return malformed;
+  if ((type != Element::float32 && type != Element::bfloat16) || !whole_numbers(type, numbers)) {
+    return malformed(numbers.size());
+  }
   const bool whole = with_words_of(
       type, [&](auto with, auto word) { return unpack_all<decltype(with), decltype(word)>(from, numbers); });
-  if (!whole) return malformed;
+  if (!whole) return malformed(numbers.size());
   return {};
 }
 
