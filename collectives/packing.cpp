@@ -37,50 +37,53 @@ using Planes = std::array<std::uint32_t, 3>;
 template <class Word>
 constexpr std::size_t coded_bytes = 1 + sizeof(Planes) + low_bytes<Word> + block;
 
-// Each of these exists twice, with the same results. Word: the bits of a number, uint32_t or uint16_t.
+// What there is twice, with the same results: in portable C++ and in AVX2. Word: the bits of a number, uint32_t or
+// uint16_t.
 
-template <class Word>
-void split_portable(const Word* words, Parts& parts) {
-  constexpr int upper = 8 * sizeof(Word) - 16;
-  for (std::size_t i = 0; i < block; ++i) {
-    const auto top = static_cast<std::uint32_t>(words[i]) >> upper;
-    parts.exponents[i] = static_cast<std::uint8_t>(top >> 7);
-    parts.high[i] = static_cast<std::uint8_t>((top & 0x7f) | (top >> 8 & 0x80));
-    if constexpr (sizeof(Word) == 4) parts.low[i] = static_cast<std::uint16_t>(words[i]);
-  }
-}
-
-template <class Word>
-void join_portable(const Parts& parts, Word* words) {
-  for (std::size_t i = 0; i < block; ++i) {
-    const std::uint32_t high = parts.high[i];
-    const std::uint32_t top = (high & 0x80) << 8 | std::uint32_t{parts.exponents[i]} << 7 | (high & 0x7f);
-    if constexpr (sizeof(Word) == 4) {
-      words[i] = top << 16 | parts.low[i];
-    } else {
-      words[i] = static_cast<Word>(top);
+struct Portable {
+  template <class Word>
+  static void split(const Word* words, Parts& parts) {
+    constexpr int upper = 8 * sizeof(Word) - 16;
+    for (std::size_t i = 0; i < block; ++i) {
+      const auto top = static_cast<std::uint32_t>(words[i]) >> upper;
+      parts.exponents[i] = static_cast<std::uint8_t>(top >> 7);
+      parts.high[i] = static_cast<std::uint8_t>((top & 0x7f) | (top >> 8 & 0x80));
+      if constexpr (sizeof(Word) == 4) parts.low[i] = static_cast<std::uint16_t>(words[i]);
     }
   }
-}
 
-std::uint8_t largest_portable(const Parts& parts) { return *std::ranges::max_element(parts.exponents); }
-
-Planes codes_portable(const Parts& parts, std::uint8_t largest) {
-  Planes planes{};
-  for (std::size_t i = 0; i < block; ++i) {
-    const std::uint32_t code = std::min<std::uint32_t>(largest - parts.exponents[i], escape);
-    for (std::size_t k = 0; k < planes.size(); ++k) planes[k] |= (code >> k & 1) << i;
+  template <class Word>
+  static void join(const Parts& parts, Word* words) {
+    for (std::size_t i = 0; i < block; ++i) {
+      const std::uint32_t high = parts.high[i];
+      const std::uint32_t top = (high & 0x80) << 8 | std::uint32_t{parts.exponents[i]} << 7 | (high & 0x7f);
+      if constexpr (sizeof(Word) == 4) {
+        words[i] = top << 16 | parts.low[i];
+      } else {
+        words[i] = static_cast<Word>(top);
+      }
+    }
   }
-  return planes;
-}
 
-void exponents_portable(const Planes& planes, std::uint8_t largest, Parts& parts) {
-  for (std::size_t i = 0; i < block; ++i) {
-    std::uint32_t code = 0;
-    for (std::size_t k = 0; k < planes.size(); ++k) code |= (planes[k] >> i & 1) << k;
-    parts.exponents[i] = static_cast<std::uint8_t>(largest - code);
+  static std::uint8_t largest(const Parts& parts) { return *std::ranges::max_element(parts.exponents); }
+
+  static Planes codes(const Parts& parts, std::uint8_t largest) {
+    Planes planes{};
+    for (std::size_t i = 0; i < block; ++i) {
+      const std::uint32_t code = std::min<std::uint32_t>(largest - parts.exponents[i], escape);
+      for (std::size_t k = 0; k < planes.size(); ++k) planes[k] |= (code >> k & 1) << i;
+    }
+    return planes;
   }
-}
+
+  static void exponents(const Planes& planes, std::uint8_t largest, Parts& parts) {
+    for (std::size_t i = 0; i < block; ++i) {
+      std::uint32_t code = 0;
+      for (std::size_t k = 0; k < planes.size(); ++k) code |= (planes[k] >> i & 1) << k;
+      parts.exponents[i] = static_cast<std::uint8_t>(largest - code);
+    }
+  }
+};
 
 #if defined(__x86_64__)
 /// The low 16 bits of 16 words of 32 bits, in order.
@@ -112,15 +115,6 @@ WEIR_AVX2 inline void split_tops(__m256i first, __m256i second, Parts& parts) {
   store(low_bytes_of(exponents_of(first), exponents_of(second)), parts.exponents.data());
   store(low_bytes_of(high_of(first), high_of(second)), parts.high.data());
 }
-WEIR_AVX2 void split_avx2(const std::uint32_t* words, Parts& parts) {
-  const __m256i a = load(words), b = load(words + 8), c = load(words + 16), d = load(words + 24);
-  store(low_halves(a, b), parts.low.data());
-  store(low_halves(c, d), parts.low.data() + 16);
-  split_tops(high_halves(a, b), high_halves(c, d), parts);
-}
-WEIR_AVX2 void split_avx2(const std::uint16_t* words, Parts& parts) {
-  split_tops(load(words), load(words + 16), parts);
-}
 
 /// 16 bytes as words of 16 bits.
 WEIR_AVX2 inline __m256i widened(const std::uint8_t* bytes) {
@@ -134,92 +128,70 @@ WEIR_AVX2 inline __m256i join_tops(const Parts& parts, std::size_t first) {
   return _mm256_or_si256(_mm256_or_si256(sign, mantissa),
                          _mm256_slli_epi16(widened(parts.exponents.data() + first), 7));
 }
-WEIR_AVX2 void join_avx2(const Parts& parts, std::uint32_t* words) {
-  for (std::size_t first = 0; first < block; first += 16) {
-    // Interleaving works within halves of a vector: numbers 0-3 and 8-11, then 4-7 and 12-15.
-    const __m256i low = load(parts.low.data() + first);
-    const __m256i top = join_tops(parts, first);
-    const __m256i even = _mm256_unpacklo_epi16(low, top);
-    const __m256i odd = _mm256_unpackhi_epi16(low, top);
-    store(_mm256_permute2x128_si256(even, odd, 0x20), words + first);
-    store(_mm256_permute2x128_si256(even, odd, 0x31), words + first + 8);
-  }
-}
-WEIR_AVX2 void join_avx2(const Parts& parts, std::uint16_t* words) {
-  store(join_tops(parts, 0), words);
-  store(join_tops(parts, 16), words + 16);
-}
 
-WEIR_AVX2 std::uint8_t largest_avx2(const Parts& parts) {
-  const __m256i all = load(parts.exponents.data());
-  __m128i most = _mm_max_epu8(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
-  most = _mm_max_epu8(most, _mm_srli_si128(most, 8));
-  most = _mm_max_epu8(most, _mm_srli_si128(most, 4));
-  most = _mm_max_epu8(most, _mm_srli_si128(most, 2));
-  most = _mm_max_epu8(most, _mm_srli_si128(most, 1));
-  return static_cast<std::uint8_t>(_mm_cvtsi128_si32(most));
-}
-
-WEIR_AVX2 Planes codes_avx2(const Parts& parts, std::uint8_t largest) {
-  const __m256i below = _mm256_sub_epi8(_mm256_set1_epi8(static_cast<char>(largest)), load(parts.exponents.data()));
-  const __m256i code = _mm256_min_epu8(below, _mm256_set1_epi8(static_cast<char>(escape)));
-  return {static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_slli_epi16(code, 7))),
-          static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_slli_epi16(code, 6))),
-          static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_slli_epi16(code, 5)))};
-}
-
-WEIR_AVX2 void exponents_avx2(const Planes& planes, std::uint8_t largest, Parts& parts) {
-  const __m256i byte_of =
-      _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
-  const __m256i bit_of = _mm256_set1_epi64x(static_cast<long long>(0x8040'2010'0804'0201));
-  __m256i code = _mm256_setzero_si256();
-  for (std::size_t k = 0; k < planes.size(); ++k) {
-    const __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int>(planes[k])), byte_of);
-    const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit_of), bit_of);
-    code = _mm256_or_si256(code, _mm256_and_si256(set, _mm256_set1_epi8(static_cast<char>(1U << k))));
-  }
-  store(_mm256_sub_epi8(_mm256_set1_epi8(static_cast<char>(largest)), code), parts.exponents.data());
-}
-#endif
-
-struct Portable {
-  template <class Word>
-  static void split(const Word* words, Parts& parts) {
-    split_portable(words, parts);
-  }
-  template <class Word>
-  static void join(const Parts& parts, Word* words) {
-    join_portable(parts, words);
-  }
-  static std::uint8_t largest(const Parts& parts) { return largest_portable(parts); }
-  static Planes codes(const Parts& parts, std::uint8_t largest) { return codes_portable(parts, largest); }
-  static void exponents(const Planes& planes, std::uint8_t largest, Parts& parts) {
-    exponents_portable(planes, largest, parts);
-  }
-};
-
-#if defined(__x86_64__)
 struct Avx2 {
-  template <class Word>
-  static void split(const Word* words, Parts& parts) {
-    split_avx2(words, parts);
+  WEIR_AVX2 static void split(const std::uint32_t* words, Parts& parts) {
+    const __m256i a = load(words), b = load(words + 8), c = load(words + 16), d = load(words + 24);
+    store(low_halves(a, b), parts.low.data());
+    store(low_halves(c, d), parts.low.data() + 16);
+    split_tops(high_halves(a, b), high_halves(c, d), parts);
   }
-  template <class Word>
-  static void join(const Parts& parts, Word* words) {
-    join_avx2(parts, words);
+  WEIR_AVX2 static void split(const std::uint16_t* words, Parts& parts) {
+    split_tops(load(words), load(words + 16), parts);
   }
-  static std::uint8_t largest(const Parts& parts) { return largest_avx2(parts); }
-  static Planes codes(const Parts& parts, std::uint8_t largest) { return codes_avx2(parts, largest); }
-  static void exponents(const Planes& planes, std::uint8_t largest, Parts& parts) {
-    exponents_avx2(planes, largest, parts);
+  WEIR_AVX2 static void join(const Parts& parts, std::uint32_t* words) {
+    for (std::size_t first = 0; first < block; first += 16) {
+      // Interleaving works within halves of a vector: numbers 0-3 and 8-11, then 4-7 and 12-15.
+      const __m256i low = load(parts.low.data() + first);
+      const __m256i top = join_tops(parts, first);
+      const __m256i even = _mm256_unpacklo_epi16(low, top);
+      const __m256i odd = _mm256_unpackhi_epi16(low, top);
+      store(_mm256_permute2x128_si256(even, odd, 0x20), words + first);
+      store(_mm256_permute2x128_si256(even, odd, 0x31), words + first + 8);
+    }
+  }
+  WEIR_AVX2 static void join(const Parts& parts, std::uint16_t* words) {
+    store(join_tops(parts, 0), words);
+    store(join_tops(parts, 16), words + 16);
+  }
+
+  WEIR_AVX2 static std::uint8_t largest(const Parts& parts) {
+    const __m256i all = load(parts.exponents.data());
+    __m128i most = _mm_max_epu8(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
+    most = _mm_max_epu8(most, _mm_srli_si128(most, 8));
+    most = _mm_max_epu8(most, _mm_srli_si128(most, 4));
+    most = _mm_max_epu8(most, _mm_srli_si128(most, 2));
+    most = _mm_max_epu8(most, _mm_srli_si128(most, 1));
+    return static_cast<std::uint8_t>(_mm_cvtsi128_si32(most));
+  }
+
+  WEIR_AVX2 static Planes codes(const Parts& parts, std::uint8_t largest) {
+    const __m256i below = _mm256_sub_epi8(_mm256_set1_epi8(static_cast<char>(largest)), load(parts.exponents.data()));
+    const __m256i code = _mm256_min_epu8(below, _mm256_set1_epi8(static_cast<char>(escape)));
+    return {static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_slli_epi16(code, 7))),
+            static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_slli_epi16(code, 6))),
+            static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_slli_epi16(code, 5)))};
+  }
+
+  WEIR_AVX2 static void exponents(const Planes& planes, std::uint8_t largest, Parts& parts) {
+    const __m256i byte_of = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3,
+                                             3, 3, 3, 3, 3, 3, 3);
+    const __m256i bit_of = _mm256_set1_epi64x(static_cast<long long>(0x8040'2010'0804'0201));
+    __m256i code = _mm256_setzero_si256();
+    for (std::size_t k = 0; k < planes.size(); ++k) {
+      const __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int>(planes[k])), byte_of);
+      const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit_of), bit_of);
+      code = _mm256_or_si256(code, _mm256_and_si256(set, _mm256_set1_epi8(static_cast<char>(1U << k))));
+    }
+    store(_mm256_sub_epi8(_mm256_set1_epi8(static_cast<char>(largest)), code), parts.exponents.data());
   }
 };
 #endif
 
 template <class T>
-std::byte* put(const T& value, std::byte* to, std::size_t bytes = sizeof(T)) {
-  std::memcpy(to, &value, bytes);
-  return to + bytes;
+std::byte* put(const T& value, std::byte* to) {
+  std::memcpy(to, &value, sizeof value);
+  return to + sizeof value;
 }
 
 /// Packs a block and returns where it ends.
