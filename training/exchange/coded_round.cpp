@@ -177,6 +177,25 @@ Result<void> CodedRound::conclude(std::size_t coded, const Sent& sent) {
   return setting_.compression.memory->update(round, sent, mean);
 }
 
+Result<void> CodedRound::decode_from_owners(FunctionRef<Result<void>(const CodedPiece&)> take,
+                                            FunctionRef<compressors::Sent(std::span<const CodedPiece>)> sent) {
+  streams_.assign(gathered_.payloads.begin(), gathered_.payloads.begin() + setting_.owners);
+  for (auto first = coded_pieces_.begin(); first != coded_pieces_.end();) {
+    const auto end =
+        std::find_if(first, coded_pieces_.end(), [&](const CodedPiece& coded) { return coded.coded != first->coded; });
+    restart(setting_.means[parameters_[first->coded]]);
+    for (auto coded = first; coded != end; ++coded) {
+      const Piece& piece = pieces_[coded->piece];
+      if (auto taken = take(*coded); !taken) {
+        return of_piece(taken.error(), piece).within("rank " + std::to_string(piece.owner));
+      }
+    }
+    if (auto done = conclude(first->coded, sent({first, end})); !done) return done;
+    first = end;
+  }
+  return expect_all_taken();
+}
+
 BytesView CodedRound::own_payload(const CodedPiece& coded) const {
   const bool summed = passes_.back() != Reduction::gather;
   if (summed && own_sums_.empty()) return {};

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "base/function_ref.hpp"
 #include "base/result.hpp"
 #include "collectives/collective.hpp"
 #include "compressors/catalog.hpp"
@@ -159,6 +160,10 @@ class CodedRound {
   void restart(Mean& mean) const;
   /// Has the compressor and the memory end the round of a tensor whose mean is there.
   Result<void> conclude(std::size_t coded, const compressors::Sent& sent);
+  /// Makes means of what the owners have sent: `take` puts the payload of a piece into the mean, which is zero before;
+  /// `sent` is what this rank has sent of the pieces of one tensor.
+  Result<void> decode_from_owners(FunctionRef<Result<void>(const CodedPiece&)> take,
+                                  FunctionRef<compressors::Sent(std::span<const CodedPiece>)> sent);
   /// What this rank has encoded last of a piece; nothing if nobody needs it any more.
   BytesView own_payload(const CodedPiece& coded) const;
   Result<void> expect_all_taken() const;

@@ -87,26 +87,19 @@ Result<void> HopsRound::encode_combined() {
 }
 
 Result<void> HopsRound::decode_gathered(std::uint32_t /*pass*/) {
-  streams_.assign(gathered_.payloads.begin(), gathered_.payloads.end());
-  for (auto first = coded_pieces_.begin(); first != coded_pieces_.end();) {
-    const auto end =
-        std::find_if(first, coded_pieces_.end(), [&](const CodedPiece& coded) { return coded.coded != first->coded; });
-    restart(setting_.means[parameters_[first->coded]]);
-    for (auto coded = first; coded != end; ++coded) {
-      const Piece& piece = pieces_[coded->piece];
-      if (auto taken = take_from_owner(*coded); !taken) {
-        return of_piece(taken.error().within("rank " + std::to_string(piece.owner)), piece);
-      }
-      if (piece.owner == setting_.rank) continue;
-      // What this rank has left out when it gave the piece away. Nobody waits for that.
-      if (auto taken = sums_.take(coded->piece, own_payload(*coded), round_by(setting_.rank, piece)); !taken) {
-        return of_piece(taken.error(), piece);
-      }
+  auto decoded = decode_from_owners(
+      [this](const CodedPiece& coded) { return take_from_owner(coded); },
+      [this](std::span<const CodedPiece> pieces) { return Sent(compensated_[pieces.front().coded]); });
+  if (!decoded) return decoded;
+  // What this rank has left out when it gave pieces away. Nobody waits for that.
+  for (const CodedPiece& coded : coded_pieces_) {
+    const Piece& piece = pieces_[coded.piece];
+    if (piece.owner == setting_.rank) continue;
+    if (auto taken = sums_.take(coded.piece, own_payload(coded), round_by(setting_.rank, piece)); !taken) {
+      return of_piece(taken.error(), piece);
     }
-    if (auto done = conclude(first->coded, Sent(compensated_[first->coded])); !done) return done;
-    first = end;
   }
-  return expect_all_taken();
+  return {};
 }
 
 /// Puts what the owner of a piece has sent into the mean.

@@ -88,21 +88,8 @@ void OwnersRound::take_own_entries(const CodedPiece& coded) {
 }
 
 Result<void> OwnersRound::decode_gathered(std::uint32_t /*pass*/) {
-  streams_.assign(gathered_.payloads.begin(), gathered_.payloads.begin() + owners_);
-  for (auto first = coded_pieces_.begin(); first != coded_pieces_.end();) {
-    const auto end =
-        std::find_if(first, coded_pieces_.end(), [&](const CodedPiece& coded) { return coded.coded != first->coded; });
-    restart(setting_.means[parameters_[first->coded]]);
-    for (auto coded = first; coded != end; ++coded) {
-      const Piece& piece = pieces_[coded->piece];
-      if (auto taken = take_from_owner(*coded); !taken) {
-        return of_piece(taken.error(), piece).within("rank " + std::to_string(piece.owner));
-      }
-    }
-    if (auto done = conclude(first->coded, sent_by_pieces({first, end})); !done) return done;
-    first = end;
-  }
-  return expect_all_taken();
+  return decode_from_owners([this](const CodedPiece& coded) { return take_from_owner(coded); },
+                            [this](std::span<const CodedPiece> pieces) { return sent_by_pieces(pieces); });
 }
 
 void OwnersRound::leave(const Step& step) {
