@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -93,23 +94,28 @@ template <std::size_t Count>
 }
 
 /// Adds the sum of outer products to some rows, a few columns at a time, so that the partial sums stay in registers and
-/// each entry of the right factors is read once for all rows.
+/// each entry of the right factors is read once for all rows. With vectors spelled out: where g++ 12 finds them by
+/// itself, it reads the left factor of the next product along, which the last one does not have.
 template <std::size_t Rows>
 [[gnu::always_inline]] inline void add_rows(const float* left, const float* __restrict right, std::size_t rank,
                                             MatrixShape shape, float weight, float* __restrict to) {
-  constexpr std::size_t width = 8;
+  using Some = float __attribute__((vector_size(32)));
+  constexpr std::size_t width = sizeof(Some) / sizeof(float);
   std::size_t k = 0;
   for (; k + width <= shape.columns; k += width) {
-    float acc[Rows][width] = {};
+    Some acc[Rows] = {};
     for (std::size_t j = 0; j < rank; ++j) {
       const float* p = left + j * shape.rows;
-      const float* __restrict q = right + j * shape.columns + k;
-      for (std::size_t r = 0; r < Rows; ++r) {
-        for (std::size_t l = 0; l < width; ++l) acc[r][l] += p[r] * q[l];
-      }
+      Some q;
+      std::memcpy(&q, right + j * shape.columns + k, sizeof q);
+      for (std::size_t r = 0; r < Rows; ++r) acc[r] += p[r] * q;
     }
     for (std::size_t r = 0; r < Rows; ++r) {
-      for (std::size_t l = 0; l < width; ++l) to[r * shape.columns + k + l] += weight * acc[r][l];
+      float* const at = to + r * shape.columns + k;
+      Some sum;
+      std::memcpy(&sum, at, sizeof sum);
+      sum += weight * acc[r];
+      std::memcpy(at, &sum, sizeof sum);
     }
   }
   for (; k < shape.columns; ++k) {
