@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "training/datasets/catalog.hpp"
+#include "training/device.hpp"
 #include "training/models/catalog.hpp"
 #include "training/tensor_file.hpp"
 
@@ -16,6 +17,7 @@ namespace weir::actors {
 
 /// A model into which parameters are loaded, and the examples to test it on.
 struct Evaluator::Bench {
+  at::Device device;
   std::unique_ptr<training::Model> model;
   std::unique_ptr<training::Examples> examples;
 
@@ -36,10 +38,13 @@ Result<std::unique_ptr<Evaluator::Bench>> Evaluator::Bench::make(const protocol:
   if (!dataset) return dataset.error();
   auto examples = (*dataset)->test();
   if (!examples) return examples.error();
-  auto model = training::make_model(spec.model.name, spec.model.params, (*dataset)->shape(), spec.training.seed);
+  const auto device = training::device_for(spec.resources.per_worker);
+  if (!device) return device.error();
+  auto model =
+      training::make_model(spec.model.name, spec.model.params, (*dataset)->shape(), spec.training.seed, *device);
   if (!model) return model.error();
   (*model)->set_training(false);
-  return std::make_unique<Bench>(Bench{std::move(*model), std::move(*examples)});
+  return std::make_unique<Bench>(Bench{*device, std::move(*model), std::move(*examples)});
 }
 
 Measured Evaluator::Bench::run() const {
@@ -52,9 +57,10 @@ Measured Evaluator::Bench::run() const {
   for (std::size_t start = 0; start < positions.size(); start += batch_size) {
     const auto count = std::min(batch_size, positions.size() - start);
     const auto batch = examples->batch(std::span(positions).subspan(start, count));
-    const auto logits = model->forward(batch.input);
-    right += logits.argmax(1).eq(batch.target).sum().item<std::int64_t>();
-    loss += at::cross_entropy_loss(logits, batch.target).item<double>() * static_cast<double>(batch.target.numel());
+    const at::Tensor target = batch.target.to(device);
+    const auto logits = model->forward(batch.input.to(device));
+    right += logits.argmax(1).eq(target).sum().item<std::int64_t>();
+    loss += at::cross_entropy_loss(logits, target).item<double>() * static_cast<double>(batch.target.numel());
     total += batch.target.numel();
   }
   const auto predicted = static_cast<double>(std::max<std::int64_t>(1, total));

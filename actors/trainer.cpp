@@ -1,10 +1,13 @@
 #include "actors/trainer.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "base/errc.hpp"
+#include "training/device.hpp"
 #include "training/modes/mode.hpp"
 #include "training/replica.hpp"
 
@@ -18,8 +21,11 @@ class Worker final : public Role {
       return Error{Errc::invalid_argument,
                    "a trainer does not take the role " + std::string(to_string(assignment.role))};
     }
-    auto replica =
-        training::Replica::make(spec, assignment.rank, assignment.world, assignment.members - assignment.world);
+    const auto device = training::device_for(spec.resources.per_worker);
+    if (!device) return device.error();
+    if (!device->is_cpu()) spdlog::info("rank {} computes on {}", assignment.rank, device->str());
+    auto replica = training::Replica::make(spec, assignment.rank, assignment.world,
+                                           assignment.members - assignment.world, *device);
     if (!replica) return replica.error();
     return std::make_unique<Worker>(std::move(*replica));
   }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/xxh3.hpp"
+#include "training/device.hpp"
 #include "training/exchange/agreement.hpp"
 #include "training/modes/mode.hpp"
 #include "training/optimizers/optimizer.hpp"
@@ -42,7 +43,8 @@ Result<compressors::Compression> make_compression(const protocol::JobSpec& spec)
 std::uint64_t hash_of(std::span<const NamedTensor> parameters) {
   std::uint64_t hash = 0;
   for (const auto& [name, tensor] : parameters) {
-    hash = XXH3_64bits_withSeed(tensor.data_ptr(), tensor.nbytes(), hash);
+    const at::Tensor values = on_host(tensor);
+    hash = XXH3_64bits_withSeed(values.data_ptr(), values.nbytes(), hash);
   }
   return hash;
 }

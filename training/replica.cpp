@@ -82,7 +82,7 @@ Result<void> check_values(const Replica& replica, const compressors::Compression
 }  // namespace
 
 Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, std::uint32_t rank, std::uint32_t world,
-                                               std::uint32_t others) {
+                                               std::uint32_t others, at::Device device) {
   const auto partition = partition_named(spec.dataset.partition);
   if (!partition) return Error{Errc::invalid_argument, "unknown dataset.partition " + spec.dataset.partition};
   auto dataset = datasets().make(spec.dataset.choice.name, spec.dataset.choice.params, spec.dataset.path.value_or(""));
@@ -98,9 +98,9 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
                                (*examples)->classes());
   if (!sampler) return sampler.error();
 
-  std::unique_ptr<Replica> replica(new Replica(spec, rank, world, others, std::move(*sampler)));
+  std::unique_ptr<Replica> replica(new Replica(spec, rank, world, others, device, std::move(*sampler)));
   replica->examples = std::move(*examples);
-  auto model = make_model(spec.model.name, spec.model.params, (*dataset)->shape(), spec.training.seed);
+  auto model = make_model(spec.model.name, spec.model.params, (*dataset)->shape(), spec.training.seed, device);
   if (!model) return model.error();
   replica->model = std::move(*model);
   auto mode = modes().make(spec.training.mode.name, spec.training.mode.params);
@@ -133,8 +133,13 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
 }
 
 Replica::Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t workers,
-                 std::uint32_t others_behind, Sampler own_sampler)
-    : spec(job), rank(own_rank), world(workers), others(others_behind), sampler(std::move(own_sampler)) {}
+                 std::uint32_t others_behind, at::Device of_model, Sampler own_sampler)
+    : spec(job),
+      rank(own_rank),
+      world(workers),
+      others(others_behind),
+      device(of_model),
+      sampler(std::move(own_sampler)) {}
 
 Replica::~Replica() { exchange.reset(); }  // it uses the group of the workers
 
@@ -235,7 +240,8 @@ Result<Bytes> Replica::save() const {
   file.add(own + "memory.", compression().memory->save());
   file.add(own + "compressor.", compression().compressor->save());
   if (exchange) file.add(own + "exchange.", exchange->save());
-  file.add(own, {{"rng", random_state()}});
+  file.add(own, {{"rng", random_state(at::kCPU)}});
+  if (device.is_cuda()) file.add(own, {{"device_rng", random_state(device)}});
   return file.write(protocol::to_metadata({step, world, rank, others}));
 }
 
@@ -272,7 +278,12 @@ Result<void> Replica::restore(const Segment& checkpoint) {
   exchange_state_ = tensors_under(*file, own + "exchange.");
   const auto rng = tensors_under(*file, own + "rng");
   if (rng.size() != 1) return Error{Errc::malformed, "checkpoint: no state of the random generator of this rank"};
-  if (auto done = set_random_state(rng.front().tensor); !done) return done.error();
+  if (auto done = set_random_state(at::kCPU, rng.front().tensor); !done) return done.error();
+  // A checkpoint of a job on processors has none.
+  const auto device_rng = tensors_under(*file, own + "device_rng");
+  if (device.is_cuda() && !device_rng.empty()) {
+    if (auto done = set_random_state(device, device_rng.front().tensor); !done) return done.error();
+  }
   step = header->step;
   return {};
 }

@@ -36,9 +36,10 @@ class Replica {
  public:
   /// Reads the training data, which takes a while. Fails with: not_found (dataset file), malformed (dataset file),
   /// invalid_argument (the spec combines things that do not fit), io.
-  /// `world`: the workers; the `others` that the mode needs beside them have the ranks behind theirs.
+  /// `world`: the workers; the `others` that the mode needs beside them have the ranks behind theirs. `device`: where
+  /// the model is and the rank computes.
   static Result<std::unique_ptr<Replica>> make(const protocol::JobSpec& spec, std::uint32_t rank, std::uint32_t world,
-                                               std::uint32_t others = 0);
+                                               std::uint32_t others = 0, at::Device device = at::kCPU);
   ~Replica();
 
   /// Resumes from a checkpoint of the same job with the same number of ranks. Must be called before join(). Fails with:
@@ -82,6 +83,7 @@ class Replica {
   const std::uint32_t rank;
   const std::uint32_t world;   ///< the workers
   const std::uint32_t others;  ///< ranks behind the workers', with another role
+  const at::Device device;     ///< of the model
   std::unique_ptr<Examples> examples;
   std::unique_ptr<Model> model;
   std::unique_ptr<Mode> mode;
@@ -95,7 +97,7 @@ class Replica {
 
  private:
   Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t workers, std::uint32_t others_behind,
-          Sampler own_sampler);
+          at::Device of_model, Sampler own_sampler);
   std::vector<NamedTensor> model_of_training() const;
 
   compressors::Compression compression_;                    ///< moved into the exchange by join()

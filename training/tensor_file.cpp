@@ -1,6 +1,6 @@
 #include "training/tensor_file.hpp"
 
-#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/errc.hpp"
+#include "training/device.hpp"
 
 namespace weir::training {
 namespace {
@@ -44,14 +45,17 @@ bool fits(const StoredTensor& stored, const at::Tensor& tensor) {
   return tensor_type(stored.dtype) == tensor.scalar_type() && tensor.sizes() == at::IntArrayRef(sizes_of(stored));
 }
 
-void copy_bytes(const StoredTensor& stored, const at::Tensor& tensor) {
+/// Of a type that LibTorch has.
+at::Tensor tensor_of(const StoredTensor& stored) {
+  auto tensor = at::empty(sizes_of(stored), *tensor_type(stored.dtype));
   if (!stored.bytes.empty()) std::memcpy(tensor.data_ptr(), stored.bytes.data(), stored.bytes.size());
+  return tensor;
 }
 
 }  // namespace
 
 void TensorFile::add(const std::string& prefix, const std::vector<NamedTensor>& tensors) {
-  for (const auto& [name, tensor] : tensors) tensors_.push_back({prefix + name, tensor.detach().contiguous()});
+  for (const auto& [name, tensor] : tensors) tensors_.push_back({prefix + name, on_host(tensor.detach()).contiguous()});
 }
 
 Result<Bytes> TensorFile::write(const std::map<std::string, std::string>& metadata) const {
@@ -68,11 +72,8 @@ Result<Bytes> TensorFile::write(const std::map<std::string, std::string>& metada
 std::vector<NamedTensor> tensors_under(const protocol::Safetensors& file, std::string_view prefix) {
   std::vector<NamedTensor> tensors;
   for (const auto& stored : file.tensors) {
-    const auto type = tensor_type(stored.dtype);
-    if (!stored.name.starts_with(prefix) || !type) continue;
-    auto tensor = at::empty(sizes_of(stored), *type);
-    copy_bytes(stored, tensor);
-    tensors.push_back({stored.name.substr(prefix.size()), std::move(tensor)});
+    if (!stored.name.starts_with(prefix) || !tensor_type(stored.dtype)) continue;
+    tensors.push_back({stored.name.substr(prefix.size()), tensor_of(stored)});
   }
   return tensors;
 }
@@ -91,18 +92,19 @@ Result<void> load_into(const protocol::Safetensors& file, std::string_view prefi
   if (static_cast<std::size_t>(under) != targets.size()) {
     return Error{Errc::conflict, "the checkpoint is of another model: it has tensors that this one does not have"};
   }
-  for (std::size_t i = 0; i < targets.size(); ++i) copy_bytes(*sources[i], targets[i].tensor);
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < targets.size(); ++i) at::Tensor(targets[i].tensor).copy_(tensor_of(*sources[i]));
   return {};
 }
 
-at::Tensor random_state() {
-  auto generator = at::detail::getDefaultCPUGenerator();
+at::Tensor random_state(at::Device device) {
+  auto generator = at::globalContext().defaultGenerator(device);
   const std::lock_guard lock(generator.mutex());
   return generator.get_state();
 }
 
-Result<void> set_random_state(const at::Tensor& state) {
-  auto generator = at::detail::getDefaultCPUGenerator();
+Result<void> set_random_state(at::Device device, const at::Tensor& state) {
+  auto generator = at::globalContext().defaultGenerator(device);
   const std::lock_guard lock(generator.mutex());
   try {
     generator.set_state(state);

@@ -36,9 +36,9 @@ std::vector<NamedTensor> tensors_under(const protocol::Safetensors& file, std::s
 Result<void> load_into(const protocol::Safetensors& file, std::string_view prefix,
                        const std::vector<NamedTensor>& targets);
 
-/// The state of LibTorch's CPU generator, as bytes.
-at::Tensor random_state();
+/// The state of LibTorch's generator for the processor or for a GPU, as bytes.
+at::Tensor random_state(at::Device device);
 /// Restores a state from random_state(). Fails with: malformed.
-Result<void> set_random_state(const at::Tensor& state);
+Result<void> set_random_state(at::Device device, const at::Tensor& state);
 
 }  // namespace weir::training

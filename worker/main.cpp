@@ -17,6 +17,7 @@
 #include "bench/variance.hpp"
 #include "runtime/actor_system.hpp"
 #include "worker/catalog.hpp"
+#include "worker/devices.hpp"
 #include "worker/run.hpp"
 #include "worker/tensor_memory.hpp"
 #include "worker/threads.hpp"
@@ -63,6 +64,7 @@ int main(int count, char** arguments) {
   app.require_subcommand(1);
   auto* run = app.add_subcommand("run", "serve one worker slot; started by a node agent");
   auto* catalog = app.add_subcommand("catalog", "print everything a job can name, as JSON");
+  auto* devices = app.add_subcommand("devices", "say on what LibTorch computes here");
   auto* bench = app.add_subcommand("bench", "measure");
   bench->require_subcommand(1);
 
@@ -129,6 +131,7 @@ int main(int count, char** arguments) {
     std::cout << weir::worker::catalog().dump(2) << '\n';
     return 0;
   }
+  if (devices->parsed()) return weir::worker::print_devices();
   if (compressors->parsed()) return weir::bench::compressors(options);
   if (exchange->parsed()) return weir::bench::exchange(options);
   if (gathering->parsed()) return weir::bench::gathering(options);

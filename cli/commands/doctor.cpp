@@ -2,8 +2,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
@@ -193,6 +195,24 @@ void check_nccl(Findings& findings) {
                                            std::to_string(version / 100 % 100) + "." + std::to_string(version % 100)));
 }
 
+/// Whether the workers that a node would start train on GPUs.
+void check_libtorch(Findings& findings) {
+  std::string program = worker_program().string();
+  if (program.empty()) return;
+  for (std::size_t at = 0; (at = program.find('\'', at)) != std::string::npos; at += 4) program.replace(at, 1, "'\\''");
+  std::FILE* const pipe = ::popen(("'" + program + "' devices 2>/dev/null").c_str(), "r");
+  if (pipe == nullptr) return;
+  std::array<char, 256> line{};
+  const bool said = std::fgets(line.data(), line.size(), pipe) != nullptr;
+  const bool has_gpus = ::pclose(pipe) == 0;
+  std::string text = said ? line.data() : "weir-worker does not say what it computes on";
+  while (text.ends_with('\n')) text.pop_back();
+  if (has_gpus) return findings.good("training", text);
+  findings.note(
+      "training", text,
+      "jobs that book a GPU end as FAILED on this node: build weir with a LibTorch for CUDA (CMAKE_PREFIX_PATH)");
+}
+
 void check_gpus(Findings& findings) {
   auto nvml = cuda::Nvml::open();
   if (!nvml) {
@@ -220,6 +240,7 @@ void check_gpus(Findings& findings) {
       visible.remark.empty() ? findings.good("visible GPUs", found)
                              : findings.note("visible GPUs", found, visible.remark);
     }
+    check_libtorch(findings);
   }
   check_cudnn(findings);
   check_nccl(findings);

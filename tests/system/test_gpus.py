@@ -1,4 +1,5 @@
-"""GPUs of a node: those of a made libnvidia-ml.so.1, whose lines a running test changes. No GPU computes here."""
+"""GPUs of a node: those of a made libnvidia-ml.so.1, whose lines a running test changes. What computes in their place
+is a device that LibTorch takes for one (tests/training/emulated_gpu)."""
 
 import os
 import unittest
@@ -8,6 +9,7 @@ from cluster import BIN, LONG, SystemTest, job
 from weir_api import poll
 
 LIBRARY = BIN.parent / "tests" / "nvml"  # the folder with it
+DEVICE = BIN.parent / "tests" / "emulated_gpu" / "libemulated_gpu.so"
 FIRST = "GPU-00000000-aaaa-0000-0000-000000000001"
 SECOND = "GPU-00000000-bbbb-0000-0000-000000000002"
 KNOWN = "1073741824|43|512500|61|0|-"
@@ -34,6 +36,19 @@ class Gpus(SystemTest):
         self.cluster.environment |= {"LD_LIBRARY_PATH": str(LIBRARY), "WEIR_FAKE_NVML": str(self.file)}
         self.cluster.environment.pop("CUDA_VISIBLE_DEVICES", None)
 
+        self.worker = self.cluster.folder / "worker-with-gpu"
+        self.worker.write_text(f'#!/bin/sh\nLD_PRELOAD={DEVICE} exec {BIN / "weir-worker"} "$@"\n')
+        self.worker.chmod(0o755)
+
+    def start(self, cpu: float) -> None:
+        """A head and the node alpha, whose workers find a GPU if they may see one."""
+        self.cluster.start_head()
+        self.cluster.start_node("alpha", cpu, "--worker", self.worker)
+        self.cluster.await_nodes("alpha")
+
+    def log(self, job_id: str, rank: int = 0) -> str:
+        return self.cluster.api.get(f"/api/v1/jobs/{job_id}/logs?worker={rank}&limit=1000000")["text"]
+
     def write(self, *lines: str) -> None:
         """All at once: a node may read it at any time."""
         new = self.file.with_suffix(".new")
@@ -57,7 +72,7 @@ class Gpus(SystemTest):
         self.cluster.await_idle("alpha")
 
     def test_shares_pack_one_gpu_and_each_worker_sees_what_it_has_booked(self):
-        self.cluster.start({"alpha": 4})
+        self.start(4)
         node = self.cluster.api.nodes()["alpha"]
         self.assertEqual(node["resources"]["gpu"], 2)
         self.assertEqual(node["labels"]["gpu_type"], "nvidia-h200")
@@ -84,8 +99,29 @@ class Gpus(SystemTest):
         self.assertEqual([visible_to(w["pid"]) for w in self.trains(without)], [""])
         self.stop(without)
 
-    def test_readings_are_shown_and_unknown_ones_are_null(self):
+    def test_a_job_trains_on_its_gpus_as_on_processors(self):
+        self.start(2)
+        api = self.cluster.api
+        accuracies = []
+        for each in ({"gpu": 1}, {}):
+            spec = job(steps=20, compression={"name": "dgc", "params": {"warmup_epochs": 0}},
+                       resources={"workers": 2, "per_worker": {"cpu": 1, **each}})
+            ended = api.wait_ended(api.submit(spec)["id"])
+            self.assertEqual(ended["state"], "SUCCEEDED", ended["reason"])
+            accuracies.append(ended["summary"]["accuracy"])
+            for rank in (0, 1):
+                self.assertEqual("computes on privateuseone:0" in self.log(ended["id"], rank), bool(each))
+        self.assertAlmostEqual(accuracies[0], accuracies[1], delta=0.02)  # sparse means are rounded in another way
+
+    def test_a_worker_whose_libtorch_knows_no_gpu_says_so(self):
         self.cluster.start({"alpha": 2})
+        ended = self.cluster.api.wait_ended(self.submit(1, gpu=1))
+        self.assertEqual(ended["state"], "FAILED")
+        self.assertIn("the LibTorch that this weir-worker was built with computes on processors only, and the job has "
+                      f"booked GPU {FIRST}", ended["reason"])
+
+    def test_readings_are_shown_and_unknown_ones_are_null(self):
+        self.start(2)
         poll(lambda: self.gpus()[0]["utilization"] == 0.43, 30, lambda: f"no readings: {self.gpus()}")
         self.assertEqual({name: self.gpus()[0][name] for name in
                           ("memory_used_bytes", "power_watts", "temperature_celsius", "ecc_errors", "xid")},
@@ -128,6 +164,7 @@ class Gpus(SystemTest):
         found = self.cluster.run("doctor").stdout
         self.assertIn("ok   NVIDIA driver: 580.65.06, for CUDA up to 13.0\n", found)
         self.assertIn(f"ok   GPU 1: NVIDIA H200, 150.8 GB, {SECOND}\n", found)
+        self.assertRegex(found, r"note training: LibTorch [0-9.]+, which computes on processors only")
         self.write("ERROR 18\n")
         found = self.cluster.run("doctor").stdout
         self.assertIn("GPU: none: the NVIDIA driver does not answer: Driver/library version mismatch", found)

@@ -19,7 +19,7 @@ namespace weir::training::testing {
 
 inline std::vector<at::Tensor> cloned(const std::vector<NamedTensor>& tensors) {
   std::vector<at::Tensor> clones;
-  for (const auto& one : tensors) clones.push_back(one.tensor.detach().clone());
+  for (const auto& one : tensors) clones.push_back(one.tensor.detach().to(at::kCPU).clone());
   return clones;
 }
 
@@ -76,6 +76,7 @@ struct Run {
   std::uint32_t stopper = 1;     ///< the rank that wants to stop
   std::uint64_t stop_after = 0;  ///< so many steps; 0: never
   std::uint64_t average_every = 0;
+  std::vector<at::Device> devices = {};  ///< by rank; empty: the processor
 };
 
 /// The job with batch norm, whose statistics are buffers.
@@ -93,7 +94,8 @@ inline Outcome train(const protocol::JobSpec& spec, std::uint32_t ranks, const R
   auto group = collectives::in_process_group(ranks);
   Outcome outcome{std::vector<Watcher>(ranks), std::vector<Segment>(ranks), std::vector<Result<bool>>(ranks, false)};
   run_ranks(ranks, [&](std::uint32_t rank) {
-    auto replica = Replica::make(spec, rank, ranks).value();
+    const at::Device device = run.devices.empty() ? at::Device(at::kCPU) : run.devices[rank];
+    auto replica = Replica::make(spec, rank, ranks, 0, device).value();
     if (!run.checkpoint.empty()) replica->restore(run.checkpoint).value();
     auto& watcher = outcome.watchers[rank];
     if (rank == run.stopper) watcher.stop_after = run.stop_after;

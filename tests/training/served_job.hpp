@@ -80,7 +80,7 @@ class ServedJob {
     run_ranks(ranks(), [&](std::uint32_t rank) {
       Result<void> done;
       if (rank < workers_) {
-        auto& replica = replicas[rank] = Replica::make(spec_, rank, workers_, servers_).value();
+        auto& replica = replicas[rank] = Replica::make(spec_, rank, workers_, servers_, device).value();
         if (!checkpoint.empty()) done = replica->restore(checkpoint);
         ASSERT_TRUE(done) << done.error().message();
         done = replica->join(*group[rank]);
@@ -130,6 +130,7 @@ class ServedJob {
   const std::uint32_t servers_;
 
  public:
+  at::Device device = at::kCPU;  ///< of the workers
   Group group;
   std::vector<std::unique_ptr<Told>> told;
   std::vector<Result<bool>> results;

@@ -2,7 +2,6 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cmath>
@@ -212,7 +211,9 @@ Result<void> BucketRound::restore(std::span<const NamedTensor> state) {
 
 at::Tensor BucketRound::value_of(std::uint32_t parameter) const {
   const at::Tensor& value = setting_.values[parameter];
-  return value.defined() ? value.contiguous() : at::zeros_like(setting_.parameters[parameter].tensor);
+  if (!value.defined()) return at::zeros(setting_.parameters[parameter].tensor.sizes(), at::kFloat);
+  if (setting_.copies != nullptr) setting_.copies->wait(parameter);
+  return value.contiguous();
 }
 
 }  // namespace weir::training

@@ -17,13 +17,12 @@
 #include "training/exchange/aggregation.hpp"
 #include "training/exchange/buckets.hpp"
 #include "training/exchange/gathered_mean.hpp"
+#include "training/exchange/host_copies.hpp"
 #include "training/exchange/mean.hpp"
 #include "training/exchange/shares.hpp"
 #include "training/exchange/step.hpp"
 
 namespace weir::training {
-
-using compressors::NamedTensor;
 
 /// What the rounds of all buckets share.
 struct RoundSetting {
@@ -42,11 +41,12 @@ struct RoundSetting {
   std::uint32_t rank = 0;
   std::uint32_t world = 1;
   bool by_hosts = false;
-  bool encodes = true;       ///< this rank is one of them
-  float host_share = 1;      ///< number of hosts / number of ranks
-  std::uint32_t owners = 0;  ///< how many of those who encode own a part of a bucket; 0: none
-  bool regions = false;      ///< what they own are regions (SplitRound), not shares (OwnersRound)
-  bool hops = false;         ///< what they own comes to them by hops (HopsRound)
+  bool encodes = true;                 ///< this rank is one of them
+  float host_share = 1;                ///< number of hosts / number of ranks
+  std::uint32_t owners = 0;            ///< how many of those who encode own a part of a bucket; 0: none
+  bool regions = false;                ///< what they own are regions (SplitRound), not shares (OwnersRound)
+  bool hops = false;                   ///< what they own comes to them by hops (HopsRound)
+  const HostCopies* copies = nullptr;  ///< if the values come from a device: to be waited for
 
   compressors::Round round(const Step& step, std::uint32_t parameter) const {
     return {.seed = seed,

@@ -149,6 +149,10 @@ void Exchange::lay_out(std::vector<Bucket> buckets) {
   rounds_.clear();
   calls_.clear();
   buckets_ = std::move(buckets);
+  if (!tensors_.empty() && !tensors_.front().tensor.is_cpu()) {
+    copies_ = std::make_unique<HostCopies>(tensors_, buckets_);
+    setting_->copies = copies_.get();
+  }
   for (std::size_t p = 0; p < tensors_.size(); ++p) {
     means_[p] = {.tensor = at::zeros(tensors_[p].tensor.sizes(), at::kFloat), .sparse = false, .positions = {}};
   }
@@ -217,6 +221,13 @@ void Exchange::sum_up() {
   }
 }
 
+/// Brings the means to where the tensors are.
+void Exchange::put_means() {
+  for (std::size_t b = first_; b < last_; ++b) {
+    for (const auto tensor : buckets_[b].parameters) copies_->put(tensor, means_[tensor]);
+  }
+}
+
 std::optional<protocol::ExchangePlan> Exchange::new_plan() {
   if (auto_plan_) return auto_plan_->is_new() ? std::optional(auto_plan_->describe()) : std::nullopt;
   if (!std::exchange(plan_is_new_, false)) return std::nullopt;
@@ -261,7 +272,8 @@ void Exchange::begin(const Step& step, std::uint32_t group) {
 
 void Exchange::give(std::uint32_t tensor, at::Tensor value) {
   if (!giving_) return;  // finish() says why
-  values_[tensor] = weight_ == 1 || !value.defined() ? std::move(value) : at::mul(value, weight_);
+  if (weight_ != 1 && value.defined()) value = at::mul(value, weight_);
+  values_[tensor] = copies_ && value.defined() ? copies_->fetch(tensor, value) : std::move(value);
   const std::size_t bucket = bucket_of_[tensor];
   ensure(first_ <= bucket && bucket < last_, "a tensor of the group of the step");
   if (--missing_[bucket] == 0) hand_over(bucket);
@@ -287,6 +299,7 @@ Result<Exchange::Agreed> Exchange::finish() {
   std::ranges::fill(values_, at::Tensor());
   agreed_.times.wait = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (options_.aggregation == Aggregation::sum) sum_up();
+  if (copies_) put_means();
   return agreed_;
 }
 

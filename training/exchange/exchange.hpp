@@ -21,6 +21,7 @@
 #include "training/exchange/bucket_schedule.hpp"
 #include "training/exchange/buckets.hpp"
 #include "training/exchange/codec_thread.hpp"
+#include "training/exchange/host_copies.hpp"
 #include "training/exchange/route.hpp"
 #include "training/exchange/step.hpp"
 #include "training/exchange/step_trace.hpp"
@@ -71,7 +72,8 @@ class Exchange {
     Times times;
   };
 
-  /// `tensors`: names and shapes. They are usually given from the last to the first, which decides about buckets.
+  /// `tensors`: names, shapes and the device that all are on. They are usually given from the last to the first, which
+  /// decides about buckets.
   /// `fabric` must outlive this object.
   Exchange(std::vector<NamedTensor> tensors, compressors::Compression compression, collectives::Fabric& fabric,
            const Options& options);
@@ -83,7 +85,8 @@ class Exchange {
   /// Begins a step of the tensors of a group, of which none has been given.
   void begin(const Step& step, std::uint32_t group = 0);
 
-  /// The value of a tensor in this step: float32, of the tensor's shape. It must not change until finish() returns.
+  /// The value of a tensor in this step: float32, of the tensor's shape, where the tensor is. It must not change until
+  /// finish() returns.
   /// Called at most once for each tensor, and for those of the group only.
   void give(std::uint32_t tensor, at::Tensor value);
 
@@ -91,9 +94,9 @@ class Exchange {
   /// Communicator, Compressor and Memory fail with.
   Result<Agreed> finish();
 
-  /// The mean of each tensor of the group, valid until the next begin(). Meanwhile it may be used up: entries of sparse
-  /// ones set to zero, and their positions forgotten.
-  std::span<Mean> means() { return means_; }
+  /// The mean of each tensor of the group, where the tensor is, valid until the next begin(). Meanwhile it may be used
+  /// up: entries of sparse ones set to zero, and their positions forgotten.
+  std::span<Mean> means() { return copies_ ? copies_->means() : means_; }
 
   const compressors::Compression& compression() const { return compression_; }
 
@@ -127,14 +130,16 @@ class Exchange {
   Result<void> plan(const Step& step);
   Result<void> weigh(const Step& step);
   void sum_up();
+  void put_means();
   void hand_over(std::size_t bucket);
 
   const std::vector<NamedTensor> tensors_;
   compressors::Compression compression_;
   collectives::Fabric& fabric_;
   const Options options_;
-  std::vector<at::Tensor> values_;  ///< by tensor: of this step
-  std::vector<Mean> means_;         ///< by tensor
+  std::vector<at::Tensor> values_;      ///< by tensor: of this step
+  std::vector<Mean> means_;             ///< by tensor, in the host's memory
+  std::unique_ptr<HostCopies> copies_;  ///< if the tensors are on a device
   GatheredMean gathered_mean_;
   std::unique_ptr<RoundSetting> setting_;
   std::unique_ptr<AutoPlan> auto_plan_;  ///< if the routes are left to the ranks

@@ -14,6 +14,7 @@
 #include "compressors/codecs/payload.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/sent.hpp"
+#include "training/device.hpp"
 
 namespace weir::training {
 namespace {
@@ -48,7 +49,7 @@ Choco::Choco(std::span<const NamedTensor> parameters, std::span<const std::uint3
   for (const float weight : options_.weights) weights_sum_ += weight;
   for (std::size_t i = 0; i < coded.size(); ++i) {
     const NamedTensor& value = parameters[coded[i]];
-    const at::Tensor now = value.tensor.detach();
+    const at::Tensor now = on_host(value.tensor.detach());
     coded_.push_back({.parameter = coded[i],
                       .value = value,
                       .estimate = now.clone(),
@@ -87,7 +88,7 @@ Result<void> Choco::encode(const Step& step, std::size_t first, std::size_t last
   const at::NoGradGuard no_grad;
   const bool sparse = compressor_.traits().sparse;
   for (Coded& coded : std::span(coded_).subspan(first, last - first)) {
-    at::sub_out(coded.difference, coded.value.tensor, coded.estimate);
+    at::sub_out(coded.difference, on_host(coded.value.tensor), coded.estimate);
     if (goes_dense(step, coded)) {
       const BytesView difference = bytes_of(coded.difference);
       out.insert(out.end(), difference.begin(), difference.end());
@@ -115,7 +116,7 @@ Result<void> Choco::take(const Step& step, std::size_t first, std::size_t last, 
                                     std::to_string(options_.neighbours[n]));
       }
     }
-    at::Tensor(coded.value.tensor).add_(coded.pull, coded.step);
+    at::Tensor(coded.value.tensor).add_(coded.pull.to(coded.value.tensor.device()), coded.step);
   }
   for (std::size_t n = 0; n < streams.size(); ++n) {
     if (streams[n].empty()) continue;

@@ -185,7 +185,8 @@ Result<void> Mixing::end_mixing() {
   std::int64_t entries = 0;
   for (const auto p : plain_) {
     at::Tensor tensor = parameters_[p].tensor;
-    tensor.add_(mixed_.narrow(0, entries, tensor.numel()).view(tensor.sizes()), plain_step_);
+    const at::Tensor change = mixed_.narrow(0, entries, tensor.numel()).view(tensor.sizes());
+    tensor.add_(change.to(tensor.device()), plain_step_);
     entries += tensor.numel();
   }
   return {};

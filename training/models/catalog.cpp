@@ -1,10 +1,13 @@
 #include "training/models/catalog.hpp"
 
+#include <c10/util/Exception.h>
 #include <torch/utils.h>
 
 #include <mutex>
 
+#include "base/errc.hpp"
 #include "training/models/list.hpp"
+#include "training/thrown.hpp"
 
 namespace weir::training {
 
@@ -14,11 +17,22 @@ const ModelCatalog& models() {
 }
 
 Result<std::unique_ptr<Model>> make_model(std::string_view name, const nlohmann::json& params,
-                                          const ExampleShape& shape, std::uint64_t seed) {
+                                          const ExampleShape& shape, std::uint64_t seed, at::Device device) {
   static std::mutex generator;
   const std::lock_guard lock(generator);
   torch::manual_seed(seed);
-  return models().make(name, params, shape);
+  auto model = models().make(name, params, shape);
+  if (!model || device.is_cpu()) return model;
+  try {
+    (*model)->move_to(device);
+  } catch (const std::exception& thrown) {
+    const bool full = dynamic_cast<const c10::OutOfMemoryError*>(&thrown) != nullptr;
+    std::uint64_t bytes = 0;
+    for (const auto& [parameter, tensor] : (*model)->parameters()) bytes += tensor.nbytes();
+    return Error{full ? Errc::exhausted : Errc::internal, device.str() + " does not take the " + std::to_string(bytes) +
+                                                              " bytes of the model's parameters: " + reason_of(thrown)};
+  }
+  return model;
 }
 
 std::vector<NamedTensor> state_of(const Model& model) {

@@ -45,10 +45,11 @@ using ModelCatalog = protocol::Catalog<ModelEntry>;
 /// All models.
 const ModelCatalog& models();
 
-/// Makes a model whose parameters are drawn from `seed`. Thread-safe: the calls run one at a time, because each seeds
-/// LibTorch's global generator. Fails with: not_found, invalid_argument (parameters, or images that are too small for
-/// the model), and with what TorchScript::make fails with.
+/// Makes a model whose parameters are drawn from `seed`, the same on every device. Thread-safe: the calls run one at a
+/// time, because each seeds LibTorch's global generator. Fails with: not_found, invalid_argument (parameters, or images
+/// that are too small for the model), exhausted (the device's memory), internal (the device), and with what
+/// TorchScript::make fails with.
 Result<std::unique_ptr<Model>> make_model(std::string_view name, const nlohmann::json& params,
-                                          const ExampleShape& shape, std::uint64_t seed);
+                                          const ExampleShape& shape, std::uint64_t seed, at::Device device = at::kCPU);
 
 }  // namespace weir::training

@@ -43,19 +43,37 @@ GraphModel::GraphModel(Network network)
   std::vector<std::size_t> last_reader(network_.layers.size());
   for (std::size_t i = 0; i < network_.layers.size(); ++i) {
     const Layer& layer = network_.layers[i];
-    for (const auto parameter : layer.parameters) tensors_[i].trained.push_back(parameters_[parameter].tensor);
     if (std::holds_alternative<layers::BatchNorm>(layer.operation)) {
       const auto channels = layer.extents.front();
-      tensors_[i].kept = {at::zeros({channels}), at::ones({channels}), at::zeros({}, at::kLong)};
-      buffers_.push_back({layer.name + ".running_mean", tensors_[i].kept[0]});
-      buffers_.push_back({layer.name + ".running_var", tensors_[i].kept[1]});
-      buffers_.push_back({layer.name + ".num_batches_tracked", tensors_[i].kept[2]});
+      buffers_.push_back({layer.name + ".running_mean", at::zeros({channels})});
+      buffers_.push_back({layer.name + ".running_var", at::ones({channels})});
+      buffers_.push_back({layer.name + ".num_batches_tracked", at::zeros({}, at::kLong)});
     }
     for (const auto input : layer.inputs) last_reader[input] = i;
   }
   for (std::size_t i = 0; i < last_reader.size(); ++i) {
     if (i != network_.output) tensors_[last_reader[i]].last_read.push_back(i);
   }
+  give_to_layers();
+}
+
+/// What each layer works with are the tensors that the model has.
+void GraphModel::give_to_layers() {
+  auto buffer = buffers_.begin();
+  for (std::size_t i = 0; i < network_.layers.size(); ++i) {
+    const Layer& layer = network_.layers[i];
+    tensors_[i].trained.clear();
+    for (const auto parameter : layer.parameters) tensors_[i].trained.push_back(parameters_[parameter].tensor);
+    if (!std::holds_alternative<layers::BatchNorm>(layer.operation)) continue;
+    tensors_[i].kept.clear();
+    for (int kept = 0; kept < 3; ++kept) tensors_[i].kept.push_back((buffer++)->tensor);
+  }
+}
+
+void GraphModel::move_to(at::Device device) {
+  for (auto& [name, tensor] : parameters_) tensor = tensor.detach().to(device).set_requires_grad(true);
+  for (auto& [name, tensor] : buffers_) tensor = tensor.to(device);
+  give_to_layers();
 }
 
 std::vector<bool> GraphModel::decays() const {

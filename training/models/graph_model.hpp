@@ -18,6 +18,7 @@ class GraphModel final : public Model {
   std::vector<NamedTensor> parameters() const override { return parameters_; }
   std::vector<bool> decays() const override;
   std::vector<NamedTensor> buffers() const override { return buffers_; }
+  void move_to(at::Device device) override;
   void set_training(bool training) override { training_ = training; }
 
   const Network& network() const { return network_; }
@@ -29,6 +30,8 @@ class GraphModel final : public Model {
     std::vector<at::Tensor> kept;
     std::vector<std::size_t> last_read;  ///< the layers whose outputs nobody reads after this one
   };
+
+  void give_to_layers();
 
   Network network_;
   std::vector<NamedTensor> parameters_;

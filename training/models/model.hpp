@@ -29,6 +29,10 @@ class Model {
   /// Tensors that are kept but not trained (running statistics). They alias the live ones. Each rank has its own.
   virtual std::vector<NamedTensor> buffers() const = 0;
 
+  /// Moves parameters and buffers, with which forward() computes, to a device. To be called before anything refers to
+  /// them.
+  virtual void move_to(at::Device device) = 0;
+
   /// Whether layers (dropout, batch statistics) behave as in training or as in evaluation.
   virtual void set_training(bool training) = 0;
 };

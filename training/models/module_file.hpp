@@ -1,8 +1,5 @@
 #pragma once
 
-#include <exception>
-#include <string>
-
 #include "base/bytes.hpp"
 #include "base/result.hpp"
 
@@ -17,9 +14,5 @@ namespace weir::training {
 /// TorchScript of this process, for good: code that names them is refused. Every tensor must lie within the memory that
 /// was read for it, which LibTorch takes the file's word for. Thread-safe. Fails with: malformed.
 Result<torch::jit::Module> read_module(const Segment& bytes);
-
-/// What LibTorch says, in one line of printable characters: a traceback ends with its reason, other messages begin with
-/// it.
-std::string reason_of(const std::exception& thrown);
 
 }  // namespace weir::training

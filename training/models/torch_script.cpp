@@ -20,6 +20,7 @@
 #include "training/datasets/data_file.hpp"
 #include "training/models/model.hpp"
 #include "training/models/module_file.hpp"
+#include "training/thrown.hpp"
 
 namespace weir::training {
 namespace {
@@ -33,9 +34,7 @@ std::string written(at::IntArrayRef extents) {
 class Module final : public Model {
  public:
   Module(std::string file, torch::jit::Module module) : file_(std::move(file)), module_(std::move(module)) {
-    for (const auto& [name, tensor] : module_.named_parameters()) {
-      if (tensor.requires_grad()) parameters_.push_back({name, tensor});
-    }
+    find_parameters();
   }
 
   at::Tensor forward(const at::Tensor& input) override {
@@ -68,9 +67,21 @@ class Module final : public Model {
     return list;
   }
 
+  void move_to(at::Device device) override {
+    module_.to(device);
+    find_parameters();
+  }
+
   void set_training(bool training) override { module_.train(training); }
 
  private:
+  void find_parameters() {
+    parameters_.clear();
+    for (const auto& [name, tensor] : module_.named_parameters()) {
+      if (tensor.requires_grad()) parameters_.push_back({name, tensor});
+    }
+  }
+
   std::string file_;
   torch::jit::Module module_;
   std::vector<NamedTensor> parameters_;

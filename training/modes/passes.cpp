@@ -2,12 +2,14 @@
 
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/full.h>
+#include <c10/util/Exception.h>
 
 #include <cmath>
 #include <sstream>
 #include <utility>
 
 #include "base/errc.hpp"
+#include "training/thrown.hpp"
 
 namespace weir::training {
 namespace {
@@ -34,13 +36,24 @@ Passes::Passes(Replica& replica, const Plan& plan, Slowdown slowdown)
       batches_(plan.batches),
       steps_end_(plan.steps_end),
       step_(plan.first_step),
-      share_(at::full({}, 1.0 / static_cast<double>(plan.batches), at::kFloat)),
+      share_(
+          at::full({}, 1.0 / static_cast<double>(plan.batches), at::TensorOptions(at::kFloat).device(replica.device))),
       slowdown_(std::move(slowdown)),
       loader_(*replica.examples) {
   replica.model->set_training(true);
 }
 
 Result<double> Passes::run(double learning_rate, const std::function<void()>& before_last) {
+  try {
+    return run_all(learning_rate, before_last);
+  } catch (const c10::OutOfMemoryError& thrown) {
+    return Error{Errc::exhausted, replica_.device.str() + " has too little memory for " +
+                                      std::to_string(replica_.spec.training.batch_size) + " examples at a time: " +
+                                      reason_of(thrown) + "; a smaller training.batch_size needs less"};
+  }
+}
+
+Result<double> Passes::run_all(double learning_rate, const std::function<void()>& before_last) {
   const std::uint64_t step = step_++;
   double loss = 0;
   for (std::size_t number = 0; number < batches_; ++number) {
@@ -62,6 +75,8 @@ Result<double> Passes::run(double learning_rate, const std::function<void()>& be
 Batch Passes::take(std::uint64_t step, std::size_t number) {
   if (!loader_.asked()) ask(step, number);
   Batch batch = loader_.take();
+  batch.input = batch.input.to(replica_.device);
+  batch.target = batch.target.to(replica_.device);
   if (number + 1 < batches_) {
     ask(step, number + 1);
   } else if (step + 1 < steps_end_) {

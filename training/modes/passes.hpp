@@ -31,10 +31,12 @@ class Passes {
   Passes(Replica& replica, const Plan& plan, Slowdown slowdown);
 
   /// Does all passes of the next step. `before_last` is called before the last backward pass, after which
-  /// gradients are complete. Returns the mean loss. Fails with: invalid_argument (the loss became NaN or infinite).
+  /// gradients are complete. Returns the mean loss. Fails with: invalid_argument (the loss became NaN or infinite),
+  /// exhausted (the device's memory).
   Result<double> run(double learning_rate, const std::function<void()>& before_last = {});
 
  private:
+  Result<double> run_all(double learning_rate, const std::function<void()>& before_last);
   Batch take(std::uint64_t step, std::size_t number);
   void ask(std::uint64_t step, std::size_t number);
 

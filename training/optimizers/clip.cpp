@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "training/device.hpp"
 #include "training/optimizers/norm.hpp"
 
 namespace weir::training {
@@ -15,7 +16,7 @@ void clip(const protocol::JobSpec::Clip& limits, std::span<const at::Tensor> gra
     if (!gradient.defined()) continue;
     if (limits.value) gradient.clamp_(-*limits.value, *limits.value);
     if (!limits.norm) continue;
-    const at::Tensor entries = gradient.contiguous();
+    const at::Tensor entries = on_host(gradient).contiguous();
     squares += sum_of_squares({entries.data_ptr<float>(), static_cast<std::size_t>(entries.numel())});
   }
   if (!limits.norm) return;

@@ -4,14 +4,15 @@
 
 #include <cmath>
 
+#include "training/device.hpp"
 #include "training/optimizers/norm.hpp"
 
 namespace weir::training {
 namespace {
 
 double norm_of(const at::Tensor& tensor) {
-  const std::span values(tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel()));
-  return std::sqrt(sum_of_squares(values));
+  const at::Tensor values = on_host(tensor);
+  return std::sqrt(sum_of_squares({values.data_ptr<float>(), static_cast<std::size_t>(values.numel())}));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "training/device.hpp"
 
 namespace weir::training {
 namespace {
@@ -94,8 +95,8 @@ Result<void> Moments::restore(std::string_view optimizer, std::span<const NamedT
       if (of_first == nullptr || of_second == nullptr) {
         return malformed("the state has no moments of '" + parameters[i].name + "' that fit it");
       }
-      first[i] = of_first->tensor.clone();
-      second[i] = of_second->tensor.clone();
+      first[i] = copy_beside(parameters[i].tensor, of_first->tensor);
+      second[i] = copy_beside(parameters[i].tensor, of_second->tensor);
     }
   }
   first_ = std::move(first);

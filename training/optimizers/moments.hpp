@@ -59,7 +59,7 @@ class Moments {
     /// Calls visit(Slice) for one slice of entries after the other.
     template <class Visit>
     void for_slices(Visit&& visit) const {
-      training::for_slices(values.numel(), [&](std::int64_t begin, std::int64_t count) {
+      training::for_slices(values, [&](std::int64_t begin, std::int64_t count) {
         visit(Slice{parameter, begin, values.narrow(0, begin, count), gradient.narrow(0, begin, count)});
       });
     }

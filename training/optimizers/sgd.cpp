@@ -7,6 +7,7 @@
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "training/device.hpp"
 #include "training/optimizers/slices.hpp"
 
 namespace weir::training {
@@ -80,7 +81,7 @@ void Sgd::step(std::span<Mean> means, double learning_rate) {
     const at::Tensor all_parameters = parameter.view({-1});
     const at::Tensor all_means = means[i].tensor.view({-1});
     const at::Tensor all_momenta = has_momentum ? momenta_[i].view({-1}) : at::Tensor();
-    for_slices(all_parameters.numel(), [&](std::int64_t begin, std::int64_t count) {
+    for_slices(all_parameters, [&](std::int64_t begin, std::int64_t count) {
       change(all_parameters.narrow(0, begin, count), all_means.narrow(0, begin, count),
              has_momentum ? all_momenta.narrow(0, begin, count) : at::Tensor(), first, decay, learning_rate);
     });
@@ -132,7 +133,7 @@ Result<void> Sgd::restore(std::span<const NamedTensor> state) {
         saved.tensor.scalar_type() != owner->tensor.scalar_type()) {
       return Error{Errc::malformed, "optimizer sgd: the state '" + saved.name + "' fits no parameter"};
     }
-    momenta[static_cast<std::size_t>(owner - setting_.parameters.begin())] = saved.tensor.clone();
+    momenta[static_cast<std::size_t>(owner - setting_.parameters.begin())] = copy_beside(owner->tensor, saved.tensor);
   }
   momenta_ = std::move(momenta);
   return {};

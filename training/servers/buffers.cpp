@@ -8,6 +8,7 @@
 #include "base/errc.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/selection/selection.hpp"
+#include "training/device.hpp"
 
 namespace weir::training::servers {
 namespace {
@@ -30,7 +31,7 @@ std::uint64_t buffer_bytes(const Model& model) {
 
 void append_buffers(const Model& model, Bytes& out) {
   for (const auto& tensor : averaged(model)) {
-    const at::Tensor values = tensor.contiguous();
+    const at::Tensor values = on_host(tensor).contiguous();
     append(out, std::as_bytes(compressors::flat(values)));
   }
 }

@@ -1,7 +1,7 @@
 #include "training/servers/client.hpp"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/zeros_like.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/errc.hpp"
+#include "training/device.hpp"
 #include "training/servers/buffers.hpp"
 #include "training/servers/division.hpp"
 
@@ -54,7 +55,8 @@ Result<Client::Times> Client::push(std::span<const at::Tensor> gradients, double
     write(body, Push{.clock = clock_, .version = version_, .step = step_, .buffers = buffers});
     for (const auto i : parts_[server]) {
       const auto& [name, tensor] = parameters_[i];
-      const at::Tensor gradient = gradients[i].defined() ? gradients[i].contiguous() : at::zeros_like(tensor.detach());
+      const at::Tensor gradient =
+          gradients[i].defined() ? on_host(gradients[i]).contiguous() : at::zeros(tensor.sizes(), at::kFloat);
       auto written = coder_.write_gradient(i, gradient, turn(learning_rate, false), body);
       if (!written) return written.error().within("gradient of " + name);
     }
@@ -93,7 +95,9 @@ Result<void> Client::take_answer(const Messenger::Message& message, double learn
   }
   for (const auto i : parts_[server]) {
     at::Tensor parameter = parameters_[i].tensor.detach();
-    auto read = coder_.read_difference(body, i, turn(learning_rate, true), parameter);
+    at::Tensor values = on_host(parameter);
+    auto read = coder_.read_difference(body, i, turn(learning_rate, true), values);
+    if (read && !parameter.is_cpu()) parameter.copy_(values);
     if (!read) return read.error().within("parameter " + parameters_[i].name);
   }
   if (auto end = body.end(); !end) return end;

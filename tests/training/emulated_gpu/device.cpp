@@ -1,0 +1,202 @@
+// A device for LibTorch that is none, under the key that LibTorch keeps for devices from outside (PrivateUse1). Its
+// memory cannot be touched by the host (memory.hpp), copies that nobody waits for are put off (streams.hpp), and it
+// computes by the processor's operations on copies of its tensors, so that it comes to the processor's bits. It is
+// there in a program that is linked with it, or that starts with it loaded.
+
+#include <ATen/ATen.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/NativeFunctions.h>
+#include <ATen/native/CPUFallback.h>
+#include <c10/core/Allocator.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <torch/library.h>
+#include <torch/version.h>
+
+#include <cstring>
+#include <tuple>
+#include <utility>
+
+#include "memory.hpp"
+#include "streams.hpp"
+
+namespace weir::testing {
+namespace {
+
+constexpr auto device_type = c10::DeviceType::PrivateUse1;
+const c10::Device device(device_type, 0);
+
+class Allocator final : public c10::Allocator {
+ public:
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 3)
+  c10::DataPtr allocate(std::size_t bytes) override { return taken(bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    std::memcpy(DeviceMemory::get().on_host(to), DeviceMemory::get().on_host(from), bytes);
+  }
+#else
+  c10::DataPtr allocate(std::size_t bytes) const override { return taken(bytes); }
+#endif
+  c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
+
+ private:
+  static void give_back(void* at) { DeviceMemory::get().free(at); }
+  static c10::DataPtr taken(std::size_t bytes) {
+    void* const at = DeviceMemory::get().allocate(bytes);
+    TORCH_CHECK_WITH(OutOfMemoryError, at != nullptr, "out of memory: tried to allocate ", bytes, " bytes");
+    return {at, at, &give_back, device};
+  }
+};
+
+Allocator* allocator() {
+  static auto* const one = new Allocator;
+  return one;
+}
+
+struct Guard final : c10::impl::DeviceGuardImplInterface {
+  using Streams = DeviceStreams;
+
+  static c10::Stream stream(Streams::Id id) { return c10::Stream(c10::Stream::UNSAFE, device, id); }
+
+  c10::DeviceType type() const override { return device_type; }
+  c10::Device exchangeDevice(c10::Device) const override { return device; }
+  c10::Device getDevice() const override { return device; }
+  void setDevice(c10::Device) const override {}
+  void uncheckedSetDevice(c10::Device) const noexcept override {}
+  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
+  c10::Stream getStream(c10::Device) const noexcept override { return stream(Streams::current()); }
+  c10::Stream getDefaultStream(c10::Device) const override { return stream(0); }
+  c10::Stream getStreamFromGlobalPool(c10::Device, bool) const override { return stream(Streams::get().take_new()); }
+  c10::Stream exchangeStream(c10::Stream to) const noexcept override {
+    return stream(std::exchange(Streams::current(), to.id()));
+  }
+  bool queryStream(const c10::Stream& of) const override {
+    return Streams::get().reached(Streams::get().end_of(of.id()));
+  }
+  void synchronizeStream(const c10::Stream& of) const override { Streams::get().run_all(of.id()); }
+  void record(void** event, const c10::Stream& of, c10::DeviceIndex, c10::EventFlag) const override {
+    delete static_cast<Streams::Point*>(*event);
+    *event = new Streams::Point(Streams::get().end_of(of.id()));
+  }
+  void block(void* event, const c10::Stream& of) const override {
+    if (event == nullptr) return;
+    Streams::get().add(of.id(), [point = *static_cast<Streams::Point*>(event)] { Streams::get().run_to(point); });
+  }
+  bool queryEvent(void* event) const override {
+    return event == nullptr || Streams::get().reached(*static_cast<Streams::Point*>(event));
+  }
+  void destroyEvent(void* event, c10::DeviceIndex) const noexcept override {
+    delete static_cast<Streams::Point*>(event);
+  }
+};
+
+C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
+
+/// A tensor of the processor with the memory of one of the device.
+at::Tensor seen_by_host(const at::Tensor& tensor) {
+  if (tensor.is_cpu()) return tensor;
+  void* const at = DeviceMemory::get().on_host(tensor.data_ptr());
+  return at::from_blob(at, tensor.sizes(), tensor.strides(), at::TensorOptions(tensor.scalar_type()));
+}
+
+at::Tensor empty(c10::IntArrayRef sizes, c10::optional<at::ScalarType> type, c10::optional<at::Layout>,
+                 c10::optional<at::Device>, c10::optional<bool>, c10::optional<at::MemoryFormat> format) {
+  return at::detail::empty_generic(sizes, allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                   c10::dtype_or_default(type), format);
+}
+
+at::Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::optional<at::ScalarType> type,
+                         c10::optional<at::Layout>, c10::optional<at::Device>, c10::optional<bool>) {
+  return at::detail::empty_strided_generic(
+      sizes, strides, allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::dtype_or_default(type));
+}
+
+/// With the host's side of a copy kept, as a driver would pin it, and the device's side as it is when its turn comes.
+at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
+  const auto stream = DeviceStreams::current();
+  auto work = [source = seen_by_host(from.detach()), target = seen_by_host(to.detach())] {
+    at::Tensor(target).copy_(source);
+  };
+  if (non_blocking && from.is_cpu() != to.is_cpu()) {
+    DeviceStreams::get().add(stream, std::move(work));
+  } else {
+    DeviceStreams::get().run_all(stream);
+    work();
+  }
+  return to;
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
+  if (from.sizes() != to.sizes()) {
+    const at::Tensor fresh = at::empty(from.sizes(), to.options());
+    auto* const tensor = to.unsafeGetTensorImpl();
+    tensor->set_storage_keep_dtype(fresh.storage());
+    tensor->set_sizes_and_strides(fresh.sizes(), fresh.strides());
+  }
+  return copy_from(from, to, false);
+}
+
+void compute_on_host(const c10::OperatorHandle& operation, torch::jit::Stack* stack) {
+  DeviceStreams::get().run_all(DeviceStreams::current());
+  at::native::cpu_fallback(operation, stack);
+}
+
+// Those that LibTorch does not leave to a fallback.
+
+at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const c10::optional<at::Tensor>& bias,
+                       c10::IntArrayRef stride, c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed,
+                       c10::IntArrayRef output_padding, std::int64_t groups) {
+  const auto host_bias = bias && bias->defined() ? c10::optional<at::Tensor>(bias->cpu()) : c10::nullopt;
+  return at::convolution(input.cpu(), weight.cpu(), host_bias, stride, padding, dilation, transposed, output_padding,
+                         groups)
+      .to(device);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Tensor& output, const at::Tensor& input,
+                                                                    const at::Tensor& weight, c10::IntArrayRef stride,
+                                                                    c10::IntArrayRef padding, c10::IntArrayRef dilation,
+                                                                    bool transposed, c10::IntArrayRef output_padding,
+                                                                    std::int64_t groups, std::array<bool, 3> mask) {
+  const auto host = at::convolution_backward(output.cpu(), input.cpu(), weight.cpu(),
+                                             at::IntArrayRef{weight.size(transposed ? 1 : 0)}, stride, padding,
+                                             dilation, transposed, output_padding, groups, mask);
+  const auto up = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.to(device) : tensor; };
+  return {up(std::get<0>(host)), up(std::get<1>(host)), up(std::get<2>(host))};
+}
+
+/// Its running statistics change, which its schema does not say.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(const at::Tensor& input,
+                                                          const c10::optional<at::Tensor>& weight,
+                                                          const c10::optional<at::Tensor>& bias,
+                                                          const c10::optional<at::Tensor>& mean,
+                                                          const c10::optional<at::Tensor>& variance, bool training,
+                                                          double momentum, double epsilon) {
+  const auto down = [](const c10::optional<at::Tensor>& tensor) {
+    return tensor && tensor->defined() ? c10::optional<at::Tensor>(tensor->cpu()) : c10::nullopt;
+  };
+  const auto host_mean = down(mean);
+  const auto host_variance = down(variance);
+  const auto host = at::native_batch_norm(input.cpu(), down(weight), down(bias), host_mean, host_variance, training,
+                                          momentum, epsilon);
+  if (training && host_mean) mean->copy_(*host_mean);
+  if (training && host_variance) variance->copy_(*host_variance);
+  return {std::get<0>(host).to(device), std::get<1>(host).to(device), std::get<2>(host).to(device)};
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&compute_on_host>());
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  library.impl("empty.memory_format", empty);
+  library.impl("empty_strided", empty_strided);
+  library.impl("_copy_from", copy_from);
+  library.impl("_copy_from_and_resize", copy_from_and_resize);
+  library.impl("as_strided", at::native::as_strided_tensorimpl);
+  library.impl("view", at::native::view);
+  library.impl("_reshape_alias", at::native::_reshape_alias);
+  library.impl("convolution_overrideable", convolution);
+  library.impl("convolution_backward_overrideable", convolution_backward);
+  library.impl("native_batch_norm", batch_norm);
+}
+
+}  // namespace
+}  // namespace weir::testing

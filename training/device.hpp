@@ -1,0 +1,30 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "base/result.hpp"
+#include "protocol/resources.hpp"
+
+namespace weir::training {
+
+/// The devices beside the processor that this process's LibTorch finds.
+std::vector<at::Device> devices();
+
+/// Where a worker that has booked `each` (resources.per_worker of its job) computes: on the first GPU that its node has
+/// given it, or on the processor. A node without a driver only counts what it calls GPUs, and gives none. Fails with:
+/// unsupported (this worker's LibTorch computes on processors only), not_found (it sees no GPU).
+Result<at::Device> device_for(const protocol::Resources& each);
+
+/// The same values in the host's memory, which may be read at once: the tensor itself if it is there. Waits for the
+/// device otherwise.
+at::Tensor on_host(const at::Tensor& tensor);
+
+/// A copy of `tensor` on the device of `other`.
+at::Tensor copy_beside(const at::Tensor& other, const at::Tensor& tensor);
+
+/// How to make a tensor of the host's memory that is to be copied from and to `device` while others compute.
+at::TensorOptions host_memory_for(at::Device device);
+
+}  // namespace weir::training
