@@ -7,6 +7,7 @@ interpreter that has PyTorch.
     bench/time_to_accuracy.py [--models lenet,mlp] [--rates 1gbit,100mbit] [--methods NAME,...] [--seeds 1,2,3]"""
 
 import argparse
+import re
 import statistics
 import sys
 import time
@@ -51,6 +52,7 @@ METHODS = {
     "none": (SYNC, {"name": "none"}, {}),
     "bf16": (SYNC, {"name": "bf16"}, {}),
     "dgc": (SYNC, {"name": "dgc"}, {}),
+    "dgc, no warm-up": (SYNC, {"name": "dgc", "params": {"warmup_epochs": 0}}, {}),
     "powersgd": (SYNC, {"name": "powersgd"}, {}),
     "atomo": (SYNC, {"name": "atomo"}, {}),
     "auto": (SYNC, {"name": "dgc"}, {"topology": "auto"}),
@@ -65,7 +67,7 @@ def spec_of(model: str, method: str, seed: int) -> dict:
     training, compression, exchange = METHODS[method]
     of = MODELS[model]
     return {
-        "name": f"{model}-{method.replace(' + ', '-')}-{seed}",
+        "name": f"{model}-{re.sub('[^a-z0-9]+', '-', method)}-{seed}",
         "model": of.spec,
         "dataset": {"name": "fashion-mnist"},
         "training": {"epochs": of.epochs, "batch_size": BATCH, "seed": seed,

@@ -73,8 +73,7 @@ class Exchange {
   };
 
   /// `tensors`: names, shapes and the device that all are on. They are usually given from the last to the first, which
-  /// decides about buckets.
-  /// `fabric` must outlive this object.
+  /// decides about buckets. `fabric` must outlive this object.
   Exchange(std::vector<NamedTensor> tensors, compressors::Compression compression, collectives::Fabric& fabric,
            const Options& options);
   /// An exchange in progress must be ended first, by Fabric::abort.
@@ -86,8 +85,7 @@ class Exchange {
   void begin(const Step& step, std::uint32_t group = 0);
 
   /// The value of a tensor in this step: float32, of the tensor's shape, where the tensor is. It must not change until
-  /// finish() returns.
-  /// Called at most once for each tensor, and for those of the group only.
+  /// finish() returns. Called at most once for each tensor, and for those of the group only.
   void give(std::uint32_t tensor, at::Tensor value);
 
   /// Waits until all buckets have been exchanged. Tensors that were not given count as zero. Fails with what
