@@ -54,7 +54,7 @@ def frame(x: float, y: float, title: str, low: float, high: float) -> list[str]:
     return parts
 
 
-def draw_lines(x: float, y: float, panel: Lines, colors: dict[str, str]) -> list[str]:
+def draw_lines(x: float, y: float, panel: Lines, colors: dict[str, str], dashes: dict[str, str]) -> list[str]:
     points = [point for line in panel.lines.values() for point in line]
     scale = math.log10 if panel.x_log else float
     start, end = (scale(pick(px for px, _ in points)) for pick in (min, max))
@@ -73,8 +73,24 @@ def draw_lines(x: float, y: float, panel: Lines, colors: dict[str, str]) -> list
         parts.append(f'<polygon points="{path}" fill="{colors[name]}" opacity="0.15"/>')
     for name, line in panel.lines.items():
         path = " ".join(f"{across(px):.1f},{up(py):.1f}" for px, py in line)
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{colors[name]}" stroke-width="1.8"/>')
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colors[name]}" stroke-width="1.8"'
+                     f'{dashes[name]}/>')
     return parts
+
+
+def draw_legend(names: list[str], width: float, colors: dict[str, str],
+                dashes: dict[str, str]) -> tuple[list[str], int]:
+    """As many lines as the names need; and how high they are."""
+    parts, x, y = [], LEFT, 38
+    for name in names:
+        room = 36 + 6.4 * len(name)
+        if x + room > width and x > LEFT:
+            x, y = LEFT, y + 16
+        parts.append(f'<line x1="{x:.1f}" x2="{x + 16:.1f}" y1="{y}" y2="{y}" stroke="{colors[name]}" stroke-width="4"'
+                     f'{dashes[name]}/>')
+        parts.append(text(x + 21, y + 4, name, "start"))
+        x += room
+    return parts, y - 38
 
 
 def draw_bars(x: float, y: float, panel: Bars, colors: dict[str, str]) -> list[str]:
@@ -101,17 +117,18 @@ def write_plots(path: Path, title: str, panels: list[Lines | Bars], columns: int
     names = list(dict.fromkeys(name for panel in panels
                                for name in (panel.lines if isinstance(panel, Lines) else panel.bars)))
     colors = {name: COLORS[n % len(COLORS)] for n, name in enumerate(names)}
+    # More names than colors: the others have dashed lines.
+    dashes = {name: ' stroke-dasharray="5 3"' if n >= len(COLORS) else "" for n, name in enumerate(names)}
     rows = math.ceil(len(panels) / columns)
-    width, height = LEFT + columns * (WIDTH + GAP) - 40, TOP + rows * (HEIGHT + GAP)
+    width = LEFT + columns * (WIDTH + GAP) - 40
+    legend, lower = draw_legend(names, width, colors, dashes)
+    height = TOP + lower + rows * (HEIGHT + GAP)
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
              f'viewBox="0 0 {width} {height}" font-family="sans-serif">',
              f'<rect width="{width}" height="{height}" fill="white"/>', text(width / 2, 20, title, size=14)]
-    for n, name in enumerate(names):
-        x = LEFT + n * (width - LEFT) / len(names)
-        parts.append(f'<rect x="{x:.1f}" y="32" width="12" height="12" fill="{colors[name]}"/>')
-        parts.append(text(x + 17, 42, name, "start"))
+    parts += legend
     for n, panel in enumerate(panels):
-        x, y = LEFT + n % columns * (WIDTH + GAP), TOP + n // columns * (HEIGHT + GAP)
-        parts += (draw_lines if isinstance(panel, Lines) else draw_bars)(x, y, panel, colors)
+        x, y = LEFT + n % columns * (WIDTH + GAP), TOP + lower + n // columns * (HEIGHT + GAP)
+        parts += draw_lines(x, y, panel, colors, dashes) if isinstance(panel, Lines) else draw_bars(x, y, panel, colors)
     path.parent.mkdir(exist_ok=True)
     path.write_text("\n".join(parts) + "\n</svg>\n")
