@@ -77,14 +77,15 @@ json round_cost(const protocol::JobSpec& spec, const protocol::TrainingShape* sh
   json round = {{"parameters", nullptr}, {"bytes_dense", nullptr}, {"bytes_sent", nullptr}};
   if (shape == nullptr || shape->parameters.empty()) return round;
   const json entry = compressor_entry(spec, catalog);
-  const bool takes_vectors = entry.value("traits", json::object()).value("takes_vectors", false);
+  const json vectors_from = entry.value("traits", json::object()).value("vector_entries_min", json());
   std::uint64_t parameters = 0;
   std::uint64_t compressed = 0;
   for (const auto& parameter : shape->parameters) {
     std::uint64_t entries = 1;
     for (const auto extent : parameter.extents) entries *= static_cast<std::uint64_t>(extent);
     parameters += entries;
-    if (takes_vectors || parameter.extents.size() > 1) compressed += entries;
+    const bool taken = vectors_from.is_number_unsigned() && entries >= vectors_from.get<std::uint64_t>();
+    if (taken || parameter.extents.size() > 1) compressed += entries;
   }
   const double world = spec.resources.workers;
   round["parameters"] = parameters;

@@ -155,6 +155,12 @@ bool can_go_dense(const Compressor& compressor) {
   return !compressor.traits().votes && compressor.expected_bits({256, 256}, {.epoch = 1e9}).has_value();
 }
 
+/// How long a vector must be to be compressed; null if none is.
+nlohmann::json vector_entries_min(const Compressor& compressor) {
+  const std::uint64_t least = compressor.vector_entries_min();
+  return least == Compressor::never_vectors ? nlohmann::json(nullptr) : nlohmann::json(least);
+}
+
 /// The traits of a compressor as JSON. The error bound is for a tensor of a million entries, null if there is none.
 nlohmann::json describe_traits(Compressor& compressor) {
   const Traits traits = compressor.traits();
@@ -174,7 +180,7 @@ nlohmann::json describe_traits(Compressor& compressor) {
           {"fits_owners", traits.fits_owners()},
           {"fits_split", traits.fits_split()},
           {"fits_hops", traits.fits_hops()},
-          {"takes_vectors", compressor.takes({16})},
+          {"vector_entries_min", vector_entries_min(compressor)},
           {"warmup", usual.epochs > 0 || usual.steps > 0},
           {"usual_warmup", {{"share", usual.epochs}, {"epochs_max", compressor.warmup_length(1e9).epochs}}},
           {"goes_dense", can_go_dense(compressor)},

@@ -6,6 +6,7 @@
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "compressors/flat.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -16,6 +17,10 @@ Result<void> check_sum(const at::Tensor& sum, std::string_view name) {
 }
 
 }  // namespace
+
+bool Compressor::takes(at::IntArrayRef shape) const {
+  return shape.size() > 1 || entries_of(shape) >= vector_entries_min();
+}
 
 std::optional<WireBits> Compressor::expected_bits(at::IntArrayRef, const Round&) const { return std::nullopt; }
 

@@ -6,6 +6,7 @@
 #include <boost/container/static_vector.hpp>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -153,10 +154,16 @@ class Compressor {
   virtual std::string_view name() const = 0;
   virtual Traits traits() const = 0;
 
-  /// Whether tensors of this shape are compressed at all. By default those of two or more dimensions: biases and
-  /// normalisation parameters are too small to gain anything, and sensitive. A method whose result is not on the
-  /// gradient's scale must take every tensor, because one learning rate serves all.
-  virtual bool takes(at::IntArrayRef shape) const { return shape.size() > 1; }
+  /// Whether tensors of this shape are compressed at all: those of two or more dimensions, and vectors that are long
+  /// enough.
+  bool takes(at::IntArrayRef shape) const;
+
+  /// The entries that a tensor of fewer than two dimensions must have to be compressed. Most biases and parameters of
+  /// normalisations are too small to gain anything, and sensitive; the bias of a wide layer, sent as it is, can take
+  /// more of the line than the layer's compressed matrix. A method whose result is not on the gradient's scale must
+  /// take every tensor (0), because one learning rate serves all; one of matrices has nothing to gain (never_vectors).
+  virtual std::uint64_t vector_entries_min() const { return 4096; }
+  static constexpr std::uint64_t never_vectors = std::numeric_limits<std::uint64_t>::max();
 
   /// The bits that a round is expected to send for a tensor of this shape, without the few bytes of the header. Nothing
   /// if that depends on the data, or can never be more than the dense tensor.

@@ -16,7 +16,7 @@ class EfSignSgd final : public TwoValues {
   static constexpr std::string_view default_memory = "efsignsgd";
 
   std::string_view name() const override { return type_name; }
-  bool takes(at::IntArrayRef) const override { return true; }
+  std::uint64_t vector_entries_min() const override { return 0; }
   Traits traits() const override { return {}; }
 
  protected:

@@ -16,7 +16,7 @@ namespace weir::compressors {
 class SignVote : public Quantizer {
  public:
   /// A vote is not on the gradient's scale: steps of equal length require that every tensor is taken, as in the papers.
-  bool takes(at::IntArrayRef) const override { return true; }
+  std::uint64_t vector_entries_min() const override { return 0; }
   /// Exact for up to 2000 ranks; with more, the rounding of the mean can hide the difference of one vote.
   void conclude(at::Tensor& mean, const Round& round) override;
   double error_bound(std::uint64_t entries, const Round& round) const override;

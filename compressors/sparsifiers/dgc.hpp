@@ -45,7 +45,7 @@ class Dgc final : public Sparsifier {
     double lower_bound = 0.8;
     std::int64_t adaptations_max = 10;
     bool resample = true;
-    SparseCodecs codecs = {};
+    SparseCodecs codecs = {.value = "fp16"};
   };
   static protocol::Params<Options> params();
   explicit Dgc(Options options) : Sparsifier(options.codecs), options_(std::move(options)) {}

@@ -48,6 +48,10 @@ class Atomo final : public Compressor {
 
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.biased = false}; }
+  /// A vector is one singular vector.
+  std::uint64_t vector_entries_min() const override {
+    return options_.atoms == "svd" ? never_vectors : Compressor::vector_entries_min();
+  }
   double error_bound(std::uint64_t entries, const Round& round) const override;
   /// Only svd has an expected size: it sends as many singular vectors as the budget says. How entries and cosines are
   /// written depends on their magnitudes.

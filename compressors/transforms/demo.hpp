@@ -42,7 +42,7 @@ class Demo final : public Compressor {
   explicit Demo(Options options) : options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }
-  bool takes(at::IntArrayRef) const override { return true; }
+  std::uint64_t vector_entries_min() const override { return 0; }
   Traits traits() const override { return {.votes = options_.sign, .owns_momentum = true}; }
   void conclude(at::Tensor& mean, const Round& round) override;
   double error_bound(std::uint64_t entries, const Round& round) const override;

@@ -43,6 +43,7 @@ class PowerSgd final : public Compressor {
 
   std::string_view name() const override { return type_name; }
   Traits traits() const override;
+  std::uint64_t vector_entries_min() const override { return never_vectors; }
   double error_bound(std::uint64_t, const Round&) const override { return 1; }
   WarmupLength warmup_length(double) const override { return {.steps = start_step()}; }
   /// Fails with: malformed (wrong number of values, or not finite), invalid_argument (nothing was encoded).

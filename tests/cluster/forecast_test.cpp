@@ -45,9 +45,12 @@ TEST(RoundCost, TensorsOfOneDimensionGoThroughTheDenseRing) {
       430'500 / 12 + 16 * 580 / 3)
       << "by owners, two thirds of a payload twice";
   json catalog = protocol::test_catalog();
-  catalog["compressors"][1]["traits"]["takes_vectors"] = true;
-  EXPECT_EQ(cost(lenet(3, {{"compression", {{"name", "topk"}}}}), catalog)["bytes_sent"], 431'080 / 8)
-      << "unless the compressor takes them";
+  const auto cost_of_vectors_from = [&](std::uint64_t entries) {
+    catalog["compressors"][1]["traits"]["vector_entries_min"] = entries;
+    return cost(lenet(3, {{"compression", {{"name", "topk"}}}}), catalog)["bytes_sent"];
+  };
+  EXPECT_EQ(cost_of_vectors_from(0), 431'080 / 8) << "unless the compressor takes them";
+  EXPECT_EQ(cost_of_vectors_from(500), 431'000 / 8 + 16 * 80 / 3) << "or those that are as long as the bias of 500";
 }
 
 TEST(RoundCost, IsUnknownForAModelThatOnlyItsFileDescribes) {

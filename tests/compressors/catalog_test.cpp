@@ -97,7 +97,8 @@ TEST(Catalog, DescribesEveryParameter) {
   EXPECT_EQ(dgc.at("traits").at("passes"), json::array({"gather"}));
   EXPECT_EQ(dgc.at("traits").at("warmup"), true);
   EXPECT_EQ(dgc.at("traits").at("usual_warmup"), (nlohmann::json{{"share", 0.5}, {"epochs_max", 4.0}}));
-  EXPECT_EQ(dgc.at("traits").at("takes_vectors"), false);
+  EXPECT_EQ(dgc.at("traits").at("vector_entries_min"), 4096);
+  EXPECT_EQ(named("compressors", "powersgd").at("traits").at("vector_entries_min"), nullptr);
   EXPECT_EQ(dgc.at("traits").at("goes_dense"), true);
   EXPECT_EQ(named("compressors", "topk").at("traits").at("warmup"), false);
   EXPECT_EQ(named("compressors", "signsgd").at("traits").at("goes_dense"), false) << "it votes";

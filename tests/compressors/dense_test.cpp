@@ -123,14 +123,19 @@ TEST(Dense, WhatIsExpectedIsWhatIsSent) {
   }
 }
 
-TEST(Dense, SignMethodsTakeTensorsOfAnyShape) {
+TEST(Dense, SignMethodsTakeTensorsOfAnyShapeAndOthersLongVectors) {
   const std::vector<std::string> all = {"signsgd", "signum", "efsignsgd", "demo"};
+  const std::vector<std::string> matrices = {"powersgd", "atomo"};
   for (const std::string& name : compressor_names()) {
     const auto compressor = Case{name, {}}.make();
     EXPECT_TRUE(compressor->takes({4, 4})) << name;
-    EXPECT_EQ(compressor->takes({4}), std::ranges::count(all, name) == 1) << name;
+    EXPECT_EQ(compressor->takes({4095}), std::ranges::count(all, name) == 1) << name;
+    EXPECT_EQ(compressor->takes({4096}), std::ranges::count(matrices, name) == 0) << name;
     EXPECT_EQ(compressor->takes({}), std::ranges::count(all, name) == 1) << name;
   }
+  const auto entries = Case{"atomo", {{"atoms", "entrywise"}}}.make();
+  EXPECT_TRUE(entries->takes({4096}));
+  EXPECT_FALSE(entries->takes({4095}));
 }
 
 constexpr std::int64_t entries = 600;
