@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help deps build run test lint format bench compare scaling esync time-to-accuracy product asan tsan fuzz \
-  docker-test clean
+  docker-test gpu-kit gpu-test clean
 
 JOBS ?= $(shell scripts/jobs.sh)
 LLVM = $(shell . scripts/release.sh && echo $$llvm)
@@ -107,6 +107,13 @@ fuzz: ## every fuzz target for FUZZ_SECONDS, from its corpus
 docker-test: ## containers for real: head and two nodes, a job, a killed node
 	@scripts/deps.sh docker
 	@python3 docker/test.py
+
+gpu-kit: ## pack what gpu-test needs, for a machine without network: build/gpu-kit
+	@scripts/deps.sh build
+	@python3 scripts/gpu_kit.py
+
+gpu-test: ## everything that needs a GPU, on one: builds without network or packages, ten minutes
+	@python3 scripts/gpu_test.py $(ARGS)
 
 clean: ## remove what was built
 	rm -rf build dashboard/dist dashboard/node_modules

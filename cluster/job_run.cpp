@@ -396,8 +396,7 @@ void JobRun::worker_exited(const protocol::WorkerExit& exit) {
   note(expected ? Severity::info : Severity::error, "worker.exited", how, process);
   if (!expected) {
     state_.note_loss();
-    const auto last = last_line_of(exit);
-    blame(how + (last.empty() ? "" : "; its last output: " + last));
+    blame(how + last_words_of(exit));
   }
 }
 

@@ -35,13 +35,15 @@ else()
   return()
 endif()
 
-# Device code for what there is to run on, and PTX of the newest for what comes later.
-execute_process(COMMAND ${WEIR_NVCC} --list-gpu-arch OUTPUT_VARIABLE known)
-set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real)
-if(known MATCHES "compute_100")
-  list(APPEND CMAKE_CUDA_ARCHITECTURES 100)
-else()
-  list(APPEND CMAKE_CUDA_ARCHITECTURES 90-virtual)
+# Device code for what there is to run on, and PTX of the newest for what comes later; unless somebody asks for less.
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  execute_process(COMMAND ${WEIR_NVCC} --list-gpu-arch OUTPUT_VARIABLE known)
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real)
+  if(known MATCHES "compute_100")
+    list(APPEND CMAKE_CUDA_ARCHITECTURES 100)
+  else()
+    list(APPEND CMAKE_CUDA_ARCHITECTURES 90-virtual)
+  endif()
 endif()
 
 set(CMAKE_CUDA_COMPILER ${WEIR_NVCC})

@@ -2,17 +2,25 @@
 # tensors and never by `weir` itself: it costs every process 0.4 s and 165 MB at start.
 
 find_package(Threads REQUIRED)
+include(kit)  # WEIR_KIT, for machines without these packages
 find_package(Boost 1.81 REQUIRED)
 find_package(OpenSSL REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 REQUIRED)
-find_package(spdlog REQUIRED)
-find_package(GTest REQUIRED)
-find_package(PkgConfig REQUIRED)
-pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
-pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
+if(NOT TARGET spdlog::spdlog)
+  find_package(spdlog REQUIRED)
+endif()
+if(NOT TARGET GTest::gtest)
+  find_package(GTest REQUIRED)
+endif()
+find_path(WEIR_XXHASH_INCLUDE xxhash.h REQUIRED)
+find_library(WEIR_XXHASH_LIBRARY xxhash REQUIRED)
+add_library(weir_xxhash UNKNOWN IMPORTED)
+set_target_properties(weir_xxhash PROPERTIES
+  IMPORTED_LOCATION ${WEIR_XXHASH_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${WEIR_XXHASH_INCLUDE})
+add_library(weir::xxhash ALIAS weir_xxhash)
 include(GoogleTest)
 
 # Boost.Asio, with what is no template compiled once; Beast is header-only. The executor type everywhere is
@@ -25,9 +33,4 @@ target_link_libraries(weir_asio PUBLIC Boost::headers Threads::Threads)
 target_compile_options(weir_asio PUBLIC $<$<CXX_COMPILER_ID:GNU>:-Wno-mismatched-new-delete>)
 add_library(weir::asio ALIAS weir_asio)
 
-find_package(Torch REQUIRED)
-add_library(weir_torch INTERFACE)
-target_link_libraries(weir_torch INTERFACE ${TORCH_LIBRARIES})
-target_compile_options(weir_torch INTERFACE
-  "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-include ${PROJECT_SOURCE_DIR}/cmake/clang_libtorch.h>")
-add_library(weir::torch ALIAS weir_torch)
+include(torch)  # weir::torch

@@ -1,6 +1,7 @@
 """Docker and podman behind one face, for the container test: build, compose, look inside, and leave nothing behind."""
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPOSE = ROOT / "docker" / "compose.yaml"
+OVERLAY = ROOT / "docker" / "compose.cuda.yaml"
 BASE = "localhost/weir-debian:bookworm"
 
 
@@ -73,6 +75,10 @@ class Engine:
     def container(self, service: str) -> str:
         raise NotImplementedError
 
+    def services(self, *files: Path) -> dict[str, dict]:
+        """What the files say together of each service, read as the engine reads them, as far as it shows that."""
+        raise NotImplementedError
+
     def left(self) -> dict[str, list[str]]:
         """What there is of the project, by kind, in the order in which it can be removed."""
         label = f"label=com.docker.compose.project={self.project}"
@@ -103,6 +109,10 @@ class Docker(Engine):
 
     def compose(self, *arguments: str) -> None:
         run("docker", "compose", "-p", self.project, "-f", str(COMPOSE), *arguments)
+
+    def services(self, *files: Path) -> dict[str, dict]:
+        chosen = [word for file in files for word in ("-f", str(file))]
+        return json.loads(self.ask("compose", *chosen, "config", "--format", "json"))["services"]
 
     def build(self) -> None:
         run("docker", "compose", "-f", str(COMPOSE), "build", stop=lambda process: process.terminate())
@@ -136,6 +146,15 @@ class Podman(Engine):
             *arguments)
         if arguments[0] == "down":  # podman-compose forgets the network
             self.remove()
+
+    def services(self, *files: Path) -> dict[str, dict]:
+        """podman-compose does not show what it has read. It has to accept the files; then they are read once more, by
+        the Python that it runs on."""
+        chosen = [word for file in files for word in ("-f", str(file))]
+        run("podman-compose", "-p", self.project, *chosen, "ps", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        script = ("import json, sys, yaml; print(json.dumps({name: service for file in sys.argv[1:] "
+                  "for name, service in yaml.safe_load(open(file))['services'].items()}))")
+        return json.loads(self.output("/usr/bin/python3", "-c", script, *map(str, files)))
 
     def build(self) -> None:
         if subprocess.run(["podman", "image", "exists", BASE]).returncode != 0:

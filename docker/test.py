@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
 
-from engines import Docker, Engine, Podman  # noqa: E402  (needs the path above)
+from engines import COMPOSE, OVERLAY, Docker, Engine, Podman  # noqa: E402  (needs the path above)
 from weir_api import ENDED, Api, poll  # noqa: E402
 
 SERVICES = ("head", "node-1", "node-2")
@@ -64,6 +64,23 @@ def check_confinement(engine: Engine, port: int) -> None:
     assert files == "/run/weir/node_secret", f"a node sees more of the head than its secret: {files}"
     published = engine.ask("port", engine.container("head"))
     assert published == f"{port}/tcp -> 127.0.0.1:{port}", f"published: {published}"
+
+
+def check_overlay(engine: Engine) -> None:
+    """The overlay adds a node with the GPUs, as confined as the others, and leaves the rest as it is."""
+    without, together = engine.services(COMPOSE), engine.services(COMPOSE, OVERLAY)
+    assert sorted(without) == sorted(SERVICES), sorted(without)
+    assert {name: together[name] for name in SERVICES} == without, "the overlay changes other services"
+    asks = {name: service["deploy"]["resources"]["reservations"]["devices"]
+            for name, service in together.items() if "deploy" in service}
+    (device,) = asks.pop("node-cuda")
+    assert not asks, f"not only the GPU's node reserves devices: {asks}"
+    # Docker shows `all` as -1.
+    assert device["driver"] == "nvidia" and device["count"] in ("all", -1) and device["capabilities"] == ["gpu"], device
+    node, cuda = together["node-1"], together["node-cuda"]
+    for key in ("read_only", "cap_drop", "security_opt", "tmpfs", "restart", "depends_on", "volumes", "command",
+                "healthcheck"):
+        assert cuda[key] == node[key], f"node-cuda has another {key} than node-1: {cuda[key]}"
 
 
 def check(engine: Engine, port: int) -> None:
@@ -135,6 +152,8 @@ def main() -> int:
     project = f"weirtest{os.getpid()}"
     with tempfile.TemporaryDirectory(prefix="weir-docker-") as folder:
         engine = Docker(project) if docker else Podman(project, Path(folder))
+        check_overlay(engine)
+        say("compose.cuda.yaml adds a node with the GPUs, confined as the others, and changes nothing else")
         say(f"building images with {engine.program}")
         engine.build()
         try:

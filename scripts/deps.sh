@@ -1,13 +1,14 @@
 #!/bin/sh
 # Installs the Debian packages that a make target needs; quick and silent when they are all there.
-# usage: scripts/deps.sh GROUP...     groups: build dashboard test lint fuzz docker; run, run-worker: what programs need
+# usage: scripts/deps.sh GROUP...     groups: build dashboard test lint fuzz docker; run, run-worker: what programs
+#                                     need; dataset, pip, openmp: for images
 set -eu
 . "$(dirname "$0")/release.sh"
 
 # What compiles and runs weir. OpenBLAS matters: with the reference BLAS that libtorch-dev pulls in alone, a matrix
 # product is some fifteen times slower.
-build="g++ cmake ninja-build ccache mold make pkg-config git ca-certificates python3
-  libboost$boost-dev libsqlite3-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libzstd-dev libxxhash-dev libssl-dev
+build="g++ cmake ninja-build ccache mold make git ca-certificates python3
+  libboost$boost-dev libsqlite3-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libxxhash-dev libssl-dev
   zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev $torch libopenblas0-pthread $fashion_mnist"
 test="chromium fonts-dejavu-core iproute2 nftables sqlite3 curl procps"
 lint="clang-format-$llvm clang-tidy-$llvm libomp-$llvm-dev"
@@ -30,9 +31,13 @@ for group in "$@"; do
     run-worker) wanted="$wanted $run_worker" ;;
     lint) wanted="$wanted $lint" ;;
     fuzz) wanted="$wanted $fuzz" ;;
+    dataset) wanted="$wanted $fashion_mnist" ;;
+    pip) wanted="$wanted python3-venv" ;;
+    openmp) wanted="$wanted libgomp1" ;;
     docker) wanted="$wanted $docker"
       docker info >/dev/null 2>&1 || wanted="$wanted $podman" ;;
-    *) echo "deps.sh: no group '$group' (build dashboard test lint fuzz docker run run-worker)" >&2; exit 2 ;;
+    *) echo "deps.sh: no group '$group' (build dashboard test lint fuzz docker run run-worker dataset pip openmp)" >&2
+       exit 2 ;;
   esac
 done
 

@@ -1,6 +1,9 @@
 #include "training/device.hpp"
 
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/util/Exception.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +11,7 @@
 #include <string>
 
 #include "base/errc.hpp"
+#include "cuda/nvml.hpp"
 
 namespace weir::training {
 namespace {
@@ -23,7 +27,49 @@ std::string visible_gpus() {
   return value == nullptr ? "" : value;
 }
 
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "this node";
+}
+
+std::optional<Driver> driver() {
+  const auto nvml = cuda::Nvml::open();
+  if (!nvml) return std::nullopt;
+  return Driver{(*nvml)->driver_version(), (*nvml)->cuda_version()};
+}
+
+/// 9.10.2 is 91002, and 8.9.2 was 8902.
+std::string cudnn_text(long version) {
+  const long unit = version < 10'000 ? 1000 : 10'000;
+  return std::to_string(version / unit) + "." + std::to_string(version % unit / 100) + "." +
+         std::to_string(version % 100);
+}
+
 }  // namespace
+
+CudaOfLibtorch cuda_of_libtorch() {
+  const auto& hooks = at::detail::getCUDAHooks();
+  if (!hooks.hasCUDART()) return {};
+  const long cuda = hooks.versionCUDART();
+  CudaOfLibtorch found{std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10), {}};
+  try {
+    found.cudnn = cudnn_text(hooks.versionCuDNN());
+  } catch (const c10::Error&) {  // it was built without
+  }
+  return found;
+}
+
+std::string why_no_gpu(const std::string& node, const std::string& visible, const std::string& needed,
+                       const std::optional<Driver>& driver) {
+  const auto major = [](const std::string& version) { return std::atoi(version.c_str()); };
+  // CUDA runs with every driver of its major version, and with later ones.
+  if (driver && !driver->cuda.empty() && major(driver->cuda) < major(needed)) {
+    return "the NVIDIA driver " + driver->version + " of node " + node + " is too old to compute on GPU " + visible +
+           ": it is for CUDA up to " + driver->cuda + ", and LibTorch for CUDA " + needed;
+  }
+  return "LibTorch finds no GPU on node " + node + " where CUDA_VISIBLE_DEVICES is \"" + visible +
+         "\": `weir doctor` there says what its driver answers";
+}
 
 std::vector<at::Device> devices() {
   std::vector<at::Device> found;
@@ -41,8 +87,7 @@ Result<at::Device> device_for(const protocol::Resources& each) {
   if (const auto found = devices(); !found.empty()) return found.front();
   const std::string advice = "; without resources.per_worker.gpu the job trains on processors";
   if (std::ranges::any_of(device_types, is_built)) {
-    return Error{Errc::not_found, "LibTorch finds no GPU where CUDA_VISIBLE_DEVICES is \"" + visible +
-                                      "\": `weir doctor` on this node says what its driver answers" + advice};
+    return Error{Errc::not_found, why_no_gpu(host_name(), visible, cuda_of_libtorch().cuda, driver()) + advice};
   }
   return Error{Errc::unsupported,
                "the LibTorch that this weir-worker was built with computes on processors only, and "

@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/result.hpp"
@@ -11,6 +13,24 @@ namespace weir::training {
 
 /// The devices beside the processor that this process's LibTorch finds.
 std::vector<at::Device> devices();
+
+/// What this process's LibTorch was built for, as "13.0" and "9.10.2"; empty where it is not.
+struct CudaOfLibtorch {
+  std::string cuda;
+  std::string cudnn;
+};
+CudaOfLibtorch cuda_of_libtorch();
+
+/// What the driver of this machine says of itself.
+struct Driver {
+  std::string version;  ///< "580.65.06"
+  std::string cuda;     ///< the newest that it is for, "13.0"
+};
+
+/// A sentence on why a LibTorch for CUDA `needed` finds no GPU on `node` where `visible` is given to this process.
+/// `driver`: null if it does not answer.
+std::string why_no_gpu(const std::string& node, const std::string& visible, const std::string& needed,
+                       const std::optional<Driver>& driver);
 
 /// Where a worker that has booked `each` (resources.per_worker of its job) computes: on the first GPU that its node has
 /// given it, or on the processor. A node without a driver only counts what it calls GPUs, and gives none. Fails with:

@@ -65,6 +65,8 @@ int main(int count, char** arguments) {
   auto* run = app.add_subcommand("run", "serve one worker slot; started by a node agent");
   auto* catalog = app.add_subcommand("catalog", "print everything a job can name, as JSON");
   auto* devices = app.add_subcommand("devices", "say on what LibTorch computes here");
+  bool devices_as_json = false;
+  devices->add_flag("--json", devices_as_json, "and what it finds of CUDA, cuDNN and NCCL, as JSON");
   auto* bench = app.add_subcommand("bench", "measure");
   bench->require_subcommand(1);
 
@@ -131,7 +133,7 @@ int main(int count, char** arguments) {
     std::cout << weir::worker::catalog().dump(2) << '\n';
     return 0;
   }
-  if (devices->parsed()) return weir::worker::print_devices();
+  if (devices->parsed()) return weir::worker::print_devices(devices_as_json);
   if (compressors->parsed()) return weir::bench::compressors(options);
   if (exchange->parsed()) return weir::bench::exchange(options);
   if (gathering->parsed()) return weir::bench::gathering(options);

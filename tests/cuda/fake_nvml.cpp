@@ -4,6 +4,7 @@
 //   GPU UUID|NAME|MEMORY TOTAL|MEMORY USED|UTILIZATION|MILLIWATTS|CELSIUS|ECC ERRORS|XID
 //   LOST UUID|...          a GPU that has fallen off the bus
 //   ERROR NUMBER           the driver refuses everything with that
+//   DRIVER VERSION|CUDA    its own, and the newest CUDA that it is for as 13000; 580.65.06|13000 by default
 //
 // A field "-" is not supported by that GPU. An XID is an event that comes once for each new number.
 
@@ -30,17 +31,25 @@ struct Row {
 
 std::vector<Row> rows;
 int refusal = success;
+std::string driver;
+int cuda = 0;
 std::map<std::size_t, std::string> told_xids;
 
 void read_file() {
   rows.clear();
   refusal = success;
+  driver = "580.65.06";
+  cuda = 13000;
   const char* name = std::getenv("WEIR_FAKE_NVML");
   std::ifstream file(name == nullptr ? "" : name);
   for (std::string line; std::getline(file, line);) {
     const auto space = line.find(' ');
     const std::string kind = line.substr(0, space);
     if (kind == "ERROR") refusal = std::stoi(line.substr(space + 1));
+    if (kind == "DRIVER") {
+      driver = line.substr(space + 1, line.find('|') - space - 1);
+      cuda = std::stoi(line.substr(line.find('|') + 1));
+    }
     if (kind != "GPU" && kind != "LOST") continue;
     Row row{kind == "LOST", {}};
     std::istringstream fields(line.substr(space + 1));
@@ -88,11 +97,11 @@ const char* nvmlErrorString(int status) {
   return status == 18 ? "Driver/library version mismatch" : "Some error of the fake";
 }
 int nvmlSystemGetDriverVersion(char* text, unsigned int length) {
-  std::strncpy(text, "580.65.06", length);
+  std::strncpy(text, driver.c_str(), length);
   return success;
 }
 int nvmlSystemGetCudaDriverVersion_v2(int* version) {
-  *version = 13000;
+  *version = cuda;
   return success;
 }
 int nvmlDeviceGetCount_v2(unsigned int* count) {

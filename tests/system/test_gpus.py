@@ -1,7 +1,9 @@
 """GPUs of a node: those of a made libnvidia-ml.so.1, whose lines a running test changes. What computes in their place
 is a device that LibTorch takes for one (tests/training/emulated_gpu)."""
 
+import json
 import os
+import socket
 import unittest
 from pathlib import Path
 
@@ -14,6 +16,9 @@ FIRST = "GPU-00000000-aaaa-0000-0000-000000000001"
 SECOND = "GPU-00000000-bbbb-0000-0000-000000000002"
 KNOWN = "1073741824|43|512500|61|0|-"
 UNKNOWN = "-|-|-|-|-|-"
+# As the loader says it.
+MISSING = ("echo 'weir-worker: error while loading shared libraries: libcudnn.so.9: cannot open shared object file: No "
+           "such file or directory' >&2; exit 127")
 
 
 def line(uuid: str, readings: str = KNOWN, kind: str = "GPU") -> str:
@@ -169,6 +174,43 @@ class Gpus(SystemTest):
         found = self.cluster.run("doctor").stdout
         self.assertIn("GPU: none: the NVIDIA driver does not answer: Driver/library version mismatch", found)
         self.assertIn("restart the machine after an update", found)
+
+    def doctor_of(self, worker_says: str) -> str:
+        """What is found where weir-worker is a program that says that when it is asked for its devices."""
+        worker = self.cluster.folder / "talking-worker"
+        worker.write_text(f"#!/bin/sh\n{worker_says}\n")
+        worker.chmod(0o755)
+        return self.cluster.run("doctor", "--worker", worker).stdout
+
+    def test_the_doctor_finds_what_the_worker_lacks(self):
+        self.write("DRIVER 535.104.05|12020\n", line(FIRST))
+        needs = {"libtorch": "2.11.0", "cuda": "13.0", "cudnn": "9.10.2", "nccl": "2.28.9", "devices": []}
+        found = self.doctor_of(f"echo '{json.dumps(needs)}'; exit 1")
+        here = socket.gethostname()
+        self.assertIn(f"bad  NVIDIA driver: version 535.104.05 of {here} is too old: it is for CUDA up to 12.2, and "
+                      "the LibTorch of weir-worker for CUDA 13.0, so that nothing computes on GPU 0 (NVIDIA H200)\n"
+                      "     install a driver for CUDA 13.0 or newer", found)
+        self.assertIn("note training: LibTorch 2.11.0 for CUDA 13.0, which computes on processors only", found)
+        self.write(line(FIRST))
+        found = self.doctor_of(f"echo '{json.dumps({**needs, 'devices': ['cuda:0']})}'")
+        for good in ("NVIDIA driver: 580.65.06, for CUDA up to 13.0", "cuDNN: 9.10.2, with LibTorch",
+                     "NCCL: version 2.28.9", "training: LibTorch 2.11.0 for CUDA 13.0, which computes on processors, "
+                     "cuda:0"):
+            self.assertIn(f"ok   {good}\n", found)
+        found = self.doctor_of(f"echo '{json.dumps({**needs, 'cudnn': None, 'nccl': None, 'nccl_problem': 'none'})}'")
+        self.assertIn("note cuDNN: the LibTorch of weir-worker was built without it", found)
+        self.assertIn("note NCCL: none", found)
+        found = self.doctor_of(MISSING)
+        self.assertIn(f"bad  training: libcudnn.so.9 is missing on {here}, and weir-worker does not start without it\n"
+                      "     install cuDNN 9", found)
+
+    def test_a_worker_without_cudnn_fails_its_job_with_the_librarys_name(self):
+        self.worker.write_text(f"#!/bin/sh\n{MISSING}\n")
+        self.start(2)
+        ended = self.cluster.api.wait_ended(self.submit(1, gpu=1))
+        self.assertEqual(ended["state"], "FAILED")
+        self.assertRegex(ended["reason"], "on node alpha .*exited with code 127; it does not start without "
+                         "libcudnn[.]so[.]9, which is missing there: `weir doctor` on that node says what to install")
 
 
 if __name__ == "__main__":

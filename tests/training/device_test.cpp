@@ -1,25 +1,30 @@
 // Training on a device: an emulated one, which computes with the processor's operations, so that everything has to come
-// to the processor's bits.
+// to the processor's bits, or a GPU (gpu_training_test), which adds up in another order.
 
 #include "training/device.hpp"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/errc.hpp"
 #include "mode_runs.hpp"
+#include "protocol/safetensors.hpp"
 #include "served_job.hpp"
+#include "tested_device.hpp"
 #include "training/replica.hpp"
 
 namespace weir::training::testing {
 namespace {
 
-const at::Device gpu(at::DeviceType::PrivateUse1, 0);
+const at::Device gpu = tested_device();
 
 struct Case {
   std::string name;
@@ -95,34 +100,49 @@ std::vector<Case> cases() {
   return list;
 }
 
+double distance(const std::vector<at::Tensor>& one, const std::vector<at::Tensor>& other) {
+  double squares = 0;
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    squares += (one[i] - other[i]).to(at::kDouble).square().sum().item<double>();
+  }
+  return std::sqrt(squares);
+}
+
 class OnADevice : public ::testing::TestWithParam<Case> {};
 
-void expect_same(const Outcome& one, const Outcome& other) {
-  ASSERT_EQ(one.watchers.size(), other.watchers.size());
-  for (std::size_t rank = 0; rank < one.watchers.size(); ++rank) {
-    ASSERT_TRUE(one.results[rank]) << one.results[rank].error().message();
-    ASSERT_TRUE(other.results[rank]) << other.results[rank].error().message();
-    EXPECT_TRUE(same(one.watchers[rank].models.back(), other.watchers[rank].models.back())) << "rank " << rank;
-    EXPECT_TRUE(same(one.watchers[rank].buffers.back(), other.watchers[rank].buffers.back())) << "rank " << rank;
-    EXPECT_TRUE(std::ranges::equal(one.shares[rank].bytes(), other.shares[rank].bytes()))
-        << "the checkpoint of rank " << rank;
+/// Ends the training as it should, with what the ranks of the other had in common. On a GPU, whose sums are rounded in
+/// another way, the models may be apart by a twentieth of the way that training has taken them: more than roundings
+/// come to, also where one has a compressor choose another entry, and less than a batch that is missed or a mean that
+/// is applied twice.
+void expect_same(const Outcome& there, const Outcome& here, bool to_the_bit = true) {
+  ASSERT_EQ(there.watchers.size(), here.watchers.size());
+  for (std::size_t rank = 0; rank < there.watchers.size(); ++rank) {
+    ASSERT_TRUE(there.results[rank]) << there.results[rank].error().message();
+    ASSERT_TRUE(here.results[rank]) << here.results[rank].error().message();
+    const auto& of_there = there.watchers[rank];
+    const auto& of_here = here.watchers[rank];
+    if (is_emulated() && to_the_bit) {
+      EXPECT_TRUE(same(of_there.models.back(), of_here.models.back())) << "rank " << rank;
+      EXPECT_TRUE(same(of_there.buffers.back(), of_here.buffers.back())) << "rank " << rank;
+      EXPECT_TRUE(std::ranges::equal(there.shares[rank].bytes(), here.shares[rank].bytes()))
+          << "the checkpoint of rank " << rank;
+      continue;
+    }
+    EXPECT_LE(distance(of_there.models.back(), of_here.models.back()),
+              0.05 * distance(of_here.models.front(), of_here.models.back()))
+        << "rank " << rank;
+    if (same(of_here.models.back(), here.watchers[0].models.back())) {
+      EXPECT_TRUE(same(of_there.models.back(), there.watchers[0].models.back())) << "rank " << rank << " differs";
+    }
   }
 }
 
-TEST_P(OnADevice, TrainsToTheProcessorsBits) {
+TEST_P(OnADevice, TrainsAsOnTheProcessor) {
   const auto& spec = GetParam().spec;
   const auto there = train(spec, 2, {.devices = {gpu, gpu}});
   const auto here = train(spec, 2);
+  expect_same(there, here, GetParam().to_the_bit);
   const auto& models = there.watchers[0].models;
-  if (GetParam().to_the_bit) {
-    expect_same(there, here);
-  } else {
-    ASSERT_TRUE(there.results[0]) << there.results[0].error().message();
-    EXPECT_TRUE(same(models.back(), there.watchers[1].models.back())) << "the ranks differ";
-    for (std::size_t i = 0; i < models.back().size(); ++i) {
-      EXPECT_TRUE(models.back()[i].allclose(here.watchers[0].models.back()[i], 1e-3, 1e-4)) << "parameter " << i;
-    }
-  }
   EXPECT_FALSE(same(models.front(), models.back())) << "nothing was trained";
 }
 
@@ -145,6 +165,26 @@ TEST(Device, ATrainingGoesOnOnTheOther) {
   }
 }
 
+/// Between the entries of two models in files.
+double largest_difference(const Segment& one, const Segment& other) {
+  const auto first = protocol::read_safetensors(one).value();
+  const auto second = protocol::read_safetensors(other).value();
+  double largest = 0;
+  for (const auto& tensor : first.tensors) {
+    const auto* const twin = second.find(tensor.name);
+    if (twin == nullptr || twin->bytes.size() != tensor.bytes.size()) return HUGE_VAL;
+    if (tensor.dtype != protocol::Dtype::f32) continue;
+    for (std::size_t at = 0; at < tensor.bytes.size(); at += sizeof(float)) {
+      float a = 0;
+      float b = 0;
+      std::memcpy(&a, tensor.bytes.data() + at, sizeof a);
+      std::memcpy(&b, twin->bytes.data() + at, sizeof b);
+      largest = std::max(largest, static_cast<double>(std::abs(a - b)));
+    }
+  }
+  return largest;
+}
+
 TEST(Device, PushesToServers) {
   for (const std::string compressor : {"none", "topk"}) {
     const auto spec = served_job("async", {{"servers", 2}}, compressor);
@@ -154,7 +194,13 @@ TEST(Device, PushesToServers) {
       job.run();
       return job.first_server().models.rbegin()->second;
     };
-    EXPECT_TRUE(std::ranges::equal(model(gpu).bytes(), model(at::kCPU).bytes())) << compressor;
+    const Segment there = model(gpu);
+    const Segment here = model(at::kCPU);
+    if (is_emulated()) {
+      EXPECT_TRUE(std::ranges::equal(there.bytes(), here.bytes())) << compressor;
+    } else {
+      EXPECT_LE(largest_difference(there, here), 1e-2) << compressor;
+    }
   }
 }
 
@@ -177,6 +223,7 @@ constexpr const char* visible_gpus = "CUDA_VISIBLE_DEVICES";
 constexpr const char* device_bytes = "WEIR_EMULATED_GPU_BYTES";
 
 TEST(Device, OneThatIsTooSmallForTheModelSaysWhatItHadToTake) {
+  if (!is_emulated()) GTEST_SKIP() << "a real device is larger";
   auto spec = small_job("none");
   spec.model.params = {{"hidden", 1024}};
   const Variable limit(device_bytes, "65536");
@@ -189,6 +236,7 @@ TEST(Device, OneThatIsTooSmallForTheModelSaysWhatItHadToTake) {
 }
 
 TEST(Device, OneThatIsTooSmallForABatchEndsTheTrainingWithASentence) {
+  if (!is_emulated()) GTEST_SKIP() << "a real device is larger";
   auto spec = small_job("none");
   spec.training.batch_size = 256;
   const Variable limit(device_bytes, "70000");
@@ -203,7 +251,7 @@ TEST(Device, OneThatIsTooSmallForABatchEndsTheTrainingWithASentence) {
 
 TEST(Device, IsTheGpuThatAJobHasBooked) {
   const Variable visible(visible_gpus, "GPU-1");
-  EXPECT_EQ(device_for({{"cpu", 1}, {"gpu", 0.5}}).value(), gpu);
+  EXPECT_EQ(device_for({{"cpu", 1}, {"gpu", 0.5}}).value(), devices().front());
   EXPECT_EQ(device_for({{"cpu", 1}}).value(), at::Device(at::kCPU));
   EXPECT_EQ(device_for({{"gpu", 0}}).value(), at::Device(at::kCPU));
 }
@@ -213,6 +261,19 @@ TEST(Device, IsTheProcessorWhereTheNodeHasNoGpuToGive) {
   EXPECT_EQ(device_for({{"gpu", 1}}).value(), at::Device(at::kCPU));
   const Variable unset(visible_gpus, nullptr);
   EXPECT_EQ(device_for({{"gpu", 1}}).value(), at::Device(at::kCPU));
+}
+
+TEST(Device, ADriverThatIsTooOldIsNamedWithItsNodeAndGpu) {
+  EXPECT_EQ(why_no_gpu("alpha", "GPU-1", "13.0", Driver{"535.104.05", "12.2"}),
+            "the NVIDIA driver 535.104.05 of node alpha is too old to compute on GPU GPU-1: it is for CUDA up to 12.2, "
+            "and LibTorch for CUDA 13.0");
+  const std::string unknown =
+      "LibTorch finds no GPU on node alpha where CUDA_VISIBLE_DEVICES is \"GPU-1\": `weir doctor` there says what its "
+      "driver answers";
+  EXPECT_EQ(why_no_gpu("alpha", "GPU-1", "13.0", std::nullopt), unknown);
+  EXPECT_EQ(why_no_gpu("alpha", "GPU-1", "13.1", Driver{"580.65.06", "13.0"}), unknown)
+      << "the same major version does";
+  EXPECT_EQ(why_no_gpu("alpha", "GPU-1", "", Driver{"580.65.06", "13.0"}), unknown);
 }
 
 }  // namespace
