@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "base/philox.hpp"
+#include "compressors/flat.hpp"
 #include "compressors/kernels/selection/sample.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/parallel_loops.hpp"
@@ -63,6 +65,13 @@ double Dgc::share(std::uint64_t entries, const Round& round) const {
 
 std::optional<std::size_t> Dgc::expected_count(std::uint64_t entries, const Round& round) const {
   return entries_kept(share(entries, round), entries);
+}
+
+std::optional<WireBits> Dgc::expected_bits(at::IntArrayRef shape, const Round& round) const {
+  if (entries_of(shape) > 0 && share(entries_of(shape), round) >= 1) {
+    return WireBits{.gathered = std::numeric_limits<double>::infinity()};
+  }
+  return Sparsifier::expected_bits(shape, round);
 }
 
 Result<void> Dgc::choose(std::span<const float> values, const Round& round, Selection& out) {

@@ -56,6 +56,8 @@ class Dgc final : public Sparsifier {
     return {.epochs = options_.warmup.length(epochs_total)};
   }
   double error_bound(std::uint64_t entries, const Round& round) const override;
+  /// More than those of the dense tensor, where all entries would be sent: then there is nothing to choose.
+  std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
 
  protected:
   Result<void> choose(std::span<const float> values, const Round& round, Selection& out) override;

@@ -68,6 +68,11 @@ TEST(Dense, WhileARatioIsOne) {
     EXPECT_FALSE(dense_at(2)) << name;
   }
   EXPECT_EQ(goes_dense_from({"dgc", {{"ratio", 1.0}}}), 1);
+  const auto dgc = Case{"dgc", {{"warmup_epochs", 0}, {"min_kept", 64}}}.make();
+  Round by_owners = of_world(2);
+  by_owners.by_owners = true;
+  EXPECT_TRUE(dgc->goes_dense({4, 16}, by_owners)) << "all of it would be sent";
+  EXPECT_FALSE(dgc->goes_dense({5, 16}, by_owners));
 }
 
 TEST(Dense, BeforePowerSgdStarts) {
