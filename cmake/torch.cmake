@@ -34,7 +34,16 @@ else()
     set_target_properties(weir_torch_${name} PROPERTIES IMPORTED_LOCATION ${root}/lib/lib${name}.so)
     target_link_libraries(weir_torch INTERFACE weir_torch_${name})
   endforeach()
-  target_include_directories(weir_torch SYSTEM INTERFACE ${root}/include ${root}/include/torch/csrc/api/include)
+  # Its folder of headers also has those of libraries that it was built with, such as fmt, which would come before ours.
+  set(headers ${PROJECT_BINARY_DIR}/libtorch)
+  file(MAKE_DIRECTORY ${headers})
+  file(GLOB entries LIST_DIRECTORIES true RELATIVE ${root}/include ${root}/include/*)
+  list(FILTER entries EXCLUDE REGEX
+    "^(boost|CLI|fmt|gmock|gtest|nlohmann|openssl|spdlog|sqlite3.*|xxh.*|zlib.*|zconf.*)$")
+  foreach(entry IN LISTS entries)
+    file(CREATE_LINK ${root}/include/${entry} ${headers}/${entry} SYMBOLIC)
+  endforeach()
+  target_include_directories(weir_torch SYSTEM INTERFACE ${headers} ${headers}/torch/csrc/api/include)
   # Its device is there because its library is loaded, though nothing names it. What these libraries need themselves,
   # the loader finds by their own paths (in the folders nvidia/ beside that of a Python package).
   target_link_options(weir_torch INTERFACE LINKER:--no-as-needed LINKER:--allow-shlib-undefined)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """`make gpu-kit`: packs what `make gpu-test` needs on a machine without network into build/gpu-kit, from this machine's
-packages: headers, static libraries of C, sources of what is written in C++, and Fashion-MNIST."""
+packages: headers, compiled libraries of C, sources of what is written in C++, and Fashion-MNIST."""
 
 import io
 import json
@@ -45,7 +45,8 @@ def parts() -> list[Part]:
         Part(include / architecture / "openssl", "openssl/include/openssl"),
         *c_library("sqlite", ["sqlite3.h", "sqlite3ext.h"], ["libsqlite3.a"]),
         *c_library("zlib", ["zlib.h", "zconf.h"], ["libz.a"]),
-        *c_library("xxhash", ["xxhash.h", "xxh3.h", "xxh_x86dispatch.h"], ["libxxhash.a"]),
+        # Debian's archive lacks the loops for newer processors. Programs find the library where it was linked.
+        *c_library("xxhash", ["xxhash.h", "xxh3.h", "xxh_x86dispatch.h"], ["libxxhash.so", "libxxhash.so.0"]),
         Part(include / "nlohmann", "nlohmann_json/include/nlohmann"),
         Part(share / "cmake" / "nlohmann_json", "nlohmann_json/share/cmake/nlohmann_json"),
         Part(include / "CLI", "cli11/include/CLI"),

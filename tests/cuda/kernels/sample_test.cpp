@@ -1,5 +1,7 @@
 #include "cuda/kernels/sample.hpp"
 
+#include <algorithm>
+
 #include "compressors/kernels/random/random.hpp"
 #include "compressors/kernels/selection/sample.hpp"
 #include "compressors/kernels/selection/selection.hpp"
