@@ -103,7 +103,7 @@ TEST(Dense, WhatIsExpectedIsWhatIsSent) {
     const auto compressor = it.make();
     const at::Tensor x = gaussian(1 << 16, 11).reshape({256, 256});
     const auto bits = compressor->expected_bits(x.sizes(), round_at(0));
-    if (!bits) continue;
+    if (!bits || std::isinf(bits->gathered)) continue;  // always dense
     // Of atoms a random number is drawn, three on average.
     const std::uint64_t steps = it.name == "atomo" ? 40 : 1;
     double gathered = 0;
