@@ -67,7 +67,8 @@ class Bench(SystemTest):
         rows = self.rows("scaling", "^mlp/8/10gbit/1ms$")
         cell = rows.pop("mlp/8/10gbit/1ms")
         self.assertEqual(len(rows), 8, "memory, and seven compressors")
-        self.assertEqual(rows["costs/mlp/bf16"]["metrics"]["payload_bytes"], 2 * (784 + 10) * 13424)
+        self.assertEqual(rows["costs/mlp/bf16"]["metrics"]["payload_bytes"], 2 * (784 + 10 + 1) * 13424,
+                         "the matrices, and the bias that is long enough")
         ways = cell["metrics"]["ways"]
         # Two matrices and two vectors, which no topology moves in less time than their bytes take at a port.
         least = 2 * 7 / 8 * 10_672_090 * 4 * 8e-10
