@@ -29,6 +29,13 @@ void check_fragments(const json& params, std::vector<Problem>& problems) {
                                                     " steps, after which the next exchange begins"});
 }
 
+void check_backup_workers(const json& params, std::int64_t workers, std::vector<Problem>& problems) {
+  if (!params.contains("backup_workers") || params.at("backup_workers").get<std::int64_t>() < workers) return;
+  problems.push_back({"/training/params/backup_workers", "must be less than /resources/workers, which is " +
+                                                             std::to_string(workers) +
+                                                             ": a step takes the gradient of one worker at least"});
+}
+
 /// A connected graph in which all have that many neighbours.
 void check_degree(const json& params, std::int64_t workers, std::vector<Problem>& problems) {
   if (params.value("graph", "") != "random_regular" || !params.contains("degree")) return;
@@ -98,9 +105,11 @@ std::vector<Problem> check_pushes(const json& spec, const json& catalog) {
 
 std::vector<Problem> check_mode_params(const json& spec) {
   const json& params = spec.at("training").at("params");
+  const auto workers = spec.at("resources").at("workers").get<std::int64_t>();
   std::vector<Problem> problems;
   check_fragments(params, problems);
-  check_degree(params, spec.at("resources").at("workers").get<std::int64_t>(), problems);
+  check_degree(params, workers, problems);
+  check_backup_workers(params, workers, problems);
   return problems;
 }
 

@@ -14,7 +14,8 @@ using ::testing::IsEmpty;
 
 json integer(int standard) { return {{"type", "integer"}, {"minimum", 0}, {"default", standard}}; }
 
-/// With a mode whose workers exchange with neighbours, and one that exchanges parts of the model.
+/// With a mode whose workers exchange with neighbours, one that exchanges parts of the model, and one that does without
+/// the gradients of some workers.
 json catalog() {
   json catalog = test_catalog();
   json neighbours = catalog["modes"][0];
@@ -25,8 +26,12 @@ json catalog() {
   json parts = catalog["modes"][0];
   parts["name"] = "parts";
   parts["params"]["properties"] = {{"period", integer(100)}, {"fragments", integer(1)}, {"delay", integer(0)}};
+  json backup = catalog["modes"][0];
+  backup["name"] = "backup";
+  backup["params"]["properties"] = {{"backup_workers", integer(1)}};
   catalog["modes"].push_back(neighbours);
   catalog["modes"].push_back(parts);
+  catalog["modes"].push_back(backup);
   for (json& compressor : catalog["compressors"]) {
     if (compressor["name"] == "powersgd") compressor["neighbours_misfit"] = "it takes several passes";
   }
@@ -100,6 +105,23 @@ TEST(ModeParams, ThereIsAGraphOfThatDegree) {
   EXPECT_THAT(with(1, 4), ElementsAre(degree)) << "not connected";
   EXPECT_THAT(with(1, 2), IsEmpty());
   EXPECT_THAT(pointers_of(job("neighbours", {{"graph", "ring"}, {"degree", 17}})), IsEmpty()) << "not used";
+}
+
+TEST(ModeParams, BackupWorkersLeaveAGradientForAStep) {
+  const auto with = [](const json& params, int workers) {
+    json spec = job("backup", params);
+    spec["resources"]["workers"] = workers;
+    return normalize_job_spec(spec, catalog());
+  };
+  EXPECT_THAT(with({{"backup_workers", 4}}, 5), IsEmpty());
+  EXPECT_THAT(with({{"backup_workers", 0}}, 1), IsEmpty());
+  const auto all = with({{"backup_workers", 5}}, 5);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].pointer, "/training/params/backup_workers");
+  EXPECT_THAT(all[0].message, HasSubstr("must be less than /resources/workers, which is 5"));
+  const auto usual = with(json::object(), 1);
+  ASSERT_EQ(usual.size(), 1U) << "the default is too much for one worker";
+  EXPECT_EQ(usual[0].pointer, "/training/params/backup_workers");
 }
 
 TEST(ModeParams, CompressionIsAdaptedWhereTheCompressorSendsSoManyEntries) {
