@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <string>
 
+#include "protocol/catalog_entries.hpp"
+
 namespace weir::cluster {
 namespace {
 
@@ -25,6 +27,20 @@ json topology_entry(const protocol::JobSpec& spec, const json& catalog) {
     if (entry.value("name", "") == spec.exchange.topology) return entry;
   }
   return json::object();
+}
+
+/// Whether the workers exchange with all others, and not with neighbours or servers.
+bool exchanges_with_all(const protocol::JobSpec& spec, const json& catalog) {
+  const json* mode = protocol::find_entry(catalog, "modes", spec.training.mode.name);
+  const std::string exchanges = mode == nullptr ? "" : mode->value("exchanges", "");
+  return exchanges != "models" && exchanges != "pushes";
+}
+
+/// How many workers' gradients make a step: in a mode with backup workers, all but theirs.
+std::uint64_t gradients_per_step(const protocol::JobSpec& spec) {
+  const std::uint64_t workers = spec.resources.workers;
+  const auto backup = spec.training.mode.params.value("backup_workers", std::uint64_t{0});
+  return backup < workers ? workers - backup : workers;
 }
 
 /// The bytes that a rank sends for `entries` that go through the dense ring.
@@ -91,7 +107,7 @@ json round_cost(const protocol::JobSpec& spec, const protocol::TrainingShape* sh
   round["parameters"] = parameters;
   round["bytes_dense"] = static_cast<std::uint64_t>(std::llround(dense_bytes(static_cast<double>(parameters), world)));
   const json topology = topology_entry(spec, catalog);
-  if (topology.value("automatic", false)) return round;
+  if (topology.value("automatic", false) || !exchanges_with_all(spec, catalog)) return round;
   const std::string gathers = topology.value("gathers", "all");
   if (const auto bits = wire_bits(spec, entry, gathers != "all")) {
     const double sent =
@@ -104,8 +120,8 @@ json round_cost(const protocol::JobSpec& spec, const protocol::TrainingShape* sh
 std::optional<StepCount> count_steps(const protocol::JobSpec& spec, const protocol::TrainingShape& shape,
                                      const json& catalog) {
   if (!shape.train_examples) return std::nullopt;
-  const std::uint64_t share = *shape.train_examples / spec.resources.workers;
-  const auto per_epoch = static_cast<double>(share / spec.training.samples_per_step());
+  const std::uint64_t of_a_gradient = *shape.train_examples / gradients_per_step(spec);
+  const auto per_epoch = static_cast<double>(of_a_gradient / spec.training.samples_per_step());
   const auto all = static_cast<std::uint64_t>(std::ceil(spec.training.epochs * per_epoch));
   const auto warmup = std::ceil(warmup_steps(spec, compressor_entry(spec, catalog), per_epoch));
   const auto total = std::min(all, spec.training.max_steps.value_or(all));
@@ -134,8 +150,7 @@ std::vector<Warning> warnings_of(const protocol::JobSpec& spec, const protocol::
   return warnings;
 }
 
-std::vector<protocol::Problem> problems_of(const protocol::JobSpec& spec, const protocol::TrainingShape& shape,
-                                           const json& catalog) {
+std::vector<protocol::Problem> problems_of(const protocol::JobSpec& spec, const protocol::TrainingShape& shape) {
   std::vector<protocol::Problem> problems;
   if (spec.dataset.partition == "by_class" && shape.classes && *shape.classes < spec.resources.workers) {
     problems.push_back({"/dataset/partition", "\"by_class\" gives each worker classes of its own, and there are " +
@@ -143,10 +158,10 @@ std::vector<protocol::Problem> problems_of(const protocol::JobSpec& spec, const 
                                                   std::to_string(spec.resources.workers) +
                                                   " workers; take fewer workers, or \"dirichlet\""});
   }
-  const auto steps = count_steps(spec, shape, catalog);
-  if (!steps || steps->total > 0) return problems;
+  if (!shape.train_examples) return problems;
   const auto& training = spec.training;
   const std::uint64_t share = *shape.train_examples / spec.resources.workers;
+  if (share >= training.samples_per_step()) return problems;
   std::string message = "a worker's share of the dataset, " + std::to_string(share) + " of " +
                         std::to_string(*shape.train_examples) + " examples, is smaller than ";
   if (share < training.batch_size) {

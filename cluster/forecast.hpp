@@ -15,6 +15,7 @@ namespace weir::cluster {
 /// unknown. bytes_dense is for the dense ring: 2 (P-1)/P of the gradient. For bytes_sent, tensors that the compressor
 /// leaves out go through a dense ring; the others take the bits per entry that the catalog states for the compressor
 /// with its default parameters. With an automatic topology bytes_sent is unknown: the workers decide what is encoded.
+/// It also is in modes whose workers exchange with neighbours or servers.
 nlohmann::json round_cost(const protocol::JobSpec& spec, const protocol::TrainingShape* shape,
                           const nlohmann::json& catalog);
 
@@ -24,8 +25,7 @@ struct StepCount {
   std::uint64_t warmup = 0;
 };
 
-/// Returns nothing if the number of examples is not known. 0 steps mean that a worker's share of the examples is
-/// smaller than what a step takes, a batch or several.
+/// Returns nothing if the number of examples is not known.
 std::optional<StepCount> count_steps(const protocol::JobSpec& spec, const protocol::TrainingShape& shape,
                                      const nlohmann::json& catalog);
 
@@ -35,7 +35,6 @@ std::vector<Warning> warnings_of(const protocol::JobSpec& spec, const protocol::
 
 /// Problems with which no worker could start: a shard without the examples of a whole step, or too few classes for a
 /// partition by class.
-std::vector<protocol::Problem> problems_of(const protocol::JobSpec& spec, const protocol::TrainingShape& shape,
-                                           const nlohmann::json& catalog);
+std::vector<protocol::Problem> problems_of(const protocol::JobSpec& spec, const protocol::TrainingShape& shape);
 
 }  // namespace weir::cluster

@@ -140,7 +140,7 @@ net::awaitable<Result<Jobs::Checked>> Jobs::check(json spec) {
       checked.problems.push_back({"/model", shape.error().message()});
       co_return checked;
     }
-    checked.problems = problems_of(checked.plan.spec, *shape, services_.options.catalog);
+    checked.problems = problems_of(checked.plan.spec, *shape);
     if (!checked.problems.empty()) co_return checked;
     checked.shape = std::move(*shape);
   }

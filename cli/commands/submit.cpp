@@ -91,7 +91,7 @@ int validate(const Settings& settings, const Api& api, const nlohmann::json& spe
   const nlohmann::json& round = member(*answer, "round_bytes");
   if (member(round, "sent_per_worker").is_number()) {
     say("Each worker sends about " + bytes_text(number(round, "sent_per_worker")) +
-        " a step; a dense ring would send " + bytes_text(number(round, "dense_per_worker")) + ".");
+        " in each exchange; a dense ring would send " + bytes_text(number(round, "dense_per_worker")) + ".");
   }
   return ExitCode::ok;
 }

@@ -194,6 +194,7 @@ TEST_F(Spec, DryRunOnlyValidates) {
   const Outcome outcome = weir({"--address", head.address(), "submit", path_, "--dry-run"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.err, HasSubstr("node a lacks 2 cpu"));
+  EXPECT_THAT(outcome.err, HasSubstr("Each worker sends about 1.2 kB in each exchange"));
   EXPECT_THAT(outcome.err, HasSubstr("warning: /compression/params/ratio: each entry is sent 0.2 times\n"));
   EXPECT_EQ(head.requests().at(0).line(), "POST /api/v1/jobs/validate");
 }

@@ -81,6 +81,17 @@ TEST(RoundCost, WhatWorkersDecideWhileTheyTrainIsNotForetold) {
   }
 }
 
+TEST(RoundCost, WhatNeighboursAndServersAreSentIsNotThatOfARing) {
+  json catalog = protocol::test_catalog();
+  for (const char* exchanges : {"models", "pushes"}) {
+    catalog["modes"][0]["exchanges"] = exchanges;
+    EXPECT_EQ(cost(lenet(4, json::object()), catalog),
+              (json{{"parameters", 431'080}, {"bytes_dense", 6 * 431'080}, {"bytes_sent", nullptr}}));
+  }
+  catalog["modes"][0]["exchanges"] = "differences";
+  EXPECT_EQ(cost(lenet(4, json::object()), catalog), cost(lenet(4, json::object())));
+}
+
 TEST(RoundCost, NothingIsMadeUpWhereNothingIsKnown) {
   EXPECT_EQ(round_cost(lenet(3, json::object()), nullptr, protocol::test_catalog()),
             (json{{"parameters", nullptr}, {"bytes_dense", nullptr}, {"bytes_sent", nullptr}}));
@@ -132,6 +143,19 @@ TEST(Warnings, StepsFollowEveryFieldThatDecidesThem) {
   more["training"] = {{"max_steps", 100}};
   EXPECT_EQ(steps(4, more).warmup, 100u) << "no more than there are";
   EXPECT_THAT(warnings(lenet(4, more))[0].detail, HasSubstr("or without a compressor that leaves entries out"));
+}
+
+TEST(Warnings, AStepIsMadeOfTheGradientsThatAreNotLeftOut) {
+  auto spec = lenet(4, {{"training", {{"epochs", 2}}}});
+  const auto shape = training::training_shape(spec).value();
+  spec.training.mode.params["backup_workers"] = 2;
+  EXPECT_EQ(count_steps(spec, shape, protocol::test_catalog())->total, 2u * 468) << "60,000 examples for two workers";
+  // A worker has its quarter of the examples all the same, and must find a batch in it.
+  spec.training.batch_size = 15'000;
+  EXPECT_THAT(problems_of(spec, shape), IsEmpty());
+  spec.training.batch_size = 15'001;
+  ASSERT_EQ(problems_of(spec, shape).size(), 1u);
+  EXPECT_EQ(problems_of(spec, shape)[0].pointer, "/training/batch_size");
 }
 
 TEST(Warnings, AWarmUpOfOpenLengthIsTheCatalogsShareOfTheTraining) {
@@ -202,7 +226,7 @@ TEST(Problems, ATextIsDividedByClassAmongNoMoreWorkersThanItHasSections) {
   const auto problems = [&](const char* dataset, const json& params, std::uint32_t workers) {
     spec.dataset.choice = {dataset, params};
     spec.resources.workers = workers;
-    return problems_of(spec, training::training_shape(spec).value(), protocol::test_catalog());
+    return problems_of(spec, training::training_shape(spec).value());
   };
   EXPECT_THAT(problems("synthetic-text", {{"train_examples", 4}}, 4), IsEmpty());
   const auto few = problems("synthetic-text", {{"train_examples", 3}}, 4);
