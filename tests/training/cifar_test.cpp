@@ -82,7 +82,8 @@ TEST(Cifar10, SaysWhichBatchIsWrongAndWhereToGetIt) {
   EXPECT_THAT(error.context, HasSubstr(third + ": it has 30729999 bytes instead of the 30730000 of 10000 images of "
                                                "3073 bytes: it is truncated"));
   write_records(third, batch_bytes + 1, 0, {});
-  EXPECT_THAT(refusal("cifar10", folder.path()).context, HasSubstr("it is too long"));
+  EXPECT_THAT(refusal("cifar10", folder.path()).context,
+              HasSubstr(third + " has 30730001 bytes; at most 30730000 are read; dataset.path must be the folder"));
   write_records(third, batch_bytes, 3'073 * 9'999, {10});
   EXPECT_THAT(refusal("cifar10", folder.path()).context,
               HasSubstr("image 9999 has the label 10, and the last class is 9"));

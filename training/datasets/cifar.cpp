@@ -16,9 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// More than any file of the datasets has, and enough for saying by how much one is too long.
-constexpr std::uint64_t file_bytes_max = std::uint64_t{1} << 30;
-
 /// The files of one part, and how many images each has.
 struct Part {
   std::vector<std::string> files;
@@ -76,9 +73,10 @@ Error Cifar::advise(const Error& error) const {
 Result<std::unique_ptr<Examples>> Cifar::read(const Part& part, const Augmentation& augmentation) const {
   std::vector<std::uint8_t> pixels;
   std::vector<std::uint16_t> labels;
+  const std::uint64_t file_bytes = part.images_each * variant_.format.record_bytes();
   for (const auto& name : part.files) {
     const auto path = folder() + "/" + name;
-    const auto file = read_data_file(path, file_bytes_max);
+    const auto file = read_data_file(path, file_bytes);
     if (!file) return advise(file.error());
     auto read = read_cifar(file->bytes(), variant_.format, part.images_each, pixels, labels);
     if (!read) return advise(read.error().within(path));
