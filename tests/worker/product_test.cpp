@@ -1,6 +1,7 @@
 // Modes x topologies x compressors x memories: each combination trains for ten steps, or `validate` refuses it and says
 // why. As a part of all tests, each pair of two of them is tried that any combination allows; with WEIR_WHOLE_PRODUCT
-// in the environment (`make product`), all are.
+// in the environment (`make product`), all are. Beside it what else a job can choose: each optimizer and aggregation in
+// each mode, and one worker.
 
 #include <gtest/gtest.h>
 
@@ -49,8 +50,10 @@ struct Cell {
 /// The parameters with which a mode does something of note within ten steps.
 json params_of(const json& mode) {
   json params = json::object();
-  if (mode.at("params").at("properties").contains("period")) params["period"] = 3;
-  if (mode.at("params").at("properties").contains("servers")) params["servers"] = 2;
+  const json& properties = mode.at("params").at("properties");
+  if (properties.contains("period")) params["period"] = 3;
+  if (properties.contains("fragments")) params.update({{"period", 4}, {"fragments", 2}, {"delay", 1}});
+  if (properties.contains("servers")) params["servers"] = 2;
   return params;
 }
 
@@ -186,13 +189,21 @@ class Pairs {
   std::set<std::string> seen_;
 };
 
+const json& mode_named(const std::string& name) {
+  return *std::ranges::find_if(all().at("modes"), [&](const json& it) { return it.at("name") == name; });
+}
+
+/// Whether all workers end with the same bits.
+bool has_common_model(const json& mode) {
+  return mode.at("exchanges") == "gradients" || mode.at("exchanges") == "differences";
+}
+
 class Product : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Product, RunsOrIsRefusedWithAReason) {
   const bool whole = std::getenv("WEIR_WHOLE_PRODUCT") != nullptr;
-  const auto& modes = all().at("modes");
-  const auto mode = *std::ranges::find_if(modes, [](const json& it) { return it.at("name") == GetParam(); });
-  const bool equal_models = mode.at("exchanges") == "gradients" || mode.at("exchanges") == "differences";
+  const json& mode = mode_named(GetParam());
+  const bool equal_models = has_common_model(mode);
   json memories{nullptr};
   for (const json& memory : all().at("memories")) memories.push_back(memory.at("name"));
   Pairs tried;
@@ -225,6 +236,69 @@ TEST_P(Product, RunsOrIsRefusedWithAReason) {
   std::cout << ran << " combinations have run, " << refused << " are refused\n";
   EXPECT_GT(ran, 0U);
   EXPECT_GT(refused, 0U);
+}
+
+/// Runs a job, unless `validate` refuses it. Returns whether it has run.
+bool runs_or_is_refused(json spec, const json& mode, const std::string& what) {
+  if (!protocol::normalize_job_spec(spec, all()).empty()) return false;
+  const auto typed = protocol::parse_job_spec(spec);
+  EXPECT_EQ(typed ? run(*typed, has_common_model(mode)) : typed.error().message(), "") << what;
+  return true;
+}
+
+TEST_P(Product, RunsWithEveryOptimizer) {
+  const json& mode = mode_named(GetParam());
+  for (const json& optimizer : all().at("optimizers")) {
+    json spec = job(mode, all().at("topologies").front(), all().at("compressors").front(), json::object(), nullptr);
+    spec["training"]["optimizer"] = {{"name", optimizer.at("name")}, {"lr", 0.001}};
+    EXPECT_TRUE(runs_or_is_refused(spec, mode, optimizer.at("name"))) << optimizer.at("name");
+  }
+}
+
+/// As few workers as a job has if it does not say how many: everything over one topology, and every topology.
+TEST_P(Product, RunsWithOneWorker) {
+  const json& mode = mode_named(GetParam());
+  std::size_t ran = 0;
+  for (const json& compressor : all().at("compressors")) {
+    for (const json& topology : all().at("topologies")) {
+      const bool first = topology == all().at("topologies").front() || compressor == all().at("compressors").front();
+      if (!first && compressor.at("name") != "topk" && compressor.at("name") != "qsgd") continue;
+      json spec = job(mode, topology, compressor, json::object(), nullptr);
+      spec["resources"]["workers"] = 1;
+      if (mode.at("params").at("properties").contains("backup_workers")) {
+        json without = spec;
+        EXPECT_FALSE(protocol::normalize_job_spec(without, all()).empty()) << "no gradient is left for a step";
+        spec["training"]["params"]["backup_workers"] = 0;
+      }
+      const std::string what = topology.at("name").get<std::string>() + " " + compressor.at("name").get<std::string>();
+      ran += runs_or_is_refused(spec, mode, what) ? 1 : 0;
+    }
+  }
+  EXPECT_GT(ran, 0U);
+}
+
+/// Of models over one topology: there they travel as in modes that exchange differences.
+TEST_P(Product, RunsWithEveryAggregationOfGradientsAndModels) {
+  const json& mode = mode_named(GetParam());
+  std::size_t ran = 0;
+  for (const json& topology : all().at("topologies")) {
+    const bool first = topology == all().at("topologies").front();
+    for (const json& compressor : all().at("compressors")) {
+      if (compressor.at("name") != "none" && compressor.at("name") != "topk") continue;
+      for (const std::string aggregation : {"mean", "sum", "min", "max", "weighted"}) {
+        for (const std::string apply_to : {"gradients", "models"}) {
+          if (apply_to == "models" ? !first : aggregation == "mean") continue;
+          json spec = job(mode, topology, compressor, json::object(), nullptr);
+          spec["compression"].update({{"aggregation", aggregation}, {"apply_to", apply_to}});
+          spec["training"]["optimizer"] = {{"lr", 0.01}};
+          const std::string what = topology.at("name").get<std::string>() + " " + spec.at("compression").dump();
+          ran += runs_or_is_refused(spec, mode, what) ? 1 : 0;
+        }
+      }
+    }
+  }
+  // Neighbours mix with the weights of their graph, and servers apply one gradient after the other.
+  EXPECT_EQ(ran > 0, mode.at("exchanges") != "models" && mode.at("exchanges") != "pushes");
 }
 
 std::vector<std::string> mode_names() {
