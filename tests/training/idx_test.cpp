@@ -58,6 +58,18 @@ TEST(Idx, AHeaderThatClaimsTooMuchTakesNoMemory) {
   EXPECT_NE(idx.error().context.find("ends after 11 of 4294967303 bytes"), std::string::npos) << idx.error().context;
 }
 
+TEST(Idx, ExtentsThatAreNotWantedEndItBeforeItsElements) {
+  const Raw header(two_by_three.begin(), two_by_three.begin() + 12);
+  std::vector<std::uint32_t> seen;
+  const auto idx = read_idx(source_of(header), 2, [&](std::span<const std::uint32_t> extents) -> Result<void> {
+    seen.assign(extents.begin(), extents.end());
+    return Error{Errc::malformed, "not these"};
+  });
+  ASSERT_FALSE(idx);
+  EXPECT_EQ(idx.error().context, "not these");
+  EXPECT_EQ(seen, (std::vector<std::uint32_t>{2, 3}));
+}
+
 TEST(Idx, WhatTheSourceFailsWithIsPassedOn) {
   const ByteSource broken = [](std::span<std::uint8_t>) -> Result<std::size_t> { return Error{Errc::io, "disk"}; };
   EXPECT_EQ(read_idx(broken, 1).error().code, Errc::io);

@@ -66,7 +66,7 @@ Result<std::size_t> read_gzip(gzFile file, std::span<std::uint8_t> out) {
 
 }  // namespace
 
-Result<Idx> read_idx(const ByteSource& source, std::size_t dimensions) {
+Result<Idx> read_idx(const ByteSource& source, std::size_t dimensions, const ExtentsCheck& check) {
   auto extents = read_header(source, dimensions);
   if (!extents) return extents.error();
   std::uint64_t size = 1;
@@ -74,6 +74,9 @@ Result<Idx> read_idx(const ByteSource& source, std::size_t dimensions) {
     if (__builtin_mul_overflow(size, std::uint64_t{extent}, &size) || size > elements_max) {
       return Error{Errc::malformed, "its header claims more than 4 GiB"};
     }
+  }
+  if (check) {
+    if (auto wanted = check(*extents); !wanted) return wanted.error();
   }
   const std::uint64_t header = 4 + 4 * dimensions;
   Idx idx{std::move(*extents), {}};
@@ -93,7 +96,7 @@ Result<Idx> read_idx(const ByteSource& source, std::size_t dimensions) {
   return idx;
 }
 
-Result<Idx> read_idx_file(const std::string& path, std::size_t dimensions) {
+Result<Idx> read_idx_file(const std::string& path, std::size_t dimensions, const ExtentsCheck& check) {
   const auto opened = open_data_file(path);
   if (!opened) return opened.error();
   const int descriptor = ::fcntl(**opened, F_DUPFD_CLOEXEC, 0);  // zlib closes it
@@ -104,7 +107,7 @@ Result<Idx> read_idx_file(const std::string& path, std::size_t dimensions) {
     return Error{Errc::io, path + ": " + std::strerror(why)};
   }
   gzbuffer(file.get(), 1 << 17);
-  auto idx = read_idx([&](std::span<std::uint8_t> out) { return read_gzip(file.get(), out); }, dimensions);
+  auto idx = read_idx([&](std::span<std::uint8_t> out) { return read_gzip(file.get(), out); }, dimensions, check);
   if (!idx) return idx.error().within(path);
   return idx;
 }

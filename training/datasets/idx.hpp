@@ -22,13 +22,16 @@ struct Idx {
 /// Fills the front of a buffer with the next bytes and returns how many; fewer than asked for only at the end.
 using ByteSource = std::function<Result<std::size_t>(std::span<std::uint8_t>)>;
 
+/// Says whether an array of these extents is wanted, before any of its elements is read.
+using ExtentsCheck = std::function<Result<void>(std::span<const std::uint32_t>)>;
+
 /// Reads one array of `dimensions` dimensions. The bytes are untrusted: memory is allocated as they arrive, never
-/// because a header asks for it. Fails with: malformed (other type or dimensions, too large, too short, too long), and
-/// with what the source fails with.
-Result<Idx> read_idx(const ByteSource& source, std::size_t dimensions);
+/// because a header asks for it. Fails with: malformed (other type or dimensions, too large, too short, too long), with
+/// what `check` says of its extents, and with what the source fails with.
+Result<Idx> read_idx(const ByteSource& source, std::size_t dimensions, const ExtentsCheck& check = {});
 
 /// The same for a gzip-compressed file (an uncompressed one is read as it is); errors name the file. Fails with:
 /// not_found, io, and as above.
-Result<Idx> read_idx_file(const std::string& path, std::size_t dimensions);
+Result<Idx> read_idx_file(const std::string& path, std::size_t dimensions, const ExtentsCheck& check = {});
 
 }  // namespace weir::training

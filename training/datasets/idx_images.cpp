@@ -32,12 +32,13 @@ class Folder final : public Dataset {
 };
 
 /// Reads the file with that name, or else that without the ending of compressed ones.
-Result<File> read_file(const std::string& folder, const std::string& name, std::size_t dimensions) {
+Result<File> read_file(const std::string& folder, const std::string& name, std::size_t dimensions,
+                       const ExtentsCheck& check) {
   File file{folder + "/" + name + ".gz", {}};
-  auto idx = read_idx_file(file.path, dimensions);
+  auto idx = read_idx_file(file.path, dimensions, check);
   if (!idx && idx.error().code == Errc::not_found) {
     const std::string plain = folder + "/" + name;
-    auto second = read_idx_file(plain, dimensions);
+    auto second = read_idx_file(plain, dimensions, check);
     if (second || second.error().code != Errc::not_found) {
       file.path = plain;
       idx = std::move(second);
@@ -54,22 +55,26 @@ Error Folder::advise(const Error& error) const {
 }
 
 Result<std::unique_ptr<Examples>> Folder::read(const std::string& part, const Augmentation& augmentation) const {
-  auto labels = read_file(about_.folder, part + "-labels-idx1-ubyte", 1);
+  const auto labels = read_file(about_.folder, part + "-labels-idx1-ubyte", 1, [](auto extents) -> Result<void> {
+    if (extents[0] == 0) return Error{Errc::malformed, "it has 0 labels"};
+    return {};
+  });
   if (!labels) return advise(labels.error());
-  auto images = read_file(about_.folder, part + "-images-idx3-ubyte", 3);
-  if (!images) return advise(images.error());
-
-  const auto expected = shape();
-  const auto& extents = images->idx.extents;
-  if (extents[1] != expected.height || extents[2] != expected.width) {
-    return advise({Errc::malformed, images->path + ": its images are not " + std::to_string(expected.height) + " x " +
-                                        std::to_string(expected.width)});
-  }
   const auto& classes = labels->idx.elements;
-  if (extents[0] != classes.size() || classes.empty()) {
-    return advise({Errc::malformed, images->path + " has " + std::to_string(extents[0]) + " images, " + labels->path +
-                                        " has " + std::to_string(classes.size()) + " labels"});
-  }
+  const auto expected = shape();
+  const auto fits = [&](std::span<const std::uint32_t> extents) -> Result<void> {
+    if (extents[1] != expected.height || extents[2] != expected.width) {
+      return Error{Errc::malformed,
+                   "its images are not " + std::to_string(expected.height) + " x " + std::to_string(expected.width)};
+    }
+    if (extents[0] != classes.size()) {
+      return Error{Errc::malformed, "it has " + std::to_string(extents[0]) + " images, " + labels->path + " has " +
+                                        std::to_string(classes.size()) + " labels"};
+    }
+    return {};
+  };
+  auto images = read_file(about_.folder, part + "-images-idx3-ubyte", 3, fits);
+  if (!images) return advise(images.error());
   if (std::ranges::max(classes) >= expected.classes) {
     return advise({Errc::malformed, labels->path + ": a label is not below " + std::to_string(expected.classes)});
   }
