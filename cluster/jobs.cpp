@@ -50,7 +50,7 @@ Gang gang_of(const protocol::JobSpec& spec) {
 /// checkpoint.
 std::vector<std::string> differences(const json& a, const json& b) {
   std::vector<std::string> found;
-  for (const char* pointer : {"/model", "/compression", "/training/optimizer"}) {
+  for (const char* pointer : {"/model", "/compression", "/training/mode", "/training/optimizer"}) {
     if (a.at(json::json_pointer(pointer)) != b.at(json::json_pointer(pointer))) found.emplace_back(pointer);
   }
   return found;

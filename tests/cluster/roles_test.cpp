@@ -126,7 +126,7 @@ TEST(JobRoles, AKilledServerIsReplacedFromTheNewestCheckpoint) {
   EXPECT_GT(cluster.script.resumed_bytes[5], 0u);
 }
 
-TEST(JobRoles, AStoppedJobGoesOnWithAsManyServersOnly) {
+TEST(JobRoles, AStoppedJobGoesOnInItsModeAndWithAsManyServersOnly) {
   FakeCluster cluster;
   cluster.add_node("a", 4);
   cluster.script.steps = 100'000;
@@ -141,6 +141,9 @@ TEST(JobRoles, AStoppedJobGoesOnWithAsManyServersOnly) {
   ASSERT_THAT(refused.problems, SizeIs(1));
   EXPECT_EQ(refused.problems[0].message,
             "the checkpoint is of 2 workers and 1 server, and the job has 2 workers and 2 servers");
+  const auto other_mode = cluster.submit(FakeCluster::spec(2, resume));
+  ASSERT_THAT(other_mode.problems, SizeIs(2));
+  EXPECT_EQ(other_mode.problems[0].message, "/training/mode must be as in job " + first);
   EXPECT_EQ(cluster.await_end(cluster.submit_job(2, served(1, resume))).state, JobState::succeeded);
   EXPECT_GT(cluster.script.resumed_bytes.back(), 0u);
 }
