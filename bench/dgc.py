@@ -36,6 +36,10 @@ CASES = {
                                "optimizer": {"lr": 0.1}},
     "lenet-slow": LENET | COSINE | {"optimizer": {"lr": 0.02}, "batch_size": 32, "epochs": 3},
     "example": LENET | CONSTANT | {"optimizer": {"lr": 0.02}, "batch_size": 16},  # that of `make run`
+    "wide": LENET | CONSTANT | {"model": {"name": "mlp", "params": {"hidden": 13424}}, "optimizer": {"lr": 0.01},
+                               "batch_size": 32, "epochs": 1},
+    "wide-cosine": LENET | COSINE | {"model": {"name": "mlp", "params": {"hidden": 13424}}, "optimizer": {"lr": 0.01},
+                               "batch_size": 32, "epochs": 1},
     # As in the DGC authors' configurations for CIFAR-10, but for the model's depth and the number of epochs.
     "cifar": COSINE | {"model": {"name": "resnet20"}, "batch_size": 32, "epochs": 8,
                        "dataset": {"name": "cifar10", "params": {"crop_padding": 4, "flip": True}},
@@ -48,7 +52,18 @@ METHODS = {
     "paper": {"name": "dgc", "params": {"warmup_schedule": "paper", "warmup_dense": 0}},
     "authors": {"name": "dgc", "params": {"warmup_schedule": "authors", "warmup_dense": 0}},
     "half-dense": {"name": "dgc", "params": {"warmup_dense": 0.5}},
+    # Dense for this share of the training, then 0.1 % at once.
+    "quarter": {"name": "dgc", "warmup_share": 0.25},
+    "tenth": {"name": "dgc", "warmup_share": 0.1},
+    "fiftieth": {"name": "dgc", "warmup_share": 0.02},
+    "no-warm-up": {"name": "dgc", "warmup_share": 0},
 }
+
+
+def compression_of(method: str, epochs: int) -> dict:
+    spec = dict(METHODS[method])
+    share = spec.pop("warmup_share", None)
+    return spec if share is None else spec | {"params": {"warmup_epochs": share * epochs}}
 
 
 def spec_of(name: str, method: str, seed: int, cifar: Path | None) -> dict:
@@ -61,7 +76,7 @@ def spec_of(name: str, method: str, seed: int, cifar: Path | None) -> dict:
         "training": {"epochs": case["epochs"], "batch_size": case["batch_size"], "seed": seed,
                      "optimizer": {"name": "sgd", "momentum": 0.9} | case["optimizer"],
                      "lr_schedule": {"name": case["lr_schedule"]}},
-        "compression": METHODS[method],
+        "compression": compression_of(method, case["epochs"]),
         "resources": {"workers": WORKERS},
         "checkpoint": {"every_steps": 0, "keep": 1},
     }
