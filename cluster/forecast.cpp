@@ -6,6 +6,7 @@
 #include <string>
 
 #include "protocol/catalog_entries.hpp"
+#include "protocol/parameter_groups.hpp"
 
 namespace weir::cluster {
 namespace {
@@ -158,8 +159,13 @@ std::vector<protocol::Problem> problems_of(const protocol::JobSpec& spec, const 
                                                   std::to_string(spec.resources.workers) +
                                                   " workers; take fewer workers, or \"dirichlet\""});
   }
-  if (!shape.train_examples) return problems;
   const auto& training = spec.training;
+  if (!shape.parameters.empty()) {
+    std::vector<std::string> names;
+    for (const auto& parameter : shape.parameters) names.push_back(parameter.name);
+    std::ranges::move(protocol::check_groups(training.optimizer.params, names), std::back_inserter(problems));
+  }
+  if (!shape.train_examples) return problems;
   const std::uint64_t share = *shape.train_examples / spec.resources.workers;
   if (share >= training.samples_per_step()) return problems;
   std::string message = "a worker's share of the dataset, " + std::to_string(share) + " of " +

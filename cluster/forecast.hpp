@@ -33,8 +33,8 @@ std::optional<StepCount> count_steps(const protocol::JobSpec& spec, const protoc
 std::vector<Warning> warnings_of(const protocol::JobSpec& spec, const protocol::TrainingShape& shape,
                                  const nlohmann::json& catalog);
 
-/// Problems with which no worker could start: a shard without the examples of a whole step, or too few classes for a
-/// partition by class.
+/// Problems with which no worker could start: a shard without the examples of a whole step, too few classes for a
+/// partition by class, or an optimizer's group without parameters.
 std::vector<protocol::Problem> problems_of(const protocol::JobSpec& spec, const protocol::TrainingShape& shape);
 
 }  // namespace weir::cluster

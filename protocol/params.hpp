@@ -78,6 +78,30 @@ class Params {
     property["maxItems"] = items_max;
     return add<std::vector<std::int64_t>>(name, of, described(std::move(property), description), default_of(of));
   }
+  /// Text of 1 to `length_max` characters that must be given.
+  template <PlaceOf<Options, std::string> Of>
+  Params& required_text(const char* name, Of of, std::size_t length_max, std::string_view description) {
+    nlohmann::json property = {{"type", "string"}, {"minLength", 1}, {"maxLength", length_max}};
+    schema_["properties"][name] = described(std::move(property), description);
+    schema_["required"].push_back(name);
+    return read_with(
+        [name, of](const nlohmann::json& from, Options& to) { from.at(name).get_to(std::invoke(of, to)); });
+  }
+  /// A list of at most `count_max` objects, each with these parameters. It is empty unless it is given.
+  template <class Item, PlaceOf<Options, std::vector<Item>> Of>
+  Params& objects(const char* name, Of of, Params<Item> item, std::size_t count_max, std::string_view description) {
+    nlohmann::json property = described({{"type", "array"}, {"maxItems", count_max}}, description);
+    property["items"] = item.schema();
+    property["default"] = nlohmann::json::array();
+    schema_["properties"][name] = std::move(property);
+    return read_with([name, of, item = std::move(item)](const nlohmann::json& from, Options& to) {
+      for (const auto& one : from.at(name)) {
+        Item value;
+        item.read(one, value);
+        std::invoke(of, to).push_back(std::move(value));
+      }
+    });
+  }
   /// A number that may also be null, which is its default.
   template <PlaceOf<Options, std::optional<double>> Of>
   Params& optional_number(const char* name, Of of, const Range& range, std::string_view description) {
@@ -120,10 +144,14 @@ class Params {
   Params& add(const char* name, Of of, nlohmann::json property, nlohmann::json standard) {
     property["default"] = std::move(standard);
     schema_["properties"][name] = std::move(property);
-    readers_.push_back([name, of](const nlohmann::json& from, Options& to) {
+    return read_with([name, of](const nlohmann::json& from, Options& to) {
       const nlohmann::json& value = from.at(name);
       if (!value.is_null()) std::invoke(of, to) = value.template get<T>();
     });
+  }
+
+  Params& read_with(std::function<void(const nlohmann::json&, Options&)> reader) {
+    readers_.push_back(std::move(reader));
     return *this;
   }
 

@@ -12,6 +12,7 @@
 #include "training/job_parts.hpp"
 #include "training/models/catalog.hpp"
 #include "training/modes/mode.hpp"
+#include "training/optimizers/groups.hpp"
 #include "training/tensor_file.hpp"
 
 namespace weir::training {
@@ -115,6 +116,7 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   const auto owner = momentum_owner(replica->compression_.compressor->traits(), replica->compression_.memory->traits());
   const OptimizerSetting setting{replica->model->parameters(), owner, replica->model->decays()};
   const auto& wanted = spec.training.optimizer;
+  if (auto fits = check_groups(wanted.params, setting.parameters); !fits) return fits.error();
   auto optimizer = optimizers().make(wanted.name, wanted.params, setting);
   if (!optimizer) return optimizer.error();
   replica->optimizer = std::move(*optimizer);

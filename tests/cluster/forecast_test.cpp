@@ -158,6 +158,16 @@ TEST(Warnings, AStepIsMadeOfTheGradientsThatAreNotLeftOut) {
   EXPECT_EQ(problems_of(spec, shape)[0].pointer, "/training/batch_size");
 }
 
+TEST(Problems, AGroupOfTheOptimizerTakesAParameterOfTheModel) {
+  auto spec = lenet(4, json::object());
+  const auto shape = training::training_shape(spec).value();
+  spec.training.optimizer.params["groups"] = {{{"parameters", "*bias"}}, {{"parameters", "conv9.*"}}};
+  const auto problems = problems_of(spec, shape);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0].pointer, "/training/optimizer/groups/1/parameters");
+  EXPECT_THAT(problems[0].message, HasSubstr("no parameter of the model fits \"conv9.*\"; there are "));
+}
+
 TEST(Warnings, AWarmUpOfOpenLengthIsTheCatalogsShareOfTheTraining) {
   json catalog = protocol::test_catalog();
   auto spec = lenet(4, {{"compression", {{"name", "dgc"}}}, {"training", {{"epochs", 2}}}});

@@ -57,6 +57,39 @@ TEST(Params, DescribeThemselvesAsASchema) {
   EXPECT_EQ(Params<NoOptions>().schema(), empty_schema());
 }
 
+struct Part {
+  std::string name;
+  double share = 1;
+};
+struct Whole {
+  std::vector<Part> parts{};
+};
+
+TEST(Params, MayBeListsOfObjects) {
+  const auto part =
+      Params<Part>().required_text("name", &Part::name, 5, "Which.").number("share", &Part::share, {.minimum = 0}, "");
+  const auto whole = Params<Whole>().objects("parts", &Whole::parts, part, 2, "Some.");
+  EXPECT_EQ(whole.schema(), json::parse(R"({"type": "object", "additionalProperties": false, "properties": {
+      "parts": {"type": "array", "maxItems": 2, "default": [], "description": "Some.", "items": {
+        "type": "object", "additionalProperties": false, "required": ["name"], "properties": {
+          "name": {"type": "string", "minLength": 1, "maxLength": 5, "description": "Which."},
+          "share": {"type": "number", "minimum": 0, "default": 1}}}}}})"));
+  Whole value;
+  EXPECT_THAT(whole.read(nullptr, value), IsEmpty());
+  EXPECT_THAT(value.parts, IsEmpty());
+  EXPECT_THAT(whole.read(json::parse(R"({"parts": [{"name": "one"}, {"name": "two", "share": 3}]})"), value),
+              IsEmpty());
+  ASSERT_EQ(value.parts.size(), 2u);
+  EXPECT_EQ(value.parts[0].name, "one");
+  EXPECT_EQ(value.parts[0].share, 1);
+  EXPECT_EQ(value.parts[1].share, 3);
+  const auto problems = whole.read(json::parse(R"({"parts": [{"share": 1}, {"name": "", "share": -1}]})"), value);
+  ASSERT_EQ(problems.size(), 3u);
+  EXPECT_EQ(problems[0].pointer, "/parts/0/name");
+  EXPECT_EQ(problems[1].pointer, "/parts/1/name");
+  EXPECT_EQ(problems[2].pointer, "/parts/1/share");
+}
+
 TEST(Params, AreWrittenToThePlainStruct) {
   Options options;
   const json given = {{"ratio", 1}, {"decay", 0.25},    {"rank", 3.0},

@@ -112,6 +112,32 @@ TEST_P(EveryAdam, NoDecaySparesWhatTheModelDeclares) {
   }
 }
 
+TEST_P(EveryAdam, GroupsHaveRatesAndDecaysOfTheirOwn) {
+  const auto run = [](const nlohmann::json& params, double rate) {
+    torch::manual_seed(4);
+    const auto first = torch::randn({3, 3});
+    const auto second = torch::randn({3});
+    const OptimizerSetting setting{{{"w", first}, {"b", second}}, MomentumOwner::optimizer, {true, false}};
+    const auto optimizer = optimizers().make(GetParam(), params, setting).value();
+    for (int i = 0; i < 3; ++i) {
+      std::vector<Mean> means{{.tensor = torch::randn({3, 3}), .sparse = false, .positions = {}},
+                              {.tensor = torch::randn({3}), .sparse = false, .positions = {}}};
+      optimizer->step(means, rate);
+    }
+    return std::pair(first, second);
+  };
+  const nlohmann::json plain{{"weight_decay", 0.5}};
+  nlohmann::json grouped = plain;
+  grouped["groups"] = nlohmann::json::array({{{"parameters", "w"}, {"lr_scale", 0.5}}});
+  EXPECT_TRUE(run(grouped, 0.1).first.equal(run(plain, 0.05).first));
+  EXPECT_TRUE(run(grouped, 0.1).second.equal(run(plain, 0.1).second));
+  grouped["groups"] = nlohmann::json::array({{{"parameters", "w"}, {"weight_decay", 0.25}}});
+  EXPECT_TRUE(run(grouped, 0.1).first.equal(run({{"weight_decay", 0.25}}, 0.1).first));
+  grouped["groups"] = nlohmann::json::array({{{"parameters", "b"}, {"weight_decay", 0.5}}});
+  grouped["no_decay"] = true;
+  EXPECT_TRUE(run(grouped, 0.1).second.equal(run(plain, 0.1).second)) << "the group's word counts before the model's";
+}
+
 TEST_P(EveryAdam, RefusesTheMomentumOfOthers) {
   const auto of = [](MomentumOwner owner) {
     const auto made = optimizers().make(GetParam(), nullptr, OptimizerSetting{{}, owner});

@@ -21,7 +21,7 @@ class Reference {
       : options_(options), x_(std::move(x)), m_(x_.size()), v_(x_.size()) {}
 
   void step(const std::vector<double>& g, double rate) {
-    const auto& [beta1, beta2, epsilon, decay, no_decay] = options_.moments;
+    const auto& [beta1, beta2, epsilon, decay, no_decay, groups] = options_.moments;
     ++steps_;
     std::vector<double> update(x_.size());
     double length = 0;

@@ -54,6 +54,47 @@ TEST_P(SgdCase, IsBitForBitThatOfTorch) {
   }
 }
 
+TEST_P(SgdCase, GroupsAreThoseOfTorch) {
+  torch::manual_seed(1);
+  const auto& c = GetParam();
+  const std::vector<at::Tensor> start{torch::randn({17, 3}), torch::randn({17}), torch::randn({5})};
+  std::vector<at::Tensor> reference;
+  std::vector<at::Tensor> mine;
+  for (const auto& tensor : start) {
+    reference.push_back(tensor.clone().set_requires_grad(true));
+    mine.push_back(tensor.clone().set_requires_grad(true));
+  }
+  const auto options = [&](double rate, double decay) {
+    return std::make_unique<torch::optim::SGDOptions>(
+        torch::optim::SGDOptions(rate).momentum(c.momentum).nesterov(c.nesterov).weight_decay(decay));
+  };
+  torch::optim::SGD torch_sgd({torch::optim::OptimizerParamGroup({reference[0]}, options(0.1, c.weight_decay)),
+                               torch::optim::OptimizerParamGroup({reference[1]}, options(0.05, 0)),
+                               torch::optim::OptimizerParamGroup({reference[2]}, options(0, c.weight_decay))},
+                              torch::optim::SGDOptions(0.1));
+  const nlohmann::json params{{"momentum", c.momentum},
+                              {"nesterov", c.nesterov},
+                              {"weight_decay", c.weight_decay},
+                              {"groups",
+                               {{{"parameters", "one.b*"}, {"lr_scale", 0.5}, {"weight_decay", 0}},
+                                {{"parameters", "two.*"}, {"lr_scale", 0}},
+                                {{"parameters", "*"}}}}};
+  const OptimizerSetting setting{{{"one.weight", mine[0]}, {"one.bias", mine[1]}, {"two.bias", mine[2]}}};
+  const auto sgd = optimizers().make("sgd", params, setting).value();
+  for (int i = 0; i < 5; ++i) {
+    std::vector<Mean> means;
+    for (std::size_t p = 0; p < start.size(); ++p) {
+      const auto gradient = torch::randn(start[p].sizes());
+      reference[p].mutable_grad() = gradient.clone();
+      means.push_back({.tensor = gradient, .sparse = false, .positions = {}});
+    }
+    torch_sgd.step();
+    sgd->step(means, 0.1);
+    for (std::size_t p = 0; p < start.size(); ++p) EXPECT_TRUE(mine[p].equal(reference[p])) << i << ", " << p;
+  }
+  EXPECT_TRUE(mine[2].equal(start[2]));
+}
+
 TEST_P(SgdCase, ContinuesFromSavedState) {
   torch::manual_seed(2);
   const auto one = torch::randn({5});

@@ -27,15 +27,17 @@ void Lamb::step(std::span<Mean> means, double learning_rate) {
       const auto [numerator, denominator, divisor] = moments_.add(slice);
       auto part = update_of(slice);
       part.copy_(numerator).div_(denominator).div_(divisor);
-      if (!turn.spared) part.add_(slice.values, turn.weight_decay);
+      if (!turn.rule.spared) part.add_(slice.values, turn.rule.weight_decay);
     });
     double ratio = 1;
-    if (!turn.spared) {
+    if (!turn.rule.spared) {
       const double length = norm_of(turn.values);
       const double update_length = norm_of(update);
       if (length > 0 && update_length > 0) ratio = length / update_length;
     }
-    turn.for_slices([&](Moments::Slice slice) { slice.values.add_(update_of(slice), -learning_rate * ratio); });
+    turn.for_slices([&](Moments::Slice slice) {
+      slice.values.add_(update_of(slice), -learning_rate * turn.rule.lr_scale * ratio);
+    });
   });
 }
 

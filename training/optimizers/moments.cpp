@@ -31,6 +31,7 @@ const NamedTensor* saved_of(std::span<const NamedTensor> state, std::string_view
 Moments::Moments(const Options& options, OptimizerSetting setting)
     : options_(options),
       setting_(std::move(setting)),
+      rules_(rules_of(setting_, options_.groups, options_.weight_decay, options_.no_decay)),
       first_(setting_.parameters.size()),
       second_(setting_.parameters.size()) {}
 
@@ -40,9 +41,7 @@ void Moments::begin_step(std::span<const Mean> means) {
 }
 
 Moments::Turn Moments::turn_of(std::size_t parameter, const Mean& mean) const {
-  const bool decays = setting_.decay_applies(parameter, options_.no_decay);
-  return {parameter, setting_.parameters[parameter].tensor.view({-1}), mean.tensor.view({-1}), !decays,
-          decays ? options_.weight_decay : 0};
+  return {parameter, setting_.parameters[parameter].tensor.view({-1}), mean.tensor.view({-1}), rules_[parameter]};
 }
 
 Moments::Direction Moments::add(const Slice& slice) {

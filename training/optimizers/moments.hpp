@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "protocol/params.hpp"
+#include "training/optimizers/groups.hpp"
 #include "training/optimizers/optimizer.hpp"
 #include "training/optimizers/slices.hpp"
 
@@ -31,6 +32,7 @@ class Moments {
     double epsilon = 1e-8;
     double weight_decay = 0;
     bool no_decay = false;  ///< for those that the model spares
+    std::vector<ParameterGroup> groups{};
   };
 
   /// The direction of a step: numerator / denominator / divisor, entry by entry.
@@ -51,10 +53,9 @@ class Moments {
   /// A parameter in a step.
   struct Turn {
     std::size_t parameter = 0;
-    at::Tensor values;        ///< all its entries in a row; the live ones
-    at::Tensor gradient;      ///< as values; the mean of the ranks
-    bool spared = false;      ///< from weight decay: by `no_decay` and the model's declaration
-    double weight_decay = 0;  ///< zero where it is spared
+    at::Tensor values;    ///< all its entries in a row; the live ones
+    at::Tensor gradient;  ///< as values; the mean of the ranks
+    ParameterRule rule;
 
     /// Calls visit(Slice) for one slice of entries after the other.
     template <class Visit>
@@ -89,6 +90,7 @@ class Moments {
 
   Options options_;
   OptimizerSetting setting_;
+  std::vector<ParameterRule> rules_;
   std::int64_t steps_ = 0;
   std::vector<at::Tensor> first_;   ///< undefined until a parameter's first step
   std::vector<at::Tensor> second_;  ///< as first_
@@ -110,7 +112,10 @@ protocol::Params<Options> moments_params() {
       .number(
           "weight_decay", [](Options& options) -> double& { return options.moments.weight_decay; }, {.minimum = 0}, "")
       .flag(
-          "no_decay", [](Options& options) -> bool& { return options.moments.no_decay; }, no_decay_means);
+          "no_decay", [](Options& options) -> bool& { return options.moments.no_decay; }, no_decay_means)
+      .objects(
+          "groups", [](Options& options) -> std::vector<ParameterGroup>& { return options.moments.groups; },
+          ParameterGroup::params(), groups_max, groups_mean);
 }
 
 }  // namespace weir::training

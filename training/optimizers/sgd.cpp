@@ -38,18 +38,22 @@ protocol::Params<Sgd::Options> Sgd::params() {
       .number("momentum", &Options::momentum, {.minimum = 0, .exclusive_maximum = 1}, "")
       .flag("nesterov", &Options::nesterov, "")
       .number("weight_decay", &Options::weight_decay, {.minimum = 0}, "")
-      .flag("no_decay", &Options::no_decay, no_decay_means);
+      .flag("no_decay", &Options::no_decay, no_decay_means)
+      .objects("groups", &Options::groups, ParameterGroup::params(), groups_max, groups_mean);
 }
 
 Result<std::unique_ptr<Optimizer>> Sgd::make(Options options, const OptimizerSetting& setting) {
   if (options.nesterov && options.momentum == 0) {
     return Error{Errc::invalid_argument, "optimizer sgd: nesterov needs momentum above 0"};
   }
-  return std::make_unique<Sgd>(options, setting);
+  return std::make_unique<Sgd>(std::move(options), setting);
 }
 
 Sgd::Sgd(Options options, OptimizerSetting setting)
-    : options_(options), setting_(std::move(setting)), momenta_(setting_.parameters.size()) {}
+    : options_(std::move(options)),
+      setting_(std::move(setting)),
+      rules_(rules_of(setting_, options_.groups, options_.weight_decay, options_.no_decay)),
+      momenta_(setting_.parameters.size()) {}
 
 /// Returns what is to be subtracted for `direction`, whose momentum is `momentum`.
 at::Tensor Sgd::with_momentum(at::Tensor direction, at::Tensor momentum, bool first) const {
@@ -62,13 +66,14 @@ at::Tensor Sgd::with_momentum(at::Tensor direction, at::Tensor momentum, bool fi
   return options_.nesterov ? direction.add(momentum, options_.momentum) : momentum;
 }
 
-void Sgd::step(std::span<Mean> means, double learning_rate) {
+void Sgd::step(std::span<Mean> means, double rate_of_step) {
   const at::NoGradGuard no_grad;
   ensure(means.size() == setting_.parameters.size(), "one mean per parameter");
   const auto owner = setting_.momentum_owner;
   for (std::size_t i = 0; i < means.size(); ++i) {
     at::Tensor parameter = setting_.parameters[i].tensor;
-    const double decay = decay_of(i);
+    const double learning_rate = rate_of_step * rules_[i].lr_scale;
+    const double decay = rules_[i].weight_decay;
     const bool decays = decay != 0;
     const bool has_momentum =
         options_.momentum != 0 && (owner == MomentumOwner::optimizer || (owner == MomentumOwner::memory && decays));
@@ -86,10 +91,6 @@ void Sgd::step(std::span<Mean> means, double learning_rate) {
              has_momentum ? all_momenta.narrow(0, begin, count) : at::Tensor(), first, decay, learning_rate);
     });
   }
-}
-
-double Sgd::decay_of(std::size_t parameter) const {
-  return setting_.decay_applies(parameter, options_.no_decay) ? options_.weight_decay : 0;
 }
 
 void Sgd::change(at::Tensor parameter, const at::Tensor& mean, const at::Tensor& momentum, bool first, double decay,

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "training/optimizers/groups.hpp"
 #include "training/optimizers/optimizer.hpp"
 
 namespace weir::training {
@@ -32,6 +33,7 @@ class Sgd final : public Optimizer {
     bool nesterov = false;
     double weight_decay = 0;
     bool no_decay = false;  ///< for those that the model spares
+    std::vector<ParameterGroup> groups{};
   };
   static protocol::Params<Options> params();
   static Result<std::unique_ptr<Optimizer>> make(Options options, const OptimizerSetting& setting);
@@ -42,8 +44,6 @@ class Sgd final : public Optimizer {
   Result<void> restore(std::span<const NamedTensor> state) override;
 
  private:
-  /// The weight decay of this parameter.
-  double decay_of(std::size_t parameter) const;
   /// Makes the step for some entries of a parameter. `first`: it is their first, `momentum` is not set yet.
   void change(at::Tensor parameter, const at::Tensor& mean, const at::Tensor& momentum, bool first, double decay,
               double learning_rate) const;
@@ -51,6 +51,7 @@ class Sgd final : public Optimizer {
 
   Options options_;
   OptimizerSetting setting_;
+  std::vector<ParameterRule> rules_;
   std::vector<at::Tensor> momenta_;  ///< undefined until a parameter's first step
 };
 

@@ -10,6 +10,7 @@
 #include "training/datasets/catalog.hpp"
 #include "training/job_parts.hpp"
 #include "training/models/catalog.hpp"
+#include "training/optimizers/groups.hpp"
 #include "training/optimizers/optimizer.hpp"
 #include "training/servers/division.hpp"
 #include "training/servers/serving.hpp"
@@ -68,6 +69,7 @@ Result<std::unique_ptr<Server>> Server::make(const protocol::JobSpec& spec, cons
     setting.decays.push_back(decays[parameter]);
   }
   const auto& wanted = spec.training.optimizer;
+  if (auto fits = check_groups(wanted.params, parameters); !fits) return fits.error();
   auto optimizer = optimizers().make(wanted.name, wanted.params, setting);
   if (!optimizer) return optimizer.error();
   server->learning_rate_ = wanted.params.value("lr", 0.0);
