@@ -1,5 +1,5 @@
 """GPUs of a node: those of a made libnvidia-ml.so.1, whose lines a running test changes. What computes in their place
-is a device that LibTorch takes for one (tests/training/emulated_gpu)."""
+is a device that LibTorch takes for one (tests/cuda/emulator/torch_device.cpp)."""
 
 import json
 import os

@@ -31,18 +31,22 @@ std::recursive_mutex& device_mutex();
 /// called with the device's mutex held, returns true.
 void enqueue(CUstream_st* stream, std::function<bool()> attempt);
 
-/// Which stream's work comes first.
-enum class Order { newest, oldest, any };
+/// Which stream's work comes first; `needed`: of the stream that somebody waits for, and nothing but what that needs.
+enum class Order { newest, oldest, any, needed };
 
 /// As long as one exists, work in streams is done only while somebody asks for an event or waits. A stream keeps its
 /// order; work that does not wait for what another stream has to do before it may overtake that, and does if its own
-/// stream comes first.
+/// stream comes first. Another one within it counts as long as it exists.
 class Deferred {
  public:
   explicit Deferred(Order first);
   ~Deferred();
   Deferred(const Deferred&) = delete;
   Deferred& operator=(const Deferred&) = delete;
+
+ private:
+  const bool was_deferred_;
+  const Order first_before_;
 };
 
 /// How often this thread has called what blocks until work in streams has been done.
@@ -51,8 +55,13 @@ std::uint64_t waits_of_this_thread();
 /// Does work until `done`, which is called with the device's mutex held, returns true. A wait of this thread.
 void wait_until(const std::function<bool()>& done);
 
-/// Waits for all work that is in the stream now.
+/// Waits for all work that is in the stream now. As a part of the device's own work it is no wait of this thread.
 void drain(CUstream_st* stream);
+void catch_up(CUstream_st* stream);
+
+/// How many bytes have been copied from the device to the host, as far as the device was told to.
+std::uint64_t bytes_to_host();
+void count_to_host(std::size_t bytes);
 
 /// Whether work is deferred.
 bool defers();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/cuda/emulator/device_memory.hpp"
 #include "tests/cuda/emulator/emulator.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -77,14 +78,14 @@ std::string allocation_of(std::size_t bytes) { return "an allocation of " + std:
 cudaError_t allocate(void** at, std::size_t bytes) {
   *at = nullptr;
   if (bytes == 0) return cudaSuccess;
-  const std::size_t whole = (bytes + 2 * redzone_bytes + 255) / 256 * 256;
-  auto* const place = static_cast<std::byte*>(std::aligned_alloc(256, whole));
+  const std::lock_guard lock(device_mutex());
+  std::byte* const place = DeviceMemory::get().allocate(bytes + 2 * redzone_bytes);
   if (place == nullptr) return cudaErrorMemoryAllocation;
+  const Access access;
   std::byte* const start = place + redzone_bytes;
   make_redzone(place, redzone_bytes);
   poison(start, bytes);
   make_redzone(start + bytes, redzone_bytes);
-  const std::lock_guard lock(device_mutex());
   allocations()[start] = bytes;
   *at = start;
   return cudaSuccess;
@@ -133,11 +134,12 @@ cudaError_t cudaFree(void* at) {
   const auto found = allocations().find(start);
   if (found == allocations().end()) fail("memory is freed that is not the beginning of an allocation");
   const std::size_t size = found->second;
+  const weir::emulator::Access access;
   weir::emulator::check_redzone(start - redzone_bytes, redzone_bytes,
                                 "the beginning of " + weir::emulator::allocation_of(size));
   weir::emulator::check_redzone(start + size, redzone_bytes, "the end of " + weir::emulator::allocation_of(size));
   allocations().erase(found);
-  std::free(start - redzone_bytes);
+  weir::emulator::DeviceMemory::get().free(start - redzone_bytes);
   return cudaSuccess;
 }
 cudaError_t cudaFreeAsync(void* at, cudaStream_t) { return cudaFree(at); }
@@ -169,6 +171,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   const cudaMemcpyKind found = from_device ? (to_device ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost)
                                            : (to_device ? cudaMemcpyHostToDevice : cudaMemcpyHostToHost);
   if (kind != cudaMemcpyDefault && kind != found) fail("a copy's direction is not that of its addresses");
+  if (from_device && !to_device) weir::emulator::count_to_host(bytes);
   // As on a device: bytes of pageable memory are taken at once, and who wants them there has to wait.
   std::vector<std::byte> taken;
   const bool takes = weir::emulator::defers() && !from_device && !is_pinned(from);

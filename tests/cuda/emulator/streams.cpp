@@ -3,23 +3,45 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "tests/cuda/emulator/device_memory.hpp"
 #include "tests/cuda/emulator/emulator.hpp"
 
+namespace weir::emulator {
+namespace {
+
+/// Where the work of a stream ended when an event was recorded.
+struct Point {
+  CUstream_st* stream = nullptr;
+  bool is_reached = false;
+};
+
+/// A piece of work, or that a stream waits for a point in another one's.
+struct Work {
+  std::function<bool()> attempt;
+  std::shared_ptr<const Point> after;
+};
+
+}  // namespace
+}  // namespace weir::emulator
+
 struct CUstream_st {
-  std::deque<std::function<bool()>> work;
+  std::deque<weir::emulator::Work> work;
   std::uint64_t put = 0;   ///< pieces of work that were ever put into it
   std::uint64_t done = 0;  ///< of them
 };
 
-/// Whether the point where the event was recorded last has been reached; null before that.
+/// Null before it was recorded.
 struct CUevent_st {
-  std::shared_ptr<bool> reached;
+  std::shared_ptr<weir::emulator::Point> point;
 };
 
 namespace weir::emulator {
@@ -35,8 +57,10 @@ struct Streams {
   Streams() { all.push_back(std::make_unique<CUstream_st>()); }
 
   CUstream_st& of(CUstream_st* stream) { return stream == nullptr ? *all.front() : *stream; }
+  void put(CUstream_st* stream, Work work);
   bool advance(CUstream_st& stream);
-  bool step();
+  bool advance_what_needs(CUstream_st& stream);
+  bool step(CUstream_st* wanted);
 
   std::vector<std::unique_ptr<CUstream_st>> all;  ///< the default one first, then by age
   bool deferred = false;
@@ -45,22 +69,47 @@ struct Streams {
 };
 
 Streams& streams() {
-  static Streams all;
-  return all;
+  static auto* const all = new Streams;  // work may outlive what ends with the program
+  return *all;
 }
 
 thread_local std::uint64_t waits = 0;
+std::atomic<std::uint64_t> to_host = 0;
+
+void Streams::put(CUstream_st* to, Work work) {
+  CUstream_st& stream = of(to);
+  stream.work.push_back(std::move(work));
+  ++stream.put;
+  if (deferred) return;
+  while (advance(stream)) {
+  }
+}
 
 /// Attempts the next piece of work.
 bool Streams::advance(CUstream_st& stream) {
-  if (stream.work.empty() || !stream.work.front()()) return false;
+  if (stream.work.empty()) return false;
+  const Work& next = stream.work.front();
+  if (next.after) {
+    if (!next.after->is_reached) return false;
+  } else {
+    const Access access;
+    if (!next.attempt()) return false;
+  }
   stream.work.pop_front();
   ++stream.done;
   return true;
 }
 
-/// Does a piece of work of one stream.
-bool Streams::step() {
+/// Does a piece of work of this stream, or of the one that it waits for.
+bool Streams::advance_what_needs(CUstream_st& stream) {
+  if (stream.work.empty()) return false;
+  const auto after = stream.work.front().after;
+  return after && !after->is_reached ? advance_what_needs(*after->stream) : advance(stream);
+}
+
+/// Does a piece of work of one stream. `wanted`: somebody waits for this one; null: for something else.
+bool Streams::step(CUstream_st* wanted) {
+  if (first == Order::needed && wanted != nullptr) return advance_what_needs(*wanted);
   std::vector<CUstream_st*> turns;
   for (const auto& stream : all) turns.push_back(stream.get());
   if (first == Order::newest) std::reverse(turns.begin(), turns.end());
@@ -68,19 +117,25 @@ bool Streams::step() {
   return std::any_of(turns.begin(), turns.end(), [this](CUstream_st* stream) { return advance(*stream); });
 }
 
+void work_until(const std::function<bool()>& done, CUstream_st* wanted) {
+  for (;;) {
+    {
+      const std::lock_guard lock(device_mutex());
+      if (done()) return;
+      streams().step(wanted);
+    }
+    std::this_thread::yield();
+  }
+}
+
 }  // namespace
 
 void enqueue(CUstream_st* to, std::function<bool()> attempt) {
   const std::lock_guard lock(device_mutex());
-  CUstream_st& stream = streams().of(to);
-  stream.work.push_back(std::move(attempt));
-  ++stream.put;
-  if (streams().deferred) return;
-  while (streams().advance(stream)) {
-  }
+  streams().put(to, {.attempt = std::move(attempt), .after = nullptr});
 }
 
-Deferred::Deferred(Order first) {
+Deferred::Deferred(Order first) : was_deferred_(streams().deferred), first_before_(streams().first) {
   const std::lock_guard lock(device_mutex());
   streams().deferred = true;
   streams().first = first;
@@ -88,34 +143,38 @@ Deferred::Deferred(Order first) {
 
 Deferred::~Deferred() {
   const std::lock_guard lock(device_mutex());
-  streams().deferred = false;
-  while (streams().step()) {
+  while (streams().step(nullptr)) {
   }
+  streams().deferred = was_deferred_;
+  streams().first = first_before_;
 }
 
 bool defers() { return streams().deferred; }
 
 std::uint64_t waits_of_this_thread() { return waits; }
 
+std::uint64_t bytes_to_host() { return to_host; }
+void count_to_host(std::size_t bytes) { to_host += bytes; }
+
 void wait_until(const std::function<bool()>& done) {
   ++waits;
-  for (;;) {
-    {
-      const std::lock_guard lock(device_mutex());
-      if (done()) return;
-      streams().step();
-    }
-    std::this_thread::yield();
-  }
+  work_until(done, nullptr);
 }
 
-void drain(CUstream_st* of) {
+void catch_up(CUstream_st* of) {
+  CUstream_st* stream = nullptr;
   std::uint64_t put = 0;
   {
     const std::lock_guard lock(device_mutex());
-    put = streams().of(of).put;
+    stream = &streams().of(of);
+    put = stream->put;
   }
-  wait_until([=] { return streams().of(of).done >= put; });
+  work_until([=] { return stream->done >= put; }, stream);
+}
+
+void drain(CUstream_st* of) {
+  ++waits;
+  catch_up(of);
 }
 
 }  // namespace weir::emulator
@@ -149,12 +208,12 @@ cudaError_t cudaDeviceSynchronize() {
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   const std::lock_guard lock(device_mutex());
   CUstream_st& asked = streams().of(stream);
-  if (!asked.work.empty()) streams().step();
+  if (!asked.work.empty()) streams().step(&asked);
   return asked.work.empty() ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const std::lock_guard lock(device_mutex());
-  if (event->reached) enqueue(stream, [reached = event->reached] { return *reached; });
+  if (event->point) streams().put(stream, {.attempt = nullptr, .after = event->point});
   return cudaSuccess;
 }
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
@@ -168,18 +227,20 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(device_mutex());
-  event->reached = std::make_shared<bool>(false);
-  enqueue(stream, [reached = event->reached] { return *reached = true; });
+  event->point = std::make_shared<weir::emulator::Point>(weir::emulator::Point{&streams().of(stream)});
+  enqueue(stream, [point = event->point] { return point->is_reached = true; });
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::lock_guard lock(device_mutex());
-  if (!event->reached || *event->reached) return cudaSuccess;
-  streams().step();
-  return *event->reached ? cudaSuccess : cudaErrorNotReady;
+  if (!event->point || event->point->is_reached) return cudaSuccess;
+  streams().step(event->point->stream);
+  return event->point->is_reached ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  weir::emulator::wait_until([event] { return !event->reached || *event->reached; });
+  ++weir::emulator::waits;
+  const auto point = event->point;
+  if (point) weir::emulator::work_until([&] { return point->is_reached; }, point->stream);
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {

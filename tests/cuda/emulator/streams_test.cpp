@@ -69,6 +69,25 @@ TEST_F(StreamsTest, DeferredWorkInAnyOrderDoesSoSometimes) {
   EXPECT_LT(sum, 50);
 }
 
+TEST_F(StreamsTest, OnlyWhatIsNeededIsDoneIfThatComesFirst) {
+  const emulator::Deferred deferred(emulator::Order::needed);
+  EXPECT_EQ(copied(false), 0);
+  EXPECT_EQ(copied(true), 1);
+  from.fill(std::byte{2}, first.handle()).value();
+  copy_bytes({from.data(), from.size()}, to.bytes().data(), first.handle()).value();
+  second.wait().value();
+  EXPECT_EQ(to.bytes()[7], std::byte{1}) << "nobody has waited for the first stream";
+  first.wait().value();
+  EXPECT_EQ(to.bytes()[7], std::byte{2});
+}
+
+TEST_F(StreamsTest, BytesThatCrossToTheHostAreCounted) {
+  const auto before = emulator::bytes_to_host();
+  copy_bytes({from.data(), from.size()}, to.bytes().data(), first.handle()).value();
+  copy_bytes(to.bytes(), from.data(), first.handle()).value();
+  EXPECT_EQ(emulator::bytes_to_host() - before, 8U);
+}
+
 TEST_F(StreamsTest, AnEventIsReachedOnlyAfterTheWorkBeforeIt) {
   const emulator::Deferred deferred(emulator::Order::newest);
   const Event event = Event::make_untimed().value();

@@ -1,7 +1,7 @@
-// A device for LibTorch that is none, under the key that LibTorch keeps for devices from outside (PrivateUse1). Its
-// memory cannot be touched by the host (memory.hpp), copies that nobody waits for are put off (streams.hpp), and it
-// computes by the processor's operations on copies of its tensors, so that it comes to the processor's bits. It is
-// there in a program that is linked with it, or that starts with it loaded.
+// The emulated device (tests/cuda/emulator) as one for LibTorch, under the key that LibTorch keeps for devices from
+// outside (PrivateUse1). The host cannot touch its memory; kernels, and copies that nobody waits for, are put off until
+// they are needed; LibTorch computes on it by the processor's operations on copies of its tensors, at once, so that it
+// comes to the processor's bits. It is there in a program that is linked with it, or that starts with it loaded.
 
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
@@ -12,12 +12,17 @@
 #include <torch/library.h>
 #include <torch/version.h>
 
+#include <cuda_runtime.h>
+
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <tuple>
 #include <utility>
+#include <vector>
 
-#include "memory.hpp"
-#include "streams.hpp"
+#include "tests/cuda/emulator/device_memory.hpp"
+#include "tests/cuda/emulator/emulator.hpp"
 
 namespace weir::testing {
 namespace {
@@ -25,12 +30,84 @@ namespace {
 constexpr auto device_type = c10::DeviceType::PrivateUse1;
 const c10::Device device(device_type, 0);
 
+/// As LibTorch has them: the address of what CUDA calls a stream, 0 for the default one.
+cudaStream_t stream_of(c10::StreamId id) { return reinterpret_cast<cudaStream_t>(id); }
+c10::StreamId& current() {
+  thread_local c10::StreamId id = 0;
+  return id;
+}
+
+/// Work of this device is put off from the beginning.
+void begin() {
+  static const auto* const always = new emulator::Deferred(emulator::Order::needed);
+  (void)always;
+}
+
+/// How many operations of this device are under way in this thread: their copies are its own affair.
+thread_local unsigned operations = 0;
+struct Operation {
+  Operation() {
+    ++operations;
+    emulator::catch_up(stream_of(current()));
+  }
+  ~Operation() { --operations; }
+};
+
+/// Memory that was freed is kept for the stream in which it was taken, as LibTorch's own allocator does: work in that
+/// stream may still use it.
+class Cache {
+ public:
+  static Cache& get() {
+    static auto* const cache = new Cache;
+    return *cache;
+  }
+
+  void* take(std::size_t bytes) {
+    const std::lock_guard lock(emulator::device_mutex());
+    auto& places = free_[{current(), bytes}];
+    void* at = nullptr;
+    if (!places.empty()) {
+      at = places.back();
+      places.pop_back();
+    } else if (cudaMalloc(&at, bytes) != cudaSuccess) {
+      give_all_back();
+      if (cudaMalloc(&at, bytes) != cudaSuccess) return nullptr;
+    }
+    taken_[at] = {current(), bytes};
+    return at;
+  }
+
+  void give_back(void* at) {
+    if (at == nullptr) return;
+    const std::lock_guard lock(emulator::device_mutex());
+    const auto found = taken_.find(at);
+    free_[found->second].push_back(at);
+    taken_.erase(found);
+  }
+
+ private:
+  using Kind = std::pair<c10::StreamId, std::size_t>;
+
+  void give_all_back() {
+    for (auto& [kind, places] : free_) {
+      emulator::catch_up(stream_of(kind.first));
+      for (void* const at : places) cudaFree(at);
+    }
+    free_.clear();
+  }
+
+  std::map<Kind, std::vector<void*>> free_;
+  std::map<void*, Kind> taken_;
+};
+
+std::byte* on_host(const void* at) { return emulator::DeviceMemory::get().on_host(at); }
+
 class Allocator final : public c10::Allocator {
  public:
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 3)
   c10::DataPtr allocate(std::size_t bytes) override { return taken(bytes); }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
-    std::memcpy(DeviceMemory::get().on_host(to), DeviceMemory::get().on_host(from), bytes);
+    std::memcpy(on_host(to), on_host(from), bytes);
   }
 #else
   c10::DataPtr allocate(std::size_t bytes) const override { return taken(bytes); }
@@ -38,10 +115,12 @@ class Allocator final : public c10::Allocator {
   c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
 
  private:
-  static void give_back(void* at) { DeviceMemory::get().free(at); }
+  static void give_back(void* at) { Cache::get().give_back(at); }
   static c10::DataPtr taken(std::size_t bytes) {
-    void* const at = DeviceMemory::get().allocate(bytes);
-    TORCH_CHECK_WITH(OutOfMemoryError, at != nullptr, "out of memory: tried to allocate ", bytes, " bytes");
+    begin();
+    void* const at = bytes == 0 ? nullptr : Cache::get().take(bytes);
+    TORCH_CHECK_WITH(OutOfMemoryError, at != nullptr || bytes == 0, "out of memory: tried to allocate ", bytes,
+                     " bytes");
     return {at, at, &give_back, device};
   }
 };
@@ -51,10 +130,9 @@ Allocator* allocator() {
   return one;
 }
 
+/// Events are CUDA's, as with LibTorch's guard for CUDA.
 struct Guard final : c10::impl::DeviceGuardImplInterface {
-  using Streams = DeviceStreams;
-
-  static c10::Stream stream(Streams::Id id) { return c10::Stream(c10::Stream::UNSAFE, device, id); }
+  static c10::Stream stream(c10::StreamId id) { return c10::Stream(c10::Stream::UNSAFE, device, id); }
 
   c10::DeviceType type() const override { return device_type; }
   c10::Device exchangeDevice(c10::Device) const override { return device; }
@@ -62,29 +140,33 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void setDevice(c10::Device) const override {}
   void uncheckedSetDevice(c10::Device) const noexcept override {}
   c10::DeviceIndex deviceCount() const noexcept override { return 1; }
-  c10::Stream getStream(c10::Device) const noexcept override { return stream(Streams::current()); }
+  c10::Stream getStream(c10::Device) const noexcept override { return stream(current()); }
   c10::Stream getDefaultStream(c10::Device) const override { return stream(0); }
-  c10::Stream getStreamFromGlobalPool(c10::Device, bool) const override { return stream(Streams::get().take_new()); }
+  c10::Stream getStreamFromGlobalPool(c10::Device, bool) const override {
+    begin();
+    cudaStream_t made = nullptr;
+    cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking);
+    return stream(reinterpret_cast<c10::StreamId>(made));
+  }
   c10::Stream exchangeStream(c10::Stream to) const noexcept override {
-    return stream(std::exchange(Streams::current(), to.id()));
+    return stream(std::exchange(current(), to.id()));
   }
-  bool queryStream(const c10::Stream& of) const override {
-    return Streams::get().reached(Streams::get().end_of(of.id()));
-  }
-  void synchronizeStream(const c10::Stream& of) const override { Streams::get().run_all(of.id()); }
+  bool queryStream(const c10::Stream& of) const override { return cudaStreamQuery(stream_of(of.id())) == cudaSuccess; }
+  void synchronizeStream(const c10::Stream& of) const override { cudaStreamSynchronize(stream_of(of.id())); }
   void record(void** event, const c10::Stream& of, c10::DeviceIndex, c10::EventFlag) const override {
-    delete static_cast<Streams::Point*>(*event);
-    *event = new Streams::Point(Streams::get().end_of(of.id()));
+    auto* made = static_cast<cudaEvent_t>(*event);
+    if (made == nullptr) cudaEventCreate(&made);
+    cudaEventRecord(made, stream_of(of.id()));
+    *event = made;
   }
   void block(void* event, const c10::Stream& of) const override {
-    if (event == nullptr) return;
-    Streams::get().add(of.id(), [point = *static_cast<Streams::Point*>(event)] { Streams::get().run_to(point); });
+    if (event != nullptr) cudaStreamWaitEvent(stream_of(of.id()), static_cast<cudaEvent_t>(event), 0);
   }
   bool queryEvent(void* event) const override {
-    return event == nullptr || Streams::get().reached(*static_cast<Streams::Point*>(event));
+    return event == nullptr || cudaEventQuery(static_cast<cudaEvent_t>(event)) == cudaSuccess;
   }
   void destroyEvent(void* event, c10::DeviceIndex) const noexcept override {
-    delete static_cast<Streams::Point*>(event);
+    if (event != nullptr) cudaEventDestroy(static_cast<cudaEvent_t>(event));
   }
 };
 
@@ -93,8 +175,9 @@ C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
 /// A tensor of the processor with the memory of one of the device.
 at::Tensor seen_by_host(const at::Tensor& tensor) {
   if (tensor.is_cpu()) return tensor;
-  void* const at = DeviceMemory::get().on_host(tensor.data_ptr());
-  return at::from_blob(at, tensor.sizes(), tensor.strides(), at::TensorOptions(tensor.scalar_type()));
+  if (tensor.numel() == 0) return at::empty(tensor.sizes(), tensor.scalar_type());
+  return at::from_blob(on_host(tensor.data_ptr()), tensor.sizes(), tensor.strides(),
+                       at::TensorOptions(tensor.scalar_type()));
 }
 
 at::Tensor empty(c10::IntArrayRef sizes, c10::optional<at::ScalarType> type, c10::optional<at::Layout>,
@@ -111,14 +194,15 @@ at::Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::
 
 /// With the host's side of a copy kept, as a driver would pin it, and the device's side as it is when its turn comes.
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
-  const auto stream = DeviceStreams::current();
+  const auto stream = stream_of(current());
+  if (operations == 0 && to.is_cpu()) emulator::count_to_host(to.nbytes());
   auto work = [source = seen_by_host(from.detach()), target = seen_by_host(to.detach())] {
     at::Tensor(target).copy_(source);
   };
   if (non_blocking && from.is_cpu() != to.is_cpu()) {
-    DeviceStreams::get().add(stream, std::move(work));
+    emulator::enqueue(stream, [work = std::move(work)] { return work(), true; });
   } else {
-    DeviceStreams::get().run_all(stream);
+    operations == 0 && to.is_cpu() ? emulator::drain(stream) : emulator::catch_up(stream);
     work();
   }
   return to;
@@ -135,7 +219,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
 }
 
 void compute_on_host(const c10::OperatorHandle& operation, torch::jit::Stack* stack) {
-  DeviceStreams::get().run_all(DeviceStreams::current());
+  const Operation operation_of_device;
   at::native::cpu_fallback(operation, stack);
 }
 
@@ -144,6 +228,7 @@ void compute_on_host(const c10::OperatorHandle& operation, torch::jit::Stack* st
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const c10::optional<at::Tensor>& bias,
                        c10::IntArrayRef stride, c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed,
                        c10::IntArrayRef output_padding, std::int64_t groups) {
+  const Operation operation;
   const auto host_bias = bias && bias->defined() ? c10::optional<at::Tensor>(bias->cpu()) : c10::nullopt;
   return at::convolution(input.cpu(), weight.cpu(), host_bias, stride, padding, dilation, transposed, output_padding,
                          groups)
@@ -155,6 +240,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Te
                                                                     c10::IntArrayRef padding, c10::IntArrayRef dilation,
                                                                     bool transposed, c10::IntArrayRef output_padding,
                                                                     std::int64_t groups, std::array<bool, 3> mask) {
+  const Operation operation;
   const auto host = at::convolution_backward(output.cpu(), input.cpu(), weight.cpu(),
                                              at::IntArrayRef{weight.size(transposed ? 1 : 0)}, stride, padding,
                                              dilation, transposed, output_padding, groups, mask);
@@ -169,6 +255,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(const at::Tensor& inpu
                                                           const c10::optional<at::Tensor>& mean,
                                                           const c10::optional<at::Tensor>& variance, bool training,
                                                           double momentum, double epsilon) {
+  const Operation operation;
   const auto down = [](const c10::optional<at::Tensor>& tensor) {
     return tensor && tensor->defined() ? c10::optional<at::Tensor>(tensor->cpu()) : c10::nullopt;
   };

@@ -1,4 +1,4 @@
-#include "memory.hpp"
+#include "tests/cuda/emulator/device_memory.hpp"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -7,7 +7,9 @@
 #include <bit>
 #include <cstdlib>
 
-namespace weir::testing {
+#include "tests/cuda/emulator/emulator.hpp"
+
+namespace weir::emulator {
 namespace {
 
 constexpr std::size_t size = std::size_t{1} << 36;  // of addresses; memory is taken where something is written
@@ -20,7 +22,7 @@ std::size_t limit() {
 
 std::byte* mapped(int file, int protection) {
   void* const at = ::mmap(nullptr, size, protection, MAP_SHARED | MAP_NORESERVE, file, 0);
-  if (at == MAP_FAILED) std::abort();
+  if (at == MAP_FAILED) fail("there are no addresses for its memory");
   return static_cast<std::byte*>(at);
 }
 
@@ -33,39 +35,47 @@ DeviceMemory& DeviceMemory::get() {
 
 DeviceMemory::DeviceMemory() {
   const int file = ::memfd_create("device", MFD_CLOEXEC);
-  if (file < 0 || ::ftruncate(file, static_cast<off_t>(size)) != 0) std::abort();
+  if (file < 0 || ::ftruncate(file, static_cast<off_t>(size)) != 0) fail("there is no memory");
   device_ = mapped(file, PROT_NONE);
   host_ = mapped(file, PROT_READ | PROT_WRITE);
   ::close(file);
 }
 
-void* DeviceMemory::allocate(std::size_t bytes) {
+std::byte* DeviceMemory::allocate(std::size_t bytes) {
+  if (used_ + bytes > limit()) return nullptr;
   const std::size_t room = std::bit_ceil(std::max(bytes, smallest));
-  const std::lock_guard lock(mutex_);
-  if (used_ + room > limit()) return nullptr;
-  used_ += room;
   auto& places = free_[room];
   std::size_t place = end_;
   if (places.empty()) {
     end_ += room;
-    if (end_ > size) std::abort();
+    if (end_ > size) fail("its addresses are used up");
   } else {
     place = places.back();
     places.pop_back();
   }
-  sizes_[place] = room;
+  used_ += bytes;
+  places_[place] = {.room = room, .bytes = bytes};
   return device_ + place;
 }
 
-void DeviceMemory::free(void* at) {
-  const std::lock_guard lock(mutex_);
-  const auto found = sizes_.find(static_cast<std::size_t>(static_cast<std::byte*>(at) - device_));
-  if (found == sizes_.end()) std::abort();
-  used_ -= found->second;
-  free_[found->second].push_back(found->first);
-  sizes_.erase(found);
+void DeviceMemory::free(std::byte* at) {
+  const auto found = places_.find(static_cast<std::size_t>(at - device_));
+  if (found == places_.end()) fail("memory is freed that was not allocated");
+  used_ -= found->second.bytes;
+  free_[found->second.room].push_back(found->first);
+  places_.erase(found);
 }
 
 std::byte* DeviceMemory::on_host(const void* at) const { return host_ + (static_cast<const std::byte*>(at) - device_); }
 
-}  // namespace weir::testing
+Access::Access() {
+  DeviceMemory& memory = DeviceMemory::get();
+  if (memory.accesses_++ == 0) ::mprotect(memory.device_, memory.end_, PROT_READ | PROT_WRITE);
+}
+
+Access::~Access() {
+  DeviceMemory& memory = DeviceMemory::get();
+  if (--memory.accesses_ == 0) ::mprotect(memory.device_, memory.end_, PROT_NONE);
+}
+
+}  // namespace weir::emulator
