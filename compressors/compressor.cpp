@@ -36,7 +36,7 @@ bool Compressor::goes_dense(at::IntArrayRef shape, const Round& round) const {
 }
 
 Result<at::Tensor> Compressor::prepared(const at::Tensor& gradient, const Round& round) const {
-  if (!gradient.defined() || !gradient.is_floating_point() || !gradient.device().is_cpu()) {
+  if (!gradient.defined() || !gradient.is_floating_point() || !codes_on(gradient.device())) {
     return Error(Errc::invalid_argument, std::string(name()) + " encodes floating-point tensors on the processor");
   }
   if (static_cast<std::uint64_t>(gradient.numel()) > std::numeric_limits<std::uint32_t>::max()) {

@@ -16,6 +16,7 @@
 #include "base/bytes.hpp"
 #include "base/result.hpp"
 #include "compressors/kernels/selection/selection.hpp"
+#include "cuda/kernels/bins.hpp"
 
 namespace weir::compressors {
 
@@ -39,6 +40,7 @@ struct Round {
   /// Of the tensor that is encoded, if its memory has noted them (Memory::peaks): they change nothing but how long it
   /// takes.
   Peaks peaks = {};
+  const cuda::Bins* bins = nullptr;  ///< of a tensor on a device, the same, in its memory (Memory::bins)
 };
 
 /// How the payloads of the ranks are combined. A summed payload is a bare array of numbers, equally long on every rank;
@@ -177,10 +179,16 @@ class Compressor {
   /// The length of the warm-up, in which a training of `epochs_total` epochs is compressed less than later.
   virtual WarmupLength warmup_length(double epochs_total) const;
 
+  /// Whether it encodes tensors that lie there where they are, with the payload that they would have on the processor.
+  /// By default those on the processor. On another device encode() and select_entries() work in the calling thread's
+  /// current stream, and wait for it (compressors/device).
+  virtual bool codes_on(at::Device device) const { return device.is_cpu(); }
+
   /// Appends the encoding of `gradient` to `out`. Accepts any shape, also empty; a tensor that is not float32 or not
   /// contiguous is converted first. If `own` is given, it receives what read_entries() would read from the payload; for
-  /// traits().sparse. On failure `out` is unchanged. Fails with: invalid_argument (not a floating-point tensor on the
-  /// CPU; NaN or infinity, naming the tensor's position), unsupported (2^32 entries or more).
+  /// traits().sparse. On failure `out` is unchanged. Fails with: invalid_argument (not a floating-point tensor where
+  /// codes_on() says; NaN or infinity, naming the tensor's position), unsupported (2^32 entries or more), internal (on
+  /// a device).
   Result<void> encode(const at::Tensor& gradient, const Round& round, Bytes& out, Selection* own = nullptr);
 
   /// Chooses the entries of `gradient` that encode() would send: their positions, ascending, and the values that they

@@ -7,6 +7,8 @@ namespace weir::compressors {
 
 Peaks Memory::peaks(const Round&) const { return {}; }
 
+const cuda::Bins* Memory::bins(const Round&) const { return nullptr; }
+
 bool Memory::add_unsent(const Round& round, std::uint64_t first, std::span<const float> values) {
   const TensorStore* store = unsent();
   return store != nullptr && store->add(round, first, values);

@@ -59,6 +59,12 @@ class Memory {
   virtual std::string_view name() const = 0;
   virtual MemoryTraits traits() const = 0;
 
+  /// Whether it takes gradients that lie there where they are, with the bits that it would have on the processor. By
+  /// default those on the processor. On another device everything below works in the calling thread's current stream
+  /// (compressors/device), and what is sent has to be a sparse compressor's entries if traits().reads_sent. Gradients
+  /// of a tensor may lie on the processor in one round and on a device in the next; means always lie on the processor.
+  virtual bool codes_on(at::Device device) const { return device.is_cpu(); }
+
   /// Returns the tensor to encode in place of `gradient` (float32, contiguous): the gradient itself or a tensor of this
   /// memory, which stays valid and unchanged until update(). `gradient` is not written to. Fails with: invalid_argument
   /// (the shape differs from the tensor's previous one).
@@ -67,6 +73,9 @@ class Memory {
   /// The peaks of the tensor that compensate() has returned for round.tensor, until that tensor's update(). Empty if
   /// this memory does not note them.
   virtual Peaks peaks(const Round& round) const;
+  /// The same of a tensor on a device: how many entries have each upper part of their magnitudes, in its memory. Null
+  /// if this memory does not count them.
+  virtual const cuda::Bins* bins(const Round& round) const;
 
   /// Ends the round: `sent` is what this rank sent, `mean` what the ranks agreed on. A memory with
   /// traits().changes_mean turns `mean` into what the optimizer applies, in the same way on every rank.

@@ -4,10 +4,14 @@
 
 #include "base/result.hpp"
 #include "compressors/compressor.hpp"
+#include "compressors/values.hpp"
 
 namespace weir::compressors {
 
 /// The error for a gradient with NaN or infinity; it names the tensor and the first such entry.
 Error non_finite(const Round& round, std::span<const float> values);
+
+/// The same, of the first such entry that was found wherever the gradient lies; or why none was.
+Error non_finite(const Round& round, const Result<NonFinite>& found);
 
 }  // namespace weir::compressors

@@ -8,6 +8,7 @@
 #include "base/bytes.hpp"
 #include "base/result.hpp"
 #include "compressors/compressor.hpp"
+#include "compressors/device/memory_steps.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/kernels/selection/selection.hpp"
@@ -40,8 +41,13 @@ class Sent {
   /// Of a compressor that sends every entry, in several payloads that have all rows between them.
   Sent(Compressor& compressor, std::span<const SentRows> parts) : compressor_(&compressor), parts_(parts) {}
 
-  /// tensor += weight * what was sent. Fails with: malformed, unsupported.
+  /// tensor += weight * what was sent. A tensor may lie on a device if a sparse compressor has sent entries. Fails
+  /// with: malformed, unsupported, internal (what a device answers).
   Result<void> add_to(at::Tensor& tensor, float weight) const {
+    if (!tensor.is_cpu() && entries_ != nullptr) {
+      auto added = device::add_selection(weight, *entries_, tensor);
+      return added && corrections_ != nullptr ? device::add_selection(weight, *corrections_, tensor) : added;
+    }
     if (entries_ != nullptr) add_selection(weight, *entries_, flat(tensor));
     if (corrections_ != nullptr) add_selection(weight, *corrections_, flat(tensor));
     if (compensated_ != nullptr) accumulate_scaled(weight, flat(*compensated_), flat(tensor));

@@ -16,10 +16,7 @@ Memory::~Memory() {
   if (data_ != nullptr) cudaFree(data_);  // an error here is one of earlier work, which its stream's wait() reports
 }
 
-Result<void> Memory::fill(std::byte with, StreamHandle stream) const {
-  if (size_ == 0) return {};
-  return check(cudaMemsetAsync(data_, std::to_integer<int>(with), size_, stream), "filling memory of the device");
-}
+Result<void> Memory::fill(std::byte with, StreamHandle stream) const { return fill_bytes(data_, size_, with, stream); }
 
 Result<void> Memory::copy_from_host(std::span<const std::byte> from, StreamHandle stream) const {
   ensure(from.size() <= size_, "room on the device for what is copied");
@@ -39,6 +36,11 @@ Result<void> Memory::copy_from(const Memory& from, StreamHandle stream) const {
   if (from.size_ == 0) return {};
   return check(cudaMemcpyAsync(data_, from.data_, from.size_, cudaMemcpyDeviceToDevice, stream),
                "copying on the device");
+}
+
+Result<void> fill_bytes(std::byte* at, std::size_t size, std::byte with, StreamHandle stream) {
+  if (size == 0) return {};
+  return check(cudaMemsetAsync(at, std::to_integer<int>(with), size, stream), "filling memory of the device");
 }
 
 Result<void> copy_bytes(std::span<const std::byte> from, std::byte* to, StreamHandle stream) {

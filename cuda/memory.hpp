@@ -33,6 +33,9 @@ class Memory {
   std::size_t size_;
 };
 
+/// Sets bytes of the device's memory, in the order of the stream. Fails with: internal.
+Result<void> fill_bytes(std::byte* at, std::size_t size, std::byte with, StreamHandle stream);
+
 /// Copies bytes between any two places in the device's or pinned memory, in the order of the stream. Fails with:
 /// internal.
 Result<void> copy_bytes(std::span<const std::byte> from, std::byte* to, StreamHandle stream);

@@ -31,8 +31,13 @@ Result<at::Tensor> DgcMemory::compensate(const at::Tensor& gradient, const Round
   if (!momentum) return momentum;
   auto velocity = velocities_.of(round, gradient);
   if (!velocity) return velocity;
-  const double limits = std::sqrt(static_cast<double>(round.world));
-  const MomentumStep step{static_cast<float>(setting_.momentum), clip_scale(flat(gradient), limits), setting_.nesterov};
+  const auto scale = clip_scale(gradient, std::sqrt(static_cast<double>(round.world)));
+  if (!scale) return scale.error();
+  const MomentumStep step{static_cast<float>(setting_.momentum), *scale, setting_.nesterov};
+  if (!gradient.is_cpu()) {
+    auto done = device::accumulate_momentum(step, gradient, *momentum, *velocity, peaks_.room_for_bins(round));
+    return done ? velocity : Result<at::Tensor>(done.error());
+  }
   const auto g = flat(gradient);
   const auto m = flat(*momentum);
   const auto v = flat(*velocity);
@@ -46,13 +51,14 @@ Result<at::Tensor> DgcMemory::compensate(const at::Tensor& gradient, const Round
 }
 
 Result<void> DgcMemory::update(const Round& round, const Sent& sent, at::Tensor& mean) {
-  auto velocity = velocities_.of(round, mean);
+  auto velocity = velocities_.of(round, mean.sizes());
   if (!velocity) return velocity.error();
-  auto momentum = momenta_.of(round, mean);
+  auto momentum = momenta_.of(round, mean.sizes());
   if (!momentum) return momentum.error();
   if (auto taken = sent.add_to(*velocity, -1); !taken || !options_.momentum_masking) {
     return taken;
   }
+  if (!momentum->is_cpu()) return device::clear_selection(sent.positions(), *momentum);
   const std::span<float> m = flat(*momentum);
   for (const std::uint32_t at : sent.positions()) m[at] = 0;
   return {};
@@ -70,8 +76,9 @@ Result<void> DgcMemory::average_dense(at::Tensor& mean, const Round& round) {
   }
   auto momentum = momenta_.of(round, mean);
   if (!momentum) return momentum.error();
-  const MomentumStep step{static_cast<float>(setting_.momentum), clip_scale(flat(std::as_const(mean)), 1),
-                          setting_.nesterov};
+  const auto scale = clip_scale(mean, 1);
+  if (!scale) return scale.error();
+  const MomentumStep step{static_cast<float>(setting_.momentum), *scale, setting_.nesterov};
   apply_momentum(step, flat(mean), flat(*momentum));
   return {};
 }
@@ -87,10 +94,12 @@ Result<void> DgcMemory::restore(std::span<const NamedTensor> state) {
   return restore_stores(state, {&momenta_, &velocities_});
 }
 
-float DgcMemory::clip_scale(std::span<const float> gradient, double limits) const {
+Result<float> DgcMemory::clip_scale(const at::Tensor& gradient, double limits) const {
   if (!options_.clip_norm) return 1;
   const double limit = limits * *options_.clip_norm;
-  const double norm = std::sqrt(sum_of_squares(gradient));
+  const auto squares = gradient.is_cpu() ? sum_of_squares(flat(gradient)) : device::sum_of_squares(gradient);
+  if (!squares) return squares.error();
+  const double norm = std::sqrt(*squares);
   return norm > limit ? static_cast<float>(limit / norm) : 1.0F;
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "compressors/device/device.hpp"
 #include "compressors/memories/peak_store.hpp"
 #include "compressors/memories/tensor_store.hpp"
 #include "compressors/memory.hpp"
@@ -43,7 +44,9 @@ class DgcMemory final : public Memory {
   std::string_view name() const override { return type_name; }
   MemoryTraits traits() const override { return type_traits; }
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
+  bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   Peaks peaks(const Round& round) const override { return peaks_.of(round); }
+  const cuda::Bins* bins(const Round& round) const override { return peaks_.bins_of(round); }
   Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) override;
   Result<at::Tensor> compensate_dense(const at::Tensor& gradient, const Round& round) override;
   TensorStore* unsent() override { return &velocities_; }
@@ -53,7 +56,8 @@ class DgcMemory final : public Memory {
 
  private:
   /// The factor that scales a gradient to a norm of at most `limits` times clip_norm; 1 if it is not longer than that.
-  float clip_scale(std::span<const float> gradient, double limits) const;
+  /// Of one on a device it waits for the norm.
+  Result<float> clip_scale(const at::Tensor& gradient, double limits) const;
 
   Options options_;
   MemorySetting setting_;

@@ -17,6 +17,7 @@ class NoMemory final : public Memory {
 
   std::string_view name() const override { return type_name; }
   MemoryTraits traits() const override { return type_traits; }
+  bool codes_on(at::Device) const override { return true; }
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round&) override { return gradient; }
   Result<void> update(const Round&, const Sent&, at::Tensor&) override { return {}; }
 };

@@ -18,19 +18,25 @@ std::optional<std::string> ResidualMemory::misfit(const Compressor& compressor) 
 Result<at::Tensor> ResidualMemory::compensate(const at::Tensor& gradient, const Round& round) {
   auto residual = residuals_.of(round, gradient);
   if (!residual) return residual;
+  const auto beta = static_cast<float>(options_.beta);
+  const auto gamma = static_cast<float>(options_.gamma);
+  if (!gradient.is_cpu()) {
+    auto done = device::accumulate_residual(beta, gamma, gradient, *residual, peaks_.room_for_bins(round));
+    return done ? residual : Result<at::Tensor>(done.error());
+  }
   const auto g = flat(gradient);
   const auto r = flat(*residual);
   const auto peaks = peaks_.room(round, g.size());
   parallel_for_ranges(g.size(), peak_block, [&](std::size_t begin, std::size_t end) {
     const std::size_t count = end - begin;
-    accumulate_residual(static_cast<float>(options_.beta), static_cast<float>(options_.gamma), g.subspan(begin, count),
-                        r.subspan(begin, count), peaks.subspan(begin / peak_block, peaks_of(count)));
+    accumulate_residual(beta, gamma, g.subspan(begin, count), r.subspan(begin, count),
+                        peaks.subspan(begin / peak_block, peaks_of(count)));
   });
   return residual;
 }
 
 Result<void> ResidualMemory::update(const Round& round, const Sent& sent, at::Tensor& mean) {
-  auto residual = residuals_.of(round, mean);
+  auto residual = residuals_.of(round, mean.sizes());
   if (!residual) return residual.error();
   return sent.add_to(*residual, -1);
 }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "compressors/device/device.hpp"
 #include "compressors/memories/peak_store.hpp"
 #include "compressors/memories/tensor_store.hpp"
 #include "compressors/memory.hpp"
@@ -34,7 +35,9 @@ class ResidualMemory final : public Memory {
   std::string_view name() const override { return type_name; }
   MemoryTraits traits() const override { return type_traits; }
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
+  bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   Peaks peaks(const Round& round) const override { return peaks_.of(round); }
+  const cuda::Bins* bins(const Round& round) const override { return peaks_.bins_of(round); }
   Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) override;
   TensorStore* unsent() override { return &residuals_; }
   Result<void> average_dense(at::Tensor& mean, const Round& round) override;

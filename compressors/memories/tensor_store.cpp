@@ -27,8 +27,18 @@ std::optional<std::uint32_t> position_in(std::string_view name, std::string_view
 }  // namespace
 
 Result<at::Tensor> TensorStore::of(const Round& round, at::IntArrayRef shape) {
+  return checked(tensors_.of(round), round, shape, at::kCPU);
+}
+
+Result<at::Tensor> TensorStore::of(const Round& round, const at::Tensor& like) {
   at::Tensor& tensor = tensors_.of(round);
-  if (!tensor.defined()) tensor = at::zeros(shape, at::kFloat);
+  if (tensor.defined() && tensor.device() != like.device()) tensor = tensor.to(like.device());
+  return checked(tensor, round, like.sizes(), like.device());
+}
+
+Result<at::Tensor> TensorStore::checked(at::Tensor& tensor, const Round& round, at::IntArrayRef shape,
+                                        at::Device device) const {
+  if (!tensor.defined()) tensor = at::zeros(shape, at::TensorOptions(at::kFloat).device(device));
   if (tensor.sizes() != shape) {
     return Error(Errc::invalid_argument, name_ + " of tensor " + std::to_string(round.tensor) + " has " +
                                              std::to_string(tensor.numel()) + " entries in another shape than its " +
@@ -45,9 +55,16 @@ std::optional<at::Tensor> TensorStore::find(const Round& round) const {
 bool TensorStore::add(const Round& round, std::uint64_t first, std::span<const float> values) const {
   auto tensor = find(round);
   if (!tensor) return false;
-  const auto all = flat(*tensor);
-  ensure(first <= all.size() && values.size() <= all.size() - first, "entries of the tensor");
-  accumulate_residual(1, 1, values, all.subspan(first, values.size()));
+  const auto size = static_cast<std::uint64_t>(tensor->numel());
+  ensure(first <= size && values.size() <= size - first, "entries of the tensor");
+  if (tensor->is_cpu()) {
+    accumulate_residual(1, 1, values, flat(*tensor).subspan(first, values.size()));
+    return true;
+  }
+  const auto count = static_cast<std::int64_t>(values.size());
+  at::Tensor above = at::empty({count}, at::kFloat);
+  std::ranges::copy(values, flat(above).begin());
+  tensor->view({-1}).narrow(0, static_cast<std::int64_t>(first), count).add_(above.to(tensor->device()));
   return true;
 }
 

@@ -15,15 +15,17 @@
 namespace weir::compressors {
 
 /// State of memories and compressors: one float32 tensor per tensor of the model, created as zeros when first asked
-/// for. Saved under "<name>.<position of the tensor>".
+/// for. It lies where the gradient lay that it was asked for last. Saved under "<name>.<position of the tensor>".
 class TensorStore {
  public:
   explicit TensorStore(std::string name) : name_(std::move(name)) {}
 
-  /// The tensor for `round.tensor`, created if missing. Fails with: invalid_argument (it has another shape).
+  /// The tensor for `round.tensor`, wherever it lies; created in the host's memory if missing. Fails with:
+  /// invalid_argument (it has another shape).
   Result<at::Tensor> of(const Round& round, at::IntArrayRef shape);
-  /// The same, in the shape of `like`.
-  Result<at::Tensor> of(const Round& round, const at::Tensor& like) { return of(round, like.sizes()); }
+  /// The same, in the shape of `like` and beside it: it is moved if that lies somewhere else than the last one. On a
+  /// device in the calling thread's current stream.
+  Result<at::Tensor> of(const Round& round, const at::Tensor& like);
 
   /// The tensor for `round.tensor`, if there is one.
   std::optional<at::Tensor> find(const Round& round) const;
@@ -45,6 +47,8 @@ class TensorStore {
   void clear() { tensors_.clear(); }
 
  private:
+  Result<at::Tensor> checked(at::Tensor& tensor, const Round& round, at::IntArrayRef shape, at::Device device) const;
+
   std::string name_;
   PerTensor<at::Tensor> tensors_;
 };

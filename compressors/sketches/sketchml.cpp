@@ -18,7 +18,8 @@
 #include "compressors/sketches/delta_keys.hpp"
 #include "compressors/sketches/min_max_sketch.hpp"
 #include "compressors/sketches/quantile_groups.hpp"
-#include "compressors/sparsifiers/topk.hpp"
+#include "compressors/sparsifiers/sparsifier.hpp"
+#include "compressors/values.hpp"
 
 namespace weir::compressors {
 namespace {

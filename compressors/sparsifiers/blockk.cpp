@@ -39,7 +39,8 @@ std::optional<std::size_t> BlockK::expected_count(std::uint64_t entries, const R
   return entries / block * per_block + std::min(entries % block, per_block);
 }
 
-Result<void> BlockK::choose(std::span<const float> values, const Round& round, Selection& out) {
+Result<void> BlockK::choose(const Values& tensor, const Round& round, Selection& out) {
+  const auto values = tensor.on_host();
   const auto block = static_cast<std::size_t>(options_.block);
   const auto per_block = static_cast<std::size_t>(options_.per_block);
   const auto choose_range = [&](std::size_t begin, std::size_t end, Selection& all) {

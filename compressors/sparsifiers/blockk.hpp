@@ -36,7 +36,7 @@ class BlockK final : public Sparsifier {
   double error_bound(std::uint64_t entries, const Round& round) const override;
 
  protected:
-  Result<void> choose(std::span<const float> values, const Round& round, Selection& out) override;
+  Result<void> choose(const Values& values, const Round& round, Selection& out) override;
   std::optional<std::size_t> expected_count(std::uint64_t entries, const Round& round) const override;
 
  private:

@@ -10,7 +10,7 @@
 #include "compressors/parallel_loops.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 #include "compressors/sparsifiers/strata.hpp"
-#include "compressors/sparsifiers/topk.hpp"
+#include "compressors/values.hpp"
 
 namespace weir::compressors {
 namespace {

@@ -6,10 +6,9 @@
 #include <limits>
 
 #include "base/philox.hpp"
+#include "compressors/device/device.hpp"
 #include "compressors/flat.hpp"
-#include "compressors/kernels/selection/sample.hpp"
 #include "compressors/non_finite.hpp"
-#include "compressors/parallel_loops.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 #include "compressors/sparsifiers/warmup_params.hpp"
 
@@ -74,37 +73,44 @@ std::optional<WireBits> Dgc::expected_bits(at::IntArrayRef shape, const Round& r
   return Sparsifier::expected_bits(shape, round);
 }
 
-Result<void> Dgc::choose(std::span<const float> values, const Round& round, Selection& out) {
+bool Dgc::codes_on(at::Device device) const { return device.is_cpu() || device::has_kernels(device); }
+
+Result<void> Dgc::choose(const Values& values, const Round& round, Selection& out) {
   const double wanted = share(values.size(), round);
   const std::size_t kept = entries_kept(wanted, values.size());
   const SamplePlan plan = SamplePlan::of(values.size(), wanted, options_.sample_ratio);
+  Result<void> done;
   if (plan.samples == values.size() || kept == values.size()) {
-    select_largest(values, kept, out);
+    done = values.select_largest(kept, out);
   } else {
-    adapt(values, round.peaks, sampled_threshold(values, plan, wanted, round), kept, out);
+    const auto threshold = sampled_threshold(values, plan, wanted, round);
+    done = threshold ? adapt(values, *threshold, kept, out) : threshold.error();
   }
+  if (!done) return done;
   // NaN and infinity compare larger than any number, so if there is one, it was chosen.
-  if (find_non_finite(out.values) != out.size()) return non_finite(round, values);
+  if (find_non_finite(out.values) != out.size()) return non_finite(round, values.first_non_finite());
   return {};
 }
 
-float Dgc::sampled_threshold(std::span<const float> values, const SamplePlan& plan, double ratio,
-                             const Round& round) const {
+Result<float> Dgc::sampled_threshold(const Values& values, const SamplePlan& plan, double ratio,
+                                     const Round& round) const {
   const std::uint32_t word = Philox(round.seed).at(round.step, round.tensor, 0)[0];
   const StridedSample sample{.first = Philox::below(static_cast<std::uint32_t>(plan.stride), word),
                              .stride = plan.stride,
                              .count = plan.samples};
-  return std::bit_cast<float>(sampled_cut(values, round.peaks, sample, entries_kept(ratio, plan.samples)));
+  const auto cut = values.sampled_cut(sample, entries_kept(ratio, plan.samples));
+  if (!cut) return cut.error();
+  return std::bit_cast<float>(*cut);
 }
 
-void Dgc::adapt(std::span<const float> values, Peaks peaks, float threshold, std::size_t kept, Selection& out) const {
+Result<void> Dgc::adapt(const Values& values, float threshold, std::size_t kept, Selection& out) const {
   const double most = options_.upper_bound * static_cast<double>(kept);
   const double least = options_.lower_bound * static_cast<double>(kept);
   // If there are more entries than this, it only matters that there are too many, so collecting stops.
   const std::size_t limit = 4 * kept + 1024;
-  bool complete = parallel_collect(values, peaks, floor_of(threshold), limit, out);
-  for (std::int64_t i = 0; i < options_.adaptations_max; ++i) {
-    if (!complete || static_cast<double>(out.size()) > most) {
+  auto complete = values.collect(floor_of(threshold), limit, out);
+  for (std::int64_t i = 0; complete && i < options_.adaptations_max; ++i) {
+    if (!*complete || static_cast<double>(out.size()) > most) {
       if (options_.resample) break;
       threshold *= static_cast<float>(options_.upper_bound);
     } else if (static_cast<double>(out.size()) < least && magnitude(threshold) > 1) {
@@ -112,15 +118,14 @@ void Dgc::adapt(std::span<const float> values, Peaks peaks, float threshold, std
     } else {
       break;
     }
-    complete = parallel_collect(values, peaks, floor_of(threshold), limit, out);
+    complete = values.collect(floor_of(threshold), limit, out);
   }
+  if (!complete) return complete.error();
   // The largest entries above the threshold are the largest of all. If the threshold rose above every entry, nothing
   // would be sent for a tensor that is not zero.
-  if (!complete || (out.size() == 0 && magnitude(threshold) > 1)) {
-    select_largest(values, kept, out);
-  } else if (out.size() > kept) {
-    trim(out, cut_at_rank(out.values, kept));
-  }
+  if (!*complete || (out.size() == 0 && magnitude(threshold) > 1)) return values.select_largest(kept, out);
+  if (out.size() > kept) trim(out, cut_at_rank(out.values, kept));
+  return {};
 }
 
 }  // namespace weir::compressors

@@ -58,9 +58,10 @@ class Dgc final : public Sparsifier {
   double error_bound(std::uint64_t entries, const Round& round) const override;
   /// More than those of the dense tensor, where all entries would be sent: then there is nothing to choose.
   std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
+  bool codes_on(at::Device device) const override;
 
  protected:
-  Result<void> choose(std::span<const float> values, const Round& round, Selection& out) override;
+  Result<void> choose(const Values& values, const Round& round, Selection& out) override;
   std::optional<std::size_t> expected_count(std::uint64_t entries, const Round& round) const override;
   bool wants_dense(const Round& round) const override { return ratio(round) >= 1; }
 
@@ -68,9 +69,8 @@ class Dgc final : public Sparsifier {
   double ratio(const Round& round) const { return options_.warmup.ratio(options_.ratio, round); }
   /// The share of `entries` entries (at least one) that is sent.
   double share(std::uint64_t entries, const Round& round) const;
-  float sampled_threshold(std::span<const float> values, const SamplePlan& plan, double ratio,
-                          const Round& round) const;
-  void adapt(std::span<const float> values, Peaks peaks, float threshold, std::size_t kept, Selection& out) const;
+  Result<float> sampled_threshold(const Values& values, const SamplePlan& plan, double ratio, const Round& round) const;
+  Result<void> adapt(const Values& values, float threshold, std::size_t kept, Selection& out) const;
 
   Options options_;
 };

@@ -103,7 +103,8 @@ std::int64_t Sidco::stages_max() const {
   return stages;
 }
 
-Result<void> Sidco::choose(std::span<const float> values, const Round& round, Selection& out) {
+Result<void> Sidco::choose(const Values& all, const Round& round, Selection& out) {
+  const auto values = all.on_host();
   Stages& stages = stages_.of(round);
   stages.count = std::clamp<std::int64_t>(stages.count, 1, stages_max());
   const auto collect_by = [&](std::int64_t count) {

@@ -54,7 +54,7 @@ class Sidco final : public Sparsifier {
   std::int64_t stages_max() const;
 
  protected:
-  Result<void> choose(std::span<const float> values, const Round& round, Selection& out) override;
+  Result<void> choose(const Values& values, const Round& round, Selection& out) override;
 
  private:
   /// The state of a tensor. It is saved as a tensor of these five numbers, in this order, in double precision.

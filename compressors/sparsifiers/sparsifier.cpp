@@ -6,6 +6,7 @@
 #include "compressors/codecs/index_codec.hpp"
 #include "compressors/codecs/sparse.hpp"
 #include "compressors/codecs/value_codec.hpp"
+#include "compressors/device/device_values.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/parallel_loops.hpp"
 
@@ -21,10 +22,10 @@ Result<void> Sparsifier::do_encode(const at::Tensor& gradient, const Round& roun
 }
 
 Result<void> Sparsifier::do_select(const at::Tensor& gradient, const Round& round, Selection& chosen) {
-  const std::span<const float> values = flat(gradient);
   chosen.clear();
-  if (values.empty()) return {};
-  auto done = choose(values, round, chosen);
+  if (gradient.numel() == 0) return {};
+  auto done = gradient.is_cpu() ? choose(HostValues(flat(gradient), round.peaks), round, chosen)
+                                : choose(device::DeviceValues(gradient, round.bins), round, chosen);
   if (done && traits().thins && round.share < 1 && chosen.size() > 0) {
     trim(chosen, cut_at_rank(chosen.values, entries_kept(round.share, chosen.size())));
   }

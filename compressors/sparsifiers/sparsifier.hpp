@@ -6,6 +6,7 @@
 #include "compressors/codecs/sparse.hpp"
 #include "compressors/compressor.hpp"
 #include "compressors/kernels/selection/selection.hpp"
+#include "compressors/values.hpp"
 
 namespace weir::compressors {
 
@@ -22,9 +23,9 @@ class Sparsifier : public Compressor {
  protected:
   explicit Sparsifier(SparseCodecs codecs) : codecs_(std::move(codecs)) {}
 
-  /// Fills `out` with the entries of `values` (never empty) to send.
-  /// Fails with: invalid_argument (NaN or infinity; see non_finite()).
-  virtual Result<void> choose(std::span<const float> values, const Round& round, Selection& out) = 0;
+  /// Fills `out` with the entries of `values` (never empty) to send; `out` is empty before. They lie where codes_on()
+  /// says. Fails with: invalid_argument (NaN or infinity; see non_finite()), and as Values.
+  virtual Result<void> choose(const Values& values, const Round& round, Selection& out) = 0;
 
   /// How many of `entries` entries (at least one) are sent. Nothing if the parameters do not determine it.
   virtual std::optional<std::size_t> expected_count(std::uint64_t entries, const Round& round) const;

@@ -14,7 +14,8 @@ protocol::Params<Threshold::Options> Threshold::params() {
                                                         "The least magnitude that is sent."));
 }
 
-Result<void> Threshold::choose(std::span<const float> values, const Round& round, Selection& out) {
+Result<void> Threshold::choose(const Values& all, const Round& round, Selection& out) {
+  const auto values = all.on_host();
   constexpr double largest = std::numeric_limits<float>::max();
   const auto threshold = static_cast<float>(std::min(options_.threshold, largest));
   (void)parallel_collect(values, round.peaks, std::max(magnitude(threshold), 1U), values.size(), out);

@@ -26,7 +26,7 @@ class Threshold final : public Sparsifier {
   double error_bound(std::uint64_t entries, const Round&) const override { return entries == 0 ? 0 : 1; }
 
  protected:
-  Result<void> choose(std::span<const float> values, const Round& round, Selection& out) override;
+  Result<void> choose(const Values& values, const Round& round, Selection& out) override;
 
  private:
   Options options_;

@@ -1,44 +1,10 @@
 #include "compressors/sparsifiers/topk.hpp"
 
-#include <algorithm>
-#include <cmath>
-
-#include "compressors/kernels/selection/sample.hpp"
+#include "compressors/device/device.hpp"
 #include "compressors/non_finite.hpp"
-#include "compressors/parallel_loops.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 
 namespace weir::compressors {
-namespace {
-
-/// A magnitude() that probably a few more than `rank` values reach, estimated from a strided sample with a margin of
-/// four standard deviations. 0 if the tensor is too small, or the rank too large, for a sample to pay off.
-std::uint32_t probable_floor(std::span<const float> values, Peaks peaks, std::size_t rank) {
-  constexpr double hits = 64;  // sampled values above the true cut, on average; more if they cost nothing
-  const double wanted = std::max(hits * static_cast<double>(values.size()) / static_cast<double>(rank), 16384.0);
-  if (wanted * 4 > static_cast<double>(values.size())) return 0;
-  // With an odd stride, the sample meets every column of a matrix whose width is a power of two.
-  const std::size_t stride = static_cast<std::size_t>(static_cast<double>(values.size()) / wanted) | 1;
-  const StridedSample sample{.first = 0, .stride = stride, .count = (values.size() + stride - 1) / stride};
-  const double share = static_cast<double>(sample.count) / static_cast<double>(values.size());
-  const double expected = static_cast<double>(rank) * share;
-  const auto deep = static_cast<std::size_t>(expected + 4 * std::sqrt(expected)) + 1;
-  return sampled_cut(values, peaks, sample, std::min(deep, sample.count));
-}
-
-}  // namespace
-
-void select_largest_by_sample(std::span<const float> values, Peaks peaks, std::size_t count, Selection& out) {
-  // A sample provides a threshold slightly below the cut, one pass collects the entries above it, and the exact cut is
-  // made among those. If the sample misleads, the exact cut is made in the whole tensor: slower, with the same result.
-  const std::uint32_t floor = probable_floor(values, peaks, count);
-  if (floor > 0 && parallel_collect(values, peaks, floor, 3 * count + 1024, out) && out.size() >= count) {
-    trim(out, cut_at_rank(out.values, count));
-  } else {
-    select_largest(values, count, out);
-  }
-}
-
 protocol::Params<TopK::Options> TopK::params() {
   return with_codecs(protocol::Params<Options>().number(
       "ratio", &Options::ratio, {.exclusive_minimum = 0.0, .maximum = 1.0}, "Share of the entries that is sent."));
@@ -49,10 +15,13 @@ double TopK::error_bound(std::uint64_t entries, const Round&) const {
   return bound_for_share(static_cast<double>(entries_kept(options_.ratio, entries)) / static_cast<double>(entries));
 }
 
-Result<void> TopK::choose(std::span<const float> values, const Round& round, Selection& out) {
-  select_largest_by_sample(values, round.peaks, entries_kept(options_.ratio, values.size()), out);
+bool TopK::codes_on(at::Device device) const { return device.is_cpu() || device::has_kernels(device); }
+
+Result<void> TopK::choose(const Values& values, const Round& round, Selection& out) {
+  auto done = values.select_largest(entries_kept(options_.ratio, values.size()), out);
+  if (!done) return done;
   // NaN and infinity compare larger than any number, so if there is one, it was chosen.
-  if (find_non_finite(out.values) != out.size()) return non_finite(round, values);
+  if (find_non_finite(out.values) != out.size()) return non_finite(round, values.first_non_finite());
   return {};
 }
 

@@ -5,10 +5,6 @@
 
 namespace weir::compressors {
 
-/// Like select_largest(), but mostly in one pass: a sample provides a threshold a little below the cut. `peaks` may be
-/// empty.
-void select_largest_by_sample(std::span<const float> values, Peaks peaks, std::size_t count, Selection& out);
-
 /// Keeps the ceil(ratio * n) entries of largest magnitude, exactly; among equals, the first (Aji & Heafield
 /// 2017). Zeros are not sent. Biased: pair it with a memory. Steps: all-gather.
 class TopK final : public Sparsifier {
@@ -27,9 +23,10 @@ class TopK final : public Sparsifier {
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.sparse = true, .selects = true, .thins = true}; }
   double error_bound(std::uint64_t entries, const Round& round) const override;
+  bool codes_on(at::Device device) const override;
 
  protected:
-  Result<void> choose(std::span<const float> values, const Round& round, Selection& out) override;
+  Result<void> choose(const Values& values, const Round& round, Selection& out) override;
   std::optional<std::size_t> expected_count(std::uint64_t entries, const Round&) const override {
     return entries_kept(options_.ratio, entries);
   }

@@ -74,11 +74,32 @@ void BucketRound::put_means_into(const at::Tensor& flat) {
   }
 }
 
+/// Who takes the bucket through a step of such a route.
+const CodedRound& BucketRound::round_for(const Route& route) const {
+  return route.by_owners && by_owners_ ? *by_owners_ : *gathering_;
+}
+
+/// Whether a parameter is encoded in such a step, and not averaged as it is.
+bool BucketRound::encodes(const Step& step, const Route& route, std::uint32_t parameter) const {
+  if (!bucket_.coded || route.form != Form::coded) return false;
+  auto round = setting_.round(step, parameter);
+  round.by_owners = round_for(route).by_owners();
+  return !setting_.compression.compressor->goes_dense(setting_.parameters[parameter].tensor.sizes(), round);
+}
+
+bool BucketRound::encodes_in_place(const Step& step, const Route& route, std::uint32_t parameter) const {
+  // Sums within a host and over hops are made in the host's memory.
+  if (by_hosts() || round_for(route).by_hops()) return false;
+  const at::Device device = setting_.parameters[parameter].tensor.device();
+  return setting_.compression.codes_on(device) && encodes(step, route, parameter);
+}
+
 void BucketRound::begin(const Step& step, const Route& route) {
+  const auto in_stream = setting_.in_stream_of(bucket_.parameters);
   step_ = step;
-  coded_ = route.by_owners && by_owners_ ? by_owners_.get() : gathering_.get();
+  route_ = route;
+  coded_ = &round_for(route) == by_owners_.get() ? by_owners_.get() : gathering_.get();
   if (by_owners_ && coded_ != by_owners_.get()) by_owners_->leave(step);
-  const bool may_be_coded = bucket_.coded && route.form == Form::coded;
   rounded_ = bucket_.coded && route.form == Form::bfloat16;
   dense_parameters_.clear();
   dense_ends_.clear();
@@ -86,15 +107,12 @@ void BucketRound::begin(const Step& step, const Route& route) {
   const std::size_t element_bytes = rounded_ ? sizeof(BFloat16) : sizeof(float);
   std::size_t entries = 0;
   for (const auto p : bucket_.parameters) {
-    const auto& tensor = setting_.parameters[p].tensor;
-    auto round = setting_.round(step, p);
-    round.by_owners = coded_->by_owners();
-    if (may_be_coded && !setting_.compression.compressor->goes_dense(tensor.sizes(), round)) {
+    if (encodes(step, route, p)) {
       coded_parameters_.push_back(p);
       continue;
     }
     dense_parameters_.push_back(p);
-    entries += static_cast<std::size_t>(tensor.numel());
+    entries += static_cast<std::size_t>(setting_.parameters[p].tensor.numel());
     dense_ends_.push_back(entries * element_bytes);
   }
   coded_->begin(step, coded_parameters_);
@@ -141,6 +159,7 @@ Buffer BucketRound::dense() {
 }
 
 Result<void> BucketRound::gather_dense() {
+  const auto in_stream = setting_.in_stream_of(bucket_.parameters);
   const bool mean = reduction() == ReduceOp::sum;
   const float share = mean ? 1 / static_cast<float>(bucket_.coded ? setting_.world : setting_.ranks) : 1;
   const auto all = flat(dense_);
@@ -171,6 +190,7 @@ collectives::ReduceOp BucketRound::reduction() const {
 }
 
 Result<void> BucketRound::conclude_dense() {
+  const auto in_stream = setting_.in_stream_of(bucket_.parameters);
   const auto all = flat(dense_);
   if (with_votes_) votes_sum_ = std::abs(all.back());
   if (rounded_) {
@@ -193,6 +213,7 @@ Result<void> BucketRound::conclude_dense() {
 // Coded.
 
 Result<void> BucketRound::encode(std::uint32_t pass) {
+  const auto in_stream = setting_.in_stream_of(bucket_.parameters);
   if (pass == 0) {
     for (const auto p : coded_parameters_) gradients_.push_back(by_hosts() ? host_sum_of_.at(p) : value_of(p));
   }
@@ -211,9 +232,13 @@ Result<void> BucketRound::restore(std::span<const NamedTensor> state) {
 
 at::Tensor BucketRound::value_of(std::uint32_t parameter) const {
   const at::Tensor& value = setting_.values[parameter];
-  if (!value.defined()) return at::zeros(setting_.parameters[parameter].tensor.sizes(), at::kFloat);
-  if (setting_.copies != nullptr) setting_.copies->wait(parameter);
-  return value.contiguous();
+  if (value.defined()) {
+    if (setting_.copies != nullptr && value.is_cpu()) setting_.copies->wait(parameter);
+    return value.contiguous();
+  }
+  const at::Tensor& like = setting_.parameters[parameter].tensor;
+  const at::Device place = encodes_in_place(step_, route_, parameter) ? like.device() : at::Device(at::kCPU);
+  return at::zeros(like.sizes(), at::TensorOptions(at::kFloat).device(place));
 }
 
 }  // namespace weir::training

@@ -41,6 +41,10 @@ class BucketRound {
   /// Finds out which tensors go dense in `step`.
   void begin(const Step& step, const Route& route);
 
+  /// Whether the value of a parameter of the bucket, which lies on a device, is encoded there in such a step: then it
+  /// has to stay where it is. On any thread.
+  bool encodes_in_place(const Step& step, const Route& route, std::uint32_t parameter) const;
+
   /// The tensors whose bytes are carried together, and where each of them ends among the bytes.
   struct Load {
     std::span<const std::uint32_t> parameters;
@@ -77,6 +81,8 @@ class BucketRound {
   Result<void> restore(std::span<const NamedTensor> state);
 
  private:
+  const CodedRound& round_for(const Route& route) const;
+  bool encodes(const Step& step, const Route& route, std::uint32_t parameter) const;
   at::Tensor value_of(std::uint32_t parameter) const;
   void put_means_into(const at::Tensor& flat);
 
@@ -88,6 +94,7 @@ class BucketRound {
   std::unique_ptr<CodedRound> by_owners_;  ///< if the group has owners
 
   Step step_;
+  Route route_;
   bool rounded_ = false;  ///< the dense tensors are summed in 16 bits
   CodedRound* coded_ = nullptr;
   std::vector<std::uint32_t> dense_parameters_;

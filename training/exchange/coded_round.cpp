@@ -103,7 +103,7 @@ Result<void> CodedRound::encode(CodedPiece& coded, std::uint32_t pass, bool spar
   compressors::Selection* selected = nullptr;
   if (sparse) selected = whole ? &own : &entries_;
   Round round = round_of(piece, pass);
-  if (whole) round.peaks = peaks_of(piece.parameter);
+  if (whole) round = with_notes(round, piece.parameter);
   coded.begin = payload_.size();
   auto encoded =
       compressor().encode(piece.of(compensated_[coded.coded], views_[coded.piece]), round, payload_, selected);
@@ -123,6 +123,7 @@ ReduceOp CodedRound::operation(std::uint32_t pass) const {
 }
 
 Result<void> CodedRound::decode(std::uint32_t pass) {
+  const auto in_stream = setting_.in_stream_of(parameters_);
   if (passes_[pass] == Reduction::gather) return decode_gathered(pass);
   for (const CodedPiece& coded : coded_pieces_) {
     const BytesView sum = BytesView(payload_).subspan(coded.begin, coded.end - coded.begin);
@@ -202,8 +203,10 @@ BytesView CodedRound::own_payload(const CodedPiece& coded) const {
   return BytesView(summed ? own_sums_ : payload_).subspan(coded.begin, coded.end - coded.begin);
 }
 
-compressors::Peaks CodedRound::peaks_of(std::uint32_t parameter) const {
-  return setting_.compression.memory->peaks(round_of(parameter, 0));
+Round CodedRound::with_notes(Round round, std::uint32_t parameter) const {
+  round.peaks = setting_.compression.memory->peaks(round_of(parameter, 0));
+  round.bins = setting_.compression.memory->bins(round_of(parameter, 0));
+  return round;
 }
 
 Round CodedRound::round_of(std::uint32_t parameter, std::uint32_t pass) const {

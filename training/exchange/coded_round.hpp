@@ -46,7 +46,14 @@ struct RoundSetting {
   std::uint32_t owners = 0;            ///< how many of those who encode own a part of a bucket; 0: none
   bool regions = false;                ///< what they own are regions (SplitRound), not shares (OwnersRound)
   bool hops = false;                   ///< what they own comes to them by hops (HopsRound)
-  const HostCopies* copies = nullptr;  ///< if the values come from a device: to be waited for
+  const HostCopies* copies = nullptr;  ///< if the values come from a device
+
+  /// As long as it exists, the calling thread works in the stream of the bucket of these parameters, if there are some
+  /// and they are on a device.
+  c10::OptionalStreamGuard in_stream_of(std::span<const std::uint32_t> of_bucket) const {
+    const bool has_stream = copies != nullptr && !of_bucket.empty();
+    return has_stream ? copies->in_stream_of(of_bucket.front()) : c10::OptionalStreamGuard();
+  }
 
   compressors::Round round(const Step& step, std::uint32_t parameter) const {
     return {.seed = seed,
@@ -150,7 +157,8 @@ class CodedRound {
   /// Takes what has been gathered in a pass; in the last one, makes means of it.
   virtual Result<void> decode_gathered(std::uint32_t pass) = 0;
 
-  compressors::Peaks peaks_of(std::uint32_t parameter) const;
+  /// With what the memory has noted of the whole parameter's values.
+  compressors::Round with_notes(compressors::Round round, std::uint32_t parameter) const;
   compressors::Round round_of(std::uint32_t parameter, std::uint32_t pass) const;
   compressors::Round round_of(const Piece& piece, std::uint32_t pass) const;
   std::uint32_t last_pass() const { return static_cast<std::uint32_t>(passes_.size() - 1); }

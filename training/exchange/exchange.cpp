@@ -224,6 +224,7 @@ void Exchange::sum_up() {
 /// Brings the means to where the tensors are.
 void Exchange::put_means() {
   for (std::size_t b = first_; b < last_; ++b) {
+    if (!buckets_[b].parameters.empty()) copies_->join(buckets_[b].parameters.front());
     for (const auto tensor : buckets_[b].parameters) copies_->put(tensor, means_[tensor]);
   }
 }
@@ -273,9 +274,13 @@ void Exchange::begin(const Step& step, std::uint32_t group) {
 void Exchange::give(std::uint32_t tensor, at::Tensor value) {
   if (!giving_) return;  // finish() says why
   if (weight_ != 1 && value.defined()) value = at::mul(value, weight_);
-  values_[tensor] = copies_ && value.defined() ? copies_->fetch(tensor, value) : std::move(value);
   const std::size_t bucket = bucket_of_[tensor];
   ensure(first_ <= bucket && bucket < last_, "a tensor of the group of the step");
+  if (copies_ && value.defined()) {
+    const bool stays = rounds_[bucket].encodes_in_place(step_, routes_[bucket], tensor);
+    value = stays ? copies_->keep(tensor, value) : copies_->fetch(tensor, value);
+  }
+  values_[tensor] = std::move(value);
   if (--missing_[bucket] == 0) hand_over(bucket);
 }
 

@@ -110,7 +110,7 @@ class HandOver {
     if (auto agreed = agree_on_largest(fabric_, known); !agreed) return agreed;
     for (std::uint32_t p = 0; p < known.size(); ++p) {
       if (known[p] == 0) continue;
-      auto tensor = unsent_->of(round(p), setting_.parameters[p].tensor);
+      auto tensor = unsent_->of(round(p), setting_.parameters[p].tensor.sizes());
       if (!tensor) return tensor.error();
       tensor->mul_(before_.encodes ? 1.0 / before_.world : 0.0);
       const auto own = std::ranges::find(residuals_, p, &OwnersResidual::parameter);
@@ -138,7 +138,7 @@ class HandOver {
   };
 
   Result<void> add(const OwnersResidual& one, float factor) {
-    auto tensor = unsent_->of(round(one.parameter), setting_.parameters[one.parameter].tensor);
+    auto tensor = unsent_->of(round(one.parameter), setting_.parameters[one.parameter].tensor.sizes());
     if (!tensor) return tensor.error();
     const at::Tensor values = one.residual.values.mul(factor);
     unsent_->add(round(one.parameter), one.residual.first_entry, flat(values));

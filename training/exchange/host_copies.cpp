@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include "compressors/device/device.hpp"
 #include "compressors/flat.hpp"
 #include "training/device.hpp"
 
@@ -31,8 +32,10 @@ HostCopies::HostCopies(std::span<const NamedTensor> tensors, std::span<const Buc
                       .sparse = false,
                       .positions = {}});
   }
+  const bool may_code = compressors::device::has_kernels(device_);
   for (const Bucket& bucket : buckets) {
-    const c10::Stream own = streams_of(device_).getStreamFromGlobalPool(device_);
+    const c10::Stream own =
+        may_code ? compressors::device::coding_stream(device_) : streams_of(device_).getStreamFromGlobalPool(device_);
     for (const auto tensor : bucket.parameters) places_[tensor].stream = own;
   }
 }
@@ -40,12 +43,29 @@ HostCopies::HostCopies(std::span<const NamedTensor> tensors, std::span<const Buc
 at::Tensor HostCopies::fetch(std::uint32_t tensor, const at::Tensor& value) {
   Place& place = places_[tensor];
   place.value = value;
-  c10::Event complete(device_.type());
-  complete.record(streams_of(device_).getStream(device_));
-  complete.block(place.stream);
+  hold_back(tensor);
   const c10::StreamGuard copying(place.stream);
   place.copy.copy_(value, /*non_blocking=*/true);
   return place.copy;
+}
+
+at::Tensor HostCopies::keep(std::uint32_t tensor, const at::Tensor& value) {
+  places_[tensor].value = value;
+  hold_back(tensor);
+  return value;
+}
+
+/// Has the bucket's stream go on only after what is in the calling thread's current one.
+void HostCopies::hold_back(std::uint32_t tensor) const {
+  c10::Event complete(device_.type());
+  complete.record(streams_of(device_).getStream(device_));
+  complete.block(places_[tensor].stream);
+}
+
+void HostCopies::join(std::uint32_t tensor) const {
+  c10::Event coded(device_.type());
+  coded.record(places_[tensor].stream);
+  coded.block(streams_of(device_).getStream(device_));
 }
 
 void HostCopies::wait(std::uint32_t tensor) const { places_[tensor].stream.synchronize(); }
@@ -60,10 +80,9 @@ void HostCopies::put(std::uint32_t tensor, const Mean& mean) {
     to.copy_(mean.tensor, /*non_blocking=*/true);
     place.positions.reset();
   }
-  // The decoder writes the next mean only after wait(): that must wait for this copy, too.
-  c10::Event there(device_.type());
-  there.record(streams_of(device_).getStream(device_));
-  there.block(place.stream);
+  // The decoder writes the next mean only after wait(), or after what was encoded on the device has come down: that
+  // must wait for this copy, too.
+  hold_back(tensor);
 }
 
 void HostCopies::put_entries(Place& place, const Mean& mean, at::Tensor& to) {

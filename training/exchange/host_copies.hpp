@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Stream.h>
+#include <c10/core/StreamGuard.h>
 
 #include <cstdint>
 #include <span>
@@ -15,13 +16,16 @@ namespace weir::training {
 
 using compressors::NamedTensor;
 
-/// The values and means of tensors that lie on a device, for an exchange whose compressors and collectives work in the
-/// host's memory. Values come down in streams of their own, one for each bucket, beside what the device computes; means
-/// go up in the stream in which it computes. Nothing waits for the whole device.
+/// The values and means of tensors that lie on a device, for an exchange whose collectives work in the host's memory.
+/// Each bucket has a stream of its own, beside what the device computes: there values come down, or are encoded where
+/// they are. Means go up in the stream in which the device computes. Nothing waits for the whole device.
 ///
-///     fetch(t, value)     compute thread, or the one of the backward pass
-///     wait(t)             encoder: then the host's copy may be read
-///     put(t, mean)        compute thread, after the exchange
+///     fetch(t, value)     compute thread, or the one of the backward pass: the value comes down
+///     keep(t, value)      the same: the value stays where it is
+///     wait(t)             encoder: then the copy of what was fetched may be read
+///     in_stream_of(t)     codec threads: what they do with tensors on the device is done in the bucket's stream
+///     join(t)             compute thread, after the exchange, and then
+///     put(t, mean)        for each tensor
 ///
 /// Exceptions of LibTorch go through: out of memory, say.
 class HostCopies {
@@ -32,6 +36,18 @@ class HostCopies {
   /// Begins to copy a value behind the work of the calling thread's current stream. The value must not change, and the
   /// copy not be read, until wait().
   at::Tensor fetch(std::uint32_t tensor, const at::Tensor& value);
+
+  /// The value is to be read in its bucket's stream, behind the work of the calling thread's current stream. It must
+  /// not change until join().
+  at::Tensor keep(std::uint32_t tensor, const at::Tensor& value);
+
+  /// As long as it exists, the stream of the tensor's bucket is the calling thread's current one.
+  c10::OptionalStreamGuard in_stream_of(std::uint32_t tensor) const {
+    return c10::OptionalStreamGuard(places_[tensor].stream);
+  }
+
+  /// Has the calling thread's current stream go on only after what is in the stream of the tensor's bucket.
+  void join(std::uint32_t tensor) const;
 
   /// Blocks until the values of this tensor's bucket that were fetched last are in the host's memory, and the means
   /// that were put before them on the device.
@@ -51,6 +67,7 @@ class HostCopies {
     c10::Stream stream;
   };
 
+  void hold_back(std::uint32_t tensor) const;
   void put_entries(Place& place, const Mean& mean, at::Tensor& to);
 
   const at::Device device_;

@@ -72,8 +72,7 @@ Result<void> SplitRound::encode_compensated(std::uint32_t pass) {
   own_entries_.resize(tensors);
   chosen_.assign(setting_.world, 0);
   for (std::size_t coded = 0; coded < tensors; ++coded) {
-    auto round = round_of(parameters_[coded], pass);
-    round.peaks = peaks_of(parameters_[coded]);
+    const auto round = with_notes(round_of(parameters_[coded], pass), parameters_[coded]);
     auto selected = compressor().select_entries(compensated_[coded], round, own_entries_[coded]);
     if (!selected) return setting_.of_parameter(selected.error(), parameters_[coded]);
     chosen_[setting_.rank] += own_entries_[coded].size();

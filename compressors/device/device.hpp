@@ -1,0 +1,26 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
+
+namespace weir::compressors::device {
+
+// Compressors and memories for tensors that lie on a device. Everything here is put into the calling thread's current
+// stream, which has to be a coding_stream(), and is done in the order of that stream; what returns numbers waits for
+// it. In builds without CUDA there is no such device (without_cuda.cpp).
+//
+// Functions fail with: internal (what CUDA answers), unsupported (a build without CUDA). Where LibTorch takes memory,
+// its exceptions go through.
+
+/// The devices whose memory the kernels work on; the processor if there are none.
+at::DeviceType type_of_kernels();
+
+/// Whether tensors there can be coded where they are. Of several GPUs the first one, which is the one that a worker
+/// trains on.
+bool has_kernels(at::Device device);
+
+/// A stream for such a device, in which LibTorch's operations and the kernels have one order. There are some, which
+/// live as long as the process and are given out in turns.
+c10::Stream coding_stream(at::Device device);
+
+}  // namespace weir::compressors::device

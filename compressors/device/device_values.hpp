@@ -1,0 +1,29 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "compressors/values.hpp"
+#include "cuda/kernels/bins.hpp"
+
+namespace weir::compressors::device {
+
+/// Of a contiguous float32 tensor on a device, in the calling thread's current stream (device.hpp), for which it waits
+/// to read what was found: what is chosen crosses to the host, and nothing else.
+class DeviceValues final : public Values {
+ public:
+  /// `bins`: how many entries have each upper part, in the device's memory; null if nobody has counted them.
+  DeviceValues(const at::Tensor& tensor, const cuda::Bins* bins) : tensor_(tensor), bins_(bins) {}
+
+  std::size_t size() const override { return static_cast<std::size_t>(tensor_.numel()); }
+  Result<std::uint32_t> sampled_cut(const StridedSample& sample, std::size_t rank) const override;
+  Result<bool> collect(std::uint32_t least, std::size_t limit, Selection& out) const override;
+  Result<void> select_largest(std::size_t count, Selection& out) const override;
+  Result<NonFinite> first_non_finite() const override;
+  std::span<const float> on_host() const override;
+
+ private:
+  const at::Tensor& tensor_;
+  const cuda::Bins* bins_;
+};
+
+}  // namespace weir::compressors::device

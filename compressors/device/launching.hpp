@@ -1,0 +1,66 @@
+#pragma once
+
+#include <ATen/ATen.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "base/result.hpp"
+#include "cuda/stream.hpp"
+
+namespace weir::compressors::device {
+
+// What the sources of this folder share. Scratch is taken from LibTorch's allocator, which gives it to later work of
+// the same stream when it is dropped.
+
+/// The calling thread's current stream on the device of `tensor`, for LibTorch and for kernels.
+c10::Stream current_stream(const at::Tensor& tensor);
+cuda::StreamHandle current_handle(const at::Tensor& tensor);
+
+/// Bytes beside `tensor`, whose content nobody has set.
+inline at::Tensor scratch(const at::Tensor& tensor, std::size_t bytes) {
+  return at::empty({static_cast<std::int64_t>(bytes)}, tensor.options().dtype(at::kByte));
+}
+
+/// Where the first T of `tensor` lies, on the device.
+template <class T>
+T* place(const at::Tensor& tensor) {
+  return static_cast<T*>(tensor.data_ptr());
+}
+
+inline std::uint64_t size_of(const at::Tensor& tensor) { return static_cast<std::uint64_t>(tensor.numel()); }
+
+/// Memory of the host that a device copies from and to by itself.
+inline at::Tensor host_bytes(const at::Tensor& beside, std::size_t bytes) {
+  return at::empty({static_cast<std::int64_t>(bytes)}, at::TensorOptions(at::kByte).pinned_memory(beside.is_cuda()));
+}
+
+/// Begins to copy the first bytes of `from` to the host. They are there after wait().
+inline at::Tensor fetch(const at::Tensor& from, std::size_t bytes) {
+  at::Tensor to = host_bytes(from, bytes);
+  if (bytes > 0) to.copy_(from.narrow(0, 0, static_cast<std::int64_t>(bytes)), /*non_blocking=*/true);
+  return to;
+}
+inline void wait(const at::Tensor& beside) { current_stream(beside).synchronize(); }
+
+template <class T>
+T read(const at::Tensor& from) {
+  const at::Tensor host = fetch(from, sizeof(T));
+  wait(from);
+  T value;
+  std::memcpy(&value, host.data_ptr(), sizeof value);
+  return value;
+}
+
+/// A copy of what lies in the host's memory, beside `tensor`.
+template <class T>
+at::Tensor bring_up(std::span<const T> from, const at::Tensor& beside) {
+  at::Tensor host = host_bytes(beside, from.size_bytes());
+  if (!from.empty()) std::memcpy(host.data_ptr(), from.data(), from.size_bytes());
+  return host.to(beside.device(), /*non_blocking=*/true);
+}
+
+}  // namespace weir::compressors::device

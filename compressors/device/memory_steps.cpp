@@ -1,0 +1,59 @@
+#include "compressors/device/memory_steps.hpp"
+
+#include "compressors/device/launching.hpp"
+#include "cuda/kernels/arithmetic.hpp"
+#include "cuda/kernels/selection.hpp"
+#include "cuda/memory.hpp"
+
+namespace weir::compressors::device {
+namespace {
+
+Result<void> clear_bins(const at::Tensor& beside, at::Tensor& bins) {
+  if (!bins.defined() || bins.device() != beside.device()) bins = scratch(beside, sizeof(cuda::Bins));
+  return cuda::fill_bytes(place<std::byte>(bins), sizeof(cuda::Bins), std::byte{0}, current_handle(beside));
+}
+
+}  // namespace
+
+const cuda::Bins* counts_of(const at::Tensor& bins) { return bins.defined() ? place<cuda::Bins>(bins) : nullptr; }
+
+Result<void> accumulate_residual(float beta, float gamma, const at::Tensor& gradient, at::Tensor& residual,
+                                 at::Tensor& bins) {
+  if (auto cleared = clear_bins(gradient, bins); !cleared) return cleared;
+  return cuda::accumulate_residual(beta, gamma, place<float>(gradient), place<float>(residual), size_of(gradient),
+                                   place<cuda::Bins>(bins), current_handle(gradient));
+}
+
+Result<void> accumulate_momentum(const MomentumStep& step, const at::Tensor& gradient, at::Tensor& momentum,
+                                 at::Tensor& velocity, at::Tensor& bins) {
+  if (auto cleared = clear_bins(gradient, bins); !cleared) return cleared;
+  return cuda::accumulate_momentum({step.mu, step.scale, step.nesterov}, place<float>(gradient), place<float>(momentum),
+                                   place<float>(velocity), size_of(gradient), place<cuda::Bins>(bins),
+                                   current_handle(gradient));
+}
+
+Result<double> sum_of_squares(const at::Tensor& values) {
+  const std::uint64_t entries = size_of(values);
+  const at::Tensor parts = scratch(values, cuda::square_sum_parts(entries) * sizeof(double));
+  const at::Tensor sum = scratch(values, sizeof(double));
+  auto done = cuda::sum_of_squares(place<float>(values), entries, place<double>(parts), place<double>(sum),
+                                   current_handle(values));
+  if (!done) return done.error();
+  return read<double>(sum);
+}
+
+Result<void> add_selection(float weight, const Selection& selection, at::Tensor& to) {
+  if (selection.size() == 0) return {};
+  const at::Tensor positions = bring_up<std::uint32_t>(selection.positions, to);
+  const at::Tensor values = bring_up<float>(selection.values, to);
+  return cuda::add_selection(weight, place<std::uint32_t>(positions), place<float>(values), selection.size(),
+                             place<float>(to), current_handle(to));
+}
+
+Result<void> clear_selection(std::span<const std::uint32_t> positions, at::Tensor& to) {
+  if (positions.empty()) return {};
+  const at::Tensor above = bring_up(positions, to);
+  return cuda::clear_selection(place<std::uint32_t>(above), positions.size(), place<float>(to), current_handle(to));
+}
+
+}  // namespace weir::compressors::device

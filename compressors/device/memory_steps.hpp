@@ -1,0 +1,33 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+
+#include "base/result.hpp"
+#include "compressors/kernels/arithmetic.hpp"
+#include "compressors/kernels/selection/selection.hpp"
+#include "cuda/kernels/bins.hpp"
+
+namespace weir::compressors::device {
+
+// What memories do with contiguous float32 tensors on a device, with the bits of the functions of the same names
+// (kernels/arithmetic.hpp, selection.hpp), in the calling thread's current stream (device.hpp). Nothing waits but
+// sum_of_squares(). Instead of peaks, `bins` counts the magnitudes of what is written: it is made or used again.
+
+Result<void> accumulate_residual(float beta, float gamma, const at::Tensor& gradient, at::Tensor& residual,
+                                 at::Tensor& bins);
+Result<void> accumulate_momentum(const MomentumStep& step, const at::Tensor& gradient, at::Tensor& momentum,
+                                 at::Tensor& velocity, at::Tensor& bins);
+Result<double> sum_of_squares(const at::Tensor& values);
+
+/// The counts that a `bins` has; null if it has none.
+const cuda::Bins* counts_of(const at::Tensor& bins);
+
+/// Brings the entries up; their positions are distinct.
+Result<void> add_selection(float weight, const Selection& selection, at::Tensor& to);
+/// Sets the entries at these positions to zero.
+Result<void> clear_selection(std::span<const std::uint32_t> positions, at::Tensor& to);
+
+}  // namespace weir::compressors::device

@@ -1,0 +1,57 @@
+#include "compressors/values.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "compressors/parallel_loops.hpp"
+
+namespace weir::compressors {
+namespace {
+
+/// A magnitude() that probably a few more than `rank` values reach, estimated from a strided sample with a margin of
+/// four standard deviations. 0 if the tensor is too small, or the rank too large, for a sample to pay off.
+std::uint32_t probable_floor(std::span<const float> values, Peaks peaks, std::size_t rank) {
+  constexpr double hits = 64;  // sampled values above the true cut, on average; more if they cost nothing
+  const double wanted = std::max(hits * static_cast<double>(values.size()) / static_cast<double>(rank), 16384.0);
+  if (wanted * 4 > static_cast<double>(values.size())) return 0;
+  // With an odd stride, the sample meets every column of a matrix whose width is a power of two.
+  const std::size_t stride = static_cast<std::size_t>(static_cast<double>(values.size()) / wanted) | 1;
+  const StridedSample sample{.first = 0, .stride = stride, .count = (values.size() + stride - 1) / stride};
+  const double share = static_cast<double>(sample.count) / static_cast<double>(values.size());
+  const double expected = static_cast<double>(rank) * share;
+  const auto deep = static_cast<std::size_t>(expected + 4 * std::sqrt(expected)) + 1;
+  return sampled_cut(values, peaks, sample, std::min(deep, sample.count));
+}
+
+}  // namespace
+
+void select_largest_by_sample(std::span<const float> values, Peaks peaks, std::size_t count, Selection& out) {
+  // A sample provides a threshold slightly below the cut, one pass collects the entries above it, and the exact cut is
+  // made among those. If the sample misleads, the exact cut is made in the whole tensor: slower, with the same result.
+  const std::uint32_t floor = probable_floor(values, peaks, count);
+  if (floor > 0 && parallel_collect(values, peaks, floor, 3 * count + 1024, out) && out.size() >= count) {
+    trim(out, cut_at_rank(out.values, count));
+  } else {
+    select_largest(values, count, out);
+  }
+}
+
+Result<std::uint32_t> HostValues::sampled_cut(const StridedSample& sample, std::size_t rank) const {
+  return compressors::sampled_cut(values_, peaks_, sample, rank);
+}
+
+Result<bool> HostValues::collect(std::uint32_t least, std::size_t limit, Selection& out) const {
+  return parallel_collect(values_, peaks_, least, limit, out);
+}
+
+Result<void> HostValues::select_largest(std::size_t count, Selection& out) const {
+  select_largest_by_sample(values_, peaks_, count, out);
+  return {};
+}
+
+Result<NonFinite> HostValues::first_non_finite() const {
+  const std::size_t at = find_non_finite(values_);
+  return NonFinite{at, at < values_.size() ? values_[at] : 0};
+}
+
+}  // namespace weir::compressors

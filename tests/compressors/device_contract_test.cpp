@@ -1,0 +1,261 @@
+// What is coded on a device has the bits that it has on the processor: every compressor and memory that works there, on
+// the emulated device.
+
+#include <c10/core/StreamGuard.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <set>
+
+#include "compressors/device/device.hpp"
+#include "compressors/memories/tensor_store.hpp"
+#include "support.hpp"
+#include "tests/cuda/emulator/emulator.hpp"
+
+namespace weir::compressors::test {
+namespace {
+
+const at::Device gpu(at::DeviceType::PrivateUse1, 0);
+const at::Device cpu(at::kCPU);
+
+constexpr std::uint64_t steps = 4;
+constexpr std::uint64_t dense_step = 1;  ///< in which a tensor is averaged as it is
+
+/// What a rank has sent of a tensor, and what it keeps.
+struct Outcome {
+  std::vector<std::vector<std::byte>> payloads;
+  std::vector<Selection> selections;
+  std::vector<NamedTensor> state;
+};
+
+Compression make(const Case& compressor, const std::string& memory, const nlohmann::json& memory_params) {
+  return std::move(builtin()
+                       .make({.compressor = compressor.name,
+                              .params = compressor.params,
+                              .memory = memory,
+                              .memory_params = memory_params,
+                              .setting = {.momentum = 0.9, .nesterov = memory_params.contains("clip_norm")}})
+                       .value());
+}
+
+/// Rounds of one rank alone, with a dense one between them. The host's side of each is the same.
+Outcome run(Compression compression, const std::vector<at::Tensor>& gradients, at::Device device) {
+  Outcome outcome;
+  auto& [compressor, memory] = compression;
+  for (std::uint64_t step = 0; step < gradients.size(); ++step) {
+    const at::Tensor& here = gradients[step];
+    Round round = round_at(step, 3);
+    at::Tensor mean = at::zeros(here.sizes());
+    if (step == dense_step) {
+      (void)memory->compensate_dense(here, round).value();
+      memory->average_dense(mean, round).value();
+      continue;
+    }
+    const at::Tensor gradient = here.to(device);
+    const at::Tensor input = memory->compensate(gradient, round).value();
+    round.peaks = memory->peaks(round);
+    round.bins = memory->bins(round);
+    if (compressor->traits().selects) {
+      Selection chosen;
+      compressor->select_entries(input, round, chosen).value();
+      outcome.selections.push_back(std::move(chosen));
+    }
+    const bool sparse = compressor->traits().sparse;
+    Selection own;
+    Bytes payload;
+    for (round.pass = 0; round.pass < compressor->traits().passes.size(); ++round.pass) {
+      const bool last = round.pass + 1 == compressor->traits().passes.size();
+      payload.clear();
+      compressor->encode(input, round, payload, last && sparse ? &own : nullptr).value();
+      outcome.payloads.emplace_back(payload.begin(), payload.end());
+      const BytesView result = payload;
+      compressor->absorb(std::span(&result, 1), round).value();
+    }
+    --round.pass;
+    compressor->decode_add(payload, round, 1, mean).value();
+    compressor->conclude(mean, round);
+    memory->update(round, sparse ? Sent(own) : Sent(*compressor, BytesView(payload), round), mean).value();
+  }
+  for (const auto& [name, tensor] : memory->save()) outcome.state.push_back({name, tensor.to(cpu).clone()});
+  return outcome;
+}
+
+void expect_same(const Outcome& there, const Outcome& here) {
+  EXPECT_EQ(there.payloads, here.payloads);
+  ASSERT_EQ(there.selections.size(), here.selections.size());
+  for (std::size_t i = 0; i < here.selections.size(); ++i) {
+    EXPECT_EQ(there.selections[i].positions, here.selections[i].positions);
+    EXPECT_EQ(there.selections[i].values, here.selections[i].values);
+  }
+  ASSERT_EQ(there.state.size(), here.state.size());
+  for (std::size_t i = 0; i < here.state.size(); ++i) {
+    EXPECT_EQ(there.state[i].name, here.state[i].name);
+    EXPECT_TRUE(same_bits(there.state[i].tensor, here.state[i].tensor)) << here.state[i].name;
+  }
+}
+
+std::vector<std::string> compressors_on_a_device() {
+  std::vector<std::string> names;
+  for (const std::string& name : compressor_names()) {
+    const Case it{name, nlohmann::json::object()};
+    if (it.make()->codes_on(gpu)) names.push_back(name);
+  }
+  return names;
+}
+
+/// Each test runs for one compressor, with all of its cases.
+class OnADevice : public ::testing::TestWithParam<std::string> {
+ protected:
+  template <class Check>
+  void for_each_case(const Check& check) {
+    for (const Case& it : cases()) {
+      if (it.name != GetParam()) continue;
+      SCOPED_TRACE(::testing::PrintToString(it));
+      check(it);
+    }
+  }
+  /// With every memory that fits and works there, too; dgc's also with clipping and the other form of momentum.
+  template <class Check>
+  void for_each_pair(const Check& check) {
+    for_each_case([&](const Case& it) {
+      for (const MemoryEntry& memory : builtin().memories()) {
+        if (memory.misfit(*it.make())) continue;
+        std::vector<nlohmann::json> params{nlohmann::json::object()};
+        if (memory.name == "dgc") params.push_back({{"clip_norm", 0.5}, {"momentum_masking", false}});
+        for (const auto& of_memory : params) {
+          if (!make(it, memory.name, of_memory).codes_on(gpu)) continue;
+          SCOPED_TRACE(memory.name + of_memory.dump());
+          check(it, memory.name, of_memory);
+        }
+      }
+    });
+  }
+
+  const c10::StreamGuard in_stream_{device::coding_stream(gpu)};
+};
+
+INSTANTIATE_TEST_SUITE_P(Catalog, OnADevice, ::testing::ValuesIn(compressors_on_a_device()),
+                         [](const auto& info) { return info.param; });
+
+TEST(CodingOnADevice, IsThereForWhatTheDocumentsName) {
+  const auto names = compressors_on_a_device();
+  EXPECT_EQ(std::set(names.begin(), names.end()), (std::set<std::string>{"dgc", "topk"}));
+  const Case dgc{"dgc", nlohmann::json::object()};
+  EXPECT_TRUE(make(dgc, "dgc", nlohmann::json::object()).codes_on(gpu));
+  EXPECT_TRUE(make({"topk", nlohmann::json::object()}, "residual", nlohmann::json::object()).codes_on(gpu));
+  EXPECT_FALSE(make({"dgc", nlohmann::json::object()}, "ef21", nlohmann::json::object()).codes_on(gpu));
+}
+
+TEST_P(OnADevice, SendsAndKeepsTheProcessorsBits) {
+  const std::vector<std::vector<std::int64_t>> shapes{{0, 3}, {1, 1}, {3, 11}, {40, 50}};
+  for_each_pair([&](const Case& it, const std::string& memory, const nlohmann::json& params) {
+    for (const auto& shape : shapes) {
+      SCOPED_TRACE(::testing::PrintToString(shape));
+      std::vector<at::Tensor> gradients;
+      for (std::uint64_t step = 0; step < steps; ++step) {
+        gradients.push_back(heavy_tailed(c10::multiply_integers(shape), 100 + step).view(shape));
+      }
+      expect_same(run(make(it, memory, params), gradients, gpu), run(make(it, memory, params), gradients, cpu));
+    }
+  });
+}
+
+TEST_P(OnADevice, ChoosesByASampleAsOnTheProcessor) {
+  const Case it{GetParam(), nlohmann::json::object()};
+  const std::string memory =
+      builtin()
+          .make({.compressor = it.name, .params = it.params, .memory = {}, .memory_params = it.params, .setting = {}})
+          .value()
+          .memory->name()
+          .data();
+  using Make = at::Tensor (*)(std::int64_t, std::uint64_t);
+  for (const Make kind : {Make(gaussian), Make(heavy_tailed), Make(sparse)}) {
+    std::vector<at::Tensor> gradients;
+    for (std::uint64_t step = 0; step < 2; ++step) gradients.push_back(kind(60'000, 7 + step).view({200, 300}));
+    expect_same(run(make(it, memory, it.params), gradients, gpu), run(make(it, memory, it.params), gradients, cpu));
+  }
+}
+
+TEST_P(OnADevice, TakesOtherTypesAndWhatIsNotContiguous) {
+  const auto compressor = Case{GetParam(), nlohmann::json::object()}.make();
+  for (const auto type : {at::kDouble, at::kHalf, at::kBFloat16}) {
+    const at::Tensor here = gaussian(30 * 20, 9).view({30, 20}).to(type).t();
+    for (Round round = round_at(1); round.pass < compressor->traits().passes.size(); ++round.pass) {
+      Bytes due;
+      compressor->encode(here, round, due).value();
+      Bytes found;
+      compressor->encode(here.to(gpu), round, found).value();
+      EXPECT_TRUE(std::ranges::equal(found, due)) << type;
+      const BytesView result = due;
+      compressor->absorb(std::span(&result, 1), round).value();
+    }
+  }
+}
+
+TEST_P(OnADevice, NamesAnEntryThatIsNoNumber) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+    for (const std::int64_t entries : {33, 40'000}) {
+      at::Tensor here = gaussian(entries, 4).view({1, -1});
+      here.view({-1})[entries - 2] = bad;
+      here.view({-1})[17] = bad;
+      const auto compressor = Case{GetParam(), nlohmann::json::object()}.make();
+      Bytes payload;
+      const auto due = compressor->encode(here, round_at(1), payload);
+      const auto found = compressor->encode(here.to(gpu), round_at(1), payload);
+      ASSERT_FALSE(due);
+      ASSERT_FALSE(found);
+      EXPECT_EQ(found.error(), due.error());
+      EXPECT_NE(found.error().context.find("at entry 17 "), std::string::npos) << found.error().context;
+      EXPECT_TRUE(payload.empty());
+    }
+  }
+}
+
+/// A rank whose gradients lie here in one step and there in the next, or that goes on from a checkpoint of the other
+/// kind.
+TEST_P(OnADevice, StateGoesBetweenTheDeviceAndTheProcessor) {
+  for_each_pair([&](const Case& it, const std::string& memory, const nlohmann::json& params) {
+    Compression moving = make(it, memory, params);
+    Compression staying = make(it, memory, params);
+    for (std::uint64_t step = 0; step < steps; ++step) {
+      const at::Tensor here = gaussian(300, 50 + step).view({10, 30});
+      const at::Tensor there = here.to(step % 2 == 0 ? gpu : cpu);
+      const auto a = moving.memory->compensate(there, round_at(step)).value();
+      const auto b = staying.memory->compensate(here, round_at(step)).value();
+      EXPECT_EQ(a.device(), there.device());
+      EXPECT_TRUE(same_bits(a.to(cpu), b));
+      if (TensorStore* const unsent = moving.memory->unsent()) {
+        const std::vector<float> more(20, 0.25F);
+        EXPECT_TRUE(unsent->add(round_at(step), 7, more));
+        EXPECT_TRUE(staying.memory->unsent()->add(round_at(step), 7, more));
+      }
+      if (step == 2) {
+        std::vector<NamedTensor> state;
+        for (const auto& [name, tensor] : moving.memory->save()) state.push_back({name, tensor.to(cpu)});
+        moving = make(it, memory, params);
+        moving.memory->restore(state).value();
+      }
+    }
+  });
+}
+
+TEST_P(OnADevice, OnlyWhatIsChosenCrosses) {
+  if (!Case{GetParam(), nlohmann::json::object()}.make()->traits().sparse) return;
+  const Case it{GetParam(), {{"ratio", 0.002}}};
+  Compression compression = make(it, "residual", nlohmann::json::object());
+  const at::Tensor gradient = gaussian(100'000, 3).view({250, 400}).to(gpu);
+  const auto before = emulator::bytes_to_host();
+  Bytes payload;
+  Round round = round_at(0);
+  const at::Tensor input = compression.memory->compensate(gradient, round).value();
+  round.bins = compression.memory->bins(round);
+  Selection own;
+  compression.compressor->encode(input, round, payload, &own).value();
+  at::Tensor mean = at::zeros({250, 400});
+  compression.memory->update(round, Sent(own), mean).value();
+  EXPECT_GE(own.size(), 150U);
+  EXPECT_LE(emulator::bytes_to_host() - before, 2 * 8 * own.size() + 64);
+}
+
+}  // namespace
+}  // namespace weir::compressors::test

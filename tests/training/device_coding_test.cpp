@@ -1,0 +1,143 @@
+// An exchange of tensors that lie on a device, where what the compressor chooses is chosen: with the processor's bits,
+// without copying gradients to the host, and with the order of streams that this needs. On the emulated device, which
+// does no work before somebody needs it.
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "ranks.hpp"
+#include "tests/compressors/tensors.hpp"
+#include "tests/cuda/emulator/emulator.hpp"
+#include "training/device.hpp"
+#include "training/exchange/exchange.hpp"
+
+namespace weir::training::testing {
+namespace {
+
+const at::Device gpu(at::DeviceType::PrivateUse1, 0);
+constexpr std::uint32_t ranks = 2;
+constexpr std::uint64_t steps = 4;
+
+struct Case {
+  std::string compressor;
+  std::string topology;
+  nlohmann::json params = {{"ratio", 0.01}};
+
+  friend void PrintTo(const Case& of, std::ostream* out) { *out << of.compressor << " over " << of.topology; }
+};
+
+compressors::Compression make_compression(const Case& of) {
+  const nlohmann::json none;
+  return std::move(compressors::builtin()
+                       .make({.compressor = of.compressor,
+                              .params = of.params,
+                              .memory = {},
+                              .memory_params = none,
+                              .setting = {.momentum = 0.9, .nesterov = false}})
+                       .value());
+}
+
+/// Of one rank.
+struct Outcome {
+  std::vector<at::Tensor> means;  ///< step by step
+  std::vector<at::Tensor> kept;   ///< by the memory, after each step
+  std::uint64_t waits = 0;        ///< of the compute thread for the device, in all steps
+};
+
+const std::vector<std::vector<std::int64_t>> shapes{{150, 200}, {300}, {60, 100}, {1, 7}};
+constexpr std::uint64_t gradient_bytes = ranks * steps * 4 * (150 * 200 + 300 + 60 * 100 + 7);
+
+/// A few steps of some tensors, of which the last is not given. Their values come up to the device as late as it may do
+/// that.
+std::vector<Outcome> run(const Case& of, at::Device device) {
+  auto group = of.topology == "hierarchical" ? collectives::in_process_group(ranks, 3, {.ranks_per_host = ranks})
+                                             : collectives::in_process_group(ranks);
+  std::vector<Outcome> outcomes(ranks);
+  run_ranks(ranks, [&](std::uint32_t rank) {
+    std::vector<NamedTensor> tensors;
+    for (std::size_t t = 0; t < shapes.size(); ++t) {
+      tensors.push_back(
+          {"tensor" + std::to_string(t), at::zeros(shapes[t], at::TensorOptions(at::kFloat).device(device))});
+    }
+    Exchange exchange(
+        tensors, make_compression(of), *group[rank],
+        {.seed = 3, .bucket_sizes = {.first_bytes = 1024, .bytes = 50'000}, .topology = {.name = of.topology}});
+    Outcome& outcome = outcomes[rank];
+    for (std::uint64_t step = 0; step < steps; ++step) {
+      std::vector<at::Tensor> values;
+      for (std::size_t t = 0; t + 1 < shapes.size(); ++t) {
+        const auto seed = 100 * step + 10 * rank + t;
+        values.push_back(compressors::test::heavy_tailed(c10::multiply_integers(shapes[t]), seed).view(shapes[t]));
+      }
+      const auto before = emulator::waits_of_this_thread();
+      exchange.begin({.number = step, .epoch = 100.0 + static_cast<double>(step)});
+      for (std::size_t t = values.size(); t-- > 0;) {
+        exchange.give(static_cast<std::uint32_t>(t), values[t].to(device, /*non_blocking=*/true));
+      }
+      const auto done = exchange.finish();
+      ASSERT_TRUE(done) << done.error().message();
+      outcome.waits += emulator::waits_of_this_thread() - before;
+      for (const Mean& mean : exchange.means()) outcome.means.push_back(mean.tensor.clone());
+      for (const auto& [name, tensor] : exchange.compression().memory->save()) outcome.kept.push_back(tensor.clone());
+    }
+    group[rank]->close();
+  });
+  return outcomes;
+}
+
+void expect_same(const std::vector<at::Tensor>& there, const std::vector<at::Tensor>& here, const std::string& what) {
+  ASSERT_EQ(there.size(), here.size()) << what;
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    EXPECT_TRUE(compressors::test::same_bits(there[i].to(at::kCPU), here[i])) << what << " " << i;
+  }
+}
+
+void expect_same(const std::vector<Outcome>& there, const std::vector<Outcome>& here) {
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    expect_same(there[rank].means, here[rank].means, "mean");
+    expect_same(there[rank].kept, here[rank].kept, "what is kept");
+    EXPECT_EQ(there[rank].waits, 0U) << "for the device, of the thread that computes";
+  }
+}
+
+class CodedOnTheDevice : public ::testing::TestWithParam<Case> {};
+
+TEST_P(CodedOnTheDevice, GradientsStayThere) {
+  const auto before = emulator::bytes_to_host();
+  const auto there = run(GetParam(), gpu);
+  // What is dense, and the few entries that are chosen, with what a sample has shown to be too many.
+  EXPECT_LT(emulator::bytes_to_host() - before, gradient_bytes / 5);
+  expect_same(there, run(GetParam(), at::kCPU));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CodedOnTheDevice,
+                         ::testing::Values(Case{"dgc", "ring"}, Case{"dgc", "split_gather"}, Case{"dgc", "two_hop"},
+                                           Case{"topk", "ring"}, Case{"topk", "parameter_server"},
+                                           Case{"topk", "split_gather"}));
+
+class CodedOnTheHost : public ::testing::TestWithParam<Case> {};
+
+/// Which shows that a gradient that does cross is seen.
+TEST_P(CodedOnTheHost, GradientsCross) {
+  const auto before = emulator::bytes_to_host();
+  const auto there = run(GetParam(), gpu);
+  EXPECT_GE(emulator::bytes_to_host() - before, gradient_bytes - ranks * steps * sizeof(float) * 7);
+  expect_same(there, run(GetParam(), at::kCPU));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CodedOnTheHost,
+                         ::testing::Values(Case{"sidco", "ring"}, Case{"topk", "hierarchical"},
+                                           Case{"dgc", "ring", {{"ratio", 1.0}}}));
+
+/// In which a compressor's rounds go dense at first, and then are coded where gradients lie.
+TEST(CodedOnTheDevice, AfterADenseWarmUp) {
+  const Case of{"dgc", "ring", {{"ratio", 0.01}, {"warmup_epochs", 102}}};
+  expect_same(run(of, gpu), run(of, at::kCPU));
+}
+
+}  // namespace
+}  // namespace weir::training::testing
