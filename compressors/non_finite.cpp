@@ -4,11 +4,18 @@
 #include <string>
 
 #include "base/errc.hpp"
+#include "compressors/device/device_values.hpp"
+#include "compressors/flat.hpp"
 
 namespace weir::compressors {
 
 Error non_finite(const Round& round, std::span<const float> values) {
   return non_finite(round, HostValues(values, {}).first_non_finite());
+}
+
+Error non_finite(const Round& round, const at::Tensor& gradient) {
+  return gradient.is_cpu() ? non_finite(round, flat(gradient))
+                           : non_finite(round, device::DeviceValues(gradient, nullptr).first_non_finite());
 }
 
 Error non_finite(const Round& round, const Result<NonFinite>& found) {

@@ -11,6 +11,9 @@ namespace weir::compressors {
 /// The error for a gradient with NaN or infinity; it names the tensor and the first such entry.
 Error non_finite(const Round& round, std::span<const float> values);
 
+/// The same, of a contiguous float32 tensor, wherever it lies.
+Error non_finite(const Round& round, const at::Tensor& gradient);
+
 /// The same, of the first such entry that was found wherever the gradient lies; or why none was.
 Error non_finite(const Round& round, const Result<NonFinite>& found);
 

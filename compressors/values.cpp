@@ -1,6 +1,7 @@
 #include "compressors/values.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "compressors/parallel_loops.hpp"
@@ -40,12 +41,51 @@ Result<std::uint32_t> HostValues::sampled_cut(const StridedSample& sample, std::
   return compressors::sampled_cut(values_, peaks_, sample, rank);
 }
 
+Result<void> HostValues::sample_magnitudes(const SampledRuns& runs, std::vector<float>& out) const {
+  out.clear();
+  out.reserve(runs.count * runs.length);
+  for (std::size_t run = 0; run < runs.count; ++run) {
+    for (const float value : values_.subspan(run * runs.distance, runs.length)) out.push_back(std::abs(value));
+  }
+  return {};
+}
+
 Result<bool> HostValues::collect(std::uint32_t least, std::size_t limit, Selection& out) const {
   return parallel_collect(values_, peaks_, least, limit, out);
 }
 
 Result<void> HostValues::select_largest(std::size_t count, Selection& out) const {
   select_largest_by_sample(values_, peaks_, count, out);
+  return {};
+}
+
+Result<void> HostValues::select_of_blocks(std::size_t block, std::size_t of_block, Selection& out) const {
+  (void)parallel_select(values_.size(), block, out, [&](std::size_t begin, std::size_t end, Selection& all) {
+    // Neighbouring blocks are similar: a floor a little below the cut of the previous block leaves a few entries more
+    // than wanted, and the cut is made among those. If that fails, it is made in the whole block: slower, with the same
+    // result.
+    std::uint32_t floor = 1;
+    thread_local Selection found;  // kept between calls to reuse its memory
+    for (std::size_t start = begin; start < end; start += block) {
+      const auto part = values_.subspan(start, std::min(block, end - start));
+      const bool complete = compressors::collect(part, floor, floor > 1 ? 8 * of_block : part.size(), found);
+      if (!complete || (found.size() < of_block && floor > 1)) {
+        (void)compressors::collect(part, 1, part.size(), found);
+      }
+      if (found.size() > of_block) {
+        const Cut cut = cut_at_rank(found.values, of_block);
+        floor = std::max(magnitude(0.85F * std::bit_cast<float>(cut.magnitude)), 1U);
+        trim(found, cut);
+      } else {
+        floor = 1;
+      }
+      for (const std::uint32_t position : found.positions) {
+        all.positions.push_back(static_cast<std::uint32_t>(start) + position);
+      }
+      all.values.insert(all.values.end(), found.values.begin(), found.values.end());
+    }
+    return true;
+  });
   return {};
 }
 

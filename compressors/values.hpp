@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/result.hpp"
 #include "compressors/kernels/selection/sample.hpp"
@@ -16,6 +17,13 @@ struct NonFinite {
   float value = 0;
 };
 
+/// Runs of neighbouring values of a tensor: `length` values from 0, `distance`, 2 * distance, ... on, `count` runs.
+struct SampledRuns {
+  std::size_t length = 1;
+  std::size_t distance = 1;
+  std::size_t count = 0;
+};
+
 /// The values of a tensor among which a sparsifier chooses, wherever they lie: in the host's memory or on a device.
 /// What is found is in the host's memory and the same in both cases, bit for bit.
 class Values {
@@ -27,6 +35,9 @@ class Values {
   /// The magnitude() of the `rank`-th largest value of a sample, 1 <= rank <= count.
   virtual Result<std::uint32_t> sampled_cut(const StridedSample& sample, std::size_t rank) const = 0;
 
+  /// Fills `out` with |x| of each value of the runs.
+  virtual Result<void> sample_magnitudes(const SampledRuns& runs, std::vector<float>& out) const = 0;
+
   /// Fills `out` with every value whose magnitude() is at least `least` (`least` >= 1). False, with `out` empty, if
   /// there are more than `limit`.
   virtual Result<bool> collect(std::uint32_t least, std::size_t limit, Selection& out) const = 0;
@@ -35,11 +46,11 @@ class Values {
   /// if these are fewer. 1 <= count <= size().
   virtual Result<void> select_largest(std::size_t count, Selection& out) const = 0;
 
+  /// The same of each block of `block` values (the last one may be shorter): 1 <= of_block <= block <= 65536.
+  virtual Result<void> select_of_blocks(std::size_t block, std::size_t of_block, Selection& out) const = 0;
+
   /// The first that is NaN or infinite. There is one.
   virtual Result<NonFinite> first_non_finite() const = 0;
-
-  /// Of values in the host's memory, for who chooses only there (Compressor::codes_on).
-  virtual std::span<const float> on_host() const = 0;
 };
 
 /// Like select_largest(), but mostly in one pass: a sample provides a threshold a little below the cut. `peaks` may be
@@ -54,10 +65,11 @@ class HostValues final : public Values {
 
   std::size_t size() const override { return values_.size(); }
   Result<std::uint32_t> sampled_cut(const StridedSample& sample, std::size_t rank) const override;
+  Result<void> sample_magnitudes(const SampledRuns& runs, std::vector<float>& out) const override;
   Result<bool> collect(std::uint32_t least, std::size_t limit, Selection& out) const override;
   Result<void> select_largest(std::size_t count, Selection& out) const override;
+  Result<void> select_of_blocks(std::size_t block, std::size_t of_block, Selection& out) const override;
   Result<NonFinite> first_non_finite() const override;
-  std::span<const float> on_host() const override { return values_; }
 
  private:
   std::span<const float> values_;

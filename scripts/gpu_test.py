@@ -29,7 +29,8 @@ BUILD = ROOT / "build" / "cuda"
 REPORTS = ROOT / "build" / "reports" / "gpu"
 SECONDS = 570  # for everything
 
-PROGRAMS = ("weir", "weir-worker", "gpu_kernels_test", "gpu_training_test", "gpu_nccl_test", "gpu_bench")
+PROGRAMS = ("weir", "weir-worker", "gpu_kernels_test", "gpu_coding_test", "gpu_training_test", "gpu_nccl_test",
+            "gpu_bench")
 SANITIZERS = ("memcheck", "racecheck", "initcheck")
 SHARDS = 4  # of the kernels' tests, for each sanitizer
 
@@ -289,6 +290,7 @@ def main() -> int:
         # What is measured runs alone, and first what the rest rests upon.
         steps = [lambda: googletest(tally, "gpu_kernels_test", clock.left(120)),
                  lambda: figures(tally, clock),
+                 lambda: googletest(tally, "gpu_coding_test", clock.left(60)),
                  lambda: googletest(tally, "gpu_training_test", clock.left(120)),
                  lambda: nccl(tally, clock), *steps, lambda: sanitizers(tally, clock)]
     for step in steps:

@@ -4,6 +4,7 @@
 
 #include "base/ensure.hpp"
 #include "compressors/device/launching.hpp"
+#include "cuda/kernels/blocks.hpp"
 #include "cuda/kernels/cut.hpp"
 #include "cuda/kernels/finite.hpp"
 #include "cuda/kernels/sample.hpp"
@@ -20,8 +21,7 @@ class Found {
       : limit_(std::min(limit, size_of(among))),
         positions_(scratch(among, limit_ * sizeof(std::uint32_t))),
         values_(scratch(among, limit_ * sizeof(float))),
-        selected_(scratch(among, sizeof(cuda::Selected))),
-        places_(scratch(among, cuda::PlaceScratch::bytes(size_of(among)))) {}
+        selected_(scratch(among, sizeof(cuda::Selected))) {}
 
   Result<void> clear(cuda::StreamHandle stream) const {
     return cuda::fill_bytes(place<std::byte>(selected_), sizeof(cuda::Selected), std::byte{0}, stream);
@@ -32,21 +32,18 @@ class Found {
             .limit = limit_,
             .selected = place<cuda::Selected>(selected_)};
   }
-  cuda::PlaceScratch places() const { return {.at = place<std::byte>(places_)}; }
 
-  /// Brings down what was selected: how many entries first, and then these. False if there was no room for all.
-  bool bring_down(Selection& out) const {
-    const auto selected = read<cuda::Selected>(selected_);
-    out.clear();
-    if (selected.count > limit_) return false;
-    out.resize(selected.count);
-    const at::Tensor positions = fetch(positions_, out.size() * sizeof(std::uint32_t));
-    const at::Tensor values = fetch(values_, out.size() * sizeof(float));
-    if (out.size() == 0) return true;
+  /// How many were selected. Waits.
+  std::size_t count() const { return read<cuda::Selected>(selected_).count; }
+  /// Brings down all that were selected: `count` entries, for which there was room. Waits.
+  void bring_down(std::size_t count, Selection& out) const {
+    out.resize(count);
+    if (count == 0) return;
+    const at::Tensor positions = fetch(positions_, count * sizeof(std::uint32_t));
+    const at::Tensor values = fetch(values_, count * sizeof(float));
     wait(positions_);
-    std::memcpy(out.positions.data(), positions.data_ptr(), out.size() * sizeof(std::uint32_t));
-    std::memcpy(out.values.data(), values.data_ptr(), out.size() * sizeof(float));
-    return true;
+    std::memcpy(out.positions.data(), positions.data_ptr(), count * sizeof(std::uint32_t));
+    std::memcpy(out.values.data(), values.data_ptr(), count * sizeof(float));
   }
 
  private:
@@ -54,7 +51,6 @@ class Found {
   const at::Tensor positions_;
   const at::Tensor values_;
   const at::Tensor selected_;
-  const at::Tensor places_;
 };
 
 }  // namespace
@@ -70,19 +66,45 @@ Result<std::uint32_t> DeviceValues::sampled_cut(const StridedSample& sample, std
   return read<cuda::Cut>(cut).magnitude;
 }
 
+Result<void> DeviceValues::sample_magnitudes(const SampledRuns& runs, std::vector<float>& out) const {
+  out.resize(runs.count * runs.length);
+  const at::Tensor sampled = scratch(tensor_, out.size() * sizeof(float));
+  auto done = cuda::sample_magnitudes(place<float>(tensor_), {runs.length, runs.distance, runs.count},
+                                      place<float>(sampled), current_handle(tensor_));
+  if (!done) return done;
+  const at::Tensor below = fetch(sampled, out.size() * sizeof(float));
+  wait(sampled);
+  std::memcpy(out.data(), below.data_ptr(), out.size() * sizeof(float));
+  return {};
+}
+
 Result<bool> DeviceValues::collect(std::uint32_t least, std::size_t limit, Selection& out) const {
   const auto stream = current_handle(tensor_);
-  const Found found(tensor_, limit);
-  auto done = found.clear(stream);
-  if (done) done = cuda::collect(place<float>(tensor_), size(), least, found.room(), found.places(), stream);
-  if (!done) return done.error();
-  return found.bring_down(out);
+  const at::Tensor places = scratch(tensor_, cuda::PlaceScratch::bytes(size()));
+  out.clear();
+  // Who asks without a limit seldom gets many: where more are found than there is room for, there is then room for all.
+  for (std::size_t room = std::min(limit, size() / 16 + 1024);;) {
+    const Found found(tensor_, room);
+    auto done = found.clear(stream);
+    if (done) {
+      done = cuda::collect(place<float>(tensor_), size(), least, found.room(), {place<std::byte>(places)}, stream);
+    }
+    if (!done) return done.error();
+    const std::size_t count = found.count();
+    if (count > limit) return false;
+    if (count <= room) {
+      found.bring_down(count, out);
+      return true;
+    }
+    room = count;
+  }
 }
 
 Result<void> DeviceValues::select_largest(std::size_t count, Selection& out) const {
   const auto stream = current_handle(tensor_);
   const at::Tensor search = scratch(tensor_, cuda::CutScratch::bytes(size()));
   const at::Tensor cut = scratch(tensor_, sizeof(cuda::Cut));
+  const at::Tensor places = scratch(tensor_, cuda::PlaceScratch::bytes(size()));
   const Found found(tensor_, count);
   auto done = found.clear(stream);
   if (done) {
@@ -90,10 +112,28 @@ Result<void> DeviceValues::select_largest(std::size_t count, Selection& out) con
                           place<cuda::Cut>(cut), stream);
   }
   if (done) {
-    done = cuda::take(place<float>(tensor_), size(), place<cuda::Cut>(cut), found.room(), found.places(), stream);
+    done = cuda::take(place<float>(tensor_), size(), place<cuda::Cut>(cut), found.room(), {place<std::byte>(places)},
+                      stream);
   }
   if (!done) return done;
-  ensure(found.bring_down(out), "no more entries than were asked for");
+  const std::size_t selected = found.count();
+  ensure(selected <= count, "no more entries than were asked for");
+  found.bring_down(selected, out);
+  return {};
+}
+
+Result<void> DeviceValues::select_of_blocks(std::size_t block, std::size_t of_block, Selection& out) const {
+  const auto stream = current_handle(tensor_);
+  const cuda::Blocks blocks{.n = size(), .length = block};
+  const at::Tensor places = scratch(tensor_, cuda::BlockScratch::bytes(blocks));
+  const Found found(tensor_, blocks.count() * of_block);
+  auto done = found.clear(stream);
+  if (done) {
+    done = cuda::select_of_blocks(place<float>(tensor_), blocks, of_block, found.room(), {place<std::byte>(places)},
+                                  stream);
+  }
+  if (!done) return done;
+  found.bring_down(found.count(), out);
   return {};
 }
 
@@ -106,11 +146,6 @@ Result<NonFinite> DeviceValues::first_non_finite() const {
   if (at >= size()) return NonFinite{at, 0};
   const at::Tensor value = tensor_.view({-1}).narrow(0, static_cast<std::int64_t>(at), 1).to(at::kCPU);
   return NonFinite{at, *value.data_ptr<float>()};
-}
-
-std::span<const float> DeviceValues::on_host() const {
-  ensure(false, "only compressors that choose there are given values on a device");
-  return {};
 }
 
 }  // namespace weir::compressors::device

@@ -16,10 +16,11 @@ class DeviceValues final : public Values {
 
   std::size_t size() const override { return static_cast<std::size_t>(tensor_.numel()); }
   Result<std::uint32_t> sampled_cut(const StridedSample& sample, std::size_t rank) const override;
+  Result<void> sample_magnitudes(const SampledRuns& runs, std::vector<float>& out) const override;
   Result<bool> collect(std::uint32_t least, std::size_t limit, Selection& out) const override;
   Result<void> select_largest(std::size_t count, Selection& out) const override;
+  Result<void> select_of_blocks(std::size_t block, std::size_t of_block, Selection& out) const override;
   Result<NonFinite> first_non_finite() const override;
-  std::span<const float> on_host() const override;
 
  private:
   const at::Tensor& tensor_;

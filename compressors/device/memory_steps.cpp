@@ -8,9 +8,14 @@
 namespace weir::compressors::device {
 namespace {
 
-Result<void> clear_bins(const at::Tensor& beside, at::Tensor& bins) {
-  if (!bins.defined() || bins.device() != beside.device()) bins = scratch(beside, sizeof(cuda::Bins));
-  return cuda::fill_bytes(place<std::byte>(bins), sizeof(cuda::Bins), std::byte{0}, current_handle(beside));
+/// Empty bins beside a tensor; null if none are wanted.
+Result<cuda::Bins*> cleared(at::Tensor* bins, const at::Tensor& beside) {
+  if (bins == nullptr) return nullptr;
+  if (!bins->defined() || bins->device() != beside.device()) *bins = scratch(beside, sizeof(cuda::Bins));
+  auto* const at = place<cuda::Bins>(*bins);
+  auto done =
+      cuda::fill_bytes(reinterpret_cast<std::byte*>(at), sizeof(cuda::Bins), std::byte{0}, current_handle(beside));
+  return done ? Result<cuda::Bins*>(at) : done.error();
 }
 
 }  // namespace
@@ -18,18 +23,19 @@ Result<void> clear_bins(const at::Tensor& beside, at::Tensor& bins) {
 const cuda::Bins* counts_of(const at::Tensor& bins) { return bins.defined() ? place<cuda::Bins>(bins) : nullptr; }
 
 Result<void> accumulate_residual(float beta, float gamma, const at::Tensor& gradient, at::Tensor& residual,
-                                 at::Tensor& bins) {
-  if (auto cleared = clear_bins(gradient, bins); !cleared) return cleared;
+                                 at::Tensor* bins) {
+  const auto counts = cleared(bins, gradient);
+  if (!counts) return counts.error();
   return cuda::accumulate_residual(beta, gamma, place<float>(gradient), place<float>(residual), size_of(gradient),
-                                   place<cuda::Bins>(bins), current_handle(gradient));
+                                   *counts, current_handle(gradient));
 }
 
 Result<void> accumulate_momentum(const MomentumStep& step, const at::Tensor& gradient, at::Tensor& momentum,
-                                 at::Tensor& velocity, at::Tensor& bins) {
-  if (auto cleared = clear_bins(gradient, bins); !cleared) return cleared;
+                                 at::Tensor& velocity, at::Tensor* bins) {
+  const auto counts = cleared(bins, gradient);
+  if (!counts) return counts.error();
   return cuda::accumulate_momentum({step.mu, step.scale, step.nesterov}, place<float>(gradient), place<float>(momentum),
-                                   place<float>(velocity), size_of(gradient), place<cuda::Bins>(bins),
-                                   current_handle(gradient));
+                                   place<float>(velocity), size_of(gradient), *counts, current_handle(gradient));
 }
 
 Result<double> sum_of_squares(const at::Tensor& values) {

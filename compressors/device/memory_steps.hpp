@@ -14,12 +14,13 @@ namespace weir::compressors::device {
 
 // What memories do with contiguous float32 tensors on a device, with the bits of the functions of the same names
 // (kernels/arithmetic.hpp, selection.hpp), in the calling thread's current stream (device.hpp). Nothing waits but
-// sum_of_squares(). Instead of peaks, `bins` counts the magnitudes of what is written: it is made or used again.
+// sum_of_squares(). Instead of peaks, `bins` counts the magnitudes of what is written: a tensor that is made, or used
+// again; null: nothing is counted.
 
 Result<void> accumulate_residual(float beta, float gamma, const at::Tensor& gradient, at::Tensor& residual,
-                                 at::Tensor& bins);
+                                 at::Tensor* bins);
 Result<void> accumulate_momentum(const MomentumStep& step, const at::Tensor& gradient, at::Tensor& momentum,
-                                 at::Tensor& velocity, at::Tensor& bins);
+                                 at::Tensor& velocity, at::Tensor* bins);
 Result<double> sum_of_squares(const at::Tensor& values);
 
 /// The counts that a `bins` has; null if it has none.

@@ -2,6 +2,7 @@
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "compressors/device/codes.hpp"
 #include "compressors/device/device.hpp"
 #include "compressors/device/device_values.hpp"
 #include "compressors/device/memory_steps.hpp"
@@ -23,18 +24,44 @@ c10::Stream coding_stream(at::Device device) {
 }
 
 Result<std::uint32_t> DeviceValues::sampled_cut(const StridedSample&, std::size_t) const { return unsupported(); }
+Result<void> DeviceValues::sample_magnitudes(const SampledRuns&, std::vector<float>&) const { return unsupported(); }
 Result<bool> DeviceValues::collect(std::uint32_t, std::size_t, Selection&) const { return unsupported(); }
 Result<void> DeviceValues::select_largest(std::size_t, Selection&) const { return unsupported(); }
+Result<void> DeviceValues::select_of_blocks(std::size_t, std::size_t, Selection&) const { return unsupported(); }
 Result<NonFinite> DeviceValues::first_non_finite() const { return unsupported(); }
-std::span<const float> DeviceValues::on_host() const { return {}; }
 
-Result<void> accumulate_residual(float, float, const at::Tensor&, at::Tensor&, at::Tensor&) { return unsupported(); }
-Result<void> accumulate_momentum(const MomentumStep&, const at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&) {
+Result<void> accumulate_residual(float, float, const at::Tensor&, at::Tensor&, at::Tensor*) { return unsupported(); }
+Result<void> accumulate_momentum(const MomentumStep&, const at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor*) {
   return unsupported();
 }
 Result<double> sum_of_squares(const at::Tensor&) { return unsupported(); }
 const cuda::Bins* counts_of(const at::Tensor&) { return nullptr; }
 Result<void> add_selection(float, const Selection&, at::Tensor&) { return unsupported(); }
 Result<void> clear_selection(std::span<const std::uint32_t>, at::Tensor&) { return unsupported(); }
+
+Result<bool> all_finite(const at::Tensor&) { return unsupported(); }
+template <class Number>
+Result<bool> write_rounded(const at::Tensor&, float, std::span<std::byte>) {
+  return unsupported();
+}
+template Result<bool> write_rounded<Half>(const at::Tensor&, float, std::span<std::byte>);
+template Result<bool> write_rounded<BFloat16>(const at::Tensor&, float, std::span<std::byte>);
+Result<bool> write_votes(const at::Tensor&, const RandomKey&, std::span<std::byte>) { return unsupported(); }
+Result<bool> write_signs(const at::Tensor&, std::span<std::byte>, SignSums&) { return unsupported(); }
+Result<bool> write_int8(const at::Tensor&, std::uint64_t, std::span<std::byte>) { return unsupported(); }
+Result<bool> write_uint8(const at::Tensor&, std::uint64_t, std::span<std::byte>) { return unsupported(); }
+Result<bool> write_natural(const at::Tensor&, const RandomKey&, std::span<std::byte>) { return unsupported(); }
+Result<bool> write_levels(const at::Tensor&, const RandomKey&, unsigned, std::uint64_t, std::span<std::byte>) {
+  return unsupported();
+}
+Result<void> write_trits(const at::Tensor&, const RandomKey&, float, float, std::span<std::byte>) {
+  return unsupported();
+}
+Result<Size> magnitude_and_squares(const at::Tensor&) { return unsupported(); }
+Result<void> sum_magnitudes(const at::Tensor&, std::uint64_t, std::span<float>) { return unsupported(); }
+Result<bool> take_chunks(const at::Tensor&, std::uint64_t, std::span<const std::uint32_t>, std::span<std::byte>) {
+  return unsupported();
+}
+Result<bool> draw(const at::Tensor&, const RandomKey&, bool, std::span<float>) { return unsupported(); }
 
 }  // namespace weir::compressors::device

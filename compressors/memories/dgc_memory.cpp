@@ -35,7 +35,7 @@ Result<at::Tensor> DgcMemory::compensate(const at::Tensor& gradient, const Round
   if (!scale) return scale.error();
   const MomentumStep step{static_cast<float>(setting_.momentum), *scale, setting_.nesterov};
   if (!gradient.is_cpu()) {
-    auto done = device::accumulate_momentum(step, gradient, *momentum, *velocity, peaks_.room_for_bins(round));
+    auto done = device::accumulate_momentum(step, gradient, *momentum, *velocity, &peaks_.room_for_bins(round));
     return done ? velocity : Result<at::Tensor>(done.error());
   }
   const auto g = flat(gradient);

@@ -21,7 +21,7 @@ Result<at::Tensor> ResidualMemory::compensate(const at::Tensor& gradient, const 
   const auto beta = static_cast<float>(options_.beta);
   const auto gamma = static_cast<float>(options_.gamma);
   if (!gradient.is_cpu()) {
-    auto done = device::accumulate_residual(beta, gamma, gradient, *residual, peaks_.room_for_bins(round));
+    auto done = device::accumulate_residual(beta, gamma, gradient, *residual, &peaks_.room_for_bins(round));
     return done ? residual : Result<at::Tensor>(done.error());
   }
   const auto g = flat(gradient);

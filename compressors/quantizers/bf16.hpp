@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compressors/compressor.hpp"
+#include "compressors/device/device.hpp"
 
 namespace weir::compressors {
 
@@ -16,6 +17,7 @@ class Bf16 final : public Compressor {
 
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.passes = {Reduction::sum_bf16}}; }
+  bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   double error_bound(std::uint64_t, const Round&) const override { return 1; }
 
  protected:

@@ -13,6 +13,7 @@
 #include "base/errc.hpp"
 #include "base/half.hpp"
 #include "compressors/compressor.hpp"
+#include "compressors/device/codes.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/prefetch.hpp"
 #include "compressors/non_finite.hpp"
@@ -35,13 +36,18 @@ bool is_place_for(const std::byte* at) {
 /// Appends `gradient` / world, rounded to Number.
 template <class Number>
 Result<void> encode_cast(const at::Tensor& gradient, const Round& round, Bytes& out) {
-  const std::span<const float> values = flat(gradient);
   const std::size_t before = out.size();
-  out.resize(before + values.size() * sizeof(Number), boost::container::default_init);
+  out.resize(before + entries_of(gradient.sizes()) * sizeof(Number), boost::container::default_init);
   std::byte* const numbers = out.data() + before;
+  const float share = 1 / static_cast<float>(round.world);
+  if (!gradient.is_cpu()) {
+    const auto rounded = device::write_rounded<Number>(gradient, share, std::span(out).subspan(before));
+    if (!rounded) return rounded.error();
+    return *rounded ? Result<void>() : non_finite(round, gradient);
+  }
+  const std::span<const float> values = flat(gradient);
   const bool in_place = is_place_for<Number>(numbers);
   std::atomic<bool> finite = true;
-  const float share = 1 / static_cast<float>(round.world);
   parallel_for_ranges(values.size(), cast_block, [&](std::size_t begin, std::size_t end) {
     std::array<Number, cast_block> block;
     std::array<float, cast_block> shares;

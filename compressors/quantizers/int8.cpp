@@ -6,6 +6,7 @@
 
 #include "base/errc.hpp"
 #include "compressors/codecs/varint.hpp"
+#include "compressors/device/codes.hpp"
 #include "compressors/kernels/prefetch.hpp"
 #include "compressors/kernels/quantization/quantize.hpp"
 #include "compressors/kernels/selection/selection.hpp"
@@ -45,6 +46,11 @@ bool Int8::write(std::span<const float> values, const Extent& extent, const Roun
     }
   });
   return finite;
+}
+
+Result<bool> Int8::write_on_device(const at::Tensor& values, const Extent& extent, const Round&,
+                                   std::span<std::byte> code) {
+  return device::write_int8(values, extent.channels, code);
 }
 
 Result<void> Int8::read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,

@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "base/errc.hpp"
+#include "compressors/device/codes.hpp"
 #include "compressors/kernels/prefetch.hpp"
 #include "compressors/kernels/quantization/quantize.hpp"
 #include "compressors/kernels/random/random.hpp"
@@ -53,6 +54,11 @@ bool Natural::write(std::span<const float> values, const Extent&, const Round& r
   }
   code[0] = static_cast<std::byte>(window);
   return true;
+}
+
+Result<bool> Natural::write_on_device(const at::Tensor& values, const Extent&, const Round& round,
+                                      std::span<std::byte> code) {
+  return device::write_natural(values, key_of_rank(round), code);
 }
 
 Result<void> Natural::read_add(BytesView code, const Extent&, float weight, std::size_t begin, std::size_t end,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compressors/kernels/quantization/signs.hpp"
 #include "compressors/quantizers/signs.hpp"
 
 namespace weir::compressors {
@@ -19,6 +20,11 @@ class OneBit final : public TwoValues {
  protected:
   bool write(std::span<const float> values, const Extent& extent, const Round& round,
              std::span<std::byte> code) override;
+  Result<bool> write_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
+                               std::span<std::byte> code) override;
+
+ private:
+  static Values means(const SignSums& sums, std::uint64_t entries);
 };
 
 }  // namespace weir::compressors

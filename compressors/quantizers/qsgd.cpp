@@ -7,6 +7,7 @@
 
 #include "base/errc.hpp"
 #include "compressors/codecs/varint.hpp"
+#include "compressors/device/codes.hpp"
 #include "compressors/kernels/pack.hpp"
 #include "compressors/kernels/prefetch.hpp"
 #include "compressors/kernels/quantization/quantize.hpp"
@@ -72,9 +73,13 @@ std::size_t Qsgd::code_bytes(const Extent& extent) const {
   return head_bytes + extent.entries / bucket_ * bucket_bytes(bucket_) + (rest > 0 ? bucket_bytes(rest) : 0);
 }
 
-bool Qsgd::write(std::span<const float> values, const Extent&, const Round& round, std::span<std::byte> code) {
+void Qsgd::write_head(std::span<std::byte> code) const {
   code[0] = static_cast<std::byte>(bits_);
   store_u32(code.data() + 1, static_cast<std::uint32_t>(bucket_));
+}
+
+bool Qsgd::write(std::span<const float> values, const Extent&, const Round& round, std::span<std::byte> code) {
+  write_head(code);
   const std::span<std::byte> buckets = code.subspan(head_bytes);
   const RandomKey key = key_of_rank(round);
   std::atomic<bool> finite = true;
@@ -109,6 +114,12 @@ bool Qsgd::write(std::span<const float> values, const Extent&, const Round& roun
     }
   });
   return finite;
+}
+
+Result<bool> Qsgd::write_on_device(const at::Tensor& values, const Extent&, const Round& round,
+                                   std::span<std::byte> code) {
+  write_head(code);
+  return device::write_levels(values, key_of_rank(round), bits_, bucket_, code.subspan(head_bytes));
 }
 
 Result<void> Qsgd::read_add(BytesView code, const Extent&, float weight, std::size_t begin, std::size_t end,

@@ -44,12 +44,15 @@ class Qsgd final : public Quantizer {
   std::size_t code_bytes(const Extent& extent) const override;
   bool write(std::span<const float> values, const Extent& extent, const Round& round,
              std::span<std::byte> code) override;
+  Result<bool> write_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
+                               std::span<std::byte> code) override;
   std::size_t unit() const override { return bucket_; }
   Result<void> read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
                         std::span<float> sum) const override;
 
  private:
   unsigned most() const { return (1U << bits_) - 1; }
+  void write_head(std::span<std::byte> code) const;
   std::size_t bucket_bytes(std::size_t entries) const;
 
   unsigned bits_;

@@ -32,8 +32,12 @@ Result<void> Quantizer::do_encode(const at::Tensor& gradient, const Round& round
   const std::size_t bytes = extent.entries == 0 ? 0 : code_bytes(extent);
   PayloadWriter payload(out, format(), varint_bytes(extent.entries) + bytes);
   store_varint(payload.body().data(), extent.entries);
-  if (extent.entries > 0 && !write(flat(gradient), extent, round, payload.body().last(bytes))) {
-    return non_finite(round, flat(gradient));
+  if (extent.entries > 0) {
+    const auto code = payload.body().last(bytes);
+    const auto written = gradient.is_cpu() ? Result<bool>(write(flat(gradient), extent, round, code))
+                                           : write_on_device(gradient, extent, round, code);
+    if (!written) return written.error();
+    if (!*written) return non_finite(round, gradient);
   }
   payload.seal(parallel_for_pieces);
   return {};

@@ -8,6 +8,7 @@
 
 #include "compressors/codecs/payload.hpp"
 #include "compressors/compressor.hpp"
+#include "compressors/device/device.hpp"
 
 namespace weir::compressors {
 
@@ -25,6 +26,7 @@ struct Extent {
 class Quantizer : public Compressor {
  public:
   std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
+  bool codes_on(at::Device device) const final { return device.is_cpu() || device::has_kernels(device); }
 
  protected:
   virtual Format format() const = 0;
@@ -35,6 +37,11 @@ class Quantizer : public Compressor {
   /// Fills `code` for `values` (never empty). Returns false, with a meaningless `code`, if a value is NaN or infinite.
   virtual bool write(std::span<const float> values, const Extent& extent, const Round& round,
                      std::span<std::byte> code) = 0;
+
+  /// The same for a contiguous float32 tensor on a device; the code is in the host's memory. Fails as
+  /// compressors/device.
+  virtual Result<bool> write_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
+                                       std::span<std::byte> code) = 0;
 
   /// The code of a range of entries can be read by itself if the range begins at a multiple of this many.
   virtual std::size_t unit() const = 0;

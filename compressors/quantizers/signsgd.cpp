@@ -1,5 +1,6 @@
 #include "compressors/quantizers/signsgd.hpp"
 
+#include "compressors/device/codes.hpp"
 #include "compressors/kernels/quantization/signs.hpp"
 #include "compressors/round_key.hpp"
 
@@ -7,6 +8,11 @@ namespace weir::compressors {
 
 bool SignSgd::write(std::span<const float> values, const Extent&, const Round& round, std::span<std::byte> code) {
   return write_votes(values, 0, key_of_rank(round), code);
+}
+
+Result<bool> SignSgd::write_on_device(const at::Tensor& values, const Extent&, const Round& round,
+                                      std::span<std::byte> code) {
+  return device::write_votes(values, key_of_rank(round), code);
 }
 
 }  // namespace weir::compressors

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compressors/device/codes.hpp"
+#include "compressors/device/memory_steps.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/kernels/quantization/signs.hpp"
@@ -23,7 +25,9 @@ std::vector<NamedTensor> Signum::save() const {
 
 Result<void> Signum::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
   // Checked first, so that a gradient that is refused leaves no trace in the momentum.
-  if (!all_finite(flat(gradient))) return non_finite(round, flat(gradient));
+  const auto finite = gradient.is_cpu() ? Result<bool>(all_finite(flat(gradient))) : device::all_finite(gradient);
+  if (!finite) return finite.error();
+  if (!*finite) return non_finite(round, gradient);
   auto momentum = momenta_.of(round, gradient);
   if (!momentum) return momentum.error();
   momentum_ = std::move(*momentum);
@@ -41,6 +45,13 @@ bool Signum::write(std::span<const float> values, const Extent&, const Round& ro
     write_votes(kept, start, key_of_rank(round), code.subspan(start / 8, sign_bytes(part.size())));
   }
   return true;
+}
+
+Result<bool> Signum::write_on_device(const at::Tensor& values, const Extent&, const Round& round,
+                                     std::span<std::byte> code) {
+  const auto beta = static_cast<float>(options_.momentum);
+  auto done = device::accumulate_residual(beta, 1 - beta, values, momentum_, nullptr);
+  return done ? device::write_votes(momentum_, key_of_rank(round), code) : Result<bool>(done.error());
 }
 
 }  // namespace weir::compressors

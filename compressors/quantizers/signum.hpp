@@ -32,6 +32,8 @@ class Signum final : public SignVote {
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
   bool write(std::span<const float> values, const Extent& extent, const Round& round,
              std::span<std::byte> code) override;
+  Result<bool> write_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
+                               std::span<std::byte> code) override;
 
  private:
   Options options_;

@@ -9,6 +9,7 @@
 
 #include "base/errc.hpp"
 #include "compressors/codecs/varint.hpp"
+#include "compressors/device/codes.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/prefetch.hpp"
 #include "compressors/kernels/quantization/quantize.hpp"
@@ -61,13 +62,17 @@ double TernGrad::error_bound(std::uint64_t entries, const Round&) const {
   return clip_ <= 4 ? 1 + clip_ * clip_ / 8 : clip_ - 1;
 }
 
-std::optional<float> TernGrad::limit_of(std::span<const float> values) const {
-  const Size size = total_size(values);
-  if (size.magnitude >= magnitude_infinite) return std::nullopt;
-  const auto largest = std::bit_cast<float>(size.magnitude);
-  if (clip_ == 0 || values.empty()) return largest;
-  const double clipped = clip_ * std::sqrt(size.squares / static_cast<double>(values.size()));
-  return clipped < largest ? static_cast<float>(clipped) : largest;
+Result<void> TernGrad::note_limit(const at::Tensor& gradient, const Round& round) {
+  const auto size =
+      gradient.is_cpu() ? Result<Size>(total_size(flat(gradient))) : device::magnitude_and_squares(gradient);
+  if (!size) return size.error();
+  if (size->magnitude >= magnitude_infinite) return non_finite(round, gradient);
+  const auto largest = std::bit_cast<float>(size->magnitude);
+  scales_.of(round) = {.own = largest};
+  if (clip_ == 0 || gradient.numel() == 0) return {};
+  const double clipped = clip_ * std::sqrt(size->squares / static_cast<double>(gradient.numel()));
+  if (clipped < largest) scales_.of(round).own = static_cast<float>(clipped);
+  return {};
 }
 
 Result<void> TernGrad::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
@@ -76,14 +81,15 @@ Result<void> TernGrad::do_encode(const at::Tensor& gradient, const Round& round,
     return Error(Errc::conflict, "terngrad: the ranks' scales of tensor " + std::to_string(round.tensor) +
                                      " have not been brought together");
   }
+  if (!shared_) {
+    if (auto noted = note_limit(gradient, round); !noted) return noted;
+  }
   return Quantizer::do_encode(gradient, round, out);
 }
 
 Result<void> TernGrad::encode_limit(const at::Tensor& gradient, const Round& round, Bytes& out) {
-  const auto limit = limit_of(flat(gradient));
-  if (!limit) return non_finite(round, flat(gradient));
-  scales_.of(round) = {.own = *limit};
-  append(out, std::as_bytes(std::span(&*limit, 1)));
+  if (auto noted = note_limit(gradient, round); !noted) return noted;
+  append(out, std::as_bytes(std::span(&scales_.of(round).own, 1)));
   return {};
 }
 
@@ -101,17 +107,8 @@ std::size_t TernGrad::code_bytes(const Extent& extent) const {
 }
 
 bool TernGrad::write(std::span<const float> values, const Extent&, const Round& round, std::span<std::byte> code) {
-  float limit = 0;
-  float scale = 0;
-  if (shared_) {
-    const Scales& scales = scales_.of(round);
-    limit = scales.own;
-    scale = std::max(scales.own, scales.shared);
-  } else {
-    const auto own = limit_of(values);
-    if (!own) return false;
-    limit = scale = *own;
-  }
+  const Scales& scales = scales_.of(round);
+  const float scale = scales.of_digit();
   store_f32(code.data(), scale);
   const float divisor = scale > 0 ? scale : 1;
   const std::span<std::byte> bytes = code.subspan(sizeof(float));
@@ -123,11 +120,18 @@ bool TernGrad::write(std::span<const float> values, const Extent&, const Round& 
       const auto words = std::span(buffer).first(part.size());
       prefetch_next(values, start, trit_block);
       fill_random(key, start, words);
-      write_trits(part, words, limit, divisor,
+      write_trits(part, words, scales.own, divisor,
                   bytes.subspan(start / trit_block * block_bytes, trit_bytes(part.size())));
     }
   });
   return true;
+}
+
+Result<bool> TernGrad::write_on_device(const at::Tensor& values, const Extent&, const Round& round,
+                                       std::span<std::byte> code) {
+  const Scales& scales = scales_.of(round);
+  auto done = device::write_trits(values, key_of_rank(round), scales.own, scales.of_digit(), code);
+  return done ? Result<bool>(true) : done.error();
 }
 
 std::size_t TernGrad::unit() const { return trit_block; }

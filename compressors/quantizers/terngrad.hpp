@@ -1,6 +1,6 @@
 #pragma once
 
-#include <optional>
+#include <algorithm>
 #include <string>
 
 #include "compressors/per_tensor.hpp"
@@ -47,19 +47,23 @@ class TernGrad final : public Quantizer {
   std::size_t code_bytes(const Extent& extent) const override;
   bool write(std::span<const float> values, const Extent& extent, const Round& round,
              std::span<std::byte> code) override;
+  Result<bool> write_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
+                               std::span<std::byte> code) override;
   std::size_t unit() const override;
   Result<void> read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
                         std::span<float> sum) const override;
 
  private:
-  /// The scales of one tensor within a round, if the scale is shared.
+  /// Of one tensor within a round.
   struct Scales {
-    float own = 0;
-    float shared = -1;  ///< below zero: not known yet
+    float own = 0;      ///< the largest magnitude after clipping
+    float shared = -1;  ///< of all ranks; below zero: not known yet, or not asked for
+
+    float of_digit() const { return std::max(own, shared); }
   };
 
-  /// The largest magnitude after clipping; nothing if a value is not finite.
-  std::optional<float> limit_of(std::span<const float> values) const;
+  /// Finds the own scale of a gradient.
+  Result<void> note_limit(const at::Tensor& gradient, const Round& round);
   Result<void> encode_limit(const at::Tensor& gradient, const Round& round, Bytes& out);
 
   double clip_;

@@ -6,6 +6,7 @@
 
 #include "base/errc.hpp"
 #include "compressors/codecs/value_codec.hpp"
+#include "compressors/device/codes.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/kernels/selection/exceedances.hpp"
@@ -57,18 +58,23 @@ std::optional<WireBits> Chunk::expected_bits(at::IntArrayRef shape, const Round&
 }
 
 Result<void> Chunk::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
-  const std::span<const float> values = flat(gradient);
-  return round.pass == 0 ? write_norms(values, round, out) : write_chosen(values, round, out);
+  return round.pass == 0 ? write_norms(gradient, round, out) : write_chosen(gradient, round, out);
 }
 
-Result<void> Chunk::write_norms(std::span<const float> values, const Round& round, Bytes& out) {
+Result<void> Chunk::write_norms(const at::Tensor& gradient, const Round& round, Bytes& out) {
   Choice& choice = choices_.of(round);
   std::vector<float>& norms = choice.norms;
-  norms.resize(chunks_of(values.size()));
-  parallel_for_parts(norms.size(), static_cast<std::size_t>(options_.chunk),
-                     [&](std::size_t i) { norms[i] = sum_of_magnitudes(part(values, i)); });
-  if (std::ranges::any_of(norms, [](float it) { return std::isinf(it); })) return non_finite(round, values);
-  choice.entries = values.size();
+  const std::uint64_t entries = entries_of(gradient.sizes());
+  const auto length = static_cast<std::size_t>(options_.chunk);
+  norms.resize(chunks_of(entries));
+  if (gradient.is_cpu()) {
+    const std::span<const float> values = flat(gradient);
+    parallel_for_parts(norms.size(), length, [&](std::size_t i) { norms[i] = sum_of_magnitudes(part(values, i)); });
+  } else if (auto summed = device::sum_magnitudes(gradient, length, norms); !summed) {
+    return summed;
+  }
+  if (std::ranges::any_of(norms, [](float it) { return std::isinf(it); })) return non_finite(round, gradient);
+  choice.entries = entries;
   choice.chunks.clear();
   append(out, std::as_bytes(std::span(norms)));
   return {};
@@ -101,12 +107,21 @@ Result<void> Chunk::absorb(std::span<const BytesView> results, const Round& roun
   return {};
 }
 
-Result<void> Chunk::write_chosen(std::span<const float> values, const Round& round, Bytes& out) {
+Result<void> Chunk::write_chosen(const at::Tensor& gradient, const Round& round, Bytes& out) {
   const Choice* known = choices_.find(round);
-  if (known == nullptr || known->entries != values.size() || (known->chunks.empty() && !values.empty())) {
+  const std::uint64_t entries = entries_of(gradient.sizes());
+  if (known == nullptr || known->entries != entries || (known->chunks.empty() && entries > 0)) {
     return Error(Errc::invalid_argument, "chunk: the second pass of a tensor follows on its first");
   }
   const std::size_t before = out.size();
+  if (!gradient.is_cpu()) {
+    out.resize(before + entries_in(*known) * sizeof(float));
+    const auto taken = device::take_chunks(gradient, static_cast<std::uint64_t>(options_.chunk), known->chunks,
+                                           std::span(out).subspan(before));
+    if (!taken) return taken.error();
+    return *taken ? Result<void>() : non_finite(round, gradient);
+  }
+  const std::span<const float> values = flat(gradient);
   for (const std::uint32_t chunk : known->chunks) {
     const auto chosen = part(values, chunk);
     if (!all_finite(chosen)) {
@@ -118,6 +133,13 @@ Result<void> Chunk::write_chosen(std::span<const float> values, const Round& rou
   return {};
 }
 
+std::uint64_t Chunk::entries_in(const Choice& choice) const {
+  const auto length = static_cast<std::uint64_t>(options_.chunk);
+  const std::uint64_t chunks = chunks_of(choice.entries);
+  const bool has_last = !choice.chunks.empty() && choice.chunks.back() + 1 == chunks;
+  return length * choice.chunks.size() - (has_last ? length * chunks - choice.entries : 0);
+}
+
 Result<const Chunk::Choice*> Chunk::choice_for(BytesView payload, const Round& round, std::uint64_t entries) const {
   const Choice* known = choices_.find(round);
   if (known == nullptr || known->entries != entries) {
@@ -125,11 +147,7 @@ Result<const Chunk::Choice*> Chunk::choice_for(BytesView payload, const Round& r
                  "chunks came for a tensor of " + std::to_string(entries) + " entries, of which no norms were summed");
   }
   const Choice& choice = *known;
-  const auto length = static_cast<std::uint64_t>(options_.chunk);
-  std::uint64_t due = length * choice.chunks.size();
-  if (!choice.chunks.empty() && choice.chunks.back() + 1 == chunks_of(entries)) {
-    due -= length * chunks_of(entries) - entries;
-  }
+  const std::uint64_t due = entries_in(choice);
   if (choice.chunks.empty() != (entries == 0) || payload.size() != due * sizeof(float)) {
     return Error(Errc::malformed, "chunks of " + std::to_string(payload.size()) + " bytes came where " +
                                       std::to_string(due * sizeof(float)) + " are due");

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "compressors/compressor.hpp"
+#include "compressors/device/device.hpp"
 #include "compressors/per_tensor.hpp"
 #include "compressors/sparsifiers/warmup.hpp"
 #include "protocol/params.hpp"
@@ -35,6 +36,7 @@ class Chunk final : public Compressor {
 
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.passes = {Reduction::sum, Reduction::sum}, .sparse = true}; }
+  bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   WarmupLength warmup_length(double epochs_total) const override {
     return {.epochs = options_.warmup.length(epochs_total)};
   }
@@ -61,8 +63,10 @@ class Chunk final : public Compressor {
   std::size_t chunks_of(std::uint64_t entries) const;
   std::size_t chosen_of(std::uint64_t entries, const Round& round) const;
   std::span<const float> part(std::span<const float> values, std::size_t chunk) const;
-  Result<void> write_norms(std::span<const float> values, const Round& round, Bytes& out);
-  Result<void> write_chosen(std::span<const float> values, const Round& round, Bytes& out);
+  Result<void> write_norms(const at::Tensor& gradient, const Round& round, Bytes& out);
+  Result<void> write_chosen(const at::Tensor& gradient, const Round& round, Bytes& out);
+  /// How many entries the chosen chunks have.
+  std::uint64_t entries_in(const Choice& choice) const;
   /// The choice for a tensor of `entries` entries, if `payload` has the size of its second payload. Fails with:
   /// malformed.
   Result<const Choice*> choice_for(BytesView payload, const Round& round, std::uint64_t entries) const;

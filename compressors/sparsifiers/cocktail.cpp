@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "compressors/codecs/sparse.hpp"
+#include "compressors/device/codes.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/non_finite.hpp"
@@ -45,19 +46,31 @@ std::optional<WireBits> Cocktail::expected_bits(at::IntArrayRef shape, const Rou
   return WireBits{.gathered = expected_sparse_bits(options_.codecs, count, survivors, entries)};
 }
 
-Result<void> Cocktail::choose(std::span<const float> values, const Round& round, Selection& chosen) {
-  survivors_.resize(entries_kept(options_.ratio, values.size()));
+Result<void> Cocktail::choose(const at::Tensor& gradient, const Round& round, Selection& chosen) {
+  survivors_.resize(entries_kept(options_.ratio, entries_of(gradient.sizes())));
   chosen.clear();
-  if (values.empty()) return {};
+  if (gradient.numel() == 0) return {};
+  const auto finite =
+      gradient.is_cpu() ? Result<bool>(draw_on_host(flat(gradient), round)) : draw_on_device(gradient, round);
+  if (!finite) return finite.error();
+  if (!*finite) return non_finite(round, gradient);
+  select_largest_by_sample(survivors_, {}, entries_kept(options_.top, survivors_.size()), chosen);
+  return {};
+}
+
+Result<bool> Cocktail::draw_on_device(const at::Tensor& gradient, const Round& round) {
+  auto finite = device::draw(gradient, key_of_all(round), /*is_unbiased=*/false, survivors_);
+  return finite && *finite ? device::all_finite(gradient) : finite;
+}
+
+bool Cocktail::draw_on_host(std::span<const float> values, const Round& round) {
   std::atomic<bool> finite = true;
   const auto draw = [&](std::uint64_t first, std::uint64_t begin, std::uint64_t end, auto drawn) {
     if (!all_finite(values.subspan(begin, end - begin))) finite = false;
     for (std::size_t i = 0; i < drawn.size(); ++i) survivors_[first + i] = values[drawn[i].position];
   };
   Strata(round, values.size(), survivors_.size()).parallel_for_batches(draw);
-  if (!finite) return non_finite(round, values);
-  select_largest_by_sample(survivors_, {}, entries_kept(options_.top, survivors_.size()), chosen);
-  return {};
+  return finite;
 }
 
 void Cocktail::place(Selection& selection, const Round& round, std::uint64_t entries) const {
@@ -72,9 +85,8 @@ void Cocktail::place(Selection& selection, const Round& round, std::uint64_t ent
 }
 
 Result<void> Cocktail::do_select(const at::Tensor& gradient, const Round& round, Selection& chosen) {
-  const std::span<const float> values = flat(gradient);
-  if (auto done = choose(values, round, chosen); !done) return done;
-  place(chosen, round, values.size());
+  if (auto done = choose(gradient, round, chosen); !done) return done;
+  place(chosen, round, entries_of(gradient.sizes()));
   return {};
 }
 
@@ -87,9 +99,8 @@ Result<void> Cocktail::read_part(BytesView payload, std::uint32_t entries, Selec
 }
 
 Result<void> Cocktail::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
-  const std::span<const float> values = flat(gradient);
-  if (auto done = choose(values, round, selection_); !done) return done;
-  write_sparse(selection_, extent_of(values.size(), survivors_.size()),
+  if (auto done = choose(gradient, round, selection_); !done) return done;
+  write_sparse(selection_, extent_of(entries_of(gradient.sizes()), survivors_.size()),
                choose_index_codec(options_.codecs.index, selection_.positions, survivors_.size()),
                value_codec_named(options_.codecs.value), out, parallel_parts(coding_work * selection_.size()));
   return {};

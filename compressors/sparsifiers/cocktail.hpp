@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "compressors/device/device.hpp"
 #include "compressors/sparsifiers/sparsifier.hpp"
 #include "protocol/params.hpp"
 
@@ -33,6 +34,7 @@ class Cocktail final : public Compressor {
   /// Positions in a part are not counted among the survivors.
   void write_part(Selection& chosen, std::uint32_t entries, Bytes& out) override;
   Result<void> read_part(BytesView payload, std::uint32_t entries, Selection& out) override;
+  bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   double error_bound(std::uint64_t entries, const Round& round) const override;
   std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
 
@@ -43,7 +45,10 @@ class Cocktail final : public Compressor {
 
  private:
   /// Fills `chosen` with the largest survivors, whose positions are counted among these.
-  Result<void> choose(std::span<const float> values, const Round& round, Selection& chosen);
+  Result<void> choose(const at::Tensor& gradient, const Round& round, Selection& chosen);
+  /// Fill survivors_. False if a value is NaN or infinite.
+  bool draw_on_host(std::span<const float> values, const Round& round);
+  Result<bool> draw_on_device(const at::Tensor& gradient, const Round& round);
   /// Turns positions among the survivors into those in the tensor.
   void place(Selection& selection, const Round& round, std::uint64_t entries) const;
 

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "base/philox.hpp"
-#include "compressors/device/device.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
@@ -72,8 +71,6 @@ std::optional<WireBits> Dgc::expected_bits(at::IntArrayRef shape, const Round& r
   }
   return Sparsifier::expected_bits(shape, round);
 }
-
-bool Dgc::codes_on(at::Device device) const { return device.is_cpu() || device::has_kernels(device); }
 
 Result<void> Dgc::choose(const Values& values, const Round& round, Selection& out) {
   const double wanted = share(values.size(), round);

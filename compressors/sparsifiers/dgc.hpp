@@ -58,7 +58,6 @@ class Dgc final : public Sparsifier {
   double error_bound(std::uint64_t entries, const Round& round) const override;
   /// More than those of the dense tensor, where all entries would be sent: then there is nothing to choose.
   std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
-  bool codes_on(at::Device device) const override;
 
  protected:
   Result<void> choose(const Values& values, const Round& round, Selection& out) override;

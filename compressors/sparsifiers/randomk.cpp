@@ -12,6 +12,7 @@
 #include "compressors/codecs/sparse.hpp"
 #include "compressors/codecs/value_codec.hpp"
 #include "compressors/codecs/varint.hpp"
+#include "compressors/device/codes.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/non_finite.hpp"
@@ -94,12 +95,23 @@ std::optional<WireBits> RandomK::expected_bits(at::IntArrayRef shape, const Roun
   return WireBits{.gathered = 8 * static_cast<double>(bytes) / static_cast<double>(entries)};
 }
 
-Result<void> RandomK::draw(std::span<const float> values, const Round& round) {
-  constexpr float largest = std::numeric_limits<float>::max();
+Result<void> RandomK::draw(const at::Tensor& gradient, const Round& round) {
   selection_.clear();
-  if (values.empty()) return {};
-  const std::size_t count = entries_kept(options_.ratio, values.size());
-  selection_.values.resize(count);
+  if (gradient.numel() == 0) return {};
+  selection_.values.resize(entries_kept(options_.ratio, entries_of(gradient.sizes())));
+  const auto finite =
+      gradient.is_cpu() ? Result<bool>(draw_on_host(flat(gradient), round)) : draw_on_device(gradient, round);
+  if (!finite) return finite.error();
+  return *finite ? Result<void>() : non_finite(round, gradient);
+}
+
+Result<bool> RandomK::draw_on_device(const at::Tensor& gradient, const Round& round) {
+  auto finite = device::draw(gradient, key_of_all(round), options_.unbiased, selection_.values);
+  return finite && *finite && options_.check_unsent ? device::all_finite(gradient) : finite;
+}
+
+bool RandomK::draw_on_host(std::span<const float> values, const Round& round) {
+  constexpr float largest = std::numeric_limits<float>::max();
   std::atomic<bool> finite = true;
   const auto take = [&](std::uint64_t first, std::uint64_t begin, std::uint64_t end, auto drawn) {
     if (options_.check_unsent) {
@@ -117,14 +129,14 @@ Result<void> RandomK::draw(std::span<const float> values, const Round& round) {
       taken[i] = std::clamp(taken[i], -largest, largest);
     }
   };
-  Strata(round, values.size(), count).parallel_for_batches(take);
-  return finite ? Result<void>() : non_finite(round, values);
+  Strata(round, values.size(), selection_.values.size()).parallel_for_batches(take);
+  return finite;
 }
 
 Result<void> RandomK::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
-  const std::span<const float> values = flat(gradient);
-  if (auto drawn = draw(values, round); !drawn) return drawn;
-  encoded_.of(round) = values.size();
+  if (auto drawn = draw(gradient, round); !drawn) return drawn;
+  const std::uint64_t entries = entries_of(gradient.sizes());
+  encoded_.of(round) = entries;
   const Reduction wanted = reduction();
   const float share = 1 / divisor(wanted, round);
   for (float& value : selection_.values) value *= share;
@@ -132,8 +144,8 @@ Result<void> RandomK::do_encode(const at::Tensor& gradient, const Round& round, 
   if (wanted == Reduction::gather) {
     const ValueCodec& codec = value_codec_named(options_.value_codec);
     const std::size_t bytes = codec.bytes(sent.size());
-    PayloadWriter payload(out, Format::seeded, varint_bytes(values.size()) + 1 + bytes);
-    *store_varint(payload.body().data(), values.size()) = static_cast<std::byte>(codec.id);
+    PayloadWriter payload(out, Format::seeded, varint_bytes(entries) + 1 + bytes);
+    *store_varint(payload.body().data(), entries) = static_cast<std::byte>(codec.id);
     codec.encode(sent, payload.body().last(bytes));
     payload.seal();
     return {};
@@ -211,10 +223,9 @@ void RandomK::place(const Round& round, std::uint64_t entries, Selection& out) {
 }
 
 Result<void> RandomK::do_select(const at::Tensor& gradient, const Round& round, Selection& chosen) {
-  const std::span<const float> values = flat(gradient);
-  if (auto drawn = draw(values, round); !drawn) return drawn;
+  if (auto drawn = draw(gradient, round); !drawn) return drawn;
   std::swap(chosen, selection_);
-  place(round, values.size(), chosen);
+  place(round, entries_of(gradient.sizes()), chosen);
   return {};
 }
 

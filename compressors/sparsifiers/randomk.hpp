@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compressors/compressor.hpp"
+#include "compressors/device/device.hpp"
 #include "compressors/kernels/selection/selection.hpp"
 #include "compressors/per_tensor.hpp"
 #include "protocol/params.hpp"
@@ -46,6 +47,7 @@ class RandomK final : public Compressor {
                             Selection& out) const override;
   void write_part(Selection& chosen, std::uint32_t entries, Bytes& out) override;
   Result<void> read_part(BytesView payload, std::uint32_t entries, Selection& out) override;
+  bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   double error_bound(std::uint64_t entries, const Round& round) const override;
   std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
 
@@ -57,7 +59,11 @@ class RandomK final : public Compressor {
  private:
   Reduction reduction() const;
   static void place(const Round& round, std::uint64_t entries, Selection& out);
-  Result<void> draw(std::span<const float> values, const Round& round);
+  /// Fills the values of selection_.
+  Result<void> draw(const at::Tensor& gradient, const Round& round);
+  /// False if a value is NaN or infinite.
+  bool draw_on_host(std::span<const float> values, const Round& round);
+  Result<bool> draw_on_device(const at::Tensor& gradient, const Round& round);
   Result<void> check_entries(std::uint64_t entries, const Round& round) const;
   Result<void> read_values(BytesView payload, std::uint64_t entries, const Round& round,
                            std::vector<float>& values) const;

@@ -12,7 +12,6 @@
 #include "base/errc.hpp"
 #include "compressors/kernels/selection/exceedances.hpp"
 #include "compressors/non_finite.hpp"
-#include "compressors/parallel_loops.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 
 namespace weir::compressors {
@@ -23,19 +22,12 @@ constexpr std::size_t exceedances_min = 32;
 constexpr std::size_t sampled_from = std::size_t{1} << 18;
 constexpr std::size_t run = 16;  // entries: one cache line
 
-void take_sample(std::span<const float> values, std::vector<float>& sample) {
-  const auto add = [&](std::span<const float> part) {
-    for (const float value : part) sample.push_back(std::abs(value));
-  };
-  sample.clear();
-  if (values.size() <= sampled_from) {
-    sample.reserve(values.size());
-    return add(values);
-  }
-  sample.reserve(2 * sampled_from);
+/// What is sampled of so many values, at least one.
+SampledRuns runs_among(std::size_t values) {
+  if (values <= sampled_from) return {.length = values, .distance = values, .count = 1};
   // With an odd distance, the sample meets every part of a matrix whose width is a power of two.
-  const std::size_t distance = run * (values.size() / sampled_from | 1);
-  for (std::size_t at = 0; at + run <= values.size(); at += distance) add(values.subspan(at, run));
+  const std::size_t distance = run * (values / sampled_from | 1);
+  return {.length = run, .distance = distance, .count = (values - run) / distance + 1};
 }
 
 double exponential_excess(const Excess& excess, double ratio) { return -excess.mean * std::log(ratio); }
@@ -103,29 +95,31 @@ std::int64_t Sidco::stages_max() const {
   return stages;
 }
 
-Result<void> Sidco::choose(const Values& all, const Round& round, Selection& out) {
-  const auto values = all.on_host();
+Result<void> Sidco::choose(const Values& values, const Round& round, Selection& out) {
   Stages& stages = stages_.of(round);
   stages.count = std::clamp<std::int64_t>(stages.count, 1, stages_max());
-  const auto collect_by = [&](std::int64_t count) {
-    constexpr double largest = std::numeric_limits<float>::max();
-    const double least = threshold(values, count);
-    const float floor = std::isfinite(least) ? static_cast<float>(std::clamp(least, 0.0, largest)) : 0.0F;
-    (void)parallel_collect(values, round.peaks, std::max(magnitude(floor), 1U), values.size(), out);
-  };
-  collect_by(stages.count);
+  if (auto done = collect(values, stages.count, out); !done) return done;
   // NaN and infinity compare larger than any number, so if there is one, it was chosen.
-  if (find_non_finite(out.values) != out.size()) return non_finite(round, values);
+  if (find_non_finite(out.values) != out.size()) return non_finite(round, values.first_non_finite());
   const std::size_t kept = entries_kept(options_.ratio, values.size());
   adapt(stages, static_cast<double>(out.size()) / static_cast<double>(kept));
   // The threshold of more stages is closer to the actual distribution.
-  if (out.size() == 0) collect_by(stages_max());
-  if (out.size() == 0) select_largest(values, kept, out);
-  return {};
+  if (out.size() > 0) return {};
+  if (auto done = collect(values, stages_max(), out); !done || out.size() > 0) return done;
+  return values.select_largest(kept, out);
 }
 
-double Sidco::threshold(std::span<const float> values, std::int64_t stages) {
-  take_sample(values, sample_);
+Result<void> Sidco::collect(const Values& values, std::int64_t stages, Selection& out) {
+  constexpr double largest = std::numeric_limits<float>::max();
+  const auto least = threshold(values, stages);
+  if (!least) return least.error();
+  const float floor = std::isfinite(*least) ? static_cast<float>(std::clamp(*least, 0.0, largest)) : 0.0F;
+  const auto done = values.collect(std::max(magnitude(floor), 1U), values.size(), out);
+  return done ? Result<void>() : done.error();
+}
+
+Result<double> Sidco::threshold(const Values& values, std::int64_t stages) {
+  if (auto done = values.sample_magnitudes(runs_among(values.size()), sample_); !done) return done.error();
   std::span<float> exceedances = sample_;
   double ratio = options_.ratio;
   double least = 0;
@@ -133,7 +127,7 @@ double Sidco::threshold(std::span<const float> values, std::int64_t stages) {
     const bool gamma = stage == 1 && options_.distribution == "gamma";
     if (gamma) {  // the gamma distribution has no zeros
       const std::size_t positive = keep_above(0, exceedances);
-      if (positive == 0) return 0;
+      if (positive == 0) return 0.0;
       ratio = std::min(1.0, ratio * static_cast<double>(exceedances.size()) / static_cast<double>(positive));
       exceedances = exceedances.first(positive);
     }

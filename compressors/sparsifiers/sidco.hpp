@@ -66,7 +66,9 @@ class Sidco final : public Sparsifier {
     double distance = 0;         ///< |ln(achieved / wanted)| at the last check that changed the stages, 0 before one
   };
 
-  double threshold(std::span<const float> values, std::int64_t stages);
+  Result<double> threshold(const Values& values, std::int64_t stages);
+  /// Collects what reaches the threshold of so many stages.
+  Result<void> collect(const Values& values, std::int64_t stages, Selection& out);
   void adapt(Stages& stages, double achieved) const;
 
   Options options_;

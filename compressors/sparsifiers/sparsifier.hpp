@@ -5,15 +5,17 @@
 
 #include "compressors/codecs/sparse.hpp"
 #include "compressors/compressor.hpp"
+#include "compressors/device/device.hpp"
 #include "compressors/kernels/selection/selection.hpp"
 #include "compressors/values.hpp"
 
 namespace weir::compressors {
 
 /// The base class of compressors that send some entries and leave out the rest (codecs/sparse.hpp). A derived class
-/// chooses the entries; this class writes and reads the payload.
+/// chooses the entries among Values, wherever they lie; this class writes and reads the payload.
 class Sparsifier : public Compressor {
  public:
+  bool codes_on(at::Device device) const final { return device.is_cpu() || device::has_kernels(device); }
   Result<void> read_entries(BytesView payload, const Round& round, std::uint64_t entries,
                             Selection& out) const override;
   void write_part(Selection& chosen, std::uint32_t entries, Bytes& out) override;
@@ -23,8 +25,8 @@ class Sparsifier : public Compressor {
  protected:
   explicit Sparsifier(SparseCodecs codecs) : codecs_(std::move(codecs)) {}
 
-  /// Fills `out` with the entries of `values` (never empty) to send; `out` is empty before. They lie where codes_on()
-  /// says. Fails with: invalid_argument (NaN or infinity; see non_finite()), and as Values.
+  /// Fills `out` with the entries of `values` (never empty) to send; `out` is empty before. Fails with:
+  /// invalid_argument (NaN or infinity; see non_finite()), and as Values.
   virtual Result<void> choose(const Values& values, const Round& round, Selection& out) = 0;
 
   /// How many of `entries` entries (at least one) are sent. Nothing if the parameters do not determine it.

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "compressors/non_finite.hpp"
-#include "compressors/parallel_loops.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 
 namespace weir::compressors {
@@ -14,13 +13,13 @@ protocol::Params<Threshold::Options> Threshold::params() {
                                                         "The least magnitude that is sent."));
 }
 
-Result<void> Threshold::choose(const Values& all, const Round& round, Selection& out) {
-  const auto values = all.on_host();
+Result<void> Threshold::choose(const Values& values, const Round& round, Selection& out) {
   constexpr double largest = std::numeric_limits<float>::max();
   const auto threshold = static_cast<float>(std::min(options_.threshold, largest));
-  (void)parallel_collect(values, round.peaks, std::max(magnitude(threshold), 1U), values.size(), out);
+  const auto done = values.collect(std::max(magnitude(threshold), 1U), values.size(), out);
+  if (!done) return done.error();
   // NaN and infinity compare larger than any number, so if there is one, it was chosen.
-  if (find_non_finite(out.values) != out.size()) return non_finite(round, values);
+  if (find_non_finite(out.values) != out.size()) return non_finite(round, values.first_non_finite());
   return {};
 }
 

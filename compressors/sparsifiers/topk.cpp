@@ -1,6 +1,5 @@
 #include "compressors/sparsifiers/topk.hpp"
 
-#include "compressors/device/device.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 
@@ -14,8 +13,6 @@ double TopK::error_bound(std::uint64_t entries, const Round&) const {
   if (entries == 0) return 0;
   return bound_for_share(static_cast<double>(entries_kept(options_.ratio, entries)) / static_cast<double>(entries));
 }
-
-bool TopK::codes_on(at::Device device) const { return device.is_cpu() || device::has_kernels(device); }
 
 Result<void> TopK::choose(const Values& values, const Round& round, Selection& out) {
   auto done = values.select_largest(entries_kept(options_.ratio, values.size()), out);

@@ -23,7 +23,6 @@ class TopK final : public Sparsifier {
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.sparse = true, .selects = true, .thins = true}; }
   double error_bound(std::uint64_t entries, const Round& round) const override;
-  bool codes_on(at::Device device) const override;
 
  protected:
   Result<void> choose(const Values& values, const Round& round, Selection& out) override;

@@ -1,5 +1,5 @@
-// What is coded on a device has the bits that it has on the processor: every compressor and memory that works there, on
-// the emulated device.
+// What is coded on a device has the bits that it has on the processor: every compressor and memory that works there.
+// The device is the emulated one (compressors_device_test) or a GPU (gpu_coding_test).
 
 #include <c10/core/StreamGuard.h>
 #include <gtest/gtest.h>
@@ -7,15 +7,12 @@
 #include <limits>
 #include <set>
 
-#include "compressors/device/device.hpp"
 #include "compressors/memories/tensor_store.hpp"
-#include "support.hpp"
-#include "tests/cuda/emulator/emulator.hpp"
+#include "on_a_device.hpp"
 
 namespace weir::compressors::test {
 namespace {
 
-const at::Device gpu(at::DeviceType::PrivateUse1, 0);
 const at::Device cpu(at::kCPU);
 
 constexpr std::uint64_t steps = 4;
@@ -27,16 +24,6 @@ struct Outcome {
   std::vector<Selection> selections;
   std::vector<NamedTensor> state;
 };
-
-Compression make(const Case& compressor, const std::string& memory, const nlohmann::json& memory_params) {
-  return std::move(builtin()
-                       .make({.compressor = compressor.name,
-                              .params = compressor.params,
-                              .memory = memory,
-                              .memory_params = memory_params,
-                              .setting = {.momentum = 0.9, .nesterov = memory_params.contains("clip_norm")}})
-                       .value());
-}
 
 /// Rounds of one rank alone, with a dense one between them. The host's side of each is the same.
 Outcome run(Compression compression, const std::vector<at::Tensor>& gradients, at::Device device) {
@@ -77,6 +64,7 @@ Outcome run(Compression compression, const std::vector<at::Tensor>& gradients, a
     memory->update(round, sparse ? Sent(own) : Sent(*compressor, BytesView(payload), round), mean).value();
   }
   for (const auto& [name, tensor] : memory->save()) outcome.state.push_back({name, tensor.to(cpu).clone()});
+  for (const auto& [name, tensor] : compressor->save()) outcome.state.push_back({name, tensor.to(cpu).clone()});
   return outcome;
 }
 
@@ -94,41 +82,31 @@ void expect_same(const Outcome& there, const Outcome& here) {
   }
 }
 
-std::vector<std::string> compressors_on_a_device() {
-  std::vector<std::string> names;
-  for (const std::string& name : compressor_names()) {
-    const Case it{name, nlohmann::json::object()};
-    if (it.make()->codes_on(gpu)) names.push_back(name);
-  }
-  return names;
+/// One that works on a device with the compressor.
+std::string memory_for(const Case& it) {
+  const nlohmann::json none = nlohmann::json::object();
+  const auto residual = builtin().make(
+      {.compressor = it.name, .params = it.params, .memory = "residual", .memory_params = none, .setting = {}});
+  return residual && residual->codes_on(gpu) ? "residual" : "none";
 }
 
 /// Each test runs for one compressor, with all of its cases.
 class OnADevice : public ::testing::TestWithParam<std::string> {
  protected:
+  /// Calls check(memory, its parameters) for every memory that fits and works there, too; dgc's also with clipping and
+  /// the other form of momentum.
   template <class Check>
-  void for_each_case(const Check& check) {
-    for (const Case& it : cases()) {
-      if (it.name != GetParam()) continue;
-      SCOPED_TRACE(::testing::PrintToString(it));
-      check(it);
-    }
-  }
-  /// With every memory that fits and works there, too; dgc's also with clipping and the other form of momentum.
-  template <class Check>
-  void for_each_pair(const Check& check) {
-    for_each_case([&](const Case& it) {
-      for (const MemoryEntry& memory : builtin().memories()) {
-        if (memory.misfit(*it.make())) continue;
-        std::vector<nlohmann::json> params{nlohmann::json::object()};
-        if (memory.name == "dgc") params.push_back({{"clip_norm", 0.5}, {"momentum_masking", false}});
-        for (const auto& of_memory : params) {
-          if (!make(it, memory.name, of_memory).codes_on(gpu)) continue;
-          SCOPED_TRACE(memory.name + of_memory.dump());
-          check(it, memory.name, of_memory);
-        }
+  static void for_each_memory(const Case& it, const Check& check) {
+    for (const MemoryEntry& memory : builtin().memories()) {
+      if (memory.misfit(*it.make())) continue;
+      std::vector<nlohmann::json> params{nlohmann::json::object()};
+      if (memory.name == "dgc") params.push_back({{"clip_norm", 0.5}, {"momentum_masking", false}});
+      for (const auto& of_memory : params) {
+        if (!make(it, memory.name, of_memory).codes_on(gpu)) continue;
+        SCOPED_TRACE(::testing::PrintToString(it) + " with " + memory.name + of_memory.dump());
+        check(memory.name, of_memory);
       }
-    });
+    }
   }
 
   const c10::StreamGuard in_stream_{device::coding_stream(gpu)};
@@ -139,35 +117,49 @@ INSTANTIATE_TEST_SUITE_P(Catalog, OnADevice, ::testing::ValuesIn(compressors_on_
 
 TEST(CodingOnADevice, IsThereForWhatTheDocumentsName) {
   const auto names = compressors_on_a_device();
-  EXPECT_EQ(std::set(names.begin(), names.end()), (std::set<std::string>{"dgc", "topk"}));
-  const Case dgc{"dgc", nlohmann::json::object()};
-  EXPECT_TRUE(make(dgc, "dgc", nlohmann::json::object()).codes_on(gpu));
-  EXPECT_TRUE(make({"topk", nlohmann::json::object()}, "residual", nlohmann::json::object()).codes_on(gpu));
-  EXPECT_FALSE(make({"dgc", nlohmann::json::object()}, "ef21", nlohmann::json::object()).codes_on(gpu));
+  const std::set<std::string> due{"bf16",   "blockk",   "chunk",     "cocktail", "dgc",     "efsignsgd", "fp16",
+                                  "int8",   "natural",  "onebit",    "qsgd",     "randomk", "sidco",     "signsgd",
+                                  "signum", "terngrad", "threshold", "topk",     "uint8"};
+  EXPECT_EQ(std::set(names.begin(), names.end()), due);
+  const nlohmann::json none = nlohmann::json::object();
+  EXPECT_TRUE(make({"dgc", none}, "dgc", none).codes_on(gpu));
+  EXPECT_TRUE(make({"topk", none}, "residual", none).codes_on(gpu));
+  EXPECT_TRUE(make({"int8", none}, "none", none).codes_on(gpu));
+  EXPECT_FALSE(make({"int8", none}, "residual", none).codes_on(gpu)) << "what it sends can be read only on the host";
+  EXPECT_FALSE(make({"dgc", none}, "ef21", none).codes_on(gpu));
 }
 
 TEST_P(OnADevice, SendsAndKeepsTheProcessorsBits) {
-  const std::vector<std::vector<std::int64_t>> shapes{{0, 3}, {1, 1}, {3, 11}, {40, 50}};
-  for_each_pair([&](const Case& it, const std::string& memory, const nlohmann::json& params) {
-    for (const auto& shape : shapes) {
-      SCOPED_TRACE(::testing::PrintToString(shape));
-      std::vector<at::Tensor> gradients;
-      for (std::uint64_t step = 0; step < steps; ++step) {
-        gradients.push_back(heavy_tailed(c10::multiply_integers(shape), 100 + step).view(shape));
-      }
-      expect_same(run(make(it, memory, params), gradients, gpu), run(make(it, memory, params), gradients, cpu));
-    }
-  });
+  std::vector<at::Tensor> gradients;
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    gradients.push_back(heavy_tailed(31 * 50, 100 + step).view({31, 50}));
+  }
+  const auto compare = [&](const Case& it, const std::string& memory, const nlohmann::json& params) {
+    expect_same(run(make(it, memory, params), gradients, gpu), run(make(it, memory, params), gradients, cpu));
+  };
+  const Case defaults{GetParam(), nlohmann::json::object()};
+  for_each_memory(defaults, [&](const auto& memory, const auto& params) { compare(defaults, memory, params); });
+  for (const Case& it : cases()) {
+    if (it.name != GetParam() || it.params.empty()) continue;
+    SCOPED_TRACE(::testing::PrintToString(it));
+    compare(it, memory_for(it), nlohmann::json::object());
+  }
+}
+
+TEST_P(OnADevice, TakesSmallAndEmptyTensorsAndZeros) {
+  const Case it{GetParam(), nlohmann::json::object()};
+  for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{0, 3}, {1, 1}, {3, 11}, {257}}) {
+    SCOPED_TRACE(::testing::PrintToString(shape));
+    const auto entries = c10::multiply_integers(shape);
+    const std::vector<at::Tensor> gradients{gaussian(entries, 5).view(shape), gaussian(entries, 6).view(shape),
+                                            at::zeros(shape)};
+    expect_same(run(make(it, "none", it.params), gradients, gpu), run(make(it, "none", it.params), gradients, cpu));
+  }
 }
 
 TEST_P(OnADevice, ChoosesByASampleAsOnTheProcessor) {
   const Case it{GetParam(), nlohmann::json::object()};
-  const std::string memory =
-      builtin()
-          .make({.compressor = it.name, .params = it.params, .memory = {}, .memory_params = it.params, .setting = {}})
-          .value()
-          .memory->name()
-          .data();
+  const std::string memory = memory_for(it);
   using Make = at::Tensor (*)(std::int64_t, std::uint64_t);
   for (const Make kind : {Make(gaussian), Make(heavy_tailed), Make(sparse)}) {
     std::vector<at::Tensor> gradients;
@@ -177,17 +169,20 @@ TEST_P(OnADevice, ChoosesByASampleAsOnTheProcessor) {
 }
 
 TEST_P(OnADevice, TakesOtherTypesAndWhatIsNotContiguous) {
-  const auto compressor = Case{GetParam(), nlohmann::json::object()}.make();
+  const Case it{GetParam(), nlohmann::json::object()};
+  const auto compressor = it.make();
+  const auto other = it.make();
   for (const auto type : {at::kDouble, at::kHalf, at::kBFloat16}) {
     const at::Tensor here = gaussian(30 * 20, 9).view({30, 20}).to(type).t();
     for (Round round = round_at(1); round.pass < compressor->traits().passes.size(); ++round.pass) {
       Bytes due;
       compressor->encode(here, round, due).value();
       Bytes found;
-      compressor->encode(here.to(gpu), round, found).value();
+      other->encode(here.to(gpu), round, found).value();
       EXPECT_TRUE(std::ranges::equal(found, due)) << type;
       const BytesView result = due;
       compressor->absorb(std::span(&result, 1), round).value();
+      other->absorb(std::span(&result, 1), round).value();
     }
   }
 }
@@ -214,7 +209,8 @@ TEST_P(OnADevice, NamesAnEntryThatIsNoNumber) {
 /// A rank whose gradients lie here in one step and there in the next, or that goes on from a checkpoint of the other
 /// kind.
 TEST_P(OnADevice, StateGoesBetweenTheDeviceAndTheProcessor) {
-  for_each_pair([&](const Case& it, const std::string& memory, const nlohmann::json& params) {
+  const Case it{GetParam(), nlohmann::json::object()};
+  for_each_memory(it, [&](const std::string& memory, const nlohmann::json& params) {
     Compression moving = make(it, memory, params);
     Compression staying = make(it, memory, params);
     for (std::uint64_t step = 0; step < steps; ++step) {
@@ -237,24 +233,6 @@ TEST_P(OnADevice, StateGoesBetweenTheDeviceAndTheProcessor) {
       }
     }
   });
-}
-
-TEST_P(OnADevice, OnlyWhatIsChosenCrosses) {
-  if (!Case{GetParam(), nlohmann::json::object()}.make()->traits().sparse) return;
-  const Case it{GetParam(), {{"ratio", 0.002}}};
-  Compression compression = make(it, "residual", nlohmann::json::object());
-  const at::Tensor gradient = gaussian(100'000, 3).view({250, 400}).to(gpu);
-  const auto before = emulator::bytes_to_host();
-  Bytes payload;
-  Round round = round_at(0);
-  const at::Tensor input = compression.memory->compensate(gradient, round).value();
-  round.bins = compression.memory->bins(round);
-  Selection own;
-  compression.compressor->encode(input, round, payload, &own).value();
-  at::Tensor mean = at::zeros({250, 400});
-  compression.memory->update(round, Sent(own), mean).value();
-  EXPECT_GE(own.size(), 150U);
-  EXPECT_LE(emulator::bytes_to_host() - before, 2 * 8 * own.size() + 64);
 }
 
 }  // namespace

@@ -234,7 +234,7 @@ at::Tensor BucketRound::value_of(std::uint32_t parameter) const {
   const at::Tensor& value = setting_.values[parameter];
   if (value.defined()) {
     if (setting_.copies != nullptr && value.is_cpu()) setting_.copies->wait(parameter);
-    return value.contiguous();
+    return value.to(at::kFloat).contiguous();
   }
   const at::Tensor& like = setting_.parameters[parameter].tensor;
   const at::Device place = encodes_in_place(step_, route_, parameter) ? like.device() : at::Device(at::kCPU);

@@ -1,0 +1,165 @@
+#include "compressors/device/codes.hpp"
+
+#include "compressors/device/launching.hpp"
+#include "cuda/kernels/chunks.hpp"
+#include "cuda/kernels/finite.hpp"
+#include "cuda/kernels/half.hpp"
+#include "cuda/kernels/natural.hpp"
+#include "cuda/kernels/qsgd.hpp"
+#include "cuda/kernels/quantize.hpp"
+#include "cuda/kernels/sample.hpp"
+#include "cuda/kernels/signs.hpp"
+#include "cuda/kernels/trits.hpp"
+#include "cuda/memory.hpp"
+
+namespace weir::compressors::device {
+namespace {
+
+cuda::RandomKey key_of(const RandomKey& key) { return {key.seed, key.step, key.tensor, key.stream}; }
+
+/// Has `write(values, code, report, stream)` write a code beside the values, and brings it down together with what was
+/// reported: false if a value is NaN or infinite.
+template <class Write>
+Result<bool> write_code(const at::Tensor& values, std::span<std::byte> code, const Write& write) {
+  constexpr std::size_t head = 16;  // bytes in which the report lies: the code behind it is aligned
+  static_assert(sizeof(cuda::Report) <= head);
+  const at::Tensor above = scratch(values, head + code.size());
+  auto* const report = place<cuda::Report>(above);
+  const cuda::StreamHandle stream = current_handle(values);
+  auto done = cuda::fill_bytes(place<std::byte>(above), head, std::byte{0}, stream);
+  if (done) done = write(place<float>(values), place<std::byte>(above) + head, report, stream);
+  if (!done) return done.error();
+  const at::Tensor below = fetch(above, head + code.size());
+  wait(above);
+  const auto* const bytes = place<std::byte>(below);
+  cuda::Report found;
+  std::memcpy(&found, bytes, sizeof found);
+  if (!code.empty()) std::memcpy(code.data(), bytes + head, code.size());
+  return found.largest < cuda::magnitude_infinite;
+}
+
+}  // namespace
+
+Result<bool> all_finite(const at::Tensor& values) {
+  return write_code(values, {}, [&](const float* from, std::byte*, cuda::Report* report, cuda::StreamHandle stream) {
+    return cuda::find_largest(from, size_of(values), report, stream);
+  });
+}
+
+template <class Number>
+Result<bool> write_rounded(const at::Tensor& values, float share, std::span<std::byte> code) {
+  return write_code(
+      values, code, [&](const float* from, std::byte* to, cuda::Report* report, cuda::StreamHandle stream) {
+        return cuda::round_to(from, size_of(values), share, reinterpret_cast<Number*>(to), report, stream);
+      });
+}
+template Result<bool> write_rounded<Half>(const at::Tensor&, float, std::span<std::byte>);
+template Result<bool> write_rounded<BFloat16>(const at::Tensor&, float, std::span<std::byte>);
+
+Result<bool> write_votes(const at::Tensor& values, const RandomKey& coins, std::span<std::byte> code) {
+  return write_code(values, code,
+                    [&](const float* from, std::byte* to, cuda::Report* report, cuda::StreamHandle stream) {
+                      return cuda::write_votes(from, size_of(values), 0, key_of(coins), to, report, stream);
+                    });
+}
+
+Result<bool> write_signs(const at::Tensor& values, std::span<std::byte> code, SignSums& sums) {
+  const at::Tensor parts = scratch(values, cuda::sign_sum_parts(size_of(values)) * sizeof(cuda::SignSums));
+  const at::Tensor total = scratch(values, sizeof(cuda::SignSums));
+  auto written =
+      write_code(values, code, [&](const float* from, std::byte* to, cuda::Report* report, cuda::StreamHandle stream) {
+        return cuda::write_signs(from, size_of(values), to, place<cuda::SignSums>(parts), place<cuda::SignSums>(total),
+                                 report, stream);
+      });
+  if (!written) return written;
+  const auto found = read<cuda::SignSums>(total);
+  sums = {found.positive, found.negative, found.negatives};
+  return written;
+}
+
+Result<bool> write_int8(const at::Tensor& values, std::uint64_t channels, std::span<std::byte> code) {
+  const at::Tensor extremes = scratch(values, channels * sizeof(cuda::RowExtremes));
+  return write_code(values, code,
+                    [&](const float* from, std::byte* to, cuda::Report* report, cuda::StreamHandle stream) {
+                      return cuda::write_int8(from, channels, size_of(values) / channels,
+                                              place<cuda::RowExtremes>(extremes), to, report, stream);
+                    });
+}
+
+Result<bool> write_uint8(const at::Tensor& values, std::uint64_t channels, std::span<std::byte> code) {
+  const at::Tensor extremes = scratch(values, channels * sizeof(cuda::RowExtremes));
+  return write_code(values, code,
+                    [&](const float* from, std::byte* to, cuda::Report* report, cuda::StreamHandle stream) {
+                      return cuda::write_uint8(from, channels, size_of(values) / channels,
+                                               place<cuda::RowExtremes>(extremes), to, report, stream);
+                    });
+}
+
+Result<bool> write_natural(const at::Tensor& values, const RandomKey& key, std::span<std::byte> code) {
+  const at::Tensor window = scratch(values, sizeof(cuda::NaturalWindow));
+  return write_code(values, code,
+                    [&](const float* from, std::byte* to, cuda::Report* report, cuda::StreamHandle stream) {
+                      return cuda::write_natural(from, size_of(values), key_of(key), place<cuda::NaturalWindow>(window),
+                                                 to, report, stream);
+                    });
+}
+
+Result<bool> write_levels(const at::Tensor& values, const RandomKey& key, unsigned bits, std::uint64_t bucket,
+                          std::span<std::byte> code) {
+  return write_code(values, code,
+                    [&](const float* from, std::byte* to, cuda::Report* report, cuda::StreamHandle stream) {
+                      return cuda::write_levels(from, size_of(values), key_of(key), bits, bucket, to, report, stream);
+                    });
+}
+
+Result<Size> magnitude_and_squares(const at::Tensor& values) {
+  const at::Tensor parts = scratch(values, cuda::size_parts(size_of(values)) * sizeof(cuda::Size));
+  const at::Tensor size = scratch(values, sizeof(cuda::Size));
+  auto done = cuda::size_of(place<float>(values), size_of(values), place<cuda::Size>(parts), place<cuda::Size>(size),
+                            current_handle(values));
+  if (!done) return done.error();
+  const auto found = read<cuda::Size>(size);
+  return Size{found.magnitude, found.squares};
+}
+
+Result<void> write_trits(const at::Tensor& values, const RandomKey& key, float limit, float scale,
+                         std::span<std::byte> code) {
+  const cuda::TritScale given{.limit = limit, .scale = scale};
+  const at::Tensor above = bring_up(std::span(&given, 1), values);
+  const auto done =
+      write_code(values, code, [&](const float* from, std::byte* to, cuda::Report*, cuda::StreamHandle stream) {
+        return cuda::write_trits(from, size_of(values), key_of(key), place<cuda::TritScale>(above), to, stream);
+      });
+  return done ? Result<void>() : done.error();
+}
+
+Result<void> sum_magnitudes(const at::Tensor& values, std::uint64_t chunk, std::span<float> norms) {
+  auto done = write_code(values, std::as_writable_bytes(norms),
+                         [&](const float* from, std::byte* to, cuda::Report*, cuda::StreamHandle stream) {
+                           return cuda::sum_magnitudes(from, {.n = size_of(values), .length = chunk},
+                                                       reinterpret_cast<float*>(to), stream);
+                         });
+  return done ? Result<void>() : done.error();
+}
+
+Result<bool> take_chunks(const at::Tensor& values, std::uint64_t chunk, std::span<const std::uint32_t> chosen,
+                         std::span<std::byte> code) {
+  const at::Tensor above = bring_up(chosen, values);
+  return write_code(values, code,
+                    [&](const float* from, std::byte* to, cuda::Report* report, cuda::StreamHandle stream) {
+                      return cuda::take_chunks(from, {.n = size_of(values), .length = chunk},
+                                               place<std::uint32_t>(above), chosen.size(), to, report, stream);
+                    });
+}
+
+Result<bool> draw(const at::Tensor& values, const RandomKey& key, bool is_unbiased, std::span<float> drawn) {
+  const at::Tensor positions = scratch(values, drawn.size() * sizeof(std::uint32_t));
+  const cuda::Draw what{key_of(key), size_of(values), drawn.size(), is_unbiased};
+  return write_code(values, std::as_writable_bytes(drawn),
+                    [&](const float* from, std::byte* to, cuda::Report* report, cuda::StreamHandle stream) {
+                      return cuda::draw(from, what, place<std::uint32_t>(positions), reinterpret_cast<float*>(to),
+                                        report, stream);
+                    });
+}
+
+}  // namespace weir::compressors::device

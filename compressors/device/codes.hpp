@@ -1,0 +1,60 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/half.hpp"
+#include "base/result.hpp"
+#include "compressors/kernels/quantization/quantize.hpp"
+#include "compressors/kernels/quantization/signs.hpp"
+#include "compressors/kernels/random/random.hpp"
+
+namespace weir::compressors::device {
+
+// What compressors that write numbers without positions make of contiguous float32 tensors on a device, in the calling
+// thread's current stream (device.hpp), for which they wait: each fills `code`, in the host's memory, with the bytes
+// that its twin on the processor writes, and nothing else comes down. False, with a meaningless `code`, if a value that
+// was read is NaN or infinite.
+
+Result<bool> all_finite(const at::Tensor& values);
+
+/// A share of each entry, rounded (quantizers/cast.hpp). Number is Half or BFloat16.
+template <class Number>
+Result<bool> write_rounded(const at::Tensor& values, float share, std::span<std::byte> code);
+
+/// The signs alone, zeros by coins (SignSgd).
+Result<bool> write_votes(const at::Tensor& values, const RandomKey& coins, std::span<std::byte> code);
+
+/// The signs, zeros as positive, and the sums of the entries of each (TwoValues).
+Result<bool> write_signs(const at::Tensor& values, std::span<std::byte> code, SignSums& sums);
+
+/// `channels` rows, each with its scale (Int8, Uint8).
+Result<bool> write_int8(const at::Tensor& values, std::uint64_t channels, std::span<std::byte> code);
+Result<bool> write_uint8(const at::Tensor& values, std::uint64_t channels, std::span<std::byte> code);
+
+/// Natural.
+Result<bool> write_natural(const at::Tensor& values, const RandomKey& key, std::span<std::byte> code);
+
+/// The buckets of Qsgd, without the head of the code.
+Result<bool> write_levels(const at::Tensor& values, const RandomKey& key, unsigned bits, std::uint64_t bucket,
+                          std::span<std::byte> code);
+
+/// TernGrad, given the size at which entries are clipped and the scale. All values are finite.
+Result<void> write_trits(const at::Tensor& values, const RandomKey& key, float limit, float scale,
+                         std::span<std::byte> code);
+
+/// The largest magnitude and the sum of squares, as by size_of() of the blocks of 4096 and sum_of_sizes().
+Result<Size> magnitude_and_squares(const at::Tensor& values);
+
+/// The norm of each chunk of `chunk` entries, and the entries of some chunks, whose numbers ascend (Chunk).
+Result<void> sum_magnitudes(const at::Tensor& values, std::uint64_t chunk, std::span<float> norms);
+Result<bool> take_chunks(const at::Tensor& values, std::uint64_t chunk, std::span<const std::uint32_t> chosen,
+                         std::span<std::byte> code);
+
+/// One entry of each of as many strata as there is room in `drawn` (RandomK).
+Result<bool> draw(const at::Tensor& values, const RandomKey& key, bool is_unbiased, std::span<float> drawn);
+
+}  // namespace weir::compressors::device

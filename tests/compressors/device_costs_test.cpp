@@ -1,0 +1,78 @@
+// What coding on a device costs beside the kernels: bytes that come down, and how often a thread waits. On the emulated
+// device, which counts both.
+
+#include <c10/core/StreamGuard.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "on_a_device.hpp"
+#include "tests/cuda/emulator/emulator.hpp"
+
+namespace weir::compressors::test {
+namespace {
+
+class CostsOnADevice : public ::testing::TestWithParam<std::string> {
+ protected:
+  const c10::StreamGuard in_stream_{device::coding_stream(gpu)};
+};
+
+INSTANTIATE_TEST_SUITE_P(Catalog, CostsOnADevice, ::testing::ValuesIn(compressors_on_a_device()),
+                         [](const auto& info) { return info.param; });
+
+/// How often encode() waits for the device, in all passes together, and how many bytes come down beside what is sent.
+struct Cost {
+  std::uint64_t waits = 1;
+  std::uint64_t bytes_beside = 0;
+};
+
+Cost cost_of(const std::string& name, std::uint64_t entries) {
+  if (name == "dgc") return {.waits = 3};                                 // a cut, a count, the entries
+  if (name == "sidco") return {.waits = 3, .bytes_beside = 4 * entries};  // a sample, which here is all of the tensor
+  if (name == "cocktail") return {.waits = 2, .bytes_beside = 4 * (entries / 10)};  // the survivors of the draw
+  const std::set<std::string> twice{"topk",      "threshold", "blockk",             // a count, the entries
+                                    "chunk",     "terngrad",                        // passes
+                                    "randomk",   "signum",                          // whether all values are finite
+                                    "efsignsgd", "onebit"};                         // sums
+  return {.waits = twice.contains(name) ? 2U : 1U};
+}
+
+TEST_P(CostsOnADevice, OnlyWhatIsSentComesDownAndNothingElseWaits) {
+  constexpr std::int64_t entries = 50'000;
+  nlohmann::json params = nlohmann::json::object();
+  if (GetParam() == "dgc" || GetParam() == "topk") params["ratio"] = 0.002;
+  if (GetParam() == "threshold") params["threshold"] = 3.0;
+  const Case it{GetParam(), params};
+  const bool sparse = it.make()->traits().sparse;
+  Compression compression = make(it, sparse ? "residual" : "none", nlohmann::json::object());
+  auto& [compressor, memory] = compression;
+  const at::Tensor gradient = gaussian(entries, 3).view({250, 200}).to(gpu);
+  at::Tensor mean = at::zeros({250, 200});
+  const auto passes = static_cast<std::uint32_t>(compressor->traits().passes.size());
+  const auto bytes = emulator::bytes_to_host();
+  const auto waits = emulator::waits_of_this_thread();
+  Round round = round_at(0);
+  const at::Tensor input = memory->compensate(gradient, round).value();
+  EXPECT_EQ(emulator::waits_of_this_thread(), waits);
+  round.bins = memory->bins(round);
+  Selection own;
+  Bytes payload;
+  std::uint64_t sent = 0;
+  for (; round.pass < passes; ++round.pass) {
+    payload.clear();
+    compressor->encode(input, round, payload, sparse && round.pass + 1 == passes ? &own : nullptr).value();
+    sent += payload.size();
+    const BytesView result = payload;
+    compressor->absorb(std::span(&result, 1), round).value();
+  }
+  --round.pass;
+  memory->update(round, sparse ? Sent(own) : Sent(*compressor, BytesView(payload), round), mean).value();
+  const Cost cost = cost_of(GetParam(), entries);
+  EXPECT_EQ(emulator::waits_of_this_thread() - waits, cost.waits);
+  // Of entries that a threshold has found, some are not sent.
+  EXPECT_LE(emulator::bytes_to_host() - bytes, sent + 2 * 8 * own.size() + cost.bytes_beside + 64);
+  EXPECT_LT(sent, 2 * entries + 64) << "or this shows little";
+}
+
+}  // namespace
+}  // namespace weir::compressors::test
