@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -39,6 +41,9 @@ struct TrafficCounter {
   Traffic now() const { return {sent_bytes.load(), received_bytes.load()}; }
 };
 
+/// What the checksum of a frame is made of: XXH3-64 of the piece that it carries.
+enum class PieceDigest : std::uint64_t {};
+
 /// Takes one message while it arrives, piece by piece, on the loop's thread: what it does with a piece overlaps with
 /// the transfer of the next ones.
 class Receiver {
@@ -55,8 +60,9 @@ class Receiver {
   /// was empty, in memory aligned for every element type that is valid during this call.
   virtual void arrived(std::uint64_t /*offset*/, BytesView /*piece*/) {}
 
-  /// Called after each piece: the first `bytes` bytes of the message have arrived.
-  virtual void progressed(std::uint64_t /*bytes*/) {}
+  /// Called after each piece: the first `bytes` bytes of the message have arrived. `digest`: that of the piece as it
+  /// arrived, if the transport knows it; a message that passes the piece on need not read it again for its own checksum.
+  virtual void progressed(std::uint64_t /*bytes*/, const std::optional<PieceDigest>& /*digest*/) {}
 
   /// Whether `arrived` computes with the piece, which a simulated network takes time for.
   virtual bool computes() const { return false; }
@@ -77,8 +83,11 @@ class Send final : public Waiting {
       : Send(group, to, subject, message, message.bytes.size()) {}
   ~Send();
 
-  /// The first `ready_bytes` bytes may be sent. Only ever more.
-  void release(std::size_t ready_bytes);
+  /// The first `ready_bytes` bytes may be sent. Only ever more. `digest`: of the last piece of these, if it is known.
+  void release(std::size_t ready_bytes, const std::optional<PieceDigest>& digest = std::nullopt);
+
+  /// The digest of the piece that begins at `offset`, if it is still known.
+  std::optional<PieceDigest> digest_at(std::size_t offset) const;
 
   const Subject subject;
   const BytesView message;
@@ -93,6 +102,16 @@ class Send final : public Waiting {
 
  private:
   friend class SubGroup;
+  /// The digests of the pieces that were released last, by the place of the piece: only a link that has no room for more
+  /// than these is behind.
+  static constexpr std::size_t digests_max = 8;
+  struct KnownDigest {
+    std::size_t end = 0;  ///< of the piece, in the message; 0: none is known
+    PieceDigest digest{};
+  };
+  static std::size_t place_of(std::size_t offset);
+
+  std::array<KnownDigest, digests_max> digests_;
   Communicator* group_;
 };
 
@@ -173,8 +192,10 @@ enum class Loss : std::uint8_t {
 class Communicator {
  public:
   /// A message travels in frames of at most this many payload bytes; a Receiver sees one frame as one piece. A multiple
-  /// of every element size, and small enough that a piece is still in the cache when it is worked on.
-  static constexpr std::size_t piece_bytes_max = 256 * 1024;
+  /// of every element size, and small enough that a piece is still in the cache when it is worked on. With its header a
+  /// full frame fits into four of the packets of up to 64 KiB that the kernel makes, whether the network carries 1,500,
+  /// 9,000 or 65,536 bytes at once; a little more would make a fifth, nearly empty one of each frame.
+  static constexpr std::size_t piece_bytes_max = 244 * 1024;
   static constexpr std::size_t frame_header_bytes = 64;
 
   /// The bytes that a message takes on the wire, at most: numbers may be packed. An empty message is one header.
@@ -254,9 +275,17 @@ inline Send::Send(Communicator& group, std::uint32_t to_rank, const Subject& abo
 inline Send::~Send() {
   if (!ended()) group_->withdraw(*this);
 }
-inline void Send::release(std::size_t bytes) {
+inline std::size_t Send::place_of(std::size_t offset) { return offset / Communicator::piece_bytes_max % digests_max; }
+inline void Send::release(std::size_t bytes, const std::optional<PieceDigest>& digest) {
+  if (digest && bytes > 0) digests_[place_of(bytes - 1)] = {bytes, *digest};
   ready_bytes = bytes;
   if (!ended()) group_->go_on(*this);
+}
+
+inline std::optional<PieceDigest> Send::digest_at(std::size_t offset) const {
+  const KnownDigest& known = digests_[place_of(offset)];
+  const bool fits = known.end > 0 && known.end == std::min(offset + Communicator::piece_bytes_max, message.size());
+  return fits ? std::optional(known.digest) : std::nullopt;
 }
 
 inline Receive::Receive(Communicator& group, std::uint32_t from_rank, const Subject& about, Receiver& into,

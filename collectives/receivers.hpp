@@ -17,9 +17,10 @@ struct Onward {
   std::array<Send*, 2> sends{};
   Receive* follower = nullptr;
 
-  void operator()(std::uint64_t bytes) const {
+  /// `digest`: of the piece that has arrived last, if it goes on as it is.
+  void operator()(std::uint64_t bytes, const std::optional<PieceDigest>& digest = std::nullopt) const {
     for (Send* send : sends) {
-      if (send != nullptr) send->release(bytes);
+      if (send != nullptr) send->release(bytes, digest);
     }
     if (follower != nullptr) follower->admit(bytes);
   }
@@ -42,7 +43,7 @@ class Combiner final : public Receiver {
   void arrived(std::uint64_t offset, BytesView piece) override {
     combine(op_, element_, piece, values_.subspan(offset, piece.size()));
   }
-  void progressed(std::uint64_t bytes) override { onward_(bytes); }
+  void progressed(std::uint64_t bytes, const std::optional<PieceDigest>&) override { onward_(bytes); }
   bool computes() const override { return true; }
 
  private:
@@ -59,7 +60,7 @@ class Filler final : public Receiver {
 
   Result<void> begin(std::uint64_t message_bytes) override { return expect_length(message_bytes, into_.size()); }
   std::span<std::byte> place(std::uint64_t offset, std::size_t bytes) override { return into_.subspan(offset, bytes); }
-  void progressed(std::uint64_t bytes) override { onward_(bytes); }
+  void progressed(std::uint64_t bytes, const std::optional<PieceDigest>& digest) override { onward_(bytes, digest); }
 
  private:
   const std::span<std::byte> into_;

@@ -58,7 +58,7 @@ class Gossip {
     Result<void> begin(std::uint64_t message_bytes) override { return expect_length(message_bytes, own_.bytes.size()); }
     std::span<std::byte> place(std::uint64_t, std::size_t) override { return {}; }
     void arrived(std::uint64_t offset, BytesView piece) override;
-    void progressed(std::uint64_t bytes) override { onward_(bytes); }
+    void progressed(std::uint64_t bytes, const std::optional<PieceDigest>&) override { onward_(bytes); }
     bool computes() const override { return true; }
 
    private:

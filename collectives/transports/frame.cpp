@@ -13,7 +13,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the wire format is little-endian");
 
 constexpr std::uint32_t magic = 0x47494557;  // "WEIG"
-constexpr std::uint8_t version = 5;
+constexpr std::uint8_t version = 6;
 constexpr std::size_t checksum_offset = 56;
 
 template <class T>
@@ -28,14 +28,15 @@ T take(const FrameHeaderBytes& bytes, std::size_t offset) {
   return value;
 }
 
-std::uint64_t checksum(const FrameHeaderBytes& header, BytesView payload) {
-  const std::uint64_t of_header = XXH3_64bits(header.data(), checksum_offset);
-  return XXH3_64bits_withSeed(payload.data(), payload.size(), of_header);
+std::uint64_t checksum(const FrameHeaderBytes& header, PieceDigest payload) {
+  return XXH3_64bits_withSeed(header.data(), checksum_offset, static_cast<std::uint64_t>(payload));
 }
 
 }  // namespace
 
-FrameHeaderBytes encode(const FrameHeader& header, BytesView payload) {
+PieceDigest digest_of(BytesView payload) { return PieceDigest{XXH3_64bits(payload.data(), payload.size())}; }
+
+FrameHeaderBytes encode(const FrameHeader& header, PieceDigest payload) {
   FrameHeaderBytes bytes{};
   put(bytes, 0, magic);
   put(bytes, 4, version);
@@ -80,7 +81,7 @@ Result<FrameHeader> decode(const FrameHeaderBytes& bytes) {
   return header;
 }
 
-bool checksum_fits(const FrameHeaderBytes& header, BytesView payload) {
+bool checksum_fits(const FrameHeaderBytes& header, PieceDigest payload) {
   return take<std::uint64_t>(header, checksum_offset) == checksum(header, payload);
 }
 

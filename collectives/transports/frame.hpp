@@ -31,8 +31,8 @@ constexpr bool carries_piece(FrameKind kind) { return kind == FrameKind::data ||
 ///    20  u16 rank of the sender               22  u16 lane
 ///    24  u64 version of the subject         32  u32 bucket     36  u32 part
 ///    40  u64 message_bytes 48  u32 frame_bytes (payload that follows)   52  u32 mark of the operation
-///    56  u64 checksum: XXH3-64 of the payload, seeded with the XXH3-64 of the first 56 bytes. Between processes that
-///        share memory, in which no byte changes on its way: of an empty payload
+///    56  u64 checksum: XXH3-64 of the first 56 bytes, seeded with the XXH3-64 of the payload. Between processes that
+///        share memory, in which no byte changes on its way: with that of an empty payload
 struct FrameHeader {
   FrameKind kind = FrameKind::data;
   std::uint64_t attempt = 0;
@@ -49,11 +49,13 @@ struct FrameHeader {
 
 using FrameHeaderBytes = std::array<std::byte, Communicator::frame_header_bytes>;
 
-FrameHeaderBytes encode(const FrameHeader& header, BytesView payload);
+PieceDigest digest_of(BytesView payload);
+
+FrameHeaderBytes encode(const FrameHeader& header, PieceDigest payload);
 
 /// Checks everything that can be checked without the payload. Fails with: malformed, unsupported (another version).
 Result<FrameHeader> decode(const FrameHeaderBytes& bytes);
 
-bool checksum_fits(const FrameHeaderBytes& header, BytesView payload);
+bool checksum_fits(const FrameHeaderBytes& header, PieceDigest payload);
 
 }  // namespace weir::collectives

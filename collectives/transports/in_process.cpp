@@ -421,7 +421,7 @@ Result<void> Rank::take_frame(Receive& receive, const SimulatedFrame& frame) {
     if (!place.empty()) std::memcpy(place.data(), frame.data.data(), frame.bytes);
     receive.receiver.arrived(frame.offset, place.empty() ? BytesView(frame.data) : place);
   }
-  receive.receiver.progressed(frame.offset + frame.bytes);
+  receive.receiver.progressed(frame.offset + frame.bytes, std::nullopt);
   return {};
 }
 

@@ -166,7 +166,8 @@ Link::OutFrame Link::next_frame(const Send& send, BytesView piece) {
   header.message_bytes = send.message.size();
   header.frame_bytes = static_cast<std::uint32_t>(frame.payload.size());
   header.operation = send.operation;
-  frame.header = encode(header, checked(frame.payload));
+  const auto known = stream_->needs_checksums() && !frame.packed ? send.digest_at(send.sent_bytes) : std::nullopt;
+  frame.header = encode(header, known ? *known : checked(frame.payload));
   return frame;
 }
 
@@ -250,7 +251,7 @@ FrameHeaderBytes Link::last_frame(FrameKind kind, std::uint64_t number, const Su
   FrameHeader header = next_header(kind);
   header.subject = subject;
   header.message_bytes = number;
-  return encode(header, {});
+  return encode(header, digest_of({}));
 }
 
 /// Ends this side as soon as all of the last words are written.
@@ -278,7 +279,7 @@ void Link::look_around() {
     FrameHeader header = next_header(FrameKind::waits);
     header.subject = owner_.operations.about(peer_);
     header.operation = owner_.operations.last(peer_);
-    out_[out_count_++] = {.header = encode(header, {}), .payload = {}, .counts = false};
+    out_[out_count_++] = {.header = encode(header, digest_of({})), .payload = {}, .counts = false};
   }
   looks_ = true;
   go_on();
@@ -346,7 +347,7 @@ Result<void> Link::expect_origin(const FrameHeader& header) const {
 /// A header is complete: checks it, and finds who waits for its message.
 Result<void> Link::begin_piece(const FrameHeader& header) {
   if (!carries_piece(header.kind)) {
-    if (!checksum_fits(header_, {})) return Error{Errc::malformed, "a frame whose checksum does not fit"};
+    if (!checksum_fits(header_, digest_of({}))) return Error{Errc::malformed, "a frame whose checksum does not fit"};
     if (header.kind == FrameKind::waits) return hear_waiting(header);
     note_ending(header);
     left_ = header.kind == FrameKind::goodbye && !is_waited_for();
@@ -408,7 +409,9 @@ Result<void> Link::hear_waiting(const FrameHeader& header) {
 
 /// A payload is complete: checks it, and passes it on.
 Result<void> Link::end_piece() {
-  if (!checksum_fits(header_, checked(payload_))) return Error{Errc::malformed, "a frame whose checksum does not fit"};
+  const PieceDigest digest = checked(payload_);
+  if (!checksum_fits(header_, digest)) return Error{Errc::malformed, "a frame whose checksum does not fit"};
+  const bool knows = stream_->needs_checksums() && frame_->kind == FrameKind::data;
   const std::uint64_t offset = message_taken_;
   std::span<std::byte> piece = payload_;
   if (frame_->kind == FrameKind::packed) {
@@ -430,7 +433,7 @@ Result<void> Link::end_piece() {
   if (!piece.empty()) {
     current_->receiver.arrived(offset, piece);
     if (current_ == nullptr) return given_up();
-    current_->receiver.progressed(message_taken_);
+    current_->receiver.progressed(message_taken_, knows ? std::optional(digest) : std::nullopt);
     if (current_ == nullptr) return given_up();
   }
   if (scratch_) owner_.give_back(std::move(scratch_));
@@ -494,7 +497,7 @@ void Link::read_to_end() {
   std::memcpy(last.data(), tail.data() + tail.size() - last.size(), last.size());
   const auto header = decode(last);
   if (header && !carries_piece(header->kind) && header->kind != FrameKind::waits && expect_origin(*header) &&
-      checksum_fits(last, {})) {
+      checksum_fits(last, digest_of({}))) {
     note_ending(*header);
   }
 }

@@ -102,9 +102,9 @@ TEST_P(Contract, AMessageIsSentAsFarAsItIsThereAndTakenAsFarAsItIsAdmitted) {
       std::span<std::byte> place(std::uint64_t offset, std::size_t size) override {
         return std::span(into_).subspan(offset, size);
       }
-      void progressed(std::uint64_t bytes) override {
+      void progressed(std::uint64_t bytes, const std::optional<PieceDigest>& digest) override {
         progress = bytes;
-        if (onward_ != nullptr) onward_->release(bytes);
+        if (onward_ != nullptr) onward_->release(bytes, digest);
         if (follower_ != nullptr) follower_->admit(bytes);
         EXPECT_TRUE(leader == nullptr || bytes <= leader->progress);
       }
@@ -306,7 +306,7 @@ TEST_P(Contract, AServerGoesOnWhenALossCutsAMessageToIt) {
     std::span<std::byte> place(std::uint64_t offset, std::size_t size) override {
       return std::span(into_).subspan(offset, size);
     }
-    void progressed(std::uint64_t bytes) override {
+    void progressed(std::uint64_t bytes, const std::optional<PieceDigest>&) override {
       if (bytes < length) std::exchange(call_, [] {})();
     }
 

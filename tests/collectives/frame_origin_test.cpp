@@ -59,7 +59,7 @@ TEST_P(FrameOrigin, IsThatOfTheConnection) {
   // Within one host a checksum is that of the header alone.
   const bool sums = GetParam() == &over_sockets;
   const auto written = [&](const FrameHeader& header) {
-    return encode(header, sums ? BytesView(payload_) : BytesView());
+    return encode(header, digest_of(sums ? BytesView(payload_) : BytesView()));
   };
   EXPECT_TRUE(receive(written(right_), payload_));
   FrameHeader header = right_;

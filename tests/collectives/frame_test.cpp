@@ -35,7 +35,7 @@ class TcpFrames : public ::testing::Test {
     ASSERT_EQ(::send(*peer_, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
   }
   void send_frame(const FrameHeader& header, BytesView payload) {
-    send(encode(header, payload));
+    send(encode(header, digest_of(payload)));
     send(payload);
   }
   Result<void> receive(testing::Keep& keep) {
@@ -114,7 +114,7 @@ TEST_F(TcpFrames, AGoodFrameArrives) {
 }
 
 TEST_F(TcpFrames, AnyChangedByteIsNoticed) {
-  const FrameHeaderBytes good = encode(header_for(payload_), payload_);
+  const FrameHeaderBytes good = encode(header_for(payload_), digest_of(payload_));
   for (std::size_t at = 0; at < good.size() + payload_.size(); ++at) {
     SetUp();
     FrameHeaderBytes header = good;
@@ -261,7 +261,7 @@ TEST_F(WaitingRank, RefusesToWaitWithAPayload) {
 
 TEST(FrameHeader, ReadsWhatItWrote) {
   const FrameHeader header{FrameKind::goodbye, 3, 4, 12, 13, {.version = 7, .bucket = 8, .part = 9}, 5, 6, {10, 11}};
-  const auto read = decode(encode(header, {}));
+  const auto read = decode(encode(header, digest_of({})));
   ASSERT_TRUE(read);
   EXPECT_EQ(*read, header);
 }

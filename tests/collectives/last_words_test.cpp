@@ -72,7 +72,7 @@ TEST(LastWords, FollowTheFrameThatWasBeingWritten) {
   ASSERT_EQ(got, frame_bytes + Communicator::frame_header_bytes) << "one frame, and why there are no more";
   FrameHeaderBytes first;
   std::copy_n(stream.begin(), first.size(), first.begin());
-  EXPECT_TRUE(checksum_fits(first, BytesView(stream).subspan(first.size(), Communicator::piece_bytes_max)));
+  EXPECT_TRUE(checksum_fits(first, digest_of(BytesView(stream).subspan(first.size(), Communicator::piece_bytes_max))));
   FrameHeaderBytes last;
   std::copy_n(stream.begin() + static_cast<std::ptrdiff_t>(frame_bytes), last.size(), last.begin());
   const auto header = decode(last);

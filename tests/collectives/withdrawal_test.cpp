@@ -34,7 +34,7 @@ class Announce final : public Receiver {
   std::span<std::byte> place(std::uint64_t offset, std::size_t size) override {
     return std::span(into_).subspan(offset, size);
   }
-  void progressed(std::uint64_t) override { told_.release(1); }
+  void progressed(std::uint64_t, const std::optional<PieceDigest>&) override { told_.release(1); }
 
  private:
   Send& told_;

@@ -106,7 +106,7 @@ Bytes valid_frames(BytesView input) {
                              .frame_bytes = static_cast<std::uint32_t>(payload.size()),
                              .operation = {.number = static_cast<std::uint16_t>(number(3) >> 6), .mark = 0}};
     if (header.kind != FrameKind::waits) ++sequence;
-    const auto bytes = encode(header, payload);
+    const auto bytes = encode(header, weir::collectives::digest_of(payload));
     weir::append(stream, bytes);
     weir::append(stream, payload);
   }
@@ -122,9 +122,9 @@ void decode_alone(BytesView input) {
   if (!header) return;
   const BytesView rest = input.subspan(bytes.size());
   const BytesView payload = rest.first(std::min<std::size_t>(rest.size(), header->frame_bytes));
-  const auto again = weir::collectives::decode(weir::collectives::encode(*header, payload));
+  const auto again = weir::collectives::decode(weir::collectives::encode(*header, weir::collectives::digest_of(payload)));
   weir::ensure(again && *again == *header, "a header that decodes is encoded as itself");
-  (void)weir::collectives::checksum_fits(bytes, payload);
+  (void)weir::collectives::checksum_fits(bytes, weir::collectives::digest_of(payload));
 }
 
 }  // namespace
