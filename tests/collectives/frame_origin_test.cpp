@@ -83,7 +83,7 @@ TEST_P(FrameOrigin, IsThatOfTheConnection) {
   }
   header = right_;
   header.frame_bytes = Communicator::piece_bytes_max + 1;
-  expect_refused(receive(written(header), payload_), Errc::malformed, "gradient frame of 262145 bytes");
+  expect_refused(receive(written(header), payload_), Errc::malformed, "gradient frame of " + std::to_string(Communicator::piece_bytes_max + 1) + " bytes");
   header = right_;
   header.message_bytes = 65'000'000;
   header.frame_bytes = Communicator::piece_bytes_max;
