@@ -61,7 +61,7 @@ class Receiver {
   virtual void arrived(std::uint64_t /*offset*/, BytesView /*piece*/) {}
 
   /// Called after each piece: the first `bytes` bytes of the message have arrived. `digest`: that of the piece as it
-  /// arrived, if the transport knows it; a message that passes the piece on need not read it again for its own checksum.
+  /// arrived, if the transport knows it; a message that passes the piece on need not read it again for its checksum.
   virtual void progressed(std::uint64_t /*bytes*/, const std::optional<PieceDigest>& /*digest*/) {}
 
   /// Whether `arrived` computes with the piece, which a simulated network takes time for.
@@ -102,8 +102,8 @@ class Send final : public Waiting {
 
  private:
   friend class SubGroup;
-  /// The digests of the pieces that were released last, by the place of the piece: only a link that has no room for more
-  /// than these is behind.
+  /// Digests of the pieces that were released last: each in the place of its number. Where more are released than there
+  /// are places before they are sent, those of the older ones are forgotten.
   static constexpr std::size_t digests_max = 8;
   struct KnownDigest {
     std::size_t end = 0;  ///< of the piece, in the message; 0: none is known

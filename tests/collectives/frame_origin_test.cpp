@@ -1,6 +1,7 @@
 // Frames that belong to another rank, lane or version, or are of another length than is due.
 
 #include <array>
+#include <string>
 #include <thread>
 
 #include "base/errc.hpp"
@@ -83,7 +84,8 @@ TEST_P(FrameOrigin, IsThatOfTheConnection) {
   }
   header = right_;
   header.frame_bytes = Communicator::piece_bytes_max + 1;
-  expect_refused(receive(written(header), payload_), Errc::malformed, "gradient frame of " + std::to_string(Communicator::piece_bytes_max + 1) + " bytes");
+  expect_refused(receive(written(header), payload_), Errc::malformed,
+                 "gradient frame of " + std::to_string(header.frame_bytes) + " bytes");
   header = right_;
   header.message_bytes = 65'000'000;
   header.frame_bytes = Communicator::piece_bytes_max;

@@ -122,9 +122,10 @@ void decode_alone(BytesView input) {
   if (!header) return;
   const BytesView rest = input.subspan(bytes.size());
   const BytesView payload = rest.first(std::min<std::size_t>(rest.size(), header->frame_bytes));
-  const auto again = weir::collectives::decode(weir::collectives::encode(*header, weir::collectives::digest_of(payload)));
+  const auto digest = weir::collectives::digest_of(payload);
+  const auto again = weir::collectives::decode(weir::collectives::encode(*header, digest));
   weir::ensure(again && *again == *header, "a header that decodes is encoded as itself");
-  (void)weir::collectives::checksum_fits(bytes, weir::collectives::digest_of(payload));
+  (void)weir::collectives::checksum_fits(bytes, digest);
 }
 
 }  // namespace
