@@ -136,9 +136,7 @@ class Link final : public EpollLoop::Source {
   bool awaited();
   Result<void> hear_waiting(const FrameHeader& header);
   /// What of a payload goes into its frame's checksum.
-  PieceDigest checked(BytesView payload) const {
-    return digest_of(stream_->needs_checksums() ? payload : BytesView());
-  }
+  PieceDigest checked(BytesView payload) const { return digest_of(stream_->needs_checksums() ? payload : BytesView()); }
   void note_ending(const FrameHeader& last);
 
   LinkOwner& owner_;

@@ -60,7 +60,8 @@ Result<void> Cocktail::choose(const at::Tensor& gradient, const Round& round, Se
 
 Result<bool> Cocktail::draw_on_device(const at::Tensor& gradient, const Round& round) {
   auto finite = device::draw(gradient, key_of_all(round), /*is_unbiased=*/false, survivors_);
-  return finite && *finite ? device::all_finite(gradient) : finite;
+  if (!finite || !*finite) return finite;
+  return device::all_finite(gradient);
 }
 
 bool Cocktail::draw_on_host(std::span<const float> values, const Round& round) {

@@ -107,7 +107,8 @@ Result<void> RandomK::draw(const at::Tensor& gradient, const Round& round) {
 
 Result<bool> RandomK::draw_on_device(const at::Tensor& gradient, const Round& round) {
   auto finite = device::draw(gradient, key_of_all(round), options_.unbiased, selection_.values);
-  return finite && *finite && options_.check_unsent ? device::all_finite(gradient) : finite;
+  if (!finite || !*finite || !options_.check_unsent) return finite;
+  return device::all_finite(gradient);
 }
 
 bool RandomK::draw_on_host(std::span<const float> values, const Round& round) {
