@@ -8,7 +8,7 @@ namespace weir::collectives {
 namespace {
 
 constexpr std::size_t class_bytes = 128;
-constexpr std::size_t classes = 32;  ///< larger frames come from the heap
+constexpr std::size_t classes = 64;  ///< larger frames come from the heap
 
 /// A frame that is not in use.
 struct Free {
