@@ -1,5 +1,6 @@
 #include "actors/trainer.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -152,7 +153,11 @@ TEST(Trainer, CheckpointsAndEvaluationsWaitForTheNextExchange) {
   EXPECT_EQ(steps.back().value, 2) << "steps 31 and 32";
   std::vector<std::uint64_t> evaluated;
   for (const auto& point : all.at("accuracy")) evaluated.push_back(point.step);
-  EXPECT_EQ(evaluated, (std::vector<std::uint64_t>{12, 21, 30, 32})) << "every 10 steps";
+  // Every 10 steps. A model that waits while another is evaluated gives way to the next one, but for the last.
+  EXPECT_THAT((std::vector<std::uint64_t>{12, 21, 30, 32}), ::testing::IsSupersetOf(evaluated));
+  EXPECT_TRUE(std::ranges::is_sorted(evaluated));
+  ASSERT_FALSE(evaluated.empty());
+  EXPECT_EQ(evaluated.back(), 32U);
   std::vector<std::uint64_t> saved;
   for (const auto& [step, shares] : cluster.book.shares) saved.push_back(step);
   EXPECT_EQ(saved, (std::vector<std::uint64_t>{21, 32})) << "every 20 steps";
