@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <string>
@@ -13,6 +14,9 @@
 
 namespace weir::collectives {
 namespace {
+
+/// Of a piece that is under way, so much is let arrive before anybody is woken for it: a full packet of the kernel.
+constexpr std::size_t wake_max = std::size_t{64} << 10;
 
 /// What an unsuccessful call means: 0 bytes, if it may succeed later.
 Result<std::size_t> failed(const char* what) {
@@ -40,9 +44,18 @@ Result<std::size_t> SocketStream::write(std::span<const iovec> parts) {
 Result<std::size_t> SocketStream::read(std::span<const iovec> parts) {
   msghdr message = message_of(parts);
   const ssize_t got = ::recvmsg(*socket_, &message, MSG_DONTWAIT);
-  if (got < 0) return failed("read");
   if (got == 0) return Error{Errc::peer_lost, "closed the connection"};
-  return static_cast<std::size_t>(got);
+  if (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) return failed("read");
+  const std::size_t filled = got < 0 ? 0 : static_cast<std::size_t>(got);
+  const std::size_t wanted = parts.front().iov_len;
+  wake_at(filled < wanted ? std::min(wanted - filled, wake_max) : 1);
+  return filled;
+}
+
+void SocketStream::wake_at(std::size_t bytes) {
+  if (bytes == wakes_at_) return;
+  const int value = static_cast<int>(bytes);
+  if (::setsockopt(*socket_, SOL_SOCKET, SO_RCVLOWAT, &value, sizeof value) == 0) wakes_at_ = bytes;
 }
 
 Readiness SocketStream::readiness(std::uint32_t events) {

@@ -19,7 +19,11 @@ class SocketStream final : public Stream {
   std::optional<LineUse> line_use() const override;
 
  private:
+  /// Has events tell of bytes only when so many are there, or the end.
+  void wake_at(std::size_t bytes);
+
   Descriptor socket_;
+  std::size_t wakes_at_ = 1;
 };
 
 }  // namespace weir::collectives

@@ -34,8 +34,9 @@ class Stream {
   /// again. Fails with: peer_lost.
   virtual Result<std::size_t> write(std::span<const iovec> parts) = 0;
 
-  /// Fills as many of the bytes as have arrived, in order. If not all of them, an event follows when there are more.
-  /// Fails with: peer_lost, also at the end of the stream; malformed.
+  /// Fills as many of the bytes as have arrived, in order. If the first part is not full, an event follows when there
+  /// are more, though maybe not for each few; if another is not, when there are any. Fails with: peer_lost, also at the
+  /// end of the stream; malformed.
   virtual Result<std::size_t> read(std::span<const iovec> parts) = 0;
 
   /// Nothing follows: the peer sees the end of the stream.
