@@ -46,7 +46,7 @@ METHODS = {
     "async": ("async", {}, {"name": "none"}, 10),
     "dc-asgd": ("async", {"delay_compensation": 0.04}, {"name": "none"}, 10),
     "local_sgd": ("local_sgd", {"period": 8}, {"name": "none"}, 8),
-    "esync": ("esync", {}, {"name": "none"}, 20),
+    "esync": ("esync", {}, {"name": "none"}, 7),
     "esync, topk": ("esync", {}, TOPK, 20),
     "esync, topk, adapted": ("esync", {"adapt_compression": True}, TOPK, 20),
 }

@@ -5,6 +5,7 @@
 #include <torch/utils.h>
 
 #include <chrono>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ struct Rule {
   double local_lr = 0.05;
   double global_lr = 1;
   bool weighted = false;
+  double normalization = 0.5;
   double ratio = 1;
   std::vector<double> shares = {};  ///< by rank, of the entries that the ratio keeps
 };
@@ -60,6 +62,8 @@ std::vector<Tensors> textbook(const protocol::JobSpec& spec, const std::vector<s
   for (const auto& round : steps) {
     const double rate = rule.local_lr * replicas[0]->schedule->factor(made_by_all / ranks);
     double all = 0;
+    double weights = 0;  // of steps
+    const auto weight_of = [&](std::uint32_t rank) { return std::pow(round[rank], rule.normalization); };
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       Replica& one = *replicas[rank];
       for (std::uint64_t i = 0; i < round[rank]; ++i) {
@@ -75,19 +79,21 @@ std::vector<Tensors> textbook(const protocol::JobSpec& spec, const std::vector<s
       }
       made_by_all += round[rank];
       all += static_cast<double>(round[rank]);
+      weights += weight_of(rank);
     }
     const at::NoGradGuard no_grad;
     for (std::size_t p = 0; p < common.size(); ++p) {
       at::Tensor sum = at::zeros_like(common[p]);
       for (std::uint32_t rank = 0; rank < ranks; ++rank) {
         const double weight = rule.weighted ? static_cast<double>(round[rank]) / all : 1.0 / ranks;
-        const at::Tensor scaled = (replicas[rank]->model->parameters()[p].tensor - common[p]) * (weight * ranks);
+        const at::Tensor difference = (replicas[rank]->model->parameters()[p].tensor - common[p]) / weight_of(rank);
+        const at::Tensor scaled = difference * (weight * ranks);
         const at::Tensor wanted = scaled + residuals[rank][p];
         const at::Tensor sent = largest(wanted, rule.ratio, rule.shares.empty() ? 1 : rule.shares[rank]);
         residuals[rank][p] = wanted - sent;
         sum += sent / static_cast<double>(ranks);
       }
-      common[p] = common[p] + rule.global_lr * sum;
+      common[p] = common[p] + rule.global_lr * (weights / ranks) * sum;
       for (const auto& one : replicas) at::Tensor(one->model->parameters()[p].tensor).copy_(common[p]);
     }
     models.push_back(testing::cloned(replicas[0]->model->parameters()));
@@ -150,6 +156,13 @@ TEST(ESync, IsThatOfTheTextbook) {
 
   auto rates = esync_job("none", {{"local_lr", 0.02}, {"global_lr", 0.5}});
   expect_textbook(rates, train_scripted(rates, wished).watchers, {.local_lr = 0.02, .global_lr = 0.5});
+
+  for (const double normalization : {0.0, 1.0}) {
+    const auto spec = esync_job("none", {{"normalization", normalization}});
+    const auto other = train_scripted(spec, wished);
+    expect_textbook(spec, other.watchers, {.normalization = normalization});
+    EXPECT_FALSE(other.watchers[0].models[0][0].allclose(outcome.watchers[0].models[0][0], 1e-4, 1e-5));
+  }
 
   auto weighted = esync_job("none");
   weighted.compression.aggregation = "weighted";

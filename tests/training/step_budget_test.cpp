@@ -16,16 +16,16 @@ namespace {
 /// Workers of given speeds who do as they are told, on a clock of their own.
 class Cluster {
  public:
-  Cluster(std::vector<double> step_seconds, std::vector<double> exchange_seconds, double jitter, unsigned seed)
+  Cluster(std::vector<double> step_seconds, std::vector<double> encode_seconds, double jitter, unsigned seed)
       : step_seconds_(std::move(step_seconds)),
-        exchange_seconds_(std::move(exchange_seconds)),
+        encode_seconds_(std::move(encode_seconds)),
         jitter_(jitter),
         random_(seed),
         rule_({.workers = static_cast<std::uint32_t>(step_seconds_.size())}) {}
 
   struct Round {
     std::vector<std::uint64_t> steps;  ///< by worker
-    std::vector<double> idle;          ///< by worker: how long its exchange waits for that of the last one
+    std::vector<double> idle;          ///< by worker: how long what it has encoded waits for that of the last one
     std::vector<std::uint32_t> asked;  ///< by worker: how often
   };
 
@@ -41,12 +41,13 @@ class Cluster {
       const WorkerState state{.round = round_,
                               .steps = round.steps[first],
                               .step_seconds = took[first],
-                              .link_seconds = exchange_seconds_[first]};
+                              .encode_seconds = encode_seconds_[first],
+                              .link_seconds = 100};  // of no account
       const auto more = rule_.more(static_cast<std::uint32_t>(first), state, due[first]);
       EXPECT_TRUE(more.has_value()) << more.error().message();
       ++round.asked[first];
       if (*more == 0) {
-        over[first] = due[first] + exchange_seconds_[first];
+        over[first] = due[first] + encode_seconds_[first];
         due[first] = std::numeric_limits<double>::infinity();
         ++ready;
         continue;
@@ -63,7 +64,7 @@ class Cluster {
 
  private:
   const std::vector<double> step_seconds_;
-  const std::vector<double> exchange_seconds_;
+  const std::vector<double> encode_seconds_;
   const double jitter_;
   std::mt19937 random_;
   std::uniform_real_distribution<double> uniform_{0, 1};
@@ -91,19 +92,19 @@ TEST(StepBudget, NobodyIsIdleForMoreThanAStepOfItsOwn) {
     std::uniform_real_distribution<double> uniform(0, 1);
     const std::size_t workers = 2 + seed % 7;
     std::vector<double> steps;
-    std::vector<double> exchanges;
+    std::vector<double> encoding;
     for (std::size_t i = 0; i < workers; ++i) {
       steps.push_back(std::exp(-4 * uniform(random)));  // the fastest 50 times as fast as the slowest
-      exchanges.push_back(0.2 * uniform(random));
+      encoding.push_back(0.2 * uniform(random));
     }
     const double slowest = *std::ranges::max_element(steps);
     const double jitter = 0.05;
-    Cluster cluster(steps, exchanges, jitter, seed);
+    Cluster cluster(steps, encoding, jitter, seed);
     for (int i = 0; i < 20; ++i) {
       const auto round = cluster.next();
       if (i < 3) continue;  // it has not seen enough of them
       for (std::size_t worker = 0; worker < workers; ++worker) {
-        // A link that is slower than the others' must not be waited for either, but for the step that everyone makes.
+        // Nor must whoever encodes more slowly than the others be waited for, but for the step that everyone makes.
         const double bound = steps[worker] * (1 + jitter) + 2 * jitter * slowest + 0.2 + 1e-3;
         EXPECT_LE(round.idle[worker], bound) << "seed " << seed << ", round " << i << ", worker " << worker;
         EXPECT_GE(round.steps[worker], 1U);
@@ -113,7 +114,7 @@ TEST(StepBudget, NobodyIsIdleForMoreThanAStepOfItsOwn) {
   }
 }
 
-TEST(StepBudget, ASlowLinkBeginsItsExchangeEarlier) {
+TEST(StepBudget, WhoEncodesSlowlyBeginsEarlier) {
   Cluster cluster({0.1, 0.1, 1.0}, {0, 0.5, 0}, 0, 1);
   for (int i = 0; i < 3; ++i) cluster.next();
   const auto round = cluster.next();

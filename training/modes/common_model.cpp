@@ -17,10 +17,11 @@ CommonModel::CommonModel(std::vector<NamedTensor> trained) : trained_(std::move(
   }
 }
 
-void CommonModel::give(Exchange& exchange, std::span<const std::uint32_t> tensors) {
+void CommonModel::give(Exchange& exchange, std::span<const std::uint32_t> tensors, double scale) {
   const at::NoGradGuard no_grad;
   for (const auto i : std::views::reverse(tensors)) {
     at::sub_out(differences_[i], trained_[i].tensor, common_[i].tensor);
+    if (scale != 1) differences_[i].mul_(scale);
     exchange.give(i, differences_[i]);
   }
 }

@@ -18,9 +18,9 @@ class CommonModel {
   /// `trained`: the tensors that the ranks exchange (Replica::exchanged_tensors), which have the common values now.
   explicit CommonModel(std::vector<NamedTensor> trained);
 
-  /// Gives an exchange by how much this rank's tensors differ from the common ones; of some of them, ascending. The
-  /// last comes first, as in a backward pass.
-  void give(Exchange& exchange, std::span<const std::uint32_t> tensors);
+  /// Gives an exchange `scale` times what this rank's tensors differ from the common ones by; of some of them,
+  /// ascending. The last comes first, as in a backward pass.
+  void give(Exchange& exchange, std::span<const std::uint32_t> tensors, double scale = 1);
 
   /// Adds `rate` times `difference` to a tensor.
   void add(std::uint32_t tensor, const at::Tensor& difference, double rate = 1);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -20,12 +21,18 @@ double monotonic_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// The sum of a number over the workers. Exact, although floats are added up: in two parts that stay below 2^24.
-Result<std::uint64_t> sum_over(collectives::Fabric& workers, std::uint64_t number) {
+struct Sums {
+  std::uint64_t steps = 0;
+  double weights = 0;
+};
+
+/// Over the workers. That of the steps is exact, although floats are added up: in two parts that stay below 2^24.
+Result<Sums> sums_over(collectives::Fabric& workers, std::uint64_t steps, double weight) {
   constexpr std::uint64_t base = 4096;
-  std::array parts{static_cast<float>(number % base), static_cast<float>(number / base)};
+  std::array parts{static_cast<float>(steps % base), static_cast<float>(steps / base), static_cast<float>(weight)};
   if (auto added = add_up(workers, parts); !added) return added.error();
-  return static_cast<std::uint64_t>(parts[0]) + base * static_cast<std::uint64_t>(parts[1]);
+  return Sums{.steps = static_cast<std::uint64_t>(parts[0]) + base * static_cast<std::uint64_t>(parts[1]),
+              .weights = parts[2]};
 }
 
 }  // namespace
@@ -111,24 +118,27 @@ class ESync::Training {
     Exchange& exchange = *replica_.exchange;
     const auto sent_before = replica_.workers().traffic().sent_bytes;
     exchange.begin(step);
-    common_.give(exchange, common_.all());
+    const double weight = std::pow(static_cast<double>(record.local_steps), mode_.options_.normalization);
+    common_.give(exchange, common_.all().subspan(parameters_));
+    common_.give(exchange, common_.all().first(parameters_), 1 / weight);
     const auto agreed = exchange.finish();
     if (!agreed) return agreed.error();
-    for (const auto i : common_.all()) {
-      common_.add(i, exchange.means()[i].tensor, i < parameters_ ? mode_.options_.global_lr : 1);
-      common_.adopt(i);
-    }
     measure_exchange(agreed->times, replica_.workers().traffic().sent_bytes - sent_before);
 
     const double finished = mode_.now_();
-    const auto made = sum_over(replica_.workers(), record.local_steps);
-    if (!made) return made.error();
+    const auto sums = sums_over(replica_.workers(), record.local_steps, weight);
+    if (!sums) return sums.error();
     waited_ += mode_.now_() - finished;
-    if (*made > std::max<std::uint64_t>(left(), replica_.world)) {
-      return Error{Errc::malformed, "the workers have made " + std::to_string(*made) + " local steps where " +
+    if (sums->steps > std::max<std::uint64_t>(left(), replica_.world)) {
+      return Error{Errc::malformed, "the workers have made " + std::to_string(sums->steps) + " local steps where " +
                                         std::to_string(left()) + " were left"};
     }
-    counts_.steps_of_all += *made;
+    const double rate = mode_.options_.global_lr * sums->weights / replica_.world;
+    for (const auto i : common_.all()) {
+      common_.add(i, exchange.means()[i].tensor, i < parameters_ ? rate : 1);
+      common_.adopt(i);
+    }
+    counts_.steps_of_all += sums->steps;
     ++counts_.rounds;
     ++round_;
     record.step = counts_.steps_of_all / replica_.world;
@@ -167,6 +177,9 @@ protocol::Params<ESync::Options> ESync::params() {
                        "Learning rate of the workers' optimizers, in the place of theirs; null: theirs.")
       .number("global_lr", &Options::global_lr, {.exclusive_minimum = 0, .maximum = 10},
               "Share of the workers' mean difference that is added to the common model.")
+      .number("normalization", &Options::normalization, {.minimum = 0, .maximum = 1},
+              "Each worker's difference counts as divided by its local steps to this power: 0 as it is (ESync), 1 as "
+              "per step (FedNova).")
       .flag("adapt_compression", &Options::adapt_compression,
             "Workers with slow links send fewer of the entries that their compressors choose.");
 }

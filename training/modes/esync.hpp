@@ -17,6 +17,16 @@ namespace weir::training {
 /// Then all exchange by how much their models differ from the last common one, and `global_lr` times what was made of
 /// the differences is added to that. Statistics, where they are exchanged, are averaged.
 ///
+/// A worker of many steps differs by more, and would have more of a say in the common model than one of few, whose
+/// examples may be of other classes. So worker w, of t(w) steps, sends its difference d(w) over t(w)^p, and the common
+/// model moves by
+///
+///     global_lr * mean(t^p) * mean(d / t^p)        p: `normalization`; means over the workers
+///
+/// With p = 0 that is ESync as published, the mean of the differences; with p = 1 it is FedNova (Wang et al., NeurIPS
+/// 2020), where each counts as by the mean of its steps. Steps of one round grow less apart than their number, the more
+/// so the more the examples differ; hence the root by default.
+///
 /// A worker goes through its own share of the examples at its own pace. The job's steps are counted in examples: L
 /// local steps of all P workers together are L / P steps of the job, rounded down, on which the workers agree after
 /// each exchange. So epochs, the end of the training, learning rates and whatever is due every so many steps mean what
@@ -38,6 +48,7 @@ class ESync final : public Mode {
   struct Options {
     std::optional<double> local_lr = {};
     double global_lr = 1;
+    double normalization = 0.5;
     bool adapt_compression = false;
   };
   static protocol::Params<Options> params();

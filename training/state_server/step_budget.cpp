@@ -49,9 +49,9 @@ Result<void> StepBudget::check(std::uint32_t number, const WorkerState& state) c
 }
 
 void StepBudget::learn(Worker& worker, const WorkerState& state) const {
-  if (const double exchange = state.encode_seconds + state.link_seconds; exchange > 0) {
-    const double share = worker.exchange_seconds > 0 ? options_.smoothing : 1.0;
-    worker.exchange_seconds += share * (exchange - worker.exchange_seconds);
+  if (state.encode_seconds > 0) {
+    const double share = worker.encode_seconds > 0 ? options_.smoothing : 1.0;
+    worker.encode_seconds += share * (state.encode_seconds - worker.encode_seconds);
   }
   if (state.step_seconds <= 0) return;
   const double share = ++worker.durations <= 2 ? 1.0 : options_.smoothing;
@@ -59,11 +59,11 @@ void StepBudget::learn(Worker& worker, const WorkerState& state) const {
 }
 
 double StepBudget::end_of(const Worker& worker, std::uint64_t round, double now) const {
-  if (worker.round == round && worker.ready) return worker.answered + worker.exchange_seconds;
+  if (worker.round == round && worker.ready) return worker.answered + worker.encode_seconds;
   const bool at_work = worker.round == round && worker.asked;
   const double steps = at_work ? static_cast<double>(worker.given) : 1;  // the first step of a round is always made
   const double begin = at_work ? worker.answered : now;
-  return std::max(now, begin + steps * worker.step_seconds) + worker.exchange_seconds;
+  return std::max(now, begin + steps * worker.step_seconds) + worker.encode_seconds;
 }
 
 std::uint64_t StepBudget::free_steps(const Worker& worker) const {
@@ -84,11 +84,11 @@ Result<std::uint64_t> StepBudget::more(std::uint32_t number, const WorkerState& 
   if (state.round != worker.round)
     worker = {.round = state.round,
               .step_seconds = worker.step_seconds,
-              .exchange_seconds = worker.exchange_seconds,
+              .encode_seconds = worker.encode_seconds,
               .durations = worker.durations};
   learn(worker, state);
 
-  double end = now;  // of the exchange, if this worker were ready
+  double end = now;  // if this worker were ready
   bool all_known = worker.step_seconds > 0;
   for (const Worker& other : workers_) {
     if (&other == &worker) continue;
@@ -97,7 +97,7 @@ Result<std::uint64_t> StepBudget::more(std::uint32_t number, const WorkerState& 
   }
   std::uint64_t more = 0;
   if (all_known) {
-    const double room = (end - now - worker.exchange_seconds) / worker.step_seconds;
+    const double room = (end - now - worker.encode_seconds) / worker.step_seconds;
     const auto free = static_cast<double>(free_steps(worker));
     more = static_cast<std::uint64_t>(std::clamp(std::floor(room), 0.0, free));
   }

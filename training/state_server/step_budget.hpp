@@ -22,9 +22,11 @@ struct WorkerState {
   std::uint64_t left = std::numeric_limits<std::uint64_t>::max();
 };
 
-/// How many local steps each worker makes between two exchanges: so many that all are ready at about the time at which
-/// the slowest one is ready after one step (ESync, Li et al. 2020). The slower a worker's link is, the earlier it is
-/// done with its steps. Everyone makes one step at least; otherwise a round has no more steps than are left.
+/// How many local steps each worker makes between two exchanges: so many that all have encoded what they send at about
+/// the time at which the slowest one has after one step (ESync, Li et al. 2020). What goes over the links does so when
+/// all take part, so the exchange of a worker with a slow link would not be over sooner if that worker had been ready
+/// before the others: what its link takes is not counted. Everyone makes one step at least; otherwise a round has no
+/// more steps than are left.
 ///
 /// A worker asks at the beginning of a round and whenever it has made the steps that it was granted. The answer is how
 /// many more it has time for; none: it goes into the exchange. All times are durations on the worker's own clock or
@@ -60,13 +62,13 @@ class StepBudget {
     double answered = 0;        ///< when it was given its last answer
     std::uint64_t given = 0;    ///< the last answer
     double step_seconds = 0;
-    double exchange_seconds = 0;
+    double encode_seconds = 0;
     std::uint32_t durations = 0;
   };
 
   Result<void> check(std::uint32_t worker, const WorkerState& state) const;
   void learn(Worker& worker, const WorkerState& state) const;
-  /// When the exchange of `worker` could be over, as far as it depends on that worker alone.
+  /// When `worker` could have encoded what it sends.
   double end_of(const Worker& worker, std::uint64_t round, double now) const;
   /// What a worker may be granted in a round without taking the first step from anyone.
   std::uint64_t free_steps(const Worker& worker) const;
