@@ -59,11 +59,8 @@ struct MemoryEntry : protocol::CatalogEntry<Memory, const MemorySetting&> {
 
 /// A compressor and the memory that works with it.
 struct Compression {
-  /// Whether both work on tensors that lie there where they are. What was sent can be taken off there if it is entries.
-  bool codes_on(at::Device device) const {
-    if (!compressor->codes_on(device) || !memory->codes_on(device)) return false;
-    return device.is_cpu() || compressor->traits().sparse || !memory->traits().reads_sent;
-  }
+  /// Whether both work on tensors that lie there where they are.
+  bool codes_on(at::Device device) const { return compressor->codes_on(device) && memory->codes_on(device); }
 
   std::unique_ptr<Compressor> compressor;
   std::unique_ptr<Memory> memory;

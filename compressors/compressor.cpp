@@ -6,13 +6,15 @@
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "compressors/device/memory_steps.hpp"
 #include "compressors/flat.hpp"
 
 namespace weir::compressors {
 namespace {
 
-Result<void> check_sum(const at::Tensor& sum, std::string_view name) {
-  if (sum.defined() && sum.scalar_type() == at::kFloat && sum.is_contiguous() && sum.device().is_cpu()) return {};
+bool is_sum(const at::Tensor& sum) { return sum.defined() && sum.scalar_type() == at::kFloat && sum.is_contiguous(); }
+
+Error no_sum(std::string_view name) {
   return Error(Errc::invalid_argument, std::string(name) + " decodes into contiguous float32 on the processor");
 }
 
@@ -67,14 +69,22 @@ Result<void> Compressor::select_entries(const at::Tensor& gradient, const Round&
 }
 
 Result<void> Compressor::decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
-  if (auto checked = check_sum(sum, name()); !checked) return checked;
-  return do_decode_add(payload, round, weight, sum);
+  if (!is_sum(sum) || !codes_on(sum.device())) return no_sum(name());
+  return sum.is_cpu() ? do_decode_add(payload, round, weight, sum)
+                      : do_decode_add_on_device(payload, round, weight, sum);
 }
 
 Result<void> Compressor::decode_add_ranks(std::span<const BytesView> payloads, const Round& round, float weight,
                                           at::Tensor& sum) {
-  if (auto checked = check_sum(sum, name()); !checked) return checked;
+  if (!is_sum(sum) || !sum.is_cpu()) return no_sum(name());
   return do_decode_add_ranks(payloads, round, weight, sum);
+}
+
+Result<void> Compressor::do_decode_add_on_device(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
+  // Added to minus zero, a value keeps its bits: those of a minus zero, too.
+  at::Tensor decoded = at::full(sum.sizes(), -0.0F, at::kFloat);
+  if (auto done = do_decode_add(payload, round, 1, decoded); !done) return done;
+  return device::add_scaled(weight, decoded, sum);
 }
 
 Result<void> Compressor::do_decode_add_ranks(std::span<const BytesView> payloads, const Round& round, float weight,

@@ -203,8 +203,10 @@ class Compressor {
   virtual Result<void> read_part(BytesView payload, std::uint32_t entries, Selection& out);
 
   /// Adds `weight` times the decoded tensor to `sum` (float32, contiguous, the gradient's shape). The payload is
-  /// untrusted: an invalid one fails and may leave `sum` partly updated, but nothing is written outside of it. Fails
-  /// with: malformed, unsupported, invalid_argument (`sum` is not as described).
+  /// untrusted: an invalid one fails and may leave `sum` partly updated, but nothing is written outside of it. `sum`
+  /// may lie on a device where codes_on() says, if the payload is this rank's own, and gets the processor's bits if
+  /// `weight` is 1 or -1; that does not wait. Fails with: malformed, unsupported, invalid_argument (`sum` is not as
+  /// described), internal (on a device).
   Result<void> decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum);
 
   /// Adds `weight` times the decoded payload of each rank to `sum`, of a last pass that gathers: payloads[r] is that of
@@ -245,6 +247,8 @@ class Compressor {
   /// As read_entries(), for the payload that do_encode() has just written.
   virtual Result<void> own_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& own);
   virtual Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) = 0;
+  /// The same for a sum on a device. By default what is decoded on the host is brought up.
+  virtual Result<void> do_decode_add_on_device(BytesView payload, const Round& round, float weight, at::Tensor& sum);
   virtual Result<void> do_decode_add_ranks(std::span<const BytesView> payloads, const Round& round, float weight,
                                            at::Tensor& sum);
 

@@ -41,8 +41,8 @@ class Sent {
   /// Of a compressor that sends every entry, in several payloads that have all rows between them.
   Sent(Compressor& compressor, std::span<const SentRows> parts) : compressor_(&compressor), parts_(parts) {}
 
-  /// tensor += weight * what was sent. A tensor may lie on a device if a sparse compressor has sent entries. Fails
-  /// with: malformed, unsupported, internal (what a device answers).
+  /// tensor += weight * what was sent. The tensor may lie on a device where the compressor codes; one with all of what
+  /// a memory has compensated lies beside it. Fails with: malformed, unsupported, internal (what a device answers).
   Result<void> add_to(at::Tensor& tensor, float weight) const {
     if (!tensor.is_cpu() && entries_ != nullptr) {
       auto added = device::add_selection(weight, *entries_, tensor);

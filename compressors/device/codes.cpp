@@ -38,6 +38,16 @@ Result<bool> write_code(const at::Tensor& values, std::span<std::byte> code, con
   return found.largest < cuda::magnitude_infinite;
 }
 
+/// Brings a code up and has `add(code, sum, report, stream)` add it. Nobody reads the report.
+template <class Add>
+Result<void> add_code(BytesView code, at::Tensor& sum, const Add& add) {
+  const at::Tensor above = bring_up(code, sum);
+  const at::Tensor report = scratch(sum, sizeof(cuda::Report));
+  const cuda::StreamHandle stream = current_handle(sum);
+  auto done = cuda::fill_bytes(place<std::byte>(report), sizeof(cuda::Report), std::byte{0}, stream);
+  return done ? add(place<std::byte>(above), place<float>(sum), place<cuda::Report>(report), stream) : done;
+}
+
 }  // namespace
 
 Result<bool> all_finite(const at::Tensor& values) {
@@ -110,6 +120,42 @@ Result<bool> write_levels(const at::Tensor& values, const RandomKey& key, unsign
                     [&](const float* from, std::byte* to, cuda::Report* report, cuda::StreamHandle stream) {
                       return cuda::write_levels(from, size_of(values), key_of(key), bits, bucket, to, report, stream);
                     });
+}
+
+Result<void> add_by_sign(BytesView bits, float positive, float negative, at::Tensor& sum) {
+  return add_code(bits, sum, [&](const std::byte* from, float* to, cuda::Report*, cuda::StreamHandle stream) {
+    return cuda::add_by_sign(from, size_of(sum), positive, negative, to, stream);
+  });
+}
+
+Result<void> add_int8(BytesView code, std::uint64_t channels, float weight, at::Tensor& sum) {
+  return add_code(code, sum, [&](const std::byte* from, float* to, cuda::Report* report, cuda::StreamHandle stream) {
+    return cuda::add_int8(from, channels, size_of(sum) / channels, weight, to, report, stream);
+  });
+}
+
+Result<void> add_uint8(BytesView code, std::uint64_t channels, float weight, at::Tensor& sum) {
+  return add_code(code, sum, [&](const std::byte* from, float* to, cuda::Report* report, cuda::StreamHandle stream) {
+    return cuda::add_uint8(from, channels, size_of(sum) / channels, weight, to, report, stream);
+  });
+}
+
+Result<void> add_natural(BytesView code, float weight, at::Tensor& sum) {
+  return add_code(code, sum, [&](const std::byte* from, float* to, cuda::Report* report, cuda::StreamHandle stream) {
+    return cuda::add_natural(from, size_of(sum), weight, to, report, stream);
+  });
+}
+
+Result<void> add_levels(BytesView buckets, unsigned bits, std::uint64_t bucket, float weight, at::Tensor& sum) {
+  return add_code(buckets, sum, [&](const std::byte* from, float* to, cuda::Report* report, cuda::StreamHandle stream) {
+    return cuda::add_levels(from, size_of(sum), bits, bucket, weight, to, report, stream);
+  });
+}
+
+Result<void> add_trits(BytesView code, float weight, at::Tensor& sum) {
+  return add_code(code, sum, [&](const std::byte* from, float* to, cuda::Report* report, cuda::StreamHandle stream) {
+    return cuda::add_trits(from, size_of(sum), weight, to, report, stream);
+  });
 }
 
 Result<Size> magnitude_and_squares(const at::Tensor& values) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/bytes.hpp"
 #include "base/half.hpp"
 #include "base/result.hpp"
 #include "compressors/kernels/quantization/quantize.hpp"
@@ -45,6 +46,18 @@ Result<bool> write_levels(const at::Tensor& values, const RandomKey& key, unsign
 /// TernGrad, given the size at which entries are clipped and the scale. All values are finite.
 Result<void> write_trits(const at::Tensor& values, const RandomKey& key, float limit, float scale,
                          std::span<std::byte> code);
+
+// What the code of a whole tensor adds to one on a device, with the bits of the twins: sum += weight * decoded `code`.
+// Codes are brought up as they are. They are this rank's own, so that nobody waits to hear whether they are sound.
+
+/// What signs stand for (SignVote, TwoValues).
+Result<void> add_by_sign(BytesView bits, float positive, float negative, at::Tensor& sum);
+Result<void> add_int8(BytesView code, std::uint64_t channels, float weight, at::Tensor& sum);
+Result<void> add_uint8(BytesView code, std::uint64_t channels, float weight, at::Tensor& sum);
+Result<void> add_natural(BytesView code, float weight, at::Tensor& sum);
+/// Without the head of the code.
+Result<void> add_levels(BytesView buckets, unsigned bits, std::uint64_t bucket, float weight, at::Tensor& sum);
+Result<void> add_trits(BytesView code, float weight, at::Tensor& sum);
 
 /// The largest magnitude and the sum of squares, as by size_of() of the blocks of 4096 and sum_of_sizes().
 Result<Size> magnitude_and_squares(const at::Tensor& values);

@@ -1,6 +1,7 @@
 #include "compressors/device/memory_steps.hpp"
 
 #include "compressors/device/launching.hpp"
+#include "compressors/flat.hpp"
 #include "cuda/kernels/arithmetic.hpp"
 #include "cuda/kernels/selection.hpp"
 #include "cuda/memory.hpp"
@@ -46,6 +47,16 @@ Result<double> sum_of_squares(const at::Tensor& values) {
                                    current_handle(values));
   if (!done) return done.error();
   return read<double>(sum);
+}
+
+Result<void> subtract(const at::Tensor& a, const at::Tensor& b, at::Tensor& difference) {
+  return cuda::subtract(place<float>(a), place<float>(b), place<float>(difference), size_of(difference),
+                        current_handle(difference));
+}
+
+Result<void> add_scaled(float weight, const at::Tensor& from, at::Tensor& to) {
+  const at::Tensor above = bring_up(std::span<const float>(flat(from)), to);
+  return cuda::add_scaled(weight, place<std::byte>(above), place<float>(to), size_of(to), current_handle(to));
 }
 
 Result<void> add_selection(float weight, const Selection& selection, at::Tensor& to) {

@@ -22,6 +22,10 @@ Result<void> accumulate_residual(float beta, float gamma, const at::Tensor& grad
 Result<void> accumulate_momentum(const MomentumStep& step, const at::Tensor& gradient, at::Tensor& momentum,
                                  at::Tensor& velocity, at::Tensor* bins);
 Result<double> sum_of_squares(const at::Tensor& values);
+Result<void> subtract(const at::Tensor& a, const at::Tensor& b, at::Tensor& difference);
+
+/// to += weight * from. Brings up `from`, which lies in the host's memory.
+Result<void> add_scaled(float weight, const at::Tensor& from, at::Tensor& to);
 
 /// The counts that a `bins` has; null if it has none.
 const cuda::Bins* counts_of(const at::Tensor& bins);

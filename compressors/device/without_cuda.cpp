@@ -35,6 +35,8 @@ Result<void> accumulate_momentum(const MomentumStep&, const at::Tensor&, at::Ten
   return unsupported();
 }
 Result<double> sum_of_squares(const at::Tensor&) { return unsupported(); }
+Result<void> subtract(const at::Tensor&, const at::Tensor&, at::Tensor&) { return unsupported(); }
+Result<void> add_scaled(float, const at::Tensor&, at::Tensor&) { return unsupported(); }
 const cuda::Bins* counts_of(const at::Tensor&) { return nullptr; }
 Result<void> add_selection(float, const Selection&, at::Tensor&) { return unsupported(); }
 Result<void> clear_selection(std::span<const std::uint32_t>, at::Tensor&) { return unsupported(); }
@@ -46,6 +48,12 @@ Result<bool> write_rounded(const at::Tensor&, float, std::span<std::byte>) {
 }
 template Result<bool> write_rounded<Half>(const at::Tensor&, float, std::span<std::byte>);
 template Result<bool> write_rounded<BFloat16>(const at::Tensor&, float, std::span<std::byte>);
+Result<void> add_by_sign(BytesView, float, float, at::Tensor&) { return unsupported(); }
+Result<void> add_int8(BytesView, std::uint64_t, float, at::Tensor&) { return unsupported(); }
+Result<void> add_uint8(BytesView, std::uint64_t, float, at::Tensor&) { return unsupported(); }
+Result<void> add_natural(BytesView, float, at::Tensor&) { return unsupported(); }
+Result<void> add_levels(BytesView, unsigned, std::uint64_t, float, at::Tensor&) { return unsupported(); }
+Result<void> add_trits(BytesView, float, at::Tensor&) { return unsupported(); }
 Result<bool> write_votes(const at::Tensor&, const RandomKey&, std::span<std::byte>) { return unsupported(); }
 Result<bool> write_signs(const at::Tensor&, std::span<std::byte>, SignSums&) { return unsupported(); }
 Result<bool> write_int8(const at::Tensor&, std::uint64_t, std::span<std::byte>) { return unsupported(); }

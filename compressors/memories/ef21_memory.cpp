@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compressors/device/memory_steps.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/memories/misfit.hpp"
@@ -34,6 +35,10 @@ Result<at::Tensor> Ef21Memory::target_of(const at::Tensor& gradient, const Round
   auto average = average_.of(round, gradient);
   if (!average) return average;
   const auto kept = static_cast<float>(options_.momentum);
+  if (!gradient.is_cpu()) {
+    auto done = device::accumulate_residual(kept, 1 - kept, gradient, *average, nullptr);
+    return done ? average : Result<at::Tensor>(done.error());
+  }
   accumulate_residual(kept, 1 - kept, flat(gradient), flat(*average));
   return average;
 }
@@ -45,12 +50,16 @@ Result<at::Tensor> Ef21Memory::compensate(const at::Tensor& gradient, const Roun
   if (!missing) return missing;
   auto target = target_of(gradient, round);
   if (!target) return target;
+  if (!gradient.is_cpu()) {
+    auto done = device::subtract(*target, *own, *missing);
+    return done ? missing : Result<at::Tensor>(done.error());
+  }
   subtract(flat(*target), flat(*own), flat(*missing));
   return missing;
 }
 
 Result<void> Ef21Memory::update(const Round& round, const Sent& sent, at::Tensor& mean) {
-  auto own = own_.of(round, mean);
+  auto own = own_.of(round, mean.sizes());
   if (!own) return own.error();
   auto shared = shared_.of(round, mean);
   if (!shared) return shared.error();
@@ -65,7 +74,7 @@ Result<at::Tensor> Ef21Memory::compensate_dense(const at::Tensor& gradient, cons
   if (!own) return own;
   auto target = target_of(gradient, round);
   if (!target) return target;
-  std::ranges::copy(flat(*target), flat(*own).begin());
+  own->copy_(*target);
   return own;
 }
 

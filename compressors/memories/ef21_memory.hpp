@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "compressors/device/device.hpp"
 #include "compressors/memories/tensor_store.hpp"
 #include "compressors/memory.hpp"
 #include "protocol/params.hpp"
@@ -41,6 +42,7 @@ class Ef21Memory final : public Memory {
   std::string_view name() const override { return type_name; }
   MemoryTraits traits() const override;
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
+  bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) override;
   Result<at::Tensor> compensate_dense(const at::Tensor& gradient, const Round& round) override;
   Result<void> average_dense(at::Tensor& mean, const Round& round) override;
@@ -53,7 +55,7 @@ class Ef21Memory final : public Memory {
 
   Options options_;
   TensorStore own_{"own"};          ///< h
-  TensorStore shared_{"shared"};    ///< H
+  TensorStore shared_{"shared"};    ///< H: always on the processor, like the means
   TensorStore average_{"average"};  ///< v, with momentum only
   /// v - h from compensate() to update(). Kept only to reuse its memory, so it is not saved. One for each tensor,
   /// because all tensors of a bucket are compensated before the first of them is updated.

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 
+#include "compressors/device/memory_steps.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/memories/misfit.hpp"
@@ -36,14 +37,19 @@ Result<at::Tensor> EfSignSgdMemory::compensate(const at::Tensor& gradient, const
   if (!(now > 0)) return gradient;
   float& last = flat(*kept)[0];
   const float kept_share = static_cast<float>(options_.beta) * (last > 0 ? last / now : 1);
-  accumulate_residual(kept_share, 1, flat(gradient), flat(*residual));
+  if (!gradient.is_cpu()) {
+    auto done = device::accumulate_residual(kept_share, 1, gradient, *residual, nullptr);
+    if (!done) return done.error();
+  } else {
+    accumulate_residual(kept_share, 1, flat(gradient), flat(*residual));
+  }
   last = now;
   return residual;
 }
 
 Result<void> EfSignSgdMemory::update(const Round& round, const Sent& sent, at::Tensor& mean) {
   if (!(learning_rate_in(round) > 0)) return {};
-  auto residual = residuals_.of(round, mean);
+  auto residual = residuals_.of(round, mean.sizes());
   if (!residual) return residual.error();
   return sent.add_to(*residual, -1);
 }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "compressors/device/device.hpp"
 #include "compressors/memories/tensor_store.hpp"
 #include "compressors/memory.hpp"
 #include "protocol/params.hpp"
@@ -37,6 +38,7 @@ class EfSignSgdMemory final : public Memory {
   std::string_view name() const override { return type_name; }
   MemoryTraits traits() const override { return type_traits; }
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
+  bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) override;
   TensorStore* unsent() override { return &residuals_; }
   Result<void> average_dense(at::Tensor& mean, const Round& round) override;

@@ -1,5 +1,6 @@
 #include "compressors/memories/powersgd_memory.hpp"
 
+#include "compressors/device/memory_steps.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/memories/misfit.hpp"
@@ -17,13 +18,18 @@ std::optional<std::string> PowerSgdMemory::misfit(const Compressor& compressor) 
 Result<at::Tensor> PowerSgdMemory::compensate(const at::Tensor& gradient, const Round& round) {
   auto residual = residuals_.of(round, gradient);
   if (!residual) return residual;
+  if (!gradient.is_cpu()) {
+    auto done = device::accumulate_residual(1, 1, gradient, *residual, nullptr);
+    return done ? residual : Result<at::Tensor>(done.error());
+  }
   accumulate_residual(1, 1, flat(gradient), flat(*residual));
   return residual;
 }
 
 Result<void> PowerSgdMemory::update(const Round& round, const Sent&, at::Tensor& mean) {
-  auto residual = residuals_.of(round, mean);
+  auto residual = residuals_.of(round, mean.sizes());
   if (!residual) return residual.error();
+  if (!residual->is_cpu()) return device::add_scaled(-1, mean, *residual);
   accumulate_residual(1, -1, flat(std::as_const(mean)), flat(*residual));
   return {};
 }

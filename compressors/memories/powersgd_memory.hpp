@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "compressors/device/device.hpp"
 #include "compressors/memories/tensor_store.hpp"
 #include "compressors/memory.hpp"
 
@@ -28,6 +29,7 @@ class PowerSgdMemory final : public Memory {
   std::string_view name() const override { return type_name; }
   MemoryTraits traits() const override { return type_traits; }
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
+  bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) override;
   Result<void> average_dense(at::Tensor& mean, const Round& round) override;
   std::vector<NamedTensor> save() const override;

@@ -74,4 +74,8 @@ Result<void> Natural::read_add(BytesView code, const Extent&, float weight, std:
   return {};
 }
 
+Result<void> Natural::read_add_on_device(BytesView code, const Extent&, float weight, at::Tensor& sum) const {
+  return device::add_natural(code, weight, sum);
+}
+
 }  // namespace weir::compressors

@@ -34,6 +34,7 @@ class Natural final : public Quantizer {
   std::size_t unit() const override { return 1; }
   Result<void> read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
                         std::span<float> sum) const override;
+  Result<void> read_add_on_device(BytesView code, const Extent& extent, float weight, at::Tensor& sum) const override;
 };
 
 }  // namespace weir::compressors

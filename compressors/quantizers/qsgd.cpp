@@ -152,4 +152,8 @@ Result<void> Qsgd::read_add(BytesView code, const Extent&, float weight, std::si
   return {};
 }
 
+Result<void> Qsgd::read_add_on_device(BytesView code, const Extent&, float weight, at::Tensor& sum) const {
+  return device::add_levels(code.subspan(head_bytes), bits_, bucket_, weight, sum);
+}
+
 }  // namespace weir::compressors

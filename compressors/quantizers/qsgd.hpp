@@ -49,6 +49,7 @@ class Qsgd final : public Quantizer {
   std::size_t unit() const override { return bucket_; }
   Result<void> read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
                         std::span<float> sum) const override;
+  Result<void> read_add_on_device(BytesView code, const Extent& extent, float weight, at::Tensor& sum) const override;
 
  private:
   unsigned most() const { return (1U << bits_) - 1; }

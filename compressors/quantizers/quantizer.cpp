@@ -69,6 +69,13 @@ Result<void> Quantizer::do_decode_add(BytesView payload, const Round&, float wei
   return failure ? Result<void>(failure->error) : Result<void>();
 }
 
+Result<void> Quantizer::do_decode_add_on_device(BytesView payload, const Round&, float weight, at::Tensor& sum) {
+  const Extent extent = extent_of(sum.sizes());
+  const auto code = open(payload, extent);
+  if (!code) return code.error();
+  return extent.entries == 0 ? Result<void>() : read_add_on_device(*code, extent, weight, sum);
+}
+
 Result<void> Quantizer::do_decode_add_ranks(std::span<const BytesView> payloads, const Round&, float weight,
                                             at::Tensor& sum) {
   const Extent extent = extent_of(sum.sizes());

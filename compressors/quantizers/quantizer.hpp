@@ -53,8 +53,13 @@ class Quantizer : public Compressor {
   virtual Result<void> read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
                                 std::span<float> sum) const = 0;
 
+  /// The same of a whole code of this rank's own for a contiguous tensor on a device. Fails as compressors/device.
+  virtual Result<void> read_add_on_device(BytesView code, const Extent& extent, float weight,
+                                          at::Tensor& sum) const = 0;
+
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
+  Result<void> do_decode_add_on_device(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
   Result<void> do_decode_add_ranks(std::span<const BytesView> payloads, const Round& round, float weight,
                                    at::Tensor& sum) override;
 

@@ -5,6 +5,7 @@
 
 #include "base/errc.hpp"
 #include "compressors/codecs/varint.hpp"
+#include "compressors/device/codes.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/pack.hpp"
 #include "compressors/kernels/quantization/signs.hpp"
@@ -40,6 +41,10 @@ Result<void> SignVote::read_add(BytesView code, const Extent&, float weight, std
   return {};
 }
 
+Result<void> SignVote::read_add_on_device(BytesView code, const Extent&, float weight, at::Tensor& sum) const {
+  return device::add_by_sign(code, weight, -weight, sum);
+}
+
 double TwoValues::error_bound(std::uint64_t entries, const Round&) const {
   return entries == 0 ? 0 : 1 - 1 / static_cast<double>(entries);
 }
@@ -64,6 +69,12 @@ Result<void> TwoValues::read_add(BytesView code, const Extent&, float weight, st
   if (end == sum.size() && !padding_is_zero(bits, sum.size(), 1)) return dirty_padding();
   add_by_sign(signs_of(bits, begin, end), weight * positive, weight * negative, sum.subspan(begin, end - begin));
   return {};
+}
+
+Result<void> TwoValues::read_add_on_device(BytesView code, const Extent&, float weight, at::Tensor& sum) const {
+  const float positive = load_f32(code.data());
+  const float negative = load_f32(code.data() + sizeof(float));
+  return device::add_by_sign(code.subspan(values_bytes), weight * positive, weight * negative, sum);
 }
 
 }  // namespace weir::compressors

@@ -27,6 +27,7 @@ class SignVote : public Quantizer {
   std::size_t unit() const override { return 8; }
   Result<void> read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
                         std::span<float> sum) const override;
+  Result<void> read_add_on_device(BytesView code, const Extent& extent, float weight, at::Tensor& sum) const override;
 };
 
 /// The base class of compressors that send one of two values for every entry. The code is
@@ -54,6 +55,7 @@ class TwoValues : public Quantizer {
   std::size_t unit() const override { return 8; }
   Result<void> read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
                         std::span<float> sum) const override;
+  Result<void> read_add_on_device(BytesView code, const Extent& extent, float weight, at::Tensor& sum) const override;
 };
 
 }  // namespace weir::compressors

@@ -152,4 +152,8 @@ Result<void> TernGrad::read_add(BytesView code, const Extent&, float weight, std
   return {};
 }
 
+Result<void> TernGrad::read_add_on_device(BytesView code, const Extent&, float weight, at::Tensor& sum) const {
+  return device::add_trits(code, weight, sum);
+}
+
 }  // namespace weir::compressors

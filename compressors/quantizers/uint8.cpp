@@ -70,4 +70,8 @@ Result<void> Uint8::read_add(BytesView code, const Extent& extent, float weight,
   return sound ? Result<void>() : Error(Errc::malformed, "uint8: a scale that is none");
 }
 
+Result<void> Uint8::read_add_on_device(BytesView code, const Extent& extent, float weight, at::Tensor& sum) const {
+  return device::add_uint8(code, extent.channels, weight, sum);
+}
+
 }  // namespace weir::compressors

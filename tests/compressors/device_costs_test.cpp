@@ -46,7 +46,7 @@ TEST_P(CostsOnADevice, OnlyWhatIsSentComesDownAndNothingElseWaits) {
   if (GetParam() == "sidco") params["ratio"] = 0.01;
   const Case it{GetParam(), params};
   const bool sparse = it.make()->traits().sparse;
-  Compression compression = make(it, sparse ? "residual" : "none", nlohmann::json::object());
+  Compression compression = make(it, /*its default*/ "", nlohmann::json::object());
   auto& [compressor, memory] = compression;
   const at::Tensor gradient = gaussian(entries, 3).view({250, 200}).to(gpu);
   at::Tensor mean = at::zeros({250, 200});

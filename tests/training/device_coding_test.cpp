@@ -27,6 +27,7 @@ struct Case {
   std::string topology;
   nlohmann::json params = {{"ratio", 0.01}};
   double crosses_max = 0.2;  ///< share of the gradients' bytes: what is dense, and what is sent
+  std::string memory = {};   ///< none: the compressor's default
 
   friend void PrintTo(const Case& of, std::ostream* out) { *out << of.compressor << " over " << of.topology; }
 };
@@ -36,7 +37,7 @@ compressors::Compression make_compression(const Case& of) {
   return std::move(compressors::builtin()
                        .make({.compressor = of.compressor,
                               .params = of.params,
-                              .memory = {},
+                              .memory = of.memory,
                               .memory_params = none,
                               .setting = {.momentum = 0.9, .nesterov = false}})
                        .value());
@@ -121,7 +122,10 @@ INSTANTIATE_TEST_SUITE_P(All, CodedOnTheDevice,
                                            Case{"topk", "split_gather"}, Case{"int8", "ring", {}, 0.3},
                                            Case{"int8", "two_hop", {}, 0.3}, Case{"bf16", "ring", {}, 0.55},
                                            Case{"terngrad", "ring", {}}, Case{"signum", "ring", {}},
-                                           Case{"chunk", "ring", {{"ratio", 0.05}}}));
+                                           Case{"chunk", "ring", {{"ratio", 0.05}}}, Case{"onebit", "ring", {}},
+                                           Case{"onebit", "parameter_server", {}}, Case{"efsignsgd", "ring", {}},
+                                           Case{"natural", "ring", {}, 0.3, "residual"},
+                                           Case{"topk", "ring", {{"ratio", 0.01}}, 0.2, "ef21"}));
 
 class CodedOnTheHost : public ::testing::TestWithParam<Case> {};
 
@@ -134,8 +138,8 @@ TEST_P(CodedOnTheHost, GradientsCross) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CodedOnTheHost,
-                         ::testing::Values(Case{"powersgd", "ring", {}}, Case{"onebit", "ring", {}},
-                                           Case{"topk", "hierarchical"}, Case{"dgc", "ring", {{"ratio", 1.0}}}));
+                         ::testing::Values(Case{"powersgd", "ring", {}}, Case{"topk", "hierarchical"},
+                                           Case{"dgc", "ring", {{"ratio", 1.0}}}));
 
 /// In which a compressor's rounds go dense at first, and then are coded where gradients lie.
 TEST(CodedOnTheDevice, AfterADenseWarmUp) {
