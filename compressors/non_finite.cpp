@@ -4,10 +4,16 @@
 #include <string>
 
 #include "base/errc.hpp"
+#include "compressors/device/codes.hpp"
 #include "compressors/device/device_values.hpp"
 #include "compressors/flat.hpp"
+#include "compressors/kernels/arithmetic.hpp"
 
 namespace weir::compressors {
+
+Result<bool> all_finite(const at::Tensor& tensor) {
+  return tensor.is_cpu() ? Result<bool>(all_finite(flat(tensor))) : device::all_finite(tensor);
+}
 
 Error non_finite(const Round& round, std::span<const float> values) {
   return non_finite(round, HostValues(values, {}).first_non_finite());

@@ -8,6 +8,10 @@
 
 namespace weir::compressors {
 
+/// Whether no entry of a contiguous float32 tensor is NaN or infinite, wherever it lies; for one on a device it waits.
+/// Fails with: internal (on a device).
+Result<bool> all_finite(const at::Tensor& tensor);
+
 /// The error for a gradient with NaN or infinity; it names the tensor and the first such entry.
 Error non_finite(const Round& round, std::span<const float> values);
 

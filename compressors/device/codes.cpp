@@ -1,6 +1,7 @@
 #include "compressors/device/codes.hpp"
 
 #include "compressors/device/launching.hpp"
+#include "cuda/kernels/arithmetic.hpp"
 #include "cuda/kernels/chunks.hpp"
 #include "cuda/kernels/finite.hpp"
 #include "cuda/kernels/half.hpp"
@@ -54,6 +55,13 @@ Result<bool> all_finite(const at::Tensor& values) {
   return write_code(values, {}, [&](const float* from, std::byte*, cuda::Report* report, cuda::StreamHandle stream) {
     return cuda::find_largest(from, size_of(values), report, stream);
   });
+}
+
+Result<bool> write_entries(const at::Tensor& values, std::span<std::byte> code) {
+  return write_code(values, code,
+                    [&](const float* from, std::byte* to, cuda::Report* report, cuda::StreamHandle stream) {
+                      return cuda::copy_scaled(1, from, reinterpret_cast<float*>(to), size_of(values), report, stream);
+                    });
 }
 
 template <class Number>

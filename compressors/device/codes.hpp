@@ -22,6 +22,9 @@ namespace weir::compressors::device {
 
 Result<bool> all_finite(const at::Tensor& values);
 
+/// The entries as they are.
+Result<bool> write_entries(const at::Tensor& values, std::span<std::byte> code);
+
 /// A share of each entry, rounded (quantizers/cast.hpp). Number is Half or BFloat16.
 template <class Number>
 Result<bool> write_rounded(const at::Tensor& values, float share, std::span<std::byte> code);

@@ -6,6 +6,7 @@
 #include "compressors/device/device.hpp"
 #include "compressors/device/device_values.hpp"
 #include "compressors/device/memory_steps.hpp"
+#include "compressors/device/products.hpp"
 
 namespace weir::compressors::device {
 namespace {
@@ -41,7 +42,16 @@ const cuda::Bins* counts_of(const at::Tensor&) { return nullptr; }
 Result<void> add_selection(float, const Selection&, at::Tensor&) { return unsupported(); }
 Result<void> clear_selection(std::span<const std::uint32_t>, at::Tensor&) { return unsupported(); }
 
+Result<void> multiply(const at::Tensor&, MatrixShape, std::span<const float>, std::size_t, std::vector<float>&) {
+  return unsupported();
+}
+Result<void> multiply_transposed(const at::Tensor&, MatrixShape, std::span<const float>, std::size_t,
+                                 std::vector<float>&) {
+  return unsupported();
+}
+
 Result<bool> all_finite(const at::Tensor&) { return unsupported(); }
+Result<bool> write_entries(const at::Tensor&, std::span<std::byte>) { return unsupported(); }
 template <class Number>
 Result<bool> write_rounded(const at::Tensor&, float, std::span<std::byte>) {
   return unsupported();

@@ -25,7 +25,7 @@ std::vector<NamedTensor> Signum::save() const {
 
 Result<void> Signum::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
   // Checked first, so that a gradient that is refused leaves no trace in the momentum.
-  const auto finite = gradient.is_cpu() ? Result<bool>(all_finite(flat(gradient))) : device::all_finite(gradient);
+  const auto finite = all_finite(gradient);
   if (!finite) return finite.error();
   if (!*finite) return non_finite(round, gradient);
   auto momentum = momenta_.of(round, gradient);

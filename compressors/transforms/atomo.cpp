@@ -221,11 +221,9 @@ Result<void> Atomo::encode_products(const at::Tensor& gradient, const Round& rou
     }
     sent_.count = factors_.size();
     std::vector<float>& products = wide ? sent_.right : sent_.left;
-    if (wide) {
-      multiply_transposed(flat(std::as_const(matrix)), shape, units, sent_.count, products);
-    } else {
-      multiply(flat(std::as_const(matrix)), shape, units, sent_.count, products);
-    }
+    auto multiplied = wide ? multiply_transposed(matrix, shape, units, sent_.count, products)
+                           : multiply(matrix, shape, units, sent_.count, products);
+    if (!multiplied) return multiplied;
     scale_vectors(products, factors_);
   }
   write_outer_products(sent_, bits(), {key, rounding_words}, out);

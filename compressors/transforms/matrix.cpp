@@ -1,5 +1,7 @@
 #include "compressors/transforms/matrix.hpp"
 
+#include "compressors/device/products.hpp"
+#include "compressors/flat.hpp"
 #include "compressors/parallel_loops.hpp"
 
 namespace weir::compressors {
@@ -10,21 +12,27 @@ MatrixShape matrix_shape(const at::Tensor& tensor) {
   return {rows, rows == 0 ? 0 : entries / rows};
 }
 
-void multiply(std::span<const float> matrix, MatrixShape shape, std::span<const float> right, std::size_t rank,
-              std::vector<float>& left) {
+Result<void> multiply(const at::Tensor& matrix, MatrixShape shape, std::span<const float> right, std::size_t rank,
+                      std::vector<float>& left) {
+  if (!matrix.is_cpu()) return device::multiply(matrix, shape, right, rank, left);
+  const std::span<const float> entries = flat(matrix);
   left.resize(rank * shape.rows);
-  parallel_for_ranges(matrix.size(), shape.columns, [&](std::size_t begin, std::size_t end) {
-    multiply(matrix.data(), shape, begin / shape.columns, end / shape.columns, right.data(), rank, left.data());
+  parallel_for_ranges(entries.size(), shape.columns, [&](std::size_t begin, std::size_t end) {
+    multiply(entries.data(), shape, begin / shape.columns, end / shape.columns, right.data(), rank, left.data());
   });
+  return {};
 }
 
-void multiply_transposed(std::span<const float> matrix, MatrixShape shape, std::span<const float> left,
-                         std::size_t rank, std::vector<float>& right) {
+Result<void> multiply_transposed(const at::Tensor& matrix, MatrixShape shape, std::span<const float> left,
+                                 std::size_t rank, std::vector<float>& right) {
+  if (!matrix.is_cpu()) return device::multiply_transposed(matrix, shape, left, rank, right);
   constexpr std::size_t line = 16;  // the least number of columns per thread
+  const std::span<const float> entries = flat(matrix);
   right.resize(rank * shape.columns);
-  parallel_for_ranges(matrix.size(), shape.rows * line, [&](std::size_t begin, std::size_t end) {
-    multiply_transposed(matrix.data(), shape, begin / shape.rows, end / shape.rows, left.data(), rank, right.data());
+  parallel_for_ranges(entries.size(), shape.rows * line, [&](std::size_t begin, std::size_t end) {
+    multiply_transposed(entries.data(), shape, begin / shape.rows, end / shape.rows, left.data(), rank, right.data());
   });
+  return {};
 }
 
 void add_outer_products(std::span<const float> left, std::span<const float> right, std::size_t rank, MatrixShape shape,

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/errc.hpp"
+#include "compressors/device/codes.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/kernels/random/random.hpp"
@@ -40,13 +41,12 @@ void fill_gaussian(const RandomKey& key, std::span<float> out) {
 /// Has write(matrix, factor) compute a factor of the matrix; entries that leave the range of float saturate at the
 /// largest float. Returns false if the matrix itself is not finite, which shows in the factor.
 template <class Write>
-bool finite_factor(const at::Tensor& matrix, const Write& write, std::vector<float>& factor) {
-  write(flat(matrix), factor);
+Result<bool> finite_factor(const at::Tensor& matrix, const Write& write, std::vector<float>& factor) {
+  if (auto written = write(matrix, factor); !written) return written.error();
   if (all_finite(factor)) return true;
-  if (!all_finite(flat(matrix))) return false;
+  if (auto finite = all_finite(matrix); !finite || !*finite) return finite;
   constexpr double scale = 0x1p64;
-  const at::Tensor smaller = matrix * (1 / scale);
-  write(flat(smaller), factor);
+  if (auto written = write(matrix * (1 / scale), factor); !written) return written.error();
   constexpr double most = std::numeric_limits<float>::max();
   for (float& value : factor) value = static_cast<float>(std::clamp(scale * value, -most, most));
   return true;
@@ -117,23 +117,35 @@ void PowerSgd::start(const Progress& progress, const Round& round) {
 Result<void> PowerSgd::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
   Progress& progress = progress_.of(round);
   const auto shape = shape_of(gradient);
-  const std::span<const float> values = flat(gradient);
   if (round.pass == 0) progress.shape = shape;
-  if (!shape) {
-    if (!all_finite(values)) return non_finite(round, values);
-    if (round.pass > 0) append(out, std::as_bytes(values));
-    return {};
-  }
+  if (!shape) return encode_whole(gradient, round, out);
   if (round.pass > 0 && progress.left.size() != rank() * shape->rows) {
     return Error(Errc::invalid_argument, "powersgd's second factor was asked for before the first was absorbed");
   }
   if (round.pass == 0) start(progress, round);
-  const auto write = [&](std::span<const float> matrix, std::vector<float>& factor) {
-    if (round.pass == 0) return multiply(matrix, *shape, start_, rank(), factor);
-    multiply_transposed(matrix, *shape, progress.left, rank(), factor);
+  const auto write = [&](const at::Tensor& matrix, std::vector<float>& factor) {
+    return round.pass == 0 ? multiply(matrix, *shape, start_, rank(), factor)
+                           : multiply_transposed(matrix, *shape, progress.left, rank(), factor);
   };
-  if (!finite_factor(gradient, write, factor_)) return non_finite(round, values);
+  const auto finite = finite_factor(gradient, write, factor_);
+  if (!finite) return finite.error();
+  if (!*finite) return non_finite(round, gradient);
   append(out, std::as_bytes(std::span(factor_)));
+  return {};
+}
+
+Result<void> PowerSgd::encode_whole(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  if (round.pass > 0 && !gradient.is_cpu()) {
+    const std::size_t before = out.size();
+    out.resize(before + gradient.nbytes());
+    const auto finite = device::write_entries(gradient, std::span(out).subspan(before));
+    if (!finite) return finite.error();
+    return *finite ? Result<void>() : non_finite(round, gradient);
+  }
+  const auto finite = all_finite(gradient);
+  if (!finite) return finite.error();
+  if (!*finite) return non_finite(round, gradient);
+  if (round.pass > 0) append(out, std::as_bytes(flat(gradient)));
   return {};
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "compressors/compressor.hpp"
+#include "compressors/device/device.hpp"
 #include "compressors/kernels/linear_algebra/low_rank.hpp"
 #include "compressors/memories/tensor_store.hpp"
 #include "compressors/per_tensor.hpp"
@@ -45,6 +46,7 @@ class PowerSgd final : public Compressor {
   Traits traits() const override;
   std::uint64_t vector_entries_min() const override { return never_vectors; }
   double error_bound(std::uint64_t, const Round&) const override { return 1; }
+  bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   WarmupLength warmup_length(double) const override { return {.steps = start_step()}; }
   /// Fails with: malformed (wrong number of values, or not finite), invalid_argument (nothing was encoded).
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
@@ -65,6 +67,8 @@ class PowerSgd final : public Compressor {
     std::optional<std::uint64_t> step;
   };
 
+  /// Appends a tensor that is sent as it is: all of it in the last pass.
+  static Result<void> encode_whole(const at::Tensor& gradient, const Round& round, Bytes& out);
   /// The matrix shape in which a tensor is compressed; nothing if it is sent as it is.
   std::optional<MatrixShape> shape_of(const at::Tensor& tensor) const;
   std::optional<at::Tensor> last_right(const Progress& progress, const Round& round) const;

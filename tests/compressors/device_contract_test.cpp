@@ -120,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(Catalog, OnADevice, ::testing::ValuesIn(compressors_on_
 TEST(CodingOnADevice, IsThereForWhatTheDocumentsName) {
   const auto names = compressors_on_a_device();
   const std::set<std::string> due{"bf16",   "blockk",   "chunk",     "cocktail", "dgc",     "efsignsgd", "fp16",
-                                  "int8",   "natural",  "onebit",    "qsgd",     "randomk", "sidco",     "signsgd",
+                                  "int8",   "natural",  "onebit",    "powersgd", "qsgd",     "randomk", "sidco",     "signsgd",
                                   "signum", "terngrad", "threshold", "topk",     "uint8"};
   EXPECT_EQ(std::set(names.begin(), names.end()), due);
   const nlohmann::json none = nlohmann::json::object();
@@ -156,6 +156,15 @@ TEST_P(OnADevice, TakesSmallAndEmptyTensorsAndZeros) {
     const auto entries = c10::multiply_integers(shape);
     const std::vector<at::Tensor> gradients{gaussian(entries, 5).view(shape), gaussian(entries, 6).view(shape),
                                             at::zeros(shape)};
+    expect_same(run(make(it, "none", it.params), gradients, gpu), run(make(it, "none", it.params), gradients, cpu));
+  }
+}
+
+TEST_P(OnADevice, TakesTheLargestAndTheSmallestNumbers) {
+  const Case it{GetParam(), nlohmann::json::object()};
+  for (const float size : {3e38F, 1e-38F}) {
+    SCOPED_TRACE(size);
+    const std::vector<at::Tensor> gradients{uniform(70 * 90, 8).view({70, 90}) * size};
     expect_same(run(make(it, "none", it.params), gradients, gpu), run(make(it, "none", it.params), gradients, cpu));
   }
 }
@@ -197,7 +206,7 @@ TEST_P(OnADevice, NamesAnEntryThatIsNoNumber) {
       // Of 33 entries all are drawn, the bad ones too; of 40,000 most are not.
       nlohmann::json params = nlohmann::json::object();
       if (draws && entries == 33) params["ratio"] = 1.0;
-      at::Tensor here = gaussian(entries, 4).view({1, -1});
+      at::Tensor here = gaussian(entries, 4).view({entries == 33 ? 1 : 200, -1});
       here.view({-1})[entries - 2] = bad;
       here.view({-1})[17] = bad;
       const auto compressor = Case{GetParam(), params}.make();

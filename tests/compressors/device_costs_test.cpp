@@ -33,6 +33,7 @@ Cost cost_of(const std::string& name, std::uint64_t entries) {
   const std::set<std::string> twice{"topk",      "threshold", "blockk",             // a count, the entries
                                     "chunk",     "terngrad",                        // passes
                                     "randomk",   "signum",                          // whether all values are finite
+                                    "powersgd",                                     // passes
                                     "efsignsgd", "onebit"};                         // sums
   return {.waits = twice.contains(name) ? 2U : 1U};
 }

@@ -125,7 +125,9 @@ INSTANTIATE_TEST_SUITE_P(All, CodedOnTheDevice,
                                            Case{"chunk", "ring", {{"ratio", 0.05}}}, Case{"onebit", "ring", {}},
                                            Case{"onebit", "parameter_server", {}}, Case{"efsignsgd", "ring", {}},
                                            Case{"natural", "ring", {}, 0.3, "residual"},
-                                           Case{"topk", "ring", {{"ratio", 0.01}}, 0.2, "ef21"}));
+                                           Case{"topk", "ring", {{"ratio", 0.01}}, 0.2, "ef21"},
+                                           Case{"powersgd", "ring", {{"start_step", 0}}},
+                                           Case{"powersgd", "ring", {{"start_step", 0}}, 0.2, "residual"}));
 
 class CodedOnTheHost : public ::testing::TestWithParam<Case> {};
 
@@ -138,7 +140,7 @@ TEST_P(CodedOnTheHost, GradientsCross) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CodedOnTheHost,
-                         ::testing::Values(Case{"powersgd", "ring", {}}, Case{"topk", "hierarchical"},
+                         ::testing::Values(Case{"none", "ring", {}}, Case{"topk", "hierarchical"},
                                            Case{"dgc", "ring", {{"ratio", 1.0}}}));
 
 /// In which a compressor's rounds go dense at first, and then are coded where gradients lie.

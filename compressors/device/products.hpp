@@ -1,0 +1,22 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "base/result.hpp"
+#include "compressors/kernels/linear_algebra/low_rank.hpp"
+
+namespace weir::compressors::device {
+
+// The products of transforms/matrix.hpp of contiguous float32 matrices on a device, in the calling thread's current
+// stream (device.hpp), for which they wait: with the bits of those. A factor is brought up, the other one comes down.
+
+Result<void> multiply(const at::Tensor& matrix, MatrixShape shape, std::span<const float> right, std::size_t rank,
+                      std::vector<float>& left);
+Result<void> multiply_transposed(const at::Tensor& matrix, MatrixShape shape, std::span<const float> left,
+                                 std::size_t rank, std::vector<float>& right);
+
+}  // namespace weir::compressors::device
