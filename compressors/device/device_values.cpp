@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/ensure.hpp"
+#include "compressors/device/cosines.hpp"
 #include "compressors/device/launching.hpp"
 #include "cuda/kernels/blocks.hpp"
 #include "cuda/kernels/cut.hpp"
@@ -52,6 +53,22 @@ class Found {
   const at::Tensor values_;
   const at::Tensor selected_;
 };
+
+/// Selects of each block of a tensor.
+template <class Blocks>
+Result<void> select_of(const Blocks& blocks, std::size_t of_block, const at::Tensor& tensor, Selection& out) {
+  const auto stream = current_handle(tensor);
+  const at::Tensor places = scratch(tensor, cuda::BlockScratch::bytes(blocks.count()));
+  const Found found(tensor, blocks.count() * of_block);
+  auto done = found.clear(stream);
+  if (done) {
+    done = cuda::select_of_blocks(place<float>(tensor), blocks, of_block, found.room(), {place<std::byte>(places)},
+                                  stream);
+  }
+  if (!done) return done;
+  found.bring_down(found.count(), out);
+  return {};
+}
 
 }  // namespace
 
@@ -123,18 +140,11 @@ Result<void> DeviceValues::select_largest(std::size_t count, Selection& out) con
 }
 
 Result<void> DeviceValues::select_of_blocks(std::size_t block, std::size_t of_block, Selection& out) const {
-  const auto stream = current_handle(tensor_);
-  const cuda::Blocks blocks{.n = size(), .length = block};
-  const at::Tensor places = scratch(tensor_, cuda::BlockScratch::bytes(blocks));
-  const Found found(tensor_, blocks.count() * of_block);
-  auto done = found.clear(stream);
-  if (done) {
-    done = cuda::select_of_blocks(place<float>(tensor_), blocks, of_block, found.room(), {place<std::byte>(places)},
-                                  stream);
-  }
-  if (!done) return done;
-  found.bring_down(found.count(), out);
-  return {};
+  return select_of(cuda::Blocks{.n = size(), .length = block}, of_block, tensor_, out);
+}
+
+Result<void> DeviceValues::select_of_blocks(const BlockGrid& grid, std::size_t of_block, Selection& out) const {
+  return select_of(of_kernels(grid), of_block, tensor_, out);
 }
 
 Result<NonFinite> DeviceValues::first_non_finite() const {

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "compressors/transforms/dct.hpp"
 #include "compressors/values.hpp"
 #include "cuda/kernels/bins.hpp"
 
@@ -21,6 +22,8 @@ class DeviceValues final : public Values {
   Result<void> select_largest(std::size_t count, Selection& out) const override;
   Result<void> select_of_blocks(std::size_t block, std::size_t of_block, Selection& out) const override;
   Result<NonFinite> first_non_finite() const override;
+  /// The same of the coefficients of each block of a grid: at least one, and no more than it has.
+  Result<void> select_of_blocks(const BlockGrid& grid, std::size_t of_block, Selection& out) const;
 
  private:
   const at::Tensor& tensor_;

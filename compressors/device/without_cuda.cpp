@@ -3,6 +3,7 @@
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "compressors/device/codes.hpp"
+#include "compressors/device/cosines.hpp"
 #include "compressors/device/device.hpp"
 #include "compressors/device/device_values.hpp"
 #include "compressors/device/memory_steps.hpp"
@@ -29,6 +30,7 @@ Result<void> DeviceValues::sample_magnitudes(const SampledRuns&, std::vector<flo
 Result<bool> DeviceValues::collect(std::uint32_t, std::size_t, Selection&) const { return unsupported(); }
 Result<void> DeviceValues::select_largest(std::size_t, Selection&) const { return unsupported(); }
 Result<void> DeviceValues::select_of_blocks(std::size_t, std::size_t, Selection&) const { return unsupported(); }
+Result<void> DeviceValues::select_of_blocks(const BlockGrid&, std::size_t, Selection&) const { return unsupported(); }
 Result<NonFinite> DeviceValues::first_non_finite() const { return unsupported(); }
 
 Result<void> accumulate_residual(float, float, const at::Tensor&, at::Tensor&, at::Tensor*) { return unsupported(); }
@@ -50,6 +52,7 @@ Result<void> multiply_transposed(const at::Tensor&, MatrixShape, std::span<const
   return unsupported();
 }
 
+Result<at::Tensor> transform(const at::Tensor&, const BlockGrid&) { return unsupported(); }
 Result<bool> all_finite(const at::Tensor&) { return unsupported(); }
 Result<bool> write_entries(const at::Tensor&, std::span<std::byte>) { return unsupported(); }
 template <class Number>

@@ -11,6 +11,7 @@
 #include "base/errc.hpp"
 #include "compressors/codecs/payload.hpp"
 #include "compressors/codecs/varint.hpp"
+#include "compressors/device/device_values.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/pack.hpp"
 #include "compressors/non_finite.hpp"
@@ -179,13 +180,14 @@ double SketchMl::error_bound(std::uint64_t entries, const Round&) const {
 }
 
 Result<void> SketchMl::do_select(const at::Tensor& gradient, const Round& round, Selection& chosen) {
-  const std::span<const float> values = flat(gradient);
   chosen.clear();
-  if (values.empty()) return {};
-  select_largest_by_sample(values, round.peaks, entries_kept(options_.ratio, values.size()), chosen);
+  if (gradient.numel() == 0) return {};
+  const std::size_t kept = entries_kept(options_.ratio, static_cast<std::uint64_t>(gradient.numel()));
+  auto done = gradient.is_cpu() ? HostValues(flat(gradient), round.peaks).select_largest(kept, chosen)
+                                : device::DeviceValues(gradient, round.bins).select_largest(kept, chosen);
   // NaN and infinity compare larger than any number, so if there is one, it was chosen.
-  if (find_non_finite(chosen.values) != chosen.size()) return non_finite(round, values);
-  return {};
+  if (done && find_non_finite(chosen.values) != chosen.size()) return non_finite(round, gradient);
+  return done;
 }
 
 Result<void> SketchMl::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "compressors/compressor.hpp"
+#include "compressors/device/device.hpp"
 #include "compressors/kernels/selection/selection.hpp"
 #include "compressors/sketches/quantile_groups.hpp"
 #include "protocol/params.hpp"
@@ -48,6 +49,7 @@ class SketchMl final : public Compressor {
   explicit SketchMl(Options options) : options_(options) {}
 
   std::string_view name() const override { return type_name; }
+  bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   Traits traits() const override { return {.sparse = true, .selects = true}; }
   Result<void> read_entries(BytesView payload, const Round& round, std::uint64_t entries,
                             Selection& out) const override;

@@ -30,6 +30,9 @@ class BlockGrid {
   BlockGrid(MatrixShape shape, std::size_t side);
 
   std::size_t blocks() const { return down_ * across_; }
+  /// How many blocks there are in each direction.
+  std::size_t down() const { return down_; }
+  std::size_t across() const { return across_; }
   Block block(std::size_t index) const;
   MatrixShape shape() const { return shape_; }
 

@@ -8,7 +8,10 @@
 #include "compressors/codecs/index_codec.hpp"
 #include "compressors/codecs/sparse.hpp"
 #include "compressors/codecs/value_codec.hpp"
+#include "compressors/device/cosines.hpp"
+#include "compressors/device/device_values.hpp"
 #include "compressors/flat.hpp"
+#include "compressors/kernels/arithmetic.hpp"
 #include "compressors/kernels/linear_algebra/cosines.hpp"
 #include "compressors/kernels/selection/floor.hpp"
 #include "compressors/non_finite.hpp"
@@ -61,23 +64,34 @@ double Demo::error_bound(std::uint64_t entries, const Round&) const {
   return 1 - share * (1 - value_codec_named(options_.codecs.value).error_bound) + 1e-10;
 }
 
-Result<void> Demo::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
-  const std::span<const float> values = flat(gradient);
+Result<void> Demo::choose(const at::Tensor& gradient, const Round& round) {
   selection_.clear();
-  if (!values.empty()) {
-    const BlockGrid grid(matrix_shape(gradient), static_cast<std::size_t>(options_.chunk));
-    const bool finite = select_blocks(grid, selection_, [&](std::size_t first, std::size_t last, Selection& part) {
+  if (gradient.numel() == 0) return {};
+  const BlockGrid grid(matrix_shape(gradient), static_cast<std::size_t>(options_.chunk));
+  const auto per_chunk = static_cast<std::size_t>(options_.per_chunk);
+  bool finite = true;
+  if (gradient.is_cpu()) {
+    const std::span<const float> values = flat(gradient);
+    finite = select_blocks(grid, selection_, [&](std::size_t first, std::size_t last, Selection& part) {
       thread_local Selection chosen;  // kept between calls to reuse its memory
-      const auto choose = [&](std::size_t, const BlockGrid::Block& block, std::span<const float> coefficients) {
-        const auto kept = std::min(static_cast<std::size_t>(options_.per_chunk), coefficients.size());
-        select(coefficients, kept, chosen);
+      return transform_blocks(grid, values, first, last, [&](std::size_t, const auto& block, auto coefficients) {
+        select(coefficients, std::min(per_chunk, coefficients.size()), chosen);
         append(chosen, block.position, part);
-      };
-      return transform_blocks(grid, values, first, last, choose);
+      });
     });
-    if (!finite) return non_finite(round, values);
+  } else {
+    const auto coefficients = device::transform(gradient, grid);
+    if (!coefficients) return coefficients.error();
+    const device::DeviceValues all(*coefficients, nullptr);
+    if (auto chosen = all.select_of_blocks(grid, per_chunk, selection_); !chosen) return chosen;
+    finite = all_finite(selection_.values);
   }
-  const auto entries = static_cast<std::uint32_t>(values.size());
+  return finite ? Result<void>() : non_finite(round, gradient);
+}
+
+Result<void> Demo::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  if (auto chosen = choose(gradient, round); !chosen) return chosen;
+  const auto entries = static_cast<std::uint32_t>(gradient.numel());
   write_sparse(selection_, SparseExtent{Format::dct, entries, entries},
                choose_index_codec(options_.codecs.index, selection_.positions, entries),
                value_codec_named(options_.codecs.value), out, parallel_parts(coding_work * selection_.size()));

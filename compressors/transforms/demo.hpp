@@ -3,6 +3,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "compressors/compressor.hpp"
+#include "compressors/device/device.hpp"
 #include "compressors/sparsifiers/sparsifier.hpp"
 #include "protocol/params.hpp"
 
@@ -43,6 +44,7 @@ class Demo final : public Compressor {
 
   std::string_view name() const override { return type_name; }
   std::uint64_t vector_entries_min() const override { return 0; }
+  bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   Traits traits() const override { return {.votes = options_.sign, .owns_momentum = true}; }
   void conclude(at::Tensor& mean, const Round& round) override;
   double error_bound(std::uint64_t entries, const Round& round) const override;
@@ -52,6 +54,9 @@ class Demo final : public Compressor {
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 
  private:
+  /// Fills selection_ with the coefficients to send.
+  Result<void> choose(const at::Tensor& gradient, const Round& round);
+
   Options options_;
   Selection selection_;  // of do_encode(), kept between calls to reuse its memory
   Selection read_;       // of do_decode_add(), likewise

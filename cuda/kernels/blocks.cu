@@ -84,7 +84,8 @@ __device__ Cut cut_of_block(const float* values, std::uint32_t size, std::uint32
   return {shared->prefix, shared->rank};
 }
 
-__global__ void select_of_blocks_kernel(const float* __restrict__ all_values, Blocks blocks, std::uint32_t of_block,
+template <class Division>
+__global__ void select_of_blocks_kernel(const float* __restrict__ all_values, Division blocks, std::uint32_t of_block,
                                         Selection to, TileSum* sums, unsigned long long* next) {
   auto* const shared = shared_memory<Shared>();
   const unsigned warp = threadIdx.x / warp_lanes;
@@ -95,9 +96,10 @@ __global__ void select_of_blocks_kernel(const float* __restrict__ all_values, Bl
     __syncthreads();
     const std::uint64_t block = shared->block;
     if (block >= blocks.count()) break;
-    const std::uint64_t start = block * blocks.length;
+    const BlockRange range = blocks.range(block);
+    const std::uint64_t start = range.begin;
     const float* const values = all_values + start;
-    const auto size = static_cast<std::uint32_t>(blocks.length < blocks.n - start ? blocks.length : blocks.n - start);
+    const auto size = static_cast<std::uint32_t>(range.size);
     const std::uint32_t rank = of_block < size ? of_block : size;
     Cut cut = cut_of_block(values, size, rank, shared);
     std::uint32_t count = rank;
@@ -144,22 +146,34 @@ __global__ void select_of_blocks_kernel(const float* __restrict__ all_values, Bl
   raise(&to.selected->largest, largest);
 }
 
-}  // namespace
-
-std::size_t BlockScratch::bytes(const Blocks& blocks) { return (blocks.count() + 1) * sizeof(TileSum); }
-
-Result<void> select_of_blocks(const float* values, const Blocks& blocks, std::uint64_t of_block, const Selection& to,
-                              const BlockScratch& scratch, StreamHandle stream) {
-  if (blocks.n == 0) return {};
-  ensure(of_block >= 1 && of_block <= blocks.length && blocks.length <= 65536, "entries of a block");
-  ensure(blocks.n <= Cut::all, "entries that 32 bits count");
+template <class Division>
+Result<void> select(const float* values, const Division& blocks, std::uint64_t of_block, const Selection& to,
+                    const BlockScratch& scratch, StreamHandle stream) {
+  if (blocks.entries() == 0) return {};
+  ensure(of_block >= 1 && of_block <= 65536, "entries of a block");
+  ensure(blocks.entries() <= Cut::all, "entries that 32 bits count");
   const auto started =
-      check(cudaMemsetAsync(scratch.at, 0, BlockScratch::bytes(blocks), stream), "starting select_of_blocks");
+      check(cudaMemsetAsync(scratch.at, 0, BlockScratch::bytes(blocks.count()), stream), "starting select_of_blocks");
   if (!started) return started;
   auto* const sums = reinterpret_cast<TileSum*>(scratch.at);
   const Shape shape = {.blocks = blocks_for(blocks.count()), .threads = threads, .shared_bytes = sizeof(Shared)};
-  return launch("select_of_blocks", select_of_blocks_kernel, shape, stream, values, blocks,
+  return launch("select_of_blocks", select_of_blocks_kernel<Division>, shape, stream, values, blocks,
                 static_cast<std::uint32_t>(of_block), to, sums, sums + blocks.count());
+}
+
+}  // namespace
+
+std::size_t BlockScratch::bytes(std::uint64_t count) { return (count + 1) * sizeof(TileSum); }
+
+Result<void> select_of_blocks(const float* values, const Blocks& blocks, std::uint64_t of_block, const Selection& to,
+                              const BlockScratch& scratch, StreamHandle stream) {
+  ensure(blocks.length <= 65536, "a block's length");
+  return select(values, blocks, of_block, to, scratch, stream);
+}
+
+Result<void> select_of_blocks(const float* coefficients, const BlockGrid& grid, std::uint64_t of_block,
+                              const Selection& to, const BlockScratch& scratch, StreamHandle stream) {
+  return select(coefficients, grid, of_block, to, scratch, stream);
 }
 
 }  // namespace weir::cuda

@@ -119,8 +119,8 @@ INSTANTIATE_TEST_SUITE_P(Catalog, OnADevice, ::testing::ValuesIn(compressors_on_
 
 TEST(CodingOnADevice, IsThereForWhatTheDocumentsName) {
   const auto names = compressors_on_a_device();
-  const std::set<std::string> due{"bf16",   "blockk",   "chunk",     "cocktail", "dgc",     "efsignsgd", "fp16",
-                                  "int8",   "natural",  "onebit",    "powersgd", "qsgd",     "randomk", "sidco",     "signsgd",
+  const std::set<std::string> due{"bf16",   "blockk",   "chunk",     "cocktail", "demo", "dgc",     "efsignsgd", "fp16",
+                                  "int8",   "natural",  "onebit",    "powersgd", "qsgd",     "randomk", "sidco", "sketchml",     "signsgd",
                                   "signum", "terngrad", "threshold", "topk",     "uint8"};
   EXPECT_EQ(std::set(names.begin(), names.end()), due);
   const nlohmann::json none = nlohmann::json::object();

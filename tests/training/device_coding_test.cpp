@@ -127,7 +127,8 @@ INSTANTIATE_TEST_SUITE_P(All, CodedOnTheDevice,
                                            Case{"natural", "ring", {}, 0.3, "residual"},
                                            Case{"topk", "ring", {{"ratio", 0.01}}, 0.2, "ef21"},
                                            Case{"powersgd", "ring", {{"start_step", 0}}},
-                                           Case{"powersgd", "ring", {{"start_step", 0}}, 0.2, "residual"}));
+                                           Case{"powersgd", "ring", {{"start_step", 0}}, 0.2, "residual"},
+                                           Case{"demo", "ring", {}}, Case{"sketchml", "two_hop"}));
 
 class CodedOnTheHost : public ::testing::TestWithParam<Case> {};
 

@@ -27,7 +27,7 @@ void expect_selected(const std::vector<float>& values, std::uint64_t length, std
   const Array<std::uint32_t> positions(limit, 1);
   const Array<float> found(limit, 2);
   const Array<Selected> selected{std::vector<Selected>(1)};
-  const Array<std::byte> scratch(BlockScratch::bytes(blocks));
+  const Array<std::byte> scratch(BlockScratch::bytes(blocks.count()));
   select_of_blocks(Array<float>(values, values.size() % 4).data(), blocks, of_block,
                    {positions.data(), found.data(), limit, selected.data()}, {scratch.data()}, nullptr)
       .value();
