@@ -1,11 +1,17 @@
 #include "compressors/device/codes.hpp"
 
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
 #include "compressors/device/launching.hpp"
 #include "cuda/kernels/arithmetic.hpp"
 #include "cuda/kernels/chunks.hpp"
+#include "cuda/kernels/clusters.hpp"
 #include "cuda/kernels/finite.hpp"
 #include "cuda/kernels/half.hpp"
 #include "cuda/kernels/natural.hpp"
+#include "cuda/kernels/pack.hpp"
 #include "cuda/kernels/qsgd.hpp"
 #include "cuda/kernels/quantize.hpp"
 #include "cuda/kernels/sample.hpp"
@@ -214,6 +220,39 @@ Result<bool> draw(const at::Tensor& values, const RandomKey& key, bool is_unbias
                       return cuda::draw(from, what, place<std::uint32_t>(positions), reinterpret_cast<float*>(to),
                                         report, stream);
                     });
+}
+
+Result<void> sample(const at::Tensor& values, std::size_t stride, std::vector<float>& sampled) {
+  const at::Tensor some = values.view({-1}).slice(0, 0, values.numel(), static_cast<std::int64_t>(stride)).contiguous();
+  const at::Tensor below = host_bytes(values, some.nbytes());
+  if (some.numel() > 0) below.view(at::kFloat).copy_(some, /*non_blocking=*/true);
+  wait(values);
+  sampled.resize(size_of(some));
+  if (!sampled.empty()) std::memcpy(sampled.data(), below.data_ptr(), some.nbytes());
+  return {};
+}
+
+Result<bool> write_clusters(const at::Tensor& values, const Clusters& clusters, std::uint32_t salt,
+                            std::span<std::byte> code) {
+  cuda::Clusters to{.bits = clusters.bits, .salt = salt};
+  std::ranges::copy(clusters.thresholds, to.thresholds);
+  std::ranges::copy(clusters.sizes, to.sizes);
+  std::exclusive_scan(to.sizes, to.sizes + clusters.count(), to.tables, 0U);
+  const std::uint64_t entries = size_of(values);
+  const at::Tensor ids = scratch(values, entries);
+  const at::Tensor buckets = at::empty({values.numel()}, values.options().dtype(at::kInt));
+  return write_code(
+      values, code, [&](const float* from, std::byte* out, cuda::Report* report, cuda::StreamHandle stream) {
+        auto done =
+            cuda::place_entries(from, entries, to, place<std::byte>(ids), place<std::int32_t>(buckets), report, stream);
+        if (!done) return done;
+        const auto [sorted, order] = at::sort(buckets, /*stable=*/true, /*dim=*/0, /*descending=*/false);
+        const std::size_t means = clusters.buckets();
+        done = cuda::mean_of_buckets(from, entries, place<std::int32_t>(sorted), place<std::int64_t>(order), means,
+                                     reinterpret_cast<float*>(out), stream);
+        if (!done) return done;
+        return cuda::pack(place<std::byte>(ids), entries, clusters.bits, out + means * sizeof(float), stream);
+      });
 }
 
 }  // namespace weir::compressors::device

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/bytes.hpp"
 #include "base/half.hpp"
@@ -12,6 +13,7 @@
 #include "compressors/kernels/quantization/quantize.hpp"
 #include "compressors/kernels/quantization/signs.hpp"
 #include "compressors/kernels/random/random.hpp"
+#include "compressors/kernels/sketching/clusters.hpp"
 
 namespace weir::compressors::device {
 
@@ -72,5 +74,12 @@ Result<bool> take_chunks(const at::Tensor& values, std::uint64_t chunk, std::spa
 
 /// One entry of each of as many strata as there is room in `drawn` (RandomK).
 Result<bool> draw(const at::Tensor& values, const RandomKey& key, bool is_unbiased, std::span<float> drawn);
+
+/// Every `stride`-th value, brought down.
+Result<void> sample(const at::Tensor& values, std::size_t stride, std::vector<float>& sampled);
+
+/// The means of the clusters' buckets, then the packed ids of the entries (Casq).
+Result<bool> write_clusters(const at::Tensor& values, const Clusters& clusters, std::uint32_t salt,
+                            std::span<std::byte> code);
 
 }  // namespace weir::compressors::device

@@ -83,6 +83,10 @@ Result<void> sum_magnitudes(const at::Tensor&, std::uint64_t, std::span<float>) 
 Result<bool> take_chunks(const at::Tensor&, std::uint64_t, std::span<const std::uint32_t>, std::span<std::byte>) {
   return unsupported();
 }
+Result<void> sample(const at::Tensor&, std::size_t, std::vector<float>&) { return unsupported(); }
+Result<bool> write_clusters(const at::Tensor&, const Clusters&, std::uint32_t, std::span<std::byte>) {
+  return unsupported();
+}
 Result<bool> draw(const at::Tensor&, const RandomKey&, bool, std::span<float>) { return unsupported(); }
 
 }  // namespace weir::compressors::device

@@ -14,6 +14,7 @@
 #include "base/errc.hpp"
 #include "compressors/codecs/payload.hpp"
 #include "compressors/codecs/varint.hpp"
+#include "compressors/device/codes.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/kernels/pack.hpp"
@@ -57,6 +58,12 @@ void write_head(Kind kind, std::uint64_t entries, Bytes& body) {
 
 void append_sizes(Bytes& body, const Clusters& clusters) {
   for (std::size_t c = 0; c < clusters.count(); ++c) append_varint(body, clusters.sizes[c]);
+}
+
+/// Copies entries as they are. Returns whether all are finite.
+bool copy_entries(std::span<const float> values, std::span<std::byte> to) {
+  std::ranges::copy(std::as_bytes(values), to.begin());
+  return all_finite(values);
 }
 
 /// Writes a proposal; an empty one if there are no clusters. `body` is working memory.
@@ -212,18 +219,25 @@ bool Casq::is_to_train(std::uint64_t entries, const Round& round) const {
   return !has_clusters || round.step % static_cast<std::uint64_t>(options_.train_every) == 0;
 }
 
-void Casq::propose(std::span<const float> values, const Round& round, Bytes& out) {
+Result<void> Casq::propose(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  const auto entries = static_cast<std::uint64_t>(gradient.numel());
   std::optional<Clusters> proposal;
-  if (round.rank == trainer(round) && is_to_train(values.size(), round)) {
+  if (round.rank == trainer(round) && is_to_train(entries, round)) {
     Clusters clusters;
-    const double budget = options_.budget * static_cast<double>(values.size());
-    const auto buckets = static_cast<std::size_t>(std::min(budget, 0x1p30));
-    if (train_clusters(values, static_cast<unsigned>(options_.bits), buckets, clusters)) {
-      clusters.cover(Segments(values.size()));
+    const auto buckets = static_cast<std::size_t>(std::min(options_.budget * static_cast<double>(entries), 0x1p30));
+    const std::size_t stride = cluster_sample_stride(entries);
+    if (!gradient.is_cpu()) {
+      if (auto sampled = device::sample(gradient, stride, sample_); !sampled) return sampled;
+    }
+    const auto bits = static_cast<unsigned>(options_.bits);
+    if (gradient.is_cpu() ? train_clusters(flat(gradient), stride, bits, buckets, clusters)
+                          : train_clusters(sample_, 1, bits, buckets, clusters)) {
+      clusters.cover(Segments(entries));
       proposal = clusters;
     }
   }
-  write_proposal(values.size(), proposal, body_, out);
+  write_proposal(entries, proposal, body_, out);
+  return {};
 }
 
 Result<void> Casq::absorb(std::span<const BytesView> results, const Round& round) {
@@ -250,7 +264,7 @@ Result<void> Casq::absorb(std::span<const BytesView> results, const Round& round
 Clusters Casq::clusters_of(const Agreed& agreed) const {
   if (agreed.clusters) return *agreed.clusters;
   Clusters lowest;
-  train_clusters({}, static_cast<unsigned>(options_.bits), 0, lowest);
+  train_clusters({}, 1, static_cast<unsigned>(options_.bits), 0, lowest);
   lowest.cover(Segments(agreed.entries));
   return lowest;
 }
@@ -289,39 +303,55 @@ Result<void> Casq::restore(std::span<const NamedTensor> state) {
 }
 
 Result<void> Casq::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
-  const std::span<const float> values = flat(gradient);
-  if (round.pass == 0) {
-    propose(values, round, out);
-    return {};
-  }
-  if (values.size() > raw_entries_max) return write_tables(values, round, out);
-  if (!all_finite(values)) return non_finite(round, values);
-  write_head(Kind::raw, values.size(), body_);
-  append(body_, std::as_bytes(values));
+  if (round.pass == 0) return propose(gradient, round, out);
+  if (gradient.numel() > static_cast<std::int64_t>(raw_entries_max)) return write_tables(gradient, round, out);
+  return write_raw(gradient, round, out);
+}
+
+Result<void> Casq::write_raw(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  write_head(Kind::raw, static_cast<std::uint64_t>(gradient.numel()), body_);
+  const std::size_t head = body_.size();
+  body_.resize(head + gradient.nbytes());
+  const auto code = std::span(body_).subspan(head);
+  const auto finite =
+      gradient.is_cpu() ? Result<bool>(copy_entries(flat(gradient), code)) : device::write_entries(gradient, code);
+  if (!finite) return finite.error();
+  if (!*finite) return non_finite(round, gradient);
   seal(body_, out);
   return {};
 }
 
-Result<void> Casq::write_tables(std::span<const float> values, const Round& round, Bytes& out) {
+Result<void> Casq::write_tables(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  const auto entries = static_cast<std::uint64_t>(gradient.numel());
   const Agreed* agreed = agreed_.find(round);
-  if (agreed == nullptr || agreed->entries != values.size()) {
-    return malformed("no clusters came for a tensor of " + std::to_string(values.size()) + " entries");
+  if (agreed == nullptr || agreed->entries != entries) {
+    return malformed("no clusters came for a tensor of " + std::to_string(entries) + " entries");
   }
   const Clusters clusters = clusters_of(*agreed);
-  const unsigned bits = clusters.bits;
   const std::uint32_t salt = random_word(key_of_all(round), 0);
-  write_head(Kind::tables, values.size(), body_);
-  body_.push_back(static_cast<std::byte>(bits));
+  write_head(Kind::tables, entries, body_);
+  body_.push_back(static_cast<std::byte>(clusters.bits));
   body_.resize(body_.size() + sizeof salt);
   store_u32(body_.data() + body_.size() - sizeof salt, salt);
   append_sizes(body_, clusters);
 
-  table_.reset(clusters.buckets());
-  const std::size_t mean_bytes = table_.size() * sizeof(float);
-  const std::size_t before = out.size();
-  PayloadWriter payload(out, Format::clusters, body_.size() + mean_bytes + packed_bytes(values.size(), bits));
+  const std::size_t code_bytes = clusters.buckets() * sizeof(float) + packed_bytes(entries, clusters.bits);
+  PayloadWriter payload(out, Format::clusters, body_.size() + code_bytes);
   std::ranges::copy(body_, payload.body().begin());
-  const auto ids_out = payload.body().subspan(body_.size() + mean_bytes);
+  const auto code = payload.body().last(code_bytes);
+  const auto finite = gradient.is_cpu() ? Result<bool>(write_code(flat(gradient), clusters, salt, code))
+                                        : device::write_clusters(gradient, clusters, salt, code);
+  if (!finite) return finite.error();
+  if (!*finite) return non_finite(round, gradient);
+  payload.seal(parallel_for_pieces);
+  return {};
+}
+
+bool Casq::write_code(std::span<const float> values, const Clusters& clusters, std::uint32_t salt,
+                      std::span<std::byte> code) {
+  table_.reset(clusters.buckets());
+  const unsigned bits = clusters.bits;
+  const auto ids_out = code.subspan(table_.size() * sizeof(float));
   std::atomic<bool> finite = true;
   for_blocks(clusters, salt, values.size(), [&](const Placing& placing, std::size_t first, std::size_t size) {
     std::uint8_t ids[cluster_block];
@@ -332,16 +362,11 @@ Result<void> Casq::write_tables(std::span<const float> values, const Round& roun
     if (largest >= magnitude_infinite) finite = false;
     pack(block_ids, bits, ids_out.subspan(packed_bytes(first, bits), packed_bytes(size, bits)));
   });
-  if (!finite) {
-    out.resize(before);
-    return non_finite(round, values);
-  }
-  std::byte* means = payload.body().data() + body_.size();
+  if (!finite) return false;
   parallel_for_ranges(table_.size(), 1, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) store_f32(means + i * sizeof(float), table_.mean(i));
+    for (std::size_t i = begin; i < end; ++i) store_f32(code.data() + i * sizeof(float), table_.mean(i));
   });
-  payload.seal(parallel_for_pieces);
-  return {};
+  return true;
 }
 
 Result<void> Casq::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {

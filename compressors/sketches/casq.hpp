@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compressors/compressor.hpp"
+#include "compressors/device/device.hpp"
 #include "compressors/kernels/sketching/clusters.hpp"
 #include "compressors/per_tensor.hpp"
 #include "protocol/params.hpp"
@@ -56,6 +57,7 @@ class Casq final : public Compressor {
   explicit Casq(Options options) : options_(options) {}
 
   std::string_view name() const override { return type_name; }
+  bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   Traits traits() const override { return {.passes = {Reduction::gather, Reduction::gather}, .stateful = true}; }
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
   /// Replacing entries by the means of their buckets is an orthogonal projection, so |x - y|^2 = |x|^2 - |y|^2. The
@@ -80,16 +82,22 @@ class Casq final : public Compressor {
   /// The rank that proposes clusters in this round, if is_to_train().
   std::uint32_t trainer(const Round& round) const;
   bool is_to_train(std::uint64_t entries, const Round& round) const;
-  void propose(std::span<const float> values, const Round& round, Bytes& out);
+  Result<void> propose(const at::Tensor& gradient, const Round& round, Bytes& out);
+  Result<void> write_raw(const at::Tensor& gradient, const Round& round, Bytes& out);
   Clusters clusters_of(const Agreed& agreed) const;
-  Result<void> write_tables(std::span<const float> values, const Round& round, Bytes& out);
+  Result<void> write_tables(const at::Tensor& gradient, const Round& round, Bytes& out);
+  /// Fills `code` with the means of all buckets, then the packed ids of the entries. Returns false if a value is NaN or
+  /// infinite.
+  bool write_code(std::span<const float> values, const Clusters& clusters, std::uint32_t salt,
+                  std::span<std::byte> code);
 
   Options options_;
   PerTensor<Agreed> agreed_;
   // Kept between calls to reuse their memory.
-  Bytes body_;               // of do_encode()
-  ClusterTable table_;       // likewise
-  std::vector<float> read_;  // of do_decode_add(): means, or entries
+  Bytes body_;                 // of do_encode()
+  ClusterTable table_;         // likewise
+  std::vector<float> sample_;  // likewise: of a tensor on a device
+  std::vector<float> read_;    // of do_decode_add(): means, or entries
 };
 
 }  // namespace weir::compressors

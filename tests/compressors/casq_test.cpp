@@ -368,7 +368,7 @@ TEST(TrainClusters, FollowsLloyd) {
   }
   for (const unsigned bits : {2U, 3U, 4U}) {
     Clusters clusters;
-    ASSERT_TRUE(train_clusters(floats_of(x), bits, 600, clusters));
+    ASSERT_TRUE(train_clusters(floats_of(x), 1, bits, 600, clusters));
     const std::vector<double> expected = plain_thresholds(positive, clusters.count() / 2);
     ASSERT_EQ(expected.size(), clusters.thresholds_per_sign());
     for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -401,7 +401,7 @@ double plain_weight(const std::vector<double>& magnitudes, double least, double 
 TEST(TrainClusters, SharesBucketsByEntropyCenterAndDensity) {
   const at::Tensor x = gaussian(80'000, 11);
   Clusters clusters;
-  ASSERT_TRUE(train_clusters(floats_of(x), 2, 10'000, clusters));
+  ASSERT_TRUE(train_clusters(floats_of(x), 1, 2, 10'000, clusters));
   std::vector<double> asked;
   for (const float sign : {1.0F, -1.0F}) {
     std::vector<double> magnitudes;
@@ -424,11 +424,11 @@ TEST(TrainClusters, SharesBucketsByEntropyCenterAndDensity) {
 
 TEST(TrainClusters, TakesWhatHasNoShape) {
   Clusters clusters;
-  EXPECT_FALSE(train_clusters(floats_of(at::zeros({2'000})), 3, 20, clusters));
-  EXPECT_FALSE(train_clusters({}, 4, 20, clusters));
+  EXPECT_FALSE(train_clusters(floats_of(at::zeros({2'000})), 1, 3, 20, clusters));
+  EXPECT_FALSE(train_clusters({}, 1, 4, 20, clusters));
   for (const float value : {1.0F, -1.0F, std::numeric_limits<float>::max(), std::numeric_limits<float>::denorm_min()}) {
     for (unsigned bits = 1; bits <= cluster_bits_max; ++bits) {
-      ASSERT_TRUE(train_clusters(floats_of(at::full({2'000}, value)), bits, 500, clusters));
+      ASSERT_TRUE(train_clusters(floats_of(at::full({2'000}, value)), 1, bits, 500, clusters));
       const auto each = static_cast<std::ptrdiff_t>(clusters.thresholds_per_sign());
       for (const auto begin : {clusters.thresholds.begin(), clusters.thresholds.begin() + each}) {
         EXPECT_TRUE(std::is_sorted(begin, begin + each));

@@ -30,6 +30,7 @@ Cost cost_of(const std::string& name, std::uint64_t entries) {
   if (name == "dgc") return {.waits = 3};                                 // a cut, a count, the entries
   if (name == "sidco") return {.waits = 3, .bytes_beside = 4 * entries};  // a sample, which here is all of the tensor
   if (name == "cocktail") return {.waits = 2, .bytes_beside = 4 * (entries / 10)};  // the survivors of the draw
+  if (name == "casq") return {.waits = 2, .bytes_beside = 4 * entries};  // a sample, which here is all; the code
   if (name == "demo") return {.waits = 2, .bytes_beside = 8 * 16 * 32};  // a count, 32 coefficients of each block
   const std::set<std::string> twice{"topk",      "threshold", "blockk", "sketchml",  // a count, the entries
                                     "chunk",     "terngrad",                        // passes

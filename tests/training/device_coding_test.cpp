@@ -128,7 +128,8 @@ INSTANTIATE_TEST_SUITE_P(All, CodedOnTheDevice,
                                            Case{"topk", "ring", {{"ratio", 0.01}}, 0.2, "ef21"},
                                            Case{"powersgd", "ring", {{"start_step", 0}}},
                                            Case{"powersgd", "ring", {{"start_step", 0}}, 0.2, "residual"},
-                                           Case{"demo", "ring", {}}, Case{"sketchml", "two_hop"}));
+                                           Case{"demo", "ring", {}}, Case{"sketchml", "two_hop"},
+                                           Case{"casq", "ring", {}, 0.35}));
 
 class CodedOnTheHost : public ::testing::TestWithParam<Case> {};
 

@@ -55,7 +55,10 @@ struct Clusters {
   bool operator==(const Clusters&) const = default;
 };
 
-/// Fits clusters to a sample of about 100,000 of the values; zeros and values that are not finite are left out.
+/// The distance between those of so many values that train_clusters() is to read: a sample of about 100,000.
+std::size_t cluster_sample_stride(std::size_t values);
+
+/// Fits clusters to every `stride`-th value; zeros and values that are not finite are left out.
 ///
 /// For each sign, the magnitudes above the 95th percentile form one cluster (the tail), whose center is that
 /// percentile; with bits = 1 there is one cluster per sign and nothing to fit. The other centers come from Lloyd's
@@ -66,7 +69,8 @@ struct Clusters {
 /// each. Returns false if no usable value was in the sample: everything then belongs to the lowest clusters, which get
 /// the smallest tables. Uses only integers and single operations on doubles, so every processor finds the same
 /// clusters.
-bool train_clusters(std::span<const float> values, unsigned bits, std::size_t buckets, Clusters& clusters);
+bool train_clusters(std::span<const float> values, std::size_t stride, unsigned bits, std::size_t buckets,
+                    Clusters& clusters);
 
 /// Sum and count of the entries in each hash bucket of a tensor's clusters.
 class ClusterTable {

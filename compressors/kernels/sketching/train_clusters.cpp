@@ -146,11 +146,15 @@ PerCluster<double> weights(const Sample& sample, const PerCluster<float>& thresh
 
 }  // namespace
 
-bool train_clusters(std::span<const float> values, unsigned bits, std::size_t buckets, Clusters& clusters) {
+std::size_t cluster_sample_stride(std::size_t values) {
+  // With an odd stride, the sample meets every column of a matrix whose width is a power of two.
+  return values <= sample_max ? 1 : values / sample_max | 1;
+}
+
+bool train_clusters(std::span<const float> values, std::size_t stride, unsigned bits, std::size_t buckets,
+                    Clusters& clusters) {
   thread_local std::array<Sample, 2> samples;  // kept between calls to reuse their memory
   for (Sample& sample : samples) sample.clear();
-  // With an odd stride, the sample meets every column of a matrix whose width is a power of two.
-  const std::size_t stride = values.size() <= sample_max ? 1 : values.size() / sample_max | 1;
   for (std::size_t i = 0; i < values.size(); i += stride) {
     if (magnitude(values[i]) > 0 && magnitude(values[i]) < magnitude_infinite) {
       samples[std::signbit(values[i]) ? 1 : 0].add(values[i]);
