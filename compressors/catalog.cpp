@@ -168,24 +168,27 @@ nlohmann::json describe_traits(Compressor& compressor) {
   for (const Reduction pass : traits.passes) passes.push_back(name_of(pass));
   const double bound = compressor.error_bound(1'000'000, {.epoch = 1e9});
   const WarmupLength usual = compressor.warmup_length(1);
-  return {{"passes", passes},
-          {"linear", std::ranges::find(traits.passes, Reduction::gather) == traits.passes.end()},
-          {"lossless", traits.lossless},
-          {"biased", traits.biased},
-          {"sparse", traits.sparse},
-          {"stateful", traits.stateful},
-          {"thins", traits.thins},
-          {"votes", traits.votes},
-          {"owns_momentum", traits.owns_momentum},
-          {"fits_owners", traits.fits_owners()},
-          {"fits_split", traits.fits_split()},
-          {"fits_hops", traits.fits_hops()},
-          {"vector_entries_min", vector_entries_min(compressor)},
-          {"warmup", usual.epochs > 0 || usual.steps > 0},
-          {"usual_warmup", {{"share", usual.epochs}, {"epochs_max", compressor.warmup_length(1e9).epochs}}},
-          {"goes_dense", can_go_dense(compressor)},
-          {"error_bound", std::isfinite(bound) ? nlohmann::json(bound) : nlohmann::json(nullptr)},
-          {"wire_bits", wire_bits(compressor)}};
+  return {
+      {"passes", passes},
+      {"linear", std::ranges::find(traits.passes, Reduction::gather) == traits.passes.end()},
+      {"lossless", traits.lossless},
+      {"biased", traits.biased},
+      {"sparse", traits.sparse},
+      {"stateful", traits.stateful},
+      {"thins", traits.thins},
+      {"votes", traits.votes},
+      {"owns_momentum", traits.owns_momentum},
+      {"fits_owners", traits.fits_owners()},
+      {"fits_split", traits.fits_split()},
+      {"fits_hops", traits.fits_hops()},
+      {"exact_on_devices", traits.exact_on_devices},
+      {"device_misfit", traits.device_misfit.empty() ? nlohmann::json(nullptr) : nlohmann::json(traits.device_misfit)},
+      {"vector_entries_min", vector_entries_min(compressor)},
+      {"warmup", usual.epochs > 0 || usual.steps > 0},
+      {"usual_warmup", {{"share", usual.epochs}, {"epochs_max", compressor.warmup_length(1e9).epochs}}},
+      {"goes_dense", can_go_dense(compressor)},
+      {"error_bound", std::isfinite(bound) ? nlohmann::json(bound) : nlohmann::json(nullptr)},
+      {"wire_bits", wire_bits(compressor)}};
 }
 
 std::unique_ptr<Compressor> with_defaults(const CompressorEntry& entry) {

@@ -74,6 +74,11 @@ struct Traits {
   /// What the ranks agree on is a function of the round and of the mean of what they encode, up to float32 rounding,
   /// however much single ranks differ from that mean.
   bool mean_only = false;
+  /// What it encodes on a device (Compressor::codes_on) has the bits that it has on the processor; else it stands for
+  /// nearly the same.
+  bool exact_on_devices = true;
+  /// Why it has no sense to encode gradients on a device, so that they come down; empty if it has.
+  std::string_view device_misfit = {};
 
   /// Whether it fits an exchange by owners (Round::by_owners): payloads are only summed, or the mean of what the ranks
   /// encoded can be encoded in the same way, and by one rank alone.
@@ -179,9 +184,9 @@ class Compressor {
   /// The length of the warm-up, in which a training of `epochs_total` epochs is compressed less than later.
   virtual WarmupLength warmup_length(double epochs_total) const;
 
-  /// Whether it encodes tensors that lie there where they are, with the payload that they would have on the processor.
-  /// By default those on the processor. On another device encode() and select_entries() work in the calling thread's
-  /// current stream, and wait for it (compressors/device).
+  /// Whether it encodes tensors that lie there where they are, with the payload that they would have on the processor,
+  /// or nearly that one (Traits::exact_on_devices). By default those on the processor. On another device encode() and
+  /// select_entries() work in the calling thread's current stream, and wait for it (compressors/device).
   virtual bool codes_on(at::Device device) const { return device.is_cpu(); }
 
   /// Appends the encoding of `gradient` to `out`. Accepts any shape, also empty; a tensor that is not float32 or not

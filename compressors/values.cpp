@@ -1,10 +1,12 @@
 #include "compressors/values.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 
 #include "compressors/parallel_loops.hpp"
+#include "compressors/transforms/water_filling.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -92,6 +94,49 @@ Result<void> HostValues::select_of_blocks(std::size_t block, std::size_t of_bloc
 Result<NonFinite> HostValues::first_non_finite() const {
   const std::size_t at = find_non_finite(values_);
   return NonFinite{at, at < values_.size() ? values_[at] : 0};
+}
+
+/// On several threads, with the same bits for any number of them.
+Result<MagnitudeSums> HostValues::magnitude_sums(std::uint32_t below) const {
+  constexpr std::size_t block = 1 << 14;
+  thread_local std::vector<MagnitudeSums> kept;  // between calls, to reuse its memory
+  kept.resize((values_.size() + block - 1) / block);
+  const std::span parts = kept;  // of this thread, also where another one fills it
+  parallel_for_ranges(values_.size(), block, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t at = begin; at < end; at += block) {
+      parts[at / block] = sum_magnitudes(values_.subspan(at, std::min(block, end - at)), below);
+    }
+  });
+  MagnitudeSums all;
+  for (const MagnitudeSums& part : parts) {
+    all.sum += part.sum;
+    all.largest = std::max(all.largest, part.largest);
+    all.nonzeros += part.nonzeros;
+  }
+  return all;
+}
+
+Result<void> HostValues::draw(const RandomKey& key, float level, Selection& out) const {
+  constexpr std::size_t block = 4096;
+  constexpr std::uint64_t second_words = std::uint64_t{1} << 32;
+  parallel_select(values_.size(), block, out, [&](std::size_t begin, std::size_t end, Selection& part) {
+    std::array<std::uint32_t, block> words;
+    std::array<std::uint32_t, block> places;
+    for (std::size_t at = begin; at < end; at += block) {
+      const auto some = values_.subspan(at, std::min(block, end - at));
+      fill_random(key, at, std::span(words).first(some.size()));
+      const std::size_t count = may_be_drawn(some, words, level, places.data());
+      for (const std::uint32_t place : std::span(places).first(count)) {
+        const float value = some[place];
+        const auto more = [&] { return random_word(key, second_words + at + place); };
+        if (!happens(probability(value, level), words[place], more)) continue;
+        part.positions.push_back(static_cast<std::uint32_t>(at + place));
+        part.values.push_back(std::fabs(value) > level ? value : std::copysign(level, value));
+      }
+    }
+    return true;
+  });
+  return {};
 }
 
 }  // namespace weir::compressors

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "compressors/kernels/random/draw.hpp"
+#include "compressors/kernels/random/random.hpp"
 #include "compressors/kernels/selection/sample.hpp"
 #include "compressors/kernels/selection/selection.hpp"
 
@@ -51,6 +53,14 @@ class Values {
 
   /// The first that is NaN or infinite. There is one.
   virtual Result<NonFinite> first_non_finite() const = 0;
+
+  /// The statistics for a water level (transforms/water_filling.hpp), with the sum of the values whose magnitude() is
+  /// less than `below`.
+  virtual Result<MagnitudeSums> magnitude_sums(std::uint32_t below) const = 0;
+
+  /// Draws values at random with that level, each with its probability() (transforms/water_filling.hpp), by its word of
+  /// the key and another one, 2^32 words later: fills `out` with what they are decoded to. All are finite.
+  virtual Result<void> draw(const RandomKey& key, float level, Selection& out) const = 0;
 };
 
 /// Like select_largest(), but mostly in one pass: a sample provides a threshold a little below the cut. `peaks` may be
@@ -70,6 +80,8 @@ class HostValues final : public Values {
   Result<void> select_largest(std::size_t count, Selection& out) const override;
   Result<void> select_of_blocks(std::size_t block, std::size_t of_block, Selection& out) const override;
   Result<NonFinite> first_non_finite() const override;
+  Result<MagnitudeSums> magnitude_sums(std::uint32_t below) const override;
+  Result<void> draw(const RandomKey& key, float level, Selection& out) const override;
 
  private:
   std::span<const float> values_;

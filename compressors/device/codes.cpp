@@ -63,6 +63,14 @@ Result<bool> all_finite(const at::Tensor& values) {
   });
 }
 
+Result<std::uint32_t> largest_magnitude(const at::Tensor& values) {
+  const at::Tensor report = at::zeros({sizeof(cuda::Report)}, values.options().dtype(at::kByte));
+  auto done =
+      cuda::find_largest(place<float>(values), size_of(values), place<cuda::Report>(report), current_handle(values));
+  if (!done) return done.error();
+  return read<cuda::Report>(report).largest;
+}
+
 Result<bool> write_entries(const at::Tensor& values, std::span<std::byte> code) {
   return write_code(values, code,
                     [&](const float* from, std::byte* to, cuda::Report* report, cuda::StreamHandle stream) {

@@ -24,6 +24,9 @@ namespace weir::compressors::device {
 
 Result<bool> all_finite(const at::Tensor& values);
 
+/// The largest magnitude().
+Result<std::uint32_t> largest_magnitude(const at::Tensor& values);
+
 /// The entries as they are.
 Result<bool> write_entries(const at::Tensor& values, std::span<std::byte> code);
 

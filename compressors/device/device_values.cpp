@@ -7,6 +7,7 @@
 #include "compressors/device/launching.hpp"
 #include "cuda/kernels/blocks.hpp"
 #include "cuda/kernels/cut.hpp"
+#include "cuda/kernels/draw.hpp"
 #include "cuda/kernels/finite.hpp"
 #include "cuda/kernels/sample.hpp"
 #include "cuda/kernels/selection.hpp"
@@ -156,6 +157,25 @@ Result<NonFinite> DeviceValues::first_non_finite() const {
   if (at >= size()) return NonFinite{at, 0};
   const at::Tensor value = tensor_.view({-1}).narrow(0, static_cast<std::int64_t>(at), 1).to(at::kCPU);
   return NonFinite{at, *value.data_ptr<float>()};
+}
+
+Result<MagnitudeSums> DeviceValues::magnitude_sums(std::uint32_t below) const {
+  const at::Tensor parts = scratch(tensor_, cuda::magnitude_sum_parts(size()) * sizeof(cuda::MagnitudeSums));
+  const at::Tensor sums = scratch(tensor_, sizeof(cuda::MagnitudeSums));
+  auto done = cuda::magnitude_sums(place<float>(tensor_), size(), below, place<cuda::MagnitudeSums>(parts),
+                                   place<cuda::MagnitudeSums>(sums), current_handle(tensor_));
+  if (!done) return done.error();
+  const auto found = read<cuda::MagnitudeSums>(sums);
+  return MagnitudeSums{found.sum, found.largest, static_cast<std::size_t>(found.nonzeros)};
+}
+
+Result<void> DeviceValues::draw(const RandomKey& key, float level, Selection& out) const {
+  const at::Tensor drawn = at::empty({tensor_.numel()}, tensor_.options());
+  auto done = cuda::draw_by_magnitude(place<float>(tensor_), size(), {key.seed, key.step, key.tensor, key.stream},
+                                      level, place<float>(drawn), current_handle(tensor_));
+  if (!done) return done;
+  const auto collected = DeviceValues(drawn, nullptr).collect(1, size(), out);
+  return collected ? Result<void>() : collected.error();
 }
 
 }  // namespace weir::compressors::device

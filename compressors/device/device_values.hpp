@@ -22,6 +22,9 @@ class DeviceValues final : public Values {
   Result<void> select_largest(std::size_t count, Selection& out) const override;
   Result<void> select_of_blocks(std::size_t block, std::size_t of_block, Selection& out) const override;
   Result<NonFinite> first_non_finite() const override;
+  Result<MagnitudeSums> magnitude_sums(std::uint32_t below) const override;
+  Result<void> draw(const RandomKey& key, float level, Selection& out) const override;
+
   /// The same of the coefficients of each block of a grid: at least one, and no more than it has.
   Result<void> select_of_blocks(const BlockGrid& grid, std::size_t of_block, Selection& out) const;
 

@@ -31,6 +31,8 @@ Result<bool> DeviceValues::collect(std::uint32_t, std::size_t, Selection&) const
 Result<void> DeviceValues::select_largest(std::size_t, Selection&) const { return unsupported(); }
 Result<void> DeviceValues::select_of_blocks(std::size_t, std::size_t, Selection&) const { return unsupported(); }
 Result<void> DeviceValues::select_of_blocks(const BlockGrid&, std::size_t, Selection&) const { return unsupported(); }
+Result<MagnitudeSums> DeviceValues::magnitude_sums(std::uint32_t) const { return unsupported(); }
+Result<void> DeviceValues::draw(const RandomKey&, float, Selection&) const { return unsupported(); }
 Result<NonFinite> DeviceValues::first_non_finite() const { return unsupported(); }
 
 Result<void> accumulate_residual(float, float, const at::Tensor&, at::Tensor&, at::Tensor*) { return unsupported(); }
@@ -53,7 +55,9 @@ Result<void> multiply_transposed(const at::Tensor&, MatrixShape, std::span<const
 }
 
 Result<at::Tensor> transform(const at::Tensor&, const BlockGrid&) { return unsupported(); }
+
 Result<bool> all_finite(const at::Tensor&) { return unsupported(); }
+Result<std::uint32_t> largest_magnitude(const at::Tensor&) { return unsupported(); }
 Result<bool> write_entries(const at::Tensor&, std::span<std::byte>) { return unsupported(); }
 template <class Number>
 Result<bool> write_rounded(const at::Tensor&, float, std::span<std::byte>) {

@@ -10,7 +10,11 @@
 namespace weir::compressors {
 
 Traits None::traits() const {
-  return {.passes = {Reduction::sum}, .lossless = true, .biased = false, .mean_only = true};
+  return {.passes = {Reduction::sum},
+          .lossless = true,
+          .biased = false,
+          .mean_only = true,
+          .device_misfit = "it sends every entry as it is, so that all of them come down in any case"};
 }
 
 Result<void> None::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {

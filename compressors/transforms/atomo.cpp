@@ -3,13 +3,15 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <bit>
 #include <cmath>
 #include <limits>
 
 #include "base/errc.hpp"
+#include "compressors/device/codes.hpp"
+#include "compressors/device/cosines.hpp"
+#include "compressors/device/device_values.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/linear_algebra/cosines.hpp"
 #include "compressors/kernels/random/draw.hpp"
@@ -28,33 +30,10 @@ namespace {
 constexpr std::uint64_t second_words = std::uint64_t{1} << 32;
 constexpr std::uint64_t rounding_words = std::uint64_t{1} << 33;
 
-bool drawn(const RandomKey& key, std::uint64_t index, std::uint32_t word, double p) {
-  return happens(p, word, [&] { return random_word(key, second_words + index); });
-}
-
-/// Draws entries of `values`, which are finite.
-void draw(std::span<const float> values, const RandomKey& key, float level, Selection& out) {
-  constexpr std::size_t block = 4096;
-  parallel_select(values.size(), block, out, [&](std::size_t begin, std::size_t end, Selection& part) {
-    std::array<std::uint32_t, block> words;
-    std::array<std::uint32_t, block> places;
-    for (std::size_t at = begin; at < end; at += block) {
-      const auto some = values.subspan(at, std::min(block, end - at));
-      fill_random(key, at, std::span(words).first(some.size()));
-      const std::size_t count = may_be_drawn(some, words, level, places.data());
-      for (const std::uint32_t place : std::span(places).first(count)) {
-        const float value = some[place];
-        if (!drawn(key, at + place, words[place], probability(value, level))) continue;
-        part.positions.push_back(static_cast<std::uint32_t>(at + place));
-        part.values.push_back(std::fabs(value) > level ? value : std::copysign(level, value));
-      }
-    }
-    return true;
-  });
-}
-
-/// The largest magnitude(), on several threads.
-std::uint32_t largest_of(std::span<const float> values) {
+/// The largest magnitude().
+Result<std::uint32_t> largest_of(const at::Tensor& tensor) {
+  if (!tensor.is_cpu()) return device::largest_magnitude(tensor);
+  const std::span<const float> values = flat(tensor);
   std::atomic<std::uint32_t> largest = 0;
   parallel_for_ranges(values.size(), 1, [&](std::size_t begin, std::size_t end) {
     const std::uint32_t mine = largest_magnitude(values.subspan(begin, end - begin));
@@ -62,14 +41,14 @@ std::uint32_t largest_of(std::span<const float> values) {
     while (known < mine && !largest.compare_exchange_weak(known, mine)) {
     }
   });
-  return largest;
+  return largest.load();
 }
 
 /// The lower triangle of x x^T, computed in strips; takes a little more than half of the work of the full product.
 at::Tensor gram(const at::Tensor& x) {
   constexpr std::int64_t strip = 128;
   const std::int64_t n = x.size(0);
-  at::Tensor product = at::zeros({n, n}, at::kFloat);
+  at::Tensor product = at::zeros({n, n}, x.options());
   for (std::int64_t row = 0; row < n; row += strip) {
     const std::int64_t rows = std::min(strip, n - row);
     at::Tensor part = product.narrow(0, row, rows).narrow(1, 0, row + rows);
@@ -86,7 +65,7 @@ at::Tensor singular_basis(const at::Tensor& x, std::vector<float>& lengths) {
   constexpr std::int64_t float_side_max = 2048;
   const auto type = x.size(0) > float_side_max ? at::kDouble : at::kFloat;
   const auto [exact_values, exact_vectors] = at::linalg_eigh(gram(x).to(type), "L");
-  const at::Tensor values = exact_values.to(at::kFloat);
+  const at::Tensor values = exact_values.to(at::kFloat).cpu();
   at::Tensor vectors = exact_vectors.to(at::kFloat).t();
   lengths.resize(static_cast<std::size_t>(x.size(0)));
   const std::span<const float> squares = flat(values);
@@ -96,20 +75,18 @@ at::Tensor singular_basis(const at::Tensor& x, std::vector<float>& lengths) {
   std::size_t unsure = 0;
   while (unsure < squares.size() && !(squares[unsure] > trusted * squares.back())) ++unsure;
   if (unsure > 0) {
-    const at::Tensor small = vectors.narrow(0, 0, static_cast<std::int64_t>(unsure)).mm(x).norm(2, 1);
+    const at::Tensor small = vectors.narrow(0, 0, static_cast<std::int64_t>(unsure)).mm(x).norm(2, 1).cpu();
     std::ranges::copy(flat(small), lengths.begin());
   }
   for (std::size_t i = unsure; i < squares.size(); ++i) lengths[i] = std::sqrt(squares[i]);
   return vectors;
 }
 
-/// Copies a row of a matrix, whose memory may be in any order.
-void copy_row(const at::Tensor& matrix, std::size_t row, std::span<float> to) {
-  const float* from = matrix.data_ptr<float>() + static_cast<std::ptrdiff_t>(row) * matrix.stride(0);
-  for (float& value : to) {
-    value = *from;
-    from += matrix.stride(1);
-  }
+/// Some rows of a matrix, one after the other.
+void take_rows(const at::Tensor& matrix, const std::vector<std::int64_t>& numbers, std::vector<float>& rows) {
+  const at::Tensor taken = matrix.index_select(0, at::tensor(numbers, at::kLong).to(matrix.device())).cpu();
+  const auto entries = flat(taken);
+  rows.assign(entries.begin(), entries.end());
 }
 
 /// Multiplies each vector by its own factor. Clamps the entries so that the sum of all vectors stays within float.
@@ -182,15 +159,15 @@ Result<void> Atomo::do_encode(const at::Tensor& gradient, const Round& round, By
 
 Result<void> Atomo::encode_products(const at::Tensor& gradient, const Round& round, Bytes& out) {
   const MatrixShape shape = matrix_shape(gradient);
-  const std::span<const float> values = flat(gradient);
   const RandomKey key = key_of_rank(round);
   sent_.shape = shape;
   sent_.count = 0;
-  const std::uint32_t largest = largest_of(values);
-  if (largest >= magnitude_infinite) return non_finite(round, values);
-  if (largest > 0) {
+  const auto largest = largest_of(gradient);
+  if (!largest) return largest.error();
+  if (*largest >= magnitude_infinite) return non_finite(round, gradient);
+  if (*largest > 0) {
     // Within these exponents, squares stay far from the limits of float.
-    const int exponent = std::ilogb(std::bit_cast<float>(largest));
+    const int exponent = std::ilogb(std::bit_cast<float>(*largest));
     const int shift = std::abs(exponent) <= 40 ? 0 : -exponent;
     at::Tensor matrix = gradient;
     // 2^shift may not be representable as a float, but its two halves are.
@@ -207,17 +184,19 @@ Result<void> Atomo::encode_products(const at::Tensor& gradient, const Round& rou
     } else {
       const at::Tensor rows = matrix.reshape({static_cast<std::int64_t>(shape.rows), -1});
       const at::Tensor vectors = singular_basis(wide ? rows : rows.t(), lengths_);
-      const float level = water_level(lengths_, magnitude_sums(lengths_), options_.budget);
+      const HostValues lengths(lengths_, {});
+      const auto sums = lengths.magnitude_sums(MagnitudeSums::of_all);
+      const float level = water_level(lengths, sums.value(), options_.budget).value();
       words_.resize(side);
       fill_random(key, 0, words_);
-      units.clear();
+      drawn_rows_.clear();
       for (std::size_t i = 0; i < side; ++i) {
         const double p = probability(lengths_[i], level);
-        if (!drawn(key, i, words_[i], p)) continue;
+        if (!happens(p, words_[i], [&] { return random_word(key, second_words + i); })) continue;
         factors_.push_back(std::exp2(-shift) / p);
-        units.resize(factors_.size() * side);
-        copy_row(vectors, i, std::span(units).last(side));
+        drawn_rows_.push_back(static_cast<std::int64_t>(i));
       }
+      take_rows(vectors, drawn_rows_, units);
     }
     sent_.count = factors_.size();
     std::vector<float>& products = wide ? sent_.right : sent_.left;
@@ -231,34 +210,57 @@ Result<void> Atomo::encode_products(const at::Tensor& gradient, const Round& rou
 }
 
 Result<void> Atomo::encode_values(const at::Tensor& gradient, const Round& round, Bytes& out) {
-  std::span<const float> values = flat(gradient);
-  const bool dct = options_.atoms == "dct";
-  if (dct && !values.empty()) {
-    const BlockGrid grid(matrix_shape(gradient), cosine_side_max);
-    coefficients_.resize(values.size());
-    std::atomic<bool> finite = true;
-    for_blocks(grid, [&](std::size_t first, std::size_t last) {
-      const bool done = transform_blocks(grid, values, first, last, [&](std::size_t, const auto& block, auto some) {
-        std::ranges::copy(some, coefficients_.begin() + static_cast<std::ptrdiff_t>(block.position));
-      });
-      if (!done) finite = false;
-    });
-    if (!finite) return non_finite(round, values);
-    values = coefficients_;
-  }
-  const MagnitudeSums sums = magnitude_sums(values);
-  if (sums.largest >= magnitude_infinite) return non_finite(round, values);
   const RandomKey key = key_of_rank(round);
+  const bool dct = options_.atoms == "dct";
   drawn_.selection.clear();
   drawn_.level = 0;
-  if (sums.nonzeros > 0) {
-    drawn_.level = water_level(values, sums, values_sent(values.size()),
-                               dct ? coefficient_max : std::numeric_limits<float>::max());
-    draw(values, key, drawn_.level, drawn_.selection);
+  if (gradient.numel() > 0) {
+    const auto drawn = dct ? draw_cosines(gradient, key) : draw_entries(gradient, key);
+    if (!drawn) return drawn.error();
+    if (!*drawn) return non_finite(round, gradient);
   }
-  write_balanced(drawn_, static_cast<std::uint32_t>(values.size()), dct ? ValueKind::cosines : ValueKind::entries,
+  write_balanced(drawn_, static_cast<std::uint32_t>(gradient.numel()), dct ? ValueKind::cosines : ValueKind::entries,
                  bits(), {key, rounding_words}, out);
   return {};
+}
+
+Result<bool> Atomo::draw_entries(const at::Tensor& gradient, const RandomKey& key) {
+  constexpr float most = std::numeric_limits<float>::max();
+  return gradient.is_cpu() ? draw(HostValues(flat(gradient), {}), key, most)
+                           : draw(device::DeviceValues(gradient, nullptr), key, most);
+}
+
+Result<bool> Atomo::draw_cosines(const at::Tensor& gradient, const RandomKey& key) {
+  const BlockGrid grid(matrix_shape(gradient), cosine_side_max);
+  if (!gradient.is_cpu()) {
+    const auto coefficients = device::transform(gradient, grid);
+    if (!coefficients) return coefficients.error();
+    return draw(device::DeviceValues(*coefficients, nullptr), key, coefficient_max);
+  }
+  const std::span<const float> values = flat(gradient);
+  coefficients_.resize(values.size());
+  std::atomic<bool> finite = true;
+  for_blocks(grid, [&](std::size_t first, std::size_t last) {
+    const bool done = transform_blocks(grid, values, first, last, [&](std::size_t, const auto& block, auto some) {
+      std::ranges::copy(some, coefficients_.begin() + static_cast<std::ptrdiff_t>(block.position));
+    });
+    if (!done) finite = false;
+  });
+  if (!finite) return false;
+  return draw(HostValues(coefficients_, {}), key, coefficient_max);
+}
+
+Result<bool> Atomo::draw(const Values& values, const RandomKey& key, float level_max) {
+  const auto sums = values.magnitude_sums(MagnitudeSums::of_all);
+  if (!sums) return sums.error();
+  if (sums->largest >= magnitude_infinite) return false;
+  if (sums->nonzeros == 0) return true;
+  const auto level = water_level(values, *sums, values_sent(values.size()), level_max);
+  if (!level) return level.error();
+  drawn_.level = *level;
+  auto drawn = values.draw(key, *level, drawn_.selection);
+  if (!drawn) return drawn.error();
+  return true;
 }
 
 Result<void> Atomo::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {

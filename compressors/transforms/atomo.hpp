@@ -3,9 +3,11 @@
 #include <memory>
 
 #include "compressors/compressor.hpp"
+#include "compressors/device/device.hpp"
 #include "compressors/kernels/linear_algebra/low_rank.hpp"
 #include "compressors/transforms/atoms.hpp"
 #include "compressors/transforms/dct.hpp"
+#include "compressors/values.hpp"
 #include "protocol/params.hpp"
 
 namespace weir::compressors {
@@ -27,8 +29,8 @@ namespace weir::compressors {
 ///
 /// With quantize_bits, factors and large values are also rounded at random (transforms/rounded.hpp). Unbiased; without
 /// that rounding, the mean square of the error is at most (atoms / budget - 1) times the squared norm of the gradient.
-/// Values that leave the range of float saturate. The last bits of svd payloads depend on the machine's LAPACK. Steps:
-/// all-gather.
+/// Values that leave the range of float saturate. The last bits of svd payloads depend on the machine's LAPACK, and of
+/// gradients that are encoded on a device on that one's libraries. Steps: all-gather.
 class Atomo final : public Compressor {
  public:
   static constexpr std::string_view type_name = "atomo";
@@ -47,7 +49,8 @@ class Atomo final : public Compressor {
   explicit Atomo(Options options) : options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }
-  Traits traits() const override { return {.biased = false}; }
+  Traits traits() const override { return {.biased = false, .exact_on_devices = options_.atoms != "svd"}; }
+  bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   /// A vector is one singular vector.
   std::uint64_t vector_entries_min() const override {
     return options_.atoms == "svd" ? never_vectors : Compressor::vector_entries_min();
@@ -64,6 +67,10 @@ class Atomo final : public Compressor {
  private:
   Result<void> encode_products(const at::Tensor& gradient, const Round& round, Bytes& out);
   Result<void> encode_values(const at::Tensor& gradient, const Round& round, Bytes& out);
+  // Draw from a tensor that is not empty, to drawn_. Return false if a value is NaN or infinite.
+  Result<bool> draw_entries(const at::Tensor& gradient, const RandomKey& key);
+  Result<bool> draw_cosines(const at::Tensor& gradient, const RandomKey& key);
+  Result<bool> draw(const Values& values, const RandomKey& key, float level_max);
   double values_sent(std::uint64_t entries) const;
   unsigned bits() const { return static_cast<unsigned>(options_.quantize_bits); }
 
@@ -72,6 +79,7 @@ class Atomo final : public Compressor {
   std::vector<float> lengths_;
   std::vector<double> factors_;
   std::vector<std::uint32_t> words_;
+  std::vector<std::int64_t> drawn_rows_;
   OuterProducts sent_;
   // Of encode_values():
   std::vector<float> coefficients_;

@@ -8,7 +8,6 @@
 
 #include "base/ensure.hpp"
 #include "compressors/kernels/selection/selection.hpp"
-#include "compressors/parallel_loops.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -28,38 +27,18 @@ double level_of(const std::vector<float>& top, double rest, double budget) {
   return tail[certain] / (budget - static_cast<double>(certain));
 }
 
-/// Writes the magnitudes of a selection to `top`, in descending order, and returns the sum of all other magnitudes.
-double split(std::span<const float> values, std::uint32_t least, Selection& above, std::vector<float>& top) {
+/// Writes the magnitudes of a selection to `top`, in descending order.
+void sort_magnitudes(const Selection& above, std::vector<float>& top) {
   top.resize(above.size());
   std::ranges::transform(above.values, top.begin(), [](float value) { return std::fabs(value); });
   std::ranges::sort(top, std::greater<>());
-  return sum_below(values, least);
 }
 
 }  // namespace
 
-MagnitudeSums magnitude_sums(std::span<const float> values) {
-  constexpr std::size_t block = 1 << 14;
-  thread_local std::vector<MagnitudeSums> kept;  // between calls, to reuse its memory
-  kept.resize((values.size() + block - 1) / block);
-  const std::span parts = kept;  // of this thread, also where another one fills it
-  parallel_for_ranges(values.size(), block, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t at = begin; at < end; at += block) {
-      parts[at / block] = sum_magnitudes(values.subspan(at, std::min(block, end - at)));
-    }
-  });
-  MagnitudeSums all;
-  for (const MagnitudeSums& part : parts) {
-    all.sum += part.sum;
-    all.largest = std::max(all.largest, part.largest);
-    all.nonzeros += part.nonzeros;
-  }
-  return all;
-}
-
-float water_level(std::span<const float> values, const MagnitudeSums& sums, double budget, float level_max) {
+Result<float> water_level(const Values& values, const MagnitudeSums& sums, double budget, float level_max) {
   ensure(sums.largest < magnitude_infinite && budget > 0, "finite values and something to send");
-  if (static_cast<double>(sums.nonzeros) <= budget) return 0;
+  if (static_cast<double>(sums.nonzeros) <= budget) return 0.0F;
   const double largest = std::bit_cast<float>(sums.largest);
   double level = sums.sum / budget;
   const double bottom = level;
@@ -73,20 +52,27 @@ float water_level(std::span<const float> values, const MagnitudeSums& sums, doub
     for (const double guess : {bottom / 4, bottom / 64}) {
       const auto cut = static_cast<float>(guess);
       const std::uint32_t least = std::max<std::uint32_t>(magnitude(cut), 1);
-      if (!collect(values, least, limit, above)) break;
-      level = level_of(top, split(values, least, above, top), budget);
+      const auto collected = values.collect(least, limit, above);
+      if (!collected) return collected.error();
+      if (!*collected) break;
+      const auto rest = values.magnitude_sums(least);
+      if (!rest) return rest.error();
+      sort_magnitudes(above, top);
+      level = level_of(top, rest->sum, budget);
       found = level >= static_cast<double>(cut);
       if (found) break;
     }
     if (!found) {
       const std::size_t most = std::min(static_cast<std::size_t>(budget) + 1, values.size());
-      select_largest(values, most, above);
-      const Cut cut = cut_at_rank(values, most);
-      const double kept_at_cut =
-          static_cast<double>(std::ranges::count_if(values, [&](float x) { return magnitude(x) == cut.magnitude; })) -
-          static_cast<double>(cut.ties);
-      const double rest = split(values, cut.magnitude, above, top) +
-                          kept_at_cut * static_cast<double>(std::bit_cast<float>(cut.magnitude));
+      if (auto selected = values.select_largest(most, above); !selected) return selected.error();
+      const Cut cut = cut_at_rank(above.values, most);  // they are as many, because more than the budget are not zero
+      const auto under = values.magnitude_sums(cut.magnitude);
+      if (!under) return under.error();
+      const auto up_to = values.magnitude_sums(cut.magnitude + 1);
+      if (!up_to) return up_to.error();
+      const auto at_cut = static_cast<double>(up_to->nonzeros - under->nonzeros - cut.ties);
+      const double rest = under->sum + at_cut * static_cast<double>(std::bit_cast<float>(cut.magnitude));
+      sort_magnitudes(above, top);
       level = level_of(top, rest, budget);
     }
   }

@@ -3,14 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <span>
 
+#include "base/result.hpp"
 #include "compressors/kernels/random/draw.hpp"
+#include "compressors/values.hpp"
 
 namespace weir::compressors {
-
-/// The statistics of any number of values, on several threads. The result has the same bits for any number of threads.
-MagnitudeSums magnitude_sums(std::span<const float> values);
 
 /// Optimal probabilities for sending a share of some values, or of atoms of some size, scaled by 1 / p so that the
 /// expectation is exact (Wang et al. 2018, Algorithm 1): among all p with sum p_i = min(budget, number of nonzero
@@ -19,10 +17,11 @@ MagnitudeSums magnitude_sums(std::span<const float> values);
 ///     p_i = min(1, |x_i| / level)
 ///
 /// so that everything sent with p < 1 is decoded to the level, up to its sign. Returns the level, exact except for
-/// rounding to float, and at most `level_max`; 0 if all nonzero values are sent. `sums` are the statistics of `values`,
-/// which are finite. Takes O(n), and k log k for the k values that are almost as large as the level or larger.
-float water_level(std::span<const float> values, const MagnitudeSums& sums, double budget,
-                  float level_max = std::numeric_limits<float>::max());
+/// rounding to float, and at most `level_max`; 0 if all nonzero values are sent. `sums` are the statistics of all
+/// `values`, which are finite. Takes O(n), and k log k for the k values that are almost as large as the level or
+/// larger. Fails as Values.
+Result<float> water_level(const Values& values, const MagnitudeSums& sums, double budget,
+                          float level_max = std::numeric_limits<float>::max());
 
 /// The probability of sending `value` with that level.
 inline double probability(float value, float level) {

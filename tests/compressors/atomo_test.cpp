@@ -49,7 +49,8 @@ double variance(const std::vector<float>& values, const std::vector<double>& p) 
 std::vector<float> listed(const at::Tensor& x) { return {flat(x).begin(), flat(x).end()}; }
 
 std::vector<double> probabilities(const std::vector<float>& values, double budget) {
-  const float level = water_level(values, magnitude_sums(values), budget);
+  const HostValues all(values, {});
+  const float level = water_level(all, all.magnitude_sums(MagnitudeSums::of_all).value(), budget).value();
   std::vector<double> p;
   for (const float value : values) p.push_back(probability(value, level));
   return p;

@@ -22,13 +22,16 @@ constexpr std::uint64_t dense_step = 1;  ///< in which a tensor is averaged as i
 struct Outcome {
   std::vector<std::vector<std::byte>> payloads;
   std::vector<Selection> selections;
+  std::vector<at::Tensor> means;
   std::vector<NamedTensor> state;
+  bool exact = true;  ///< whether the payloads of a device are to be those of the processor
 };
 
 /// Rounds of one rank alone, with a dense one between them. The host's side of each is the same.
 Outcome run(Compression compression, const std::vector<at::Tensor>& gradients, at::Device device) {
   Outcome outcome;
   auto& [compressor, memory] = compression;
+  outcome.exact = compressor->traits().exact_on_devices;
   for (std::uint64_t step = 0; step < gradients.size(); ++step) {
     const at::Tensor& here = gradients[step];
     Round round = round_at(step, 3);
@@ -62,13 +65,25 @@ Outcome run(Compression compression, const std::vector<at::Tensor>& gradients, a
     compressor->decode_add(payload, round, 1, mean).value();
     compressor->conclude(mean, round);
     memory->update(round, sparse ? Sent(own) : Sent(*compressor, BytesView(payload), round), mean).value();
+    outcome.means.push_back(mean);
   }
   for (const auto& [name, tensor] : memory->save()) outcome.state.push_back({name, tensor.to(cpu).clone()});
   for (const auto& [name, tensor] : compressor->save()) outcome.state.push_back({name, tensor.to(cpu).clone()});
   return outcome;
 }
 
+/// Where bits cannot be the same: what was sent stands for nearly the same.
+void expect_near(const Outcome& there, const Outcome& here) {
+  constexpr double share_max = 1e-3;
+  ASSERT_EQ(there.means.size(), here.means.size());
+  for (std::size_t i = 0; i < here.means.size(); ++i) {
+    const double error = squared_norm(there.means[i] - here.means[i]);
+    EXPECT_LE(error, share_max * share_max * squared_norm(here.means[i])) << i;
+  }
+}
+
 void expect_same(const Outcome& there, const Outcome& here) {
+  if (!here.exact) return expect_near(there, here);
   EXPECT_EQ(there.payloads, here.payloads);
   ASSERT_EQ(there.selections.size(), here.selections.size());
   for (std::size_t i = 0; i < here.selections.size(); ++i) {
@@ -118,15 +133,18 @@ INSTANTIATE_TEST_SUITE_P(Catalog, OnADevice, ::testing::ValuesIn(compressors_on_
                          [](const auto& info) { return info.param; });
 
 TEST(CodingOnADevice, IsThereForWhatTheDocumentsName) {
-  const auto names = compressors_on_a_device();
-  const std::set<std::string> due{"bf16",   "blockk",   "chunk",     "casq", "cocktail", "demo", "dgc",     "efsignsgd", "fp16",
-                                  "int8",   "natural",  "onebit",    "powersgd", "qsgd",     "randomk", "sidco", "sketchml",     "signsgd",
-                                  "signum", "terngrad", "threshold", "topk",     "uint8"};
-  EXPECT_EQ(std::set(names.begin(), names.end()), due);
+  std::set<std::string> on_the_host;
+  std::set<std::string> inexact;
+  for (const Case& it : cases()) {
+    const auto compressor = it.make();
+    const Traits traits = compressor->traits();
+    EXPECT_EQ(compressor->codes_on(gpu), traits.device_misfit.empty()) << ::testing::PrintToString(it);
+    if (!compressor->codes_on(gpu)) on_the_host.insert(it.name);
+    if (!traits.exact_on_devices) inexact.insert(it.name);
+  }
+  EXPECT_EQ(on_the_host, std::set<std::string>{"none"});
+  EXPECT_EQ(inexact, std::set<std::string>{"atomo"});
   const nlohmann::json none = nlohmann::json::object();
-  EXPECT_TRUE(make({"dgc", none}, "dgc", none).codes_on(gpu));
-  EXPECT_TRUE(make({"topk", none}, "residual", none).codes_on(gpu));
-  EXPECT_TRUE(make({"int8", none}, "residual", none).codes_on(gpu));
   for (const MemoryEntry& memory : builtin().memories()) {
     EXPECT_TRUE(memory.make(none, {}).value()->codes_on(gpu)) << memory.name;
   }
@@ -191,7 +209,7 @@ TEST_P(OnADevice, TakesOtherTypesAndWhatIsNotContiguous) {
       compressor->encode(here, round, due).value();
       Bytes found;
       other->encode(here.to(gpu), round, found).value();
-      EXPECT_TRUE(std::ranges::equal(found, due)) << type;
+      EXPECT_TRUE(!compressor->traits().exact_on_devices || std::ranges::equal(found, due)) << type;
       const BytesView result = due;
       compressor->absorb(std::span(&result, 1), round).value();
       other->absorb(std::span(&result, 1), round).value();

@@ -31,12 +31,14 @@ Cost cost_of(const std::string& name, std::uint64_t entries) {
   if (name == "sidco") return {.waits = 3, .bytes_beside = 4 * entries};  // a sample, which here is all of the tensor
   if (name == "cocktail") return {.waits = 2, .bytes_beside = 4 * (entries / 10)};  // the survivors of the draw
   if (name == "casq") return {.waits = 2, .bytes_beside = 4 * entries};  // a sample, which here is all; the code
+  // The size, the lengths of all 200 singular vectors, those that are drawn, their products.
+  if (name == "atomo") return {.waits = 4, .bytes_beside = 4 * 200};
   if (name == "demo") return {.waits = 2, .bytes_beside = 8 * 16 * 32};  // a count, 32 coefficients of each block
   const std::set<std::string> twice{"topk",      "threshold", "blockk", "sketchml",  // a count, the entries
-                                    "chunk",     "terngrad",                        // passes
-                                    "randomk",   "signum",                          // whether all values are finite
-                                    "powersgd",                                     // passes
-                                    "efsignsgd", "onebit"};                         // sums
+                                    "chunk",     "terngrad",                         // passes
+                                    "randomk",   "signum",                           // whether all values are finite
+                                    "powersgd",                                      // passes
+                                    "efsignsgd", "onebit"};                          // sums
   return {.waits = twice.contains(name) ? 2U : 1U};
 }
 
@@ -45,6 +47,7 @@ TEST_P(CostsOnADevice, OnlyWhatIsSentComesDownAndNothingElseWaits) {
   nlohmann::json params = nlohmann::json::object();
   if (GetParam() == "dgc" || GetParam() == "topk") params["ratio"] = 0.002;
   if (GetParam() == "threshold") params["threshold"] = 3.0;
+  if (GetParam() == "atomo") params["budget"] = 20;  // of 3 none may be drawn
   // With its default, 0.001, the fit to a normal distribution reaches no entry at first, and sidco looks again.
   if (GetParam() == "sidco") params["ratio"] = 0.01;
   const Case it{GetParam(), params};

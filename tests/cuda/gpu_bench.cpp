@@ -14,9 +14,13 @@
 
 #include "base/half.hpp"
 #include "cuda/event.hpp"
+#include "cuda/kernels/clusters.hpp"
 #include "cuda/kernels/copy.hpp"
+#include "cuda/kernels/cosines.hpp"
+#include "cuda/kernels/draw.hpp"
 #include "cuda/kernels/finite.hpp"
 #include "cuda/kernels/half.hpp"
+#include "cuda/kernels/low_rank.hpp"
 #include "cuda/kernels/natural.hpp"
 #include "cuda/kernels/pack.hpp"
 #include "cuda/kernels/qsgd.hpp"
@@ -85,6 +89,13 @@ void bench(std::uint64_t n) {
   auto* const extremes = reinterpret_cast<RowExtremes*>(result);
   auto* const scale = reinterpret_cast<TritScale*>(result);
   auto* const parts = scratch.data();
+  // A matrix of 4096 columns.
+  const MatrixShape matrix{n / 4096, 4096};
+  const BlockGrid grid{matrix.rows, matrix.columns, (matrix.rows + 63) / 64, matrix.columns / 64};
+  const CosineTables tables{{x, x}, {x, x}};
+  const Clusters clusters{.bits = 2, .sizes = {1000, 1000, 1000, 1000}, .tables = {0, 1000, 2000, 3000}};
+  auto* const factor = reinterpret_cast<float*>(code);
+  auto* const sums = reinterpret_cast<MagnitudeSums*>(scratch.data());
   const std::vector<Kernel> kernels = {
       {"cudaMemcpyAsync", 8, [&] { return other.copy_from(values, stream); }},
       {"copy", 8, [&] { return copy(x, n, sum, stream); }},
@@ -120,6 +131,14 @@ void bench(std::uint64_t n) {
        [&] { return limit_of(reinterpret_cast<const Size*>(result), n, 2.5, scale + 8, report, stream); }},
       {"write_trits", 4.2, [&] { return write_trits(x, n, key, scale + 8, code, stream); }},
       {"add_trits", 8.2, [&] { return add_trits(code, n, 1, sum, report, stream); }},
+      {"multiply (2 vectors)", 4, [&] { return multiply(x, matrix, sum, 2, factor, stream); }},
+      {"multiply_transposed (2 vectors)", 4, [&] { return multiply_transposed(x, matrix, sum, 2, factor, stream); }},
+      {"transform_blocks", 8, [&] { return transform_blocks(x, grid, tables, sum, stream); }},
+      {"place_entries (2 bits)", 9,
+       [&] { return place_entries(x, n, clusters, code, reinterpret_cast<std::int32_t*>(sum), report, stream); }},
+      {"magnitude_sums", 4,
+       [&] { return magnitude_sums(x, n, ~0U, sums, reinterpret_cast<MagnitudeSums*>(result), stream); }},
+      {"draw_by_magnitude", 8, [&] { return draw_by_magnitude(x, n, key, 1e6F, sum, stream); }},
       {"pack (4 bits)", 1.5, [&] { return pack(values.data(), n, 4, code, stream); }},
       {"unpack (4 bits)", 1.5, [&] { return unpack(code, n, 4, other.data(), report, stream); }},
   };

@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(All, CodedOnTheDevice,
                                            Case{"powersgd", "ring", {{"start_step", 0}}},
                                            Case{"powersgd", "ring", {{"start_step", 0}}, 0.2, "residual"},
                                            Case{"demo", "ring", {}}, Case{"sketchml", "two_hop"},
-                                           Case{"casq", "ring", {}, 0.35}));
+                                           Case{"casq", "ring", {}, 0.35}, Case{"atomo", "ring", {{"atoms", "dct"}}}));
 
 class CodedOnTheHost : public ::testing::TestWithParam<Case> {};
 

@@ -12,44 +12,27 @@ namespace {
 
 constexpr std::size_t lanes = 8;
 
-[[gnu::always_inline]] inline MagnitudeSums sums_body(const float* __restrict x, std::size_t n) {
+[[gnu::always_inline]] inline MagnitudeSums sums_body(const float* __restrict x, std::size_t n, std::uint32_t below) {
   double sum[lanes] = {};
   std::uint32_t largest[lanes] = {};
-  std::uint32_t zeros[lanes] = {};
+  std::uint32_t left_out[lanes] = {};
+  const auto add = [&](float value, std::size_t l) {
+    const std::uint32_t bits = magnitude(value);
+    sum[l] += bits < below ? static_cast<double>(std::fabs(value)) : 0.0;
+    largest[l] = std::max(largest[l], bits);
+    left_out[l] += (bits == 0) | (bits >= below);
+  };
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    for (std::size_t l = 0; l < lanes; ++l) {
-      const std::uint32_t bits = magnitude(x[i + l]);
-      sum[l] += static_cast<double>(std::fabs(x[i + l]));
-      largest[l] = std::max(largest[l], bits);
-      zeros[l] += bits == 0;
-    }
+    for (std::size_t l = 0; l < lanes; ++l) add(x[i + l], l);
   }
-  for (std::size_t l = 0; i < n; ++i, ++l) {
-    sum[l] += static_cast<double>(std::fabs(x[i]));
-    largest[l] = std::max(largest[l], magnitude(x[i]));
-    zeros[l] += magnitude(x[i]) == 0;
-  }
+  for (std::size_t l = 0; i < n; ++i, ++l) add(x[i], l);
   MagnitudeSums all{.nonzeros = n};
   for (std::size_t l = 0; l < lanes; ++l) {
     all.sum += sum[l];
     all.largest = std::max(all.largest, largest[l]);
-    all.nonzeros -= zeros[l];
+    all.nonzeros -= left_out[l];
   }
-  return all;
-}
-
-[[gnu::always_inline]] inline double below_body(const float* __restrict x, std::size_t n, std::uint32_t least) {
-  double sum[lanes] = {};
-  std::size_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    for (std::size_t l = 0; l < lanes; ++l) {
-      sum[l] += magnitude(x[i + l]) < least ? static_cast<double>(std::fabs(x[i + l])) : 0.0;
-    }
-  }
-  for (std::size_t l = 0; i < n; ++i, ++l) sum[l] += magnitude(x[i]) < least ? static_cast<double>(std::fabs(x[i])) : 0;
-  double all = 0;
-  for (const double part : sum) all += part;
   return all;
 }
 
@@ -79,8 +62,7 @@ constexpr std::size_t lanes = 8;
 }
 
 #if defined(__x86_64__)
-WEIR_AVX2 MagnitudeSums sums_avx2(const float* x, std::size_t n) { return sums_body(x, n); }
-WEIR_AVX2 double below_avx2(const float* x, std::size_t n, std::uint32_t least) { return below_body(x, n, least); }
+WEIR_AVX2 MagnitudeSums sums_avx2(const float* x, std::size_t n, std::uint32_t below) { return sums_body(x, n, below); }
 WEIR_AVX2 std::size_t drawn_avx2(const float* x, const std::uint32_t* words, std::size_t n, float factor,
                                  std::uint32_t* places) {
   return drawn_body(x, words, n, factor, places);
@@ -89,18 +71,11 @@ WEIR_AVX2 std::size_t drawn_avx2(const float* x, const std::uint32_t* words, std
 
 }  // namespace
 
-MagnitudeSums sum_magnitudes(std::span<const float> values) {
+MagnitudeSums sum_magnitudes(std::span<const float> values, std::uint32_t below) {
 #if defined(__x86_64__)
-  if (has_avx2()) return sums_avx2(values.data(), values.size());
+  if (has_avx2()) return sums_avx2(values.data(), values.size(), below);
 #endif
-  return sums_body(values.data(), values.size());
-}
-
-double sum_below(std::span<const float> values, std::uint32_t least) {
-#if defined(__x86_64__)
-  if (has_avx2()) return below_avx2(values.data(), values.size(), least);
-#endif
-  return below_body(values.data(), values.size(), least);
+  return sums_body(values.data(), values.size(), below);
 }
 
 std::size_t may_be_drawn(std::span<const float> values, std::span<const std::uint32_t> words, float level,

@@ -10,16 +10,16 @@ namespace weir::compressors {
 
 /// Statistics from which the water level (transforms/water_filling.hpp) is computed.
 struct MagnitudeSums {
-  double sum = 0;             ///< of all |x|; meaningless if `largest` is magnitude_infinite or more
-  std::uint32_t largest = 0;  ///< the largest magnitude()
-  std::size_t nonzeros = 0;
+  static constexpr std::uint32_t of_all = ~std::uint32_t{0};
+
+  double sum = 0;             ///< of the |x| below a limit; meaningless if one of them is not finite
+  std::uint32_t largest = 0;  ///< the largest magnitude() of all
+  std::size_t nonzeros = 0;   ///< how many are below the limit and not zero
 };
 
-/// Meant for a few thousand values at a time. The order of the additions is fixed, so every machine gets the same bits.
-MagnitudeSums sum_magnitudes(std::span<const float> values);
-
-/// The sum of |x| over the values whose magnitude() is less than `least`, in double precision.
-double sum_below(std::span<const float> values, std::uint32_t least);
+/// `below`: the magnitude() that is the limit. Meant for a few thousand values at a time. The order of the additions is
+/// fixed, so every machine gets the same bits.
+MagnitudeSums sum_magnitudes(std::span<const float> values, std::uint32_t below = MagnitudeSums::of_all);
 
 /// A fast first test for drawing each value with probability |x| / level from one random word each: writes the
 /// positions of all values with word < 2^32 |x| / level, and possibly of a few at the boundary that the caller must
