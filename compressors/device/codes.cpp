@@ -221,12 +221,10 @@ Result<bool> take_chunks(const at::Tensor& values, std::uint64_t chunk, std::spa
 }
 
 Result<bool> draw(const at::Tensor& values, const RandomKey& key, bool is_unbiased, std::span<float> drawn) {
-  const at::Tensor positions = scratch(values, drawn.size() * sizeof(std::uint32_t));
   const cuda::Draw what{key_of(key), size_of(values), drawn.size(), is_unbiased};
   return write_code(values, std::as_writable_bytes(drawn),
                     [&](const float* from, std::byte* to, cuda::Report* report, cuda::StreamHandle stream) {
-                      return cuda::draw(from, what, place<std::uint32_t>(positions), reinterpret_cast<float*>(to),
-                                        report, stream);
+                      return cuda::draw(from, what, reinterpret_cast<float*>(to), report, stream);
                     });
 }
 

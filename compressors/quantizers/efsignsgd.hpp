@@ -1,6 +1,5 @@
 #pragma once
 
-#include "compressors/kernels/quantization/signs.hpp"
 #include "compressors/quantizers/signs.hpp"
 
 namespace weir::compressors {
@@ -21,13 +20,7 @@ class EfSignSgd final : public TwoValues {
   Traits traits() const override { return {}; }
 
  protected:
-  bool write(std::span<const float> values, const Extent& extent, const Round& round,
-             std::span<std::byte> code) override;
-  Result<bool> write_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
-                               std::span<std::byte> code) override;
-
- private:
-  static Values means(const SignSums& sums, std::uint64_t entries);
+  Values values_of(const SignSums& sums, std::uint64_t entries) const override;
 };
 
 }  // namespace weir::compressors

@@ -8,7 +8,6 @@
 #include "compressors/device/codes.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/pack.hpp"
-#include "compressors/kernels/quantization/signs.hpp"
 #include "compressors/round_key.hpp"
 
 namespace weir::compressors {
@@ -49,12 +48,25 @@ double TwoValues::error_bound(std::uint64_t entries, const Round&) const {
   return entries == 0 ? 0 : 1 - 1 / static_cast<double>(entries);
 }
 
+bool TwoValues::write(std::span<const float> values, const Extent& extent, const Round&, std::span<std::byte> code) {
+  SignSums sums;
+  if (!write_signs(values, code.subspan(values_bytes), sums)) return false;
+  store(values_of(sums, extent.entries), code);
+  return true;
+}
+
+Result<bool> TwoValues::write_on_device(const at::Tensor& values, const Extent& extent, const Round&,
+                                        std::span<std::byte> code) {
+  SignSums sums;
+  auto written = device::write_signs(values, code.subspan(values_bytes), sums);
+  store(values_of(sums, extent.entries), code);
+  return written;
+}
+
 void TwoValues::store(const Values& values, std::span<std::byte> code) {
   store_f32(code.data(), values.positive);
   store_f32(code.data() + sizeof(float), values.negative);
 }
-
-std::span<std::byte> TwoValues::bits_of(std::span<std::byte> code) { return code.subspan(values_bytes); }
 
 std::size_t TwoValues::code_bytes(const Extent& extent) const { return values_bytes + sign_bytes(extent.entries); }
 

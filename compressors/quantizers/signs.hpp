@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compressors/kernels/quantization/signs.hpp"
 #include "compressors/quantizers/quantizer.hpp"
 
 namespace weir::compressors {
@@ -30,7 +31,7 @@ class SignVote : public Quantizer {
   Result<void> read_add_on_device(BytesView code, const Extent& extent, float weight, at::Tensor& sum) const override;
 };
 
-/// The base class of compressors that send one of two values for every entry. The code is
+/// The base class of compressors that send one of two values for every entry; a derived class says which. The code is
 ///
 ///     f32     the value for entries that are not below zero
 ///     f32     the value for entries below zero
@@ -47,15 +48,21 @@ class TwoValues : public Quantizer {
     float positive = 0;
     float negative = 0;
   };
-  static void store(const Values& values, std::span<std::byte> code);
-  static std::span<std::byte> bits_of(std::span<std::byte> code);
+  /// The two values for a tensor of `entries` entries.
+  virtual Values values_of(const SignSums& sums, std::uint64_t entries) const = 0;
 
+  bool write(std::span<const float> values, const Extent& extent, const Round& round, std::span<std::byte> code) final;
+  Result<bool> write_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
+                               std::span<std::byte> code) final;
   Format format() const override { return Format::two_values; }
   std::size_t code_bytes(const Extent& extent) const override;
   std::size_t unit() const override { return 8; }
   Result<void> read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
                         std::span<float> sum) const override;
   Result<void> read_add_on_device(BytesView code, const Extent& extent, float weight, at::Tensor& sum) const override;
+
+ private:
+  static void store(const Values& values, std::span<std::byte> code);
 };
 
 }  // namespace weir::compressors

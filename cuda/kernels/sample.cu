@@ -41,10 +41,9 @@ __device__ Drawn drawn_of(const Draw& what, std::uint64_t i) {
   return {static_cast<std::uint32_t>(start + (word * length >> 32)), static_cast<std::uint32_t>(length)};
 }
 
-__global__ void draw_kernel(const float* __restrict__ values, Draw what, std::uint32_t* __restrict__ positions,
-                            float* __restrict__ drawn, Report* report) {
+__global__ void draw_kernel(const float* __restrict__ values, Draw what, float* __restrict__ drawn, Report* report) {
   struct Entry {
-    Drawn from;
+    std::uint32_t length;
     float value;
   };
   constexpr float largest_float = 0x1.FFFFFEp127F;
@@ -53,15 +52,14 @@ __global__ void draw_kernel(const float* __restrict__ values, Draw what, std::ui
       what.count, Entry{},
       [&](std::uint64_t i) {
         const Drawn from = drawn_of(what, i);
-        return Entry{from, values[from.position]};
+        return Entry{from.length, values[from.position]};
       },
       [&](std::uint64_t i, const Entry& it, bool is_entry) {
         if (!is_entry) return;
         note(it.value);
         float value = it.value;
-        if (what.is_unbiased) value *= static_cast<float>(it.from.length);
+        if (what.is_unbiased) value *= static_cast<float>(it.length);
         value = value < -largest_float ? -largest_float : value > largest_float ? largest_float : value;
-        positions[i] = it.from.position;
         drawn[i] = value;
       });
   note.end();
@@ -91,11 +89,10 @@ Result<void> sample_magnitudes(const float* values, const SampledRuns& runs, flo
                 runs, magnitudes);
 }
 
-Result<void> draw(const float* values, const Draw& what, std::uint32_t* positions, float* drawn, Report* report,
-                  StreamHandle stream) {
+Result<void> draw(const float* values, const Draw& what, float* drawn, Report* report, StreamHandle stream) {
   if (what.count == 0) return {};
   ensure(what.count <= what.n && what.n <= Cut::all, "strata of entries that 32 bits count");
-  return launch("draw", draw_kernel, shape_for_each(what.count), stream, values, what, positions, drawn, report);
+  return launch("draw", draw_kernel, shape_for_each(what.count), stream, values, what, drawn, report);
 }
 
 Result<void> draw_positions(const Draw& what, std::uint32_t* positions, StreamHandle stream) {

@@ -43,13 +43,11 @@ struct Draw {
   bool is_unbiased = false;  ///< each value is multiplied by the length of its stratum
 };
 
-/// Writes the position and the value of each entry drawn, as RandomK does: a value beyond the largest float becomes
-/// that. `report->largest` is raised to the magnitudes of the values as they were. Per entry drawn: one sector of 32
-/// bytes read, 8 bytes written.
-Result<void> draw(const float* values, const Draw& what, std::uint32_t* positions, float* drawn, Report* report,
-                  StreamHandle stream);
+/// Writes the value of each entry drawn, as RandomK does: one beyond the largest float becomes that. `report->largest`
+/// is raised to the magnitudes of the values as they were. Per entry drawn: one sector of 32 bytes read, 4 written.
+Result<void> draw(const float* values, const Draw& what, float* drawn, Report* report, StreamHandle stream);
 
-/// The positions alone, which the other ranks' values are from. Per entry drawn: 4 bytes written.
+/// Their positions, which the other ranks' values are from, too. Per entry drawn: 4 bytes written.
 Result<void> draw_positions(const Draw& what, std::uint32_t* positions, StreamHandle stream);
 
 }  // namespace weir::cuda
