@@ -84,9 +84,20 @@ at::Tensor singular_basis(const at::Tensor& x, std::vector<float>& lengths) {
 
 /// Some rows of a matrix, one after the other.
 void take_rows(const at::Tensor& matrix, const std::vector<std::int64_t>& numbers, std::vector<float>& rows) {
-  const at::Tensor taken = matrix.index_select(0, at::tensor(numbers, at::kLong).to(matrix.device())).cpu();
-  const auto entries = flat(taken);
-  rows.assign(entries.begin(), entries.end());
+  if (!matrix.is_cpu()) {
+    const at::Tensor taken = matrix.index_select(0, at::tensor(numbers, at::kLong).to(matrix.device())).cpu();
+    const auto entries = flat(taken);
+    rows.assign(entries.begin(), entries.end());
+    return;
+  }
+  // Without a tensor for the result. The memory of the matrix may be in any order.
+  const auto width = static_cast<std::size_t>(matrix.size(1));
+  rows.resize(numbers.size() * width);
+  auto to = rows.begin();
+  for (const std::int64_t row : numbers) {
+    const float* from = matrix.data_ptr<float>() + row * matrix.stride(0);
+    for (std::size_t i = 0; i < width; ++i, from += matrix.stride(1)) *to++ = *from;
+  }
 }
 
 /// Multiplies each vector by its own factor. Clamps the entries so that the sum of all vectors stays within float.
