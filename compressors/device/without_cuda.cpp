@@ -6,6 +6,7 @@
 #include "compressors/device/device.hpp"
 #include "compressors/device/device_values.hpp"
 #include "compressors/device/memory_steps.hpp"
+#include "compressors/device/sums.hpp"
 
 namespace weir::compressors::device {
 namespace {
@@ -38,6 +39,10 @@ Result<double> sum_of_squares(const at::Tensor&) { return unsupported(); }
 const cuda::Bins* counts_of(const at::Tensor&) { return nullptr; }
 Result<void> add_selection(float, const Selection&, at::Tensor&) { return unsupported(); }
 Result<void> clear_selection(std::span<const std::uint32_t>, at::Tensor&) { return unsupported(); }
+
+Result<bool> write_shares(std::span<const at::Tensor>, float, const at::Tensor&) { return unsupported(); }
+Result<bool> widen(const at::Tensor&, const at::Tensor&) { return unsupported(); }
+void* current_cuda_stream(const at::Tensor&) { return nullptr; }
 
 Result<bool> all_finite(const at::Tensor&) { return unsupported(); }
 template <class Number>
