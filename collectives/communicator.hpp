@@ -21,7 +21,8 @@
 namespace weir::collectives {
 
 /// Bytes on the way to and from other ranks: payload, frame headers and goodbyes, but neither the opening handshake nor
-/// what ranks tell each other while nothing arrives.
+/// what ranks tell each other while nothing arrives. Of what something else carries, only the payload
+/// (Communicator::count).
 struct Traffic {
   std::uint64_t sent_bytes = 0;
   std::uint64_t received_bytes = 0;
@@ -240,6 +241,9 @@ class Communicator {
   /// waits a few seconds at most until they are done too. Afterwards the communicator may only be destroyed. After a
   /// failure it waits as long at most until they have been told why.
   virtual Task<> close() = 0;
+
+  /// Counts what something else than this lane's links has carried to and from another rank for an operation of it.
+  virtual void count(std::uint32_t rank, const Traffic& carried) = 0;
 
   /// With one other rank. From any thread, as the next three.
   virtual Traffic traffic_with(std::uint32_t rank) const = 0;

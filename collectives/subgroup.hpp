@@ -30,6 +30,7 @@ class SubGroup final : public Communicator {
   void when_failed(std::function<void(const Error& cause, const Blame& blame)> /*call*/) override {}
   const Error* failure() const override { return whole_.failure(); }
   Task<> close() override { return whole_.close(); }
+  void count(std::uint32_t rank, const Traffic& carried) override { whole_.count(members_[rank], carried); }
   Traffic traffic_with(std::uint32_t rank) const override { return whole_.traffic_with(members_[rank]); }
   std::optional<std::uint32_t> lost_rank() const override { return whole_.lost_rank(); }
   bool ended_by_another() const override { return whole_.ended_by_another(); }

@@ -21,10 +21,11 @@ struct NcclOptions {
 /// Operations between GPUs by NVIDIA's NCCL, one GPU for each rank. To be used and destroyed on the thread of the loop
 /// that runs the lane it was made for, which must outlive it.
 ///
-/// Numbers (all_reduce, reduce_scatter, broadcast) must be in the memory of this rank's GPU: unsupported if they are
-/// elsewhere. An operation begins after what has been put into their stream before, and what is put there afterwards
-/// sees its result; when it ends, the GPU has done it. Payloads may be there or in the host's memory; gathered ones
-/// arrive in the host's, through pinned memory.
+/// Numbers (all_reduce, reduce_scatter, broadcast) and payloads may be in the memory of this rank's GPU, or in the
+/// host's: unsupported if they are elsewhere. An operation begins after what has been put into their stream before, and
+/// what is put there afterwards sees its result; when it ends, the GPU has done it. What is in the host's memory goes
+/// to the GPU and comes back through pinned memory; gathered payloads always arrive in the host's. What ranks send each
+/// other counts as traffic of the lane: as little as a ring of them would have to, because NCCL does not tell.
 ///
 /// As NCCL has it: 16-bit sums become infinite instead of saturating; a mean in 32 bits is a sum of shares; which value
 /// stays where one is NaN is unspecified, but the same on all ranks. A majority is unsupported.

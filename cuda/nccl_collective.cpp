@@ -86,18 +86,17 @@ Operation NcclCollective::operation(std::string_view name, const Buffer& values,
       .name = name, .over = "nccl", .options = element << 32 | option, .bytes = values.bytes.size(), .about = about};
 }
 
-Result<void> NcclCollective::expect_here(const Device& device) const {
-  if (device.gpu == gpu_) return {};
-  const std::string place = device.is_host() ? "the host" : "GPU " + std::to_string(device.gpu);
-  return Error{Errc::unsupported,
-               "the values are in the memory of " + place + ", and NCCL takes those of GPU " + std::to_string(gpu_)};
+Result<void> NcclCollective::expect_reachable(const Device& device) const {
+  if (device.is_host() || device.gpu == gpu_) return {};
+  return Error{Errc::unsupported, "the values are in the memory of GPU " + std::to_string(device.gpu) +
+                                      ", and NCCL takes those of GPU " + std::to_string(gpu_)};
 }
 
 Result<void> NcclCollective::expect_reduction(const Buffer& values, ReduceOp op) const {
   if (op == ReduceOp::majority) {
     return Error{Errc::unsupported, "NCCL takes no majority of signs; choose another topology"};
   }
-  return expect_here(values.device);
+  return expect_reachable(values.device);
 }
 
 Task<> NcclCollective::all_reduce(Buffer values, ReduceOp op, Subject about) {
@@ -134,54 +133,88 @@ Task<> NcclCollective::broadcast(Buffer values, std::uint32_t root, Subject abou
   return nccl_->operate(operation("broadcast", values, root, about), copy_from(values, root, about));
 }
 
+/// What a ring of the ranks carries: to the next one, and from the one before.
+void NcclCollective::count_ring(std::uint64_t sent_bytes, std::uint64_t received_bytes) {
+  const std::uint32_t ranks = control_.size();
+  if (ranks == 1) return;
+  control_.count((control_.rank() + 1) % ranks, {.sent_bytes = sent_bytes, .received_bytes = 0});
+  control_.count((control_.rank() + ranks - 1) % ranks, {.sent_bytes = 0, .received_bytes = received_bytes});
+}
+
 /// What `call` does to the values, in the order of their stream.
-Task<> NcclCollective::change(Buffer values, NcclCommunicator::Call call, Subject about) {
+Task<> NcclCollective::change(Buffer values, Change call, Subject about) {
   if (auto met = co_await meet(control_, about); !met) co_return met.error();
   if (values.bytes.empty()) co_return Result<void>();
+  const bool on_host = values.device.is_host();
+  if (on_host) {
+    if (auto room = co_await nccl_->reserve(values.bytes.size()); !room) co_return room.error();
+  }
   if (auto begun = nccl_->begin_after(values.device); !begun) co_return begun.error();
-  if (auto taken = co_await nccl_->run(call); !taken) co_return taken.error();
+  Buffer there = values;
+  if (on_host) {
+    there.bytes = {nccl_->staging(), values.bytes.size()};
+    if (auto up = put(values, 0); !up) co_return up.error();
+  }
+  const auto on_gpu = [&](const NcclFunctions& nccl, ncclComm* communicator, StreamHandle stream) {
+    return call(there, nccl, communicator, stream);
+  };
+  if (auto taken = co_await nccl_->run(on_gpu); !taken) co_return taken.error();
+  if (on_host) {
+    if (auto down = nccl_->copy(there.bytes, nccl_->pinned()); !down) co_return down.error();
+  }
   if (auto marked = nccl_->mark_end(); !marked) co_return marked.error();
   if (auto held = nccl_->hold_back(values.device); !held) co_return held.error();
-  co_return co_await nccl_->reach_end();
+  if (auto ended = co_await nccl_->reach_end(); !ended) co_return ended.error();
+  if (on_host) std::memcpy(values.bytes.data(), nccl_->pinned(), values.bytes.size());
+  co_return Result<void>();
 }
 
 Task<> NcclCollective::reduce_all(Buffer values, ReduceOp op, Subject about) {
   if (auto possible = expect_reduction(values, op); !possible) co_return possible.error();
-  const auto call = [&](const NcclFunctions& nccl, ncclComm* communicator, StreamHandle stream) {
-    return nccl.all_reduce(values.bytes.data(), values.bytes.data(), values.count(), type_of(values.element),
+  const auto call = [&](const Buffer& there, const NcclFunctions& nccl, ncclComm* communicator, StreamHandle stream) {
+    return nccl.all_reduce(there.bytes.data(), there.bytes.data(), there.count(), type_of(there.element),
                            reduction_of(op), communicator, stream);
   };
-  co_return co_await change(values, call, about);
+  if (auto changed = co_await change(values, call, about); !changed) co_return changed.error();
+  const std::uint64_t bytes = 2 * (control_.size() - 1) * values.bytes.size() / control_.size();
+  count_ring(bytes, bytes);
+  co_return Result<void>();
 }
 
 Task<> NcclCollective::reduce_chunks(Buffer values, ReduceOp op, Subject about) {
   if (auto possible = expect_reduction(values, op); !possible) co_return possible.error();
   const std::uint32_t ranks = control_.size();
   const NcclType type = type_of(values.element);
-  const auto call = [&](const NcclFunctions& nccl, ncclComm* communicator, StreamHandle stream) {
-    if (values.count() % ranks == 0) {
-      const Buffer own = chunk_of(values, ranks, control_.rank());
-      return nccl.reduce_scatter(values.bytes.data(), own.bytes.data(), own.count(), type, reduction_of(op),
+  const auto call = [&](const Buffer& there, const NcclFunctions& nccl, ncclComm* communicator, StreamHandle stream) {
+    if (there.count() % ranks == 0) {
+      const Buffer own = chunk_of(there, ranks, control_.rank());
+      return nccl.reduce_scatter(there.bytes.data(), own.bytes.data(), own.count(), type, reduction_of(op),
                                  communicator, stream);
     }
     const auto to_its_rank = [&](std::uint32_t rank) {
-      const Buffer chunk = chunk_of(values, ranks, rank);
+      const Buffer chunk = chunk_of(there, ranks, rank);
       if (chunk.bytes.empty()) return NcclStatus::success;
       return nccl.reduce(chunk.bytes.data(), chunk.bytes.data(), chunk.count(), type, reduction_of(op),
                          static_cast<int>(rank), communicator, stream);
     };
     return in_group(nccl, to_its_rank, ranks);
   };
-  co_return co_await change(values, call, about);
+  if (auto changed = co_await change(values, call, about); !changed) co_return changed.error();
+  const std::uint64_t bytes = (ranks - 1) * values.bytes.size() / ranks;
+  count_ring(bytes, bytes);
+  co_return Result<void>();
 }
 
 Task<> NcclCollective::copy_from(Buffer values, std::uint32_t root, Subject about) {
-  if (auto here = expect_here(values.device); !here) co_return here.error();
-  const auto call = [&](const NcclFunctions& nccl, ncclComm* communicator, StreamHandle stream) {
-    return nccl.broadcast(values.bytes.data(), values.bytes.data(), values.bytes.size(), NcclType::uint8,
+  if (auto reachable = expect_reachable(values.device); !reachable) co_return reachable.error();
+  const auto call = [&](const Buffer& there, const NcclFunctions& nccl, ncclComm* communicator, StreamHandle stream) {
+    return nccl.broadcast(there.bytes.data(), there.bytes.data(), there.bytes.size(), NcclType::uint8,
                           static_cast<int>(root), communicator, stream);
   };
-  co_return co_await change(values, call, about);
+  if (auto changed = co_await change(values, call, about); !changed) co_return changed.error();
+  const bool last = (control_.rank() + 1) % control_.size() == root;
+  count_ring(last ? 0 : values.bytes.size(), control_.rank() == root ? 0 : values.bytes.size());
+  co_return Result<void>();
 }
 
 /// What the other ranks have told, none of them longer than the limit.
@@ -218,9 +251,7 @@ Task<> NcclCollective::gather(ConstBuffer own, Gathered& gathered, Subject about
     co_return Error{Errc::invalid_argument, "a payload of " + std::to_string(own.bytes.size()) +
                                                 " bytes exceeds the limit of " + std::to_string(gathered.bytes_max)};
   }
-  if (!own.device.is_host()) {
-    if (auto here = expect_here(own.device); !here) co_return here.error();
-  }
+  if (auto reachable = expect_reachable(own.device); !reachable) co_return reachable.error();
   gathered.payloads.resize(ranks);
   const LengthBytes own_length = encode_length(own.bytes.size());
   Gathered told{.payloads = {}, .bytes_max = sizeof own_length};
@@ -245,6 +276,7 @@ Task<> NcclCollective::gather(ConstBuffer own, Gathered& gathered, Subject about
     if (auto marked = nccl_->mark_end(); !marked) co_return marked.error();
     if (auto held = nccl_->hold_back(own.device); !held) co_return held.error();
     if (auto ended = co_await nccl_->reach_end(); !ended) co_return ended.error();
+    count_ring((ranks - 1) * place, (ranks - 1) * place);
   }
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     gathered.payloads[rank].clear();
@@ -278,9 +310,7 @@ Task<> NcclCollective::exchange(std::span<const ConstBuffer> outgoing, Gathered&
   }
   std::vector<LengthBytes> own_lengths;
   for (const ConstBuffer& payload : outgoing) {
-    if (!payload.device.is_host()) {
-      if (auto here = expect_here(payload.device); !here) co_return here.error();
-    }
+    if (auto reachable = expect_reachable(payload.device); !reachable) co_return reachable.error();
     own_lengths.push_back(encode_length(payload.bytes.size()));
   }
   incoming.payloads.resize(ranks);
@@ -333,6 +363,10 @@ Task<> NcclCollective::exchange(std::span<const ConstBuffer> outgoing, Gathered&
       if (auto held = nccl_->hold_back(payload.device); !held) co_return held.error();
     }
     if (auto ended = co_await nccl_->reach_end(); !ended) co_return ended.error();
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      if (rank == self) continue;
+      control_.count(rank, {.sent_bytes = outgoing[rank].bytes.size(), .received_bytes = (*lengths)[rank]});
+    }
   }
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     incoming.payloads[rank].clear();

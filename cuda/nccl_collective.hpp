@@ -50,10 +50,13 @@ class NcclCollective final : public Nccl {
   collectives::Operation operation(std::string_view name, collectives::Subject about) const;
   collectives::Operation operation(std::string_view name, const collectives::Buffer& values, std::uint32_t option,
                                    collectives::Subject about) const;
-  Result<void> expect_here(const collectives::Device& device) const;
+  Result<void> expect_reachable(const collectives::Device& device) const;
   Result<void> expect_reduction(const collectives::Buffer& values, collectives::ReduceOp op) const;
 
-  collectives::Task<> change(collectives::Buffer values, NcclCommunicator::Call call, collectives::Subject about);
+  /// What NCCL is to do with values that are in the GPU's memory.
+  using Change = FunctionRef<NcclStatus(const collectives::Buffer& values, const NcclFunctions& nccl,
+                                        ncclComm* communicator, StreamHandle stream)>;
+  collectives::Task<> change(collectives::Buffer values, Change call, collectives::Subject about);
   collectives::Task<> reduce_all(collectives::Buffer values, collectives::ReduceOp op, collectives::Subject about);
   collectives::Task<> reduce_chunks(collectives::Buffer values, collectives::ReduceOp op, collectives::Subject about);
   collectives::Task<> copy_from(collectives::Buffer values, std::uint32_t root, collectives::Subject about);
@@ -66,6 +69,7 @@ class NcclCollective final : public Nccl {
                                      collectives::Subject about);
   Result<std::vector<std::size_t>> lengths_of(const collectives::Gathered& told, std::size_t bytes_max) const;
   Result<void> put(const collectives::ConstBuffer& from, std::size_t at);
+  void count_ring(std::uint64_t sent_bytes, std::uint64_t received_bytes);
 
   collectives::Communicator& control_;
   collectives::Ring mesh_;  ///< of the lane

@@ -42,6 +42,10 @@ class Rank final : public Communicator {
   void when_failed(std::function<void(const Error&, const Blame&)> call) override { when_failed_ = std::move(call); }
   const Error* failure() const override { return failure_ ? &*failure_ : nullptr; }
   Task<> close() override;
+  void count(std::uint32_t rank, const Traffic& carried) override {
+    add(traffic_[rank].sent_bytes, carried.sent_bytes);
+    add(traffic_[rank].received_bytes, carried.received_bytes);
+  }
   Traffic traffic_with(std::uint32_t rank) const override { return traffic_[rank].now(); }
   std::optional<std::uint32_t> lost_rank() const override {
     const auto rank = lost_rank_.load();

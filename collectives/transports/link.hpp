@@ -75,6 +75,11 @@ class Link final : public EpollLoop::Source {
 
   /// From any thread.
   Traffic traffic() const { return counter_.now(); }
+  /// Counts what something else has carried.
+  void count(const Traffic& carried) {
+    counter_.sent_bytes.fetch_add(carried.sent_bytes, std::memory_order_relaxed);
+    counter_.received_bytes.fetch_add(carried.received_bytes, std::memory_order_relaxed);
+  }
 
   /// Says goodbye as soon as there is room for it, and ends this side.
   void say_goodbye();

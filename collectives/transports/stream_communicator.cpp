@@ -75,6 +75,7 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
     co_return Result<void>();
   }
 
+  void count(std::uint32_t rank, const Traffic& carried) override { links_[rank]->count(carried); }
   Traffic traffic_with(std::uint32_t rank) const override { return links_[rank] ? links_[rank]->traffic() : Traffic(); }
   std::optional<std::uint32_t> lost_rank() const override {
     const std::int64_t rank = lost_rank_.load();

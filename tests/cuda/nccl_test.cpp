@@ -97,20 +97,80 @@ void expect_failures(NcclRanks& ranks, const std::function<Task<>(const OneRank&
   for (const auto& result : results) EXPECT_FALSE(result);
 }
 
-TEST(NcclRefuses, ValuesThatAreNotInTheMemoryOfItsGpu) {
-  for (const std::int32_t gpu : {-1, 1}) {
-    NcclRanks ranks(2);
-    ASSERT_TRUE(ranks.join());
-    std::vector<float> values(10);
-    expect_failures(
-        ranks,
-        [&](const OneRank& rank) {
-          Buffer buffer = collectives::testing::buffer_of(values, Element::float32);
-          buffer.device.gpu = gpu;
-          return rank.nccl.all_reduce(buffer, ReduceOp::sum, Subject());
-        },
-        Errc::unsupported);
-  }
+/// All operations in turn on what is in the host's memory; ranks may have theirs in different places.
+TEST_P(NcclTest, TakesNumbersOfTheHostThroughItsGpu) {
+  const auto ranks = make();
+  ranks->run([](const OneRank& rank) {
+    const std::uint32_t count = rank.ranks();
+    const auto sum = static_cast<float>(count * (count + 1) / 2);
+    const bool on_host = rank.rank() % 2 == 0;
+    for (const std::size_t length : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{500'000}}) {
+      std::vector<float> values(length, static_cast<float>(rank.rank() + 1));
+      const OnDevice<float> above(rank, values);
+      const Buffer here = collectives::testing::buffer_of(values, Element::float32);
+      const Buffer buffer = on_host ? here : above.buffer(Element::float32);
+      expect_done(rank.run([&] { return rank.nccl.all_reduce(buffer, ReduceOp::sum, Subject()); }));
+      ASSERT_EQ(on_host ? values : above.read(), std::vector<float>(length, sum));
+      expect_done(rank.run([&] { return rank.nccl.all_reduce(here, ReduceOp::max, Subject()); }));
+      ASSERT_EQ(values, std::vector<float>(length, count == 1 ? 1 : sum));
+      std::ranges::fill(values, static_cast<float>(rank.rank()));
+      expect_done(rank.run([&] { return rank.nccl.reduce_scatter(here, ReduceOp::sum, Subject()); }));
+      const Buffer own = chunk_of(here, count, rank.rank());
+      const auto offset = (own.bytes.data() - here.bytes.data()) / static_cast<std::ptrdiff_t>(sizeof(float));
+      for (std::size_t i = 0; i < own.count(); ++i) {
+        ASSERT_EQ(values[static_cast<std::size_t>(offset) + i], sum - static_cast<float>(count));
+      }
+      std::ranges::fill(values, static_cast<float>(rank.rank()));
+      expect_done(rank.run([&] { return rank.nccl.broadcast(here, count - 1, Subject()); }));
+      ASSERT_EQ(values, std::vector<float>(length, static_cast<float>(count - 1)));
+    }
+  });
+  ranks->close();
+}
+
+TEST(NcclTraffic, IsThatOfARing) {
+  NcclRanks ranks(3);
+  ASSERT_TRUE(ranks.join());
+  ranks.run([](const OneRank& rank) {
+    const std::uint32_t next = (rank.rank() + 1) % 3;
+    const std::uint32_t before = (rank.rank() + 2) % 3;
+    const auto carried = [&](const std::function<Task<>()>& operation) {
+      const auto sent = rank.fabric.traffic_with(next).sent_bytes;
+      const auto received = rank.fabric.traffic_with(before).received_bytes;
+      expect_done(rank.run(operation));
+      return std::pair(rank.fabric.traffic_with(next).sent_bytes - sent,
+                       rank.fabric.traffic_with(before).received_bytes - received);
+    };
+    const auto expect_about = [](const std::pair<std::uint64_t, std::uint64_t>& carried, std::uint64_t bytes) {
+      for (const std::uint64_t counted : {carried.first, carried.second}) {
+        EXPECT_GE(counted, bytes);
+        EXPECT_LT(counted, bytes + 1000) << "beside the messages by which ranks meet";
+      }
+    };
+    std::vector<float> values(30'000);
+    const Buffer buffer = collectives::testing::buffer_of(values, Element::float32);
+    expect_about(carried([&] { return rank.nccl.all_reduce(buffer, ReduceOp::sum, Subject()); }), 160'000);
+    expect_about(carried([&] { return rank.nccl.reduce_scatter(buffer, ReduceOp::sum, Subject()); }), 80'000);
+    Gathered gathered{.payloads = {}, .bytes_max = 120'000};
+    expect_about(carried([&] { return rank.nccl.all_gather(buffer, gathered, Subject()); }), 240'000);
+    const std::vector<ConstBuffer> outgoing(3, buffer);
+    expect_about(carried([&] { return rank.nccl.all_to_all(outgoing, gathered, Subject()); }), 120'000);
+  });
+  ranks.close();
+}
+
+TEST(NcclRefuses, ValuesInTheMemoryOfAnotherGpu) {
+  NcclRanks ranks(2);
+  ASSERT_TRUE(ranks.join());
+  std::vector<float> values(10);
+  expect_failures(
+      ranks,
+      [&](const OneRank& rank) {
+        Buffer buffer = collectives::testing::buffer_of(values, Element::float32);
+        buffer.device.gpu = 1;
+        return rank.nccl.all_reduce(buffer, ReduceOp::sum, Subject());
+      },
+      Errc::unsupported);
 }
 
 TEST(NcclRefuses, AMajority) {
