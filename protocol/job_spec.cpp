@@ -30,6 +30,7 @@ class CatalogCheck {
     dataset();
     mode_and_topology();
     topology_and_workers();
+    topology_and_gpus();
     servers_and_workers();
     beside_name("optimizers", "optimizer", spec_["training"]["optimizer"], "/training/optimizer");
     beside_name("lr_schedules", "learning rate schedule", spec_["training"]["lr_schedule"], "/training/lr_schedule");
@@ -149,6 +150,18 @@ class CatalogCheck {
     }
     problems_.push_back({"/exchange/topology", "\"" + name + "\" works for 1, 2, 4, 8, ... workers, and the job has " +
                                                    std::to_string(workers) + "; for any number: " + others});
+  }
+
+  /// Of a GPU that is shared, two workers of a job may have a part, and NCCL takes one worker on each.
+  void topology_and_gpus() {
+    const std::string name = spec_["exchange"]["topology"];
+    const json* topology = find_entry(catalog_, "topologies", name);
+    if (topology == nullptr || !topology->value("on_devices", false)) return;
+    const double gpus = spec_["resources"]["per_worker"].value("gpu", 0.0);
+    if (gpus >= 1) return;
+    problems_.push_back({"/exchange/topology",
+                         "\"" + name + "\" works between GPUs, one for each worker, and a worker of the job has " +
+                             (gpus > 0 ? "a part of one" : "none") + ": set resources.per_worker.gpu to 1"});
   }
 
   void servers_and_workers() {

@@ -27,11 +27,6 @@ std::string visible_gpus() {
   return value == nullptr ? "" : value;
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "this node";
-}
-
 std::optional<Driver> driver() {
   const auto nvml = cuda::Nvml::open();
   if (!nvml) return std::nullopt;
@@ -57,6 +52,11 @@ CudaOfLibtorch cuda_of_libtorch() {
   } catch (const c10::Error&) {  // it was built without
   }
   return found;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "this node";
 }
 
 std::string why_no_gpu(const std::string& node, const std::string& visible, const std::string& needed,

@@ -27,6 +27,9 @@ struct Driver {
   std::string cuda;     ///< the newest that it is for, "13.0"
 };
 
+/// The name of this machine.
+std::string host_name();
+
 /// A sentence on why a LibTorch for CUDA `needed` finds no GPU on `node` where `visible` is given to this process.
 /// `driver`: null if it does not answer.
 std::string why_no_gpu(const std::string& node, const std::string& visible, const std::string& needed,

@@ -8,6 +8,7 @@
 #include "compressors/memories/misfit.hpp"
 #include "protocol/checkpoint.hpp"
 #include "training/datasets/catalog.hpp"
+#include "training/device.hpp"
 #include "training/exchange/agreement.hpp"
 #include "training/job_parts.hpp"
 #include "training/models/catalog.hpp"
@@ -18,9 +19,15 @@
 namespace weir::training {
 namespace {
 
-/// The catalog can only answer for a compressor's defaults.
-Result<void> check_topology(const protocol::JobSpec& spec, const compressors::Compressor& compressor) {
+/// The catalog can only answer for a compressor's defaults, and does not know which nodes have GPUs.
+Result<void> check_topology(const protocol::JobSpec& spec, const compressors::Compressor& compressor,
+                            at::Device device) {
   const auto* topology = collectives::find_topology(spec.exchange.topology);
+  if (topology != nullptr && topology->on_devices && device.is_cpu()) {
+    return Error{Errc::unsupported, "exchange.topology \"" + spec.exchange.topology +
+                                        "\" works between GPUs, and this worker computes on the processor of node " +
+                                        host_name() + ", which has given it no GPU"};
+  }
   if (topology == nullptr || !topology->by_owners) return {};
   const auto traits = compressor.traits();
   std::string reason;
@@ -112,7 +119,7 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
   if (auto fits = check_values(*replica, *compression); !fits) return fits.error();
   if (auto fits = replica->mode->check(spec, world, *compression); !fits) return fits.error();
   replica->compression_ = std::move(*compression);
-  if (auto fits = check_topology(spec, *replica->compression_.compressor); !fits) return fits.error();
+  if (auto fits = check_topology(spec, *replica->compression_.compressor, device); !fits) return fits.error();
   const auto owner = momentum_owner(replica->compression_.compressor->traits(), replica->compression_.memory->traits());
   const OptimizerSetting setting{replica->model->parameters(), owner, replica->model->decays()};
   const auto& wanted = spec.training.optimizer;
@@ -206,7 +213,15 @@ Result<void> Replica::make_exchange() {
                                   .groups = mode->groups(exchanged_tensors()),
                                   .topology = {spec.exchange.topology, spec.exchange.servers},
                                   .make_compression = [this] { return training::make_compression(spec); }};
-  exchange = std::make_unique<Exchange>(exchanged_tensors(), std::move(compression_), *workers_, options);
+  std::unique_ptr<DeviceLane> devices;
+  const auto* topology = collectives::find_topology(spec.exchange.topology);
+  if (topology != nullptr && topology->on_devices) {
+    auto joined = DeviceLane::join(*workers_, device);
+    if (!joined) return joined.error().within("exchange.topology \"" + spec.exchange.topology + "\"");
+    devices = std::move(*joined);
+  }
+  exchange =
+      std::make_unique<Exchange>(exchanged_tensors(), std::move(compression_), *workers_, options, std::move(devices));
   return exchange_state_ ? exchange->restore(*std::exchange(exchange_state_, std::nullopt)) : Result<void>();
 }
 

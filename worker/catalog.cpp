@@ -54,11 +54,11 @@ nlohmann::json names_of(std::span<const collectives::Element> elements) {
 /// whether it adds up (`sums`), and which `elements`; to whom payloads go that cannot be added up (`gathers`): to
 /// "all", to the "owners" of shares, who encode their mean again (compressors with the trait fits_owners), to those of
 /// "regions", who add up chosen entries (fits_split), or hop by hop to "partners", who add them up and encode the sums
-/// again (no hops_misfit); whether some workers are `servers`; and whether it stands for several topologies, among
-/// which the workers choose.
+/// again (no hops_misfit); whether some workers are `servers`; whether it stands for several topologies, among which
+/// the workers choose; and whether it is one `on_devices`, for workers with a GPU each.
 nlohmann::json topologies() {
   auto list = nlohmann::json::array();
-  for (const auto& topology : collectives::topologies()) {
+  for (const auto& topology : collectives::all_topologies()) {
     const bool any = topology.group_size == collectives::GroupSize::any;
     list.push_back({{"name", topology.name},
                     {"summary", topology.summary},
@@ -68,7 +68,8 @@ nlohmann::json topologies() {
                     {"elements", names_of(topology.elements)},
                     {"gathers", topology.gathers()},
                     {"servers", topology.has_servers},
-                    {"automatic", false}});
+                    {"automatic", false},
+                    {"on_devices", topology.on_devices}});
   }
   list.push_back({{"name", training::AutoPlan::name},
                   {"summary", training::AutoPlan::summary},
@@ -78,7 +79,8 @@ nlohmann::json topologies() {
                   {"elements", names_of(collectives::all_elements)},
                   {"gathers", "all"},
                   {"servers", false},
-                  {"automatic", true}});
+                  {"automatic", true},
+                  {"on_devices", false}});
   return list;
 }
 
@@ -90,7 +92,7 @@ nlohmann::json graphs() {
 }
 
 /// The modes, each with the topologies it works over: those whose workers exchange with neighbours need one only for
-/// the mean of their models, and those with servers none.
+/// the mean of their models, and those with servers, or with one worker, none.
 nlohmann::json modes() {
   auto list = training::modes().describe();
   for (auto& entry : list) {
@@ -98,7 +100,9 @@ nlohmann::json modes() {
     const auto exchanges = entry.at("exchanges").get<std::string>();
     const bool usual_only =
         exchanges == name_of(training::Exchanged::models) || exchanges == name_of(training::Exchanged::pushes);
+    const bool nothing = exchanges == name_of(training::Exchanged::nothing);
     for (const auto& topology : topologies()) {
+      if (nothing && topology.at("on_devices")) continue;
       if (!usual_only || topology.at("name") == collectives::Ring::name) {
         entry["topologies"].push_back(topology.at("name"));
       }

@@ -76,18 +76,36 @@ TopologyType type() {
   return made;
 }
 
+/// Made by cuda::join_nccl().
+TopologyType nccl() {
+  return {.name = "nccl",
+          .summary = "NVIDIA's NCCL between the workers' GPUs, one each; sums in 32 or 16 bits stay in their memory",
+          .group_size = GroupSize::any,
+          .all_reduce_cost = nullptr,
+          .all_gather_cost = nullptr,
+          .by_owners_cost = nullptr,
+          .make_with = nullptr,
+          .on_devices = true,
+          .elements = all_elements};
+}
+
 }  // namespace
 
-std::span<const TopologyType> topologies() {
-  static const std::array all{type<Ring>(),     type<Butterfly>(),       type<BinaryBlocks>(),
-                              type<Tree>(),     type<Hierarchical>(),    type<TwoHop>(),
-                              type<MultiHop>(), type<ParameterServer>(), type<SplitGather>()};
+std::span<const TopologyType> all_topologies() {
+  static const std::array all{
+      type<Ring>(),   type<Butterfly>(), type<BinaryBlocks>(),    type<Tree>(),        type<Hierarchical>(),
+      type<TwoHop>(), type<MultiHop>(),  type<ParameterServer>(), type<SplitGather>(), nccl()};
   return all;
 }
 
+std::span<const TopologyType> topologies() {
+  return all_topologies().first(
+      static_cast<std::size_t>(std::ranges::count(all_topologies(), false, &TopologyType::on_devices)));
+}
+
 const TopologyType* find_topology(std::string_view name) {
-  const auto found = std::ranges::find(topologies(), name, &TopologyType::name);
-  return found == topologies().end() ? nullptr : &*found;
+  const auto found = std::ranges::find(all_topologies(), name, &TopologyType::name);
+  return found == all_topologies().end() ? nullptr : &*found;
 }
 
 }  // namespace weir::collectives

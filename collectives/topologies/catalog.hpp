@@ -24,7 +24,7 @@ struct TopologyType {
   std::string_view name;
   std::string_view summary;
   GroupSize group_size;
-  Cost (*all_reduce_cost)(std::uint32_t ranks, double bytes);
+  Cost (*all_reduce_cost)(std::uint32_t ranks, double bytes);  ///< null, as the others, with on_devices: not known
   Cost (*all_gather_cost)(std::uint32_t ranks, double bytes);  ///< of payloads of `bytes` bytes each
   /// Of to_owners() (or all hops) and from_owners() together, of payloads of `bytes` bytes for all shares; null if not
   /// by owners.
@@ -39,6 +39,9 @@ struct TopologyType {
   bool hops = false;
   /// Gradients are summed within hosts before they are encoded.
   bool by_hosts = false;
+  /// What is summed may lie in the memory of GPUs, of which each rank has one. Whoever has the GPUs makes it, not
+  /// make().
+  bool on_devices = false;
   bool has_servers = false;  ///< takes TopologyChoice::servers
   std::uint32_t servers_max = 0;
   std::string_view servers_summary = {};
@@ -56,10 +59,13 @@ struct TopologyType {
   bool fits(std::uint32_t ranks) const { return group_size == GroupSize::any || std::has_single_bit(ranks); }
 };
 
-/// All of them; the default first.
+/// Those that make() makes, over any Communicator; the default first.
 std::span<const TopologyType> topologies();
 
-/// Null if there is none of that name.
+/// Those, and behind them the ones between devices: all that a job can name.
+std::span<const TopologyType> all_topologies();
+
+/// One of all_topologies(); null if there is none of that name.
 const TopologyType* find_topology(std::string_view name);
 
 }  // namespace weir::collectives

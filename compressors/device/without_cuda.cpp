@@ -8,6 +8,7 @@
 #include "compressors/device/device_values.hpp"
 #include "compressors/device/memory_steps.hpp"
 #include "compressors/device/products.hpp"
+#include "compressors/device/sums.hpp"
 
 namespace weir::compressors::device {
 namespace {
@@ -55,6 +56,10 @@ Result<void> multiply_transposed(const at::Tensor&, MatrixShape, std::span<const
 }
 
 Result<at::Tensor> transform(const at::Tensor&, const BlockGrid&) { return unsupported(); }
+
+Result<bool> write_shares(std::span<const at::Tensor>, float, const at::Tensor&) { return unsupported(); }
+Result<bool> widen(const at::Tensor&, const at::Tensor&) { return unsupported(); }
+void* current_cuda_stream(const at::Tensor&) { return nullptr; }
 
 Result<bool> all_finite(const at::Tensor&) { return unsupported(); }
 Result<std::uint32_t> largest_magnitude(const at::Tensor&) { return unsupported(); }

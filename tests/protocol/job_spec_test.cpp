@@ -182,6 +182,25 @@ TEST(JobSpec, TheTopologyMayBeLeftToTheWorkers) {
   EXPECT_THAT(exchange["topology"]["description"].get<std::string>(), HasSubstr("auto: the workers measure"));
 }
 
+TEST(JobSpec, ATopologyBetweenGpusNeedsAWholeOneForEachWorker) {
+  json catalog = test_catalog();
+  catalog["modes"][0]["topologies"].push_back("gpus");
+  catalog["topologies"].push_back({{"name", "gpus"}, {"summary", ""}, {"workers", "any"}, {"on_devices", true}});
+  const auto problems_with = [&](const json& each) {
+    json spec = minimal();
+    spec["exchange"] = {{"topology", "gpus"}};
+    spec["resources"] = {{"workers", 2}, {"per_worker", each}};
+    return normalize_job_spec(spec, catalog);
+  };
+  EXPECT_THAT(problems_with({{"cpu", 1}, {"gpu", 1}}), IsEmpty());
+  EXPECT_THAT(problems_with({{"gpu", 2}}), IsEmpty());
+  const std::string between = "\"gpus\" works between GPUs, one for each worker, and a worker of the job has ";
+  const std::string advice = ": set resources.per_worker.gpu to 1";
+  EXPECT_THAT(problems_with({{"cpu", 1}}), ElementsAre(Problem{"/exchange/topology", between + "none" + advice, {}}));
+  EXPECT_THAT(problems_with({{"gpu", 0.5}}),
+              ElementsAre(Problem{"/exchange/topology", between + "a part of one" + advice, {}}));
+}
+
 TEST(JobSpec, OwnersOfRegionsTakeWhatACompressorHasChosen) {
   json catalog = test_catalog();
   catalog["modes"][0]["topologies"].push_back("regions");

@@ -35,7 +35,8 @@ MAY_INCLUDE = {
 MAY_USE_TORCH = {"compressors", "training", "actors", "bench", "worker"}
 # What a folder may include beside that: files of their own library, which needs neither LibTorch nor CUDA.
 MAY_INCLUDE_FILES = {"cli": {"training/shapes.hpp", "cuda/nvml.hpp", "cuda/nccl_library.hpp"},
-                     "cluster": {"cuda/nvml.hpp"}, "training": {"cuda/nvml.hpp"}, "worker": {"cuda/nccl_library.hpp"}}
+                     "cluster": {"cuda/nvml.hpp"}, "training": {"cuda/nccl.hpp", "cuda/nvml.hpp"},
+                     "worker": {"cuda/nccl_library.hpp"}}
 # No include path leads from these to LibTorch: they are linked into `weir`.
 FREE_OF_TORCH = {"training/shapes.cpp"}
 # Headers of CUDA's toolkit and of NCCL, and who may include them: in cuda/ not what others include.

@@ -96,12 +96,13 @@ inline Outcome train_scripted(const protocol::JobSpec& spec, const std::vector<s
 /// A job with a state server, in threads of this process.
 class EsyncJob {
  public:
-  EsyncJob(protocol::JobSpec spec, std::uint32_t workers)
+  EsyncJob(protocol::JobSpec spec, std::uint32_t workers, at::Device device = at::kCPU)
       : results(workers + 1, Result<bool>(false)),
         watchers(workers),
-        group(collectives::in_process_group(workers + 1)),
+        group(group_for(spec, workers + 1)),
         spec_(std::move(spec)),
-        workers_(workers) {}
+        workers_(workers),
+        device_(device) {}
 
   /// A rank does this in the place of its work; see work() and serve().
   using Act = std::function<Result<bool>(std::uint32_t rank)>;
@@ -118,7 +119,7 @@ class EsyncJob {
   Result<bool> run_rank(std::uint32_t rank) { return rank < workers_ ? work(rank) : serve(); }
 
   Result<bool> work(std::uint32_t rank) {
-    auto replica = Replica::make(spec_, rank, workers_, 1).value();
+    auto replica = Replica::make(spec_, rank, workers_, 1, device_).value();
     if (auto joined = replica->join(*group[rank]); !joined) return joined.error();
     return replica->mode->train(*replica, watchers[rank]);
   }
@@ -148,6 +149,7 @@ class EsyncJob {
  private:
   const protocol::JobSpec spec_;
   const std::uint32_t workers_;
+  const at::Device device_;
 };
 
 }  // namespace weir::training::testing

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/topologies/catalog.hpp"
 #include "protocol/checkpoint.hpp"
 #include "protocol/safetensors.hpp"
 #include "ranks.hpp"
@@ -90,8 +91,14 @@ inline protocol::JobSpec with_batch_norm(protocol::JobSpec spec) {
   return spec;
 }
 
+/// A group in which the job can exchange: NCCL is not for simulated networks.
+inline Group group_for(const protocol::JobSpec& spec, std::uint32_t ranks) {
+  const auto* topology = collectives::find_topology(spec.exchange.topology);
+  return topology != nullptr && topology->on_devices ? tcp_group(ranks) : collectives::in_process_group(ranks);
+}
+
 inline Outcome train(const protocol::JobSpec& spec, std::uint32_t ranks, const Run& run = {}) {
-  auto group = collectives::in_process_group(ranks);
+  auto group = group_for(spec, ranks);
   Outcome outcome{std::vector<Watcher>(ranks), std::vector<Segment>(ranks), std::vector<Result<bool>>(ranks, false)};
   run_ranks(ranks, [&](std::uint32_t rank) {
     const at::Device device = run.devices.empty() ? at::Device(at::kCPU) : run.devices[rank];

@@ -217,7 +217,7 @@ TEST(WorkerCatalog, IsWhatTheDocumentationSays) {
 
 // A job is judged by these.
 TEST(WorkerCatalog, StatesWhatTopologiesCarry) {
-  for (const auto& type : collectives::topologies()) {
+  for (const auto& type : collectives::all_topologies()) {
     const auto& entries = all().at("topologies");
     const auto entry =
         std::find_if(entries.begin(), entries.end(), [&](const json& one) { return one.at("name") == type.name; });
@@ -226,6 +226,7 @@ TEST(WorkerCatalog, StatesWhatTopologiesCarry) {
     EXPECT_EQ(entry->at("gathers") == "all", !type.by_owners) << type.name;
     EXPECT_EQ(entry->at("gathers") == "partners", type.hops) << type.name;
     EXPECT_EQ(entry->at("elements").size(), type.elements.size());
+    EXPECT_EQ(entry->at("on_devices"), type.on_devices) << type.name;
     const bool has_servers = entry->at("params").at("properties").contains("servers");
     EXPECT_EQ(entry->at("servers"), has_servers) << type.name;
     if (!has_servers) continue;

@@ -200,7 +200,7 @@ TEST(WorkerProgram, PrintsTheCatalog) {
   EXPECT_EQ(catalog.at("models").at(0).at("parameters"), 431'080);
   EXPECT_EQ(catalog.at("modes").at(0).at("topologies"),
             (nlohmann::json{"ring", "butterfly", "binary_blocks", "tree", "hierarchical", "two_hop", "multi_hop",
-                            "parameter_server", "split_gather", "auto"}));
+                            "parameter_server", "split_gather", "nccl", "auto"}));
   EXPECT_EQ(catalog.at("topologies").at(1).at("workers"), "power_of_two");
   EXPECT_EQ(catalog.at("topologies").at(1).at("gathers"), "all");
   EXPECT_EQ(catalog.at("topologies").at(6).at("workers"), "power_of_two");
@@ -222,6 +222,7 @@ TEST(WorkerProgram, PrintsTheCatalog) {
             (nlohmann::json{"ring", "torus", "random_regular", "complete"}));
   for (const auto& topology : catalog.at("topologies")) {
     EXPECT_EQ(topology.at("automatic"), topology.at("name") == "auto") << topology;
+    EXPECT_EQ(topology.at("on_devices"), topology.at("name") == "nccl") << topology;
   }
 }
 

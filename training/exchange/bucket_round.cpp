@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
+#include "compressors/device/codes.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/non_finite.hpp"
+#include "compressors/quantizers/sent_numbers.hpp"
 
 namespace weir::training {
 namespace {
@@ -23,6 +26,12 @@ bool ends_gathered(const compressors::Compressor& compressor) {
   return !passes.empty() && passes.back() == compressors::Reduction::gather;
 }
 
+/// What is added up of a bucket on the device that it lies on; nothing if it is not.
+std::optional<at::ScalarType> numbers_there(const RoundSetting& setting, const Bucket& bucket) {
+  if (!setting.sums_there || bucket.parameters.empty()) return std::nullopt;
+  return bucket.coded ? compressors::sent_numbers(*setting.compression.compressor) : at::kFloat;
+}
+
 }  // namespace
 
 BucketRound::BucketRound(const RoundSetting& setting, const Bucket& bucket, bool votes, std::uint32_t first_piece)
@@ -35,6 +44,12 @@ BucketRound::BucketRound(const RoundSetting& setting, const Bucket& bucket, bool
   for (const auto p : bucket.parameters) {
     entries += setting.parameters[p].tensor.numel();
     host_ends_.push_back(static_cast<std::size_t>(entries) * sizeof(float));
+  }
+  if (const auto numbers = numbers_there(setting, bucket)) {
+    const at::Device device = setting.parameters[bucket.parameters.front()].tensor.device();
+    device_sum_ = std::make_unique<DeviceSum>(device, *numbers, entries, votes);
+    put_means_into(device_sum_->means());
+    return;
   }
   if (!bucket.coded) {
     dense_ = at::empty({entries + (votes ? 1 : 0)}, at::kFloat);
@@ -81,13 +96,14 @@ const CodedRound& BucketRound::round_for(const Route& route) const {
 
 /// Whether a parameter is encoded in such a step, and not averaged as it is.
 bool BucketRound::encodes(const Step& step, const Route& route, std::uint32_t parameter) const {
-  if (!bucket_.coded || route.form != Form::coded) return false;
+  if (!bucket_.coded || device_sum_ || route.form != Form::coded) return false;
   auto round = setting_.round(step, parameter);
   round.by_owners = round_for(route).by_owners();
   return !setting_.compression.compressor->goes_dense(setting_.parameters[parameter].tensor.sizes(), round);
 }
 
-bool BucketRound::encodes_in_place(const Step& step, const Route& route, std::uint32_t parameter) const {
+bool BucketRound::works_in_place(const Step& step, const Route& route, std::uint32_t parameter) const {
+  if (device_sum_) return true;
   // Sums within a host and over hops are made in the host's memory.
   if (by_hosts() || round_for(route).by_hops()) return false;
   const at::Device device = setting_.parameters[parameter].tensor.device();
@@ -104,7 +120,8 @@ void BucketRound::begin(const Step& step, const Route& route) {
   dense_parameters_.clear();
   dense_ends_.clear();
   coded_parameters_.clear();
-  const std::size_t element_bytes = rounded_ ? sizeof(BFloat16) : sizeof(float);
+  std::size_t element_bytes = rounded_ ? sizeof(BFloat16) : sizeof(float);
+  if (device_sum_) element_bytes = device_sum_->number_bytes();
   std::size_t entries = 0;
   for (const auto p : bucket_.parameters) {
     if (encodes(step, route, p)) {
@@ -116,7 +133,7 @@ void BucketRound::begin(const Step& step, const Route& route) {
     dense_ends_.push_back(entries * element_bytes);
   }
   coded_->begin(step, coded_parameters_);
-  if (!bucket_.coded) return;
+  if (!bucket_.coded || device_sum_) return;
   if (rounded_) dense_rounded_.resize(entries);
   const auto length = static_cast<std::int64_t>(entries);
   if (!dense_.defined() || dense_.numel() != length) dense_ = at::empty({length}, at::kFloat);
@@ -154,14 +171,20 @@ void BucketRound::take_host_means() {
 // Dense.
 
 Buffer BucketRound::dense() {
+  if (device_sum_) return device_sum_->numbers();
   if (rounded_) return {std::as_writable_bytes(std::span(dense_rounded_)), Element::bfloat16};
   return {std::as_writable_bytes(flat(dense_)), Element::float32};
 }
 
+/// Of each value, this much is added up.
+float BucketRound::share() const {
+  if (reduction() != ReduceOp::sum) return 1;
+  return 1 / static_cast<float>(bucket_.coded ? setting_.world : setting_.ranks);
+}
+
 Result<void> BucketRound::gather_dense() {
   const auto in_stream = setting_.in_stream_of(bucket_.parameters);
-  const bool mean = reduction() == ReduceOp::sum;
-  const float share = mean ? 1 / static_cast<float>(bucket_.coded ? setting_.world : setting_.ranks) : 1;
+  if (device_sum_) return gather_in_place();
   const auto all = flat(dense_);
   std::size_t begin = 0;
   for (const auto p : dense_parameters_) {
@@ -173,14 +196,30 @@ Result<void> BucketRound::gather_dense() {
       gradient = std::move(*compensated);
     }
     const auto values = flat(gradient);
-    if (!compressors::copy_scaled(share, values, all.subspan(begin, values.size()))) {
+    if (!compressors::copy_scaled(share(), values, all.subspan(begin, values.size()))) {
       return setting_.of_parameter(compressors::non_finite(setting_.round(step_, p), values), p);
     }
     begin += values.size();
   }
   if (rounded_) round_to(all, std::span(dense_rounded_));
-  // One vote is enough: where the smallest value counts, that of a rank that wants to stop is the smallest.
-  if (with_votes_) all.back() = reduction() == ReduceOp::min ? -step_.vote : step_.vote;
+  if (with_votes_) all.back() = vote();
+  return {};
+}
+
+/// One is enough: where the smallest value counts, that of a rank that wants to stop is the smallest.
+float BucketRound::vote() const { return reduction() == ReduceOp::min ? -step_.vote : step_.vote; }
+
+Result<void> BucketRound::gather_in_place() {
+  std::vector<at::Tensor> values;
+  for (const auto p : dense_parameters_) values.push_back(value_of(p));
+  const auto gathered = device_sum_->gather(values, share(), vote());
+  if (!gathered) return gathered.error();
+  for (std::size_t i = 0; !*gathered && i < values.size(); ++i) {
+    const auto p = dense_parameters_[i];
+    const auto finite = compressors::device::all_finite(values[i]);
+    if (!finite) return finite.error();
+    if (!*finite) return setting_.of_parameter(compressors::non_finite(setting_.round(step_, p), values[i]), p);
+  }
   return {};
 }
 
@@ -191,6 +230,7 @@ collectives::ReduceOp BucketRound::reduction() const {
 
 Result<void> BucketRound::conclude_dense() {
   const auto in_stream = setting_.in_stream_of(bucket_.parameters);
+  if (device_sum_) return conclude_in_place();
   const auto all = flat(dense_);
   if (with_votes_) votes_sum_ = std::abs(all.back());
   if (rounded_) {
@@ -207,6 +247,12 @@ Result<void> BucketRound::conclude_dense() {
     auto turned = setting_.compression.memory->average_dense(mean.tensor, setting_.round(step_, p));
     if (!turned) return turned.error();
   }
+  return {};
+}
+
+Result<void> BucketRound::conclude_in_place() {
+  if (auto concluded = device_sum_->conclude(); !concluded) return concluded;
+  if (with_votes_) votes_sum_ = std::abs(device_sum_->votes());
   return {};
 }
 
@@ -237,7 +283,7 @@ at::Tensor BucketRound::value_of(std::uint32_t parameter) const {
     return value.to(at::kFloat).contiguous();
   }
   const at::Tensor& like = setting_.parameters[parameter].tensor;
-  const at::Device place = encodes_in_place(step_, route_, parameter) ? like.device() : at::Device(at::kCPU);
+  const at::Device place = works_in_place(step_, route_, parameter) ? like.device() : at::Device(at::kCPU);
   return at::zeros(like.sizes(), at::TensorOptions(at::kFloat).device(place));
 }
 

@@ -13,6 +13,7 @@
 #include "collectives/collective.hpp"
 #include "training/exchange/buckets.hpp"
 #include "training/exchange/coded_round.hpp"
+#include "training/exchange/device_sum.hpp"
 #include "training/exchange/gathering_round.hpp"
 #include "training/exchange/hops_round.hpp"
 #include "training/exchange/owners_round.hpp"
@@ -41,9 +42,11 @@ class BucketRound {
   /// Finds out which tensors go dense in `step`.
   void begin(const Step& step, const Route& route);
 
-  /// Whether the value of a parameter of the bucket, which lies on a device, is encoded there in such a step: then it
-  /// has to stay where it is. On any thread.
-  bool encodes_in_place(const Step& step, const Route& route, std::uint32_t parameter) const;
+  /// Whether the value of a parameter of the bucket, which lies on a device, is encoded or added up there in such a
+  /// step: then it has to stay where it is. On any thread.
+  bool works_in_place(const Step& step, const Route& route, std::uint32_t parameter) const;
+  /// Whether all of the bucket is added up there, so that its means are there, too.
+  bool sums_in_place() const { return device_sum_ != nullptr; }
 
   /// The tensors whose bytes are carried together, and where each of them ends among the bytes.
   struct Load {
@@ -85,6 +88,10 @@ class BucketRound {
   bool encodes(const Step& step, const Route& route, std::uint32_t parameter) const;
   at::Tensor value_of(std::uint32_t parameter) const;
   void put_means_into(const at::Tensor& flat);
+  float share() const;
+  float vote() const;
+  Result<void> gather_in_place();
+  Result<void> conclude_in_place();
 
   const RoundSetting& setting_;
   const Bucket& bucket_;
@@ -104,6 +111,7 @@ class BucketRound {
   at::Tensor
       dense_;  ///< the dense tensors one after the other, then the vote; the means of a bucket that is never coded
   std::vector<BFloat16> dense_rounded_;
+  std::unique_ptr<DeviceSum> device_sum_;  ///< instead of these, if all is added up on a device
   float votes_sum_ = 0;
 
   // In an exchange by hosts: of all parameters, one after the other.

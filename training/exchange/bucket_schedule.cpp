@@ -34,8 +34,8 @@ struct BucketSchedule::Place : LanePlace {
 class BucketSchedule::Lane {
  public:
   Lane(collectives::Communicator& group, collectives::Loop& loop, const collectives::TopologyChoice& choice,
-       bool by_hosts)
-      : turns(loop), turns_up(loop), turns_down(loop), group_(group), choice_(choice) {
+       bool by_hosts, DeviceLane* devices)
+      : turns(loop), turns_up(loop), turns_down(loop), group_(group), choice_(choice), devices_(devices) {
     if (!by_hosts) return;
     hosts_.emplace(group);
     within.emplace(hosts_->neighbours());
@@ -43,6 +43,7 @@ class BucketSchedule::Lane {
 
   /// Over all ranks or, by hosts, over the leaders of all hosts.
   collectives::Collective& collective(std::size_t topology, bool by_hosts) {
+    if (devices_ != nullptr) return devices_->collective();
     auto& made = by_hosts ? between_hosts_ : over_all_;
     made.resize(collectives::topologies().size());
     if (!made[topology]) {
@@ -63,21 +64,25 @@ class BucketSchedule::Lane {
  private:
   collectives::Communicator& group_;
   const collectives::TopologyChoice choice_;
+  DeviceLane* const devices_;
   std::optional<collectives::Hosts> hosts_;
   std::vector<std::unique_ptr<collectives::Collective>> over_all_;  ///< by topology, those that were needed
   std::vector<std::unique_ptr<collectives::Collective>> between_hosts_;
 };
 
 BucketSchedule::BucketSchedule(collectives::Fabric& fabric, const collectives::TopologyChoice& choice, bool by_hosts,
-                               std::span<const Bucket> buckets, std::vector<BucketRound>& rounds, CodecThreads& codecs,
-                               StepTrace& trace, Ended ended)
+                               DeviceLane* devices, std::span<const Bucket> buckets, std::vector<BucketRound>& rounds,
+                               CodecThreads& codecs, StepTrace& trace, Ended ended)
     : fabric_(fabric), by_hosts_(by_hosts), rounds_(rounds), codecs_(codecs), trace_(trace), ended_(std::move(ended)) {
   for (std::uint32_t lane = 0; lane < fabric.lanes(); ++lane) {
-    lanes_.push_back(std::make_unique<Lane>(fabric.lane(lane), fabric.thread().loop(), choice, by_hosts));
+    lanes_.push_back(std::make_unique<Lane>(fabric.lane(lane), fabric.thread().loop(), choice, by_hosts, devices));
   }
   for (std::size_t first = 0, last = 0; first < buckets.size(); first = last) {
     while (last < buckets.size() && buckets[last].group == buckets[first].group) ++last;
-    for (const LanePlace& place : places_in_lanes(last - first, fabric.lanes())) places_.push_back({place});
+    for (LanePlace place : places_in_lanes(last - first, devices == nullptr ? fabric.lanes() : 1)) {
+      if (devices != nullptr) place.lane = devices->lane();
+      places_.push_back({place});
+    }
   }
   tasks_.reserve(rounds.size());
 }

@@ -12,6 +12,7 @@
 #include "collectives/topologies/catalog.hpp"
 #include "training/exchange/bucket_round.hpp"
 #include "training/exchange/codec_thread.hpp"
+#include "training/exchange/device_lane.hpp"
 #include "training/exchange/route.hpp"
 #include "training/exchange/step.hpp"
 #include "training/exchange/step_trace.hpp"
@@ -22,8 +23,9 @@ namespace weir::training {
 /// The tasks that take the buckets of a step through their rounds: one for each bucket, from the moment when its
 /// tensors are complete. One thread encodes and another decodes, so that one bucket may be encoded while others are on
 /// the wire and another is decoded. The last bucket has the urgent lane for itself, and its work comes first on both
-/// threads. The others share the other lanes, on each of which all ranks let the buckets pass in the same order.
-/// Everything else happens on the fabric's loop. Of several groups of buckets one is under way at a time.
+/// threads. The others share the other lanes, on each of which all ranks let the buckets pass in the same order. Where
+/// devices exchange (DeviceLane), all buckets pass there, the last one at the end. Everything else happens on the
+/// fabric's loop. Of several groups of buckets one is under way at a time.
 class BucketSchedule {
  public:
   /// Called when all buckets of a step are through, or one has failed: then the others stay where they are, and the
@@ -31,10 +33,11 @@ class BucketSchedule {
   using Ended = std::function<void(const Result<void>& result, const PhaseTimes& times)>;
 
   /// `choice`: what the job says of its topology, for the parameters of those that take some. `by_hosts`: coded buckets
-  /// are summed within hosts first. What the buckets do is noted in `trace`.
+  /// are summed within hosts first. `devices`: by what all buckets are exchanged; null: by the topologies of their
+  /// routes. What the buckets do is noted in `trace`.
   BucketSchedule(collectives::Fabric& fabric, const collectives::TopologyChoice& choice, bool by_hosts,
-                 std::span<const Bucket> buckets, std::vector<BucketRound>& rounds, CodecThreads& codecs,
-                 StepTrace& trace, Ended ended);
+                 DeviceLane* devices, std::span<const Bucket> buckets, std::vector<BucketRound>& rounds,
+                 CodecThreads& codecs, StepTrace& trace, Ended ended);
   /// What is under way is given up. The codec threads must have been stopped before.
   ~BucketSchedule();
 

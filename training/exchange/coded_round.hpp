@@ -47,6 +47,7 @@ struct RoundSetting {
   bool regions = false;                ///< what they own are regions (SplitRound), not shares (OwnersRound)
   bool hops = false;                   ///< what they own comes to them by hops (HopsRound)
   const HostCopies* copies = nullptr;  ///< if the values come from a device
+  bool sums_there = false;             ///< and are added up there, as far as they need neither memory nor code
 
   /// As long as it exists, the calling thread works in the stream of the bucket of these parameters, if there are some
   /// and they are on a device.

@@ -41,7 +41,7 @@ std::vector<ParameterSize> sizes_of(const std::vector<NamedTensor>& parameters,
 }
 
 std::size_t position_of(std::string_view topology) {
-  return static_cast<std::size_t>(collectives::find_topology(topology) - collectives::topologies().data());
+  return static_cast<std::size_t>(collectives::find_topology(topology) - collectives::all_topologies().data());
 }
 
 /// Of the state of an exchange: the bucket size that AutoPlan has chosen.
@@ -60,13 +60,14 @@ class Exchange::Call final : public collectives::Loop::Request {
 };
 
 Exchange::Exchange(std::vector<NamedTensor> tensors, compressors::Compression compression, collectives::Fabric& fabric,
-                   const Options& options)
+                   const Options& options, std::unique_ptr<DeviceLane> devices)
     : tensors_(std::move(tensors)),
       compression_(std::move(compression)),
       fabric_(fabric),
       options_(options),
       values_(tensors_.size()),
       means_(tensors_.size()),
+      devices_(std::move(devices)),
       codecs_(std::make_unique<CodecThreads>(fabric.thread().loop())) {
   auto buckets = planned(options.bucket_sizes);
   setting_ = std::make_unique<RoundSetting>(setting_of(std::ranges::any_of(buckets, &Bucket::coded)));
@@ -82,6 +83,8 @@ RoundSetting Exchange::setting_of(bool some_coded) {
   const auto* type = collectives::find_topology(options_.topology.name);
   const bool automatic = options_.topology.name == AutoPlan::name;
   ensure(automatic || (type != nullptr && type->fits(fabric_.size())), "a topology that the job was checked for");
+  ensure((devices_ != nullptr) == (!automatic && type->on_devices),
+         "devices that exchange for a topology between them");
   RoundSetting setting{.parameters = tensors_,
                        .values_name = options_.values,
                        .values = values_,
@@ -93,7 +96,8 @@ RoundSetting Exchange::setting_of(bool some_coded) {
                        .aggregation = options_.aggregation,
                        .ranks = fabric_.size(),
                        .rank = fabric_.rank(),
-                       .world = fabric_.size()};
+                       .world = fabric_.size(),
+                       .sums_there = devices_ != nullptr && compression_.memory->name() == "none"};
   std::optional<collectives::Hosts> hosts;
   fabric_.thread().call([&] { hosts.emplace(fabric_.lane(0)); });
   const bool several_on_a_host = hosts->count() < fabric_.size();
@@ -149,10 +153,6 @@ void Exchange::lay_out(std::vector<Bucket> buckets) {
   rounds_.clear();
   calls_.clear();
   buckets_ = std::move(buckets);
-  if (!tensors_.empty() && !tensors_.front().tensor.is_cpu()) {
-    copies_ = std::make_unique<HostCopies>(tensors_, buckets_);
-    setting_->copies = copies_.get();
-  }
   for (std::size_t p = 0; p < tensors_.size(); ++p) {
     means_[p] = {.tensor = at::zeros(tensors_[p].tensor.sizes(), at::kFloat), .sparse = false, .positions = {}};
   }
@@ -168,6 +168,10 @@ void Exchange::lay_out(std::vector<Bucket> buckets) {
     first_piece += static_cast<std::uint32_t>(rounds_.back().piece_count());
     calls_.push_back(std::make_unique<Call>([this, b] { schedule_->ready(b); }));
   }
+  if (!tensors_.empty() && !tensors_.front().tensor.is_cpu()) {
+    copies_ = std::make_unique<HostCopies>(tensors_, buckets_, means_);
+    setting_->copies = copies_.get();
+  }
   routes_ = auto_plan_ ? std::vector<Route>(buckets_.size()) : fixed_routes();
   trace_ = std::make_unique<StepTrace>(fabric_, tensors_, buckets_.size());
   const auto ended = [this](const Result<void>& result, const PhaseTimes& times) {
@@ -179,8 +183,8 @@ void Exchange::lay_out(std::vector<Bucket> buckets) {
     changed_.notify_all();
   };
   fabric_.thread().call([&] {
-    schedule_ = std::make_unique<BucketSchedule>(fabric_, options_.topology, setting_->by_hosts, buckets_, rounds_,
-                                                 *codecs_, *trace_, ended);
+    schedule_ = std::make_unique<BucketSchedule>(fabric_, options_.topology, setting_->by_hosts, devices_.get(),
+                                                 buckets_, rounds_, *codecs_, *trace_, ended);
   });
 }
 
@@ -217,7 +221,7 @@ Result<void> Exchange::weigh(const Step& step) {
 void Exchange::sum_up() {
   const auto ranks = static_cast<double>(fabric_.size());
   for (std::size_t b = first_; b < last_; ++b) {
-    for (const auto tensor : buckets_[b].parameters) means_[tensor].tensor.mul_(ranks);
+    for (const auto tensor : buckets_[b].parameters) means()[tensor].tensor.mul_(ranks);
   }
 }
 
@@ -225,7 +229,9 @@ void Exchange::sum_up() {
 void Exchange::put_means() {
   for (std::size_t b = first_; b < last_; ++b) {
     if (!buckets_[b].parameters.empty()) copies_->join(buckets_[b].parameters.front());
-    for (const auto tensor : buckets_[b].parameters) copies_->put(tensor, means_[tensor]);
+    for (const auto tensor : buckets_[b].parameters) {
+      rounds_[b].sums_in_place() ? copies_->release(tensor) : copies_->put(tensor, means_[tensor]);
+    }
   }
 }
 
@@ -265,6 +271,8 @@ void Exchange::begin(const Step& step, std::uint32_t group) {
   for (std::size_t b = first_; b < last_; ++b) {
     handed_over_[b] = false;
     missing_[b] = buckets_[b].parameters.size();
+    // Its means are written where those of the last step are still read.
+    if (rounds_[b].sums_in_place()) copies_->hold_back(buckets_[b].parameters.front());
   }
   step_ = step;
   giving_ = true;
@@ -277,7 +285,7 @@ void Exchange::give(std::uint32_t tensor, at::Tensor value) {
   const std::size_t bucket = bucket_of_[tensor];
   ensure(first_ <= bucket && bucket < last_, "a tensor of the group of the step");
   if (copies_ && value.defined()) {
-    const bool stays = rounds_[bucket].encodes_in_place(step_, routes_[bucket], tensor);
+    const bool stays = rounds_[bucket].works_in_place(step_, routes_[bucket], tensor);
     value = stays ? copies_->keep(tensor, value) : copies_->fetch(tensor, value);
   }
   values_[tensor] = std::move(value);
@@ -303,8 +311,8 @@ Result<Exchange::Agreed> Exchange::finish() {
   if (failure_) return *failure_;
   std::ranges::fill(values_, at::Tensor());
   agreed_.times.wait = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (options_.aggregation == Aggregation::sum) sum_up();
   if (copies_) put_means();
+  if (options_.aggregation == Aggregation::sum) sum_up();
   return agreed_;
 }
 

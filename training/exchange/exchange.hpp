@@ -21,6 +21,7 @@
 #include "training/exchange/bucket_schedule.hpp"
 #include "training/exchange/buckets.hpp"
 #include "training/exchange/codec_thread.hpp"
+#include "training/exchange/device_lane.hpp"
 #include "training/exchange/host_copies.hpp"
 #include "training/exchange/route.hpp"
 #include "training/exchange/step.hpp"
@@ -73,9 +74,9 @@ class Exchange {
   };
 
   /// `tensors`: names, shapes and the device that all are on. They are usually given from the last to the first, which
-  /// decides about buckets. `fabric` must outlive this object.
+  /// decides about buckets. `fabric` must outlive this object. `devices`: for a topology on devices, of that fabric.
   Exchange(std::vector<NamedTensor> tensors, compressors::Compression compression, collectives::Fabric& fabric,
-           const Options& options);
+           const Options& options, std::unique_ptr<DeviceLane> devices = nullptr);
   /// An exchange in progress must be ended first, by Fabric::abort.
   ~Exchange();
   Exchange(const Exchange&) = delete;
@@ -136,7 +137,7 @@ class Exchange {
   collectives::Fabric& fabric_;
   const Options options_;
   std::vector<at::Tensor> values_;      ///< by tensor: of this step
-  std::vector<Mean> means_;             ///< by tensor, in the host's memory
+  std::vector<Mean> means_;             ///< by tensor, in the host's memory but for those that are made on the device
   std::unique_ptr<HostCopies> copies_;  ///< if the tensors are on a device
   GatheredMean gathered_mean_;
   std::unique_ptr<RoundSetting> setting_;
@@ -145,6 +146,7 @@ class Exchange {
   std::vector<Route> routes_;             ///< by bucket
   std::vector<std::uint32_t> bucket_of_;  ///< by tensor
   std::vector<BucketRound> rounds_;       ///< by bucket
+  std::unique_ptr<DeviceLane> devices_;   ///< uses what the rounds have
   std::unique_ptr<StepTrace> trace_;
   std::unique_ptr<CodecThreads> codecs_;
   std::unique_ptr<BucketSchedule> schedule_;  ///< lives on the loop's thread

@@ -20,17 +20,19 @@ const c10::impl::DeviceGuardImplInterface& streams_of(at::Device device) {
 
 }  // namespace
 
-HostCopies::HostCopies(std::span<const NamedTensor> tensors, std::span<const Bucket> buckets)
+HostCopies::HostCopies(std::span<const NamedTensor> tensors, std::span<const Bucket> buckets,
+                       std::span<const Mean> means)
     : device_(tensors.front().tensor.device()) {
   const c10::Stream computing = streams_of(device_).getStream(device_);
-  for (const auto& [name, tensor] : tensors) {
-    places_.push_back({.value = {},
-                       .copy = at::empty(tensor.sizes(), host_memory_for(device_)),
-                       .positions = {},
-                       .stream = computing});
-    means_.push_back({.tensor = at::zeros(tensor.sizes(), at::TensorOptions(at::kFloat).device(device_)),
-                      .sparse = false,
-                      .positions = {}});
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    const auto sizes = tensors[t].tensor.sizes();
+    const bool made_there = !means.empty() && !means[t].tensor.is_cpu();
+    places_.push_back({.value = {}, .copy = {}, .positions = {}, .stream = computing});
+    means_.push_back(
+        {.tensor = made_there ? means[t].tensor : at::zeros(sizes, at::TensorOptions(at::kFloat).device(device_)),
+         .sparse = false,
+         .positions = {}});
+    if (!made_there) places_.back().copy = at::empty(sizes, host_memory_for(device_));
   }
   const bool may_code = compressors::device::has_kernels(device_);
   for (const Bucket& bucket : buckets) {
@@ -55,7 +57,6 @@ at::Tensor HostCopies::keep(std::uint32_t tensor, const at::Tensor& value) {
   return value;
 }
 
-/// Has the bucket's stream go on only after what is in the calling thread's current one.
 void HostCopies::hold_back(std::uint32_t tensor) const {
   c10::Event complete(device_.type());
   complete.record(streams_of(device_).getStream(device_));

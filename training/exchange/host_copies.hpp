@@ -24,14 +24,16 @@ using compressors::NamedTensor;
 ///     keep(t, value)      the same: the value stays where it is
 ///     wait(t)             encoder: then the copy of what was fetched may be read
 ///     in_stream_of(t)     codec threads: what they do with tensors on the device is done in the bucket's stream
-///     join(t)             compute thread, after the exchange, and then
-///     put(t, mean)        for each tensor
+///     join(t)             compute thread, after the exchange, and then for each tensor
+///     put(t, mean)        or, if its mean is there already,
+///     release(t)
 ///
 /// Exceptions of LibTorch go through: out of memory, say.
 class HostCopies {
  public:
-  /// `tensors`: names and shapes, on the device.
-  HostCopies(std::span<const NamedTensor> tensors, std::span<const Bucket> buckets);
+  /// `tensors`: names and shapes, on the device. `means`: by tensor, those that are made on the device; others count as
+  /// none.
+  HostCopies(std::span<const NamedTensor> tensors, std::span<const Bucket> buckets, std::span<const Mean> means = {});
 
   /// Begins to copy a value behind the work of the calling thread's current stream. The value must not change, and the
   /// copy not be read, until wait().
@@ -49,12 +51,18 @@ class HostCopies {
   /// Has the calling thread's current stream go on only after what is in the stream of the tensor's bucket.
   void join(std::uint32_t tensor) const;
 
+  /// Has the stream of the tensor's bucket go on only after what is in the calling thread's current one.
+  void hold_back(std::uint32_t tensor) const;
+
   /// Blocks until the values of this tensor's bucket that were fetched last are in the host's memory, and the means
   /// that were put before them on the device.
   void wait(std::uint32_t tensor) const;
 
   /// Copies a mean to the device, where it is dense: of a sparse one only the entries.
   void put(std::uint32_t tensor, const Mean& mean);
+
+  /// The value is not used any more, and nothing is to be put.
+  void release(std::uint32_t tensor) { places_[tensor].value.reset(); }
 
   /// By tensor, as they were put last.
   std::span<Mean> means() { return means_; }
@@ -67,7 +75,6 @@ class HostCopies {
     c10::Stream stream;
   };
 
-  void hold_back(std::uint32_t tensor) const;
   void put_entries(Place& place, const Mean& mean, at::Tensor& to);
 
   const at::Device device_;

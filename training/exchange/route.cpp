@@ -9,6 +9,6 @@ std::string_view name_of(Form form) {
   return form == Form::bfloat16 ? "bfloat16" : "coded";
 }
 
-std::string_view topology_of(const Route& route) { return collectives::topologies()[route.topology].name; }
+std::string_view topology_of(const Route& route) { return collectives::all_topologies()[route.topology].name; }
 
 }  // namespace weir::training

@@ -16,7 +16,7 @@ enum class Form : std::uint8_t {
 /// How a bucket's gradients travel in a step. The same on all ranks.
 struct Route {
   Form form = Form::coded;   ///< of a bucket that is coded at all (Bucket::coded)
-  std::size_t topology = 0;  ///< position among collectives::topologies()
+  std::size_t topology = 0;  ///< position among collectives::all_topologies()
   bool by_owners = false;    ///< gathered payloads go by owners, as the topology says
 
   friend bool operator==(const Route&, const Route&) = default;

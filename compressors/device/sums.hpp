@@ -1,0 +1,25 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <span>
+
+#include "base/result.hpp"
+
+namespace weir::compressors::device {
+
+// What ranks add up where it lies: the numbers of tensors in a device's memory, float32 or, if that is the type of the
+// tensor that is summed, 16 bits each. In the calling thread's current stream (device.hpp), for which they wait, with
+// the bits that the processor would have.
+
+/// Fills `to` with a share of each entry of the values, which are contiguous and float32, one after the other. False if
+/// a value is NaN or infinite.
+Result<bool> write_shares(std::span<const at::Tensor> values, float share, const at::Tensor& to);
+
+/// Sets `to`, float32, to the numbers of `sum`, 16 bits each. False if one of them is NaN or infinite.
+Result<bool> widen(const at::Tensor& sum, const at::Tensor& to);
+
+/// What CUDA calls the calling thread's current stream on the device of `tensor`.
+void* current_cuda_stream(const at::Tensor& tensor);
+
+}  // namespace weir::compressors::device

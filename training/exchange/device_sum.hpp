@@ -1,0 +1,49 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+
+#include "base/result.hpp"
+#include "collectives/collective.hpp"
+
+namespace weir::training {
+
+/// What the ranks add up of a bucket whose tensors lie on a device: one number for each entry, in the device's memory.
+/// Everything is put into the calling thread's current stream there, which has to be the bucket's
+/// (HostCopies::in_stream_of), and only what the functions return comes down to the host.
+///
+///     gather(values, share, vote)    all-reduce numbers() in place    conclude()    then means() are there
+///
+/// Exceptions of LibTorch go through.
+class DeviceSum {
+ public:
+  /// `number`: of what type the numbers are, float32 or one of 16 bits. `with_vote`: with a float32 more.
+  DeviceSum(at::Device device, at::ScalarType number, std::int64_t entries, bool with_vote);
+
+  /// Takes a share of the values of all tensors, which are contiguous and float32. False if one is NaN or infinite.
+  /// Fails as compressors/device.
+  Result<bool> gather(std::span<const at::Tensor> values, float share, float vote);
+
+  collectives::Buffer numbers() const;
+  std::size_t number_bytes() const { return numbers_.element_size(); }
+
+  /// Makes means of the sums. Fails with: malformed (a sum of 16 bits is not finite), and as compressors/device.
+  Result<void> conclude();
+
+  /// One after the other, float32: overwritten by the next gather() or conclude().
+  const at::Tensor& means() const { return means_; }
+  /// Of all ranks together.
+  float votes() const { return votes_; }
+
+ private:
+  const std::int64_t entries_;
+  const bool with_vote_;
+  const at::Tensor means_;    ///< and the vote
+  const at::Tensor numbers_;  ///< the same, if they are float32
+  void* stream_ = nullptr;    ///< of the last gather()
+  float votes_ = 0;
+};
+
+}  // namespace weir::training
