@@ -8,7 +8,7 @@ import unittest
 from pathlib import Path
 
 from cluster import BIN, LONG, SystemTest, job
-from weir_api import poll
+from weir_api import ApiError, poll
 
 LIBRARY = BIN.parent / "tests" / "nvml"  # the folder with it
 DEVICE = BIN.parent / "tests" / "emulated_gpu" / "libemulated_gpu.so"
@@ -117,6 +117,23 @@ class Gpus(SystemTest):
             for rank in (0, 1):
                 self.assertEqual("computes on privateuseone:0" in self.log(ended["id"], rank), bool(each))
         self.assertAlmostEqual(accuracies[0], accuracies[1], delta=0.02)  # sparse means are rounded in another way
+
+    def test_nccl_is_refused_where_it_is_not(self):
+        self.start(2)
+        api = self.cluster.api
+        over_nccl = {"exchange": {"topology": "nccl"}}
+        for each, has in (({}, "none"), ({"gpu": 0.5}, "a part of one")):
+            spec = job(resources={"workers": 2, "per_worker": {"cpu": 1, **each}}, **over_nccl)
+            with self.assertRaises(ApiError) as refused:
+                api.submit(spec)
+            self.assertEqual([(error["pointer"], error["detail"]) for error in refused.exception.problem["errors"]],
+                             [("/exchange/topology", '"nccl" works between GPUs, one for each worker, and a worker of '
+                               f"the job has {has}: set resources.per_worker.gpu to 1")])
+        # The emulated GPU is none for NCCL, whose library may be missing, too.
+        spec = job(resources={"workers": 2, "per_worker": {"cpu": 1, "gpu": 1}}, **over_nccl)
+        ended = api.wait_ended(api.submit(spec)["id"])
+        self.assertEqual(ended["state"], "FAILED")
+        self.assertRegex(ended["reason"], r'exchange\.topology "nccl": rank 0 \([^)]+\) cannot use NCCL: ')
 
     def test_a_worker_whose_libtorch_knows_no_gpu_says_so(self):
         self.cluster.start({"alpha": 2})
