@@ -216,9 +216,15 @@ TEST(Defaults, EveryCompressorTrains) {
   for (const auto& compressor : names("compressors")) expect_trains({{"compression", {{"name", compressor}}}});
 }
 
-TEST(Defaults, EveryTopologyOfTheModeCarriesATraining) {
-  for (const auto& topology : catalog().at("modes").at(0).at("topologies")) {
-    expect_trains({{"exchange", {{"topology", topology}}}});
+TEST(Defaults, EveryTopologyOfTheModeCarriesATrainingOrAsksForGpus) {
+  for (const auto& topology : catalog().at("topologies")) {
+    const json part{{"exchange", {{"topology", topology.at("name")}}}};
+    if (topology.at("on_devices")) {
+      json spec = job(part);
+      EXPECT_NE(problems_of(spec).find("set resources.per_worker.gpu to 1"), std::string::npos);
+    } else {
+      expect_trains(part);
+    }
   }
 }
 
