@@ -6,6 +6,7 @@
 
 #include "tests/cuda/fake_nccl.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <limits>
