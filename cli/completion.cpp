@@ -1,6 +1,7 @@
 #include "cli/completion.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <functional>
 
 namespace weir::cli {

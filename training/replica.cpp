@@ -1,5 +1,6 @@
 #include "training/replica.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 #include "base/ensure.hpp"

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/errc.hpp"
 #include "tests/cluster/fake_cluster.hpp"
 

@@ -4,6 +4,7 @@
 #include <c10/core/StreamGuard.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <set>
 

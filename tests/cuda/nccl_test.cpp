@@ -1,5 +1,6 @@
 #include "cuda/nccl.hpp"
 
+#include <algorithm>
 #include <future>
 
 #include "base/errc.hpp"

@@ -43,6 +43,13 @@ FREE_OF_TORCH = {"training/shapes.cpp"}
 CUDA_HEADER = r"(?:cuda|cublas|cufft|curand|nvtx3/|thrust/|cub/|cooperative_groups)\w*.*[.](?:h|cuh)|nccl[.]h"
 MAY_USE_CUDA = r"cuda/.*[.](?:cpp|cu|cuh)|tests/cuda/emulator/.*"
 
+# Of the standard library's algorithms those that are in use or likely to be.
+ALGORITHMS = (
+    "adjacent_find all_of any_of binary_search clamp copy copy_if copy_n count count_if equal fill fill_n find find_if "
+    "for_each generate includes is_sorted lower_bound max max_element min min_element minmax mismatch none_of "
+    "nth_element partition partition_point remove_if replace reverse rotate shuffle sort stable_sort transform unique "
+    "upper_bound").split()
+
 LINE_COLUMNS_MAX = 120
 FILE_LINES_MAX = 600
 
@@ -122,6 +129,18 @@ def kernels_for_the_emulator(tree: Tree) -> Iterator[Problem]:
         yield Problem(path, line, "kernels_for_the_emulator", f"`{match[0]}`: kernels are C++, started by launch()")
     for path, line, _ in tree.matches(r"(?<!extern )\b__shared__\b", is_cpp, blanked=True):
         yield Problem(path, line, "kernels_for_the_emulator", "the emulator only knows shared_memory()")
+
+
+def header_of_algorithms(tree: Tree) -> Iterator[Problem]:
+    """Other headers bring <algorithm> along in some releases of the standard library, and not in others."""
+    calls = rf"\bstd::(?:ranges::)?({'|'.join(ALGORITHMS)})(?:<[^;()]*>)?\("
+    header, told = "#include <algorithm>\n", set()
+    for path, line, match in tree.matches(calls, is_cpp, blanked=True):
+        own = {f"{place}.hpp" for place in re.findall(r'^#include "([^"]+)[.]hpp"$', tree.files[path], re.MULTILINE)
+               if place.rpartition("/")[2] == Path(path).stem}
+        if path not in told and not any(header in tree.files.get(where, "") for where in {path, *own}):
+            told.add(path)
+            yield Problem(path, line, "header_of_algorithms", f"std::{match[1]} without #include <algorithm>")
 
 
 def torch_on_the_way(tree: Tree) -> Iterator[Problem]:
@@ -273,9 +292,9 @@ def untold_targets(tree: Tree) -> Iterator[Problem]:
             yield Problem(path, line, "untold_targets", f"`make help` does not show {match[1]}")
 
 
-RULES = [include_directions, cuda_headers, kernels_for_the_emulator, torch_on_the_way, banned_words, sleeps_in_tests,
-         lambda_coroutines, awaited_aggregates, awaited_choices, awaits_in_first_condition, long_lines, long_files,
-         left_behind, dead_files, static_registrars, untold_targets]
+RULES = [include_directions, cuda_headers, kernels_for_the_emulator, header_of_algorithms, torch_on_the_way,
+         banned_words, sleeps_in_tests, lambda_coroutines, awaited_aggregates, awaited_choices,
+         awaits_in_first_condition, long_lines, long_files, left_behind, dead_files, static_registrars, untold_targets]
 
 
 def check(tree: Tree) -> list[Problem]:

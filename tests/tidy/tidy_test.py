@@ -251,6 +251,22 @@ class StaticRegistrars(unittest.TestCase):
             "a/a.hpp": "static void register_route(int a);\nvoid registered();\nRegistration registration_;\n"}), [])
 
 
+class HeaderOfAlgorithms(unittest.TestCase):
+    def test_a_file_that_leaves_it_to_others(self):
+        self.assertEqual(broken(tidy.header_of_algorithms, {
+            "a/a.cpp": '#include "a/b.hpp"\n#include <vector>\nint x = std::max<int>(1, 2);\nint y = std::min(1, 2);\n',
+            "a/b.hpp": "#include <algorithm>\n",
+            "a/c.hpp": "bool b = std::ranges::any_of(v, is);\n"}), ["a/a.cpp:3", "a/c.hpp:1"])
+
+    def test_its_own_header_and_other_names_are_fine(self):
+        self.assertEqual(broken(tidy.header_of_algorithms, {
+            "a/a.cpp": '#include "a/a.hpp"\nint x = std::max(1, 2);\n',
+            "a/a.hpp": "#include <algorithm>\n",
+            "a/b.cpp": "#include <algorithm>\nint x = std::max(1, 2);\n",
+            "a/c.cpp": "// std::max(1, 2)\nauto n = std::ranges::size(v); int y = std::numeric_limits<int>::max();\n"}),
+            [])
+
+
 class WholeTree(unittest.TestCase):
     def test_every_rule_has_a_test(self):
         tests = Path(__file__).read_text()

@@ -1,5 +1,7 @@
 #include "cuda/kernels/blocks.hpp"
 
+#include <algorithm>
+
 #include "compressors/kernels/selection/selection.hpp"
 #include "tests/cuda/kernels/support.hpp"
 

@@ -1,5 +1,7 @@
 #include "cuda/kernels/chunks.hpp"
 
+#include <algorithm>
+
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/kernels/selection/exceedances.hpp"
 #include "compressors/kernels/selection/selection.hpp"

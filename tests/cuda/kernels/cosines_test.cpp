@@ -1,5 +1,7 @@
 #include "cuda/kernels/cosines.hpp"
 
+#include <algorithm>
+
 #include "compressors/kernels/linear_algebra/cosines.hpp"
 #include "compressors/kernels/selection/selection.hpp"
 #include "cuda/kernels/blocks.hpp"

@@ -1,5 +1,7 @@
 #include "cuda/kernels/finite.hpp"
 
+#include <algorithm>
+
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/kernels/selection/selection.hpp"
 #include "tests/cuda/kernels/support.hpp"

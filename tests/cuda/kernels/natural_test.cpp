@@ -1,5 +1,7 @@
 #include "cuda/kernels/natural.hpp"
 
+#include <algorithm>
+
 #include "compressors/kernels/quantization/quantize.hpp"
 #include "compressors/kernels/random/random.hpp"
 #include "tests/cuda/kernels/support.hpp"

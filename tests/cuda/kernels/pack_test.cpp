@@ -1,5 +1,7 @@
 #include "compressors/kernels/pack.hpp"
 
+#include <algorithm>
+
 #include "cuda/kernels/pack.hpp"
 #include "tests/cuda/kernels/support.hpp"
 

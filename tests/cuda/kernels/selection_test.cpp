@@ -1,5 +1,7 @@
 #include "cuda/kernels/selection.hpp"
 
+#include <algorithm>
+
 #include "compressors/kernels/selection/selection.hpp"
 #include "cuda/kernels/arithmetic.hpp"
 #include "tests/cuda/kernels/support.hpp"

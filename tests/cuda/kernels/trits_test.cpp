@@ -1,5 +1,6 @@
 #include "cuda/kernels/trits.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "compressors/kernels/quantization/quantize.hpp"
