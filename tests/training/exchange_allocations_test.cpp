@@ -172,9 +172,9 @@ TEST_P(Allocations, AreNoneInARound) {
     counting = true;
     for (std::uint64_t step = 0; step < most_rounds && quiet < quiet_rounds; ++step) {
       gradients.begin({.number = step});
-      torch::manual_seed(rank);  // the same gradients in every step
+      const at::Generator random = testing::generator(rank);  // the same gradients in every step
       at::Tensor loss = at::zeros({});
-      for (const auto& [name, tensor] : parameters) loss = loss + (tensor * torch::randn(tensor.sizes())).sum();
+      for (const auto& [name, tensor] : parameters) loss = loss + (tensor * torch::randn(tensor.sizes(), random)).sum();
       loss.backward();
       ASSERT_TRUE(gradients.finish());
       between.arrive_and_wait();

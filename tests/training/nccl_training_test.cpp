@@ -219,8 +219,8 @@ std::vector<Rank> average(const std::string& compressor, at::Device device, bool
                         std::move(devices));
       for (std::uint64_t step = 0; step < steps && own.done; ++step) {
         std::vector<at::Tensor> values;
-        at::manual_seed(10 * step + rank);
-        for (std::size_t t = 0; t + 1 < shapes.size(); ++t) values.push_back(at::randn(shapes[t]));
+        const at::Generator random = generator(10 * step + rank);
+        for (std::size_t t = 0; t + 1 < shapes.size(); ++t) values.push_back(at::randn(shapes[t], random));
         if (poisoned && rank == 1 && step == 2)
           values[1].data_ptr<float>()[17] = std::numeric_limits<float>::quiet_NaN();
         const auto before = emulator::waits_of_this_thread();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/CPUGeneratorImpl.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,6 +22,9 @@ inline void run_ranks(std::uint32_t ranks, const std::function<void(std::uint32_
   std::vector<std::jthread> threads;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) threads.emplace_back(body, rank);
 }
+
+/// For random numbers of one rank: LibTorch's own generator is shared by all threads, also by those of the other ranks.
+inline at::Generator generator(std::uint64_t seed) { return at::detail::createCPUGenerator(seed); }
 
 /// A group over sockets on loopback, or through shared memory.
 inline Group mesh_group(std::uint32_t size, bool shared_memory) {

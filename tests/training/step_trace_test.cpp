@@ -87,9 +87,9 @@ std::vector<Noted> exchange_steps(const Case& of) {
     for (std::uint64_t step = 0; step < steps; ++step) {
       noted[rank].before = without_other(exchange.trace().totals());
       gradients.begin({.number = step});
-      torch::manual_seed(rank);
+      const at::Generator random = testing::generator(rank);
       at::Tensor loss = at::zeros({});
-      for (const auto& [name, tensor] : parameters) loss = loss + (tensor * torch::randn(tensor.sizes())).sum();
+      for (const auto& [name, tensor] : parameters) loss = loss + (tensor * torch::randn(tensor.sizes(), random)).sum();
       loss.backward();
       const auto agreed = gradients.finish();
       ASSERT_TRUE(agreed) << agreed.error().message();
