@@ -189,6 +189,10 @@ class Compressor {
   /// select_entries() work in the calling thread's current stream, and wait for it (compressors/device).
   virtual bool codes_on(at::Device device) const { return device.is_cpu(); }
 
+  /// If it does nothing else than to send each entry, divided by the number of ranks, as a number of 16 bits that is
+  /// summed: the type of that number. Then what the ranks send can be added up without encode() and decode_add().
+  virtual std::optional<at::ScalarType> sent_numbers() const { return std::nullopt; }
+
   /// Appends the encoding of `gradient` to `out`. Accepts any shape, also empty; a tensor that is not float32 or not
   /// contiguous is converted first. If `own` is given, it receives what read_entries() would read from the payload; for
   /// traits().sparse. On failure `out` is unchanged. Fails with: invalid_argument (not a floating-point tensor where

@@ -99,8 +99,9 @@ std::span<const TopologyType> all_topologies() {
 }
 
 std::span<const TopologyType> topologies() {
-  return all_topologies().first(
+  static const auto made_here = all_topologies().first(
       static_cast<std::size_t>(std::ranges::count(all_topologies(), false, &TopologyType::on_devices)));
+  return made_here;
 }
 
 const TopologyType* find_topology(std::string_view name) {

@@ -49,10 +49,8 @@ Result<bool> write_code(const at::Tensor& values, std::span<std::byte> code, con
 template <class Add>
 Result<void> add_code(BytesView code, at::Tensor& sum, const Add& add) {
   const at::Tensor above = bring_up(code, sum);
-  const at::Tensor report = scratch(sum, sizeof(cuda::Report));
-  const cuda::StreamHandle stream = current_handle(sum);
-  auto done = cuda::fill_bytes(place<std::byte>(report), sizeof(cuda::Report), std::byte{0}, stream);
-  return done ? add(place<std::byte>(above), place<float>(sum), place<cuda::Report>(report), stream) : done;
+  const at::Tensor report = new_report(sum);
+  return add(place<std::byte>(above), place<float>(sum), place<cuda::Report>(report), current_handle(sum));
 }
 
 }  // namespace
@@ -64,7 +62,7 @@ Result<bool> all_finite(const at::Tensor& values) {
 }
 
 Result<std::uint32_t> largest_magnitude(const at::Tensor& values) {
-  const at::Tensor report = at::zeros({sizeof(cuda::Report)}, values.options().dtype(at::kByte));
+  const at::Tensor report = new_report(values);
   auto done =
       cuda::find_largest(place<float>(values), size_of(values), place<cuda::Report>(report), current_handle(values));
   if (!done) return done.error();

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/result.hpp"
+#include "cuda/kernels/report.hpp"
 #include "cuda/stream.hpp"
 
 namespace weir::compressors::device {
@@ -23,6 +24,11 @@ cuda::StreamHandle current_handle(const at::Tensor& tensor);
 /// Bytes beside `tensor`, whose content nobody has set.
 inline at::Tensor scratch(const at::Tensor& tensor, std::size_t bytes) {
   return at::empty({static_cast<std::int64_t>(bytes)}, tensor.options().dtype(at::kByte));
+}
+
+/// For a kernel to report in, beside `tensor`: nothing yet.
+inline at::Tensor new_report(const at::Tensor& tensor) {
+  return at::zeros({sizeof(cuda::Report)}, tensor.options().dtype(at::kByte));
 }
 
 /// Where the first T of `tensor` lies, on the device.

@@ -4,15 +4,9 @@
 #include "compressors/device/launching.hpp"
 #include "cuda/kernels/arithmetic.hpp"
 #include "cuda/kernels/half.hpp"
-#include "cuda/memory.hpp"
 
 namespace weir::compressors::device {
 namespace {
-
-/// Fills a tensor of a Report or of floats with zeros.
-Result<void> clear(const at::Tensor& tensor) {
-  return cuda::fill_bytes(place<std::byte>(tensor), tensor.nbytes(), std::byte{0}, current_handle(tensor));
-}
 
 Result<void> write(const at::Tensor& values, float share, const at::Tensor& to, cuda::Report* report) {
   const cuda::StreamHandle stream = current_handle(to);
@@ -26,8 +20,7 @@ Result<void> write(const at::Tensor& values, float share, const at::Tensor& to, 
 }  // namespace
 
 Result<bool> write_shares(std::span<const at::Tensor> values, float share, const at::Tensor& to) {
-  const at::Tensor report = scratch(to, sizeof(cuda::Report));
-  if (auto cleared = clear(report); !cleared) return cleared.error();
+  const at::Tensor report = new_report(to);
   std::int64_t begin = 0;
   for (const at::Tensor& one : values) {
     const at::Tensor part = to.narrow(0, begin, one.numel());
@@ -38,16 +31,11 @@ Result<bool> write_shares(std::span<const at::Tensor> values, float share, const
 }
 
 Result<bool> widen(const at::Tensor& sum, const at::Tensor& to) {
-  const at::Tensor report = scratch(to, sizeof(cuda::Report));
-  auto* const found = place<cuda::Report>(report);
-  const cuda::StreamHandle stream = current_handle(to);
-  auto done = clear(report);
-  if (done) done = clear(to);
-  if (done && sum.scalar_type() == at::kHalf) {
-    done = cuda::add_scaled(1, place<Half>(sum), size_of(sum), place<float>(to), found, stream);
-  } else if (done) {
-    done = cuda::add_scaled(1, place<BFloat16>(sum), size_of(sum), place<float>(to), found, stream);
-  }
+  const at::Tensor report = new_report(to);
+  const auto widened = [&]<class Number>(const Number* from) {
+    return cuda::widen(from, size_of(sum), place<float>(to), place<cuda::Report>(report), current_handle(to));
+  };
+  const auto done = sum.scalar_type() == at::kHalf ? widened(place<Half>(sum)) : widened(place<BFloat16>(sum));
   if (!done) return done.error();
   return read<cuda::Report>(report).misfit == 0;
 }

@@ -18,6 +18,7 @@ class Bf16 final : public Compressor {
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.passes = {Reduction::sum_bf16}}; }
   bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
+  std::optional<at::ScalarType> sent_numbers() const override { return at::kBFloat16; }
   double error_bound(std::uint64_t, const Round&) const override { return 1; }
 
  protected:

@@ -40,7 +40,7 @@ __device__ std::uint32_t narrow(float value, BFloat16) {
   return rounded | (bits >> 16 & 0x8000);
 }
 
-__device__ float widen(std::uint32_t bits, Half) {
+__device__ float value_of(std::uint32_t bits, Half) {
   const std::uint32_t magnitude = bits & 0x7FFF;
   const std::uint32_t widened = magnitude > half_max
                                     ? magnitude_infinite | magnitude << 13 | (magnitude == half_max + 1 ? 0 : quiet)
@@ -48,7 +48,7 @@ __device__ float widen(std::uint32_t bits, Half) {
   return __uint_as_float(widened | (bits & 0x8000) << 16);
 }
 
-__device__ float widen(std::uint32_t bits, BFloat16) { return __uint_as_float(bits << 16); }
+__device__ float value_of(std::uint32_t bits, BFloat16) { return __uint_as_float(bits << 16); }
 
 template <class Number>
 __global__ void round_kernel(const float* __restrict__ from, std::uint64_t n, float share, Number* __restrict__ to,
@@ -69,18 +69,19 @@ __global__ void round_kernel(const float* __restrict__ from, std::uint64_t n, fl
   raise(&report->largest, largest);
 }
 
-template <class Number>
+/// `adds`: to what `to` has; else to zeros.
+template <class Number, bool adds>
 __global__ void add_scaled_kernel(float weight, const Number* __restrict__ from, std::uint64_t n,
                                   float* __restrict__ to, Report* report) {
   std::uint32_t largest = 0;
   for (std::uint64_t at = 4 * thread_of_grid(); at < n; at += 4 * threads_of_grid()) {
     const unsigned count = at_most(n - at, 4);
     const auto numbers = load_word<std::uint64_t>(reinterpret_cast<const std::byte*>(from + at), 2 * count);
-    Four four = load_four(to + at, count);
+    Four four = adds ? load_four(to + at, count) : Four{};
     for (unsigned k = 0; k < 4; ++k) {
       const auto bits = static_cast<std::uint32_t>(numbers >> 16 * k & 0xFFFF);
       largest = (bits & 0x7FFF) > largest ? bits & 0x7FFF : largest;
-      four.x[k] += weight * widen(bits, Number{});
+      four.x[k] += weight * value_of(bits, Number{});
     }
     store_four(four, to + at, count);
   }
@@ -100,12 +101,20 @@ template <class Number>
 Result<void> add_scaled(float weight, const Number* from, std::uint64_t n, float* to, Report* report,
                         StreamHandle stream) {
   if (n == 0) return {};
-  return launch("add_scaled", add_scaled_kernel<Number>, shape_for(n, 4), stream, weight, from, n, to, report);
+  return launch("add_scaled", add_scaled_kernel<Number, true>, shape_for(n, 4), stream, weight, from, n, to, report);
+}
+
+template <class Number>
+Result<void> widen(const Number* from, std::uint64_t n, float* to, Report* report, StreamHandle stream) {
+  if (n == 0) return {};
+  return launch("widen", add_scaled_kernel<Number, false>, shape_for(n, 4), stream, 1.0F, from, n, to, report);
 }
 
 template Result<void> round_to(const float*, std::uint64_t, float, Half*, Report*, StreamHandle);
 template Result<void> round_to(const float*, std::uint64_t, float, BFloat16*, Report*, StreamHandle);
 template Result<void> add_scaled(float, const Half*, std::uint64_t, float*, Report*, StreamHandle);
 template Result<void> add_scaled(float, const BFloat16*, std::uint64_t, float*, Report*, StreamHandle);
+template Result<void> widen(const Half*, std::uint64_t, float*, Report*, StreamHandle);
+template Result<void> widen(const BFloat16*, std::uint64_t, float*, Report*, StreamHandle);
 
 }  // namespace weir::cuda

@@ -11,7 +11,6 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/non_finite.hpp"
-#include "compressors/quantizers/sent_numbers.hpp"
 
 namespace weir::training {
 namespace {
@@ -29,7 +28,7 @@ bool ends_gathered(const compressors::Compressor& compressor) {
 /// What is added up of a bucket on the device that it lies on; nothing if it is not.
 std::optional<at::ScalarType> numbers_there(const RoundSetting& setting, const Bucket& bucket) {
   if (!setting.sums_there || bucket.parameters.empty()) return std::nullopt;
-  return bucket.coded ? compressors::sent_numbers(*setting.compression.compressor) : at::kFloat;
+  return bucket.coded ? setting.compression.compressor->sent_numbers() : at::kFloat;
 }
 
 }  // namespace

@@ -47,5 +47,20 @@ TYPED_TEST(CudaHalf, SumIsThatOfTheTwin) {
   }
 }
 
+TYPED_TEST(CudaHalf, WidenedNumbersAreASumWithZeros) {
+  std::vector<TypeParam> numbers(1 << 16);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i].bits = static_cast<std::uint16_t>(i);
+  for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{1023}, std::size_t{0x7C00}, numbers.size()}) {
+    const std::span<const TypeParam> from = std::span(numbers).first(n);
+    std::vector<float> due(n);
+    const bool finite = weir::add_scaled(1, from, std::span(due));
+    const Array<float> to(n, n % 4);
+    const Reported report;
+    widen(Array<TypeParam>(from, n % 3).data(), n, to.data(), report.at(), nullptr).value();
+    EXPECT_EQ(report.read().misfit == 0, finite) << n;
+    EXPECT_TRUE(same_bits(to.read(), due)) << n;
+  }
+}
+
 }  // namespace
 }  // namespace weir::cuda
