@@ -1,5 +1,6 @@
 #include "training/gossip/mixing.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 

@@ -1,5 +1,7 @@
 #include "training/modes/async.hpp"
 
+#include <ATen/TensorOperators.h>
+
 #include <numeric>
 #include <vector>
 
