@@ -9,9 +9,7 @@
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "base/xxh3.hpp"
 
 namespace weir::runtime {
 namespace {
@@ -39,12 +37,9 @@ std::uint32_t header_check(const std::byte* header) {
 
 /// The checksum of table and body, which are contiguous, and the segments.
 std::uint64_t checksum(BytesView table_and_body, std::span<const Segment> segments) {
-  if (segments.empty()) return XXH3_64bits(table_and_body.data(), table_and_body.size());
-  XXH3_state_t state;
-  XXH3_64bits_reset(&state);
-  XXH3_64bits_update(&state, table_and_body.data(), table_and_body.size());
-  for (const Segment& segment : segments) XXH3_64bits_update(&state, segment.bytes().data(), segment.size());
-  return XXH3_64bits_digest(&state);
+  std::uint64_t hash = XXH3_64bits(table_and_body.data(), table_and_body.size());
+  for (const Segment& segment : segments) hash = XXH3_64bits_withSeed(segment.bytes().data(), segment.size(), hash);
+  return hash;
 }
 
 /// Allocates uninitialized memory; its pages are first touched when bytes come in. Null if there is none left.

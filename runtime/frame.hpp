@@ -44,16 +44,16 @@ struct FrameView {
 ///
 ///     offset size
 ///      0     4    magic "WEIR"
-///      4     1    version, 1
+///      4     1    version, 2
 ///      5     1    kind
 ///      6     2    number of segments, n
 ///      8     4    bytes of the body, b
 ///     12     4    low half of xxh3-64 over bytes 0..11, checked before the lengths are used
-///     16     8    xxh3-64 over everything that follows
+///     16     8    xxh3-64 of table and body; with segments, of each in turn, seeded with that of what comes before
 ///     24     8n   bytes of each segment
 ///     24+8n  b    body, then the segments' bytes
 inline constexpr std::size_t frame_header_bytes = 24;
-inline constexpr std::uint8_t frame_version = 1;
+inline constexpr std::uint8_t frame_version = 2;
 
 /// Frames waiting to be written. Bodies are small and are copied in; segments are only referenced. One gathering write
 /// can take many frames. Not thread-safe.
