@@ -82,7 +82,7 @@ void loses_a_rank(const char* library) {
     expect_error(under_way.result(rank), Errc::peer_lost, "rank 2");
     EXPECT_EQ(ranks.fabric(rank).lost_rank(), 2U);
   }
-  EXPECT_LT(Clock::now() - lost_at, milliseconds(2000));
+  EXPECT_LT(Clock::now() - lost_at, std::chrono::seconds(20));
   expect_error(under_way.result(2), Errc::cancelled, "killed");
   for (std::uint32_t rank = 0; rank < 3; ++rank) ranks.lose(rank);
   EXPECT_EQ(told.aborted - aborted, 3);
@@ -163,7 +163,7 @@ TEST_F(NcclFailure, AnAbortThatHangsHoldsUpNobody) {
     const auto lost_at = Clock::now();
     ranks.fabric(1).abort(Error(Errc::cancelled, "killed"), /*leaves=*/true);
     expect_error(under_way.result(0), Errc::peer_lost, "rank 1");
-    EXPECT_LT(Clock::now() - lost_at, milliseconds(2000));
+    EXPECT_LT(Clock::now() - lost_at, std::chrono::seconds(20));
     EXPECT_FALSE(under_way.result(1));
     // The loops go on meanwhile.
     for (const std::uint32_t rank : {0U, 1U}) ranks.fabric(rank).thread().call([] {});
