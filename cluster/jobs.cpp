@@ -170,7 +170,14 @@ net::awaitable<Result<std::vector<protocol::Problem>>> Jobs::find_checkpoint(Che
     const std::uint64_t step = from.step.value_or(checkpoints->back().step);
     const bool exists = std::any_of(checkpoints->begin(), checkpoints->end(),
                                     [step](const CheckpointRecord& one) { return one.step == step; });
-    if (!exists) refuse("/step", "job " + from.job_id + " has no checkpoint at step " + std::to_string(step));
+    const auto steps = checked.shape ? count_steps(checked.plan.spec, *checked.shape, services_.options.catalog)
+                                     : std::optional<StepCount>();
+    if (!exists) {
+      refuse("/step", "job " + from.job_id + " has no checkpoint at step " + std::to_string(step));
+    } else if (steps && steps->total <= step) {
+      refuse("/step", "the checkpoint is of step " + std::to_string(step) + ", and this job ends after " +
+                          std::to_string(steps->total) + ": ask for more epochs, or more steps, or an earlier one");
+    }
     for (const auto& pointer : differences(checked.spec, (*job)->spec)) {
       refuse("", pointer + " must be as in job " + from.job_id);
     }

@@ -1,5 +1,6 @@
 #include "protocol/conditions.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <utility>
@@ -74,6 +75,11 @@ Conditions read_conditions(const json& params) {
   read.slowdown = params.value("slowdown", std::vector<double>());
   read.link_rate = params.value("link_rate", std::vector<std::string>());
   return read;
+}
+
+bool limits_links(const json& spec) {
+  const json rates = spec.at("training").at("params").value("link_rate", json::array());
+  return std::ranges::any_of(rates, [](const json& rate) { return rate != "none"; });
 }
 
 std::vector<Problem> check_conditions(const json& spec) {

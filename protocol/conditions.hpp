@@ -27,6 +27,9 @@ nlohmann::json with_conditions(nlohmann::json schema);
 /// The parameters of the mode's own.
 nlohmann::json without_conditions(nlohmann::json params);
 
+/// Whether a job limits what a worker's sockets carry. `spec` follows the schema.
+bool limits_links(const nlohmann::json& spec);
+
 /// Reads them from training.params, where they may be missing. `params` follows the schema.
 Conditions read_conditions(const nlohmann::json& params);
 

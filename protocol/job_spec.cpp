@@ -19,6 +19,7 @@ namespace weir::protocol {
 namespace {
 
 using nlohmann::json;
+using nlohmann::literals::operator""_json_pointer;
 
 /// The second half of the check, against the catalog. Runs on a spec that follows the schema.
 class CatalogCheck {
@@ -39,6 +40,8 @@ class CatalogCheck {
     append(check_neighbours(spec_, catalog_));
     append(check_pushes(spec_, catalog_));
     append(check_aggregation(spec_, catalog_));
+    append(check_settings_without_effect(spec_, catalog_));
+    append(complete_clip(spec_, catalog_));
     append(check_adaptation(spec_, catalog_));
     append(check_conditions(spec_));
     topology_and_compressor();
@@ -108,6 +111,12 @@ class CatalogCheck {
     if (given && !entry->value("has_files", true)) {
       problems_.push_back({"/dataset/path", name + " has no files: leave the path out"});
     }
+    const std::string partition = spec_["dataset"]["partition"];
+    const json& usual = job_spec_schema().at("/properties/dataset/properties/dirichlet_alpha/default"_json_pointer);
+    if (partition != "dirichlet" && spec_["dataset"]["dirichlet_alpha"] != usual) {
+      problems_.push_back({"/dataset/dirichlet_alpha",
+                           "is of the partition \"dirichlet\", and the job has \"" + partition + "\": leave it out"});
+    }
   }
 
   static bool works_over(const json& mode, const json& topology) {
@@ -157,6 +166,13 @@ class CatalogCheck {
     const std::string name = spec_["exchange"]["topology"];
     const json* topology = find_entry(catalog_, "topologies", name);
     if (topology == nullptr || !topology->value("on_devices", false)) return;
+    if (limits_links(spec_)) {
+      problems_.push_back(
+          {"/training/params/link_rate", "limits the workers' sockets, and \"" + name + "\" sends past them"});
+    }
+    if (spec_["exchange"]["transport"] != "auto") {
+      problems_.push_back({"/exchange/transport", "\"" + name + "\" chooses its own; it takes \"auto\""});
+    }
     const double gpus = spec_["resources"]["per_worker"].value("gpu", 0.0);
     if (gpus >= 1) return;
     problems_.push_back({"/exchange/topology",
@@ -300,21 +316,21 @@ class CatalogCheck {
     for (const char* each : {"per_worker", "per_server"}) {
       if (!part[each].contains("cpu")) part[each]["cpu"] = 1;
     }
-    for (const char* each : {"per_worker", "per_server", "per_state_server"}) {
-      const double gpus = part[each].value("gpu", 0.0);
-      if (gpus <= 1 || gpus == std::floor(gpus)) continue;
-      problems_.push_back({std::string("/resources/") + each + "/gpu",
-                           "a process gets a part of one GPU or whole ones: must be at most 1 or a whole number, and "
-                           "is " +
-                               part[each]["gpu"].dump()});
-    }
+    const double gpus = part["per_worker"].value("gpu", 0.0);
+    if (gpus <= 1 || gpus == std::floor(gpus)) return;
+    problems_.push_back(
+        {"/resources/per_worker/gpu",
+         "a process gets a part of one GPU or whole ones: must be at most 1 or a whole number, and is " +
+             part["per_worker"]["gpu"].dump()});
   }
 
   /// The processes that follow from the mode and the rest of the spec. Without a mode that problem stands alone, and so
   /// does a parameter that says how many and is wrong by itself.
   void groups() {
     const json* mode = find_entry(catalog_, "modes", spec_["training"]["mode"].get<std::string>());
-    if (mode == nullptr || !problems_.empty()) return;
+    if (mode == nullptr) return;
+    append(check_role_resources(spec_, *mode));
+    if (!problems_.empty()) return;
     const auto groups = groups_of(spec_, *mode);
     if (!groups) return problems_.push_back({"/training/mode", groups.error().context});
     spec_["resources"]["groups"] = to_json(*groups);

@@ -5,12 +5,20 @@
 #include <string>
 
 #include "protocol/catalog_entries.hpp"
+#include "protocol/conditions.hpp"
 #include "protocol/differences.hpp"
+#include "protocol/job_spec.hpp"
+#include "protocol/roles.hpp"
 
 namespace weir::protocol {
 namespace {
 
 using nlohmann::json;
+
+/// What the schema has for a setting that is left out.
+const json& default_of(const char* part, const std::string& name) {
+  return job_spec_schema().at("properties").at(part).at("properties").at(name).at("default");
+}
 
 /// Parts of the model that are exchanged one after the other: each needs steps of its own in the period, and those of a
 /// delay, too.
@@ -101,6 +109,67 @@ std::vector<Problem> check_pushes(const json& spec, const json& catalog) {
         {"/compression/memory", "memory \"" + memory->value("name", "") + misfit + reason->get<std::string>()});
   }
   return problems;
+}
+
+std::vector<Problem> check_settings_without_effect(const json& spec, const json& catalog) {
+  const std::string what = exchanged(spec, catalog);
+  const std::string mode = "training mode \"" + spec.at("training").at("mode").get<std::string>() + "\"";
+  std::vector<Problem> problems;
+  if (what == "nothing") {
+    const json& part = spec.at("compression");
+    const auto only = [&](const char* name, const char* value) {
+      if (part.value(name, value) == value) return;
+      problems.push_back({std::string("/compression/") + name,
+                          mode + " has one worker, whose values are used as they are; it takes \"" + value + "\""});
+    };
+    only("apply_to", "gradients");
+    only("aggregation", "mean");
+    if (spec.at("exchange").value("transport", "auto") != "auto") {
+      problems.push_back({"/exchange/transport", mode + " exchanges nothing; it takes \"auto\""});
+    }
+    if (limits_links(spec)) {
+      problems.push_back({"/training/params/link_rate", mode + " exchanges nothing: leave it out"});
+    }
+  }
+  if (what != "nothing" && what != "pushes") return problems;
+  const json& usual = default_of("exchange", "bucket_bytes");
+  if (spec.at("exchange").value("bucket_bytes", usual) != usual) {
+    const std::string why = what == "nothing" ? " exchanges nothing" : "'s workers push each tensor by itself";
+    problems.push_back({"/exchange/bucket_bytes", mode + why + ", not in buckets: leave it out"});
+  }
+  return problems;
+}
+
+std::vector<Problem> check_role_resources(const json& spec, const json& mode) {
+  std::vector<Problem> problems;
+  for (const Role role : all_roles) {
+    if (role == Role::worker) continue;
+    const std::string name(to_string(role));
+    const std::string key = "per_" + name;
+    const json& each = spec.at("resources").at(key);
+    if (!mode.value("roles", json::object()).contains(name)) {
+      if (each == default_of("resources", key)) continue;
+      problems.push_back({"/resources/" + key, "training mode \"" + mode.value("name", "") +
+                                                   "\" has no process of the role \"" + name + "\": leave it out"});
+    } else if (each.value("gpu", 0.0) > 0) {
+      problems.push_back({"/resources/" + key + "/gpu",
+                          "a process of the role \"" + name + "\" computes on processors: leave it out"});
+    }
+  }
+  return problems;
+}
+
+std::vector<Problem> complete_clip(json& spec, const json& catalog) {
+  const std::string what = exchanged(spec, catalog);
+  const bool has_mean = what == "gradients" || what == "nothing";
+  json& clip = spec.at("training").at("clip");
+  json& where = clip.at("where");
+  if (where.is_null()) where = has_mean ? "global" : "local";
+  if (has_mean || where == "local" || (clip.at("norm").is_null() && clip.at("value").is_null())) return {};
+  return {{"/training/clip/where", "\"global\" limits the mean of the workers' gradients, and this job has none: " +
+                                       (what == "pushes" ? std::string("servers apply each worker's by itself")
+                                                         : "workers make steps with their own, and exchange models") +
+                                       "; it takes \"local\""}};
 }
 
 std::vector<Problem> check_mode_params(const json& spec) {

@@ -15,6 +15,19 @@ std::vector<Problem> check_neighbours(const nlohmann::json& spec, const nlohmann
 /// The same of a job whose workers push gradients to servers.
 std::vector<Problem> check_pushes(const nlohmann::json& spec, const nlohmann::json& catalog);
 
+/// Settings that would change nothing in a job of this mode, but for those that follow from the other functions here:
+/// what is made of the workers' values where there is one worker, and buckets where nothing goes in buckets. `spec`
+/// follows the schema.
+std::vector<Problem> check_settings_without_effect(const nlohmann::json& spec, const nlohmann::json& catalog);
+
+/// Resources of processes that a mode with this entry of the catalog does not have, or GPUs for one that has no use for
+/// them: only workers have. `spec` follows the schema.
+std::vector<Problem> check_role_resources(const nlohmann::json& spec, const nlohmann::json& mode);
+
+/// Sets where gradients are limited, if the job does not say: in their mean, where workers exchange gradients; else in
+/// each worker's own, and then a job that asks for the mean has a problem. `spec` follows the schema.
+std::vector<Problem> complete_clip(nlohmann::json& spec, const nlohmann::json& catalog);
+
 /// What no schema says of a mode's parameters, which are complete: where one depends on another or on the number of
 /// workers.
 std::vector<Problem> check_mode_params(const nlohmann::json& spec);

@@ -206,14 +206,16 @@ Result<void> Replica::join(collectives::Fabric& fabric) {
 }
 
 Result<void> Replica::make_exchange() {
-  const Exchange::Options options{.values = own_optimizers() ? "difference" : "gradient",
-                                  .aggregation = *aggregation_named(spec.compression.aggregation),
-                                  .seed = spec.training.seed,
-                                  .epochs_total = epochs_total(),
-                                  .bucket_sizes = {.bytes = spec.exchange.bucket_bytes},
-                                  .groups = mode->groups(exchanged_tensors()),
-                                  .topology = {spec.exchange.topology, spec.exchange.servers},
-                                  .make_compression = [this] { return training::make_compression(spec); }};
+  const std::uint64_t bucket_bytes = spec.exchange.bucket_bytes;
+  const Exchange::Options options{
+      .values = own_optimizers() ? "difference" : "gradient",
+      .aggregation = *aggregation_named(spec.compression.aggregation),
+      .seed = spec.training.seed,
+      .epochs_total = epochs_total(),
+      .bucket_sizes = {.first_bytes = std::min(BucketSizes().first_bytes, bucket_bytes), .bytes = bucket_bytes},
+      .groups = mode->groups(exchanged_tensors()),
+      .topology = {spec.exchange.topology, spec.exchange.servers},
+      .make_compression = [this] { return training::make_compression(spec); }};
   std::unique_ptr<DeviceLane> devices;
   const auto* topology = collectives::find_topology(spec.exchange.topology);
   if (topology != nullptr && topology->on_devices) {

@@ -98,14 +98,10 @@ nlohmann::json modes() {
   for (auto& entry : list) {
     entry["topologies"] = nlohmann::json::array();
     const auto exchanges = entry.at("exchanges").get<std::string>();
-    const bool usual_only =
-        exchanges == name_of(training::Exchanged::models) || exchanges == name_of(training::Exchanged::pushes);
-    const bool nothing = exchanges == name_of(training::Exchanged::nothing);
+    const bool all =
+        exchanges == name_of(training::Exchanged::gradients) || exchanges == name_of(training::Exchanged::differences);
     for (const auto& topology : topologies()) {
-      if (nothing && topology.at("on_devices")) continue;
-      if (!usual_only || topology.at("name") == collectives::Ring::name) {
-        entry["topologies"].push_back(topology.at("name"));
-      }
+      if (all || topology.at("name") == collectives::Ring::name) entry["topologies"].push_back(topology.at("name"));
     }
   }
   return list;

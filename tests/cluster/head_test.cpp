@@ -287,6 +287,10 @@ TEST(Head, AStoppedJobLeavesACheckpointToGoOnFrom) {
   ASSERT_THAT(other.problems, SizeIs(2));
   EXPECT_EQ(other.problems[0].pointer, "/checkpoint/resume_from/step");
   EXPECT_EQ(other.problems[1].message, "the checkpoint is of 2 workers, and the job has 1 worker");
+  const auto done = cluster.submit(FakeCluster::spec(
+      2, {{"training", {{"max_steps", checkpoints[0].step}}}, {"checkpoint", {{"resume_from", {{"job", first}}}}}}));
+  ASSERT_THAT(done.problems, SizeIs(1)) << "nothing would be left to do";
+  EXPECT_EQ(done.problems[0].pointer, "/checkpoint/resume_from/step");
 }
 
 TEST(Head, OldCheckpointsArePruned) {

@@ -377,7 +377,7 @@ TEST(JobSpec, LimitsOfGradientsAndTheMixtureOfClassesAreRead) {
 
   spec = minimal();
   spec["training"] = {{"clip", {{"norm", 2}, {"value", 0.5}, {"where", "local"}}}};
-  spec["dataset"]["dirichlet_alpha"] = 0.1;
+  spec["dataset"].update({{"partition", "dirichlet"}, {"dirichlet_alpha", 0.1}});
   ASSERT_THAT(normalize_job_spec(spec, test_catalog()), IsEmpty());
   typed = parse_job_spec(spec).value();
   EXPECT_EQ(typed.training.clip.norm, 2);
@@ -396,14 +396,23 @@ TEST(JobSpec, GpusAreWholeOrAPartOfOne) {
     spec["resources"] = {{"per_worker", {{"gpu", good}}}};
     EXPECT_THAT(problems_of(spec), IsEmpty()) << good;
   }
-  for (const char* each : {"per_worker", "per_server", "per_state_server"}) {
-    spec["resources"] = {{each, {{"gpu", 1.5}}}};
-    const auto found = normalize_job_spec(spec, test_catalog());
-    ASSERT_EQ(found.size(), 1u) << each;
-    EXPECT_EQ(found[0].pointer, std::string("/resources/") + each + "/gpu");
-    EXPECT_EQ(found[0].message,
-              "a process gets a part of one GPU or whole ones: must be at most 1 or a whole number, and is 1.5");
+  spec["resources"] = {{"per_worker", {{"gpu", 1.5}}}};
+  const auto found = normalize_job_spec(spec, test_catalog());
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].pointer, "/resources/per_worker/gpu");
+  EXPECT_EQ(found[0].message,
+            "a process gets a part of one GPU or whole ones: must be at most 1 or a whole number, and is 1.5");
+}
+
+TEST(JobSpec, TheConcentrationIsOfThePartitionDirichlet) {
+  json spec = minimal();
+  spec["dataset"]["dirichlet_alpha"] = 0.1;
+  for (const char* other : {"iid", "by_class"}) {
+    spec["dataset"]["partition"] = other;
+    EXPECT_THAT(problems_of(spec), at("/dataset/dirichlet_alpha")) << other;
   }
+  spec["dataset"]["partition"] = "dirichlet";
+  EXPECT_THAT(problems_of(spec), IsEmpty());
 }
 
 TEST(JobSpec, LabelsAreTyped) {

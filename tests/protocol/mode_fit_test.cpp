@@ -92,6 +92,66 @@ TEST(Neighbours, MixParametersWithTheWeightsOfTheirGraph) {
   EXPECT_THAT(pointers_of(job("neighbours", json::object(), {{"name", "topk"}, {"aggregation", "mean"}})), IsEmpty());
 }
 
+/// A catalog whose first mode exchanges that.
+json exchanging(const char* what) {
+  json made = catalog();
+  made["modes"][0]["exchanges"] = what;
+  return made;
+}
+
+json of_first_mode(json compression = {{"name", "none"}}) {
+  return job(test_catalog()["modes"][0]["name"].get<std::string>().c_str(), json::object(), std::move(compression));
+}
+
+TEST(SettingsWithoutEffect, AreRefusedWhereThereIsOneWorker) {
+  json spec = of_first_mode({{"name", "none"}, {"apply_to", "models"}, {"aggregation", "max"}});
+  spec["exchange"] = {{"bucket_bytes", 4096}};
+  spec["resources"] = {{"workers", 1}};
+  const auto problems = normalize_job_spec(spec, exchanging("nothing"));
+  ASSERT_EQ(problems.size(), 3U);
+  EXPECT_EQ(problems[0].pointer, "/compression/apply_to");
+  EXPECT_THAT(problems[0].message,
+              HasSubstr("has one worker, whose values are used as they are; it takes \"gradients\""));
+  EXPECT_EQ(problems[1].pointer, "/compression/aggregation");
+  EXPECT_EQ(problems[2].pointer, "/exchange/bucket_bytes");
+  EXPECT_THAT(problems[2].message, HasSubstr("exchanges nothing, not in buckets: leave it out"));
+  spec = of_first_mode();
+  spec["resources"] = {{"workers", 1}};
+  EXPECT_THAT(normalize_job_spec(spec, exchanging("nothing")), IsEmpty());
+  EXPECT_EQ(spec["training"]["clip"]["where"], "global");
+}
+
+TEST(SettingsWithoutEffect, ServersGetEachTensorByItself) {
+  json spec = of_first_mode();
+  spec["exchange"] = {{"bucket_bytes", 4096}};
+  const auto problems = normalize_job_spec(spec, exchanging("pushes"));
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_EQ(problems[0].pointer, "/exchange/bucket_bytes");
+  EXPECT_THAT(problems[0].message, HasSubstr("push each tensor by itself"));
+  EXPECT_THAT(normalize_job_spec(spec = of_first_mode(), exchanging("pushes")), IsEmpty());
+}
+
+TEST(Clip, IsGlobalWhereThereIsAMeanOfGradients) {
+  for (const char* what : {"gradients", "differences", "models", "pushes"}) {
+    const bool has_mean = what == std::string("gradients");
+    json spec = of_first_mode();
+    spec["training"]["clip"] = {{"norm", 1}};
+    EXPECT_THAT(normalize_job_spec(spec, exchanging(what)), IsEmpty()) << what;
+    EXPECT_EQ(spec["training"]["clip"]["where"], has_mean ? "global" : "local") << what;
+    EXPECT_EQ(parse_job_spec(spec).value().training.clip.local, !has_mean) << what;
+    spec = of_first_mode();
+    spec["training"]["clip"] = {{"value", 1}, {"where", "global"}};
+    const auto problems = normalize_job_spec(spec, exchanging(what));
+    ASSERT_EQ(problems.size(), has_mean ? 0U : 1U) << what;
+    if (has_mean) continue;
+    EXPECT_EQ(problems[0].pointer, "/training/clip/where");
+    EXPECT_THAT(problems[0].message, HasSubstr("it takes \"local\"")) << what;
+  }
+  json models = of_first_mode({{"name", "none"}, {"apply_to", "models"}});
+  models["training"]["clip"] = {{"norm", 1}, {"where", "global"}};
+  EXPECT_THAT(pointers_of(models), ElementsAre("/training/clip/where"));
+}
+
 TEST(ModeParams, ThereIsAGraphOfThatDegree) {
   const auto with = [](int degree, int workers) {
     json spec = job("neighbours", {{"graph", "random_regular"}, {"degree", degree}});

@@ -54,6 +54,20 @@ TEST(Roles, TheModesParameterSaysHowManyServers) {
   EXPECT_EQ(again, spec);
 }
 
+TEST(Roles, OnlyProcessesThatTheModeHasAreGivenSomethingAndNoGpus) {
+  const auto problems = [](const json& resources, const char* mode) {
+    json spec = served({{"resources", resources}}, mode);
+    std::vector<std::string> pointers;
+    for (const auto& problem : normalize_job_spec(spec, test_catalog())) pointers.push_back(problem.pointer);
+    return pointers;
+  };
+  EXPECT_THAT(problems({{"per_server", {{"cpu", 2}}}, {"per_state_server", {{"cpu", 1}}}}, "sync"),
+              ElementsAre("/resources/per_server", "/resources/per_state_server"));
+  EXPECT_THAT(problems({{"per_server", {{"cpu", 1}}}}, "sync"), IsEmpty()) << "the default";
+  EXPECT_THAT(problems({{"per_server", {{"gpu", 1}}}, {"per_state_server", {{"gpu", 0.5}}}}, "watched"),
+              ElementsAre("/resources/per_server/gpu", "/resources/per_state_server/gpu"));
+}
+
 TEST(Roles, AModeCanHaveAFixedNumberAndAStateServerThatAsksForNothing) {
   json spec = served({{"resources", {{"per_server", {{"memory", 1e9}}}}}}, "watched");
   ASSERT_THAT(normalize_job_spec(spec, test_catalog()), IsEmpty());
