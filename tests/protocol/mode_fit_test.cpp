@@ -104,7 +104,7 @@ json of_first_mode(json compression = {{"name", "none"}}) {
 }
 
 TEST(SettingsWithoutEffect, AreRefusedWhereThereIsOneWorker) {
-  json spec = of_first_mode({{"name", "none"}, {"apply_to", "models"}, {"aggregation", "max"}});
+  json spec = of_first_mode({{"name", "none"}, {"apply_to", "models"}, {"aggregation", "sum"}});
   spec["exchange"] = {{"bucket_bytes", 4096}};
   spec["resources"] = {{"workers", 1}};
   const auto problems = normalize_job_spec(spec, exchanging("nothing"));

@@ -151,7 +151,7 @@ TEST(Frame, GarbageAndOtherVersionsAreRefused) {
   const std::string http = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
   EXPECT_EQ(error_of(std::as_bytes(std::span(http))), Errc::malformed);
   Bytes other = frame(FrameKind::call, bytes_of(10));
-  other[4] = std::byte{2};
+  other[4] = std::byte{frame_version + 1};
   EXPECT_EQ(error_of(other), Errc::unsupported);
 }
 
