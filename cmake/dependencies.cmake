@@ -21,7 +21,6 @@ add_library(weir_xxhash UNKNOWN IMPORTED)
 set_target_properties(weir_xxhash PROPERTIES
   IMPORTED_LOCATION ${WEIR_XXHASH_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${WEIR_XXHASH_INCLUDE})
 add_library(weir::xxhash ALIAS weir_xxhash)
-include(GoogleTest)
 
 # Boost.Asio, with what is no template compiled once; Beast is header-only. The executor type everywhere is
 # any_io_executor.

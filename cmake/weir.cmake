@@ -36,33 +36,43 @@ function(weir_program name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
 endfunction()
 
-# weir_test(NAME SOURCES a_test.cpp ... DEPS x y ... [LABEL unit|contract|system] [TIMEOUT seconds] [WHOLE])
-# One GoogleTest program; ctest sees each of its tests, or, with WHOLE, the program as one test: for hundreds of short
-# tests that LibTorch would be started for one by one. OpenBLAS gets one thread: its threads wait for each other by
-# spinning, which takes minutes where tests share their cores with others.
+# weir_test(NAME SOURCES a_test.cpp ... DEPS x y ... [LABEL unit|contract|system] [SHARDS n])
+# One GoogleTest program, which is one test for ctest, or n, each of which runs every n-th of its tests: starting
+# LibTorch takes longer than most tests do. Each writes what became of its tests to <build>/tests/reports, where
+# scripts/test.py counts them. OpenBLAS gets one thread: its threads wait for each other by spinning, which takes
+# minutes where tests share their cores with others.
 function(weir_test name)
-  cmake_parse_arguments(ARG "WHOLE" "LABEL;TIMEOUT" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "LABEL;SHARDS" "SOURCES;DEPS" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
-  endif()
-  if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 300)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
   # What is tested is optimized as it will be used; optimizing the checks takes longer than they run.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  if(ARG_WHOLE)
-    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
-    set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
-      ENVIRONMENT OPENBLAS_NUM_THREADS=1)
-    return()
+  weir_add_test(${name} PROGRAM ${name} LABEL ${ARG_LABEL} SHARDS ${ARG_SHARDS})
+endfunction()
+
+# weir_add_test(NAME PROGRAM target LABEL label [SHARDS n] [ENVIRONMENT VARIABLE=value ...]): has ctest run a program of
+# weir_test, maybe once more and with other settings.
+function(weir_add_test name)
+  cmake_parse_arguments(ARG "" "PROGRAM;LABEL;SHARDS" "ENVIRONMENT" ${ARGN})
+  if(NOT ARG_SHARDS)
+    set(ARG_SHARDS 1)
   endif()
-  # Discovered when ctest starts: the sanitizers then have their settings from the test preset.
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT OPENBLAS_NUM_THREADS=1
-    SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+  math(EXPR last "${ARG_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    set(test ${name})
+    if(ARG_SHARDS GREATER 1)
+      set(test ${name}.${shard})
+    endif()
+    add_test(NAME ${test} COMMAND ${ARG_PROGRAM})
+    set(environment OPENBLAS_NUM_THREADS=1 GTEST_OUTPUT=xml:${PROJECT_BINARY_DIR}/tests/reports/${test}.xml
+      GTEST_TOTAL_SHARDS=${ARG_SHARDS} GTEST_SHARD_INDEX=${shard} ${ARG_ENVIRONMENT})
+    set_tests_properties(${test} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 1800 COST ${ARG_SHARDS}
+      ENVIRONMENT "${environment}")
+  endforeach()
 endfunction()
 
 # weir_fuzz(NAME SOURCES x_fuzz.cpp DEPS x y ...): a libFuzzer target with its inputs in tests/fuzz/corpus/NAME.

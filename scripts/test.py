@@ -2,7 +2,8 @@
 """Runs every test of a built tree and ends in one line: N passed, N failed, N skipped.
 
 The three runners (ctest, vitest, Playwright) print as they go; what counts is what they wrote to their report files, so
-a runner that dies without a report is a failure too.
+a runner that dies without a report is a failure too. To ctest a GoogleTest program is one test: what became of the
+tests in it is in a report of its own, of the name that ctest knows it by.
 """
 
 import json
@@ -16,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "release"
+GTEST_REPORTS = BUILD / "tests" / "reports"
 REPORTS = ROOT / "build" / "reports"
 DASHBOARD = ROOT / "dashboard"
 
@@ -32,13 +34,39 @@ class Tally:
         self.skipped += other.skipped
 
 
-def from_junit(text: str) -> Tally:
-    """ctest's JUnit file. "notrun" covers both tests that skipped themselves and programs that could not be started."""
+def from_gtest(text: str) -> Tally:
+    """GoogleTest's XML file. What is said of a failure begins with its file and line."""
+    tally = Tally()
+    for case in ElementTree.fromstring(text).iter("testcase"):
+        name = f"{case.get('classname')}.{case.get('name')}"
+        failure = case.find("failure")
+        if failure is not None:
+            tally.failed.append(f"{name}\n  " + failure.get("message", "").replace("\n", "\n  "))
+        elif case.get("result") == "completed":
+            tally.passed += 1
+        else:
+            tally.skipped.append(name)
+    return tally
+
+
+def from_junit(text: str, programs: Path = GTEST_REPORTS) -> Tally:
+    """ctest's JUnit file. "notrun" covers both tests that skipped themselves and programs that could not be started.
+
+    For a program with a report in the folder `programs` its tests are counted; a program that fails without a failure
+    in its report, or without a report, has failed itself.
+    """
     tally = Tally()
     for case in ElementTree.fromstring(text).iter("testcase"):
         name, status = case.get("name", "?"), case.get("status")
         skipped = case.find("skipped")
-        if status == "run" and case.find("failure") is None:
+        passed = status == "run" and case.find("failure") is None
+        report = programs / f"{name}.xml"
+        if report.exists():
+            tests = from_gtest(report.read_text())
+            tally.add(tests)
+            if not passed and not tests.failed:
+                tally.failed.append(name)
+        elif passed:
             tally.passed += 1
         elif status in ("notrun", "disabled") and skipped is not None and (
             status == "disabled" or skipped.get("message", "").startswith("SKIP_")
@@ -109,6 +137,7 @@ def run(what: str, command: list[str], cwd: Path, report: Path, read, **environm
 
 def main() -> int:
     shutil.rmtree(REPORTS, ignore_errors=True)
+    shutil.rmtree(GTEST_REPORTS, ignore_errors=True)
     REPORTS.mkdir(parents=True)
     jobs = str(os.cpu_count() or 1)
     tally = Tally()

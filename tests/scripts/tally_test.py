@@ -9,7 +9,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from test import Tally, from_junit, from_playwright, from_vitest, run  # noqa: E402  (needs the path above)
+from test import Tally, from_gtest, from_junit, from_playwright, from_vitest, run  # noqa: E402  (needs the path above)
+
+
+GTEST = """<testsuites><testsuite name="Suite">
+    <testcase name="Good" status="run" result="completed" classname="Suite"/>
+    <testcase name="Bad" status="run" result="completed" classname="Suite">
+      <failure message="a.cpp:7&#x0A;Expected: more" type=""/></testcase>
+    <testcase name="Skipped" status="run" result="skipped" classname="Suite"><skipped message="no GPU"/></testcase>
+    </testsuite></testsuites>"""
 
 
 def counts(tally: Tally) -> tuple[int, int, int]:
@@ -25,6 +33,21 @@ class Reports(unittest.TestCase):
             <testcase name="no program" status="notrun"><skipped message="Unable to find executable: x"/></testcase>
             <testcase name="disabled" status="disabled"><skipped message="Disabled"/></testcase>
             </testsuite>""")), (1, 2, 2))
+
+    def test_gtest(self):
+        tally = from_gtest(GTEST)
+        self.assertEqual(counts(tally), (1, 1, 1))
+        self.assertIn("Suite.Bad\n  a.cpp:7\n  Expected", tally.failed[0])
+
+    def test_programs_of_gtest_under_ctest(self):
+        programs = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (programs / "some fail.xml").write_text(GTEST)
+        (programs / "ends badly.xml").write_text(GTEST.replace("failure", "properties"))
+        self.assertEqual(counts(from_junit("""<testsuite>
+            <testcase name="some fail" status="fail"><failure message=""/></testcase>
+            <testcase name="ends badly" status="fail"><failure message=""/></testcase>
+            <testcase name="crashes" status="fail"><failure message=""/></testcase>
+            </testsuite>""", programs)), (1 + 2, 1 + 1 + 1, 1 + 1))
 
     def test_vitest(self):
         case = {"fullName": "x", "status": "passed"}
