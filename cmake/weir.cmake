@@ -12,15 +12,22 @@ if(WEIR_MOLD)
   add_link_options(-fuse-ld=mold LINKER:-z,separate-code)
 endif()
 
-# weir_library(NAME SOURCES a.cpp ... DEPS x y ...)
+# weir_library(NAME SOURCES a.cpp ... DEPS x y ... [TOGETHER])
 # One static library per folder: target weir_NAME, alias weir::NAME, headers included from the project root. NAME is the
 # folder's path, with _ between folders; for a part of a folder that others link alone, the folder's, _ and the part's.
+# TOGETHER: release builds compile the sources eight at a time, so that LibTorch's headers, which take longer than the
+# sources themselves, are read once for eight; no two of them may then have a name of their own in common.
 function(weir_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "TOGETHER" "" "SOURCES;DEPS" ${ARGN})
   if(ARG_SOURCES)
     add_library(weir_${name} STATIC ${ARG_SOURCES})
     target_include_directories(weir_${name} PUBLIC ${PROJECT_SOURCE_DIR})
     target_link_libraries(weir_${name} PUBLIC ${ARG_DEPS})
+    if(ARG_TOGETHER AND CMAKE_BUILD_TYPE STREQUAL Release)
+      set_target_properties(weir_${name} PROPERTIES UNITY_BUILD ON)
+      # To the compiler the eight are one file, which includes what has types in unnamed namespaces.
+      target_compile_options(weir_${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+    endif()
   else()
     add_library(weir_${name} INTERFACE)
     target_include_directories(weir_${name} INTERFACE ${PROJECT_SOURCE_DIR})
@@ -36,13 +43,14 @@ function(weir_program name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
 endfunction()
 
-# weir_test(NAME SOURCES a_test.cpp ... DEPS x y ... [LABEL unit|contract|system] [SHARDS n])
+# weir_test(NAME SOURCES a_test.cpp ... DEPS x y ... [LABEL unit|contract|system] [SHARDS n]
+#           [ENVIRONMENT VARIABLE=value ...])
 # One GoogleTest program, which is one test for ctest, or n, each of which runs every n-th of its tests: starting
 # LibTorch takes longer than most tests do. Each writes what became of its tests to <build>/tests/reports, where
 # scripts/test.py counts them. OpenBLAS gets one thread: its threads wait for each other by spinning, which takes
 # minutes where tests share their cores with others.
 function(weir_test name)
-  cmake_parse_arguments(ARG "" "LABEL;SHARDS" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "LABEL;SHARDS" "SOURCES;DEPS;ENVIRONMENT" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
@@ -51,7 +59,8 @@ function(weir_test name)
   # What is tested is optimized as it will be used; optimizing the checks takes longer than they run.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  weir_add_test(${name} PROGRAM ${name} LABEL ${ARG_LABEL} SHARDS ${ARG_SHARDS})
+  weir_add_test(${name} PROGRAM ${name} LABEL ${ARG_LABEL} SHARDS ${ARG_SHARDS}
+    ENVIRONMENT ${ARG_ENVIRONMENT})
 endfunction()
 
 # weir_add_test(NAME PROGRAM target LABEL label [SHARDS n] [ENVIRONMENT VARIABLE=value ...]): has ctest run a program of

@@ -9,7 +9,7 @@
 namespace weir::compressors {
 namespace {
 
-constexpr std::size_t work_per_entry = 16;  // grouping an entry takes as long as reading this many
+constexpr std::size_t work_per_grouped_entry = 16;  // grouping an entry takes as long as reading this many
 
 /// Quantiles are computed on magnitudes reduced to eight bits after the leading one: entries closer than 1 / 256 share
 /// a bucket.
@@ -25,7 +25,7 @@ std::size_t share_of(std::size_t whole, std::size_t part, std::size_t all) {
 void QuantileGroups::assign(const Selection& selection, std::size_t buckets, std::size_t groups) {
   divide_by_sign(selection);
   const std::size_t shared = sides_[0].shared() + sides_[1].shared();
-  parallel_for_parts(sides_.size(), work_per_entry * shared / sides_.size(), [&](std::size_t i) {
+  parallel_for_parts(sides_.size(), work_per_grouped_entry * shared / sides_.size(), [&](std::size_t i) {
     const std::size_t own = sides_[i].shared();
     sides_[i].group(share_of(buckets, own, shared), share_of(groups, own, shared));
   });
