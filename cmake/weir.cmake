@@ -1,4 +1,4 @@
-# The build rules of this project. Warnings come from the presets, not from the targets.
+# The build rules of this project. Warnings come from the presets, not from the targets, but for one (TOGETHER).
 
 find_program(WEIR_CCACHE ccache)
 if(WEIR_CCACHE)
@@ -59,12 +59,11 @@ function(weir_test name)
   # What is tested is optimized as it will be used; optimizing the checks takes longer than they run.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  weir_add_test(${name} PROGRAM ${name} LABEL ${ARG_LABEL} SHARDS ${ARG_SHARDS}
-    ENVIRONMENT ${ARG_ENVIRONMENT})
+  weir_add_test(${name} PROGRAM ${name} LABEL ${ARG_LABEL} SHARDS ${ARG_SHARDS} ENVIRONMENT ${ARG_ENVIRONMENT})
 endfunction()
 
 # weir_add_test(NAME PROGRAM target LABEL label [SHARDS n] [ENVIRONMENT VARIABLE=value ...]): has ctest run a program of
-# weir_test, maybe once more and with other settings.
+# weir_test, maybe once more and with other settings. Those in most shards take longest, and start first (COST).
 function(weir_add_test name)
   cmake_parse_arguments(ARG "" "PROGRAM;LABEL;SHARDS" "ENVIRONMENT" ${ARGN})
   if(NOT ARG_SHARDS)

@@ -97,7 +97,7 @@ std::optional<Clusters> read_sizes(BytesView& in, unsigned bits, const Segments&
 /// The position of a bucket in the tables has 31 bits.
 constexpr std::uint64_t tables_max = 0x7FFFFFFF;
 
-std::uint64_t buckets_of(std::uint64_t entries) {
+std::uint64_t most_buckets(std::uint64_t entries) {
   return std::min(entries + cluster_buckets_min * clusters_max * Segments(entries).count(), tables_max);
 }
 
@@ -126,7 +126,7 @@ Result<std::optional<Clusters>> read_proposal(const Opened& opened) {
   const auto bits = std::to_integer<std::uint8_t>(in[0]);
   in = in.subspan(1);
   if (bits == 0 && in.empty()) return std::optional<Clusters>();
-  auto clusters = read_sizes(in, bits, Segments(opened.entries), buckets_of(opened.entries));
+  auto clusters = read_sizes(in, bits, Segments(opened.entries), most_buckets(opened.entries));
   if (!clusters) return malformed("clusters without tables, or with too large ones");
   const std::size_t each = clusters->thresholds_per_sign();
   if (in.size() != 2 * each * sizeof(float)) return malformed("clusters with too many or too few thresholds");

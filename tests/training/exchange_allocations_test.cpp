@@ -186,8 +186,8 @@ TEST_P(Allocations, AreNoneInARound) {
                                  << " pieces of memory on " << ranks << " ranks";
 }
 
-/// The tensors of an exchange above are too small for several threads. Parts of a tensor go to whichever thread is
-/// free, so that a thread may have its first, and get its memory, in any round.
+/// The tensors of an exchange above are too small for several threads. What threads select goes into pieces of memory
+/// in the order in which they come, so that a piece may grow in any round, until each has held the largest part.
 TEST(Compressors, AllocateNothingOnSeveralThreadsOnceTheyHaveServedATensorOfTheSize) {
   torch::manual_seed(1);
   const at::Tensor gradient = torch::randn({600, 500});
@@ -200,8 +200,9 @@ TEST(Compressors, AllocateNothingOnSeveralThreadsOnceTheyHaveServedATensorOfTheS
     const auto passes = static_cast<std::uint32_t>(compressor->traits().passes.size());
     Bytes payload;
     std::uint64_t quiet = 0;
+    std::uint64_t latest = 0;
+    counting = true;
     for (std::uint64_t i = 0; i < most_rounds && quiet < quiet_rounds; ++i) {  // the same entries are drawn in each
-      counting = true;
       for (round.pass = 0; round.pass < passes; ++round.pass) {
         payload.clear();
         ASSERT_TRUE(compressor->encode(gradient, round, payload)) << text(of);
@@ -210,10 +211,12 @@ TEST(Compressors, AllocateNothingOnSeveralThreadsOnceTheyHaveServedATensorOfTheS
       }
       round.pass = passes - 1;
       ASSERT_TRUE(compressor->decode_add(payload, round, 1, sum)) << text(of);
-      counting = false;
-      quiet = allocations.exchange(0) == 0 ? quiet + 1 : 0;
+      latest = allocations.exchange(0);
+      quiet = latest == 0 ? quiet + 1 : 0;
     }
-    EXPECT_EQ(quiet, quiet_rounds) << text(of);
+    counting = false;
+    EXPECT_EQ(quiet, quiet_rounds) << text(of) << ": the last of " << most_rounds << " rounds took " << latest
+                                   << " pieces of memory";
   }
   at::set_num_threads(1);
 }
