@@ -47,6 +47,9 @@ else()
   # Its device is there because its library is loaded, though nothing names it. What these libraries need themselves,
   # the loader finds by their own paths (in the folders nvidia/ beside that of a Python package).
   target_link_options(weir_torch INTERFACE LINKER:--no-as-needed LINKER:--allow-shlib-undefined)
+  # Some compilers are set up to link the C++ library statically. A program with a copy of its own crashes in the first
+  # std::call_once of LibTorch: part of that is inlined and part in the library, and they share thread-local variables.
+  target_link_libraries(weir_torch INTERFACE -l:libstdc++.so.6)
   message(STATUS "LibTorch for CUDA in ${root}")
 endif()
 

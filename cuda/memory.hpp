@@ -23,7 +23,7 @@ class Memory {
   /// These work in the order of the stream. Bytes on the host must stay until the stream has passed the copy.
   Result<void> fill(std::byte with, StreamHandle stream) const;
   Result<void> copy_from_host(std::span<const std::byte> from, StreamHandle stream) const;
-  Result<void> copy_to_host(std::span<std::byte> to, StreamHandle stream) const;
+  Result<void> copy_to_host(std::span<std::byte> to, StreamHandle stream, std::size_t from = 0) const;
   Result<void> copy_from(const Memory& from, StreamHandle stream) const;
 
  private:

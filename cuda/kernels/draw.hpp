@@ -15,7 +15,7 @@ namespace weir::cuda {
 struct MagnitudeSums {
   double sum = 0;
   std::uint32_t largest = 0;
-  std::uint64_t nonzeros = 0;
+  std::uint32_t nonzeros = 0;
 };
 
 /// How many MagnitudeSums magnitude_sums() needs beside its result.

@@ -34,7 +34,7 @@ __global__ void size_kernel(const float* __restrict__ values, std::uint64_t n, S
       const std::uint32_t other = __shfl_xor_sync(all_lanes, largest, static_cast<int>(with));
       largest = other > largest ? other : largest;
     }
-    if (lane_of_team() == 0 && block < blocks) parts[block] = {largest, squares};
+    if (lane_of_team() == 0 && block < blocks) parts[block] = {largest, 0, squares};
   }
 }
 

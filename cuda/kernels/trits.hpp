@@ -17,6 +17,7 @@ namespace weir::cuda {
 /// Twin of Size: the largest magnitude and the sum of squares.
 struct Size {
   std::uint32_t magnitude = 0;
+  std::uint32_t unused = 0;  ///< in the place of padding, so that what is copied to the host has been written
   double squares = 0;
 };
 

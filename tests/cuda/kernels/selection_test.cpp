@@ -19,9 +19,8 @@ class Room {
   const float* values() const { return values_.data(); }
   Selected selected() const { return selected_.read()[0]; }
   compressors::Selection read() const {
-    compressors::Selection all{positions_.read(), values_.read()};
-    all.resize(selected().count);
-    return all;
+    const std::size_t count = selected().count;
+    return {positions_.read(count), values_.read(count)};
   }
 
  private:

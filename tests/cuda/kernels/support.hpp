@@ -38,11 +38,12 @@ class Array {
 
   T* data() const { return size_ == 0 ? nullptr : reinterpret_cast<T*>(memory_.data()) + skew_; }
 
-  /// Waits for the default stream, where the tests put all work.
-  std::vector<T> read() const {
-    std::vector<T> all(skew_ + size_);
-    memory_.copy_to_host(std::as_writable_bytes(std::span(all)), nullptr).value();
-    return {all.begin() + static_cast<std::ptrdiff_t>(skew_), all.end()};
+  /// The first `count` entries, or all. Waits for the default stream, where the tests put all work.
+  std::vector<T> read() const { return read(size_); }
+  std::vector<T> read(std::size_t count) const {
+    std::vector<T> values(count);
+    memory_.copy_to_host(std::as_writable_bytes(std::span(values)), nullptr, skew_ * sizeof(T)).value();
+    return values;
   }
 
  private:
