@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -133,6 +134,34 @@ def metrics(node: Node) -> str | None:
     return None
 
 
+def step_of_resnet50(node: Node, left: Callable[[float], float]) -> list[dict]:
+    """Seconds of a step, of two workers side by side on the GPU: each alone, and together with and without dgc."""
+    steps = 40
+    common = {"model": {"name": "resnet", "params": {"depth": 50}},
+              "dataset": {"name": "synthetic",
+                          "params": {"height": 224, "width": 224, "train_examples": 512, "test_examples": 64}}}
+    each = {"cpu": 1, "gpu": 1 / 8}
+
+    def spec(mode: str, compression: dict) -> dict:
+        return {**common, "compression": compression,
+                "training": {"mode": mode, "epochs": steps, "max_steps": steps, "batch_size": 64,
+                             "optimizer": {"name": "sgd", "lr": 0.01}}}
+
+    def seconds(job: str) -> float:
+        node.ended(job, left(120))
+        points = node.api.series(job, "step_seconds")
+        return statistics.median(last for step, _, _, last in points if step > steps / 4)
+
+    alone = [node.submit(f"alone{i}", spec("local", {"name": "none"}), 1, each) for i in range(2)]
+    alone_seconds = max([seconds(job) for job in alone])
+    figures = []
+    for compression in ({"name": "none"}, {"name": "dgc", "params": {"warmup_epochs": 0}}):
+        together = seconds(node.submit("together", spec("sync", compression), 2, each))
+        figures.append({"step": "resnet50, 2 workers on one GPU, batch of 64 each", "compression": compression["name"],
+                        "step_seconds": together, "alone_seconds": alone_seconds, "share": together / alone_seconds})
+    return figures
+
+
 def on_the_processor(node: Node, report: Report, left: Callable[[float], float]) -> list[dict]:
     """Where there is no GPU: that this build trains at all."""
     spec = lenet({"name": "dgc", "params": {"warmup_epochs": 0}})
@@ -162,6 +191,10 @@ def run_jobs(report: Report, left: Callable[[float], float], images: Path | None
             except Exception as thrown:  # of one test, whatever it is: the others shall run
                 problem = f"{type(thrown).__name__}: {thrown}"
             report(f"jobs.{name}", problem)
+        try:
+            figures += step_of_resnet50(node, left)
+        except (AssertionError, TimeoutError, statistics.StatisticsError) as problem:
+            report("jobs.step_of_resnet50", str(problem))
     finally:
         wrong = node.close()
         report("jobs.nothing_is_left_behind", "; ".join(wrong) or None)

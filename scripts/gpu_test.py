@@ -30,7 +30,7 @@ REPORTS = ROOT / "build" / "reports" / "gpu"
 SECONDS = 570  # for everything
 
 PROGRAMS = ("weir", "weir-worker", "gpu_kernels_test", "gpu_coding_test", "gpu_training_test", "gpu_nccl_test",
-            "gpu_bench")
+            "gpu_bench", "gpu_coding_bench")
 SANITIZERS = ("memcheck", "racecheck", "initcheck")
 SHARDS = 4  # of the kernels' tests, for each sanitizer
 
@@ -246,13 +246,16 @@ def nccl(tally: Tally, clock: Clock) -> None:
 
 def figures(tally: Tally, clock: Clock) -> list[dict]:
     found: list[dict] = []
-    for mebi in ("16", "64"):
-        log = REPORTS / f"gpu_bench_{mebi}.log"
-        status = run([program("gpu_bench"), mebi], log, clock.left(60))
+    # Of more values all codings would take a minute.
+    large = ("int8", "signsgd", "onebit", "topk", "dgc", "qsgd", "terngrad", "powersgd")
+    for name, *arguments in (("gpu_bench", "16"), ("gpu_bench", "64"), ("gpu_coding_bench", "16"),
+                             ("gpu_coding_bench", "100", *large)):
+        log = REPORTS / f"{name}_{arguments[0]}.log"
+        status = run([program(name), *arguments], log, clock.left(60))
         lines = [line for line in log.read_text().splitlines() if line.startswith("{")]
         found += map(json.loads, lines)
         problem = None if status == 0 and lines else f"exit status {status}:\n{last_lines(log)}"
-        tally.add(f"figures.{mebi}_mebifloats", problem)
+        tally.add(f"figures.{name}_{arguments[0]}_mebifloats", problem)
     return found
 
 

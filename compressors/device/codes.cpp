@@ -1,6 +1,7 @@
 #include "compressors/device/codes.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
@@ -28,20 +29,18 @@ cuda::RandomKey key_of(const RandomKey& key) { return {key.seed, key.step, key.t
 /// reported: false if a value is NaN or infinite.
 template <class Write>
 Result<bool> write_code(const at::Tensor& values, std::span<std::byte> code, const Write& write) {
-  constexpr std::size_t head = 16;  // bytes in which the report lies: the code behind it is aligned
-  static_assert(sizeof(cuda::Report) <= head);
-  const at::Tensor above = scratch(values, head + code.size());
-  auto* const report = place<cuda::Report>(above);
+  std::array<std::byte, 16> head;  // bytes in which the report lies: the code behind it is aligned
+  static_assert(sizeof(cuda::Report) <= head.size());
+  const at::Tensor above = scratch(values, head.size() + code.size());
   const cuda::StreamHandle stream = current_handle(values);
-  auto done = cuda::fill_bytes(place<std::byte>(above), head, std::byte{0}, stream);
-  if (done) done = write(place<float>(values), place<std::byte>(above) + head, report, stream);
+  auto done = cuda::fill_bytes(place<std::byte>(above), head.size(), std::byte{0}, stream);
+  if (done) {
+    done = write(place<float>(values), place<std::byte>(above) + head.size(), place<cuda::Report>(above), stream);
+  }
+  if (done) done = bring_down(above, head, code);
   if (!done) return done.error();
-  const at::Tensor below = fetch(above, head + code.size());
-  wait(above);
-  const auto* const bytes = place<std::byte>(below);
   cuda::Report found;
-  std::memcpy(&found, bytes, sizeof found);
-  if (!code.empty()) std::memcpy(code.data(), bytes + head, code.size());
+  std::memcpy(&found, head.data(), sizeof found);
   return found.largest < cuda::magnitude_infinite;
 }
 

@@ -7,9 +7,11 @@
 #include <atomic>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/ensure.hpp"
 #include "compressors/device/launching.hpp"
+#include "cuda/event.hpp"
 #include "cuda/stream.hpp"
 
 namespace weir::compressors::device {
@@ -18,6 +20,9 @@ namespace {
 /// As many as LibTorch makes itself. They are never destroyed: LibTorch's allocator remembers streams.
 constexpr std::size_t stream_count = 32;
 using Streams = std::array<cuda::StreamHandle, stream_count>;
+
+/// Bytes of which copies between host and device overlap with those within the host's memory.
+constexpr std::size_t piece = std::size_t{4} << 20;
 
 const Streams& streams() {
   static const auto* const all = [] {
@@ -54,6 +59,49 @@ cuda::StreamHandle current_handle(const at::Tensor& tensor) {
   auto* const handle = reinterpret_cast<cuda::StreamHandle>(static_cast<std::intptr_t>(current_stream(tensor).id()));
   ensure(std::ranges::find(streams(), handle) != streams().end(), "what is coded on a device is put into its stream");
   return handle;
+}
+
+at::Tensor bring_up_bytes(BytesView from, const at::Tensor& beside) {
+  const at::Tensor below = host_bytes(beside, from.size());
+  at::Tensor above = scratch(beside, from.size());
+  for (std::size_t begin = 0; begin < from.size(); begin += piece) {
+    const auto first = static_cast<std::int64_t>(begin);
+    const std::size_t size = std::min(piece, from.size() - begin);
+    std::memcpy(place<std::byte>(below) + begin, from.data() + begin, size);
+    above.narrow(0, first, static_cast<std::int64_t>(size))
+        .copy_(below.narrow(0, first, static_cast<std::int64_t>(size)), /*non_blocking=*/true);
+  }
+  return above;
+}
+
+Result<void> bring_down(const at::Tensor& from, std::span<std::byte> head, std::span<std::byte> rest) {
+  ensure(head.size() <= piece, "a head within the first piece");
+  const std::size_t all = head.size() + rest.size();
+  const at::Tensor below = host_bytes(from, all);
+  const auto* const bytes = place<std::byte>(below);
+  std::vector<cuda::Event> ends;  // of all pieces but the last
+  for (std::size_t begin = 0; begin < all; begin += piece) {
+    const auto first = static_cast<std::int64_t>(begin);
+    const auto size = static_cast<std::int64_t>(std::min(piece, all - begin));
+    below.narrow(0, first, size).copy_(from.narrow(0, first, size), /*non_blocking=*/true);
+    if (begin + piece >= all) break;
+    auto end = cuda::Event::make_untimed();
+    if (!end) return end.error();
+    if (auto recorded = end->record(current_handle(from)); !recorded) return recorded;
+    ends.push_back(std::move(*end));
+  }
+  for (std::size_t begin = 0; begin < all; begin += piece) {
+    if (const std::size_t number = begin / piece; number < ends.size()) {
+      if (auto reached = ends[number].wait(); !reached) return reached;
+    } else {
+      wait(from);
+    }
+    if (begin == 0) std::memcpy(head.data(), bytes, head.size());
+    const std::size_t of_rest = std::max(begin, head.size());
+    const std::size_t end = std::min(begin + piece, all);
+    if (end > of_rest) std::memcpy(rest.data() + (of_rest - head.size()), bytes + of_rest, end - of_rest);
+  }
+  return {};
 }
 
 }  // namespace weir::compressors::device

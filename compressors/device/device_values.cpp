@@ -28,6 +28,11 @@ class Found {
   Result<void> clear(cuda::StreamHandle stream) const {
     return cuda::fill_bytes(place<std::byte>(selected_), sizeof(cuda::Selected), std::byte{0}, stream);
   }
+  Result<void> clear_values(cuda::StreamHandle stream) const {
+    return cuda::fill_bytes(place<std::byte>(values_), limit_ * sizeof(float), std::byte{0}, stream);
+  }
+  /// What was selected, after the next wait.
+  at::Tensor fetch_selected() const { return fetch(selected_, sizeof(cuda::Selected)); }
   cuda::Selection room() const {
     return {.positions = place<std::uint32_t>(positions_),
             .values = place<float>(values_),
@@ -35,20 +40,40 @@ class Found {
             .selected = place<cuda::Selected>(selected_)};
   }
 
-  /// How many were selected. Waits.
-  std::size_t count() const { return read<cuda::Selected>(selected_).count; }
-  /// Brings down all that were selected: `count` entries, for which there was room. Waits.
-  void bring_down(std::size_t count, Selection& out) const {
+  /// Brings down what was selected, and returns how many entries that is; nothing but their number if there was not
+  /// room for all. Waits, once if they are no more than `likely`, of which all come down, and else twice.
+  std::size_t bring_down(std::size_t likely, Selection& out) const {
+    const std::size_t first = std::min(likely, limit_);
+    const at::Tensor selected = fetch(selected_, sizeof(cuda::Selected));
+    const at::Tensor positions = fetch(positions_, first * sizeof(std::uint32_t));
+    const at::Tensor values = fetch(values_, first * sizeof(float));
+    wait(selected_);
+    const std::size_t count = place<cuda::Selected>(selected)->count;
+    if (count > limit_) return count;
     out.resize(count);
-    if (count == 0) return;
-    const at::Tensor positions = fetch(positions_, count * sizeof(std::uint32_t));
-    const at::Tensor values = fetch(values_, count * sizeof(float));
-    wait(positions_);
-    std::memcpy(out.positions.data(), positions.data_ptr(), count * sizeof(std::uint32_t));
-    std::memcpy(out.values.data(), values.data_ptr(), count * sizeof(float));
+    copy_out(positions, out.positions, 0, std::min(first, count));
+    copy_out(values, out.values, 0, std::min(first, count));
+    if (count > first) {
+      const at::Tensor more_positions = fetch_behind(positions_, first, count);
+      const at::Tensor more_values = fetch_behind(values_, first, count);
+      wait(selected_);
+      copy_out(more_positions, out.positions, first, count - first);
+      copy_out(more_values, out.values, first, count - first);
+    }
+    return count;
   }
 
  private:
+  /// Positions and values have four bytes each.
+  static at::Tensor fetch_behind(const at::Tensor& from, std::size_t first, std::size_t count) {
+    const auto bytes = static_cast<std::int64_t>(4 * (count - first));
+    return fetch(from.narrow(0, static_cast<std::int64_t>(4 * first), bytes), static_cast<std::size_t>(bytes));
+  }
+  template <class T>
+  static void copy_out(const at::Tensor& from, std::vector<T>& to, std::size_t first, std::size_t count) {
+    if (count > 0) std::memcpy(to.data() + first, from.data_ptr(), count * sizeof(T));
+  }
+
   const std::size_t limit_;
   const at::Tensor positions_;
   const at::Tensor values_;
@@ -67,7 +92,7 @@ Result<void> select_of(const Blocks& blocks, std::size_t of_block, const at::Ten
                                   stream);
   }
   if (!done) return done;
-  found.bring_down(found.count(), out);
+  found.bring_down(blocks.count() * of_block, out);
   return {};
 }
 
@@ -100,7 +125,9 @@ Result<bool> DeviceValues::collect(std::uint32_t least, std::size_t limit, Selec
   const auto stream = current_handle(tensor_);
   const at::Tensor places = scratch(tensor_, cuda::PlaceScratch::bytes(size()));
   out.clear();
-  // Who asks without a limit seldom gets many: where more are found than there is room for, there is then room for all.
+  // Who gives a limit expects a quarter of that, and who gives none seldom gets many.
+  const std::size_t likely = std::min({3 * (limit / 8) + 1, size() / 64 + 512, std::size_t{32'768}});
+  // Where more are found than there is room for, there is then room for all.
   for (std::size_t room = std::min(limit, size() / 16 + 1024);;) {
     const Found found(tensor_, room);
     auto done = found.clear(stream);
@@ -108,17 +135,56 @@ Result<bool> DeviceValues::collect(std::uint32_t least, std::size_t limit, Selec
       done = cuda::collect(place<float>(tensor_), size(), least, found.room(), {place<std::byte>(places)}, stream);
     }
     if (!done) return done.error();
-    const std::size_t count = found.count();
+    const std::size_t count = found.bring_down(likely, out);
     if (count > limit) return false;
-    if (count <= room) {
-      found.bring_down(count, out);
-      return true;
-    }
+    if (count <= room) return true;
     room = count;
   }
 }
 
+Result<bool> DeviceValues::select_among_candidates(std::size_t count, Selection& out) const {
+  const std::size_t room = 8 * count + 4096;  // of normally distributed values, a thousandth has four candidates each
+  if (room > size() / 4) return false;
+  const auto stream = current_handle(tensor_);
+  const at::Tensor search = scratch(tensor_, cuda::CutScratch::bytes(size()));
+  const at::Tensor cut = scratch(tensor_, sizeof(cuda::Cut));
+  const at::Tensor places = scratch(tensor_, cuda::PlaceScratch::bytes(size()));
+  const Found candidates(tensor_, room);
+  const Found found(tensor_, count);
+  auto done = candidates.clear(stream);
+  if (done) done = candidates.clear_values(stream);
+  if (done) done = found.clear(stream);
+  if (done) {
+    done = cuda::find_cut(place<float>(tensor_), size(), {.rank = count, .kind = cuda::Rank::Kind::rough}, bins_,
+                          {place<std::byte>(search)}, place<cuda::Cut>(cut), stream);
+  }
+  if (done) {
+    done = cuda::take(place<float>(tensor_), size(), place<cuda::Cut>(cut), candidates.room(),
+                      {place<std::byte>(places)}, stream);
+  }
+  // Behind the candidates are zeros, which are never selected.
+  const cuda::Selection among = candidates.room();
+  if (done) {
+    done = cuda::find_cut(among.values, room, {.rank = count}, nullptr, {place<std::byte>(search)},
+                          place<cuda::Cut>(cut), stream);
+  }
+  if (done) {
+    done = cuda::trim(among.positions, among.values, room, place<cuda::Cut>(cut), found.room(),
+                      {place<std::byte>(places)}, stream);
+  }
+  if (!done) return done.error();
+  const at::Tensor there = candidates.fetch_selected();
+  found.bring_down(count, out);
+  return place<cuda::Selected>(there)->count <= room;
+}
+
 Result<void> DeviceValues::select_largest(std::size_t count, Selection& out) const {
+  const auto selected = select_among_candidates(count, out);
+  if (!selected) return selected.error();
+  return *selected ? Result<void>() : select_among_all(count, out);
+}
+
+Result<void> DeviceValues::select_among_all(std::size_t count, Selection& out) const {
   const auto stream = current_handle(tensor_);
   const at::Tensor search = scratch(tensor_, cuda::CutScratch::bytes(size()));
   const at::Tensor cut = scratch(tensor_, sizeof(cuda::Cut));
@@ -134,9 +200,8 @@ Result<void> DeviceValues::select_largest(std::size_t count, Selection& out) con
                       stream);
   }
   if (!done) return done;
-  const std::size_t selected = found.count();
+  const std::size_t selected = found.bring_down(count, out);
   ensure(selected <= count, "no more entries than were asked for");
-  found.bring_down(selected, out);
   return {};
 }
 

@@ -29,6 +29,13 @@ class DeviceValues final : public Values {
   Result<void> select_of_blocks(const BlockGrid& grid, std::size_t of_block, Selection& out) const;
 
  private:
+  /// select_largest() in one pass after the bins: entries that have the upper part of their magnitudes in common with
+  /// the last one, or a higher one, are copied aside, and the largest of these are selected. False, and `out` means
+  /// nothing, if that are too many.
+  Result<bool> select_among_candidates(std::size_t count, Selection& out) const;
+  /// The same whatever the values are, in up to three passes.
+  Result<void> select_among_all(std::size_t count, Selection& out) const;
+
   const at::Tensor& tensor_;
   const cuda::Bins* bins_;
 };

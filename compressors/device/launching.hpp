@@ -8,6 +8,7 @@
 #include <cstring>
 #include <span>
 
+#include "base/bytes.hpp"
 #include "base/result.hpp"
 #include "cuda/kernels/report.hpp"
 #include "cuda/stream.hpp"
@@ -52,6 +53,10 @@ inline at::Tensor fetch(const at::Tensor& from, std::size_t bytes) {
 }
 inline void wait(const at::Tensor& beside) { current_stream(beside).synchronize(); }
 
+/// Copies the first bytes of `from` to `head` and those behind to `rest`, both anywhere in the host's memory, through
+/// memory that a device copies to by itself: while a piece is copied out of that, the next ones are on their way. Waits.
+Result<void> bring_down(const at::Tensor& from, std::span<std::byte> head, std::span<std::byte> rest);
+
 template <class T>
 T read(const at::Tensor& from) {
   const at::Tensor host = fetch(from, sizeof(T));
@@ -61,12 +66,12 @@ T read(const at::Tensor& from) {
   return value;
 }
 
-/// A copy of what lies in the host's memory, beside `tensor`.
+/// A copy of what lies in the host's memory, beside a tensor. A piece is on its way while the next one is copied to where
+/// a device copies from by itself.
+at::Tensor bring_up_bytes(BytesView from, const at::Tensor& beside);
 template <class T>
 at::Tensor bring_up(std::span<const T> from, const at::Tensor& beside) {
-  at::Tensor host = host_bytes(beside, from.size_bytes());
-  if (!from.empty()) std::memcpy(host.data_ptr(), from.data(), from.size_bytes());
-  return host.to(beside.device(), /*non_blocking=*/true);
+  return bring_up_bytes(std::as_bytes(from), beside);
 }
 
 }  // namespace weir::compressors::device

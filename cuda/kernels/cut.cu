@@ -46,7 +46,7 @@ __device__ Before sum_before(std::uint32_t own, std::uint32_t* sums) {
 }
 
 /// One block. Finds the value of a digit from its counts: from above, the first that the rank is within.
-__global__ void choose_kernel(Search* search, const Bins* bins, unsigned digit, std::uint32_t rank, bool is_exact,
+__global__ void choose_kernel(Search* search, const Bins* bins, unsigned digit, std::uint32_t rank, Rank::Kind kind,
                               std::uint32_t room, Cut* cut) {
   if (digit > 0 && search->is_done != 0) return;
   const std::uint32_t wanted = digit == 0 ? rank : search->rank;
@@ -64,7 +64,7 @@ __global__ void choose_kernel(Search* search, const Bins* bins, unsigned digit, 
   const unsigned bits = digit + 1 == digits ? shift_of(digit - 1) : Bins::bits;
   search->prefix = prefix << bits | bin;
   search->rank = wanted - above;
-  const bool takes_all = !is_exact && among == wanted - above;
+  const bool takes_all = kind == Rank::Kind::rough || (kind == Rank::Kind::same_entries && among == wanted - above);
   search->is_done = takes_all || digit + 1 == digits;
   if (digit == 0) search->is_kept = among <= room;
   if (search->is_done != 0) *cut = {search->prefix << shift_of(digit), takes_all ? Cut::all : wanted - above};
@@ -145,12 +145,13 @@ Result<void> find_cut(const float* values, std::uint64_t n, const Rank& rank, co
   const auto choose = [&](const Bins* counts, unsigned digit) {
     if (!done) return;
     done = launch("find_cut (choose)", choose_kernel, one, stream, search, counts, digit,
-                  static_cast<std::uint32_t>(rank.rank), rank.is_exact, room, cut);
+                  static_cast<std::uint32_t>(rank.rank), rank.kind, room, cut);
   };
   if (done && bins == nullptr) {
     done = launch("find_cut (first digit)", count_kernel, shape, stream, values, n, &search->bins[0]);
   }
   choose(bins != nullptr ? bins : &search->bins[0], 0);
+  if (rank.kind == Rank::Kind::rough) return done;
   if (done) {
     done = launch("find_cut (second digit)", count_within_kernel<1>, shape, stream, values, n, search, kept);
   }

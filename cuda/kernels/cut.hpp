@@ -31,9 +31,14 @@ struct CutScratch {
 /// What find_cut() has to find.
 struct Rank {
   std::uint64_t rank = 1;  ///< 1 <= rank <= n
-  /// Whether the cut must be the twin's. Otherwise it may be another one that selects the same entries, which is found
-  /// sooner.
-  bool is_exact = false;
+  enum class Kind : std::uint8_t {
+    same_entries,  ///< any cut that selects these entries
+    exact,         ///< the twin's, which takes longer
+    /// One that selects these entries and all that have the upper part of their magnitudes (bins.hpp) in common with
+    /// the last of them: it is known after one digit.
+    rough,
+  };
+  Kind kind = Kind::same_entries;
 };
 
 /// The cut that selects the `rank` entries of largest magnitude, of equal ones the first, or all that are not zero if

@@ -73,13 +73,25 @@ Outcome run(Compression compression, const std::vector<at::Tensor>& gradients, a
   return outcome;
 }
 
-/// Where bits cannot be the same: what was sent stands for nearly the same.
+/// Where bits cannot be the same: what was sent stands for nearly the same. The lengths of singular vectors come from
+/// the squares of a Gram matrix in float32, so that those of short ones differ in the third digit.
 void expect_near(const Outcome& there, const Outcome& here) {
-  constexpr double share_max = 1e-3;
+  constexpr double share_max = 5e-3;
   ASSERT_EQ(there.means.size(), here.means.size());
   for (std::size_t i = 0; i < here.means.size(); ++i) {
     const double error = squared_norm(there.means[i] - here.means[i]);
     EXPECT_LE(error, share_max * share_max * squared_norm(here.means[i])) << i;
+  }
+}
+
+/// The same where numbers are rounded at random: that of a vector's opposite, which stands for the same, falls
+/// otherwise, but not farther from what is rounded.
+void expect_rounded_as_well(const Outcome& there, const Outcome& here, const Outcome& exact) {
+  ASSERT_EQ(there.means.size(), exact.means.size());
+  for (std::size_t i = 0; i < exact.means.size(); ++i) {
+    const double error = squared_norm(there.means[i] - exact.means[i]);
+    EXPECT_GT(error, 0) << i;
+    EXPECT_LE(error, 2 * squared_norm(here.means[i] - exact.means[i])) << i;
   }
 }
 
@@ -164,6 +176,15 @@ TEST_P(OnADevice, SendsAndKeepsTheProcessorsBits) {
   for (const Case& it : cases()) {
     if (it.name != GetParam() || it.params.empty()) continue;
     SCOPED_TRACE(::testing::PrintToString(it));
+    if (!it.make()->traits().exact_on_devices && it.params.value("quantize_bits", 0) > 0) {
+      nlohmann::json params = it.params;
+      params.erase("quantize_bits");
+      const auto of = [&](const Case& one, at::Device device) {
+        return run(make(one, "none", nlohmann::json::object()), gradients, device);
+      };
+      expect_rounded_as_well(of(it, gpu), of(it, cpu), of({it.name, params}, cpu));
+      continue;
+    }
     compare(it, memory_for(it), nlohmann::json::object());
   }
 }
@@ -192,7 +213,8 @@ TEST_P(OnADevice, ChoosesByASampleAsOnTheProcessor) {
   const Case it{GetParam(), nlohmann::json::object()};
   const std::string memory = memory_for(it);
   using Make = at::Tensor (*)(std::int64_t, std::uint64_t);
-  for (const Make kind : {Make(gaussian), Make(heavy_tailed), Make(sparse)}) {
+  const Make equal = [](std::int64_t entries, std::uint64_t seed) { return gaussian(entries, seed).sign(); };
+  for (const Make kind : {Make(gaussian), Make(heavy_tailed), Make(sparse), equal}) {
     std::vector<at::Tensor> gradients;
     for (std::uint64_t step = 0; step < 2; ++step) gradients.push_back(kind(60'000, 7 + step).view({200, 300}));
     expect_same(run(make(it, memory, it.params), gradients, gpu), run(make(it, memory, it.params), gradients, cpu));

@@ -27,18 +27,21 @@ struct Cost {
 };
 
 Cost cost_of(const std::string& name, std::uint64_t entries) {
-  if (name == "dgc") return {.waits = 3};                                 // a cut, a count, the entries
-  if (name == "sidco") return {.waits = 3, .bytes_beside = 4 * entries};  // a sample, which here is all of the tensor
+  const std::uint64_t likely = 8 * (entries / 64 + 512);  // of entries that a threshold selects
+  // A cut; the entries, of which four times as many as wanted and a thousand have room, and 3/8 of that come at once.
+  if (name == "dgc") return {.waits = 2, .bytes_beside = 8 * 3 * ((4 * 100 + 1024) / 8 + 1)};
+  if (name == "threshold") return {.waits = 1, .bytes_beside = likely};
+  // A sample, which here is all of the tensor.
+  if (name == "sidco") return {.waits = 2, .bytes_beside = 4 * entries + likely};
   if (name == "cocktail") return {.waits = 2, .bytes_beside = 4 * (entries / 10)};  // the survivors of the draw
   if (name == "casq") return {.waits = 2, .bytes_beside = 4 * entries};  // a sample, which here is all; the code
   // The size, the lengths of all 200 singular vectors, those that are drawn, their products.
   if (name == "atomo") return {.waits = 4, .bytes_beside = 4 * 200};
-  if (name == "demo") return {.waits = 2, .bytes_beside = 8 * 16 * 32};  // a count, 32 coefficients of each block
-  const std::set<std::string> twice{"topk",      "threshold", "blockk", "sketchml",  // a count, the entries
-                                    "chunk",     "terngrad",                         // passes
-                                    "randomk",   "signum",                           // whether all values are finite
-                                    "powersgd",                                      // passes
-                                    "efsignsgd", "onebit"};                          // sums
+  if (name == "demo") return {.waits = 1, .bytes_beside = 8 * 16 * 32};  // 32 coefficients of each block
+  const std::set<std::string> twice{"chunk",     "terngrad",             // passes
+                                    "randomk",   "signum",               // whether all values are finite
+                                    "powersgd",                          // passes
+                                    "efsignsgd", "onebit"};              // sums
   return {.waits = twice.contains(name) ? 2U : 1U};
 }
 

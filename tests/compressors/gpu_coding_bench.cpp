@@ -42,9 +42,7 @@ double median(Times times) {
   return (times[rounds / 2 - 1] + times[rounds / 2]) / 2;
 }
 
-void wait(const c10::Stream& stream) {
-  c10::impl::getDeviceGuardImpl(gpu.type())->synchronizeStream(stream);
-}
+void wait(const c10::Stream& stream) { c10::impl::getDeviceGuardImpl(gpu.type())->synchronizeStream(stream); }
 
 /// Median milliseconds of an operation of LibTorch. Many in a row, so that the host's part is hidden by the device's.
 double measure(const c10::Stream& stream, const std::function<void()>& run) {
@@ -135,7 +133,8 @@ void bench_all(std::int64_t entries, std::span<const std::string> names) {
   at::Tensor copied = at::empty_like(inputs.front());
   Limits limits;
   limits.copy = measure(stream, [&] { copied.copy_(inputs.front()); });
-  limits.topk = measure(stream, [&] { inputs.front().view({-1}).abs().topk(std::max<std::int64_t>(1, entries / 1000)); });
+  limits.topk =
+      measure(stream, [&] { inputs.front().view({-1}).abs().topk(std::max<std::int64_t>(1, entries / 1000)); });
   std::printf("{\"limit\": \"copy_\", \"entries\": %lld, \"ms\": %.4f, \"gb_per_s\": %.1f}\n",
               static_cast<long long>(entries), limits.copy, 8.0 * static_cast<double>(entries) / limits.copy / 1e6);
   std::printf("{\"limit\": \"abs().topk(0.1 %%)\", \"entries\": %lld, \"ms\": %.4f}\n", static_cast<long long>(entries),

@@ -19,7 +19,7 @@ TEST(CudaEvent, TimeBetweenTwoPointsIsNotNegative) {
   const auto stream = Stream::make().value();
   const auto start = Event::make().value();
   const auto end = Event::make().value();
-  const Array<float> values(1000);
+  const Array<float> values(std::vector<float>(1000));
   start.record(stream.handle()).value();
   copy(values.data(), 500, values.data() + 500, stream.handle()).value();
   end.record(stream.handle()).value();

@@ -77,13 +77,30 @@ std::vector<std::size_t> ranks_of(std::size_t n) {
   return ranks;
 }
 
+/// A rough cut leaves candidates, of which the largest are the largest of all.
+void expect_among_candidates(const Array<float>& x, std::size_t n, std::size_t rank, const Array<Bins>& bins,
+                             const compressors::Selection& due) {
+  const FoundCut rough(x, n, {.rank = rank, .kind = Rank::Kind::rough}, bins.data());
+  const Room candidates(n);
+  take(x.data(), n, rough.at(), candidates.to(), PlaceRoom(n).at(), nullptr).value();
+  const auto among = candidates.read();
+  ASSERT_GE(among.size(), due.size());
+  const Array<std::uint32_t> positions(among.positions);
+  const Array<float> values(among.values);
+  const Room room(rank);
+  if (among.size() < rank) return;  // others are zeros
+  const FoundCut cut(values, among.size(), {.rank = rank});
+  trim(positions.data(), values.data(), among.size(), cut.at(), room.to(), PlaceRoom(n).at(), nullptr).value();
+  ASSERT_TRUE(is_twin(room.read(), due));
+}
+
 /// Selects in all ways, of which each has to be the twin.
 void expect_largest(const std::vector<float>& values, std::size_t rank) {
   SCOPED_TRACE("the largest " + std::to_string(rank));
   const std::size_t n = values.size();
   const Array<float> x(values, n % 4);
   const compressors::Cut due_cut = compressors::cut_at_rank(values, rank);
-  const FoundCut exact(x, n, {.rank = rank, .is_exact = true});
+  const FoundCut exact(x, n, {.rank = rank, .kind = Rank::Kind::exact});
   ASSERT_EQ(exact.read().magnitude, due_cut.magnitude);
   ASSERT_EQ(exact.read().ties, due_cut.ties);
   compressors::Selection due;
@@ -101,6 +118,7 @@ void expect_largest(const std::vector<float>& values, std::size_t rank) {
     ASSERT_TRUE(is_twin(room.read(), due));
     ASSERT_EQ(room.selected().largest, largest_of(due.values));
   }
+  expect_among_candidates(x, n, rank, bins, due);
 }
 
 TEST(CudaSelection, LargestAreThoseOfTheTwin) {
@@ -211,7 +229,7 @@ TEST(CudaSelection, TrimmedIsWhatTheTwinKeeps) {
       const std::size_t rank = due.size() / 2 + 1;
       const Array<std::uint32_t> positions(due.positions);
       const Array<float> x(due.values);
-      const FoundCut cut(x, due.size(), {.rank = rank, .is_exact = true});
+      const FoundCut cut(x, due.size(), {.rank = rank, .kind = Rank::Kind::exact});
       const Room room(rank);
       trim(positions.data(), x.data(), due.size(), cut.at(), room.to(), PlaceRoom(due.size()).at(), nullptr).value();
       compressors::trim(due, compressors::cut_at_rank(due.values, rank));
