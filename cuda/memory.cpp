@@ -28,7 +28,8 @@ Result<void> Memory::copy_from_host(std::span<const std::byte> from, StreamHandl
 Result<void> Memory::copy_to_host(std::span<std::byte> to, StreamHandle stream, std::size_t from) const {
   ensure(from <= size_ && to.size() <= size_ - from, "as many bytes on the device as are copied");
   if (to.empty()) return {};
-  return check(cudaMemcpyAsync(to.data(), data_ + from, to.size(), cudaMemcpyDeviceToHost, stream), "copying from the device");
+  return check(cudaMemcpyAsync(to.data(), data_ + from, to.size(), cudaMemcpyDeviceToHost, stream),
+               "copying from the device");
 }
 
 Result<void> Memory::copy_from(const Memory& from, StreamHandle stream) const {

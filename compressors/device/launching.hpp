@@ -54,7 +54,8 @@ inline at::Tensor fetch(const at::Tensor& from, std::size_t bytes) {
 inline void wait(const at::Tensor& beside) { current_stream(beside).synchronize(); }
 
 /// Copies the first bytes of `from` to `head` and those behind to `rest`, both anywhere in the host's memory, through
-/// memory that a device copies to by itself: while a piece is copied out of that, the next ones are on their way. Waits.
+/// memory that a device copies to by itself: while a piece is copied out of that, the next ones are on their way.
+/// Waits.
 Result<void> bring_down(const at::Tensor& from, std::span<std::byte> head, std::span<std::byte> rest);
 
 template <class T>
@@ -66,8 +67,8 @@ T read(const at::Tensor& from) {
   return value;
 }
 
-/// A copy of what lies in the host's memory, beside a tensor. A piece is on its way while the next one is copied to where
-/// a device copies from by itself.
+/// A copy of what lies in the host's memory, beside a tensor. While a piece is on its way, the next one is copied to
+/// where a device copies from by itself.
 at::Tensor bring_up_bytes(BytesView from, const at::Tensor& beside);
 template <class T>
 at::Tensor bring_up(std::span<const T> from, const at::Tensor& beside) {

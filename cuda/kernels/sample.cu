@@ -78,7 +78,8 @@ __global__ void draw_positions_kernel(Draw what, std::uint32_t* __restrict__ pos
 Result<void> sampled_cut(const float* values, const StridedSample& sample, std::uint64_t rank, float* sampled,
                          const CutScratch& scratch, Cut* cut, StreamHandle stream) {
   auto done = launch("sampled_cut", gather_kernel, shape_for_each(sample.count), stream, values, sample, sampled);
-  if (done) done = find_cut(sampled, sample.count, {.rank = rank, .kind = Rank::Kind::exact}, nullptr, scratch, cut, stream);
+  if (done)
+    done = find_cut(sampled, sample.count, {.rank = rank, .kind = Rank::Kind::exact}, nullptr, scratch, cut, stream);
   if (done) done = launch("sampled_cut (ties)", take_ties_kernel, {.blocks = 1, .threads = 1}, stream, cut);
   return done;
 }

@@ -1,12 +1,13 @@
-// How long coding takes on a GPU, each compressor (or those that are named) at its defaults, with its default memory, as
-// JSON lines:
+// How long coding takes on a GPU, each compressor (or those that are named) at its defaults, with its default memory,
+// as JSON lines:
 //
 //     gpu_coding_bench [MEBIFLOATS, 16 unless given] [NAME...]
 //
 // Milliseconds are the medians of 20 rounds of one tensor, by the host's clock, with all that the host waits for:
-// `compensate` and `encode` from a gradient on the device to a payload on the host, `update` of the memory with that.
-// `copies` is their sum over the time of LibTorch's copy_ of the same tensor, measured in the same run; of `topk`,
-// `reads` is that over the time in which half of a copy's bytes are read, and `of_torch` over that of LibTorch's topk.
+// `compensate` and `encode` from a gradient on the device to a payload on the host, `update` of the memory with that,
+// and `select`, which is the part of `encode` up to the entries that are sent. `copies` is the sum of the first three
+// over the time of LibTorch's copy_ of the same tensor, measured in the same run; of `topk`, `reads` is `select` over
+// half the time of that copy, and `of_torch` is `select` over LibTorch's topk.
 
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -77,7 +78,7 @@ void bench(const CompressorEntry& entry, const std::vector<at::Tensor>& inputs, 
   const at::Tensor mean = at::zeros(inputs.front().sizes());
   const bool sparse = compressor->traits().sparse;
   const std::size_t passes = compressor->traits().passes.size();
-  std::array<Times, 3> times;
+  std::array<Times, 4> times;
   Selection own;
   Bytes payload;
   for (int i = -warm_up; i < rounds; ++i) {
@@ -86,12 +87,17 @@ void bench(const CompressorEntry& entry, const std::vector<at::Tensor>& inputs, 
     const at::Tensor& gradient = inputs[static_cast<std::size_t>(i + warm_up) % inputs.size()];
     wait(stream);
     auto begun = Clock::now();
-    std::array<double, 3> took{};
+    std::array<double, 4> took{};
     const at::Tensor input = memory->compensate(gradient, round).value();
     round.peaks = memory->peaks(round);
     round.bins = memory->bins(round);
     wait(stream);
     took[0] = milliseconds_since(begun);
+    if (compressor->traits().selects) {
+      begun = Clock::now();
+      compressor->select_entries(input, round, own).value();
+      took[3] = milliseconds_since(begun);
+    }
     begun = Clock::now();
     for (round.pass = 0; round.pass < passes; ++round.pass) {
       payload.clear();
@@ -112,14 +118,15 @@ void bench(const CompressorEntry& entry, const std::vector<at::Tensor>& inputs, 
   const double compensate = median(times[0]);
   const double encode = median(times[1]);
   const double update = median(times[2]);
+  const double select = median(times[3]);
   const auto entries = static_cast<long long>(inputs.front().numel());
   std::printf(
       "{\"coding\": \"%s\", \"memory\": \"%s\", \"entries\": %lld, \"bytes\": %zu, \"compensate_ms\": %.4f, "
-      "\"encode_ms\": %.4f, \"update_ms\": %.4f, \"copies\": %.2f",
-      entry.name.c_str(), entry.default_memory.c_str(), entries, payload.size(), compensate, encode, update,
+      "\"encode_ms\": %.4f, \"select_ms\": %.4f, \"update_ms\": %.4f, \"copies\": %.2f",
+      entry.name.c_str(), entry.default_memory.c_str(), entries, payload.size(), compensate, encode, select, update,
       (compensate + encode + update) / limits.copy);
   if (entry.name == "topk") {
-    std::printf(", \"reads\": %.2f, \"of_torch\": %.3f", encode / (limits.copy / 2), encode / limits.topk);
+    std::printf(", \"reads\": %.2f, \"of_torch\": %.3f", select / (limits.copy / 2), select / limits.topk);
   }
   std::puts("}");
   std::fflush(stdout);
