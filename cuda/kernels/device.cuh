@@ -82,6 +82,7 @@ __device__ bool load_parts(const std::byte* from, unsigned count, Word& word) {
 template <class Part, class Word>
 __device__ bool store_parts(Word word, std::byte* to, unsigned count) {
   if (count % sizeof(Part) != 0 || !is_aligned<Part>(to)) return false;
+#pragma unroll 1
   for (unsigned at = 0; at < count; at += sizeof(Part)) {
     *reinterpret_cast<Part*>(to + at) = static_cast<Part>(word >> 8 * at);
   }

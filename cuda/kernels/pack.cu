@@ -11,7 +11,7 @@ namespace {
 
 constexpr unsigned codes_of_thread = 16;
 
-constexpr unsigned unpack_blocks = 6;  // that a multiprocessor has registers for
+constexpr unsigned unpack_blocks = 5;  // that a multiprocessor has registers for
 
 struct Two {
   std::uint64_t first;
