@@ -22,9 +22,9 @@ struct Shape {
 };
 
 /// The blocks for a kernel whose blocks each take one of `pieces` of work after the other: no more than keep the
-/// device busy.
-inline unsigned blocks_for(std::uint64_t pieces) {
-  constexpr std::uint64_t of_a_multiprocessor = 8;
+/// device busy. Where a multiprocessor has registers for fewer than eight, they are not to be more than that: those
+/// that begin late would end late.
+inline unsigned blocks_for(std::uint64_t pieces, unsigned of_a_multiprocessor = 8) {
   int device = 0;
   int multiprocessors = 0;
   // If these fail, so does the launch, which tells.
@@ -36,11 +36,13 @@ inline unsigned blocks_for(std::uint64_t pieces) {
   return static_cast<unsigned>(std::clamp<std::uint64_t>(pieces, 1, most));
 }
 
+inline constexpr unsigned shape_threads = 256;
+
 /// The shape for a kernel whose threads take `entries_of_thread` entries at a time, of n.
-inline Shape shape_for(std::uint64_t n, unsigned entries_of_thread) {
-  constexpr unsigned threads = 256;
-  const std::uint64_t entries_of_block = std::uint64_t{entries_of_thread} * threads;
-  return {.blocks = blocks_for((n + entries_of_block - 1) / entries_of_block), .threads = threads};
+inline Shape shape_for(std::uint64_t n, unsigned entries_of_thread, unsigned of_a_multiprocessor = 8) {
+  const std::uint64_t entries_of_block = std::uint64_t{entries_of_thread} * shape_threads;
+  return {.blocks = blocks_for((n + entries_of_block - 1) / entries_of_block, of_a_multiprocessor),
+          .threads = shape_threads};
 }
 
 /// Puts a kernel into the stream. The arguments are converted to the kernel's parameters as in a call. Does not wait:

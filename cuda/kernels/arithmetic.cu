@@ -1,6 +1,7 @@
 #include "cuda/kernels/arithmetic.hpp"
 
 #include "cuda/kernels/each.cuh"
+#include "cuda/kernels/runs.cuh"
 
 namespace weir::cuda {
 namespace {
@@ -124,7 +125,6 @@ struct ApplyMomentum {
 
 constexpr unsigned square_lanes = 8;
 constexpr unsigned square_block = 4096;
-constexpr unsigned square_run = 64;  // blocks
 constexpr unsigned square_unroll = 8;
 constexpr unsigned square_blocks_of_warp = warp_lanes / square_lanes;
 
@@ -156,19 +156,11 @@ __global__ void square_parts_kernel(const float* __restrict__ values, std::uint6
   }
 }
 
-/// One block. Its threads add up a run each, and write the sum over the first part of the run.
-__global__ void add_square_parts_kernel(double* parts, std::uint64_t blocks, double* to) {
-  const std::uint64_t runs = (blocks + square_run - 1) / square_run;
-  for (std::uint64_t run = threadIdx.x; run < runs; run += blockDim.x) {
-    double sum = 0;
-    for (std::uint64_t i = run * square_run; i < blocks && i < (run + 1) * square_run; ++i) sum += parts[i];
-    parts[run * square_run] = sum;
-  }
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  double sum = 0;
-  for (std::uint64_t run = 0; run < runs; ++run) sum += parts[run * square_run];
-  *to = sum;
+/// One block.
+__global__ void __launch_bounds__(runs_threads, 1)
+    add_square_parts_kernel(const double* __restrict__ parts, std::uint64_t blocks, double* to) {
+  const double sum = sum_of_runs(parts, blocks, [](double& all, double part) { all += part; });
+  if (threadIdx.x == 0) *to = sum;
 }
 
 }  // namespace
@@ -216,7 +208,7 @@ Result<void> sum_of_squares(const float* values, std::uint64_t n, double* parts,
     const auto added = launch("sum_of_squares", square_parts_kernel, shape, stream, values, n, parts);
     if (!added) return added;
   }
-  return launch("sum_of_squares (total)", add_square_parts_kernel, {.blocks = 1, .threads = threads}, stream, parts,
+  return launch("sum_of_squares (total)", add_square_parts_kernel, shape_for_runs<double>(), stream, parts,
                 square_sum_parts(n), sum);
 }
 

@@ -71,13 +71,32 @@ __device__ inline void store_four(const Four& four, float* to, unsigned count) {
   }
 }
 
-/// `count` (up to 8) bytes at any address, the first the lowest: one access (or two) where it is aligned and they are
-/// as many as a word has.
+template <class Part, class Word>
+__device__ bool load_parts(const std::byte* from, unsigned count, Word& word) {
+  if (count % sizeof(Part) != 0 || !is_aligned<Part>(from)) return false;
+  for (unsigned at = 0; at < count; at += sizeof(Part)) {
+    word |= static_cast<Word>(*reinterpret_cast<const Part*>(from + at)) << 8 * at;
+  }
+  return true;
+}
+template <class Part, class Word>
+__device__ bool store_parts(Word word, std::byte* to, unsigned count) {
+  if (count % sizeof(Part) != 0 || !is_aligned<Part>(to)) return false;
+#pragma unroll 1
+  for (unsigned at = 0; at < count; at += sizeof(Part)) {
+    *reinterpret_cast<Part*>(to + at) = static_cast<Part>(word >> 8 * at);
+  }
+  return true;
+}
+
+/// `count` (up to 8) bytes at any address, the first the lowest: one access where it is aligned and they are as many as
+/// a word has, else the fewest of one width.
 template <class Word>
 __device__ Word load_word(const std::byte* from, unsigned count) {
   if (count == sizeof(Word) && is_aligned<Word>(from)) return *reinterpret_cast<const Word*>(from);
   Word word = 0;
-  for (unsigned k = 0; k < count; ++k) word |= static_cast<Word>(from[k]) << 8 * k;
+  if (load_parts<std::uint32_t>(from, count, word) || load_parts<std::uint16_t>(from, count, word)) return word;
+  load_parts<std::uint8_t>(from, count, word);
   return word;
 }
 template <class Word>
@@ -86,12 +105,36 @@ __device__ void store_word(Word word, std::byte* to, unsigned count) {
     *reinterpret_cast<Word*>(to) = word;
     return;
   }
-  if (sizeof(Word) == 8 && count == 8 && is_aligned<std::uint32_t>(to)) {
-    reinterpret_cast<std::uint32_t*>(to)[0] = static_cast<std::uint32_t>(word);
-    reinterpret_cast<std::uint32_t*>(to)[1] = static_cast<std::uint32_t>(std::uint64_t{word} >> 32);
+  if (store_parts<std::uint32_t>(word, to, count) || store_parts<std::uint16_t>(word, to, count)) return;
+  store_parts<std::uint8_t>(word, to, count);
+}
+
+/// Stores the words of a warp's lanes, one behind the other, at any address. All lanes of the warp take part.
+template <class Word>
+__device__ void store_words(Word word, std::byte* to) {
+  const unsigned lane = lane_of_thread();
+  const auto skew = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(to) % sizeof(Word));
+  auto* const words = reinterpret_cast<Word*>(to - skew);
+  if (skew == 0) {
+    words[lane] = word;
     return;
   }
-  for (unsigned k = 0; k < count; ++k) to[k] = static_cast<std::byte>(word >> 8 * k & 0xFF);
+  // An aligned word has the end of a lane's word and the start of the next one's. That of lane 0 has the last bytes of
+  // all, and the first: they are stored one by one.
+  const Word before = __shfl_sync(all_lanes, word, static_cast<int>((lane + warp_lanes - 1) % warp_lanes));
+  const auto joined = static_cast<Word>(before >> 8 * (sizeof(Word) - skew) | word << 8 * skew);
+  if (lane > 0) words[lane] = joined;
+  const Word ends = __shfl_sync(all_lanes, joined, 0);
+  if (lane >= sizeof(Word)) return;
+  std::byte* const place = to - skew + lane + (lane < skew ? sizeof(Word) * warp_lanes : 0);
+  *place = static_cast<std::byte>(ends >> 8 * lane & 0xFF);
+}
+
+/// Byte `which` of each of four words.
+template <unsigned which>
+__device__ std::uint32_t bytes_of(const std::uint32_t* four) {
+  constexpr unsigned of_two = which | (which + 4) << 4;
+  return __byte_perm(__byte_perm(four[0], four[1], of_two), __byte_perm(four[2], four[3], of_two), 0x5410);
 }
 
 __device__ inline float load_f32(const std::byte* from) { return __uint_as_float(load_word<std::uint32_t>(from, 4)); }
@@ -112,6 +155,24 @@ __device__ inline float finite(float value) {
   return lowered > -largest_float ? lowered : -largest_float;
 }
 
+/// Rounds numbers that are known up to an error, and notes how far they were from their integers: where it was less
+/// than a half by more than the error, the exact numbers have the same integers.
+struct Rounding {
+  /// The nearest integer, of a magnitude below 2^21, plus `offset`: its low bits are those of the result.
+  __device__ std::uint32_t operator()(float number) {
+    // After adding the shift, the last place of the float is 1.
+    const float shifted = number + shift;
+    farthest = fmaxf(farthest, fabsf(number - (shifted - shift)));
+    return __float_as_uint(shifted);
+  }
+  __device__ bool is_sure(float error) const { return farthest < 0.5F - error; }
+
+  __device__ explicit Rounding(std::int32_t offset) : shift(0x1.8p23F + static_cast<float>(offset)) {}
+
+  float shift;
+  float farthest = 0;
+};
+
 /// Whether a decoded scale is valid, as for the twins (compressors/quantizers/channels.hpp).
 __device__ inline bool is_scale(float scale) { return scale >= 0 && scale <= largest_float; }
 
@@ -126,16 +187,21 @@ __device__ inline unsigned lane_of_team() { return lane_of_thread() % team_lanes
 /// Of bytes that the lanes of a team have, byte k of lane l being that of entry 8 * k + l, gives lane l those of the
 /// entries 8 * l, 8 * l + 1, ... All lanes of the warp take part.
 __device__ inline std::uint64_t transpose_bytes(std::uint64_t mine) {
-  // The lanes whose numbers differ in one bit exchange the bytes whose numbers differ from theirs in that bit.
-#pragma unroll
-  for (unsigned bit = 1; bit < team_lanes; bit *= 2) {
-    const std::uint64_t low = bit == 1 ? 0x00FF00FF00FF00FFU : bit == 2 ? 0x0000FFFF0000FFFFU : 0x00000000FFFFFFFFU;
-    const bool upper = (lane_of_thread() & bit) != 0;
-    const std::uint64_t sent = upper ? mine & low : mine >> 8 * bit & low;
-    const std::uint64_t received = __shfl_xor_sync(all_lanes, sent, static_cast<int>(bit));
-    mine = upper ? (mine & ~low) | received : (mine & low) | received << 8 * bit;
-  }
-  return mine;
+  // The lanes whose numbers differ in one bit exchange the bytes whose numbers differ from theirs in that bit: four.
+  const unsigned lane = lane_of_thread();
+  auto low = static_cast<std::uint32_t>(mine);
+  auto high = static_cast<std::uint32_t>(mine >> 32);
+  const bool odd = (lane & 1) != 0;
+  std::uint32_t other = __shfl_xor_sync(all_lanes, __byte_perm(low, high, odd ? 0x6420 : 0x7531), 1);
+  low = __byte_perm(low, other, odd ? 0x3514 : 0x5240);
+  high = __byte_perm(high, other, odd ? 0x3716 : 0x7260);
+  const bool second = (lane & 2) != 0;
+  other = __shfl_xor_sync(all_lanes, __byte_perm(low, high, second ? 0x5410 : 0x7632), 2);
+  low = __byte_perm(low, other, second ? 0x3254 : 0x5410);
+  high = __byte_perm(high, other, second ? 0x3276 : 0x7610);
+  const bool upper = (lane & 4) != 0;
+  other = __shfl_xor_sync(all_lanes, upper ? low : high, 4);
+  return upper ? std::uint64_t{high} << 32 | other : std::uint64_t{other} << 32 | low;
 }
 
 /// The sum over the lanes of a team, in their order; every lane has it. All lanes of the warp take part.

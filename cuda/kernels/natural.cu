@@ -10,6 +10,7 @@ namespace {
 constexpr int window_max = 151;
 constexpr unsigned sample_size = 4096;
 constexpr int room = 24;
+constexpr unsigned write_blocks = 4;  // that a multiprocessor has registers for
 
 /// A power of two as two factors, because it may be too large for one float or too small for a normal one.
 struct PowerOfTwo {
@@ -45,45 +46,63 @@ __global__ void sample_kernel(const float* __restrict__ values, std::uint64_t n,
   raise(&window->sample, largest);
 }
 
-/// Codes a group of a team, whose lanes each take every eighth entry, and returns the high bits. `size` entries are
-/// left from its first on. All lanes of the warp take part.
-__device__ std::uint32_t write_group(const float* values, std::uint64_t size, const RandomKey& key, std::uint64_t group,
-                                     PowerOfTwo factor, std::byte* codes, std::uint32_t& largest) {
-  const unsigned lane = lane_of_team();
+/// The codes of four scaled values after the carry: sign and exponent.
+__device__ std::uint32_t codes_of(const std::uint32_t* carried) {
+  // Two at a time, by their upper halves: the exponent's low seven bits, and the sign, which leaves out the eighth.
+  constexpr std::uint32_t signs = 0x00800080;
+  const std::uint32_t first = __byte_perm(carried[0], carried[1], 0x7632);
+  const std::uint32_t second = __byte_perm(carried[2], carried[3], 0x7632);
+  return __byte_perm((first >> 7 & ~signs) | (first >> 8 & signs), (second >> 7 & ~signs) | (second >> 8 & signs),
+                     0x6420);
+}
+
+/// Codes a group for each team of a warp, whose lanes each take every eighth entry, from the entry `start` on, and
+/// returns the high bits. The four groups have all their entries if `whole`. All lanes of the warp take part.
+template <bool whole>
+__device__ std::uint32_t write_groups(const float* __restrict__ values, std::uint64_t n, const RandomKey& key,
+                                      std::uint64_t start, PowerOfTwo factor, std::byte* __restrict__ code,
+                                      std::uint32_t& largest) {
+  const std::uint64_t first = start + random_group * team_of_warp() + lane_of_team();
   float x[8];
 #pragma unroll
-  for (unsigned k = 0; k < 8; ++k) x[k] = 8 * k + lane < size ? values[8 * k + lane] : 0.0F;
-  const Philox::Block words = random_block(key, group * random_lanes + lane);
+  for (unsigned k = 0; k < 8; ++k) x[k] = whole || first + 8 * k < n ? values[first + 8 * k] : 0.0F;
+  const Philox::Block words = random_block(key, start / random_group * random_lanes + lane_of_thread());
   std::uint32_t high = 0;
-  std::uint64_t bytes = 0;
+  std::uint32_t carried[8];
 #pragma unroll
   for (unsigned k = 0; k < 8; ++k) {
     largest = magnitude(x[k]) > largest ? magnitude(x[k]) : largest;
     const std::uint32_t scaled = __float_as_uint(x[k] * factor.first * factor.second);
-    const std::uint32_t carried = scaled + (word_of(words, k) >> 9);
-    if (8 * k + lane < size) high |= scaled | carried;
-    bytes |= std::uint64_t{(carried >> 23 & 0x7F) | (carried >> 24 & 0x80)} << 8 * k;
+    carried[k] = scaled + (word_of(words, k) >> 9);
+    if (whole || first + 8 * k < n) high |= scaled | carried[k];
   }
-  bytes = transpose_bytes(bytes);
-  if (8 * lane < size) store_word(bytes, codes + 8 * lane, at_most(size - 8 * lane, 8));
+  const std::uint64_t bytes = transpose_bytes(std::uint64_t{codes_of(carried + 4)} << 32 | codes_of(carried));
+  std::byte* const codes = code + 1 + start;
+  const unsigned at = 8 * lane_of_thread();
+  if (whole) {
+    store_words(bytes, codes);
+  } else if (start + at < n) {
+    store_word(bytes, codes + at, at_most(n - start - at, 8));
+  }
   return high;
 }
 
 /// The first attempt, or, with `again`, the second with the window of the largest magnitude, if there must be one.
 template <bool again>
-__global__ void write_natural_kernel(const float* __restrict__ values, std::uint64_t n, RandomKey key,
-                                     NaturalWindow* window, std::byte* __restrict__ code, Report* report) {
+__global__ void __launch_bounds__(shape_threads, write_blocks)
+    write_natural_kernel(const float* __restrict__ values, std::uint64_t n, RandomKey key, NaturalWindow* window,
+                         std::byte* __restrict__ code, Report* report) {
   if (again && (window->high & 0x40000000) == 0) return;  // the same for all threads: no kernel changes it now
   const int exponent = again ? window_of(window->largest) : window_of_sample(*window, n);
   const PowerOfTwo factor = power_of_two(23 - (exponent < window_max ? exponent : window_max));
   std::uint32_t high = 0;
   std::uint32_t largest = 0;
-  const std::uint64_t groups = (n + random_group - 1) / random_group;
-  for (std::uint64_t first = warp_of_grid() * teams_of_warp; first < groups; first += warps_of_grid() * teams_of_warp) {
-    const std::uint64_t group = first + team_of_warp();
-    const std::uint64_t start = group * random_group;
-    high |= write_group(values + start, start < n ? n - start : 0, key, group, factor, code + 1 + start, largest);
+  constexpr unsigned entries_of_warp = teams_of_warp * random_group;
+  std::uint64_t start = warp_of_grid() * entries_of_warp;
+  for (; start + entries_of_warp <= n; start += warps_of_grid() * entries_of_warp) {
+    high |= write_groups<true>(values, n, key, start, factor, code, largest);
   }
+  if (start < n) high |= write_groups<false>(values, n, key, start, factor, code, largest);
   if (thread_of_grid() == 0) *code = static_cast<std::byte>(exponent);
   if (again) return;
   raise(&window->largest, largest);
@@ -122,11 +141,11 @@ Result<void> write_natural(const float* values, std::uint64_t n, const RandomKey
   const auto sampled =
       launch("write_natural (sample)", sample_kernel, {.blocks = 1, .threads = 256}, stream, values, n, window);
   if (!sampled) return sampled;
-  const auto written = launch("write_natural", write_natural_kernel<false>, shape_for(n, 8), stream, values, n, key,
-                              window, code, report);
+  const auto written = launch("write_natural", write_natural_kernel<false>, shape_for(n, 8, write_blocks), stream,
+                              values, n, key, window, code, report);
   if (!written) return written;
-  return launch("write_natural (again)", write_natural_kernel<true>, shape_for(n, 8), stream, values, n, key, window,
-                code, report);
+  return launch("write_natural (again)", write_natural_kernel<true>, shape_for(n, 8, write_blocks), stream, values, n,
+                key, window, code, report);
 }
 
 Result<void> add_natural(const std::byte* code, std::uint64_t n, float weight, float* sum, Report* report,

@@ -9,6 +9,31 @@ namespace {
 /// What a warp takes of a row at a time.
 constexpr unsigned piece = 4096;
 
+/// What a warp codes at a time: four entries of each lane, and as many again behind those of all lanes.
+constexpr unsigned fours = 4;
+constexpr unsigned entries_of_four = 4 * warp_lanes;
+constexpr unsigned tile = fours * entries_of_four;
+
+/// How many blocks of a kernel that codes a multiprocessor has registers for.
+constexpr unsigned code_blocks = 5;
+
+/// Loads a lane's four entries of each `entries_of_four` from `from` on, all before the first is needed.
+__device__ void load_fours(const float* from, Four (&four)[fours]) {
+  if (is_aligned<float4>(from)) {
+#pragma unroll
+    for (unsigned k = 0; k < fours; ++k) {
+      const float4 all = *reinterpret_cast<const float4*>(from + k * entries_of_four);
+      four[k] = {{all.x, all.y, all.z, all.w}};
+    }
+  } else {
+#pragma unroll
+    for (unsigned k = 0; k < fours; ++k) {
+#pragma unroll
+      for (unsigned i = 0; i < 4; ++i) four[k].x[i] = from[k * entries_of_four + i];
+    }
+  }
+}
+
 /// Maps the bits of a float to an integer of the same order, and back: reverses the order of negative numbers. NaN lies
 /// beyond infinity.
 __device__ std::int32_t ordered(std::int32_t bits) { return bits ^ (bits >> 31 & 0x7FFFFFFF); }
@@ -19,8 +44,9 @@ __global__ void clear_extremes_kernel(RowExtremes* extremes, std::uint64_t chann
   for (std::uint64_t i = thread_of_grid(); i < channels; i += threads_of_grid()) extremes[i] = {};
 }
 
-__global__ void extremes_kernel(const float* __restrict__ values, std::uint64_t channels, std::uint64_t row,
-                                RowExtremes* __restrict__ extremes, Report* report) {
+__global__ void __launch_bounds__(shape_threads, 8)
+    extremes_kernel(const float* __restrict__ values, std::uint64_t channels, std::uint64_t row,
+                    RowExtremes* __restrict__ extremes, Report* report) {
   const std::uint64_t pieces_of_row = (row + piece - 1) / piece;
   std::uint32_t largest = 0;
   for (std::uint64_t i = warp_of_grid(); i < channels * pieces_of_row; i += warps_of_grid()) {
@@ -30,14 +56,20 @@ __global__ void extremes_kernel(const float* __restrict__ values, std::uint64_t 
     const unsigned size = at_most(row - begin, piece);
     std::int32_t least = 0;
     std::int32_t most = 0;
-    for (unsigned at = 4 * lane_of_thread(); at < size; at += 4 * warp_lanes) {
-      const Four four = load_four(from + at, at_most(size - at, 4));
+    const auto note = [&](const Four& four) {
       for (const float value : four.x) {
         const std::int32_t here = ordered(__float_as_int(value));
         least = here < least ? here : least;
         most = here > most ? here : most;
       }
+    };
+    unsigned at = 4 * lane_of_thread();
+    for (unsigned end = tile; end <= size; end += tile, at += tile) {
+      Four four[fours];
+      load_fours(from + at, four);
+      for (const Four& here : four) note(here);
     }
+    for (; at < size; at += entries_of_four) note(load_four(from + at, at_most(size - at, 4)));
     least = __reduce_min_sync(all_lanes, least);
     most = __reduce_max_sync(all_lanes, most);
     if (lane_of_thread() == 0) {
@@ -95,6 +127,7 @@ struct Int8 {
     return finite(scale * static_cast<float>(static_cast<std::int32_t>(code << 24) >> 24));
   }
 
+  static constexpr std::int32_t zero = 0;
   float scale;
 };
 
@@ -158,29 +191,92 @@ __device__ void for_entries(const std::byte* code, std::uint32_t channels, std::
   }
 }
 
-template <class Code>
-__global__ void write_codes_kernel(const float* __restrict__ values, std::uint32_t channels, std::uint32_t row,
-                                   std::byte* code) {
+/// Calls body(start, channel) for the warp's whole tiles of one channel, and rest(at, count) for the entries of the
+/// others, up to four at a time.
+template <class Body, class Rest>
+__device__ void for_tiles(std::uint32_t channels, std::uint32_t row, const Body& body, const Rest& rest) {
   const std::uint64_t n = std::uint64_t{channels} * row;
+  const std::uint64_t tiles = (n + tile - 1) / tile;
+  // From the end on: who has read the values before has left these in the cache.
+  for (std::uint64_t i = warp_of_grid(); i < tiles; i += warps_of_grid()) {
+    const std::uint64_t start = (tiles - 1 - i) * tile;
+    const std::uint32_t channel = static_cast<std::uint32_t>(start) / row;
+    if (start + tile <= (channel + std::uint64_t{1}) * row) {
+      body(start, channel);
+      continue;
+    }
+    for (unsigned k = 0; k < fours; ++k) {
+      const std::uint64_t at = start + k * entries_of_four + 4 * lane_of_thread();
+      if (at < n) rest(at, at_most(n - at, 4));
+    }
+  }
+}
+
+/// The codes of four entries, given 1 / of.scale. The error of the quotients is at most `error`.
+template <class Code>
+__device__ std::uint32_t codes_of(const Four& four, const Code& of, float reciprocal, float error) {
+  // No code needs bounds: the scale is that of the channel's extremes.
+  Rounding rounding(of.zero);
+  std::uint32_t codes[4];
+#pragma unroll
+  for (unsigned k = 0; k < 4; ++k) codes[k] = rounding(four.x[k] * reciprocal);
+  if (!rounding.is_sure(error)) {
+#pragma unroll
+    for (unsigned k = 0; k < 4; ++k) codes[k] = of.code_of(four.x[k]);
+  }
+  return bytes_of<0>(codes);
+}
+
+template <class Code>
+__global__ void __launch_bounds__(shape_threads, code_blocks)
+    write_codes_kernel(const float* __restrict__ values, std::uint32_t channels, std::uint32_t row, std::byte* code) {
   std::byte* const codes = code + std::uint64_t{channels} * Code::head_bytes;
-  for (std::uint64_t at = 4 * thread_of_grid(); at < n; at += 4 * threads_of_grid()) {
-    const unsigned count = at_most(n - at, 4);
+  const auto write_tile = [&](std::uint64_t start, std::uint32_t channel) {
+    Four four[fours];
+    load_fours(values + start + 4 * lane_of_thread(), four);
+    const Code of = Code::read(code, channels, channel);
+    // Both quotients are rounded, and the reciprocal: if it is inexact or infinite, no code is sure.
+    const float reciprocal = 1 / of.scale;
+    const float error = of.scale >= 0x1p-100F ? 0x1p-14F : 1;
+#pragma unroll
+    for (unsigned k = 0; k < fours; ++k) {
+      store_words(codes_of(four[k], of, reciprocal, error), codes + start + k * entries_of_four);
+    }
+  };
+  for_tiles(channels, row, write_tile, [&](std::uint64_t at, unsigned count) {
     const Four four = load_four(values + at, count);
     std::uint32_t word = 0;
     for_entries<Code>(code, channels, row, static_cast<std::uint32_t>(at), count,
                       [&](unsigned k, const Code& of) { word |= of.code_of(four.x[k]) << 8 * k; });
     store_word(word, codes + at, count);
-  }
+  });
 }
 
 template <class Code>
-__global__ void add_codes_kernel(const std::byte* __restrict__ code, std::uint32_t channels, std::uint32_t row,
-                                 float weight, float* __restrict__ sum, Report* report) {
-  const std::uint64_t n = std::uint64_t{channels} * row;
+__global__ void __launch_bounds__(shape_threads, code_blocks)
+    add_codes_kernel(const std::byte* __restrict__ code, std::uint32_t channels, std::uint32_t row, float weight,
+                     float* __restrict__ sum, Report* report) {
   const std::byte* const codes = code + std::uint64_t{channels} * Code::head_bytes;
   bool bad = false;
-  for (std::uint64_t at = 4 * thread_of_grid(); at < n; at += 4 * threads_of_grid()) {
-    const unsigned count = at_most(n - at, 4);
+  const auto add_tile = [&](std::uint64_t start, std::uint32_t channel) {
+    const std::uint64_t mine = start + 4 * lane_of_thread();
+    Four four[fours];
+    load_fours(sum + mine, four);
+    std::uint32_t words[fours];
+#pragma unroll
+    for (unsigned k = 0; k < fours; ++k) {
+      words[k] = load_word<std::uint32_t>(codes + mine + k * entries_of_four, 4);
+    }
+    const Code of = Code::read(code, channels, channel);
+    bad = bad || !is_scale(of.scale);
+#pragma unroll
+    for (unsigned k = 0; k < fours; ++k) {
+#pragma unroll
+      for (unsigned i = 0; i < 4; ++i) four[k].x[i] += weight * of.value_of(words[k] >> 8 * i & 0xFF);
+      store_four(four[k], sum + mine + k * entries_of_four, 4);
+    }
+  };
+  for_tiles(channels, row, add_tile, [&](std::uint64_t at, unsigned count) {
     const auto word = load_word<std::uint32_t>(codes + at, count);
     Four four = load_four(sum + at, count);
     for_entries<Code>(code, channels, row, static_cast<std::uint32_t>(at), count, [&](unsigned k, const Code& of) {
@@ -188,7 +284,7 @@ __global__ void add_codes_kernel(const std::byte* __restrict__ code, std::uint32
       four.x[k] += weight * of.value_of(word >> 8 * k & 0xFF);
     });
     store_four(four, sum + at, count);
-  }
+  });
   raise(&report->misfit, bad ? 1 : 0);
 }
 
@@ -200,15 +296,15 @@ Result<void> write(const char* name, const float* values, std::uint64_t channels
   if (!found) return found;
   const auto heads = launch(name, write_heads_kernel<Code>, shape_for(channels, 1), stream, extremes, channels, code);
   if (!heads) return heads;
-  return launch(name, write_codes_kernel<Code>, shape_for(channels * row, 4), stream, values,
-                static_cast<std::uint32_t>(channels), static_cast<std::uint32_t>(row), code);
+  return launch(name, write_codes_kernel<Code>, shape_for(channels * row, tile / warp_lanes, code_blocks), stream,
+                values, static_cast<std::uint32_t>(channels), static_cast<std::uint32_t>(row), code);
 }
 
 template <class Code>
 Result<void> add(const char* name, const std::byte* code, std::uint64_t channels, std::uint64_t row, float weight,
                  float* sum, Report* report, StreamHandle stream) {
   if (channels * row == 0) return {};
-  return launch(name, add_codes_kernel<Code>, shape_for(channels * row, 4), stream, code,
+  return launch(name, add_codes_kernel<Code>, shape_for(channels * row, tile / warp_lanes, code_blocks), stream, code,
                 static_cast<std::uint32_t>(channels), static_cast<std::uint32_t>(row), weight, sum, report);
 }
 

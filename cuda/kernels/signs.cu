@@ -2,6 +2,7 @@
 
 #include "cuda/kernels/device.cuh"
 #include "cuda/kernels/random.cuh"
+#include "cuda/kernels/runs.cuh"
 #include "cuda/launch.cuh"
 
 namespace weir::cuda {
@@ -10,6 +11,9 @@ namespace {
 /// A warp works on this many entries at a time: 32 words of bits, of which each lane holds one.
 constexpr unsigned tile = 1024;
 constexpr unsigned unroll = 8;  // loads under way per lane
+
+/// How many blocks of a kernel that tosses coins a multiprocessor has registers for.
+constexpr unsigned coin_blocks = 4;
 
 /// Writes the bits of a tile of `size` entries. `word` holds those of the entries 32 * lane, 32 * lane + 1, ... Goes
 /// byte by byte, because a payload starts anywhere; a warp's bytes are consecutive.
@@ -29,8 +33,9 @@ __device__ unsigned coins_of_word(const RandomKey& coins, std::uint64_t entry) {
 }
 
 template <bool with_coins>
-__global__ void write_signs_kernel(const float* __restrict__ values, std::uint64_t n, std::uint64_t first,
-                                   RandomKey coins, std::byte* __restrict__ bits, Report* report) {
+__global__ void __launch_bounds__(shape_threads, with_coins ? coin_blocks : 8)
+    write_signs_kernel(const float* __restrict__ values, std::uint64_t n, std::uint64_t first, RandomKey coins,
+                       std::byte* __restrict__ bits, Report* report) {
   const unsigned lane = lane_of_thread();
   std::uint32_t largest = 0;
   for (std::uint64_t start = warp_of_grid() * tile; start < n; start += warps_of_grid() * tile) {
@@ -43,17 +48,25 @@ __global__ void write_signs_kernel(const float* __restrict__ values, std::uint64
         const unsigned i = warp_lanes * (base + k) + lane;
         x[k] = i < size ? values[start + i] : 0.0F;
       }
+      std::uint32_t least = ~0U;
 #pragma unroll
       for (unsigned k = 0; k < unroll; ++k) {
-        const unsigned i = warp_lanes * (base + k) + lane;
         const std::uint32_t here = magnitude(x[k]);
         largest = here > largest ? here : largest;
-        unsigned word = __ballot_sync(all_lanes, x[k] < 0);
-        if constexpr (with_coins) {
-          const unsigned zeros = __ballot_sync(all_lanes, here == 0 && i < size);
-          if (zeros != 0) word |= zeros & coins_of_word(coins, first + start + warp_lanes * (base + k));
-        }
+        least = here < least ? here : least;
+        const unsigned word = __ballot_sync(all_lanes, x[k] < 0);
         if (lane == base + k) mine = word;
+      }
+      if constexpr (with_coins) {
+        if (!__any_sync(all_lanes, least == 0)) continue;
+#pragma unroll 1
+        for (unsigned k = 0; k < unroll; ++k) {
+          const unsigned i = warp_lanes * (base + k) + lane;
+          const unsigned zeros = __ballot_sync(all_lanes, i < size && magnitude(values[start + i]) == 0);
+          if (zeros == 0) continue;
+          const unsigned word = zeros & coins_of_word(coins, first + start + warp_lanes * (base + k));
+          if (lane == base + k) mine |= word;
+        }
       }
     }
     store_bits(mine, size, bits + start / 8);
@@ -65,7 +78,6 @@ __global__ void write_signs_kernel(const float* __restrict__ values, std::uint64
 // blocks of a run, and the runs. Eight lanes take a block, so a warp takes four.
 
 constexpr unsigned sum_block = 4096;
-constexpr unsigned sum_run = 64;  // blocks
 
 __global__ void write_signs_and_parts_kernel(const float* __restrict__ values, std::uint64_t n,
                                              std::byte* __restrict__ bits, SignSums* __restrict__ parts,
@@ -90,7 +102,7 @@ __global__ void write_signs_and_parts_kernel(const float* __restrict__ values, s
         const unsigned i = base + team_lanes * k + lane;
         x[k] = i < size ? values[start + i] : 0.0F;
       }
-      unsigned mine = 0;
+      unsigned votes = 0;  // of all teams for the lane's eight entries
 #pragma unroll
       for (unsigned k = 0; k < unroll; ++k) {
         const std::uint32_t here = magnitude(x[k]);
@@ -98,40 +110,32 @@ __global__ void write_signs_and_parts_kernel(const float* __restrict__ values, s
         const double value = x[k];
         positive += x[k] > 0 ? value : 0;
         negative += x[k] < 0 ? value : 0;
-        const unsigned byte = __ballot_sync(all_lanes, x[k] < 0) >> team_lanes * team & 0xFF;
-        negatives += __popc(byte);
-        if (lane == k) mine = byte;
+        const unsigned of_all = __ballot_sync(all_lanes, x[k] < 0);
+        if (lane == k) votes = of_all;
       }
+      const unsigned mine = votes >> team_lanes * team & 0xFF;
+      negatives += static_cast<unsigned>(__popc(mine));
       if (base + team_lanes * lane < size) bits[start / 8 + base / 8 + lane] = static_cast<std::byte>(mine);
     }
     positive = sum_in_order(positive);
     negative = sum_in_order(negative);
+    for (unsigned with = 1; with < team_lanes; with *= 2) {
+      negatives += __shfl_xor_sync(all_lanes, negatives, static_cast<int>(with));
+    }
     if (lane == 0 && block < blocks) parts[block] = {positive, negative, negatives};
   }
   raise(&report->largest, largest);
 }
 
-/// One block. Its threads add up a run each, and write the sum over the first part of the run.
-__global__ void add_parts_kernel(SignSums* parts, std::uint64_t blocks, SignSums* sums) {
-  const std::uint64_t runs = (blocks + sum_run - 1) / sum_run;
-  for (std::uint64_t run = threadIdx.x; run < runs; run += blockDim.x) {
-    SignSums sum;
-    for (std::uint64_t i = run * sum_run; i < blocks && i < (run + 1) * sum_run; ++i) {
-      sum.positive += parts[i].positive;
-      sum.negative += parts[i].negative;
-      sum.negatives += parts[i].negatives;
-    }
-    parts[run * sum_run] = sum;
-  }
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  SignSums all;
-  for (std::uint64_t run = 0; run < runs; ++run) {
-    all.positive += parts[run * sum_run].positive;
-    all.negative += parts[run * sum_run].negative;
-    all.negatives += parts[run * sum_run].negatives;
-  }
-  *sums = all;
+/// One block.
+__global__ void __launch_bounds__(runs_threads, 1)
+    add_parts_kernel(const SignSums* __restrict__ parts, std::uint64_t blocks, SignSums* sums) {
+  const SignSums all = sum_of_runs(parts, blocks, [](SignSums& to, const SignSums& from) {
+    to.positive += from.positive;
+    to.negative += from.negative;
+    to.negatives += from.negatives;
+  });
+  if (threadIdx.x == 0) *sums = all;
 }
 
 __global__ void add_by_sign_kernel(const std::byte* __restrict__ bits, std::uint64_t n, float positive, float negative,
@@ -188,8 +192,8 @@ __global__ void take_majority_kernel(float least, RandomKey coins, float* __rest
 Result<void> write_votes(const float* values, std::uint64_t n, std::uint64_t first, const RandomKey& coins,
                          std::byte* bits, Report* report, StreamHandle stream) {
   if (n == 0) return {};
-  return launch("write_votes", write_signs_kernel<true>, shape_for(n, tile / warp_lanes), stream, values, n, first,
-                coins, bits, report);
+  return launch("write_votes", write_signs_kernel<true>, shape_for(n, tile / warp_lanes, coin_blocks), stream, values,
+                n, first, coins, bits, report);
 }
 
 Result<void> write_signs(const float* values, std::uint64_t n, std::byte* bits, Report* report, StreamHandle stream) {
@@ -205,8 +209,8 @@ Result<void> write_signs(const float* values, std::uint64_t n, std::byte* bits, 
                                 shape_for(n, sum_block / team_lanes), stream, values, n, bits, parts, report);
     if (!written) return written;
   }
-  return launch("write_signs (total)", add_parts_kernel, {.blocks = 1, .threads = 256}, stream, parts,
-                sign_sum_parts(n), sums);
+  return launch("write_signs (total)", add_parts_kernel, shape_for_runs<SignSums>(), stream, parts, sign_sum_parts(n),
+                sums);
 }
 
 Result<void> add_by_sign(const std::byte* bits, std::uint64_t n, float positive, float negative, float* sum,

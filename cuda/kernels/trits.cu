@@ -2,13 +2,13 @@
 
 #include "cuda/kernels/device.cuh"
 #include "cuda/kernels/random.cuh"
+#include "cuda/kernels/runs.cuh"
 #include "cuda/launch.cuh"
 
 namespace weir::cuda {
 namespace {
 
 constexpr unsigned size_block = 4096;
-constexpr unsigned size_run = 64;  // blocks
 
 constexpr unsigned trits_of_byte = 5;
 constexpr unsigned trit_block = trits_of_byte * random_group;
@@ -38,24 +38,14 @@ __global__ void size_kernel(const float* __restrict__ values, std::uint64_t n, S
   }
 }
 
-__device__ void add(Size& to, const Size& from) {
-  to.magnitude = from.magnitude > to.magnitude ? from.magnitude : to.magnitude;
-  to.squares += from.squares;
-}
-
-/// One block. Its threads add up a run of parts each, and write the sum over the first part of the run.
-__global__ void add_sizes_kernel(Size* parts, std::uint64_t blocks, Size* size) {
-  const std::uint64_t runs = (blocks + size_run - 1) / size_run;
-  for (std::uint64_t run = threadIdx.x; run < runs; run += blockDim.x) {
-    Size sum;
-    for (std::uint64_t i = run * size_run; i < blocks && i < (run + 1) * size_run; ++i) add(sum, parts[i]);
-    parts[run * size_run] = sum;
-  }
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  Size all;
-  for (std::uint64_t run = 0; run < runs; ++run) add(all, parts[run * size_run]);
-  *size = all;
+/// One block.
+__global__ void __launch_bounds__(runs_threads, 1)
+    add_sizes_kernel(const Size* __restrict__ parts, std::uint64_t blocks, Size* size) {
+  const Size all = sum_of_runs(parts, blocks, [](Size& to, const Size& from) {
+    to.magnitude = from.magnitude > to.magnitude ? from.magnitude : to.magnitude;
+    to.squares += from.squares;
+  });
+  if (threadIdx.x == 0) *size = all;
 }
 
 __global__ void limit_kernel(const Size* size, std::uint64_t n, double clip, TritScale* scale, Report* report) {
@@ -73,32 +63,88 @@ __device__ unsigned trit_of(float x, std::uint32_t word, float limit, float divi
   return 1;
 }
 
+/// Byte j of the code of a block, which begins at `start` and has `size` entries: those of j, j + stride, ...
+__device__ unsigned byte_of(const float* values, std::uint64_t start, unsigned size, unsigned j, unsigned stride,
+                            const RandomKey& key, float limit, float divisor) {
+  unsigned joined = 0;
+#pragma unroll 1
+  for (unsigned part = trits_of_byte; part-- > 0;) {
+    const unsigned i = j + part * stride;
+    const unsigned trit = i < size ? trit_of(values[start + i], random_word(key, start + i), limit, divisor) : 0;
+    joined = 3 * joined + trit;
+  }
+  return joined;
+}
+
+/// The trits of four values: `short_of` is below zero where the value is not taken for zero.
+__device__ std::uint32_t trits_of(const std::uint32_t* value, const std::uint32_t* short_of) {
+  const std::uint32_t negative = bytes_of<3>(value);
+  const std::uint32_t taken = bytes_of<3>(short_of);
+  return (taken & ~negative & 0x80808080U) >> 6 | (~taken & 0x80808080U) >> 7;
+}
+
+/// As many as have registers for a block's values in each thread.
+constexpr unsigned write_blocks = 3;
+
 /// A team takes a block. Byte j of its code has the entries j, j + 64, ..., which are of one lane.
-__global__ void write_trits_kernel(const float* __restrict__ values, std::uint64_t n, RandomKey key,
-                                   const TritScale* __restrict__ given, std::byte* __restrict__ code) {
+__global__ void __launch_bounds__(shape_threads, write_blocks)
+    write_trits_kernel(const float* __restrict__ values, std::uint64_t n, RandomKey key,
+                       const TritScale* __restrict__ given, std::byte* __restrict__ code) {
   const TritScale scale = *given;
   const float divisor = scale.scale > 0 ? scale.scale : 1;
+  // A quotient is known up to four units of 2^-24 by the reciprocal and 23 random bits. Where that does not decide, the
+  // quotient itself does.
+  const float reciprocal = 1 / divisor;
+  const float error = divisor >= 0x1p-100F && divisor <= 0x1p100F ? 0x1p-21F : largest_float;
   std::byte* const bytes = code + sizeof(float);
   if (thread_of_grid() == 0) store_f32(scale.scale, code);
   const unsigned lane = lane_of_team();
   const std::uint64_t whole = n / trit_block;
   for (std::uint64_t first = warp_of_grid() * teams_of_warp; first < whole; first += warps_of_grid() * teams_of_warp) {
-    const std::uint64_t block = first + team_of_warp();
+    // A team without a block takes the last one again.
+    const std::uint64_t block = first + team_of_warp() < whole ? first + team_of_warp() : whole - 1;
     const std::uint64_t start = block * trit_block;
-    std::uint64_t joined = 0;
+    float x[trits_of_byte][8];
+#pragma unroll
+    for (unsigned part = 0; part < trits_of_byte; ++part) {
+#pragma unroll
+      for (unsigned k = 0; k < 8; ++k) x[part][k] = values[start + part * random_group + 8 * k + lane];
+    }
+    float nearest = 1;
+    std::uint32_t low = 0;
+    std::uint32_t high = 0;
+#pragma unroll
     for (unsigned part = trits_of_byte; part-- > 0;) {
-      const std::uint64_t at = start + part * random_group;
-      const Philox::Block words = random_block(key, at / random_group * random_lanes + lane);
-      std::uint64_t trits = 0;
+      const Philox::Block words = random_block(key, (start / random_group + part) * random_lanes + lane);
+      std::uint32_t value[8];
+      std::uint32_t short_of[8];
 #pragma unroll
       for (unsigned k = 0; k < 8; ++k) {
-        const float x = block < whole ? values[at + 8 * k + lane] : 0.0F;
-        trits |= std::uint64_t{trit_of(x, word_of(words, k), scale.limit, divisor)} << 8 * k;
+        // 1 more than the random number.
+        const float above = __uint_as_float(word_of(words, k) >> 9 | 0x3F800000U);
+        const float distance = fmaf(-fminf(fabsf(x[part][k]), scale.limit), reciprocal, above - 1);
+        nearest = fminf(nearest, fabsf(distance));
+        value[k] = __float_as_uint(x[part][k]);
+        short_of[k] = __float_as_uint(distance);
       }
-      joined = 3 * joined + trits;  // in each byte: 242 at most
+      low = 3 * low + trits_of(value, short_of);  // in each byte: 242 at most
+      high = 3 * high + trits_of(value + 4, short_of + 4);
+    }
+    std::uint64_t joined = std::uint64_t{high} << 32 | low;
+    if (nearest <= error) {
+      joined = 0;
+#pragma unroll 1
+      for (unsigned k = 0; k < 8; ++k) {
+        const unsigned byte = byte_of(values, start, trit_block, 8 * k + lane, random_group, key, scale.limit, divisor);
+        joined |= std::uint64_t{byte} << 8 * k;
+      }
     }
     joined = transpose_bytes(joined);
-    if (block < whole) store_word(joined, bytes + block * block_bytes + 8 * lane, 8);
+    if (first + teams_of_warp <= whole) {
+      store_words(joined, bytes + first * block_bytes);
+    } else {
+      store_word(joined, bytes + block * block_bytes + 8 * lane, 8);
+    }
   }
   // What is left is a block with another stride: the last warp's lanes take its bytes.
   if (warp_of_grid() + 1 != warps_of_grid()) return;
@@ -106,14 +152,8 @@ __global__ void write_trits_kernel(const float* __restrict__ values, std::uint64
   const auto left = static_cast<unsigned>(n - start);
   const unsigned stride = (left + trits_of_byte - 1) / trits_of_byte;
   for (unsigned j = lane_of_thread(); j < stride; j += warp_lanes) {
-    unsigned joined = 0;
-    for (unsigned part = trits_of_byte; part-- > 0;) {
-      const unsigned i = j + part * stride;
-      const unsigned trit =
-          i < left ? trit_of(values[start + i], random_word(key, start + i), scale.limit, divisor) : 0;
-      joined = 3 * joined + trit;
-    }
-    bytes[whole * block_bytes + j] = static_cast<std::byte>(joined);
+    bytes[whole * block_bytes + j] =
+        static_cast<std::byte>(byte_of(values, start, left, j, stride, key, scale.limit, divisor));
   }
 }
 
@@ -154,7 +194,7 @@ Result<void> size_of(const float* values, std::uint64_t n, Size* parts, Size* si
     const auto found = launch("size_of", size_kernel, shape_for(n, size_block / team_lanes), stream, values, n, parts);
     if (!found) return found;
   }
-  return launch("size_of (total)", add_sizes_kernel, {.blocks = 1, .threads = 256}, stream, parts, size_parts(n), size);
+  return launch("size_of (total)", add_sizes_kernel, shape_for_runs<Size>(), stream, parts, size_parts(n), size);
 }
 
 Result<void> limit_of(const Size* size, std::uint64_t n, double clip, TritScale* scale, Report* report,
@@ -165,8 +205,8 @@ Result<void> limit_of(const Size* size, std::uint64_t n, double clip, TritScale*
 Result<void> write_trits(const float* values, std::uint64_t n, const RandomKey& key, const TritScale* scale,
                          std::byte* code, StreamHandle stream) {
   if (n == 0) return {};
-  return launch("write_trits", write_trits_kernel, shape_for(n, trits_of_byte * 8), stream, values, n, key, scale,
-                code);
+  return launch("write_trits", write_trits_kernel, shape_for(n, trits_of_byte * 8, write_blocks), stream, values, n,
+                key, scale, code);
 }
 
 Result<void> add_trits(const std::byte* code, std::uint64_t n, float weight, float* sum, Report* report,

@@ -94,6 +94,25 @@ TEST(CudaQsgd, AnyBitsAndBucket) {
   }
 }
 
+TEST(CudaQsgd, NormsOfAnySize) {
+  for (const float factor : {0x1p-140F, 0x1p-101F, 0x1p-60F, 0x1p90F, 0x1p110F}) {
+    auto values = some_values(4'352, Among::zeros);
+    for (float& value : values) value *= factor;
+    SCOPED_TRACE(factor);
+    compare(values, 4, 512);
+  }
+}
+
+TEST(CudaQsgd, LevelsThatAreWhole) {
+  // The norm of each bucket is 8, so that no random number may raise a level of 16 of the 64 entries.
+  std::vector<float> values(64 * 40);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 4 == 0 ? (i % 8 == 0 ? 2.0F : -2.0F) : 0;
+  for (const unsigned bits : {1U, 2U, 8U}) {
+    SCOPED_TRACE(bits);
+    compare(values, bits, 64);
+  }
+}
+
 TEST(CudaQsgd, CodeThatIsNoneIsAMisfit) {
   const std::vector<float> values = {1, 2, 3};
   std::vector<std::byte> code(code_bytes(3, 3, 64));

@@ -15,7 +15,7 @@ struct Rows {
   std::size_t row;
 };
 std::vector<Rows> shapes() {
-  std::vector<Rows> all = {{5, 1}, {64, 9}, {3, 1001}, {7, 4097}, {2, 12'345}};
+  std::vector<Rows> all = {{5, 1}, {64, 9}, {3, 1001}, {8, 512}, {7, 4097}, {2, 12'345}};
   for (const std::size_t n : sizes) all.push_back({1, n});
   return all;
 }
@@ -114,6 +114,35 @@ TEST(CudaQuantize, Uint8IsThatOfTheTwin) {
       ASSERT_TRUE(same_bits(sum.read(), due_sum));
       ASSERT_EQ(report.read().misfit, 0);
     }
+  }
+}
+
+/// Values half way between codes, beside one that makes the scale `scale`, and, where that is tiny, others of its size.
+std::vector<float> ties(float scale) {
+  std::vector<float> values(2'048);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = scale * (static_cast<float>(static_cast<int>(i % 253) - 126) + (i % 7 == 0 ? 0.25F : 0.5F));
+  }
+  values[77] = 127 * scale;
+  return values;
+}
+
+TEST(CudaQuantize, TiesAndExtremeScalesAreThoseOfTheTwin) {
+  for (const float scale : {1.0F, 0.3F, 0x1p-110F, 0x1p-149F, 0x1p120F}) {
+    const auto values = ties(scale);
+    const Rows rows = {1, values.size()};
+    std::vector<std::byte> due(4 + values.size());
+    ASSERT_TRUE(due_int8(values, rows, due));
+    const Array<std::byte> code(due.size());
+    const Array<RowExtremes> extremes(1);
+    const Reported report;
+    write_int8(Array<float>(values).data(), 1, rows.row, extremes.data(), code.data(), report.at(), nullptr).value();
+    EXPECT_TRUE(same_bits(code.read(), due)) << scale;
+    std::vector<std::byte> due_grid(5 + values.size());
+    ASSERT_TRUE(due_uint8(values, rows, due_grid));
+    const Array<std::byte> grid(due_grid.size());
+    write_uint8(Array<float>(values).data(), 1, rows.row, extremes.data(), grid.data(), report.at(), nullptr).value();
+    EXPECT_TRUE(same_bits(grid.read(), due_grid)) << scale;
   }
 }
 

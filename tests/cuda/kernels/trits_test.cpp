@@ -101,6 +101,26 @@ TEST(CudaTrits, CodeIsThatOfTheTwin) {
   }
 }
 
+TEST(CudaTrits, ChancesNextToTheRandomNumbersAreThoseOfTheTwin) {
+  const std::size_t n = 3'000;
+  std::vector<std::uint32_t> words(n);
+  compressors::fill_random(due_key, 0, words);
+  for (const float scale : {1.0F, 0.3F, 0x1p-110F, 0x1p120F}) {
+    std::vector<float> values(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      const auto number = static_cast<float>((words[i] >> 8) + i % 5) - 2;
+      values[i] = (i % 2 == 0 ? scale : -scale) * (number * 0x1p-24F);
+    }
+    const TritScale given = {.limit = scale, .scale = scale};
+    std::vector<std::byte> due(code_bytes(n));
+    due_trits(values, given, due);
+    const Array<std::byte> code(due.size());
+    const Array<TritScale> on_device{std::vector<TritScale>{given}};
+    write_trits(Array<float>(values).data(), n, key, on_device.data(), code.data(), nullptr).value();
+    EXPECT_TRUE(same_bits(code.read(), due)) << scale;
+  }
+}
+
 TEST(CudaTrits, ByteThatIsNoFiveDigitsIsAMisfit) {
   std::vector<std::byte> code(code_bytes(400));
   const auto misfit = [&] {
