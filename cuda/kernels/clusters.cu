@@ -1,6 +1,7 @@
 #include "cuda/kernels/clusters.hpp"
 
-#include "cuda/kernels/each.cuh"
+#include "cuda/kernels/device.cuh"
+#include "cuda/launch.cuh"
 
 namespace weir::cuda {
 namespace {
@@ -20,36 +21,76 @@ struct Segments {
   explicit Segments(std::uint64_t n) : blocks((n + block - 1) / block), count(blocks / most + 1) {}
 
   /// Segment s begins with block floor(blocks * s / count).
-  __device__ std::uint64_t of_entry(std::uint64_t entry) const { return ((entry / block + 1) * count - 1) / blocks; }
+  __device__ std::uint64_t of_block(std::uint64_t at) const { return ((at + 1) * count - 1) / blocks; }
 
   std::uint64_t blocks;
   std::uint64_t count;
 };
 
+/// A segment's buckets in the table of a cluster.
+struct alignas(8) Buckets {
+  std::uint32_t begin;
+  std::uint32_t count;
+};
+
+constexpr unsigned clusters_max = 16;
+constexpr unsigned threads = 256;
+constexpr unsigned entries_of_lane = Segments::block / warp_lanes;
+
+/// A warp takes a block of entries, which are all of one segment.
 __global__ void place_entries_kernel(const float* __restrict__ values, std::uint64_t n, Clusters clusters,
                                      Segments segments, std::byte* __restrict__ ids, std::int32_t* __restrict__ buckets,
                                      Report* report) {
-  NoteLargest note{report};
-  for_each_tile(
-      n, 0.0F, [&](std::uint64_t i) { return values[i]; },
-      [&](std::uint64_t i, float value, bool is_entry) {
-        if (!is_entry) return;
-        note(value);
-        const bool is_negative = __float_as_uint(value) >> 31 != 0;
-        const unsigned each = (1U << (clusters.bits - 1)) - 1;
-        unsigned id = is_negative ? each + 1 : 0;
-        for (unsigned t = 0; t < each; ++t) {
-          if (magnitude(value) >= magnitude(clusters.thresholds[is_negative ? each + t : t])) ++id;
-        }
-        const std::uint64_t segment = segments.of_entry(i);
-        const std::uint64_t size = clusters.sizes[id];
-        const std::uint64_t begin = size * segment / segments.count;
-        const std::uint64_t own = size * (segment + 1) / segments.count - begin;
-        const std::uint64_t hash = mix(static_cast<std::uint32_t>(i) ^ clusters.salt);
-        ids[i] = static_cast<std::byte>(id);
-        buckets[i] = static_cast<std::int32_t>(clusters.tables[id] + begin + (hash * own >> 32));
-      });
-  note.end();
+  Buckets* const of_cluster = shared_memory<Buckets>() + threadIdx.x / warp_lanes * clusters_max;
+  const unsigned lane = lane_of_thread();
+  const unsigned each = (1U << (clusters.bits - 1)) - 1;
+  std::uint32_t largest = 0;
+  for (std::uint64_t block = warp_of_grid(); block < segments.blocks; block += warps_of_grid()) {
+    const std::uint64_t first = block * Segments::block + lane;
+    const unsigned end = first < n ? at_most(n - first, Segments::block) : 0;
+    float x[entries_of_lane];
+#pragma unroll
+    for (unsigned k = 0; k < entries_of_lane; ++k) x[k] = warp_lanes * k < end ? values[first + warp_lanes * k] : 0.0F;
+
+    const std::uint64_t segment = segments.of_block(block);
+    if (lane < clusters_max) {
+      const std::uint64_t size = clusters.sizes[lane];
+      const std::uint64_t begin = size * segment / segments.count;
+      const std::uint64_t count = size * (segment + 1) / segments.count - begin;
+      of_cluster[lane] = {clusters.tables[lane] + static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(count)};
+    }
+    __syncwarp();
+
+    unsigned id[entries_of_lane];
+#pragma unroll
+    for (unsigned k = 0; k < entries_of_lane; ++k) {
+      largest = magnitude(x[k]) > largest ? magnitude(x[k]) : largest;
+      id[k] = __float_as_uint(x[k]) >> 31 != 0 ? each + 1 : 0;
+    }
+    for (unsigned t = 0; t < each; ++t) {
+      const std::uint32_t positive = magnitude(clusters.thresholds[t]);
+      const std::uint32_t negative = magnitude(clusters.thresholds[each + t]);
+#pragma unroll
+      for (unsigned k = 0; k < entries_of_lane; ++k) {
+        id[k] += magnitude(x[k]) >= (__float_as_uint(x[k]) >> 31 != 0 ? negative : positive) ? 1 : 0;
+      }
+    }
+    std::uint32_t bucket[entries_of_lane];
+#pragma unroll
+    for (unsigned k = 0; k < entries_of_lane; ++k) {
+      const Buckets own = of_cluster[id[k]];
+      const std::uint64_t hash = mix(static_cast<std::uint32_t>(first + warp_lanes * k) ^ clusters.salt);
+      bucket[k] = own.begin + static_cast<std::uint32_t>(hash * own.count >> 32);
+    }
+#pragma unroll
+    for (unsigned k = 0; k < entries_of_lane; ++k) {
+      if (warp_lanes * k >= end) continue;
+      ids[first + warp_lanes * k] = static_cast<std::byte>(id[k]);
+      buckets[first + warp_lanes * k] = static_cast<std::int32_t>(bucket[k]);
+    }
+    __syncwarp();
+  }
+  raise(&report->largest, largest);
 }
 
 /// The first place whose bucket is not below `bucket`.
@@ -86,8 +127,13 @@ __global__ void mean_of_buckets_kernel(const float* __restrict__ values, std::ui
 Result<void> place_entries(const float* values, std::uint64_t n, const Clusters& clusters, std::byte* ids,
                            std::int32_t* buckets, Report* report, StreamHandle stream) {
   if (n == 0) return {};
-  return launch("place_entries", place_entries_kernel, shape_for_each(n), stream, values, n, clusters, Segments(n), ids,
-                buckets, report);
+  constexpr std::uint64_t warps = threads / warp_lanes;
+  const Segments segments(n);
+  const Shape shape = {.blocks = blocks_for((segments.blocks + warps - 1) / warps),
+                       .threads = threads,
+                       .shared_bytes = warps * clusters_max * sizeof(Buckets)};
+  return launch("place_entries", place_entries_kernel, shape, stream, values, n, clusters, segments, ids, buckets,
+                report);
 }
 
 Result<void> mean_of_buckets(const float* values, std::uint64_t n, const std::int32_t* sorted,

@@ -7,102 +7,161 @@
 namespace weir::cuda {
 namespace {
 
-constexpr unsigned threads = 256;
-constexpr std::uint64_t side = 64;
+constexpr unsigned side = 64;
+constexpr unsigned half = side / 2;
+constexpr unsigned tile = 4;  ///< of each four lines a thread computes four frequencies
+constexpr unsigned threads = side / tile * (side / tile);
+constexpr unsigned pitch = side + tile;  ///< between rows, so that columns lie in different banks
 
 /// As in the twin's file.
 constexpr float coefficient_max = 0x1p115F;
 constexpr float harmless = coefficient_max / (2 * side);
 constexpr float scale_down = 0x1p-32F;
 
+// Even frequencies depend only on the sums of a point and its mirror image, odd ones only on their differences. So the
+// even ones lie before all odd ones, and the sums where the first half of the points lay, the differences where the
+// other half lay, from the last point on.
+
+/// Where a frequency lies, and which one lies there.
+__device__ unsigned place_of(unsigned frequency) { return frequency % 2 * half + frequency / 2; }
+__device__ unsigned frequency_at(unsigned place) { return place % half * 2 + place / half; }
+
 /// What the threads of a block share.
 struct Shared {
-  float entries[side * side];
-  float both[side * side];
-  std::uint32_t largest;
+  float values[side * pitch];  ///< points by lines, then lines by frequencies
+  float down[half * pitch];    ///< the first half of the points by frequencies
+  float across[half * pitch];
 };
 
-/// The sum of weights[k * stride] * values[k * distance], from the first to the last.
-__device__ float product(const float* weights, unsigned stride, const float* values, int distance, unsigned count) {
-  float sum = 0;
-  for (unsigned k = 0; k < count; ++k) sum += weights[k * stride] * values[static_cast<int>(k) * distance];
-  return sum;
+/// Brings a table of n points to shared memory. `by_frequency`: the points of a frequency follow each other.
+__device__ void load_weights(const float* __restrict__ table, unsigned n, bool by_frequency, float* weights) {
+  for (unsigned i = threadIdx.x; i < n * n; i += threads) {
+    const unsigned point = by_frequency ? i % n : i / n;
+    const unsigned frequency = by_frequency ? i / n : i % n;
+    if (point < n - n / 2) weights[point * pitch + place_of(frequency)] = table[i];
+  }
 }
 
-// Even frequencies depend only on the sums of a point and its mirror image, odd ones only on their differences. The
-// sums lie where the first half of the points lay, the differences where the other half lay, from the last point on.
+/// Transforms lines of n points, of which sums and differences are in `values`: then the lines' frequencies are there.
+/// All threads of the block take part. Calls is_line(where the first of four lies).
+template <class IsLine>
+__device__ void transform(float* values, unsigned n, const float* weights, const IsLine& is_line) {
+  // Eight neighbouring lanes take four times four frequencies of two times four lines.
+  const unsigned lane = lane_of_thread();
+  const unsigned warp = threadIdx.x / warp_lanes;
+  const unsigned place = (warp % 4 * 4 + lane % 4) * tile;
+  const unsigned line = (warp / 4 * 8 + lane / 4) * tile;
+  const bool is_odd = place >= half;
+  const unsigned points = is_odd ? n / 2 : n - n / 2;
+  const bool is_any = place % half < points && is_line(line);
+  float sums[tile][tile] = {};  // of a line and a frequency, from the first point to the last
+  if (is_any) {
+    const float* weight = weights + place;
+    const float* value = values + (is_odd ? (n - 1) * pitch : 0) + line;
+    const int next = is_odd ? -static_cast<int>(pitch) : static_cast<int>(pitch);
+#pragma unroll 2
+    for (unsigned k = 0; k < points; ++k, weight += pitch, value += next) {
+      const float4 of_frequencies = *reinterpret_cast<const float4*>(weight);
+      const float4 of_lines = *reinterpret_cast<const float4*>(value);
+      const float a[tile] = {of_frequencies.x, of_frequencies.y, of_frequencies.z, of_frequencies.w};
+      const float b[tile] = {of_lines.x, of_lines.y, of_lines.z, of_lines.w};
+#pragma unroll
+      for (unsigned l = 0; l < tile; ++l) {
+#pragma unroll
+        for (unsigned f = 0; f < tile; ++f) sums[l][f] += a[f] * b[l];
+      }
+    }
+  }
+  __syncthreads();
+  if (is_any) {
+#pragma unroll
+    for (unsigned l = 0; l < tile; ++l) {
+      *reinterpret_cast<float4*>(values + (line + l) * pitch + place) =
+          make_float4(sums[l][0], sums[l][1], sums[l][2], sums[l][3]);
+    }
+  }
+  __syncthreads();
+}
 
-__global__ void transform_blocks_kernel(const float* __restrict__ matrix, BlockGrid grid, CosineTables tables,
-                                        float* __restrict__ coefficients) {
-  auto* const shared = shared_memory<Shared>();
-  const std::uint64_t shorter_rows = grid.rows / grid.down;
-  const std::uint64_t shorter_columns = grid.columns / grid.across;
+__global__ void __launch_bounds__(threads, 4)
+    transform_blocks_kernel(const float* __restrict__ matrix, BlockGrid grid, CosineTables tables,
+                            float* __restrict__ coefficients) {
+  constexpr unsigned rows_together = threads / side;
+  Shared& shared = *shared_memory<Shared>();
+  float* const values = shared.values;
+  const unsigned first_row = threadIdx.x / side;
+  const unsigned column = threadIdx.x % side;
+  unsigned rows = 0;
+  unsigned columns = 0;
   for (std::uint64_t index = blockIdx.x; index < grid.count(); index += gridDim.x) {
     const BlockGrid::Block block = grid.block(index);
-    const auto rows = static_cast<unsigned>(block.rows);
-    const auto columns = static_cast<unsigned>(block.columns);
-    const unsigned entries = rows * columns;
-    const float* const from = matrix + block.row * grid.columns + block.column;
-    const float* const down = tables.down[rows == shorter_rows ? 0 : 1];
-    const float* const across = tables.across[columns == shorter_columns ? 0 : 1];
-    float* const to = coefficients + block.position;
-    if (threadIdx.x == 0) shared->largest = 0;
-    __syncthreads();
-    std::uint32_t largest = 0;
-    for (unsigned i = threadIdx.x; i < entries; i += threads) {
-      const float x = from[i / columns * grid.columns + i % columns];
-      shared->entries[i] = x;
-      largest = magnitude(x) > largest ? magnitude(x) : largest;
+    if (rows != block.rows) {
+      rows = static_cast<unsigned>(block.rows);
+      load_weights(block.rows * grid.down > grid.rows ? tables.down[1] : tables.down[0], rows, true, shared.down);
     }
-    largest = __reduce_max_sync(all_lanes, largest);
-    if (lane_of_thread() == 0) atomicMax(&shared->largest, largest);
-    __syncthreads();
-    largest = shared->largest;
-    const bool is_large = largest > magnitude(harmless);
+    if (columns != block.columns) {
+      columns = static_cast<unsigned>(block.columns);
+      load_weights(block.columns * grid.across > grid.columns ? tables.across[1] : tables.across[0], columns, false,
+                   shared.across);
+    }
+    const unsigned upper = rows - rows / 2;
+    const float* top = matrix + (block.row + first_row) * grid.columns + block.column + column;
+    const float* bottom = top + (rows - 1) * grid.columns - 2 * first_row * grid.columns;
+    const std::uint64_t step = rows_together * grid.columns;
+    float above[half / rows_together];
+    float below[half / rows_together];
+    std::uint32_t largest = 0;
+#pragma unroll
+    for (unsigned k = 0; k < half / rows_together; ++k, top += step, bottom -= step) {
+      const bool is_entry = first_row + rows_together * k < upper && column < columns;
+      above[k] = is_entry ? *top : 0.0F;
+      below[k] = is_entry ? *bottom : 0.0F;
+    }
+#pragma unroll
+    for (unsigned k = 0; k < half / rows_together; ++k) {
+      largest = magnitude(above[k]) > largest ? magnitude(above[k]) : largest;
+      largest = magnitude(below[k]) > largest ? magnitude(below[k]) : largest;
+    }
+    // The threads have also left the block before.
+    const bool is_large = __syncthreads_or(largest > magnitude(harmless) ? 1 : 0) != 0;
+    const bool is_finite = !is_large || __syncthreads_or(largest >= magnitude_infinite ? 1 : 0) == 0;
     const float scale = is_large ? scale_down : 1.0F;
 
-    const unsigned upper = rows - rows / 2;
-    for (unsigned i = threadIdx.x; i < upper * columns; i += threads) {
-      float* const a = shared->entries + i;
-      float* const b = shared->entries + (rows - 1 - i / columns) * columns + i % columns;
-      const float first = scale * *a;
-      const float last = scale * *b;
-      *a = a == b ? first : first + last;
-      if (a != b) *b = first - last;
+#pragma unroll
+    for (unsigned k = 0; k < half / rows_together; ++k) {
+      const unsigned i = first_row + rows_together * k;
+      if (i >= upper) continue;
+      const float first = scale * above[k];
+      const float last = scale * below[k];
+      const bool is_middle = i == rows - 1 - i;
+      values[i * pitch + column] = is_middle ? first : first + last;
+      if (!is_middle) values[(rows - 1 - i) * pitch + column] = first - last;
     }
     __syncthreads();
-    for (unsigned i = threadIdx.x; i < entries; i += threads) {
-      const unsigned frequency = i / columns;
-      const bool is_odd = frequency % 2 != 0;
-      const float* const values = shared->entries + (is_odd ? (rows - 1) * columns : 0) + i % columns;
-      const int distance = is_odd ? -static_cast<int>(columns) : static_cast<int>(columns);
-      shared->both[i] = product(down + frequency * rows, 1, values, distance, is_odd ? rows / 2 : upper);
-    }
-    __syncthreads();
+    transform(values, rows, shared.down, [&](unsigned line) { return line < columns; });
 
-    const unsigned left = columns - columns / 2;
-    for (unsigned i = threadIdx.x; i < rows * (columns / 2); i += threads) {
-      float* const a = shared->both + i / (columns / 2) * columns + i % (columns / 2);
-      float* const b = shared->both + (i / (columns / 2) + 1) * columns - 1 - i % (columns / 2);
+    for (unsigned j = first_row; j < columns / 2; j += rows_together) {
+      float* const a = values + j * pitch + column;
+      float* const b = values + (columns - 1 - j) * pitch + column;
       const float first = *a;
       const float last = *b;
       *a = first + last;
       *b = first - last;
     }
     __syncthreads();
-    for (unsigned i = threadIdx.x; i < entries; i += threads) {
-      const unsigned frequency = i % columns;
-      const bool is_odd = frequency % 2 != 0;
-      const float* const values = shared->both + i / columns * columns + (is_odd ? columns - 1 : 0);
-      float sum = product(across + frequency, columns, values, is_odd ? -1 : 1, is_odd ? columns / 2 : left);
-      if (is_large) {
-        constexpr float most = coefficient_max * scale_down;
-        sum = sum < -most ? -most : sum > most ? most : sum;
-        sum *= 1 / scale_down;
+    transform(values, columns, shared.across, [&](unsigned line) { return frequency_at(line) < rows; });
+
+    if (column < columns) {
+      for (unsigned i = first_row; i < rows; i += rows_together) {
+        float sum = values[place_of(i) * pitch + place_of(column)];
+        if (is_large) {
+          constexpr float most = coefficient_max * scale_down;
+          sum = sum < -most ? -most : sum > most ? most : sum;
+          sum *= 1 / scale_down;
+        }
+        coefficients[block.position + i * columns + column] = is_finite ? sum : __uint_as_float(magnitude_infinite);
       }
-      to[i] = largest < magnitude_infinite ? sum : __uint_as_float(magnitude_infinite);
     }
-    __syncthreads();
   }
 }
 

@@ -17,12 +17,13 @@ struct MatrixShape {
   std::uint64_t columns = 0;
 };
 
-/// Twin of multiply(). Sixteen lanes take a row. Per entry of the matrix: 4 bytes read, for each four vectors.
+/// Twin of multiply(). Sixteen lanes take a row, or four if there are many. Per entry of the matrix: 4 bytes read, for
+/// each four vectors.
 Result<void> multiply(const float* matrix, const MatrixShape& shape, const float* right, std::uint64_t rank,
                       float* left, StreamHandle stream);
 
-/// Twin of multiply_transposed(). A thread takes a column, because the twin adds up its entries from the first to the
-/// last. Per entry of the matrix: 4 bytes read, for each four vectors.
+/// Twin of multiply_transposed(). A thread block takes 32 columns, of which a lane adds up the entries of one, because
+/// the twin does from the first to the last. Per entry of the matrix: 4 bytes read, for each eight vectors.
 Result<void> multiply_transposed(const float* matrix, const MatrixShape& shape, const float* left, std::uint64_t rank,
                                  float* right, StreamHandle stream);
 

@@ -10,8 +10,14 @@
 namespace weir::cuda {
 namespace {
 
-constexpr std::array<BlockGrid, 7> grids = {
-    {{1, 1, 1, 1}, {64, 64, 1, 1}, {1, 130, 1, 3}, {65, 3, 2, 1}, {70, 100, 2, 2}, {129, 127, 3, 2}, {7, 9, 7, 9}}};
+constexpr std::array<BlockGrid, 8> grids = {{{1, 1, 1, 1},
+                                             {64, 64, 1, 1},
+                                             {1, 130, 1, 3},
+                                             {65, 3, 2, 1},
+                                             {70, 100, 2, 2},
+                                             {129, 127, 3, 2},
+                                             {100, 101, 7, 3},
+                                             {7, 9, 7, 9}}};
 
 /// The tables of a grid on the device.
 class Tables {

@@ -6,9 +6,9 @@
 namespace weir::cuda {
 namespace {
 
-constexpr std::array<MatrixShape, 9> shapes = {
-    {{1, 1}, {3, 15}, {17, 16}, {5, 33}, {1, 4097}, {4097, 1}, {130, 257}, {0, 4}, {4, 0}}};
-constexpr std::array<std::size_t, 5> ranks = {0, 1, 2, 4, 7};
+constexpr std::array<MatrixShape, 10> shapes = {
+    {{1, 1}, {3, 15}, {17, 16}, {5, 33}, {1, 1025}, {260, 1}, {130, 257}, {512, 31}, {0, 4}, {4, 0}}};
+constexpr std::array<std::size_t, 5> ranks = {0, 1, 2, 4, 9};
 
 /// Calls check(matrix, shape, left, right, rank) with values of each kind.
 template <class Check>
@@ -34,6 +34,18 @@ TEST(CudaLowRank, ProductsAreThoseOfTheTwin) {
     multiply(Array<float>(matrix, 3).data(), shape, Array<float>(right, 1).data(), rank, left.data(), nullptr).value();
     ASSERT_TRUE(same_bits(left.read(), due));
   });
+}
+
+TEST(CudaLowRank, SoAreThoseOfManyRows) {
+  constexpr MatrixShape shape{8195, 131};
+  constexpr std::size_t rank = 5;
+  const auto matrix = some_values(shape.rows * shape.columns, Among::extremes);
+  const auto right = some_values(shape.columns * rank, Among::zeros, 3);
+  std::vector<float> due(shape.rows * rank);
+  compressors::multiply(matrix.data(), {shape.rows, shape.columns}, 0, shape.rows, right.data(), rank, due.data());
+  const Array<float> left(due.size(), 1);
+  multiply(Array<float>(matrix, 3).data(), shape, Array<float>(right, 1).data(), rank, left.data(), nullptr).value();
+  EXPECT_TRUE(same_bits(left.read(), due));
 }
 
 TEST(CudaLowRank, ProductsWithTheTransposedAreThoseOfTheTwin) {
