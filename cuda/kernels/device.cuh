@@ -71,6 +71,7 @@ __device__ inline void store_four(const Four& four, float* to, unsigned count) {
   }
 }
 
+/// For load_word() and store_word(): false where the bytes are not whole aligned parts.
 template <class Part, class Word>
 __device__ bool load_parts(const std::byte* from, unsigned count, Word& word) {
   if (count % sizeof(Part) != 0 || !is_aligned<Part>(from)) return false;
@@ -82,7 +83,7 @@ __device__ bool load_parts(const std::byte* from, unsigned count, Word& word) {
 template <class Part, class Word>
 __device__ bool store_parts(Word word, std::byte* to, unsigned count) {
   if (count % sizeof(Part) != 0 || !is_aligned<Part>(to)) return false;
-#pragma unroll 1
+#pragma unroll 1  // or kernels that seldom come here need more registers
   for (unsigned at = 0; at < count; at += sizeof(Part)) {
     *reinterpret_cast<Part*>(to + at) = static_cast<Part>(word >> 8 * at);
   }
