@@ -250,7 +250,7 @@ class CatalogCheck {
   }
 
   /// A memory or a compressor that owns the momentum leaves the optimizer without one, and not every optimizer can work
-  /// so. Whether they own it can depend on parameters, as above.
+  /// so.
   void optimizer_and_momentum() {
     const std::string name = spec_["training"]["optimizer"]["name"];
     const json* optimizer = find_entry(catalog_, "optimizers", name);
@@ -267,8 +267,7 @@ class CatalogCheck {
               own_momentum.front() + "\" among its parameters is left out";
     } else if (memory != nullptr && memory->value("owns_momentum", false)) {
       owner = "memory \"" + memory->value("name", "") + "\" applies the optimizer's momentum before compression";
-    } else if (compressor->value("traits", json::object()).value("owns_momentum", false) &&
-               numbers_are_defaults(*compressor, part["params"])) {
+    } else if (compressor->value("traits", json::object()).value("owns_momentum", false)) {
       owner = "compressor \"" + compressor->value("name", "") + "\" has a momentum in place of the optimizer's";
     }
     if (owner.empty()) return;

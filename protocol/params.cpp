@@ -21,6 +21,7 @@ json number_schema(std::string_view type, const Range& range, std::string_view d
   if (!range.exclusive_minimum.is_null()) schema["exclusiveMinimum"] = range.exclusive_minimum;
   if (!range.maximum.is_null()) schema["maximum"] = range.maximum;
   if (!range.exclusive_maximum.is_null()) schema["exclusiveMaximum"] = range.exclusive_maximum;
+  if (!range.multiple_of.is_null()) schema["multipleOf"] = range.multiple_of;
   return schema;
 }
 

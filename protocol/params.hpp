@@ -23,6 +23,7 @@ struct Range {
   nlohmann::json exclusive_minimum = nullptr;
   nlohmann::json maximum = nullptr;
   nlohmann::json exclusive_maximum = nullptr;
+  nlohmann::json multiple_of = nullptr;
 };
 
 /// The JSON schema of an object without properties.

@@ -113,6 +113,7 @@ class Checker {
     if (auto most = limit("maximum"); most && !(number <= *most)) refuse("at most", "maximum");
     if (auto least = limit("exclusiveMinimum"); least && !(number > *least)) refuse("more than", "exclusiveMinimum");
     if (auto most = limit("exclusiveMaximum"); most && !(number < *most)) refuse("less than", "exclusiveMaximum");
+    if (auto unit = limit("multipleOf"); unit && std::fmod(number, *unit) != 0) refuse("a multiple of", "multipleOf");
   }
 
   void check_length(const json& schema, std::size_t length, const std::string& what, const std::string& at) {

@@ -22,8 +22,8 @@ struct Problem {
 ///
 /// The subset of JSON Schema 2020-12 that is understood: type (a name or a list of names), properties, required,
 /// additionalProperties (false, or a schema for the others), enum, const, minimum, maximum, exclusiveMinimum,
-/// exclusiveMaximum, minLength, maxLength, items, minItems, maxItems, default. The schema is
-/// ours and trusted; the document is not: it may be anything that parses.
+/// exclusiveMaximum, multipleOf, minLength, maxLength, items, minItems, maxItems, default. The schema is ours and
+/// trusted; the document is not: it may be anything that parses.
 std::vector<Problem> check_and_complete(const nlohmann::json& schema, nlohmann::json& document,
                                         std::string_view pointer = "");
 

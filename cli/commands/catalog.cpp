@@ -29,8 +29,11 @@ std::string describe(const nlohmann::json& schema) {
     for (const nlohmann::json& one : choices) line += " " + value_text(one);
   }
   if (const auto& value = member(schema, "default"); !value.is_null()) line += ", default " + value_text(value);
-  constexpr std::pair<const char*, const char*> limits[] = {
-      {"exclusiveMinimum", "> "}, {"minimum", ">= "}, {"exclusiveMaximum", "< "}, {"maximum", "<= "}};
+  constexpr std::pair<const char*, const char*> limits[] = {{"exclusiveMinimum", "> "},
+                                                            {"minimum", ">= "},
+                                                            {"exclusiveMaximum", "< "},
+                                                            {"maximum", "<= "},
+                                                            {"multipleOf", "a multiple of "}};
   for (const auto& [name, sign] : limits) {
     if (const auto& limit = member(schema, name); limit.is_number())
       line += std::string(", ") + sign + value_text(limit);

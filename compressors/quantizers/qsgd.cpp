@@ -46,16 +46,9 @@ protocol::Params<Qsgd::Options> Qsgd::params() {
   return protocol::Params<Options>()
       .integer("bits", &Options::bits, {.minimum = 1.0, .maximum = 8.0},
                "Bits of a level; the sign takes one more. 2^bits - 1 levels above zero.")
-      .integer("bucket", &Options::bucket, {.minimum = double{bucket_unit}, .maximum = 0x1p20},
-               "Entries that share a norm, a multiple of 64.");
-}
-
-Result<std::unique_ptr<Compressor>> Qsgd::make(Options options) {
-  if (options.bucket % bucket_unit != 0) {
-    return Error(Errc::invalid_argument, "parameters of 'qsgd': /bucket is " + std::to_string(options.bucket) +
-                                             ", which is no multiple of " + std::to_string(bucket_unit));
-  }
-  return std::make_unique<Qsgd>(options);
+      .integer("bucket", &Options::bucket,
+               {.minimum = double{bucket_unit}, .maximum = 0x1p20, .multiple_of = bucket_unit},
+               "Entries that share a norm.");
 }
 
 double Qsgd::error_bound(std::uint64_t entries, const Round&) const {

@@ -31,7 +31,6 @@ class Qsgd final : public Quantizer {
     std::int64_t bucket = 512;
   };
   static protocol::Params<Options> params();
-  static Result<std::unique_ptr<Compressor>> make(Options options);
   explicit Qsgd(Options options)
       : bits_(static_cast<unsigned>(options.bits)), bucket_(static_cast<std::size_t>(options.bucket)) {}
 

@@ -282,10 +282,10 @@ TEST(JobSpec, AnOptimizerWithMomentsNeedsTheMomentumForItself) {
   for (auto& compressor : catalog["compressors"]) {
     compressor["traits"]["owns_momentum"] = compressor["name"] == "powersgd";
   }
-  const auto problems_with = [&](const char* optimizer, const char* compressor) {
+  const auto problems_with = [&](const char* optimizer, const char* compressor, const json& params = json::object()) {
     json spec = minimal();
     spec["training"] = {{"optimizer", {{"name", optimizer}}}};
-    spec["compression"] = {{"name", compressor}};
+    spec["compression"] = {{"name", compressor}, {"params", params}};
     return normalize_job_spec(spec, catalog);
   };
   for (const char* compressor : {"none", "topk"}) EXPECT_THAT(problems_with("adam", compressor), IsEmpty());
@@ -295,9 +295,11 @@ TEST(JobSpec, AnOptimizerWithMomentsNeedsTheMomentumForItself) {
                                   "optimizer \"adam\" keeps moments of its own, and memory \"dgc\" applies the "
                                   "optimizer's momentum before compression; use \"sgd\", or a compression without "
                                   "momentum"}));
-  const auto problems = problems_with("adam", "powersgd");
-  ASSERT_EQ(problems.size(), 1u);
-  EXPECT_THAT(problems[0].message, HasSubstr("compressor \"powersgd\" has a momentum in place of the optimizer's"));
+  for (const json& params : {json::object(), json{{"start_step", 3}}}) {  // whatever its numbers are
+    const auto problems = problems_with("adam", "powersgd", params);
+    ASSERT_EQ(problems.size(), 1u);
+    EXPECT_THAT(problems[0].message, HasSubstr("compressor \"powersgd\" has a momentum in place of the optimizer's"));
+  }
 }
 
 /// As with EF21, whose memory has a momentum if its parameter says so.

@@ -25,7 +25,7 @@ struct Options {
 Params<Options> params() {
   return Params<Options>()
       .number("ratio", &Options::ratio, {.exclusive_minimum = 0, .maximum = 1}, "Share.")
-      .number("decay", &Options::decay, {.minimum = 0}, "")
+      .number("decay", &Options::decay, {.minimum = 0, .multiple_of = 0.25}, "")
       .integer("rank", &Options::rank, {.minimum = 1, .exclusive_maximum = INT64_MAX}, "Columns.")
       .choice("depth", &Options::depth, {8, 20}, "Layers.")
       .flag("sign", &Options::sign, "Whether.")
@@ -42,7 +42,7 @@ TEST(Params, DescribeThemselvesAsASchema) {
     "additionalProperties": false,
     "properties": {
       "ratio": {"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": 0.5, "description": "Share."},
-      "decay": {"type": "number", "minimum": 0, "default": 0},
+      "decay": {"type": "number", "minimum": 0, "multipleOf": 0.25, "default": 0},
       "rank": {"type": "integer", "minimum": 1, "exclusiveMaximum": 9223372036854775807, "default": 2,
                "description": "Columns."},
       "depth": {"type": "integer", "enum": [8, 20], "default": 20, "description": "Layers."},

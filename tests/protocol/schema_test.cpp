@@ -43,6 +43,16 @@ TEST(Schema, PointsAtEveryProblem) {
                           at("/params/name"), at("/params/ratio"), at("/params/steps")));
 }
 
+TEST(Schema, WantsMultiples) {
+  const json of_64 = {{"type", "integer"}, {"multipleOf", 64}};
+  for (const int fitting : {-64, 0, 64, 512}) {
+    json document = fitting;
+    EXPECT_THAT(check_and_complete(of_64, document), IsEmpty()) << fitting;
+  }
+  json document = 100;
+  EXPECT_THAT(check_and_complete(of_64, document), ElementsAre(Problem{"", "must be a multiple of 64"}));
+}
+
 TEST(Schema, NamesTheNearestKnownField) {
   json document = {{"ratoi", 1}, {"zzz", 1}};
   const auto problems = check_and_complete(schema, document);

@@ -188,6 +188,8 @@ describe('fields', () => {
     expect(parseInput(ratio, '0.01')).toEqual({ value: 0.01 });
     expect(parseInput(ratio, ' ')).toEqual({ value: undefined });
     expect(parseInput(ratio, '0')).toEqual({ error: 'must be > 0, ≤ 1' });
+    expect(parseInput(one({ type: 'integer', multipleOf: 64 }), '128')).toEqual({ value: 128 });
+    expect(parseInput(one({ type: 'integer', multipleOf: 64 }), '100')).toEqual({ error: 'must be a multiple of 64' });
     expect(parseInput(ratio, 'lots')).toEqual({ error: 'is not a number' });
     expect(parseInput(one({ type: 'integer' }), '1.5')).toEqual({ error: 'is not a whole number' });
     expect(parseInput(one({ type: 'boolean' }), 'true')).toEqual({ value: true });

@@ -10,6 +10,7 @@ export interface JsonSchema {
   maximum?: number;
   exclusiveMinimum?: number;
   exclusiveMaximum?: number;
+  multipleOf?: number;
   minLength?: number;
   maxLength?: number;
   readOnly?: boolean;
@@ -65,6 +66,7 @@ export function rangeText(schema: JsonSchema): string {
   if (schema.minimum !== undefined) parts.push(`≥ ${schema.minimum}`);
   if (schema.exclusiveMaximum !== undefined) parts.push(`< ${schema.exclusiveMaximum}`);
   if (schema.maximum !== undefined) parts.push(`≤ ${schema.maximum}`);
+  if (schema.multipleOf !== undefined) parts.push(`a multiple of ${schema.multipleOf}`);
   return parts.join(', ');
 }
 
@@ -100,11 +102,13 @@ export function parseInput(of: Field, text: string): Parsed {
   return withinRange(value, of.schema) ? { value } : { error: `must be ${range}` };
 }
 
-function withinRange(value: number, { minimum, maximum, exclusiveMinimum, exclusiveMaximum }: JsonSchema): boolean {
+function withinRange(value: number, schema: JsonSchema): boolean {
+  const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf } = schema;
   return (
     (minimum === undefined || value >= minimum) &&
     (maximum === undefined || value <= maximum) &&
     (exclusiveMinimum === undefined || value > exclusiveMinimum) &&
-    (exclusiveMaximum === undefined || value < exclusiveMaximum)
+    (exclusiveMaximum === undefined || value < exclusiveMaximum) &&
+    (multipleOf === undefined || value % multipleOf === 0)
   );
 }
