@@ -18,8 +18,8 @@ struct StridedSample {
 };
 
 /// Twin of sampled_cut(): `cut->magnitude` is its result, and `cut->ties` is all. `sampled` is scratch for the
-/// `count` values of the sample, and `scratch` for a tensor of as many. Per sampled value: one sector of 32 bytes read,
-/// 4 written, and what find_cut() does.
+/// `count` values of the sample, and `scratch` for a tensor of as many. Per sampled value: one sector of 32 bytes read;
+/// of more than 2^15 values also 4 bytes written, and what find_cut() does.
 Result<void> sampled_cut(const float* values, const StridedSample& sample, std::uint64_t rank, float* sampled,
                          const CutScratch& scratch, Cut* cut, StreamHandle stream);
 

@@ -11,13 +11,14 @@ namespace weir::cuda {
 namespace {
 
 TEST(CudaSample, CutIsThatOfTheTwin) {
-  for (const std::size_t n : sizes) {
+  for (const std::size_t n : {1, 33, 1025, 100'003}) {  // the emulator is slow where a thousand threads meet often
     for (const Among among : all_kinds) {
       const auto values = some_values(n, among);
       const Array<float> x(values, n % 4);
-      for (const std::size_t stride : {std::size_t{1}, std::size_t{33}}) {
+      for (const std::size_t stride : {1, 3, 4, 33}) {
         const std::size_t count = n / stride;
-        if (count == 0) continue;
+        // Of the largest tensor also samples a little below and above 2^15 values, which go different ways.
+        if (count == 0 || ((stride == 3 || stride == 4) && count < 20'000)) continue;
         SCOPED_TRACE(named(n, among) + ", every " + std::to_string(stride));
         const std::size_t first = (n - 1 - (count - 1) * stride) / 2;
         for (const std::size_t rank : {std::size_t{1}, count / 10 + 1, count}) {
