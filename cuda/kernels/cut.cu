@@ -1,5 +1,7 @@
 #include "cuda/kernels/cut.hpp"
 
+#include <algorithm>
+
 #include "base/ensure.hpp"
 #include "cuda/kernels/each.cuh"
 
@@ -129,12 +131,79 @@ __global__ void count_within_kernel(const float* __restrict__ values, std::uint6
   add_shared_bins(&search->bins[digit]);
 }
 
+// The cut of few values, which the threads of one block hold in registers: the largest magnitude that is reached often
+// enough, found bit by bit from above.
+
+/// What they share: a number of each warp, twice, so that the block meets once in a round.
+using WarpCounts = std::uint32_t[2][warp_lanes];
+
+constexpr unsigned small_threads = 1024;  // at most
+constexpr unsigned small_together = 8;
+constexpr unsigned small_groups = 4;
+static_assert(small_cut_max == std::uint64_t{small_threads} * small_together * small_groups);
+
+/// The sum over all threads of the block, of which each gets it. `round` alternates between 0 and 1.
+__device__ std::uint32_t sum_of_block(std::uint32_t own, unsigned round, WarpCounts& counts) {
+  const std::uint32_t of_warp = __reduce_add_sync(all_lanes, own);
+  if (lane_of_thread() == 0) counts[round][threadIdx.x / warp_lanes] = of_warp;
+  __syncthreads();
+  const unsigned lane = lane_of_thread();
+  return __reduce_add_sync(all_lanes, lane < blockDim.x / warp_lanes ? counts[round][lane] : 0);
+}
+
+__global__ void __launch_bounds__(small_threads, 1)
+    small_cut_kernel(const float* __restrict__ values, std::uint64_t stride, unsigned n, std::uint32_t rank,
+                     bool takes_ties, Cut* cut) {
+  auto& counts = *shared_memory<WarpCounts>();
+  std::uint32_t keys[small_groups][small_together];
+#pragma unroll
+  for (unsigned g = 0; g < small_groups; ++g) {
+#pragma unroll
+    for (unsigned k = 0; k < small_together; ++k) {
+      const unsigned i = (g * small_together + k) * blockDim.x + threadIdx.x;
+      keys[g][k] = i < n ? magnitude(values[i * stride]) : 0;
+    }
+  }
+  std::uint32_t found = 0;
+  std::uint32_t above = 0;  // the keys that are larger than `found`, after the last bit
+  for (unsigned bit = 31; bit-- > 0;) {
+    const std::uint32_t higher = found | 1U << bit;
+    std::uint32_t reached = 0;
+#pragma unroll
+    for (unsigned g = 0; g < small_groups; ++g) {
+      if (g * small_together * blockDim.x >= n) break;
+#pragma unroll
+      for (unsigned k = 0; k < small_together; ++k) reached += keys[g][k] >= higher ? 1 : 0;
+    }
+    reached = sum_of_block(reached, bit % 2, counts);
+    if (reached >= rank) {
+      found = higher;
+    } else {
+      above = reached;
+    }
+  }
+  if (threadIdx.x == 0) *cut = {found, takes_ties ? Cut::all : rank - above};
+}
+
 }  // namespace
 
 std::size_t CutScratch::bytes(std::uint64_t n) { return sizeof(Search) + room_for_kept(n) * sizeof(std::uint32_t); }
 
+Result<void> find_small_cut(const float* values, std::uint64_t stride, std::uint64_t n, std::uint64_t rank,
+                            bool takes_ties, Cut* cut, StreamHandle stream) {
+  ensure(rank >= 1 && rank <= n && n <= small_cut_max, "a rank within few values");
+  const std::uint64_t warps = (n + small_together * warp_lanes - 1) / (small_together * warp_lanes);
+  const auto threads = static_cast<unsigned>(std::min<std::uint64_t>(warps * warp_lanes, small_threads));
+  const Shape shape = {.blocks = 1, .threads = threads, .shared_bytes = sizeof(WarpCounts)};
+  return launch("find_small_cut", small_cut_kernel, shape, stream, values, stride, static_cast<unsigned>(n),
+                static_cast<std::uint32_t>(rank), takes_ties, cut);
+}
+
 Result<void> find_cut(const float* values, std::uint64_t n, const Rank& rank, const Bins* bins,
                       const CutScratch& scratch, Cut* cut, StreamHandle stream) {
+  if (n <= small_cut_max && rank.kind != Rank::Kind::rough) {
+    return find_small_cut(values, 1, n, rank.rank, /*takes_ties=*/false, cut, stream);
+  }
   ensure(rank.rank >= 1 && rank.rank <= n && n <= Cut::all, "a rank within the values, which 32 bits count");
   auto* const search = reinterpret_cast<Search*>(scratch.at);
   auto* const kept = reinterpret_cast<std::uint32_t*>(scratch.at + sizeof(Search));

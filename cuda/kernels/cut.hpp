@@ -41,11 +41,20 @@ struct Rank {
   Kind kind = Kind::same_entries;
 };
 
+/// The most values of which one kernel finds the cut.
+inline constexpr std::uint64_t small_cut_max = std::uint64_t{1} << 15;
+
+/// The exact cut of n values, small_cut_max at most, which lie `stride` apart; 1 <= rank <= n. `takes_ties`: its `ties`
+/// become all. Per value: one sector of 32 bytes read, or 4 bytes if they are neighbours.
+Result<void> find_small_cut(const float* values, std::uint64_t stride, std::uint64_t n, std::uint64_t rank,
+                            bool takes_ties, Cut* cut, StreamHandle stream);
+
 /// The cut that selects the `rank` entries of largest magnitude, of equal ones the first, or all that are not zero if
 /// these are fewer. Counts digits of 11 bits from above: the first unless `bins` has its counts, the second of the
 /// entries that have the first, which are kept aside if they are at most an eighth of all, and the third of these. Per
 /// entry: 4 bytes read without bins, 4 read and up to 1/2 written for the second digit, and up to 1/2 (4 if they were
-/// not kept) read for the third. Less where the digits so far decide. Equal keys make all three steps read 4 bytes.
+/// not kept) read for the third. Less where the digits so far decide. Equal keys make all three steps read 4 bytes. Few
+/// values are read once (find_small_cut()).
 Result<void> find_cut(const float* values, std::uint64_t n, const Rank& rank, const Bins* bins,
                       const CutScratch& scratch, Cut* cut, StreamHandle stream);
 

@@ -1,7 +1,5 @@
 #include "cuda/kernels/sample.hpp"
 
-#include <algorithm>
-
 #include "base/ensure.hpp"
 #include "cuda/kernels/each.cuh"
 #include "cuda/kernels/random.cuh"
@@ -15,60 +13,6 @@ __global__ void gather_kernel(const float* __restrict__ values, StridedSample sa
       [&](std::uint64_t i, float value, bool is_entry) {
         if (is_entry) sampled[i] = value;
       });
-}
-
-// The cut of a small sample, which the threads of one block hold in registers: the largest magnitude that is reached
-// often enough, found bit by bit from above.
-
-/// What they share: a number of each warp, twice, so that the block meets once in a round.
-using WarpCounts = std::uint32_t[2][warp_lanes];
-
-constexpr unsigned small_threads = 1024;  // at most
-constexpr unsigned small_together = 8;
-constexpr unsigned small_groups = 4;
-constexpr std::uint64_t small_max = std::uint64_t{small_threads} * small_together * small_groups;
-
-Shape shape_for_small(std::uint64_t count) {
-  const std::uint64_t warps = (count + small_together * warp_lanes - 1) / (small_together * warp_lanes);
-  const auto threads = static_cast<unsigned>(std::min<std::uint64_t>(warps * warp_lanes, small_threads));
-  return {.blocks = 1, .threads = threads, .shared_bytes = sizeof(WarpCounts)};
-}
-
-/// The sum over all threads of the block, of which each gets it. `round` alternates between 0 and 1.
-__device__ std::uint32_t sum_of_block(std::uint32_t own, unsigned round, WarpCounts& counts) {
-  const std::uint32_t of_warp = __reduce_add_sync(all_lanes, own);
-  if (lane_of_thread() == 0) counts[round][threadIdx.x / warp_lanes] = of_warp;
-  __syncthreads();
-  const unsigned lane = lane_of_thread();
-  return __reduce_add_sync(all_lanes, lane < blockDim.x / warp_lanes ? counts[round][lane] : 0);
-}
-
-__global__ void __launch_bounds__(small_threads, 1)
-    cut_of_small_sample_kernel(const float* __restrict__ values, StridedSample sample, std::uint32_t rank, Cut* cut) {
-  auto& counts = *shared_memory<WarpCounts>();
-  const auto count = static_cast<unsigned>(sample.count);
-  std::uint32_t keys[small_groups][small_together];
-#pragma unroll
-  for (unsigned g = 0; g < small_groups; ++g) {
-#pragma unroll
-    for (unsigned k = 0; k < small_together; ++k) {
-      const unsigned i = (g * small_together + k) * blockDim.x + threadIdx.x;
-      keys[g][k] = i < count ? magnitude(values[sample.first + i * sample.stride]) : 0;
-    }
-  }
-  std::uint32_t found = 0;
-  for (unsigned bit = 31; bit-- > 0;) {
-    const std::uint32_t higher = found | 1U << bit;
-    std::uint32_t reached = 0;
-#pragma unroll
-    for (unsigned g = 0; g < small_groups; ++g) {
-      if (g * small_together * blockDim.x >= count) break;
-#pragma unroll
-      for (unsigned k = 0; k < small_together; ++k) reached += keys[g][k] >= higher ? 1 : 0;
-    }
-    if (sum_of_block(reached, bit % 2, counts) >= rank) found = higher;
-  }
-  if (threadIdx.x == 0) *cut = {found, Cut::all};
 }
 
 /// Makes a cut select all entries equal to it.
@@ -133,14 +77,13 @@ __global__ void draw_positions_kernel(Draw what, std::uint32_t* __restrict__ pos
 
 Result<void> sampled_cut(const float* values, const StridedSample& sample, std::uint64_t rank, float* sampled,
                          const CutScratch& scratch, Cut* cut, StreamHandle stream) {
-  ensure(rank >= 1 && rank <= sample.count, "a rank within the sample");
-  if (sample.count <= small_max) {
-    return launch("sampled_cut", cut_of_small_sample_kernel, shape_for_small(sample.count), stream, values, sample,
-                  static_cast<std::uint32_t>(rank), cut);
+  if (sample.count <= small_cut_max) {
+    return find_small_cut(values + sample.first, sample.stride, sample.count, rank, /*takes_ties=*/true, cut, stream);
   }
   auto done = launch("sampled_cut", gather_kernel, shape_for_each(sample.count), stream, values, sample, sampled);
-  if (done)
+  if (done) {
     done = find_cut(sampled, sample.count, {.rank = rank, .kind = Rank::Kind::exact}, nullptr, scratch, cut, stream);
+  }
   if (done) done = launch("sampled_cut (ties)", take_ties_kernel, {.blocks = 1, .threads = 1}, stream, cut);
   return done;
 }
