@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 
 #include "base/errc.hpp"
 #include "job_cluster.hpp"
 #include "protocol/exchange_plan.hpp"
+#include "protocol/safetensors.hpp"
 
 namespace weir::actors {
 namespace {
@@ -310,6 +312,16 @@ TEST(Trainer, AWorkerThatTrainsAloneEndsWhenItIsTold) {
   EXPECT_EQ(stopped.book.ends[0].outcome, Outcome::stopped) << stopped.book.ends[0].cause;
 }
 
+/// The tensors of a checkpoint by their names, but for the states of random generators: the ranks of a test share
+/// LibTorch's, of which there is one in a process.
+std::map<std::string, Bytes> tensors_of(const Segment& checkpoint) {
+  std::map<std::string, Bytes> found;
+  for (const auto& tensor : protocol::read_safetensors(checkpoint).value().tensors) {
+    if (!tensor.name.ends_with(".rng")) append(found[tensor.name], tensor.bytes);
+  }
+  return found;
+}
+
 TEST(Trainer, AStoppedJobResumesBitForBit) {
   auto spec = job("dgc");
   spec["training"]["epochs"] = 100000;
@@ -331,9 +343,9 @@ TEST(Trainer, AStoppedJobResumesBitForBit) {
   resumed.resume_from = joined(stopped.book.shares[step]);
   resumed.start(spec);
   ASSERT_TRUE(resumed.wait_for_ends());
-  const auto expected = joined(whole.book.shares[step + 10]);
-  const auto got = joined(resumed.book.shares[step + 10]);
-  EXPECT_TRUE(std::ranges::equal(expected.bytes(), got.bytes()));
+  const auto expected = tensors_of(joined(whole.book.shares[step + 10]));
+  EXPECT_GT(expected.size(), 8U);  // the model's four, and a rank's memory of each
+  EXPECT_EQ(tensors_of(joined(resumed.book.shares[step + 10])), expected);
 }
 
 TEST(Trainer, AReportIsRepeatedUntilItIsAnswered) {
