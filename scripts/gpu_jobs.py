@@ -191,10 +191,12 @@ def run_jobs(report: Report, left: Callable[[float], float], images: Path | None
             except Exception as thrown:  # of one test, whatever it is: the others shall run
                 problem = f"{type(thrown).__name__}: {thrown}"
             report(f"jobs.{name}", problem)
+        problem = None
         try:
             figures += step_of_resnet50(node, left)
-        except (AssertionError, TimeoutError, statistics.StatisticsError) as problem:
-            report("jobs.step_of_resnet50", str(problem))
+        except (AssertionError, TimeoutError, statistics.StatisticsError) as thrown:
+            problem = str(thrown)
+        report("jobs.step_of_resnet50", problem)
     finally:
         wrong = node.close()
         report("jobs.nothing_is_left_behind", "; ".join(wrong) or None)

@@ -146,7 +146,7 @@ Result<bool> DeviceValues::select_among_candidates(std::size_t count, Selection&
   const std::size_t room = 8 * count + 4096;  // of normally distributed values, a thousandth has four candidates each
   if (room > size() / 4) return false;
   const auto stream = current_handle(tensor_);
-  const at::Tensor search = scratch(tensor_, cuda::CutScratch::bytes(size()));
+  const at::Tensor search = scratch(tensor_, cuda::CutScratch::bytes(room));
   const at::Tensor cut = scratch(tensor_, sizeof(cuda::Cut));
   const at::Tensor places = scratch(tensor_, cuda::PlaceScratch::bytes(size()));
   const Found candidates(tensor_, room);

@@ -21,7 +21,7 @@ struct Cut {
 };
 
 /// Where a cut is looked for; what is in it means nothing to others. find_cut() of n entries needs `bytes(n)` of the
-/// device's memory, aligned as by Memory.
+/// device's memory, aligned as by Memory; for a rough cut those of any n will do.
 struct CutScratch {
   static std::size_t bytes(std::uint64_t n);
 

@@ -156,10 +156,8 @@ void bench_all(std::int64_t entries, std::span<const std::string> names) {
 }  // namespace weir::compressors::test
 
 int main(int argc, char** argv) {
-  using weir::compressors::test::gpu;
   const long long mebi = argc > 1 ? std::strtoll(argv[1], nullptr, 10) : 16;
-  const bool has_one = gpu.type() != at::DeviceType::CPU && c10::impl::hasDeviceGuardImpl(gpu.type()) &&
-                       c10::impl::getDeviceGuardImpl(gpu.type())->deviceCount() > 0;
+  const bool has_one = weir::compressors::test::has_gpu();
   if (!has_one || mebi < 1) {
     std::fputs(has_one ? "gpu_coding_bench: give a number of mebifloats above 0\n" : "There is no GPU.\n", stderr);
     return 1;

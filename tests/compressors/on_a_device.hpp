@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -12,6 +14,12 @@ namespace weir::compressors::test {
 
 /// The device whose memory the program's kernels work on.
 inline const at::Device gpu(device::type_of_kernels(), 0);
+
+/// Whether there is one.
+inline bool has_gpu() {
+  return gpu.type() != at::DeviceType::CPU && c10::impl::hasDeviceGuardImpl(gpu.type()) &&
+         c10::impl::getDeviceGuardImpl(gpu.type())->deviceCount() > 0;
+}
 
 inline Compression make(const Case& compressor, const std::string& memory, const nlohmann::json& memory_params) {
   return std::move(builtin()
