@@ -6,6 +6,7 @@
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "base/function_ref.hpp"
 #include "compressors/device/memory_steps.hpp"
 #include "compressors/flat.hpp"
 
@@ -14,8 +15,19 @@ namespace {
 
 bool is_sum(const at::Tensor& sum) { return sum.defined() && sum.scalar_type() == at::kFloat && sum.is_contiguous(); }
 
+/// Calls add(payload, round of its rank) for one rank after the other.
+Result<void> add_in_turn(std::span<const BytesView> payloads, Round round,
+                         FunctionRef<Result<void>(BytesView, const Round&)> add) {
+  for (round.rank = 0; round.rank < payloads.size(); ++round.rank) {
+    if (auto added = add(payloads[round.rank], round); !added) {
+      return added.error().within("rank " + std::to_string(round.rank));
+    }
+  }
+  return {};
+}
+
 Error no_sum(std::string_view name) {
-  return Error(Errc::invalid_argument, std::string(name) + " decodes into contiguous float32 on the processor");
+  return Error(Errc::invalid_argument, std::string(name) + " decodes into contiguous float32 where it decodes at all");
 }
 
 }  // namespace
@@ -25,6 +37,10 @@ bool Compressor::takes(at::IntArrayRef shape) const {
 }
 
 std::optional<WireBits> Compressor::expected_bits(at::IntArrayRef, const Round&) const { return std::nullopt; }
+
+bool Compressor::decodes_on(at::Device device) const {
+  return device.is_cpu() || (traits().sparse && codes_on(device));
+}
 
 bool Compressor::wants_dense(const Round&) const { return false; }
 
@@ -76,31 +92,36 @@ Result<void> Compressor::decode_add(BytesView payload, const Round& round, float
 
 Result<void> Compressor::decode_add_ranks(std::span<const BytesView> payloads, const Round& round, float weight,
                                           at::Tensor& sum) {
-  if (!is_sum(sum) || !sum.is_cpu()) return no_sum(name());
-  return do_decode_add_ranks(payloads, round, weight, sum);
+  if (!is_sum(sum) || !decodes_on(sum.device())) return no_sum(name());
+  if (sum.is_cpu()) return do_decode_add_ranks(payloads, round, weight, sum);
+  return add_in_turn(payloads, round, [&](BytesView payload, const Round& of) {
+    return do_decode_add_on_device(payload, of, weight, sum);
+  });
 }
 
 Result<void> Compressor::do_decode_add_on_device(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
+  if (traits().sparse) {
+    Selection entries;
+    auto read = read_entries(payload, round, entries_of(sum.sizes()), entries);
+    return read ? device::add_selection(weight, entries, sum) : read;
+  }
   // Added to minus zero, a value keeps its bits: those of a minus zero, too.
   at::Tensor decoded = at::full(sum.sizes(), -0.0F, at::kFloat);
   if (auto done = do_decode_add(payload, round, 1, decoded); !done) return done;
-  return device::add_scaled(weight, decoded, sum);
+  return device::add_scaled(weight, std::as_bytes(flat(decoded)), sum);
 }
 
 Result<void> Compressor::do_decode_add_ranks(std::span<const BytesView> payloads, const Round& round, float weight,
                                              at::Tensor& sum) {
-  Round of = round;
-  for (of.rank = 0; of.rank < payloads.size(); ++of.rank) {
-    if (auto added = do_decode_add(payloads[of.rank], of, weight, sum); !added) return of_rank(added.error(), of.rank);
-  }
-  return {};
+  return add_in_turn(payloads, round,
+                     [&](BytesView payload, const Round& of) { return do_decode_add(payload, of, weight, sum); });
 }
 
 Error Compressor::of_rank(const Error& error, std::size_t rank) { return error.within("rank " + std::to_string(rank)); }
 
 Result<void> Compressor::absorb(std::span<const BytesView>, const Round&) { return {}; }
 
-void Compressor::conclude(at::Tensor&, const Round&) {}
+Result<void> Compressor::conclude(at::Tensor&, const Round&) { return {}; }
 
 Result<void> Compressor::read_entries(BytesView, const Round&, std::uint64_t, Selection&) const {
   return Error(Errc::unsupported, std::string(name()) + " sends every entry");

@@ -189,6 +189,11 @@ class Compressor {
   /// select_entries() work in the calling thread's current stream, and wait for it (compressors/device).
   virtual bool codes_on(at::Device device) const { return device.is_cpu(); }
 
+  /// Whether decode_add() and conclude() work on tensors that lie there, with the processor's bits: then the mean of
+  /// what ranks have sent can be made there. By default, of compressors that code there, those whose payloads carry
+  /// some entries only: they are read on the host, and only they go up.
+  virtual bool decodes_on(at::Device device) const;
+
   /// If it does nothing else than to send each entry, divided by the number of ranks, as a number of 16 bits that is
   /// summed: the type of that number. Then what the ranks send can be added up without encode() and decode_add().
   virtual std::optional<at::ScalarType> sent_numbers() const { return std::nullopt; }
@@ -213,14 +218,15 @@ class Compressor {
 
   /// Adds `weight` times the decoded tensor to `sum` (float32, contiguous, the gradient's shape). The payload is
   /// untrusted: an invalid one fails and may leave `sum` partly updated, but nothing is written outside of it. `sum`
-  /// may lie on a device where codes_on() says, if the payload is this rank's own, and gets the processor's bits if
-  /// `weight` is 1 or -1; that does not wait. Fails with: malformed, unsupported, invalid_argument (`sum` is not as
-  /// described), internal (on a device).
+  /// may lie on a device where codes_on() says, and gets the processor's bits where decodes_on() says or if `weight` is
+  /// 1 or -1; only a sum of 16-bit numbers is waited for. Fails with: malformed, unsupported, invalid_argument (`sum`
+  /// is not as described), internal (on a device).
   Result<void> decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum);
 
   /// Adds `weight` times the decoded payload of each rank to `sum`, of a last pass that gathers: payloads[r] is that of
   /// rank r, whatever round.rank is. Each entry of the sum is added up in rank order, as by one decode_add() after the
-  /// other, on any number of threads. Fails with what decode_add() fails with; the context names the rank.
+  /// other, on any number of threads. `sum` may lie where decodes_on() says. Fails with what decode_add() fails with;
+  /// the context names the rank.
   Result<void> decode_add_ranks(std::span<const BytesView> payloads, const Round& round, float weight, at::Tensor& sum);
 
   /// Accepts the result of pass `round.pass`: one view for a sum or maximum, one per rank for a gather. Overridden by
@@ -228,8 +234,8 @@ class Compressor {
   virtual Result<void> absorb(std::span<const BytesView> results, const Round& round);
 
   /// Turns the mean of what the ranks sent into what they agree on, in place; for signs, the majority. For
-  /// traits().votes.
-  virtual void conclude(at::Tensor& mean, const Round& round);
+  /// traits().votes. Fails with: internal (on a device).
+  virtual Result<void> conclude(at::Tensor& mean, const Round& round);
 
   /// Reads the entries that a payload for a tensor of `entries` entries carries: their positions, strictly ascending,
   /// and the values that they are decoded to. Several threads may read payloads at the same time. For traits().sparse.
@@ -256,7 +262,8 @@ class Compressor {
   /// As read_entries(), for the payload that do_encode() has just written.
   virtual Result<void> own_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& own);
   virtual Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) = 0;
-  /// The same for a sum on a device. By default what is decoded on the host is brought up.
+  /// The same for a sum on a device. By default what is decoded on the host is brought up: all of it, or the entries of
+  /// a sparse payload, which must then be added as read_entries() has them.
   virtual Result<void> do_decode_add_on_device(BytesView payload, const Round& round, float weight, at::Tensor& sum);
   virtual Result<void> do_decode_add_ranks(std::span<const BytesView> payloads, const Round& round, float weight,
                                            at::Tensor& sum);

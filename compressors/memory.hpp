@@ -61,8 +61,8 @@ class Memory {
 
   /// Whether it takes gradients that lie there where they are, with the bits that it would have on the processor. By
   /// default those on the processor. On another device everything below works in the calling thread's current stream
-  /// (compressors/device). Gradients of a tensor may lie on the processor in one round and on a device in the next;
-  /// means always lie on the processor.
+  /// (compressors/device). Gradients of a tensor may lie on the processor in one round and on a device in the next.
+  /// The mean lies there, too, or on the processor.
   virtual bool codes_on(at::Device device) const { return device.is_cpu(); }
 
   /// Returns the tensor to encode in place of `gradient` (float32, contiguous): the gradient itself or a tensor of this

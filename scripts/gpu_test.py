@@ -30,7 +30,7 @@ REPORTS = ROOT / "build" / "reports" / "gpu"
 SECONDS = 570  # for everything
 
 PROGRAMS = ("weir", "weir-worker", "gpu_kernels_test", "gpu_coding_test", "gpu_training_test", "gpu_nccl_test",
-            "gpu_bench", "gpu_coding_bench")
+            "gpu_bench", "gpu_coding_bench", "gpu_exchange_bench")
 SANITIZERS = ("memcheck", "racecheck", "initcheck")
 SHARDS = 4  # of the kernels' tests, for each sanitizer
 
@@ -249,13 +249,15 @@ def figures(tally: Tally, clock: Clock) -> list[dict]:
     # Of more values all codings would take a minute.
     large = ("int8", "signsgd", "onebit", "topk", "dgc", "qsgd", "terngrad", "powersgd")
     for name, *arguments in (("gpu_bench", "16"), ("gpu_bench", "64"), ("gpu_coding_bench", "16"),
-                             ("gpu_coding_bench", "100", *large)):
-        log = REPORTS / f"{name}_{arguments[0]}.log"
+                             ("gpu_coding_bench", "100", *large),
+                             ("gpu_exchange_bench", "none", "bf16", "int8", "signsgd", "topk", "dgc", "powersgd")):
+        size = [argument for argument in arguments if argument.isdigit()]
+        log = REPORTS / ("_".join([name, *size]) + ".log")
         status = run([program(name), *arguments], log, clock.left(60))
         lines = [line for line in log.read_text().splitlines() if line.startswith("{")]
         found += map(json.loads, lines)
         problem = None if status == 0 and lines else f"exit status {status}:\n{last_lines(log)}"
-        tally.add(f"figures.{name}_{arguments[0]}_mebifloats", problem)
+        tally.add(f"figures.{log.stem}", problem)
     return found
 
 

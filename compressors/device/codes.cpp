@@ -44,12 +44,11 @@ Result<bool> write_code(const at::Tensor& values, std::span<std::byte> code, con
   return found.largest < cuda::magnitude_infinite;
 }
 
-/// Brings a code up and has `add(code, sum, report, stream)` add it. Nobody reads the report.
+/// Brings a code up and has `add(code, sum, stream)` add it.
 template <class Add>
 Result<void> add_code(BytesView code, at::Tensor& sum, const Add& add) {
   const at::Tensor above = bring_up(code, sum);
-  const at::Tensor report = new_report(sum);
-  return add(place<std::byte>(above), place<float>(sum), place<cuda::Report>(report), current_handle(sum));
+  return add(place<std::byte>(above), place<float>(sum), current_handle(sum));
 }
 
 }  // namespace
@@ -142,39 +141,55 @@ Result<bool> write_levels(const at::Tensor& values, const RandomKey& key, unsign
 }
 
 Result<void> add_by_sign(BytesView bits, float positive, float negative, at::Tensor& sum) {
-  return add_code(bits, sum, [&](const std::byte* from, float* to, cuda::Report*, cuda::StreamHandle stream) {
+  return add_code(bits, sum, [&](const std::byte* from, float* to, cuda::StreamHandle stream) {
     return cuda::add_by_sign(from, size_of(sum), positive, negative, to, stream);
   });
 }
 
 Result<void> add_int8(BytesView code, std::uint64_t channels, float weight, at::Tensor& sum) {
-  return add_code(code, sum, [&](const std::byte* from, float* to, cuda::Report* report, cuda::StreamHandle stream) {
-    return cuda::add_int8(from, channels, size_of(sum) / channels, weight, to, report, stream);
+  return add_code(code, sum, [&](const std::byte* from, float* to, cuda::StreamHandle stream) {
+    return cuda::add_int8(from, channels, size_of(sum) / channels, weight, to, stream);
   });
 }
 
 Result<void> add_uint8(BytesView code, std::uint64_t channels, float weight, at::Tensor& sum) {
-  return add_code(code, sum, [&](const std::byte* from, float* to, cuda::Report* report, cuda::StreamHandle stream) {
-    return cuda::add_uint8(from, channels, size_of(sum) / channels, weight, to, report, stream);
+  return add_code(code, sum, [&](const std::byte* from, float* to, cuda::StreamHandle stream) {
+    return cuda::add_uint8(from, channels, size_of(sum) / channels, weight, to, stream);
   });
 }
 
 Result<void> add_natural(BytesView code, float weight, at::Tensor& sum) {
-  return add_code(code, sum, [&](const std::byte* from, float* to, cuda::Report* report, cuda::StreamHandle stream) {
-    return cuda::add_natural(from, size_of(sum), weight, to, report, stream);
+  return add_code(code, sum, [&](const std::byte* from, float* to, cuda::StreamHandle stream) {
+    return cuda::add_natural(from, size_of(sum), weight, to, stream);
   });
 }
 
 Result<void> add_levels(BytesView buckets, unsigned bits, std::uint64_t bucket, float weight, at::Tensor& sum) {
-  return add_code(buckets, sum, [&](const std::byte* from, float* to, cuda::Report* report, cuda::StreamHandle stream) {
-    return cuda::add_levels(from, size_of(sum), bits, bucket, weight, to, report, stream);
+  return add_code(buckets, sum, [&](const std::byte* from, float* to, cuda::StreamHandle stream) {
+    return cuda::add_levels(from, size_of(sum), bits, bucket, weight, to, stream);
   });
 }
 
 Result<void> add_trits(BytesView code, float weight, at::Tensor& sum) {
-  return add_code(code, sum, [&](const std::byte* from, float* to, cuda::Report* report, cuda::StreamHandle stream) {
-    return cuda::add_trits(from, size_of(sum), weight, to, report, stream);
+  return add_code(code, sum, [&](const std::byte* from, float* to, cuda::StreamHandle stream) {
+    return cuda::add_trits(from, size_of(sum), weight, to, stream);
   });
+}
+
+template <class Number>
+Result<bool> add_rounded(BytesView numbers, float weight, at::Tensor& sum) {
+  const at::Tensor above = bring_up(numbers, sum);
+  const at::Tensor report = new_report(sum);
+  auto done = cuda::add_scaled(weight, place<Number>(above), size_of(sum), place<float>(sum),
+                               place<cuda::Report>(report), current_handle(sum));
+  if (!done) return done.error();
+  return read<cuda::Report>(report).misfit == 0;
+}
+template Result<bool> add_rounded<Half>(BytesView, float, at::Tensor&);
+template Result<bool> add_rounded<BFloat16>(BytesView, float, at::Tensor&);
+
+Result<void> take_majority(float least, const RandomKey& coins, at::Tensor& votes) {
+  return cuda::take_majority(least, key_of(coins), place<float>(votes), size_of(votes), current_handle(votes));
 }
 
 Result<Size> magnitude_and_squares(const at::Tensor& values) {

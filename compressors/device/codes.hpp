@@ -56,7 +56,7 @@ Result<void> write_trits(const at::Tensor& values, const RandomKey& key, float l
                          std::span<std::byte> code);
 
 // What the code of a whole tensor adds to one on a device, with the bits of the twins: sum += weight * decoded `code`.
-// Codes are brought up as they are. They are this rank's own, so that nobody waits to hear whether they are sound.
+// Codes are sound, as their quantizers have found on the host (Quantizer::check), and are brought up as they are.
 
 /// What signs stand for (SignVote, TwoValues).
 Result<void> add_by_sign(BytesView bits, float positive, float negative, at::Tensor& sum);
@@ -66,6 +66,13 @@ Result<void> add_natural(BytesView code, float weight, at::Tensor& sum);
 /// Without the head of the code.
 Result<void> add_levels(BytesView buckets, unsigned bits, std::uint64_t bucket, float weight, at::Tensor& sum);
 Result<void> add_trits(BytesView code, float weight, at::Tensor& sum);
+/// Numbers of 16 bits, for which it waits: false, with a meaningless sum, if one is NaN or infinite. Number is Half or
+/// BFloat16.
+template <class Number>
+Result<bool> add_rounded(BytesView numbers, float weight, at::Tensor& sum);
+
+/// Twin of take_majority(): the votes of all ranks.
+Result<void> take_majority(float least, const RandomKey& coins, at::Tensor& votes);
 
 /// The largest magnitude and the sum of squares, as by size_of() of the blocks of 4096 and sum_of_sizes().
 Result<Size> magnitude_and_squares(const at::Tensor& values);

@@ -36,4 +36,13 @@ Result<void> multiply_transposed(const at::Tensor& matrix, MatrixShape shape, st
   return compute(matrix, shape, left, rank, right, cuda::multiply_transposed);
 }
 
+Result<void> add_outer_products(std::span<const float> left, std::span<const float> right, std::size_t rank,
+                                MatrixShape shape, float weight, at::Tensor& sum) {
+  const at::Tensor left_above = bring_up(left, sum);
+  const at::Tensor right_above = bring_up(right, sum);
+  return cuda::add_outer_products(place<float>(left_above), place<float>(right_above), rank,
+                                  cuda::MatrixShape{shape.rows, shape.columns}, weight, place<float>(sum),
+                                  current_handle(sum));
+}
+
 }  // namespace weir::compressors::device

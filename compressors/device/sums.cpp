@@ -19,7 +19,8 @@ Result<void> write(const at::Tensor& values, float share, const at::Tensor& to, 
 
 }  // namespace
 
-Result<bool> write_shares(std::span<const at::Tensor> values, float share, const at::Tensor& to) {
+Result<bool> write_shares(std::span<const at::Tensor> values, float share, const at::Tensor& to,
+                          const at::Tensor& copy) {
   const at::Tensor report = new_report(to);
   std::int64_t begin = 0;
   for (const at::Tensor& one : values) {
@@ -27,6 +28,7 @@ Result<bool> write_shares(std::span<const at::Tensor> values, float share, const
     if (auto written = write(one, share, part, place<cuda::Report>(report)); !written) return written.error();
     begin += one.numel();
   }
+  if (copy.defined()) copy.copy_(to, /*non_blocking=*/true);
   return read<cuda::Report>(report).largest < cuda::magnitude_infinite;
 }
 

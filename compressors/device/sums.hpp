@@ -12,9 +12,11 @@ namespace weir::compressors::device {
 // tensor that is summed, 16 bits each. In the calling thread's current stream (device.hpp), for which they wait, with
 // the bits that the processor would have.
 
-/// Fills `to` with a share of each entry of the values, which are contiguous and float32, one after the other. False if
-/// a value is NaN or infinite.
-Result<bool> write_shares(std::span<const at::Tensor> values, float share, const at::Tensor& to);
+/// Fills the first entries of `to` with a share of each entry of the values, which are contiguous and float32, one after
+/// the other. If `copy` is defined, all of `to` is then brought down to that, in the host's memory. False if a value is
+/// NaN or infinite.
+Result<bool> write_shares(std::span<const at::Tensor> values, float share, const at::Tensor& to,
+                          const at::Tensor& copy);
 
 /// Sets `to`, float32, to the numbers of `sum`, 16 bits each. False if one of them is NaN or infinite.
 Result<bool> widen(const at::Tensor& sum, const at::Tensor& to);

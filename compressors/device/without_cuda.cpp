@@ -40,12 +40,15 @@ Result<void> accumulate_residual(float, float, const at::Tensor&, at::Tensor&, a
 Result<void> accumulate_momentum(const MomentumStep&, const at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor*) {
   return unsupported();
 }
+Result<void> apply_momentum(const MomentumStep&, at::Tensor&, at::Tensor&) { return unsupported(); }
 Result<double> sum_of_squares(const at::Tensor&) { return unsupported(); }
 Result<void> subtract(const at::Tensor&, const at::Tensor&, at::Tensor&) { return unsupported(); }
-Result<void> add_scaled(float, const at::Tensor&, at::Tensor&) { return unsupported(); }
+Result<void> add_scaled(float, BytesView, at::Tensor&) { return unsupported(); }
 const cuda::Bins* counts_of(const at::Tensor&) { return nullptr; }
 Result<void> add_selection(float, const Selection&, at::Tensor&) { return unsupported(); }
+Result<at::Tensor> add_selections(float, std::span<const Selection* const>, at::Tensor&) { return unsupported(); }
 Result<void> clear_selection(std::span<const std::uint32_t>, at::Tensor&) { return unsupported(); }
+Result<void> clear_selection(const at::Tensor&, at::Tensor&) { return unsupported(); }
 
 Result<void> multiply(const at::Tensor&, MatrixShape, std::span<const float>, std::size_t, std::vector<float>&) {
   return unsupported();
@@ -54,10 +57,16 @@ Result<void> multiply_transposed(const at::Tensor&, MatrixShape, std::span<const
                                  std::vector<float>&) {
   return unsupported();
 }
+Result<void> add_outer_products(std::span<const float>, std::span<const float>, std::size_t, MatrixShape, float,
+                                at::Tensor&) {
+  return unsupported();
+}
 
 Result<at::Tensor> transform(const at::Tensor&, const BlockGrid&) { return unsupported(); }
 
-Result<bool> write_shares(std::span<const at::Tensor>, float, const at::Tensor&) { return unsupported(); }
+Result<bool> write_shares(std::span<const at::Tensor>, float, const at::Tensor&, const at::Tensor&) {
+  return unsupported();
+}
 Result<bool> widen(const at::Tensor&, const at::Tensor&) { return unsupported(); }
 void* current_cuda_stream(const at::Tensor&) { return nullptr; }
 
@@ -76,6 +85,13 @@ Result<void> add_uint8(BytesView, std::uint64_t, float, at::Tensor&) { return un
 Result<void> add_natural(BytesView, float, at::Tensor&) { return unsupported(); }
 Result<void> add_levels(BytesView, unsigned, std::uint64_t, float, at::Tensor&) { return unsupported(); }
 Result<void> add_trits(BytesView, float, at::Tensor&) { return unsupported(); }
+template <class Number>
+Result<bool> add_rounded(BytesView, float, at::Tensor&) {
+  return unsupported();
+}
+template Result<bool> add_rounded<Half>(BytesView, float, at::Tensor&);
+template Result<bool> add_rounded<BFloat16>(BytesView, float, at::Tensor&);
+Result<void> take_majority(float, const RandomKey&, at::Tensor&) { return unsupported(); }
 Result<bool> write_votes(const at::Tensor&, const RandomKey&, std::span<std::byte>) { return unsupported(); }
 Result<bool> write_signs(const at::Tensor&, std::span<std::byte>, SignSums&) { return unsupported(); }
 Result<bool> write_int8(const at::Tensor&, std::uint64_t, std::span<std::byte>) { return unsupported(); }

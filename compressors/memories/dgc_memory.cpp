@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "compressors/device/memory_steps.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/memories/misfit.hpp"
@@ -79,6 +80,7 @@ Result<void> DgcMemory::average_dense(at::Tensor& mean, const Round& round) {
   const auto scale = clip_scale(mean, 1);
   if (!scale) return scale.error();
   const MomentumStep step{static_cast<float>(setting_.momentum), *scale, setting_.nesterov};
+  if (!mean.is_cpu()) return device::apply_momentum(step, mean, *momentum);
   apply_momentum(step, flat(mean), flat(*momentum));
   return {};
 }

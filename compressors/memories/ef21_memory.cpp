@@ -64,6 +64,11 @@ Result<void> Ef21Memory::update(const Round& round, const Sent& sent, at::Tensor
   auto shared = shared_.of(round, mean);
   if (!shared) return shared.error();
   if (auto added = sent.add_to(*own, 1); !added) return added;
+  if (!mean.is_cpu()) {
+    auto added = device::accumulate_residual(1, 1, mean, *shared, nullptr);
+    if (added) mean.copy_(*shared);
+    return added;
+  }
   accumulate_residual(1, 1, flat(std::as_const(mean)), flat(*shared));
   std::ranges::copy(flat(std::as_const(*shared)), flat(mean).begin());
   return {};
@@ -82,12 +87,12 @@ Result<void> Ef21Memory::average_dense(at::Tensor& mean, const Round& round) {
   if (!own_.find(round)) {  // a tensor that is never compressed
     const auto target = target_of(mean, round);
     if (!target) return target.error();
-    if (!target->is_same(mean)) std::ranges::copy(flat(*target), flat(mean).begin());
+    if (!target->is_same(mean)) mean.copy_(*target);
     return {};
   }
   auto shared = shared_.of(round, mean);
   if (!shared) return shared.error();
-  std::ranges::copy(flat(std::as_const(mean)), flat(*shared).begin());
+  shared->copy_(mean);
   return {};
 }
 

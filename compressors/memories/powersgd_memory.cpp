@@ -29,7 +29,8 @@ Result<at::Tensor> PowerSgdMemory::compensate(const at::Tensor& gradient, const 
 Result<void> PowerSgdMemory::update(const Round& round, const Sent&, at::Tensor& mean) {
   auto residual = residuals_.of(round, mean.sizes());
   if (!residual) return residual.error();
-  if (!residual->is_cpu()) return device::add_scaled(-1, mean, *residual);
+  if (!mean.is_cpu()) return device::accumulate_residual(1, -1, mean, *residual, nullptr);
+  if (!residual->is_cpu()) return device::add_scaled(-1, std::as_bytes(flat(std::as_const(mean))), *residual);
   accumulate_residual(1, -1, flat(std::as_const(mean)), flat(*residual));
   return {};
 }

@@ -18,12 +18,16 @@ class Bf16 final : public Compressor {
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.passes = {Reduction::sum_bf16}}; }
   bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
+  bool decodes_on(at::Device device) const override { return codes_on(device); }
   std::optional<at::ScalarType> sent_numbers() const override { return at::kBFloat16; }
   double error_bound(std::uint64_t, const Round&) const override { return 1; }
 
  protected:
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
+  Result<void> do_decode_add_on_device(BytesView payload, const Round& round, float weight, at::Tensor& sum) override {
+    return do_decode_add(payload, round, weight, sum);
+  }
 };
 
 }  // namespace weir::compressors

@@ -67,17 +67,25 @@ Result<void> encode_cast(const at::Tensor& gradient, const Round& round, Bytes& 
   return finite ? Result<void>() : non_finite(round, values);
 }
 
-/// sum += weight * world * `payload`. Fails with: malformed (wrong length, or not finite).
+/// sum += weight * world * `payload`. Of a sum on a device it waits for that. Fails with: malformed (wrong length, or
+/// not finite), internal (on a device).
 template <class Number>
 Result<void> decode_cast(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
-  const std::span<float> target = flat(sum);
-  if (payload.size() != target.size() * sizeof(Number)) {
+  const std::uint64_t entries = entries_of(sum.sizes());
+  if (payload.size() != entries * sizeof(Number)) {
     return Error(Errc::malformed, "a payload of " + std::to_string(payload.size()) + " bytes came for a tensor of " +
-                                      std::to_string(target.size()) + " entries of 16 bits");
+                                      std::to_string(entries) + " entries of 16 bits");
   }
+  const auto whole = static_cast<float>(static_cast<double>(weight) * round.world);
+  const Error not_finite(Errc::malformed, "a 16-bit payload has a number that is not finite");
+  if (!sum.is_cpu()) {
+    const auto added = device::add_rounded<Number>(payload, whole, sum);
+    if (!added) return added.error();
+    return *added ? Result<void>() : not_finite;
+  }
+  const std::span<float> target = flat(sum);
   const bool in_place = is_place_for<Number>(payload.data());
   std::atomic<bool> finite = true;
-  const auto whole = static_cast<float>(static_cast<double>(weight) * round.world);
   parallel_for_ranges(target.size(), cast_block, [&](std::size_t begin, std::size_t end) {
     std::array<Number, cast_block> block;
     for (std::size_t start = begin; start < end && finite; start += cast_block) {
@@ -90,7 +98,7 @@ Result<void> decode_cast(BytesView payload, const Round& round, float weight, at
       if (!add_scaled(whole, numbers, part)) finite = false;
     }
   });
-  return finite ? Result<void>() : Error(Errc::malformed, "a 16-bit payload has a number that is not finite");
+  return finite ? Result<void>() : not_finite;
 }
 
 }  // namespace weir::compressors

@@ -53,21 +53,24 @@ Result<bool> Int8::write_on_device(const at::Tensor& values, const Extent& exten
   return device::write_int8(values, extent.channels, code);
 }
 
-Result<void> Int8::read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
-                            std::span<float> sum) const {
+Result<void> Int8::check(BytesView code, const Extent& extent) const {
+  for (std::size_t channel = 0; channel < extent.channels; ++channel) {
+    if (!is_scale(load_f32(code.data() + channel * sizeof(float)))) {
+      return Error(Errc::malformed, "int8: a scale that is none");
+    }
+  }
+  return {};
+}
+
+void Int8::read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
+                    std::span<float> sum) const {
   const std::size_t row = sum.size() / extent.channels;
   const BytesView codes = code.subspan(extent.channels * sizeof(float));
-  bool sound = true;
   for_channel_parts(row, begin, end, [&](std::size_t channel, std::size_t at, std::size_t size) {
     const float scale = load_f32(code.data() + channel * sizeof(float));
-    if (!is_scale(scale)) {
-      sound = false;
-      return;
-    }
     prefetch_next(sum, at, size);
     add_int8(codes.subspan(at, size), scale, weight, sum.subspan(at, size));
   });
-  return sound ? Result<void>() : Error(Errc::malformed, "int8: a scale that is none");
 }
 
 Result<void> Int8::read_add_on_device(BytesView code, const Extent& extent, float weight, at::Tensor& sum) const {

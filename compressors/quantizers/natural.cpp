@@ -61,17 +61,20 @@ Result<bool> Natural::write_on_device(const at::Tensor& values, const Extent&, c
   return device::write_natural(values, key_of_rank(round), code);
 }
 
-Result<void> Natural::read_add(BytesView code, const Extent&, float weight, std::size_t begin, std::size_t end,
-                               std::span<float> sum) const {
+Result<void> Natural::check(BytesView code, const Extent&) const {
+  if (std::to_integer<int>(code[0]) <= natural_window_max) return {};
+  return Error(Errc::malformed, "powers of two beyond those of a float");
+}
+
+void Natural::read_add(BytesView code, const Extent&, float weight, std::size_t begin, std::size_t end,
+                       std::span<float> sum) const {
   const int window = std::to_integer<int>(code[0]);
-  if (window > natural_window_max) return Error(Errc::malformed, "powers of two beyond those of a float");
   const BytesView codes = code.subspan(1);
   for (std::size_t start = begin; start < end; start += block) {
     const std::size_t size = std::min(block, end - start);
     prefetch_next(sum, start, size);
     add_natural(codes.subspan(start, size), window, weight, sum.subspan(start, size));
   }
-  return {};
 }
 
 Result<void> Natural::read_add_on_device(BytesView code, const Extent&, float weight, at::Tensor& sum) const {

@@ -115,8 +115,7 @@ Result<bool> Qsgd::write_on_device(const at::Tensor& values, const Extent&, cons
   return device::write_levels(values, key_of_rank(round), bits_, bucket_, code.subspan(head_bytes));
 }
 
-Result<void> Qsgd::read_add(BytesView code, const Extent&, float weight, std::size_t begin, std::size_t end,
-                            std::span<float> sum) const {
+Result<void> Qsgd::check(BytesView code, const Extent& extent) const {
   if (std::to_integer<unsigned>(code[0]) != bits_ || load_u32(code.data() + 1) != bucket_) {
     return Error(Errc::malformed, "qsgd: levels of " + std::to_string(std::to_integer<unsigned>(code[0])) +
                                       " bits in buckets of " + std::to_string(load_u32(code.data() + 1)) +
@@ -124,16 +123,28 @@ Result<void> Qsgd::read_add(BytesView code, const Extent&, float weight, std::si
                                       " are due");
   }
   const BytesView buckets = code.subspan(head_bytes);
+  for (std::size_t start = 0; start < extent.entries; start += bucket_) {
+    const std::size_t entries = std::min<std::size_t>(bucket_, extent.entries - start);
+    const auto place = buckets.subspan(start / bucket_ * bucket_bytes(bucket_), bucket_bytes(entries));
+    const BucketCode<const std::byte> from(place, entries, bits_);
+    const float norm = load_f32(from.norm.data());
+    if (!std::isfinite(norm) || norm < 0 || !padding_is_zero(from.levels, entries, bits_) ||
+        !padding_is_zero(from.signs, entries, 1)) {
+      return Error(Errc::malformed, "qsgd: a bucket has a norm that is none, or bits behind its last entry");
+    }
+  }
+  return {};
+}
+
+void Qsgd::read_add(BytesView code, const Extent&, float weight, std::size_t begin, std::size_t end,
+                    std::span<float> sum) const {
+  const BytesView buckets = code.subspan(head_bytes);
   std::array<std::uint8_t, part_max> levels;
   for (std::size_t start = begin; start < end; start += bucket_) {
     const auto bucket = sum.subspan(start, std::min(bucket_, end - start));
     const auto place = buckets.subspan(start / bucket_ * bucket_bytes(bucket_), bucket_bytes(bucket.size()));
     const BucketCode<const std::byte> from(place, bucket.size(), bits_);
     const float norm = load_f32(from.norm.data());
-    if (!std::isfinite(norm) || norm < 0 || !padding_is_zero(from.levels, bucket.size(), bits_) ||
-        !padding_is_zero(from.signs, bucket.size(), 1)) {
-      return Error(Errc::malformed, "qsgd: a bucket has a norm that is none, or bits behind its last entry");
-    }
     prefetch_next(sum, start, bucket_);
     for (std::size_t at = 0; at < bucket.size(); at += part_max) {
       const auto part = bucket.subspan(at, std::min(part_max, bucket.size() - at));
@@ -142,7 +153,6 @@ Result<void> Qsgd::read_add(BytesView code, const Extent&, float weight, std::si
       add_levels(part_levels, from.signs.subspan(at / 8, sign_bytes(part.size())), norm, most(), weight, part);
     }
   }
-  return {};
 }
 
 Result<void> Qsgd::read_add_on_device(BytesView code, const Extent&, float weight, at::Tensor& sum) const {

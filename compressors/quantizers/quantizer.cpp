@@ -1,7 +1,6 @@
 #include "compressors/quantizers/quantizer.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <string>
 
 #include "base/errc.hpp"
@@ -58,15 +57,19 @@ Result<BytesView> Quantizer::open(BytesView payload, const Extent& extent) const
     return Error(Errc::malformed, std::string(name()) + ": a code of " + std::to_string(code.size()) +
                                       " bytes came where " + std::to_string(due) + " are due");
   }
+  if (extent.entries > 0) {
+    if (auto checked = check(code, extent); !checked) return checked.error();
+  }
   return code;
 }
 
 Result<void> Quantizer::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
   const Extent extent = extent_of(sum.sizes());
-  codes_.assign(1, open(payload, extent));
-  if (!codes_[0]) return codes_[0].error();
-  const auto failure = read_add_codes(extent, weight, flat(sum));
-  return failure ? Result<void>(failure->error) : Result<void>();
+  const auto code = open(payload, extent);
+  if (!code) return code.error();
+  codes_.assign(1, *code);
+  read_add_codes(extent, weight, flat(sum));
+  return {};
 }
 
 Result<void> Quantizer::do_decode_add_on_device(BytesView payload, const Round&, float weight, at::Tensor& sum) {
@@ -81,32 +84,24 @@ Result<void> Quantizer::do_decode_add_ranks(std::span<const BytesView> payloads,
   const Extent extent = extent_of(sum.sizes());
   codes_.clear();
   for (const BytesView payload : payloads) {
-    codes_.push_back(open(payload, extent));
-    if (!codes_.back()) return of_rank(codes_.back().error(), codes_.size() - 1);
+    const auto code = open(payload, extent);
+    if (!code) return of_rank(code.error(), codes_.size());
+    codes_.push_back(*code);
   }
-  const auto failure = read_add_codes(extent, weight, flat(sum));
-  return failure ? Result<void>(of_rank(failure->error, failure->code)) : Result<void>();
+  read_add_codes(extent, weight, flat(sum));
+  return {};
 }
 
 /// Adds all codes, one after the other, to each entry. A thread does so for a range of entries, and there for a block
 /// after the other, so that the sum of a block stays in the cache while codes are added to it.
-auto Quantizer::read_add_codes(const Extent& extent, float weight, std::span<float> sum) -> std::optional<Failure> {
+void Quantizer::read_add_codes(const Extent& extent, float weight, std::span<float> sum) const {
   const std::size_t block = (block_entries + unit() - 1) / unit() * unit();
-  std::mutex mutex;
-  std::optional<Failure> first;
   parallel_for_ranges(extent.entries, block, [&](std::size_t range_begin, std::size_t range_end) {
     for (std::size_t begin = range_begin; begin < range_end; begin += block) {
       const std::size_t end = std::min(begin + block, range_end);
-      for (std::size_t code = 0; code < codes_.size(); ++code) {
-        const auto added = read_add(*codes_[code], extent, weight, begin, end, sum);
-        if (added) continue;
-        const std::scoped_lock lock(mutex);
-        if (!first || code < first->code) first = {code, added.error()};
-        break;
-      }
+      for (const BytesView code : codes_) read_add(code, extent, weight, begin, end, sum);
     }
   });
-  return first;
 }
 
 }  // namespace weir::compressors

@@ -27,6 +27,7 @@ class Quantizer : public Compressor {
  public:
   std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
   bool codes_on(at::Device device) const final { return device.is_cpu() || device::has_kernels(device); }
+  bool decodes_on(at::Device device) const final { return codes_on(device); }
 
  protected:
   virtual Format format() const = 0;
@@ -43,17 +44,19 @@ class Quantizer : public Compressor {
   virtual Result<bool> write_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
                                        std::span<std::byte> code) = 0;
 
+  /// Whether a code (never of no entries) can be read: one that write() never writes may be refused, or decoded to any
+  /// finite floats. It has code_bytes() bytes but is untrusted otherwise. Fails with: malformed.
+  virtual Result<void> check(BytesView code, const Extent& extent) const = 0;
+
   /// The code of a range of entries can be read by itself if the range begins at a multiple of this many.
   virtual std::size_t unit() const = 0;
 
-  /// sum += weight * decoded `code` for the entries from `begin`, a multiple of unit(), to `end`, another one or the
-  /// last. The code has code_bytes() bytes but is untrusted otherwise: one that write() never writes may be refused, at
-  /// the latest when all ranges are read, or decoded to any finite floats. Called on several threads at the same time.
-  /// Fails with: malformed.
-  virtual Result<void> read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
-                                std::span<float> sum) const = 0;
+  /// sum += weight * decoded `code`, which has been checked, for the entries from `begin`, a multiple of unit(), to
+  /// `end`, another one or the last. Called on several threads at the same time.
+  virtual void read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
+                        std::span<float> sum) const = 0;
 
-  /// The same of a whole code of this rank's own for a contiguous tensor on a device. Fails as compressors/device.
+  /// The same of a whole code for a contiguous tensor on a device. Fails as compressors/device.
   virtual Result<void> read_add_on_device(BytesView code, const Extent& extent, float weight,
                                           at::Tensor& sum) const = 0;
 
@@ -64,18 +67,11 @@ class Quantizer : public Compressor {
                                    at::Tensor& sum) override;
 
  private:
-  /// A code that is malformed.
-  struct Failure {
-    std::size_t code = 0;  ///< index in codes_
-    Error error;
-  };
-
-  /// The code in a payload.
+  /// The code in a payload, checked.
   Result<BytesView> open(BytesView payload, const Extent& extent) const;
-  /// Returns the failure of the first code that is malformed.
-  std::optional<Failure> read_add_codes(const Extent& extent, float weight, std::span<float> sum);
+  void read_add_codes(const Extent& extent, float weight, std::span<float> sum) const;
 
-  std::vector<Result<BytesView>> codes_;  ///< to be added; kept between calls to reuse their memory
+  std::vector<BytesView> codes_;  ///< to be added; kept between calls to reuse their memory
 };
 
 }  // namespace weir::compressors

@@ -20,24 +20,31 @@ BytesView signs_of(BytesView bits, std::size_t begin, std::size_t end) {
   return bits.subspan(begin / 8, sign_bytes(end - begin));
 }
 
-Error dirty_padding() { return Error(Errc::malformed, "bits are set behind the last sign"); }
+Result<void> check_padding(BytesView bits, std::uint64_t entries) {
+  if (padding_is_zero(bits, entries, 1)) return {};
+  return Error(Errc::malformed, "bits are set behind the last sign");
+}
 
 }  // namespace
 
-void SignVote::conclude(at::Tensor& mean, const Round& round) {
+Result<void> SignVote::conclude(at::Tensor& mean, const Round& round) {
   // One vote contributes 1 / world to the mean: a magnitude below half of that is a tie with a rounding error.
-  take_majority(0.5F / static_cast<float>(round.world), key_beside_ranks(round), flat(mean));
+  const float least = 0.5F / static_cast<float>(round.world);
+  const RandomKey coins = key_beside_ranks(round);
+  if (!mean.is_cpu()) return device::take_majority(least, coins, mean);
+  take_majority(least, coins, flat(mean));
+  return {};
 }
 
 double SignVote::error_bound(std::uint64_t, const Round&) const { return std::numeric_limits<double>::infinity(); }
 
 std::size_t SignVote::code_bytes(const Extent& extent) const { return sign_bytes(extent.entries); }
 
-Result<void> SignVote::read_add(BytesView code, const Extent&, float weight, std::size_t begin, std::size_t end,
-                                std::span<float> sum) const {
-  if (end == sum.size() && !padding_is_zero(code, sum.size(), 1)) return dirty_padding();
+Result<void> SignVote::check(BytesView code, const Extent& extent) const { return check_padding(code, extent.entries); }
+
+void SignVote::read_add(BytesView code, const Extent&, float weight, std::size_t begin, std::size_t end,
+                        std::span<float> sum) const {
   add_by_sign(signs_of(code, begin, end), weight, -weight, sum.subspan(begin, end - begin));
-  return {};
 }
 
 Result<void> SignVote::read_add_on_device(BytesView code, const Extent&, float weight, at::Tensor& sum) const {
@@ -70,17 +77,19 @@ void TwoValues::store(const Values& values, std::span<std::byte> code) {
 
 std::size_t TwoValues::code_bytes(const Extent& extent) const { return values_bytes + sign_bytes(extent.entries); }
 
-Result<void> TwoValues::read_add(BytesView code, const Extent&, float weight, std::size_t begin, std::size_t end,
-                                 std::span<float> sum) const {
-  const float positive = load_f32(code.data());
-  const float negative = load_f32(code.data() + sizeof(float));
-  if (!std::isfinite(positive) || !std::isfinite(negative)) {
+Result<void> TwoValues::check(BytesView code, const Extent& extent) const {
+  if (!std::isfinite(load_f32(code.data())) || !std::isfinite(load_f32(code.data() + sizeof(float)))) {
     return Error(Errc::malformed, "a payload of two values has one that is not finite");
   }
-  const BytesView bits = code.subspan(values_bytes);
-  if (end == sum.size() && !padding_is_zero(bits, sum.size(), 1)) return dirty_padding();
-  add_by_sign(signs_of(bits, begin, end), weight * positive, weight * negative, sum.subspan(begin, end - begin));
-  return {};
+  return check_padding(code.subspan(values_bytes), extent.entries);
+}
+
+void TwoValues::read_add(BytesView code, const Extent&, float weight, std::size_t begin, std::size_t end,
+                         std::span<float> sum) const {
+  const float positive = load_f32(code.data());
+  const float negative = load_f32(code.data() + sizeof(float));
+  const BytesView bits = signs_of(code.subspan(values_bytes), begin, end);
+  add_by_sign(bits, weight * positive, weight * negative, sum.subspan(begin, end - begin));
 }
 
 Result<void> TwoValues::read_add_on_device(BytesView code, const Extent&, float weight, at::Tensor& sum) const {

@@ -19,15 +19,16 @@ class SignVote : public Quantizer {
   /// A vote is not on the gradient's scale: steps of equal length require that every tensor is taken, as in the papers.
   std::uint64_t vector_entries_min() const override { return 0; }
   /// Exact for up to 2000 ranks; with more, the rounding of the mean can hide the difference of one vote.
-  void conclude(at::Tensor& mean, const Round& round) override;
+  Result<void> conclude(at::Tensor& mean, const Round& round) override;
   double error_bound(std::uint64_t entries, const Round& round) const override;
 
  protected:
   Format format() const override { return Format::signs; }
   std::size_t code_bytes(const Extent& extent) const override;
   std::size_t unit() const override { return 8; }
-  Result<void> read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
-                        std::span<float> sum) const override;
+  Result<void> check(BytesView code, const Extent& extent) const override;
+  void read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
+                std::span<float> sum) const override;
   Result<void> read_add_on_device(BytesView code, const Extent& extent, float weight, at::Tensor& sum) const override;
 };
 
@@ -57,8 +58,9 @@ class TwoValues : public Quantizer {
   Format format() const override { return Format::two_values; }
   std::size_t code_bytes(const Extent& extent) const override;
   std::size_t unit() const override { return 8; }
-  Result<void> read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
-                        std::span<float> sum) const override;
+  Result<void> check(BytesView code, const Extent& extent) const override;
+  void read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
+                std::span<float> sum) const override;
   Result<void> read_add_on_device(BytesView code, const Extent& extent, float weight, at::Tensor& sum) const override;
 
  private:

@@ -136,20 +136,22 @@ Result<bool> TernGrad::write_on_device(const at::Tensor& values, const Extent&, 
 
 std::size_t TernGrad::unit() const { return trit_block; }
 
-Result<void> TernGrad::read_add(BytesView code, const Extent&, float weight, std::size_t begin, std::size_t end,
-                                std::span<float> sum) const {
+Result<void> TernGrad::check(BytesView code, const Extent&) const {
+  if (!is_scale(load_f32(code.data()))) return Error(Errc::malformed, "terngrad: a scale that is none");
+  if (are_trits(code.subspan(sizeof(float)))) return {};
+  return Error(Errc::malformed, "terngrad: a byte is not five digits of base 3");
+}
+
+void TernGrad::read_add(BytesView code, const Extent&, float weight, std::size_t begin, std::size_t end,
+                        std::span<float> sum) const {
   const float scale = load_f32(code.data());
-  if (!is_scale(scale)) return Error(Errc::malformed, "terngrad: a scale that is none");
   const BytesView bytes = code.subspan(sizeof(float));
   for (std::size_t start = begin; start < end; start += trit_block) {
     const auto part = sum.subspan(start, std::min(trit_block, end - start));
     prefetch_next(sum, start, trit_block);
     const auto from = bytes.subspan(start / trit_block * block_bytes, trit_bytes(part.size()));
-    if (!add_trits(from, weight * scale, part)) {
-      return Error(Errc::malformed, "terngrad: a byte is not five digits of base 3");
-    }
+    add_trits(from, weight * scale, part);
   }
-  return {};
 }
 
 Result<void> TernGrad::read_add_on_device(BytesView code, const Extent&, float weight, at::Tensor& sum) const {

@@ -51,23 +51,26 @@ Result<bool> Uint8::write_on_device(const at::Tensor& values, const Extent& exte
   return device::write_uint8(values, extent.channels, code);
 }
 
-Result<void> Uint8::read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
-                             std::span<float> sum) const {
+Result<void> Uint8::check(BytesView code, const Extent& extent) const {
+  for (std::size_t channel = 0; channel < extent.channels; ++channel) {
+    if (!is_scale(load_f32(code.data() + channel * sizeof(float)))) {
+      return Error(Errc::malformed, "uint8: a scale that is none");
+    }
+  }
+  return {};
+}
+
+void Uint8::read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
+                     std::span<float> sum) const {
   const std::size_t row = sum.size() / extent.channels;
   const BytesView zeros = code.subspan(extent.channels * sizeof(float), extent.channels);
   const BytesView codes = code.subspan(extent.channels * (sizeof(float) + 1));
-  bool sound = true;
   for_channel_parts(row, begin, end, [&](std::size_t channel, std::size_t at, std::size_t size) {
     const float scale = load_f32(code.data() + channel * sizeof(float));
     const auto zero = std::to_integer<std::uint8_t>(zeros[channel]);
-    if (!is_scale(scale)) {
-      sound = false;
-      return;
-    }
     prefetch_next(sum, at, size);
     add_uint8(codes.subspan(at, size), scale, zero, weight, sum.subspan(at, size));
   });
-  return sound ? Result<void>() : Error(Errc::malformed, "uint8: a scale that is none");
 }
 
 Result<void> Uint8::read_add_on_device(BytesView code, const Extent& extent, float weight, at::Tensor& sum) const {

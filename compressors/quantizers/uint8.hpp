@@ -34,8 +34,9 @@ class Uint8 final : public Quantizer {
   Result<bool> write_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
                                std::span<std::byte> code) override;
   std::size_t unit() const override { return 1; }
-  Result<void> read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
-                        std::span<float> sum) const override;
+  Result<void> check(BytesView code, const Extent& extent) const override;
+  void read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
+                std::span<float> sum) const override;
   Result<void> read_add_on_device(BytesView code, const Extent& extent, float weight, at::Tensor& sum) const override;
 };
 

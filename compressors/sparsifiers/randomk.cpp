@@ -13,6 +13,7 @@
 #include "compressors/codecs/value_codec.hpp"
 #include "compressors/codecs/varint.hpp"
 #include "compressors/device/codes.hpp"
+#include "compressors/device/memory_steps.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/non_finite.hpp"
@@ -243,6 +244,11 @@ Result<void> RandomK::do_decode_add(BytesView payload, const Round& round, float
   if (auto got = read(payload, target.size(), round, read_); !got) return got;
   add_selection(weight * divisor(reduction(), round), read_, target);
   return {};
+}
+
+Result<void> RandomK::do_decode_add_on_device(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
+  if (auto got = read(payload, entries_of(sum.sizes()), round, read_); !got) return got;
+  return device::add_selection(weight * divisor(reduction(), round), read_, sum);
 }
 
 Result<void> RandomK::read_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& out) const {

@@ -55,6 +55,7 @@ class RandomK final : public Compressor {
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
   Result<void> do_select(const at::Tensor& gradient, const Round& round, Selection& chosen) override;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
+  Result<void> do_decode_add_on_device(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 
  private:
   Reduction reduction() const;

@@ -12,6 +12,7 @@
 #include "compressors/device/codes.hpp"
 #include "compressors/device/cosines.hpp"
 #include "compressors/device/device_values.hpp"
+#include "compressors/device/memory_steps.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/linear_algebra/cosines.hpp"
 #include "compressors/kernels/random/draw.hpp"
@@ -275,23 +276,29 @@ Result<bool> Atomo::draw(const Values& values, const RandomKey& key, float level
 }
 
 Result<void> Atomo::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
-  const std::span<float> target = flat(sum);
   const MatrixShape shape = matrix_shape(sum);
   if (options_.atoms == "svd") {
     if (auto read = read_outer_products(payload, shape, products_read_); !read) return read;
     const OuterProducts& read = products_read_;
-    if (read.count > 0) add_outer_products(read.left, read.right, read.count, shape, weight, target);
-    return {};
+    return read.count > 0 ? add_outer_products(read.left, read.right, read.count, shape, weight, sum) : Result<void>();
   }
   const bool dct = options_.atoms == "dct";
-  const auto read = read_balanced(payload, target.size(), dct ? ValueKind::cosines : ValueKind::entries, values_read_);
+  const auto kind = dct ? ValueKind::cosines : ValueKind::entries;
+  const auto read = read_balanced(payload, entries_of(sum.sizes()), kind, values_read_);
   if (!read) return read.error();
+  if (!sum.is_cpu()) return device::add_selection(weight, values_read_.selection, sum);
+  const std::span<float> target = flat(sum);
   if (dct) {
     if (target.empty()) return {};
     return add_inverse(BlockGrid(shape, cosine_side_max), values_read_.selection, weight, target);
   }
   add_selection(weight, values_read_.selection, target);
   return {};
+}
+
+Result<void> Atomo::do_decode_add_on_device(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
+  return decodes_on(sum.device()) ? do_decode_add(payload, round, weight, sum)
+                                  : Compressor::do_decode_add_on_device(payload, round, weight, sum);
 }
 
 }  // namespace weir::compressors

@@ -51,6 +51,10 @@ class Atomo final : public Compressor {
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.biased = false, .exact_on_devices = options_.atoms != "svd"}; }
   bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
+  /// Cosines are brought back on the host.
+  bool decodes_on(at::Device device) const override {
+    return device.is_cpu() || (options_.atoms != "dct" && codes_on(device));
+  }
   /// A vector is one singular vector.
   std::uint64_t vector_entries_min() const override {
     return options_.atoms == "svd" ? never_vectors : Compressor::vector_entries_min();
@@ -63,6 +67,7 @@ class Atomo final : public Compressor {
  protected:
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
+  Result<void> do_decode_add_on_device(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 
  private:
   Result<void> encode_products(const at::Tensor& gradient, const Round& round, Bytes& out);

@@ -50,9 +50,10 @@ protocol::Params<Demo::Options> Demo::params() {
                          .flag("sign", &Options::sign, "Agree on the sign of the mean, not on the mean."));
 }
 
-void Demo::conclude(at::Tensor& mean, const Round&) {
-  if (!options_.sign) return;
+Result<void> Demo::conclude(at::Tensor& mean, const Round&) {
+  if (!options_.sign) return {};
   for (float& value : flat(mean)) value = static_cast<float>((value > 0) - (value < 0));
+  return {};
 }
 
 double Demo::error_bound(std::uint64_t entries, const Round&) const {

@@ -46,7 +46,7 @@ class Demo final : public Compressor {
   std::uint64_t vector_entries_min() const override { return 0; }
   bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   Traits traits() const override { return {.votes = options_.sign, .owns_momentum = true}; }
-  void conclude(at::Tensor& mean, const Round& round) override;
+  Result<void> conclude(at::Tensor& mean, const Round& round) override;
   double error_bound(std::uint64_t entries, const Round& round) const override;
 
  protected:

@@ -35,12 +35,15 @@ Result<void> multiply_transposed(const at::Tensor& matrix, MatrixShape shape, st
   return {};
 }
 
-void add_outer_products(std::span<const float> left, std::span<const float> right, std::size_t rank, MatrixShape shape,
-                        float weight, std::span<float> sum) {
-  parallel_for_ranges(sum.size(), shape.columns, [&](std::size_t begin, std::size_t end) {
+Result<void> add_outer_products(std::span<const float> left, std::span<const float> right, std::size_t rank,
+                                MatrixShape shape, float weight, at::Tensor& sum) {
+  if (!sum.is_cpu()) return device::add_outer_products(left, right, rank, shape, weight, sum);
+  const std::span<float> entries = flat(sum);
+  parallel_for_ranges(entries.size(), shape.columns, [&](std::size_t begin, std::size_t end) {
     add_outer_products(left.data(), right.data(), rank, shape, begin / shape.columns, end / shape.columns, weight,
-                       sum.data());
+                       entries.data());
   });
+  return {};
 }
 
 }  // namespace weir::compressors

@@ -27,7 +27,7 @@ Result<void> multiply_transposed(const at::Tensor& matrix, MatrixShape shape, st
                                  std::size_t rank, std::vector<float>& right);
 
 /// sum += weight * the sum of the outer products of `rank` columns.
-void add_outer_products(std::span<const float> left, std::span<const float> right, std::size_t rank, MatrixShape shape,
-                        float weight, std::span<float> sum);
+Result<void> add_outer_products(std::span<const float> left, std::span<const float> right, std::size_t rank,
+                                MatrixShape shape, float weight, at::Tensor& sum);
 
 }  // namespace weir::compressors

@@ -11,6 +11,7 @@
 
 #include "base/errc.hpp"
 #include "compressors/device/codes.hpp"
+#include "compressors/device/memory_steps.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/kernels/random/random.hpp"
@@ -182,13 +183,13 @@ void PowerSgd::put_right(Progress& progress, const Round& round, std::span<const
 
 Result<void> PowerSgd::do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
   const auto shape = shape_of(sum);
-  const std::span<float> target = flat(sum);
-  const std::size_t due = shape ? rank() * shape->columns : target.size();
+  const std::size_t due = shape ? rank() * shape->columns : entries_of(sum.sizes());
   if (payload.size() != due * sizeof(float)) return wrong_size(payload, due);
   read_floats(payload, read_);
   if (!shape) {
     if (!all_finite(read_)) return Error(Errc::malformed, "a powersgd payload holds a value that is not a number");
-    add_scaled(weight, payload, target);
+    if (!sum.is_cpu()) return device::add_scaled(weight, payload, sum);
+    add_scaled(weight, payload, flat(sum));
     return {};
   }
   const Progress* known = progress_.find(round);
@@ -199,8 +200,7 @@ Result<void> PowerSgd::do_decode_add(BytesView payload, const Round& round, floa
   if (!outer_products_are_finite(left, read_, rank())) {
     return Error(Errc::malformed, "a powersgd payload decodes to more than a float can hold");
   }
-  add_outer_products(left, read_, rank(), *shape, weight, target);
-  return {};
+  return add_outer_products(left, read_, rank(), *shape, weight, sum);
 }
 
 std::vector<NamedTensor> PowerSgd::save() const {

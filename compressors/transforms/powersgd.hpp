@@ -47,6 +47,7 @@ class PowerSgd final : public Compressor {
   std::uint64_t vector_entries_min() const override { return never_vectors; }
   double error_bound(std::uint64_t, const Round&) const override { return 1; }
   bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
+  bool decodes_on(at::Device device) const override { return codes_on(device); }
   WarmupLength warmup_length(double) const override { return {.steps = start_step()}; }
   /// Fails with: malformed (wrong number of values, or not finite), invalid_argument (nothing was encoded).
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
@@ -57,6 +58,9 @@ class PowerSgd final : public Compressor {
   bool wants_dense(const Round& round) const override { return round.step < start_step(); }
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
+  Result<void> do_decode_add_on_device(BytesView payload, const Round& round, float weight, at::Tensor& sum) override {
+    return do_decode_add(payload, round, weight, sum);
+  }
 
  private:
   /// The state of a tensor, apart from the Q that is saved.

@@ -174,9 +174,6 @@ struct Rounding {
   float farthest = 0;
 };
 
-/// Whether a decoded scale is valid, as for the twins (compressors/quantizers/channels.hpp).
-__device__ inline bool is_scale(float scale) { return scale >= 0 && scale <= largest_float; }
-
 // Teams: eight lanes, which take a group of 64 entries (random.cuh) or what is made of such groups. A warp has four.
 
 inline constexpr unsigned team_lanes = 8;

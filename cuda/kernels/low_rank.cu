@@ -172,6 +172,56 @@ __global__ void __launch_bounds__(strip_threads, 3)
   }
 }
 
+// Outer products. A warp takes a tile of the sum.
+
+constexpr unsigned outer_rows = 4;
+constexpr unsigned outer_steps = 4;  ///< columns of a lane, as far apart as there are lanes
+constexpr unsigned outer_columns = outer_steps * warp_lanes;
+
+__global__ void add_outer_products_kernel(const float* __restrict__ left, const float* __restrict__ right,
+                                          std::uint64_t rank, MatrixShape shape, std::uint64_t strips,
+                                          std::uint64_t tiles, float weight, float* __restrict__ sum) {
+  for (std::uint64_t tile = warp_of_grid(); tile < tiles; tile += warps_of_grid()) {
+    const std::uint64_t row = tile / strips * outer_rows;
+    const std::uint64_t column = tile % strips * outer_columns + lane_of_thread();
+    const unsigned rows = at_most(shape.rows - row, outer_rows);
+    float* const to = sum + row * shape.columns + column;
+    float x[outer_rows][outer_steps];
+#pragma unroll
+    for (unsigned r = 0; r < outer_rows; ++r) {
+#pragma unroll
+      for (unsigned s = 0; s < outer_steps; ++s) {
+        const bool is_entry = r < rows && column + s * warp_lanes < shape.columns;
+        x[r][s] = is_entry ? to[r * shape.columns + s * warp_lanes] : 0.0F;
+      }
+    }
+    float products[outer_rows][outer_steps] = {};
+    for (std::uint64_t j = 0; j < rank; ++j) {
+      const float* const p = left + j * shape.rows + row;
+      const float* const q = right + j * shape.columns + column;
+      float of_column[outer_steps];
+#pragma unroll
+      for (unsigned s = 0; s < outer_steps; ++s) {
+        of_column[s] = column + s * warp_lanes < shape.columns ? q[s * warp_lanes] : 0.0F;
+      }
+#pragma unroll
+      for (unsigned r = 0; r < outer_rows; ++r) {
+        const float of_row = r < rows ? p[r] : 0.0F;
+#pragma unroll
+        for (unsigned s = 0; s < outer_steps; ++s) products[r][s] += of_row * of_column[s];
+      }
+    }
+#pragma unroll
+    for (unsigned r = 0; r < outer_rows; ++r) {
+#pragma unroll
+      for (unsigned s = 0; s < outer_steps; ++s) {
+        const bool is_entry = r < rows && column + s * warp_lanes < shape.columns;
+        if (is_entry) to[r * shape.columns + s * warp_lanes] = x[r][s] + weight * products[r][s];
+      }
+    }
+  }
+}
+
 }  // namespace
 
 Result<void> multiply(const float* matrix, const MatrixShape& shape, const float* right, std::uint64_t rank,
@@ -193,6 +243,15 @@ Result<void> multiply_transposed(const float* matrix, const MatrixShape& shape, 
       .blocks = blocks_for(groups * strips), .threads = strip_threads, .shared_bytes = sizeof(Tile)};
   return launch("multiply_transposed", multiply_transposed_kernel, of_launch, stream, matrix, shape, left, rank, groups,
                 strips, right);
+}
+
+Result<void> add_outer_products(const float* left, const float* right, std::uint64_t rank, const MatrixShape& shape,
+                                float weight, float* sum, StreamHandle stream) {
+  if (shape.rows * shape.columns == 0 || rank == 0) return {};
+  const std::uint64_t strips = (shape.columns + outer_columns - 1) / outer_columns;
+  const std::uint64_t tiles = (shape.rows + outer_rows - 1) / outer_rows * strips;
+  return launch("add_outer_products", add_outer_products_kernel, shape_for(tiles * warp_lanes, 1), stream, left, right,
+                rank, shape, strips, tiles, weight, sum);
 }
 
 }  // namespace weir::cuda

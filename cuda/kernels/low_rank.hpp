@@ -27,4 +27,9 @@ Result<void> multiply(const float* matrix, const MatrixShape& shape, const float
 Result<void> multiply_transposed(const float* matrix, const MatrixShape& shape, const float* left, std::uint64_t rank,
                                  float* right, StreamHandle stream);
 
+/// Twin of add_outer_products(). A warp takes four rows at a time, so that an entry of a right vector that is loaded
+/// once serves all of these. Per entry of the sum: 4 bytes read, 4 written.
+Result<void> add_outer_products(const float* left, const float* right, std::uint64_t rank, const MatrixShape& shape,
+                                float weight, float* sum, StreamHandle stream);
+
 }  // namespace weir::cuda

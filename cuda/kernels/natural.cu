@@ -112,13 +112,8 @@ __global__ void __launch_bounds__(shape_threads, write_blocks)
 }
 
 __global__ void add_natural_kernel(const std::byte* __restrict__ code, std::uint64_t n, float weight,
-                                   float* __restrict__ sum, Report* report) {
-  const int window = static_cast<int>(*code);
-  if (window > window_max) {
-    raise(&report->misfit, 1);
-    return;
-  }
-  const PowerOfTwo factor = power_of_two(window - 23);
+                                   float* __restrict__ sum) {
+  const PowerOfTwo factor = power_of_two(static_cast<int>(*code) - 23);
   for (std::uint64_t at = 4 * thread_of_grid(); at < n; at += 4 * threads_of_grid()) {
     const unsigned count = at_most(n - at, 4);
     const auto codes = load_word<std::uint32_t>(code + 1 + at, count);
@@ -148,10 +143,9 @@ Result<void> write_natural(const float* values, std::uint64_t n, const RandomKey
                 key, window, code, report);
 }
 
-Result<void> add_natural(const std::byte* code, std::uint64_t n, float weight, float* sum, Report* report,
-                         StreamHandle stream) {
+Result<void> add_natural(const std::byte* code, std::uint64_t n, float weight, float* sum, StreamHandle stream) {
   if (n == 0) return {};
-  return launch("add_natural", add_natural_kernel, shape_for(n, 4), stream, code, n, weight, sum, report);
+  return launch("add_natural", add_natural_kernel, shape_for(n, 4), stream, code, n, weight, sum);
 }
 
 }  // namespace weir::cuda

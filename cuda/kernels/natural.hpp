@@ -27,8 +27,7 @@ struct NaturalWindow {
 Result<void> write_natural(const float* values, std::uint64_t n, const RandomKey& key, NaturalWindow* window,
                            std::byte* code, Report* report, StreamHandle stream);
 
-/// Twin of Natural::read_add(). Per entry: 5 bytes read, 4 written. `report->misfit` is raised if the window is none.
-Result<void> add_natural(const std::byte* code, std::uint64_t n, float weight, float* sum, Report* report,
-                         StreamHandle stream);
+/// Twin of Natural::read_add(). Per entry: 5 bytes read, 4 written.
+Result<void> add_natural(const std::byte* code, std::uint64_t n, float weight, float* sum, StreamHandle stream);
 
 }  // namespace weir::cuda

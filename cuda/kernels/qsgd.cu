@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(shape_threads, write_blocks)
 
 /// A thread takes eight entries.
 __global__ void add_levels_kernel(const std::byte* __restrict__ code, std::uint64_t n, unsigned bits, unsigned bucket,
-                                  float weight, float* __restrict__ sum, Report* report) {
+                                  float weight, float* __restrict__ sum) {
   const unsigned bucket_bytes = places_of(bucket, bits).end;
   const float step = 1 / static_cast<float>((1U << bits) - 1);
   const unsigned eights = bucket / 8;
@@ -146,7 +146,6 @@ __global__ void add_levels_kernel(const std::byte* __restrict__ code, std::uint6
   auto eight = static_cast<unsigned>(thread_of_grid() % eights);
   const std::uint64_t numbers_on = threads_of_grid() / eights;
   const auto eights_on = static_cast<unsigned>(threads_of_grid() % eights);
-  bool bad = false;
   for (std::uint64_t at = 8 * thread_of_grid(); at < n; at += 8 * threads_of_grid()) {
     const unsigned count = at_most(n - at, 8);
     const unsigned first_count = at_most(count, 4);
@@ -157,7 +156,6 @@ __global__ void add_levels_kernel(const std::byte* __restrict__ code, std::uint6
     const float norm = load_f32(from);
     Four first = load_four(sum + at, first_count);
     Four second = load_four(sum + at + 4, count - first_count);
-    bad = bad || !is_scale(norm) || (count < 8 && (packed >> count * bits != 0 || signs >> count != 0));
     const std::uint64_t levels = spread(packed, bits);
 #pragma unroll
     for (unsigned k = 0; k < 8; ++k) {
@@ -174,7 +172,6 @@ __global__ void add_levels_kernel(const std::byte* __restrict__ code, std::uint6
       ++number;
     }
   }
-  raise(&report->misfit, bad ? 1 : 0);
 }
 
 }  // namespace
@@ -188,10 +185,10 @@ Result<void> write_levels(const float* values, std::uint64_t n, const RandomKey&
 }
 
 Result<void> add_levels(const std::byte* buckets, std::uint64_t n, unsigned bits, std::uint64_t bucket, float weight,
-                        float* sum, Report* report, StreamHandle stream) {
+                        float* sum, StreamHandle stream) {
   if (n == 0) return {};
   return launch("add_levels", add_levels_kernel, shape_for(n, 8), stream, buckets, n, bits,
-                static_cast<unsigned>(bucket), weight, sum, report);
+                static_cast<unsigned>(bucket), weight, sum);
 }
 
 }  // namespace weir::cuda

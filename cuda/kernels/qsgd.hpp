@@ -21,9 +21,8 @@ namespace weir::cuda {
 Result<void> write_levels(const float* values, std::uint64_t n, const RandomKey& key, unsigned bits,
                           std::uint64_t bucket, std::byte* buckets, Report* report, StreamHandle stream);
 
-/// Twin of Qsgd::read_add(). Per entry: 4 + (bits + 1) / 8 bytes read, 4 written. `report->misfit` is raised if a norm
-/// is none or bits are set behind the last entry.
+/// Twin of Qsgd::read_add(). Per entry: 4 + (bits + 1) / 8 bytes read, 4 written.
 Result<void> add_levels(const std::byte* buckets, std::uint64_t n, unsigned bits, std::uint64_t bucket, float weight,
-                        float* sum, Report* report, StreamHandle stream);
+                        float* sum, StreamHandle stream);
 
 }  // namespace weir::cuda

@@ -255,9 +255,8 @@ __global__ void __launch_bounds__(shape_threads, code_blocks)
 template <class Code>
 __global__ void __launch_bounds__(shape_threads, code_blocks)
     add_codes_kernel(const std::byte* __restrict__ code, std::uint32_t channels, std::uint32_t row, float weight,
-                     float* __restrict__ sum, Report* report) {
+                     float* __restrict__ sum) {
   const std::byte* const codes = code + std::uint64_t{channels} * Code::head_bytes;
-  bool bad = false;
   const auto add_tile = [&](std::uint64_t start, std::uint32_t channel) {
     const std::uint64_t mine = start + 4 * lane_of_thread();
     Four four[fours];
@@ -268,7 +267,6 @@ __global__ void __launch_bounds__(shape_threads, code_blocks)
       words[k] = load_word<std::uint32_t>(codes + mine + k * entries_of_four, 4);
     }
     const Code of = Code::read(code, channels, channel);
-    bad = bad || !is_scale(of.scale);
 #pragma unroll
     for (unsigned k = 0; k < fours; ++k) {
 #pragma unroll
@@ -279,13 +277,10 @@ __global__ void __launch_bounds__(shape_threads, code_blocks)
   for_tiles(channels, row, add_tile, [&](std::uint64_t at, unsigned count) {
     const auto word = load_word<std::uint32_t>(codes + at, count);
     Four four = load_four(sum + at, count);
-    for_entries<Code>(code, channels, row, static_cast<std::uint32_t>(at), count, [&](unsigned k, const Code& of) {
-      bad = bad || !is_scale(of.scale);
-      four.x[k] += weight * of.value_of(word >> 8 * k & 0xFF);
-    });
+    for_entries<Code>(code, channels, row, static_cast<std::uint32_t>(at), count,
+                      [&](unsigned k, const Code& of) { four.x[k] += weight * of.value_of(word >> 8 * k & 0xFF); });
     store_four(four, sum + at, count);
   });
-  raise(&report->misfit, bad ? 1 : 0);
 }
 
 template <class Code>
@@ -302,10 +297,10 @@ Result<void> write(const char* name, const float* values, std::uint64_t channels
 
 template <class Code>
 Result<void> add(const char* name, const std::byte* code, std::uint64_t channels, std::uint64_t row, float weight,
-                 float* sum, Report* report, StreamHandle stream) {
+                 float* sum, StreamHandle stream) {
   if (channels * row == 0) return {};
   return launch(name, add_codes_kernel<Code>, shape_for(channels * row, tile / warp_lanes, code_blocks), stream, code,
-                static_cast<std::uint32_t>(channels), static_cast<std::uint32_t>(row), weight, sum, report);
+                static_cast<std::uint32_t>(channels), static_cast<std::uint32_t>(row), weight, sum);
 }
 
 }  // namespace
@@ -327,8 +322,8 @@ Result<void> write_int8(const float* values, std::uint64_t channels, std::uint64
 }
 
 Result<void> add_int8(const std::byte* code, std::uint64_t channels, std::uint64_t row, float weight, float* sum,
-                      Report* report, StreamHandle stream) {
-  return add<Int8>("add_int8", code, channels, row, weight, sum, report, stream);
+                      StreamHandle stream) {
+  return add<Int8>("add_int8", code, channels, row, weight, sum, stream);
 }
 
 Result<void> write_uint8(const float* values, std::uint64_t channels, std::uint64_t row, RowExtremes* extremes,
@@ -337,8 +332,8 @@ Result<void> write_uint8(const float* values, std::uint64_t channels, std::uint6
 }
 
 Result<void> add_uint8(const std::byte* code, std::uint64_t channels, std::uint64_t row, float weight, float* sum,
-                       Report* report, StreamHandle stream) {
-  return add<Uint8>("add_uint8", code, channels, row, weight, sum, report, stream);
+                       StreamHandle stream) {
+  return add<Uint8>("add_uint8", code, channels, row, weight, sum, stream);
 }
 
 }  // namespace weir::cuda

@@ -29,9 +29,9 @@ Result<void> extremes_of(const float* values, std::uint64_t channels, std::uint6
 Result<void> write_int8(const float* values, std::uint64_t channels, std::uint64_t row, RowExtremes* extremes,
                         std::byte* code, Report* report, StreamHandle stream);
 
-/// Twin of Int8::read_add(). Per entry: 5 bytes read, 4 written. `report->misfit` is raised if a scale is none.
+/// Twin of Int8::read_add(). Per entry: 5 bytes read, 4 written.
 Result<void> add_int8(const std::byte* code, std::uint64_t channels, std::uint64_t row, float weight, float* sum,
-                      Report* report, StreamHandle stream);
+                      StreamHandle stream);
 
 /// Twin of Uint8::write(): channels scales, channels zeros (1 byte each), then codes. Else as write_int8().
 Result<void> write_uint8(const float* values, std::uint64_t channels, std::uint64_t row, RowExtremes* extremes,
@@ -39,6 +39,6 @@ Result<void> write_uint8(const float* values, std::uint64_t channels, std::uint6
 
 /// Twin of Uint8::read_add(). Else as add_int8().
 Result<void> add_uint8(const std::byte* code, std::uint64_t channels, std::uint64_t row, float weight, float* sum,
-                       Report* report, StreamHandle stream);
+                       StreamHandle stream);
 
 }  // namespace weir::cuda

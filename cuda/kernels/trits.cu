@@ -159,21 +159,18 @@ __global__ void __launch_bounds__(shape_threads, write_blocks)
 
 /// A thread takes a byte, so that those of a warp go over consecutive entries five times.
 __global__ void add_trits_kernel(const std::byte* __restrict__ code, std::uint64_t n, float weight,
-                                 float* __restrict__ sum, Report* report) {
-  const float scale = load_f32(code);
-  const float step = weight * scale;
+                                 float* __restrict__ sum) {
+  const float step = weight * load_f32(code);
   const std::byte* const bytes = code + sizeof(float);
   const std::uint64_t whole = n / trit_block;
   const auto left = static_cast<unsigned>(n - whole * trit_block);
   const unsigned last_stride = (left + trits_of_byte - 1) / trits_of_byte;
   const std::uint64_t all = whole * block_bytes + last_stride;
-  bool bad = !is_scale(scale);
   for (std::uint64_t i = thread_of_grid(); i < all; i += threads_of_grid()) {
     const std::uint64_t block = i / block_bytes;
     const unsigned stride = block < whole ? block_bytes : last_stride;
     const std::uint64_t first = block * trit_block + i % block_bytes;
     auto rest = static_cast<unsigned>(bytes[i]);
-    bad = bad || rest > 242;
     float x[trits_of_byte];
 #pragma unroll
     for (unsigned k = 0; k < trits_of_byte; ++k) x[k] = first + k * stride < n ? sum[first + k * stride] : 0.0F;
@@ -184,7 +181,6 @@ __global__ void add_trits_kernel(const std::byte* __restrict__ code, std::uint64
       rest /= 3;
     }
   }
-  raise(&report->misfit, bad ? 1 : 0);
 }
 
 }  // namespace
@@ -209,10 +205,9 @@ Result<void> write_trits(const float* values, std::uint64_t n, const RandomKey& 
                 key, scale, code);
 }
 
-Result<void> add_trits(const std::byte* code, std::uint64_t n, float weight, float* sum, Report* report,
-                       StreamHandle stream) {
+Result<void> add_trits(const std::byte* code, std::uint64_t n, float weight, float* sum, StreamHandle stream) {
   if (n == 0) return {};
-  return launch("add_trits", add_trits_kernel, shape_for(n, trits_of_byte), stream, code, n, weight, sum, report);
+  return launch("add_trits", add_trits_kernel, shape_for(n, trits_of_byte), stream, code, n, weight, sum);
 }
 
 }  // namespace weir::cuda

@@ -44,9 +44,7 @@ Result<void> limit_of(const Size* size, std::uint64_t n, double clip, TritScale*
 Result<void> write_trits(const float* values, std::uint64_t n, const RandomKey& key, const TritScale* scale,
                          std::byte* code, StreamHandle stream);
 
-/// Twin of TernGrad::read_add(). Per entry: 4 1/5 bytes read, 4 written. `report->misfit` is raised if the scale is
-/// none or a byte is not five digits of base 3.
-Result<void> add_trits(const std::byte* code, std::uint64_t n, float weight, float* sum, Report* report,
-                       StreamHandle stream);
+/// Twin of TernGrad::read_add(). Per entry: 4 1/5 bytes read, 4 written.
+Result<void> add_trits(const std::byte* code, std::uint64_t n, float weight, float* sum, StreamHandle stream);
 
 }  // namespace weir::cuda

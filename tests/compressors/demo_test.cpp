@@ -178,11 +178,11 @@ TEST(Demo, RanksAgreeOnTheSignOfTheMeanOfAll) {
       demo.decode_add(encoded(demo, x, round_at(0)), round_at(0), 1.0F / 3, mean).value();
       expected += reference(x, 64, 32).to(at::kFloat) / 3;
     }
-    demo.conclude(mean, round_at(0));
+    demo.conclude(mean, round_at(0)).value();
     EXPECT_LT((mean - (sign ? at::sign(expected) : expected)).abs().max().item<float>(), 1e-5F);
   }
   at::Tensor zero = at::zeros({4});
-  Demo({}).conclude(zero, round_at(0));
+  Demo({}).conclude(zero, round_at(0)).value();
   EXPECT_TRUE(at::equal(zero, at::zeros({4}))) << "nobody sent anything";
 }
 
@@ -204,7 +204,7 @@ TEST(Demo, ItsMemoryIsTheDecoupledMomentum) {
     const Bytes payload = encoded(*made.compressor, input, round);
     at::Tensor mean = decoded(*made.compressor, payload, gradient, round);
     delta -= round.learning_rate * mean;
-    made.compressor->conclude(mean, round);
+    made.compressor->conclude(mean, round).value();
     made.memory->update(round, SentPayload(*made.compressor, payload, round, mean), mean).value();
   }
 }
@@ -222,7 +222,7 @@ TEST(Demo, WithoutTheSignTheWeightsMoveByWhatWasSent) {
   const at::Tensor gradient = gaussian(64, 3).reshape({8, 8});
   const Bytes payload = encoded(*made.compressor, made.memory->compensate(gradient, round).value(), round);
   at::Tensor mean = decoded(*made.compressor, payload, gradient, round);
-  made.compressor->conclude(mean, round);
+  made.compressor->conclude(mean, round).value();
   EXPECT_TRUE(at::allclose(round.learning_rate * mean, 0.25 * gradient, 1e-5, 1e-6)) << "all of lr * g was sent";
 }
 

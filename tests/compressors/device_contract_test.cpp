@@ -8,6 +8,7 @@
 #include <limits>
 #include <set>
 
+#include "base/errc.hpp"
 #include "compressors/memories/tensor_store.hpp"
 #include "on_a_device.hpp"
 
@@ -28,7 +29,8 @@ struct Outcome {
   bool exact = true;  ///< whether the payloads of a device are to be those of the processor
 };
 
-/// Rounds of one rank alone, with a dense one between them. The host's side of each is the same.
+/// Rounds of one rank alone, with a dense one between them. What is decoded there has a weight that is no power of two,
+/// so that a bit tells of each rounding.
 Outcome run(Compression compression, const std::vector<at::Tensor>& gradients, at::Device device) {
   Outcome outcome;
   auto& [compressor, memory] = compression;
@@ -42,6 +44,7 @@ Outcome run(Compression compression, const std::vector<at::Tensor>& gradients, a
       memory->average_dense(mean, round).value();
       continue;
     }
+    if (compressor->decodes_on(device)) mean = mean.to(device);
     const at::Tensor gradient = here.to(device);
     const at::Tensor input = memory->compensate(gradient, round).value();
     round.peaks = memory->peaks(round);
@@ -63,10 +66,10 @@ Outcome run(Compression compression, const std::vector<at::Tensor>& gradients, a
       compressor->absorb(std::span(&result, 1), round).value();
     }
     --round.pass;
-    compressor->decode_add(payload, round, 1, mean).value();
-    compressor->conclude(mean, round);
+    compressor->decode_add(payload, round, 1 / 3.0F, mean).value();
+    compressor->conclude(mean, round).value();
     memory->update(round, sparse ? Sent(own) : Sent(*compressor, BytesView(payload), round), mean).value();
-    outcome.means.push_back(mean);
+    outcome.means.push_back(mean.to(cpu));
   }
   for (const auto& [name, tensor] : memory->save()) outcome.state.push_back({name, tensor.to(cpu).clone()});
   for (const auto& [name, tensor] : compressor->save()) outcome.state.push_back({name, tensor.to(cpu).clone()});
@@ -103,6 +106,8 @@ void expect_same(const Outcome& there, const Outcome& here) {
     EXPECT_EQ(there.selections[i].positions, here.selections[i].positions);
     EXPECT_EQ(there.selections[i].values, here.selections[i].values);
   }
+  ASSERT_EQ(there.means.size(), here.means.size());
+  for (std::size_t i = 0; i < here.means.size(); ++i) EXPECT_TRUE(same_bits(there.means[i], here.means[i])) << i;
   ASSERT_EQ(there.state.size(), here.state.size());
   for (std::size_t i = 0; i < here.state.size(); ++i) {
     EXPECT_EQ(there.state[i].name, here.state[i].name);
@@ -147,15 +152,18 @@ INSTANTIATE_TEST_SUITE_P(Catalog, OnADevice, ::testing::ValuesIn(compressors_on_
 
 TEST(CodingOnADevice, IsThereForWhatTheDocumentsName) {
   std::set<std::string> on_the_host;
+  std::set<std::string> decoded_on_the_host;
   std::set<std::string> inexact;
   for (const Case& it : cases()) {
     const auto compressor = it.make();
     const Traits traits = compressor->traits();
     EXPECT_EQ(compressor->codes_on(gpu), traits.device_misfit.empty()) << ::testing::PrintToString(it);
     if (!compressor->codes_on(gpu)) on_the_host.insert(it.name);
+    if (!compressor->decodes_on(gpu)) decoded_on_the_host.insert(it.name + it.params.value("atoms", ""));
     if (!traits.exact_on_devices) inexact.insert(it.name);
   }
   EXPECT_EQ(on_the_host, std::set<std::string>{"none"});
+  EXPECT_EQ(decoded_on_the_host, (std::set<std::string>{"none", "casq", "demo", "atomodct"}));
   EXPECT_EQ(inexact, std::set<std::string>{"atomo"});
   const nlohmann::json none = nlohmann::json::object();
   for (const MemoryEntry& memory : builtin().memories()) {
@@ -238,6 +246,55 @@ TEST_P(OnADevice, TakesOtherTypesAndWhatIsNotContiguous) {
       other->absorb(std::span(&result, 1), round).value();
     }
   }
+}
+
+TEST_P(OnADevice, TheMeanOfAllRanksIsMadeThere) {
+  const Case it{GetParam(), nlohmann::json::object()};
+  const auto compressor = it.make();
+  if (!compressor->decodes_on(gpu) || compressor->traits().passes.back() != Reduction::gather) GTEST_SKIP();
+  constexpr std::uint32_t world = 3;
+  std::vector<Bytes> payloads(world);
+  Round round = round_at(2);
+  round.world = world;
+  for (; round.pass < compressor->traits().passes.size(); ++round.pass) {
+    std::vector<BytesView> results;
+    for (round.rank = 0; round.rank < world; ++round.rank) {
+      payloads[round.rank].clear();
+      compressor->encode(gaussian(37 * 29, round.rank).view({37, 29}), round, payloads[round.rank]).value();
+      results.emplace_back(payloads[round.rank]);
+    }
+    const bool gathered = compressor->traits().passes[round.pass] == Reduction::gather;
+    // Of a maximum, that of one rank serves.
+    compressor->absorb(gathered ? std::span(results) : std::span(results).first(1), round).value();
+  }
+  --round.pass;
+  round.rank = 1;
+  const std::vector<BytesView> all(payloads.begin(), payloads.end());
+  const at::Tensor before = gaussian(37 * 29, 9).view({37, 29});
+  at::Tensor here = before.clone();
+  at::Tensor there = before.to(gpu);
+  compressor->decode_add_ranks(all, round, 1 / 3.0F, here).value();
+  compressor->decode_add_ranks(all, round, 1 / 3.0F, there).value();
+  EXPECT_TRUE(same_bits(there.to(cpu), here));
+}
+
+TEST_P(OnADevice, APayloadThatIsCutOffIsRefusedThere) {
+  const Case it{GetParam(), nlohmann::json::object()};
+  const auto compressor = it.make();
+  Bytes payload;
+  Round round = round_at(1);
+  for (; round.pass < compressor->traits().passes.size(); ++round.pass) {
+    payload.clear();
+    compressor->encode(gaussian(900, 3).view({30, 30}), round, payload).value();
+    const BytesView result = payload;
+    compressor->absorb(std::span(&result, 1), round).value();
+  }
+  --round.pass;
+  at::Tensor sum = at::zeros({30, 30}).to(gpu);
+  const auto added = compressor->decode_add(BytesView(payload).first(payload.size() - 1), round, 1, sum);
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().code, Errc::malformed) << added.error().message();
+  EXPECT_TRUE(sum.to(cpu).equal(at::zeros({30, 30})));
 }
 
 /// Encodes what a rank alone sends in all passes, up to the first that fails.

@@ -45,7 +45,7 @@ at::Tensor run_round(Compression& compression, const at::Tensor& gradient, const
   const at::Tensor input = compression.memory->compensate(gradient, round).value();
   const Bytes payload = encoded(*compression.compressor, input, round);
   at::Tensor mean = decoded(*compression.compressor, payload, gradient, round);
-  compression.compressor->conclude(mean, round);
+  compression.compressor->conclude(mean, round).value();
   compression.memory->update(round, SentPayload(*compression.compressor, payload, round, mean), mean).value();
   return mean;
 }
@@ -129,7 +129,7 @@ TEST_P(MemoryContract, PeaksChangeNoBitOfAPayload) {
       }
       const Bytes payload = encoded(*with.compressor, input, round);
       at::Tensor mean = decoded(*with.compressor, payload, gradient, round);
-      with.compressor->conclude(mean, round);
+      with.compressor->conclude(mean, round).value();
       with.memory->update(round, SentPayload(*with.compressor, payload, round, mean), mean).value();
       EXPECT_TRUE(same_bits(mean, run_round(without, gradient, round_at(step))));
     }
@@ -184,7 +184,7 @@ class Turns {
     const Round round = round_of(turn);
     const Bytes payload = std::move(payloads_[turn % 2]);
     at::Tensor mean = decoded(*compression_.compressor, payload, gradient_of(turn), round);
-    compression_.compressor->conclude(mean, round);
+    compression_.compressor->conclude(mean, round).value();
     compression_.memory->update(round, SentPayload(*compression_.compressor, payload, round, mean), mean).value();
     means_.push_back(mean);
   }

@@ -132,7 +132,7 @@ TEST_P(Overrun, NothingBehindAnArrayIsTouched) {
         const std::vector<BytesView> payloads(2, payload);
         ASSERT_TRUE(compressor->decode_add_ranks(payloads, round, 0.25F, sum.tensor));
       }
-      compressor->conclude(sum.tensor, round);
+      compressor->conclude(sum.tensor, round).value();
       if (!compressor->traits().sparse) continue;
       Selection entries;
       ASSERT_TRUE(compressor->read_entries(payload, round, entries_of(gradient.tensor.sizes()), entries));

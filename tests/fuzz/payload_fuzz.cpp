@@ -50,7 +50,7 @@ class Destination {
       ensure(traits.passes.back() != Reduction::gather ||
                  std::ranges::all_of(buffer_, [](float x) { return std::isfinite(x); }),
              "decoded what is not a number");
-      if (traits.votes) compressor.conclude(sum_, round);
+      if (traits.votes) compressor.conclude(sum_, round).value();
     }
     const auto untouched = [](float x) { return x == 0; };
     ensure(std::all_of(buffer_.begin(), buffer_.begin() + guard, untouched), "wrote before the tensor");

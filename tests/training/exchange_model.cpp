@@ -431,7 +431,7 @@ void ExchangeModel::coded(const std::vector<std::uint32_t>& members, const Round
           const Round of_result = gather ? round_of(round, from, members[i], pass) : own;
           compressor->decode_add(results[from], of_result, 1 / static_cast<float>(ranks), mean).value();
         }
-        compressor->conclude(mean, own);
+        compressor->conclude(mean, own).value();
         const SentRows all{payloads[rank][i], own, 0, mean.size(0)};
         memory->update({*compressor, own, {all}}, mean);
       }
@@ -513,7 +513,7 @@ void ExchangeModel::by_owners(const std::vector<std::uint32_t>& members,
       auto& [compressor, memory] = ranks_[rank];
       at::Tensor& mean = means[rank][tensor] = agreed.clone();
       const Round own = round_of(round, rank, tensor, traits.passes.size() - 1);
-      compressor->conclude(mean, own);
+      compressor->conclude(mean, own).value();
       memory->update({*compressor, own, sent[rank]}, mean);
     }
   }

@@ -95,7 +95,7 @@ class Rank {
   std::function<void(std::vector<Bytes>& gathered)> harm_means;
 
   Task<> step(std::uint64_t number, std::vector<at::Tensor> gradients) {
-    round->begin({.number = number}, bucket_.parameters);
+    round->begin({.number = number}, bucket_.parameters, /*there=*/false);
     if (auto done = round->encode(0, gradients); !done) co_return done.error();
     collectives::Subject about{.version = number, .bucket = 0, .part = 0};
     for (std::uint32_t hop = 0; hop < round->hops(); ++hop, ++about.part) {

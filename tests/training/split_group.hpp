@@ -123,7 +123,7 @@ class SplitGroup {
   /// Everything up to the messages to the owners.
   void encode(const std::vector<Gradients>& gradients) {
     for (std::uint32_t r = 0; r < size(); ++r) {
-      ranks_[r]->round->begin({.number = step_}, ranks_[r]->parameters());
+      ranks_[r]->round->begin({.number = step_}, ranks_[r]->parameters(), /*there=*/false);
       ranks_[r]->round->encode(0, gradients[r]).value();
     }
     ++step_;

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "compressors/device/codes.hpp"
+#include "compressors/device/device.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/non_finite.hpp"
@@ -25,10 +26,14 @@ bool ends_gathered(const compressors::Compressor& compressor) {
   return !passes.empty() && passes.back() == compressors::Reduction::gather;
 }
 
-/// What is added up of a bucket on the device that it lies on; nothing if it is not.
+/// What is made of a bucket on the device that it lies on, to be added up there or on the host; nothing if it is not.
 std::optional<at::ScalarType> numbers_there(const RoundSetting& setting, const Bucket& bucket) {
-  if (!setting.sums_there || bucket.parameters.empty()) return std::nullopt;
-  return bucket.coded ? setting.compression.compressor->sent_numbers() : at::kFloat;
+  if (bucket.parameters.empty()) return std::nullopt;
+  if (setting.sums_there) return bucket.coded ? setting.compression.compressor->sent_numbers() : at::kFloat;
+  const at::Device device = setting.parameters[bucket.parameters.front()].tensor.device();
+  const bool makes =
+      !bucket.coded && compressors::device::has_kernels(device) && setting.compression.memory->codes_on(device);
+  return makes ? std::optional(at::kFloat) : std::nullopt;
 }
 
 }  // namespace
@@ -46,7 +51,7 @@ BucketRound::BucketRound(const RoundSetting& setting, const Bucket& bucket, bool
   }
   if (const auto numbers = numbers_there(setting, bucket)) {
     const at::Device device = setting.parameters[bucket.parameters.front()].tensor.device();
-    device_sum_ = std::make_unique<DeviceSum>(device, *numbers, entries, votes);
+    device_sum_ = std::make_unique<DeviceSum>(device, *numbers, entries, votes, /*on_host=*/!setting.sums_there);
     put_means_into(device_sum_->means());
     return;
   }
@@ -109,6 +114,19 @@ bool BucketRound::works_in_place(const Step& step, const Route& route, std::uint
   return setting_.compression.codes_on(device) && encodes(step, route, parameter);
 }
 
+/// Whether the means of the parameters that are encoded in this step are made where these lie.
+bool BucketRound::makes_means_there() const {
+  if (setting_.copies == nullptr || coded_parameters_.empty()) return false;
+  const std::uint32_t parameter = coded_parameters_.front();
+  return works_in_place(step_, route_, parameter) &&
+         setting_.compression.compressor->decodes_on(setting_.parameters[parameter].tensor.device());
+}
+
+bool BucketRound::has_mean_there(std::uint32_t parameter) const {
+  if (device_sum_) return true;
+  return coded_->makes_means_there() && std::ranges::find(coded_parameters_, parameter) != coded_parameters_.end();
+}
+
 void BucketRound::begin(const Step& step, const Route& route) {
   const auto in_stream = setting_.in_stream_of(bucket_.parameters);
   step_ = step;
@@ -131,7 +149,7 @@ void BucketRound::begin(const Step& step, const Route& route) {
     entries += static_cast<std::size_t>(setting_.parameters[p].tensor.numel());
     dense_ends_.push_back(entries * element_bytes);
   }
-  coded_->begin(step, coded_parameters_);
+  coded_->begin(step, coded_parameters_, makes_means_there());
   if (!bucket_.coded || device_sum_) return;
   if (rounded_) dense_rounded_.resize(entries);
   const auto length = static_cast<std::int64_t>(entries);
@@ -252,6 +270,10 @@ Result<void> BucketRound::conclude_dense() {
 Result<void> BucketRound::conclude_in_place() {
   if (auto concluded = device_sum_->conclude(); !concluded) return concluded;
   if (with_votes_) votes_sum_ = std::abs(device_sum_->votes());
+  for (const auto p : dense_parameters_) {
+    auto turned = setting_.compression.memory->average_dense(setting_.means[p].tensor, setting_.round(step_, p));
+    if (!turned) return turned.error();
+  }
   return {};
 }
 

@@ -42,11 +42,11 @@ class BucketRound {
   /// Finds out which tensors go dense in `step`.
   void begin(const Step& step, const Route& route);
 
-  /// Whether the value of a parameter of the bucket, which lies on a device, is encoded or added up there in such a
-  /// step: then it has to stay where it is. On any thread.
+  /// Whether the value of a parameter of the bucket, which lies on a device, is encoded there in such a step, or its
+  /// share taken: then it has to stay where it is. On any thread.
   bool works_in_place(const Step& step, const Route& route, std::uint32_t parameter) const;
-  /// Whether all of the bucket is added up there, so that its means are there, too.
-  bool sums_in_place() const { return device_sum_ != nullptr; }
+  /// Whether the mean of a parameter of the bucket was made there in the last step.
+  bool has_mean_there(std::uint32_t parameter) const;
 
   /// The tensors whose bytes are carried together, and where each of them ends among the bytes.
   struct Load {
@@ -85,6 +85,7 @@ class BucketRound {
 
  private:
   const CodedRound& round_for(const Route& route) const;
+  bool makes_means_there() const;
   bool encodes(const Step& step, const Route& route, std::uint32_t parameter) const;
   at::Tensor value_of(std::uint32_t parameter) const;
   void put_means_into(const at::Tensor& flat);
@@ -111,7 +112,7 @@ class BucketRound {
   at::Tensor
       dense_;  ///< the dense tensors one after the other, then the vote; the means of a bucket that is never coded
   std::vector<BFloat16> dense_rounded_;
-  std::unique_ptr<DeviceSum> device_sum_;  ///< instead of these, if all is added up on a device
+  std::unique_ptr<DeviceSum> device_sum_;  ///< instead of these, if means are made on a device
   float votes_sum_ = 0;
 
   // In an exchange by hosts: of all parameters, one after the other.

@@ -22,11 +22,6 @@ using compressors::Sent;
 constexpr std::size_t payload_growth_max = 2;
 constexpr std::size_t payload_slack_bytes = 64 * 1024;
 
-void append(const compressors::Selection& entries, std::uint64_t first, compressors::Selection& to) {
-  for (const auto position : entries.positions) to.positions.push_back(static_cast<std::uint32_t>(first + position));
-  to.values.insert(to.values.end(), entries.values.begin(), entries.values.end());
-}
-
 Element element_of(Reduction reduction) {
   if (reduction == Reduction::sum_fp16) return Element::float16;
   if (reduction == Reduction::sum_bf16) return Element::bfloat16;
@@ -34,6 +29,11 @@ Element element_of(Reduction reduction) {
 }
 
 }  // namespace
+
+void append_entries(const compressors::Selection& entries, std::uint64_t first, compressors::Selection& to) {
+  for (const auto position : entries.positions) to.positions.push_back(static_cast<std::uint32_t>(first + position));
+  to.values.insert(to.values.end(), entries.values.begin(), entries.values.end());
+}
 
 void append_positions(const compressors::Selection& entries, std::uint64_t first, Mean& mean) {
   for (const auto position : entries.positions) {
@@ -54,8 +54,9 @@ CodedRound::CodedRound(const RoundSetting& setting, const Bucket& bucket, std::v
   incoming_.bytes_max = gathered_.bytes_max;
 }
 
-void CodedRound::begin(const Step& step, std::span<const std::uint32_t> parameters) {
+void CodedRound::begin(const Step& step, std::span<const std::uint32_t> parameters, bool there) {
   step_ = step;
+  there_ = there;
   parameters_.assign(parameters.begin(), parameters.end());
   coded_pieces_.clear();
   for (std::size_t coded = 0, piece = 0; coded < parameters_.size(); ++coded) {
@@ -111,7 +112,7 @@ Result<void> CodedRound::encode(CodedPiece& coded, std::uint32_t pass, bool spar
   if (!encoded || !sparse) return encoded;
   if (!whole && piece.first_row == 0) own.clear();
   coded.entries_begin = whole ? 0 : own.size();
-  if (!whole) append(entries_, piece.first_entry, own);
+  if (!whole) append_entries(entries_, piece.first_entry, own);
   coded.entries_end = own.size();
   return {};
 }
@@ -137,9 +138,9 @@ Result<void> CodedRound::take_sum(const CodedPiece& coded, BytesView sum, std::u
   const Round round = round_of(piece, pass);
   auto absorbed = compressor().absorb(std::span(&sum, 1), round);
   if (!absorbed || pass != last_pass()) return absorbed;
-  Mean& mean = setting_.means[piece.parameter];
-  restart(mean);
-  auto added = compressor().decode_add(sum, round, 1 / static_cast<float>(setting_.world), mean.tensor);
+  Mean& mean = mean_of(piece.parameter);
+  auto added = restart(mean);
+  if (added) added = compressor().decode_add(sum, round, 1 / static_cast<float>(setting_.world), mean.tensor);
   if (!added) return added;
   const bool sparse = compressor().traits().sparse;
   const auto& own = own_entries_[coded.coded];
@@ -156,26 +157,23 @@ Result<void> CodedRound::expect_all_taken() const {
   return {};
 }
 
-void CodedRound::restart(Mean& mean) const {
-  const auto values = compressors::flat(mean.tensor);
-  if (mean.sparse) {
-    for (const auto position : mean.positions) values[position] = 0;
-  } else {
-    std::ranges::fill(values, 0.0F);
-  }
-  mean.positions.clear();
+bool CodedRound::has_sparse_means() const {
   const auto traits = compressor().traits();
-  const bool sparse = traits.sparse && !traits.votes && !setting_.compression.memory->traits().changes_mean;
+  return traits.sparse && !traits.votes && !setting_.compression.memory->traits().changes_mean;
+}
+
+Result<void> CodedRound::restart(Mean& mean) const {
   // The ranks of a host get a copy of their leader's mean without the positions. An optimizer may round a sparse mean
   // in another way than a dense one, so that all take the same.
-  mean.sparse = sparse && !setting_.by_hosts;
+  return training::restart(mean, has_sparse_means() && !setting_.by_hosts);
 }
 
 Result<void> CodedRound::conclude(std::size_t coded, const Sent& sent) {
   const Round round = round_of(parameters_[coded], last_pass());
-  at::Tensor& mean = setting_.means[parameters_[coded]].tensor;
-  compressor().conclude(mean, round);
-  return setting_.compression.memory->update(round, sent, mean);
+  Mean& mean = mean_of(parameters_[coded]);
+  if (!has_sparse_means()) mean.positions_there.reset();
+  auto concluded = compressor().conclude(mean.tensor, round);
+  return concluded ? setting_.compression.memory->update(round, sent, mean.tensor) : concluded;
 }
 
 Result<void> CodedRound::decode_from_owners(FunctionRef<Result<void>(const CodedPiece&)> take,
@@ -184,7 +182,7 @@ Result<void> CodedRound::decode_from_owners(FunctionRef<Result<void>(const Coded
   for (auto first = coded_pieces_.begin(); first != coded_pieces_.end();) {
     const auto end =
         std::find_if(first, coded_pieces_.end(), [&](const CodedPiece& coded) { return coded.coded != first->coded; });
-    restart(setting_.means[parameters_[first->coded]]);
+    if (auto restarted = restart(mean_of(parameters_[first->coded])); !restarted) return restarted;
     for (auto coded = first; coded != end; ++coded) {
       const Piece& piece = pieces_[coded->piece];
       if (auto taken = take(*coded); !taken) {

@@ -41,13 +41,13 @@ struct RoundSetting {
   std::uint32_t rank = 0;
   std::uint32_t world = 1;
   bool by_hosts = false;
-  bool encodes = true;                 ///< this rank is one of them
-  float host_share = 1;                ///< number of hosts / number of ranks
-  std::uint32_t owners = 0;            ///< how many of those who encode own a part of a bucket; 0: none
-  bool regions = false;                ///< what they own are regions (SplitRound), not shares (OwnersRound)
-  bool hops = false;                   ///< what they own comes to them by hops (HopsRound)
-  const HostCopies* copies = nullptr;  ///< if the values come from a device
-  bool sums_there = false;             ///< and are added up there, as far as they need neither memory nor code
+  bool encodes = true;           ///< this rank is one of them
+  float host_share = 1;          ///< number of hosts / number of ranks
+  std::uint32_t owners = 0;      ///< how many of those who encode own a part of a bucket; 0: none
+  bool regions = false;          ///< what they own are regions (SplitRound), not shares (OwnersRound)
+  bool hops = false;             ///< what they own comes to them by hops (HopsRound)
+  HostCopies* copies = nullptr;  ///< if the values come from a device
+  bool sums_there = false;       ///< and are added up there, as far as they need neither memory nor code
 
   /// As long as it exists, the calling thread works in the stream of the bucket of these parameters, if there are some
   /// and they are on a device.
@@ -92,8 +92,10 @@ class CodedRound {
              std::optional<std::uint32_t> first_piece);
   virtual ~CodedRound() = default;
 
-  /// Begins a round of `parameters`, which are some of the bucket's.
-  void begin(const Step& step, std::span<const std::uint32_t> parameters);
+  /// Begins a round of `parameters`, which are some of the bucket's. `there`: their means are made on the device that
+  /// they are on.
+  void begin(const Step& step, std::span<const std::uint32_t> parameters, bool there);
+  bool makes_means_there() const { return there_; }
 
   std::span<const Piece> pieces() const { return pieces_; }
 
@@ -165,8 +167,14 @@ class CodedRound {
   std::uint32_t last_pass() const { return static_cast<std::uint32_t>(passes_.size() - 1); }
   compressors::Compressor& compressor() const { return *setting_.compression.compressor; }
 
+  /// The mean of a parameter, where it is made.
+  Mean& mean_of(std::uint32_t parameter) const {
+    return there_ ? setting_.copies->means()[parameter] : setting_.means[parameter];
+  }
+  /// Whether what no rank has sent stays zero in a mean.
+  bool has_sparse_means() const;
   /// Makes a mean zero, before the payloads' entries are added to it.
-  void restart(Mean& mean) const;
+  Result<void> restart(Mean& mean) const;
   /// Has the compressor and the memory end the round of a tensor whose mean is there.
   Result<void> conclude(std::size_t coded, const compressors::Sent& sent);
   /// Makes means of what the owners have sent: `take` puts the payload of a piece into the mean, which is zero before;
@@ -182,6 +190,7 @@ class CodedRound {
   const std::vector<Piece> pieces_;
   Step step_;
   std::vector<std::uint32_t> parameters_;            ///< of this step
+  bool there_ = false;                               ///< in this step
   std::vector<at::Tensor> compensated_;              ///< by index
   std::vector<CodedPiece> coded_pieces_;             ///< of this step
   std::vector<compressors::Selection> own_entries_;  ///< by index: what a sparse compressor sent in the last pass
@@ -204,7 +213,9 @@ class CodedRound {
   Bytes own_sums_;                 ///< payload_ from before the sum overwrote it
 };
 
-/// Puts the entries of a piece that begins at entry `first` of its parameter into the list of those of a mean.
+/// Appends the entries of a piece that begins at entry `first` of its parameter to those of the parameter.
+void append_entries(const compressors::Selection& entries, std::uint64_t first, compressors::Selection& to);
+/// The same to the list of those of a mean.
 void append_positions(const compressors::Selection& entries, std::uint64_t first, Mean& mean);
 
 }  // namespace weir::training

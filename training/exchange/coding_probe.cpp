@@ -65,7 +65,7 @@ Result<void> measure_round(Compression& compression, const at::Tensor& gradient,
   auto decoded = compressor->decode_add(payload, round, 1, mean);
   if (!decoded) return decoded;
   decoding = watch.seconds();
-  compressor->conclude(mean, round);
+  if (auto concluded = compressor->conclude(mean, round); !concluded) return concluded;
   const auto sent = traits.sparse ? compressors::Sent(own) : compressors::Sent(*compressor, BytesView(payload), round);
   if (auto updated = memory->update(round, sent, mean); !updated) return updated;
   load.encode_seconds += weight * (encoding.seconds() - decoding);

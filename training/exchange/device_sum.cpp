@@ -18,26 +18,31 @@ Element element_of(at::ScalarType number) {
 
 }  // namespace
 
-DeviceSum::DeviceSum(at::Device device, at::ScalarType number, std::int64_t entries, bool with_vote)
+DeviceSum::DeviceSum(at::Device device, at::ScalarType number, std::int64_t entries, bool with_vote, bool on_host)
     : entries_(entries),
       with_vote_(with_vote),
       means_(at::empty({entries + (with_vote ? 1 : 0)}, at::TensorOptions(at::kFloat).device(device))),
-      numbers_(number == at::kFloat ? means_ : at::empty({entries}, at::TensorOptions(number).device(device))) {}
+      numbers_(number == at::kFloat ? means_ : at::empty({entries}, at::TensorOptions(number).device(device))),
+      below_(on_host ? at::empty(numbers_.sizes(), host_memory_for(device).dtype(number)) : at::Tensor()) {}
 
 Result<bool> DeviceSum::gather(std::span<const at::Tensor> values, float share, float vote) {
   stream_ = compressors::device::current_cuda_stream(means_);
   if (with_vote_) means_.narrow(0, entries_, 1).fill_(vote);
-  return compressors::device::write_shares(values, share, numbers_);
+  return compressors::device::write_shares(values, share, numbers_, below_);
 }
 
 collectives::Buffer DeviceSum::numbers() const {
+  if (below_.defined()) {
+    return {{static_cast<std::byte*>(below_.data_ptr()), below_.nbytes()}, element_of(below_.scalar_type())};
+  }
   return {.bytes = {static_cast<std::byte*>(numbers_.data_ptr()), numbers_.nbytes()},
           .element = element_of(numbers_.scalar_type()),
           .device = {.gpu = means_.device().index(), .stream = stream_}};
 }
 
 Result<void> DeviceSum::conclude() {
-  if (with_vote_) votes_ = on_host(means_.narrow(0, entries_, 1)).item<float>();
+  if (below_.defined()) numbers_.copy_(below_, /*non_blocking=*/true);
+  if (with_vote_) votes_ = on_host((below_.defined() ? below_ : means_).narrow(0, entries_, 1)).item<float>();
   if (numbers_.is_same(means_)) return {};
   const auto widened = compressors::device::widen(numbers_, means_);
   if (!widened) return widened.error();

@@ -10,17 +10,19 @@
 
 namespace weir::training {
 
-/// What the ranks add up of a bucket whose tensors lie on a device: one number for each entry, in the device's memory.
-/// Everything is put into the calling thread's current stream there, which has to be the bucket's
-/// (HostCopies::in_stream_of), and only what the functions return comes down to the host.
+/// What the ranks add up of a bucket whose tensors lie on a device: one number for each entry. Shares and means are made
+/// in the device's memory, and added up there or in the host's, to which the shares then come down and from which the
+/// sums go up. Everything is put into the calling thread's current stream there, which has to be the bucket's
+/// (HostCopies::in_stream_of), and only what the functions return comes down besides.
 ///
 ///     gather(values, share, vote)    all-reduce numbers() in place    conclude()    then means() are there
 ///
 /// Exceptions of LibTorch go through.
 class DeviceSum {
  public:
-  /// `number`: of what type the numbers are, float32 or one of 16 bits. `with_vote`: with a float32 more.
-  DeviceSum(at::Device device, at::ScalarType number, std::int64_t entries, bool with_vote);
+  /// `number`: of what type the numbers are, float32 or one of 16 bits. `with_vote`: with a float32 more. `on_host`:
+  /// they are added up in the host's memory.
+  DeviceSum(at::Device device, at::ScalarType number, std::int64_t entries, bool with_vote, bool on_host);
 
   /// Takes a share of the values of all tensors, which are contiguous and float32. False if one is NaN or infinite.
   /// Fails as compressors/device.
@@ -42,6 +44,7 @@ class DeviceSum {
   const bool with_vote_;
   const at::Tensor means_;    ///< and the vote
   const at::Tensor numbers_;  ///< the same, if they are float32
+  const at::Tensor below_;    ///< these in the host's memory, if they are added up there
   void* stream_ = nullptr;    ///< of the last gather()
   float votes_ = 0;
 };

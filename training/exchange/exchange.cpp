@@ -18,6 +18,7 @@
 #include "collectives/topologies/ring.hpp"
 #include "collectives/topologies/tree.hpp"
 #include "compressors/memories/misfit.hpp"
+#include "training/device.hpp"
 #include "training/exchange/agreement.hpp"
 #include "training/exchange/handover.hpp"
 
@@ -154,7 +155,9 @@ void Exchange::lay_out(std::vector<Bucket> buckets) {
   calls_.clear();
   buckets_ = std::move(buckets);
   for (std::size_t p = 0; p < tensors_.size(); ++p) {
-    means_[p] = {.tensor = at::zeros(tensors_[p].tensor.sizes(), at::kFloat), .sparse = false, .positions = {}};
+    const at::Tensor& tensor = tensors_[p].tensor;
+    means_[p] = {
+        .tensor = at::zeros(tensor.sizes(), host_memory_for(tensor.device())), .sparse = false, .positions = {}};
   }
   bucket_of_.resize(tensors_.size());
   missing_.assign(buckets_.size(), 0);
@@ -228,9 +231,9 @@ void Exchange::sum_up() {
 /// Brings the means to where the tensors are.
 void Exchange::put_means() {
   for (std::size_t b = first_; b < last_; ++b) {
-    if (!buckets_[b].parameters.empty()) copies_->join(buckets_[b].parameters.front());
+    copies_->join(b);
     for (const auto tensor : buckets_[b].parameters) {
-      rounds_[b].sums_in_place() ? copies_->release(tensor) : copies_->put(tensor, means_[tensor]);
+      rounds_[b].has_mean_there(tensor) ? copies_->release(tensor) : copies_->put(tensor, means_[tensor]);
     }
   }
 }
@@ -271,8 +274,8 @@ void Exchange::begin(const Step& step, std::uint32_t group) {
   for (std::size_t b = first_; b < last_; ++b) {
     handed_over_[b] = false;
     missing_[b] = buckets_[b].parameters.size();
-    // Its means are written where those of the last step are still read.
-    if (rounds_[b].sums_in_place()) copies_->hold_back(buckets_[b].parameters.front());
+    // Where means are made, those of the last step may still be read, or be on their way up.
+    if (copies_) copies_->hold_back(b);
   }
   step_ = step;
   giving_ = true;
@@ -284,10 +287,6 @@ void Exchange::give(std::uint32_t tensor, at::Tensor value) {
   if (weight_ != 1 && value.defined()) value = at::mul(value, weight_);
   const std::size_t bucket = bucket_of_[tensor];
   ensure(first_ <= bucket && bucket < last_, "a tensor of the group of the step");
-  if (copies_ && value.defined()) {
-    const bool stays = rounds_[bucket].works_in_place(step_, routes_[bucket], tensor);
-    value = stays ? copies_->keep(tensor, value) : copies_->fetch(tensor, value);
-  }
   values_[tensor] = std::move(value);
   if (--missing_[bucket] == 0) hand_over(bucket);
 }
@@ -295,7 +294,22 @@ void Exchange::give(std::uint32_t tensor, at::Tensor value) {
 void Exchange::hand_over(std::size_t bucket) {
   if (handed_over_[bucket]) return;
   handed_over_[bucket] = true;
+  if (copies_) begin_copies(bucket);
   fabric_.thread().loop().post(*calls_[bucket]);
+}
+
+/// Of the values of a bucket, which the calling thread's current stream computes.
+void Exchange::begin_copies(std::size_t bucket) {
+  copies_->hold_back(bucket);
+  for (const auto tensor : buckets_[bucket].parameters) {
+    at::Tensor& value = values_[tensor];
+    if (!value.defined()) continue;
+    if (rounds_[bucket].works_in_place(step_, routes_[bucket], tensor)) {
+      copies_->keep(tensor, value);
+    } else {
+      value = copies_->fetch(tensor, value);
+    }
+  }
 }
 
 Result<Exchange::Agreed> Exchange::finish() {

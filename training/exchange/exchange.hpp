@@ -131,6 +131,7 @@ class Exchange {
   void sum_up();
   void put_means();
   void hand_over(std::size_t bucket);
+  void begin_copies(std::size_t bucket);
 
   const std::vector<NamedTensor> tensors_;
   compressors::Compression compression_;

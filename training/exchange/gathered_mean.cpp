@@ -27,6 +27,11 @@ Result<void> GatheredMean::add(compressors::Compressor& compressor, const Payloa
     return compressor.decode_add_ranks(payloads.of_ranks, payloads.round, payloads.share, mean.tensor);
   }
   if (auto done = read(compressor, payloads, static_cast<std::uint64_t>(mean.tensor.numel())); !done) return done;
+  if (mean.is_there()) {
+    selections_.clear();
+    for (const Entries& rank : ranks_) selections_.push_back(rank.all);
+    return add_there(payloads.share, selections_, mean);
+  }
   add_entries(payloads.share, mean);
   return {};
 }

@@ -15,7 +15,7 @@ namespace weir::training {
 /// Makes the mean of the payloads that all ranks have sent of a tensor, on several threads (at::set_num_threads) and
 /// with the same bits on any number of them: a thread has a range of entries, and adds the ranks to each of them in
 /// their order. Payloads that carry some entries only are read first, side by side; few of them stay on the calling
-/// thread.
+/// thread. A mean on a device is made there, in the calling thread's current stream.
 ///
 /// Serves one tensor after the other; what it needs meanwhile it keeps for the next.
 class GatheredMean {
@@ -46,6 +46,7 @@ class GatheredMean {
   void add_range(float share, std::uint64_t begin, std::uint64_t end, Mean& mean) const;
 
   std::vector<Entries> ranks_;
+  std::vector<const compressors::Selection*> selections_;  ///< of the ranks
   bool on_threads_ = false;
 };
 

@@ -41,8 +41,8 @@ Result<void> GatheringRound::take(std::size_t coded, std::uint32_t pass) {
 /// Makes the mean of what the ranks sent.
 Result<void> GatheringRound::average(std::size_t coded, Round round) {
   const auto parameter = parameters_[coded];
-  Mean& mean = setting_.means[parameter];
-  restart(mean);
+  Mean& mean = mean_of(parameter);
+  if (auto restarted = restart(mean); !restarted) return setting_.of_parameter(restarted.error(), parameter);
   const GatheredMean::Payloads payloads{.of_ranks = results_,
                                         .round = round,
                                         .share = 1 / static_cast<float>(setting_.world),

@@ -109,8 +109,8 @@ Result<void> HopsRound::take_from_owner(const CodedPiece& coded) {
   if (!payload) return payload.error();
   at::Tensor part = piece.of(setting_.means[piece.parameter].tensor, parts_[coded.piece]);
   if (auto added = compressor().decode_add(*payload, round_by(piece.owner, piece), 1, part); !added) return added;
-  if (piece.owner == setting_.rank) sums_.take(coded.piece, part);
-  return {};
+  return piece.owner == setting_.rank ? sums_.take(coded.piece, *payload, round_by(piece.owner, piece))
+                                      : Result<void>();
 }
 
 void HopsRound::leave(const Step& step) {

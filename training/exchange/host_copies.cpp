@@ -2,7 +2,6 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 
 #include <utility>
@@ -23,11 +22,10 @@ const c10::impl::DeviceGuardImplInterface& streams_of(at::Device device) {
 HostCopies::HostCopies(std::span<const NamedTensor> tensors, std::span<const Bucket> buckets,
                        std::span<const Mean> means)
     : device_(tensors.front().tensor.device()) {
-  const c10::Stream computing = streams_of(device_).getStream(device_);
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const auto sizes = tensors[t].tensor.sizes();
     const bool made_there = !means.empty() && !means[t].tensor.is_cpu();
-    places_.push_back({.value = {}, .copy = {}, .positions = {}, .stream = computing});
+    places_.push_back({.value = {}, .copy = {}, .positions = {}, .bucket = 0});
     means_.push_back(
         {.tensor = made_there ? means[t].tensor : at::zeros(sizes, at::TensorOptions(at::kFloat).device(device_)),
          .sparse = false,
@@ -35,45 +33,39 @@ HostCopies::HostCopies(std::span<const NamedTensor> tensors, std::span<const Buc
     if (!made_there) places_.back().copy = at::empty(sizes, host_memory_for(device_));
   }
   const bool may_code = compressors::device::has_kernels(device_);
-  for (const Bucket& bucket : buckets) {
+  lanes_.reserve(buckets.size());
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
     const c10::Stream own =
         may_code ? compressors::device::coding_stream(device_) : streams_of(device_).getStreamFromGlobalPool(device_);
-    for (const auto tensor : bucket.parameters) places_[tensor].stream = own;
+    lanes_.push_back({own, c10::Event(device_.type()), c10::Event(device_.type())});
+    for (const auto tensor : buckets[b].parameters) places_[tensor].bucket = b;
   }
+}
+
+void HostCopies::hold_back(std::size_t bucket) {
+  Lane& lane = lanes_[bucket];
+  lane.held.record(streams_of(device_).getStream(device_));
+  lane.held.block(lane.stream);
 }
 
 at::Tensor HostCopies::fetch(std::uint32_t tensor, const at::Tensor& value) {
   Place& place = places_[tensor];
   place.value = value;
-  hold_back(tensor);
-  const c10::StreamGuard copying(place.stream);
+  const c10::StreamGuard copying(lanes_[place.bucket].stream);
   place.copy.copy_(value, /*non_blocking=*/true);
   return place.copy;
 }
 
-at::Tensor HostCopies::keep(std::uint32_t tensor, const at::Tensor& value) {
-  places_[tensor].value = value;
-  hold_back(tensor);
-  return value;
+void HostCopies::join(std::size_t bucket) {
+  Lane& lane = lanes_[bucket];
+  lane.joined.record(lane.stream);
+  lane.joined.block(streams_of(device_).getStream(device_));
 }
-
-void HostCopies::hold_back(std::uint32_t tensor) const {
-  c10::Event complete(device_.type());
-  complete.record(streams_of(device_).getStream(device_));
-  complete.block(places_[tensor].stream);
-}
-
-void HostCopies::join(std::uint32_t tensor) const {
-  c10::Event coded(device_.type());
-  coded.record(places_[tensor].stream);
-  coded.block(streams_of(device_).getStream(device_));
-}
-
-void HostCopies::wait(std::uint32_t tensor) const { places_[tensor].stream.synchronize(); }
 
 void HostCopies::put(std::uint32_t tensor, const Mean& mean) {
   Place& place = places_[tensor];
   place.value.reset();
+  means_[tensor].positions_there.reset();
   at::Tensor& to = means_[tensor].tensor;
   if (mean.sparse) {
     put_entries(place, mean, to);
@@ -81,9 +73,6 @@ void HostCopies::put(std::uint32_t tensor, const Mean& mean) {
     to.copy_(mean.tensor, /*non_blocking=*/true);
     place.positions.reset();
   }
-  // The decoder writes the next mean only after wait(), or after what was encoded on the device has come down: that
-  // must wait for this copy, too.
-  hold_back(tensor);
 }
 
 void HostCopies::put_entries(Place& place, const Mean& mean, at::Tensor& to) {

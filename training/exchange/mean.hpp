@@ -3,7 +3,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
+
+#include "base/result.hpp"
+#include "compressors/kernels/selection/selection.hpp"
 
 namespace weir::training {
 
@@ -11,9 +15,24 @@ namespace weir::training {
 struct Mean {
   at::Tensor tensor;  ///< of the parameter's shape; float32, contiguous
 
-  /// If true, all entries are zero but those at `positions`, among which a position may be more than once.
+  /// If true, all entries are zero but those at `positions`, among which a position may be more than once. Of a mean in
+  /// the host's memory.
   bool sparse = false;
   std::vector<std::uint32_t> positions;
+
+  /// Of a mean that is made on a device, beside it: if defined, all entries are zero but those at these positions
+  /// (compressors/device/memory_steps.hpp), among which a position may be more than once.
+  at::Tensor positions_there = {};
+
+  bool is_there() const { return !tensor.is_cpu(); }
 };
+
+/// Makes all entries zero, on a device in the calling thread's current stream. `sparse`: what is then added to it will
+/// be said by positions. Fails as compressors/device.
+Result<void> restart(Mean& mean, bool sparse);
+
+/// Adds entries to a mean on a device, those of one selection after the other, in the calling thread's current stream.
+/// Fails as compressors/device.
+Result<void> add_there(float weight, std::span<const compressors::Selection* const> selections, Mean& mean);
 
 }  // namespace weir::training

@@ -45,17 +45,6 @@ Result<void> Owner::encode(std::size_t piece, const Round& round, Bytes& out) {
   return encode_alone(compressor_, work.mean.tensor, round, out, work.entries ? &*work.entries : nullptr, alone_);
 }
 
-void Owner::take(std::size_t piece, const at::Tensor& decoded) {
-  const auto mean = compressors::flat(works_[piece].mean.tensor);
-  if (!keeps_residual_) {
-    std::ranges::fill(mean, 0.0F);
-    return;
-  }
-  const auto sent = compressors::flat(decoded);
-  for (std::size_t i = 0; i < mean.size(); ++i) mean[i] -= sent[i];
-  works_[piece].owes = true;
-}
-
 Result<void> Owner::take(std::size_t piece, BytesView payload, const Round& round) {
   Work& work = works_[piece];
   if (!keeps_residual_) {
@@ -63,6 +52,10 @@ Result<void> Owner::take(std::size_t piece, BytesView payload, const Round& roun
     return {};
   }
   work.owes = true;
+  if (work.entries) {
+    add_selection(-1, *work.entries, compressors::flat(work.mean.tensor));
+    return {};
+  }
   return compressor_.decode_add(payload, round, -1, work.mean.tensor);
 }
 

@@ -35,9 +35,7 @@ class Owner {
   /// What the last encode() of a piece has sent; of a sparse compressor.
   const compressors::Selection& entries(std::size_t piece) const { return *works_[piece].entries; }
 
-  /// `decoded`: what the encoded mean has become on all ranks.
-  void take(std::size_t piece, const at::Tensor& decoded);
-  /// The same, of a compressor that sends every entry: what the last encode() has appended. Fails with what
+  /// All ranks have what the last encode() of a piece has appended: its payload, of that round. Fails with what
   /// Compressor::decode_add() fails with.
   Result<void> take(std::size_t piece, BytesView payload, const compressors::Round& round);
 

@@ -101,7 +101,7 @@ void OwnersRound::leave(const Step& step) {
 /// Puts what the owner of a piece has made of it into the mean.
 Result<void> OwnersRound::take_from_owner(const CodedPiece& coded) {
   const Piece& piece = pieces_[coded.piece];
-  Mean& mean = setting_.means[piece.parameter];
+  Mean& mean = mean_of(piece.parameter);
   at::Tensor part = piece.of(mean.tensor, parts_[coded.piece]);
   const Round round = round_back(piece);
   auto payload = compressors::take_payload(streams_[piece.owner]);
@@ -112,11 +112,21 @@ Result<void> OwnersRound::take_from_owner(const CodedPiece& coded) {
   } else {
     auto read = own ? Result<void>() : compressor().read_entries(*payload, round, piece.entries, entries_);
     if (!read) return read;
-    const auto& entries = own ? owner_.entries(coded.piece) : entries_;
-    add_selection(1, entries, compressors::flat(part));
-    if (mean.sparse) append_positions(entries, piece.first_entry, mean);
+    if (auto added = add(own ? owner_.entries(coded.piece) : entries_, piece, mean, part); !added) return added;
   }
-  if (own) owner_.take(coded.piece, part);
+  return own ? owner_.take(coded.piece, *payload, round) : Result<void>();
+}
+
+/// Adds the entries of a piece to the mean; `part` is that of the piece.
+Result<void> OwnersRound::add(const compressors::Selection& entries, const Piece& piece, Mean& mean, at::Tensor& part) {
+  if (mean.is_there()) {
+    of_parameter_.clear();
+    append_entries(entries, piece.first_entry, of_parameter_);
+    const compressors::Selection* const all = &of_parameter_;
+    return add_there(1, std::span(&all, 1), mean);
+  }
+  add_selection(1, entries, compressors::flat(part));
+  if (mean.sparse) append_positions(entries, piece.first_entry, mean);
   return {};
 }
 

@@ -29,6 +29,7 @@ class OwnersRound final : public CodedRound {
   void take_own_entries(const CodedPiece& coded);
   Result<void> decode_gathered(std::uint32_t pass) override;
   Result<void> take_from_owner(const CodedPiece& coded);
+  Result<void> add(const compressors::Selection& entries, const Piece& piece, Mean& mean, at::Tensor& part);
   compressors::Sent sent_by_pieces(std::span<const CodedPiece> pieces);
   compressors::Round round_back(const Piece& piece) const;
 
@@ -37,6 +38,7 @@ class OwnersRound final : public CodedRound {
   std::vector<at::Tensor> parts_;    ///< by piece: of the mean
   std::vector<BytesView> outgoing_;  ///< by rank
   Bytes combined_;
+  compressors::Selection of_parameter_;           ///< entries of a piece, by their positions in the parameter
   std::vector<compressors::SentRows> sent_rows_;  ///< of one tensor
 };
 

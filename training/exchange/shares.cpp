@@ -15,7 +15,7 @@ using compressors::NamedTensor;
 at::Tensor Piece::of(const at::Tensor& whole, at::Tensor& view) const {
   if (rows == 0) return whole;
   ensure(whole.is_contiguous(), "rows that follow one another");
-  if (!view.defined() || view.dtype() != whole.dtype()) {
+  if (!view.defined() || view.dtype() != whole.dtype() || view.device() != whole.device()) {
     c10::DimVector shape(whole.sizes().begin(), whole.sizes().end());
     shape[0] = rows;
     view = at::empty({0}, whole.options());

@@ -165,7 +165,9 @@ Result<void> SplitRound::combine() {
   streams_[setting_.rank] = {};
   if (auto read = read_counts_of_ranks(); !read) return read;
   // The memory of the means has room for the sums until the means come.
-  for (const std::uint32_t parameter : parameters_) restart(setting_.means[parameter]);
+  for (const std::uint32_t parameter : parameters_) {
+    if (auto restarted = restart(setting_.means[parameter]); !restarted) return restarted;
+  }
   const std::size_t parts = parts_of(setting_.rank).size();
   sums_.resize(std::max(sums_.size(), parts));
   received_.assign(setting_.world, 0);
@@ -322,8 +324,7 @@ Result<void> SplitRound::read_counts_of_owner(std::uint32_t owner) {
 
 /// Makes the mean of a tensor of what the owners have sent back.
 Result<void> SplitRound::decode_tensor(std::size_t coded) {
-  Mean& mean = setting_.means[parameters_[coded]];
-  const auto values = compressors::flat(mean.tensor);
+  Mean& mean = mean_of(parameters_[coded]);
   std::uint64_t chosen = 0;
   mean_.clear();
   for (std::uint32_t owner = 0; owner < setting_.world; ++owner) {
@@ -339,13 +340,25 @@ Result<void> SplitRound::decode_tensor(std::size_t coded) {
     for (std::size_t i = 0; i < sums->size(); ++i) {
       mean_.positions.push_back(part.first + sums->positions[i]);
       mean_.values.push_back(sums->values[i]);
-      values[mean_.positions.back()] = sums->values[i];
     }
   }
-  if (mean.sparse) mean.positions = mean_.positions;
+  if (auto put = put_sums(mean); !put) return put;
   thresholds_[coded_pieces_[coded].piece].end_round(mean_.values, (chosen + setting_.world - 1) / setting_.world);
   keep_common(own_entries_[coded], mean_.positions);
   return conclude(coded, Sent(own_entries_[coded], corrections_[coded]));
+}
+
+/// Makes mean_ the entries of a mean that are not zero.
+Result<void> SplitRound::put_sums(Mean& mean) {
+  if (mean.is_there()) {
+    if (auto restarted = restart(mean); !restarted) return restarted;
+    const Selection* const all = &mean_;
+    return add_there(1, std::span(&all, 1), mean);
+  }
+  const auto values = compressors::flat(mean.tensor);
+  for (std::size_t i = 0; i < mean_.size(); ++i) values[mean_.positions[i]] = mean_.values[i];
+  if (mean.sparse) mean.positions = mean_.positions;
+  return {};
 }
 
 /// Finds what an owner has sent back of the next part of its region.

@@ -60,6 +60,7 @@ class SplitRound final : public CodedRound {
   Result<void> decode_gathered(std::uint32_t pass) override;
   Result<void> read_counts_of_owner(std::uint32_t owner);
   Result<void> decode_tensor(std::size_t coded);
+  Result<void> put_sums(Mean& mean);
   Result<void> take_sums(std::uint32_t owner, const Part& part, const compressors::Selection*& sums);
   std::uint64_t turn_of(std::uint32_t rank, std::uint32_t owner) const { return rank + owner + step_.number; }
   std::span<Part> parts_of(std::uint32_t owner);

@@ -4,10 +4,14 @@
 
 namespace weir::training {
 
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 /// Seconds since it was made.
 class Stopwatch {
  public:
-  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  double seconds() const { return seconds_since(start_); }
 
  private:
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();

@@ -15,6 +15,7 @@
 #include "base/errc.hpp"
 #include "compressors/flat.hpp"
 #include "training/exchange/agreement.hpp"
+#include "training/exchange/stopwatch.hpp"
 #include "training/gossip/consensus_step.hpp"
 #include "training/job_parts.hpp"
 
@@ -23,8 +24,6 @@ namespace {
 
 using Clock = Mixing::Clock;
 using protocol::Activity;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 /// Whether all rounds but those of a warm-up encode the tensor.
 bool is_coded(const compressors::Compressor& compressor, at::IntArrayRef shape) {

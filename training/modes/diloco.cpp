@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/errc.hpp"
+#include "training/exchange/stopwatch.hpp"
 #include "training/modes/own_step.hpp"
 #include "training/modes/passes.hpp"
 
@@ -16,8 +17,6 @@ namespace weir::training {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr std::string_view momentum_prefix = "outer_momentum.";
 

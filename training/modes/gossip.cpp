@@ -8,6 +8,7 @@
 #include "collectives/gossip/graph.hpp"
 #include "collectives/topologies/ring.hpp"
 #include "compressors/memories/misfit.hpp"
+#include "training/exchange/stopwatch.hpp"
 #include "training/gossip/mixing.hpp"
 #include "training/modes/own_step.hpp"
 #include "training/modes/passes.hpp"
@@ -16,8 +17,6 @@ namespace weir::training {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 collectives::GraphChoice graph_choice(const Gossip::Options& options, const protocol::JobSpec& spec) {
   return {.name = options.graph, .degree = options.degree, .seed = static_cast<std::int64_t>(spec.training.seed)};

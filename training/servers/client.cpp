@@ -10,6 +10,7 @@
 
 #include "base/errc.hpp"
 #include "training/device.hpp"
+#include "training/exchange/stopwatch.hpp"
 #include "training/servers/buffers.hpp"
 #include "training/servers/division.hpp"
 
@@ -17,8 +18,6 @@ namespace weir::training::servers {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 std::uint64_t message_bytes_max(const Model& model) {
   std::uint64_t bytes = 4096;

@@ -9,6 +9,7 @@
 #include "base/errc.hpp"
 #include "collectives/topologies/ring.hpp"
 #include "training/counts.hpp"
+#include "training/exchange/stopwatch.hpp"
 #include "training/modes/passes.hpp"
 #include "training/optimizers/clip.hpp"
 #include "training/replica.hpp"
@@ -16,10 +17,6 @@
 
 namespace weir::training::servers {
 namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 /// Waits until this worker may go on, and saves its state if it is told to. Returns nothing if it may; else how the
 /// training has ended.

@@ -300,19 +300,22 @@ WEIR_AVX2 void add_levels_avx2(const std::uint8_t* levels, const std::byte* sign
   }
 }
 
-[[gnu::always_inline]] inline bool split_trits_loop(const std::byte* __restrict bytes, std::size_t stride,
+[[gnu::always_inline]] inline bool are_trits_loop(const std::byte* __restrict bytes, std::size_t n) {
+  std::uint8_t bad = 0;
+  for (std::size_t i = 0; i < n; ++i) bad = static_cast<std::uint8_t>(bad | (bytes[i] > std::byte{242} ? 1 : 0));
+  return bad == 0;
+}
+
+[[gnu::always_inline]] inline void split_trits_loop(const std::byte* __restrict bytes, std::size_t stride,
                                                     std::uint8_t* __restrict trits) {
-  std::uint16_t bad = 0;
   for (std::size_t j = 0; j < stride; ++j) {
     auto rest = static_cast<std::uint16_t>(bytes[j]);
-    bad = static_cast<std::uint16_t>(bad | (rest > 242 ? 1 : 0));
     for (std::size_t k = 0; k < 5; ++k) {
       const auto third = static_cast<std::uint16_t>(rest * 171 >> 9);  // rest / 3, correct for every byte
       trits[j + k * stride] = static_cast<std::uint8_t>(rest - 3 * third);
       rest = third;
     }
   }
-  return bad == 0;
 }
 
 [[gnu::always_inline]] inline void add_trits_loop(const std::uint8_t* __restrict trits, std::size_t n, float step,
@@ -326,8 +329,8 @@ constexpr std::size_t block_stride = trit_block / 5;
 [[gnu::always_inline]] inline void join_block_loop(const std::uint8_t* trits, std::byte* bytes) {
   join_trits_loop(trits, block_stride, bytes);
 }
-[[gnu::always_inline]] inline bool split_block_loop(const std::byte* bytes, std::uint8_t* trits) {
-  return split_trits_loop(bytes, block_stride, trits);
+[[gnu::always_inline]] inline void split_block_loop(const std::byte* bytes, std::uint8_t* trits) {
+  split_trits_loop(bytes, block_stride, trits);
 }
 
 }  // namespace
@@ -430,13 +433,17 @@ void write_trits(std::span<const float> values, std::span<const std::uint32_t> w
   join_trits_loop(trits.data(), bytes.size(), bytes.data());
 }
 
-bool add_trits(BytesView bytes, float step, std::span<float> sum) {
+bool are_trits(BytesView bytes) { return run<are_trits_loop>(bytes.data(), bytes.size()); }
+
+void add_trits(BytesView bytes, float step, std::span<float> sum) {
   ensure(sum.size() <= trit_block && bytes.size() == trit_bytes(sum.size()), "a block of trits");
   std::array<std::uint8_t, trit_block> trits;
-  const bool good = sum.size() == trit_block ? run<split_block_loop>(bytes.data(), trits.data())
-                                             : split_trits_loop(bytes.data(), bytes.size(), trits.data());
+  if (sum.size() == trit_block) {
+    run<split_block_loop>(bytes.data(), trits.data());
+  } else {
+    split_trits_loop(bytes.data(), bytes.size(), trits.data());
+  }
   run<add_trits_loop>(trits.data(), sum.size(), step, sum.data());
-  return good;
 }
 
 }  // namespace weir::compressors

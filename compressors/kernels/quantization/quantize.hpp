@@ -82,8 +82,9 @@ constexpr std::size_t trit_bytes(std::size_t entries) { return (entries + 4) / 5
 /// trit_block values; `bytes` has trit_bytes(values.size()) bytes. `scale` is positive and at least `limit`.
 void write_trits(std::span<const float> values, std::span<const std::uint32_t> words, float limit, float scale,
                  std::span<std::byte> bytes);
-/// sum += step * (-1, 0 or 1). At most trit_block entries. Returns false, with a meaningless `sum`, if a byte is not
-/// the code of five digits (above 242).
-bool add_trits(BytesView bytes, float step, std::span<float> sum);
+/// Whether each byte is the code of five digits, 242 or less.
+bool are_trits(BytesView bytes);
+/// sum += step * (-1, 0 or 1). At most trit_block entries.
+void add_trits(BytesView bytes, float step, std::span<float> sum);
 
 }  // namespace weir::compressors

@@ -59,9 +59,11 @@ void wait_until(const std::function<bool()>& done);
 void drain(CUstream_st* stream);
 void catch_up(CUstream_st* stream);
 
-/// How many bytes have been copied from the device to the host, as far as the device was told to.
+/// How many bytes have been copied from the device to the host, or the other way, as far as the device was told to.
 std::uint64_t bytes_to_host();
+std::uint64_t bytes_to_device();
 void count_to_host(std::size_t bytes);
+void count_to_device(std::size_t bytes);
 
 /// Whether work is deferred.
 bool defers();

@@ -173,6 +173,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
                                            : (to_device ? cudaMemcpyHostToDevice : cudaMemcpyHostToHost);
   if (kind != cudaMemcpyDefault && kind != found) fail("a copy's direction is not that of its addresses");
   if (from_device && !to_device) weir::emulator::count_to_host(bytes);
+  if (to_device && !from_device) weir::emulator::count_to_device(bytes);
   // As on a device: bytes of pageable memory are taken at once, and who wants them there has to wait.
   std::vector<std::byte> taken;
   const bool takes = weir::emulator::defers() && !from_device && !is_pinned(from);

@@ -75,6 +75,7 @@ Streams& streams() {
 
 thread_local std::uint64_t waits = 0;
 std::atomic<std::uint64_t> to_host = 0;
+std::atomic<std::uint64_t> to_device = 0;
 
 void Streams::put(CUstream_st* to, Work work) {
   CUstream_st& stream = of(to);
@@ -154,7 +155,9 @@ bool defers() { return streams().deferred; }
 std::uint64_t waits_of_this_thread() { return waits; }
 
 std::uint64_t bytes_to_host() { return to_host; }
+std::uint64_t bytes_to_device() { return to_device; }
 void count_to_host(std::size_t bytes) { to_host += bytes; }
+void count_to_device(std::size_t bytes) { to_device += bytes; }
 
 void wait_until(const std::function<bool()>& done) {
   ++waits;

@@ -81,11 +81,14 @@ TEST_F(StreamsTest, OnlyWhatIsNeededIsDoneIfThatComesFirst) {
   EXPECT_EQ(to.bytes()[7], std::byte{2});
 }
 
-TEST_F(StreamsTest, BytesThatCrossToTheHostAreCounted) {
-  const auto before = emulator::bytes_to_host();
+TEST_F(StreamsTest, BytesThatCrossAreCounted) {
+  const auto down_before = emulator::bytes_to_host();
+  const auto up_before = emulator::bytes_to_device();
   copy_bytes({from.data(), from.size()}, to.bytes().data(), first.handle()).value();
   copy_bytes(to.bytes(), from.data(), first.handle()).value();
-  EXPECT_EQ(emulator::bytes_to_host() - before, 8U);
+  copy_bytes({from.data(), 3}, to.bytes().data(), first.handle()).value();
+  EXPECT_EQ(emulator::bytes_to_host() - down_before, 8U);
+  EXPECT_EQ(emulator::bytes_to_device() - up_before, 11U);
 }
 
 TEST_F(StreamsTest, AnEventIsReachedOnlyAfterTheWorkBeforeIt) {

@@ -196,6 +196,7 @@ at::Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   const auto stream = stream_of(current());
   if (operations == 0 && to.is_cpu()) emulator::count_to_host(to.nbytes());
+  if (operations == 0 && from.is_cpu()) emulator::count_to_device(to.nbytes());
   auto work = [source = seen_by_host(from.detach()), target = seen_by_host(to.detach())] {
     at::Tensor(target).copy_(source);
   };

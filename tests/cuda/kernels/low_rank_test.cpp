@@ -61,5 +61,19 @@ TEST(CudaLowRank, ProductsWithTheTransposedAreThoseOfTheTwin) {
   });
 }
 
+TEST(CudaLowRank, SumsOfOuterProductsAreThoseOfTheTwin) {
+  for_each_case(
+      [](const auto& matrix, const MatrixShape& shape, const auto& left, const auto& right, std::size_t rank) {
+        auto due = matrix;
+        compressors::add_outer_products(left.data(), right.data(), rank, {shape.rows, shape.columns}, 0, shape.rows,
+                                        0.7F, due.data());
+        const Array<float> sum(matrix, 3);
+        add_outer_products(Array<float>(left, 1).data(), Array<float>(right, 2).data(), rank, shape, 0.7F, sum.data(),
+                           nullptr)
+            .value();
+        ASSERT_TRUE(same_bits(sum.read(), due));
+      });
+}
+
 }  // namespace
 }  // namespace weir::cuda

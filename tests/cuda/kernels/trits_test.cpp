@@ -91,12 +91,11 @@ TEST(CudaTrits, CodeIsThatOfTheTwin) {
       const Array<float> sum(due_sum, n % 3);
       for_blocks(std::span<float>(due_sum), std::span<const std::byte>(due),
                  [&](std::size_t, std::span<float> part, std::span<const std::byte> bytes) {
-                   ASSERT_TRUE(compressors::add_trits(bytes, 0.7F * largest, part));
+                   compressors::add_trits(bytes, 0.7F * largest, part);
                  });
       const Reported report;
-      add_trits(code.data(), n, 0.7F, sum.data(), report.at(), nullptr).value();
+      add_trits(code.data(), n, 0.7F, sum.data(), nullptr).value();
       ASSERT_TRUE(same_bits(sum.read(), due_sum));
-      ASSERT_EQ(report.read().misfit, 0);
     }
   }
 }
@@ -119,19 +118,6 @@ TEST(CudaTrits, ChancesNextToTheRandomNumbersAreThoseOfTheTwin) {
     write_trits(Array<float>(values).data(), n, key, on_device.data(), code.data(), nullptr).value();
     EXPECT_TRUE(same_bits(code.read(), due)) << scale;
   }
-}
-
-TEST(CudaTrits, ByteThatIsNoFiveDigitsIsAMisfit) {
-  std::vector<std::byte> code(code_bytes(400));
-  const auto misfit = [&] {
-    const Array<float> sum{std::vector<float>(400)};
-    const Reported report;
-    add_trits(Array<std::byte>(code).data(), 400, 1, sum.data(), report.at(), nullptr).value();
-    return report.read().misfit;
-  };
-  EXPECT_EQ(misfit(), 0);
-  code[70] = std::byte{243};
-  EXPECT_EQ(misfit(), 1);
 }
 
 }  // namespace
