@@ -64,6 +64,15 @@ Result<at::Tensor> Compressor::prepared(const at::Tensor& gradient, const Round&
   return ready ? gradient : gradient.detach().to(at::kFloat).contiguous();
 }
 
+Result<void> Compressor::begin(const at::Tensor& gradient, const Round& round) {
+  const auto ready = prepared(gradient, round);
+  if (!ready) return ready.error();
+  // What is not ready is converted for encode() again.
+  return ready->is_same(gradient) ? do_begin(gradient, round) : Result<void>();
+}
+
+Result<void> Compressor::do_begin(const at::Tensor&, const Round&) { return {}; }
+
 Result<void> Compressor::encode(const at::Tensor& gradient, const Round& round, Bytes& out, Selection* own) {
   const auto ready = prepared(gradient, round);
   if (!ready) return ready.error();

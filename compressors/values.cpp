@@ -39,8 +39,10 @@ void select_largest_by_sample(std::span<const float> values, Peaks peaks, std::s
   }
 }
 
-Result<std::uint32_t> HostValues::sampled_cut(const StridedSample& sample, std::size_t rank) const {
-  return compressors::sampled_cut(values_, peaks_, sample, rank);
+Result<CollectedBySample> HostValues::collect_by_sample(const SampledRank& ranked, std::size_t limit,
+                                                        Selection& out) const {
+  const std::uint32_t cut = sampled_cut(values_, peaks_, ranked.sample, ranked.rank);
+  return CollectedBySample{cut, parallel_collect(values_, peaks_, std::max(cut, 1U), limit, out)};
 }
 
 Result<void> HostValues::sample_magnitudes(const SampledRuns& runs, std::vector<float>& out) const {

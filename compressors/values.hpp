@@ -26,6 +26,18 @@ struct SampledRuns {
   std::size_t count = 0;
 };
 
+/// A value of a sample: the `rank`-th largest, 1 <= rank <= sample.count.
+struct SampledRank {
+  StridedSample sample;
+  std::size_t rank = 1;
+};
+
+/// What Values::collect_by_sample() returns.
+struct CollectedBySample {
+  std::uint32_t cut = 0;  ///< the magnitude() of the sample's value
+  bool complete = false;  ///< as of Values::collect()
+};
+
 /// The values of a tensor among which a sparsifier chooses, wherever they lie: in the host's memory or on a device.
 /// What is found is in the host's memory and the same in both cases, bit for bit.
 class Values {
@@ -34,8 +46,9 @@ class Values {
 
   virtual std::size_t size() const = 0;
 
-  /// The magnitude() of the `rank`-th largest value of a sample, 1 <= rank <= count.
-  virtual Result<std::uint32_t> sampled_cut(const StridedSample& sample, std::size_t rank) const = 0;
+  /// The entries that collect() finds with the cut of a sample, or with 1 if that is 0.
+  virtual Result<CollectedBySample> collect_by_sample(const SampledRank& ranked, std::size_t limit,
+                                                      Selection& out) const = 0;
 
   /// Fills `out` with |x| of each value of the runs.
   virtual Result<void> sample_magnitudes(const SampledRuns& runs, std::vector<float>& out) const = 0;
@@ -74,7 +87,8 @@ class HostValues final : public Values {
   HostValues(std::span<const float> values, Peaks peaks) : values_(values), peaks_(peaks) {}
 
   std::size_t size() const override { return values_.size(); }
-  Result<std::uint32_t> sampled_cut(const StridedSample& sample, std::size_t rank) const override;
+  Result<CollectedBySample> collect_by_sample(const SampledRank& ranked, std::size_t limit,
+                                              Selection& out) const override;
   Result<void> sample_magnitudes(const SampledRuns& runs, std::vector<float>& out) const override;
   Result<bool> collect(std::uint32_t least, std::size_t limit, Selection& out) const override;
   Result<void> select_largest(std::size_t count, Selection& out) const override;

@@ -135,7 +135,8 @@ def metrics(node: Node) -> str | None:
 
 
 def step_of_resnet50(node: Node, left: Callable[[float], float]) -> list[dict]:
-    """Seconds of a step, of two workers side by side on the GPU: each alone, and together with and without dgc."""
+    """Seconds of a step with and without dgc, over that of local training: of one worker, which has the GPU to itself,
+    codes what it would send and decodes it again, and of two side by side on the GPU, which exchange."""
     steps = 40
     common = {"model": {"name": "resnet", "params": {"depth": 50}},
               "dataset": {"name": "synthetic",
@@ -152,13 +153,15 @@ def step_of_resnet50(node: Node, left: Callable[[float], float]) -> list[dict]:
         points = node.api.series(job, "step_seconds")
         return statistics.median(last for step, _, _, last in points if step > steps / 4)
 
-    alone = [node.submit(f"alone{i}", spec("local", {"name": "none"}), 1, each) for i in range(2)]
-    alone_seconds = max([seconds(job) for job in alone])
     figures = []
-    for compression in ({"name": "none"}, {"name": "dgc", "params": {"warmup_epochs": 0}}):
-        together = seconds(node.submit("together", spec("sync", compression), 2, each))
-        figures.append({"step": "resnet50, 2 workers on one GPU, batch of 64 each", "compression": compression["name"],
-                        "step_seconds": together, "alone_seconds": alone_seconds, "share": together / alone_seconds})
+    for workers in (1, 2):
+        alone = [node.submit(f"alone{i}", spec("local", {"name": "none"}), 1, each) for i in range(workers)]
+        alone_seconds = max([seconds(job) for job in alone])
+        for compression in ({"name": "none"}, {"name": "dgc", "params": {"warmup_epochs": 0}}):
+            together = seconds(node.submit("together", spec("sync", compression), workers, each))
+            figures.append({"step": f"resnet50, {workers} workers on one GPU, batch of 64 each",
+                            "compression": compression["name"], "step_seconds": together,
+                            "alone_seconds": alone_seconds, "share": together / alone_seconds})
     return figures
 
 

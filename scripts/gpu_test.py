@@ -31,6 +31,7 @@ SECONDS = 570  # for everything
 
 PROGRAMS = ("weir", "weir-worker", "gpu_kernels_test", "gpu_coding_test", "gpu_training_test", "gpu_nccl_test",
             "gpu_bench", "gpu_coding_bench", "gpu_exchange_bench")
+PARTS = ("kernels", "figures", "coding", "training", "nccl", "jobs", "sanitizers")
 SANITIZERS = ("memcheck", "racecheck", "initcheck")
 SHARDS = 4  # of the kernels' tests, for each sanitizer
 
@@ -274,6 +275,7 @@ def main() -> int:
     parser.add_argument("--without-gpu", action="store_true", help="build, and run only what needs no GPU")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="compilers at once")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for everything")
+    parser.add_argument("--only", nargs="+", choices=PARTS, help="run these parts alone")
     options = parser.parse_args()
     clock, tally = Clock(options.seconds), Tally()
     try:
@@ -290,16 +292,17 @@ def main() -> int:
 
     linking(tally)
     found: list[dict] = []
-    steps: list[Callable[[], list[dict] | None]] = [lambda: tests_of_jobs(tally, clock, not options.without_gpu)]
-    if not options.without_gpu:
-        # What is measured runs alone, and first what the rest rests upon.
-        steps = [lambda: googletest(tally, "gpu_kernels_test", clock.left(120)),
-                 lambda: figures(tally, clock),
-                 lambda: googletest(tally, "gpu_coding_test", clock.left(60)),
-                 lambda: googletest(tally, "gpu_training_test", clock.left(120)),
-                 lambda: nccl(tally, clock), *steps, lambda: sanitizers(tally, clock)]
-    for step in steps:
-        found += step() or []
+    # What is measured runs alone, and first what the rest rests upon.
+    parts: dict[str, Callable[[], list[dict] | None]] = {
+        "kernels": lambda: googletest(tally, "gpu_kernels_test", clock.left(120)),
+        "figures": lambda: figures(tally, clock),
+        "coding": lambda: googletest(tally, "gpu_coding_test", clock.left(60)),
+        "training": lambda: googletest(tally, "gpu_training_test", clock.left(120)),
+        "nccl": lambda: nccl(tally, clock),
+        "jobs": lambda: tests_of_jobs(tally, clock, not options.without_gpu),
+        "sanitizers": lambda: sanitizers(tally, clock)}
+    for part in ("jobs",) if options.without_gpu else options.only or PARTS:
+        found += parts[part]() or []
     lines = "".join(json.dumps(figure) + "\n" for figure in found)
     (REPORTS / "figures.jsonl").write_text(lines)
     print(f"\n{lines}")

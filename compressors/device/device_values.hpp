@@ -2,21 +2,45 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
+#include <memory>
+#include <utility>
+
 #include "compressors/transforms/dct.hpp"
 #include "compressors/values.hpp"
 #include "cuda/kernels/bins.hpp"
 
 namespace weir::compressors::device {
 
+/// What a device has been asked for ahead of a function of DeviceValues, in the calling thread's current stream; nothing
+/// by default. The tensor must not change until that function is called. Fails as compressors/device.
+class Selecting {
+ public:
+  static Result<Selecting> collect_by_sample(const at::Tensor& tensor, const SampledRank& ranked, std::size_t limit);
+  /// `bins`: as of DeviceValues. Nothing if `count` is too large for one pass.
+  static Result<Selecting> select_largest(const at::Tensor& tensor, const cuda::Bins* bins, std::size_t count);
+
+  explicit operator bool() const { return by_sample_ != nullptr || largest_ != nullptr; }
+
+ private:
+  friend class DeviceValues;
+  struct Work;
+  std::shared_ptr<const Work> by_sample_;
+  std::shared_ptr<const Work> largest_;
+};
+
 /// Of a contiguous float32 tensor on a device, in the calling thread's current stream (device.hpp), for which it waits
 /// to read what was found: what is chosen crosses to the host, and nothing else.
 class DeviceValues final : public Values {
  public:
-  /// `bins`: how many entries have each upper part, in the device's memory; null if nobody has counted them.
-  DeviceValues(const at::Tensor& tensor, const cuda::Bins* bins) : tensor_(tensor), bins_(bins) {}
+  /// `bins`: how many entries have each upper part, in the device's memory; null if nobody has counted them. `begun`:
+  /// what the function of the same name will be called for, if it is, with the same arguments.
+  DeviceValues(const at::Tensor& tensor, const cuda::Bins* bins, Selecting begun = {})
+      : tensor_(tensor), bins_(bins), begun_(std::move(begun)) {}
 
   std::size_t size() const override { return static_cast<std::size_t>(tensor_.numel()); }
-  Result<std::uint32_t> sampled_cut(const StridedSample& sample, std::size_t rank) const override;
+  Result<CollectedBySample> collect_by_sample(const SampledRank& ranked, std::size_t limit,
+                                              Selection& out) const override;
   Result<void> sample_magnitudes(const SampledRuns& runs, std::vector<float>& out) const override;
   Result<bool> collect(std::uint32_t least, std::size_t limit, Selection& out) const override;
   Result<void> select_largest(std::size_t count, Selection& out) const override;
@@ -29,15 +53,12 @@ class DeviceValues final : public Values {
   Result<void> select_of_blocks(const BlockGrid& grid, std::size_t of_block, Selection& out) const;
 
  private:
-  /// select_largest() in one pass after the bins: entries that have the upper part of their magnitudes in common with
-  /// the last one, or a higher one, are copied aside, and the largest of these are selected. False, and `out` means
-  /// nothing, if that are too many.
-  Result<bool> select_among_candidates(std::size_t count, Selection& out) const;
-  /// The same whatever the values are, in up to three passes.
+  /// select_largest() whatever the values are, in up to three passes.
   Result<void> select_among_all(std::size_t count, Selection& out) const;
 
   const at::Tensor& tensor_;
   const cuda::Bins* bins_;
+  const Selecting begun_;
 };
 
 }  // namespace weir::compressors::device

@@ -26,7 +26,13 @@ c10::Stream coding_stream(at::Device device) {
   return c10::Stream(c10::Stream::DEFAULT, device);
 }
 
-Result<std::uint32_t> DeviceValues::sampled_cut(const StridedSample&, std::size_t) const { return unsupported(); }
+Result<Selecting> Selecting::collect_by_sample(const at::Tensor&, const SampledRank&, std::size_t) {
+  return unsupported();
+}
+Result<Selecting> Selecting::select_largest(const at::Tensor&, const cuda::Bins*, std::size_t) { return unsupported(); }
+Result<CollectedBySample> DeviceValues::collect_by_sample(const SampledRank&, std::size_t, Selection&) const {
+  return unsupported();
+}
 Result<void> DeviceValues::sample_magnitudes(const SampledRuns&, std::vector<float>&) const { return unsupported(); }
 Result<bool> DeviceValues::collect(std::uint32_t, std::size_t, Selection&) const { return unsupported(); }
 Result<void> DeviceValues::select_largest(std::size_t, Selection&) const { return unsupported(); }

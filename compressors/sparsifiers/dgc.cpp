@@ -17,6 +17,9 @@ namespace {
 /// The least magnitude() to collect for a threshold: at least 1, because zeros are never sent.
 std::uint32_t floor_of(float threshold) { return std::max(magnitude(threshold), 1u); }
 
+/// If a threshold keeps more entries than this, it only matters that it keeps too many, so collecting stops.
+std::size_t limit_of(std::size_t kept) { return 4 * kept + 1024; }
+
 }  // namespace
 
 SamplePlan SamplePlan::of(std::uint64_t entries, double ratio, double sample_ratio) {
@@ -72,40 +75,43 @@ std::optional<WireBits> Dgc::expected_bits(at::IntArrayRef shape, const Round& r
   return Sparsifier::expected_bits(shape, round);
 }
 
+Result<device::Selecting> Dgc::begin_choice(const at::Tensor& gradient, const Round& round) const {
+  const std::uint64_t entries = entries_of(gradient.sizes());
+  const std::size_t kept = entries_kept(share(entries, round), entries);
+  const auto first = first_threshold(entries, round);
+  return first ? device::Selecting::collect_by_sample(gradient, *first, limit_of(kept))
+               : device::Selecting::select_largest(gradient, round.bins, kept);
+}
+
 Result<void> Dgc::choose(const Values& values, const Round& round, Selection& out) {
-  const double wanted = share(values.size(), round);
-  const std::size_t kept = entries_kept(wanted, values.size());
-  const SamplePlan plan = SamplePlan::of(values.size(), wanted, options_.sample_ratio);
-  Result<void> done;
-  if (plan.samples == values.size() || kept == values.size()) {
-    done = values.select_largest(kept, out);
-  } else {
-    const auto threshold = sampled_threshold(values, plan, wanted, round);
-    done = threshold ? adapt(values, *threshold, kept, out) : threshold.error();
-  }
+  const std::size_t kept = entries_kept(share(values.size(), round), values.size());
+  const auto first = first_threshold(values.size(), round);
+  auto done = first ? adapt(values, *first, kept, out) : values.select_largest(kept, out);
   if (!done) return done;
   // NaN and infinity compare larger than any number, so if there is one, it was chosen.
   if (find_non_finite(out.values) != out.size()) return non_finite(round, values.first_non_finite());
   return {};
 }
 
-Result<float> Dgc::sampled_threshold(const Values& values, const SamplePlan& plan, double ratio,
-                                     const Round& round) const {
+std::optional<SampledRank> Dgc::first_threshold(std::uint64_t entries, const Round& round) const {
+  const double wanted = share(entries, round);
+  const SamplePlan plan = SamplePlan::of(entries, wanted, options_.sample_ratio);
+  if (plan.samples == entries || entries_kept(wanted, entries) == entries) return std::nullopt;
   const std::uint32_t word = Philox(round.seed).at(round.step, round.tensor, 0)[0];
-  const StridedSample sample{.first = Philox::below(static_cast<std::uint32_t>(plan.stride), word),
-                             .stride = plan.stride,
-                             .count = plan.samples};
-  const auto cut = values.sampled_cut(sample, entries_kept(ratio, plan.samples));
-  if (!cut) return cut.error();
-  return std::bit_cast<float>(*cut);
+  return SampledRank{.sample = {.first = Philox::below(static_cast<std::uint32_t>(plan.stride), word),
+                                .stride = plan.stride,
+                                .count = plan.samples},
+                     .rank = entries_kept(wanted, plan.samples)};
 }
 
-Result<void> Dgc::adapt(const Values& values, float threshold, std::size_t kept, Selection& out) const {
+Result<void> Dgc::adapt(const Values& values, const SampledRank& first, std::size_t kept, Selection& out) const {
   const double most = options_.upper_bound * static_cast<double>(kept);
   const double least = options_.lower_bound * static_cast<double>(kept);
-  // If there are more entries than this, it only matters that there are too many, so collecting stops.
-  const std::size_t limit = 4 * kept + 1024;
-  auto complete = values.collect(floor_of(threshold), limit, out);
+  const std::size_t limit = limit_of(kept);
+  const auto sampled = values.collect_by_sample(first, limit, out);
+  if (!sampled) return sampled.error();
+  auto threshold = std::bit_cast<float>(sampled->cut);
+  Result<bool> complete = sampled->complete;
   for (std::int64_t i = 0; complete && i < options_.adaptations_max; ++i) {
     if (!*complete || static_cast<double>(out.size()) > most) {
       if (options_.resample) break;

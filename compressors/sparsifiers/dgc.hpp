@@ -60,6 +60,7 @@ class Dgc final : public Sparsifier {
   std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
 
  protected:
+  Result<device::Selecting> begin_choice(const at::Tensor& gradient, const Round& round) const override;
   Result<void> choose(const Values& values, const Round& round, Selection& out) override;
   std::optional<std::size_t> expected_count(std::uint64_t entries, const Round& round) const override;
   bool wants_dense(const Round& round) const override { return ratio(round) >= 1; }
@@ -68,8 +69,9 @@ class Dgc final : public Sparsifier {
   double ratio(const Round& round) const { return options_.warmup.ratio(options_.ratio, round); }
   /// The share of `entries` entries (at least one) that is sent.
   double share(std::uint64_t entries, const Round& round) const;
-  Result<float> sampled_threshold(const Values& values, const SamplePlan& plan, double ratio, const Round& round) const;
-  Result<void> adapt(const Values& values, float threshold, std::size_t kept, Selection& out) const;
+  /// Which value of a sample is the first threshold; nothing if entries are chosen without.
+  std::optional<SampledRank> first_threshold(std::uint64_t entries, const Round& round) const;
+  Result<void> adapt(const Values& values, const SampledRank& first, std::size_t kept, Selection& out) const;
 
   Options options_;
 };

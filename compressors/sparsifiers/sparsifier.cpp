@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "compressors/codecs/index_codec.hpp"
 #include "compressors/codecs/sparse.hpp"
@@ -21,11 +22,30 @@ Result<void> Sparsifier::do_encode(const at::Tensor& gradient, const Round& roun
   return {};
 }
 
+Result<device::Selecting> Sparsifier::begin_choice(const at::Tensor&, const Round&) const {
+  return device::Selecting();
+}
+
+Result<void> Sparsifier::do_begin(const at::Tensor& gradient, const Round& round) {
+  if (gradient.is_cpu() || gradient.numel() == 0) return {};
+  auto selecting = begin_choice(gradient, round);
+  if (!selecting) return selecting.error();
+  if (*selecting) begun_.of(round) = {round.step, std::move(*selecting)};
+  return {};
+}
+
+device::Selecting Sparsifier::take_begun(const Round& round) {
+  Begun* const begun = begun_.find(round);
+  if (begun == nullptr) return {};
+  auto selecting = std::exchange(begun->selecting, {});
+  return begun->step == round.step ? selecting : device::Selecting();
+}
+
 Result<void> Sparsifier::do_select(const at::Tensor& gradient, const Round& round, Selection& chosen) {
   chosen.clear();
   if (gradient.numel() == 0) return {};
   auto done = gradient.is_cpu() ? choose(HostValues(flat(gradient), round.peaks), round, chosen)
-                                : choose(device::DeviceValues(gradient, round.bins), round, chosen);
+                                : choose(device::DeviceValues(gradient, round.bins, take_begun(round)), round, chosen);
   if (done && traits().thins && round.share < 1 && chosen.size() > 0) {
     trim(chosen, cut_at_rank(chosen.values, entries_kept(round.share, chosen.size())));
   }

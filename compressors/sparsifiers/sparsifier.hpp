@@ -6,7 +6,9 @@
 #include "compressors/codecs/sparse.hpp"
 #include "compressors/compressor.hpp"
 #include "compressors/device/device.hpp"
+#include "compressors/device/device_values.hpp"
 #include "compressors/kernels/selection/selection.hpp"
+#include "compressors/per_tensor.hpp"
 #include "compressors/values.hpp"
 
 namespace weir::compressors {
@@ -25,6 +27,10 @@ class Sparsifier : public Compressor {
  protected:
   explicit Sparsifier(SparseCodecs codecs) : codecs_(std::move(codecs)) {}
 
+  /// Asks the device on which the gradient (never empty) lies for what choose() will select of its values first: the
+  /// same function of Values with the same arguments. By default for nothing. Fails as Values.
+  virtual Result<device::Selecting> begin_choice(const at::Tensor& gradient, const Round& round) const;
+
   /// Fills `out` with the entries of `values` (never empty) to send; `out` is empty before. Fails with:
   /// invalid_argument (NaN or infinity; see non_finite()), and as Values.
   virtual Result<void> choose(const Values& values, const Round& round, Selection& out) = 0;
@@ -36,13 +42,23 @@ class Sparsifier : public Compressor {
   /// rounding error of the value codec.
   double bound_for_share(double share) const;
 
+  Result<void> do_begin(const at::Tensor& gradient, const Round& round) final;
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) final;
   Result<void> do_select(const at::Tensor& gradient, const Round& round, Selection& chosen) final;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) final;
   Result<void> own_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& own) final;
 
  private:
+  /// What has been begun of a tensor and is to be used once.
+  struct Begun {
+    std::uint64_t step = 0;
+    device::Selecting selecting;
+  };
+
+  device::Selecting take_begun(const Round& round);
+
   SparseCodecs codecs_;
+  PerTensor<Begun> begun_;
   Selection selection_;  // of do_encode(), kept between calls to reuse its memory
   Selection read_;       // of do_decode_add(), likewise
 };

@@ -1,5 +1,6 @@
 #include "compressors/sparsifiers/topk.hpp"
 
+#include "compressors/flat.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 
@@ -12,6 +13,11 @@ protocol::Params<TopK::Options> TopK::params() {
 double TopK::error_bound(std::uint64_t entries, const Round&) const {
   if (entries == 0) return 0;
   return bound_for_share(static_cast<double>(entries_kept(options_.ratio, entries)) / static_cast<double>(entries));
+}
+
+Result<device::Selecting> TopK::begin_choice(const at::Tensor& gradient, const Round& round) const {
+  return device::Selecting::select_largest(gradient, round.bins,
+                                           entries_kept(options_.ratio, entries_of(gradient.sizes())));
 }
 
 Result<void> TopK::choose(const Values& values, const Round& round, Selection& out) {

@@ -25,6 +25,7 @@ class TopK final : public Sparsifier {
   double error_bound(std::uint64_t entries, const Round& round) const override;
 
  protected:
+  Result<device::Selecting> begin_choice(const at::Tensor& gradient, const Round& round) const override;
   Result<void> choose(const Values& values, const Round& round, Selection& out) override;
   std::optional<std::size_t> expected_count(std::uint64_t entries, const Round&) const override {
     return entries_kept(options_.ratio, entries);

@@ -49,6 +49,7 @@ Outcome run(Compression compression, const std::vector<at::Tensor>& gradients, a
     const at::Tensor input = memory->compensate(gradient, round).value();
     round.peaks = memory->peaks(round);
     round.bins = memory->bins(round);
+    if (step != 2) compressor->begin(input, round).value();
     if (compressor->traits().selects) {
       Selection chosen;
       compressor->select_entries(input, round, chosen).value();

@@ -88,6 +88,9 @@ Result<void> CodedRound::encode_compensated(std::uint32_t pass) {
   own_entries_.resize(parameters_.size());
   payload_.clear();
   ends_.assign(parameters_.size(), 0);
+  for (const CodedPiece& coded : coded_pieces_) {
+    if (auto begun = begin_encoding(coded, pass); !begun) return begun;
+  }
   for (CodedPiece& coded : coded_pieces_) {
     if (auto encoded = encode(coded, pass, sparse); !encoded) return of_piece(encoded.error(), pieces_[coded.piece]);
   }
@@ -97,17 +100,28 @@ Result<void> CodedRound::encode_compensated(std::uint32_t pass) {
   return {};
 }
 
+Result<void> CodedRound::begin_encoding(const CodedPiece& coded, std::uint32_t pass) {
+  const Piece& piece = pieces_[coded.piece];
+  const at::Tensor tensor = piece.of(compensated_[coded.coded], views_[coded.piece]);
+  if (tensor.is_cpu()) return {};
+  auto begun = compressor().begin(tensor, round_to_encode(piece, pass));
+  return begun ? begun : of_piece(begun.error(), piece);
+}
+
+Round CodedRound::round_to_encode(const Piece& piece, std::uint32_t pass) const {
+  const Round round = round_of(piece, pass);
+  return piece.rows == 0 ? with_notes(round, piece.parameter) : round;
+}
+
 Result<void> CodedRound::encode(CodedPiece& coded, std::uint32_t pass, bool sparse) {
   const Piece& piece = pieces_[coded.piece];
   compressors::Selection& own = own_entries_[coded.coded];
   const bool whole = piece.rows == 0;
   compressors::Selection* selected = nullptr;
   if (sparse) selected = whole ? &own : &entries_;
-  Round round = round_of(piece, pass);
-  if (whole) round = with_notes(round, piece.parameter);
   coded.begin = payload_.size();
-  auto encoded =
-      compressor().encode(piece.of(compensated_[coded.coded], views_[coded.piece]), round, payload_, selected);
+  auto encoded = compressor().encode(piece.of(compensated_[coded.coded], views_[coded.piece]),
+                                     round_to_encode(piece, pass), payload_, selected);
   coded.end = ends_[coded.coded] = payload_.size();
   if (!encoded || !sparse) return encoded;
   if (!whole && piece.first_row == 0) own.clear();

@@ -155,6 +155,8 @@ class CodedRound {
     std::size_t entries_end = 0;
   };
 
+  /// Begins to encode a piece, if it is on a device (Compressor::begin).
+  Result<void> begin_encoding(const CodedPiece& coded, std::uint32_t pass);
   /// Encodes what encode() has compensated.
   virtual Result<void> encode_compensated(std::uint32_t pass);
   /// Takes what has been gathered in a pass; in the last one, makes means of it.
@@ -203,6 +205,8 @@ class CodedRound {
   std::vector<std::size_t> ends_;   ///< by index: where each tensor's payload ends in payload_
 
  private:
+  /// Of what is encoded of a piece.
+  compressors::Round round_to_encode(const Piece& piece, std::uint32_t pass) const;
   Result<void> encode(CodedPiece& coded, std::uint32_t pass, bool sparse);
   Result<void> take_sum(const CodedPiece& coded, BytesView sum, std::uint32_t pass);
 

@@ -71,6 +71,9 @@ Result<void> SplitRound::encode_compensated(std::uint32_t pass) {
   const std::size_t tensors = parameters_.size();
   own_entries_.resize(tensors);
   chosen_.assign(setting_.world, 0);
+  for (const CodedPiece& coded : coded_pieces_) {
+    if (auto begun = begin_encoding(coded, pass); !begun) return begun;
+  }
   for (std::size_t coded = 0; coded < tensors; ++coded) {
     const auto round = with_notes(round_of(parameters_[coded], pass), parameters_[coded]);
     auto selected = compressor().select_entries(compensated_[coded], round, own_entries_[coded]);
