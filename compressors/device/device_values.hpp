@@ -12,8 +12,8 @@
 
 namespace weir::compressors::device {
 
-/// What a device has been asked for ahead of a function of DeviceValues, in the calling thread's current stream; nothing
-/// by default. The tensor must not change until that function is called. Fails as compressors/device.
+/// What a device has been asked for ahead of a function of DeviceValues, in the calling thread's current stream;
+/// nothing by default. The tensor must not change until that function is called. Fails as compressors/device.
 class Selecting {
  public:
   static Result<Selecting> collect_by_sample(const at::Tensor& tensor, const SampledRank& ranked, std::size_t limit);

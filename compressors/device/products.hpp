@@ -14,8 +14,7 @@ namespace weir::compressors::device {
 // The products of transforms/matrix.hpp of contiguous float32 matrices on a device, in the calling thread's current
 // stream (device.hpp): with the bits of those.
 
-// A factor is brought up, the other one comes down, for which they wait.
-
+/// The factor is brought up, and the result comes down, for which they wait.
 Result<void> multiply(const at::Tensor& matrix, MatrixShape shape, std::span<const float> right, std::size_t rank,
                       std::vector<float>& left);
 Result<void> multiply_transposed(const at::Tensor& matrix, MatrixShape shape, std::span<const float> left,

@@ -12,9 +12,9 @@ namespace weir::compressors::device {
 // tensor that is summed, 16 bits each. In the calling thread's current stream (device.hpp), for which they wait, with
 // the bits that the processor would have.
 
-/// Fills the first entries of `to` with a share of each entry of the values, which are contiguous and float32, one after
-/// the other. If `copy` is defined, all of `to` is then brought down to that, in the host's memory. False if a value is
-/// NaN or infinite.
+/// Fills the first entries of `to` with a share of each entry of the values, which are contiguous and float32, one
+/// after the other. If `copy` is defined, all of `to` is then brought down to that, in the host's memory. False if a
+/// value is NaN or infinite.
 Result<bool> write_shares(std::span<const at::Tensor> values, float share, const at::Tensor& to,
                           const at::Tensor& copy);
 

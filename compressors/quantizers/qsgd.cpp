@@ -123,17 +123,21 @@ Result<void> Qsgd::check(BytesView code, const Extent& extent) const {
                                       " are due");
   }
   const BytesView buckets = code.subspan(head_bytes);
-  for (std::size_t start = 0; start < extent.entries; start += bucket_) {
-    const std::size_t entries = std::min<std::size_t>(bucket_, extent.entries - start);
-    const auto place = buckets.subspan(start / bucket_ * bucket_bytes(bucket_), bucket_bytes(entries));
-    const BucketCode<const std::byte> from(place, entries, bits_);
-    const float norm = load_f32(from.norm.data());
-    if (!std::isfinite(norm) || norm < 0 || !padding_is_zero(from.levels, entries, bits_) ||
-        !padding_is_zero(from.signs, entries, 1)) {
-      return Error(Errc::malformed, "qsgd: a bucket has a norm that is none, or bits behind its last entry");
+  std::atomic<bool> sound = true;
+  parallel_for_ranges(extent.entries, bucket_, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t start = begin; start < end; start += bucket_) {
+      const std::size_t entries = std::min(bucket_, end - start);
+      const auto place = buckets.subspan(start / bucket_ * bucket_bytes(bucket_), bucket_bytes(entries));
+      const BucketCode<const std::byte> from(place, entries, bits_);
+      const float norm = load_f32(from.norm.data());
+      if (!std::isfinite(norm) || norm < 0 || !padding_is_zero(from.levels, entries, bits_) ||
+          !padding_is_zero(from.signs, entries, 1)) {
+        sound = false;
+      }
     }
-  }
-  return {};
+  });
+  if (sound) return {};
+  return Error(Errc::malformed, "qsgd: a bucket has a norm that is none, or bits behind its last entry");
 }
 
 void Qsgd::read_add(BytesView code, const Extent&, float weight, std::size_t begin, std::size_t end,

@@ -10,9 +10,9 @@
 
 namespace weir::training {
 
-/// What the ranks add up of a bucket whose tensors lie on a device: one number for each entry. Shares and means are made
-/// in the device's memory, and added up there or in the host's, to which the shares then come down and from which the
-/// sums go up. Everything is put into the calling thread's current stream there, which has to be the bucket's
+/// What the ranks add up of a bucket whose tensors lie on a device: one number for each entry. Shares and means are
+/// made in the device's memory, and added up there or in the host's, to which the shares then come down and from which
+/// the sums go up. Everything is put into the calling thread's current stream there, which has to be the bucket's
 /// (HostCopies::in_stream_of), and only what the functions return comes down besides.
 ///
 ///     gather(values, share, vote)    all-reduce numbers() in place    conclude()    then means() are there
