@@ -13,6 +13,7 @@
 #include "tests/compressors/tensors.hpp"
 #include "tests/cuda/emulator/emulator.hpp"
 #include "training/device.hpp"
+#include "training/exchange/coding_probe.hpp"
 #include "training/exchange/exchange.hpp"
 
 namespace weir::training::testing {
@@ -160,6 +161,34 @@ INSTANTIATE_TEST_SUITE_P(All, CodedOnTheHost,
 TEST(CodedOnTheDevice, AfterADenseWarmUp) {
   const Case of{"dgc", "ring", {{"ratio", 0.01}, {"warmup_epochs", 102}}};
   expect_same(run(of, gpu), run(of, at::kCPU));
+}
+
+/// What the ranks plan with is measured where it will be done.
+TEST(CodingProbe, EncodesOnTheDeviceWhatIsEncodedThereInAStep) {
+  const auto measure = [](const std::string& compressor, at::Device device) {
+    auto compression = make_compression({compressor, "ring", {}});
+    const std::vector<NamedTensor> tensors{{"a", at::zeros({200, 300}, at::TensorOptions(at::kFloat).device(device))}};
+    return measure_coding(compression, tensors, {.seed = 5, .step = 20, .epoch = 100, .world = 2}).value().front();
+  };
+  constexpr std::uint64_t tensor_bytes = 4 * 200 * 300;
+  for (const char* compressor : {"dgc", "int8", "powersgd", "demo"}) {
+    SCOPED_TRACE(compressor);
+    const auto up_before = emulator::bytes_to_device();
+    const auto down_before = emulator::bytes_to_host();
+    const BucketLoad there = measure(compressor, gpu);
+    EXPECT_GE(emulator::bytes_to_device() - up_before, tensor_bytes) << "it lies on the host";
+    EXPECT_LT(emulator::bytes_to_host() - down_before, tensor_bytes);
+    const BucketLoad here = measure(compressor, at::kCPU);
+    ASSERT_EQ(there.by_all.passes.size(), here.by_all.passes.size());
+    for (std::size_t pass = 0; pass < here.by_all.passes.size(); ++pass) {
+      EXPECT_EQ(there.by_all.passes[pass].bytes, here.by_all.passes[pass].bytes);
+    }
+    EXPECT_GT(there.by_all.encode_seconds, 0);
+    EXPECT_GT(there.by_all.decode_seconds, 0);
+  }
+  const auto up_before = emulator::bytes_to_device();
+  measure("none", gpu);
+  EXPECT_EQ(emulator::bytes_to_device() - up_before, 0U) << "nothing to encode";
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/non_finite.hpp"
+#include "training/device.hpp"
 
 namespace weir::training {
 namespace {
@@ -72,7 +73,7 @@ BucketRound::BucketRound(const RoundSetting& setting, const Bucket& bucket, bool
   }
   if (setting.by_hosts) {
     host_sums_ = at::empty({entries}, at::kFloat);
-    host_means_ = at::zeros({entries}, at::kFloat);
+    host_means_ = at::zeros({entries}, host_memory_for(setting.parameters[bucket.parameters.front()].tensor.device()));
     put_means_into(host_means_);
     std::int64_t begin = 0;
     for (const auto p : bucket.parameters) {

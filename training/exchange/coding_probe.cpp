@@ -3,10 +3,13 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <algorithm>
 #include <limits>
 
+#include "compressors/device/device.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/sent.hpp"
@@ -39,7 +42,12 @@ Result<void> measure_round(Compression& compression, const at::Tensor& gradient,
                            CodedLoad& load) {
   auto& [compressor, memory] = compression;
   const auto traits = compressor->traits();
-  at::Tensor mean = at::zeros(gradient.sizes());
+  const at::Device place = gradient.device();
+  const auto wait = [place] {
+    if (!place.is_cpu()) c10::impl::getDeviceGuardImpl(place.type())->getStream(place).synchronize();
+  };
+  const bool decodes_there = compressor->decodes_on(place);
+  at::Tensor mean = at::zeros(gradient.sizes(), decodes_there ? gradient.options() : at::TensorOptions(at::kFloat));
   compressors::Selection own;
   Bytes payload;
   const Stopwatch encoding;
@@ -47,6 +55,7 @@ Result<void> measure_round(Compression& compression, const at::Tensor& gradient,
   auto compensated = memory->compensate(gradient, round);
   if (!compensated) return compensated.error();
   round.peaks = memory->peaks(round);
+  round.bins = memory->bins(round);
   load.passes.resize(traits.passes.size());
   for (round.pass = 0; round.pass < traits.passes.size(); ++round.pass) {
     payload.clear();
@@ -64,10 +73,13 @@ Result<void> measure_round(Compression& compression, const at::Tensor& gradient,
   const Stopwatch watch;
   auto decoded = compressor->decode_add(payload, round, 1, mean);
   if (!decoded) return decoded;
+  if (!decodes_there) (void)mean.to(place);
+  wait();
   decoding = watch.seconds();
   if (auto concluded = compressor->conclude(mean, round); !concluded) return concluded;
   const auto sent = traits.sparse ? compressors::Sent(own) : compressors::Sent(*compressor, BytesView(payload), round);
   if (auto updated = memory->update(round, sent, mean); !updated) return updated;
+  wait();
   load.encode_seconds += weight * (encoding.seconds() - decoding);
   load.decode_seconds += weight * decoding;
   return {};
@@ -98,6 +110,10 @@ Result<std::vector<BucketLoad>> measure_coding(Compression& compression,
                                                std::span<const compressors::NamedTensor> parameters,
                                                const Round& round) {
   auto generator = at::detail::createCPUGenerator(round.seed);
+  const at::Device device = parameters.empty() ? at::Device(at::kCPU) : parameters.front().tensor.device();
+  const bool there = !device.is_cpu() && compressors::device::has_kernels(device) && compression.codes_on(device);
+  const auto in_stream =
+      there ? c10::OptionalStreamGuard(compressors::device::coding_stream(device)) : c10::OptionalStreamGuard();
   std::vector<BucketLoad> loads;
   for (const auto& [name, tensor] : parameters) {
     Round own = round;
@@ -110,7 +126,7 @@ Result<std::vector<BucketLoad>> measure_coding(Compression& compression,
     }
     double share = 1;
     const auto part = rows_to_measure(tensor.sizes(), share);
-    const at::Tensor gradient = at::randn(part, generator).mul_(1e-3);
+    const at::Tensor gradient = at::randn(part, generator).mul_(1e-3).to(there ? device : at::Device(at::kCPU));
     CodedLoad first;  // in the first round memory is allocated
     CodedLoad encoded;
     for (CodedLoad* of_round : {&first, &encoded}) {

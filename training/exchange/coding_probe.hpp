@@ -12,9 +12,10 @@
 namespace weir::training {
 
 /// Measures what a compressor and its memory take for each parameter, and how long its payloads are, with random
-/// gradients in the shapes of the parameters; of large ones with the first rows. `compression` must not be the one that
-/// is trained with: its state changes. `round`: for its epoch, rank, world and seed. Fails with what compressors and
-/// memories fail with.
+/// gradients in the shapes of the parameters; of large ones with the first rows. They lie where the parameters do, if
+/// that is a device on which these are coded, and in the host's memory otherwise. `compression` must not be the one
+/// that is trained with: its state changes. `round`: for its epoch, rank, world and seed. Fails with what compressors
+/// and memories fail with.
 Result<std::vector<BucketLoad>> measure_coding(compressors::Compression& compression,
                                                std::span<const compressors::NamedTensor> parameters,
                                                const compressors::Round& round);

@@ -30,7 +30,6 @@ HostCopies::HostCopies(std::span<const NamedTensor> tensors, std::span<const Buc
         {.tensor = made_there ? means[t].tensor : at::zeros(sizes, at::TensorOptions(at::kFloat).device(device_)),
          .sparse = false,
          .positions = {}});
-    if (!made_there) places_.back().copy = at::empty(sizes, host_memory_for(device_));
   }
   const bool may_code = compressors::device::has_kernels(device_);
   lanes_.reserve(buckets.size());
@@ -51,6 +50,7 @@ void HostCopies::hold_back(std::size_t bucket) {
 at::Tensor HostCopies::fetch(std::uint32_t tensor, const at::Tensor& value) {
   Place& place = places_[tensor];
   place.value = value;
+  if (!place.copy.defined()) place.copy = at::empty(value.sizes(), host_memory_for(device_));
   const c10::StreamGuard copying(lanes_[place.bucket].stream);
   place.copy.copy_(value, /*non_blocking=*/true);
   return place.copy;

@@ -77,7 +77,7 @@ class HostCopies {
  private:
   struct Place {
     at::Tensor value;      ///< on the device, while it is copied
-    at::Tensor copy;       ///< in the host's memory
+    at::Tensor copy;       ///< in the host's memory, once one was fetched
     at::Tensor positions;  ///< on the device: of the entries of the mean that are not zero, if it was sparse
     std::size_t bucket = 0;
   };
