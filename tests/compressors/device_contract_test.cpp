@@ -249,6 +249,20 @@ TEST_P(OnADevice, TakesOtherTypesAndWhatIsNotContiguous) {
   }
 }
 
+/// As after a step that another tensor's failure has ended.
+TEST_P(OnADevice, WhatWasBegunAndNotEncodedIsForgotten) {
+  const Case it{GetParam(), nlohmann::json::object()};
+  const auto compressor = it.make();
+  const auto other = it.make();
+  compressor->begin(gaussian(60'000, 1).view({200, 300}).to(gpu), round_at(0)).value();
+  const at::Tensor gradient = gaussian(60'000, 2).view({200, 300}).to(gpu);
+  Bytes found;
+  Bytes due;
+  compressor->encode(gradient, round_at(1), found).value();
+  other->encode(gradient, round_at(1), due).value();
+  EXPECT_TRUE(!compressor->traits().exact_on_devices || std::ranges::equal(found, due));
+}
+
 TEST_P(OnADevice, TheMeanOfAllRanksIsMadeThere) {
   const Case it{GetParam(), nlohmann::json::object()};
   const auto compressor = it.make();
