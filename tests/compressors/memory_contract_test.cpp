@@ -1,5 +1,6 @@
 // What every memory promises with every compressor it fits.
 
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <array>
