@@ -57,22 +57,25 @@ class LocalSgd(SystemTest):
     def test_stopped_and_resumed_equals_uninterrupted(self):
         self.cluster.start({"alpha": 2})
         api = self.cluster.api
-        spec = local("dgc", steps=150, period=7)
+        # A warm-up whose length is that of the training would be another one in each of these jobs.
+        spec = local("dgc", steps=LONG, period=7,
+                     compression={"name": "dgc", "params": {"warmup_epochs": 0.02}})
 
-        def final_tensors(job_id: str) -> dict[str, bytes]:
-            status, _, body = api.request("GET", f"/api/v1/jobs/{job_id}/checkpoints/150")
+        def final_tensors(job_id: str, step: int) -> dict[str, bytes]:
+            status, _, body = api.request("GET", f"/api/v1/jobs/{job_id}/checkpoints/{step}")
             self.assertEqual(status, 200)
             return tensors(body)
 
-        whole = self.run_job(spec)
         interrupted = api.submit(spec)["id"]
         api.wait_step(interrupted, 5)
         api.call("POST", f"/api/v1/jobs/{interrupted}/stop")
         stopped = api.wait_ended(interrupted)
         self.assertEqual(stopped["state"], "STOPPED", stopped["reason"])
         self.assertEqual(stopped["step"] % 7, 0, "it stops when the workers exchange")
+        steps = spec["training"]["max_steps"] = stopped["step"] + 60
+        whole = self.run_job(spec)
         spec["checkpoint"] = {"resume_from": {"job": interrupted, "step": stopped["step"]}}
-        expected, found = final_tensors(whole["id"]), final_tensors(self.run_job(spec)["id"])
+        expected, found = final_tensors(whole["id"], steps), final_tensors(self.run_job(spec)["id"], steps)
         self.assertEqual(expected.keys(), found.keys())
         self.assertEqual([name for name in expected if expected[name] != found[name]], [])
 
