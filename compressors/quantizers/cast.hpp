@@ -77,11 +77,11 @@ Result<void> decode_cast(BytesView payload, const Round& round, float weight, at
                                       std::to_string(entries) + " entries of 16 bits");
   }
   const auto whole = static_cast<float>(static_cast<double>(weight) * round.world);
-  const Error not_finite(Errc::malformed, "a 16-bit payload has a number that is not finite");
+  const auto not_finite = [] { return Error(Errc::malformed, "a 16-bit payload has a number that is not finite"); };
   if (!sum.is_cpu()) {
     const auto added = device::add_rounded<Number>(payload, whole, sum);
     if (!added) return added.error();
-    return *added ? Result<void>() : not_finite;
+    return *added ? Result<void>() : not_finite();
   }
   const std::span<float> target = flat(sum);
   const bool in_place = is_place_for<Number>(payload.data());
@@ -98,7 +98,7 @@ Result<void> decode_cast(BytesView payload, const Round& round, float weight, at
       if (!add_scaled(whole, numbers, part)) finite = false;
     }
   });
-  return finite ? Result<void>() : not_finite;
+  return finite ? Result<void>() : not_finite();
 }
 
 }  // namespace weir::compressors

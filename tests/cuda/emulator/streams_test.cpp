@@ -86,7 +86,7 @@ TEST_F(StreamsTest, BytesThatCrossAreCounted) {
   const auto up_before = emulator::bytes_to_device();
   copy_bytes({from.data(), from.size()}, to.bytes().data(), first.handle()).value();
   copy_bytes(to.bytes(), from.data(), first.handle()).value();
-  copy_bytes({from.data(), 3}, to.bytes().data(), first.handle()).value();
+  copy_bytes(to.bytes().first(3), from.data(), first.handle()).value();
   EXPECT_EQ(emulator::bytes_to_host() - down_before, 8U);
   EXPECT_EQ(emulator::bytes_to_device() - up_before, 11U);
 }
