@@ -114,6 +114,7 @@ Result<void> Compressor::do_decode_add_on_device(BytesView payload, const Round&
     auto read = read_entries(payload, round, entries_of(sum.sizes()), entries);
     return read ? device::add_selection(weight, entries, sum) : read;
   }
+  if (decodes_on(sum.device())) return do_decode_add(payload, round, weight, sum);
   // Added to minus zero, a value keeps its bits: those of a minus zero, too.
   at::Tensor decoded = at::full(sum.sizes(), -0.0F, at::kFloat);
   if (auto done = do_decode_add(payload, round, 1, decoded); !done) return done;
@@ -125,8 +126,6 @@ Result<void> Compressor::do_decode_add_ranks(std::span<const BytesView> payloads
   return add_in_turn(payloads, round,
                      [&](BytesView payload, const Round& of) { return do_decode_add(payload, of, weight, sum); });
 }
-
-Error Compressor::of_rank(const Error& error, std::size_t rank) { return error.within("rank " + std::to_string(rank)); }
 
 Result<void> Compressor::absorb(std::span<const BytesView>, const Round&) { return {}; }
 

@@ -268,14 +268,12 @@ class Compressor {
   /// As read_entries(), for the payload that do_encode() has just written.
   virtual Result<void> own_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& own);
   virtual Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) = 0;
-  /// The same for a sum on a device. By default what is decoded on the host is brought up: all of it, or the entries of
-  /// a sparse payload, which must then be added as read_entries() has them.
+  /// The same for a sum on a device. By default, of a sparse payload the entries are brought up and added as
+  /// read_entries() has them; else do_decode_add() is called, which takes such a sum where decodes_on() says, and what
+  /// it decodes on the host is brought up where it does not.
   virtual Result<void> do_decode_add_on_device(BytesView payload, const Round& round, float weight, at::Tensor& sum);
   virtual Result<void> do_decode_add_ranks(std::span<const BytesView> payloads, const Round& round, float weight,
                                            at::Tensor& sum);
-
-  /// `error`, with the rank whose payload it is about.
-  static Error of_rank(const Error& error, std::size_t rank);
 
  private:
   /// The gradient as do_encode() takes it.

@@ -25,9 +25,6 @@ class Bf16 final : public Compressor {
  protected:
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
-  Result<void> do_decode_add_on_device(BytesView payload, const Round& round, float weight, at::Tensor& sum) override {
-    return do_decode_add(payload, round, weight, sum);
-  }
 };
 
 }  // namespace weir::compressors

@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/bytes.hpp"
+#include "compressors/codecs/varint.hpp"
+
 namespace weir::compressors {
 
 // Helpers for codes that are multiples of a scale.
@@ -38,6 +41,14 @@ inline Grid grid_for(float below, float above) {
 
 /// Whether a decoded scale is valid. Multiples of it saturate at the largest float (kernels/quantization/quantize.hpp).
 inline bool is_scale(float scale) { return std::isfinite(scale) && scale >= 0; }
+
+/// Whether the scales of all channels, with which a code begins, are valid.
+inline bool are_scales(BytesView code, std::uint64_t channels) {
+  for (std::uint64_t channel = 0; channel < channels; ++channel) {
+    if (!is_scale(load_f32(code.data() + channel * sizeof(float)))) return false;
+  }
+  return true;
+}
 
 /// The error bound if the error of an entry is at most 1/254 of the largest magnitude and at most the entry itself.
 inline double bound_of_steps(std::uint64_t entries) {

@@ -54,12 +54,8 @@ Result<bool> Int8::write_on_device(const at::Tensor& values, const Extent& exten
 }
 
 Result<void> Int8::check(BytesView code, const Extent& extent) const {
-  for (std::size_t channel = 0; channel < extent.channels; ++channel) {
-    if (!is_scale(load_f32(code.data() + channel * sizeof(float)))) {
-      return Error(Errc::malformed, "int8: a scale that is none");
-    }
-  }
-  return {};
+  if (are_scales(code, extent.channels)) return {};
+  return Error(Errc::malformed, "int8: a scale that is none");
 }
 
 void Int8::read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,

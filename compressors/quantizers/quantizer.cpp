@@ -85,7 +85,7 @@ Result<void> Quantizer::do_decode_add_ranks(std::span<const BytesView> payloads,
   codes_.clear();
   for (const BytesView payload : payloads) {
     const auto code = open(payload, extent);
-    if (!code) return of_rank(code.error(), codes_.size());
+    if (!code) return code.error().within("rank " + std::to_string(codes_.size()));
     codes_.push_back(*code);
   }
   read_add_codes(extent, weight, flat(sum));

@@ -296,9 +296,4 @@ Result<void> Atomo::do_decode_add(BytesView payload, const Round&, float weight,
   return {};
 }
 
-Result<void> Atomo::do_decode_add_on_device(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
-  return decodes_on(sum.device()) ? do_decode_add(payload, round, weight, sum)
-                                  : Compressor::do_decode_add_on_device(payload, round, weight, sum);
-}
-
 }  // namespace weir::compressors

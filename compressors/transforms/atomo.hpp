@@ -67,7 +67,6 @@ class Atomo final : public Compressor {
  protected:
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
-  Result<void> do_decode_add_on_device(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
 
  private:
   Result<void> encode_products(const at::Tensor& gradient, const Round& round, Bytes& out);

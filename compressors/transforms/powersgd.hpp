@@ -58,9 +58,6 @@ class PowerSgd final : public Compressor {
   bool wants_dense(const Round& round) const override { return round.step < start_step(); }
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
-  Result<void> do_decode_add_on_device(BytesView payload, const Round& round, float weight, at::Tensor& sum) override {
-    return do_decode_add(payload, round, weight, sum);
-  }
 
  private:
   /// The state of a tensor, apart from the Q that is saved.

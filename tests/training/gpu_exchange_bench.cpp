@@ -8,12 +8,10 @@
 // `alone` is how long a step takes in which nothing is computed, so that nothing hides it. `encode`, `wire` and
 // `decode` are what of that the codec threads and the messages take, summed over buckets, which pass side by side.
 
-#include <ATen/ops/full.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -25,6 +23,7 @@
 #include "tested_device.hpp"
 #include "training/exchange/exchange.hpp"
 #include "training/exchange/stopwatch.hpp"
+#include "training/models/resnet.hpp"
 
 namespace weir::training::testing {
 namespace {
@@ -32,27 +31,6 @@ namespace {
 constexpr std::uint32_t ranks = 2;
 constexpr int warm_up = 3;
 constexpr int steps = 20;
-
-/// Shapes of the parameters (He et al. 2015, table 1): 25.6 million entries in 161 tensors.
-std::vector<std::vector<std::int64_t>> shapes_of_resnet50() {
-  std::vector<std::vector<std::int64_t>> shapes;
-  const auto add = [&](std::int64_t out, std::int64_t in, std::int64_t side) {
-    shapes.insert(shapes.end(), {{out, in, side, side}, {out}, {out}});
-  };
-  add(64, 3, 7);
-  std::int64_t in = 64;
-  for (const auto& [width, blocks] : {std::pair<std::int64_t, int>{64, 3}, {128, 4}, {256, 6}, {512, 3}}) {
-    for (int block = 0; block < blocks; ++block) {
-      add(width, in, 1);
-      add(width, width, 3);
-      add(4 * width, width, 1);
-      if (block == 0) add(4 * width, in, 1);
-      in = 4 * width;
-    }
-  }
-  shapes.insert(shapes.end(), {{1000, in}, {1000}});
-  return shapes;
-}
 
 struct Step {
   double host = 0;
@@ -74,8 +52,9 @@ std::vector<Step> run_rank(const std::string& compressor, collectives::Fabric& f
   const auto there = at::TensorOptions(at::kFloat).device(device);
   std::vector<compressors::NamedTensor> tensors;
   std::vector<at::Tensor> gradients;
-  for (const auto& shape : shapes_of_resnet50()) {
-    tensors.push_back({"tensor" + std::to_string(tensors.size()), at::zeros(shape, there)});
+  const auto network = ResNet::network({.depth = 50}, {3, 224, 224, 1000}).value();
+  for (const auto& [name, shape] : shapes_of(network)) {
+    tensors.push_back({name, at::zeros(shape, there)});
     gradients.push_back(at::randn(shape, there));
   }
   const nlohmann::json none;

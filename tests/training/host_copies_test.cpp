@@ -74,11 +74,11 @@ TEST(HostCopies, ASparseMeanReplacesOneThatWasMadeThere) {
   Copies of;
   Mean& there = of.copies.means()[0];
   there.tensor.fill_(3);
-  of.copies.release(0);
+  of.copies.leave(0);
   of.copies.put(0, {.tensor = at::tensor({0.0F, 1.0F, 0.0F, 0.0F, 0.0F, 0.0F}), .sparse = true, .positions = {1}});
   EXPECT_TRUE(there.tensor.cpu().view({-1}).equal(at::tensor({0.0F, 1.0F, 0.0F, 0.0F, 0.0F, 0.0F})));
   there.tensor.fill_(3);  // one that has no positions
-  of.copies.release(0);
+  of.copies.leave(0);
   of.copies.put(0, {.tensor = at::tensor({0.0F, 0.0F, 2.0F, 0.0F, 0.0F, 0.0F}), .sparse = true, .positions = {2}});
   EXPECT_TRUE(there.tensor.cpu().view({-1}).equal(at::tensor({0.0F, 0.0F, 2.0F, 0.0F, 0.0F, 0.0F})));
 }

@@ -233,7 +233,7 @@ void Exchange::put_means() {
   for (std::size_t b = first_; b < last_; ++b) {
     copies_->join(b);
     for (const auto tensor : buckets_[b].parameters) {
-      rounds_[b].has_mean_there(tensor) ? copies_->release(tensor) : copies_->put(tensor, means_[tensor]);
+      rounds_[b].has_mean_there(tensor) ? copies_->leave(tensor) : copies_->put(tensor, means_[tensor]);
     }
   }
 }
@@ -303,12 +303,8 @@ void Exchange::begin_copies(std::size_t bucket) {
   copies_->hold_back(bucket);
   for (const auto tensor : buckets_[bucket].parameters) {
     at::Tensor& value = values_[tensor];
-    if (!value.defined()) continue;
-    if (rounds_[bucket].works_in_place(step_, routes_[bucket], tensor)) {
-      copies_->keep(tensor, value);
-    } else {
-      value = copies_->fetch(tensor, value);
-    }
+    const bool stays = rounds_[bucket].works_in_place(step_, routes_[bucket], tensor);
+    if (value.defined() && !stays) value = copies_->fetch(tensor, value);
   }
 }
 
@@ -323,9 +319,9 @@ Result<Exchange::Agreed> Exchange::finish() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !under_way_; });
   if (failure_) return *failure_;
-  std::ranges::fill(values_, at::Tensor());
   agreed_.times.wait = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (copies_) put_means();
+  std::ranges::fill(values_, at::Tensor());
   if (options_.aggregation == Aggregation::sum) sum_up();
   return agreed_;
 }

@@ -25,13 +25,12 @@ using compressors::NamedTensor;
 ///
 ///     hold_back(b)        compute thread, before the step: the last means have been used up
 ///     hold_back(b)        the thread that has computed the bucket's last value, and then for each tensor
-///     fetch(t, value)     if the value is to come down, or
-///     keep(t, value)      if it stays where it is
+///     fetch(t, value)     if the value is to come down; else it must not change, and is to be kept, until join(b)
 ///     wait(t)             encoder: then the copy of what was fetched may be read
 ///     in_stream_of(t)     codec threads: what they do with tensors on the device is done in the bucket's stream
 ///     join(b)             compute thread, after the exchange, and then for each tensor
 ///     put(t, mean)        or, if its mean is there already,
-///     release(t)
+///     leave(t)
 ///
 /// Exceptions of LibTorch go through: out of memory, say.
 class HostCopies {
@@ -46,9 +45,6 @@ class HostCopies {
   /// Begins to copy a value in the stream of its bucket. The value must not change, and the copy not be read, until
   /// wait().
   at::Tensor fetch(std::uint32_t tensor, const at::Tensor& value);
-
-  /// The value is to be read in the stream of its bucket. It must not change until join().
-  void keep(std::uint32_t tensor, const at::Tensor& value) { places_[tensor].value = value; }
 
   /// As long as it exists, the stream of the tensor's bucket is the calling thread's current one.
   c10::OptionalStreamGuard in_stream_of(std::uint32_t tensor) const {
@@ -65,11 +61,8 @@ class HostCopies {
   /// Copies a mean to the device, where it is dense: of a sparse one only the entries.
   void put(std::uint32_t tensor, const Mean& mean);
 
-  /// The value is not used any more, and the mean was made on the device.
-  void release(std::uint32_t tensor) {
-    places_[tensor].value.reset();
-    places_[tensor].positions.reset();
-  }
+  /// Instead of put(): the mean was made on the device.
+  void leave(std::uint32_t tensor) { places_[tensor].positions.reset(); }
 
   /// By tensor, as they were put last or made there.
   std::span<Mean> means() { return means_; }

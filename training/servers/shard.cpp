@@ -11,20 +11,6 @@
 #include "compressors/flat.hpp"
 
 namespace weir::training::servers {
-namespace {
-
-void restart(Mean& mean) {
-  const auto values = compressors::flat(mean.tensor);
-  if (mean.sparse) {
-    for (const auto position : mean.positions) values[position] = 0;
-  } else {
-    std::ranges::fill(values, 0.0F);
-  }
-  mean.positions.clear();
-}
-
-}  // namespace
-
 Shard::Shard(std::vector<NamedTensor> parameters, std::vector<std::uint32_t> own, std::unique_ptr<Optimizer> optimizer,
              const compressors::Compression& compression, const CodingSetting& setting)
     : own_(std::move(own)), optimizer_(std::move(optimizer)), coder_(compression, setting), copies_(setting.workers) {
@@ -42,7 +28,7 @@ Result<void> Shard::apply(std::span<Pushed> pushes, double learning_rate, const 
   const float weight = 1 / static_cast<float>(pushes.size());
   for (std::size_t i = 0; i < own_.size(); ++i) {
     Mean& mean = means_[i];
-    restart(mean);
+    if (auto restarted = restart(mean, /*sparse=*/false); !restarted) return restarted;
     for (auto& push : pushes) {
       const bool fresh = &push == &pushes.front();
       auto read = coder_.read_gradient(push.tensors, own_[i], push.turn, weight, fresh, mean);
