@@ -64,14 +64,21 @@ Result<at::Tensor> Compressor::prepared(const at::Tensor& gradient, const Round&
   return ready ? gradient : gradient.detach().to(at::kFloat).contiguous();
 }
 
-Result<void> Compressor::begin(const at::Tensor& gradient, const Round& round) {
-  const auto ready = prepared(gradient, round);
-  if (!ready) return ready.error();
-  // What is not ready is converted for encode() again.
-  return ready->is_same(gradient) ? do_begin(gradient, round) : Result<void>();
+Result<void> Compressor::begin(std::span<const at::Tensor> gradients, std::span<const Round> rounds) {
+  std::vector<at::Tensor> there;
+  std::vector<Round> of_there;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const auto ready = prepared(gradients[i], rounds[i]);
+    if (!ready) return ready.error();
+    // What is not ready is converted for encode() again.
+    if (!ready->is_same(gradients[i]) || ready->is_cpu() || ready->numel() == 0) continue;
+    there.push_back(*ready);
+    of_there.push_back(rounds[i]);
+  }
+  return there.empty() ? Result<void>() : do_begin(there, of_there);
 }
 
-Result<void> Compressor::do_begin(const at::Tensor&, const Round&) { return {}; }
+Result<void> Compressor::do_begin(std::span<const at::Tensor>, std::span<const Round>) { return {}; }
 
 Result<void> Compressor::encode(const at::Tensor& gradient, const Round& round, Bytes& out, Selection* own) {
   const auto ready = prepared(gradient, round);

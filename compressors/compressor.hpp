@@ -198,10 +198,11 @@ class Compressor {
   /// summed: the type of that number. Then what the ranks send can be added up without encode() and decode_add().
   virtual std::optional<at::ScalarType> sent_numbers() const { return std::nullopt; }
 
-  /// Begins on a device what encode() or select_entries() of this tensor and round will wait for there, in the calling
-  /// thread's current stream: who encodes several tensors begins all of them first, so that the device works while the
-  /// host does. The tensor must not change until it is encoded. Fails like encode(), but for what values are.
-  Result<void> begin(const at::Tensor& gradient, const Round& round);
+  /// Begins on a device what encode() or select_entries() of these tensors and rounds will wait for there, in the
+  /// calling thread's current stream: who encodes several tensors begins all of them first, so that the device works
+  /// while the host does, and takes them in as few launches as one. The tensors must not change until they are encoded.
+  /// Fails like encode(), but for what values are.
+  Result<void> begin(std::span<const at::Tensor> gradients, std::span<const Round> rounds);
 
   /// Appends the encoding of `gradient` to `out`. Accepts any shape, also empty; a tensor that is not float32 or not
   /// contiguous is converted first. If `own` is given, it receives what read_entries() would read from the payload; for
@@ -261,8 +262,9 @@ class Compressor {
   /// Whether the parameters ask for a dense round, regardless of the payload's size.
   virtual bool wants_dense(const Round& round) const;
 
-  /// Of these, `gradient` is float32 and contiguous, with fewer than 2^32 entries.
-  virtual Result<void> do_begin(const at::Tensor& gradient, const Round& round);
+  /// Of these, `gradient` is float32 and contiguous, with fewer than 2^32 entries. Those of do_begin() lie on a device,
+  /// and none is empty.
+  virtual Result<void> do_begin(std::span<const at::Tensor> gradients, std::span<const Round> rounds);
   virtual Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) = 0;
   virtual Result<void> do_select(const at::Tensor& gradient, const Round& round, Selection& chosen);
   /// As read_entries(), for the payload that do_encode() has just written.

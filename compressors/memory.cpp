@@ -1,9 +1,30 @@
 #include "compressors/memory.hpp"
 
+#include <utility>
+
 #include "base/errc.hpp"
 #include "compressors/memories/tensor_store.hpp"
 
 namespace weir::compressors {
+
+Result<void> Memory::compensate_all(std::span<const at::Tensor> gradients, std::span<const Round> rounds,
+                                    std::vector<at::Tensor>& out) {
+  out.clear();
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    auto compensated = compensate(gradients[i], rounds[i]);
+    if (!compensated) return compensated.error();
+    out.push_back(std::move(*compensated));
+  }
+  return {};
+}
+
+Result<void> Memory::update_all(std::span<const Round> rounds, std::span<const Sent> sent,
+                                std::span<at::Tensor> means) {
+  for (std::size_t i = 0; i < rounds.size(); ++i) {
+    if (auto updated = update(rounds[i], sent[i], means[i]); !updated) return updated;
+  }
+  return {};
+}
 
 Peaks Memory::peaks(const Round&) const { return {}; }
 

@@ -69,6 +69,10 @@ class Memory {
   /// memory, which stays valid and unchanged until update(). `gradient` is not written to. Fails with: invalid_argument
   /// (the shape differs from the tensor's previous one).
   virtual Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) = 0;
+  /// The same of several tensors: `out` becomes what compensate() returns for each. A memory may take those on a device
+  /// in as few launches as one. On failure `out` has what came before the tensor that failed, or all.
+  virtual Result<void> compensate_all(std::span<const at::Tensor> gradients, std::span<const Round> rounds,
+                                      std::vector<at::Tensor>& out);
 
   /// The peaks of the tensor that compensate() has returned for round.tensor, until that tensor's update(). Empty if
   /// this memory does not note them.
@@ -80,6 +84,9 @@ class Memory {
   /// Ends the round: `sent` is what this rank sent, `mean` what the ranks agreed on. A memory with
   /// traits().changes_mean turns `mean` into what the optimizer applies, in the same way on every rank.
   virtual Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) = 0;
+  /// The same of several tensors, as compensate_all().
+  virtual Result<void> update_all(std::span<const Round> rounds, std::span<const Sent> sent,
+                                  std::span<at::Tensor> means);
 
   /// What this rank has not sent yet and will add to what it sends, to be read and changed between rounds; null if this
   /// memory has nothing of the kind.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
@@ -61,6 +62,12 @@ class Sent {
 
   /// Of a sparse compressor.
   std::span<const std::uint32_t> positions() const { return entries_->positions; }
+  /// All entries, those at positions() first; none if it is not of a sparse compressor.
+  std::vector<const Selection*> selections() const {
+    if (entries_ == nullptr) return {};
+    if (corrections_ == nullptr) return {entries_};
+    return {entries_, corrections_};
+  }
 
  private:
   const Selection* entries_ = nullptr;

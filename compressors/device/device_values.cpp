@@ -25,60 +25,39 @@ class Found {
       : limit_(std::min(limit, size_of(among))),
         positions_(scratch(among, limit_ * sizeof(std::uint32_t))),
         values_(scratch(among, limit_ * sizeof(float))),
-        selected_(scratch(among, sizeof(cuda::Selected))) {}
+        count_(scratch(among, sizeof(std::uint32_t))) {}
 
   Result<void> clear(cuda::StreamHandle stream) const {
-    return cuda::fill_bytes(place<std::byte>(selected_), sizeof(cuda::Selected), std::byte{0}, stream);
+    return cuda::fill_bytes(place<std::byte>(count_), sizeof(std::uint32_t), std::byte{0}, stream);
   }
-  Result<void> clear_values(cuda::StreamHandle stream) const {
-    return cuda::fill_bytes(place<std::byte>(values_), limit_ * sizeof(float), std::byte{0}, stream);
-  }
-  /// What was selected, after the next wait.
-  at::Tensor fetch_selected() const { return fetch(selected_, sizeof(cuda::Selected)); }
   cuda::Selection room() const {
     return {.positions = place<std::uint32_t>(positions_),
             .values = place<float>(values_),
             .limit = limit_,
-            .selected = place<cuda::Selected>(selected_)};
+            .count = place<std::uint32_t>(count_)};
   }
 
-  /// What is on its way to the host of a selection: how many entries there are, and the first ones.
-  struct Coming {
-    std::size_t first = 0;
-    at::Tensor selected;
-    at::Tensor positions;
-    at::Tensor values;
-  };
-
-  /// `likely`: so many entries come at once.
-  Coming begin_down(std::size_t likely) const {
+  /// Returns how many entries were selected, and `out` has them unless there was not room for all. `likely`: so many
+  /// come at once; waits again if there are more.
+  std::size_t bring_down(std::size_t likely, Selection& out) const {
     const std::size_t first = std::min(likely, limit_);
-    return {first, fetch_selected(), fetch(positions_, first * sizeof(std::uint32_t)),
-            fetch(values_, first * sizeof(float))};
-  }
-  /// When they have come: returns how many entries were selected, and `out` has them unless there was not room for all.
-  /// Waits if there are more than have come.
-  std::size_t finish_down(const Coming& coming, Selection& out) const {
-    const std::size_t first = coming.first;
-    const std::size_t count = place<cuda::Selected>(coming.selected)->count;
+    const at::Tensor counted = fetch(count_, sizeof(std::uint32_t));
+    const at::Tensor positions = fetch(positions_, first * sizeof(std::uint32_t));
+    const at::Tensor values = fetch(values_, first * sizeof(float));
+    wait(count_);
+    const std::size_t count = *place<std::uint32_t>(counted);
     if (count > limit_) return count;
     out.resize(count);
-    copy_out(coming.positions, out.positions, 0, std::min(first, count));
-    copy_out(coming.values, out.values, 0, std::min(first, count));
+    copy_out(positions, out.positions, 0, std::min(first, count));
+    copy_out(values, out.values, 0, std::min(first, count));
     if (count > first) {
       const at::Tensor more_positions = fetch_behind(positions_, first, count);
       const at::Tensor more_values = fetch_behind(values_, first, count);
-      wait(selected_);
+      wait(count_);
       copy_out(more_positions, out.positions, first, count - first);
       copy_out(more_values, out.values, first, count - first);
     }
     return count;
-  }
-  /// Both, one after the other.
-  std::size_t bring_down(std::size_t likely, Selection& out) const {
-    const Coming coming = begin_down(likely);
-    wait(selected_);
-    return finish_down(coming, out);
   }
 
  private:
@@ -95,7 +74,7 @@ class Found {
   std::size_t limit_;
   at::Tensor positions_;
   at::Tensor values_;
-  at::Tensor selected_;
+  at::Tensor count_;
 };
 
 /// Selects of each block of a tensor.
@@ -125,106 +104,211 @@ std::size_t room_for(std::size_t limit, std::size_t entries) { return std::min(l
 
 }  // namespace
 
+/// What has been selected of several tensors lies in one piece of memory, on the device and then below: a Head for each
+/// of them, and the positions and values for which there is room.
 struct Selecting::Work {
-  Found found;
-  Found::Coming coming;
-  at::Tensor told;  ///< in the host's memory: the cut of a sample, or how many candidates there are
-  std::size_t told_max = 0;
+  struct Head {
+    cuda::Cut cut;
+    std::uint32_t count = 0;       ///< of entries
+    std::uint32_t candidates = 0;  ///< of select_largest()
+  };
+  struct Room {
+    std::size_t entries = 0;
+    std::size_t begin = 0;  ///< in bytes
+    std::size_t candidates = 0;
+  };
+
+  bool by_sample = false;
+  std::vector<Room> rooms;
+  at::Tensor above;
+  at::Tensor below;
   cuda::Event come;
 
-  /// What has been put into the stream of `tensor`, up to here.
-  static Result<std::shared_ptr<const Work>> of(Found found, std::size_t likely, at::Tensor told, std::size_t told_max,
-                                                const at::Tensor& tensor) {
+  /// With heads of zeros.
+  static Result<Work> of(const at::Tensor& beside, bool by_sample, std::vector<Room> rooms) {
+    const std::size_t heads = rooms.size() * sizeof(Head);
+    std::size_t bytes = heads;
+    for (Room& room : rooms) {
+      room.begin = bytes;
+      bytes += room.entries * (sizeof(std::uint32_t) + sizeof(float));
+    }
     auto come = cuda::Event::make_untimed();
     if (!come) return come.error();
-    auto coming = found.begin_down(likely);
-    if (auto recorded = come->record(current_handle(tensor)); !recorded) return recorded.error();
-    return std::make_shared<const Work>(
-        Work{std::move(found), std::move(coming), std::move(told), told_max, std::move(*come)});
+    Work work{by_sample, std::move(rooms), scratch(beside, bytes), {}, std::move(*come)};
+    auto cleared = cuda::fill_bytes(place<std::byte>(work.above), heads, std::byte{0}, current_handle(beside));
+    return cleared ? Result<Work>(std::move(work)) : cleared.error();
+  }
+
+  Head* head(std::size_t i) const { return place<Head>(above) + i; }
+  cuda::Selection room(std::size_t i) const {
+    auto* const positions = reinterpret_cast<std::uint32_t*>(place<std::byte>(above) + rooms[i].begin);
+    return {.positions = positions,
+            .values = reinterpret_cast<float*>(positions + rooms[i].entries),
+            .limit = rooms[i].entries,
+            .count = &head(i)->count};
+  }
+
+  /// Begins to bring everything down.
+  static Result<std::vector<Selecting>> begin_down(Work work) {
+    work.below = fetch(work.above, static_cast<std::size_t>(work.above.numel()));
+    if (auto recorded = work.come.record(current_handle(work.above)); !recorded) return recorded.error();
+    const auto shared = std::make_shared<const Work>(std::move(work));
+    std::vector<Selecting> all(shared->rooms.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      all[i].work_ = shared;
+      all[i].index_ = i;
+    }
+    return all;
+  }
+  const Head& head_below(std::size_t i) const { return place<Head>(below)[i]; }
+  void read(std::size_t i, Selection& out) const {
+    const std::size_t count = head_below(i).count;
+    const auto* const positions = place<std::byte>(below) + rooms[i].begin;
+    out.resize(count);
+    if (count == 0) return;
+    std::memcpy(out.positions.data(), positions, count * sizeof(std::uint32_t));
+    std::memcpy(out.values.data(), positions + rooms[i].entries * sizeof(std::uint32_t), count * sizeof(float));
   }
 };
 
-Result<Selecting> Selecting::collect_by_sample(const at::Tensor& tensor, const SampledRank& ranked, std::size_t limit) {
-  const auto stream = current_handle(tensor);
-  const auto& [first, stride, count] = ranked.sample;
-  const at::Tensor sampled = scratch(tensor, count > cuda::small_cut_max ? count * sizeof(float) : 0);
-  const at::Tensor search = scratch(tensor, cuda::CutScratch::bytes(count));
-  const at::Tensor cut = scratch(tensor, sizeof(cuda::Cut));
-  const at::Tensor places = scratch(tensor, cuda::PlaceScratch::bytes(size_of(tensor)));
-  Found found(tensor, room_for(limit, size_of(tensor)));
-  auto done = found.clear(stream);
-  if (done) {
-    done = cuda::sampled_cut(place<float>(tensor), {first, stride, count}, ranked.rank, place<float>(sampled),
-                             {place<std::byte>(search)}, place<cuda::Cut>(cut), stream);
+Result<std::vector<Selecting>> Selecting::collect_by_sample(std::span<const BySample> tensors) {
+  if (tensors.empty()) return std::vector<Selecting>();
+  const at::Tensor& first = tensors.front().tensor;
+  const auto stream = current_handle(first);
+  std::vector<Work::Room> rooms;
+  std::size_t largest_sample = 0;
+  std::size_t place_bytes = 0;
+  for (const auto& [tensor, ranked, limit] : tensors) {
+    // Who gives a limit expects a quarter of that.
+    rooms.push_back({.entries = std::min(room_for(limit / 2 + 1, size_of(tensor)), size_of(tensor))});
+    if (ranked.sample.count > cuda::small_cut_max) largest_sample = std::max(largest_sample, ranked.sample.count);
+    place_bytes += cuda::PlaceScratch::bytes(size_of(tensor));
   }
-  if (done) {
-    done = cuda::take(place<float>(tensor), size_of(tensor), place<cuda::Cut>(cut), found.room(),
-                      {place<std::byte>(places)}, stream);
-  }
-  if (!done) return done.error();
-  at::Tensor told = fetch(cut, sizeof(cuda::Cut));
-  auto work = Work::of(std::move(found), likely_of(limit, size_of(tensor)), std::move(told), 0, tensor);
+  auto work = Work::of(first, /*by_sample=*/true, std::move(rooms));
   if (!work) return work.error();
-  Selecting selecting;
-  selecting.by_sample_ = std::move(*work);
-  return selecting;
+  const at::Tensor sampled = scratch(first, largest_sample * sizeof(float));
+  const at::Tensor search = scratch(first, largest_sample > 0 ? cuda::CutScratch::bytes(largest_sample) : 0);
+  const at::Tensor places = scratch(first, place_bytes);
+  std::vector<cuda::SampledCut> cuts;
+  std::vector<cuda::Taken> taken;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto& [tensor, ranked, limit] = tensors[i];
+    const auto& [begin, stride, count] = ranked.sample;
+    cuts.push_back({place<float>(tensor), {begin, stride, count}, ranked.rank, &work->head(i)->cut});
+    taken.push_back({{place<float>(tensor), size_of(tensor)}, &work->head(i)->cut, work->room(i)});
+  }
+  auto done = cuda::sampled_cuts(cuts, place<float>(sampled), {place<std::byte>(search)}, stream);
+  if (done) done = cuda::take(taken, {place<std::byte>(places)}, stream);
+  return done ? Work::begin_down(std::move(*work)) : done.error();
 }
 
 /// In one pass after the bins: entries that have the upper part of their magnitudes in common with the last one, or a
 /// higher one, are copied aside, and the largest of these are selected.
-Result<Selecting> Selecting::select_largest(const at::Tensor& tensor, const cuda::Bins* bins, std::size_t count) {
-  const std::size_t entries = size_of(tensor);
-  const std::size_t room = 8 * count + 4096;  // of normally distributed values, a thousandth has four candidates each
-  if (room > entries / 4) return Selecting();
-  const auto stream = current_handle(tensor);
-  const at::Tensor search = scratch(tensor, cuda::CutScratch::bytes(room));
-  const at::Tensor cut = scratch(tensor, sizeof(cuda::Cut));
-  const at::Tensor places = scratch(tensor, cuda::PlaceScratch::bytes(entries));
-  const Found candidates(tensor, room);
-  Found found(tensor, count);
-  auto done = candidates.clear(stream);
-  if (done) done = candidates.clear_values(stream);
-  if (done) done = found.clear(stream);
-  if (done) {
-    done = cuda::find_cut(place<float>(tensor), entries, {.rank = count, .kind = cuda::Rank::Kind::rough}, bins,
-                          {place<std::byte>(search)}, place<cuda::Cut>(cut), stream);
+Result<std::vector<Selecting>> Selecting::select_largest(std::span<const Largest> tensors) {
+  std::vector<Selecting> all(tensors.size());
+  std::vector<Largest> chosen;
+  std::vector<std::size_t> of_chosen;
+  std::vector<Work::Room> rooms;
+  std::size_t candidates = 0;
+  std::size_t uncounted = 0;
+  std::size_t place_bytes = 0;
+  std::size_t search_bytes = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto& [tensor, bins, count] = tensors[i];
+    const std::size_t entries = size_of(tensor);
+    // Of normally distributed values, a thousandth has four candidates each.
+    const std::size_t room = 8 * count + 4096;
+    if (room > entries / 4) continue;
+    chosen.push_back(tensors[i]);
+    of_chosen.push_back(i);
+    rooms.push_back({.entries = count, .candidates = room});
+    candidates += room;
+    uncounted += bins == nullptr ? 1 : 0;
+    place_bytes += cuda::PlaceScratch::bytes(entries);
+    if (room > cuda::small_cut_max) search_bytes = std::max(search_bytes, cuda::CutScratch::bytes(room));
   }
-  if (done) {
-    done = cuda::take(place<float>(tensor), entries, place<cuda::Cut>(cut), candidates.room(),
-                      {place<std::byte>(places)}, stream);
-  }
-  // Behind the candidates are zeros, which are never selected.
-  const cuda::Selection among = candidates.room();
-  if (done) {
-    done = cuda::find_cut(among.values, room, {.rank = count}, nullptr, {place<std::byte>(search)},
-                          place<cuda::Cut>(cut), stream);
-  }
-  if (done) {
-    done = cuda::trim(among.positions, among.values, room, place<cuda::Cut>(cut), found.room(),
-                      {place<std::byte>(places)}, stream);
-  }
-  if (!done) return done.error();
-  auto work = Work::of(std::move(found), count, candidates.fetch_selected(), room, tensor);
+  if (chosen.empty()) return all;
+  const at::Tensor& first = chosen.front().tensor;
+  const auto stream = current_handle(first);
+  auto work = Work::of(first, /*by_sample=*/false, std::move(rooms));
   if (!work) return work.error();
-  Selecting selecting;
-  selecting.largest_ = std::move(*work);
-  return selecting;
+  const at::Tensor search = scratch(first, search_bytes);
+  const at::Tensor places = scratch(first, place_bytes);
+  const at::Tensor rough = scratch(first, chosen.size() * sizeof(cuda::Cut));
+  const at::Tensor counts = scratch(first, uncounted * sizeof(cuda::Bins));
+  const at::Tensor positions = scratch(first, candidates * sizeof(std::uint32_t));
+  const at::Tensor values = scratch(first, candidates * sizeof(float));
+  std::vector<cuda::Counted> counted;
+  std::vector<cuda::RoughCut> rough_cuts;
+  std::vector<cuda::Taken> aside;
+  std::vector<cuda::SmallCut> cuts;
+  std::vector<cuda::Taken> taken;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const auto& [tensor, bins, count] = chosen[i];
+    const std::size_t room = work->rooms[i].candidates;
+    const cuda::Bins* known = bins;
+    if (known == nullptr) {
+      counted.push_back({place<float>(tensor), size_of(tensor), place<cuda::Bins>(counts) + counted.size()});
+      known = counted.back().bins;
+    }
+    Work::Head* const head = work->head(i);
+    const cuda::Selection among{.positions = place<std::uint32_t>(positions) + begin,
+                                .values = place<float>(values) + begin,
+                                .limit = room,
+                                .count = &head->candidates};
+    rough_cuts.push_back({known, count, place<cuda::Cut>(rough) + i});
+    aside.push_back({{place<float>(tensor), size_of(tensor)}, rough_cuts.back().cut, among});
+    cuts.push_back({.values = among.values, .n = room, .rank = count, .cut = &head->cut});
+    taken.push_back({{among.values, room, among.positions}, &head->cut, work->room(i)});
+    begin += room;
+  }
+  auto done = cuda::fill_bytes(place<std::byte>(counts), uncounted * sizeof(cuda::Bins), std::byte{0}, stream);
+  // Behind the candidates are zeros, which are never selected.
+  if (done) done = cuda::fill_bytes(place<std::byte>(values), candidates * sizeof(float), std::byte{0}, stream);
+  if (done) done = cuda::count_magnitudes(counted, stream);
+  if (done) done = cuda::find_rough_cuts(rough_cuts, stream);
+  if (done) done = cuda::take(aside, {place<std::byte>(places)}, stream);
+  for (const cuda::SmallCut& cut : cuts) {
+    if (!done || cut.n <= cuda::small_cut_max) continue;
+    done = cuda::find_cut(cut.values, cut.n, {.rank = cut.rank}, nullptr, {place<std::byte>(search)}, cut.cut, stream);
+  }
+  std::erase_if(cuts, [](const cuda::SmallCut& cut) { return cut.n > cuda::small_cut_max; });
+  if (done) done = cuda::find_small_cuts(cuts, stream);
+  if (done) done = cuda::take(taken, {place<std::byte>(places)}, stream);
+  if (!done) return done.error();
+  auto begun = Work::begin_down(std::move(*work));
+  if (!begun) return begun.error();
+  for (std::size_t i = 0; i < of_chosen.size(); ++i) all[of_chosen[i]] = std::move((*begun)[i]);
+  return all;
+}
+
+/// What has been begun, if it was by sample, or what `begin` begins of one tensor.
+template <class Begin>
+Result<Selecting> DeviceValues::selecting(bool by_sample, const Begin& begin) const {
+  if (begun_ && begun_.work_->by_sample == by_sample) return begun_;
+  auto all = begin();
+  return all ? Result<Selecting>(std::move(all->front())) : all.error();
 }
 
 Result<CollectedBySample> DeviceValues::collect_by_sample(const SampledRank& ranked, std::size_t limit,
                                                           Selection& out) const {
-  const auto selecting =
-      begun_.by_sample_ ? Result<Selecting>(begun_) : Selecting::collect_by_sample(tensor_, ranked, limit);
+  const auto selecting = this->selecting(/*by_sample=*/true, [&] {
+    const Selecting::BySample one{tensor_, ranked, limit};
+    return Selecting::collect_by_sample(std::span(&one, 1));
+  });
   if (!selecting) return selecting.error();
-  const Selecting::Work& work = *selecting->by_sample_;
+  const Selecting::Work& work = *selecting->work_;
   if (auto come = work.come.wait(); !come) return come.error();
-  const std::uint32_t cut = place<cuda::Cut>(work.told)->magnitude;
+  const Selecting::Work::Head head = work.head_below(selecting->index_);
   out.clear();
-  const std::size_t count = work.found.finish_down(work.coming, out);
-  if (count <= work.found.room().limit || count > limit) return CollectedBySample{cut, count <= limit};
-  const auto complete = collect(std::max(cut, 1U), limit, out);
+  if (head.count <= work.rooms[selecting->index_].entries) work.read(selecting->index_, out);
+  if (out.size() == head.count || head.count > limit) {
+    return CollectedBySample{head.cut.magnitude, head.count <= limit};
+  }
+  const auto complete = collect(std::max(head.cut.magnitude, 1U), limit, out);
   if (!complete) return complete.error();
-  return CollectedBySample{cut, *complete};
+  return CollectedBySample{head.cut.magnitude, *complete};
 }
 
 Result<void> DeviceValues::sample_magnitudes(const SampledRuns& runs, std::vector<float>& out) const {
@@ -260,13 +344,18 @@ Result<bool> DeviceValues::collect(std::uint32_t least, std::size_t limit, Selec
 }
 
 Result<void> DeviceValues::select_largest(std::size_t count, Selection& out) const {
-  const auto selecting = begun_.largest_ ? Result<Selecting>(begun_) : Selecting::select_largest(tensor_, bins_, count);
+  const auto selecting = this->selecting(/*by_sample=*/false, [&] {
+    const Selecting::Largest one{tensor_, bins_, count};
+    return Selecting::select_largest(std::span(&one, 1));
+  });
   if (!selecting) return selecting.error();
-  const Selecting::Work* const work = selecting->largest_.get();
+  const Selecting::Work* const work = selecting->work_.get();
   if (work == nullptr) return select_among_all(count, out);
   if (auto come = work->come.wait(); !come) return come;
-  if (place<cuda::Selected>(work->told)->count > work->told_max) return select_among_all(count, out);
-  work->found.finish_down(work->coming, out);
+  if (work->head_below(selecting->index_).candidates > work->rooms[selecting->index_].candidates) {
+    return select_among_all(count, out);
+  }
+  work->read(selecting->index_, out);
   return {};
 }
 
@@ -282,8 +371,8 @@ Result<void> DeviceValues::select_among_all(std::size_t count, Selection& out) c
                           place<cuda::Cut>(cut), stream);
   }
   if (done) {
-    done = cuda::take(place<float>(tensor_), size(), place<cuda::Cut>(cut), found.room(), {place<std::byte>(places)},
-                      stream);
+    const cuda::Taken all{{place<float>(tensor_), size()}, place<cuda::Cut>(cut), found.room()};
+    done = cuda::take(std::span(&all, 1), {place<std::byte>(places)}, stream);
   }
   if (!done) return done;
   const std::size_t selected = found.bring_down(count, out);

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "compressors/transforms/dct.hpp"
 #include "compressors/values.hpp"
@@ -13,20 +15,36 @@
 namespace weir::compressors::device {
 
 /// What a device has been asked for ahead of a function of DeviceValues, in the calling thread's current stream;
-/// nothing by default. The tensor must not change until that function is called. Fails as compressors/device.
+/// nothing by default. Of the tensors of a bucket it is asked for together: in as few launches as for one, and what is
+/// found comes to the host in one copy. The tensors must not change until that function is called. Fails as
+/// compressors/device.
 class Selecting {
  public:
-  static Result<Selecting> collect_by_sample(const at::Tensor& tensor, const SampledRank& ranked, std::size_t limit);
-  /// `bins`: as of DeviceValues. Nothing if `count` is too large for one pass.
-  static Result<Selecting> select_largest(const at::Tensor& tensor, const cuda::Bins* bins, std::size_t count);
+  /// As of the function of the same name.
+  struct BySample {
+    at::Tensor tensor;
+    SampledRank ranked;
+    std::size_t limit = 0;
+  };
+  static Result<std::vector<Selecting>> collect_by_sample(std::span<const BySample> tensors);
 
-  explicit operator bool() const { return by_sample_ != nullptr || largest_ != nullptr; }
+  /// As of the function of the same name. `bins`: as of DeviceValues.
+  struct Largest {
+    at::Tensor tensor;
+    const cuda::Bins* bins = nullptr;
+    std::size_t count = 0;
+  };
+  /// Nothing for a tensor of which so many are wanted that it takes several passes.
+  static Result<std::vector<Selecting>> select_largest(std::span<const Largest> tensors);
+
+  explicit operator bool() const { return work_ != nullptr; }
 
  private:
   friend class DeviceValues;
   struct Work;
-  std::shared_ptr<const Work> by_sample_;
-  std::shared_ptr<const Work> largest_;
+
+  std::shared_ptr<const Work> work_;  ///< of all tensors
+  std::size_t index_ = 0;             ///< which one this is
 };
 
 /// Of a contiguous float32 tensor on a device, in the calling thread's current stream (device.hpp), for which it waits
@@ -53,6 +71,8 @@ class DeviceValues final : public Values {
   Result<void> select_of_blocks(const BlockGrid& grid, std::size_t of_block, Selection& out) const;
 
  private:
+  template <class Begin>
+  Result<Selecting> selecting(bool by_sample, const Begin& begin) const;
   /// select_largest() whatever the values are, in up to three passes.
   Result<void> select_among_all(std::size_t count, Selection& out) const;
 

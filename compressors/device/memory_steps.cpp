@@ -10,34 +10,52 @@
 namespace weir::compressors::device {
 namespace {
 
-/// Empty bins beside a tensor; null if none are wanted.
-Result<cuda::Bins*> cleared(at::Tensor* bins, const at::Tensor& beside) {
-  if (bins == nullptr) return nullptr;
-  if (!bins->defined() || bins->device() != beside.device()) *bins = scratch(beside, sizeof(cuda::Bins));
-  auto* const at = place<cuda::Bins>(*bins);
-  auto done =
-      cuda::fill_bytes(reinterpret_cast<std::byte*>(at), sizeof(cuda::Bins), std::byte{0}, current_handle(beside));
-  return done ? Result<cuda::Bins*>(at) : done.error();
+/// Makes empty bins of those of all tensors, which then lie side by side.
+template <class Of>
+Result<void> make_bins(std::span<const Of> tensors) {
+  if (tensors.empty() || tensors.front().bins == nullptr) return {};
+  const at::Tensor& beside = tensors.front().gradient;
+  const at::Tensor all = scratch(beside, tensors.size() * sizeof(cuda::Bins));
+  constexpr std::int64_t bytes = sizeof(cuda::Bins);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    *tensors[i].bins = all.narrow(0, static_cast<std::int64_t>(i) * bytes, bytes);
+  }
+  return cuda::fill_bytes(place<std::byte>(all), tensors.size() * sizeof(cuda::Bins), std::byte{0},
+                          current_handle(beside));
 }
+
+cuda::Bins* bins_of(const at::Tensor* bins) { return bins == nullptr ? nullptr : place<cuda::Bins>(*bins); }
 
 }  // namespace
 
 const cuda::Bins* counts_of(const at::Tensor& bins) { return bins.defined() ? place<cuda::Bins>(bins) : nullptr; }
 
-Result<void> accumulate_residual(float beta, float gamma, const at::Tensor& gradient, at::Tensor& residual,
-                                 at::Tensor* bins) {
-  const auto counts = cleared(bins, gradient);
-  if (!counts) return counts.error();
-  return cuda::accumulate_residual(beta, gamma, place<float>(gradient), place<float>(residual), size_of(gradient),
-                                   *counts, current_handle(gradient));
+Result<void> accumulate_residual(std::span<const ResidualOf> tensors) {
+  if (auto made = make_bins(tensors); !made || tensors.empty()) return made;
+  std::vector<cuda::ResidualOf> all;
+  for (const auto& [beta, gamma, gradient, residual, bins] : tensors) {
+    all.push_back({beta, gamma, place<float>(gradient), place<float>(residual), size_of(gradient), bins_of(bins)});
+  }
+  return cuda::accumulate_residual(all, current_handle(tensors.front().gradient));
 }
 
-Result<void> accumulate_momentum(const MomentumStep& step, const at::Tensor& gradient, at::Tensor& momentum,
-                                 at::Tensor& velocity, at::Tensor* bins) {
-  const auto counts = cleared(bins, gradient);
-  if (!counts) return counts.error();
-  return cuda::accumulate_momentum({step.mu, step.scale, step.nesterov}, place<float>(gradient), place<float>(momentum),
-                                   place<float>(velocity), size_of(gradient), *counts, current_handle(gradient));
+Result<void> accumulate_residual(float beta, float gamma, const at::Tensor& gradient, const at::Tensor& residual) {
+  const ResidualOf one{beta, gamma, gradient, residual};
+  return accumulate_residual(std::span(&one, 1));
+}
+
+Result<void> accumulate_momentum(std::span<const MomentumOf> tensors) {
+  if (auto made = make_bins(tensors); !made || tensors.empty()) return made;
+  std::vector<cuda::MomentumOf> all;
+  for (const auto& [step, gradient, momentum, velocity, bins] : tensors) {
+    all.push_back({{step.mu, step.scale, step.nesterov},
+                   place<float>(gradient),
+                   place<float>(momentum),
+                   place<float>(velocity),
+                   size_of(gradient),
+                   bins_of(bins)});
+  }
+  return cuda::accumulate_momentum(all, current_handle(tensors.front().gradient));
 }
 
 Result<void> apply_momentum(const MomentumStep& step, at::Tensor& gradient, at::Tensor& momentum) {
@@ -65,47 +83,63 @@ Result<void> add_scaled(float weight, BytesView from, at::Tensor& to) {
   return cuda::add_scaled(weight, place<std::byte>(above), place<float>(to), size_of(to), current_handle(to));
 }
 
-Result<void> add_selection(float weight, const Selection& selection, at::Tensor& to) {
-  const Selection* const one = &selection;
-  const auto added = add_selections(weight, std::span(&one, 1), to);
-  return added ? Result<void>() : added.error();
-}
-
-Result<at::Tensor> add_selections(float weight, std::span<const Selection* const> selections, at::Tensor& to) {
+Result<std::vector<at::Tensor>> add_entries(float weight, std::span<const EntriesFor> entries) {
   std::size_t all = 0;
-  for (const Selection* const selection : selections) all += selection->size();
+  std::size_t most = 0;  // selections for one tensor
+  for (const EntriesFor& one : entries) {
+    for (const Selection* const selection : one.selections) all += selection->size();
+    most = std::max(most, one.selections.size());
+  }
+  if (entries.empty()) return std::vector<at::Tensor>();
+  const at::Tensor& beside = entries.front().to;
   const std::size_t bytes = all * sizeof(std::uint32_t);
   static_assert(sizeof(float) == sizeof(std::uint32_t));
   // All positions, then all values: they come up together.
-  const at::Tensor below = host_bytes(to, 2 * bytes);
+  const at::Tensor below = host_bytes(beside, 2 * bytes);
+  const at::Tensor above = scratch(beside, 2 * bytes);
   auto* position = place<std::uint32_t>(below);
   auto* value = reinterpret_cast<float*>(position + all);
-  for (const Selection* const selection : selections) {
-    position = std::ranges::copy(selection->positions, position).out;
-    value = std::ranges::copy(selection->values, value).out;
+  std::vector<std::vector<cuda::Entries>> rounds(
+      most);  // the selections that are each the first, second... of a tensor
+  std::vector<at::Tensor> positions;
+  std::size_t at = 0;
+  for (const auto& [selections, to] : entries) {
+    const std::size_t begin = at;
+    for (std::size_t i = 0; i < selections.size(); ++i) {
+      const Selection& selection = *selections[i];
+      position = std::ranges::copy(selection.positions, position).out;
+      value = std::ranges::copy(selection.values, value).out;
+      const auto* const of_positions = place<std::uint32_t>(above) + at;
+      const auto* const of_values = reinterpret_cast<const float*>(of_positions + all);
+      rounds[i].push_back({of_positions, selection.size(), place<float>(to), of_values, weight});
+      at += selection.size();
+    }
+    constexpr std::int64_t size = sizeof(std::uint32_t);
+    positions.push_back(
+        above.narrow(0, static_cast<std::int64_t>(begin) * size, static_cast<std::int64_t>(at - begin) * size));
   }
-  const at::Tensor above = scratch(to, 2 * bytes);
   if (all > 0) above.copy_(below, /*non_blocking=*/true);
-  const auto* positions = place<std::uint32_t>(above);
-  const auto* values = reinterpret_cast<const float*>(positions + all);
-  for (const Selection* const selection : selections) {
-    auto added =
-        cuda::add_selection(weight, positions, values, selection->size(), place<float>(to), current_handle(to));
-    if (!added) return added.error();
-    positions += selection->size();
-    values += selection->size();
+  for (const auto& round : rounds) {
+    if (auto added = cuda::add_selection(round, current_handle(beside)); !added) return added.error();
   }
-  return above.narrow(0, 0, static_cast<std::int64_t>(bytes));
+  return positions;
 }
 
-Result<void> clear_selection(std::span<const std::uint32_t> positions, at::Tensor& to) {
-  if (positions.empty()) return {};
-  return clear_selection(bring_up(positions, to), to);
+Result<void> add_selection(float weight, const Selection& selection, at::Tensor& to) {
+  const EntriesFor one{{&selection}, to};
+  const auto added = add_entries(weight, std::span(&one, 1));
+  return added ? Result<void>() : added.error();
 }
 
-Result<void> clear_selection(const at::Tensor& positions, at::Tensor& to) {
-  return cuda::clear_selection(place<std::uint32_t>(positions), size_of(positions) / sizeof(std::uint32_t),
-                               place<float>(to), current_handle(to));
+Result<void> clear_entries(std::span<const PositionsIn> entries) {
+  if (entries.empty()) return {};
+  std::vector<cuda::Entries> all;
+  for (const auto& [positions, to] : entries) {
+    all.push_back({.positions = place<std::uint32_t>(positions),
+                   .n = size_of(positions) / sizeof(std::uint32_t),
+                   .to = place<float>(to)});
+  }
+  return cuda::clear_selection(all, current_handle(entries.front().to));
 }
 
 }  // namespace weir::compressors::device

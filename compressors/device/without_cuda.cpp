@@ -26,10 +26,8 @@ c10::Stream coding_stream(at::Device device) {
   return c10::Stream(c10::Stream::DEFAULT, device);
 }
 
-Result<Selecting> Selecting::collect_by_sample(const at::Tensor&, const SampledRank&, std::size_t) {
-  return unsupported();
-}
-Result<Selecting> Selecting::select_largest(const at::Tensor&, const cuda::Bins*, std::size_t) { return unsupported(); }
+Result<std::vector<Selecting>> Selecting::collect_by_sample(std::span<const BySample>) { return unsupported(); }
+Result<std::vector<Selecting>> Selecting::select_largest(std::span<const Largest>) { return unsupported(); }
 Result<CollectedBySample> DeviceValues::collect_by_sample(const SampledRank&, std::size_t, Selection&) const {
   return unsupported();
 }
@@ -42,19 +40,17 @@ Result<MagnitudeSums> DeviceValues::magnitude_sums(std::uint32_t) const { return
 Result<void> DeviceValues::draw(const RandomKey&, float, Selection&) const { return unsupported(); }
 Result<NonFinite> DeviceValues::first_non_finite() const { return unsupported(); }
 
-Result<void> accumulate_residual(float, float, const at::Tensor&, at::Tensor&, at::Tensor*) { return unsupported(); }
-Result<void> accumulate_momentum(const MomentumStep&, const at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor*) {
-  return unsupported();
-}
+Result<void> accumulate_residual(std::span<const ResidualOf>) { return unsupported(); }
+Result<void> accumulate_residual(float, float, const at::Tensor&, const at::Tensor&) { return unsupported(); }
+Result<void> accumulate_momentum(std::span<const MomentumOf>) { return unsupported(); }
 Result<void> apply_momentum(const MomentumStep&, at::Tensor&, at::Tensor&) { return unsupported(); }
 Result<double> sum_of_squares(const at::Tensor&) { return unsupported(); }
 Result<void> subtract(const at::Tensor&, const at::Tensor&, at::Tensor&) { return unsupported(); }
 Result<void> add_scaled(float, BytesView, at::Tensor&) { return unsupported(); }
 const cuda::Bins* counts_of(const at::Tensor&) { return nullptr; }
+Result<std::vector<at::Tensor>> add_entries(float, std::span<const EntriesFor>) { return unsupported(); }
 Result<void> add_selection(float, const Selection&, at::Tensor&) { return unsupported(); }
-Result<at::Tensor> add_selections(float, std::span<const Selection* const>, at::Tensor&) { return unsupported(); }
-Result<void> clear_selection(std::span<const std::uint32_t>, at::Tensor&) { return unsupported(); }
-Result<void> clear_selection(const at::Tensor&, at::Tensor&) { return unsupported(); }
+Result<void> clear_entries(std::span<const PositionsIn>) { return unsupported(); }
 
 Result<void> multiply(const at::Tensor&, MatrixShape, std::span<const float>, std::size_t, std::vector<float>&) {
   return unsupported();

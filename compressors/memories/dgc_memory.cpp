@@ -1,6 +1,7 @@
 #include "compressors/memories/dgc_memory.hpp"
 
 #include <cmath>
+#include <utility>
 
 #include "compressors/device/memory_steps.hpp"
 #include "compressors/flat.hpp"
@@ -27,28 +28,49 @@ std::optional<std::string> DgcMemory::misfit(const Compressor& compressor) {
   return no_residual(compressor);
 }
 
-Result<at::Tensor> DgcMemory::compensate(const at::Tensor& gradient, const Round& round) {
+Result<DgcMemory::Step> DgcMemory::step_of(const at::Tensor& gradient, const Round& round) {
   auto momentum = momenta_.of(round, gradient);
-  if (!momentum) return momentum;
+  if (!momentum) return momentum.error();
   auto velocity = velocities_.of(round, gradient);
-  if (!velocity) return velocity;
+  if (!velocity) return velocity.error();
   const auto scale = clip_scale(gradient, std::sqrt(static_cast<double>(round.world)));
   if (!scale) return scale.error();
-  const MomentumStep step{static_cast<float>(setting_.momentum), *scale, setting_.nesterov};
+  return Step{
+      std::move(*momentum), std::move(*velocity), {static_cast<float>(setting_.momentum), *scale, setting_.nesterov}};
+}
+
+Result<at::Tensor> DgcMemory::compensate(const at::Tensor& gradient, const Round& round) {
   if (!gradient.is_cpu()) {
-    auto done = device::accumulate_momentum(step, gradient, *momentum, *velocity, &peaks_.room_for_bins(round));
-    return done ? velocity : Result<at::Tensor>(done.error());
+    std::vector<at::Tensor> velocity;
+    auto done = compensate_all(std::span(&gradient, 1), std::span(&round, 1), velocity);
+    return done ? Result<at::Tensor>(std::move(velocity.front())) : done.error();
   }
+  auto step = step_of(gradient, round);
+  if (!step) return step.error();
   const auto g = flat(gradient);
-  const auto m = flat(*momentum);
-  const auto v = flat(*velocity);
+  const auto m = flat(step->momentum);
+  const auto v = flat(step->velocity);
   const auto peaks = peaks_.room(round, g.size());
   parallel_for_ranges(g.size(), peak_block, [&](std::size_t begin, std::size_t end) {
     const std::size_t count = end - begin;
-    accumulate_momentum(step, g.subspan(begin, count), m.subspan(begin, count), v.subspan(begin, count),
+    accumulate_momentum(step->step, g.subspan(begin, count), m.subspan(begin, count), v.subspan(begin, count),
                         peaks.subspan(begin / peak_block, peaks_of(count)));
   });
-  return velocity;
+  return std::move(step->velocity);
+}
+
+Result<void> DgcMemory::compensate_all(std::span<const at::Tensor> gradients, std::span<const Round> rounds,
+                                       std::vector<at::Tensor>& out) {
+  if (gradients.empty() || gradients.front().is_cpu()) return Memory::compensate_all(gradients, rounds, out);
+  out.clear();
+  std::vector<device::MomentumOf> all;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const auto step = step_of(gradients[i], rounds[i]);
+    if (!step) return step.error();
+    all.push_back({step->step, gradients[i], step->momentum, step->velocity, &peaks_.room_for_bins(rounds[i])});
+    out.push_back(step->velocity);
+  }
+  return device::accumulate_momentum(all);
 }
 
 Result<void> DgcMemory::update(const Round& round, const Sent& sent, at::Tensor& mean) {
@@ -56,13 +78,33 @@ Result<void> DgcMemory::update(const Round& round, const Sent& sent, at::Tensor&
   if (!velocity) return velocity.error();
   auto momentum = momenta_.of(round, mean.sizes());
   if (!momentum) return momentum.error();
-  if (auto taken = sent.add_to(*velocity, -1); !taken || !options_.momentum_masking) {
-    return taken;
-  }
-  if (!momentum->is_cpu()) return device::clear_selection(sent.positions(), *momentum);
+  if (!velocity->is_cpu()) return update_all(std::span(&round, 1), std::span(&sent, 1), std::span(&mean, 1));
+  if (auto taken = sent.add_to(*velocity, -1); !taken || !options_.momentum_masking) return taken;
   const std::span<float> m = flat(*momentum);
   for (const std::uint32_t at : sent.positions()) m[at] = 0;
   return {};
+}
+
+Result<void> DgcMemory::update_all(std::span<const Round> rounds, std::span<const Sent> sent,
+                                   std::span<at::Tensor> means) {
+  std::vector<device::EntriesFor> taken;
+  for (std::size_t i = 0; i < rounds.size(); ++i) {
+    auto velocity = velocities_.of(rounds[i], means[i].sizes());
+    if (!velocity) return velocity.error();
+    if (velocity->is_cpu()) return Memory::update_all(rounds, sent, means);
+    taken.push_back({sent[i].selections(), std::move(*velocity)});
+  }
+  const auto positions = device::add_entries(-1, taken);
+  if (!positions) return positions.error();
+  if (!options_.momentum_masking) return {};
+  std::vector<device::PositionsIn> masked;
+  for (std::size_t i = 0; i < rounds.size(); ++i) {
+    auto momentum = momenta_.of(rounds[i], means[i].sizes());
+    if (!momentum) return momentum.error();
+    const auto bytes = static_cast<std::int64_t>(sent[i].positions().size_bytes());
+    masked.push_back({(*positions)[i].narrow(0, 0, bytes), std::move(*momentum)});
+  }
+  return device::clear_entries(masked);
 }
 
 Result<at::Tensor> DgcMemory::compensate_dense(const at::Tensor& gradient, const Round& round) {

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "compressors/device/device.hpp"
+#include "compressors/kernels/arithmetic.hpp"
 #include "compressors/memories/peak_store.hpp"
 #include "compressors/memories/tensor_store.hpp"
 #include "compressors/memory.hpp"
@@ -44,10 +47,14 @@ class DgcMemory final : public Memory {
   std::string_view name() const override { return type_name; }
   MemoryTraits traits() const override { return type_traits; }
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
+  Result<void> compensate_all(std::span<const at::Tensor> gradients, std::span<const Round> rounds,
+                              std::vector<at::Tensor>& out) override;
   bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   Peaks peaks(const Round& round) const override { return peaks_.of(round); }
   const cuda::Bins* bins(const Round& round) const override { return peaks_.bins_of(round); }
   Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) override;
+  Result<void> update_all(std::span<const Round> rounds, std::span<const Sent> sent,
+                          std::span<at::Tensor> means) override;
   Result<at::Tensor> compensate_dense(const at::Tensor& gradient, const Round& round) override;
   TensorStore* unsent() override { return &velocities_; }
   Result<void> average_dense(at::Tensor& mean, const Round& round) override;
@@ -58,6 +65,14 @@ class DgcMemory final : public Memory {
   /// The factor that scales a gradient to a norm of at most `limits` times clip_norm; 1 if it is not longer than that.
   /// Of one on a device it waits for the norm.
   Result<float> clip_scale(const at::Tensor& gradient, double limits) const;
+
+  /// What is done to a gradient.
+  struct Step {
+    at::Tensor momentum;
+    at::Tensor velocity;
+    MomentumStep step;
+  };
+  Result<Step> step_of(const at::Tensor& gradient, const Round& round);
 
   Options options_;
   MemorySetting setting_;

@@ -36,7 +36,7 @@ Result<at::Tensor> Ef21Memory::target_of(const at::Tensor& gradient, const Round
   if (!average) return average;
   const auto kept = static_cast<float>(options_.momentum);
   if (!gradient.is_cpu()) {
-    auto done = device::accumulate_residual(kept, 1 - kept, gradient, *average, nullptr);
+    auto done = device::accumulate_residual(kept, 1 - kept, gradient, *average);
     return done ? average : Result<at::Tensor>(done.error());
   }
   accumulate_residual(kept, 1 - kept, flat(gradient), flat(*average));
@@ -65,7 +65,7 @@ Result<void> Ef21Memory::update(const Round& round, const Sent& sent, at::Tensor
   if (!shared) return shared.error();
   if (auto added = sent.add_to(*own, 1); !added) return added;
   if (!mean.is_cpu()) {
-    auto added = device::accumulate_residual(1, 1, mean, *shared, nullptr);
+    auto added = device::accumulate_residual(1, 1, mean, *shared);
     if (added) mean.copy_(*shared);
     return added;
   }

@@ -38,7 +38,7 @@ Result<at::Tensor> EfSignSgdMemory::compensate(const at::Tensor& gradient, const
   float& last = flat(*kept)[0];
   const float kept_share = static_cast<float>(options_.beta) * (last > 0 ? last / now : 1);
   if (!gradient.is_cpu()) {
-    auto done = device::accumulate_residual(kept_share, 1, gradient, *residual, nullptr);
+    auto done = device::accumulate_residual(kept_share, 1, gradient, *residual);
     if (!done) return done.error();
   } else {
     accumulate_residual(kept_share, 1, flat(gradient), flat(*residual));

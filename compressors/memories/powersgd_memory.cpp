@@ -19,7 +19,7 @@ Result<at::Tensor> PowerSgdMemory::compensate(const at::Tensor& gradient, const 
   auto residual = residuals_.of(round, gradient);
   if (!residual) return residual;
   if (!gradient.is_cpu()) {
-    auto done = device::accumulate_residual(1, 1, gradient, *residual, nullptr);
+    auto done = device::accumulate_residual(1, 1, gradient, *residual);
     return done ? residual : Result<at::Tensor>(done.error());
   }
   accumulate_residual(1, 1, flat(gradient), flat(*residual));
@@ -29,7 +29,7 @@ Result<at::Tensor> PowerSgdMemory::compensate(const at::Tensor& gradient, const 
 Result<void> PowerSgdMemory::update(const Round& round, const Sent&, at::Tensor& mean) {
   auto residual = residuals_.of(round, mean.sizes());
   if (!residual) return residual.error();
-  if (!mean.is_cpu()) return device::accumulate_residual(1, -1, mean, *residual, nullptr);
+  if (!mean.is_cpu()) return device::accumulate_residual(1, -1, mean, *residual);
   if (!residual->is_cpu()) return device::add_scaled(-1, std::as_bytes(flat(std::as_const(mean))), *residual);
   accumulate_residual(1, -1, flat(std::as_const(mean)), flat(*residual));
   return {};

@@ -1,5 +1,7 @@
 #include "compressors/memories/residual_memory.hpp"
 
+#include <utility>
+
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/memories/misfit.hpp"
@@ -16,14 +18,15 @@ protocol::Params<ResidualMemory::Options> ResidualMemory::params() {
 std::optional<std::string> ResidualMemory::misfit(const Compressor& compressor) { return no_residual(compressor); }
 
 Result<at::Tensor> ResidualMemory::compensate(const at::Tensor& gradient, const Round& round) {
+  if (!gradient.is_cpu()) {
+    std::vector<at::Tensor> residual;
+    auto done = compensate_all(std::span(&gradient, 1), std::span(&round, 1), residual);
+    return done ? Result<at::Tensor>(std::move(residual.front())) : done.error();
+  }
   auto residual = residuals_.of(round, gradient);
   if (!residual) return residual;
   const auto beta = static_cast<float>(options_.beta);
   const auto gamma = static_cast<float>(options_.gamma);
-  if (!gradient.is_cpu()) {
-    auto done = device::accumulate_residual(beta, gamma, gradient, *residual, &peaks_.room_for_bins(round));
-    return done ? residual : Result<at::Tensor>(done.error());
-  }
   const auto g = flat(gradient);
   const auto r = flat(*residual);
   const auto peaks = peaks_.room(round, g.size());
@@ -35,10 +38,40 @@ Result<at::Tensor> ResidualMemory::compensate(const at::Tensor& gradient, const 
   return residual;
 }
 
+Result<void> ResidualMemory::compensate_all(std::span<const at::Tensor> gradients, std::span<const Round> rounds,
+                                            std::vector<at::Tensor>& out) {
+  if (gradients.empty() || gradients.front().is_cpu()) return Memory::compensate_all(gradients, rounds, out);
+  out.clear();
+  std::vector<device::ResidualOf> all;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    auto residual = residuals_.of(rounds[i], gradients[i]);
+    if (!residual) return residual.error();
+    all.push_back({static_cast<float>(options_.beta), static_cast<float>(options_.gamma), gradients[i], *residual,
+                   &peaks_.room_for_bins(rounds[i])});
+    out.push_back(std::move(*residual));
+  }
+  return device::accumulate_residual(all);
+}
+
 Result<void> ResidualMemory::update(const Round& round, const Sent& sent, at::Tensor& mean) {
   auto residual = residuals_.of(round, mean.sizes());
   if (!residual) return residual.error();
   return sent.add_to(*residual, -1);
+}
+
+Result<void> ResidualMemory::update_all(std::span<const Round> rounds, std::span<const Sent> sent,
+                                        std::span<at::Tensor> means) {
+  std::vector<device::EntriesFor> taken;
+  for (std::size_t i = 0; i < rounds.size(); ++i) {
+    auto residual = residuals_.of(rounds[i], means[i].sizes());
+    if (!residual) return residual.error();
+    taken.push_back({sent[i].selections(), std::move(*residual)});
+    if (taken.back().to.is_cpu() || taken.back().selections.empty()) {
+      return Memory::update_all(rounds, sent, means);
+    }
+  }
+  const auto positions = device::add_entries(-1, taken);
+  return positions ? Result<void>() : positions.error();
 }
 
 Result<void> ResidualMemory::average_dense(at::Tensor&, const Round& round) {

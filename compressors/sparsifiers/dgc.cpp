@@ -75,12 +75,31 @@ std::optional<WireBits> Dgc::expected_bits(at::IntArrayRef shape, const Round& r
   return Sparsifier::expected_bits(shape, round);
 }
 
-Result<device::Selecting> Dgc::begin_choice(const at::Tensor& gradient, const Round& round) const {
-  const std::uint64_t entries = entries_of(gradient.sizes());
-  const std::size_t kept = entries_kept(share(entries, round), entries);
-  const auto first = first_threshold(entries, round);
-  return first ? device::Selecting::collect_by_sample(gradient, *first, limit_of(kept))
-               : device::Selecting::select_largest(gradient, round.bins, kept);
+Result<std::vector<device::Selecting>> Dgc::begin_choice(std::span<const at::Tensor> gradients,
+                                                         std::span<const Round> rounds) const {
+  std::vector<device::Selecting::BySample> by_sample;
+  std::vector<device::Selecting::Largest> largest;
+  std::vector<bool> is_sampled;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const std::uint64_t entries = entries_of(gradients[i].sizes());
+    const std::size_t kept = entries_kept(share(entries, rounds[i]), entries);
+    const auto first = first_threshold(entries, rounds[i]);
+    is_sampled.push_back(first.has_value());
+    if (first) {
+      by_sample.push_back({gradients[i], *first, limit_of(kept)});
+    } else {
+      largest.push_back({gradients[i], rounds[i].bins, kept});
+    }
+  }
+  auto sampled = device::Selecting::collect_by_sample(by_sample);
+  if (!sampled) return sampled;
+  auto ranked = device::Selecting::select_largest(largest);
+  if (!ranked) return ranked;
+  std::vector<device::Selecting> all;
+  for (std::size_t i = 0, s = 0, r = 0; i < gradients.size(); ++i) {
+    all.push_back(is_sampled[i] ? std::move((*sampled)[s++]) : std::move((*ranked)[r++]));
+  }
+  return all;
 }
 
 Result<void> Dgc::choose(const Values& values, const Round& round, Selection& out) {

@@ -22,15 +22,17 @@ Result<void> Sparsifier::do_encode(const at::Tensor& gradient, const Round& roun
   return {};
 }
 
-Result<device::Selecting> Sparsifier::begin_choice(const at::Tensor&, const Round&) const {
-  return device::Selecting();
+Result<std::vector<device::Selecting>> Sparsifier::begin_choice(std::span<const at::Tensor> gradients,
+                                                                std::span<const Round>) const {
+  return std::vector<device::Selecting>(gradients.size());
 }
 
-Result<void> Sparsifier::do_begin(const at::Tensor& gradient, const Round& round) {
-  if (gradient.is_cpu() || gradient.numel() == 0) return {};
-  auto selecting = begin_choice(gradient, round);
+Result<void> Sparsifier::do_begin(std::span<const at::Tensor> gradients, std::span<const Round> rounds) {
+  auto selecting = begin_choice(gradients, rounds);
   if (!selecting) return selecting.error();
-  if (*selecting) begun_.of(round) = {round.step, std::move(*selecting)};
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if ((*selecting)[i]) begun_.of(rounds[i]) = {rounds[i].step, std::move((*selecting)[i])};
+  }
   return {};
 }
 

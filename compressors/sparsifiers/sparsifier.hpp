@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "compressors/codecs/sparse.hpp"
 #include "compressors/compressor.hpp"
@@ -27,9 +29,10 @@ class Sparsifier : public Compressor {
  protected:
   explicit Sparsifier(SparseCodecs codecs) : codecs_(std::move(codecs)) {}
 
-  /// Asks the device on which the gradient (never empty) lies for what choose() will select of its values first: the
-  /// same function of Values with the same arguments. By default for nothing. Fails as Values.
-  virtual Result<device::Selecting> begin_choice(const at::Tensor& gradient, const Round& round) const;
+  /// Asks the device on which the gradients (never empty) lie for what choose() will select of the values of each
+  /// first: the same function of Values with the same arguments. By default for nothing. Fails as Values.
+  virtual Result<std::vector<device::Selecting>> begin_choice(std::span<const at::Tensor> gradients,
+                                                              std::span<const Round> rounds) const;
 
   /// Fills `out` with the entries of `values` (never empty) to send; `out` is empty before. Fails with:
   /// invalid_argument (NaN or infinity; see non_finite()), and as Values.
@@ -42,7 +45,7 @@ class Sparsifier : public Compressor {
   /// rounding error of the value codec.
   double bound_for_share(double share) const;
 
-  Result<void> do_begin(const at::Tensor& gradient, const Round& round) final;
+  Result<void> do_begin(std::span<const at::Tensor> gradients, std::span<const Round> rounds) final;
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) final;
   Result<void> do_select(const at::Tensor& gradient, const Round& round, Selection& chosen) final;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) final;

@@ -15,9 +15,14 @@ double TopK::error_bound(std::uint64_t entries, const Round&) const {
   return bound_for_share(static_cast<double>(entries_kept(options_.ratio, entries)) / static_cast<double>(entries));
 }
 
-Result<device::Selecting> TopK::begin_choice(const at::Tensor& gradient, const Round& round) const {
-  return device::Selecting::select_largest(gradient, round.bins,
-                                           entries_kept(options_.ratio, entries_of(gradient.sizes())));
+Result<std::vector<device::Selecting>> TopK::begin_choice(std::span<const at::Tensor> gradients,
+                                                          std::span<const Round> rounds) const {
+  std::vector<device::Selecting::Largest> wanted;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const std::uint64_t entries = entries_of(gradients[i].sizes());
+    wanted.push_back({gradients[i], rounds[i].bins, entries_kept(options_.ratio, entries)});
+  }
+  return device::Selecting::select_largest(wanted);
 }
 
 Result<void> TopK::choose(const Values& values, const Round& round, Selection& out) {

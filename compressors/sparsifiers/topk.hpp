@@ -25,7 +25,8 @@ class TopK final : public Sparsifier {
   double error_bound(std::uint64_t entries, const Round& round) const override;
 
  protected:
-  Result<device::Selecting> begin_choice(const at::Tensor& gradient, const Round& round) const override;
+  Result<std::vector<device::Selecting>> begin_choice(std::span<const at::Tensor> gradients,
+                                                      std::span<const Round> rounds) const override;
   Result<void> choose(const Values& values, const Round& round, Selection& out) override;
   std::optional<std::size_t> expected_count(std::uint64_t entries, const Round&) const override {
     return entries_kept(options_.ratio, entries);

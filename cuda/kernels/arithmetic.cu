@@ -1,6 +1,6 @@
 #include "cuda/kernels/arithmetic.hpp"
 
-#include "cuda/kernels/each.cuh"
+#include "cuda/kernels/batch.cuh"
 #include "cuda/kernels/runs.cuh"
 
 namespace weir::cuda {
@@ -65,13 +65,10 @@ struct AddScaled {
 
 struct Residual {
   using Loaded = Two;
-  __device__ Two load(std::uint64_t i) const { return {gradient[i], residual[i]}; }
-  __device__ float store(std::uint64_t i, const Two& x) const { return residual[i] = beta * x.b + gamma * x.a; }
-
-  float beta;
-  float gamma;
-  const float* gradient;
-  float* residual;
+  __device__ static Two load(const ResidualOf& of, std::uint64_t i) { return {of.gradient[i], of.residual[i]}; }
+  __device__ static float store(const ResidualOf& of, std::uint64_t i, const Two& x) {
+    return of.residual[i] = of.beta * x.b + of.gamma * x.a;
+  }
 };
 
 struct Subtract {
@@ -91,18 +88,15 @@ __device__ float momentum_after(const MomentumStep& step, float momentum, float 
 
 struct Momentum {
   using Loaded = Three;
-  __device__ Three load(std::uint64_t i) const { return {gradient[i], momentum[i], velocity[i]}; }
-  __device__ float store(std::uint64_t i, const Three& x) const {
-    const float scaled = step.scale * x.a;
-    const float m = momentum_after(step, x.b, scaled);
-    momentum[i] = m;
-    return velocity[i] = x.c + (step.nesterov ? m + scaled : m);
+  __device__ static Three load(const MomentumOf& of, std::uint64_t i) {
+    return {of.gradient[i], of.momentum[i], of.velocity[i]};
   }
-
-  MomentumStep step;
-  const float* gradient;
-  float* momentum;
-  float* velocity;
+  __device__ static float store(const MomentumOf& of, std::uint64_t i, const Three& x) {
+    const float scaled = of.step.scale * x.a;
+    const float m = momentum_after(of.step, x.b, scaled);
+    of.momentum[i] = m;
+    return of.velocity[i] = x.c + (of.step.nesterov ? m + scaled : m);
+  }
 };
 
 struct ApplyMomentum {
@@ -163,6 +157,15 @@ __global__ void __launch_bounds__(runs_threads, 1)
   if (threadIdx.x == 0) *to = sum;
 }
 
+/// A loop that counts in the tensors' bins, if they have some.
+template <class Loop, class Of>
+Result<void> launch_counting(const char* name, std::span<const Of> tensors, StreamHandle stream) {
+  const bool counts = !tensors.empty() && tensors.front().bins != nullptr;
+  for (const Of& of : tensors) ensure((of.bins != nullptr) == counts, "bins for all tensors or for none");
+  return counts ? launch_each<Loop, NoteBins>(name, tensors, stream)
+                : launch_each<Loop, NoteNothing>(name, tensors, stream);
+}
+
 }  // namespace
 
 Result<void> copy_scaled(float factor, const float* from, float* to, std::uint64_t n, Report* report,
@@ -177,22 +180,16 @@ Result<void> add_scaled(float weight, const std::byte* from, float* to, std::uin
   return launch_each("add_scaled", AddScaled<false>{weight, from, to}, NoteNothing{}, n, stream);
 }
 
-Result<void> accumulate_residual(float beta, float gamma, const float* gradient, float* residual, std::uint64_t n,
-                                 Bins* bins, StreamHandle stream) {
-  const Residual work{beta, gamma, gradient, residual};
-  if (bins == nullptr) return launch_each("accumulate_residual", work, NoteNothing{}, n, stream);
-  return launch_each("accumulate_residual", work, NoteBins{bins}, n, stream);
+Result<void> accumulate_residual(std::span<const ResidualOf> tensors, StreamHandle stream) {
+  return launch_counting<Residual>("accumulate_residual", tensors, stream);
 }
 
 Result<void> subtract(const float* a, const float* b, float* difference, std::uint64_t n, StreamHandle stream) {
   return launch_each("subtract", Subtract{a, b, difference}, NoteNothing{}, n, stream);
 }
 
-Result<void> accumulate_momentum(const MomentumStep& step, const float* gradient, float* momentum, float* velocity,
-                                 std::uint64_t n, Bins* bins, StreamHandle stream) {
-  const Momentum work{step, gradient, momentum, velocity};
-  if (bins == nullptr) return launch_each("accumulate_momentum", work, NoteNothing{}, n, stream);
-  return launch_each("accumulate_momentum", work, NoteBins{bins}, n, stream);
+Result<void> accumulate_momentum(std::span<const MomentumOf> tensors, StreamHandle stream) {
+  return launch_counting<Momentum>("accumulate_momentum", tensors, stream);
 }
 
 Result<void> apply_momentum(const MomentumStep& step, float* gradient, float* momentum, std::uint64_t n,

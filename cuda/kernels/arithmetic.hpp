@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/result.hpp"
 #include "cuda/kernels/bins.hpp"
@@ -20,10 +21,19 @@ Result<void> copy_scaled(float factor, const float* from, float* to, std::uint64
 /// Twin of add_scaled(): `from` may have any alignment. Per entry: 8 bytes read, 4 written.
 Result<void> add_scaled(float weight, const std::byte* from, float* to, std::uint64_t n, StreamHandle stream);
 
-/// Twin of accumulate_residual(). Instead of peaks, the residual's magnitudes are counted in `bins`, if not null. Per
-/// entry: 8 bytes read, 4 written.
-Result<void> accumulate_residual(float beta, float gamma, const float* gradient, float* residual, std::uint64_t n,
-                                 Bins* bins, StreamHandle stream);
+/// A tensor for accumulate_residual().
+struct ResidualOf {
+  float beta = 1;
+  float gamma = 1;
+  const float* gradient = nullptr;
+  float* residual = nullptr;
+  std::uint64_t n = 0;
+  Bins* bins = nullptr;  ///< null for all tensors of a call or for none
+};
+
+/// Twin of accumulate_residual(), of several tensors in one launch. Instead of peaks, the residual's magnitudes are
+/// counted in `bins`, if not null. Per entry: 8 bytes read, 4 written.
+Result<void> accumulate_residual(std::span<const ResidualOf> tensors, StreamHandle stream);
 
 /// Twin of subtract(). Per entry: 8 bytes read, 4 written.
 Result<void> subtract(const float* a, const float* b, float* difference, std::uint64_t n, StreamHandle stream);
@@ -35,10 +45,19 @@ struct MomentumStep {
   bool nesterov = false;
 };
 
-/// Twin of accumulate_momentum(). Instead of peaks, the velocity's magnitudes are counted in `bins`, if not null. Per
-/// entry: 12 bytes read, 8 written.
-Result<void> accumulate_momentum(const MomentumStep& step, const float* gradient, float* momentum, float* velocity,
-                                 std::uint64_t n, Bins* bins, StreamHandle stream);
+/// A tensor for accumulate_momentum().
+struct MomentumOf {
+  MomentumStep step;
+  const float* gradient = nullptr;
+  float* momentum = nullptr;
+  float* velocity = nullptr;
+  std::uint64_t n = 0;
+  Bins* bins = nullptr;  ///< null for all tensors of a call or for none
+};
+
+/// Twin of accumulate_momentum(), of several tensors in one launch. Instead of peaks, the velocity's magnitudes are
+/// counted in `bins`, if not null. Per entry: 12 bytes read, 8 written.
+Result<void> accumulate_momentum(std::span<const MomentumOf> tensors, StreamHandle stream);
 
 /// Twin of apply_momentum(). Per entry: 8 bytes read, 8 written.
 Result<void> apply_momentum(const MomentumStep& step, float* gradient, float* momentum, std::uint64_t n,

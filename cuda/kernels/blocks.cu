@@ -90,7 +90,6 @@ __global__ void select_of_blocks_kernel(const float* __restrict__ all_values, Di
   auto* const shared = shared_memory<Shared>();
   const unsigned warp = threadIdx.x / warp_lanes;
   const unsigned lanes_before = (1U << lane_of_thread()) - 1;
-  std::uint32_t largest = 0;
   for (;;) {
     if (threadIdx.x == 0) shared->block = atomicAdd(next, 1ULL);
     __syncthreads();
@@ -110,7 +109,7 @@ __global__ void select_of_blocks_kernel(const float* __restrict__ all_values, Di
     if (warp == 0) {
       const std::uint32_t before = look_back(sums, block, count);
       if (lane_of_thread() == 0) shared->before = before;
-      if (threadIdx.x == 0 && block + 1 == blocks.count()) to.selected->count = before + count;
+      if (threadIdx.x == 0 && block + 1 == blocks.count()) *to.count = before + count;
     }
     __syncthreads();
     std::uint32_t place = shared->before;  // of what is above the cut; ties taken shift it
@@ -136,14 +135,12 @@ __global__ void select_of_blocks_kernel(const float* __restrict__ all_values, Di
       if ((is_above || (is_tie && tie < cut.ties)) && at < to.limit) {
         to.positions[at] = static_cast<std::uint32_t>(start + i);
         to.values[at] = x;
-        largest = magnitude(x) > largest ? magnitude(x) : largest;
       }
       place += above_sums.all;
       ties += tie_sums.all;
       __syncthreads();
     }
   }
-  raise(&to.selected->largest, largest);
 }
 
 template <class Division>

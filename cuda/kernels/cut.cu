@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/ensure.hpp"
-#include "cuda/kernels/each.cuh"
+#include "cuda/kernels/batch.cuh"
 
 namespace weir::cuda {
 namespace {
@@ -47,41 +47,60 @@ __device__ Before sum_before(std::uint32_t own, std::uint32_t* sums) {
   return result;
 }
 
-/// One block. Finds the value of a digit from its counts: from above, the first that the rank is within.
+/// Where a rank comes to lie among counted digits.
+struct InBin {
+  unsigned bin = Bins::size;  ///< of the thread that has found it; else Bins::size
+  std::uint32_t rank = 0;     ///< within the bin
+  std::uint32_t among = 0;    ///< how many are in it
+};
+
+/// From above, the first digit that the rank is within. For a block of each_threads; `sums` as for sum_before().
+__device__ InBin find_bin(const Bins* bins, std::uint32_t rank, std::uint32_t* sums) {
+  constexpr unsigned own = Bins::size / each_threads;
+  const unsigned highest = Bins::size - 1 - own * threadIdx.x;
+  std::uint32_t sum = 0;
+  for (unsigned k = 0; k < own; ++k) sum += bins->counts[highest - k];
+  std::uint32_t above = sum_before(sum, sums).before;
+  if (above >= rank || rank - above > sum) return {};
+  unsigned bin = highest;
+  for (; rank - above > bins->counts[bin]; --bin) above += bins->counts[bin];
+  return {bin, rank - above, bins->counts[bin]};
+}
+
+/// One block. Finds the value of a digit from its counts.
 __global__ void choose_kernel(Search* search, const Bins* bins, unsigned digit, std::uint32_t rank, Rank::Kind kind,
                               std::uint32_t room, Cut* cut) {
   if (digit > 0 && search->is_done != 0) return;
   const std::uint32_t wanted = digit == 0 ? rank : search->rank;
   const std::uint32_t prefix = digit == 0 ? 0 : search->prefix;
-  constexpr unsigned own = Bins::size / each_threads;
-  const unsigned highest = Bins::size - 1 - own * threadIdx.x;
-  std::uint32_t sum = 0;
-  for (unsigned k = 0; k < own; ++k) sum += bins->counts[highest - k];
-  std::uint32_t above = sum_before(sum, shared_memory<std::uint32_t>()).before;
+  const InBin found = find_bin(bins, wanted, shared_memory<std::uint32_t>());
   __syncthreads();  // all have read the search
-  if (above >= wanted || wanted - above > sum) return;
-  unsigned bin = highest;
-  for (; wanted - above > bins->counts[bin]; --bin) above += bins->counts[bin];
-  const std::uint32_t among = bins->counts[bin];
+  if (found.bin == Bins::size) return;
   const unsigned bits = digit + 1 == digits ? shift_of(digit - 1) : Bins::bits;
-  search->prefix = prefix << bits | bin;
-  search->rank = wanted - above;
-  const bool takes_all = kind == Rank::Kind::rough || (kind == Rank::Kind::same_entries && among == wanted - above);
+  search->prefix = prefix << bits | found.bin;
+  search->rank = found.rank;
+  const bool takes_all = kind == Rank::Kind::same_entries && found.among == found.rank;
   search->is_done = takes_all || digit + 1 == digits;
-  if (digit == 0) search->is_kept = among <= room;
-  if (search->is_done != 0) *cut = {search->prefix << shift_of(digit), takes_all ? Cut::all : wanted - above};
+  if (digit == 0) search->is_kept = found.among <= room;
+  if (search->is_done != 0) *cut = {search->prefix << shift_of(digit), takes_all ? Cut::all : found.rank};
 }
 
-__global__ void count_kernel(const float* __restrict__ values, std::uint64_t n, Bins* bins) {
-  NoteBins note{bins};
-  note.begin();
-  for_each_tile(
-      n, 0.0F, [&](std::uint64_t i) { return values[i]; },
-      [&](std::uint64_t, float value, bool is_entry) {
-        if (is_entry) note(value);
-      });
-  note.end();
+/// A block for each cut.
+__global__ void rough_cuts_kernel(Batch<RoughCut> batch) {
+  const RoughCut& of = batch.of[blockIdx.x];
+  const InBin found = find_bin(of.bins, static_cast<std::uint32_t>(of.rank), shared_memory<std::uint32_t>());
+  if (found.bin < Bins::size) *of.cut = {found.bin << shift_of(0), Cut::all};
 }
+
+/// A loop that does nothing but to note.
+struct Count {
+  using Loaded = float;
+  __device__ static float load(const Counted& of, std::uint64_t i) { return of.values[i]; }
+  __device__ static float store(const Counted&, std::uint64_t, float value) { return value; }
+};
+
+constexpr Shape shape_of_choices = {
+    .blocks = 1, .threads = each_threads, .shared_bytes = each_threads / warp_lanes * sizeof(std::uint32_t)};
 
 constexpr std::size_t within_shared_bytes = sizeof(Bins) + (each_threads / warp_lanes + 1) * sizeof(std::uint32_t);
 
@@ -151,9 +170,11 @@ __device__ std::uint32_t sum_of_block(std::uint32_t own, unsigned round, WarpCou
   return __reduce_add_sync(all_lanes, lane < blockDim.x / warp_lanes ? counts[round][lane] : 0);
 }
 
-__global__ void __launch_bounds__(small_threads, 1)
-    small_cut_kernel(const float* __restrict__ values, std::uint64_t stride, unsigned n, std::uint32_t rank,
-                     bool takes_ties, Cut* cut) {
+/// A block for each cut.
+__global__ void __launch_bounds__(small_threads, 1) small_cuts_kernel(Batch<SmallCut> batch) {
+  const SmallCut& of = batch.of[blockIdx.x];
+  const auto n = static_cast<unsigned>(of.n);
+  const auto rank = static_cast<std::uint32_t>(of.rank);
   auto& counts = *shared_memory<WarpCounts>();
   std::uint32_t keys[small_groups][small_together];
 #pragma unroll
@@ -161,7 +182,7 @@ __global__ void __launch_bounds__(small_threads, 1)
 #pragma unroll
     for (unsigned k = 0; k < small_together; ++k) {
       const unsigned i = (g * small_together + k) * blockDim.x + threadIdx.x;
-      keys[g][k] = i < n ? magnitude(values[i * stride]) : 0;
+      keys[g][k] = i < n ? magnitude(of.values[i * of.stride]) : 0;
     }
   }
   std::uint32_t found = 0;
@@ -182,45 +203,65 @@ __global__ void __launch_bounds__(small_threads, 1)
       above = reached;
     }
   }
-  if (threadIdx.x == 0) *cut = {found, takes_ties ? Cut::all : rank - above};
+  if (threadIdx.x == 0) *of.cut = {found, of.takes_ties ? Cut::all : rank - above};
 }
 
 }  // namespace
 
 std::size_t CutScratch::bytes(std::uint64_t n) { return sizeof(Search) + room_for_kept(n) * sizeof(std::uint32_t); }
 
-Result<void> find_small_cut(const float* values, std::uint64_t stride, std::uint64_t n, std::uint64_t rank,
-                            bool takes_ties, Cut* cut, StreamHandle stream) {
-  ensure(rank >= 1 && rank <= n && n <= small_cut_max, "a rank within few values");
-  const std::uint64_t warps = (n + small_together * warp_lanes - 1) / (small_together * warp_lanes);
+Result<void> find_small_cuts(std::span<const SmallCut> cuts, StreamHandle stream) {
+  std::uint64_t most = 0;
+  for (const SmallCut& cut : cuts) {
+    ensure(cut.rank >= 1 && cut.rank <= cut.n && cut.n <= small_cut_max, "a rank within few values");
+    most = std::max(most, cut.n);
+  }
+  const std::uint64_t warps = (most + small_together * warp_lanes - 1) / (small_together * warp_lanes);
   const auto threads = static_cast<unsigned>(std::min<std::uint64_t>(warps * warp_lanes, small_threads));
-  const Shape shape = {.blocks = 1, .threads = threads, .shared_bytes = sizeof(WarpCounts)};
-  return launch("find_small_cut", small_cut_kernel, shape, stream, values, stride, static_cast<unsigned>(n),
-                static_cast<std::uint32_t>(rank), takes_ties, cut);
+  return in_batches(
+      cuts, [](const SmallCut&) { return 1; },
+      [&](const Batch<SmallCut>& batch) {
+        const Shape shape = {.blocks = batch.count, .threads = threads, .shared_bytes = sizeof(WarpCounts)};
+        return launch("find_small_cuts", small_cuts_kernel, shape, stream, batch);
+      });
+}
+
+Result<void> count_magnitudes(std::span<const Counted> tensors, StreamHandle stream) {
+  return launch_each<Count, NoteBins>("count_magnitudes", tensors, stream);
+}
+
+Result<void> find_rough_cuts(std::span<const RoughCut> cuts, StreamHandle stream) {
+  return in_batches(
+      cuts, [](const RoughCut&) { return 1; },
+      [&](const Batch<RoughCut>& batch) {
+        Shape shape = shape_of_choices;
+        shape.blocks = batch.count;
+        return launch("find_rough_cuts", rough_cuts_kernel, shape, stream, batch);
+      });
 }
 
 Result<void> find_cut(const float* values, std::uint64_t n, const Rank& rank, const Bins* bins,
                       const CutScratch& scratch, Cut* cut, StreamHandle stream) {
-  if (n <= small_cut_max && rank.kind != Rank::Kind::rough) {
-    return find_small_cut(values, 1, n, rank.rank, /*takes_ties=*/false, cut, stream);
+  if (n <= small_cut_max) {
+    const SmallCut small{.values = values, .n = n, .rank = rank.rank, .cut = cut};
+    return find_small_cuts(std::span(&small, 1), stream);
   }
   ensure(rank.rank >= 1 && rank.rank <= n && n <= Cut::all, "a rank within the values, which 32 bits count");
   auto* const search = reinterpret_cast<Search*>(scratch.at);
   auto* const kept = reinterpret_cast<std::uint32_t*>(scratch.at + sizeof(Search));
   const auto room = static_cast<std::uint32_t>(room_for_kept(n));
   const Shape shape = shape_for_each(n, within_shared_bytes);
-  const Shape one = {.blocks = 1, .threads = each_threads, .shared_bytes = each_threads / warp_lanes * 4};
   auto done = check(cudaMemsetAsync(search, 0, sizeof(Search), stream), "starting to look for a cut");
   const auto choose = [&](const Bins* counts, unsigned digit) {
     if (!done) return;
-    done = launch("find_cut (choose)", choose_kernel, one, stream, search, counts, digit,
+    done = launch("find_cut (choose)", choose_kernel, shape_of_choices, stream, search, counts, digit,
                   static_cast<std::uint32_t>(rank.rank), rank.kind, room, cut);
   };
   if (done && bins == nullptr) {
-    done = launch("find_cut (first digit)", count_kernel, shape, stream, values, n, &search->bins[0]);
+    const Counted counted{values, n, &search->bins[0]};
+    done = count_magnitudes(std::span(&counted, 1), stream);
   }
   choose(bins != nullptr ? bins : &search->bins[0], 0);
-  if (rank.kind == Rank::Kind::rough) return done;
   if (done) {
     done = launch("find_cut (second digit)", count_within_kernel<1>, shape, stream, values, n, search, kept);
   }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/result.hpp"
 #include "cuda/kernels/bins.hpp"
@@ -21,7 +22,7 @@ struct Cut {
 };
 
 /// Where a cut is looked for; what is in it means nothing to others. find_cut() of n entries needs `bytes(n)` of the
-/// device's memory, aligned as by Memory; for a rough cut those of any n will do.
+/// device's memory, aligned as by Memory.
 struct CutScratch {
   static std::size_t bytes(std::uint64_t n);
 
@@ -34,9 +35,6 @@ struct Rank {
   enum class Kind : std::uint8_t {
     same_entries,  ///< any cut that selects these entries
     exact,         ///< the twin's, which takes longer
-    /// One that selects these entries and all that have the upper part of their magnitudes (bins.hpp) in common with
-    /// the last of them: it is known after one digit.
-    rough,
   };
   Kind kind = Kind::same_entries;
 };
@@ -44,17 +42,48 @@ struct Rank {
 /// The most values of which one kernel finds the cut.
 inline constexpr std::uint64_t small_cut_max = std::uint64_t{1} << 15;
 
-/// The exact cut of n values, small_cut_max at most, which lie `stride` apart; 1 <= rank <= n. `takes_ties`: its `ties`
-/// become all. Per value: one sector of 32 bytes read, or 4 bytes if they are neighbours.
-Result<void> find_small_cut(const float* values, std::uint64_t stride, std::uint64_t n, std::uint64_t rank,
-                            bool takes_ties, Cut* cut, StreamHandle stream);
+/// What find_small_cuts() finds: the cut of n values, small_cut_max at most, which lie `stride` apart.
+struct SmallCut {
+  const float* values = nullptr;
+  std::uint64_t stride = 1;
+  std::uint64_t n = 0;
+  std::uint64_t rank = 1;   ///< 1 <= rank <= n
+  bool takes_ties = false;  ///< its `ties` become all
+  Cut* cut = nullptr;
+};
+
+/// The exact cuts of several tensors in one launch. Per value: one sector of 32 bytes read, or 4 bytes if they are
+/// neighbours.
+Result<void> find_small_cuts(std::span<const SmallCut> cuts, StreamHandle stream);
+
+/// A tensor whose magnitudes are to be counted.
+struct Counted {
+  const float* values = nullptr;
+  std::uint64_t n = 0;
+  Bins* bins = nullptr;
+};
+
+/// Adds them to the bins of several tensors, in one launch. Per entry: 4 bytes read.
+Result<void> count_magnitudes(std::span<const Counted> tensors, StreamHandle stream);
+
+/// What find_rough_cuts() finds, of a tensor whose magnitudes have been counted: a cut that selects the `rank` entries
+/// of largest magnitude, and all that have the upper part of their magnitudes (bins.hpp) in common with the last of
+/// them.
+struct RoughCut {
+  const Bins* bins = nullptr;
+  std::uint64_t rank = 1;  ///< at least 1, and at most as many as were counted
+  Cut* cut = nullptr;
+};
+
+/// The rough cuts of several tensors in one launch.
+Result<void> find_rough_cuts(std::span<const RoughCut> cuts, StreamHandle stream);
 
 /// The cut that selects the `rank` entries of largest magnitude, of equal ones the first, or all that are not zero if
 /// these are fewer. Counts digits of 11 bits from above: the first unless `bins` has its counts, the second of the
 /// entries that have the first, which are kept aside if they are at most an eighth of all, and the third of these. Per
 /// entry: 4 bytes read without bins, 4 read and up to 1/2 written for the second digit, and up to 1/2 (4 if they were
 /// not kept) read for the third. Less where the digits so far decide. Equal keys make all three steps read 4 bytes. Few
-/// values are read once (find_small_cut()).
+/// values are read once (find_small_cuts()).
 Result<void> find_cut(const float* values, std::uint64_t n, const Rank& rank, const Bins* bins,
                       const CutScratch& scratch, Cut* cut, StreamHandle stream);
 

@@ -17,28 +17,34 @@ inline constexpr unsigned each_threads = 256;
 inline constexpr unsigned each_unroll = 8;
 inline constexpr unsigned each_tile = each_threads * each_unroll;
 
+inline std::uint64_t each_tiles(std::uint64_t n) { return (n + each_tile - 1) / each_tile; }
+
 inline Shape shape_for_each(std::uint64_t n, std::size_t shared_bytes = 0) {
-  return {.blocks = blocks_for((n + each_tile - 1) / each_tile), .threads = each_threads, .shared_bytes = shared_bytes};
+  return {.blocks = blocks_for(each_tiles(n)), .threads = each_threads, .shared_bytes = shared_bytes};
 }
 
-/// Calls load(i) for all entries of the block's tiles, and then finish(i, loaded, is_entry), which all threads of the
-/// block call equally often: beyond the last entry with the value `none`.
+/// Calls load(i) for all entries of a tile, and then finish(i, loaded, is_entry), which all threads of the block call
+/// equally often: beyond the last of n entries with the value `none`.
+template <class Loaded, class Load, class Finish>
+__device__ void for_tile(std::uint64_t tile, std::uint64_t n, Loaded none, const Load& load, const Finish& finish) {
+  const std::uint64_t start = tile * each_tile;
+  Loaded loaded[each_unroll];
+#pragma unroll
+  for (unsigned k = 0; k < each_unroll; ++k) {
+    const std::uint64_t i = start + k * each_threads + threadIdx.x;
+    loaded[k] = i < n ? load(i) : none;
+  }
+#pragma unroll
+  for (unsigned k = 0; k < each_unroll; ++k) {
+    const std::uint64_t i = start + k * each_threads + threadIdx.x;
+    finish(i, loaded[k], i < n);
+  }
+}
+
+/// The same for all of the block's tiles.
 template <class Loaded, class Load, class Finish>
 __device__ void for_each_tile(std::uint64_t n, Loaded none, const Load& load, const Finish& finish) {
-  for (std::uint64_t start = std::uint64_t{blockIdx.x} * each_tile; start < n;
-       start += std::uint64_t{gridDim.x} * each_tile) {
-    Loaded loaded[each_unroll];
-#pragma unroll
-    for (unsigned k = 0; k < each_unroll; ++k) {
-      const std::uint64_t i = start + k * each_threads + threadIdx.x;
-      loaded[k] = i < n ? load(i) : none;
-    }
-#pragma unroll
-    for (unsigned k = 0; k < each_unroll; ++k) {
-      const std::uint64_t i = start + k * each_threads + threadIdx.x;
-      finish(i, loaded[k], i < n);
-    }
-  }
+  for (std::uint64_t tile = blockIdx.x; tile * each_tile < n; tile += gridDim.x) for_tile(tile, n, none, load, finish);
 }
 
 // What a loop notes of the values that it writes. All threads of a block begin and end.

@@ -1,5 +1,7 @@
 #include "cuda/kernels/sample.hpp"
 
+#include <vector>
+
 #include "base/ensure.hpp"
 #include "cuda/kernels/each.cuh"
 #include "cuda/kernels/random.cuh"
@@ -75,16 +77,29 @@ __global__ void draw_positions_kernel(Draw what, std::uint32_t* __restrict__ pos
 
 }  // namespace
 
-Result<void> sampled_cut(const float* values, const StridedSample& sample, std::uint64_t rank, float* sampled,
-                         const CutScratch& scratch, Cut* cut, StreamHandle stream) {
-  if (sample.count <= small_cut_max) {
-    return find_small_cut(values + sample.first, sample.stride, sample.count, rank, /*takes_ties=*/true, cut, stream);
+Result<void> sampled_cuts(std::span<const SampledCut> cuts, float* sampled, const CutScratch& scratch,
+                          StreamHandle stream) {
+  std::vector<SmallCut> small;
+  for (const auto& [values, sample, rank, cut] : cuts) {
+    if (sample.count > small_cut_max) continue;
+    small.push_back({.values = values + sample.first,
+                     .stride = sample.stride,
+                     .n = sample.count,
+                     .rank = rank,
+                     .takes_ties = true,
+                     .cut = cut});
   }
-  auto done = launch("sampled_cut", gather_kernel, shape_for_each(sample.count), stream, values, sample, sampled);
-  if (done) {
-    done = find_cut(sampled, sample.count, {.rank = rank, .kind = Rank::Kind::exact}, nullptr, scratch, cut, stream);
+  auto done = find_small_cuts(small, stream);
+  for (const auto& [values, sample, rank, cut] : cuts) {
+    if (sample.count <= small_cut_max) continue;
+    if (done) {
+      done = launch("sampled_cuts", gather_kernel, shape_for_each(sample.count), stream, values, sample, sampled);
+    }
+    if (done) {
+      done = find_cut(sampled, sample.count, {.rank = rank, .kind = Rank::Kind::exact}, nullptr, scratch, cut, stream);
+    }
+    if (done) done = launch("sampled_cuts (ties)", take_ties_kernel, {.blocks = 1, .threads = 1}, stream, cut);
   }
-  if (done) done = launch("sampled_cut (ties)", take_ties_kernel, {.blocks = 1, .threads = 1}, stream, cut);
   return done;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/result.hpp"
 #include "cuda/kernels/cut.hpp"
@@ -17,11 +18,20 @@ struct StridedSample {
   std::uint64_t count = 0;
 };
 
-/// Twin of sampled_cut(): `cut->magnitude` is its result, and `cut->ties` is all. `sampled` is scratch for the
-/// `count` values of the sample, and `scratch` for a tensor of as many. Per sampled value: one sector of 32 bytes read;
-/// of more than 2^15 values also 4 bytes written, and what find_cut() does.
-Result<void> sampled_cut(const float* values, const StridedSample& sample, std::uint64_t rank, float* sampled,
-                         const CutScratch& scratch, Cut* cut, StreamHandle stream);
+/// A tensor for sampled_cuts(): of its sample, whose values are no fewer than `rank`, which is at least 1.
+struct SampledCut {
+  const float* values = nullptr;
+  StridedSample sample;
+  std::uint64_t rank = 1;
+  Cut* cut = nullptr;
+};
+
+/// Twin of sampled_cut(), of several tensors: `cut->magnitude` is its result, and `cut->ties` is all. `sampled` is
+/// scratch for the values of the largest sample, and `scratch` for a tensor of as many; neither is used if no sample
+/// has more than small_cut_max values. All such samples are taken by one launch, others one after the other. Per
+/// sampled value: one sector of 32 bytes read; of larger samples also 4 bytes written, and what find_cut() does.
+Result<void> sampled_cuts(std::span<const SampledCut> cuts, float* sampled, const CutScratch& scratch,
+                          StreamHandle stream);
 
 /// Runs of neighbouring values: `length` values from 0, `distance`, 2 * distance, ... on, `count` runs, which lie
 /// within the tensor.

@@ -49,7 +49,7 @@ Outcome run(Compression compression, const std::vector<at::Tensor>& gradients, a
     const at::Tensor input = memory->compensate(gradient, round).value();
     round.peaks = memory->peaks(round);
     round.bins = memory->bins(round);
-    if (step != 2) compressor->begin(input, round).value();
+    if (step != 2) compressor->begin(std::span(&input, 1), std::span(&round, 1)).value();
     if (compressor->traits().selects) {
       Selection chosen;
       compressor->select_entries(input, round, chosen).value();
@@ -249,12 +249,83 @@ TEST_P(OnADevice, TakesOtherTypesAndWhatIsNotContiguous) {
   }
 }
 
+/// Rounds of a bucket's tensors, one rank alone: together as far as that goes, or one after the other. Returns what was
+/// sent, and the state.
+Outcome run_bucket(const Case& it, const std::string& memory_name, bool together) {
+  Outcome outcome;
+  auto [compressor, memory] = make(it, memory_name, nlohmann::json::object());
+  const bool sparse = compressor->traits().sparse;
+  const auto passes = static_cast<std::uint32_t>(compressor->traits().passes.size());
+  // Also some of which dgc takes a sample and topk few candidates, and one without entries.
+  const std::vector<std::vector<std::int64_t>> shapes{{30, 9}, {0, 3}, {95, 200}, {20'001}, {64, 64}, {1, 1}};
+  for (std::uint64_t step = 0; step < 2; ++step) {
+    std::vector<at::Tensor> gradients;
+    std::vector<at::Tensor> means;
+    std::vector<Round> rounds;
+    for (const auto& shape : shapes) {
+      gradients.push_back(gaussian(c10::multiply_integers(shape), 31 * step + gradients.size()).view(shape).to(gpu));
+      means.push_back(at::zeros(shape).to(gpu));
+      rounds.push_back(round_at(step, static_cast<std::uint32_t>(rounds.size())));
+    }
+    std::vector<at::Tensor> inputs;
+    if (together) {
+      memory->compensate_all(gradients, rounds, inputs).value();
+    } else {
+      for (std::size_t i = 0; i < shapes.size(); ++i) {
+        inputs.push_back(memory->compensate(gradients[i], rounds[i]).value());
+      }
+    }
+    std::vector<Selection> own(shapes.size());
+    std::vector<Bytes> payloads(shapes.size());
+    for (std::uint32_t pass = 0; pass < passes; ++pass) {
+      for (Round& round : rounds) {
+        round.pass = pass;
+        round.bins = memory->bins(round);
+      }
+      if (together) compressor->begin(inputs, rounds).value();
+      for (std::size_t i = 0; i < shapes.size(); ++i) {
+        payloads[i].clear();
+        const bool last = pass + 1 == passes;
+        compressor->encode(inputs[i], rounds[i], payloads[i], last && sparse ? &own[i] : nullptr).value();
+        outcome.payloads.emplace_back(payloads[i].begin(), payloads[i].end());
+        const BytesView result = payloads[i];
+        compressor->absorb(std::span(&result, 1), rounds[i]).value();
+      }
+    }
+    std::vector<Sent> sent;
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      sent.push_back(sparse ? Sent(own[i]) : Sent(*compressor, BytesView(payloads[i]), rounds[i]));
+    }
+    if (together) {
+      memory->update_all(rounds, sent, means).value();
+    } else {
+      for (std::size_t i = 0; i < shapes.size(); ++i) memory->update(rounds[i], sent[i], means[i]).value();
+    }
+  }
+  for (const auto& [name, tensor] : memory->save()) outcome.state.push_back({name, tensor.to(cpu).clone()});
+  return outcome;
+}
+
+TEST_P(OnADevice, TensorsTakenTogetherAreTakenAsOneByOne) {
+  const Case it{GetParam(), nlohmann::json::object()};
+  for (const std::string memory : {"residual", "dgc"}) {
+    const nlohmann::json none = nlohmann::json::object();
+    const auto made = builtin().make(
+        {.compressor = it.name, .params = it.params, .memory = memory, .memory_params = none, .setting = {}});
+    if (!made || !made->codes_on(gpu)) continue;
+    SCOPED_TRACE(memory);
+    expect_same(run_bucket(it, memory, true), run_bucket(it, memory, false));
+  }
+}
+
 /// As after a step that another tensor's failure has ended.
 TEST_P(OnADevice, WhatWasBegunAndNotEncodedIsForgotten) {
   const Case it{GetParam(), nlohmann::json::object()};
   const auto compressor = it.make();
   const auto other = it.make();
-  compressor->begin(gaussian(60'000, 1).view({200, 300}).to(gpu), round_at(0)).value();
+  const at::Tensor begun = gaussian(60'000, 1).view({200, 300}).to(gpu);
+  const Round before = round_at(0);
+  compressor->begin(std::span(&begun, 1), std::span(&before, 1)).value();
   const at::Tensor gradient = gaussian(60'000, 2).view({200, 300}).to(gpu);
   Bytes found;
   Bytes due;

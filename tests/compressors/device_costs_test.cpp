@@ -28,8 +28,8 @@ struct Cost {
 
 Cost cost_of(const std::string& name, std::uint64_t entries) {
   const std::uint64_t likely = 8 * (entries / 64 + 512);  // of entries that a threshold selects
-  // The entries, of which four times as many as wanted and a thousand have room, and 3/8 of that come at once.
-  if (name == "dgc") return {.waits = 1, .bytes_beside = 8 * 3 * ((4 * 100 + 1024) / 8 + 1)};
+  // Half as many entries as it stops at: four times as many as are wanted, and a thousand.
+  if (name == "dgc") return {.waits = 1, .bytes_beside = 8 * ((4 * 100 + 1024) / 2 + 1)};
   if (name == "threshold") return {.waits = 1, .bytes_beside = likely};
   // A sample, which here is all of the tensor.
   if (name == "sidco") return {.waits = 2, .bytes_beside = 4 * entries + likely};
@@ -83,6 +83,43 @@ TEST_P(CostsOnADevice, OnlyWhatIsSentComesDownAndNothingElseWaits) {
   // Of entries that a threshold has found, some are not sent.
   EXPECT_LE(emulator::bytes_to_host() - bytes, sent + 2 * 8 * own.size() + cost.bytes_beside + 64);
   EXPECT_LT(sent, 2 * entries + 64) << "or this shows little";
+}
+
+/// How many kernels a round of so many tensors takes.
+std::uint64_t launches_of_a_bucket(const Case& it, std::size_t tensors) {
+  auto [compressor, memory] = make(it, /*its default*/ "", nlohmann::json::object());
+  std::vector<at::Tensor> gradients;
+  std::vector<Round> rounds;
+  for (std::size_t i = 0; i < tensors; ++i) {
+    const auto rows = static_cast<std::int64_t>(100 + 8 * i);  // enough to select largest in one pass
+    gradients.push_back(gaussian(rows * 200, i).view({rows, 200}).to(gpu));
+    rounds.push_back(round_at(0, static_cast<std::uint32_t>(i)));
+  }
+  std::vector<at::Tensor> means = gradients;
+  const auto before = emulator::launches();
+  std::vector<at::Tensor> inputs;
+  memory->compensate_all(gradients, rounds, inputs).value();
+  for (Round& round : rounds) round.bins = memory->bins(round);
+  compressor->begin(inputs, rounds).value();
+  std::vector<Selection> own(tensors);
+  std::vector<Sent> sent;
+  for (std::size_t i = 0; i < tensors; ++i) {
+    Bytes payload;
+    compressor->encode(inputs[i], rounds[i], payload, &own[i]).value();
+    sent.emplace_back(own[i]);
+  }
+  memory->update_all(rounds, sent, means).value();
+  return emulator::launches() - before;
+}
+
+TEST(CostsOfABucket, AreAsManyLaunchesAsThoseOfOneTensor) {
+  const c10::StreamGuard in_stream(device::coding_stream(gpu));
+  for (const Case& it : {Case{"dgc", {{"ratio", 0.01}, {"adaptations_max", 0}}}, Case{"topk", {{"ratio", 0.005}}}}) {
+    const auto of_one = launches_of_a_bucket(it, 1);
+    EXPECT_EQ(launches_of_a_bucket(it, 20), of_one) << it.name;
+    // dgc: momentum, cut, selection, velocity, mask; topk: residual, rough cut, candidates, cut, selection, residual
+    EXPECT_EQ(of_one, it.name == "dgc" ? 5U : 6U) << it.name;
+  }
 }
 
 }  // namespace

@@ -71,12 +71,13 @@ void CodedRound::begin(const Step& step, std::span<const std::uint32_t> paramete
 
 Result<void> CodedRound::encode(std::uint32_t pass, std::span<const at::Tensor> gradients) {
   if (pass == 0) {
-    compensated_.clear();
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      const auto p = parameters_[i];
-      auto compensated = setting_.compression.memory->compensate(gradients[i], round_of(p, 0));
-      if (!compensated) return setting_.of_parameter(compensated.error(), p);
-      compensated_.push_back(std::move(*compensated));
+    rounds_.clear();
+    for (const auto p : parameters_) rounds_.push_back(round_of(p, 0));
+    auto compensated = setting_.compression.memory->compensate_all(gradients, rounds_, compensated_);
+    if (!compensated) {
+      const std::size_t done = compensated_.size();
+      return done < parameters_.size() ? setting_.of_parameter(compensated.error(), parameters_[done])
+                                       : compensated.error();
     }
   }
   return encode_compensated(pass);
@@ -88,9 +89,7 @@ Result<void> CodedRound::encode_compensated(std::uint32_t pass) {
   own_entries_.resize(parameters_.size());
   payload_.clear();
   ends_.assign(parameters_.size(), 0);
-  for (const CodedPiece& coded : coded_pieces_) {
-    if (auto begun = begin_encoding(coded, pass); !begun) return begun;
-  }
+  if (auto begun = begin_encoding(pass); !begun) return begun;
   for (CodedPiece& coded : coded_pieces_) {
     if (auto encoded = encode(coded, pass, sparse); !encoded) return of_piece(encoded.error(), pieces_[coded.piece]);
   }
@@ -100,12 +99,16 @@ Result<void> CodedRound::encode_compensated(std::uint32_t pass) {
   return {};
 }
 
-Result<void> CodedRound::begin_encoding(const CodedPiece& coded, std::uint32_t pass) {
-  const Piece& piece = pieces_[coded.piece];
-  const at::Tensor tensor = piece.of(compensated_[coded.coded], views_[coded.piece]);
-  if (tensor.is_cpu()) return {};
-  auto begun = compressor().begin(tensor, round_to_encode(piece, pass));
-  return begun ? begun : of_piece(begun.error(), piece);
+Result<void> CodedRound::begin_encoding(std::uint32_t pass) {
+  if (compensated_.empty() || compensated_.front().is_cpu()) return {};
+  std::vector<at::Tensor> tensors;
+  rounds_.clear();
+  for (const CodedPiece& coded : coded_pieces_) {
+    const Piece& piece = pieces_[coded.piece];
+    tensors.push_back(piece.of(compensated_[coded.coded], views_[coded.piece]));
+    rounds_.push_back(round_to_encode(piece, pass));
+  }
+  return compressor().begin(tensors, rounds_);
 }
 
 Round CodedRound::round_to_encode(const Piece& piece, std::uint32_t pass) const {
@@ -188,6 +191,19 @@ Result<void> CodedRound::conclude(std::size_t coded, const Sent& sent) {
   if (!has_sparse_means()) mean.positions_there.reset();
   auto concluded = compressor().conclude(mean.tensor, round);
   return concluded ? setting_.compression.memory->update(round, sent, mean.tensor) : concluded;
+}
+
+Result<void> CodedRound::conclude_all(std::span<const Sent> sent) {
+  rounds_.clear();
+  std::vector<at::Tensor> means;
+  for (const auto p : parameters_) {
+    rounds_.push_back(round_of(p, last_pass()));
+    Mean& mean = mean_of(p);
+    if (!has_sparse_means()) mean.positions_there.reset();
+    if (auto concluded = compressor().conclude(mean.tensor, rounds_.back()); !concluded) return concluded;
+    means.push_back(mean.tensor);
+  }
+  return setting_.compression.memory->update_all(rounds_, sent, means);
 }
 
 Result<void> CodedRound::decode_from_owners(FunctionRef<Result<void>(const CodedPiece&)> take,

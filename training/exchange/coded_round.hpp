@@ -155,8 +155,8 @@ class CodedRound {
     std::size_t entries_end = 0;
   };
 
-  /// Begins to encode a piece, if it is on a device (Compressor::begin).
-  Result<void> begin_encoding(const CodedPiece& coded, std::uint32_t pass);
+  /// Begins to encode all pieces, if they are on a device (Compressor::begin).
+  Result<void> begin_encoding(std::uint32_t pass);
   /// Encodes what encode() has compensated.
   virtual Result<void> encode_compensated(std::uint32_t pass);
   /// Takes what has been gathered in a pass; in the last one, makes means of it.
@@ -179,6 +179,8 @@ class CodedRound {
   Result<void> restart(Mean& mean) const;
   /// Has the compressor and the memory end the round of a tensor whose mean is there.
   Result<void> conclude(std::size_t coded, const compressors::Sent& sent);
+  /// The same of all tensors of this step.
+  Result<void> conclude_all(std::span<const compressors::Sent> sent);
   /// Makes means of what the owners have sent: `take` puts the payload of a piece into the mean, which is zero before;
   /// `sent` is what this rank has sent of the pieces of one tensor.
   Result<void> decode_from_owners(FunctionRef<Result<void>(const CodedPiece&)> take,
@@ -213,8 +215,9 @@ class CodedRound {
   const bool by_owners_;
   const std::optional<std::uint32_t> first_piece_;
   compressors::Passes passes_;
-  std::vector<at::Tensor> views_;  ///< by piece: of its compensated gradient
-  Bytes own_sums_;                 ///< payload_ from before the sum overwrote it
+  std::vector<at::Tensor> views_;           ///< by piece: of its compensated gradient
+  std::vector<compressors::Round> rounds_;  ///< of the tensors or pieces of one call
+  Bytes own_sums_;                          ///< payload_ from before the sum overwrote it
 };
 
 /// Appends the entries of a piece that begins at entry `first` of its parameter to those of the parameter.

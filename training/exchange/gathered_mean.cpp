@@ -26,26 +26,48 @@ Result<void> GatheredMean::add(compressors::Compressor& compressor, const Payloa
   if (!compressor.traits().sparse) {
     return compressor.decode_add_ranks(payloads.of_ranks, payloads.round, payloads.share, mean.tensor);
   }
-  if (auto done = read(compressor, payloads, static_cast<std::uint64_t>(mean.tensor.numel())); !done) return done;
   if (mean.is_there()) {
-    selections_.clear();
-    for (const Entries& rank : ranks_) selections_.push_back(rank.all);
-    return add_there(payloads.share, selections_, mean);
+    auto read = read_for(compressor, payloads, mean);
+    return read ? add_read(payloads.share) : read;
+  }
+  ranks_.resize(payloads.of_ranks.size());
+  if (auto done = read(compressor, payloads, static_cast<std::uint64_t>(mean.tensor.numel()), ranks_); !done) {
+    return done;
   }
   add_entries(payloads.share, mean);
   return {};
 }
 
+Result<void> GatheredMean::read_for(const compressors::Compressor& compressor, const Payloads& payloads, Mean& mean) {
+  const std::size_t before = for_means_.size();
+  if (read_.size() == before) read_.emplace_back();
+  std::vector<Entries>& ranks = read_[before];
+  ranks.resize(payloads.of_ranks.size());
+  auto done = read(compressor, payloads, static_cast<std::uint64_t>(mean.tensor.numel()), ranks);
+  if (!done) {
+    for_means_.clear();
+    return done;
+  }
+  EntriesForMean& entries = for_means_.emplace_back(std::vector<const compressors::Selection*>(), &mean);
+  for (const Entries& rank : ranks) entries.selections.push_back(rank.all);
+  return {};
+}
+
+Result<void> GatheredMean::add_read(float share) {
+  auto added = add_there(share, for_means_);
+  for_means_.clear();
+  return added;
+}
+
 Result<void> GatheredMean::read(const compressors::Compressor& compressor, const Payloads& payloads,
-                                std::uint64_t entries) {
+                                std::uint64_t entries, std::span<Entries> ranks) {
   const std::size_t count = payloads.of_ranks.size();
-  ranks_.resize(count);
   std::size_t bytes = 0;
   for (const BytesView payload : payloads.of_ranks) bytes += payload.size();
   on_threads_ = bytes >= bytes_for_threads;
   // A payload has about coding_work bytes for each of its entries, and reading one is as much work as that.
   compressors::parallel_for_parts(count, on_threads_ ? bytes / count : 0, [&](std::size_t rank) {
-    Entries& of_rank = ranks_[rank];
+    Entries& of_rank = ranks[rank];
     compressors::Round round = payloads.round;
     const bool own = rank == round.rank && payloads.sent != nullptr;
     round.rank = static_cast<std::uint32_t>(rank);
@@ -54,7 +76,7 @@ Result<void> GatheredMean::read(const compressors::Compressor& compressor, const
         own ? Result<void>() : compressor.read_entries(payloads.of_ranks[rank], round, entries, of_rank.read);
   });
   for (std::size_t rank = 0; rank < count; ++rank) {
-    const auto& result = ranks_[rank].result;
+    const auto& result = ranks[rank].result;
     if (!result) return result.error().within("rank " + std::to_string(rank));
   }
   return {};

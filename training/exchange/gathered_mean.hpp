@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <vector>
 
@@ -15,7 +16,10 @@ namespace weir::training {
 /// Makes the mean of the payloads that all ranks have sent of a tensor, on several threads (at::set_num_threads) and
 /// with the same bits on any number of them: a thread has a range of entries, and adds the ranks to each of them in
 /// their order. Payloads that carry some entries only are read first, side by side; few of them stay on the calling
-/// thread. A mean on a device is made there, in the calling thread's current stream.
+/// thread.
+///
+/// A mean on a device is made there, in the calling thread's current stream. Entries are brought up and added to the
+/// means of several tensors together: read_for() reads them of one tensor after the other, and add_read() adds all.
 ///
 /// Serves one tensor after the other; what it needs meanwhile it keeps for the next.
 class GatheredMean {
@@ -33,6 +37,11 @@ class GatheredMean {
   /// the rank.
   Result<void> add(compressors::Compressor& compressor, const Payloads& payloads, Mean& mean);
 
+  /// Of payloads that carry some entries only, for a mean on a device. Fails as add().
+  Result<void> read_for(const compressors::Compressor& compressor, const Payloads& payloads, Mean& mean);
+  /// Adds `share` times what has been read to the means, and forgets it. Fails as compressors/device.
+  Result<void> add_read(float share);
+
  private:
   /// The entries of a rank.
   struct Entries {
@@ -41,13 +50,17 @@ class GatheredMean {
     Result<void> result;
   };
 
-  Result<void> read(const compressors::Compressor& compressor, const Payloads& payloads, std::uint64_t entries);
+  /// To `ranks`, which are as many as the payloads.
+  Result<void> read(const compressors::Compressor& compressor, const Payloads& payloads, std::uint64_t entries,
+                    std::span<Entries> ranks);
   void add_entries(float share, Mean& mean);
   void add_range(float share, std::uint64_t begin, std::uint64_t end, Mean& mean) const;
 
   std::vector<Entries> ranks_;
-  std::vector<const compressors::Selection*> selections_;  ///< of the ranks
   bool on_threads_ = false;
+
+  std::deque<std::vector<Entries>> read_;  ///< of the ranks, by tensor; kept for later tensors
+  std::vector<EntriesForMean> for_means_;  ///< of those that have been read
 };
 
 }  // namespace weir::training

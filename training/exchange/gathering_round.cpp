@@ -21,8 +21,14 @@ Result<void> GatheringRound::decode_gathered(std::uint32_t pass) {
     }
     if (auto taken = take(coded, pass); !taken) return taken.error();
   }
+  if (pass == last_pass() && ends_together()) {
+    if (auto ended = end_together(); !ended) return ended;
+  }
   return expect_all_taken();
 }
+
+/// Whether the entries for all means are read first and then added to them together.
+bool GatheringRound::ends_together() const { return there_ && compressor().traits().sparse; }
 
 /// Passes the payloads of one tensor to the compressor and, in the last pass, makes the mean of them.
 Result<void> GatheringRound::take(std::size_t coded, std::uint32_t pass) {
@@ -32,23 +38,46 @@ Result<void> GatheringRound::take(std::size_t coded, std::uint32_t pass) {
     return setting_.of_parameter(absorbed.error(), parameter);
   }
   if (pass != last_pass()) return {};
-  if (auto done = average(coded, round); !done) return done;
-  const bool sparse = compressor().traits().sparse;
-  return conclude(coded,
-                  sparse ? Sent(own_entries_[coded]) : Sent(compressor(), own_payload(coded_pieces_[coded]), round));
+  auto done = ends_together()
+                  ? setting_.gathered_mean.read_for(compressor(), payloads_of(coded, round), mean_of(parameter))
+                  : average(coded, round);
+  if (!done) return setting_.of_parameter(done.error(), parameter);
+  return ends_together() ? Result<void>() : conclude(coded, sent_of(coded, round));
 }
 
 /// Makes the mean of what the ranks sent.
-Result<void> GatheringRound::average(std::size_t coded, Round round) {
-  const auto parameter = parameters_[coded];
-  Mean& mean = mean_of(parameter);
-  if (auto restarted = restart(mean); !restarted) return setting_.of_parameter(restarted.error(), parameter);
-  const GatheredMean::Payloads payloads{.of_ranks = results_,
-                                        .round = round,
-                                        .share = 1 / static_cast<float>(setting_.world),
-                                        .sent = compressor().traits().sparse ? &own_entries_[coded] : nullptr};
-  auto added = setting_.gathered_mean.add(compressor(), payloads, mean);
-  return added ? added : setting_.of_parameter(added.error(), parameter);
+Result<void> GatheringRound::average(std::size_t coded, const Round& round) {
+  Mean& mean = mean_of(parameters_[coded]);
+  if (auto restarted = restart(mean); !restarted) return restarted;
+  return setting_.gathered_mean.add(compressor(), payloads_of(coded, round), mean);
+}
+
+/// Makes the means of all that has been read.
+Result<void> GatheringRound::end_together() {
+  std::vector<Mean*> means;
+  std::vector<Sent> sent;
+  for (std::size_t coded = 0; coded < parameters_.size(); ++coded) {
+    means.push_back(&mean_of(parameters_[coded]));
+    sent.emplace_back(own_entries_[coded]);
+  }
+  auto done = restart_there(means);
+  if (done) done = setting_.gathered_mean.add_read(share());
+  return done ? conclude_all(sent) : done;
+}
+
+GatheredMean::Payloads GatheringRound::payloads_of(std::size_t coded, const Round& round) const {
+  return {.of_ranks = results_,
+          .round = round,
+          .share = share(),
+          .sent = compressor().traits().sparse ? &own_entries_[coded] : nullptr};
+}
+
+/// The factor of each rank in a mean.
+float GatheringRound::share() const { return 1 / static_cast<float>(setting_.world); }
+
+Sent GatheringRound::sent_of(std::size_t coded, const Round& round) const {
+  return compressor().traits().sparse ? Sent(own_entries_[coded])
+                                      : Sent(compressor(), own_payload(coded_pieces_[coded]), round);
 }
 
 }  // namespace weir::training

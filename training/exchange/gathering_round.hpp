@@ -13,7 +13,12 @@ class GatheringRound final : public CodedRound {
  private:
   Result<void> decode_gathered(std::uint32_t pass) override;
   Result<void> take(std::size_t coded, std::uint32_t pass);
-  Result<void> average(std::size_t coded, compressors::Round round);
+  Result<void> average(std::size_t coded, const compressors::Round& round);
+  GatheredMean::Payloads payloads_of(std::size_t coded, const compressors::Round& round) const;
+  bool ends_together() const;
+  Result<void> end_together();
+  float share() const;
+  compressors::Sent sent_of(std::size_t coded, const compressors::Round& round) const;
 };
 
 }  // namespace weir::training

@@ -12,10 +12,8 @@ namespace weir::training {
 
 Result<void> restart(Mean& mean, bool sparse) {
   if (mean.is_there()) {
-    const at::Tensor positions = std::exchange(mean.positions_there, {});
-    if (positions.defined()) return compressors::device::clear_selection(positions, mean.tensor);
-    mean.tensor.zero_();
-    return {};
+    Mean* const one = &mean;
+    return restart_there(std::span(&one, 1));
   }
   const auto values = compressors::flat(mean.tensor);
   if (mean.sparse) {
@@ -28,11 +26,28 @@ Result<void> restart(Mean& mean, bool sparse) {
   return {};
 }
 
-Result<void> add_there(float weight, std::span<const compressors::Selection* const> selections, Mean& mean) {
-  auto added = compressors::device::add_selections(weight, selections, mean.tensor);
+Result<void> restart_there(std::span<Mean* const> means) {
+  std::vector<compressors::device::PositionsIn> known;
+  for (Mean* const mean : means) {
+    at::Tensor positions = std::exchange(mean->positions_there, {});
+    if (positions.defined()) {
+      known.push_back({std::move(positions), mean->tensor});
+    } else {
+      mean->tensor.zero_();
+    }
+  }
+  return compressors::device::clear_entries(known);
+}
+
+Result<void> add_there(float weight, std::span<const EntriesForMean> entries) {
+  std::vector<compressors::device::EntriesFor> all;
+  for (const auto& [selections, mean] : entries) all.push_back({selections, mean->tensor});
+  auto added = compressors::device::add_entries(weight, all);
   if (!added) return added.error();
-  const at::Tensor before = mean.positions_there;
-  mean.positions_there = before.defined() ? at::cat({before, *added}) : *added;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    at::Tensor& positions = entries[i].mean->positions_there;
+    positions = positions.defined() ? at::cat({positions, (*added)[i]}) : std::move((*added)[i]);
+  }
   return {};
 }
 

@@ -30,9 +30,16 @@ struct Mean {
 /// Makes all entries zero, on a device in the calling thread's current stream. `sparse`: what is then added to it will
 /// be said by positions. Fails as compressors/device.
 Result<void> restart(Mean& mean, bool sparse);
+/// The same of several means on a device.
+Result<void> restart_there(std::span<Mean* const> means);
 
-/// Adds entries to a mean on a device, those of one selection after the other, in the calling thread's current stream.
-/// Fails as compressors/device.
-Result<void> add_there(float weight, std::span<const compressors::Selection* const> selections, Mean& mean);
+/// What is to be added to a mean on a device: the entries of one selection after the other.
+struct EntriesForMean {
+  std::vector<const compressors::Selection*> selections;
+  Mean* mean = nullptr;
+};
+
+/// Adds `weight` times these entries, in the calling thread's current stream. Fails as compressors/device.
+Result<void> add_there(float weight, std::span<const EntriesForMean> entries);
 
 }  // namespace weir::training

@@ -122,8 +122,8 @@ Result<void> OwnersRound::add(const compressors::Selection& entries, const Piece
   if (mean.is_there()) {
     of_parameter_.clear();
     append_entries(entries, piece.first_entry, of_parameter_);
-    const compressors::Selection* const all = &of_parameter_;
-    return add_there(1, std::span(&all, 1), mean);
+    const EntriesForMean all{{&of_parameter_}, &mean};
+    return add_there(1, std::span(&all, 1));
   }
   add_selection(1, entries, compressors::flat(part));
   if (mean.sparse) append_positions(entries, piece.first_entry, mean);

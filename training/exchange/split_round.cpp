@@ -71,9 +71,7 @@ Result<void> SplitRound::encode_compensated(std::uint32_t pass) {
   const std::size_t tensors = parameters_.size();
   own_entries_.resize(tensors);
   chosen_.assign(setting_.world, 0);
-  for (const CodedPiece& coded : coded_pieces_) {
-    if (auto begun = begin_encoding(coded, pass); !begun) return begun;
-  }
+  if (auto begun = begin_encoding(pass); !begun) return begun;
   for (std::size_t coded = 0; coded < tensors; ++coded) {
     const auto round = with_notes(round_of(parameters_[coded], pass), parameters_[coded]);
     auto selected = compressor().select_entries(compensated_[coded], round, own_entries_[coded]);
@@ -355,8 +353,8 @@ Result<void> SplitRound::decode_tensor(std::size_t coded) {
 Result<void> SplitRound::put_sums(Mean& mean) {
   if (mean.is_there()) {
     if (auto restarted = restart(mean); !restarted) return restarted;
-    const Selection* const all = &mean_;
-    return add_there(1, std::span(&all, 1), mean);
+    const EntriesForMean all{{&mean_}, &mean};
+    return add_there(1, std::span(&all, 1));
   }
   const auto values = compressors::flat(mean.tensor);
   for (std::size_t i = 0; i < mean_.size(); ++i) values[mean_.positions[i]] = mean_.values[i];

@@ -59,6 +59,10 @@ void wait_until(const std::function<bool()>& done);
 void drain(CUstream_st* stream);
 void catch_up(CUstream_st* stream);
 
+/// How many kernels have been launched.
+std::uint64_t launches();
+void count_launch();
+
 /// How many bytes have been copied from the device to the host, or the other way, as far as the device was told to.
 std::uint64_t bytes_to_host();
 std::uint64_t bytes_to_device();

@@ -74,6 +74,7 @@ Streams& streams() {
 }
 
 thread_local std::uint64_t waits = 0;
+std::atomic<std::uint64_t> launched = 0;
 std::atomic<std::uint64_t> to_host = 0;
 std::atomic<std::uint64_t> to_device = 0;
 
@@ -153,6 +154,9 @@ Deferred::~Deferred() {
 bool defers() { return streams().deferred; }
 
 std::uint64_t waits_of_this_thread() { return waits; }
+
+std::uint64_t launches() { return launched; }
+void count_launch() { ++launched; }
 
 std::uint64_t bytes_to_host() { return to_host; }
 std::uint64_t bytes_to_device() { return to_device; }

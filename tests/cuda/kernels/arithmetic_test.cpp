@@ -79,10 +79,13 @@ TEST(CudaArithmetic, ResidualIsThatOfTheTwinAndCounted) {
     const Array<float> alone(due);
     compressors::accumulate_residual(0.9F, 0.3F, gradient, due);
     const Array<Bins> bins{std::vector<Bins>(1)};
-    accumulate_residual(0.9F, 0.3F, g.data(), r.data(), n, bins.data(), nullptr).value();
+    ResidualOf it{0.9F, 0.3F, g.data(), r.data(), n, bins.data()};
+    accumulate_residual(std::span(&it, 1), nullptr).value();
     ASSERT_TRUE(same_numbers(r.read(), due));
     ASSERT_TRUE(same_bits(counts_in(bins), bins_of(r.read())));
-    accumulate_residual(0.9F, 0.3F, g.data(), alone.data(), n, nullptr, nullptr).value();
+    it.residual = alone.data();
+    it.bins = nullptr;
+    accumulate_residual(std::span(&it, 1), nullptr).value();
     ASSERT_TRUE(same_numbers(alone.read(), due));
   });
 }
@@ -113,11 +116,55 @@ TEST(CudaArithmetic, MomentumIsThatOfTheTwinAndCounted) {
       std::vector<float> peaks(compressors::peaks_of(n));
       compressors::accumulate_momentum(due_step, gradient, due_m, due_v, peaks);
       const Array<Bins> bins{std::vector<Bins>(1)};
-      accumulate_momentum(step, g.data(), m.data(), v.data(), n, bins.data(), nullptr).value();
+      const MomentumOf it{step, g.data(), m.data(), v.data(), n, bins.data()};
+      accumulate_momentum(std::span(&it, 1), nullptr).value();
       ASSERT_TRUE(same_numbers(m.read(), due_m));
       ASSERT_TRUE(same_numbers(v.read(), due_v));
       ASSERT_TRUE(same_bits(counts_in(bins), bins_of(v.read())));
     });
+  }
+}
+
+/// More tensors than one launch takes, some of them empty and some of several tiles.
+std::vector<std::size_t> many_sizes() {
+  std::vector<std::size_t> many;
+  for (std::size_t i = 0; i < 3; ++i) many.insert(many.end(), 25, i);
+  many.insert(many.end(), {0, 5000, 2048, 2049, 1, 20'000, 0, 2047});
+  return many;
+}
+
+TEST(CudaArithmetic, EachOfManyTensorsGetsItsMomentumAndItsCounts) {
+  const compressors::MomentumStep due_step{.mu = 0.9F, .scale = 0.7F};
+  struct Tensor {
+    explicit Tensor(std::size_t n)
+        : due_m(some_values(n, Among::zeros, 2)),
+          due_v(some_values(n, Among::extremes, 3)),
+          g(some_values(n, Among::nothing)),
+          m(due_m, n % 3),
+          v(due_v, n % 2) {}
+    std::vector<float> due_m;
+    std::vector<float> due_v;
+    Array<float> g;
+    Array<float> m;
+    Array<float> v;
+    Array<Bins> bins{std::vector<Bins>(1)};
+  };
+  const auto all = many_sizes();
+  std::vector<Tensor> tensors;
+  std::vector<MomentumOf> given;
+  tensors.reserve(all.size());
+  for (const std::size_t n : all) {
+    Tensor& it = tensors.emplace_back(n);
+    given.push_back({{.mu = 0.9F, .scale = 0.7F}, it.g.data(), it.m.data(), it.v.data(), n, it.bins.data()});
+  }
+  accumulate_momentum(given, nullptr).value();
+  for (Tensor& it : tensors) {
+    SCOPED_TRACE(it.due_m.size());
+    std::vector<float> peaks(compressors::peaks_of(it.due_m.size()));
+    compressors::accumulate_momentum(due_step, it.g.read(), it.due_m, it.due_v, peaks);
+    ASSERT_TRUE(same_numbers(it.m.read(), it.due_m));
+    ASSERT_TRUE(same_numbers(it.v.read(), it.due_v));
+    ASSERT_TRUE(same_bits(counts_in(it.bins), bins_of(it.v.read())));
   }
 }
 

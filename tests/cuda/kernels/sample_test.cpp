@@ -25,13 +25,42 @@ TEST(CudaSample, CutIsThatOfTheTwin) {
           const Array<float> sampled(count);
           const Array<std::byte> scratch(CutScratch::bytes(count));
           const Array<Cut> cut(1);
-          sampled_cut(x.data(), {first, stride, count}, rank, sampled.data(), {scratch.data()}, cut.data(), nullptr)
-              .value();
+          const SampledCut it{x.data(), {first, stride, count}, rank, cut.data()};
+          sampled_cuts(std::span(&it, 1), sampled.data(), {scratch.data()}, nullptr).value();
           ASSERT_EQ(cut.read()[0].magnitude, compressors::sampled_cut(values, {}, {first, stride, count}, rank));
           ASSERT_EQ(cut.read()[0].ties, Cut::all);
         }
       }
     }
+  }
+}
+
+TEST(CudaSample, EachOfManyTensorsGetsItsCut) {
+  // More than one launch takes, and among them two whose samples are not small.
+  std::vector<std::size_t> all(60, 100);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] += 7 * i;
+  all[7] = 40'000;
+  all[50] = 34'000;
+  std::vector<std::vector<float>> values;
+  std::vector<Array<float>> tensors;
+  std::vector<SampledCut> given;
+  const Array<Cut> cuts(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::size_t stride = all[i] > 10'000 ? 1 : i % 3 + 1;
+    values.push_back(some_values(all[i], Among::zeros, static_cast<unsigned>(i)));
+    tensors.emplace_back(values[i], i % 4);
+    const std::size_t count = all[i] / stride;
+    given.push_back({tensors[i].data(), {0, stride, count}, count / 10, cuts.data() + i});
+  }
+  const std::size_t largest = 40'000;
+  const Array<float> sampled(largest);
+  const Array<std::byte> scratch(CutScratch::bytes(largest));
+  sampled_cuts(given, sampled.data(), {scratch.data()}, nullptr).value();
+  const auto found = cuts.read();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& [first, stride, count] = given[i].sample;
+    ASSERT_EQ(found[i].magnitude, compressors::sampled_cut(values[i], {}, {first, stride, count}, given[i].rank)) << i;
+    ASSERT_EQ(found[i].ties, Cut::all);
   }
 }
 

@@ -14,20 +14,20 @@ class Room {
  public:
   explicit Room(std::uint64_t limit) : limit_(limit), positions_(limit, 1), values_(limit, 2) {}
 
-  Selection to() const { return {positions_.data(), values_.data(), limit_, selected_.data()}; }
+  Selection to() const { return {positions_.data(), values_.data(), limit_, count_.data()}; }
   const std::uint32_t* positions() const { return positions_.data(); }
   const float* values() const { return values_.data(); }
-  Selected selected() const { return selected_.read()[0]; }
+  std::uint32_t count() const { return count_.read()[0]; }
   compressors::Selection read() const {
-    const std::size_t count = selected().count;
-    return {positions_.read(count), values_.read(count)};
+    const std::size_t found = count();
+    return {positions_.read(found), values_.read(found)};
   }
 
  private:
   std::uint64_t limit_;
   Array<std::uint32_t> positions_;
   Array<float> values_;
-  Array<Selected> selected_{std::vector<Selected>(1)};
+  Array<std::uint32_t> count_{std::vector<std::uint32_t>(1)};
 };
 
 class PlaceRoom {
@@ -54,15 +54,14 @@ class FoundCut {
   Array<Cut> at_{1};
 };
 
+void take_one(const From& from, const Cut* cut, const Room& room) {
+  const Taken it{from, cut, room.to()};
+  take(std::span(&it, 1), PlaceRoom(from.n).at(), nullptr).value();
+}
+
 testing::AssertionResult is_twin(const compressors::Selection& found, const compressors::Selection& due) {
   const auto positions = same_bits(found.positions, due.positions);
   return positions ? same_bits(found.values, due.values) : positions;
-}
-
-std::uint32_t largest_of(const std::vector<float>& values) {
-  std::uint32_t largest = 0;
-  for (const float value : values) largest = std::max(largest, compressors::magnitude(value));
-  return largest;
 }
 
 /// Where the emulator is slow, one way of several is enough.
@@ -80,9 +79,11 @@ std::vector<std::size_t> ranks_of(std::size_t n) {
 /// A rough cut leaves candidates, of which the largest are the largest of all.
 void expect_among_candidates(const Array<float>& x, std::size_t n, std::size_t rank, const Array<Bins>& bins,
                              const compressors::Selection& due) {
-  const FoundCut rough(x, n, {.rank = rank, .kind = Rank::Kind::rough}, bins.data());
+  const Array<Cut> rough(1);
+  const RoughCut it{bins.data(), rank, rough.data()};
+  find_rough_cuts(std::span(&it, 1), nullptr).value();
   const Room candidates(n);
-  take(x.data(), n, rough.at(), candidates.to(), PlaceRoom(n).at(), nullptr).value();
+  take_one({x.data(), n}, rough.data(), candidates);
   const auto among = candidates.read();
   ASSERT_GE(among.size(), due.size());
   const Array<std::uint32_t> positions(among.positions);
@@ -90,7 +91,7 @@ void expect_among_candidates(const Array<float>& x, std::size_t n, std::size_t r
   const Room room(rank);
   if (among.size() < rank) return;  // others are zeros
   const FoundCut cut(values, among.size(), {.rank = rank});
-  trim(positions.data(), values.data(), among.size(), cut.at(), room.to(), PlaceRoom(n).at(), nullptr).value();
+  take_one({values.data(), among.size(), positions.data()}, cut.at(), room);
   ASSERT_TRUE(is_twin(room.read(), due));
 }
 
@@ -107,16 +108,16 @@ void expect_largest(const std::vector<float>& values, std::size_t rank) {
   compressors::select_largest(values, rank, due);
   const Array<Bins> bins{std::vector<Bins>(1)};
   const Array<float> same(std::vector<float>(n, -0.0F));
-  accumulate_residual(0, 1, x.data(), same.data(), n, bins.data(), nullptr).value();
+  const ResidualOf counted_here{0, 1, x.data(), same.data(), n, bins.data()};
+  accumulate_residual(std::span(&counted_here, 1), nullptr).value();
   const FoundCut soon(x, n, {.rank = rank});
   const FoundCut counted(x, n, {.rank = rank}, bins.data());
   for (const Cut* cut : {exact.at(), soon.at(), counted.at()}) {
     if (n > many && cut != counted.at()) continue;
     const Room room(rank);
-    take(x.data(), n, cut, room.to(), PlaceRoom(n).at(), nullptr).value();
-    ASSERT_EQ(room.selected().count, due.size());
+    take_one({x.data(), n}, cut, room);
+    ASSERT_EQ(room.count(), due.size());
     ASSERT_TRUE(is_twin(room.read(), due));
-    ASSERT_EQ(room.selected().largest, largest_of(due.values));
   }
   expect_among_candidates(x, n, rank, bins, due);
 }
@@ -157,7 +158,6 @@ TEST(CudaSelection, CollectedAreThoseOfTheTwin) {
         const Room room(n);
         collect(x.data(), n, least, room.to(), PlaceRoom(n).at(), nullptr).value();
         ASSERT_TRUE(is_twin(room.read(), due));
-        ASSERT_EQ(room.selected().largest, largest_of(due.values));
       }
     }
   }
@@ -172,50 +172,42 @@ TEST(CudaSelection, CollectsNoMoreThanTheLimitAndTellsHowManyThereAre) {
   for (const std::size_t limit : {std::size_t{0}, std::size_t{1}, std::size_t{4097}, all - 1, all}) {
     const Room room(limit);
     collect(x.data(), values.size(), 1, room.to(), PlaceRoom(values.size()).at(), nullptr).value();
-    EXPECT_EQ(room.selected().count, all);
-    EXPECT_EQ(compressors::collect(values, 1, limit, due), room.selected().count <= limit);
+    EXPECT_EQ(room.count(), all);
+    EXPECT_EQ(compressors::collect(values, 1, limit, due), room.count() <= limit);
   }
 }
 
-TEST(CudaSelection, VelocityIsClearedWhereItIsSent) {
-  for (const std::size_t n : sizes) {
-    for (const Among among : {Among::nothing, Among::zeros, Among::only_zeros, Among::extremes}) {
-      SCOPED_TRACE(named(n, among));
-      if (n == 0) continue;
-      auto due_v = some_values(n, among);
-      auto due_m = some_values(n, Among::nothing, 2);
-      for (const bool masks : {false, true}) {
-        if (n > many && !masks) continue;
-        const Array<float> v(due_v, n % 4);
-        const Array<float> m(due_m, n % 3);
-        compressors::Selection due;
-        const std::size_t rank = n / 7 + 1;
-        compressors::select_largest(due_v, rank, due);
-        const FoundCut cut(v, n, {.rank = rank});
-        const Room room(rank);
-        float* const momentum = masks ? m.data() : nullptr;
-        take_and_clear(v.data(), momentum, n, cut.at(), room.to(), PlaceRoom(n).at(), nullptr).value();
-        ASSERT_TRUE(is_twin(room.read(), due));
-        compressors::add_selection(-1, due, due_v);
-        for (const std::uint32_t at : due.positions) due_m[at] = masks ? 0 : due_m[at];
-        ASSERT_TRUE(same_bits(v.read(), due_v));
-        ASSERT_TRUE(same_bits(m.read(), due_m));
-      }
-    }
+TEST(CudaSelection, OfEachOfManyTensorsIsTakenWhatItsCutSelects) {
+  // More than one launch takes, some of them empty.
+  std::vector<std::size_t> all(90, 4096);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = i % 9 == 0 ? 0 : i % 40 == 3 ? 9000 : 17 * i;
+  std::vector<std::vector<float>> values;
+  std::vector<Array<float>> tensors;
+  std::vector<Room> rooms;
+  std::vector<Taken> given;
+  std::vector<Cut> cuts;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    values.push_back(some_values(all[i], i % 2 == 0 ? Among::zeros : Among::extremes, static_cast<unsigned>(i)));
+    compressors::Cut due;  // of nothing: any
+    if (all[i] > 0) due = compressors::cut_at_rank(values[i], std::max<std::size_t>(all[i] / 50, 1));
+    cuts.push_back({due.magnitude, static_cast<std::uint32_t>(due.ties)});
+    tensors.emplace_back(values[i], i % 4);
+    rooms.emplace_back(all[i] / 50 + 1);
   }
-}
-
-TEST(CudaSelection, OfEqualVelocitiesOnlyThoseSentAreCleared) {
-  constexpr std::size_t n = 5000;
-  constexpr std::size_t rank = 4321;
-  std::vector<float> due(n, -0.5F);
-  const Array<float> v(due);
-  const FoundCut cut(v, n, {.rank = rank});
-  const Room room(n);
-  take_and_clear(v.data(), nullptr, n, cut.at(), room.to(), PlaceRoom(n).at(), nullptr).value();
-  EXPECT_EQ(room.selected().count, rank);
-  std::fill_n(due.begin(), rank, 0.0F);
-  EXPECT_TRUE(same_bits(v.read(), due));
+  const Array<Cut> on_device(cuts);
+  std::uint64_t together = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    given.push_back({{tensors[i].data(), all[i]}, on_device.data() + i, rooms[i].to()});
+    together += all[i] + 4096;
+  }
+  take(given, PlaceRoom(together).at(), nullptr).value();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    SCOPED_TRACE(i);
+    compressors::Selection due;
+    if (all[i] > 0) compressors::select_largest(values[i], std::max<std::size_t>(all[i] / 50, 1), due);
+    ASSERT_EQ(rooms[i].count(), due.size());
+    ASSERT_TRUE(is_twin(rooms[i].read(), due));
+  }
 }
 
 TEST(CudaSelection, TrimmedIsWhatTheTwinKeeps) {
@@ -231,7 +223,7 @@ TEST(CudaSelection, TrimmedIsWhatTheTwinKeeps) {
       const Array<float> x(due.values);
       const FoundCut cut(x, due.size(), {.rank = rank, .kind = Rank::Kind::exact});
       const Room room(rank);
-      trim(positions.data(), x.data(), due.size(), cut.at(), room.to(), PlaceRoom(due.size()).at(), nullptr).value();
+      take_one({x.data(), due.size(), positions.data()}, cut.at(), room);
       compressors::trim(due, compressors::cut_at_rank(due.values, rank));
       ASSERT_TRUE(is_twin(room.read(), due));
     }
@@ -249,11 +241,12 @@ TEST(CudaSelection, SelectionsAreAddedAsByTheTwin) {
       const Array<std::uint32_t> positions(sent.positions);
       const Array<float> values(sent.values);
       compressors::add_selection(0.3F, sent, due);
-      add_selection(0.3F, positions.data(), values.data(), sent.size(), to.data(), nullptr).value();
+      const Entries entries{positions.data(), sent.size(), to.data(), values.data(), 0.3F};
+      add_selection(std::span(&entries, 1), nullptr).value();
       ASSERT_TRUE(same_bits(to.read(), due));
       if (rank == 2) continue;
       for (const std::uint32_t at : sent.positions) due[at] = 0;
-      clear_selection(positions.data(), sent.size(), to.data(), nullptr).value();
+      clear_selection(std::span(&entries, 1), nullptr).value();
       ASSERT_TRUE(same_bits(to.read(), due));
     }
   }
