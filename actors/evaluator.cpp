@@ -11,6 +11,7 @@
 #include "training/datasets/catalog.hpp"
 #include "training/device.hpp"
 #include "training/models/catalog.hpp"
+#include "training/precision.hpp"
 #include "training/tensor_file.hpp"
 
 namespace weir::actors {
@@ -18,6 +19,7 @@ namespace weir::actors {
 /// A model into which parameters are loaded, and the examples to test it on.
 struct Evaluator::Bench {
   at::Device device;
+  protocol::Precision precision;
   std::unique_ptr<training::Model> model;
   std::unique_ptr<training::Examples> examples;
 
@@ -44,7 +46,7 @@ Result<std::unique_ptr<Evaluator::Bench>> Evaluator::Bench::make(const protocol:
       training::make_model(spec.model.name, spec.model.params, (*dataset)->shape(), spec.training.seed, *device);
   if (!model) return model.error();
   (*model)->set_training(false);
-  return std::make_unique<Bench>(Bench{*device, std::move(*model), std::move(*examples)});
+  return std::make_unique<Bench>(Bench{*device, spec.training.precision, std::move(*model), std::move(*examples)});
 }
 
 Measured Evaluator::Bench::run() const {
@@ -58,7 +60,7 @@ Measured Evaluator::Bench::run() const {
     const auto count = std::min(batch_size, positions.size() - start);
     const auto batch = examples->batch(std::span(positions).subspan(start, count));
     const at::Tensor target = batch.target.to(device);
-    const auto logits = model->forward(batch.input.to(device));
+    const auto logits = training::logits_of(*model, batch.input.to(device), precision);
     right += logits.argmax(1).eq(target).sum().item<std::int64_t>();
     loss += at::cross_entropy_loss(logits, target).item<double>() * static_cast<double>(batch.target.numel());
     total += batch.target.numel();

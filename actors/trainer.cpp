@@ -24,6 +24,9 @@ class Worker final : public Role {
     const auto device = training::device_for(spec.resources.per_worker);
     if (!device) return device.error();
     if (!device->is_cpu()) spdlog::info("rank {} computes on {}", assignment.rank, device->str());
+    if (spec.training.precision == protocol::Precision::bfloat16) {
+      spdlog::info("rank {} runs forward passes in bfloat16", assignment.rank);
+    }
     auto replica = training::Replica::make(spec, assignment.rank, assignment.world,
                                            assignment.members - assignment.world, *device);
     if (!replica) return replica.error();

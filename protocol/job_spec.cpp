@@ -376,7 +376,8 @@ JobSpec read(const json& spec) {
                      beside_name(training.at("lr_schedule")),
                      training.at("seed"),
                      read_clip(training.value("clip", json::object())),
-                     read_conditions(training.at("params"))};
+                     read_conditions(training.at("params")),
+                     training.value("precision", "float32") == "bfloat16" ? Precision::bfloat16 : Precision::float32};
   const json& compression = spec.at("compression");
   result.compression = {{compression.at("name"), compression.at("params")},
                         {compression.at("memory"), compression.at("memory_params")},

@@ -23,6 +23,9 @@ struct Choice {
 
 enum class Placement : std::uint8_t { pack, spread };
 
+/// The numbers that a forward pass multiplies. Parameters, gradients and the loss are float32 in either.
+enum class Precision : std::uint8_t { float32, bfloat16 };
+
 /// A normalized job spec: job_spec.schema.json, typed. Every name is in the catalog and every default filled in.
 struct JobSpec {
   struct Dataset {
@@ -48,6 +51,7 @@ struct JobSpec {
     std::uint64_t seed = 1;
     Clip clip = {};
     Conditions conditions = {};  ///< parameters of every mode
+    Precision precision = Precision::float32;
 
     /// Samples of a worker in one optimizer step.
     std::uint64_t samples_per_step() const { return batch_size * accumulate; }

@@ -134,9 +134,10 @@ def metrics(node: Node) -> str | None:
     return None
 
 
-def step_of_resnet50(node: Node, left: Callable[[float], float]) -> list[dict]:
-    """Seconds of a step with and without dgc, over that of local training: of one worker, which has the GPU to itself,
-    codes what it would send and decodes it again, and of two side by side on the GPU, which exchange."""
+def step_of_resnet50(node: Node, precision: str, left: Callable[[float], float]) -> list[dict]:
+    """Seconds of a step with and without dgc, over that of local training in the same precision: of one worker, which
+    has the GPU to itself, codes what it would send and decodes it again, and of two side by side on the GPU, which
+    exchange."""
     steps = 40
     common = {"model": {"name": "resnet", "params": {"depth": 50}},
               "dataset": {"name": "synthetic",
@@ -146,10 +147,12 @@ def step_of_resnet50(node: Node, left: Callable[[float], float]) -> list[dict]:
     def spec(mode: str, compression: dict) -> dict:
         return {**common, "compression": compression,
                 "training": {"mode": mode, "epochs": steps, "max_steps": steps, "batch_size": 64,
-                             "optimizer": {"name": "sgd", "lr": 0.01}}}
+                             "precision": precision, "optimizer": {"name": "sgd", "lr": 0.01}}}
 
     def seconds(job: str) -> float:
-        node.ended(job, left(120))
+        ended = node.ended(job, left(120))
+        if ended["state"] != "SUCCEEDED":
+            raise AssertionError(f"{ended['state']}: {ended['reason']}")
         points = node.api.series(job, "step_seconds")
         return statistics.median(last for step, _, _, last in points if step > steps / 4)
 
@@ -160,7 +163,7 @@ def step_of_resnet50(node: Node, left: Callable[[float], float]) -> list[dict]:
         for compression in ({"name": "none"}, {"name": "dgc", "params": {"warmup_epochs": 0}}):
             together = seconds(node.submit("together", spec("sync", compression), workers, each))
             figures.append({"step": f"resnet50, {workers} workers on one GPU, batch of 64 each",
-                            "compression": compression["name"], "step_seconds": together,
+                            "precision": precision, "compression": compression["name"], "step_seconds": together,
                             "alone_seconds": alone_seconds, "share": together / alone_seconds})
     return figures
 
@@ -194,12 +197,13 @@ def run_jobs(report: Report, left: Callable[[float], float], images: Path | None
             except Exception as thrown:  # of one test, whatever it is: the others shall run
                 problem = f"{type(thrown).__name__}: {thrown}"
             report(f"jobs.{name}", problem)
-        problem = None
-        try:
-            figures += step_of_resnet50(node, left)
-        except (AssertionError, TimeoutError, statistics.StatisticsError) as thrown:
-            problem = str(thrown)
-        report("jobs.step_of_resnet50", problem)
+        for precision, name in (("float32", "step_of_resnet50"), ("bfloat16", "step_of_resnet50_in_bfloat16")):
+            problem = None
+            try:
+                figures += step_of_resnet50(node, precision, left)
+            except (AssertionError, TimeoutError, statistics.StatisticsError) as thrown:
+                problem = str(thrown)
+            report(f"jobs.{name}", problem)
     finally:
         wrong = node.close()
         report("jobs.nothing_is_left_behind", "; ".join(wrong) or None)

@@ -15,6 +15,7 @@
 #include "training/models/catalog.hpp"
 #include "training/modes/mode.hpp"
 #include "training/optimizers/groups.hpp"
+#include "training/precision.hpp"
 #include "training/tensor_file.hpp"
 
 namespace weir::training {
@@ -94,6 +95,7 @@ Result<std::unique_ptr<Replica>> Replica::make(const protocol::JobSpec& spec, st
                                                std::uint32_t others, at::Device device) {
   const auto partition = partition_named(spec.dataset.partition);
   if (!partition) return Error{Errc::invalid_argument, "unknown dataset.partition " + spec.dataset.partition};
+  if (auto fits = check_precision(spec.training.precision, device); !fits) return fits.error();
   auto dataset = datasets().make(spec.dataset.choice.name, spec.dataset.choice.params, spec.dataset.path.value_or(""));
   if (!dataset) return dataset.error();
   auto examples = (*dataset)->train();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string>
 
@@ -71,6 +72,39 @@ TEST(Trainer, TrainsReportsEvaluatesAndSaves) {
   EXPECT_EQ(accuracy.back().step, 32u);
   EXPECT_GT(accuracy.back().value, 0.5);
   for (const std::uint64_t step : {20u, 32u}) EXPECT_EQ(cluster.book.shares[step].size(), 2u) << step;
+}
+
+/// The loss of a model that has hardly moved from where it began, on the test examples.
+double first_test_loss(const char* precision) {
+  auto spec = job("none");
+  spec["training"]["precision"] = precision;
+  spec["training"]["max_steps"] = 1;
+  spec["training"]["optimizer"]["lr"] = 1e-12;
+  Cluster cluster(2);
+  cluster.start(spec);
+  EXPECT_TRUE(cluster.wait_for_ends());
+  return series(cluster.book.reports[0]).at("test_loss").back().value;
+}
+
+TEST(Trainer, EvaluatesInThePrecisionOfTheTraining) {
+  const double exact = first_test_loss("float32");
+  const double rounded = first_test_loss("bfloat16");
+  EXPECT_GT(std::abs(rounded - exact), 1e-7);
+  EXPECT_NEAR(rounded, exact, 0.02 * exact);
+}
+
+TEST(Trainer, ReachesTheAccuracyOfFloat32InBfloat16) {
+  const auto accuracy = [](const char* precision) {
+    auto spec = job("dgc");
+    spec["training"]["precision"] = precision;
+    Cluster cluster(2);
+    cluster.start(spec);
+    EXPECT_TRUE(cluster.wait_for_ends());
+    return series(cluster.book.reports[0]).at("accuracy").back().value;
+  };
+  const double exact = accuracy("float32");
+  EXPECT_GT(exact, 0.5);
+  EXPECT_NEAR(accuracy("bfloat16"), exact, 0.05);
 }
 
 TEST(Trainer, RankZeroTellsHowGradientsTravel) {

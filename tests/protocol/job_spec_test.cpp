@@ -392,6 +392,21 @@ TEST(JobSpec, LimitsOfGradientsAndTheMixtureOfClassesAreRead) {
   EXPECT_THAT(problems_of(spec), at("/training/clip/where"));
 }
 
+TEST(JobSpec, PrecisionIsOneOfTwo) {
+  json spec = minimal();
+  ASSERT_THAT(normalize_job_spec(spec, test_catalog()), IsEmpty());
+  EXPECT_EQ(spec["training"]["precision"], "float32");
+  EXPECT_EQ(parse_job_spec(spec).value().training.precision, Precision::float32);
+  spec["training"]["precision"] = "bfloat16";
+  ASSERT_THAT(normalize_job_spec(spec, test_catalog()), IsEmpty());
+  EXPECT_EQ(parse_job_spec(spec).value().training.precision, Precision::bfloat16);
+  spec["training"].erase("precision");  // as in specs that were stored before there was one
+  EXPECT_EQ(parse_job_spec(spec).value().training.precision, Precision::float32);
+  spec["training"]["precision"] = "bfloat";
+  EXPECT_THAT(normalize_job_spec(spec, test_catalog()),
+              ElementsAre(Problem{"/training/precision", "must be one of \"float32\", \"bfloat16\"", "bfloat16"}));
+}
+
 TEST(JobSpec, GpusAreWholeOrAPartOfOne) {
   json spec = minimal();
   for (const double good : {0.0, 0.25, 1.0, 2.0, 8.0}) {

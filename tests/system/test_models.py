@@ -1,5 +1,6 @@
 """Models of texts, and models of one's own, trained by real processes."""
 
+import json
 import shutil
 import unittest
 from pathlib import Path
@@ -30,6 +31,23 @@ class Texts(SystemTest):
                 loss = poll(lambda: api.series(ended["id"], "test_loss"), 30, "the loss on the test's text")[-1][1]
                 self.assertLess(loss, 0.85 * UNIGRAM_LOSS)
                 self.assertLess(api.series(ended["id"], "loss")[-1][1], 0.85 * UNIGRAM_LOSS)
+
+
+class Precision(SystemTest):
+    def test_bfloat16_is_checked_and_trained_in(self):
+        self.cluster.start({"alpha": 2})
+        api = self.cluster.api
+        spec = job(workers=2, compressor="dgc", steps=60)
+        spec["training"]["precision"] = "half"
+        status, _, body = api.request("POST", "/api/v1/jobs/validate", spec)
+        self.assertEqual(status, 422, body)
+        self.assertEqual([(error["pointer"], error["detail"]) for error in json.loads(body)["errors"]],
+                         [("/training/precision", 'must be one of "float32", "bfloat16"')])
+        spec["training"]["precision"] = "bfloat16"
+        ended = api.wait_ended(api.submit(spec)["id"])
+        self.assertEqual((ended["state"], ended["step"]), ("SUCCEEDED", 60), ended["reason"])
+        self.assertEqual(ended["spec"]["training"]["precision"], "bfloat16")
+        self.assertIn("runs forward passes in bfloat16", api.get(f"/api/v1/jobs/{ended['id']}/logs?worker=0")["text"])
 
 
 class Modules(SystemTest):

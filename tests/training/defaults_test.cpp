@@ -107,7 +107,7 @@ void expect_trains(const json& more) {
   EXPECT_EQ(train(protocol::parse_job_spec(spec).value()), "") << more;
 }
 
-/// Each model with its defaults, on images as small as it takes, or on a text.
+/// Each model with its defaults, in each precision, on images as small as it takes, or on a text.
 TEST(Defaults, EveryModelTrains) {
   NetworkTypes::for_each([]<class M>() {
     const std::string name(M::type_name);
@@ -119,11 +119,13 @@ TEST(Defaults, EveryModelTrains) {
                   {{"channels", 3}, {"height", side}, {"width", side}, {"train_examples", 8}, {"test_examples", 2}}}};
       break;
     }
-    // One worker: some of these have tens of millions of parameters.
-    expect_trains({{"model", {{"name", name}}},
-                   {"dataset", dataset},
-                   {"training", {{"batch_size", 2}, {"max_steps", 2}}},
-                   {"resources", {{"workers", 1}}}});
+    for (const char* precision : {"float32", "bfloat16"}) {
+      // One worker: some of these have tens of millions of parameters.
+      expect_trains({{"model", {{"name", name}}},
+                     {"dataset", dataset},
+                     {"training", {{"batch_size", 2}, {"max_steps", 2}, {"precision", precision}}},
+                     {"resources", {{"workers", 1}}}});
+    }
   });
 }
 

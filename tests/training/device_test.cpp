@@ -165,6 +165,25 @@ TEST(Device, ATrainingGoesOnOnTheOther) {
   }
 }
 
+TEST(Device, TrainsInBfloat16) {
+  auto spec = with_batch_norm(small_job("dgc"));
+  spec.training.precision = protocol::Precision::bfloat16;
+  if (is_emulated()) {
+    EXPECT_EQ(Replica::make(spec, 0, 2, 0, gpu).error().code, Errc::unsupported);
+    return;
+  }
+  const auto there = train(spec, 2, {.devices = {gpu, gpu}});
+  ASSERT_TRUE(there.results[0]) << there.results[0].error().message();
+  EXPECT_TRUE(same(there.watchers[0].models.back(), there.watchers[1].models.back()));
+  spec.training.precision = protocol::Precision::float32;
+  const auto exact = train(spec, 2, {.devices = {gpu, gpu}});
+  // The first batch, with the same model: products of 8 bits, and not of 24 or of TF32's 11.
+  const double loss = exact.watchers[0].records.front().loss;
+  const double off = std::abs(there.watchers[0].records.front().loss - loss);
+  EXPECT_GT(off, 1e-5 * loss);
+  EXPECT_LT(off, 0.02 * loss);
+}
+
 /// Between the entries of two models in files.
 double largest_difference(const Segment& one, const Segment& other) {
   const auto first = protocol::read_safetensors(one).value();

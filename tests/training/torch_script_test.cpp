@@ -18,6 +18,7 @@
 #include "ranks.hpp"
 #include "training/models/catalog.hpp"
 #include "training/modes/mode.hpp"
+#include "training/precision.hpp"
 #include "training/shapes.hpp"
 
 namespace weir::training {
@@ -80,6 +81,23 @@ TEST_F(TorchScriptModel, IsAModelLikeOthers) {
   model->set_training(false);
   model->forward(input);
   EXPECT_EQ(model->buffers()[0].tensor[2][4].item<float>(), 1);
+}
+
+TEST_F(TorchScriptModel, ComputesInThePrecisionOfTheJob) {
+  folder_.write("linear.pt", bytes_of(linear()));
+  const auto model = make("linear.pt").value();
+  const auto input = torch::randn({3, 1, 8, 8});
+  const auto rounded_to_16_bits = [](const at::Tensor& x) { return x.to(at::kBFloat16).to(at::kFloat).equal(x); };
+  // More than once: TorchScript compiles anew what it has seen run.
+  for (int i = 0; i < 4; ++i) {
+    const auto exact = logits_of(*model, input, protocol::Precision::float32);
+    const auto rounded = logits_of(*model, input, protocol::Precision::bfloat16);
+    EXPECT_FALSE(rounded_to_16_bits(exact));
+    EXPECT_TRUE(rounded_to_16_bits(rounded));
+    EXPECT_TRUE(rounded.allclose(exact, 0.02, 0.02));
+    rounded.sum().backward();
+  }
+  EXPECT_EQ(model->parameters()[0].tensor.grad().scalar_type(), at::kFloat);
 }
 
 class Losses final : public Progress {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/errc.hpp"
+#include "training/precision.hpp"
 #include "training/thrown.hpp"
 
 namespace weir::training {
@@ -54,12 +55,13 @@ Result<double> Passes::run(double learning_rate, const std::function<void()>& be
 }
 
 Result<double> Passes::run_all(double learning_rate, const std::function<void()>& before_last) {
+  const auto precision = replica_.spec.training.precision;
   const std::uint64_t step = step_++;
   double loss = 0;
   for (std::size_t number = 0; number < batches_; ++number) {
     const Batch batch = take(step, number);
     slowdown_.begin();
-    const auto of_batch = at::cross_entropy_loss(replica_.model->forward(batch.input), batch.target);
+    const auto of_batch = at::cross_entropy_loss(logits_of(*replica_.model, batch.input, precision), batch.target);
     const auto value = of_batch.item<float>();
     slowdown_.end();
     if (!std::isfinite(value)) return lost_the_loss(value, step + 1, learning_rate);
