@@ -207,10 +207,7 @@ class CatalogCheck {
     } else if (gathers == "regions" && !fitting.value("fits_split", true)) {
       reason = "it carries sums and entries that a compressor has chosen, and what this one sends is neither";
     } else if (gathers == "partners") {
-      // How large its error may be depends on numbers, too: as for memories, others than the defaults are left to the
-      // worker to check.
-      const bool known = !fitting.value("fits_hops", true) || numbers_are_defaults(*compressor, params);
-      if (known) reason = fitting.value("hops_misfit", "");
+      reason = fitting.value("hops_misfit", "");
     }
     if (reason.empty()) return;
     problems_.push_back({"/exchange/topology", "\"" + name + "\" does not fit compressor \"" +
@@ -236,10 +233,8 @@ class CatalogCheck {
     }
     params(*entry, part["memory_params"], "/compression/memory_params");
     if (compressor == nullptr) return;
-    // Whether a memory fits can depend on numbers, too: the catalog's answer holds for their defaults, others are left
-    // to the worker to check.
     const json misfits = fits_of(*compressor, part["params"]).at("memory_misfits");
-    if (!misfits.contains(memory) || !numbers_are_defaults(*compressor, part["params"])) return;
+    if (!misfits.contains(memory)) return;
     json fitting = json::array();
     for (const auto& other : catalog_.at("memories")) {
       if (!misfits.contains(other.at("name"))) fitting.push_back(other.at("name"));
@@ -280,16 +275,6 @@ class CatalogCheck {
     if (optimizer.value("nesterov", json()) != true || optimizer.value("momentum", json()) != 0) return;
     problems_.push_back(
         {"/training/optimizer/nesterov", "Nesterov's momentum needs /training/optimizer/momentum above 0"});
-  }
-
-  static bool numbers_are_defaults(const json& entry, const json& params) {
-    const json properties = entry.at("params").value("properties", json::object());
-    return std::all_of(params.items().begin(), params.items().end(), [&](const auto& param) {
-      const json property = properties.value(param.key(), json());
-      if (!property.is_object()) return false;
-      return property.contains("enum") || property.value("type", json()) == "boolean" ||
-             property.value("default", json()) == param.value();
-    });
   }
 
   void workers() {
