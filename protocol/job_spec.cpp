@@ -43,6 +43,8 @@ class CatalogCheck {
     append(check_settings_without_effect(spec_, catalog_));
     append(complete_clip(spec_, catalog_));
     append(check_adaptation(spec_, catalog_));
+    append(check_learning_rate(spec_, catalog_));
+    append(check_momentum(spec_, catalog_));
     append(check_conditions(spec_));
     topology_and_compressor();
     optimizer_and_momentum();
@@ -250,20 +252,11 @@ class CatalogCheck {
     const std::string name = spec_["training"]["optimizer"]["name"];
     const json* optimizer = find_entry(catalog_, "optimizers", name);
     const json& part = spec_["compression"];
-    const json* compressor = find_entry(catalog_, "compressors", part["name"].get<std::string>());
-    if (optimizer == nullptr || compressor == nullptr || part["memory"].is_null()) return;
-    if (optimizer->value("yields_momentum", true)) return;
+    if (optimizer == nullptr || part["memory"].is_null() || optimizer->value("yields_momentum", true)) return;
     const json* memory = find_entry(catalog_, "memories", part["memory"].get<std::string>());
-    std::string owner;
-    const auto own_momentum =
-        memory == nullptr ? std::vector<std::string>() : params_of_own_momentum(*memory, part["memory_params"]);
-    if (!own_momentum.empty()) {
-      owner = "memory \"" + memory->value("name", "") + "\" has a momentum in place of the optimizer's, unless \"" +
-              own_momentum.front() + "\" among its parameters is left out";
-    } else if (memory != nullptr && memory->value("owns_momentum", false)) {
+    std::string owner = owner_of_momentum(spec_, catalog_);
+    if (owner.empty() && memory != nullptr && memory->value("owns_momentum", false)) {
       owner = "memory \"" + memory->value("name", "") + "\" applies the optimizer's momentum before compression";
-    } else if (compressor->value("traits", json::object()).value("owns_momentum", false)) {
-      owner = "compressor \"" + compressor->value("name", "") + "\" has a momentum in place of the optimizer's";
     }
     if (owner.empty()) return;
     problems_.push_back({"/training/optimizer/name", "optimizer \"" + name + "\" keeps moments of its own, and " +
