@@ -12,9 +12,10 @@ namespace weir::compressors {
 /// no_hops(), no_differences(), no_neighbours() and no_pushes(), if there are}.
 nlohmann::json fits_of(const Compressor& compressor, std::span<const MemoryEntry> memories);
 
-/// What `entry` fits where that depends on parameters that are flags or choices among a list: [{"params": those
-/// parameters, and what fits_of() says}] for each combination of them. The other parameters have their defaults. Empty
-/// if nothing depends on such parameters.
+/// What `entry` fits where that depends on parameters: [{"params": those parameters, and what fits_of() says}] for each
+/// combination of them. Flags, choices among a list and whole numbers of a short range are there with their values;
+/// another number with its limits, {"minimum", "maximum"} or one of both. For each combination of the former there is
+/// one such number at most; others have their defaults. Empty if nothing depends on parameters.
 nlohmann::json variants_of(const CompressorEntry& entry, std::span<const MemoryEntry> memories);
 
 }  // namespace weir::compressors

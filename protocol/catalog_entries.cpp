@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "protocol/schema.hpp"
+
 namespace weir::protocol {
 
 using nlohmann::json;
@@ -15,13 +17,22 @@ const json* find_entry(const json& catalog, const char* list, std::string_view n
   return nullptr;
 }
 
+namespace {
+
+/// Whether a parameter is as a variant says: a value, or the limits of a number.
+bool is_like(json param, const json& wanted) {
+  return wanted.is_object() ? param.is_number() && check_and_complete(wanted, param).empty() : param == wanted;
+}
+
+}  // namespace
+
 json fits_of(const json& compressor, const json& params) {
   for (const json& variant : compressor.value("variants", json::array())) {
-    const json& values = variant.at("params");
-    const bool same = std::all_of(values.items().begin(), values.items().end(), [&](const auto& value) {
-      return params.is_object() && params.contains(value.key()) && params.at(value.key()) == value.value();
+    const json& wanted = variant.at("params");
+    const bool alike = std::all_of(wanted.items().begin(), wanted.items().end(), [&](const auto& one) {
+      return params.is_object() && is_like(params.value(one.key(), json()), one.value());
     });
-    if (same) return variant;
+    if (alike) return variant;
   }
   json usual = compressor.value("traits", json::object());
   usual["memory_misfits"] = compressor.value("memory_misfits", json::object());

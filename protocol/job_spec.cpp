@@ -43,6 +43,8 @@ class CatalogCheck {
     append(check_settings_without_effect(spec_, catalog_));
     append(complete_clip(spec_, catalog_));
     append(check_adaptation(spec_, catalog_));
+    append(check_learning_rate(spec_, catalog_));
+    append(check_momentum(spec_, catalog_));
     append(check_conditions(spec_));
     topology_and_compressor();
     optimizer_and_momentum();
@@ -207,10 +209,7 @@ class CatalogCheck {
     } else if (gathers == "regions" && !fitting.value("fits_split", true)) {
       reason = "it carries sums and entries that a compressor has chosen, and what this one sends is neither";
     } else if (gathers == "partners") {
-      // How large its error may be depends on numbers, too: as for memories, others than the defaults are left to the
-      // worker to check.
-      const bool known = !fitting.value("fits_hops", true) || numbers_are_defaults(*compressor, params);
-      if (known) reason = fitting.value("hops_misfit", "");
+      reason = fitting.value("hops_misfit", "");
     }
     if (reason.empty()) return;
     problems_.push_back({"/exchange/topology", "\"" + name + "\" does not fit compressor \"" +
@@ -236,10 +235,8 @@ class CatalogCheck {
     }
     params(*entry, part["memory_params"], "/compression/memory_params");
     if (compressor == nullptr) return;
-    // Whether a memory fits can depend on numbers, too: the catalog's answer holds for their defaults, others are left
-    // to the worker to check.
     const json misfits = fits_of(*compressor, part["params"]).at("memory_misfits");
-    if (!misfits.contains(memory) || !numbers_are_defaults(*compressor, part["params"])) return;
+    if (!misfits.contains(memory)) return;
     json fitting = json::array();
     for (const auto& other : catalog_.at("memories")) {
       if (!misfits.contains(other.at("name"))) fitting.push_back(other.at("name"));
@@ -255,20 +252,11 @@ class CatalogCheck {
     const std::string name = spec_["training"]["optimizer"]["name"];
     const json* optimizer = find_entry(catalog_, "optimizers", name);
     const json& part = spec_["compression"];
-    const json* compressor = find_entry(catalog_, "compressors", part["name"].get<std::string>());
-    if (optimizer == nullptr || compressor == nullptr || part["memory"].is_null()) return;
-    if (optimizer->value("yields_momentum", true)) return;
+    if (optimizer == nullptr || part["memory"].is_null() || optimizer->value("yields_momentum", true)) return;
     const json* memory = find_entry(catalog_, "memories", part["memory"].get<std::string>());
-    std::string owner;
-    const auto own_momentum =
-        memory == nullptr ? std::vector<std::string>() : params_of_own_momentum(*memory, part["memory_params"]);
-    if (!own_momentum.empty()) {
-      owner = "memory \"" + memory->value("name", "") + "\" has a momentum in place of the optimizer's, unless \"" +
-              own_momentum.front() + "\" among its parameters is left out";
-    } else if (memory != nullptr && memory->value("owns_momentum", false)) {
+    std::string owner = owner_of_momentum(spec_, catalog_);
+    if (owner.empty() && memory != nullptr && memory->value("owns_momentum", false)) {
       owner = "memory \"" + memory->value("name", "") + "\" applies the optimizer's momentum before compression";
-    } else if (compressor->value("traits", json::object()).value("owns_momentum", false)) {
-      owner = "compressor \"" + compressor->value("name", "") + "\" has a momentum in place of the optimizer's";
     }
     if (owner.empty()) return;
     problems_.push_back({"/training/optimizer/name", "optimizer \"" + name + "\" keeps moments of its own, and " +
@@ -280,16 +268,6 @@ class CatalogCheck {
     if (optimizer.value("nesterov", json()) != true || optimizer.value("momentum", json()) != 0) return;
     problems_.push_back(
         {"/training/optimizer/nesterov", "Nesterov's momentum needs /training/optimizer/momentum above 0"});
-  }
-
-  static bool numbers_are_defaults(const json& entry, const json& params) {
-    const json properties = entry.at("params").value("properties", json::object());
-    return std::all_of(params.items().begin(), params.items().end(), [&](const auto& param) {
-      const json property = properties.value(param.key(), json());
-      if (!property.is_object()) return false;
-      return property.contains("enum") || property.value("type", json()) == "boolean" ||
-             property.value("default", json()) == param.value();
-    });
   }
 
   void workers() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "protocol/catalog_entries.hpp"
 #include "protocol/conditions.hpp"
@@ -20,17 +21,25 @@ const json& default_of(const char* part, const std::string& name) {
   return job_spec_schema().at("properties").at(part).at("properties").at(name).at("default");
 }
 
+/// What the catalog has for a parameter that is left out; null if there is no such parameter.
+json default_of_param(const json& entry, const char* name) {
+  const json properties = entry.value("params", json::object()).value("properties", json::object());
+  return properties.value(name, json::object()).value("default", json());
+}
+
+/// Whether what workers exchange is sent as it is.
+bool is_uncompressed(const json& spec, const json& catalog) {
+  const json* compressor = find_entry(catalog, "compressors", spec.at("compression").at("name").get<std::string>());
+  return compressor != nullptr && compressor->value("traits", json::object()).value("lossless", false);
+}
+
 /// Parts of the model that are exchanged one after the other: each needs steps of its own in the period, and those of a
 /// delay, too.
 void check_fragments(const json& params, std::vector<Problem>& problems) {
   if (!params.contains("fragments") || !params.contains("period")) return;
   const auto period = params.at("period").get<std::int64_t>();
   const auto fragments = params.at("fragments").get<std::int64_t>();
-  if (fragments > period) {
-    problems.push_back(
-        {"/training/params/fragments", "must not be more than the steps of a period, " + std::to_string(period)});
-    return;
-  }
+  if (fragments > period) return;
   const std::int64_t between = period / fragments;
   if (params.value("delay", std::int64_t{0}) < between) return;
   problems.push_back({"/training/params/delay", "must be less than period / fragments, " + std::to_string(between) +
@@ -131,13 +140,56 @@ std::vector<Problem> check_settings_without_effect(const json& spec, const json&
       problems.push_back({"/training/params/link_rate", mode + " exchanges nothing: leave it out"});
     }
   }
-  if (what != "nothing" && what != "pushes") return problems;
+  std::string why;
+  if (what == "nothing") why = " exchanges nothing";
+  if (what == "pushes") why = "'s workers push each tensor by itself";
+  if (what == "models" && is_uncompressed(spec, catalog)) why = " mixes uncompressed models as a whole";
   const json& usual = default_of("exchange", "bucket_bytes");
-  if (spec.at("exchange").value("bucket_bytes", usual) != usual) {
-    const std::string why = what == "nothing" ? " exchanges nothing" : "'s workers push each tensor by itself";
+  if (!why.empty() && spec.at("exchange").value("bucket_bytes", usual) != usual) {
     problems.push_back({"/exchange/bucket_bytes", mode + why + ", not in buckets: leave it out"});
   }
   return problems;
+}
+
+std::vector<Problem> check_learning_rate(const json& spec, const json& catalog) {
+  const json& training = spec.at("training");
+  const json& params = training.at("params");
+  const json& optimizer = training.at("optimizer");
+  if (!params.is_object() || params.value("local_lr", json()).is_null()) return {};
+  const json* entry = find_entry(catalog, "optimizers", optimizer.at("name").get<std::string>());
+  if (entry == nullptr || !optimizer.contains("lr") || optimizer.at("lr") == default_of_param(*entry, "lr")) return {};
+  return {{"/training/optimizer/lr",
+           "has no effect here: /training/params/local_lr takes its place; leave out one of the two"}};
+}
+
+std::vector<Problem> check_momentum(const json& spec, const json& catalog) {
+  const json& optimizer = spec.at("training").at("optimizer");
+  const json* entry = find_entry(catalog, "optimizers", optimizer.at("name").get<std::string>());
+  const std::string owner = owner_of_momentum(spec, catalog);
+  if (entry == nullptr || owner.empty() || !entry->value("yields_momentum", true)) return {};
+  std::vector<Problem> problems;
+  for (const auto& [name, none] : {std::pair("momentum", json(0)), std::pair("nesterov", json(false))}) {
+    const json given = optimizer.value(name, none);
+    if (given == none || given == default_of_param(*entry, name)) continue;
+    problems.push_back({std::string("/training/optimizer/") + name, "has no effect here: " + owner + "; leave it out"});
+  }
+  return problems;
+}
+
+std::string owner_of_momentum(const json& spec, const json& catalog) {
+  const json& part = spec.at("compression");
+  const json* compressor = find_entry(catalog, "compressors", part.at("name").get<std::string>());
+  const json* memory =
+      part.at("memory").is_null() ? nullptr : find_entry(catalog, "memories", part.at("memory").get<std::string>());
+  if (memory != nullptr) {
+    const auto own = params_of_own_momentum(*memory, part.at("memory_params"));
+    if (!own.empty()) {
+      return "memory \"" + memory->value("name", "") + "\" has a momentum in place of the optimizer's, unless \"" +
+             own.front() + "\" among its parameters is left out";
+    }
+  }
+  if (compressor == nullptr || !compressor->value("traits", json::object()).value("owns_momentum", false)) return {};
+  return "compressor \"" + compressor->value("name", "") + "\" has a momentum in place of the optimizer's";
 }
 
 std::vector<Problem> check_role_resources(const json& spec, const json& mode) {
@@ -185,6 +237,13 @@ std::vector<Problem> check_mode_params(const json& spec) {
 std::vector<Problem> check_adaptation(const json& spec, const json& catalog) {
   const json& params = spec.at("training").at("params");
   if (!params.is_object() || params.value("adapt_compression", json()) != true) return {};
+  const std::string topology = spec.at("exchange").at("topology");
+  const json* links = find_entry(catalog, "topologies", topology);
+  if (links != nullptr && links->value("on_devices", false)) {
+    return {{"/training/params/adapt_compression",
+             "does not fit topology \"" + topology +
+                 "\": it goes by how fast the workers' sockets are, and gradients do not take them; leave it out"}};
+  }
   const std::string name = spec.at("compression").at("name");
   const json* compressor = find_entry(catalog, "compressors", name);
   if (compressor == nullptr || compressor->value("traits", json::object()).value("thins", false)) return {};

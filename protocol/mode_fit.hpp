@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "protocol/schema.hpp"
@@ -20,6 +21,17 @@ std::vector<Problem> check_pushes(const nlohmann::json& spec, const nlohmann::js
 /// follows the schema.
 std::vector<Problem> check_settings_without_effect(const nlohmann::json& spec, const nlohmann::json& catalog);
 
+/// A learning rate of the optimizer beside one of the mode in its place. `spec` follows the schema.
+std::vector<Problem> check_learning_rate(const nlohmann::json& spec, const nlohmann::json& catalog);
+
+/// Momentum of an optimizer that leaves it to the compression. `spec` follows the schema, and its memory has been
+/// chosen.
+std::vector<Problem> check_momentum(const nlohmann::json& spec, const nlohmann::json& catalog);
+
+/// Says which part of the compression has a momentum in place of the optimizer's; empty if none has. `spec` follows the
+/// schema.
+std::string owner_of_momentum(const nlohmann::json& spec, const nlohmann::json& catalog);
+
 /// Resources of processes that a mode with this entry of the catalog does not have, or GPUs for one that has no use for
 /// them: only workers have. `spec` follows the schema.
 std::vector<Problem> check_role_resources(const nlohmann::json& spec, const nlohmann::json& mode);
@@ -32,8 +44,8 @@ std::vector<Problem> complete_clip(nlohmann::json& spec, const nlohmann::json& c
 /// workers.
 std::vector<Problem> check_mode_params(const nlohmann::json& spec);
 
-/// Whether workers can be told to send less: by what the catalog says of the compressor. `spec` follows the schema, and
-/// the mode's parameters are complete.
+/// Whether workers can be told to send less: by what the catalog says of the compressor and the topology. `spec`
+/// follows the schema, and the mode's parameters are complete.
 std::vector<Problem> check_adaptation(const nlohmann::json& spec, const nlohmann::json& catalog);
 
 }  // namespace weir::protocol

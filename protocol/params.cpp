@@ -4,11 +4,19 @@
 #include <array>
 #include <cmath>
 
+#include "base/ensure.hpp"
+
 namespace weir::protocol {
 
 using nlohmann::json;
 
 json empty_schema() { return {{"type", "object"}, {"properties", json::object()}, {"additionalProperties", false}}; }
+
+json& declared(json& schema, std::string_view name) {
+  const auto found = schema["properties"].find(name);
+  ensure(found != schema["properties"].end(), "a parameter is spoken of that is not declared");
+  return *found;
+}
 
 json described(json schema, std::string_view description) {
   if (!description.empty()) schema["description"] = description;

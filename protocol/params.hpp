@@ -29,6 +29,9 @@ struct Range {
 /// The JSON schema of an object without properties.
 nlohmann::json empty_schema();
 
+/// The schema of the property of that name, which there must be.
+nlohmann::json& declared(nlohmann::json& schema, std::string_view name);
+
 /// `schema` with the description, unless that is empty.
 nlohmann::json described(nlohmann::json schema, std::string_view description);
 
@@ -121,6 +124,27 @@ class Params {
     return add<std::vector<double>>(name, of, std::move(property), std::move(standard));
   }
 
+  /// States that `name` changes something only where `other` follows `condition`, a JSON schema. Elsewhere it must be
+  /// left out, or have its default. Both have been declared, as with the functions below.
+  Params& only_where(const char* name, const char* other, nlohmann::json condition) {
+    property(other);
+    property(name)["onlyWhere"][other] = std::move(condition);
+    return *this;
+  }
+  /// States that the number `name` is not more than the number `other`.
+  Params& at_most(const char* name, const char* other) {
+    property(other);
+    property(name)["atMost"] = other;
+    return *this;
+  }
+  /// States that the product of these numbers, which is so many of `what`, is not more than `maximum`. The last of them
+  /// is the one to be made smaller.
+  Params& product_at_most(const std::vector<std::string_view>& names, std::int64_t maximum, std::string_view what) {
+    for (const auto name : names) property(name);
+    schema_["productsAtMost"].push_back({{"of", names}, {"maximum", maximum}, {"what", what}});
+    return *this;
+  }
+
   const nlohmann::json& schema() const { return schema_; }
 
   /// Checks `params` (null means none given) and writes them to `options`, which must hold the defaults. Returns what
@@ -140,6 +164,9 @@ class Params {
     Options defaults;
     return std::invoke(of, defaults);
   }
+
+  /// The schema of a parameter that has been declared.
+  nlohmann::json& property(std::string_view name) { return declared(schema_, name); }
 
   template <class T, class Of>
   Params& add(const char* name, Of of, nlohmann::json property, nlohmann::json standard) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iomanip>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -135,6 +136,7 @@ class Checker {
 
   void check_object(const json& schema, json& value, const std::string& at) {
     static const json none = json::object();
+    const auto before = problems.size();
     const auto found = schema.find("properties");
     const json& properties = found == schema.end() ? none : *found;
     const auto others = schema.find("additionalProperties");
@@ -155,6 +157,45 @@ class Checker {
       value[name] = property.at("default");
       check(property, value[name], pointer_to(at, name));
     }
+    if (problems.size() > before) return;
+    for (const auto& [name, property] : properties.items()) {
+      if (property.is_object() && value.contains(name)) check_beside_others(property, value, name, at);
+    }
+    for (const auto& limit : schema.value("productsAtMost", json::array())) check_product(limit, value, at);
+  }
+
+  /// What a property is beside others of the object, all of which are right by themselves.
+  void check_beside_others(const json& property, const json& object, const std::string& name, const std::string& at) {
+    const json& value = object.at(name);
+    if (const auto other = property.find("atMost"); other != property.end()) {
+      const json& most = object.at(other->get_ref<const std::string&>());
+      if (value > most) problem(pointer_to(at, name), "must be at most " + other->dump() + ", which is " + most.dump());
+    }
+    if (!property.contains("onlyWhere") || value == property.at("default")) return;
+    for (const auto& [other, condition] : property.at("onlyWhere").items()) {
+      json copy = object.at(other);
+      const auto unmet = check_and_complete(condition, copy);
+      if (unmet.empty()) continue;
+      problem(pointer_to(at, name),
+              "has no effect here: for that, \"" + other + "\" " + unmet.front().message + "; leave it out");
+      return;
+    }
+  }
+
+  void check_product(const json& limit, const json& object, const std::string& at) {
+    const json& names = limit.at("of");
+    double product = 1;
+    std::string factors;
+    for (const auto& name : names) {
+      const json& factor = object.at(name.get_ref<const std::string&>());
+      product *= factor.get<double>();
+      factors += (factors.empty() ? "" : " * ") + name.get<std::string>();
+    }
+    if (product <= limit.at("maximum").get<double>()) return;
+    std::ostringstream text;
+    text << "makes too many " << limit.value("what", "") << ": " << factors << " is " << std::fixed
+         << std::setprecision(0) << product << ", and must be at most " << limit.at("maximum");
+    problem(pointer_to(at, names.back().get_ref<const std::string&>()), text.str());
   }
 
   void refuse_unknown(const json& properties, const std::string& name, const std::string& at) {

@@ -24,6 +24,11 @@ struct Problem {
 /// additionalProperties (false, or a schema for the others), enum, const, minimum, maximum, exclusiveMinimum,
 /// exclusiveMaximum, multipleOf, minLength, maxLength, items, minItems, maxItems, default. The schema is ours and
 /// trusted; the document is not: it may be anything that parses.
+///
+/// And three keywords of our own, for what the properties of an object are to each other. Of a property, "atMost" names
+/// another that it must not be more than, and "onlyWhere", {other: schema, ...}, says what others must be like for it
+/// to change anything; elsewhere it must have its default. Of an object, "productsAtMost", [{"of": names, "maximum",
+/// "what"}, ...], limits products of numbers.
 std::vector<Problem> check_and_complete(const nlohmann::json& schema, nlohmann::json& document,
                                         std::string_view pointer = "");
 

@@ -17,6 +17,44 @@ struct Options {
   std::string section;
 };
 
+/// ", > 0, <= 1"
+std::string limits_text(const nlohmann::json& schema) {
+  constexpr std::pair<const char*, const char*> limits[] = {{"exclusiveMinimum", "> "},
+                                                            {"minimum", ">= "},
+                                                            {"exclusiveMaximum", "< "},
+                                                            {"maximum", "<= "},
+                                                            {"multipleOf", "a multiple of "}};
+  std::string line;
+  for (const auto& [name, sign] : limits) {
+    if (const auto& limit = member(schema, name); limit.is_number())
+      line += std::string(", ") + sign + value_text(limit);
+  }
+  if (const auto& other = text(schema, "atMost"); !other.empty()) line += ", <= " + other;
+  return line;
+}
+
+/// ", only where atoms is svd": what others must be like for it to change anything.
+std::string conditions_text(const nlohmann::json& schema) {
+  std::string line;
+  for (const auto& [other, condition] : member(schema, "onlyWhere").items()) {
+    line += line.empty() ? ", only where " : " and ";
+    line += other;
+    if (condition.contains("maxItems")) {
+      line += " has at most " + value_text(condition.at("maxItems")) + " items";
+    } else if (condition.contains("const")) {
+      line += " is " + value_text(condition.at("const"));
+    } else if (condition.contains("enum")) {
+      std::string choices;
+      for (const nlohmann::json& one : condition.at("enum"))
+        choices += (choices.empty() ? "" : " or ") + value_text(one);
+      line += " is " + choices;
+    } else {
+      line += limits_text(condition).substr(1);
+    }
+  }
+  return line;
+}
+
 /// "number, default 0.001, > 0, <= 1: the share of entries that is sent"
 std::string describe(const nlohmann::json& schema) {
   const nlohmann::json& type = member(schema, "type");
@@ -29,15 +67,7 @@ std::string describe(const nlohmann::json& schema) {
     for (const nlohmann::json& one : choices) line += " " + value_text(one);
   }
   if (const auto& value = member(schema, "default"); !value.is_null()) line += ", default " + value_text(value);
-  constexpr std::pair<const char*, const char*> limits[] = {{"exclusiveMinimum", "> "},
-                                                            {"minimum", ">= "},
-                                                            {"exclusiveMaximum", "< "},
-                                                            {"maximum", "<= "},
-                                                            {"multipleOf", "a multiple of "}};
-  for (const auto& [name, sign] : limits) {
-    if (const auto& limit = member(schema, name); limit.is_number())
-      line += std::string(", ") + sign + value_text(limit);
-  }
+  line += limits_text(schema) + conditions_text(schema);
   if (auto description = text(schema, "description"); !description.empty()) line += ": " + description;
   return line;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/errc.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/sparsifiers/codec_params.hpp"
 
@@ -14,15 +13,8 @@ protocol::Params<BlockK::Options> BlockK::params() {
       protocol::Params<Options>()
           .integer("block", &Options::block, {.minimum = 64.0, .maximum = 65536.0}, "Entries of a block.")
           .integer("per_block", &Options::per_block, {.minimum = 1.0, .maximum = 65536.0},
-                   "Entries of each block that are sent; not more than it has."));
-}
-
-Result<std::unique_ptr<Compressor>> BlockK::make(Options options) {
-  if (options.per_block > options.block) {
-    return Error(Errc::invalid_argument, "blockk: per_block is " + std::to_string(options.per_block) +
-                                             ", but a block has only " + std::to_string(options.block) + " entries");
-  }
-  return std::make_unique<BlockK>(std::move(options));
+                   "Entries of each block that are sent; not more than it has.")
+          .at_most("per_block", "block"));
 }
 
 double BlockK::error_bound(std::uint64_t entries, const Round&) const {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
@@ -28,7 +27,6 @@ class BlockK final : public Sparsifier {
     SparseCodecs codecs = {.index = "block", .value = "int2"};
   };
   static protocol::Params<Options> params();
-  static Result<std::unique_ptr<Compressor>> make(Options options);
   explicit BlockK(Options options) : Sparsifier(options.codecs), options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }

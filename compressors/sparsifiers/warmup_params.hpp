@@ -21,7 +21,10 @@ protocol::Params<Options> with_warmup(protocol::Params<Options> params) {
           "warmup_schedule", [](Options& options) -> std::string& { return options.warmup.schedule; },
           Warmup::schedules(),
           "How the ratio comes down in the rest of the warm-up: exponential, from 1 to its value without steps; paper, "
-          "25 %, 6.25 %, 1.5625 %, 0.4 %; authors, the five steps of their code, ratio^(1/6) to ratio^(5/6).");
+          "25 %, 6.25 %, 1.5625 %, 0.4 %; authors, the five steps of their code, ratio^(1/6) to ratio^(5/6).")
+      .only_where("warmup_dense", "warmup_epochs", {{"exclusiveMinimum", 0}})
+      .only_where("warmup_schedule", "warmup_epochs", {{"exclusiveMinimum", 0}})
+      .only_where("warmup_schedule", "warmup_dense", {{"exclusiveMaximum", 1}});
   return params;
 }
 

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <limits>
 
-#include "base/errc.hpp"
 #include "compressors/device/codes.hpp"
 #include "compressors/device/cosines.hpp"
 #include "compressors/device/device_values.hpp"
@@ -113,6 +112,15 @@ void scale_vectors(std::span<float> vectors, const std::vector<double>& factors)
   }
 }
 
+/// Those of valid_rounding().
+std::vector<std::int64_t> rounding_choices() {
+  std::vector<std::int64_t> choices;
+  for (unsigned bits = 0; bits <= rounded_bits_max; ++bits) {
+    if (valid_rounding(bits)) choices.push_back(bits);
+  }
+  return choices;
+}
+
 }  // namespace
 
 protocol::Params<Atomo::Options> Atomo::params() {
@@ -123,15 +131,10 @@ protocol::Params<Atomo::Options> Atomo::params() {
               "Pairs of singular vectors that are sent on average.")
       .number("ratio", &Options::ratio, {.exclusive_minimum = 0.0, .maximum = 1.0},
               "Share of the entries or cosines that is sent on average.")
-      .integer("quantize_bits", &Options::quantize_bits, {.minimum = 0.0, .maximum = double{rounded_bits_max}},
-               "Bits of a number on the wire, rounded at random; 0 for float32, 1 is too few.");
-}
-
-Result<std::unique_ptr<Compressor>> Atomo::make(Options options) {
-  if (!valid_rounding(static_cast<unsigned>(options.quantize_bits))) {
-    return Error(Errc::invalid_argument, "atomo: quantize_bits is 0 or 2 to 8, because one bit has no level but zero");
-  }
-  return std::make_unique<Atomo>(std::move(options));
+      .choice("quantize_bits", &Options::quantize_bits, rounding_choices(),
+              "Bits of a number on the wire, rounded at random; 0 for float32. One bit has no level but zero.")
+      .only_where("budget", "atoms", {{"const", "svd"}})
+      .only_where("ratio", "atoms", {{"enum", {"entrywise", "dct"}}});
 }
 
 double Atomo::values_sent(std::uint64_t entries) const {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <memory>
-
 #include "compressors/compressor.hpp"
 #include "compressors/device/device.hpp"
 #include "compressors/kernels/linear_algebra/low_rank.hpp"
@@ -45,7 +43,6 @@ class Atomo final : public Compressor {
     std::int64_t quantize_bits = 0;
   };
   static protocol::Params<Options> params();
-  static Result<std::unique_ptr<Compressor>> make(Options options);
   explicit Atomo(Options options) : options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }

@@ -252,8 +252,8 @@ TEST(Atomo, RanksDrawOnTheirOwn) {
 }
 
 TEST(Atomo, RefusesOneBit) {
-  EXPECT_EQ(Atomo::make({.quantize_bits = 1}).error().code, Errc::invalid_argument);
-  EXPECT_TRUE(Atomo::make({.quantize_bits = 2}));
+  EXPECT_EQ(builtin().make_compressor("atomo", {{"quantize_bits", 1}}).error().code, Errc::invalid_argument);
+  EXPECT_TRUE(builtin().make_compressor("atomo", {{"quantize_bits", 2}}));
 }
 
 TEST(Rounded, KeepsTheMeanAndItsVariance) {

@@ -4,9 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <random>
+#include <set>
 
 #include "base/errc.hpp"
 #include "compressors/sparsifiers/topk.hpp"
+#include "compressors/variants.hpp"
+#include "protocol/catalog_entries.hpp"
+#include "protocol/schema.hpp"
 #include "support.hpp"
 
 namespace weir::compressors::test {
@@ -49,11 +55,17 @@ TEST(Catalog, ParametersAreCheckedAgainstTheirRanges) {
                                                            {"dgc", {{"resample", 1}}},
                                                            {"dgc", {{"warmup_epochs", -1}}},
                                                            {"dgc", {{"warmup_schedule", "steep"}}},
+                                                           {"dgc", {{"warmup_schedule", "paper"}}},  // all is dense
+                                                           {"blockk", {{"block", 64}, {"per_block", 65}}},
+                                                           {"atomo", {{"quantize_bits", 1}}},
+                                                           {"atomo", {{"ratio", 0.1}}},  // of entries
+                                                           {"atomo", {{"atoms", "dct"}, {"budget", 2}}},
                                                            {"dgc", json::array()},
                                                            {"dgc", "fast"}};
   for (const auto& [name, params] : wrong) EXPECT_EQ(refusal(name, params).code, Errc::invalid_argument) << params;
   EXPECT_EQ(refusal("topk", {}, "residual", {{"beta", -1}}).code, Errc::invalid_argument);
-  EXPECT_FALSE(refusal("dgc", {{"warmup_epochs", nullptr}, {"warmup_schedule", "paper"}}).code.failed());
+  EXPECT_FALSE(
+      refusal("dgc", {{"warmup_dense", 0}, {"warmup_epochs", nullptr}, {"warmup_schedule", "paper"}}).code.failed());
   EXPECT_FALSE(refusal("dgc", {}, "", {{"clip_norm", 1.5}}).code.failed());
 }
 
@@ -112,6 +124,48 @@ TEST(Catalog, DescribesEveryParameter) {
   EXPECT_THAT(named("compressors", "signsgd").at("memory_misfits").at("residual"), HasSubstr("signs"));
   EXPECT_DOUBLE_EQ(named("compressors", "natural").at("traits").at("error_bound"), 0.125);
   EXPECT_NEAR(named("compressors", "fp16").at("traits").at("wire_bits").at("summed"), 16, 1e-9);
+}
+
+/// A value that a parameter may have.
+json drawn(const json& property, std::mt19937& draw) {
+  const auto below = [&](std::size_t count) { return std::uniform_int_distribution<std::size_t>(0, count - 1)(draw); };
+  if (property.contains("enum")) return property.at("enum").at(below(property.at("enum").size()));
+  if (property.at("type") == "boolean") return below(2) == 1;
+  if (!property.at("default").is_number()) return property.at("default");
+  const double least = property.value("exclusiveMinimum", property.value("minimum", 0.0));
+  const double most = property.value("maximum", property.value("exclusiveMaximum", 1e6));
+  // Sizes of all orders of magnitude.
+  const double share = std::pow(10, std::uniform_real_distribution<>(-6, 0)(draw));
+  const double unit = property.value("multipleOf", 1.0);
+  const double value = least + share * (most - least);
+  return property.at("type") == "integer" ? json(static_cast<std::int64_t>(std::ceil(value / unit) * unit))
+                                          : json(value);
+}
+
+// What the head knows of a compressor is what a worker finds when it has made it, also where that depends on numbers.
+TEST(Catalog, SaysWhatFitsWithAnyParameters) {
+  std::mt19937 draw(1);
+  const json catalog = builtin().describe();
+  std::set<std::string> by_numbers;
+  for (const json& described : catalog.at("compressors")) {
+    const std::string name = described.at("name");
+    for (int i = 0; i < 300; ++i) {
+      json params = json::object();
+      for (const auto& [of, property] : described.at("params").at("properties").items()) {
+        if (std::uniform_int_distribution<>(0, 1)(draw) == 1) params[of] = drawn(property, draw);
+      }
+      if (!protocol::check_and_complete(described.at("params"), params).empty()) continue;
+      const auto made = builtin().make_compressor(name, params);
+      ASSERT_TRUE(made) << name << params << ": " << made.error().message();
+      const json known = protocol::fits_of(described, params);
+      const json found = fits_of(**made, builtin().memories());
+      for (const auto& [what, value] : found.items())
+        EXPECT_EQ(known.value(what, json()), value) << name << params << what;
+      EXPECT_EQ(known.contains("hops_misfit"), found.contains("hops_misfit")) << name << params;
+      if (known.value("params", json()).dump().find("imum") != std::string::npos) by_numbers.insert(name);
+    }
+  }
+  EXPECT_THAT(by_numbers, ::testing::ElementsAre("atomo", "qsgd", "randomk"));
 }
 
 TEST(Catalog, TakesCompressorsOfOthers) {

@@ -161,7 +161,12 @@ TEST(JobSpec, WhatACompressorFitsIsJudgedAtTheJobsParameters) {
   spec["compression"]["memory"] = "none";
   EXPECT_THAT(normalize_job_spec(spec, catalog), at("/compression/memory"));
   spec["compression"]["params"] = {{"warm_start", false}, {"start_step", 3}};
-  EXPECT_THAT(normalize_job_spec(spec, catalog), IsEmpty()) << "whether a memory fits may depend on numbers";
+  EXPECT_THAT(normalize_job_spec(spec, catalog), at("/compression/memory")) << "whatever the numbers";
+  json& by_size = powersgd["variants"][1];
+  by_size["params"]["start_step"] = {{"minimum", 10}};
+  EXPECT_THAT(normalize_job_spec(spec, catalog), at("/exchange/topology")) << "its usual traits, with less than that";
+  spec["compression"]["params"]["start_step"] = 10;
+  EXPECT_THAT(normalize_job_spec(spec, catalog), at("/compression/memory"));
 }
 
 TEST(JobSpec, TheTopologyMayBeLeftToTheWorkers) {
@@ -230,7 +235,9 @@ TEST(JobSpec, PartnersEncodeSumsIfTheErrorOfTheCompressorIsBounded) {
   for (auto& compressor : catalog["compressors"]) {
     compressor["traits"]["fits_hops"] = compressor["name"] != "topk";
     if (compressor["name"] == "topk") compressor["hops_misfit"] = "it sends some entries";
-    if (compressor["name"] == "powersgd") compressor["hops_misfit"] = "its error is too large";
+    if (compressor["name"] != "powersgd") continue;
+    compressor["hops_misfit"] = "its error is too large";
+    compressor["variants"] = {{{"params", {{"start_step", {{"maximum", 9}}}}}, {"memory_misfits", json::object()}}};
   }
   const auto problems_with = [&](const json& compression, int workers) {
     json spec = minimal();
@@ -249,7 +256,8 @@ TEST(JobSpec, PartnersEncodeSumsIfTheErrorOfTheCompressorIsBounded) {
   ASSERT_EQ(inexact.size(), 1u);
   EXPECT_THAT(inexact[0].message, HasSubstr("its error is too large"));
   EXPECT_THAT(problems_with({{"name", "powersgd"}, {"params", {{"start_step", 3}}}}, 4), IsEmpty())
-      << "how large it is may depend on numbers";
+      << "how large it is depends on a number";
+  EXPECT_THAT(problems_with({{"name", "powersgd"}, {"params", {{"start_step", 30}}}}, 4), at("/exchange/topology"));
 }
 
 TEST(JobSpec, ParametersFollowTheirCatalogEntry) {

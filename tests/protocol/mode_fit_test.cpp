@@ -26,6 +26,7 @@ json catalog() {
   json parts = catalog["modes"][0];
   parts["name"] = "parts";
   parts["params"]["properties"] = {{"period", integer(100)}, {"fragments", integer(1)}, {"delay", integer(0)}};
+  parts["params"]["properties"]["fragments"]["atMost"] = "period";
   json backup = catalog["modes"][0];
   backup["name"] = "backup";
   backup["params"]["properties"] = {{"backup_workers", integer(1)}};
@@ -131,6 +132,62 @@ TEST(SettingsWithoutEffect, ServersGetEachTensorByItself) {
   EXPECT_THAT(normalize_job_spec(spec = of_first_mode(), exchanging("pushes")), IsEmpty());
 }
 
+TEST(SettingsWithoutEffect, UncompressedModelsAreMixedAsAWhole) {
+  json plain = catalog();
+  plain["compressors"][0]["traits"]["lossless"] = true;
+  for (const char* compressor : {"none", "topk"}) {
+    json spec = job("neighbours", json::object(), {{"name", compressor}});
+    EXPECT_THAT(normalize_job_spec(spec, plain), IsEmpty());
+    spec = job("neighbours", json::object(), {{"name", compressor}});
+    spec["exchange"] = {{"bucket_bytes", 4096}};
+    const auto problems = normalize_job_spec(spec, plain);
+    ASSERT_EQ(problems.size(), compressor == std::string("none") ? 1U : 0U);
+    if (problems.empty()) continue;
+    EXPECT_EQ(problems[0].pointer, "/exchange/bucket_bytes");
+    EXPECT_THAT(problems[0].message, HasSubstr("mixes uncompressed models as a whole"));
+  }
+}
+
+TEST(SettingsWithoutEffect, ALearningRateBesideOneInItsPlace) {
+  json with_own = catalog();
+  with_own["modes"][0]["params"]["properties"]["local_lr"] = {{"type", {"number", "null"}}, {"default", nullptr}};
+  const auto with = [&](const json& local, const json& optimizer) {
+    json spec = job("sync", {{"local_lr", local}});
+    spec["training"]["optimizer"] = optimizer;
+    return normalize_job_spec(spec, with_own);
+  };
+  EXPECT_THAT(with(0.1, {{"momentum", 0}}), IsEmpty());
+  EXPECT_THAT(with(0.1, {{"lr", 0.05}}), IsEmpty()) << "its default, as in a normalized spec";
+  EXPECT_THAT(with(nullptr, {{"lr", 0.2}}), IsEmpty());
+  const auto problems = with(0.1, {{"lr", 0.2}});
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_EQ(problems[0].pointer, "/training/optimizer/lr");
+  EXPECT_THAT(problems[0].message, HasSubstr("/training/params/local_lr takes its place"));
+}
+
+TEST(SettingsWithoutEffect, AMomentumBesideOneInItsPlace) {
+  json with_own = catalog();
+  for (json& compressor : with_own["compressors"]) {
+    compressor["traits"]["owns_momentum"] = compressor["name"] == "powersgd";
+  }
+  with_own["optimizers"][0]["params"]["properties"]["nesterov"] = {{"type", "boolean"}, {"default", false}};
+  const auto with = [&](const char* compressor, const json& optimizer) {
+    json spec = job("sync", json::object(), {{"name", compressor}});
+    spec["training"]["optimizer"] = optimizer;
+    return normalize_job_spec(spec, with_own);
+  };
+  EXPECT_THAT(with("powersgd", {{"lr", 0.1}}), IsEmpty());
+  EXPECT_THAT(with("powersgd", {{"momentum", 0.9}, {"nesterov", false}}), IsEmpty()) << "the defaults";
+  EXPECT_THAT(with("powersgd", {{"momentum", 0}}), IsEmpty()) << "that is what it has";
+  EXPECT_THAT(with("topk", {{"momentum", 0.5}, {"nesterov", true}}), IsEmpty());
+  const auto problems = with("powersgd", {{"momentum", 0.5}, {"nesterov", true}});
+  ASSERT_EQ(problems.size(), 2U);
+  EXPECT_EQ(problems[0].pointer, "/training/optimizer/momentum");
+  EXPECT_EQ(problems[0].message,
+            "has no effect here: compressor \"powersgd\" has a momentum in place of the optimizer's; leave it out");
+  EXPECT_EQ(problems[1].pointer, "/training/optimizer/nesterov");
+}
+
 TEST(Clip, IsGlobalWhereThereIsAMeanOfGradients) {
   for (const char* what : {"gradients", "differences", "models", "pushes"}) {
     const bool has_mean = what == std::string("gradients");
@@ -200,6 +257,24 @@ TEST(ModeParams, CompressionIsAdaptedWhereTheCompressorSendsSoManyEntries) {
   ASSERT_EQ(refused.size(), 1U);
   EXPECT_EQ(refused[0].pointer, "/training/params/adapt_compression");
   EXPECT_THAT(refused[0].message, HasSubstr("it takes [\"topk\"]"));
+}
+
+TEST(ModeParams, CompressionIsNotAdaptedToLinksThatAreNotUsed) {
+  json devices = catalog();
+  devices["modes"][0]["params"]["properties"]["adapt_compression"] = {{"type", "boolean"}, {"default", false}};
+  devices["modes"][0].erase("topologies");
+  devices["topologies"][2]["on_devices"] = true;
+  for (json& compressor : devices["compressors"]) compressor["traits"]["thins"] = true;
+  for (const bool adapts : {true, false}) {
+    json spec = job("sync", {{"adapt_compression", adapts}});
+    spec["exchange"] = {{"topology", devices["topologies"][2]["name"]}};
+    spec["resources"]["per_worker"] = {{"gpu", 1}};
+    const auto problems = normalize_job_spec(spec, devices);
+    ASSERT_EQ(problems.size(), adapts ? 1U : 0U);
+    if (!adapts) continue;
+    EXPECT_EQ(problems[0].pointer, "/training/params/adapt_compression");
+    EXPECT_THAT(problems[0].message, HasSubstr("gradients do not take them; leave it out"));
+  }
 }
 
 TEST(ModeParams, PartsAndDelaysFitThePeriod) {

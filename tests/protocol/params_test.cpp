@@ -130,6 +130,68 @@ TEST(Params, WrongOnesLeaveTheStructAlone) {
   EXPECT_THAT(params().read({{"depth", 9}}, options), ElementsAre(Problem{"/depth", "must be one of 8, 20"}));
 }
 
+struct Sizes {
+  std::string kind = "square";
+  std::int64_t side = 2;
+  std::int64_t height = 3;
+  std::vector<std::int64_t> corners = {};
+};
+
+Params<Sizes> sizes() {
+  return Params<Sizes>()
+      .choice("kind", &Sizes::kind, {"square", "oblong", "ring"}, "")
+      .integer("side", &Sizes::side, {.minimum = 0, .maximum = 1000}, "")
+      .integer("height", &Sizes::height, {.minimum = 0, .maximum = 1000}, "")
+      .integers("corners", &Sizes::corners, {.minimum = 1}, 4, "")
+      .only_where("height", "kind", {{"const", "oblong"}})
+      .only_where("side", "kind", {{"enum", {"square", "oblong"}}})
+      .only_where("side", "corners", {{"maxItems", 0}});
+}
+
+TEST(Params, MayChangeSomethingOnlyBesideOthers) {
+  const auto said = [](const json& params) {
+    Sizes options;
+    return sizes().read(params, options);
+  };
+  EXPECT_THAT(said({{"side", 5}}), IsEmpty());
+  EXPECT_THAT(said({{"kind", "oblong"}, {"side", 5}, {"height", 7}}), IsEmpty());
+  EXPECT_THAT(said({{"kind", "ring"}, {"side", 2}, {"height", 3}}), IsEmpty())
+      << "the defaults, as in a normalized spec";
+  EXPECT_THAT(
+      said({{"height", 4}}),
+      ElementsAre(Problem{"/height", "has no effect here: for that, \"kind\" must be \"oblong\"; leave it out"}));
+  EXPECT_THAT(
+      said({{"kind", "ring"}, {"side", 5}}),
+      ElementsAre(Problem{
+          "/side", "has no effect here: for that, \"kind\" must be one of \"square\", \"oblong\"; leave it out"}));
+  EXPECT_THAT(said({{"side", 5}, {"corners", {1}}}),
+              ElementsAre(Problem{
+                  "/side", "has no effect here: for that, \"corners\" must have at most 0 items; leave it out"}));
+  EXPECT_THAT(said({{"kind", "disc"}, {"height", 4}}), ::testing::SizeIs(1)) << "one thing at a time";
+  EXPECT_EQ(sizes().schema().at("properties").at("height").at("onlyWhere"), (json{{"kind", {{"const", "oblong"}}}}));
+}
+
+TEST(Params, MayBeLimitedByOthers) {
+  const auto params = Params<Sizes>()
+                          .integer("side", &Sizes::side, {.minimum = 0, .maximum = 1000}, "")
+                          .integer("height", &Sizes::height, {.minimum = 0, .maximum = 1000}, "")
+                          .at_most("side", "height")
+                          .product_at_most({"height", "side"}, 100, "cells");
+  const auto said = [&](const json& given) {
+    Sizes options;
+    return params.read(given, options);
+  };
+  EXPECT_THAT(said({{"side", 10}, {"height", 10}}), IsEmpty());
+  EXPECT_THAT(said({{"side", 4}}), ElementsAre(Problem{"/side", "must be at most \"height\", which is 3"}));
+  EXPECT_THAT(said({{"side", 10}, {"height", 11}}),
+              ElementsAre(Problem{"/side", "makes too many cells: height * side is 110, and must be at most 100"}));
+}
+
+TEST(ParamsDeathTest, SpeakOnlyOfThoseDeclared) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(Params<Sizes>().integer("side", &Sizes::side, {}, "").at_most("side", "height"), "not declared");
+}
+
 TEST(Params, AWholeDefaultIsWrittenLikeItsLimits) {
   EXPECT_EQ(written_like({.minimum = 0}, 3).dump(), "3");
   EXPECT_EQ(written_like({.maximum = 1.0}, 3).dump(), "3.0");

@@ -1,6 +1,5 @@
 #include "training/datasets/synthetic.hpp"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,8 +11,6 @@
 
 namespace weir::training {
 namespace {
-
-constexpr std::int64_t bytes_max = std::int64_t{4} << 30;
 
 class Patterns final : public Dataset {
  public:
@@ -59,13 +56,6 @@ Result<std::unique_ptr<Examples>> Patterns::draw(std::int64_t count, std::uint64
 
 Result<std::unique_ptr<Dataset>> Synthetic::make(const Options& options, const std::string& path) {
   if (!path.empty()) return Error{Errc::invalid_argument, "dataset synthetic has no files: leave dataset.path out"};
-  // All factors are at most 2^20, so that neither product overflows.
-  const std::int64_t image = options.channels * options.height * options.width;
-  const std::int64_t images = std::max({options.classes, options.train_examples, options.test_examples});
-  if (image * images > bytes_max) {
-    return Error{Errc::invalid_argument, "dataset synthetic: " + std::to_string(images) + " images or patterns of " +
-                                             std::to_string(image) + " bytes are more than 4 GiB"};
-  }
   return std::make_unique<Patterns>(options);
 }
 

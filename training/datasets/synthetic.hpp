@@ -20,6 +20,7 @@ struct Synthetic {
   static constexpr std::string_view summary = "noisy patterns made up on the spot, the same everywhere; needs no files";
   static constexpr bool needs_path = false;
   static constexpr bool has_files = false;
+  static constexpr std::int64_t bytes_max = std::int64_t{4} << 30;
 
   struct Options {
     std::int64_t channels = 1;
@@ -42,13 +43,16 @@ struct Synthetic {
         .integer("test_examples", &Options::test_examples, {.minimum = 1, .maximum = 1'000'000},
                  "examples to be tested on")
         .number("noise", &Options::noise, {.minimum = 0, .maximum = 1}, "share of each pixel that is noise")
-        .integer("seed", &Options::seed, {.minimum = 0, .maximum = INT64_MAX}, "other seeds give other patterns");
+        .integer("seed", &Options::seed, {.minimum = 0, .maximum = INT64_MAX}, "other seeds give other patterns")
+        .product_at_most({"channels", "height", "width", "classes"}, bytes_max, "bytes of patterns")
+        .product_at_most({"channels", "height", "width", "train_examples"}, bytes_max, "bytes of images")
+        .product_at_most({"channels", "height", "width", "test_examples"}, bytes_max, "bytes of images");
   }
   static DatasetShape shape(const Options& options, std::string_view) {
     return {{options.channels, options.height, options.width, options.classes},
             static_cast<std::uint64_t>(options.train_examples)};
   }
-  /// `path` must be empty: there are no files. Fails with: invalid_argument (that, or more than 4 GiB of images).
+  /// `path` must be empty: there are no files. Fails with: invalid_argument.
   static Result<std::unique_ptr<Dataset>> make(const Options& options, const std::string& path);
 };
 

@@ -23,7 +23,8 @@ struct Mlp {
     return protocol::Params<Options>()
         .integer("hidden", &Options::hidden, {.minimum = 1, .maximum = width_max}, "width of the hidden layer")
         .integers("widths", &Options::widths, {.minimum = 1, .maximum = width_max}, 64,
-                  "widths of several hidden layers, instead of one of that width");
+                  "widths of several hidden layers, instead of one of that width")
+        .only_where("hidden", "widths", {{"maxItems", 0}});
   }
 
   static Result<Network> network(const Options& options, const ExampleShape& shape) {

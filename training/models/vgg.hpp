@@ -33,7 +33,8 @@ struct Vgg {
         .flag("batch_norm", &Options::batch_norm, "batch normalisation after each convolution")
         .flag("small_images", &Options::small_images, "pooling that rounds up, and a single linear layer")
         .number("dropout", &Options::dropout, {.minimum = 0, .exclusive_maximum = 1},
-                "share of the outputs of both layers of 4096 that is left out in training");
+                "share of the outputs of both layers of 4096 that is left out in training")
+        .only_where("dropout", "small_images", {{"const", false}});
   }
 
   static Result<Network> network(const Options& options, const ExampleShape& shape) {

@@ -33,7 +33,8 @@ protocol::Params<Gossip::Options> Gossip::params() {
                "Of random_regular: how many neighbours each worker has.")
       .optional_number("consensus_step", &Options::consensus_step, {.exclusive_minimum = 0, .maximum = 1},
                        "How far a worker goes towards its neighbours' models in a step. Null: 1, and for compressed "
-                       "tensors half of what the compressor makes a difference shrink by.");
+                       "tensors half of what the compressor makes a difference shrink by.")
+      .only_where("degree", "graph", {{"const", "random_regular"}});
 }
 
 Gossip::Gossip(Options options) : options_(std::move(options)) {}

@@ -111,6 +111,29 @@ describe('compressors', () => {
   });
 });
 
+describe('memories of a compressor whose error depends on a number', () => {
+  const big = { memory_misfits: { residual: 'Its error is large.' } };
+  const qsgd = {
+    params: { properties: { bits: { type: 'integer', default: 4 }, bucket: { type: 'integer', default: 512 } } },
+    memory_misfits: {},
+    variants: [
+      { params: { bits: 1 }, ...big },
+      { params: { bits: 4, bucket: { maximum: 896 } }, memory_misfits: {} },
+      { params: { bits: 4, bucket: { minimum: 960 } }, ...big },
+    ],
+  };
+  const with_qsgd = { ...catalog, compressors: [entry('qsgd', qsgd)] } as unknown as Catalog;
+  const why = (params: object) =>
+    misfit('/compression/memory', 'residual', with_qsgd, { compression: { name: 'qsgd', params } });
+
+  it('fit within its limits', () => {
+    expect(why({})).toBeNull();
+    expect(why({ bucket: 896 })).toBeNull();
+    expect(why({ bucket: 960 })).toBe('Its error is large.');
+    expect(why({ bits: 1 })).toBe('Its error is large.');
+  });
+});
+
 describe('memories', () => {
   it('fit what the mode exchanges: pushes, models or differences', () => {
     const memory = (mode: string) => offered(mode, 'memory', { name: 'topk' });

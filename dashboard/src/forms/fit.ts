@@ -1,6 +1,6 @@
 import type { Catalog, CatalogEntry, Spec } from '../api/types';
-import { getAt } from './pointer';
-import type { JsonSchema } from './schema';
+import { getAt, isObject } from './pointer';
+import { meets, type JsonSchema } from './schema';
 
 /** The entry that is chosen at a place of the spec; `usual` where the spec has nothing there. */
 function chosen(entries: readonly CatalogEntry[], spec: Spec, pointer: string, usual: string) {
@@ -37,7 +37,8 @@ function fitsOf(compressor: CatalogEntry, spec: Spec): Fits {
   const variant = compressor.variants?.find(({ params }) =>
     Object.entries(params).every(([name, value]) => {
       const given = isChosen ? getAt(spec, `/compression/params/${name}`) : undefined;
-      return (given ?? properties?.[name]?.default) === value;
+      const actual = given ?? properties?.[name]?.default;
+      return isObject(value) ? typeof actual === 'number' && meets(actual, value) : actual === value;
     }),
   );
   return variant ?? { ...usual, memory_misfits, votes: traits?.['votes'] === true };

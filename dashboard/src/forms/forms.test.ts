@@ -78,6 +78,26 @@ describe('formGroups', () => {
     expect(pointers({ model: { name: 'unheard-of' } })).not.toContain('/model/params/hidden');
   });
 
+  it('does not ask for parameters without effect, unless they are there', () => {
+    const params = {
+      widths: { type: 'array', default: [] },
+      hidden: { type: 'integer', default: 64, onlyWhere: { widths: { maxItems: 0 } } },
+      delay: { type: 'integer', default: 0 },
+      merge: { type: 'number', default: 0, onlyWhere: { delay: { minimum: 1 } } },
+      kind: { enum: ['a', 'b', 'c'], default: 'a' },
+      of_a: { type: 'number', default: 0, onlyWhere: { kind: { const: 'a' } } },
+      of_others: { type: 'number', default: 0, onlyWhere: { kind: { enum: ['b', 'c'] } } },
+    };
+    const with_params = { ...catalog, models: [entry('mlp', { properties: params } as JsonSchema)] } as Catalog;
+    const asked = (given: object) =>
+      formGroups(schema, with_params, { model: { name: 'mlp', params: given } })
+        .flatMap(({ fields }) => fields.map(({ pointer }) => pointer.replace('/model/params/', '')))
+        .filter((name) => name in params && !['widths', 'delay', 'kind'].includes(name));
+    expect(asked({})).toEqual(['hidden', 'of_a']);
+    expect(asked({ widths: [5], kind: 'b', delay: 1 })).toEqual(['merge', 'of_others']);
+    expect(asked({ widths: [5], hidden: 7 })).toEqual(['hidden', 'of_a']);
+  });
+
   it('asks what matters first, whatever the order of the schema', () => {
     const reversed = { properties: Object.fromEntries(Object.entries(schema.properties ?? {}).reverse()) };
     const groups = formGroups(reversed, catalog, { model: { name: 'mlp' } });

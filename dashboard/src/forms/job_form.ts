@@ -1,7 +1,7 @@
 import type { Catalog, CatalogEntry, Spec } from '../api/types';
 import { exchanged, hasRole, misfit } from './fit';
 import { getAt } from './pointer';
-import { field, fieldsOf, inputText, labelOf, type Field, type JsonSchema } from './schema';
+import { field, fieldsOf, inputText, labelOf, meets, type Field, type JsonSchema } from './schema';
 
 export interface FormField extends Field {
   /** Asked of everybody; the others wait behind "More". */
@@ -180,13 +180,22 @@ function pickFields(pick: Pick, schema: JsonSchema, catalog: Catalog, spec: Spec
     pick.name.slice(0, slash),
     pick.name.slice(slash + 1),
   );
-  const params = fieldsOf(paramsOf(pick, chosen, catalog, spec), pick.params);
+  const all = paramsOf(pick, chosen, catalog, spec);
+  const params = fieldsOf(all, pick.params).filter((param) => hasEffect(param, all, pick.params, spec));
   return [
     { ...formField(choice), label: pick.label, required: pick.required ?? false },
     ...params.map((param) => {
       return { ...formField(param), ...(pick.prefix && { label: labelOf(pick.prefix + nameOf(param.pointer)) }) };
     }),
   ];
+}
+
+/** Whether a parameter changes something beside the others; one that is there is shown in any case. */
+function hasEffect({ pointer, schema }: Field, all: JsonSchema | undefined, at: string, spec: Spec): boolean {
+  if (getAt(spec, pointer) !== undefined) return true;
+  return Object.entries(schema.onlyWhere ?? {}).every(([name, condition]) =>
+    meets(getAt(spec, `${at}/${name}`) ?? all?.properties?.[name]?.default, condition),
+  );
 }
 
 /** What the head takes if nothing is named: the memory goes with the compressor and the mode. */

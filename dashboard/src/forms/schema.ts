@@ -13,6 +13,9 @@ export interface JsonSchema {
   multipleOf?: number;
   minLength?: number;
   maxLength?: number;
+  maxItems?: number;
+  /** What others of the same object must be like for this one to change anything. */
+  onlyWhere?: Record<string, JsonSchema>;
   readOnly?: boolean;
   properties?: Record<string, JsonSchema>;
   additionalProperties?: boolean | JsonSchema;
@@ -100,6 +103,14 @@ export function parseInput(of: Field, text: string): Parsed {
   if (of.kind === 'integer' && !Number.isInteger(value)) return { error: 'is not a whole number' };
   const range = rangeText(of.schema);
   return withinRange(value, of.schema) ? { value } : { error: `must be ${range}` };
+}
+
+/** Whether a value is as a condition says: what `onlyWhere` and the limits of a variant are made of. */
+export function meets(value: unknown, condition: JsonSchema): boolean {
+  if (condition.const !== undefined && value !== condition.const) return false;
+  if (condition.enum !== undefined && !condition.enum.includes(value)) return false;
+  if (Array.isArray(value)) return value.length <= (condition.maxItems ?? Infinity);
+  return typeof value !== 'number' || withinRange(value, condition);
 }
 
 function withinRange(value: number, schema: JsonSchema): boolean {
