@@ -56,6 +56,29 @@ std::vector<std::string> differences(const json& a, const json& b) {
   return found;
 }
 
+std::string extents_text(const std::vector<std::int64_t>& extents) {
+  std::string text;
+  for (const auto extent : extents) text += (text.empty() ? "" : " x ") + std::to_string(extent);
+  return text;
+}
+
+/// How the examples of another job with this spec change the same model: the first parameter that has another shape,
+/// and both shapes. Nothing if none has, or if only files would tell.
+std::optional<std::string> shapes_differ(const json& before, const protocol::TrainingShape& now,
+                                         const protocol::ShapeOf& shape_of) {
+  const auto spec = protocol::parse_job_spec(before);
+  if (!spec) return std::nullopt;
+  const auto shape = shape_of(*spec);
+  if (!shape) return std::nullopt;
+  for (const auto& old : shape->parameters) {
+    const auto same = std::ranges::find(now.parameters, old.name, &protocol::ParameterShape::name);
+    if (same == now.parameters.end() || *same == old) continue;
+    return "\"" + old.name + "\" is " + extents_text(old.extents) + " there and would be " +
+           extents_text(same->extents) + " here";
+  }
+  return std::nullopt;
+}
+
 /// Where the gang would be placed now, or why it does not fit.
 json placement_json(const protocol::JobSpec& spec, const std::vector<NodeOffer>& offers) {
   const Gang gang = gang_of(spec);
@@ -180,6 +203,12 @@ net::awaitable<Result<std::vector<protocol::Problem>>> Jobs::find_checkpoint(Che
     }
     for (const auto& pointer : differences(checked.spec, (*job)->spec)) {
       refuse("", pointer + " must be as in job " + from.job_id);
+    }
+    if (problems.empty() && checked.shape) {
+      const auto differ = shapes_differ((*job)->spec, *checked.shape, services_.options.shape_of);
+      if (differ) {
+        refuse("", "/dataset must have examples of the shape that job " + from.job_id + "'s have: " + *differ);
+      }
     }
     const auto groups = protocol::read_groups((*job)->spec);
     if (!groups) co_return groups.error();

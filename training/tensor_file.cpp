@@ -45,6 +45,12 @@ bool fits(const StoredTensor& stored, const at::Tensor& tensor) {
   return tensor_type(stored.dtype) == tensor.scalar_type() && tensor.sizes() == at::IntArrayRef(sizes_of(stored));
 }
 
+std::string to_text(at::IntArrayRef sizes) {
+  std::string text;
+  for (const auto size : sizes) text += (text.empty() ? "" : " x ") + std::to_string(size);
+  return text.empty() ? "a number" : text;
+}
+
 /// Of a type that LibTorch has.
 at::Tensor tensor_of(const StoredTensor& stored) {
   auto tensor = at::empty(sizes_of(stored), *tensor_type(stored.dtype));
@@ -83,8 +89,11 @@ Result<void> load_into(const protocol::Safetensors& file, std::string_view prefi
   std::vector<const StoredTensor*> sources;
   for (const auto& [name, tensor] : targets) {
     const auto* stored = file.find(std::string(prefix) + name);
-    if (stored == nullptr || !fits(*stored, tensor)) {
-      return Error{Errc::conflict, "the checkpoint is of another model: it has no '" + name + "' of this shape"};
+    if (stored == nullptr) return Error{Errc::conflict, "the checkpoint is of another model: it has no '" + name + "'"};
+    if (!fits(*stored, tensor)) {
+      return Error{Errc::conflict, "the checkpoint is of another model, or of another data set: its '" + name +
+                                       "' is " + to_text(sizes_of(*stored)) + ", and this model's is " +
+                                       to_text(tensor.sizes())};
     }
     sources.push_back(stored);
   }

@@ -293,6 +293,25 @@ TEST(Head, AStoppedJobLeavesACheckpointToGoOnFrom) {
   EXPECT_EQ(done.problems[0].pointer, "/checkpoint/resume_from/step");
 }
 
+TEST(Head, AJobGoesOnWithExamplesOfTheSameShape) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  cluster.script.steps = 5;
+  const auto first = cluster.submit_job(1);
+  ASSERT_EQ(cluster.await_end(first).state, JobState::succeeded);
+  const auto with = [&](const json& dataset) {
+    return cluster.submit(FakeCluster::spec(1, {{"dataset", dataset},
+                                                {"training", {{"max_steps", 1000}}},
+                                                {"checkpoint", {{"resume_from", {{"job", first}}}}}}));
+  };
+  EXPECT_THAT(with({{"name", "mnist"}}).problems, IsEmpty());
+  const auto other = with({{"name", "cifar10"}}).problems;
+  ASSERT_THAT(other, SizeIs(1));
+  EXPECT_EQ(other[0].pointer, "/checkpoint/resume_from");
+  EXPECT_EQ(other[0].message, "/dataset must have examples of the shape that job " + first +
+                                  "'s have: \"conv1.weight\" is 20 x 1 x 5 x 5 there and would be 20 x 3 x 5 x 5 here");
+}
+
 TEST(Head, OldCheckpointsArePruned) {
   FakeCluster cluster;
   cluster.add_node("a", 2);

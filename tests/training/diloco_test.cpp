@@ -254,6 +254,21 @@ TEST(DiLoCo, AppliesTheAggregateOfTheDifferences) {
   }
 }
 
+TEST(DiLoCo, MayBeginOrCeaseToHaveAnOuterMomentumWhenResumed) {
+  const auto with = [](double momentum) {
+    return diloco_job("none", {{"period", 4}, {"outer_lr", 0.5}, {"outer_momentum", momentum}});
+  };
+  for (const double before : {0.0, 0.5}) {
+    const auto stopped = train(with(before), 2, {.stop_after = 6});
+    const auto changed = train(with(0.5 - before), 2, {.checkpoint = stopped.checkpoint()});
+    for (const auto& result : changed.results) {
+      ASSERT_TRUE(result) << result.error().message();
+      EXPECT_TRUE(*result);
+    }
+    EXPECT_EQ(changed.watchers[0].models.back(), changed.watchers[1].models.back());
+  }
+}
+
 TEST(DiLoCo, SaysHowManyStepsWereLocal) {
   const auto outcome = train(diloco_job("none", {{"period", 6}, {"fragments", 2}, {"delay", 2}}), 3);
   std::vector<std::uint64_t> local_steps;
@@ -305,7 +320,7 @@ TEST(DiLoCo, FragmentsShareTheEntries) {
 
 TEST(DiLoCo, RefusesWhatCannotBe) {
   using testing::refusal;
-  EXPECT_NE(refusal(diloco_job("none", {{"period", 4}, {"fragments", 5}})).find("fragments must not"),
+  EXPECT_NE(refusal(diloco_job("none", {{"period", 4}, {"fragments", 5}})).find("must be at most \"period\""),
             std::string::npos);
   EXPECT_NE(refusal(diloco_job("none", {{"period", 9}, {"fragments", 2}, {"delay", 4}})).find("delay must be less"),
             std::string::npos);

@@ -98,8 +98,7 @@ TEST(HostileWorker, IsNamedWhenItIsNotItsTurn) {
   expect_named(answer_to({}, Kind::rested), "not from this rank");
   expect_named(answer_to({}, static_cast<Kind>(99)), "kind of message");
   expect_named(answer_to(Bytes(1 << 24)), "bytes where at most");
-  // Its second push comes while the first is answered, or with a clock that was there before.
-  expect_named(answer_to(push_of({.clock = 1}, bytes), Kind::push, true), "1");
+  expect_named(answer_to(push_of({.clock = 1}, bytes), Kind::push, true), "number 1 where 2 is due");
 }
 
 TEST(HostileWorker, MayNotPushAfterAHalt) {

@@ -68,6 +68,50 @@ TEST(WorkerCatalog, JudgesCompressorsOverTopologiesAsTheWorkerDoes) {
   EXPECT_GT(refused_by_hops, 20U);
 }
 
+TEST(WorkerCatalog, RefusesWhatCannotWorkOrWouldChangeNothing) {
+  struct Case {
+    const char* change;
+    const char* pointer;
+  };
+  const Case cases[] = {
+      {R"({"compression": {"name": "topk", "params": {"ratio": 0.5}, "memory": "powersgd"}})", "/compression/memory"},
+      {R"({"compression": {"name": "qsgd", "params": {"bits": 1}, "memory": "residual"}})", "/compression/memory"},
+      {R"({"compression": {"name": "qsgd", "params": {"bucket": 1024}, "memory": "residual"}})", "/compression/memory"},
+      {R"({"compression": {"name": "blockk", "params": {"block": 64, "per_block": 65}}})",
+       "/compression/params/per_block"},
+      {R"({"compression": {"name": "atomo", "params": {"quantize_bits": 1}}})", "/compression/params/quantize_bits"},
+      {R"({"dataset": {"params": {"height": 512, "width": 512, "train_examples": 20000}}})",
+       "/dataset/params/train_examples"},
+      {R"({"training": {"mode": "diloco", "params": {"period": 2, "fragments": 3}}})", "/training/params/fragments"},
+      {R"({"compression": {"name": "dgc", "params": {"warmup_schedule": "paper"}}})",
+       "/compression/params/warmup_schedule"},
+      {R"({"compression": {"name": "dgc", "params": {"warmup_epochs": 0, "warmup_dense": 0.5}}})",
+       "/compression/params/warmup_dense"},
+      {R"({"compression": {"name": "atomo", "params": {"ratio": 0.5}}})", "/compression/params/ratio"},
+      {R"({"compression": {"name": "atomo", "params": {"atoms": "dct", "budget": 5}}})", "/compression/params/budget"},
+      {R"({"model": {"params": {"hidden": 3, "widths": [4]}}})", "/model/params/hidden"},
+      {R"({"model": {"name": "vgg", "params": {"hidden": null, "small_images": true, "dropout": 0.1}}})",
+       "/model/params/dropout"},
+      {R"({"training": {"mode": "gossip", "params": {"degree": 2}}})", "/training/params/degree"},
+      {R"({"training": {"mode": "gossip"}, "exchange": {"bucket_bytes": 4096}})", "/exchange/bucket_bytes"},
+      {R"({"training": {"mode": "diloco", "params": {"merge": 0.5}}})", "/training/params/merge"},
+      {R"({"training": {"mode": "esync", "params": {"local_lr": 0.1}, "optimizer": {"lr": 0.2}}})",
+       "/training/optimizer/lr"},
+      {R"({"compression": {"name": "demo"}, "training": {"optimizer": {"momentum": 0.5}}})",
+       "/training/optimizer/momentum"},
+      {R"({"compression": {"name": "topk"}, "training": {"mode": "esync", "params": {"adapt_compression": true}},
+           "exchange": {"topology": "nccl"}, "resources": {"per_worker": {"gpu": 1}}})",
+       "/training/params/adapt_compression"},
+  };
+  for (const auto& [change, pointer] : cases) {
+    json spec = job({{"name", "none"}}, json::object(), all().at("topologies").front());
+    spec.merge_patch(json::parse(change));
+    const auto problems = protocol::normalize_job_spec(spec, all());
+    ASSERT_EQ(problems.size(), 1U) << change;
+    EXPECT_EQ(problems.front().pointer, pointer) << problems.front().message;
+  }
+}
+
 /// What a mode's parameters are if a job gives none.
 json params_of(const json& mode) {
   json spec = job({{"name", "none"}}, json::object(), all().at("topologies").front(), 1);

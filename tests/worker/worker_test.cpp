@@ -153,7 +153,14 @@ TEST_F(Worker, LeavesWhenThereIsNoHeadForTheTimeOfItsLease) {
   const auto process = start("w", {{std::string(environment::lease), "300"}});
   wait_for("w");
   await(system_.stop());
+  std::string output;
+  for (;;) {
+    const auto piece = await(process->read_output()).value();
+    if (piece.empty()) break;
+    output += piece;
+  }
   EXPECT_EQ(exit_code(*process), 1);
+  EXPECT_NE(output.find("no head for 300 ms"), std::string::npos) << output;
 }
 
 /// Runs the program without a head, and gives what it printed with its exit code.

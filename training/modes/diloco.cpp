@@ -39,6 +39,15 @@ struct DiLoCo::Outer {
     common.add(tensor, difference.add(momentum, options.outer_momentum), options.outer_lr);
   }
 
+  std::vector<NamedTensor> momentum() const {
+    std::vector<NamedTensor> named;
+    const auto tensors = common.tensors();
+    for (std::size_t i = 0; i < momenta.size(); ++i) {
+      named.push_back({std::string(momentum_prefix) + tensors[i].name, momenta[i]});
+    }
+    return named;
+  }
+
   CommonModel common;
   std::vector<at::Tensor> momenta;  ///< by parameter
 };
@@ -129,14 +138,13 @@ protocol::Params<DiLoCo::Options> DiLoCo::params() {
       .integer("delay", &Options::delay, {.minimum = 0, .maximum = 1'000'000},
                "Steps after which the result of an exchange is applied; training goes on meanwhile.")
       .number("merge", &Options::merge, {.minimum = 0, .exclusive_maximum = 1},
-              "With a delay: share of what its parameters differ from the common ones by that a worker keeps.");
+              "With a delay: share of what its parameters differ from the common ones by that a worker keeps.")
+      .at_most("fragments", "period")
+      .only_where("merge", "delay", {{"minimum", 1}});
 }
 
 Result<std::unique_ptr<Mode>> DiLoCo::make(Options options) {
   const auto refuse = [](const std::string& what) { return Error{Errc::invalid_argument, "training.params." + what}; };
-  if (options.fragments > options.period) {
-    return refuse("fragments must not be more than the steps of a period, " + std::to_string(options.period));
-  }
   const std::int64_t between = options.period / options.fragments;
   if (options.delay >= between) {
     return refuse("delay must be less than period / fragments, " + std::to_string(between) +
@@ -257,23 +265,22 @@ ModeState DiLoCo::save() const {
   ModeState state;
   if (!outer_) return state;
   state.model = outer_->common.tensors();
-  if (options_.outer_momentum == 0) return state;
-  for (std::size_t i = 0; i < outer_->momenta.size(); ++i) {
-    state.common.push_back({std::string(momentum_prefix) + state.model[i].name, outer_->momenta[i]});
-  }
+  if (options_.outer_momentum != 0) state.common = outer_->momentum();
   return state;
 }
 
 Result<void> DiLoCo::restore(Replica& replica, std::span<const NamedTensor> common, std::span<const NamedTensor> own) {
   outer_ = std::make_unique<Outer>(replica);
-  const auto expected = save().common;
+  const auto expected = outer_->momentum();
+  // A job may begin to have an outer momentum where the one before had none: it begins at zero.
+  if (own.empty() && common.empty()) return {};
   const bool fits =
       own.empty() &&
       std::ranges::is_permutation(common, expected, [](const NamedTensor& saved, const NamedTensor& live) {
         return saved.name == live.name && saved.tensor.dtype() == live.tensor.dtype() &&
                saved.tensor.sizes() == live.tensor.sizes();
       });
-  if (!fits) return Error{Errc::malformed, "the checkpoint has no outer momentum of this model"};
+  if (!fits) return Error{Errc::malformed, "the checkpoint's outer momentum is not that of this model"};
   for (const auto& live : expected) {
     const auto saved = std::ranges::find(common, live.name, &NamedTensor::name);
     at::Tensor(live.tensor).copy_(saved->tensor);
