@@ -1,11 +1,14 @@
 #include "compressors/device/codes.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cstring>
 #include <numeric>
 #include <utility>
+#include <vector>
 
+#include "base/ensure.hpp"
 #include "compressors/device/launching.hpp"
+#include "cuda/event.hpp"
 #include "cuda/kernels/arithmetic.hpp"
 #include "cuda/kernels/chunks.hpp"
 #include "cuda/kernels/clusters.hpp"
@@ -25,23 +28,26 @@ namespace {
 
 cuda::RandomKey key_of(const RandomKey& key) { return {key.seed, key.step, key.tensor, key.stream}; }
 
-/// Has `write(values, code, report, stream)` write a code beside the values, and brings it down together with what was
-/// reported: false if a value is NaN or infinite.
+/// What lies beside a code.
+struct Head {
+  cuda::Report report;
+  cuda::SignSums sums;
+};
+
+cuda::Report* report_in(const CodePlace& place) { return &reinterpret_cast<Head*>(place.head)->report; }
+
+/// Has `write(values, code, report, stream)` write a code, and waits for it: false if a value is NaN or infinite.
 template <class Write>
 Result<bool> write_code(const at::Tensor& values, std::span<std::byte> code, const Write& write) {
-  std::array<std::byte, 16> head;  // bytes in which the report lies: the code behind it is aligned
-  static_assert(sizeof(cuda::Report) <= head.size());
-  const at::Tensor above = scratch(values, head.size() + code.size());
-  const cuda::StreamHandle stream = current_handle(values);
-  auto done = cuda::fill_bytes(place<std::byte>(above), head.size(), std::byte{0}, stream);
-  if (done) {
-    done = write(place<float>(values), place<std::byte>(above) + head.size(), place<cuda::Report>(above), stream);
-  }
-  if (done) done = bring_down(above, head, code);
+  const std::size_t bytes = code.size();
+  auto codes = Codes::make(values, std::span(&bytes, 1));
+  if (!codes) return codes.error();
+  const CodePlace to = codes->place(0);
+  auto done = write(place<float>(values), to.code, report_in(to), current_handle(values));
+  if (done) done = codes->begin_down();
   if (!done) return done.error();
-  cuda::Report found;
-  std::memcpy(&found, head.data(), sizeof found);
-  return found.largest < cuda::magnitude_infinite;
+  const auto read = codes->read(0, code);
+  return read ? Result<bool>(read->finite) : read.error();
 }
 
 /// Brings a code up and has `add(code, sum, stream)` add it.
@@ -52,6 +58,78 @@ Result<void> add_code(BytesView code, at::Tensor& sum, const Add& add) {
 }
 
 }  // namespace
+
+/// All heads, and then the codes, on the device and below.
+struct Codes::Work {
+  struct Code {
+    std::size_t begin;
+    std::size_t bytes;
+  };
+
+  std::vector<Code> codes;
+  at::Tensor above;
+  at::Tensor below;
+  std::vector<cuda::Event> ends;  ///< of the pieces that come down
+};
+
+Codes::Codes(std::unique_ptr<Work> work) : work_(std::move(work)) {}
+Codes::Codes(Codes&&) noexcept = default;
+Codes::~Codes() = default;
+
+Result<Codes> Codes::make(const at::Tensor& beside, std::span<const std::size_t> bytes) {
+  constexpr std::size_t alignment = 16;
+  auto work = std::make_unique<Work>();
+  const std::size_t heads = bytes.size() * sizeof(Head);
+  std::size_t end = heads;
+  for (const std::size_t size : bytes) {
+    const std::size_t begin = (end + alignment - 1) / alignment * alignment;
+    work->codes.push_back({begin, size});
+    end = begin + size;
+  }
+  work->above = scratch(beside, end);
+  auto cleared = cuda::fill_bytes(device::place<std::byte>(work->above), heads, std::byte{0}, current_handle(beside));
+  return cleared ? Result<Codes>(Codes(std::move(work))) : cleared.error();
+}
+
+CodePlace Codes::place(std::size_t i) const {
+  auto* const all = device::place<std::byte>(work_->above);
+  return {.code = all + work_->codes[i].begin, .head = all + i * sizeof(Head)};
+}
+
+Result<void> Codes::begin_down() {
+  const auto all = static_cast<std::size_t>(work_->above.numel());
+  work_->below = host_bytes(work_->above, all);
+  for (std::size_t begin = 0; begin < all; begin += copied_piece) {
+    const auto first = static_cast<std::int64_t>(begin);
+    const auto size = static_cast<std::int64_t>(std::min(copied_piece, all - begin));
+    work_->below.narrow(0, first, size).copy_(work_->above.narrow(0, first, size), /*non_blocking=*/true);
+    auto end = cuda::Event::make_untimed();
+    if (!end) return end.error();
+    if (auto recorded = end->record(current_handle(work_->above)); !recorded) return recorded;
+    work_->ends.push_back(std::move(*end));
+  }
+  return {};
+}
+
+/// While a piece is copied out, the next ones are on their way.
+Result<Codes::Read> Codes::read(std::size_t i, std::span<std::byte> code) const {
+  const auto [begin, bytes] = work_->codes[i];
+  ensure(code.size() == bytes, "room for the code");
+  const auto* const all = device::place<std::byte>(work_->below);
+  std::size_t at = begin;
+  do {
+    const std::size_t piece = at / copied_piece;
+    // Pieces come one after the other, the heads with the first.
+    if (auto come = work_->ends[std::min(piece, work_->ends.size() - 1)].wait(); !come) return come.error();
+    const std::size_t end = std::min((piece + 1) * copied_piece, begin + bytes);
+    copy_below(code.data() + (at - begin), all + at, end - at);
+    at = end;
+  } while (at < begin + bytes);
+  Head head;
+  std::memcpy(&head, all + i * sizeof(Head), sizeof head);
+  return Read{head.report.largest < cuda::magnitude_infinite,
+              {head.sums.positive, head.sums.negative, head.sums.negatives}};
+}
 
 Result<bool> all_finite(const at::Tensor& values) {
   return write_code(values, {}, [&](const float* from, std::byte*, cuda::Report* report, cuda::StreamHandle stream) {
@@ -84,60 +162,48 @@ Result<bool> write_rounded(const at::Tensor& values, float share, std::span<std:
 template Result<bool> write_rounded<Half>(const at::Tensor&, float, std::span<std::byte>);
 template Result<bool> write_rounded<BFloat16>(const at::Tensor&, float, std::span<std::byte>);
 
-Result<bool> write_votes(const at::Tensor& values, const RandomKey& coins, std::span<std::byte> code) {
-  return write_code(values, code,
-                    [&](const float* from, std::byte* to, cuda::Report* report, cuda::StreamHandle stream) {
-                      return cuda::write_votes(from, size_of(values), 0, key_of(coins), to, report, stream);
-                    });
+Result<void> begin_votes(const at::Tensor& values, const RandomKey& coins, const CodePlace& to) {
+  return cuda::write_votes(place<float>(values), size_of(values), 0, key_of(coins), to.code, report_in(to),
+                           current_handle(values));
 }
 
-Result<bool> write_signs(const at::Tensor& values, std::span<std::byte> code, SignSums& sums) {
+Result<void> begin_signs(const at::Tensor& values, const CodePlace& to) {
   const at::Tensor parts = scratch(values, cuda::sign_sum_parts(size_of(values)) * sizeof(cuda::SignSums));
-  const at::Tensor total = scratch(values, sizeof(cuda::SignSums));
-  auto written =
-      write_code(values, code, [&](const float* from, std::byte* to, cuda::Report* report, cuda::StreamHandle stream) {
-        return cuda::write_signs(from, size_of(values), to, place<cuda::SignSums>(parts), place<cuda::SignSums>(total),
-                                 report, stream);
-      });
-  if (!written) return written;
-  const auto found = read<cuda::SignSums>(total);
-  sums = {found.positive, found.negative, found.negatives};
-  return written;
+  auto* const head = reinterpret_cast<Head*>(to.head);
+  return cuda::write_signs(place<float>(values), size_of(values), to.code, place<cuda::SignSums>(parts), &head->sums,
+                           &head->report, current_handle(values));
 }
 
-Result<bool> write_int8(const at::Tensor& values, std::uint64_t channels, std::span<std::byte> code) {
+Result<void> begin_int8(const at::Tensor& values, std::uint64_t channels, const CodePlace& to) {
   const at::Tensor extremes = scratch(values, channels * sizeof(cuda::RowExtremes));
-  return write_code(values, code,
-                    [&](const float* from, std::byte* to, cuda::Report* report, cuda::StreamHandle stream) {
-                      return cuda::write_int8(from, channels, size_of(values) / channels,
-                                              place<cuda::RowExtremes>(extremes), to, report, stream);
-                    });
+  return cuda::write_int8(place<float>(values), channels, size_of(values) / channels,
+                          place<cuda::RowExtremes>(extremes), to.code, report_in(to), current_handle(values));
 }
 
-Result<bool> write_uint8(const at::Tensor& values, std::uint64_t channels, std::span<std::byte> code) {
+Result<void> begin_uint8(const at::Tensor& values, std::uint64_t channels, const CodePlace& to) {
   const at::Tensor extremes = scratch(values, channels * sizeof(cuda::RowExtremes));
-  return write_code(values, code,
-                    [&](const float* from, std::byte* to, cuda::Report* report, cuda::StreamHandle stream) {
-                      return cuda::write_uint8(from, channels, size_of(values) / channels,
-                                               place<cuda::RowExtremes>(extremes), to, report, stream);
-                    });
+  return cuda::write_uint8(place<float>(values), channels, size_of(values) / channels,
+                           place<cuda::RowExtremes>(extremes), to.code, report_in(to), current_handle(values));
 }
 
-Result<bool> write_natural(const at::Tensor& values, const RandomKey& key, std::span<std::byte> code) {
+Result<void> begin_natural(const at::Tensor& values, const RandomKey& key, const CodePlace& to) {
   const at::Tensor window = scratch(values, sizeof(cuda::NaturalWindow));
-  return write_code(values, code,
-                    [&](const float* from, std::byte* to, cuda::Report* report, cuda::StreamHandle stream) {
-                      return cuda::write_natural(from, size_of(values), key_of(key), place<cuda::NaturalWindow>(window),
-                                                 to, report, stream);
-                    });
+  return cuda::write_natural(place<float>(values), size_of(values), key_of(key), place<cuda::NaturalWindow>(window),
+                             to.code, report_in(to), current_handle(values));
 }
 
-Result<bool> write_levels(const at::Tensor& values, const RandomKey& key, unsigned bits, std::uint64_t bucket,
-                          std::span<std::byte> code) {
-  return write_code(values, code,
-                    [&](const float* from, std::byte* to, cuda::Report* report, cuda::StreamHandle stream) {
-                      return cuda::write_levels(from, size_of(values), key_of(key), bits, bucket, to, report, stream);
-                    });
+Result<void> begin_levels(const at::Tensor& values, const RandomKey& key, unsigned bits, std::uint64_t bucket,
+                          const CodePlace& to) {
+  return cuda::write_levels(place<float>(values), size_of(values), key_of(key), bits, bucket, to.code, report_in(to),
+                            current_handle(values));
+}
+
+Result<void> begin_trits(const at::Tensor& values, const RandomKey& key, float limit, float scale,
+                         const CodePlace& to) {
+  const cuda::TritScale given{.limit = limit, .scale = scale};
+  const at::Tensor above = bring_up(std::span(&given, 1), values);
+  return cuda::write_trits(place<float>(values), size_of(values), key_of(key), place<cuda::TritScale>(above), to.code,
+                           current_handle(values));
 }
 
 Result<void> add_by_sign(BytesView bits, float positive, float negative, at::Tensor& sum) {
@@ -200,17 +266,6 @@ Result<Size> magnitude_and_squares(const at::Tensor& values) {
   if (!done) return done.error();
   const auto found = read<cuda::Size>(size);
   return Size{found.magnitude, found.squares};
-}
-
-Result<void> write_trits(const at::Tensor& values, const RandomKey& key, float limit, float scale,
-                         std::span<std::byte> code) {
-  const cuda::TritScale given{.limit = limit, .scale = scale};
-  const at::Tensor above = bring_up(std::span(&given, 1), values);
-  const auto done =
-      write_code(values, code, [&](const float* from, std::byte* to, cuda::Report*, cuda::StreamHandle stream) {
-        return cuda::write_trits(from, size_of(values), key_of(key), place<cuda::TritScale>(above), to, stream);
-      });
-  return done ? Result<void>() : done.error();
 }
 
 Result<void> sum_magnitudes(const at::Tensor& values, std::uint64_t chunk, std::span<float> norms) {

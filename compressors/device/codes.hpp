@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -18,9 +19,58 @@
 namespace weir::compressors::device {
 
 // What compressors that write numbers without positions make of contiguous float32 tensors on a device, in the calling
-// thread's current stream (device.hpp), for which they wait: each fills `code`, in the host's memory, with the bytes
-// that its twin on the processor writes, and nothing else comes down. False, with a meaningless `code`, if a value that
-// was read is NaN or infinite.
+// thread's current stream (device.hpp): the bytes that their twins on the processor write, and nothing else comes down.
+
+/// Where a code is written, on the device: aligned as by LibTorch.
+struct CodePlace {
+  std::byte* code = nullptr;
+  std::byte* head = nullptr;  ///< what the kernels report beside it
+};
+
+/// Codes of several tensors, which come to the host together while others are still written or read.
+class Codes {
+ public:
+  /// Room beside a tensor for codes of so many bytes each.
+  static Result<Codes> make(const at::Tensor& beside, std::span<const std::size_t> bytes);
+  Codes(Codes&&) noexcept;
+  ~Codes();
+
+  CodePlace place(std::size_t i) const;
+  /// Begins to bring down what has been put into the stream.
+  Result<void> begin_down();
+
+  struct Read {
+    bool finite = true;  ///< false, with a meaningless code: a value that was read is NaN or infinite
+    SignSums sums;       ///< of begin_signs()
+  };
+  /// Waits for code number i, and copies it to `code`, which has its size. Several threads may read.
+  Result<Read> read(std::size_t i, std::span<std::byte> code) const;
+
+ private:
+  struct Work;
+  explicit Codes(std::unique_ptr<Work> work);
+  std::unique_ptr<Work> work_;
+};
+
+// Each puts into the stream what writes the code of a tensor.
+
+/// The signs alone, zeros by coins (SignSgd).
+Result<void> begin_votes(const at::Tensor& values, const RandomKey& coins, const CodePlace& to);
+/// The signs, zeros as positive, and the sums of the entries of each (TwoValues).
+Result<void> begin_signs(const at::Tensor& values, const CodePlace& to);
+/// `channels` rows, each with its scale (Int8, Uint8).
+Result<void> begin_int8(const at::Tensor& values, std::uint64_t channels, const CodePlace& to);
+Result<void> begin_uint8(const at::Tensor& values, std::uint64_t channels, const CodePlace& to);
+/// Natural.
+Result<void> begin_natural(const at::Tensor& values, const RandomKey& key, const CodePlace& to);
+/// The buckets of Qsgd, without the head of the code.
+Result<void> begin_levels(const at::Tensor& values, const RandomKey& key, unsigned bits, std::uint64_t bucket,
+                          const CodePlace& to);
+/// TernGrad, given the size at which entries are clipped and the scale. All values are finite.
+Result<void> begin_trits(const at::Tensor& values, const RandomKey& key, float limit, float scale, const CodePlace& to);
+
+// Of one tensor, for whose code each waits: it fills `code`, in the host's memory. False, with a meaningless `code`, if
+// a value that was read is NaN or infinite.
 
 Result<bool> all_finite(const at::Tensor& values);
 
@@ -33,27 +83,6 @@ Result<bool> write_entries(const at::Tensor& values, std::span<std::byte> code);
 /// A share of each entry, rounded (quantizers/cast.hpp). Number is Half or BFloat16.
 template <class Number>
 Result<bool> write_rounded(const at::Tensor& values, float share, std::span<std::byte> code);
-
-/// The signs alone, zeros by coins (SignSgd).
-Result<bool> write_votes(const at::Tensor& values, const RandomKey& coins, std::span<std::byte> code);
-
-/// The signs, zeros as positive, and the sums of the entries of each (TwoValues).
-Result<bool> write_signs(const at::Tensor& values, std::span<std::byte> code, SignSums& sums);
-
-/// `channels` rows, each with its scale (Int8, Uint8).
-Result<bool> write_int8(const at::Tensor& values, std::uint64_t channels, std::span<std::byte> code);
-Result<bool> write_uint8(const at::Tensor& values, std::uint64_t channels, std::span<std::byte> code);
-
-/// Natural.
-Result<bool> write_natural(const at::Tensor& values, const RandomKey& key, std::span<std::byte> code);
-
-/// The buckets of Qsgd, without the head of the code.
-Result<bool> write_levels(const at::Tensor& values, const RandomKey& key, unsigned bits, std::uint64_t bucket,
-                          std::span<std::byte> code);
-
-/// TernGrad, given the size at which entries are clipped and the scale. All values are finite.
-Result<void> write_trits(const at::Tensor& values, const RandomKey& key, float limit, float scale,
-                         std::span<std::byte> code);
 
 // What the code of a whole tensor adds to one on a device, with the bits of the twins: sum += weight * decoded `code`.
 // Codes are sound, as their quantizers have found on the host (Quantizer::check), and are brought up as they are.

@@ -53,10 +53,12 @@ inline at::Tensor fetch(const at::Tensor& from, std::size_t bytes) {
 }
 inline void wait(const at::Tensor& beside) { current_stream(beside).synchronize(); }
 
-/// Copies the first bytes of `from` to `head` and those behind to `rest`, both anywhere in the host's memory, through
-/// memory that a device copies to by itself: while a piece is copied out of that, the next ones are on their way.
-/// Waits.
-Result<void> bring_down(const at::Tensor& from, std::span<std::byte> head, std::span<std::byte> rest);
+/// Bytes of which copies between host and device overlap with those within the host's memory.
+inline constexpr std::size_t copied_piece = std::size_t{4} << 20;
+
+/// Copies within the host's memory on several threads (at::set_num_threads): one does not reach the speed of the way to
+/// the device.
+void copy_below(std::byte* to, const std::byte* from, std::size_t bytes);
 
 template <class T>
 T read(const at::Tensor& from) {

@@ -94,17 +94,22 @@ Result<bool> add_rounded(BytesView, float, at::Tensor&) {
 template Result<bool> add_rounded<Half>(BytesView, float, at::Tensor&);
 template Result<bool> add_rounded<BFloat16>(BytesView, float, at::Tensor&);
 Result<void> take_majority(float, const RandomKey&, at::Tensor&) { return unsupported(); }
-Result<bool> write_votes(const at::Tensor&, const RandomKey&, std::span<std::byte>) { return unsupported(); }
-Result<bool> write_signs(const at::Tensor&, std::span<std::byte>, SignSums&) { return unsupported(); }
-Result<bool> write_int8(const at::Tensor&, std::uint64_t, std::span<std::byte>) { return unsupported(); }
-Result<bool> write_uint8(const at::Tensor&, std::uint64_t, std::span<std::byte>) { return unsupported(); }
-Result<bool> write_natural(const at::Tensor&, const RandomKey&, std::span<std::byte>) { return unsupported(); }
-Result<bool> write_levels(const at::Tensor&, const RandomKey&, unsigned, std::uint64_t, std::span<std::byte>) {
+struct Codes::Work {};
+Result<Codes> Codes::make(const at::Tensor&, std::span<const std::size_t>) { return unsupported(); }
+Codes::Codes(Codes&&) noexcept = default;
+Codes::~Codes() = default;
+CodePlace Codes::place(std::size_t) const { return {}; }
+Result<void> Codes::begin_down() { return unsupported(); }
+Result<Codes::Read> Codes::read(std::size_t, std::span<std::byte>) const { return unsupported(); }
+Result<void> begin_votes(const at::Tensor&, const RandomKey&, const CodePlace&) { return unsupported(); }
+Result<void> begin_signs(const at::Tensor&, const CodePlace&) { return unsupported(); }
+Result<void> begin_int8(const at::Tensor&, std::uint64_t, const CodePlace&) { return unsupported(); }
+Result<void> begin_uint8(const at::Tensor&, std::uint64_t, const CodePlace&) { return unsupported(); }
+Result<void> begin_natural(const at::Tensor&, const RandomKey&, const CodePlace&) { return unsupported(); }
+Result<void> begin_levels(const at::Tensor&, const RandomKey&, unsigned, std::uint64_t, const CodePlace&) {
   return unsupported();
 }
-Result<void> write_trits(const at::Tensor&, const RandomKey&, float, float, std::span<std::byte>) {
-  return unsupported();
-}
+Result<void> begin_trits(const at::Tensor&, const RandomKey&, float, float, const CodePlace&) { return unsupported(); }
 Result<Size> magnitude_and_squares(const at::Tensor&) { return unsupported(); }
 Result<void> sum_magnitudes(const at::Tensor&, std::uint64_t, std::span<float>) { return unsupported(); }
 Result<bool> take_chunks(const at::Tensor&, std::uint64_t, std::span<const std::uint32_t>, std::span<std::byte>) {

@@ -48,9 +48,9 @@ bool Int8::write(std::span<const float> values, const Extent& extent, const Roun
   return finite;
 }
 
-Result<bool> Int8::write_on_device(const at::Tensor& values, const Extent& extent, const Round&,
-                                   std::span<std::byte> code) {
-  return device::write_int8(values, extent.channels, code);
+Result<void> Int8::begin_on_device(const at::Tensor& values, const Extent& extent, const Round&,
+                                   const device::CodePlace& to) {
+  return device::begin_int8(values, extent.channels, to);
 }
 
 Result<void> Int8::check(BytesView code, const Extent& extent) const {

@@ -56,9 +56,9 @@ bool Natural::write(std::span<const float> values, const Extent&, const Round& r
   return true;
 }
 
-Result<bool> Natural::write_on_device(const at::Tensor& values, const Extent&, const Round& round,
-                                      std::span<std::byte> code) {
-  return device::write_natural(values, key_of_rank(round), code);
+Result<void> Natural::begin_on_device(const at::Tensor& values, const Extent&, const Round& round,
+                                      const device::CodePlace& to) {
+  return device::begin_natural(values, key_of_rank(round), to);
 }
 
 Result<void> Natural::check(BytesView code, const Extent&) const {

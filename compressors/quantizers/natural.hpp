@@ -29,8 +29,8 @@ class Natural final : public Quantizer {
   std::size_t code_bytes(const Extent& extent) const override { return 1 + extent.entries; }
   bool write(std::span<const float> values, const Extent& extent, const Round& round,
              std::span<std::byte> code) override;
-  Result<bool> write_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
-                               std::span<std::byte> code) override;
+  Result<void> begin_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
+                               const device::CodePlace& to) override;
   std::size_t unit() const override { return 1; }
   Result<void> check(BytesView code, const Extent& extent) const override;
   void read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,

@@ -20,7 +20,7 @@
 namespace weir::compressors {
 namespace {
 
-constexpr std::size_t head_bytes = 1 + sizeof(std::uint32_t);
+constexpr std::size_t bytes_of_head = 1 + sizeof(std::uint32_t);
 
 /// Buckets are written and read in parts of this many entries. The codes of a part fill whole bytes for any number of
 /// bits, and use whole groups of random words.
@@ -63,17 +63,19 @@ std::size_t Qsgd::bucket_bytes(std::size_t entries) const {
 
 std::size_t Qsgd::code_bytes(const Extent& extent) const {
   const std::size_t rest = extent.entries % bucket_;
-  return head_bytes + extent.entries / bucket_ * bucket_bytes(bucket_) + (rest > 0 ? bucket_bytes(rest) : 0);
+  return bytes_of_head + extent.entries / bucket_ * bucket_bytes(bucket_) + (rest > 0 ? bucket_bytes(rest) : 0);
 }
 
-void Qsgd::write_head(std::span<std::byte> code) const {
-  code[0] = static_cast<std::byte>(bits_);
-  store_u32(code.data() + 1, static_cast<std::uint32_t>(bucket_));
+std::size_t Qsgd::head_bytes() const { return bytes_of_head; }
+
+void Qsgd::write_head(const Extent&, const SignSums&, std::span<std::byte> head) const {
+  head[0] = static_cast<std::byte>(bits_);
+  store_u32(head.data() + 1, static_cast<std::uint32_t>(bucket_));
 }
 
-bool Qsgd::write(std::span<const float> values, const Extent&, const Round& round, std::span<std::byte> code) {
-  write_head(code);
-  const std::span<std::byte> buckets = code.subspan(head_bytes);
+bool Qsgd::write(std::span<const float> values, const Extent& extent, const Round& round, std::span<std::byte> code) {
+  write_head(extent, {}, code.first(bytes_of_head));
+  const std::span<std::byte> buckets = code.subspan(bytes_of_head);
   const RandomKey key = key_of_rank(round);
   std::atomic<bool> finite = true;
   parallel_for_ranges(values.size(), bucket_, [&](std::size_t begin, std::size_t end) {
@@ -109,10 +111,9 @@ bool Qsgd::write(std::span<const float> values, const Extent&, const Round& roun
   return finite;
 }
 
-Result<bool> Qsgd::write_on_device(const at::Tensor& values, const Extent&, const Round& round,
-                                   std::span<std::byte> code) {
-  write_head(code);
-  return device::write_levels(values, key_of_rank(round), bits_, bucket_, code.subspan(head_bytes));
+Result<void> Qsgd::begin_on_device(const at::Tensor& values, const Extent&, const Round& round,
+                                   const device::CodePlace& to) {
+  return device::begin_levels(values, key_of_rank(round), bits_, bucket_, to);
 }
 
 Result<void> Qsgd::check(BytesView code, const Extent& extent) const {
@@ -122,7 +123,7 @@ Result<void> Qsgd::check(BytesView code, const Extent& extent) const {
                                       " came where " + std::to_string(bits_) + " and " + std::to_string(bucket_) +
                                       " are due");
   }
-  const BytesView buckets = code.subspan(head_bytes);
+  const BytesView buckets = code.subspan(bytes_of_head);
   std::atomic<bool> sound = true;
   parallel_for_ranges(extent.entries, bucket_, [&](std::size_t begin, std::size_t end) {
     for (std::size_t start = begin; start < end; start += bucket_) {
@@ -142,7 +143,7 @@ Result<void> Qsgd::check(BytesView code, const Extent& extent) const {
 
 void Qsgd::read_add(BytesView code, const Extent&, float weight, std::size_t begin, std::size_t end,
                     std::span<float> sum) const {
-  const BytesView buckets = code.subspan(head_bytes);
+  const BytesView buckets = code.subspan(bytes_of_head);
   std::array<std::uint8_t, part_max> levels;
   for (std::size_t start = begin; start < end; start += bucket_) {
     const auto bucket = sum.subspan(start, std::min(bucket_, end - start));
@@ -160,7 +161,7 @@ void Qsgd::read_add(BytesView code, const Extent&, float weight, std::size_t beg
 }
 
 Result<void> Qsgd::read_add_on_device(BytesView code, const Extent&, float weight, at::Tensor& sum) const {
-  return device::add_levels(code.subspan(head_bytes), bits_, bucket_, weight, sum);
+  return device::add_levels(code.subspan(bytes_of_head), bits_, bucket_, weight, sum);
 }
 
 }  // namespace weir::compressors

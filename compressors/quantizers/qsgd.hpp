@@ -43,8 +43,10 @@ class Qsgd final : public Quantizer {
   std::size_t code_bytes(const Extent& extent) const override;
   bool write(std::span<const float> values, const Extent& extent, const Round& round,
              std::span<std::byte> code) override;
-  Result<bool> write_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
-                               std::span<std::byte> code) override;
+  Result<void> begin_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
+                               const device::CodePlace& to) override;
+  std::size_t head_bytes() const override;
+  void write_head(const Extent& extent, const SignSums& sums, std::span<std::byte> head) const override;
   std::size_t unit() const override { return bucket_; }
   Result<void> check(BytesView code, const Extent& extent) const override;
   void read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
@@ -53,7 +55,6 @@ class Qsgd final : public Quantizer {
 
  private:
   unsigned most() const { return (1U << bits_) - 1; }
-  void write_head(std::span<std::byte> code) const;
   std::size_t bucket_bytes(std::size_t entries) const;
 
   unsigned bits_;

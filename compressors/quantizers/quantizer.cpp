@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "base/errc.hpp"
 #include "compressors/codecs/varint.hpp"
@@ -26,6 +27,49 @@ std::optional<WireBits> Quantizer::expected_bits(at::IntArrayRef shape, const Ro
   return WireBits{.gathered = 8 * static_cast<double>(code_bytes(extent)) / static_cast<double>(extent.entries)};
 }
 
+Result<std::shared_ptr<const device::Codes>> Quantizer::begin_codes(std::span<const at::Tensor> tensors,
+                                                                    std::span<const Round> rounds) {
+  std::vector<std::size_t> bytes;
+  for (const at::Tensor& tensor : tensors) bytes.push_back(code_bytes(extent_of(tensor.sizes())) - head_bytes());
+  auto codes = device::Codes::make(tensors.front(), bytes);
+  if (!codes) return codes.error();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    auto begun = begin_on_device(tensors[i], extent_of(tensors[i].sizes()), rounds[i], codes->place(i));
+    if (!begun) return begun.error();
+  }
+  if (auto begun = codes->begin_down(); !begun) return begun.error();
+  return std::make_shared<const device::Codes>(std::move(*codes));
+}
+
+Result<void> Quantizer::do_begin(std::span<const at::Tensor> gradients, std::span<const Round> rounds) {
+  std::vector<at::Tensor> tensors;
+  std::vector<Round> of_tensors;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!begins_ahead(rounds[i])) continue;
+    tensors.push_back(gradients[i]);
+    of_tensors.push_back(rounds[i]);
+  }
+  if (tensors.empty()) return {};
+  const auto codes = begin_codes(tensors, of_tensors);
+  if (!codes) return codes.error();
+  for (std::size_t i = 0; i < tensors.size(); ++i) begun_.put(of_tensors[i], {*codes, i});
+  return {};
+}
+
+Result<bool> Quantizer::write_from_device(const at::Tensor& values, const Extent& extent, const Round& round,
+                                          std::span<std::byte> code) {
+  Coming coming = begun_.take(round);
+  if (coming.codes == nullptr) {
+    auto codes = begin_codes(std::span(&values, 1), std::span(&round, 1));
+    if (!codes) return codes.error();
+    coming = {std::move(*codes), 0};
+  }
+  const auto read = coming.codes->read(coming.index, code.subspan(head_bytes()));
+  if (!read) return read.error();
+  write_head(extent, read->sums, code.first(head_bytes()));
+  return read->finite;
+}
+
 Result<void> Quantizer::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
   const Extent extent = extent_of(gradient.sizes());
   const std::size_t bytes = extent.entries == 0 ? 0 : code_bytes(extent);
@@ -34,7 +78,7 @@ Result<void> Quantizer::do_encode(const at::Tensor& gradient, const Round& round
   if (extent.entries > 0) {
     const auto code = payload.body().last(bytes);
     const auto written = gradient.is_cpu() ? Result<bool>(write(flat(gradient), extent, round, code))
-                                           : write_on_device(gradient, extent, round, code);
+                                           : write_from_device(gradient, extent, round, code);
     if (!written) return written.error();
     if (!*written) return non_finite(round, gradient);
   }

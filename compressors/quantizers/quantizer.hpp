@@ -2,13 +2,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "compressors/begun.hpp"
 #include "compressors/codecs/payload.hpp"
 #include "compressors/compressor.hpp"
+#include "compressors/device/codes.hpp"
 #include "compressors/device/device.hpp"
+#include "compressors/kernels/quantization/signs.hpp"
 
 namespace weir::compressors {
 
@@ -39,10 +43,15 @@ class Quantizer : public Compressor {
   virtual bool write(std::span<const float> values, const Extent& extent, const Round& round,
                      std::span<std::byte> code) = 0;
 
-  /// The same for a contiguous float32 tensor on a device; the code is in the host's memory. Fails as
+  /// Has a device begin to write the code of a contiguous float32 tensor that lies there, but for the head. Fails as
   /// compressors/device.
-  virtual Result<bool> write_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
-                                       std::span<std::byte> code) = 0;
+  virtual Result<void> begin_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
+                                       const device::CodePlace& to) = 0;
+  /// The first bytes of a code, which the host writes when a device has written the rest.
+  virtual std::size_t head_bytes() const { return 0; }
+  virtual void write_head(const Extent& /*extent*/, const SignSums& /*sums*/, std::span<std::byte> /*head*/) const {}
+  /// Whether begin_on_device() may be called ahead of do_encode(), in this pass.
+  virtual bool begins_ahead(const Round& /*round*/) const { return true; }
 
   /// Whether a code (never of no entries) can be read: one that write() never writes may be refused, or decoded to any
   /// finite floats. It has code_bytes() bytes but is untrusted otherwise. Fails with: malformed.
@@ -60,6 +69,7 @@ class Quantizer : public Compressor {
   virtual Result<void> read_add_on_device(BytesView code, const Extent& extent, float weight,
                                           at::Tensor& sum) const = 0;
 
+  Result<void> do_begin(std::span<const at::Tensor> gradients, std::span<const Round> rounds) override;
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
   Result<void> do_decode_add_on_device(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
@@ -67,10 +77,22 @@ class Quantizer : public Compressor {
                                    at::Tensor& sum) override;
 
  private:
+  /// One of the codes of a bucket, on its way to the host.
+  struct Coming {
+    std::shared_ptr<const device::Codes> codes;
+    std::size_t index = 0;
+  };
+
+  Result<std::shared_ptr<const device::Codes>> begin_codes(std::span<const at::Tensor> tensors,
+                                                           std::span<const Round> rounds);
+  /// As write(), of a tensor on a device.
+  Result<bool> write_from_device(const at::Tensor& values, const Extent& extent, const Round& round,
+                                 std::span<std::byte> code);
   /// The code in a payload, checked.
   Result<BytesView> open(BytesView payload, const Extent& extent) const;
   void read_add_codes(const Extent& extent, float weight, std::span<float> sum) const;
 
+  Begun<Coming> begun_;
   std::vector<BytesView> codes_;  ///< to be added; kept between calls to reuse their memory
 };
 

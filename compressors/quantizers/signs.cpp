@@ -58,21 +58,21 @@ double TwoValues::error_bound(std::uint64_t entries, const Round&) const {
 bool TwoValues::write(std::span<const float> values, const Extent& extent, const Round&, std::span<std::byte> code) {
   SignSums sums;
   if (!write_signs(values, code.subspan(values_bytes), sums)) return false;
-  store(values_of(sums, extent.entries), code);
+  write_head(extent, sums, code.first(values_bytes));
   return true;
 }
 
-Result<bool> TwoValues::write_on_device(const at::Tensor& values, const Extent& extent, const Round&,
-                                        std::span<std::byte> code) {
-  SignSums sums;
-  auto written = device::write_signs(values, code.subspan(values_bytes), sums);
-  store(values_of(sums, extent.entries), code);
-  return written;
+Result<void> TwoValues::begin_on_device(const at::Tensor& values, const Extent&, const Round&,
+                                        const device::CodePlace& to) {
+  return device::begin_signs(values, to);
 }
 
-void TwoValues::store(const Values& values, std::span<std::byte> code) {
-  store_f32(code.data(), values.positive);
-  store_f32(code.data() + sizeof(float), values.negative);
+std::size_t TwoValues::head_bytes() const { return values_bytes; }
+
+void TwoValues::write_head(const Extent& extent, const SignSums& sums, std::span<std::byte> head) const {
+  const Values values = values_of(sums, extent.entries);
+  store_f32(head.data(), values.positive);
+  store_f32(head.data() + sizeof(float), values.negative);
 }
 
 std::size_t TwoValues::code_bytes(const Extent& extent) const { return values_bytes + sign_bytes(extent.entries); }

@@ -53,8 +53,10 @@ class TwoValues : public Quantizer {
   virtual Values values_of(const SignSums& sums, std::uint64_t entries) const = 0;
 
   bool write(std::span<const float> values, const Extent& extent, const Round& round, std::span<std::byte> code) final;
-  Result<bool> write_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
-                               std::span<std::byte> code) final;
+  Result<void> begin_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
+                               const device::CodePlace& to) final;
+  std::size_t head_bytes() const final;
+  void write_head(const Extent& extent, const SignSums& sums, std::span<std::byte> head) const final;
   Format format() const override { return Format::two_values; }
   std::size_t code_bytes(const Extent& extent) const override;
   std::size_t unit() const override { return 8; }
@@ -62,9 +64,6 @@ class TwoValues : public Quantizer {
   void read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
                 std::span<float> sum) const override;
   Result<void> read_add_on_device(BytesView code, const Extent& extent, float weight, at::Tensor& sum) const override;
-
- private:
-  static void store(const Values& values, std::span<std::byte> code);
 };
 
 }  // namespace weir::compressors

@@ -10,9 +10,9 @@ bool SignSgd::write(std::span<const float> values, const Extent&, const Round& r
   return write_votes(values, 0, key_of_rank(round), code);
 }
 
-Result<bool> SignSgd::write_on_device(const at::Tensor& values, const Extent&, const Round& round,
-                                      std::span<std::byte> code) {
-  return device::write_votes(values, key_of_rank(round), code);
+Result<void> SignSgd::begin_on_device(const at::Tensor& values, const Extent&, const Round& round,
+                                      const device::CodePlace& to) {
+  return device::begin_votes(values, key_of_rank(round), to);
 }
 
 }  // namespace weir::compressors

@@ -18,8 +18,8 @@ class SignSgd final : public SignVote {
  protected:
   bool write(std::span<const float> values, const Extent& extent, const Round& round,
              std::span<std::byte> code) override;
-  Result<bool> write_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
-                               std::span<std::byte> code) override;
+  Result<void> begin_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
+                               const device::CodePlace& to) override;
 };
 
 }  // namespace weir::compressors

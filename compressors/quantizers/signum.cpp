@@ -47,11 +47,11 @@ bool Signum::write(std::span<const float> values, const Extent&, const Round& ro
   return true;
 }
 
-Result<bool> Signum::write_on_device(const at::Tensor& values, const Extent&, const Round& round,
-                                     std::span<std::byte> code) {
+Result<void> Signum::begin_on_device(const at::Tensor& values, const Extent&, const Round& round,
+                                     const device::CodePlace& to) {
   const auto beta = static_cast<float>(options_.momentum);
   auto done = device::accumulate_residual(beta, 1 - beta, values, momentum_);
-  return done ? device::write_votes(momentum_, key_of_rank(round), code) : Result<bool>(done.error());
+  return done ? device::begin_votes(momentum_, key_of_rank(round), to) : done;
 }
 
 }  // namespace weir::compressors

@@ -32,8 +32,10 @@ class Signum final : public SignVote {
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
   bool write(std::span<const float> values, const Extent& extent, const Round& round,
              std::span<std::byte> code) override;
-  Result<bool> write_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
-                               std::span<std::byte> code) override;
+  Result<void> begin_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
+                               const device::CodePlace& to) override;
+  /// The momentum is changed on the way.
+  bool begins_ahead(const Round&) const override { return false; }
 
  private:
   Options options_;

@@ -128,11 +128,10 @@ bool TernGrad::write(std::span<const float> values, const Extent&, const Round& 
   return true;
 }
 
-Result<bool> TernGrad::write_on_device(const at::Tensor& values, const Extent&, const Round& round,
-                                       std::span<std::byte> code) {
+Result<void> TernGrad::begin_on_device(const at::Tensor& values, const Extent&, const Round& round,
+                                       const device::CodePlace& to) {
   const Scales& scales = scales_.of(round);
-  auto done = device::write_trits(values, key_of_rank(round), scales.own, scales.of_digit(), code);
-  return done ? Result<bool>(true) : done.error();
+  return device::begin_trits(values, key_of_rank(round), scales.own, scales.of_digit(), to);
 }
 
 std::size_t TernGrad::unit() const { return trit_block; }

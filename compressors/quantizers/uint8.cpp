@@ -46,9 +46,9 @@ bool Uint8::write(std::span<const float> values, const Extent& extent, const Rou
   return finite;
 }
 
-Result<bool> Uint8::write_on_device(const at::Tensor& values, const Extent& extent, const Round&,
-                                    std::span<std::byte> code) {
-  return device::write_uint8(values, extent.channels, code);
+Result<void> Uint8::begin_on_device(const at::Tensor& values, const Extent& extent, const Round&,
+                                    const device::CodePlace& to) {
+  return device::begin_uint8(values, extent.channels, to);
 }
 
 Result<void> Uint8::check(BytesView code, const Extent& extent) const {

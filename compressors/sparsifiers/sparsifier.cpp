@@ -31,23 +31,16 @@ Result<void> Sparsifier::do_begin(std::span<const at::Tensor> gradients, std::sp
   auto selecting = begin_choice(gradients, rounds);
   if (!selecting) return selecting.error();
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if ((*selecting)[i]) begun_.of(rounds[i]) = {rounds[i].step, std::move((*selecting)[i])};
+    if ((*selecting)[i]) begun_.put(rounds[i], std::move((*selecting)[i]));
   }
   return {};
-}
-
-device::Selecting Sparsifier::take_begun(const Round& round) {
-  Begun* const begun = begun_.find(round);
-  if (begun == nullptr) return {};
-  auto selecting = std::exchange(begun->selecting, {});
-  return begun->step == round.step ? selecting : device::Selecting();
 }
 
 Result<void> Sparsifier::do_select(const at::Tensor& gradient, const Round& round, Selection& chosen) {
   chosen.clear();
   if (gradient.numel() == 0) return {};
   auto done = gradient.is_cpu() ? choose(HostValues(flat(gradient), round.peaks), round, chosen)
-                                : choose(device::DeviceValues(gradient, round.bins, take_begun(round)), round, chosen);
+                                : choose(device::DeviceValues(gradient, round.bins, begun_.take(round)), round, chosen);
   if (done && traits().thins && round.share < 1 && chosen.size() > 0) {
     trim(chosen, cut_at_rank(chosen.values, entries_kept(round.share, chosen.size())));
   }

@@ -5,12 +5,12 @@
 #include <span>
 #include <vector>
 
+#include "compressors/begun.hpp"
 #include "compressors/codecs/sparse.hpp"
 #include "compressors/compressor.hpp"
 #include "compressors/device/device.hpp"
 #include "compressors/device/device_values.hpp"
 #include "compressors/kernels/selection/selection.hpp"
-#include "compressors/per_tensor.hpp"
 #include "compressors/values.hpp"
 
 namespace weir::compressors {
@@ -52,16 +52,8 @@ class Sparsifier : public Compressor {
   Result<void> own_entries(BytesView payload, const Round& round, std::uint64_t entries, Selection& own) final;
 
  private:
-  /// What has been begun of a tensor and is to be used once.
-  struct Begun {
-    std::uint64_t step = 0;
-    device::Selecting selecting;
-  };
-
-  device::Selecting take_begun(const Round& round);
-
   SparseCodecs codecs_;
-  PerTensor<Begun> begun_;
+  Begun<device::Selecting> begun_;
   Selection selection_;  // of do_encode(), kept between calls to reuse its memory
   Selection read_;       // of do_decode_add(), likewise
 };

@@ -38,10 +38,9 @@ Cost cost_of(const std::string& name, std::uint64_t entries) {
   // The size, the lengths of all 200 singular vectors, those that are drawn, their products.
   if (name == "atomo") return {.waits = 4, .bytes_beside = 4 * 200};
   if (name == "demo") return {.waits = 1, .bytes_beside = 8 * 16 * 32};  // 32 coefficients of each block
-  const std::set<std::string> twice{"chunk",     "terngrad",             // passes
-                                    "randomk",   "signum",               // whether all values are finite
-                                    "powersgd",                          // passes
-                                    "efsignsgd", "onebit"};              // sums
+  const std::set<std::string> twice{"chunk", "terngrad",                 // passes
+                                    "randomk", "signum",                 // whether all values are finite
+                                    "powersgd"};                         // passes
   return {.waits = twice.contains(name) ? 2U : 1U};
 }
 
@@ -80,8 +79,8 @@ TEST_P(CostsOnADevice, OnlyWhatIsSentComesDownAndNothingElseWaits) {
   memory->update(round, sparse ? Sent(own) : Sent(*compressor, BytesView(payload), round), mean).value();
   const Cost cost = cost_of(GetParam(), entries);
   EXPECT_EQ(emulator::waits_of_this_thread() - waits, cost.waits);
-  // Of entries that a threshold has found, some are not sent.
-  EXPECT_LE(emulator::bytes_to_host() - bytes, sent + 2 * 8 * own.size() + cost.bytes_beside + 64);
+  // Of entries that a threshold has found, some are not sent; beside a code is what was reported.
+  EXPECT_LE(emulator::bytes_to_host() - bytes, sent + 2 * 8 * own.size() + cost.bytes_beside + 128);
   EXPECT_LT(sent, 2 * entries + 64) << "or this shows little";
 }
 
