@@ -1,6 +1,7 @@
 #include "training/models/operations.hpp"
 
 #include <ATen/ATen.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <array>
 #include <cmath>
@@ -46,6 +47,9 @@ struct Run {
   at::Tensor operator()(const layers::Embedding&) const { return at::embedding(weight(), x()); }
   at::Tensor operator()(const layers::Positions&) const { return x() + weight().slice(0, 0, x().size(1)); }
   at::Tensor operator()(const layers::Lstm& layer) const {
+    // In float32 on processors, under autocast too: many have none in bfloat16 in oneDNN, to which LibTorch 2 gives it.
+    const auto without = x().is_cpu() ? c10::autocast_dispatch_keyset : c10::DispatchKeySet();
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(without);
     const auto zeros = at::zeros({layer.depth, x().size(0), layer.features}, x().options());
     return std::get<0>(at::lstm(x(), {zeros, zeros}, {on.trained.data(), on.trained.size()}, /*has_biases=*/true,
                                 layer.depth, /*dropout=*/0.0, on.training, /*bidirectional=*/false,
