@@ -97,10 +97,7 @@ TEST(StateServer, GuidesWorkersThroughTheirRoundsBesideTheirExchanges) {
   }
   for (const auto& result : results) EXPECT_TRUE(result.has_value()) << result.error().message();
   EXPECT_EQ(steps[0], rounds) << "the slowest makes one step a round";
-  for (const std::uint32_t rank : {1U, 2U}) {
-    EXPECT_GT(steps[rank], rounds) << "others make more, once their times are known";
-    EXPECT_LE(steps[rank], 10 * rounds);
-  }
+  for (const std::uint32_t rank : {1U, 2U}) EXPECT_GT(steps[rank], rounds) << "others have time for more";
 }
 
 using Words = std::array<std::uint64_t, 10>;

@@ -17,7 +17,8 @@ inline const nlohmann::json& all() {
 inline nlohmann::json needed_by(const nlohmann::json& property, const nlohmann::json& properties) {
   using nlohmann::json;
   json needed = json::object();
-  for (const auto& [other, condition] : property.value("onlyWhere", json::object()).items()) {
+  const json conditions = property.value("onlyWhere", json::object());
+  for (const auto& [other, condition] : conditions.items()) {
     const json& its = properties.at(other);
     json values{its.at("default")};
     for (const json& value : its.value("enum", json{false, true})) values.push_back(value);

@@ -94,7 +94,7 @@ TEST(WorkerCatalog, RefusesWhatCannotWorkOrWouldChangeNothing) {
        "/model/params/dropout"},
       {R"({"training": {"mode": "gossip", "params": {"degree": 2}}})", "/training/params/degree"},
       {R"({"training": {"mode": "gossip"}, "exchange": {"bucket_bytes": 4096}})", "/exchange/bucket_bytes"},
-      {R"({"training": {"mode": "diloco", "params": {"merge": 0.5}}})", "/training/params/merge"},
+      {R"({"training": {"mode": "diloco", "params": {"merge": 0.25}}})", "/training/params/merge"},
       {R"({"training": {"mode": "esync", "params": {"local_lr": 0.1}, "optimizer": {"lr": 0.2}}})",
        "/training/optimizer/lr"},
       {R"({"compression": {"name": "demo"}, "training": {"optimizer": {"momentum": 0.5}}})",
