@@ -180,7 +180,7 @@ Result<std::vector<Selecting>> Selecting::collect_by_sample(std::span<const BySa
   std::size_t place_bytes = 0;
   for (const auto& [tensor, ranked, limit] : tensors) {
     // Who gives a limit expects a quarter of that.
-    rooms.push_back({.entries = std::min(room_for(limit / 2 + 1, size_of(tensor)), size_of(tensor))});
+    rooms.push_back({.entries = std::min(room_for(3 * (limit / 8) + 1, size_of(tensor)), size_of(tensor))});
     if (ranked.sample.count > cuda::small_cut_max) largest_sample = std::max(largest_sample, ranked.sample.count);
     place_bytes += cuda::PlaceScratch::bytes(size_of(tensor));
   }

@@ -28,8 +28,8 @@ struct Cost {
 
 Cost cost_of(const std::string& name, std::uint64_t entries) {
   const std::uint64_t likely = 8 * (entries / 64 + 512);  // of entries that a threshold selects
-  // Half as many entries as it stops at: four times as many as are wanted, and a thousand.
-  if (name == "dgc") return {.waits = 1, .bytes_beside = 8 * ((4 * 100 + 1024) / 2 + 1)};
+  // 3/8 of as many entries as it stops at: four times as many as are wanted, and a thousand.
+  if (name == "dgc") return {.waits = 1, .bytes_beside = 8 * 3 * ((4 * 100 + 1024) / 8 + 1)};
   if (name == "threshold") return {.waits = 1, .bytes_beside = likely};
   // A sample, which here is all of the tensor.
   if (name == "sidco") return {.waits = 2, .bytes_beside = 4 * entries + likely};

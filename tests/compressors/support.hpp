@@ -66,6 +66,10 @@ inline std::vector<Case> combinations() {
   return {{"terngrad", {{"clip", 0}, {"scale", "local"}}},
           {"atomo", {{"atoms", "entrywise"}, {"quantize_bits", 4}}},
           {"atomo", {{"atoms", "dct"}, {"quantize_bits", 4}}},
+          {"atomo", {{"atoms", "entrywise"}, {"ratio", 0.3}}},
+          {"atomo", {{"atoms", "dct"}, {"ratio", 0.3}}},
+          {"chunk", {{"warmup_dense", 0.5}, {"warmup_schedule", "authors"}}},
+          {"dgc", {{"warmup_dense", 0.5}, {"warmup_schedule", "paper"}}},
           {"randomk", {{"unbiased", true}, {"value_codec", "int8"}}}};
 }
 
@@ -75,7 +79,7 @@ inline std::vector<Case> cases() {
   std::vector<Case> all;
   for (const CompressorEntry& entry : builtin().compressors()) {
     const auto add = [&](const nlohmann::json& params) {
-      // The ends of a range may be invalid together with the other parameters.
+      // The ends of a range may be invalid together with the other parameters, or without effect.
       if (entry.make(params)) all.push_back({entry.name, params});
     };
     add(nlohmann::json::object());

@@ -61,7 +61,9 @@ inline std::vector<NamedParams> every_choice() {
     for (const auto& [parameter, property] : schema.at("properties").items()) {
       if (parameter.ends_with("_codec")) continue;
       for (const auto& choice : property.value("enum", nlohmann::json::array())) {
-        if (choice != property.at("default")) all.push_back({entry.name, {{parameter, choice}}});
+        const nlohmann::json params{{parameter, choice}};
+        // Some change nothing without another parameter, and are refused.
+        if (choice != property.at("default") && entry.make(params)) all.push_back({entry.name, params});
       }
     }
   }

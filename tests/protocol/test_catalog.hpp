@@ -11,6 +11,10 @@ inline nlohmann::json test_catalog() {
     "models": [{"name": "lenet", "summary": "", "parameters": 61706,
                 "params": {"type": "object", "properties": {}, "additionalProperties": false}}],
     "datasets": [{"name": "fashion-mnist", "summary": "",
+                  "params": {"type": "object", "properties": {}, "additionalProperties": false}},
+                 {"name": "mnist", "summary": "",
+                  "params": {"type": "object", "properties": {}, "additionalProperties": false}},
+                 {"name": "cifar10", "summary": "",
                   "params": {"type": "object", "properties": {}, "additionalProperties": false}}],
     "compressors": [
       {"name": "none", "summary": "", "default_memory": "none", "memories": ["none"],

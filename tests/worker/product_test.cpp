@@ -59,7 +59,11 @@ json params_of(const json& mode) {
 }
 
 /// Whether what workers exchange is put into buckets.
-bool in_buckets(const json& mode) { return mode.at("exchanges") != "nothing" && mode.at("exchanges") != "pushes"; }
+bool in_buckets(const json& mode, const json& compressor) {
+  const json& exchanges = mode.at("exchanges");
+  if (exchanges == "models") return !compressor.at("traits").value("lossless", false);
+  return exchanges != "nothing" && exchanges != "pushes";
+}
 
 json job(const json& mode, const json& topology, const json& compressor, const json& params, const json& memory) {
   const std::uint32_t odd_or_even = topology.at("workers") == "any" ? 3 : 4;
@@ -73,7 +77,7 @@ json job(const json& mode, const json& topology, const json& compressor, const j
       {"exchange", {{"topology", topology.at("name")}}},
       {"resources", {{"workers", mode.at("exchanges") == "nothing" ? 1 : odd_or_even}}}};
   if (memory.is_null()) spec["compression"].erase("memory");
-  if (in_buckets(mode)) spec["exchange"]["bucket_bytes"] = 1024;
+  if (in_buckets(mode, compressor)) spec["exchange"]["bucket_bytes"] = 1024;
   return spec;
 }
 
