@@ -296,12 +296,14 @@ TEST(Head, AStoppedJobLeavesACheckpointToGoOnFrom) {
 TEST(Head, AJobGoesOnWithExamplesOfTheSameShape) {
   FakeCluster cluster;
   cluster.add_node("a", 1);
-  cluster.script.steps = 5;
+  cluster.script.steps = 100'000;
   const auto first = cluster.submit_job(1);
-  ASSERT_EQ(cluster.await_end(first).state, JobState::succeeded);
+  ASSERT_TRUE(cluster.await_job(first, [](const JobRecord& job) { return job.step >= 4; }));
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(first)));
+  cluster.await_end(first);
   const auto with = [&](const json& dataset) {
     return cluster.submit(FakeCluster::spec(1, {{"dataset", dataset},
-                                                {"training", {{"max_steps", 1000}}},
+                                                {"training", {{"max_steps", 200'000}}},
                                                 {"checkpoint", {{"resume_from", {{"job", first}}}}}}));
   };
   EXPECT_THAT(with({{"name", "mnist"}}).problems, IsEmpty());
