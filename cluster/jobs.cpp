@@ -56,12 +56,6 @@ std::vector<std::string> differences(const json& a, const json& b) {
   return found;
 }
 
-std::string extents_text(const std::vector<std::int64_t>& extents) {
-  std::string text;
-  for (const auto extent : extents) text += (text.empty() ? "" : " x ") + std::to_string(extent);
-  return text;
-}
-
 /// How the examples of another job with this spec change the same model: the first parameter that has another shape,
 /// and both shapes. Nothing if none has, or if only files would tell.
 std::optional<std::string> shapes_differ(const json& before, const protocol::TrainingShape& now,
@@ -73,8 +67,8 @@ std::optional<std::string> shapes_differ(const json& before, const protocol::Tra
   for (const auto& old : shape->parameters) {
     const auto same = std::ranges::find(now.parameters, old.name, &protocol::ParameterShape::name);
     if (same == now.parameters.end() || *same == old) continue;
-    return "\"" + old.name + "\" is " + extents_text(old.extents) + " there and would be " +
-           extents_text(same->extents) + " here";
+    return "\"" + old.name + "\" is " + protocol::extents_text(old.extents) + " there and would be " +
+           protocol::extents_text(same->extents) + " here";
   }
   return std::nullopt;
 }

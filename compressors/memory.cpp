@@ -18,6 +18,12 @@ Result<void> Memory::compensate_all(std::span<const at::Tensor> gradients, std::
   return {};
 }
 
+Result<at::Tensor> Memory::compensate_by_all(const at::Tensor& gradient, const Round& round) {
+  std::vector<at::Tensor> compensated;
+  auto done = compensate_all(std::span(&gradient, 1), std::span(&round, 1), compensated);
+  return done ? Result<at::Tensor>(std::move(compensated.front())) : done.error();
+}
+
 Result<void> Memory::update_all(std::span<const Round> rounds, std::span<const Sent> sent,
                                 std::span<at::Tensor> means) {
   for (std::size_t i = 0; i < rounds.size(); ++i) {

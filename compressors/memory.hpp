@@ -69,8 +69,8 @@ class Memory {
   /// memory, which stays valid and unchanged until update(). `gradient` is not written to. Fails with: invalid_argument
   /// (the shape differs from the tensor's previous one).
   virtual Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) = 0;
-  /// The same of several tensors: `out` becomes what compensate() returns for each. A memory may take those on a device
-  /// in as few launches as one. On failure `out` has what came before the tensor that failed, or all.
+  /// The same of several tensors, all on one device: `out` becomes what compensate() returns for each. A memory may
+  /// take them there in as few launches as one. On failure `out` has what came before the tensor that failed, or all.
   virtual Result<void> compensate_all(std::span<const at::Tensor> gradients, std::span<const Round> rounds,
                                       std::vector<at::Tensor>& out);
 
@@ -107,6 +107,10 @@ class Memory {
   virtual std::vector<NamedTensor> save() const { return {}; }
   /// Replaces the state by copies of what save() returned. Fails with: malformed (not a state from save()).
   virtual Result<void> restore(std::span<const NamedTensor> state);
+
+ protected:
+  /// As compensate(), by compensate_all() of one tensor.
+  Result<at::Tensor> compensate_by_all(const at::Tensor& gradient, const Round& round);
 };
 
 }  // namespace weir::compressors

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,13 @@
 #include "protocol/job_spec.hpp"
 
 namespace weir::protocol {
+
+/// "20 x 1 x 5 x 5"; "one number" if there are no extents.
+inline std::string extents_text(std::span<const std::int64_t> extents) {
+  std::string text;
+  for (const auto extent : extents) text += (text.empty() ? "" : " x ") + std::to_string(extent);
+  return text.empty() ? "one number" : text;
+}
 
 /// One parameter tensor of a model: its name as in checkpoints, and its extents.
 struct ParameterShape {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/errc.hpp"
+#include "protocol/training_shape.hpp"
 #include "training/device.hpp"
 
 namespace weir::training {
@@ -43,12 +44,6 @@ std::vector<std::int64_t> sizes_of(const StoredTensor& stored) { return {stored.
 
 bool fits(const StoredTensor& stored, const at::Tensor& tensor) {
   return tensor_type(stored.dtype) == tensor.scalar_type() && tensor.sizes() == at::IntArrayRef(sizes_of(stored));
-}
-
-std::string to_text(at::IntArrayRef sizes) {
-  std::string text;
-  for (const auto size : sizes) text += (text.empty() ? "" : " x ") + std::to_string(size);
-  return text.empty() ? "a number" : text;
 }
 
 /// Of a type that LibTorch has.
@@ -92,8 +87,8 @@ Result<void> load_into(const protocol::Safetensors& file, std::string_view prefi
     if (stored == nullptr) return Error{Errc::conflict, "the checkpoint is of another model: it has no '" + name + "'"};
     if (!fits(*stored, tensor)) {
       return Error{Errc::conflict, "the checkpoint is of another model, or of another data set: its '" + name +
-                                       "' is " + to_text(sizes_of(*stored)) + ", and this model's is " +
-                                       to_text(tensor.sizes())};
+                                       "' is " + protocol::extents_text(sizes_of(*stored)) + ", and this model's is " +
+                                       protocol::extents_text(tensor.sizes())};
     }
     sources.push_back(stored);
   }

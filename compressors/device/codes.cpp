@@ -4,11 +4,9 @@
 #include <cstring>
 #include <numeric>
 #include <utility>
-#include <vector>
 
-#include "base/ensure.hpp"
+#include "compressors/device/download.hpp"
 #include "compressors/device/launching.hpp"
-#include "cuda/event.hpp"
 #include "cuda/kernels/arithmetic.hpp"
 #include "cuda/kernels/chunks.hpp"
 #include "cuda/kernels/clusters.hpp"
@@ -59,74 +57,23 @@ Result<void> add_code(BytesView code, at::Tensor& sum, const Add& add) {
 
 }  // namespace
 
-/// All heads, and then the codes, on the device and below.
-struct Codes::Work {
-  struct Code {
-    std::size_t begin;
-    std::size_t bytes;
-  };
-
-  std::vector<Code> codes;
-  at::Tensor above;
-  at::Tensor below;
-  std::vector<cuda::Event> ends;  ///< of the pieces that come down
-};
-
-Codes::Codes(std::unique_ptr<Work> work) : work_(std::move(work)) {}
+Codes::Codes(std::unique_ptr<Download> down) : down_(std::move(down)) {}
 Codes::Codes(Codes&&) noexcept = default;
 Codes::~Codes() = default;
 
 Result<Codes> Codes::make(const at::Tensor& beside, std::span<const std::size_t> bytes) {
-  constexpr std::size_t alignment = 16;
-  auto work = std::make_unique<Work>();
-  const std::size_t heads = bytes.size() * sizeof(Head);
-  std::size_t end = heads;
-  for (const std::size_t size : bytes) {
-    const std::size_t begin = (end + alignment - 1) / alignment * alignment;
-    work->codes.push_back({begin, size});
-    end = begin + size;
-  }
-  work->above = scratch(beside, end);
-  auto cleared = cuda::fill_bytes(device::place<std::byte>(work->above), heads, std::byte{0}, current_handle(beside));
-  return cleared ? Result<Codes>(Codes(std::move(work))) : cleared.error();
+  auto down = Download::make(beside, sizeof(Head), bytes);
+  return down ? Result<Codes>(Codes(std::make_unique<Download>(std::move(*down)))) : down.error();
 }
 
-CodePlace Codes::place(std::size_t i) const {
-  auto* const all = device::place<std::byte>(work_->above);
-  return {.code = all + work_->codes[i].begin, .head = all + i * sizeof(Head)};
-}
+CodePlace Codes::place(std::size_t i) const { return {.code = down_->body(i), .head = down_->head(i)}; }
 
-Result<void> Codes::begin_down() {
-  const auto all = static_cast<std::size_t>(work_->above.numel());
-  work_->below = host_bytes(work_->above, all);
-  for (std::size_t begin = 0; begin < all; begin += copied_piece) {
-    const auto first = static_cast<std::int64_t>(begin);
-    const auto size = static_cast<std::int64_t>(std::min(copied_piece, all - begin));
-    work_->below.narrow(0, first, size).copy_(work_->above.narrow(0, first, size), /*non_blocking=*/true);
-    auto end = cuda::Event::make_untimed();
-    if (!end) return end.error();
-    if (auto recorded = end->record(current_handle(work_->above)); !recorded) return recorded;
-    work_->ends.push_back(std::move(*end));
-  }
-  return {};
-}
+Result<void> Codes::begin_down() { return down_->begin(); }
 
-/// While a piece is copied out, the next ones are on their way.
 Result<Codes::Read> Codes::read(std::size_t i, std::span<std::byte> code) const {
-  const auto [begin, bytes] = work_->codes[i];
-  ensure(code.size() == bytes, "room for the code");
-  const auto* const all = device::place<std::byte>(work_->below);
-  std::size_t at = begin;
-  do {
-    const std::size_t piece = at / copied_piece;
-    // Pieces come one after the other, the heads with the first.
-    if (auto come = work_->ends[std::min(piece, work_->ends.size() - 1)].wait(); !come) return come.error();
-    const std::size_t end = std::min((piece + 1) * copied_piece, begin + bytes);
-    copy_below(code.data() + (at - begin), all + at, end - at);
-    at = end;
-  } while (at < begin + bytes);
+  if (auto copied = down_->copy_body(i, code); !copied) return copied.error();
   Head head;
-  std::memcpy(&head, all + i * sizeof(Head), sizeof head);
+  std::memcpy(&head, down_->head_below(i), sizeof head);
   return Read{head.report.largest < cuda::magnitude_infinite,
               {head.sums.positive, head.sums.negative, head.sums.negatives}};
 }

@@ -21,9 +21,11 @@ namespace weir::compressors::device {
 // What compressors that write numbers without positions make of contiguous float32 tensors on a device, in the calling
 // thread's current stream (device.hpp): the bytes that their twins on the processor write, and nothing else comes down.
 
-/// Where a code is written, on the device: aligned as by LibTorch.
+class Download;
+
+/// Where a code is written, on the device.
 struct CodePlace {
-  std::byte* code = nullptr;
+  std::byte* code = nullptr;  ///< aligned to 16 bytes
   std::byte* head = nullptr;  ///< what the kernels report beside it
 };
 
@@ -47,9 +49,9 @@ class Codes {
   Result<Read> read(std::size_t i, std::span<std::byte> code) const;
 
  private:
-  struct Work;
-  explicit Codes(std::unique_ptr<Work> work);
-  std::unique_ptr<Work> work_;
+  explicit Codes(std::unique_ptr<Download> down);
+
+  std::unique_ptr<Download> down_;  ///< with a code as each tensor's body
 };
 
 // Each puts into the stream what writes the code of a tensor.

@@ -5,8 +5,8 @@
 
 #include "base/ensure.hpp"
 #include "compressors/device/cosines.hpp"
+#include "compressors/device/download.hpp"
 #include "compressors/device/launching.hpp"
-#include "cuda/event.hpp"
 #include "cuda/kernels/blocks.hpp"
 #include "cuda/kernels/cut.hpp"
 #include "cuda/kernels/draw.hpp"
@@ -102,10 +102,13 @@ std::size_t likely_of(std::size_t limit, std::size_t entries) {
 /// How many of them there is room for at first.
 std::size_t room_for(std::size_t limit, std::size_t entries) { return std::min(limit, entries / 16 + 1024); }
 
+/// Among how many candidates the largest are looked for. Of normally distributed values, a thousandth has four
+/// candidates each.
+std::size_t candidates_of(std::size_t count) { return 8 * count + 4096; }
+
 }  // namespace
 
-/// What has been selected of several tensors lies in one piece of memory, on the device and then below: a Head for each
-/// of them, and the positions and values for which there is room.
+/// What is selected of several tensors, on its way down: the positions and values for which there is room.
 struct Selecting::Work {
   struct Head {
     cuda::Cut cut;
@@ -114,44 +117,32 @@ struct Selecting::Work {
   };
   struct Room {
     std::size_t entries = 0;
-    std::size_t begin = 0;  ///< in bytes
     std::size_t candidates = 0;
   };
+  static constexpr std::size_t entry_bytes = sizeof(std::uint32_t) + sizeof(float);
 
   bool by_sample = false;
   std::vector<Room> rooms;
-  at::Tensor above;
-  at::Tensor below;
-  cuda::Event come;
+  Download down;
 
-  /// With heads of zeros.
   static Result<Work> of(const at::Tensor& beside, bool by_sample, std::vector<Room> rooms) {
-    const std::size_t heads = rooms.size() * sizeof(Head);
-    std::size_t bytes = heads;
-    for (Room& room : rooms) {
-      room.begin = bytes;
-      bytes += room.entries * (sizeof(std::uint32_t) + sizeof(float));
-    }
-    auto come = cuda::Event::make_untimed();
-    if (!come) return come.error();
-    Work work{by_sample, std::move(rooms), scratch(beside, bytes), {}, std::move(*come)};
-    auto cleared = cuda::fill_bytes(place<std::byte>(work.above), heads, std::byte{0}, current_handle(beside));
-    return cleared ? Result<Work>(std::move(work)) : cleared.error();
+    std::vector<std::size_t> bytes;
+    for (const Room& room : rooms) bytes.push_back(room.entries * entry_bytes);
+    auto down = Download::make(beside, sizeof(Head), bytes);
+    return down ? Result<Work>(Work{by_sample, std::move(rooms), std::move(*down)}) : down.error();
   }
 
-  Head* head(std::size_t i) const { return place<Head>(above) + i; }
+  Head* head(std::size_t i) const { return reinterpret_cast<Head*>(down.head(i)); }
   cuda::Selection room(std::size_t i) const {
-    auto* const positions = reinterpret_cast<std::uint32_t*>(place<std::byte>(above) + rooms[i].begin);
+    auto* const positions = reinterpret_cast<std::uint32_t*>(down.body(i));
     return {.positions = positions,
             .values = reinterpret_cast<float*>(positions + rooms[i].entries),
             .limit = rooms[i].entries,
             .count = &head(i)->count};
   }
 
-  /// Begins to bring everything down.
   static Result<std::vector<Selecting>> begin_down(Work work) {
-    work.below = fetch(work.above, static_cast<std::size_t>(work.above.numel()));
-    if (auto recorded = work.come.record(current_handle(work.above)); !recorded) return recorded.error();
+    if (auto begun = work.down.begin(); !begun) return begun.error();
     const auto shared = std::make_shared<const Work>(std::move(work));
     std::vector<Selecting> all(shared->rooms.size());
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -160,10 +151,13 @@ struct Selecting::Work {
     }
     return all;
   }
-  const Head& head_below(std::size_t i) const { return place<Head>(below)[i]; }
+
+  /// Below, as the functions that follow.
+  const Head& found(std::size_t i) const { return *reinterpret_cast<const Head*>(down.head_below(i)); }
+  bool has_all(std::size_t i) const { return found(i).count <= rooms[i].entries; }
   void read(std::size_t i, Selection& out) const {
-    const std::size_t count = head_below(i).count;
-    const auto* const positions = place<std::byte>(below) + rooms[i].begin;
+    const std::size_t count = found(i).count;
+    const std::byte* const positions = down.body_below(i);
     out.resize(count);
     if (count == 0) return;
     std::memcpy(out.positions.data(), positions, count * sizeof(std::uint32_t));
@@ -202,50 +196,56 @@ Result<std::vector<Selecting>> Selecting::collect_by_sample(std::span<const BySa
   return done ? Work::begin_down(std::move(*work)) : done.error();
 }
 
-/// In one pass after the bins: entries that have the upper part of their magnitudes in common with the last one, or a
-/// higher one, are copied aside, and the largest of these are selected.
 Result<std::vector<Selecting>> Selecting::select_largest(std::span<const Largest> tensors) {
+  std::vector<Largest> together;
+  std::vector<std::size_t> numbers;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (candidates_of(tensors[i].count) > size_of(tensors[i].tensor) / 4) continue;
+    together.push_back(tensors[i]);
+    numbers.push_back(i);
+  }
   std::vector<Selecting> all(tensors.size());
-  std::vector<Largest> chosen;
-  std::vector<std::size_t> of_chosen;
+  if (together.empty()) return all;
+  auto begun = select_in_one_pass(together);
+  if (!begun) return begun.error();
+  for (std::size_t i = 0; i < numbers.size(); ++i) all[numbers[i]] = std::move((*begun)[i]);
+  return all;
+}
+
+/// After the bins, entries that have the upper part of their magnitudes in common with the last one, or a higher one,
+/// are copied aside, and the largest of these are selected.
+Result<std::vector<Selecting>> Selecting::select_in_one_pass(std::span<const Largest> tensors) {
+  const at::Tensor& first = tensors.front().tensor;
+  const auto stream = current_handle(first);
   std::vector<Work::Room> rooms;
   std::size_t candidates = 0;
+  std::size_t most_candidates = 0;
   std::size_t uncounted = 0;
   std::size_t place_bytes = 0;
-  std::size_t search_bytes = 0;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const auto& [tensor, bins, count] = tensors[i];
-    const std::size_t entries = size_of(tensor);
-    // Of normally distributed values, a thousandth has four candidates each.
-    const std::size_t room = 8 * count + 4096;
-    if (room > entries / 4) continue;
-    chosen.push_back(tensors[i]);
-    of_chosen.push_back(i);
-    rooms.push_back({.entries = count, .candidates = room});
-    candidates += room;
+  for (const auto& [tensor, bins, count] : tensors) {
+    rooms.push_back({.entries = count, .candidates = candidates_of(count)});
+    candidates += rooms.back().candidates;
+    most_candidates = std::max(most_candidates, rooms.back().candidates);
     uncounted += bins == nullptr ? 1 : 0;
-    place_bytes += cuda::PlaceScratch::bytes(entries);
-    if (room > cuda::small_cut_max) search_bytes = std::max(search_bytes, cuda::CutScratch::bytes(room));
+    place_bytes += cuda::PlaceScratch::bytes(size_of(tensor));
   }
-  if (chosen.empty()) return all;
-  const at::Tensor& first = chosen.front().tensor;
-  const auto stream = current_handle(first);
   auto work = Work::of(first, /*by_sample=*/false, std::move(rooms));
   if (!work) return work.error();
-  const at::Tensor search = scratch(first, search_bytes);
+  const at::Tensor search = scratch(first, cuda::CutScratch::bytes(most_candidates));
   const at::Tensor places = scratch(first, place_bytes);
-  const at::Tensor rough = scratch(first, chosen.size() * sizeof(cuda::Cut));
+  const at::Tensor rough = scratch(first, tensors.size() * sizeof(cuda::Cut));
   const at::Tensor counts = scratch(first, uncounted * sizeof(cuda::Bins));
   const at::Tensor positions = scratch(first, candidates * sizeof(std::uint32_t));
   const at::Tensor values = scratch(first, candidates * sizeof(float));
   std::vector<cuda::Counted> counted;
   std::vector<cuda::RoughCut> rough_cuts;
   std::vector<cuda::Taken> aside;
-  std::vector<cuda::SmallCut> cuts;
+  std::vector<cuda::SmallCut> small_cuts;
+  std::vector<cuda::SmallCut> others;  // of more values
   std::vector<cuda::Taken> taken;
   std::size_t begin = 0;
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    const auto& [tensor, bins, count] = chosen[i];
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto& [tensor, bins, count] = tensors[i];
     const std::size_t room = work->rooms[i].candidates;
     const cuda::Bins* known = bins;
     if (known == nullptr) {
@@ -259,7 +259,8 @@ Result<std::vector<Selecting>> Selecting::select_largest(std::span<const Largest
                                 .count = &head->candidates};
     rough_cuts.push_back({known, count, place<cuda::Cut>(rough) + i});
     aside.push_back({{place<float>(tensor), size_of(tensor)}, rough_cuts.back().cut, among});
-    cuts.push_back({.values = among.values, .n = room, .rank = count, .cut = &head->cut});
+    (room <= cuda::small_cut_max ? small_cuts : others)
+        .push_back({.values = among.values, .n = room, .rank = count, .cut = &head->cut});
     taken.push_back({{among.values, room, among.positions}, &head->cut, work->room(i)});
     begin += room;
   }
@@ -269,18 +270,12 @@ Result<std::vector<Selecting>> Selecting::select_largest(std::span<const Largest
   if (done) done = cuda::count_magnitudes(counted, stream);
   if (done) done = cuda::find_rough_cuts(rough_cuts, stream);
   if (done) done = cuda::take(aside, {place<std::byte>(places)}, stream);
-  for (const cuda::SmallCut& cut : cuts) {
-    if (!done || cut.n <= cuda::small_cut_max) continue;
-    done = cuda::find_cut(cut.values, cut.n, {.rank = cut.rank}, nullptr, {place<std::byte>(search)}, cut.cut, stream);
+  if (done) done = cuda::find_small_cuts(small_cuts, stream);
+  for (const auto& [from, stride, n, rank, takes_ties, cut] : others) {
+    if (done) done = cuda::find_cut(from, n, {.rank = rank}, nullptr, {place<std::byte>(search)}, cut, stream);
   }
-  std::erase_if(cuts, [](const cuda::SmallCut& cut) { return cut.n > cuda::small_cut_max; });
-  if (done) done = cuda::find_small_cuts(cuts, stream);
   if (done) done = cuda::take(taken, {place<std::byte>(places)}, stream);
-  if (!done) return done.error();
-  auto begun = Work::begin_down(std::move(*work));
-  if (!begun) return begun.error();
-  for (std::size_t i = 0; i < of_chosen.size(); ++i) all[of_chosen[i]] = std::move((*begun)[i]);
-  return all;
+  return done ? Work::begin_down(std::move(*work)) : done.error();
 }
 
 /// What has been begun, if it was by sample, or what `begin` begins of one tensor.
@@ -299,16 +294,18 @@ Result<CollectedBySample> DeviceValues::collect_by_sample(const SampledRank& ran
   });
   if (!selecting) return selecting.error();
   const Selecting::Work& work = *selecting->work_;
-  if (auto come = work.come.wait(); !come) return come.error();
-  const Selecting::Work::Head head = work.head_below(selecting->index_);
+  const std::size_t i = selecting->index_;
+  if (auto come = work.down.wait(i); !come) return come.error();
+  const std::uint32_t cut = work.found(i).cut.magnitude;
   out.clear();
-  if (head.count <= work.rooms[selecting->index_].entries) work.read(selecting->index_, out);
-  if (out.size() == head.count || head.count > limit) {
-    return CollectedBySample{head.cut.magnitude, head.count <= limit};
+  if (work.found(i).count > limit) return CollectedBySample{cut, false};
+  if (work.has_all(i)) {
+    work.read(i, out);
+    return CollectedBySample{cut, true};
   }
-  const auto complete = collect(std::max(head.cut.magnitude, 1U), limit, out);
+  const auto complete = collect(std::max(cut, 1U), limit, out);
   if (!complete) return complete.error();
-  return CollectedBySample{head.cut.magnitude, *complete};
+  return CollectedBySample{cut, *complete};
 }
 
 Result<void> DeviceValues::sample_magnitudes(const SampledRuns& runs, std::vector<float>& out) const {
@@ -350,12 +347,11 @@ Result<void> DeviceValues::select_largest(std::size_t count, Selection& out) con
   });
   if (!selecting) return selecting.error();
   const Selecting::Work* const work = selecting->work_.get();
+  const std::size_t i = selecting->index_;
   if (work == nullptr) return select_among_all(count, out);
-  if (auto come = work->come.wait(); !come) return come;
-  if (work->head_below(selecting->index_).candidates > work->rooms[selecting->index_].candidates) {
-    return select_among_all(count, out);
-  }
-  work->read(selecting->index_, out);
+  if (auto come = work->down.wait(i); !come) return come;
+  if (work->found(i).candidates > work->rooms[i].candidates) return select_among_all(count, out);
+  work->read(i, out);
   return {};
 }
 

@@ -43,6 +43,8 @@ class Selecting {
   friend class DeviceValues;
   struct Work;
 
+  static Result<std::vector<Selecting>> select_in_one_pass(std::span<const Largest> tensors);
+
   std::shared_ptr<const Work> work_;  ///< of all tensors
   std::size_t index_ = 0;             ///< which one this is
 };

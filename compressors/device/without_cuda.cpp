@@ -94,7 +94,7 @@ Result<bool> add_rounded(BytesView, float, at::Tensor&) {
 template Result<bool> add_rounded<Half>(BytesView, float, at::Tensor&);
 template Result<bool> add_rounded<BFloat16>(BytesView, float, at::Tensor&);
 Result<void> take_majority(float, const RandomKey&, at::Tensor&) { return unsupported(); }
-struct Codes::Work {};
+class Download {};
 Result<Codes> Codes::make(const at::Tensor&, std::span<const std::size_t>) { return unsupported(); }
 Codes::Codes(Codes&&) noexcept = default;
 Codes::~Codes() = default;

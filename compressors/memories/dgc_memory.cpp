@@ -40,11 +40,7 @@ Result<DgcMemory::Step> DgcMemory::step_of(const at::Tensor& gradient, const Rou
 }
 
 Result<at::Tensor> DgcMemory::compensate(const at::Tensor& gradient, const Round& round) {
-  if (!gradient.is_cpu()) {
-    std::vector<at::Tensor> velocity;
-    auto done = compensate_all(std::span(&gradient, 1), std::span(&round, 1), velocity);
-    return done ? Result<at::Tensor>(std::move(velocity.front())) : done.error();
-  }
+  if (!gradient.is_cpu()) return compensate_by_all(gradient, round);
   auto step = step_of(gradient, round);
   if (!step) return step.error();
   const auto g = flat(gradient);

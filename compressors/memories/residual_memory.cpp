@@ -18,11 +18,7 @@ protocol::Params<ResidualMemory::Options> ResidualMemory::params() {
 std::optional<std::string> ResidualMemory::misfit(const Compressor& compressor) { return no_residual(compressor); }
 
 Result<at::Tensor> ResidualMemory::compensate(const at::Tensor& gradient, const Round& round) {
-  if (!gradient.is_cpu()) {
-    std::vector<at::Tensor> residual;
-    auto done = compensate_all(std::span(&gradient, 1), std::span(&round, 1), residual);
-    return done ? Result<at::Tensor>(std::move(residual.front())) : done.error();
-  }
+  if (!gradient.is_cpu()) return compensate_by_all(gradient, round);
   auto residual = residuals_.of(round, gradient);
   if (!residual) return residual;
   const auto beta = static_cast<float>(options_.beta);

@@ -26,10 +26,6 @@ Result<void> GatheredMean::add(compressors::Compressor& compressor, const Payloa
   if (!compressor.traits().sparse) {
     return compressor.decode_add_ranks(payloads.of_ranks, payloads.round, payloads.share, mean.tensor);
   }
-  if (mean.is_there()) {
-    auto read = read_for(compressor, payloads, mean);
-    return read ? add_read(payloads.share) : read;
-  }
   ranks_.resize(payloads.of_ranks.size());
   if (auto done = read(compressor, payloads, static_cast<std::uint64_t>(mean.tensor.numel()), ranks_); !done) {
     return done;

@@ -18,8 +18,9 @@ namespace weir::training {
 /// their order. Payloads that carry some entries only are read first, side by side; few of them stay on the calling
 /// thread.
 ///
-/// A mean on a device is made there, in the calling thread's current stream. Entries are brought up and added to the
-/// means of several tensors together: read_for() reads them of one tensor after the other, and add_read() adds all.
+/// A mean on a device is made there, in the calling thread's current stream. There, of payloads that carry some
+/// entries, these are brought up and added to the means of several tensors together: read_for() reads them of one
+/// tensor after the other, and add_read() adds all.
 ///
 /// Serves one tensor after the other; what it needs meanwhile it keeps for the next.
 class GatheredMean {
@@ -32,9 +33,9 @@ class GatheredMean {
     const compressors::Selection* sent = nullptr;  ///< what this rank's payload carries, for traits().sparse
   };
 
-  /// Adds the payloads to `mean`. If that is sparse, it has no positions yet, and those of all payloads are noted in
-  /// any order, each as often as it was sent. Fails with what Compressor::decode_add() fails with; the context names
-  /// the rank.
+  /// Adds the payloads to `mean`, which is in the host's memory if they carry some entries only. If it is sparse, it
+  /// has no positions yet, and those of all payloads are noted in any order, each as often as it was sent. Fails with
+  /// what Compressor::decode_add() fails with; the context names the rank.
   Result<void> add(compressors::Compressor& compressor, const Payloads& payloads, Mean& mean);
 
   /// Of payloads that carry some entries only, for a mean on a device. Fails as add().

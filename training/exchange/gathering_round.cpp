@@ -38,11 +38,13 @@ Result<void> GatheringRound::take(std::size_t coded, std::uint32_t pass) {
     return setting_.of_parameter(absorbed.error(), parameter);
   }
   if (pass != last_pass()) return {};
-  auto done = ends_together()
-                  ? setting_.gathered_mean.read_for(compressor(), payloads_of(coded, round), mean_of(parameter))
-                  : average(coded, round);
-  if (!done) return setting_.of_parameter(done.error(), parameter);
-  return ends_together() ? Result<void>() : conclude(coded, sent_of(coded, round));
+  if (ends_together()) {
+    auto read = setting_.gathered_mean.read_for(compressor(), payloads_of(coded, round), mean_of(parameter));
+    return read ? read : setting_.of_parameter(read.error(), parameter);
+  }
+  if (auto averaged = average(coded, round); !averaged) return setting_.of_parameter(averaged.error(), parameter);
+  return conclude(coded, compressor().traits().sparse ? Sent(own_entries_[coded])
+                                                      : Sent(compressor(), own_payload(coded_pieces_[coded]), round));
 }
 
 /// Makes the mean of what the ranks sent.
@@ -74,10 +76,5 @@ GatheredMean::Payloads GatheringRound::payloads_of(std::size_t coded, const Roun
 
 /// The factor of each rank in a mean.
 float GatheringRound::share() const { return 1 / static_cast<float>(setting_.world); }
-
-Sent GatheringRound::sent_of(std::size_t coded, const Round& round) const {
-  return compressor().traits().sparse ? Sent(own_entries_[coded])
-                                      : Sent(compressor(), own_payload(coded_pieces_[coded]), round);
-}
 
 }  // namespace weir::training

@@ -18,7 +18,6 @@ class GatheringRound final : public CodedRound {
   bool ends_together() const;
   Result<void> end_together();
   float share() const;
-  compressors::Sent sent_of(std::size_t coded, const compressors::Round& round) const;
 };
 
 }  // namespace weir::training

@@ -6,18 +6,14 @@
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "protocol/training_shape.hpp"
 
 namespace weir::training {
 namespace {
 
 using Extents = std::vector<std::int64_t>;
 
-std::string written(const Extents& extents) {
-  std::string text;
-  for (const auto extent : extents) text += (text.empty() ? "" : " x ") + std::to_string(extent);
-  return text;
-}
-
+std::string written(const Extents& extents) { return protocol::extents_text(extents); }
 std::string written(Sides sides) { return written(Extents{sides.height, sides.width}); }
 
 /// The number of places for a window, or less than one if there is none.

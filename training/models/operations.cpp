@@ -47,7 +47,7 @@ struct Run {
   at::Tensor operator()(const layers::Embedding&) const { return at::embedding(weight(), x()); }
   at::Tensor operator()(const layers::Positions&) const { return x() + weight().slice(0, 0, x().size(1)); }
   at::Tensor operator()(const layers::Lstm& layer) const {
-    // In float32 on processors, under autocast too: many have none in bfloat16 in oneDNN, to which LibTorch 2 gives it.
+    // In float32 on processors, under autocast too: LibTorch 2 is reported to fail with it in bfloat16 on many.
     const auto without = x().is_cpu() ? c10::autocast_dispatch_keyset : c10::DispatchKeySet();
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(without);
     const auto zeros = at::zeros({layer.depth, x().size(0), layer.features}, x().options());

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/errc.hpp"
+#include "protocol/training_shape.hpp"
 #include "protocol/worker_environment.hpp"
 #include "training/datasets/data_file.hpp"
 #include "training/models/model.hpp"
@@ -24,12 +25,6 @@
 
 namespace weir::training {
 namespace {
-
-std::string written(at::IntArrayRef extents) {
-  std::string text;
-  for (const auto extent : extents) text += (text.empty() ? "" : " x ") + std::to_string(extent);
-  return text.empty() ? "one number" : text;
-}
 
 class Module final : public Model {
  public:
@@ -112,7 +107,7 @@ std::optional<std::string> refusal(Module& model, const ExampleShape& shape) {
   if (text) expected.push_back(shape.tokens);
   model.set_training(true);
   model.set_training(false);  // both must be possible; this one changes no statistics
-  const std::string examples = "for two examples of " + written(input.sizes().slice(1));
+  const std::string examples = "for two examples of " + protocol::extents_text(input.sizes().slice(1));
   at::Tensor output;
   try {
     output = model.run(input);
@@ -120,8 +115,8 @@ std::optional<std::string> refusal(Module& model, const ExampleShape& shape) {
     return examples + ", as the dataset has them, it does not run: " + reason_of(thrown);
   }
   if (output.scalar_type() != at::kFloat || output.sizes() != expected) {
-    return examples + " it returns " + written(output.sizes()) + " and not the " + written(expected) +
-           " that the dataset asks for";
+    return examples + " it returns " + protocol::extents_text(output.sizes()) + " and not the " +
+           protocol::extents_text(expected) + " that the dataset asks for";
   }
   if (!output.requires_grad()) return "what it returns does not depend on its parameters";
   return std::nullopt;
