@@ -309,7 +309,7 @@ TEST(Head, AJobGoesOnWithExamplesOfTheSameShape) {
                                                 {"checkpoint", {{"resume_from", {{"job", first}}}}}}));
   };
   EXPECT_THAT(with({{"name", "mnist"}}).problems, IsEmpty());
-  const auto other = with({{"name", "cifar10"}}).problems;
+  const auto other = with({{"name", "cifar10"}, {"path", "/data"}}).problems;
   ASSERT_THAT(other, SizeIs(1));
   EXPECT_EQ(other[0].pointer, "/checkpoint/resume_from");
   EXPECT_EQ(other[0].message, "/dataset must have examples of the shape that job " + first +

@@ -362,8 +362,7 @@ TEST(JobSpec, ADatasetWithoutFilesTakesNoPath) {
 }
 
 TEST(JobSpec, ADatasetWithoutAUsualPlaceNeedsAPath) {
-  json catalog = test_catalog();
-  catalog["datasets"].push_back({{"name", "cifar10"}, {"summary", ""}, {"needs_path", true}});
+  const json catalog = test_catalog();
   json spec = minimal();
   spec["dataset"] = {{"name", "cifar10"}};
   EXPECT_THAT(normalize_job_spec(spec, catalog),

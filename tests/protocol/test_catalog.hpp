@@ -14,7 +14,7 @@ inline nlohmann::json test_catalog() {
                   "params": {"type": "object", "properties": {}, "additionalProperties": false}},
                  {"name": "mnist", "summary": "",
                   "params": {"type": "object", "properties": {}, "additionalProperties": false}},
-                 {"name": "cifar10", "summary": "",
+                 {"name": "cifar10", "summary": "", "needs_path": true,
                   "params": {"type": "object", "properties": {}, "additionalProperties": false}}],
     "compressors": [
       {"name": "none", "summary": "", "default_memory": "none", "memories": ["none"],
