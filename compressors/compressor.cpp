@@ -3,10 +3,12 @@
 #include <ATen/ATen.h>
 
 #include <limits>
+#include <utility>
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "base/function_ref.hpp"
+#include "compressors/device/codes.hpp"
 #include "compressors/device/memory_steps.hpp"
 #include "compressors/flat.hpp"
 
@@ -110,9 +112,28 @@ Result<void> Compressor::decode_add_ranks(std::span<const BytesView> payloads, c
                                           at::Tensor& sum) {
   if (!is_sum(sum) || !decodes_on(sum.device())) return no_sum(name());
   if (sum.is_cpu()) return do_decode_add_ranks(payloads, round, weight, sum);
-  return add_in_turn(payloads, round, [&](BytesView payload, const Round& of) {
-    return do_decode_add_on_device(payload, of, weight, sum);
+  std::vector<device::ToAdd> waiting;
+  auto read = add_in_turn(payloads, round, [&](BytesView payload, const Round& of) {
+    return do_decode_add_later(payload, of, weight, sum, waiting);
   });
+  return read ? decode_add_all(std::move(waiting)) : read;
+}
+
+Result<void> Compressor::decode_add_later(BytesView payload, const Round& round, float weight, at::Tensor& sum,
+                                          std::vector<device::ToAdd>& waiting) {
+  if (!is_sum(sum) || !codes_on(sum.device())) return no_sum(name());
+  return sum.is_cpu() ? do_decode_add(payload, round, weight, sum)
+                      : do_decode_add_later(payload, round, weight, sum, waiting);
+}
+
+Result<void> Compressor::do_decode_add_later(BytesView payload, const Round& round, float weight, at::Tensor& sum,
+                                             std::vector<device::ToAdd>&) {
+  return do_decode_add_on_device(payload, round, weight, sum);
+}
+
+Result<void> Compressor::decode_add_all(std::vector<device::ToAdd> waiting) {
+  ensure(waiting.empty(), "only who has left something to add is asked to");
+  return {};
 }
 
 Result<void> Compressor::do_decode_add_on_device(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
@@ -137,6 +158,13 @@ Result<void> Compressor::do_decode_add_ranks(std::span<const BytesView> payloads
 Result<void> Compressor::absorb(std::span<const BytesView>, const Round&) { return {}; }
 
 Result<void> Compressor::conclude(at::Tensor&, const Round&) { return {}; }
+
+Result<void> Compressor::conclude_all(std::span<at::Tensor> means, std::span<const Round> rounds) {
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    if (auto concluded = conclude(means[i], rounds[i]); !concluded) return concluded;
+  }
+  return {};
+}
 
 Result<void> Compressor::read_entries(BytesView, const Round&, std::uint64_t, Selection&) const {
   return Error(Errc::unsupported, std::string(name()) + " sends every entry");

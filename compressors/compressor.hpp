@@ -20,6 +20,10 @@
 
 namespace weir::compressors {
 
+namespace device {
+struct ToAdd;
+}
+
 /// What a compressor or memory may know about the tensor and the round. Random draws and schedules depend on nothing
 /// else, so a round can be repeated bit for bit, on any thread and any rank.
 struct Round {
@@ -235,6 +239,14 @@ class Compressor {
   /// the context names the rank.
   Result<void> decode_add_ranks(std::span<const BytesView> payloads, const Round& round, float weight, at::Tensor& sum);
 
+  /// decode_add() of several payloads together. It says what is wrong with a payload and, if `sum` lies on a device and
+  /// the compressor has a use for that, appends to `waiting` what is to be added, instead of adding it.
+  Result<void> decode_add_later(BytesView payload, const Round& round, float weight, at::Tensor& sum,
+                                std::vector<device::ToAdd>& waiting);
+  /// Adds what waits, in as few launches as for one tensor, to each sum in its order. The payloads must still be there.
+  /// Fails with: internal (on a device).
+  virtual Result<void> decode_add_all(std::vector<device::ToAdd> waiting);
+
   /// Accepts the result of pass `round.pass`: one view for a sum or maximum, one per rank for a gather. Overridden by
   /// compressors with several passes, or with state that all ranks share.
   virtual Result<void> absorb(std::span<const BytesView> results, const Round& round);
@@ -242,6 +254,8 @@ class Compressor {
   /// Turns the mean of what the ranks sent into what they agree on, in place; for signs, the majority. For
   /// traits().votes. Fails with: internal (on a device).
   virtual Result<void> conclude(at::Tensor& mean, const Round& round);
+  /// conclude() of several means, which lie on the same device.
+  virtual Result<void> conclude_all(std::span<at::Tensor> means, std::span<const Round> rounds);
 
   /// Reads the entries that a payload for a tensor of `entries` entries carries: their positions, strictly ascending,
   /// and the values that they are decoded to. Several threads may read payloads at the same time. For traits().sparse.
@@ -274,6 +288,9 @@ class Compressor {
   /// read_entries() has them; else do_decode_add() is called, which takes such a sum where decodes_on() says, and what
   /// it decodes on the host is brought up where it does not.
   virtual Result<void> do_decode_add_on_device(BytesView payload, const Round& round, float weight, at::Tensor& sum);
+  /// decode_add_later(), for a sum on a device. By default it adds at once.
+  virtual Result<void> do_decode_add_later(BytesView payload, const Round& round, float weight, at::Tensor& sum,
+                                           std::vector<device::ToAdd>& waiting);
   virtual Result<void> do_decode_add_ranks(std::span<const BytesView> payloads, const Round& round, float weight,
                                            at::Tensor& sum);
 

@@ -9,9 +9,6 @@
 #include "base/bytes.hpp"
 #include "base/result.hpp"
 #include "compressors/compressor.hpp"
-#include "compressors/device/memory_steps.hpp"
-#include "compressors/flat.hpp"
-#include "compressors/kernels/arithmetic.hpp"
 #include "compressors/kernels/selection/selection.hpp"
 
 namespace weir::compressors {
@@ -44,21 +41,11 @@ class Sent {
 
   /// tensor += weight * what was sent. The tensor may lie on a device where the compressor codes; one with all of what
   /// a memory has compensated lies beside it. Fails with: malformed, unsupported, internal (what a device answers).
-  Result<void> add_to(at::Tensor& tensor, float weight) const {
-    if (!tensor.is_cpu() && entries_ != nullptr) {
-      auto added = device::add_selection(weight, *entries_, tensor);
-      return added && corrections_ != nullptr ? device::add_selection(weight, *corrections_, tensor) : added;
-    }
-    if (entries_ != nullptr) add_selection(weight, *entries_, flat(tensor));
-    if (corrections_ != nullptr) add_selection(weight, *corrections_, flat(tensor));
-    if (compensated_ != nullptr) accumulate_scaled(weight, flat(*compensated_), flat(tensor));
-    if (round_ != nullptr) return compressor_->decode_add(payload_, *round_, weight, tensor);
-    for (const SentRows& part : parts_) {
-      at::Tensor rows = part.count == 0 ? tensor : tensor.narrow(0, part.first, part.count);
-      if (auto added = compressor_->decode_add(part.payload, part.round, weight, rows); !added) return added;
-    }
-    return {};
-  }
+  Result<void> add_to(at::Tensor& tensor, float weight) const;
+
+  /// The same of what was sent of several tensors, which lie beside each other, on a device in as few launches as for
+  /// one.
+  static Result<void> add_all_to(std::span<at::Tensor> tensors, std::span<const Sent> sent, float weight);
 
   /// Of a sparse compressor.
   std::span<const std::uint32_t> positions() const { return entries_->positions; }

@@ -144,7 +144,7 @@ std::vector<Problem> check_settings_without_effect(const json& spec, const json&
   if (what == "nothing") why = " exchanges nothing";
   if (what == "pushes") why = "'s workers push each tensor by itself";
   if (what == "models" && is_uncompressed(spec, catalog)) why = " mixes uncompressed models as a whole";
-  const json& usual = default_of("exchange", "bucket_bytes");
+  const json usual = default_of("exchange", "bucket_bytes");
   if (!why.empty() && spec.at("exchange").value("bucket_bytes", usual) != usual) {
     problems.push_back({"/exchange/bucket_bytes", mode + why + ", not in buckets: leave it out"});
   }

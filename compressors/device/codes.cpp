@@ -1,6 +1,7 @@
 #include "compressors/device/codes.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -30,9 +31,11 @@ cuda::RandomKey key_of(const RandomKey& key) { return {key.seed, key.step, key.t
 struct Head {
   cuda::Report report;
   cuda::SignSums sums;
+  cuda::Size size;
 };
 
-cuda::Report* report_in(const CodePlace& place) { return &reinterpret_cast<Head*>(place.head)->report; }
+Head* head_in(const CodePlace& place) { return reinterpret_cast<Head*>(place.head); }
+cuda::Report* report_in(const CodePlace& place) { return &head_in(place)->report; }
 
 /// Has `write(values, code, report, stream)` write a code, and waits for it: false if a value is NaN or infinite.
 template <class Write>
@@ -48,11 +51,93 @@ Result<bool> write_code(const at::Tensor& values, std::span<std::byte> code, con
   return read ? Result<bool>(read->finite) : read.error();
 }
 
-/// Brings a code up and has `add(code, sum, stream)` add it.
+cuda::Clusters of_kernels(const Clusters& clusters, std::uint32_t salt) {
+  cuda::Clusters to{.bits = clusters.bits, .salt = salt};
+  std::ranges::copy(clusters.thresholds, to.thresholds);
+  std::ranges::copy(clusters.sizes, to.sizes);
+  std::exclusive_scan(to.sizes, to.sizes + clusters.count(), to.tables, 0U);
+  return to;
+}
+
+cuda::StreamHandle stream_of(std::span<const ToCode> tensors) { return current_handle(tensors.front().values); }
+
+/// What kernels are to know of tensors whose codes draw at random.
+std::vector<cuda::CodeToWrite> codes_to_write(std::span<const ToCode> tensors) {
+  std::vector<cuda::CodeToWrite> all;
+  for (const auto& [values, channels, key, to] : tensors) {
+    all.push_back({place<float>(values), size_of(values), key_of(key), to.code, report_in(to)});
+  }
+  return all;
+}
+
+/// Scratch beside tensors, which has count_of(entries) Parts for each.
+template <class Part>
+class Scratch {
+ public:
+  template <class CountOf>
+  Scratch(std::span<const ToCode> tensors, const CountOf& count_of) {
+    std::uint64_t all = 0;
+    for (const ToCode& tensor : tensors) all += count_of(size_of(tensor.values));
+    parts_ = scratch(tensors.front().values, all * sizeof(Part));
+    next_ = place<Part>(parts_);
+  }
+
+  /// The parts of the next tensor, which are `count`.
+  Part* take(std::uint64_t count) { return std::exchange(next_, next_ + count); }
+
+ private:
+  at::Tensor parts_;
+  Part* next_ = nullptr;
+};
+
+/// Has `write(rows, stream)` write codes that have a head for each row.
+template <class Write>
+Result<void> begin_rows(std::span<const ToCode> tensors, const Write& write) {
+  std::int64_t channels = 0;
+  for (const ToCode& tensor : tensors) channels += static_cast<std::int64_t>(tensor.channels);
+  constexpr auto bytes = static_cast<std::int64_t>(sizeof(cuda::RowExtremes));
+  const at::Tensor extremes = at::zeros({channels * bytes}, tensors.front().values.options().dtype(at::kByte));
+  auto* of_tensor = place<cuda::RowExtremes>(extremes);
+  std::vector<cuda::RowsToWrite> all;
+  for (const auto& [values, rows, key, to] : tensors) {
+    all.push_back({place<float>(values), rows, size_of(values) / rows, of_tensor, to.code, report_in(to)});
+    of_tensor += rows;
+  }
+  return write(all, stream_of(tensors));
+}
+
+/// Brings codes up and has `add(stream, code)` add them: code(i) is where that of codes[i] lies.
 template <class Add>
-Result<void> add_code(BytesView code, at::Tensor& sum, const Add& add) {
-  const at::Tensor above = bring_up(code, sum);
-  return add(place<std::byte>(above), place<float>(sum), current_handle(sum));
+Result<void> add_codes(std::span<const ToAdd> codes, const Add& add) {
+  std::vector<BytesView> below;
+  for (const ToAdd& code : codes) below.push_back(code.code);
+  const RaisedBytes above = bring_up_all(below, codes.front().sum);
+  return add(current_handle(codes.front().sum), [&](std::size_t i) { return above.place(i); });
+}
+
+/// The same, of codes of which kernels are to know no more than the weight: has `add(all, stream)` add them.
+template <class Add>
+Result<void> add_plain_codes(std::span<const ToAdd> codes, const Add& add) {
+  return add_codes(codes, [&](cuda::StreamHandle stream, const auto& code) {
+    std::vector<cuda::CodeToAdd> all;
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      all.push_back({code(i), size_of(codes[i].sum), codes[i].weight, place<float>(codes[i].sum)});
+    }
+    return add(all, stream);
+  });
+}
+
+/// The same, of codes that have a head for each row.
+template <class Add>
+Result<void> add_rows(std::span<const ToAdd> codes, const Add& add) {
+  return add_codes(codes, [&](cuda::StreamHandle stream, const auto& code) {
+    std::vector<cuda::RowsToAdd> all;
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      const auto& [below, channels, weight, negative, sum] = codes[i];
+      all.push_back({code(i), channels, size_of(sum) / channels, weight, place<float>(sum)});
+    }
+    return add(all, stream);
+  });
 }
 
 }  // namespace
@@ -75,7 +160,8 @@ Result<Codes::Read> Codes::read(std::size_t i, std::span<std::byte> code) const 
   Head head;
   std::memcpy(&head, down_->head_below(i), sizeof head);
   return Read{head.report.largest < cuda::magnitude_infinite,
-              {head.sums.positive, head.sums.negative, head.sums.negatives}};
+              {head.sums.positive, head.sums.negative, head.sums.negatives},
+              {head.size.magnitude, head.size.squares}};
 }
 
 Result<bool> all_finite(const at::Tensor& values) {
@@ -109,85 +195,81 @@ Result<bool> write_rounded(const at::Tensor& values, float share, std::span<std:
 template Result<bool> write_rounded<Half>(const at::Tensor&, float, std::span<std::byte>);
 template Result<bool> write_rounded<BFloat16>(const at::Tensor&, float, std::span<std::byte>);
 
-Result<void> begin_votes(const at::Tensor& values, const RandomKey& coins, const CodePlace& to) {
-  return cuda::write_votes(place<float>(values), size_of(values), 0, key_of(coins), to.code, report_in(to),
-                           current_handle(values));
+Result<void> begin_votes(std::span<const ToCode> tensors) {
+  return cuda::write_votes(codes_to_write(tensors), stream_of(tensors));
 }
 
-Result<void> begin_signs(const at::Tensor& values, const CodePlace& to) {
-  const at::Tensor parts = scratch(values, cuda::sign_sum_parts(size_of(values)) * sizeof(cuda::SignSums));
-  auto* const head = reinterpret_cast<Head*>(to.head);
-  return cuda::write_signs(place<float>(values), size_of(values), to.code, place<cuda::SignSums>(parts), &head->sums,
-                           &head->report, current_handle(values));
+Result<void> begin_signs(std::span<const ToCode> tensors) {
+  Scratch<cuda::SignSums> parts(tensors, cuda::sign_sum_parts);
+  std::vector<cuda::SignsToWrite> all;
+  for (const auto& [values, channels, key, to] : tensors) {
+    const std::uint64_t n = size_of(values);
+    Head* const head = head_in(to);
+    all.push_back({place<float>(values), n, to.code, parts.take(cuda::sign_sum_parts(n)), &head->sums, &head->report});
+  }
+  return cuda::write_signs(all, stream_of(tensors));
 }
 
-Result<void> begin_int8(const at::Tensor& values, std::uint64_t channels, const CodePlace& to) {
-  const at::Tensor extremes = scratch(values, channels * sizeof(cuda::RowExtremes));
-  return cuda::write_int8(place<float>(values), channels, size_of(values) / channels,
-                          place<cuda::RowExtremes>(extremes), to.code, report_in(to), current_handle(values));
+Result<void> begin_int8(std::span<const ToCode> tensors) { return begin_rows(tensors, cuda::write_int8); }
+
+Result<void> begin_uint8(std::span<const ToCode> tensors) { return begin_rows(tensors, cuda::write_uint8); }
+
+Result<void> begin_natural(std::span<const ToCode> tensors) {
+  Scratch<cuda::NaturalWindow> windows(tensors, [](std::uint64_t) { return 1; });
+  std::vector<cuda::NaturalToWrite> all;
+  for (const auto& [values, channels, key, to] : tensors) {
+    all.push_back({place<float>(values), size_of(values), key_of(key), windows.take(1), to.code, report_in(to)});
+  }
+  return cuda::write_natural(all, stream_of(tensors));
 }
 
-Result<void> begin_uint8(const at::Tensor& values, std::uint64_t channels, const CodePlace& to) {
-  const at::Tensor extremes = scratch(values, channels * sizeof(cuda::RowExtremes));
-  return cuda::write_uint8(place<float>(values), channels, size_of(values) / channels,
-                           place<cuda::RowExtremes>(extremes), to.code, report_in(to), current_handle(values));
+Result<void> begin_levels(std::span<const ToCode> tensors, unsigned bits, std::uint64_t bucket) {
+  return cuda::write_levels(codes_to_write(tensors), bits, bucket, stream_of(tensors));
 }
 
-Result<void> begin_natural(const at::Tensor& values, const RandomKey& key, const CodePlace& to) {
-  const at::Tensor window = scratch(values, sizeof(cuda::NaturalWindow));
-  return cuda::write_natural(place<float>(values), size_of(values), key_of(key), place<cuda::NaturalWindow>(window),
-                             to.code, report_in(to), current_handle(values));
+Result<void> begin_trits(std::span<const ToCode> tensors, std::span<const TritScale> scales) {
+  std::vector<cuda::TritsToWrite> all;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto& [values, channels, key, to] = tensors[i];
+    all.push_back({place<float>(values), size_of(values), key_of(key), {scales[i].limit, scales[i].scale}, to.code});
+  }
+  return cuda::write_trits(all, stream_of(tensors));
 }
 
-Result<void> begin_levels(const at::Tensor& values, const RandomKey& key, unsigned bits, std::uint64_t bucket,
-                          const CodePlace& to) {
-  return cuda::write_levels(place<float>(values), size_of(values), key_of(key), bits, bucket, to.code, report_in(to),
-                            current_handle(values));
+Result<void> begin_sizes(std::span<const ToCode> tensors) {
+  Scratch<cuda::Size> parts(tensors, cuda::size_parts);
+  std::vector<cuda::SizeToFind> all;
+  for (const auto& [values, channels, key, to] : tensors) {
+    const std::uint64_t n = size_of(values);
+    all.push_back({place<float>(values), n, parts.take(cuda::size_parts(n)), &head_in(to)->size});
+  }
+  return cuda::find_sizes(all, stream_of(tensors));
 }
 
-Result<void> begin_trits(const at::Tensor& values, const RandomKey& key, float limit, float scale,
-                         const CodePlace& to) {
-  const cuda::TritScale given{.limit = limit, .scale = scale};
-  const at::Tensor above = bring_up(std::span(&given, 1), values);
-  return cuda::write_trits(place<float>(values), size_of(values), key_of(key), place<cuda::TritScale>(above), to.code,
-                           current_handle(values));
-}
-
-Result<void> add_by_sign(BytesView bits, float positive, float negative, at::Tensor& sum) {
-  return add_code(bits, sum, [&](const std::byte* from, float* to, cuda::StreamHandle stream) {
-    return cuda::add_by_sign(from, size_of(sum), positive, negative, to, stream);
+Result<void> add_by_sign(std::span<const ToAdd> codes) {
+  return add_codes(codes, [&](cuda::StreamHandle stream, const auto& bits) {
+    std::vector<cuda::SignsToAdd> all;
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      const auto& [below, channels, positive, negative, sum] = codes[i];
+      all.push_back({bits(i), size_of(sum), positive, negative, place<float>(sum)});
+    }
+    return cuda::add_by_sign(all, stream);
   });
 }
 
-Result<void> add_int8(BytesView code, std::uint64_t channels, float weight, at::Tensor& sum) {
-  return add_code(code, sum, [&](const std::byte* from, float* to, cuda::StreamHandle stream) {
-    return cuda::add_int8(from, channels, size_of(sum) / channels, weight, to, stream);
+Result<void> add_int8(std::span<const ToAdd> codes) { return add_rows(codes, cuda::add_int8); }
+
+Result<void> add_uint8(std::span<const ToAdd> codes) { return add_rows(codes, cuda::add_uint8); }
+
+Result<void> add_natural(std::span<const ToAdd> codes) { return add_plain_codes(codes, cuda::add_natural); }
+
+Result<void> add_levels(std::span<const ToAdd> codes, unsigned bits, std::uint64_t bucket) {
+  return add_plain_codes(codes, [&](std::span<const cuda::CodeToAdd> all, cuda::StreamHandle stream) {
+    return cuda::add_levels(all, bits, bucket, stream);
   });
 }
 
-Result<void> add_uint8(BytesView code, std::uint64_t channels, float weight, at::Tensor& sum) {
-  return add_code(code, sum, [&](const std::byte* from, float* to, cuda::StreamHandle stream) {
-    return cuda::add_uint8(from, channels, size_of(sum) / channels, weight, to, stream);
-  });
-}
-
-Result<void> add_natural(BytesView code, float weight, at::Tensor& sum) {
-  return add_code(code, sum, [&](const std::byte* from, float* to, cuda::StreamHandle stream) {
-    return cuda::add_natural(from, size_of(sum), weight, to, stream);
-  });
-}
-
-Result<void> add_levels(BytesView buckets, unsigned bits, std::uint64_t bucket, float weight, at::Tensor& sum) {
-  return add_code(buckets, sum, [&](const std::byte* from, float* to, cuda::StreamHandle stream) {
-    return cuda::add_levels(from, size_of(sum), bits, bucket, weight, to, stream);
-  });
-}
-
-Result<void> add_trits(BytesView code, float weight, at::Tensor& sum) {
-  return add_code(code, sum, [&](const std::byte* from, float* to, cuda::StreamHandle stream) {
-    return cuda::add_trits(from, size_of(sum), weight, to, stream);
-  });
-}
+Result<void> add_trits(std::span<const ToAdd> codes) { return add_plain_codes(codes, cuda::add_trits); }
 
 template <class Number>
 Result<bool> add_rounded(BytesView numbers, float weight, at::Tensor& sum) {
@@ -201,18 +283,12 @@ Result<bool> add_rounded(BytesView numbers, float weight, at::Tensor& sum) {
 template Result<bool> add_rounded<Half>(BytesView, float, at::Tensor&);
 template Result<bool> add_rounded<BFloat16>(BytesView, float, at::Tensor&);
 
-Result<void> take_majority(float least, const RandomKey& coins, at::Tensor& votes) {
-  return cuda::take_majority(least, key_of(coins), place<float>(votes), size_of(votes), current_handle(votes));
-}
-
-Result<Size> magnitude_and_squares(const at::Tensor& values) {
-  const at::Tensor parts = scratch(values, cuda::size_parts(size_of(values)) * sizeof(cuda::Size));
-  const at::Tensor size = scratch(values, sizeof(cuda::Size));
-  auto done = cuda::size_of(place<float>(values), size_of(values), place<cuda::Size>(parts), place<cuda::Size>(size),
-                            current_handle(values));
-  if (!done) return done.error();
-  const auto found = read<cuda::Size>(size);
-  return Size{found.magnitude, found.squares};
+Result<void> take_majority(float least, std::span<const RandomKey> coins, std::span<const at::Tensor> votes) {
+  std::vector<cuda::VotesToCount> all;
+  for (std::size_t i = 0; i < votes.size(); ++i) {
+    all.push_back({key_of(coins[i]), place<float>(votes[i]), size_of(votes[i])});
+  }
+  return cuda::take_majority(least, all, current_handle(votes.front()));
 }
 
 Result<void> sum_magnitudes(const at::Tensor& values, std::uint64_t chunk, std::span<float> norms) {
@@ -252,12 +328,17 @@ Result<void> sample(const at::Tensor& values, std::size_t stride, std::vector<fl
   return {};
 }
 
+Result<void> add_clusters(BytesView ids, std::span<const float> means, const Clusters& clusters, std::uint32_t salt,
+                          float weight, at::Tensor& sum) {
+  const std::array<BytesView, 2> below{ids, std::as_bytes(means)};
+  const RaisedBytes above = bring_up_all(below, sum);
+  return cuda::add_by_bucket(above.place(0), reinterpret_cast<const float*>(above.place(1)), size_of(sum),
+                             of_kernels(clusters, salt), weight, place<float>(sum), current_handle(sum));
+}
+
 Result<bool> write_clusters(const at::Tensor& values, const Clusters& clusters, std::uint32_t salt,
                             std::span<std::byte> code) {
-  cuda::Clusters to{.bits = clusters.bits, .salt = salt};
-  std::ranges::copy(clusters.thresholds, to.thresholds);
-  std::ranges::copy(clusters.sizes, to.sizes);
-  std::exclusive_scan(to.sizes, to.sizes + clusters.count(), to.tables, 0U);
+  const cuda::Clusters to = of_kernels(clusters, salt);
   const std::uint64_t entries = size_of(values);
   const at::Tensor ids = scratch(values, entries);
   const at::Tensor buckets = at::empty({values.numel()}, values.options().dtype(at::kInt));

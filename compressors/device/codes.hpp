@@ -44,6 +44,7 @@ class Codes {
   struct Read {
     bool finite = true;  ///< false, with a meaningless code: a value that was read is NaN or infinite
     SignSums sums;       ///< of begin_signs()
+    Size size;           ///< of begin_sizes()
   };
   /// Waits for code number i, and copies it to `code`, which has its size. Several threads may read.
   Result<Read> read(std::size_t i, std::span<std::byte> code) const;
@@ -54,22 +55,35 @@ class Codes {
   std::unique_ptr<Download> down_;  ///< with a code as each tensor's body
 };
 
-// Each puts into the stream what writes the code of a tensor.
+/// A tensor that is coded, never empty.
+struct ToCode {
+  at::Tensor values;
+  std::uint64_t channels = 1;  ///< rows, each with a head of its own, where the code has such
+  RandomKey key;               ///< of what is drawn at random
+  CodePlace to;
+};
+
+// Each puts into the stream what writes the codes of some tensors, in as few launches as for one.
 
 /// The signs alone, zeros by coins (SignSgd).
-Result<void> begin_votes(const at::Tensor& values, const RandomKey& coins, const CodePlace& to);
+Result<void> begin_votes(std::span<const ToCode> tensors);
 /// The signs, zeros as positive, and the sums of the entries of each (TwoValues).
-Result<void> begin_signs(const at::Tensor& values, const CodePlace& to);
-/// `channels` rows, each with its scale (Int8, Uint8).
-Result<void> begin_int8(const at::Tensor& values, std::uint64_t channels, const CodePlace& to);
-Result<void> begin_uint8(const at::Tensor& values, std::uint64_t channels, const CodePlace& to);
+Result<void> begin_signs(std::span<const ToCode> tensors);
+/// Rows, each with its scale (Int8, Uint8).
+Result<void> begin_int8(std::span<const ToCode> tensors);
+Result<void> begin_uint8(std::span<const ToCode> tensors);
 /// Natural.
-Result<void> begin_natural(const at::Tensor& values, const RandomKey& key, const CodePlace& to);
+Result<void> begin_natural(std::span<const ToCode> tensors);
 /// The buckets of Qsgd, without the head of the code.
-Result<void> begin_levels(const at::Tensor& values, const RandomKey& key, unsigned bits, std::uint64_t bucket,
-                          const CodePlace& to);
-/// TernGrad, given the size at which entries are clipped and the scale. All values are finite.
-Result<void> begin_trits(const at::Tensor& values, const RandomKey& key, float limit, float scale, const CodePlace& to);
+Result<void> begin_levels(std::span<const ToCode> tensors, unsigned bits, std::uint64_t bucket);
+/// TernGrad. All values are finite.
+struct TritScale {
+  float limit = 0;  ///< entries are clipped at this size
+  float scale = 0;
+};
+Result<void> begin_trits(std::span<const ToCode> tensors, std::span<const TritScale> scales);
+/// No code: the largest magnitude and the sum of squares, as by size_of() of the blocks of 4096 and sum_of_sizes().
+Result<void> begin_sizes(std::span<const ToCode> tensors);
 
 // Of one tensor, for whose code each waits: it fills `code`, in the host's memory. False, with a meaningless `code`, if
 // a value that was read is NaN or infinite.
@@ -86,27 +100,33 @@ Result<bool> write_entries(const at::Tensor& values, std::span<std::byte> code);
 template <class Number>
 Result<bool> write_rounded(const at::Tensor& values, float share, std::span<std::byte> code);
 
-// What the code of a whole tensor adds to one on a device, with the bits of the twins: sum += weight * decoded `code`.
-// Codes are sound, as their quantizers have found on the host (Quantizer::check), and are brought up as they are.
+/// The code of a whole tensor that is added to one on a device: sum += weight * decoded `code`. It is sound, as its
+/// quantizer has found on the host (Quantizer::check).
+struct ToAdd {
+  BytesView code;              ///< without what the host reads of it
+  std::uint64_t channels = 1;  ///< as of ToCode
+  float weight = 1;            ///< for signs, what one that is not set stands for
+  float negative = -1;         ///< for signs, what one that is set stands for
+  at::Tensor sum;
+};
+
+// Each brings the codes up together, as they are, and adds them with the bits of the twins. The sums are of different
+// tensors.
 
 /// What signs stand for (SignVote, TwoValues).
-Result<void> add_by_sign(BytesView bits, float positive, float negative, at::Tensor& sum);
-Result<void> add_int8(BytesView code, std::uint64_t channels, float weight, at::Tensor& sum);
-Result<void> add_uint8(BytesView code, std::uint64_t channels, float weight, at::Tensor& sum);
-Result<void> add_natural(BytesView code, float weight, at::Tensor& sum);
-/// Without the head of the code.
-Result<void> add_levels(BytesView buckets, unsigned bits, std::uint64_t bucket, float weight, at::Tensor& sum);
-Result<void> add_trits(BytesView code, float weight, at::Tensor& sum);
+Result<void> add_by_sign(std::span<const ToAdd> codes);
+Result<void> add_int8(std::span<const ToAdd> codes);
+Result<void> add_uint8(std::span<const ToAdd> codes);
+Result<void> add_natural(std::span<const ToAdd> codes);
+Result<void> add_levels(std::span<const ToAdd> codes, unsigned bits, std::uint64_t bucket);
+Result<void> add_trits(std::span<const ToAdd> codes);
 /// Numbers of 16 bits, for which it waits: false, with a meaningless sum, if one is NaN or infinite. Number is Half or
 /// BFloat16.
 template <class Number>
 Result<bool> add_rounded(BytesView numbers, float weight, at::Tensor& sum);
 
-/// Twin of take_majority(): the votes of all ranks.
-Result<void> take_majority(float least, const RandomKey& coins, at::Tensor& votes);
-
-/// The largest magnitude and the sum of squares, as by size_of() of the blocks of 4096 and sum_of_sizes().
-Result<Size> magnitude_and_squares(const at::Tensor& values);
+/// Twin of take_majority(): the votes of all ranks for each tensor, with the key of its coins.
+Result<void> take_majority(float least, std::span<const RandomKey> coins, std::span<const at::Tensor> votes);
 
 /// The norm of each chunk of `chunk` entries, and the entries of some chunks, whose numbers ascend (Chunk).
 Result<void> sum_magnitudes(const at::Tensor& values, std::uint64_t chunk, std::span<float> norms);
@@ -122,5 +142,8 @@ Result<void> sample(const at::Tensor& values, std::size_t stride, std::vector<fl
 /// The means of the clusters' buckets, then the packed ids of the entries (Casq).
 Result<bool> write_clusters(const at::Tensor& values, const Clusters& clusters, std::uint32_t salt,
                             std::span<std::byte> code);
+/// sum += weight * what such means and packed ids stand for.
+Result<void> add_clusters(BytesView ids, std::span<const float> means, const Clusters& clusters, std::uint32_t salt,
+                          float weight, at::Tensor& sum);
 
 }  // namespace weir::compressors::device

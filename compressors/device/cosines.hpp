@@ -18,4 +18,8 @@ inline cuda::BlockGrid of_kernels(const BlockGrid& grid) {
 /// Those of a block with an entry that is NaN or infinite are all infinite.
 Result<at::Tensor> transform(const at::Tensor& matrix, const BlockGrid& grid);
 
+/// Twin of add_inverse(), for a sum on a device: brings up the coefficients, whose positions ascend within the grid.
+/// Does not wait either.
+Result<void> add_inverse(const BlockGrid& grid, const Selection& coefficients, float weight, at::Tensor& sum);
+
 }  // namespace weir::compressors::device

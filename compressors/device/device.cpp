@@ -72,17 +72,34 @@ void copy_below(std::byte* to, const std::byte* from, std::size_t bytes) {
   ensure(done.load(std::memory_order_acquire) == parts, "all parts have been copied");
 }
 
-at::Tensor bring_up_bytes(BytesView from, const at::Tensor& beside) {
-  const at::Tensor below = host_bytes(beside, from.size());
-  at::Tensor above = scratch(beside, from.size());
-  for (std::size_t begin = 0; begin < from.size(); begin += copied_piece) {
-    const auto first = static_cast<std::int64_t>(begin);
-    const std::size_t size = std::min(copied_piece, from.size() - begin);
-    copy_below(place<std::byte>(below) + begin, from.data() + begin, size);
-    above.narrow(0, first, static_cast<std::int64_t>(size))
-        .copy_(below.narrow(0, first, static_cast<std::int64_t>(size)), /*non_blocking=*/true);
+RaisedBytes bring_up_all(std::span<const BytesView> from, const at::Tensor& beside) {
+  constexpr std::size_t alignment = 16;
+  RaisedBytes raised;
+  std::size_t size = 0;
+  for (const BytesView one : from) {
+    raised.begins.push_back(size);
+    size += (one.size() + alignment - 1) / alignment * alignment;
   }
-  return above;
+  const at::Tensor below = host_bytes(beside, size);
+  raised.all = scratch(beside, size);
+  std::size_t sent = 0;
+  const auto send = [&](std::size_t end) {
+    const auto first = static_cast<std::int64_t>(sent);
+    const auto count = static_cast<std::int64_t>(end - sent);
+    if (count > 0) raised.all.narrow(0, first, count).copy_(below.narrow(0, first, count), /*non_blocking=*/true);
+    sent = end;
+  };
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    for (std::size_t at = 0; at < from[i].size();) {
+      const std::size_t begin = raised.begins[i] + at;
+      if (begin == sent + copied_piece) send(begin);
+      const std::size_t count = std::min(from[i].size() - at, sent + copied_piece - begin);
+      copy_below(place<std::byte>(below) + begin, from[i].data() + at, count);
+      at += count;
+    }
+  }
+  send(size);
+  return raised;
 }
 
 }  // namespace weir::compressors::device

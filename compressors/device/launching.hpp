@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <vector>
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
@@ -69,12 +70,21 @@ T read(const at::Tensor& from) {
   return value;
 }
 
-/// A copy of what lies in the host's memory, beside a tensor. While a piece is on its way, the next one is copied to
-/// where a device copies from by itself.
-at::Tensor bring_up_bytes(BytesView from, const at::Tensor& beside);
+/// Copies of what lies in several places of the host's memory.
+struct RaisedBytes {
+  at::Tensor all;
+  std::vector<std::size_t> begins;  ///< of each, aligned to 16 bytes
+
+  std::byte* place(std::size_t i) const { return static_cast<std::byte*>(all.data_ptr()) + begins[i]; }
+};
+
+/// Brings them up beside a tensor, together. While a piece is on its way, the next one is copied to where a device
+/// copies from by itself.
+RaisedBytes bring_up_all(std::span<const BytesView> from, const at::Tensor& beside);
 template <class T>
 at::Tensor bring_up(std::span<const T> from, const at::Tensor& beside) {
-  return bring_up_bytes(std::as_bytes(from), beside);
+  const BytesView bytes = std::as_bytes(from);
+  return bring_up_all(std::span(&bytes, 1), beside).all;
 }
 
 }  // namespace weir::compressors::device

@@ -33,8 +33,9 @@ const cuda::Bins* counts_of(const at::Tensor& bins) { return bins.defined() ? pl
 Result<void> accumulate_residual(std::span<const ResidualOf> tensors) {
   if (auto made = make_bins(tensors); !made || tensors.empty()) return made;
   std::vector<cuda::ResidualOf> all;
-  for (const auto& [beta, gamma, gradient, residual, bins] : tensors) {
-    all.push_back({beta, gamma, place<float>(gradient), place<float>(residual), size_of(gradient), bins_of(bins)});
+  for (const auto& [beta, gamma, gradient, residual, bins, before] : tensors) {
+    all.push_back({beta, gamma, place<float>(gradient), place<float>(residual), size_of(gradient), bins_of(bins),
+                   before.defined() ? place<float>(before) : nullptr});
   }
   return cuda::accumulate_residual(all, current_handle(tensors.front().gradient));
 }

@@ -65,6 +65,7 @@ Result<void> add_outer_products(std::span<const float>, std::span<const float>, 
 }
 
 Result<at::Tensor> transform(const at::Tensor&, const BlockGrid&) { return unsupported(); }
+Result<void> add_inverse(const BlockGrid&, const Selection&, float, at::Tensor&) { return unsupported(); }
 
 Result<bool> write_shares(std::span<const at::Tensor>, float, const at::Tensor&, const at::Tensor&) {
   return unsupported();
@@ -81,19 +82,19 @@ Result<bool> write_rounded(const at::Tensor&, float, std::span<std::byte>) {
 }
 template Result<bool> write_rounded<Half>(const at::Tensor&, float, std::span<std::byte>);
 template Result<bool> write_rounded<BFloat16>(const at::Tensor&, float, std::span<std::byte>);
-Result<void> add_by_sign(BytesView, float, float, at::Tensor&) { return unsupported(); }
-Result<void> add_int8(BytesView, std::uint64_t, float, at::Tensor&) { return unsupported(); }
-Result<void> add_uint8(BytesView, std::uint64_t, float, at::Tensor&) { return unsupported(); }
-Result<void> add_natural(BytesView, float, at::Tensor&) { return unsupported(); }
-Result<void> add_levels(BytesView, unsigned, std::uint64_t, float, at::Tensor&) { return unsupported(); }
-Result<void> add_trits(BytesView, float, at::Tensor&) { return unsupported(); }
+Result<void> add_by_sign(std::span<const ToAdd>) { return unsupported(); }
+Result<void> add_int8(std::span<const ToAdd>) { return unsupported(); }
+Result<void> add_uint8(std::span<const ToAdd>) { return unsupported(); }
+Result<void> add_natural(std::span<const ToAdd>) { return unsupported(); }
+Result<void> add_levels(std::span<const ToAdd>, unsigned, std::uint64_t) { return unsupported(); }
+Result<void> add_trits(std::span<const ToAdd>) { return unsupported(); }
 template <class Number>
 Result<bool> add_rounded(BytesView, float, at::Tensor&) {
   return unsupported();
 }
 template Result<bool> add_rounded<Half>(BytesView, float, at::Tensor&);
 template Result<bool> add_rounded<BFloat16>(BytesView, float, at::Tensor&);
-Result<void> take_majority(float, const RandomKey&, at::Tensor&) { return unsupported(); }
+Result<void> take_majority(float, std::span<const RandomKey>, std::span<const at::Tensor>) { return unsupported(); }
 class Download {};
 Result<Codes> Codes::make(const at::Tensor&, std::span<const std::size_t>) { return unsupported(); }
 Codes::Codes(Codes&&) noexcept = default;
@@ -101,22 +102,23 @@ Codes::~Codes() = default;
 CodePlace Codes::place(std::size_t) const { return {}; }
 Result<void> Codes::begin_down() { return unsupported(); }
 Result<Codes::Read> Codes::read(std::size_t, std::span<std::byte>) const { return unsupported(); }
-Result<void> begin_votes(const at::Tensor&, const RandomKey&, const CodePlace&) { return unsupported(); }
-Result<void> begin_signs(const at::Tensor&, const CodePlace&) { return unsupported(); }
-Result<void> begin_int8(const at::Tensor&, std::uint64_t, const CodePlace&) { return unsupported(); }
-Result<void> begin_uint8(const at::Tensor&, std::uint64_t, const CodePlace&) { return unsupported(); }
-Result<void> begin_natural(const at::Tensor&, const RandomKey&, const CodePlace&) { return unsupported(); }
-Result<void> begin_levels(const at::Tensor&, const RandomKey&, unsigned, std::uint64_t, const CodePlace&) {
-  return unsupported();
-}
-Result<void> begin_trits(const at::Tensor&, const RandomKey&, float, float, const CodePlace&) { return unsupported(); }
-Result<Size> magnitude_and_squares(const at::Tensor&) { return unsupported(); }
+Result<void> begin_votes(std::span<const ToCode>) { return unsupported(); }
+Result<void> begin_signs(std::span<const ToCode>) { return unsupported(); }
+Result<void> begin_int8(std::span<const ToCode>) { return unsupported(); }
+Result<void> begin_uint8(std::span<const ToCode>) { return unsupported(); }
+Result<void> begin_natural(std::span<const ToCode>) { return unsupported(); }
+Result<void> begin_levels(std::span<const ToCode>, unsigned, std::uint64_t) { return unsupported(); }
+Result<void> begin_trits(std::span<const ToCode>, std::span<const TritScale>) { return unsupported(); }
+Result<void> begin_sizes(std::span<const ToCode>) { return unsupported(); }
 Result<void> sum_magnitudes(const at::Tensor&, std::uint64_t, std::span<float>) { return unsupported(); }
 Result<bool> take_chunks(const at::Tensor&, std::uint64_t, std::span<const std::uint32_t>, std::span<std::byte>) {
   return unsupported();
 }
 Result<void> sample(const at::Tensor&, std::size_t, std::vector<float>&) { return unsupported(); }
 Result<bool> write_clusters(const at::Tensor&, const Clusters&, std::uint32_t, std::span<std::byte>) {
+  return unsupported();
+}
+Result<void> add_clusters(BytesView, std::span<const float>, const Clusters&, std::uint32_t, float, at::Tensor&) {
   return unsupported();
 }
 Result<bool> draw(const at::Tensor&, const RandomKey&, bool, std::span<float>) { return unsupported(); }

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 
 #include "compressors/device/memory_steps.hpp"
 #include "compressors/flat.hpp"
@@ -28,23 +29,40 @@ Result<at::Tensor> EfSignSgdMemory::learning_rate_of(const Round& round) {
   return learning_rates_.of(round, at::IntArrayRef(one_number));
 }
 
+Result<std::optional<float>> EfSignSgdMemory::share_kept(const Round& round) {
+  auto kept = learning_rate_of(round);
+  if (!kept) return kept.error();
+  const float now = learning_rate_in(round);
+  if (!(now > 0)) return std::optional<float>();
+  const float last = std::exchange(flat(*kept)[0], now);
+  return std::optional(static_cast<float>(options_.beta) * (last > 0 ? last / now : 1));
+}
+
 Result<at::Tensor> EfSignSgdMemory::compensate(const at::Tensor& gradient, const Round& round) {
+  if (!gradient.is_cpu()) return compensate_by_all(gradient, round);
   auto residual = residuals_.of(round, gradient);
   if (!residual) return residual;
-  auto kept = learning_rate_of(round);
-  if (!kept) return kept;
-  const float now = learning_rate_in(round);
-  if (!(now > 0)) return gradient;
-  float& last = flat(*kept)[0];
-  const float kept_share = static_cast<float>(options_.beta) * (last > 0 ? last / now : 1);
-  if (!gradient.is_cpu()) {
-    auto done = device::accumulate_residual(kept_share, 1, gradient, *residual);
-    if (!done) return done.error();
-  } else {
-    accumulate_residual(kept_share, 1, flat(gradient), flat(*residual));
-  }
-  last = now;
+  const auto share = share_kept(round);
+  if (!share) return share.error();
+  if (!*share) return gradient;
+  accumulate_residual(**share, 1, flat(gradient), flat(*residual));
   return residual;
+}
+
+Result<void> EfSignSgdMemory::compensate_all(std::span<const at::Tensor> gradients, std::span<const Round> rounds,
+                                             std::vector<at::Tensor>& out) {
+  if (gradients.empty() || gradients.front().is_cpu()) return Memory::compensate_all(gradients, rounds, out);
+  out.clear();
+  std::vector<device::ResidualOf> all;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    auto residual = residuals_.of(rounds[i], gradients[i]);
+    if (!residual) return residual.error();
+    const auto share = share_kept(rounds[i]);
+    if (!share) return share.error();
+    if (*share) all.push_back({**share, 1, gradients[i], *residual});
+    out.push_back(*share ? std::move(*residual) : gradients[i]);
+  }
+  return device::accumulate_residual(all);
 }
 
 Result<void> EfSignSgdMemory::update(const Round& round, const Sent& sent, at::Tensor& mean) {
@@ -52,6 +70,18 @@ Result<void> EfSignSgdMemory::update(const Round& round, const Sent& sent, at::T
   auto residual = residuals_.of(round, mean.sizes());
   if (!residual) return residual.error();
   return sent.add_to(*residual, -1);
+}
+
+Result<void> EfSignSgdMemory::update_all(std::span<const Round> rounds, std::span<const Sent> sent,
+                                         std::span<at::Tensor> means) {
+  std::vector<at::Tensor> residuals;
+  for (std::size_t i = 0; i < rounds.size(); ++i) {
+    if (!(learning_rate_in(rounds[i]) > 0)) return {};  // that of all tensors
+    auto residual = residuals_.of(rounds[i], means[i].sizes());
+    if (!residual) return residual.error();
+    residuals.push_back(std::move(*residual));
+  }
+  return Sent::add_all_to(residuals, sent, -1);
 }
 
 Result<void> EfSignSgdMemory::average_dense(at::Tensor&, const Round& round) {

@@ -38,8 +38,12 @@ class EfSignSgdMemory final : public Memory {
   std::string_view name() const override { return type_name; }
   MemoryTraits traits() const override { return type_traits; }
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
+  Result<void> compensate_all(std::span<const at::Tensor> gradients, std::span<const Round> rounds,
+                              std::vector<at::Tensor>& out) override;
   bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) override;
+  Result<void> update_all(std::span<const Round> rounds, std::span<const Sent> sent,
+                          std::span<at::Tensor> means) override;
   TensorStore* unsent() override { return &residuals_; }
   Result<void> average_dense(at::Tensor& mean, const Round& round) override;
   std::vector<NamedTensor> save() const override;
@@ -47,6 +51,8 @@ class EfSignSgdMemory final : public Memory {
 
  private:
   Result<at::Tensor> learning_rate_of(const Round& round);
+  /// The share of the residual that is kept, and notes the learning rate; none where that is zero.
+  Result<std::optional<float>> share_kept(const Round& round);
 
   Options options_;
   TensorStore residuals_{"residual"};

@@ -57,17 +57,13 @@ Result<void> ResidualMemory::update(const Round& round, const Sent& sent, at::Te
 
 Result<void> ResidualMemory::update_all(std::span<const Round> rounds, std::span<const Sent> sent,
                                         std::span<at::Tensor> means) {
-  std::vector<device::EntriesFor> taken;
+  std::vector<at::Tensor> residuals;
   for (std::size_t i = 0; i < rounds.size(); ++i) {
     auto residual = residuals_.of(rounds[i], means[i].sizes());
     if (!residual) return residual.error();
-    taken.push_back({sent[i].selections(), std::move(*residual)});
-    if (taken.back().to.is_cpu() || taken.back().selections.empty()) {
-      return Memory::update_all(rounds, sent, means);
-    }
+    residuals.push_back(std::move(*residual));
   }
-  const auto positions = device::add_entries(-1, taken);
-  return positions ? Result<void>() : positions.error();
+  return Sent::add_all_to(residuals, sent, -1);
 }
 
 Result<void> ResidualMemory::average_dense(at::Tensor&, const Round& round) {

@@ -48,9 +48,8 @@ bool Int8::write(std::span<const float> values, const Extent& extent, const Roun
   return finite;
 }
 
-Result<void> Int8::begin_on_device(const at::Tensor& values, const Extent& extent, const Round&,
-                                   const device::CodePlace& to) {
-  return device::begin_int8(values, extent.channels, to);
+Result<void> Int8::begin_on_device(std::span<const device::ToCode> tensors, std::span<const Round>) {
+  return device::begin_int8(tensors);
 }
 
 Result<void> Int8::check(BytesView code, const Extent& extent) const {
@@ -69,8 +68,6 @@ void Int8::read_add(BytesView code, const Extent& extent, float weight, std::siz
   });
 }
 
-Result<void> Int8::read_add_on_device(BytesView code, const Extent& extent, float weight, at::Tensor& sum) const {
-  return device::add_int8(code, extent.channels, weight, sum);
-}
+Result<void> Int8::read_add_on_device(std::span<const device::ToAdd> codes) const { return device::add_int8(codes); }
 
 }  // namespace weir::compressors

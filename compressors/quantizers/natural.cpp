@@ -56,9 +56,8 @@ bool Natural::write(std::span<const float> values, const Extent&, const Round& r
   return true;
 }
 
-Result<void> Natural::begin_on_device(const at::Tensor& values, const Extent&, const Round& round,
-                                      const device::CodePlace& to) {
-  return device::begin_natural(values, key_of_rank(round), to);
+Result<void> Natural::begin_on_device(std::span<const device::ToCode> tensors, std::span<const Round>) {
+  return device::begin_natural(tensors);
 }
 
 Result<void> Natural::check(BytesView code, const Extent&) const {
@@ -77,8 +76,8 @@ void Natural::read_add(BytesView code, const Extent&, float weight, std::size_t 
   }
 }
 
-Result<void> Natural::read_add_on_device(BytesView code, const Extent&, float weight, at::Tensor& sum) const {
-  return device::add_natural(code, weight, sum);
+Result<void> Natural::read_add_on_device(std::span<const device::ToAdd> codes) const {
+  return device::add_natural(codes);
 }
 
 }  // namespace weir::compressors

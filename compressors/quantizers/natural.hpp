@@ -29,13 +29,12 @@ class Natural final : public Quantizer {
   std::size_t code_bytes(const Extent& extent) const override { return 1 + extent.entries; }
   bool write(std::span<const float> values, const Extent& extent, const Round& round,
              std::span<std::byte> code) override;
-  Result<void> begin_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
-                               const device::CodePlace& to) override;
+  Result<void> begin_on_device(std::span<const device::ToCode> tensors, std::span<const Round> rounds) override;
   std::size_t unit() const override { return 1; }
   Result<void> check(BytesView code, const Extent& extent) const override;
   void read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
                 std::span<float> sum) const override;
-  Result<void> read_add_on_device(BytesView code, const Extent& extent, float weight, at::Tensor& sum) const override;
+  Result<void> read_add_on_device(std::span<const device::ToAdd> codes) const override;
 };
 
 }  // namespace weir::compressors

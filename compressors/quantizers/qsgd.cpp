@@ -111,9 +111,8 @@ bool Qsgd::write(std::span<const float> values, const Extent& extent, const Roun
   return finite;
 }
 
-Result<void> Qsgd::begin_on_device(const at::Tensor& values, const Extent&, const Round& round,
-                                   const device::CodePlace& to) {
-  return device::begin_levels(values, key_of_rank(round), bits_, bucket_, to);
+Result<void> Qsgd::begin_on_device(std::span<const device::ToCode> tensors, std::span<const Round>) {
+  return device::begin_levels(tensors, bits_, bucket_);
 }
 
 Result<void> Qsgd::check(BytesView code, const Extent& extent) const {
@@ -160,8 +159,10 @@ void Qsgd::read_add(BytesView code, const Extent&, float weight, std::size_t beg
   }
 }
 
-Result<void> Qsgd::read_add_on_device(BytesView code, const Extent&, float weight, at::Tensor& sum) const {
-  return device::add_levels(code.subspan(bytes_of_head), bits_, bucket_, weight, sum);
+Result<void> Qsgd::read_add_on_device(std::span<const device::ToAdd> codes) const {
+  std::vector<device::ToAdd> buckets(codes.begin(), codes.end());
+  for (device::ToAdd& add : buckets) add.code = add.code.subspan(bytes_of_head);
+  return device::add_levels(buckets, bits_, bucket_);
 }
 
 }  // namespace weir::compressors

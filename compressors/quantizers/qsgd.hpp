@@ -43,15 +43,14 @@ class Qsgd final : public Quantizer {
   std::size_t code_bytes(const Extent& extent) const override;
   bool write(std::span<const float> values, const Extent& extent, const Round& round,
              std::span<std::byte> code) override;
-  Result<void> begin_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
-                               const device::CodePlace& to) override;
+  Result<void> begin_on_device(std::span<const device::ToCode> tensors, std::span<const Round> rounds) override;
   std::size_t head_bytes() const override;
   void write_head(const Extent& extent, const SignSums& sums, std::span<std::byte> head) const override;
   std::size_t unit() const override { return bucket_; }
   Result<void> check(BytesView code, const Extent& extent) const override;
   void read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
                 std::span<float> sum) const override;
-  Result<void> read_add_on_device(BytesView code, const Extent& extent, float weight, at::Tensor& sum) const override;
+  Result<void> read_add_on_device(std::span<const device::ToAdd> codes) const override;
 
  private:
   unsigned most() const { return (1U << bits_) - 1; }

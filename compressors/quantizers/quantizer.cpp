@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "base/errc.hpp"
@@ -9,6 +10,7 @@
 #include "compressors/flat.hpp"
 #include "compressors/non_finite.hpp"
 #include "compressors/parallel_loops.hpp"
+#include "compressors/round_key.hpp"
 
 namespace weir::compressors {
 namespace {
@@ -27,32 +29,36 @@ std::optional<WireBits> Quantizer::expected_bits(at::IntArrayRef shape, const Ro
   return WireBits{.gathered = 8 * static_cast<double>(code_bytes(extent)) / static_cast<double>(extent.entries)};
 }
 
-Result<std::shared_ptr<const device::Codes>> Quantizer::begin_codes(std::span<const at::Tensor> tensors,
-                                                                    std::span<const Round> rounds) {
+auto Quantizer::begin_codes(std::span<const at::Tensor> tensors, std::span<const Round> rounds,
+                            std::span<const std::size_t> bytes,
+                            FunctionRef<Result<void>(std::span<const device::ToCode>)> begin)
+    -> Result<std::vector<Coming>> {
+  auto made = device::Codes::make(tensors.front(), bytes);
+  if (!made) return made.error();
+  const auto codes = std::make_shared<device::Codes>(std::move(*made));
+  std::vector<device::ToCode> to_code;
+  std::vector<Coming> coming;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    to_code.push_back({tensors[i], extent_of(tensors[i].sizes()).channels, key_of_rank(rounds[i]), codes->place(i)});
+    coming.push_back({codes, i});
+  }
+  auto begun = begin(to_code);
+  if (begun) begun = codes->begin_down();
+  return begun ? Result<std::vector<Coming>>(std::move(coming)) : begun.error();
+}
+
+auto Quantizer::begin_codes(std::span<const at::Tensor> tensors, std::span<const Round> rounds)
+    -> Result<std::vector<Coming>> {
   std::vector<std::size_t> bytes;
   for (const at::Tensor& tensor : tensors) bytes.push_back(code_bytes(extent_of(tensor.sizes())) - head_bytes());
-  auto codes = device::Codes::make(tensors.front(), bytes);
-  if (!codes) return codes.error();
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    auto begun = begin_on_device(tensors[i], extent_of(tensors[i].sizes()), rounds[i], codes->place(i));
-    if (!begun) return begun.error();
-  }
-  if (auto begun = codes->begin_down(); !begun) return begun.error();
-  return std::make_shared<const device::Codes>(std::move(*codes));
+  return begin_codes(tensors, rounds, bytes,
+                     [&](std::span<const device::ToCode> to_code) { return begin_on_device(to_code, rounds); });
 }
 
 Result<void> Quantizer::do_begin(std::span<const at::Tensor> gradients, std::span<const Round> rounds) {
-  std::vector<at::Tensor> tensors;
-  std::vector<Round> of_tensors;
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!begins_ahead(rounds[i])) continue;
-    tensors.push_back(gradients[i]);
-    of_tensors.push_back(rounds[i]);
-  }
-  if (tensors.empty()) return {};
-  const auto codes = begin_codes(tensors, of_tensors);
-  if (!codes) return codes.error();
-  for (std::size_t i = 0; i < tensors.size(); ++i) begun_.put(of_tensors[i], {*codes, i});
+  auto coming = begin_codes(gradients, rounds);
+  if (!coming) return coming.error();
+  for (std::size_t i = 0; i < gradients.size(); ++i) begun_.put(rounds[i], std::move((*coming)[i]));
   return {};
 }
 
@@ -60,9 +66,9 @@ Result<bool> Quantizer::write_from_device(const at::Tensor& values, const Extent
                                           std::span<std::byte> code) {
   Coming coming = begun_.take(round);
   if (coming.codes == nullptr) {
-    auto codes = begin_codes(std::span(&values, 1), std::span(&round, 1));
-    if (!codes) return codes.error();
-    coming = {std::move(*codes), 0};
+    auto begun = begin_codes(std::span(&values, 1), std::span(&round, 1));
+    if (!begun) return begun.error();
+    coming = std::move(begun->front());
   }
   const auto read = coming.codes->read(coming.index, code.subspan(head_bytes()));
   if (!read) return read.error();
@@ -116,11 +122,33 @@ Result<void> Quantizer::do_decode_add(BytesView payload, const Round&, float wei
   return {};
 }
 
-Result<void> Quantizer::do_decode_add_on_device(BytesView payload, const Round&, float weight, at::Tensor& sum) {
+Result<void> Quantizer::do_decode_add_on_device(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
+  std::vector<device::ToAdd> waiting;
+  auto read = do_decode_add_later(payload, round, weight, sum, waiting);
+  return read ? decode_add_all(std::move(waiting)) : read;
+}
+
+Result<void> Quantizer::do_decode_add_later(BytesView payload, const Round&, float weight, at::Tensor& sum,
+                                            std::vector<device::ToAdd>& waiting) {
   const Extent extent = extent_of(sum.sizes());
   const auto code = open(payload, extent);
   if (!code) return code.error();
-  return extent.entries == 0 ? Result<void>() : read_add_on_device(*code, extent, weight, sum);
+  if (extent.entries > 0) waiting.push_back({*code, extent.channels, weight, -weight, sum});
+  return {};
+}
+
+Result<void> Quantizer::decode_add_all(std::vector<device::ToAdd> waiting) {
+  std::vector<std::vector<device::ToAdd>> turns;  // of the codes for each sum the first, then the second, and so on
+  std::unordered_map<const void*, std::size_t> turn_of_sum;
+  for (device::ToAdd& code : waiting) {
+    const std::size_t turn = turn_of_sum[code.sum.data_ptr()]++;
+    if (turn == turns.size()) turns.emplace_back();
+    turns[turn].push_back(std::move(code));
+  }
+  for (const auto& codes : turns) {
+    if (auto added = read_add_on_device(codes); !added) return added;
+  }
+  return {};
 }
 
 Result<void> Quantizer::do_decode_add_ranks(std::span<const BytesView> payloads, const Round&, float weight,

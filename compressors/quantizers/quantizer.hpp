@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/function_ref.hpp"
 #include "compressors/begun.hpp"
 #include "compressors/codecs/payload.hpp"
 #include "compressors/compressor.hpp"
@@ -32,6 +33,7 @@ class Quantizer : public Compressor {
   std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
   bool codes_on(at::Device device) const final { return device.is_cpu() || device::has_kernels(device); }
   bool decodes_on(at::Device device) const final { return codes_on(device); }
+  Result<void> decode_add_all(std::vector<device::ToAdd> waiting) override;
 
  protected:
   virtual Format format() const = 0;
@@ -43,15 +45,12 @@ class Quantizer : public Compressor {
   virtual bool write(std::span<const float> values, const Extent& extent, const Round& round,
                      std::span<std::byte> code) = 0;
 
-  /// Has a device begin to write the code of a contiguous float32 tensor that lies there, but for the head. Fails as
-  /// compressors/device.
-  virtual Result<void> begin_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
-                                       const device::CodePlace& to) = 0;
+  /// Has a device begin to write the codes of contiguous float32 tensors that lie there, but for their heads. They come
+  /// with their channels and with keys of this rank. Fails as compressors/device.
+  virtual Result<void> begin_on_device(std::span<const device::ToCode> tensors, std::span<const Round> rounds) = 0;
   /// The first bytes of a code, which the host writes when a device has written the rest.
   virtual std::size_t head_bytes() const { return 0; }
   virtual void write_head(const Extent& /*extent*/, const SignSums& /*sums*/, std::span<std::byte> /*head*/) const {}
-  /// Whether begin_on_device() may be called ahead of do_encode(), in this pass.
-  virtual bool begins_ahead(const Round& /*round*/) const { return true; }
 
   /// Whether a code (never of no entries) can be read: one that write() never writes may be refused, or decoded to any
   /// finite floats. It has code_bytes() bytes but is untrusted otherwise. Fails with: malformed.
@@ -65,26 +64,31 @@ class Quantizer : public Compressor {
   virtual void read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
                         std::span<float> sum) const = 0;
 
-  /// The same of a whole code for a contiguous tensor on a device. Fails as compressors/device.
-  virtual Result<void> read_add_on_device(BytesView code, const Extent& extent, float weight,
-                                          at::Tensor& sum) const = 0;
+  /// The same of whole codes for contiguous tensors on a device. Fails as compressors/device.
+  virtual Result<void> read_add_on_device(std::span<const device::ToAdd> codes) const = 0;
 
   Result<void> do_begin(std::span<const at::Tensor> gradients, std::span<const Round> rounds) override;
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
   Result<void> do_decode_add_on_device(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
+  Result<void> do_decode_add_later(BytesView payload, const Round& round, float weight, at::Tensor& sum,
+                                   std::vector<device::ToAdd>& waiting) override;
   Result<void> do_decode_add_ranks(std::span<const BytesView> payloads, const Round& round, float weight,
                                    at::Tensor& sum) override;
 
- private:
   /// One of the codes of a bucket, on its way to the host.
   struct Coming {
     std::shared_ptr<const device::Codes> codes;
     std::size_t index = 0;
   };
+  /// Has `begin` put into the stream what writes codes of these sizes.
+  static Result<std::vector<Coming>> begin_codes(std::span<const at::Tensor> tensors, std::span<const Round> rounds,
+                                                 std::span<const std::size_t> bytes,
+                                                 FunctionRef<Result<void>(std::span<const device::ToCode>)> begin);
 
-  Result<std::shared_ptr<const device::Codes>> begin_codes(std::span<const at::Tensor> tensors,
-                                                           std::span<const Round> rounds);
+ private:
+  /// As begin_on_device().
+  Result<std::vector<Coming>> begin_codes(std::span<const at::Tensor> tensors, std::span<const Round> rounds);
   /// As write(), of a tensor on a device.
   Result<bool> write_from_device(const at::Tensor& values, const Extent& extent, const Round& round,
                                  std::span<std::byte> code);

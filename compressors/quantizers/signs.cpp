@@ -20,6 +20,9 @@ BytesView signs_of(BytesView bits, std::size_t begin, std::size_t end) {
   return bits.subspan(begin / 8, sign_bytes(end - begin));
 }
 
+/// One vote contributes 1 / world to the mean: a magnitude below half of that is a tie with a rounding error.
+float least_of(const Round& round) { return 0.5F / static_cast<float>(round.world); }
+
 Result<void> check_padding(BytesView bits, std::uint64_t entries) {
   if (padding_is_zero(bits, entries, 1)) return {};
   return Error(Errc::malformed, "bits are set behind the last sign");
@@ -28,12 +31,16 @@ Result<void> check_padding(BytesView bits, std::uint64_t entries) {
 }  // namespace
 
 Result<void> SignVote::conclude(at::Tensor& mean, const Round& round) {
-  // One vote contributes 1 / world to the mean: a magnitude below half of that is a tie with a rounding error.
-  const float least = 0.5F / static_cast<float>(round.world);
-  const RandomKey coins = key_beside_ranks(round);
-  if (!mean.is_cpu()) return device::take_majority(least, coins, mean);
-  take_majority(least, coins, flat(mean));
+  if (!mean.is_cpu()) return conclude_all(std::span(&mean, 1), std::span(&round, 1));
+  take_majority(least_of(round), key_beside_ranks(round), flat(mean));
   return {};
+}
+
+Result<void> SignVote::conclude_all(std::span<at::Tensor> means, std::span<const Round> rounds) {
+  if (means.empty() || means.front().is_cpu()) return Quantizer::conclude_all(means, rounds);
+  std::vector<RandomKey> coins;
+  for (const Round& round : rounds) coins.push_back(key_beside_ranks(round));
+  return device::take_majority(least_of(rounds.front()), coins, means);
 }
 
 double SignVote::error_bound(std::uint64_t, const Round&) const { return std::numeric_limits<double>::infinity(); }
@@ -47,8 +54,8 @@ void SignVote::read_add(BytesView code, const Extent&, float weight, std::size_t
   add_by_sign(signs_of(code, begin, end), weight, -weight, sum.subspan(begin, end - begin));
 }
 
-Result<void> SignVote::read_add_on_device(BytesView code, const Extent&, float weight, at::Tensor& sum) const {
-  return device::add_by_sign(code, weight, -weight, sum);
+Result<void> SignVote::read_add_on_device(std::span<const device::ToAdd> codes) const {
+  return device::add_by_sign(codes);
 }
 
 double TwoValues::error_bound(std::uint64_t entries, const Round&) const {
@@ -62,9 +69,8 @@ bool TwoValues::write(std::span<const float> values, const Extent& extent, const
   return true;
 }
 
-Result<void> TwoValues::begin_on_device(const at::Tensor& values, const Extent&, const Round&,
-                                        const device::CodePlace& to) {
-  return device::begin_signs(values, to);
+Result<void> TwoValues::begin_on_device(std::span<const device::ToCode> tensors, std::span<const Round>) {
+  return device::begin_signs(tensors);
 }
 
 std::size_t TwoValues::head_bytes() const { return values_bytes; }
@@ -92,10 +98,15 @@ void TwoValues::read_add(BytesView code, const Extent&, float weight, std::size_
   add_by_sign(bits, weight * positive, weight * negative, sum.subspan(begin, end - begin));
 }
 
-Result<void> TwoValues::read_add_on_device(BytesView code, const Extent&, float weight, at::Tensor& sum) const {
-  const float positive = load_f32(code.data());
-  const float negative = load_f32(code.data() + sizeof(float));
-  return device::add_by_sign(code.subspan(values_bytes), weight * positive, weight * negative, sum);
+Result<void> TwoValues::read_add_on_device(std::span<const device::ToAdd> codes) const {
+  std::vector<device::ToAdd> signs(codes.begin(), codes.end());
+  for (device::ToAdd& add : signs) {
+    const float weight = add.weight;
+    add.weight = weight * load_f32(add.code.data());
+    add.negative = weight * load_f32(add.code.data() + sizeof(float));
+    add.code = add.code.subspan(values_bytes);
+  }
+  return device::add_by_sign(signs);
 }
 
 }  // namespace weir::compressors

@@ -20,6 +20,7 @@ class SignVote : public Quantizer {
   std::uint64_t vector_entries_min() const override { return 0; }
   /// Exact for up to 2000 ranks; with more, the rounding of the mean can hide the difference of one vote.
   Result<void> conclude(at::Tensor& mean, const Round& round) override;
+  Result<void> conclude_all(std::span<at::Tensor> means, std::span<const Round> rounds) override;
   double error_bound(std::uint64_t entries, const Round& round) const override;
 
  protected:
@@ -29,7 +30,7 @@ class SignVote : public Quantizer {
   Result<void> check(BytesView code, const Extent& extent) const override;
   void read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
                 std::span<float> sum) const override;
-  Result<void> read_add_on_device(BytesView code, const Extent& extent, float weight, at::Tensor& sum) const override;
+  Result<void> read_add_on_device(std::span<const device::ToAdd> codes) const override;
 };
 
 /// The base class of compressors that send one of two values for every entry; a derived class says which. The code is
@@ -53,8 +54,7 @@ class TwoValues : public Quantizer {
   virtual Values values_of(const SignSums& sums, std::uint64_t entries) const = 0;
 
   bool write(std::span<const float> values, const Extent& extent, const Round& round, std::span<std::byte> code) final;
-  Result<void> begin_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
-                               const device::CodePlace& to) final;
+  Result<void> begin_on_device(std::span<const device::ToCode> tensors, std::span<const Round> rounds) final;
   std::size_t head_bytes() const final;
   void write_head(const Extent& extent, const SignSums& sums, std::span<std::byte> head) const final;
   Format format() const override { return Format::two_values; }
@@ -63,7 +63,7 @@ class TwoValues : public Quantizer {
   Result<void> check(BytesView code, const Extent& extent) const override;
   void read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
                 std::span<float> sum) const override;
-  Result<void> read_add_on_device(BytesView code, const Extent& extent, float weight, at::Tensor& sum) const override;
+  Result<void> read_add_on_device(std::span<const device::ToAdd> codes) const override;
 };
 
 }  // namespace weir::compressors

@@ -10,9 +10,8 @@ bool SignSgd::write(std::span<const float> values, const Extent&, const Round& r
   return write_votes(values, 0, key_of_rank(round), code);
 }
 
-Result<void> SignSgd::begin_on_device(const at::Tensor& values, const Extent&, const Round& round,
-                                      const device::CodePlace& to) {
-  return device::begin_votes(values, key_of_rank(round), to);
+Result<void> SignSgd::begin_on_device(std::span<const device::ToCode> tensors, std::span<const Round>) {
+  return device::begin_votes(tensors);
 }
 
 }  // namespace weir::compressors

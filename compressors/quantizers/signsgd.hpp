@@ -18,8 +18,7 @@ class SignSgd final : public SignVote {
  protected:
   bool write(std::span<const float> values, const Extent& extent, const Round& round,
              std::span<std::byte> code) override;
-  Result<void> begin_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
-                               const device::CodePlace& to) override;
+  Result<void> begin_on_device(std::span<const device::ToCode> tensors, std::span<const Round> rounds) override;
 };
 
 }  // namespace weir::compressors

@@ -24,6 +24,7 @@ std::vector<NamedTensor> Signum::save() const {
 }
 
 Result<void> Signum::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  if (!gradient.is_cpu() && gradient.numel() > 0) return encode_from_device(gradient, round, out);
   // Checked first, so that a gradient that is refused leaves no trace in the momentum.
   const auto finite = all_finite(gradient);
   if (!finite) return finite.error();
@@ -47,11 +48,37 @@ bool Signum::write(std::span<const float> values, const Extent&, const Round& ro
   return true;
 }
 
-Result<void> Signum::begin_on_device(const at::Tensor& values, const Extent&, const Round& round,
-                                     const device::CodePlace& to) {
+Result<void> Signum::do_begin(std::span<const at::Tensor> gradients, std::span<const Round> rounds) {
   const auto beta = static_cast<float>(options_.momentum);
-  auto done = device::accumulate_residual(beta, 1 - beta, values, momentum_);
-  return done ? device::begin_votes(momentum_, key_of_rank(round), to) : done;
+  std::vector<device::ResidualOf> steps;
+  std::vector<at::Tensor> next;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    auto momentum = momenta_.of(rounds[i], gradients[i]);
+    if (!momentum) return momentum.error();
+    next.push_back(at::empty_like(*momentum));
+    steps.push_back({beta, 1 - beta, gradients[i], next.back(), nullptr, std::move(*momentum)});
+  }
+  auto done = device::accumulate_residual(steps);
+  if (done) done = SignVote::do_begin(next, rounds);
+  if (!done) return done;
+  for (std::size_t i = 0; i < next.size(); ++i) next_.put(rounds[i], std::move(next[i]));
+  return {};
+}
+
+Result<void> Signum::encode_from_device(const at::Tensor& gradient, const Round& round, Bytes& out) {
+  at::Tensor next = next_.take(round);
+  if (!next.defined()) {
+    if (auto begun = Signum::do_begin(std::span(&gradient, 1), std::span(&round, 1)); !begun) return begun;
+    next = next_.take(round);
+  }
+  // A gradient that is not finite has left such a momentum, which is not kept.
+  auto encoded = SignVote::do_encode(next, round, out);
+  if (encoded) momenta_.put(round, std::move(next));
+  return encoded;
+}
+
+Result<void> Signum::begin_on_device(std::span<const device::ToCode> tensors, std::span<const Round>) {
+  return device::begin_votes(tensors);
 }
 
 }  // namespace weir::compressors

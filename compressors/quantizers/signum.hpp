@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compressors/begun.hpp"
 #include "compressors/memories/tensor_store.hpp"
 #include "compressors/quantizers/signs.hpp"
 #include "protocol/params.hpp"
@@ -29,18 +30,19 @@ class Signum final : public SignVote {
   Result<void> restore(std::span<const NamedTensor> state) override { return restore_stores(state, {&momenta_}); }
 
  protected:
+  Result<void> do_begin(std::span<const at::Tensor> gradients, std::span<const Round> rounds) override;
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
   bool write(std::span<const float> values, const Extent& extent, const Round& round,
              std::span<std::byte> code) override;
-  Result<void> begin_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
-                               const device::CodePlace& to) override;
-  /// The momentum is changed on the way.
-  bool begins_ahead(const Round&) const override { return false; }
+  Result<void> begin_on_device(std::span<const device::ToCode> tensors, std::span<const Round> rounds) override;
 
  private:
+  Result<void> encode_from_device(const at::Tensor& gradient, const Round& round, Bytes& out);
+
   Options options_;
   TensorStore momenta_{"momentum"};
-  at::Tensor momentum_;  // that of the tensor being encoded
+  at::Tensor momentum_;     // in the host's memory, that of the tensor being encoded
+  Begun<at::Tensor> next_;  // on a device, what becomes of momenta whose signs are on their way
 };
 
 }  // namespace weir::compressors

@@ -63,9 +63,32 @@ double TernGrad::error_bound(std::uint64_t entries, const Round&) const {
   return clip_ <= 4 ? 1 + clip_ * clip_ / 8 : clip_ - 1;
 }
 
+Result<void> TernGrad::begin_sizes(std::span<const at::Tensor> gradients, std::span<const Round> rounds) {
+  const std::vector<std::size_t> no_codes(gradients.size());
+  auto coming = begin_codes(gradients, rounds, no_codes,
+                            [](std::span<const device::ToCode> tensors) { return device::begin_sizes(tensors); });
+  if (!coming) return coming.error();
+  for (std::size_t i = 0; i < gradients.size(); ++i) sizes_.put(rounds[i], std::move((*coming)[i]));
+  return {};
+}
+
+Result<Size> TernGrad::size_from_device(const at::Tensor& gradient, const Round& round) {
+  Coming coming = sizes_.take(round);
+  if (coming.codes == nullptr) {
+    if (auto begun = begin_sizes(std::span(&gradient, 1), std::span(&round, 1)); !begun) return begun.error();
+    coming = sizes_.take(round);
+  }
+  const auto read = coming.codes->read(coming.index, {});
+  return read ? Result<Size>(read->size) : read.error();
+}
+
+Result<void> TernGrad::do_begin(std::span<const at::Tensor> gradients, std::span<const Round> rounds) {
+  const bool known = shared_ && rounds.front().pass > 0;
+  return known ? Quantizer::do_begin(gradients, rounds) : begin_sizes(gradients, rounds);
+}
+
 Result<void> TernGrad::note_limit(const at::Tensor& gradient, const Round& round) {
-  const auto size =
-      gradient.is_cpu() ? Result<Size>(total_size(flat(gradient))) : device::magnitude_and_squares(gradient);
+  const auto size = gradient.is_cpu() ? Result<Size>(total_size(flat(gradient))) : size_from_device(gradient, round);
   if (!size) return size.error();
   if (size->magnitude >= magnitude_infinite) return non_finite(round, gradient);
   const auto largest = std::bit_cast<float>(size->magnitude);
@@ -128,10 +151,10 @@ bool TernGrad::write(std::span<const float> values, const Extent&, const Round& 
   return true;
 }
 
-Result<void> TernGrad::begin_on_device(const at::Tensor& values, const Extent&, const Round& round,
-                                       const device::CodePlace& to) {
-  const Scales& scales = scales_.of(round);
-  return device::begin_trits(values, key_of_rank(round), scales.own, scales.of_digit(), to);
+Result<void> TernGrad::begin_on_device(std::span<const device::ToCode> tensors, std::span<const Round> rounds) {
+  std::vector<device::TritScale> scales;
+  for (const Round& round : rounds) scales.push_back({scales_.of(round).own, scales_.of(round).of_digit()});
+  return device::begin_trits(tensors, scales);
 }
 
 std::size_t TernGrad::unit() const { return trit_block; }
@@ -159,8 +182,8 @@ void TernGrad::read_add(BytesView code, const Extent&, float weight, std::size_t
   }
 }
 
-Result<void> TernGrad::read_add_on_device(BytesView code, const Extent&, float weight, at::Tensor& sum) const {
-  return device::add_trits(code, weight, sum);
+Result<void> TernGrad::read_add_on_device(std::span<const device::ToAdd> codes) const {
+  return device::add_trits(codes);
 }
 
 }  // namespace weir::compressors

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "compressors/begun.hpp"
 #include "compressors/per_tensor.hpp"
 #include "compressors/quantizers/quantizer.hpp"
 #include "protocol/params.hpp"
@@ -42,20 +43,19 @@ class TernGrad final : public Quantizer {
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
 
  protected:
+  /// The sizes that scales are made of or, once all ranks' are known, the codes.
+  Result<void> do_begin(std::span<const at::Tensor> gradients, std::span<const Round> rounds) override;
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
   Format format() const override { return Format::ternary; }
   std::size_t code_bytes(const Extent& extent) const override;
   bool write(std::span<const float> values, const Extent& extent, const Round& round,
              std::span<std::byte> code) override;
-  Result<void> begin_on_device(const at::Tensor& values, const Extent& extent, const Round& round,
-                               const device::CodePlace& to) override;
-  /// A scale of this rank alone is found in do_encode().
-  bool begins_ahead(const Round& round) const override { return shared_ && round.pass == 1; }
+  Result<void> begin_on_device(std::span<const device::ToCode> tensors, std::span<const Round> rounds) override;
   std::size_t unit() const override;
   Result<void> check(BytesView code, const Extent& extent) const override;
   void read_add(BytesView code, const Extent& extent, float weight, std::size_t begin, std::size_t end,
                 std::span<float> sum) const override;
-  Result<void> read_add_on_device(BytesView code, const Extent& extent, float weight, at::Tensor& sum) const override;
+  Result<void> read_add_on_device(std::span<const device::ToAdd> codes) const override;
 
  private:
   /// Of one tensor within a round.
@@ -66,6 +66,8 @@ class TernGrad final : public Quantizer {
     float of_digit() const { return std::max(own, shared); }
   };
 
+  Result<void> begin_sizes(std::span<const at::Tensor> gradients, std::span<const Round> rounds);
+  Result<Size> size_from_device(const at::Tensor& gradient, const Round& round);
   /// Finds the own scale of a gradient.
   Result<void> note_limit(const at::Tensor& gradient, const Round& round);
   Result<void> encode_limit(const at::Tensor& gradient, const Round& round, Bytes& out);
@@ -73,6 +75,7 @@ class TernGrad final : public Quantizer {
   double clip_;
   bool shared_;
   PerTensor<Scales> scales_;
+  Begun<Coming> sizes_;
 };
 
 }  // namespace weir::compressors

@@ -46,9 +46,8 @@ bool Uint8::write(std::span<const float> values, const Extent& extent, const Rou
   return finite;
 }
 
-Result<void> Uint8::begin_on_device(const at::Tensor& values, const Extent& extent, const Round&,
-                                    const device::CodePlace& to) {
-  return device::begin_uint8(values, extent.channels, to);
+Result<void> Uint8::begin_on_device(std::span<const device::ToCode> tensors, std::span<const Round>) {
+  return device::begin_uint8(tensors);
 }
 
 Result<void> Uint8::check(BytesView code, const Extent& extent) const {
@@ -69,8 +68,6 @@ void Uint8::read_add(BytesView code, const Extent& extent, float weight, std::si
   });
 }
 
-Result<void> Uint8::read_add_on_device(BytesView code, const Extent& extent, float weight, at::Tensor& sum) const {
-  return device::add_uint8(code, extent.channels, weight, sum);
-}
+Result<void> Uint8::read_add_on_device(std::span<const device::ToAdd> codes) const { return device::add_uint8(codes); }
 
 }  // namespace weir::compressors

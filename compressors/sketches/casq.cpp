@@ -15,6 +15,7 @@
 #include "compressors/codecs/payload.hpp"
 #include "compressors/codecs/varint.hpp"
 #include "compressors/device/codes.hpp"
+#include "compressors/device/memory_steps.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/kernels/pack.hpp"
@@ -370,24 +371,29 @@ bool Casq::write_code(std::span<const float> values, const Clusters& clusters, s
 }
 
 Result<void> Casq::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
-  const std::span<float> target = flat(sum);
+  const auto entries = static_cast<std::size_t>(sum.numel());
   const auto opened = open(payload);
   if (!opened) return opened.error();
-  if (opened->entries != target.size()) {
+  if (opened->entries != entries) {
     return malformed("a payload for " + std::to_string(opened->entries) + " entries came for a tensor of " +
-                     std::to_string(target.size()));
+                     std::to_string(entries));
   }
   if (opened->kind == Kind::raw) {
-    if (opened->rest.size() != target.size_bytes()) return malformed("entries are cut off");
-    read_.resize(target.size());
+    if (opened->rest.size() != entries * sizeof(float)) return malformed("entries are cut off");
+    read_.resize(entries);
     std::ranges::copy(opened->rest, std::as_writable_bytes(std::span(read_)).begin());
     if (!all_finite(read_)) return malformed("an entry that is not a number");
-    add_scaled(weight, opened->rest, target);
+    if (!sum.is_cpu()) return device::add_scaled(weight, opened->rest, sum);
+    add_scaled(weight, opened->rest, flat(sum));
     return {};
   }
   if (opened->kind != Kind::tables) return malformed("clusters came where tables are due");
   const auto tables = read_tables(*opened, read_);
   if (!tables) return tables.error();
+  if (!sum.is_cpu()) {
+    return device::add_clusters(tables->ids, tables->means, tables->clusters, tables->salt, weight, sum);
+  }
+  const std::span<float> target = flat(sum);
   const unsigned bits = tables->clusters.bits;
   for_blocks(tables->clusters, tables->salt, target.size(),
              [&](const Placing& placing, std::size_t first, std::size_t size) {

@@ -58,6 +58,7 @@ class Casq final : public Compressor {
 
   std::string_view name() const override { return type_name; }
   bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
+  bool decodes_on(at::Device device) const override { return codes_on(device); }
   Traits traits() const override { return {.passes = {Reduction::gather, Reduction::gather}, .stateful = true}; }
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
   /// Replacing entries by the means of their buckets is an orthogonal projection, so |x - y|^2 = |x|^2 - |y|^2. The

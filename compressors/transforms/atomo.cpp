@@ -289,13 +289,12 @@ Result<void> Atomo::do_decode_add(BytesView payload, const Round&, float weight,
   const auto kind = dct ? ValueKind::cosines : ValueKind::entries;
   const auto read = read_balanced(payload, entries_of(sum.sizes()), kind, values_read_);
   if (!read) return read.error();
-  if (!sum.is_cpu()) return device::add_selection(weight, values_read_.selection, sum);
-  const std::span<float> target = flat(sum);
   if (dct) {
-    if (target.empty()) return {};
-    return add_inverse(BlockGrid(shape, cosine_side_max), values_read_.selection, weight, target);
+    if (sum.numel() == 0) return {};
+    return add_inverse(BlockGrid(shape, cosine_side_max), values_read_.selection, weight, sum);
   }
-  add_selection(weight, values_read_.selection, target);
+  if (!sum.is_cpu()) return device::add_selection(weight, values_read_.selection, sum);
+  add_selection(weight, values_read_.selection, flat(sum));
   return {};
 }
 

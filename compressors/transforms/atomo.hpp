@@ -48,10 +48,7 @@ class Atomo final : public Compressor {
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.biased = false, .exact_on_devices = options_.atoms != "svd"}; }
   bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
-  /// Cosines are brought back on the host.
-  bool decodes_on(at::Device device) const override {
-    return device.is_cpu() || (options_.atoms != "dct" && codes_on(device));
-  }
+  bool decodes_on(at::Device device) const override { return codes_on(device); }
   /// A vector is one singular vector.
   std::uint64_t vector_entries_min() const override {
     return options_.atoms == "svd" ? never_vectors : Compressor::vector_entries_min();

@@ -7,6 +7,8 @@
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "compressors/device/cosines.hpp"
+#include "compressors/flat.hpp"
 #include "compressors/kernels/linear_algebra/cosines.hpp"
 #include "compressors/parallel_loops.hpp"
 
@@ -66,10 +68,12 @@ bool transform_blocks(const BlockGrid& grid, std::span<const float> entries, std
   return true;
 }
 
-Result<void> add_inverse(const BlockGrid& grid, const Selection& selection, float weight, std::span<float> sum) {
+Result<void> add_inverse(const BlockGrid& grid, const Selection& selection, float weight, at::Tensor& sum) {
   if (std::ranges::any_of(selection.values, [](float value) { return !(std::fabs(value) <= coefficient_max); })) {
     return Error(Errc::malformed, "a payload holds a coefficient that is too large");
   }
+  if (!sum.is_cpu()) return device::add_inverse(grid, selection, weight, sum);
+  const std::span<float> target = flat(sum);
   for_blocks(grid, [&](std::size_t first, std::size_t last) {
     CosineScratch scratch;
     std::array<std::uint32_t, cosine_side_max * cosine_side_max> places;
@@ -84,7 +88,7 @@ Result<void> add_inverse(const BlockGrid& grid, const Selection& selection, floa
       }
       const std::size_t count = at - start;
       add_inverse_block(std::span(places).first(count), std::span(selection.values).subspan(start, count), block.rows,
-                        block.columns, weight, scratch, sum.data() + block.row * grid.shape().columns + block.column,
+                        block.columns, weight, scratch, target.data() + block.row * grid.shape().columns + block.column,
                         grid.shape().columns);
     }
   });

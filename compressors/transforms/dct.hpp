@@ -53,9 +53,9 @@ using BlockVisitor = FunctionRef<void(std::size_t, const BlockGrid::Block&, std:
 bool transform_blocks(const BlockGrid& grid, std::span<const float> entries, std::size_t first, std::size_t last,
                       BlockVisitor visit);
 
-/// sum += weight * the inverse transform of the coefficients in `selection`. Fails with: malformed (a coefficient above
-/// coefficient_max).
-Result<void> add_inverse(const BlockGrid& grid, const Selection& selection, float weight, std::span<float> sum);
+/// sum += weight * the inverse transform of the coefficients in `selection`. `sum` is float32 and contiguous, also on a
+/// device. Fails with: malformed (a coefficient above coefficient_max), internal (on a device).
+Result<void> add_inverse(const BlockGrid& grid, const Selection& selection, float weight, at::Tensor& sum);
 
 /// Calls body(first, last) for ranges of blocks, as parallel_for_ranges() does; a range takes some hundred
 /// microseconds.

@@ -52,6 +52,10 @@ protocol::Params<Demo::Options> Demo::params() {
 
 Result<void> Demo::conclude(at::Tensor& mean, const Round&) {
   if (!options_.sign) return {};
+  if (!mean.is_cpu()) {
+    mean.sign_();
+    return {};
+  }
   for (float& value : flat(mean)) value = static_cast<float>((value > 0) - (value < 0));
   return {};
 }
@@ -100,12 +104,11 @@ Result<void> Demo::do_encode(const at::Tensor& gradient, const Round& round, Byt
 }
 
 Result<void> Demo::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
-  const std::span<float> target = flat(sum);
-  const auto entries = static_cast<std::uint32_t>(target.size());
+  const auto entries = static_cast<std::uint32_t>(sum.numel());
   const auto read = read_sparse(payload, SparseExtent{Format::dct, entries, entries}, read_);
   if (!read) return read.error();
-  if (target.empty()) return {};
-  return add_inverse(BlockGrid(matrix_shape(sum), static_cast<std::size_t>(options_.chunk)), read_, weight, target);
+  if (entries == 0) return {};
+  return add_inverse(BlockGrid(matrix_shape(sum), static_cast<std::size_t>(options_.chunk)), read_, weight, sum);
 }
 
 }  // namespace weir::compressors

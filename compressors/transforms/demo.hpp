@@ -45,6 +45,7 @@ class Demo final : public Compressor {
   std::string_view name() const override { return type_name; }
   std::uint64_t vector_entries_min() const override { return 0; }
   bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
+  bool decodes_on(at::Device device) const override { return codes_on(device); }
   Traits traits() const override { return {.votes = options_.sign, .owns_momentum = true}; }
   Result<void> conclude(at::Tensor& mean, const Round& round) override;
   double error_bound(std::uint64_t entries, const Round& round) const override;

@@ -65,7 +65,10 @@ struct AddScaled {
 
 struct Residual {
   using Loaded = Two;
-  __device__ static Two load(const ResidualOf& of, std::uint64_t i) { return {of.gradient[i], of.residual[i]}; }
+  __device__ static Two load(const ResidualOf& of, std::uint64_t i) {
+    const float* const before = of.before == nullptr ? of.residual : of.before;
+    return {of.gradient[i], before[i]};
+  }
   __device__ static float store(const ResidualOf& of, std::uint64_t i, const Two& x) {
     return of.residual[i] = of.beta * x.b + of.gamma * x.a;
   }

@@ -28,7 +28,8 @@ struct ResidualOf {
   const float* gradient = nullptr;
   float* residual = nullptr;
   std::uint64_t n = 0;
-  Bins* bins = nullptr;  ///< null for all tensors of a call or for none
+  Bins* bins = nullptr;           ///< null for all tensors of a call or for none
+  const float* before = nullptr;  ///< what `beta` is the share of, if not the residual as it is
 };
 
 /// Twin of accumulate_residual(), of several tensors in one launch. Instead of peaks, the residual's magnitudes are

@@ -17,6 +17,13 @@ namespace weir::cuda {
 /// As many as a launch takes: what a kernel is to know of them has room in the 4 KB of its parameters.
 inline constexpr unsigned batch_max = 48;
 
+/// The blocks of a grid that work on one of its tensors.
+template <class One>
+struct BlocksOfOne {
+  One tensor;
+  GridPart blocks;
+};
+
 /// What a kernel is to know of some tensors, one or more. Their tiles are numbered, one tensor's after the other's.
 template <class One>
 struct Batch {
@@ -39,6 +46,13 @@ struct Batch {
       }
     }
     return first;
+  }
+
+  /// Where tiles are blocks: the tensor that this block works on, and the blocks that do so.
+  __device__ BlocksOfOne<One> of_this_block() const {
+    const unsigned i = holder(blockIdx.x);
+    const std::uint32_t first = first_tile(i);
+    return {of[i], {blockIdx.x - first, tile_ends[i] - first}};
   }
 };
 
@@ -103,6 +117,20 @@ Result<void> launch_each(const char* name, std::span<const Of> tensors, StreamHa
         const Shape shape = {
             .blocks = blocks_for(batch.tiles()), .threads = each_threads, .shared_bytes = Note::shared_bytes};
         return launch(name, each_of_batch_kernel<Loop, Note, Of>, shape, stream, batch);
+      });
+}
+
+/// Launches a kernel in which each tensor has the blocks that it would have alone, those of shape_of(tensor). The rest
+/// of a shape is the same for all. The arguments follow the batch.
+template <class Of, class... Parameters, class ShapeOf, class... Arguments>
+Result<void> launch_blocks(const char* name, void (*kernel)(Batch<Of>, Parameters...), std::span<const Of> tensors,
+                           const ShapeOf& shape_of, StreamHandle stream, const Arguments&... arguments) {
+  return in_batches(
+      tensors, [&](const Of& of) { return shape_of(of).blocks; },
+      [&](const Batch<Of>& batch) {
+        Shape shape = shape_of(batch.of[0]);
+        shape.blocks = batch.tiles();
+        return launch(name, kernel, shape, stream, batch, arguments...);
       });
 }
 

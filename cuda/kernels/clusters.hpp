@@ -31,4 +31,9 @@ Result<void> place_entries(const float* values, std::uint64_t n, const Clusters&
 Result<void> mean_of_buckets(const float* values, std::uint64_t n, const std::int32_t* sorted,
                              const std::int64_t* order, std::uint64_t count, float* means, StreamHandle stream);
 
+/// Twin of expand_block(), given packed ids (pack.hpp): sum += weight * the mean of each entry's bucket. Per entry: 4
+/// bytes and `bits` bits read, one sector of 32 of the means, 4 bytes written.
+Result<void> add_by_bucket(const std::byte* ids, const float* means, std::uint64_t n, const Clusters& clusters,
+                           float weight, float* sum, StreamHandle stream);
+
 }  // namespace weir::cuda

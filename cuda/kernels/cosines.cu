@@ -165,15 +165,165 @@ __global__ void __launch_bounds__(threads, 4)
   }
 }
 
+// The inverse. A wave of even frequency is its own mirror image, one of odd frequency the negative of it: of each of
+// the four kinds of coefficients, by the parities of their frequencies down and across, a quarter of the block
+// suffices. A kind is a sum of products, one for each column that has coefficients: what these make of the column down
+// the upper half of the rows, times the column's wave across the left half. The products are added in the order in
+// which the columns' first coefficients follow each other.
+
+constexpr unsigned kinds = 4;
+constexpr unsigned quarter = half * half;
+
+/// What the threads of a block share.
+struct SharedInverse {
+  float values[side * side];       ///< of the coefficients that there are; then the waves across, as `down`
+  float down[kinds * quarter];     ///< of each kind and product, by row
+  std::uint32_t present[side][2];  ///< of each row, in which columns there are coefficients
+  unsigned first[2][side];         ///< of each column, the first row of that parity with a coefficient
+  unsigned column[kinds][half];    ///< of each product
+  unsigned products[kinds];
+};
+
+/// Notes the coefficients of a block. Returns whether there are any.
+__device__ bool load_coefficients(const Coefficients& all, const BlockGrid::Block& block, SharedInverse& shared) {
+  const auto columns = static_cast<unsigned>(block.columns);
+  const std::uint64_t end = block.position + block.rows * block.columns;
+  std::uint64_t at = 0;  // of the block's first coefficient
+  for (std::uint64_t after = all.count; at < after;) {
+    const std::uint64_t middle = (at + after) / 2;
+    if (all.positions[middle] < block.position) {
+      at = middle + 1;
+    } else {
+      after = middle;
+    }
+  }
+  if (at == all.count || all.positions[at] >= end) return false;
+  if (threadIdx.x < side) shared.present[threadIdx.x][0] = shared.present[threadIdx.x][1] = 0;
+  __syncthreads();
+  for (at += threadIdx.x; at < all.count && all.positions[at] < end; at += threads) {
+    const auto place = static_cast<unsigned>(all.positions[at] - block.position);
+    const unsigned row = place / columns;
+    const unsigned column = place % columns;
+    shared.values[row * side + column] = all.values[at];
+    atomicOr(&shared.present[row][column / 32], 1U << column % 32);
+  }
+  __syncthreads();
+  return true;
+}
+
+__device__ bool is_present(const SharedInverse& shared, unsigned row, unsigned column) {
+  return (shared.present[row][column / 32] >> column % 32 & 1) != 0;
+}
+
+/// Numbers the products of each kind.
+__device__ void number_products(unsigned rows, unsigned columns, SharedInverse& shared) {
+  const unsigned parity = threadIdx.x / side;
+  const unsigned column = threadIdx.x % side;
+  if (threadIdx.x < kinds) shared.products[threadIdx.x] = 0;
+  if (parity < 2) {
+    unsigned row = parity;
+    while (row < rows && !(column < columns && is_present(shared, row, column))) row += 2;
+    shared.first[parity][column] = row < rows ? row : side;
+  }
+  __syncthreads();
+  if (parity < 2 && shared.first[parity][column] < side) {
+    unsigned number = 0;
+    for (unsigned other = column % 2; other < columns; other += 2) {
+      const unsigned mine = shared.first[parity][column];
+      const unsigned theirs = shared.first[parity][other];
+      if (theirs < mine || (theirs == mine && other < column)) ++number;
+    }
+    const unsigned kind = 2 * parity + column % 2;
+    shared.column[kind][number] = column;
+    atomicAdd(&shared.products[kind], 1U);
+  }
+  __syncthreads();
+}
+
+__global__ void __launch_bounds__(threads, 4)
+    add_inverse_kernel(Coefficients coefficients, BlockGrid grid, CosineTables tables, float weight,
+                       float* __restrict__ sum) {
+  SharedInverse& shared = *shared_memory<SharedInverse>();
+  for (std::uint64_t index = blockIdx.x; index < grid.count(); index += gridDim.x) {
+    const BlockGrid::Block block = grid.block(index);
+    __syncthreads();  // the threads have left the block before
+    if (!load_coefficients(coefficients, block, shared)) continue;
+    const auto rows = static_cast<unsigned>(block.rows);
+    const auto columns = static_cast<unsigned>(block.columns);
+    const unsigned upper = rows - rows / 2;
+    const unsigned left = columns - columns / 2;
+    const float* const down = tables.down[block.rows * grid.down > grid.rows ? 1 : 0];
+    const float* const across = tables.across[block.columns * grid.across > grid.columns ? 1 : 0];
+    number_products(rows, columns, shared);
+
+    for (unsigned n = threadIdx.x; n < kinds * quarter; n += threads) {
+      const unsigned kind = n / quarter;
+      const unsigned product = n % quarter / half;
+      const unsigned i = n % half;
+      if (product >= shared.products[kind] || i >= upper) continue;
+      const unsigned column = shared.column[kind][product];
+      float made = 0;
+      for (unsigned k = kind / 2; k < rows; k += 2) {
+        if (is_present(shared, k, column)) made += shared.values[k * side + column] * down[k * rows + i];
+      }
+      shared.down[n] = made;
+    }
+    __syncthreads();
+    float* const waves = shared.values;
+    for (unsigned n = threadIdx.x; n < kinds * quarter; n += threads) {
+      const unsigned kind = n / quarter;
+      const unsigned product = n % quarter / half;
+      const unsigned j = n % half;
+      if (product >= shared.products[kind] || j >= left) continue;
+      waves[n] = across[j * columns + shared.column[kind][product]];
+    }
+    __syncthreads();
+
+    float* const to = sum + block.row * grid.columns + block.column;
+    for (unsigned n = threadIdx.x; n < quarter; n += threads) {
+      const unsigned i = n / half;
+      const unsigned j = n % half;
+      if (i >= upper || j >= left) continue;
+      float made[kinds] = {};
+#pragma unroll
+      for (unsigned kind = 0; kind < kinds; ++kind) {
+        const unsigned begin = kind * quarter;
+        for (unsigned product = 0; product < shared.products[kind]; ++product) {
+          made[kind] += shared.down[begin + product * half + i] * waves[begin + product * half + j];
+        }
+      }
+      const auto add = [&](unsigned row, float even, float odd) {
+        float* const at = to + row * grid.columns;
+        at[j] += weight * (even + odd);
+        if (j < columns / 2) at[columns - 1 - j] += weight * (even - odd);
+      };
+      add(i, made[0] + made[2], made[1] + made[3]);
+      if (i != rows - 1 - i) add(rows - 1 - i, made[0] - made[2], made[1] - made[3]);
+    }
+  }
+}
+
+void check_sides(const BlockGrid& grid) {
+  ensure((grid.rows + grid.down - 1) / grid.down <= side && (grid.columns + grid.across - 1) / grid.across <= side,
+         "a block's sides");
+}
+
 }  // namespace
 
 Result<void> transform_blocks(const float* matrix, const BlockGrid& grid, const CosineTables& tables,
                               float* coefficients, StreamHandle stream) {
   if (grid.entries() == 0) return {};
-  ensure((grid.rows + grid.down - 1) / grid.down <= side && (grid.columns + grid.across - 1) / grid.across <= side,
-         "a block's sides");
+  check_sides(grid);
   const Shape shape = {.blocks = blocks_for(grid.count()), .threads = threads, .shared_bytes = sizeof(Shared)};
   return launch("transform_blocks", transform_blocks_kernel, shape, stream, matrix, grid, tables, coefficients);
+}
+
+Result<void> add_inverse(const Coefficients& coefficients, const BlockGrid& grid, const CosineTables& tables,
+                         float weight, float* sum, StreamHandle stream) {
+  if (coefficients.count == 0) return {};
+  check_sides(grid);
+  const Shape shape = {.blocks = blocks_for(grid.count()), .threads = threads, .shared_bytes = sizeof(SharedInverse)};
+  return launch("add_inverse", add_inverse_kernel, shape, stream, coefficients, grid, tables, weight, sum);
 }
 
 }  // namespace weir::cuda

@@ -22,4 +22,16 @@ struct CosineTables {
 Result<void> transform_blocks(const float* matrix, const BlockGrid& grid, const CosineTables& tables,
                               float* coefficients, StreamHandle stream);
 
+/// Some coefficients of a grid; the others are zero. Positions ascend.
+struct Coefficients {
+  const std::uint32_t* positions = nullptr;
+  const float* values = nullptr;
+  std::uint64_t count = 0;
+};
+
+/// Twin of add_inverse(): sum += weight * the inverse transform. A thread block takes a block, and leaves one without
+/// coefficients as it is. Per entry of the others: 8 bytes read and written, and up to 64 products.
+Result<void> add_inverse(const Coefficients& coefficients, const BlockGrid& grid, const CosineTables& tables,
+                         float weight, float* sum, StreamHandle stream);
+
 }  // namespace weir::cuda

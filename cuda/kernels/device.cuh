@@ -37,6 +37,18 @@ __device__ inline std::uint32_t magnitude(float x) { return __float_as_uint(x) &
 __device__ inline std::uint64_t thread_of_grid() { return std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline std::uint64_t threads_of_grid() { return std::uint64_t{gridDim.x} * blockDim.x; }
 
+/// Blocks that work on something together, numbered from 0: those of a grid, or some of them (batch.cuh). For its
+/// threads and warps, their number among all of these blocks', and how many there are.
+struct GridPart {
+  unsigned block;
+  unsigned count;
+
+  __device__ std::uint64_t thread() const { return std::uint64_t{block} * blockDim.x + threadIdx.x; }
+  __device__ std::uint64_t threads() const { return std::uint64_t{count} * blockDim.x; }
+  __device__ std::uint64_t warp() const { return thread() / warp_lanes; }
+  __device__ std::uint64_t warps() const { return threads() / warp_lanes; }
+};
+
 /// `entries`, but `most` if there are more.
 __device__ inline unsigned at_most(std::uint64_t entries, unsigned most) {
   return entries < most ? static_cast<unsigned>(entries) : most;

@@ -1,5 +1,6 @@
 #include "cuda/kernels/natural.hpp"
 
+#include "cuda/kernels/batch.cuh"
 #include "cuda/kernels/device.cuh"
 #include "cuda/kernels/random.cuh"
 #include "cuda/launch.cuh"
@@ -35,15 +36,16 @@ __device__ int window_of_sample(const NaturalWindow& window, std::uint64_t n) {
   return of_sample < window_max ? of_sample : window_max;
 }
 
-/// One block.
-__global__ void sample_kernel(const float* __restrict__ values, std::uint64_t n, NaturalWindow* window) {
-  if (threadIdx.x == 0) *window = {};
+/// One block for each tensor.
+__global__ void sample_kernel(Batch<NaturalToWrite> batch) {
+  const NaturalToWrite of = batch.of_this_block().tensor;
+  if (threadIdx.x == 0) *of.window = {};
   __syncthreads();
   std::uint32_t largest = 0;
-  for (std::uint64_t i = threadIdx.x; i < n && i < sample_size; i += blockDim.x) {
-    largest = magnitude(values[i]) > largest ? magnitude(values[i]) : largest;
+  for (std::uint64_t i = threadIdx.x; i < of.n && i < sample_size; i += blockDim.x) {
+    largest = magnitude(of.values[i]) > largest ? magnitude(of.values[i]) : largest;
   }
-  raise(&window->sample, largest);
+  raise(&of.window->sample, largest);
 }
 
 /// The codes of four scaled values after the carry: sign and exponent.
@@ -89,40 +91,42 @@ __device__ std::uint32_t write_groups(const float* __restrict__ values, std::uin
 
 /// The first attempt, or, with `again`, the second with the window of the largest magnitude, if there must be one.
 template <bool again>
-__global__ void __launch_bounds__(shape_threads, write_blocks)
-    write_natural_kernel(const float* __restrict__ values, std::uint64_t n, RandomKey key, NaturalWindow* window,
-                         std::byte* __restrict__ code, Report* report) {
-  if (again && (window->high & 0x40000000) == 0) return;  // the same for all threads: no kernel changes it now
-  const int exponent = again ? window_of(window->largest) : window_of_sample(*window, n);
+__global__ void __launch_bounds__(shape_threads, write_blocks) write_natural_kernel(Batch<NaturalToWrite> batch) {
+  const auto [of, blocks] = batch.of_this_block();
+  // The same for all threads of the tensor: no kernel changes it now.
+  if (again && (of.window->high & 0x40000000) == 0) return;
+  const int exponent = again ? window_of(of.window->largest) : window_of_sample(*of.window, of.n);
   const PowerOfTwo factor = power_of_two(23 - (exponent < window_max ? exponent : window_max));
   std::uint32_t high = 0;
   std::uint32_t largest = 0;
   constexpr unsigned entries_of_warp = teams_of_warp * random_group;
-  std::uint64_t start = warp_of_grid() * entries_of_warp;
-  for (; start + entries_of_warp <= n; start += warps_of_grid() * entries_of_warp) {
-    high |= write_groups<true>(values, n, key, start, factor, code, largest);
+  std::uint64_t start = blocks.warp() * entries_of_warp;
+  for (; start + entries_of_warp <= of.n; start += blocks.warps() * entries_of_warp) {
+    high |= write_groups<true>(of.values, of.n, of.key, start, factor, of.code, largest);
   }
-  if (start < n) high |= write_groups<false>(values, n, key, start, factor, code, largest);
-  if (thread_of_grid() == 0) *code = static_cast<std::byte>(exponent);
+  if (start < of.n) high |= write_groups<false>(of.values, of.n, of.key, start, factor, of.code, largest);
+  if (blocks.thread() == 0) *of.code = static_cast<std::byte>(exponent);
   if (again) return;
-  raise(&window->largest, largest);
-  raise(&report->largest, largest);
+  raise(&of.window->largest, largest);
+  raise(&of.report->largest, largest);
   // Only this bit is asked for, so that a maximum serves.
-  raise(&window->high, high & 0x40000000);
+  raise(&of.window->high, high & 0x40000000);
 }
 
-__global__ void add_natural_kernel(const std::byte* __restrict__ code, std::uint64_t n, float weight,
-                                   float* __restrict__ sum) {
+__global__ void add_natural_kernel(Batch<CodeToAdd> batch) {
+  const auto [of, blocks] = batch.of_this_block();
+  const std::byte* const __restrict__ code = of.code;
+  float* const __restrict__ sum = of.sum;
   const PowerOfTwo factor = power_of_two(static_cast<int>(*code) - 23);
-  for (std::uint64_t at = 4 * thread_of_grid(); at < n; at += 4 * threads_of_grid()) {
-    const unsigned count = at_most(n - at, 4);
+  for (std::uint64_t at = 4 * blocks.thread(); at < of.n; at += 4 * blocks.threads()) {
+    const unsigned count = at_most(of.n - at, 4);
     const auto codes = load_word<std::uint32_t>(code + 1 + at, count);
     Four four = load_four(sum + at, count);
     for (unsigned k = 0; k < 4; ++k) {
       const std::uint32_t here = codes >> 8 * k & 0xFF;
       const float power = __uint_as_float((here & 0x7F) << 23) * factor.first * factor.second;
       const float bounded = power < largest_float ? power : largest_float;
-      four.x[k] += weight * __uint_as_float(__float_as_uint(bounded) | (here & 0x80) << 24);
+      four.x[k] += of.weight * __uint_as_float(__float_as_uint(bounded) | (here & 0x80) << 24);
     }
     store_four(four, sum + at, count);
   }
@@ -130,22 +134,18 @@ __global__ void add_natural_kernel(const std::byte* __restrict__ code, std::uint
 
 }  // namespace
 
-Result<void> write_natural(const float* values, std::uint64_t n, const RandomKey& key, NaturalWindow* window,
-                           std::byte* code, Report* report, StreamHandle stream) {
-  if (n == 0) return {};
-  const auto sampled =
-      launch("write_natural (sample)", sample_kernel, {.blocks = 1, .threads = 256}, stream, values, n, window);
-  if (!sampled) return sampled;
-  const auto written = launch("write_natural", write_natural_kernel<false>, shape_for(n, 8, write_blocks), stream,
-                              values, n, key, window, code, report);
-  if (!written) return written;
-  return launch("write_natural (again)", write_natural_kernel<true>, shape_for(n, 8, write_blocks), stream, values, n,
-                key, window, code, report);
+Result<void> write_natural(std::span<const NaturalToWrite> tensors, StreamHandle stream) {
+  const auto one_block = [](const NaturalToWrite&) { return Shape{.blocks = 1, .threads = shape_threads}; };
+  const auto shape = [](const NaturalToWrite& of) { return shape_for(of.n, 8, write_blocks); };
+  auto done = launch_blocks("write_natural (sample)", sample_kernel, tensors, one_block, stream);
+  if (done) done = launch_blocks("write_natural", write_natural_kernel<false>, tensors, shape, stream);
+  if (done) done = launch_blocks("write_natural (again)", write_natural_kernel<true>, tensors, shape, stream);
+  return done;
 }
 
-Result<void> add_natural(const std::byte* code, std::uint64_t n, float weight, float* sum, StreamHandle stream) {
-  if (n == 0) return {};
-  return launch("add_natural", add_natural_kernel, shape_for(n, 4), stream, code, n, weight, sum);
+Result<void> add_natural(std::span<const CodeToAdd> tensors, StreamHandle stream) {
+  const auto shape = [](const CodeToAdd& of) { return shape_for(of.n, 4); };
+  return launch_blocks("add_natural", add_natural_kernel, tensors, shape, stream);
 }
 
 }  // namespace weir::cuda

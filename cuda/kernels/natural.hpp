@@ -2,10 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/result.hpp"
-#include "cuda/kernels/random.hpp"
-#include "cuda/kernels/report.hpp"
+#include "cuda/kernels/code.hpp"
 #include "cuda/stream.hpp"
 
 namespace weir::cuda {
@@ -21,13 +21,22 @@ struct NaturalWindow {
   std::uint32_t high = 0;     ///< the bits of all exponent fields: one above the window shows here
 };
 
-/// Twin of Natural::write(). `window` is scratch. Per entry: 4 bytes read, 1 written; twice as many if a value is above
-/// the window that the first 4096 entries suggest. Where a value is NaN or infinite, `report->largest` says so and the
-/// code means nothing.
-Result<void> write_natural(const float* values, std::uint64_t n, const RandomKey& key, NaturalWindow* window,
-                           std::byte* code, Report* report, StreamHandle stream);
+/// Of a tensor, what write_natural() reads and writes.
+struct NaturalToWrite {
+  const float* values;
+  std::uint64_t n;
+  RandomKey key;
+  NaturalWindow* window;  ///< scratch
+  std::byte* code;
+  Report* report;
+};
 
-/// Twin of Natural::read_add(). Per entry: 5 bytes read, 4 written.
-Result<void> add_natural(const std::byte* code, std::uint64_t n, float weight, float* sum, StreamHandle stream);
+/// Twin of Natural::write(), of several tensors that have entries. Per entry: 4 bytes read, 1 written; twice as many if
+/// a value is above the window that the first 4096 entries suggest. Where a value is NaN or infinite, `report->largest`
+/// says so and the code means nothing.
+Result<void> write_natural(std::span<const NaturalToWrite> tensors, StreamHandle stream);
+
+/// Twin of Natural::read_add(), for several tensors. Per entry: 5 bytes read, 4 written.
+Result<void> add_natural(std::span<const CodeToAdd> tensors, StreamHandle stream);
 
 }  // namespace weir::cuda

@@ -11,32 +11,23 @@ namespace {
 
 constexpr unsigned codes_of_thread = 16;
 
-constexpr unsigned unpack_blocks = 5;  // that a multiprocessor has registers for
-
 struct Two {
   std::uint64_t first;
   std::uint64_t second;
 };
 
-/// Two words of `bytes` bytes each, of which there are `count` bytes.
-__device__ Two load_two(const std::byte* from, unsigned bytes, unsigned count) {
-  if (bytes == 8 && count == 16 && is_aligned<ulonglong2>(from)) {
+/// `count` bytes, up to sixteen.
+__device__ Two load_two(const std::byte* from, unsigned count) {
+  if (count == 16 && is_aligned<ulonglong2>(from)) {
     const ulonglong2 both = *reinterpret_cast<const ulonglong2*>(from);
     return {both.x, both.y};
   }
-  if (bytes <= 4) {
-    const auto both = load_word<std::uint64_t>(from, count);
-    return {both & ((std::uint64_t{1} << 8 * bytes) - 1), both >> 8 * bytes};
-  }
-  const unsigned of_first = at_most(count, bytes);
+  const unsigned of_first = at_most(count, 8);
   return {load_word<std::uint64_t>(from, of_first), load_word<std::uint64_t>(from + of_first, count - of_first)};
 }
 
+/// Two words of `bytes` bytes each, of which there are `count` bytes.
 __device__ void store_two(const Two& two, std::byte* to, unsigned bytes, unsigned count) {
-  if (bytes == 8 && count == 16 && is_aligned<ulonglong2>(to)) {
-    *reinterpret_cast<ulonglong2*>(to) = make_ulonglong2(two.first, two.second);
-    return;
-  }
   if (bytes <= 4) return store_word(two.first | two.second << 8 * bytes, to, count);
   const unsigned of_first = at_most(count, bytes);
   store_word(two.first, to, of_first);
@@ -48,23 +39,10 @@ __global__ void pack_kernel(const std::byte* __restrict__ codes, std::uint64_t n
   const std::uint64_t used = ((1U << bits) - 1) * 0x0101010101010101U;
   for (std::uint64_t at = codes_of_thread * thread_of_grid(); at < n; at += codes_of_thread * threads_of_grid()) {
     const unsigned count = at_most(n - at, codes_of_thread);
-    const Two two = load_two(codes + at, 8, count);
+    const Two two = load_two(codes + at, count);
     const Two packed = {squeeze(two.first & used, bits), squeeze(two.second & used, bits)};
     store_two(packed, out + at / 8 * bits, bits, static_cast<unsigned>(packed_bytes(count, bits)));
   }
-}
-
-__global__ void __launch_bounds__(shape_threads, unpack_blocks)
-    unpack_kernel(const std::byte* __restrict__ in, std::uint64_t n, unsigned bits, std::byte* __restrict__ codes,
-                  Report* report) {
-  bool dirty = false;
-  for (std::uint64_t at = codes_of_thread * thread_of_grid(); at < n; at += codes_of_thread * threads_of_grid()) {
-    const unsigned count = at_most(n - at, codes_of_thread);
-    const Two packed = load_two(in + at / 8 * bits, bits, static_cast<unsigned>(packed_bytes(count, bits)));
-    if (count % 8 != 0) dirty = dirty || (count < 8 ? packed.first : packed.second) >> count % 8 * bits != 0;
-    store_two({spread(packed.first, bits), spread(packed.second, bits)}, codes + at, 8, count);
-  }
-  raise(&report->misfit, dirty ? 1 : 0);
 }
 
 }  // namespace
@@ -72,13 +50,6 @@ __global__ void __launch_bounds__(shape_threads, unpack_blocks)
 Result<void> pack(const std::byte* codes, std::uint64_t n, unsigned bits, std::byte* out, StreamHandle stream) {
   if (n == 0) return {};
   return launch("pack", pack_kernel, shape_for(n, codes_of_thread), stream, codes, n, bits, out);
-}
-
-Result<void> unpack(const std::byte* in, std::uint64_t n, unsigned bits, std::byte* codes, Report* report,
-                    StreamHandle stream) {
-  if (n == 0) return {};
-  return launch("unpack", unpack_kernel, shape_for(n, codes_of_thread, unpack_blocks), stream, in, n, bits, codes,
-                report);
 }
 
 }  // namespace weir::cuda

@@ -4,12 +4,11 @@
 #include <cstdint>
 
 #include "base/result.hpp"
-#include "cuda/kernels/report.hpp"
 #include "cuda/stream.hpp"
 
 namespace weir::cuda {
 
-// Twins of compressors/kernels/pack.hpp: the low `bits` (1 to 8) bits of each code without gaps, least significant bit
+// Twin of compressors/kernels/pack.hpp: the low `bits` (1 to 8) bits of each code without gaps, least significant bit
 // first; unused bits of the last byte are zero. Packed bytes may lie at any address.
 
 /// The number of bytes that `n` fields occupy.
@@ -17,10 +16,5 @@ constexpr std::uint64_t packed_bytes(std::uint64_t n, unsigned bits) { return (n
 
 /// Twin of pack(). Per code: 1 byte read, bits / 8 written.
 Result<void> pack(const std::byte* codes, std::uint64_t n, unsigned bits, std::byte* out, StreamHandle stream);
-
-/// Twin of unpack() and padding_is_zero(), which raises `report->misfit` if bits are set behind the last field. Per
-/// code: bits / 8 bytes read, 1 written.
-Result<void> unpack(const std::byte* in, std::uint64_t n, unsigned bits, std::byte* codes, Report* report,
-                    StreamHandle stream);
 
 }  // namespace weir::cuda

@@ -1,5 +1,6 @@
 #include "cuda/kernels/qsgd.hpp"
 
+#include "cuda/kernels/batch.cuh"
 #include "cuda/kernels/device.cuh"
 #include "cuda/kernels/pack.cuh"
 #include "cuda/kernels/pack.hpp"
@@ -123,33 +124,37 @@ __device__ void write_buckets(const float* __restrict__ values, std::uint64_t n,
 constexpr unsigned write_blocks = 3;
 
 __global__ void __launch_bounds__(shape_threads, write_blocks)
-    write_levels_kernel(const float* __restrict__ values, std::uint64_t n, RandomKey key, unsigned bits,
-                        unsigned bucket, std::byte* __restrict__ code, Report* report) {
-  const std::uint64_t whole = n / bucket;
+    write_levels_kernel(Batch<CodeToWrite> batch, unsigned bits, unsigned bucket) {
+  const auto [of, blocks] = batch.of_this_block();
+  const std::uint64_t whole = of.n / bucket;
   std::uint32_t largest = 0;
-  std::uint64_t first = warp_of_grid() * teams_of_warp;
-  for (; first + teams_of_warp <= whole; first += warps_of_grid() * teams_of_warp) {
-    write_buckets<true>(values, n, key, bits, bucket, first, code, largest);
+  std::uint64_t first = blocks.warp() * teams_of_warp;
+  for (; first + teams_of_warp <= whole; first += blocks.warps() * teams_of_warp) {
+    write_buckets<true>(of.values, of.n, of.key, bits, bucket, first, of.code, largest);
   }
-  if (first * bucket < n) write_buckets<false>(values, n, key, bits, bucket, first, code, largest);
-  raise(&report->largest, largest);
+  if (first * bucket < of.n) {
+    write_buckets<false>(of.values, of.n, of.key, bits, bucket, first, of.code, largest);
+  }
+  raise(&of.report->largest, largest);
 }
 
 /// A thread takes eight entries.
-__global__ void add_levels_kernel(const std::byte* __restrict__ code, std::uint64_t n, unsigned bits, unsigned bucket,
-                                  float weight, float* __restrict__ sum) {
+__global__ void add_levels_kernel(Batch<CodeToAdd> batch, unsigned bits, unsigned bucket) {
+  const auto [of, blocks] = batch.of_this_block();
+  const std::byte* const __restrict__ code = of.code;
+  float* const __restrict__ sum = of.sum;
   const unsigned bucket_bytes = places_of(bucket, bits).end;
   const float step = 1 / static_cast<float>((1U << bits) - 1);
   const unsigned eights = bucket / 8;
   // Of the thread's eight: the bucket, and its number there. Moved on without divisions.
-  std::uint64_t number = thread_of_grid() / eights;
-  auto eight = static_cast<unsigned>(thread_of_grid() % eights);
-  const std::uint64_t numbers_on = threads_of_grid() / eights;
-  const auto eights_on = static_cast<unsigned>(threads_of_grid() % eights);
-  for (std::uint64_t at = 8 * thread_of_grid(); at < n; at += 8 * threads_of_grid()) {
-    const unsigned count = at_most(n - at, 8);
+  std::uint64_t number = blocks.thread() / eights;
+  auto eight = static_cast<unsigned>(blocks.thread() % eights);
+  const std::uint64_t numbers_on = blocks.threads() / eights;
+  const auto eights_on = static_cast<unsigned>(blocks.threads() % eights);
+  for (std::uint64_t at = 8 * blocks.thread(); at < of.n; at += 8 * blocks.threads()) {
+    const unsigned count = at_most(of.n - at, 8);
     const unsigned first_count = at_most(count, 4);
-    const Places places = places_of(at_most(n - number * bucket, bucket), bits);
+    const Places places = places_of(at_most(of.n - number * bucket, bucket), bits);
     const std::byte* const from = code + number * bucket_bytes;
     const auto packed = load_word<std::uint64_t>(from + places.levels + eight * bits, (count * bits + 7) / 8);
     const auto signs = static_cast<unsigned>(from[places.signs + eight]);
@@ -161,7 +166,7 @@ __global__ void add_levels_kernel(const std::byte* __restrict__ code, std::uint6
     for (unsigned k = 0; k < 8; ++k) {
       const float size = static_cast<float>(static_cast<int>(levels >> 8 * k & 0xFF)) * step * norm;
       float& x = k < 4 ? first.x[k] : second.x[k - 4];
-      x += weight * ((signs >> k & 1) != 0 ? -size : size);
+      x += of.weight * ((signs >> k & 1) != 0 ? -size : size);
     }
     store_four(first, sum + at, first_count);
     store_four(second, sum + at + 4, count - first_count);
@@ -176,19 +181,18 @@ __global__ void add_levels_kernel(const std::byte* __restrict__ code, std::uint6
 
 }  // namespace
 
-Result<void> write_levels(const float* values, std::uint64_t n, const RandomKey& key, unsigned bits,
-                          std::uint64_t bucket, std::byte* buckets, Report* report, StreamHandle stream) {
-  if (n == 0) return {};
-  const std::uint64_t teams = (n + bucket - 1) / bucket;
-  return launch("write_levels", write_levels_kernel, shape_for(teams * team_lanes, 1, write_blocks), stream, values, n,
-                key, bits, static_cast<unsigned>(bucket), buckets, report);
+Result<void> write_levels(std::span<const CodeToWrite> tensors, unsigned bits, std::uint64_t bucket,
+                          StreamHandle stream) {
+  const auto shape = [&](const CodeToWrite& of) {
+    return shape_for((of.n + bucket - 1) / bucket * team_lanes, 1, write_blocks);
+  };
+  return launch_blocks("write_levels", write_levels_kernel, tensors, shape, stream, bits,
+                       static_cast<unsigned>(bucket));
 }
 
-Result<void> add_levels(const std::byte* buckets, std::uint64_t n, unsigned bits, std::uint64_t bucket, float weight,
-                        float* sum, StreamHandle stream) {
-  if (n == 0) return {};
-  return launch("add_levels", add_levels_kernel, shape_for(n, 8), stream, buckets, n, bits,
-                static_cast<unsigned>(bucket), weight, sum);
+Result<void> add_levels(std::span<const CodeToAdd> tensors, unsigned bits, std::uint64_t bucket, StreamHandle stream) {
+  const auto shape = [](const CodeToAdd& of) { return shape_for(of.n, 8); };
+  return launch_blocks("add_levels", add_levels_kernel, tensors, shape, stream, bits, static_cast<unsigned>(bucket));
 }
 
 }  // namespace weir::cuda

@@ -1,11 +1,10 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/result.hpp"
-#include "cuda/kernels/random.hpp"
-#include "cuda/kernels/report.hpp"
+#include "cuda/kernels/code.hpp"
 #include "cuda/stream.hpp"
 
 namespace weir::cuda {
@@ -16,13 +15,12 @@ namespace weir::cuda {
 // lanes take a bucket, in the CPU's order of additions: the time of a bucket is a chain of bucket / 8 additions, which
 // hides behind others' as long as the tensor has thousands of buckets.
 
-/// Twin of Qsgd::write(). Per entry: 4 bytes read twice, the second time from the cache, (bits + 1) / 8 written. Where
-/// a value is NaN or infinite, `report->largest` says so and the code means nothing.
-Result<void> write_levels(const float* values, std::uint64_t n, const RandomKey& key, unsigned bits,
-                          std::uint64_t bucket, std::byte* buckets, Report* report, StreamHandle stream);
+/// Twin of Qsgd::write(), of several tensors. Per entry: 4 bytes read twice, the second time from the cache,
+/// (bits + 1) / 8 written. Where a value is NaN or infinite, `report->largest` says so and the code means nothing.
+Result<void> write_levels(std::span<const CodeToWrite> tensors, unsigned bits, std::uint64_t bucket,
+                          StreamHandle stream);
 
-/// Twin of Qsgd::read_add(). Per entry: 4 + (bits + 1) / 8 bytes read, 4 written.
-Result<void> add_levels(const std::byte* buckets, std::uint64_t n, unsigned bits, std::uint64_t bucket, float weight,
-                        float* sum, StreamHandle stream);
+/// Twin of Qsgd::read_add(), for several tensors. Per entry: 4 + (bits + 1) / 8 bytes read, 4 written.
+Result<void> add_levels(std::span<const CodeToAdd> tensors, unsigned bits, std::uint64_t bucket, StreamHandle stream);
 
 }  // namespace weir::cuda

@@ -1,5 +1,6 @@
 #include "cuda/kernels/quantize.hpp"
 
+#include "cuda/kernels/batch.cuh"
 #include "cuda/kernels/device.cuh"
 #include "cuda/launch.cuh"
 
@@ -14,8 +15,9 @@ constexpr unsigned fours = 4;
 constexpr unsigned entries_of_four = 4 * warp_lanes;
 constexpr unsigned tile = fours * entries_of_four;
 
-/// How many blocks of a kernel that codes a multiprocessor has registers for.
+/// How many blocks of a kernel that codes, or that looks for extremes, a multiprocessor has registers for.
 constexpr unsigned code_blocks = 5;
+constexpr unsigned extremes_blocks = 6;
 
 /// Loads a lane's four entries of each `entries_of_four` from `from` on, all before the first is needed.
 __device__ void load_fours(const float* from, Four (&four)[fours]) {
@@ -40,20 +42,17 @@ __device__ std::int32_t ordered(std::int32_t bits) { return bits ^ (bits >> 31 &
 
 __device__ float float_of(std::int32_t in_order) { return __int_as_float(ordered(in_order)); }
 
-__global__ void clear_extremes_kernel(RowExtremes* extremes, std::uint64_t channels) {
-  for (std::uint64_t i = thread_of_grid(); i < channels; i += threads_of_grid()) extremes[i] = {};
-}
+__host__ __device__ std::uint64_t pieces_of(std::uint64_t row) { return (row + piece - 1) / piece; }
 
-__global__ void __launch_bounds__(shape_threads, 8)
-    extremes_kernel(const float* __restrict__ values, std::uint64_t channels, std::uint64_t row,
-                    RowExtremes* __restrict__ extremes, Report* report) {
-  const std::uint64_t pieces_of_row = (row + piece - 1) / piece;
+__global__ void __launch_bounds__(shape_threads, extremes_blocks) extremes_kernel(Batch<RowsToWrite> batch) {
+  const auto [of, blocks] = batch.of_this_block();
+  const std::uint64_t pieces_of_row = pieces_of(of.row);
   std::uint32_t largest = 0;
-  for (std::uint64_t i = warp_of_grid(); i < channels * pieces_of_row; i += warps_of_grid()) {
+  for (std::uint64_t i = blocks.warp(); i < of.channels * pieces_of_row; i += blocks.warps()) {
     const std::uint64_t channel = i / pieces_of_row;
     const std::uint64_t begin = i % pieces_of_row * piece;
-    const float* const from = values + channel * row + begin;
-    const unsigned size = at_most(row - begin, piece);
+    const float* const from = of.values + channel * of.row + begin;
+    const unsigned size = at_most(of.row - begin, piece);
     std::int32_t least = 0;
     std::int32_t most = 0;
     const auto note = [&](const Four& four) {
@@ -73,15 +72,15 @@ __global__ void __launch_bounds__(shape_threads, 8)
     least = __reduce_min_sync(all_lanes, least);
     most = __reduce_max_sync(all_lanes, most);
     if (lane_of_thread() == 0) {
-      atomicMin(&extremes[channel].least, least);
-      atomicMax(&extremes[channel].most, most);
+      atomicMin(&of.extremes[channel].least, least);
+      atomicMax(&of.extremes[channel].most, most);
     }
     const std::uint32_t below = magnitude(float_of(least));
     const std::uint32_t above = magnitude(float_of(most));
     const std::uint32_t here = below > above ? below : above;
     largest = here > largest ? here : largest;
   }
-  raise(&report->largest, largest);
+  raise(&of.report->largest, largest);
 }
 
 /// reach / steps. Positive if `reach` is: a denormal quotient is rounded up. Twin of scale_for()
@@ -167,10 +166,10 @@ struct Uint8 {
 };
 
 template <class Code>
-__global__ void write_heads_kernel(const RowExtremes* __restrict__ extremes, std::uint64_t channels,
-                                   std::byte* __restrict__ code) {
-  for (std::uint64_t i = thread_of_grid(); i < channels; i += threads_of_grid()) {
-    Code::of(extremes[i]).write(code, channels, i);
+__global__ void write_heads_kernel(Batch<RowsToWrite> batch) {
+  const auto [of, blocks] = batch.of_this_block();
+  for (std::uint64_t i = blocks.thread(); i < of.channels; i += blocks.threads()) {
+    Code::of(of.extremes[i]).write(of.code, of.channels, i);
   }
 }
 
@@ -192,13 +191,14 @@ __device__ void for_entries(const std::byte* code, std::uint32_t channels, std::
 }
 
 /// Calls body(start, channel) for the warp's whole tiles of one channel, and rest(at, count) for the entries of the
-/// others, up to four at a time.
+/// others, up to four at a time. The blocks take all tiles.
 template <class Body, class Rest>
-__device__ void for_tiles(std::uint32_t channels, std::uint32_t row, const Body& body, const Rest& rest) {
+__device__ void for_tiles(const GridPart& blocks, std::uint32_t channels, std::uint32_t row, const Body& body,
+                          const Rest& rest) {
   const std::uint64_t n = std::uint64_t{channels} * row;
   const std::uint64_t tiles = (n + tile - 1) / tile;
   // From the end on: who has read the values before has left these in the cache.
-  for (std::uint64_t i = warp_of_grid(); i < tiles; i += warps_of_grid()) {
+  for (std::uint64_t i = blocks.warp(); i < tiles; i += blocks.warps()) {
     const std::uint64_t start = (tiles - 1 - i) * tile;
     const std::uint32_t channel = static_cast<std::uint32_t>(start) / row;
     if (start + tile <= (channel + std::uint64_t{1}) * row) {
@@ -228,9 +228,13 @@ __device__ std::uint32_t codes_of(const Four& four, const Code& of, float recipr
 }
 
 template <class Code>
-__global__ void __launch_bounds__(shape_threads, code_blocks)
-    write_codes_kernel(const float* __restrict__ values, std::uint32_t channels, std::uint32_t row, std::byte* code) {
-  std::byte* const codes = code + std::uint64_t{channels} * Code::head_bytes;
+__global__ void __launch_bounds__(shape_threads, code_blocks) write_codes_kernel(Batch<RowsToWrite> batch) {
+  const auto [of_block, blocks] = batch.of_this_block();
+  const float* const __restrict__ values = of_block.values;
+  std::byte* const code = of_block.code;
+  const auto channels = static_cast<std::uint32_t>(of_block.channels);
+  const auto row = static_cast<std::uint32_t>(of_block.row);
+  std::byte* const codes = code + of_block.channels * Code::head_bytes;
   const auto write_tile = [&](std::uint64_t start, std::uint32_t channel) {
     Four four[fours];
     load_fours(values + start + 4 * lane_of_thread(), four);
@@ -243,7 +247,7 @@ __global__ void __launch_bounds__(shape_threads, code_blocks)
       store_words(codes_of(four[k], of, reciprocal, error), codes + start + k * entries_of_four);
     }
   };
-  for_tiles(channels, row, write_tile, [&](std::uint64_t at, unsigned count) {
+  for_tiles(blocks, channels, row, write_tile, [&](std::uint64_t at, unsigned count) {
     const Four four = load_four(values + at, count);
     std::uint32_t word = 0;
     for_entries<Code>(code, channels, row, static_cast<std::uint32_t>(at), count,
@@ -253,10 +257,14 @@ __global__ void __launch_bounds__(shape_threads, code_blocks)
 }
 
 template <class Code>
-__global__ void __launch_bounds__(shape_threads, code_blocks)
-    add_codes_kernel(const std::byte* __restrict__ code, std::uint32_t channels, std::uint32_t row, float weight,
-                     float* __restrict__ sum) {
-  const std::byte* const codes = code + std::uint64_t{channels} * Code::head_bytes;
+__global__ void __launch_bounds__(shape_threads, code_blocks) add_codes_kernel(Batch<RowsToAdd> batch) {
+  const auto [of_block, blocks] = batch.of_this_block();
+  const std::byte* const __restrict__ code = of_block.code;
+  float* const __restrict__ sum = of_block.sum;
+  const float weight = of_block.weight;
+  const auto channels = static_cast<std::uint32_t>(of_block.channels);
+  const auto row = static_cast<std::uint32_t>(of_block.row);
+  const std::byte* const codes = code + of_block.channels * Code::head_bytes;
   const auto add_tile = [&](std::uint64_t start, std::uint32_t channel) {
     const std::uint64_t mine = start + 4 * lane_of_thread();
     Four four[fours];
@@ -274,7 +282,7 @@ __global__ void __launch_bounds__(shape_threads, code_blocks)
       store_four(four[k], sum + mine + k * entries_of_four, 4);
     }
   };
-  for_tiles(channels, row, add_tile, [&](std::uint64_t at, unsigned count) {
+  for_tiles(blocks, channels, row, add_tile, [&](std::uint64_t at, unsigned count) {
     const auto word = load_word<std::uint32_t>(codes + at, count);
     Four four = load_four(sum + at, count);
     for_entries<Code>(code, channels, row, static_cast<std::uint32_t>(at), count,
@@ -284,56 +292,43 @@ __global__ void __launch_bounds__(shape_threads, code_blocks)
 }
 
 template <class Code>
-Result<void> write(const char* name, const float* values, std::uint64_t channels, std::uint64_t row,
-                   RowExtremes* extremes, std::byte* code, Report* report, StreamHandle stream) {
-  if (channels * row == 0) return {};
-  const auto found = extremes_of(values, channels, row, extremes, report, stream);
-  if (!found) return found;
-  const auto heads = launch(name, write_heads_kernel<Code>, shape_for(channels, 1), stream, extremes, channels, code);
-  if (!heads) return heads;
-  return launch(name, write_codes_kernel<Code>, shape_for(channels * row, tile / warp_lanes, code_blocks), stream,
-                values, static_cast<std::uint32_t>(channels), static_cast<std::uint32_t>(row), code);
+Result<void> write(const char* name, std::span<const RowsToWrite> tensors, StreamHandle stream) {
+  const auto pieces = [](const RowsToWrite& of) {
+    return shape_for(of.channels * pieces_of(of.row) * warp_lanes, 1, extremes_blocks);
+  };
+  const auto channels = [](const RowsToWrite& of) { return shape_for(of.channels, 1); };
+  const auto tiles = [](const RowsToWrite& of) {
+    return shape_for(of.channels * of.row, tile / warp_lanes, code_blocks);
+  };
+  auto done = launch_blocks(name, extremes_kernel, tensors, pieces, stream);
+  if (done) done = launch_blocks(name, write_heads_kernel<Code>, tensors, channels, stream);
+  return done ? launch_blocks(name, write_codes_kernel<Code>, tensors, tiles, stream) : done;
 }
 
 template <class Code>
-Result<void> add(const char* name, const std::byte* code, std::uint64_t channels, std::uint64_t row, float weight,
-                 float* sum, StreamHandle stream) {
-  if (channels * row == 0) return {};
-  return launch(name, add_codes_kernel<Code>, shape_for(channels * row, tile / warp_lanes, code_blocks), stream, code,
-                static_cast<std::uint32_t>(channels), static_cast<std::uint32_t>(row), weight, sum);
+Result<void> add(const char* name, std::span<const RowsToAdd> tensors, StreamHandle stream) {
+  const auto tiles = [](const RowsToAdd& of) {
+    return shape_for(of.channels * of.row, tile / warp_lanes, code_blocks);
+  };
+  return launch_blocks(name, add_codes_kernel<Code>, tensors, tiles, stream);
 }
 
 }  // namespace
 
-Result<void> extremes_of(const float* values, std::uint64_t channels, std::uint64_t row, RowExtremes* extremes,
-                         Report* report, StreamHandle stream) {
-  if (channels == 0) return {};
-  const auto cleared =
-      launch("extremes_of (start)", clear_extremes_kernel, shape_for(channels, 1), stream, extremes, channels);
-  if (!cleared || row == 0) return cleared;
-  const std::uint64_t pieces = channels * ((row + piece - 1) / piece);
-  return launch("extremes_of", extremes_kernel, shape_for(pieces * warp_lanes, 1), stream, values, channels, row,
-                extremes, report);
+Result<void> write_int8(std::span<const RowsToWrite> tensors, StreamHandle stream) {
+  return write<Int8>("write_int8", tensors, stream);
 }
 
-Result<void> write_int8(const float* values, std::uint64_t channels, std::uint64_t row, RowExtremes* extremes,
-                        std::byte* code, Report* report, StreamHandle stream) {
-  return write<Int8>("write_int8", values, channels, row, extremes, code, report, stream);
+Result<void> add_int8(std::span<const RowsToAdd> tensors, StreamHandle stream) {
+  return add<Int8>("add_int8", tensors, stream);
 }
 
-Result<void> add_int8(const std::byte* code, std::uint64_t channels, std::uint64_t row, float weight, float* sum,
-                      StreamHandle stream) {
-  return add<Int8>("add_int8", code, channels, row, weight, sum, stream);
+Result<void> write_uint8(std::span<const RowsToWrite> tensors, StreamHandle stream) {
+  return write<Uint8>("write_uint8", tensors, stream);
 }
 
-Result<void> write_uint8(const float* values, std::uint64_t channels, std::uint64_t row, RowExtremes* extremes,
-                         std::byte* code, Report* report, StreamHandle stream) {
-  return write<Uint8>("write_uint8", values, channels, row, extremes, code, report, stream);
-}
-
-Result<void> add_uint8(const std::byte* code, std::uint64_t channels, std::uint64_t row, float weight, float* sum,
-                       StreamHandle stream) {
-  return add<Uint8>("add_uint8", code, channels, row, weight, sum, stream);
+Result<void> add_uint8(std::span<const RowsToAdd> tensors, StreamHandle stream) {
+  return add<Uint8>("add_uint8", tensors, stream);
 }
 
 }  // namespace weir::cuda

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/result.hpp"
 #include "cuda/kernels/report.hpp"
@@ -20,25 +21,36 @@ struct RowExtremes {
   std::int32_t most = 0;
 };
 
-/// Twin of extremes_of(), of each row. Per entry: 4 bytes read.
-Result<void> extremes_of(const float* values, std::uint64_t channels, std::uint64_t row, RowExtremes* extremes,
-                         Report* report, StreamHandle stream);
+/// Of a tensor, what write_int8() and write_uint8() read and write.
+struct RowsToWrite {
+  const float* values;
+  std::uint64_t channels;
+  std::uint64_t row;
+  RowExtremes* extremes;  ///< of each channel; none have been found yet
+  std::byte* code;
+  Report* report;
+};
 
-/// Twin of Int8::write(): channels scales (4 bytes each), then codes. `extremes` is scratch, one for a channel. Per
-/// entry: 8 bytes read (the second time from the cache where the tensor fits into it), 1 written.
-Result<void> write_int8(const float* values, std::uint64_t channels, std::uint64_t row, RowExtremes* extremes,
-                        std::byte* code, Report* report, StreamHandle stream);
+/// Twin of Int8::write(), of several tensors that have entries: channels scales (4 bytes each), then codes. Per entry:
+/// 8 bytes read (the second time from the cache where the tensor fits into it), 1 written.
+Result<void> write_int8(std::span<const RowsToWrite> tensors, StreamHandle stream);
 
-/// Twin of Int8::read_add(). Per entry: 5 bytes read, 4 written.
-Result<void> add_int8(const std::byte* code, std::uint64_t channels, std::uint64_t row, float weight, float* sum,
-                      StreamHandle stream);
+/// A code of write_int8() or write_uint8() that is added.
+struct RowsToAdd {
+  const std::byte* code;
+  std::uint64_t channels;
+  std::uint64_t row;
+  float weight;
+  float* sum;
+};
+
+/// Twin of Int8::read_add(), for several tensors. Per entry: 5 bytes read, 4 written.
+Result<void> add_int8(std::span<const RowsToAdd> tensors, StreamHandle stream);
 
 /// Twin of Uint8::write(): channels scales, channels zeros (1 byte each), then codes. Else as write_int8().
-Result<void> write_uint8(const float* values, std::uint64_t channels, std::uint64_t row, RowExtremes* extremes,
-                         std::byte* code, Report* report, StreamHandle stream);
+Result<void> write_uint8(std::span<const RowsToWrite> tensors, StreamHandle stream);
 
 /// Twin of Uint8::read_add(). Else as add_int8().
-Result<void> add_uint8(const std::byte* code, std::uint64_t channels, std::uint64_t row, float weight, float* sum,
-                       StreamHandle stream);
+Result<void> add_uint8(std::span<const RowsToAdd> tensors, StreamHandle stream);
 
 }  // namespace weir::cuda

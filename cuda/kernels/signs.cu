@@ -1,5 +1,6 @@
 #include "cuda/kernels/signs.hpp"
 
+#include "cuda/kernels/batch.cuh"
 #include "cuda/kernels/device.cuh"
 #include "cuda/kernels/random.cuh"
 #include "cuda/kernels/runs.cuh"
@@ -12,8 +13,9 @@ namespace {
 constexpr unsigned tile = 1024;
 constexpr unsigned unroll = 8;  // loads under way per lane
 
-/// How many blocks of a kernel that tosses coins a multiprocessor has registers for.
+/// How many blocks of a kernel that tosses coins, or that adds up, a multiprocessor has registers for.
 constexpr unsigned coin_blocks = 4;
+constexpr unsigned sum_blocks = 5;
 
 /// Writes the bits of a tile of `size` entries. `word` holds those of the entries 32 * lane, 32 * lane + 1, ... Goes
 /// byte by byte, because a payload starts anywhere; a warp's bytes are consecutive.
@@ -32,21 +34,19 @@ __device__ unsigned coins_of_word(const RandomKey& coins, std::uint64_t entry) {
   return __ballot_sync(all_lanes, (word >> lane % 16 & 1) != 0);
 }
 
-template <bool with_coins>
-__global__ void __launch_bounds__(shape_threads, with_coins ? coin_blocks : 8)
-    write_signs_kernel(const float* __restrict__ values, std::uint64_t n, std::uint64_t first, RandomKey coins,
-                       std::byte* __restrict__ bits, Report* report) {
+__global__ void __launch_bounds__(shape_threads, coin_blocks) write_votes_kernel(Batch<CodeToWrite> batch) {
+  const auto [of, blocks] = batch.of_this_block();
   const unsigned lane = lane_of_thread();
   std::uint32_t largest = 0;
-  for (std::uint64_t start = warp_of_grid() * tile; start < n; start += warps_of_grid() * tile) {
-    const unsigned size = at_most(n - start, tile);
+  for (std::uint64_t start = blocks.warp() * tile; start < of.n; start += blocks.warps() * tile) {
+    const unsigned size = at_most(of.n - start, tile);
     unsigned mine = 0;
     for (unsigned base = 0; base < warp_lanes; base += unroll) {
       float x[unroll];
 #pragma unroll
       for (unsigned k = 0; k < unroll; ++k) {
         const unsigned i = warp_lanes * (base + k) + lane;
-        x[k] = i < size ? values[start + i] : 0.0F;
+        x[k] = i < size ? of.values[start + i] : 0.0F;
       }
       std::uint32_t least = ~0U;
 #pragma unroll
@@ -57,21 +57,19 @@ __global__ void __launch_bounds__(shape_threads, with_coins ? coin_blocks : 8)
         const unsigned word = __ballot_sync(all_lanes, x[k] < 0);
         if (lane == base + k) mine = word;
       }
-      if constexpr (with_coins) {
-        if (!__any_sync(all_lanes, least == 0)) continue;
+      if (!__any_sync(all_lanes, least == 0)) continue;
 #pragma unroll 1
-        for (unsigned k = 0; k < unroll; ++k) {
-          const unsigned i = warp_lanes * (base + k) + lane;
-          const unsigned zeros = __ballot_sync(all_lanes, i < size && magnitude(values[start + i]) == 0);
-          if (zeros == 0) continue;
-          const unsigned word = zeros & coins_of_word(coins, first + start + warp_lanes * (base + k));
-          if (lane == base + k) mine |= word;
-        }
+      for (unsigned k = 0; k < unroll; ++k) {
+        const unsigned i = warp_lanes * (base + k) + lane;
+        const unsigned zeros = __ballot_sync(all_lanes, i < size && magnitude(of.values[start + i]) == 0);
+        if (zeros == 0) continue;
+        const unsigned word = zeros & coins_of_word(of.key, start + warp_lanes * (base + k));
+        if (lane == base + k) mine |= word;
       }
     }
-    store_bits(mine, size, bits + start / 8);
+    store_bits(mine, size, of.code + start / 8);
   }
-  raise(&report->largest, largest);
+  raise(&of.report->largest, largest);
 }
 
 // The sums are added up in the order of the CPU: eight sums of every eighth entry of a block, these in their order, the
@@ -79,19 +77,18 @@ __global__ void __launch_bounds__(shape_threads, with_coins ? coin_blocks : 8)
 
 constexpr unsigned sum_block = 4096;
 
-__global__ void write_signs_and_parts_kernel(const float* __restrict__ values, std::uint64_t n,
-                                             std::byte* __restrict__ bits, SignSums* __restrict__ parts,
-                                             Report* report) {
+__global__ void __launch_bounds__(shape_threads, sum_blocks) write_signs_kernel(Batch<SignsToWrite> batch) {
+  const auto [of, grid] = batch.of_this_block();
   const unsigned team = team_of_warp();
   const unsigned lane = lane_of_team();
-  const std::uint64_t blocks = (n + sum_block - 1) / sum_block;
+  const std::uint64_t blocks = sign_sum_parts(of.n);
   std::uint32_t largest = 0;
   // All lanes of a warp go around as often, because the votes are of all; a team without a block has no entries.
-  for (std::uint64_t first = warp_of_grid() * teams_of_warp; first < blocks; first += warps_of_grid() * teams_of_warp) {
+  for (std::uint64_t first = grid.warp() * teams_of_warp; first < blocks; first += grid.warps() * teams_of_warp) {
     const std::uint64_t block = first + team;
     const std::uint64_t start = block * sum_block;
-    const unsigned size = start < n ? at_most(n - start, sum_block) : 0;
-    const unsigned longest = at_most(n - first * sum_block, sum_block);
+    const unsigned size = start < of.n ? at_most(of.n - start, sum_block) : 0;
+    const unsigned longest = at_most(of.n - first * sum_block, sum_block);
     double positive = 0;
     double negative = 0;
     unsigned negatives = 0;
@@ -100,7 +97,7 @@ __global__ void write_signs_and_parts_kernel(const float* __restrict__ values, s
 #pragma unroll
       for (unsigned k = 0; k < unroll; ++k) {
         const unsigned i = base + team_lanes * k + lane;
-        x[k] = i < size ? values[start + i] : 0.0F;
+        x[k] = i < size ? of.values[start + i] : 0.0F;
       }
       unsigned votes = 0;  // of all teams for the lane's eight entries
 #pragma unroll
@@ -115,34 +112,36 @@ __global__ void write_signs_and_parts_kernel(const float* __restrict__ values, s
       }
       const unsigned mine = votes >> team_lanes * team & 0xFF;
       negatives += static_cast<unsigned>(__popc(mine));
-      if (base + team_lanes * lane < size) bits[start / 8 + base / 8 + lane] = static_cast<std::byte>(mine);
+      if (base + team_lanes * lane < size) of.bits[start / 8 + base / 8 + lane] = static_cast<std::byte>(mine);
     }
     positive = sum_in_order(positive);
     negative = sum_in_order(negative);
     for (unsigned with = 1; with < team_lanes; with *= 2) {
       negatives += __shfl_xor_sync(all_lanes, negatives, static_cast<int>(with));
     }
-    if (lane == 0 && block < blocks) parts[block] = {positive, negative, negatives};
+    if (lane == 0 && block < blocks) of.parts[block] = {positive, negative, negatives};
   }
-  raise(&report->largest, largest);
+  raise(&of.report->largest, largest);
 }
 
-/// One block.
-__global__ void __launch_bounds__(runs_threads, 1)
-    add_parts_kernel(const SignSums* __restrict__ parts, std::uint64_t blocks, SignSums* sums) {
-  const SignSums all = sum_of_runs(parts, blocks, [](SignSums& to, const SignSums& from) {
+/// One block for each tensor.
+__global__ void __launch_bounds__(runs_threads, 1) add_parts_kernel(Batch<SignsToWrite> batch) {
+  const SignsToWrite of = batch.of_this_block().tensor;
+  const SignSums all = sum_of_runs(of.parts, sign_sum_parts(of.n), [](SignSums& to, const SignSums& from) {
     to.positive += from.positive;
     to.negative += from.negative;
     to.negatives += from.negatives;
   });
-  if (threadIdx.x == 0) *sums = all;
+  if (threadIdx.x == 0) *of.sums = all;
 }
 
-__global__ void add_by_sign_kernel(const std::byte* __restrict__ bits, std::uint64_t n, float positive, float negative,
-                                   float* __restrict__ sum) {
+__global__ void add_by_sign_kernel(Batch<SignsToAdd> batch) {
+  const auto [of, blocks] = batch.of_this_block();
+  const std::byte* const __restrict__ bits = of.bits;
+  float* const __restrict__ sum = of.sum;
   const unsigned lane = lane_of_thread();
-  for (std::uint64_t start = warp_of_grid() * tile; start < n; start += warps_of_grid() * tile) {
-    const unsigned size = at_most(n - start, tile);
+  for (std::uint64_t start = blocks.warp() * tile; start < of.n; start += blocks.warps() * tile) {
+    const unsigned size = at_most(of.n - start, tile);
     for (unsigned base = 0; base < warp_lanes; base += unroll) {
       float x[unroll];
       unsigned byte[unroll];
@@ -155,16 +154,18 @@ __global__ void add_by_sign_kernel(const std::byte* __restrict__ bits, std::uint
 #pragma unroll
       for (unsigned k = 0; k < unroll; ++k) {
         const unsigned i = warp_lanes * (base + k) + lane;
-        if (i < size) sum[start + i] = x[k] + ((byte[k] >> lane % 8 & 1) != 0 ? negative : positive);
+        if (i < size) sum[start + i] = x[k] + ((byte[k] >> lane % 8 & 1) != 0 ? of.negative : of.positive);
       }
     }
   }
 }
 
-__global__ void take_majority_kernel(float least, RandomKey coins, float* __restrict__ values, std::uint64_t n) {
+__global__ void take_majority_kernel(Batch<VotesToCount> batch, float least) {
+  const auto [of, blocks] = batch.of_this_block();
+  float* const __restrict__ values = of.values;
   const unsigned lane = lane_of_thread();
-  for (std::uint64_t start = warp_of_grid() * tile; start < n; start += warps_of_grid() * tile) {
-    const unsigned size = at_most(n - start, tile);
+  for (std::uint64_t start = blocks.warp() * tile; start < of.n; start += blocks.warps() * tile) {
+    const unsigned size = at_most(of.n - start, tile);
     for (unsigned base = 0; base < warp_lanes; base += unroll) {
       float x[unroll];
 #pragma unroll
@@ -178,7 +179,7 @@ __global__ void take_majority_kernel(float least, RandomKey coins, float* __rest
         const bool tied = i < size && fabsf(x[k]) < least;
         bool below = (__float_as_uint(x[k]) >> 31) != 0;
         if (__any_sync(all_lanes, tied)) {
-          const unsigned tosses = coins_of_word(coins, start + warp_lanes * (base + k));
+          const unsigned tosses = coins_of_word(of.coins, start + warp_lanes * (base + k));
           if (tied) below = (tosses >> lane & 1) != 0;
         }
         if (i < size) values[start + i] = below ? -1.0F : 1.0F;
@@ -189,41 +190,27 @@ __global__ void take_majority_kernel(float least, RandomKey coins, float* __rest
 
 }  // namespace
 
-Result<void> write_votes(const float* values, std::uint64_t n, std::uint64_t first, const RandomKey& coins,
-                         std::byte* bits, Report* report, StreamHandle stream) {
-  if (n == 0) return {};
-  return launch("write_votes", write_signs_kernel<true>, shape_for(n, tile / warp_lanes, coin_blocks), stream, values,
-                n, first, coins, bits, report);
+Result<void> write_votes(std::span<const CodeToWrite> tensors, StreamHandle stream) {
+  const auto shape = [](const CodeToWrite& of) { return shape_for(of.n, tile / warp_lanes, coin_blocks); };
+  return launch_blocks("write_votes", write_votes_kernel, tensors, shape, stream);
 }
 
-Result<void> write_signs(const float* values, std::uint64_t n, std::byte* bits, Report* report, StreamHandle stream) {
-  if (n == 0) return {};
-  return launch("write_signs", write_signs_kernel<false>, shape_for(n, tile / warp_lanes), stream, values, n,
-                std::uint64_t{0}, RandomKey{}, bits, report);
+Result<void> write_signs(std::span<const SignsToWrite> tensors, StreamHandle stream) {
+  const auto shape = [](const SignsToWrite& of) { return shape_for(of.n, sum_block / team_lanes, sum_blocks); };
+  const auto one_block = [](const SignsToWrite&) { return shape_for_runs<SignSums>(); };
+  auto written = launch_blocks("write_signs", write_signs_kernel, tensors, shape, stream);
+  if (!written) return written;
+  return launch_blocks("write_signs (sums)", add_parts_kernel, tensors, one_block, stream);
 }
 
-Result<void> write_signs(const float* values, std::uint64_t n, std::byte* bits, SignSums* parts, SignSums* sums,
-                         Report* report, StreamHandle stream) {
-  if (n > 0) {
-    const auto written = launch("write_signs (sums)", write_signs_and_parts_kernel,
-                                shape_for(n, sum_block / team_lanes), stream, values, n, bits, parts, report);
-    if (!written) return written;
-  }
-  return launch("write_signs (total)", add_parts_kernel, shape_for_runs<SignSums>(), stream, parts, sign_sum_parts(n),
-                sums);
+Result<void> add_by_sign(std::span<const SignsToAdd> tensors, StreamHandle stream) {
+  const auto shape = [](const SignsToAdd& of) { return shape_for(of.n, tile / warp_lanes); };
+  return launch_blocks("add_by_sign", add_by_sign_kernel, tensors, shape, stream);
 }
 
-Result<void> add_by_sign(const std::byte* bits, std::uint64_t n, float positive, float negative, float* sum,
-                         StreamHandle stream) {
-  if (n == 0) return {};
-  return launch("add_by_sign", add_by_sign_kernel, shape_for(n, tile / warp_lanes), stream, bits, n, positive, negative,
-                sum);
-}
-
-Result<void> take_majority(float least, const RandomKey& coins, float* values, std::uint64_t n, StreamHandle stream) {
-  if (n == 0) return {};
-  return launch("take_majority", take_majority_kernel, shape_for(n, tile / warp_lanes), stream, least, coins, values,
-                n);
+Result<void> take_majority(float least, std::span<const VotesToCount> tensors, StreamHandle stream) {
+  const auto shape = [](const VotesToCount& of) { return shape_for(of.n, tile / warp_lanes); };
+  return launch_blocks("take_majority", take_majority_kernel, tensors, shape, stream, least);
 }
 
 }  // namespace weir::cuda

@@ -1,5 +1,6 @@
 #include "cuda/kernels/trits.hpp"
 
+#include "cuda/kernels/batch.cuh"
 #include "cuda/kernels/device.cuh"
 #include "cuda/kernels/random.cuh"
 #include "cuda/kernels/runs.cuh"
@@ -9,23 +10,25 @@ namespace weir::cuda {
 namespace {
 
 constexpr unsigned size_block = 4096;
+constexpr unsigned size_blocks = 6;  // that a multiprocessor has registers for
 
 constexpr unsigned trits_of_byte = 5;
 constexpr unsigned trit_block = trits_of_byte * random_group;
 constexpr unsigned block_bytes = random_group;
 
 /// A team takes a block of size_block entries.
-__global__ void size_kernel(const float* __restrict__ values, std::uint64_t n, Size* __restrict__ parts) {
-  const std::uint64_t blocks = (n + size_block - 1) / size_block;
-  for (std::uint64_t first = warp_of_grid() * teams_of_warp; first < blocks; first += warps_of_grid() * teams_of_warp) {
+__global__ void __launch_bounds__(shape_threads, size_blocks) size_kernel(Batch<SizeToFind> batch) {
+  const auto [of, grid] = batch.of_this_block();
+  const std::uint64_t blocks = size_parts(of.n);
+  for (std::uint64_t first = grid.warp() * teams_of_warp; first < blocks; first += grid.warps() * teams_of_warp) {
     const std::uint64_t block = first + team_of_warp();
     const std::uint64_t start = block * size_block;
-    const unsigned size = start < n ? at_most(n - start, size_block) : 0;
+    const unsigned size = start < of.n ? at_most(of.n - start, size_block) : 0;
     std::uint32_t largest = 0;
     double squares = 0;
 #pragma unroll 8
     for (unsigned i = lane_of_team(); i < size; i += team_lanes) {
-      const float x = values[start + i];
+      const float x = of.values[start + i];
       largest = magnitude(x) > largest ? magnitude(x) : largest;
       squares += static_cast<double>(x) * x;
     }
@@ -34,26 +37,18 @@ __global__ void size_kernel(const float* __restrict__ values, std::uint64_t n, S
       const std::uint32_t other = __shfl_xor_sync(all_lanes, largest, static_cast<int>(with));
       largest = other > largest ? other : largest;
     }
-    if (lane_of_team() == 0 && block < blocks) parts[block] = {largest, 0, squares};
+    if (lane_of_team() == 0 && block < blocks) of.parts[block] = {largest, 0, squares};
   }
 }
 
-/// One block.
-__global__ void __launch_bounds__(runs_threads, 1)
-    add_sizes_kernel(const Size* __restrict__ parts, std::uint64_t blocks, Size* size) {
-  const Size all = sum_of_runs(parts, blocks, [](Size& to, const Size& from) {
+/// One block for each tensor.
+__global__ void __launch_bounds__(runs_threads, 1) add_sizes_kernel(Batch<SizeToFind> batch) {
+  const SizeToFind of = batch.of_this_block().tensor;
+  const Size all = sum_of_runs(of.parts, size_parts(of.n), [](Size& to, const Size& from) {
     to.magnitude = from.magnitude > to.magnitude ? from.magnitude : to.magnitude;
     to.squares += from.squares;
   });
-  if (threadIdx.x == 0) *size = all;
-}
-
-__global__ void limit_kernel(const Size* size, std::uint64_t n, double clip, TritScale* scale, Report* report) {
-  const float largest = __uint_as_float(size->magnitude);
-  const double clipped = clip * sqrt(size->squares / static_cast<double>(n));
-  const float limit = clip > 0 && n > 0 && clipped < largest ? static_cast<float>(clipped) : largest;
-  *scale = {limit, limit};
-  if (size->magnitude > report->largest) report->largest = size->magnitude;
+  if (threadIdx.x == 0) *of.size = all;
 }
 
 __device__ unsigned trit_of(float x, std::uint32_t word, float limit, float divisor) {
@@ -87,20 +82,19 @@ __device__ std::uint32_t trits_of(const std::uint32_t* value, const std::uint32_
 constexpr unsigned write_blocks = 3;
 
 /// A team takes a block. Byte j of its code has the entries j, j + 64, ..., which are of one lane.
-__global__ void __launch_bounds__(shape_threads, write_blocks)
-    write_trits_kernel(const float* __restrict__ values, std::uint64_t n, RandomKey key,
-                       const TritScale* __restrict__ given, std::byte* __restrict__ code) {
-  const TritScale scale = *given;
+__global__ void __launch_bounds__(shape_threads, write_blocks) write_trits_kernel(Batch<TritsToWrite> batch) {
+  const auto [of, blocks] = batch.of_this_block();
+  const TritScale scale = of.scale;
   const float divisor = scale.scale > 0 ? scale.scale : 1;
   // A quotient is known up to four units of 2^-24 by the reciprocal and 23 random bits. Where that does not decide, the
   // quotient itself does.
   const float reciprocal = 1 / divisor;
   const float error = divisor >= 0x1p-100F && divisor <= 0x1p100F ? 0x1p-21F : largest_float;
-  std::byte* const bytes = code + sizeof(float);
-  if (thread_of_grid() == 0) store_f32(scale.scale, code);
+  std::byte* const bytes = of.code + sizeof(float);
+  if (blocks.thread() == 0) store_f32(scale.scale, of.code);
   const unsigned lane = lane_of_team();
-  const std::uint64_t whole = n / trit_block;
-  for (std::uint64_t first = warp_of_grid() * teams_of_warp; first < whole; first += warps_of_grid() * teams_of_warp) {
+  const std::uint64_t whole = of.n / trit_block;
+  for (std::uint64_t first = blocks.warp() * teams_of_warp; first < whole; first += blocks.warps() * teams_of_warp) {
     // A team without a block takes the last one again.
     const std::uint64_t block = first + team_of_warp() < whole ? first + team_of_warp() : whole - 1;
     const std::uint64_t start = block * trit_block;
@@ -108,14 +102,14 @@ __global__ void __launch_bounds__(shape_threads, write_blocks)
 #pragma unroll
     for (unsigned part = 0; part < trits_of_byte; ++part) {
 #pragma unroll
-      for (unsigned k = 0; k < 8; ++k) x[part][k] = values[start + part * random_group + 8 * k + lane];
+      for (unsigned k = 0; k < 8; ++k) x[part][k] = of.values[start + part * random_group + 8 * k + lane];
     }
     float nearest = 1;
     std::uint32_t low = 0;
     std::uint32_t high = 0;
 #pragma unroll
     for (unsigned part = trits_of_byte; part-- > 0;) {
-      const Philox::Block words = random_block(key, (start / random_group + part) * random_lanes + lane);
+      const Philox::Block words = random_block(of.key, (start / random_group + part) * random_lanes + lane);
       std::uint32_t value[8];
       std::uint32_t short_of[8];
 #pragma unroll
@@ -135,7 +129,8 @@ __global__ void __launch_bounds__(shape_threads, write_blocks)
       joined = 0;
 #pragma unroll 1
       for (unsigned k = 0; k < 8; ++k) {
-        const unsigned byte = byte_of(values, start, trit_block, 8 * k + lane, random_group, key, scale.limit, divisor);
+        const unsigned byte =
+            byte_of(of.values, start, trit_block, 8 * k + lane, random_group, of.key, scale.limit, divisor);
         joined |= std::uint64_t{byte} << 8 * k;
       }
     }
@@ -147,26 +142,28 @@ __global__ void __launch_bounds__(shape_threads, write_blocks)
     }
   }
   // What is left is a block with another stride: the last warp's lanes take its bytes.
-  if (warp_of_grid() + 1 != warps_of_grid()) return;
+  if (blocks.warp() + 1 != blocks.warps()) return;
   const std::uint64_t start = whole * trit_block;
-  const auto left = static_cast<unsigned>(n - start);
+  const auto left = static_cast<unsigned>(of.n - start);
   const unsigned stride = (left + trits_of_byte - 1) / trits_of_byte;
   for (unsigned j = lane_of_thread(); j < stride; j += warp_lanes) {
     bytes[whole * block_bytes + j] =
-        static_cast<std::byte>(byte_of(values, start, left, j, stride, key, scale.limit, divisor));
+        static_cast<std::byte>(byte_of(of.values, start, left, j, stride, of.key, scale.limit, divisor));
   }
 }
 
 /// A thread takes a byte, so that those of a warp go over consecutive entries five times.
-__global__ void add_trits_kernel(const std::byte* __restrict__ code, std::uint64_t n, float weight,
-                                 float* __restrict__ sum) {
-  const float step = weight * load_f32(code);
-  const std::byte* const bytes = code + sizeof(float);
+__global__ void add_trits_kernel(Batch<CodeToAdd> batch) {
+  const auto [of, blocks] = batch.of_this_block();
+  const std::uint64_t n = of.n;
+  float* const __restrict__ sum = of.sum;
+  const float step = of.weight * load_f32(of.code);
+  const std::byte* const __restrict__ bytes = of.code + sizeof(float);
   const std::uint64_t whole = n / trit_block;
   const auto left = static_cast<unsigned>(n - whole * trit_block);
   const unsigned last_stride = (left + trits_of_byte - 1) / trits_of_byte;
   const std::uint64_t all = whole * block_bytes + last_stride;
-  for (std::uint64_t i = thread_of_grid(); i < all; i += threads_of_grid()) {
+  for (std::uint64_t i = blocks.thread(); i < all; i += blocks.threads()) {
     const std::uint64_t block = i / block_bytes;
     const unsigned stride = block < whole ? block_bytes : last_stride;
     const std::uint64_t first = block * trit_block + i % block_bytes;
@@ -185,29 +182,21 @@ __global__ void add_trits_kernel(const std::byte* __restrict__ code, std::uint64
 
 }  // namespace
 
-Result<void> size_of(const float* values, std::uint64_t n, Size* parts, Size* size, StreamHandle stream) {
-  if (n > 0) {
-    const auto found = launch("size_of", size_kernel, shape_for(n, size_block / team_lanes), stream, values, n, parts);
-    if (!found) return found;
-  }
-  return launch("size_of (total)", add_sizes_kernel, shape_for_runs<Size>(), stream, parts, size_parts(n), size);
+Result<void> find_sizes(std::span<const SizeToFind> tensors, StreamHandle stream) {
+  const auto shape = [](const SizeToFind& of) { return shape_for(of.n, size_block / team_lanes, size_blocks); };
+  const auto one_block = [](const SizeToFind&) { return shape_for_runs<Size>(); };
+  auto found = launch_blocks("find_sizes", size_kernel, tensors, shape, stream);
+  return found ? launch_blocks("find_sizes (total)", add_sizes_kernel, tensors, one_block, stream) : found;
 }
 
-Result<void> limit_of(const Size* size, std::uint64_t n, double clip, TritScale* scale, Report* report,
-                      StreamHandle stream) {
-  return launch("limit_of", limit_kernel, {.blocks = 1, .threads = 1}, stream, size, n, clip, scale, report);
+Result<void> write_trits(std::span<const TritsToWrite> tensors, StreamHandle stream) {
+  const auto shape = [](const TritsToWrite& of) { return shape_for(of.n, trits_of_byte * 8, write_blocks); };
+  return launch_blocks("write_trits", write_trits_kernel, tensors, shape, stream);
 }
 
-Result<void> write_trits(const float* values, std::uint64_t n, const RandomKey& key, const TritScale* scale,
-                         std::byte* code, StreamHandle stream) {
-  if (n == 0) return {};
-  return launch("write_trits", write_trits_kernel, shape_for(n, trits_of_byte * 8, write_blocks), stream, values, n,
-                key, scale, code);
-}
-
-Result<void> add_trits(const std::byte* code, std::uint64_t n, float weight, float* sum, StreamHandle stream) {
-  if (n == 0) return {};
-  return launch("add_trits", add_trits_kernel, shape_for(n, trits_of_byte), stream, code, n, weight, sum);
+Result<void> add_trits(std::span<const CodeToAdd> tensors, StreamHandle stream) {
+  const auto shape = [](const CodeToAdd& of) { return shape_for(of.n, trits_of_byte); };
+  return launch_blocks("add_trits", add_trits_kernel, tensors, shape, stream);
 }
 
 }  // namespace weir::cuda

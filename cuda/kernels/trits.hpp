@@ -2,10 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/result.hpp"
-#include "cuda/kernels/random.hpp"
-#include "cuda/kernels/report.hpp"
+#include "cuda/kernels/code.hpp"
 #include "cuda/stream.hpp"
 
 namespace weir::cuda {
@@ -21,12 +21,19 @@ struct Size {
   double squares = 0;
 };
 
-/// How many Sizes size_of() needs beside its result.
+/// How many Sizes find_sizes() needs beside its result.
 constexpr std::uint64_t size_parts(std::uint64_t n) { return (n + 4095) / 4096; }
 
-/// Twin of TernGrad's size of a whole tensor: `*size` is set; `parts` is scratch, size_parts(n) of them. Per entry: 4
-/// bytes read.
-Result<void> size_of(const float* values, std::uint64_t n, Size* parts, Size* size, StreamHandle stream);
+/// Of a tensor, what find_sizes() reads and writes.
+struct SizeToFind {
+  const float* values;
+  std::uint64_t n;
+  Size* parts;  ///< scratch, size_parts(n) of them
+  Size* size;   ///< is set
+};
+
+/// Twin of TernGrad's size of a whole tensor, of several. Per entry: 4 bytes read.
+Result<void> find_sizes(std::span<const SizeToFind> tensors, StreamHandle stream);
 
 /// At what magnitude values are clipped, and what a trit stands for.
 struct TritScale {
@@ -34,17 +41,19 @@ struct TritScale {
   float scale = 0;
 };
 
-/// Twin of TernGrad::limit_of() for a scale of this rank alone: limit and scale are the largest magnitude of n values
-/// of this size, or `clip` standard deviations if that is less and `clip` is not zero. `report->largest` is raised to
-/// the largest magnitude.
-Result<void> limit_of(const Size* size, std::uint64_t n, double clip, TritScale* scale, Report* report,
-                      StreamHandle stream);
+/// Of a tensor, what write_trits() reads and writes.
+struct TritsToWrite {
+  const float* values;
+  std::uint64_t n;
+  RandomKey key;
+  TritScale scale;
+  std::byte* code;
+};
 
-/// Twin of TernGrad::write(), given limit and scale. Per entry: 4 bytes read, 1/5 written.
-Result<void> write_trits(const float* values, std::uint64_t n, const RandomKey& key, const TritScale* scale,
-                         std::byte* code, StreamHandle stream);
+/// Twin of TernGrad::write(), of several tensors that have entries. Per entry: 4 bytes read, 1/5 written.
+Result<void> write_trits(std::span<const TritsToWrite> tensors, StreamHandle stream);
 
-/// Twin of TernGrad::read_add(). Per entry: 4 1/5 bytes read, 4 written.
-Result<void> add_trits(const std::byte* code, std::uint64_t n, float weight, float* sum, StreamHandle stream);
+/// Twin of TernGrad::read_add(), for several tensors. Per entry: 4 1/5 bytes read, 4 written.
+Result<void> add_trits(std::span<const CodeToAdd> tensors, StreamHandle stream);
 
 }  // namespace weir::cuda

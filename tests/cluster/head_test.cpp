@@ -493,8 +493,8 @@ TEST(Head, TheStreamTellsAJobsWholeLifeOnce) {
       if (item.sequence == 0) continue;  // why it waits: told to those who watch, not kept
       EXPECT_GT(item.sequence, last);
       last = item.sequence;
-      const auto data = json::parse(item.data);
-      if (phases.empty() || phases.back() != data["phase"]) phases.push_back(data["phase"]);
+      const auto phase = json::parse(item.data).at("phase").get<std::string>();
+      if (phases.empty() || phases.back() != phase) phases.push_back(phase);
       if (item.kind == StreamKind::job_end) ++ends;
     }
   }

@@ -189,9 +189,9 @@ TEST(Demo, RanksAgreeOnTheSignOfTheMeanOfAll) {
 TEST(Demo, ItsMemoryIsTheDecoupledMomentum) {
   const nlohmann::json none;
   Compression made =
-      std::move(builtin()
-                    .make({.compressor = "demo", .params = none, .memory = "", .memory_params = none, .setting = {}})
-                    .value());
+      builtin()
+          .make({.compressor = "demo", .params = none, .memory = "", .memory_params = none, .setting = {}})
+          .value();
   EXPECT_TRUE(made.compressor->traits().owns_momentum);
   at::Tensor delta = at::zeros({70, 90}, at::kDouble);  // as demo.py names it
   for (std::uint64_t step = 0; step < 6; ++step) {
@@ -214,9 +214,9 @@ TEST(Demo, WithoutTheSignTheWeightsMoveByWhatWasSent) {
   const nlohmann::json params = {{"sign", false}, {"chunk", 8}, {"per_chunk", 64}, {"value_codec", "fp32"}};
   const nlohmann::json none;
   Compression made =
-      std::move(builtin()
-                    .make({.compressor = "demo", .params = params, .memory = "", .memory_params = none, .setting = {}})
-                    .value());
+      builtin()
+          .make({.compressor = "demo", .params = params, .memory = "", .memory_params = none, .setting = {}})
+          .value();
   Round round = round_at(0);
   round.learning_rate = 0.25;
   const at::Tensor gradient = gaussian(64, 3).reshape({8, 8});

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/errc.hpp"
+#include "compressors/device/codes.hpp"
 #include "compressors/memories/tensor_store.hpp"
 #include "on_a_device.hpp"
 
@@ -164,7 +165,7 @@ TEST(CodingOnADevice, IsThereForWhatTheDocumentsName) {
     if (!traits.exact_on_devices) inexact.insert(it.name);
   }
   EXPECT_EQ(on_the_host, std::set<std::string>{"none"});
-  EXPECT_EQ(decoded_on_the_host, (std::set<std::string>{"none", "casq", "demo", "atomodct"}));
+  EXPECT_EQ(decoded_on_the_host, std::set<std::string>{"none"});
   EXPECT_EQ(inexact, std::set<std::string>{"atomo"});
   const nlohmann::json none = nlohmann::json::object();
   for (const MemoryEntry& memory : builtin().memories()) {
@@ -249,8 +250,8 @@ TEST_P(OnADevice, TakesOtherTypesAndWhatIsNotContiguous) {
   }
 }
 
-/// Rounds of a bucket's tensors, one rank alone: together as far as that goes, or one after the other. Returns what was
-/// sent, and the state.
+/// Rounds of a bucket's tensors, one rank alone, whose payloads count as those of two for the means: together as far as
+/// that goes, or one after the other. Returns what was sent, and the means and the state.
 Outcome run_bucket(const Case& it, const std::string& memory_name, bool together) {
   Outcome outcome;
   auto [compressor, memory] = make(it, memory_name, nlohmann::json::object());
@@ -296,19 +297,40 @@ Outcome run_bucket(const Case& it, const std::string& memory_name, bool together
     for (std::size_t i = 0; i < shapes.size(); ++i) {
       sent.push_back(sparse ? Sent(own[i]) : Sent(*compressor, BytesView(payloads[i]), rounds[i]));
     }
+    std::vector<device::ToAdd> waiting;
+    const bool decodes = compressor->decodes_on(gpu);
+    for (std::size_t i = 0; decodes && i < shapes.size(); ++i) {
+      for (int rank = 0; rank < 2; ++rank) {
+        const BytesView payload = payloads[i];
+        auto added = together ? compressor->decode_add_later(payload, rounds[i], 0.5F, means[i], waiting)
+                              : compressor->decode_add(payload, rounds[i], 0.5F, means[i]);
+        added.value();
+      }
+    }
     if (together) {
+      compressor->decode_add_all(std::move(waiting)).value();
+      if (decodes) compressor->conclude_all(means, rounds).value();
       memory->update_all(rounds, sent, means).value();
-    } else {
-      for (std::size_t i = 0; i < shapes.size(); ++i) memory->update(rounds[i], sent[i], means[i]).value();
+    }
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      if (!together) {
+        if (decodes) compressor->conclude(means[i], rounds[i]).value();
+        memory->update(rounds[i], sent[i], means[i]).value();
+      }
+      outcome.state.push_back({"mean", means[i].to(cpu)});
     }
   }
-  for (const auto& [name, tensor] : memory->save()) outcome.state.push_back({name, tensor.to(cpu).clone()});
+  for (const auto& state : {memory->save(), compressor->save()}) {
+    for (const auto& [name, tensor] : state) outcome.state.push_back({name, tensor.to(cpu).clone()});
+  }
   return outcome;
 }
 
 TEST_P(OnADevice, TensorsTakenTogetherAreTakenAsOneByOne) {
   const Case it{GetParam(), nlohmann::json::object()};
-  for (const std::string memory : {"residual", "dgc"}) {
+  const bool sparse = it.make()->traits().sparse;
+  for (const std::string memory : {"none", "residual", sparse ? "dgc" : "efsignsgd"}) {
+    if (sparse && memory == "none") continue;
     const nlohmann::json none = nlohmann::json::object();
     const auto made = builtin().make(
         {.compressor = it.name, .params = it.params, .memory = memory, .memory_params = none, .setting = {}});
@@ -350,8 +372,8 @@ class GatheredOnADevice : public OnADevice {
 INSTANTIATE_TEST_SUITE_P(Catalog, GatheredOnADevice, ::testing::ValuesIn(GatheredOnADevice::names()),
                          [](const auto& info) { return info.param; });
 
-TEST_P(GatheredOnADevice, TheMeanOfAllRanksIsMadeThere) {
-  const Case it{GetParam(), nlohmann::json::object()};
+/// That a device makes the mean of three ranks as the processor does.
+void expect_mean_there(const Case& it) {
   const auto compressor = it.make();
   constexpr std::uint32_t world = 3;
   std::vector<Bytes> payloads(world);
@@ -377,6 +399,18 @@ TEST_P(GatheredOnADevice, TheMeanOfAllRanksIsMadeThere) {
   compressor->decode_add_ranks(all, round, 1 / 3.0F, here).value();
   compressor->decode_add_ranks(all, round, 1 / 3.0F, there).value();
   EXPECT_TRUE(same_bits(there.to(cpu), here));
+}
+
+TEST_P(GatheredOnADevice, TheMeanOfAllRanksIsMadeThere) {
+  expect_mean_there(Case{GetParam(), nlohmann::json::object()});
+}
+
+TEST(GatheredOnADevice, TheMeanOfAtomosOtherAtomsIsMadeThere) {
+  const c10::StreamGuard in_stream(device::coding_stream(gpu));
+  for (const char* const atoms : {"entrywise", "dct"}) {
+    SCOPED_TRACE(atoms);
+    expect_mean_there(Case{"atomo", {{"atoms", atoms}}});
+  }
 }
 
 TEST_P(OnADevice, APayloadThatIsCutOffIsRefusedThere) {

@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <utility>
+#include <vector>
 
+#include "compressors/device/codes.hpp"
 #include "on_a_device.hpp"
 #include "tests/cuda/emulator/emulator.hpp"
 
@@ -38,9 +41,8 @@ Cost cost_of(const std::string& name, std::uint64_t entries) {
   // The size, the lengths of all 200 singular vectors, those that are drawn, their products.
   if (name == "atomo") return {.waits = 4, .bytes_beside = 4 * 200};
   if (name == "demo") return {.waits = 1, .bytes_beside = 8 * 16 * 32};  // 32 coefficients of each block
-  const std::set<std::string> twice{"chunk", "terngrad",                 // passes
-                                    "randomk", "signum",                 // whether all values are finite
-                                    "powersgd"};                         // passes
+  const std::set<std::string> twice{"chunk", "terngrad", "powersgd",     // passes
+                                    "randomk"};                          // whether all values are finite
   return {.waits = twice.contains(name) ? 2U : 1U};
 }
 
@@ -84,8 +86,14 @@ TEST_P(CostsOnADevice, OnlyWhatIsSentComesDownAndNothingElseWaits) {
   EXPECT_LT(sent, 2 * entries + 64) << "or this shows little";
 }
 
-/// How many kernels a round of so many tensors takes.
-std::uint64_t launches_of_a_bucket(const Case& it, std::size_t tensors) {
+/// How many kernels it takes from the gradients of so many tensors to what is kept in memory, and how many the means of
+/// two ranks, where payloads are decoded there.
+struct Launches {
+  std::uint64_t coding = 0;
+  std::uint64_t means = 0;
+};
+
+Launches launches_of_a_bucket(const Case& it, std::size_t tensors) {
   auto [compressor, memory] = make(it, /*its default*/ "", nlohmann::json::object());
   std::vector<at::Tensor> gradients;
   std::vector<Round> rounds;
@@ -95,29 +103,69 @@ std::uint64_t launches_of_a_bucket(const Case& it, std::size_t tensors) {
     rounds.push_back(round_at(0, static_cast<std::uint32_t>(i)));
   }
   std::vector<at::Tensor> means = gradients;
+  const bool sparse = compressor->traits().sparse;
   const auto before = emulator::launches();
   std::vector<at::Tensor> inputs;
   memory->compensate_all(gradients, rounds, inputs).value();
   for (Round& round : rounds) round.bins = memory->bins(round);
-  compressor->begin(inputs, rounds).value();
   std::vector<Selection> own(tensors);
+  std::vector<Bytes> payloads(tensors);
   std::vector<Sent> sent;
+  for (std::uint32_t pass = 0; pass < compressor->traits().passes.size(); ++pass) {
+    for (Round& round : rounds) round.pass = pass;
+    compressor->begin(inputs, rounds).value();
+    for (std::size_t i = 0; i < tensors; ++i) {
+      payloads[i].clear();
+      compressor->encode(inputs[i], rounds[i], payloads[i], sparse ? &own[i] : nullptr).value();
+      const BytesView result = payloads[i];
+      compressor->absorb(std::span(&result, 1), rounds[i]).value();
+    }
+  }
   for (std::size_t i = 0; i < tensors; ++i) {
-    Bytes payload;
-    compressor->encode(inputs[i], rounds[i], payload, &own[i]).value();
-    sent.emplace_back(own[i]);
+    sent.push_back(sparse ? Sent(own[i]) : Sent(*compressor, BytesView(payloads[i]), rounds[i]));
   }
   memory->update_all(rounds, sent, means).value();
-  return emulator::launches() - before;
+  const auto coded = emulator::launches();
+  std::vector<device::ToAdd> waiting;
+  for (std::size_t i = 0; !sparse && i < tensors; ++i) {
+    for (int rank = 0; rank < 2; ++rank) {
+      compressor->decode_add_later(payloads[i], rounds[i], 0.5F, means[i], waiting).value();
+    }
+  }
+  compressor->decode_add_all(std::move(waiting)).value();
+  compressor->conclude_all(means, rounds).value();
+  return {coded - before, emulator::launches() - coded};
 }
 
 TEST(CostsOfABucket, AreAsManyLaunchesAsThoseOfOneTensor) {
   const c10::StreamGuard in_stream(device::coding_stream(gpu));
-  for (const Case& it : {Case{"dgc", {{"ratio", 0.01}, {"adaptations_max", 0}}}, Case{"topk", {{"ratio", 0.005}}}}) {
-    const auto of_one = launches_of_a_bucket(it, 1);
-    EXPECT_EQ(launches_of_a_bucket(it, 20), of_one) << it.name;
-    // dgc: momentum, cut, selection, velocity, mask; topk: residual, rough cut, candidates, cut, selection, residual
-    EXPECT_EQ(of_one, it.name == "dgc" ? 5U : 6U) << it.name;
+  const std::vector<std::pair<Case, Launches>> all{
+      // momentum, cut, selection, velocity, mask
+      {{"dgc", {{"ratio", 0.01}, {"adaptations_max", 0}}}, {5, 0}},
+      // residual, rough cut, candidates, cut, selection, residual
+      {{"topk", {{"ratio", 0.005}}}, {6, 0}},
+      // extremes, heads, codes
+      {{"int8", {}}, {3, 2}},
+      {{"uint8", {}}, {3, 2}},
+      // sample, codes, and codes again where values are beyond the sample's
+      {{"natural", {}}, {3, 2}},
+      {{"qsgd", {}}, {1, 2}},
+      // sizes of blocks, of all, codes
+      {{"terngrad", {}}, {3, 2}},
+      // the majority, too
+      {{"signsgd", {}}, {1, 3}},
+      // momentum, signs
+      {{"signum", {}}, {2, 3}},
+      // residual, signs with the sums of blocks, of all, residual
+      {{"onebit", {}}, {4, 2}},
+      {{"efsignsgd", {}}, {4, 2}}};
+  for (const auto& [it, launches] : all) {
+    SCOPED_TRACE(it.name);
+    for (const std::size_t tensors : {1, 20}) {
+      const auto [coding, means] = launches_of_a_bucket(it, tensors);
+      EXPECT_EQ(coding, launches.coding) << tensors << " tensors";
+      EXPECT_EQ(means, launches.means) << tensors << " tensors";
+    }
   }
 }
 

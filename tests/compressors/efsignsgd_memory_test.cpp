@@ -8,10 +8,9 @@ namespace {
 
 Compression make(const std::string& memory, const std::string& compressor = "efsignsgd") {
   const nlohmann::json none;
-  return std::move(
-      builtin()
-          .make({.compressor = compressor, .params = none, .memory = memory, .memory_params = none, .setting = {}})
-          .value());
+  return builtin()
+      .make({.compressor = compressor, .params = none, .memory = memory, .memory_params = none, .setting = {}})
+      .value();
 }
 
 Round round_with(std::uint64_t step, double learning_rate) {

@@ -26,13 +26,13 @@ void PrintTo(const Pair& it, std::ostream* out) {
 }
 
 Compression make(const Pair& pair, const MemorySetting& setting, const nlohmann::json& memory_params = {}) {
-  return std::move(builtin()
-                       .make({.compressor = pair.compressor,
-                              .params = pair.params,
-                              .memory = pair.memory,
-                              .memory_params = memory_params,
-                              .setting = setting})
-                       .value());
+  return builtin()
+      .make({.compressor = pair.compressor,
+             .params = pair.params,
+             .memory = pair.memory,
+             .memory_params = memory_params,
+             .setting = setting})
+      .value();
 }
 
 Compression make(const Pair& pair, bool nesterov = false) {

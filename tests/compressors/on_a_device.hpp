@@ -22,13 +22,13 @@ inline bool has_gpu() {
 }
 
 inline Compression make(const Case& compressor, const std::string& memory, const nlohmann::json& memory_params) {
-  return std::move(builtin()
-                       .make({.compressor = compressor.name,
-                              .params = compressor.params,
-                              .memory = memory,
-                              .memory_params = memory_params,
-                              .setting = {.momentum = 0.9, .nesterov = memory_params.contains("clip_norm")}})
-                       .value());
+  return builtin()
+      .make({.compressor = compressor.name,
+             .params = compressor.params,
+             .memory = memory,
+             .memory_params = memory_params,
+             .setting = {.momentum = 0.9, .nesterov = memory_params.contains("clip_norm")}})
+      .value();
 }
 
 inline std::vector<std::string> compressors_on_a_device() {

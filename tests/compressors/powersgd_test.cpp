@@ -445,7 +445,7 @@ TEST(Ef21Memory, TakesMemoryForATensorOnce) {
 }
 
 TEST(MeanMemories, SayWhatTheyDoNotFit) {
-  const auto compressor = [](const char* name) { return std::move(builtin().make_compressor(name, nullptr).value()); };
+  const auto compressor = [](const char* name) { return builtin().make_compressor(name, nullptr).value(); };
   EXPECT_THAT(*PowerSgdMemory::misfit(*compressor("none")), ::testing::HasSubstr("sends everything"));
   EXPECT_THAT(*PowerSgdMemory::misfit(*compressor("topk")), ::testing::HasSubstr("drift apart"));
   EXPECT_THAT(*PowerSgdMemory::misfit(*compressor("chunk")), ::testing::HasSubstr("drift apart"));

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,12 @@ namespace weir::cuda {
 namespace {
 
 using Run = std::function<Result<void>()>;
+
+/// For kernels that take several tensors.
+template <class T>
+std::span<const T> one(const T& tensor) {
+  return {&tensor, 1};
+}
 
 /// Median milliseconds of 20 runs, after two.
 float measure(const Run& run, StreamHandle stream) {
@@ -86,9 +93,14 @@ void bench(std::uint64_t n) {
   auto* const result = small.data() + 256;
   const RandomKey key = {.seed = 1, .step = 2, .tensor = 3, .stream = 4};
   auto* const words = reinterpret_cast<std::uint32_t*>(sum);
-  auto* const extremes = reinterpret_cast<RowExtremes*>(result);
-  auto* const scale = reinterpret_cast<TritScale*>(result);
-  auto* const parts = scratch.data();
+  const CodeToWrite to_write{x, n, key, code, report};
+  const CodeToAdd to_add{code, n, 1, sum};
+  const SignsToWrite signs{
+      x, n, code, reinterpret_cast<SignSums*>(scratch.data()), reinterpret_cast<SignSums*>(result), report};
+  const RowsToWrite rows{x, 1, n, reinterpret_cast<RowExtremes*>(small.data() + 512), code, report};
+  const NaturalToWrite natural{x, n, key, reinterpret_cast<NaturalWindow*>(result), code, report};
+  const SizeToFind size{x, n, reinterpret_cast<Size*>(scratch.data()), reinterpret_cast<Size*>(result)};
+  const TritsToWrite trits{x, n, key, {.limit = 1e4F, .scale = 32767.5F}, code};
   // A matrix of 4096 columns.
   const MatrixShape matrix{n / 4096, 4096};
   const BlockGrid grid{matrix.rows, matrix.columns, (matrix.rows + 63) / 64, matrix.columns / 64};
@@ -101,36 +113,39 @@ void bench(std::uint64_t n) {
       {"copy", 8, [&] { return copy(x, n, sum, stream); }},
       {"find_largest", 4, [&] { return find_largest(x, n, report, stream); }},
       {"fill_random", 4, [&] { return fill_random(key, 0, words, n, stream); }},
-      {"write_votes", 4.125, [&] { return write_votes(x, n, 0, key, code, report, stream); }},
-      {"write_signs", 4.125, [&] { return write_signs(x, n, code, report, stream); }},
-      {"write_signs (sums)", 4.125,
+      {"write_votes", 4.125, [&] { return write_votes(one(to_write), stream); }},
+      {"write_signs", 4.125, [&] { return write_signs(one(signs), stream); }},
+      {"add_by_sign", 8.125,
        [&] {
-         return write_signs(x, n, code, reinterpret_cast<SignSums*>(parts), reinterpret_cast<SignSums*>(result), report,
-                            stream);
+         return add_by_sign(one(SignsToAdd{code, n, 1, -1, sum}), stream);
        }},
-      {"add_by_sign", 8.125, [&] { return add_by_sign(code, n, 1, -1, sum, stream); }},
-      {"take_majority", 8, [&] { return take_majority(0.5F, key, sum, n, stream); }},
+      {"take_majority", 8,
+       [&] {
+         return take_majority(0.5F, one(VotesToCount{key, sum, n}), stream);
+       }},
       {"round_to (fp16)", 6, [&] { return round_to(x, n, 0.5F, reinterpret_cast<Half*>(code), report, stream); }},
       {"add_scaled (fp16)", 10,
        [&] { return add_scaled(2, reinterpret_cast<const Half*>(code), n, sum, report, stream); }},
       {"round_to (bf16)", 6, [&] { return round_to(x, n, 0.5F, reinterpret_cast<BFloat16*>(code), report, stream); }},
       {"add_scaled (bf16)", 10,
        [&] { return add_scaled(2, reinterpret_cast<const BFloat16*>(code), n, sum, report, stream); }},
-      {"write_int8", 9, [&] { return write_int8(x, 1, n, extremes, code, report, stream); }},
-      {"add_int8", 9, [&] { return add_int8(code, 1, n, 1, sum, stream); }},
-      {"write_uint8", 9, [&] { return write_uint8(x, 1, n, extremes, code, report, stream); }},
-      {"add_uint8", 9, [&] { return add_uint8(code, 1, n, 1, sum, stream); }},
-      {"write_natural", 5,
-       [&] { return write_natural(x, n, key, reinterpret_cast<NaturalWindow*>(result), code, report, stream); }},
-      {"add_natural", 9, [&] { return add_natural(code, n, 1, sum, stream); }},
-      {"write_levels (4 bits of 512)", 4.625, [&] { return write_levels(x, n, key, 4, 512, code, report, stream); }},
-      {"add_levels (4 bits of 512)", 8.625, [&] { return add_levels(code, n, 4, 512, 1, sum, stream); }},
-      {"size_of", 4,
-       [&] { return size_of(x, n, reinterpret_cast<Size*>(parts), reinterpret_cast<Size*>(result), stream); }},
-      {"limit_of", 0,
-       [&] { return limit_of(reinterpret_cast<const Size*>(result), n, 2.5, scale + 8, report, stream); }},
-      {"write_trits", 4.2, [&] { return write_trits(x, n, key, scale + 8, code, stream); }},
-      {"add_trits", 8.2, [&] { return add_trits(code, n, 1, sum, stream); }},
+      {"write_int8", 9, [&] { return write_int8(one(rows), stream); }},
+      {"add_int8", 9,
+       [&] {
+         return add_int8(one(RowsToAdd{code, 1, n, 1, sum}), stream);
+       }},
+      {"write_uint8", 9, [&] { return write_uint8(one(rows), stream); }},
+      {"add_uint8", 9,
+       [&] {
+         return add_uint8(one(RowsToAdd{code, 1, n, 1, sum}), stream);
+       }},
+      {"write_natural", 5, [&] { return write_natural(one(natural), stream); }},
+      {"add_natural", 9, [&] { return add_natural(one(to_add), stream); }},
+      {"write_levels (4 bits of 512)", 4.625, [&] { return write_levels(one(to_write), 4, 512, stream); }},
+      {"add_levels (4 bits of 512)", 8.625, [&] { return add_levels(one(to_add), 4, 512, stream); }},
+      {"find_sizes", 4, [&] { return find_sizes(one(size), stream); }},
+      {"write_trits", 4.2, [&] { return write_trits(one(trits), stream); }},
+      {"add_trits", 8.2, [&] { return add_trits(one(to_add), stream); }},
       {"multiply (2 vectors)", 4, [&] { return multiply(x, matrix, sum, 2, factor, stream); }},
       {"multiply_transposed (2 vectors)", 4, [&] { return multiply_transposed(x, matrix, sum, 2, factor, stream); }},
       {"add_outer_products (2 vectors)", 8, [&] { return add_outer_products(factor, x, 2, matrix, 1, sum, stream); }},
@@ -141,7 +156,6 @@ void bench(std::uint64_t n) {
        [&] { return magnitude_sums(x, n, ~0U, sums, reinterpret_cast<MagnitudeSums*>(result), stream); }},
       {"draw_by_magnitude", 8, [&] { return draw_by_magnitude(x, n, key, 1e6F, sum, stream); }},
       {"pack (4 bits)", 1.5, [&] { return pack(values.data(), n, 4, code, stream); }},
-      {"unpack (4 bits)", 1.5, [&] { return unpack(code, n, 4, other.data(), report, stream); }},
   };
   const float copying = measure(kernels[1].run, stream);
   for (const Kernel& kernel : kernels) {

@@ -22,7 +22,7 @@ using compressors::builtin;
 using nlohmann::json;
 
 std::unique_ptr<compressors::Compressor> made(const std::string& name, const json& params) {
-  return std::move(builtin().make_compressor(name, params).value());
+  return builtin().make_compressor(name, params).value();
 }
 
 collectives::Graph graph_of(const std::string& name, std::uint32_t ranks) {

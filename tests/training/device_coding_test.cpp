@@ -37,13 +37,13 @@ struct Case {
 
 compressors::Compression make_compression(const Case& of) {
   const nlohmann::json none;
-  return std::move(compressors::builtin()
-                       .make({.compressor = of.compressor,
-                              .params = of.params,
-                              .memory = of.memory,
-                              .memory_params = none,
-                              .setting = {.momentum = 0.9, .nesterov = false}})
-                       .value());
+  return compressors::builtin()
+      .make({.compressor = of.compressor,
+             .params = of.params,
+             .memory = of.memory,
+             .memory_params = none,
+             .setting = {.momentum = 0.9, .nesterov = false}})
+      .value();
 }
 
 /// Of one rank.
@@ -136,12 +136,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"topk", "ring", {{"ratio", 0.01}}, 0.2, 0.2, "ef21"},
                       Case{"powersgd", "ring", {{"start_step", 0}}},
                       Case{"powersgd", "ring", {{"start_step", 0}}, 0.2, 0.2, "residual"}, Case{"sketchml", "two_hop"},
-                      Case{"atomo", "ring", {{"atoms", "entrywise"}}}));
-
-/// Of which the mean is made on the host.
-INSTANTIATE_TEST_SUITE_P(AndMeansGoUp, CodedOnTheDevice,
-                         ::testing::Values(Case{"demo", "ring", {}, 0.2, 2.5}, Case{"casq", "ring", {}, 0.35, 2.1},
-                                           Case{"atomo", "ring", {{"atoms", "dct"}}, 0.2, 1.4}));
+                      Case{"atomo", "ring", {{"atoms", "entrywise"}}}, Case{"atomo", "ring", {{"atoms", "dct"}}},
+                      Case{"demo", "ring", {}, 0.2, 0.3}, Case{"casq", "ring", {}, 0.35, 0.3}));
 
 class CodedOnTheHost : public ::testing::TestWithParam<Case> {};
 

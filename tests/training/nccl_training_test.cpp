@@ -193,9 +193,9 @@ struct Rank {
 
 compressors::Compression make_compression(const std::string& name) {
   const nlohmann::json none = nlohmann::json::object();
-  return std::move(compressors::builtin()
-                       .make({.compressor = name, .params = none, .memory = {}, .memory_params = none, .setting = {}})
-                       .value());
+  return compressors::builtin()
+      .make({.compressor = name, .params = none, .memory = {}, .memory_params = none, .setting = {}})
+      .value();
 }
 
 /// Some steps of two ranks. The last tensor is never given; `poisoned`: rank 1 has a value there that is not a number.

@@ -200,10 +200,10 @@ Result<void> CodedRound::conclude_all(std::span<const Sent> sent) {
     rounds_.push_back(round_of(p, last_pass()));
     Mean& mean = mean_of(p);
     if (!has_sparse_means()) mean.positions_there.reset();
-    if (auto concluded = compressor().conclude(mean.tensor, rounds_.back()); !concluded) return concluded;
     means.push_back(mean.tensor);
   }
-  return setting_.compression.memory->update_all(rounds_, sent, means);
+  auto concluded = compressor().conclude_all(means, rounds_);
+  return concluded ? setting_.compression.memory->update_all(rounds_, sent, means) : concluded;
 }
 
 Result<void> CodedRound::decode_from_owners(FunctionRef<Result<void>(const CodedPiece&)> take,

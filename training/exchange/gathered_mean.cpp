@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <utility>
 
 #include "compressors/flat.hpp"
 #include "compressors/kernels/selection/selection.hpp"
@@ -34,25 +35,36 @@ Result<void> GatheredMean::add(compressors::Compressor& compressor, const Payloa
   return {};
 }
 
-Result<void> GatheredMean::read_for(const compressors::Compressor& compressor, const Payloads& payloads, Mean& mean) {
+Result<void> GatheredMean::begin(std::span<Mean* const> means) {
+  for_means_.clear();
+  waiting_.clear();
+  return restart_there(means);
+}
+
+Result<void> GatheredMean::read_for(compressors::Compressor& compressor, const Payloads& payloads, Mean& mean) {
+  if (!compressor.traits().sparse) {
+    compressors::Round round = payloads.round;
+    for (round.rank = 0; round.rank < payloads.of_ranks.size(); ++round.rank) {
+      auto read =
+          compressor.decode_add_later(payloads.of_ranks[round.rank], round, payloads.share, mean.tensor, waiting_);
+      if (!read) return read.error().within("rank " + std::to_string(round.rank));
+    }
+    return {};
+  }
   const std::size_t before = for_means_.size();
   if (read_.size() == before) read_.emplace_back();
   std::vector<Entries>& ranks = read_[before];
   ranks.resize(payloads.of_ranks.size());
   auto done = read(compressor, payloads, static_cast<std::uint64_t>(mean.tensor.numel()), ranks);
-  if (!done) {
-    for_means_.clear();
-    return done;
-  }
+  if (!done) return done;
   EntriesForMean& entries = for_means_.emplace_back(std::vector<const compressors::Selection*>(), &mean);
   for (const Entries& rank : ranks) entries.selections.push_back(rank.all);
   return {};
 }
 
-Result<void> GatheredMean::add_read(float share) {
-  auto added = add_there(share, for_means_);
-  for_means_.clear();
-  return added;
+Result<void> GatheredMean::add_read(compressors::Compressor& compressor, float share) {
+  if (auto added = add_there(share, for_means_); !added) return added;
+  return compressor.decode_add_all(std::exchange(waiting_, {}));
 }
 
 Result<void> GatheredMean::read(const compressors::Compressor& compressor, const Payloads& payloads,

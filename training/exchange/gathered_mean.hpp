@@ -9,6 +9,7 @@
 #include "base/bytes.hpp"
 #include "base/result.hpp"
 #include "compressors/compressor.hpp"
+#include "compressors/device/codes.hpp"
 #include "training/exchange/mean.hpp"
 
 namespace weir::training {
@@ -18,9 +19,8 @@ namespace weir::training {
 /// their order. Payloads that carry some entries only are read first, side by side; few of them stay on the calling
 /// thread.
 ///
-/// A mean on a device is made there, in the calling thread's current stream. There, of payloads that carry some
-/// entries, these are brought up and added to the means of several tensors together: read_for() reads them of one
-/// tensor after the other, and add_read() adds all.
+/// Means on a device are made there, in the calling thread's current stream, those of several tensors together:
+/// begin(), then read_for() of one tensor after the other, which says what is wrong with a payload, and add_read().
 ///
 /// Serves one tensor after the other; what it needs meanwhile it keeps for the next.
 class GatheredMean {
@@ -38,10 +38,12 @@ class GatheredMean {
   /// what Compressor::decode_add() fails with; the context names the rank.
   Result<void> add(compressors::Compressor& compressor, const Payloads& payloads, Mean& mean);
 
-  /// Of payloads that carry some entries only, for a mean on a device. Fails as add().
-  Result<void> read_for(const compressors::Compressor& compressor, const Payloads& payloads, Mean& mean);
-  /// Adds `share` times what has been read to the means, and forgets it. Fails as compressors/device.
-  Result<void> add_read(float share);
+  /// Makes these means zero, for what will be read. Fails as compressors/device.
+  Result<void> begin(std::span<Mean* const> means);
+  /// Reads payloads for a mean on a device. Fails as add().
+  Result<void> read_for(compressors::Compressor& compressor, const Payloads& payloads, Mean& mean);
+  /// Adds `share`, that of all payloads, times what has been read to the means. Fails as compressors/device.
+  Result<void> add_read(compressors::Compressor& compressor, float share);
 
  private:
   /// The entries of a rank.
@@ -62,6 +64,7 @@ class GatheredMean {
 
   std::deque<std::vector<Entries>> read_;  ///< of the ranks, by tensor; kept for later tensors
   std::vector<EntriesForMean> for_means_;  ///< of those that have been read
+  std::vector<compressors::device::ToAdd> waiting_;
 };
 
 }  // namespace weir::training

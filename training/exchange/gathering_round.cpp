@@ -13,6 +13,10 @@ using compressors::Sent;
 Result<void> GatheringRound::decode_gathered(std::uint32_t pass) {
   streams_.assign(gathered_.payloads.begin(), gathered_.payloads.end());
   results_.resize(streams_.size());
+  const bool together = pass == last_pass() && makes_means_there();
+  if (together) {
+    if (auto begun = begin_together(); !begun) return begun;
+  }
   for (std::size_t coded = 0; coded < parameters_.size(); ++coded) {
     for (std::size_t rank = 0; rank < streams_.size(); ++rank) {
       auto payload = compressors::take_payload(streams_[rank]);
@@ -21,14 +25,11 @@ Result<void> GatheringRound::decode_gathered(std::uint32_t pass) {
     }
     if (auto taken = take(coded, pass); !taken) return taken.error();
   }
-  if (pass == last_pass() && ends_together()) {
+  if (together) {
     if (auto ended = end_together(); !ended) return ended;
   }
   return expect_all_taken();
 }
-
-/// Whether the entries for all means are read first and then added to them together.
-bool GatheringRound::ends_together() const { return there_ && compressor().traits().sparse; }
 
 /// Passes the payloads of one tensor to the compressor and, in the last pass, makes the mean of them.
 Result<void> GatheringRound::take(std::size_t coded, std::uint32_t pass) {
@@ -38,7 +39,7 @@ Result<void> GatheringRound::take(std::size_t coded, std::uint32_t pass) {
     return setting_.of_parameter(absorbed.error(), parameter);
   }
   if (pass != last_pass()) return {};
-  if (ends_together()) {
+  if (makes_means_there()) {
     auto read = setting_.gathered_mean.read_for(compressor(), payloads_of(coded, round), mean_of(parameter));
     return read ? read : setting_.of_parameter(read.error(), parameter);
   }
@@ -54,17 +55,23 @@ Result<void> GatheringRound::average(std::size_t coded, const Round& round) {
   return setting_.gathered_mean.add(compressor(), payloads_of(coded, round), mean);
 }
 
-/// Makes the means of all that has been read.
-Result<void> GatheringRound::end_together() {
+/// Means on a device are made together: all payloads are read first, and then added.
+Result<void> GatheringRound::begin_together() {
   std::vector<Mean*> means;
+  for (const auto parameter : parameters_) means.push_back(&mean_of(parameter));
+  return setting_.gathered_mean.begin(means);
+}
+
+Result<void> GatheringRound::end_together() {
+  if (auto added = setting_.gathered_mean.add_read(compressor(), share()); !added) return added;
+  std::vector<Round> rounds;
+  for (const auto parameter : parameters_) rounds.push_back(round_of(parameter, last_pass()));
   std::vector<Sent> sent;
   for (std::size_t coded = 0; coded < parameters_.size(); ++coded) {
-    means.push_back(&mean_of(parameters_[coded]));
-    sent.emplace_back(own_entries_[coded]);
+    sent.push_back(compressor().traits().sparse ? Sent(own_entries_[coded])
+                                                : Sent(compressor(), own_payload(coded_pieces_[coded]), rounds[coded]));
   }
-  auto done = restart_there(means);
-  if (done) done = setting_.gathered_mean.add_read(share());
-  return done ? conclude_all(sent) : done;
+  return conclude_all(sent);
 }
 
 GatheredMean::Payloads GatheringRound::payloads_of(std::size_t coded, const Round& round) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compressors/kernels/pack.hpp"
 #include "compressors/kernels/sketching/clusters.hpp"
 #include "tests/cuda/kernels/support.hpp"
 
@@ -71,6 +72,22 @@ void expect_twin(std::size_t n, Among among, unsigned bits) {
                   means.data(), nullptr)
       .value();
   ASSERT_TRUE(same_bits(means.read(), due));
+
+  std::vector<std::byte> packed(compressors::packed_bytes(n, bits));
+  compressors::pack(due_ids, bits, packed);
+  auto due_sum = some_values(n, Among::zeros, 2);
+  const Array<float> sum(due_sum, 2);
+  for (std::size_t s = 0; s < segments.count(); ++s) {
+    const compressors::Placing placing(clusters, salt, segments, s);
+    for (std::size_t first = segments.begin(s); first < segments.begin(s + 1); first += compressors::cluster_block) {
+      const std::size_t size = std::min(compressors::cluster_block, segments.begin(s + 1) - first);
+      compressors::expand_block(std::span(due_ids).subspan(first, size), static_cast<std::uint32_t>(first), placing,
+                                due, 0.7F, std::span(due_sum).subspan(first, size));
+    }
+  }
+  const Array<std::byte> ids_there(packed, 1);
+  add_by_bucket(ids_there.data(), means.data(), n, of_kernels(clusters), 0.7F, sum.data(), nullptr).value();
+  ASSERT_TRUE(same_bits(sum.read(), due_sum));
 }
 
 TEST(CudaClusters, IdsBucketsAndMeansAreThoseOfTheTwin) {

@@ -78,6 +78,43 @@ TEST(CudaCosines, CoefficientsAreThoseOfTheTwin) {
   }
 }
 
+TEST(CudaCosines, InverseIsThatOfTheTwin) {
+  for (const BlockGrid& grid : grids) {
+    for (const unsigned one_of : {1U, 2U, 17U, 5000U}) {
+      SCOPED_TRACE(named(grid) + ", one of " + std::to_string(one_of));
+      std::mt19937 random(one_of);
+      const auto all = some_values(grid.entries(), Among::zeros);
+      compressors::Selection some;
+      for (std::uint32_t at = 0; at < all.size(); ++at) {
+        if (random() % one_of > 0) continue;
+        some.positions.push_back(at);
+        some.values.push_back(all[at]);
+      }
+      auto due = some_values(grid.entries(), Among::zeros, 2);
+      const Array<float> sum(due, 3);
+      for (std::uint64_t i = 0; i < grid.count(); ++i) {
+        const BlockGrid::Block block = grid.block(i);
+        std::vector<std::uint32_t> places;
+        std::vector<float> values;
+        for (std::size_t n = 0; n < some.size(); ++n) {
+          const std::uint64_t place = some.positions[n] - block.position;
+          if (some.positions[n] < block.position || place >= block.rows * block.columns) continue;
+          places.push_back(static_cast<std::uint32_t>(place));
+          values.push_back(some.values[n]);
+        }
+        compressors::CosineScratch scratch;
+        compressors::add_inverse_block(places, values, block.rows, block.columns, -0.7F, scratch,
+                                       due.data() + block.row * grid.columns + block.column, grid.columns);
+      }
+      const Array<std::uint32_t> positions(some.positions, 1);
+      const Array<float> values(some.values, 2);
+      add_inverse({positions.data(), values.data(), some.size()}, grid, *Tables(grid), -0.7F, sum.data(), nullptr)
+          .value();
+      ASSERT_TRUE(same_bits(sum.read(), due));
+    }
+  }
+}
+
 TEST(CudaCosines, OfEachBlockTheLargestAreSelected) {
   for (const BlockGrid& grid : grids) {
     for (const std::uint64_t of_block : {1, 32, 4096}) {

@@ -64,14 +64,15 @@ void compare(const std::vector<float>& values, unsigned bits, std::size_t bucket
   const bool finite = due_levels(values, bits, bucket, due);
   const Array<std::byte> code(due.size(), n % 9);
   const Reported report;
-  write_levels(Array<float>(values, n % 4).data(), n, key, bits, bucket, code.data(), report.at(), nullptr).value();
+  const Array<float> x(values, n % 4);
+  write_levels(one(CodeToWrite{x.data(), n, key, code.data(), report.at()}), bits, bucket, nullptr).value();
   ASSERT_EQ(report.read().largest < magnitude_infinite, finite);
   if (!finite) return;
   ASSERT_TRUE(same_bits(code.read(), due));
   auto due_sum = some_values(n, Among::nothing, 2);
   const Array<float> sum(due_sum, n % 3);
   due_add(due, bits, bucket, 0.7F, due_sum);
-  add_levels(code.data(), n, bits, bucket, 0.7F, sum.data(), nullptr).value();
+  add_levels(one(CodeToAdd{code.data(), n, 0.7F, sum.data()}), bits, bucket, nullptr).value();
   ASSERT_TRUE(same_bits(sum.read(), due_sum));
 }
 
@@ -109,6 +110,41 @@ TEST(CudaQsgd, LevelsThatAreWhole) {
   for (const unsigned bits : {1U, 2U, 8U}) {
     SCOPED_TRACE(bits);
     compare(values, bits, 64);
+  }
+}
+
+TEST(CudaQsgd, EachOfManyTensorsIsCodedAndAdded) {
+  struct Tensor {
+    explicit Tensor(std::size_t n)
+        : values(some_values(n, Among::zeros)), x(values, n % 4), code(code_bytes(n, 4, 512), n % 9), sum(values) {}
+    std::vector<float> values;
+    Array<float> x;
+    Array<std::byte> code;
+    Array<float> sum;
+    Reported report;
+  };
+  // More than one launch takes, some without entries and some of several blocks.
+  std::vector<std::size_t> many(60, 1000);
+  many.insert(many.begin() + 20, {0, 100'003, 512, 1, 0, 70'000});
+  std::vector<Tensor> tensors;
+  tensors.reserve(many.size());
+  std::vector<CodeToWrite> to_write;
+  std::vector<CodeToAdd> to_add;
+  for (const std::size_t n : many) {
+    Tensor& it = tensors.emplace_back(n);
+    to_write.push_back({it.x.data(), n, key, it.code.data(), it.report.at()});
+    to_add.push_back({it.code.data(), n, 0.7F, it.sum.data()});
+  }
+  write_levels(to_write, 4, 512, nullptr).value();
+  add_levels(to_add, 4, 512, nullptr).value();
+  for (const Tensor& it : tensors) {
+    SCOPED_TRACE(it.values.size());
+    std::vector<std::byte> due(code_bytes(it.values.size(), 4, 512));
+    ASSERT_TRUE(due_levels(it.values, 4, 512, due));
+    ASSERT_TRUE(same_bits(it.code.read(), due));
+    auto due_sum = it.values;
+    due_add(due, 4, 512, 0.7F, due_sum);
+    ASSERT_TRUE(same_bits(it.sum.read(), due_sum));
   }
 }
 

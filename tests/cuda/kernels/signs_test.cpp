@@ -15,14 +15,13 @@ TEST(CudaSigns, VotesAreThoseOfTheTwin) {
   for (const std::size_t n : sizes) {
     for (const Among among : all_kinds) {
       SCOPED_TRACE(named(n, among));
-      const std::uint64_t first = n % 2 * 3 * compressors::vote_block;
       const auto values = some_values(n, among);
       std::vector<std::byte> due(compressors::sign_bytes(n));
-      const bool finite = compressors::write_votes(values, first, due_coins, due);
+      const bool finite = compressors::write_votes(values, 0, due_coins, due);
       const Reported report;
       const Array<float> x(values, n % 4);
       const Array<std::byte> bits(due.size(), n % 5);
-      write_votes(x.data(), n, first, coins, bits.data(), report.at(), nullptr).value();
+      write_votes(one(CodeToWrite{x.data(), n, coins, bits.data(), report.at()}), nullptr).value();
       ASSERT_EQ(is_finite(report.read()), finite);
       if (!finite) continue;
       ASSERT_TRUE(same_bits(bits.read(), due));
@@ -43,7 +42,7 @@ TEST(CudaSigns, SignsAndTheirSumsAreThoseOfTheTwin) {
       const Array<SignSums> parts(sign_sum_parts(n));
       const Array<SignSums> sums(1);
       const Reported report;
-      write_signs(x.data(), n, bits.data(), parts.data(), sums.data(), report.at(), nullptr).value();
+      write_signs(one(SignsToWrite{x.data(), n, bits.data(), parts.data(), sums.data(), report.at()}), nullptr).value();
       ASSERT_EQ(is_finite(report.read()), finite);
       if (!finite) continue;
       ASSERT_TRUE(same_bits(bits.read(), due));
@@ -51,9 +50,6 @@ TEST(CudaSigns, SignsAndTheirSumsAreThoseOfTheTwin) {
       EXPECT_EQ(std::bit_cast<std::uint64_t>(found.positive), std::bit_cast<std::uint64_t>(due_sums.positive));
       EXPECT_EQ(std::bit_cast<std::uint64_t>(found.negative), std::bit_cast<std::uint64_t>(due_sums.negative));
       EXPECT_EQ(found.negatives, due_sums.negatives);
-      const Array<std::byte> alone(due.size(), n % 3);
-      write_signs(x.data(), n, alone.data(), report.at(), nullptr).value();
-      ASSERT_TRUE(same_bits(alone.read(), due));
     }
   }
 }
@@ -67,7 +63,9 @@ TEST(CudaSigns, SumsOfSeveralRunsAreThoseOfTheTwin) {
   const Array<std::byte> to(bits.size());
   const Array<SignSums> parts(sign_sum_parts(n));
   const Array<SignSums> sums(1);
-  write_signs(Array<float>(values).data(), n, to.data(), parts.data(), sums.data(), Reported().at(), nullptr).value();
+  const Array<float> x(values);
+  const Reported report;
+  write_signs(one(SignsToWrite{x.data(), n, to.data(), parts.data(), sums.data(), report.at()}), nullptr).value();
   const SignSums found = sums.read()[0];
   EXPECT_EQ(found.positive, due.positive);
   EXPECT_EQ(found.negative, due.negative);
@@ -83,7 +81,8 @@ TEST(CudaSigns, SumIsThatOfTheTwin) {
       auto due = some_values(n, among, 2);
       const Array<float> sum(due, n % 4);
       compressors::add_by_sign(bits, 0.3F, -1e-30F, due);
-      add_by_sign(Array<std::byte>(bits, n % 5).data(), n, 0.3F, -1e-30F, sum.data(), nullptr).value();
+      const Array<std::byte> code(bits, n % 5);
+      add_by_sign(one(SignsToAdd{code.data(), n, 0.3F, -1e-30F, sum.data()}), nullptr).value();
       ASSERT_TRUE(same_bits(sum.read(), due));
     }
   }
@@ -96,7 +95,7 @@ TEST(CudaSigns, MajorityIsThatOfTheTwin) {
       auto due = some_values(n, among);
       const Array<float> values(due, n % 4);
       compressors::take_majority(1e-3F, due_coins, due);
-      take_majority(1e-3F, coins, values.data(), n, nullptr).value();
+      take_majority(1e-3F, one(VotesToCount{coins, values.data(), n}), nullptr).value();
       ASSERT_TRUE(same_bits(values.read(), due));
     }
   }

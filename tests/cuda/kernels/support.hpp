@@ -52,6 +52,12 @@ class Array {
   Memory memory_;
 };
 
+/// For kernels that take several tensors.
+template <class T>
+std::span<const T> one(const T& tensor) {
+  return {&tensor, 1};
+}
+
 /// A Report on the device.
 class Reported {
  public:
