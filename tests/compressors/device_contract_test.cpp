@@ -10,6 +10,7 @@
 
 #include "base/errc.hpp"
 #include "compressors/device/codes.hpp"
+#include "compressors/device/launching.hpp"
 #include "compressors/memories/tensor_store.hpp"
 #include "on_a_device.hpp"
 
@@ -493,6 +494,31 @@ TEST_P(OnADevice, StateGoesBetweenTheDeviceAndTheProcessor) {
       }
     }
   });
+}
+
+/// What is copied goes in pieces of 4 MiB, and each place begins at a multiple of 16 bytes.
+TEST(BroughtUp, AreAllBytesOfAllPlaces) {
+  const c10::StreamGuard in_stream(device::coding_stream(gpu));
+  constexpr std::size_t piece = device::copied_piece;
+  for (const auto& sizes : std::vector<std::vector<std::size_t>>{
+           {}, {0}, {5}, {piece}, {piece + 1}, {piece - 8, 10, 0, 3}, {7, 2 * piece + 3, 1, piece - 16, 16, 16}}) {
+    SCOPED_TRACE(::testing::PrintToString(sizes));
+    std::vector<std::vector<std::byte>> all;
+    std::vector<BytesView> views;
+    for (const std::size_t size : sizes) {
+      auto& bytes = all.emplace_back(size);
+      for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>((i + all.size()) * 2654435761U >> 13);
+      views.emplace_back(bytes);
+    }
+    const auto raised = device::bring_up_all(views, at::zeros({1}).to(gpu));
+    const at::Tensor below = raised.all.to(cpu);
+    ASSERT_EQ(raised.begins.size(), sizes.size());
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      EXPECT_EQ(raised.begins[i] % 16, 0);
+      const auto* const at = static_cast<const std::byte*>(below.data_ptr()) + raised.begins[i];
+      EXPECT_TRUE(std::equal(all[i].begin(), all[i].end(), at));
+    }
+  }
 }
 
 }  // namespace
