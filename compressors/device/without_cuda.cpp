@@ -11,6 +11,8 @@
 #include "compressors/device/sums.hpp"
 
 namespace weir::compressors::device {
+class Download {};
+
 namespace {
 
 Error unsupported() { return {Errc::unsupported, "this build has no kernels: it was made without CUDA"}; }
@@ -59,6 +61,10 @@ Result<void> multiply_transposed(const at::Tensor&, MatrixShape, std::span<const
                                  std::vector<float>&) {
   return unsupported();
 }
+Result<Products> Products::begin(std::span<const Of>, std::size_t) { return unsupported(); }
+Products::Products(Products&&) noexcept = default;
+Products::~Products() = default;
+Result<void> Products::read(std::size_t, std::vector<float>&) const { return unsupported(); }
 Result<void> add_outer_products(std::span<const float>, std::span<const float>, std::size_t, MatrixShape, float,
                                 at::Tensor&) {
   return unsupported();
@@ -95,7 +101,6 @@ Result<bool> add_rounded(BytesView, float, at::Tensor&) {
 template Result<bool> add_rounded<Half>(BytesView, float, at::Tensor&);
 template Result<bool> add_rounded<BFloat16>(BytesView, float, at::Tensor&);
 Result<void> take_majority(float, std::span<const RandomKey>, std::span<const at::Tensor>) { return unsupported(); }
-class Download {};
 Result<Codes> Codes::make(const at::Tensor&, std::span<const std::size_t>) { return unsupported(); }
 Codes::Codes(Codes&&) noexcept = default;
 Codes::~Codes() = default;

@@ -1,5 +1,7 @@
 #include "compressors/memories/powersgd_memory.hpp"
 
+#include <utility>
+
 #include "compressors/device/memory_steps.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
@@ -16,14 +18,24 @@ std::optional<std::string> PowerSgdMemory::misfit(const Compressor& compressor) 
 }
 
 Result<at::Tensor> PowerSgdMemory::compensate(const at::Tensor& gradient, const Round& round) {
+  if (!gradient.is_cpu()) return compensate_by_all(gradient, round);
   auto residual = residuals_.of(round, gradient);
-  if (!residual) return residual;
-  if (!gradient.is_cpu()) {
-    auto done = device::accumulate_residual(1, 1, gradient, *residual);
-    return done ? residual : Result<at::Tensor>(done.error());
-  }
-  accumulate_residual(1, 1, flat(gradient), flat(*residual));
+  if (residual) accumulate_residual(1, 1, flat(gradient), flat(*residual));
   return residual;
+}
+
+Result<void> PowerSgdMemory::compensate_all(std::span<const at::Tensor> gradients, std::span<const Round> rounds,
+                                            std::vector<at::Tensor>& out) {
+  if (gradients.empty() || gradients.front().is_cpu()) return Memory::compensate_all(gradients, rounds, out);
+  out.clear();
+  std::vector<device::ResidualOf> all;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    auto residual = residuals_.of(rounds[i], gradients[i]);
+    if (!residual) return residual.error();
+    all.push_back({1, 1, gradients[i], *residual});
+    out.push_back(std::move(*residual));
+  }
+  return device::accumulate_residual(all);
 }
 
 Result<void> PowerSgdMemory::update(const Round& round, const Sent&, at::Tensor& mean) {
@@ -33,6 +45,18 @@ Result<void> PowerSgdMemory::update(const Round& round, const Sent&, at::Tensor&
   if (!residual->is_cpu()) return device::add_scaled(-1, std::as_bytes(flat(std::as_const(mean))), *residual);
   accumulate_residual(1, -1, flat(std::as_const(mean)), flat(*residual));
   return {};
+}
+
+Result<void> PowerSgdMemory::update_all(std::span<const Round> rounds, std::span<const Sent> sent,
+                                        std::span<at::Tensor> means) {
+  if (means.empty() || means.front().is_cpu()) return Memory::update_all(rounds, sent, means);
+  std::vector<device::ResidualOf> all;
+  for (std::size_t i = 0; i < rounds.size(); ++i) {
+    auto residual = residuals_.of(rounds[i], means[i].sizes());
+    if (!residual) return residual.error();
+    all.push_back({1, -1, means[i], std::move(*residual)});
+  }
+  return device::accumulate_residual(all);
 }
 
 Result<void> PowerSgdMemory::average_dense(at::Tensor&, const Round& round) {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "compressors/device/device.hpp"
 #include "compressors/memories/tensor_store.hpp"
@@ -29,8 +31,12 @@ class PowerSgdMemory final : public Memory {
   std::string_view name() const override { return type_name; }
   MemoryTraits traits() const override { return type_traits; }
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
+  Result<void> compensate_all(std::span<const at::Tensor> gradients, std::span<const Round> rounds,
+                              std::vector<at::Tensor>& out) override;
   bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) override;
+  Result<void> update_all(std::span<const Round> rounds, std::span<const Sent> sent,
+                          std::span<at::Tensor> means) override;
   Result<void> average_dense(at::Tensor& mean, const Round& round) override;
   std::vector<NamedTensor> save() const override;
   Result<void> restore(std::span<const NamedTensor> state) override { return restore_stores(state, {&residuals_}); }

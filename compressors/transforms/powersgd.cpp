@@ -115,6 +115,33 @@ void PowerSgd::start(const Progress& progress, const Round& round) {
   }
 }
 
+/// Of tensors on a device, all products of a pass are begun before the first is waited for.
+Result<void> PowerSgd::do_begin(std::span<const at::Tensor> gradients, std::span<const Round> rounds) {
+  std::vector<std::vector<float>> starts(gradients.size());
+  std::vector<device::Products::Of> all;
+  std::vector<Round> of_products;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const auto shape = shape_of(gradients[i]);
+    if (!shape) continue;
+    Progress& progress = progress_.of(rounds[i]);
+    const bool second = rounds[i].pass > 0;
+    if (second && progress.left.size() != rank() * shape->rows) continue;  // do_encode() says so
+    if (!second) {
+      progress.shape = shape;
+      start(progress, rounds[i]);
+      starts[i] = start_;
+    }
+    all.push_back({gradients[i], *shape, second ? std::span<const float>(progress.left) : starts[i], second});
+    of_products.push_back(rounds[i]);
+  }
+  if (all.empty()) return {};
+  auto begun = device::Products::begin(all, rank());
+  if (!begun) return begun.error();
+  const auto products = std::make_shared<const device::Products>(std::move(*begun));
+  for (std::size_t i = 0; i < all.size(); ++i) begun_.put(of_products[i], {products, i});
+  return {};
+}
+
 Result<void> PowerSgd::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
   Progress& progress = progress_.of(round);
   const auto shape = shape_of(gradient);
@@ -123,10 +150,12 @@ Result<void> PowerSgd::do_encode(const at::Tensor& gradient, const Round& round,
   if (round.pass > 0 && progress.left.size() != rank() * shape->rows) {
     return Error(Errc::invalid_argument, "powersgd's second factor was asked for before the first was absorbed");
   }
-  if (round.pass == 0) start(progress, round);
-  const auto write = [&](const at::Tensor& matrix, std::vector<float>& factor) {
-    return round.pass == 0 ? multiply(matrix, *shape, start_, rank(), factor)
-                           : multiply_transposed(matrix, *shape, progress.left, rank(), factor);
+  const Coming coming = begun_.take(round);
+  const auto write = [&](const at::Tensor& matrix, std::vector<float>& factor) -> Result<void> {
+    if (coming.products != nullptr && matrix.is_same(gradient)) return coming.products->read(coming.index, factor);
+    if (round.pass > 0) return multiply_transposed(matrix, *shape, progress.left, rank(), factor);
+    start(progress, round);
+    return multiply(matrix, *shape, start_, rank(), factor);
   };
   const auto finite = finite_factor(gradient, write, factor_);
   if (!finite) return finite.error();

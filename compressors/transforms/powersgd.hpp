@@ -1,9 +1,12 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 
+#include "compressors/begun.hpp"
 #include "compressors/compressor.hpp"
 #include "compressors/device/device.hpp"
+#include "compressors/device/products.hpp"
 #include "compressors/kernels/linear_algebra/low_rank.hpp"
 #include "compressors/memories/tensor_store.hpp"
 #include "compressors/per_tensor.hpp"
@@ -55,6 +58,7 @@ class PowerSgd final : public Compressor {
   Result<void> restore(std::span<const NamedTensor> state) override;
 
  protected:
+  Result<void> do_begin(std::span<const at::Tensor> gradients, std::span<const Round> rounds) override;
   bool wants_dense(const Round& round) const override { return round.step < start_step(); }
   Result<void> do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) override;
   Result<void> do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) override;
@@ -66,6 +70,12 @@ class PowerSgd final : public Compressor {
     std::vector<float> left;           ///< P of this round, orthonormal
     std::optional<at::Tensor> before;  ///< the Q from which `step` started, so that it can be repeated
     std::optional<std::uint64_t> step;
+  };
+
+  /// A factor of a tensor of a bucket, on its way from a device.
+  struct Coming {
+    std::shared_ptr<const device::Products> products;
+    std::size_t index = 0;
   };
 
   /// Appends a tensor that is sent as it is: all of it in the last pass.
@@ -82,6 +92,7 @@ class PowerSgd final : public Compressor {
 
   Options options_;
   PerTensor<Progress> progress_;
+  Begun<Coming> begun_;
   TensorStore rights_{"right"};
   // Kept between calls to reuse their memory.
   std::vector<float> start_;   // of do_encode()

@@ -330,7 +330,7 @@ Outcome run_bucket(const Case& it, const std::string& memory_name, bool together
 TEST_P(OnADevice, TensorsTakenTogetherAreTakenAsOneByOne) {
   const Case it{GetParam(), nlohmann::json::object()};
   const bool sparse = it.make()->traits().sparse;
-  for (const std::string memory : {"none", "residual", sparse ? "dgc" : "efsignsgd"}) {
+  for (const std::string memory : {"none", "residual", sparse ? "dgc" : "efsignsgd", "powersgd"}) {
     if (sparse && memory == "none") continue;
     const nlohmann::json none = nlohmann::json::object();
     const auto made = builtin().make(

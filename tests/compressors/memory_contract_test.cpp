@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/errc.hpp"
+#include "compressors/flat.hpp"
 #include "support.hpp"
 
 namespace weir::compressors::test {

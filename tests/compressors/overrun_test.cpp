@@ -16,6 +16,7 @@
 #include <new>
 #include <span>
 
+#include "compressors/flat.hpp"
 #include "tests/compressors/support.hpp"
 
 namespace {

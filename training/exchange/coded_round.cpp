@@ -143,11 +143,15 @@ ReduceOp CodedRound::operation(std::uint32_t pass) const {
 Result<void> CodedRound::decode(std::uint32_t pass) {
   const auto in_stream = setting_.in_stream_of(parameters_);
   if (passes_[pass] == Reduction::gather) return decode_gathered(pass);
+  const bool together = pass == last_pass() && there_;
+  if (together) {
+    if (auto begun = begin_means_there(); !begun) return begun;
+  }
   for (const CodedPiece& coded : coded_pieces_) {
     const BytesView sum = BytesView(payload_).subspan(coded.begin, coded.end - coded.begin);
     if (auto taken = take_sum(coded, sum, pass); !taken) return of_piece(taken.error(), pieces_[coded.piece]);
   }
-  return {};
+  return together ? conclude_all() : Result<void>();
 }
 
 Result<void> CodedRound::take_sum(const CodedPiece& coded, BytesView sum, std::uint32_t pass) {
@@ -156,9 +160,9 @@ Result<void> CodedRound::take_sum(const CodedPiece& coded, BytesView sum, std::u
   auto absorbed = compressor().absorb(std::span(&sum, 1), round);
   if (!absorbed || pass != last_pass()) return absorbed;
   Mean& mean = mean_of(piece.parameter);
-  auto added = restart(mean);
+  auto added = there_ ? Result<void>() : restart(mean);
   if (added) added = compressor().decode_add(sum, round, 1 / static_cast<float>(setting_.world), mean.tensor);
-  if (!added) return added;
+  if (!added || there_) return added;
   const bool sparse = compressor().traits().sparse;
   const auto& own = own_entries_[coded.coded];
   if (mean.sparse) append_positions(own, 0, mean);
@@ -193,14 +197,24 @@ Result<void> CodedRound::conclude(std::size_t coded, const Sent& sent) {
   return concluded ? setting_.compression.memory->update(round, sent, mean.tensor) : concluded;
 }
 
-Result<void> CodedRound::conclude_all(std::span<const Sent> sent) {
+Result<void> CodedRound::begin_means_there() {
+  std::vector<Mean*> means;
+  for (const auto parameter : parameters_) means.push_back(&mean_of(parameter));
+  return setting_.gathered_mean.begin(means);
+}
+
+Result<void> CodedRound::conclude_all() {
   rounds_.clear();
+  for (const auto parameter : parameters_) rounds_.push_back(round_of(parameter, last_pass()));
   std::vector<at::Tensor> means;
-  for (const auto p : parameters_) {
-    rounds_.push_back(round_of(p, last_pass()));
-    Mean& mean = mean_of(p);
+  std::vector<Sent> sent;
+  for (std::size_t coded = 0; coded < parameters_.size(); ++coded) {
+    Mean& mean = mean_of(parameters_[coded]);
     if (!has_sparse_means()) mean.positions_there.reset();
     means.push_back(mean.tensor);
+    sent.push_back(compressor().traits().sparse
+                       ? Sent(own_entries_[coded])
+                       : Sent(compressor(), own_payload(coded_pieces_[coded]), rounds_[coded]));
   }
   auto concluded = compressor().conclude_all(means, rounds_);
   return concluded ? setting_.compression.memory->update_all(rounds_, sent, means) : concluded;

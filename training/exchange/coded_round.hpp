@@ -179,8 +179,10 @@ class CodedRound {
   Result<void> restart(Mean& mean) const;
   /// Has the compressor and the memory end the round of a tensor whose mean is there.
   Result<void> conclude(std::size_t coded, const compressors::Sent& sent);
-  /// The same of all tensors of this step.
-  Result<void> conclude_all(std::span<const compressors::Sent> sent);
+  /// The means of this step's tensors that are made on a device are made together: zero before the first payload is
+  /// read, and concluded after the last one.
+  Result<void> begin_means_there();
+  Result<void> conclude_all();
   /// Makes means of what the owners have sent: `take` puts the payload of a piece into the mean, which is zero before;
   /// `sent` is what this rank has sent of the pieces of one tensor.
   Result<void> decode_from_owners(FunctionRef<Result<void>(const CodedPiece&)> take,

@@ -15,7 +15,7 @@ Result<void> GatheringRound::decode_gathered(std::uint32_t pass) {
   results_.resize(streams_.size());
   const bool together = pass == last_pass() && makes_means_there();
   if (together) {
-    if (auto begun = begin_together(); !begun) return begun;
+    if (auto begun = begin_means_there(); !begun) return begun;
   }
   for (std::size_t coded = 0; coded < parameters_.size(); ++coded) {
     for (std::size_t rank = 0; rank < streams_.size(); ++rank) {
@@ -26,7 +26,9 @@ Result<void> GatheringRound::decode_gathered(std::uint32_t pass) {
     if (auto taken = take(coded, pass); !taken) return taken.error();
   }
   if (together) {
-    if (auto ended = end_together(); !ended) return ended;
+    auto done = setting_.gathered_mean.add_read(compressor(), share());
+    if (done) done = conclude_all();
+    if (!done) return done;
   }
   return expect_all_taken();
 }
@@ -53,25 +55,6 @@ Result<void> GatheringRound::average(std::size_t coded, const Round& round) {
   Mean& mean = mean_of(parameters_[coded]);
   if (auto restarted = restart(mean); !restarted) return restarted;
   return setting_.gathered_mean.add(compressor(), payloads_of(coded, round), mean);
-}
-
-/// Means on a device are made together: all payloads are read first, and then added.
-Result<void> GatheringRound::begin_together() {
-  std::vector<Mean*> means;
-  for (const auto parameter : parameters_) means.push_back(&mean_of(parameter));
-  return setting_.gathered_mean.begin(means);
-}
-
-Result<void> GatheringRound::end_together() {
-  if (auto added = setting_.gathered_mean.add_read(compressor(), share()); !added) return added;
-  std::vector<Round> rounds;
-  for (const auto parameter : parameters_) rounds.push_back(round_of(parameter, last_pass()));
-  std::vector<Sent> sent;
-  for (std::size_t coded = 0; coded < parameters_.size(); ++coded) {
-    sent.push_back(compressor().traits().sparse ? Sent(own_entries_[coded])
-                                                : Sent(compressor(), own_payload(coded_pieces_[coded]), rounds[coded]));
-  }
-  return conclude_all(sent);
 }
 
 GatheredMean::Payloads GatheringRound::payloads_of(std::size_t coded, const Round& round) const {

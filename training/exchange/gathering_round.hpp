@@ -15,8 +15,6 @@ class GatheringRound final : public CodedRound {
   Result<void> take(std::size_t coded, std::uint32_t pass);
   Result<void> average(std::size_t coded, const compressors::Round& round);
   GatheredMean::Payloads payloads_of(std::size_t coded, const compressors::Round& round) const;
-  Result<void> begin_together();
-  Result<void> end_together();
   float share() const;
 };
 
