@@ -21,18 +21,25 @@ struct Shape {
   std::size_t shared_bytes = 0;
 };
 
+/// Of the calling thread's current device, which is asked once: a launch for several tensors wants to know for each.
+inline int multiprocessors() {
+  thread_local int known_of = -1;
+  thread_local int known = 1;
+  int device = 0;
+  int found = 0;
+  // If these fail, so does the launch, which tells.
+  if (cudaGetDevice(&device) != cudaSuccess) return 1;
+  if (device == known_of) return known;
+  if (cudaDeviceGetAttribute(&found, cudaDevAttrMultiProcessorCount, device) != cudaSuccess) return 1;
+  known_of = device;
+  return known = found;
+}
+
 /// The blocks for a kernel whose blocks each take one of `pieces` of work after the other: no more than keep the
 /// device busy. Where a multiprocessor has registers for fewer than eight, they are not to be more than that: those
 /// that begin late would end late.
 inline unsigned blocks_for(std::uint64_t pieces, unsigned of_a_multiprocessor = 8) {
-  int device = 0;
-  int multiprocessors = 0;
-  // If these fail, so does the launch, which tells.
-  if (cudaGetDevice(&device) != cudaSuccess ||
-      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess) {
-    multiprocessors = 1;
-  }
-  const auto most = of_a_multiprocessor * static_cast<std::uint64_t>(multiprocessors);
+  const auto most = of_a_multiprocessor * static_cast<std::uint64_t>(multiprocessors());
   return static_cast<unsigned>(std::clamp<std::uint64_t>(pieces, 1, most));
 }
 

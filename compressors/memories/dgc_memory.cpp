@@ -83,22 +83,20 @@ Result<void> DgcMemory::update(const Round& round, const Sent& sent, at::Tensor&
 
 Result<void> DgcMemory::update_all(std::span<const Round> rounds, std::span<const Sent> sent,
                                    std::span<at::Tensor> means) {
+  std::vector<at::Tensor> velocities;
+  if (auto found = velocities_.all_of(rounds, means, velocities); !found) return found;
+  if (velocities.empty() || velocities.front().is_cpu()) return Memory::update_all(rounds, sent, means);
   std::vector<device::EntriesFor> taken;
-  for (std::size_t i = 0; i < rounds.size(); ++i) {
-    auto velocity = velocities_.of(rounds[i], means[i].sizes());
-    if (!velocity) return velocity.error();
-    if (velocity->is_cpu()) return Memory::update_all(rounds, sent, means);
-    taken.push_back({sent[i].selections(), std::move(*velocity)});
-  }
+  for (std::size_t i = 0; i < rounds.size(); ++i) taken.push_back({sent[i].selections(), velocities[i]});
   const auto positions = device::add_entries(-1, taken);
   if (!positions) return positions.error();
   if (!options_.momentum_masking) return {};
+  std::vector<at::Tensor> momenta;
+  if (auto found = momenta_.all_of(rounds, means, momenta); !found) return found;
   std::vector<device::PositionsIn> masked;
   for (std::size_t i = 0; i < rounds.size(); ++i) {
-    auto momentum = momenta_.of(rounds[i], means[i].sizes());
-    if (!momentum) return momentum.error();
     const auto bytes = static_cast<std::int64_t>(sent[i].positions().size_bytes());
-    masked.push_back({(*positions)[i].narrow(0, 0, bytes), std::move(*momentum)});
+    masked.push_back({(*positions)[i].narrow(0, 0, bytes), momenta[i]});
   }
   return device::clear_entries(masked);
 }

@@ -52,15 +52,16 @@ Result<at::Tensor> EfSignSgdMemory::compensate(const at::Tensor& gradient, const
 Result<void> EfSignSgdMemory::compensate_all(std::span<const at::Tensor> gradients, std::span<const Round> rounds,
                                              std::vector<at::Tensor>& out) {
   if (gradients.empty() || gradients.front().is_cpu()) return Memory::compensate_all(gradients, rounds, out);
-  out.clear();
+  if (auto found = residuals_.all_beside(rounds, gradients, out); !found) return found;
   std::vector<device::ResidualOf> all;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    auto residual = residuals_.of(rounds[i], gradients[i]);
-    if (!residual) return residual.error();
     const auto share = share_kept(rounds[i]);
     if (!share) return share.error();
-    if (*share) all.push_back({**share, 1, gradients[i], *residual});
-    out.push_back(*share ? std::move(*residual) : gradients[i]);
+    if (*share) {
+      all.push_back({**share, 1, gradients[i], out[i]});
+    } else {
+      out[i] = gradients[i];
+    }
   }
   return device::accumulate_residual(all);
 }
@@ -74,14 +75,10 @@ Result<void> EfSignSgdMemory::update(const Round& round, const Sent& sent, at::T
 
 Result<void> EfSignSgdMemory::update_all(std::span<const Round> rounds, std::span<const Sent> sent,
                                          std::span<at::Tensor> means) {
+  if (rounds.empty() || !(learning_rate_in(rounds.front()) > 0)) return {};  // all tensors have the same
   std::vector<at::Tensor> residuals;
-  for (std::size_t i = 0; i < rounds.size(); ++i) {
-    if (!(learning_rate_in(rounds[i]) > 0)) return {};  // that of all tensors
-    auto residual = residuals_.of(rounds[i], means[i].sizes());
-    if (!residual) return residual.error();
-    residuals.push_back(std::move(*residual));
-  }
-  return Sent::add_all_to(residuals, sent, -1);
+  auto found = residuals_.all_of(rounds, means, residuals);
+  return found ? Sent::add_all_to(residuals, sent, -1) : found;
 }
 
 Result<void> EfSignSgdMemory::average_dense(at::Tensor&, const Round& round) {

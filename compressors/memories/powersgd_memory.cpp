@@ -1,7 +1,5 @@
 #include "compressors/memories/powersgd_memory.hpp"
 
-#include <utility>
-
 #include "compressors/device/memory_steps.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
@@ -27,14 +25,9 @@ Result<at::Tensor> PowerSgdMemory::compensate(const at::Tensor& gradient, const 
 Result<void> PowerSgdMemory::compensate_all(std::span<const at::Tensor> gradients, std::span<const Round> rounds,
                                             std::vector<at::Tensor>& out) {
   if (gradients.empty() || gradients.front().is_cpu()) return Memory::compensate_all(gradients, rounds, out);
-  out.clear();
+  if (auto found = residuals_.all_beside(rounds, gradients, out); !found) return found;
   std::vector<device::ResidualOf> all;
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    auto residual = residuals_.of(rounds[i], gradients[i]);
-    if (!residual) return residual.error();
-    all.push_back({1, 1, gradients[i], *residual});
-    out.push_back(std::move(*residual));
-  }
+  for (std::size_t i = 0; i < gradients.size(); ++i) all.push_back({1, 1, gradients[i], out[i]});
   return device::accumulate_residual(all);
 }
 
@@ -50,12 +43,10 @@ Result<void> PowerSgdMemory::update(const Round& round, const Sent&, at::Tensor&
 Result<void> PowerSgdMemory::update_all(std::span<const Round> rounds, std::span<const Sent> sent,
                                         std::span<at::Tensor> means) {
   if (means.empty() || means.front().is_cpu()) return Memory::update_all(rounds, sent, means);
+  std::vector<at::Tensor> residuals;
+  if (auto found = residuals_.all_beside(rounds, means, residuals); !found) return found;
   std::vector<device::ResidualOf> all;
-  for (std::size_t i = 0; i < rounds.size(); ++i) {
-    auto residual = residuals_.of(rounds[i], means[i].sizes());
-    if (!residual) return residual.error();
-    all.push_back({1, -1, means[i], std::move(*residual)});
-  }
+  for (std::size_t i = 0; i < rounds.size(); ++i) all.push_back({1, -1, means[i], residuals[i]});
   return device::accumulate_residual(all);
 }
 

@@ -37,14 +37,11 @@ Result<at::Tensor> ResidualMemory::compensate(const at::Tensor& gradient, const 
 Result<void> ResidualMemory::compensate_all(std::span<const at::Tensor> gradients, std::span<const Round> rounds,
                                             std::vector<at::Tensor>& out) {
   if (gradients.empty() || gradients.front().is_cpu()) return Memory::compensate_all(gradients, rounds, out);
-  out.clear();
+  if (auto found = residuals_.all_beside(rounds, gradients, out); !found) return found;
   std::vector<device::ResidualOf> all;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    auto residual = residuals_.of(rounds[i], gradients[i]);
-    if (!residual) return residual.error();
-    all.push_back({static_cast<float>(options_.beta), static_cast<float>(options_.gamma), gradients[i], *residual,
+    all.push_back({static_cast<float>(options_.beta), static_cast<float>(options_.gamma), gradients[i], out[i],
                    &peaks_.room_for_bins(rounds[i])});
-    out.push_back(std::move(*residual));
   }
   return device::accumulate_residual(all);
 }
@@ -58,12 +55,8 @@ Result<void> ResidualMemory::update(const Round& round, const Sent& sent, at::Te
 Result<void> ResidualMemory::update_all(std::span<const Round> rounds, std::span<const Sent> sent,
                                         std::span<at::Tensor> means) {
   std::vector<at::Tensor> residuals;
-  for (std::size_t i = 0; i < rounds.size(); ++i) {
-    auto residual = residuals_.of(rounds[i], means[i].sizes());
-    if (!residual) return residual.error();
-    residuals.push_back(std::move(*residual));
-  }
-  return Sent::add_all_to(residuals, sent, -1);
+  auto found = residuals_.all_of(rounds, means, residuals);
+  return found ? Sent::add_all_to(residuals, sent, -1) : found;
 }
 
 Result<void> ResidualMemory::average_dense(at::Tensor&, const Round& round) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
@@ -24,6 +25,18 @@ std::optional<std::uint32_t> position_in(std::string_view name, std::string_view
   return position;
 }
 
+/// Appends what of(i) finds for each number below `count` to `out`, which it clears first.
+template <class Of>
+Result<void> collect(std::size_t count, const Of& of, std::vector<at::Tensor>& out) {
+  out.clear();
+  for (std::size_t i = 0; i < count; ++i) {
+    auto tensor = of(i);
+    if (!tensor) return tensor.error();
+    out.push_back(std::move(*tensor));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<at::Tensor> TensorStore::of(const Round& round, at::IntArrayRef shape) {
@@ -34,6 +47,18 @@ Result<at::Tensor> TensorStore::of(const Round& round, const at::Tensor& like) {
   at::Tensor& tensor = tensors_.of(round);
   if (tensor.defined() && tensor.device() != like.device()) tensor = tensor.to(like.device());
   return checked(tensor, round, like.sizes(), like.device());
+}
+
+Result<void> TensorStore::all_of(std::span<const Round> rounds, std::span<const at::Tensor> shapes,
+                                 std::vector<at::Tensor>& out) {
+  return collect(
+      rounds.size(), [&](std::size_t i) { return of(rounds[i], shapes[i].sizes()); }, out);
+}
+
+Result<void> TensorStore::all_beside(std::span<const Round> rounds, std::span<const at::Tensor> like,
+                                     std::vector<at::Tensor>& out) {
+  return collect(
+      rounds.size(), [&](std::size_t i) { return of(rounds[i], like[i]); }, out);
 }
 
 Result<at::Tensor> TensorStore::checked(at::Tensor& tensor, const Round& round, at::IntArrayRef shape,

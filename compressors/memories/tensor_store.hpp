@@ -27,6 +27,12 @@ class TensorStore {
   /// device in the calling thread's current stream.
   Result<at::Tensor> of(const Round& round, const at::Tensor& like);
 
+  /// of() for several rounds: in the shapes of some tensors, wherever they lie, or also beside those. On failure `out`
+  /// has those before the one that failed.
+  Result<void> all_of(std::span<const Round> rounds, std::span<const at::Tensor> shapes, std::vector<at::Tensor>& out);
+  Result<void> all_beside(std::span<const Round> rounds, std::span<const at::Tensor> like,
+                          std::vector<at::Tensor>& out);
+
   /// The tensor for `round.tensor`, if there is one.
   std::optional<at::Tensor> find(const Round& round) const;
   /// Replaces the tensor for `round.tensor`, whatever shape it had.

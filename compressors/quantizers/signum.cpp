@@ -50,13 +50,13 @@ bool Signum::write(std::span<const float> values, const Extent&, const Round& ro
 
 Result<void> Signum::do_begin(std::span<const at::Tensor> gradients, std::span<const Round> rounds) {
   const auto beta = static_cast<float>(options_.momentum);
+  std::vector<at::Tensor> momenta;
+  if (auto found = momenta_.all_beside(rounds, gradients, momenta); !found) return found;
   std::vector<device::ResidualOf> steps;
   std::vector<at::Tensor> next;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    auto momentum = momenta_.of(rounds[i], gradients[i]);
-    if (!momentum) return momentum.error();
-    next.push_back(at::empty_like(*momentum));
-    steps.push_back({beta, 1 - beta, gradients[i], next.back(), nullptr, std::move(*momentum)});
+    next.push_back(at::empty_like(momenta[i]));
+    steps.push_back({beta, 1 - beta, gradients[i], next.back(), nullptr, momenta[i]});
   }
   auto done = device::accumulate_residual(steps);
   if (done) done = SignVote::do_begin(next, rounds);

@@ -30,7 +30,7 @@ struct Coefficients {
 };
 
 /// Twin of add_inverse(): sum += weight * the inverse transform. A thread block takes a block, and leaves one without
-/// coefficients as it is. Per entry of the others: 8 bytes read and written, and up to 64 products.
+/// coefficients as it is. Per entry of the others: 4 bytes read, 4 written, and up to 64 products.
 Result<void> add_inverse(const Coefficients& coefficients, const BlockGrid& grid, const CosineTables& tables,
                          float weight, float* sum, StreamHandle stream);
 

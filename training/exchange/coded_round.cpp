@@ -200,7 +200,7 @@ Result<void> CodedRound::conclude(std::size_t coded, const Sent& sent) {
 Result<void> CodedRound::begin_means_there() {
   std::vector<Mean*> means;
   for (const auto parameter : parameters_) means.push_back(&mean_of(parameter));
-  return setting_.gathered_mean.begin(means);
+  return restart_there(means);
 }
 
 Result<void> CodedRound::conclude_all() {

@@ -35,10 +35,9 @@ Result<void> GatheredMean::add(compressors::Compressor& compressor, const Payloa
   return {};
 }
 
-Result<void> GatheredMean::begin(std::span<Mean* const> means) {
+void GatheredMean::begin() {
   for_means_.clear();
   waiting_.clear();
-  return restart_there(means);
 }
 
 Result<void> GatheredMean::read_for(compressors::Compressor& compressor, const Payloads& payloads, Mean& mean) {

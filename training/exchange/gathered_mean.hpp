@@ -38,9 +38,9 @@ class GatheredMean {
   /// what Compressor::decode_add() fails with; the context names the rank.
   Result<void> add(compressors::Compressor& compressor, const Payloads& payloads, Mean& mean);
 
-  /// Makes these means zero, for what will be read. Fails as compressors/device.
-  Result<void> begin(std::span<Mean* const> means);
-  /// Reads payloads for a mean on a device. Fails as add().
+  /// Forgets what has been read.
+  void begin();
+  /// Reads payloads for a mean on a device, which is zero. Fails as add().
   Result<void> read_for(compressors::Compressor& compressor, const Payloads& payloads, Mean& mean);
   /// Adds `share`, that of all payloads, times what has been read to the means. Fails as compressors/device.
   Result<void> add_read(compressors::Compressor& compressor, float share);

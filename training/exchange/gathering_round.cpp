@@ -16,6 +16,7 @@ Result<void> GatheringRound::decode_gathered(std::uint32_t pass) {
   const bool together = pass == last_pass() && makes_means_there();
   if (together) {
     if (auto begun = begin_means_there(); !begun) return begun;
+    setting_.gathered_mean.begin();
   }
   for (std::size_t coded = 0; coded < parameters_.size(); ++coded) {
     for (std::size_t rank = 0; rank < streams_.size(); ++rank) {
