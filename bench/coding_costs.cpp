@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/errc.hpp"
+#include "training/exchange/coded_round.hpp"
 #include "training/exchange/coding_probe.hpp"
 
 namespace weir::bench {
@@ -16,6 +17,7 @@ namespace {
 using compressors::Reduction;
 using nlohmann::json;
 using training::CodedLoad;
+using training::PassLoad;
 
 /// The least of so many measurements counts: what other programs do only ever adds to it.
 constexpr int repetitions = 7;
@@ -83,7 +85,8 @@ Result<CodingCosts> CodingCosts::from(const json& json, const LayerList& model, 
       load.encode_seconds = 1e-9 * numbers[0];
       load.decode_seconds = 1e-9 * numbers[1];
       for (std::size_t pass = 0; pass < passes.size(); ++pass) {
-        load.passes.push_back({.gathered = passes[pass] == Reduction::gather, .bytes = numbers[2 + pass]});
+        PassLoad& added = load.passes.emplace_back(PassLoad{.bytes = numbers[2 + pass]});
+        if (passes[pass] != Reduction::gather) added.summed = training::element_of(passes[pass]);
       }
     }
   } catch (const nlohmann::json::exception& error) {

@@ -42,13 +42,16 @@ std::string number(double value) {
 struct MemoryCosts {
   double copy = 0;     ///< of putting floats into a bucket, and of taking them out
   double combine = 0;  ///< of adding received floats to own ones
+  collectives::PackingCosts packing;
 };
 
 Result<MemoryCosts> measure_memory() {
   const auto alone = collectives::in_process_group(1);
   const auto links = training::measure_links(*alone.front());
   if (!links) return links.error();
-  return MemoryCosts{.copy = training::measure_copy(), .combine = links->links.combine_seconds_per_byte};
+  return MemoryCosts{.copy = training::measure_copy(),
+                     .combine = links->links.combine_seconds_per_byte,
+                     .packing = links->links.packing};
 }
 
 struct Link {
@@ -122,7 +125,9 @@ class Bench {
     if (const auto row = rows_.find(name); row != rows_.end()) {
       try {
         memory_ = {.copy = row->second.at("copy_seconds_per_byte"),
-                   .combine = row->second.at("combine_seconds_per_byte")};
+                   .combine = row->second.at("combine_seconds_per_byte"),
+                   .packing = {.pack_seconds_per_byte = row->second.at("pack_seconds_per_byte"),
+                               .unpack_seconds_per_byte = row->second.at("unpack_seconds_per_byte")}};
       } catch (const json::exception& error) {
         return Error{Errc::malformed, options_.costs + ": " + name + ": " + error.what()};
       }
@@ -131,9 +136,16 @@ class Bench {
       if (!measured) return measured.error();
       memory_ = *measured;
     }
-    const json metrics{{"copy_seconds_per_byte", memory_.copy}, {"combine_seconds_per_byte", memory_.combine}};
+    const json metrics{{"copy_seconds_per_byte", memory_.copy},
+                       {"combine_seconds_per_byte", memory_.combine},
+                       {"pack_seconds_per_byte", memory_.packing.pack_seconds_per_byte},
+                       {"unpack_seconds_per_byte", memory_.packing.unpack_seconds_per_byte},
+                       {"packed_share_float32", collectives::usual_packed_share(collectives::Element::float32)},
+                       {"packed_share_bfloat16", collectives::usual_packed_share(collectives::Element::bfloat16)}};
     if (options_.common.json) return print({{"bench", "scaling"}, {"name", name}, {"metrics", metrics}});
-    std::printf("copying %.3g ns/B, adding %.3g ns/B\n", 1e9 * memory_.copy, 1e9 * memory_.combine);
+    std::printf("copying %.3g ns/B, adding %.3g ns/B, packing %.3g ns/B, unpacking %.3g ns/B\n", 1e9 * memory_.copy,
+                1e9 * memory_.combine, 1e9 * memory_.packing.pack_seconds_per_byte,
+                1e9 * memory_.packing.unpack_seconds_per_byte);
     return {};
   }
 
@@ -197,7 +209,8 @@ class Bench {
     const Cell cell{.ranks = place.ranks,
                     .links = {.latency_seconds = 1e-3 * place.link.latency_ms,
                               .seconds_per_byte = 8e-9 / place.link.gigabits,
-                              .combine_seconds_per_byte = memory_.combine},
+                              .combine_seconds_per_byte = memory_.combine,
+                              .packing = memory_.packing},
                     .compute_seconds = compute_seconds(*place.model),
                     .dense_seconds_per_byte = memory_.copy,
                     .frames_max = options_.frames_max};

@@ -39,12 +39,12 @@ product's. In each cell every rank does what a worker's exchange does in a step:
 buckets one after the other, one thread encodes, another decodes, two lanes and an urgent one carry the buckets, and
 the production collectives send every message over a network with a clock of its own, in which each message takes the
 latency of its link and the port of each rank carries so many bytes a second in each direction. A switch that is short
-of bandwidth, lost packets and slow workers do not occur. Dense numbers take all their bytes: that slow links pack them
-is not simulated, which at 1 Gbit/s makes `fp32` up to 1.17 and `bf16` up to 1.40 times faster than the tables say.
-What encoding, decoding, copying and adding take was measured, on one core of a busy machine with two, the least of
-seven times (the table below). The computation of a step is assumed: COMPUTE, round numbers of the order that one
-accelerator takes for a batch; the same coding with less computation, or the other way round, moves the limits between
-winners.
+of bandwidth, lost packets and slow workers do not occur. Where packing the numbers of sums without loss saves more of
+the line's time than it takes (decisions/0026), they take the share of their bytes that normally distributed ones
+take: FLOAT32 of float32, BFLOAT16 of bfloat16. What encoding, decoding, copying, adding and packing take was
+measured, on one core of a machine with two, the least of seven or eight times (the table below). The computation of a
+step is assumed: COMPUTE, round numbers of the order that one accelerator takes for a batch; the same coding with less
+computation, or the other way round, moves the limits between winners.
 
 A cell has the step's time in milliseconds, and over which topology: of those that a job can name, the best one. These
 are ring, butterfly, binary_blocks, tree, hierarchical (here each rank has a host of its own) and, where the compressor
@@ -189,9 +189,12 @@ def write_document(rows: dict[str, dict], frames_max: float) -> None:
     text = INTRODUCTION.strip().replace("COMPUTE", compute).replace("AUTO", AUTO_OF)
     text = text.replace("FRAMES", f"{frames_max / 1e6:g}")
     memory = rows["costs/memory"]["metrics"]
+    text = text.replace("FLOAT32", f"{memory['packed_share_float32']:g}")
+    text = text.replace("BFLOAT16", f"{memory['packed_share_bfloat16']:g}")
     copying = (f"Copying into and out of a bucket: {1e9 * memory['copy_seconds_per_byte']:.3f} ns a byte each; adding "
-               f"what arrives: {1e9 * memory['combine_seconds_per_byte']:.3f} ns a byte. Encoding includes what the "
-               "memory does.")
+               f"what arrives: {1e9 * memory['combine_seconds_per_byte']:.3f} ns a byte; packing numbers: "
+               f"{1e9 * memory['pack_seconds_per_byte']:.3f}, and unpacking them "
+               f"{1e9 * memory['unpack_seconds_per_byte']:.3f} ns a byte. Encoding includes what the memory does.")
     parts = ["# Past this machine: simulated networks", *map(wrapped, text.split("\n\n")),
              wrapped(about_predictions(cells)),
              f"![Step times at {PLOTTED_LATENCY_MS} ms](images/scaling.svg)",

@@ -18,6 +18,7 @@ namespace {
 
 using collectives::Collective;
 using collectives::Communicator;
+using collectives::Element;
 using collectives::Gathered;
 using collectives::InProcessNetwork;
 using collectives::Subject;
@@ -40,8 +41,9 @@ std::uint64_t whole_floats(double bytes) {
 Transfer pass_transfer(const Situation& in, const CodedLoad& load, const PassLoad& pass, const Route& route) {
   Transfer transfer{.topology = route.topology, .bytes = static_cast<std::uint64_t>(std::llround(pass.bytes))};
   transfer.encode_seconds = load.encode_seconds / static_cast<double>(load.passes.size());
-  if (!pass.gathered) {
+  if (pass.summed) {
     transfer.bytes = whole_floats(pass.bytes);
+    transfer.element = *pass.summed;
   } else if (route.by_owners) {
     transfer.kind = Transfer::Kind::by_owners;
     // A rank decodes its share of all payloads and encodes it again.
@@ -133,7 +135,7 @@ class Rank {
     Collective& collective = lane.collective(transfer.topology);
     const std::byte* const reserved_addresses = lane.group->reserved_addresses();
     if (transfer.kind == Transfer::Kind::all_reduce) {
-      const collectives::Buffer buffer{.bytes = values_.first(transfer.bytes)};
+      const collectives::Buffer buffer{.bytes = values_.first(transfer.bytes), .element = transfer.element};
       auto reducing = collective.all_reduce(buffer, collectives::ReduceOp::sum, about);
       co_return co_await reducing;
     }
@@ -188,14 +190,19 @@ std::vector<BucketWork> work_of(const Situation& in, std::span<const Route> rout
     const CodedLoad& encoded = route.by_owners ? load.by_owners : load.by_all;
     double dense = coded ? encoded.left_dense_bytes : load.dense_bytes;
     work.encode_seconds = work.decode_seconds = dense * in.dense_seconds_per_byte;
-    if (load.coded && route.form == Form::bfloat16) dense /= 2;
+    const bool rounded = load.coded && route.form == Form::bfloat16;
+    if (rounded) dense /= 2;
     if (b + 1 == in.buckets.size()) dense += sizeof(float);  // the votes
-    if (dense > 0) work.transfers.push_back({.topology = route.topology, .bytes = whole_floats(dense)});
+    if (dense > 0) {
+      work.transfers.push_back({.topology = route.topology,
+                                .bytes = whole_floats(dense),
+                                .element = rounded ? Element::bfloat16 : Element::float32});
+    }
     if (!coded || encoded.passes.empty()) continue;
     const std::size_t first = work.transfers.size();
     for (const PassLoad& pass : encoded.passes) work.transfers.push_back(pass_transfer(in, encoded, pass, route));
     work.encode_seconds += std::exchange(work.transfers[first].encode_seconds, 0);  // together with what is dense
-    const bool all_payloads = encoded.passes.back().gathered && !route.by_owners;
+    const bool all_payloads = !encoded.passes.back().summed && !route.by_owners;
     work.decode_seconds += encoded.decode_seconds * (all_payloads ? in.ranks : 1);
   }
   return works;
@@ -224,6 +231,7 @@ double frames_of(std::span<const BucketWork> buckets, std::uint32_t ranks) {
 Result<double> simulated_seconds(const Situation& in, std::span<const BucketWork> buckets) {
   collectives::NetworkModel model{.latency_seconds = in.links.latency_seconds,
                                   .combine_seconds_per_byte = in.links.combine_seconds_per_byte,
+                                  .packing = in.links.packing,
                                   .window_bytes = std::uint64_t{1} << 62,
                                   .carries_data = false};
   if (in.links.seconds_per_byte > 0) model.bytes_per_second = 1 / in.links.seconds_per_byte;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "collectives/reduce.hpp"
 #include "training/exchange/planner.hpp"
 #include "training/exchange/route.hpp"
 
@@ -20,9 +21,10 @@ struct Transfer {
   };
 
   Kind kind = Kind::all_reduce;
-  std::size_t topology = 0;   ///< position among collectives::topologies()
-  std::uint64_t bytes = 0;    ///< of one rank
-  double encode_seconds = 0;  ///< between it and the one before, on the encoder
+  std::size_t topology = 0;                                      ///< position among collectives::topologies()
+  std::uint64_t bytes = 0;                                       ///< of one rank
+  collectives::Element element = collectives::Element::float32;  ///< of sums
+  double encode_seconds = 0;                                     ///< between it and the one before, on the encoder
   // In the middle of an exchange by owners:
   double combine_seconds = 0;          ///< on the decoder
   double encode_combined_seconds = 0;  ///< on the encoder

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <span>
 
 #include "base/bytes.hpp"
@@ -27,6 +28,26 @@ namespace weir::collectives {
 
 /// Whether numbers of this type are packed: float32 and bfloat16. A float16 has too few exponents to gain by it.
 constexpr bool packs(Element element) { return element != Element::float16; }
+
+/// The part of their bytes that numbers of this type take, packed, if they are normally distributed, as the entries of
+/// a gradient are, about.
+constexpr double usual_packed_share(Element element) {
+  if (!packs(element)) return 1;
+  return element == Element::float32 ? 0.857 : 0.714;
+}
+
+/// What packing takes of the processors, for each byte of the numbers. Infinite: they are not packed.
+struct PackingCosts {
+  double pack_seconds_per_byte = std::numeric_limits<double>::infinity();
+  double unpack_seconds_per_byte = std::numeric_limits<double>::infinity();
+
+  /// Whether it saves more of the time of a line than it takes, if packed numbers take this part of their bytes.
+  bool are_worth(double packed_share, double line_seconds_per_byte) const {
+    return (1 - packed_share) * line_seconds_per_byte > pack_seconds_per_byte + unpack_seconds_per_byte;
+  }
+
+  friend bool operator==(const PackingCosts&, const PackingCosts&) = default;
+};
 
 /// What so many bytes of numbers take at most.
 constexpr std::size_t packed_bytes_max(std::size_t bytes) { return bytes + bytes / 64 + 1; }

@@ -362,8 +362,7 @@ void Rank::take(Channel& way) {
     Receive* receive = receive_for(way);
     if (receive == nullptr) return unclaimed_.push_back(way);
     if (receive->admitted_bytes < frame.offset + frame.bytes) return;
-    const double work =
-        receive->receiver.computes() ? static_cast<double>(frame.bytes) * network_.model.combine_seconds_per_byte : 0;
+    const double work = network_.seconds_to_take(frame, receive->receiver.computes());
     if (work > 0) {
       way.working = true;
       const auto combined = [](SimulatedWire& wire, void* what) {

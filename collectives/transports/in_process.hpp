@@ -8,6 +8,7 @@
 #include "collectives/communicator.hpp"
 #include "collectives/fabric.hpp"
 #include "collectives/loop.hpp"
+#include "collectives/packing.hpp"
 
 namespace weir::collectives {
 
@@ -17,6 +18,7 @@ struct NetworkModel {
   double jitter_seconds = 0;  ///< each frame takes up to so much longer: frames of different links overtake each other
   double bytes_per_second = std::numeric_limits<double>::infinity();  ///< of each rank's port, in each direction
   double combine_seconds_per_byte = 0;                                ///< of pieces for which Receiver::computes()
+  PackingCosts packing = {};  ///< ports carry numbers packed where that saves time, in the usual share of their bytes
   std::uint64_t window_bytes = 1 << 20;  ///< of one link: sent and not yet received; then the sender has to wait
   std::uint64_t seed = 0;                ///< of the jitter
   std::uint32_t ranks_per_host = 1;      ///< the first so many ranks share a host, then the next, ...

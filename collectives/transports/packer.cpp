@@ -45,7 +45,9 @@ void Packer::look_at(const LineUse& use) {
   before_ = use;
   if (carried == 0) return;
   if (++looks_ % looks_until_retry == 0) share_ = std::min(share_, usual);
-  packs_ = (1 - share_) * busy / carried > packing_.seconds_per_byte + unpacking_.seconds_per_byte;
+  const PackingCosts costs{.pack_seconds_per_byte = packing_.seconds_per_byte,
+                           .unpack_seconds_per_byte = unpacking_.seconds_per_byte};
+  packs_ = costs.are_worth(share_, busy / carried);
 }
 
 Result<void> Packer::unpack(BytesView packed, std::span<std::byte> numbers) {

@@ -1,6 +1,7 @@
 #include "collectives/transports/simulated_wire.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace weir::collectives {
 
@@ -48,6 +49,12 @@ Channel& SimulatedWire::channel(std::uint32_t from, std::uint32_t to, std::uint3
 double SimulatedWire::occupy(std::uint32_t rank, double seconds) {
   double& free_at = ports_[rank].processor_free_at;
   return free_at = std::max(free_at, now_) + seconds;
+}
+
+double SimulatedWire::seconds_to_take(const SimulatedFrame& frame, bool combines) const {
+  const double per_byte =
+      (frame.packed ? model.packing.unpack_seconds_per_byte : 0) + (combines ? model.combine_seconds_per_byte : 0);
+  return per_byte * static_cast<double>(frame.bytes);
 }
 
 bool SimulatedWire::sendable(const Channel& way) const {
@@ -101,6 +108,8 @@ void SimulatedWire::transmit(Port& port, Channel& way) {
   frame.message_bytes = send.message.size();
   frame.offset = send.sent_bytes;
   frame.bytes = std::min<std::uint64_t>(rest, Communicator::piece_bytes_max);
+  frame.payload_bytes = frame.bytes;
+  pack(send, frame);
   if (model.carries_data) append(frame.data, send.message.subspan(frame.offset, frame.bytes));
   send.begun = true;
   send.sent_bytes += frame.bytes;
@@ -109,6 +118,16 @@ void SimulatedWire::transmit(Port& port, Channel& way) {
   if (frame.last()) handed_over(send);
   port.free_at = now_ + duration_of(frame);
   send_off(port, frame);
+}
+
+/// A sender packs while what it has packed before is on the wire: that takes its time, and not the port's.
+void SimulatedWire::pack(const Send& send, SimulatedFrame& frame) {
+  if (!send.element) return;
+  const double share = usual_packed_share(*send.element);
+  if (!model.packing.are_worth(share, 1 / model.bytes_per_second)) return;
+  frame.packed = true;
+  frame.payload_bytes = static_cast<std::uint64_t>(std::llround(share * static_cast<double>(frame.bytes)));
+  occupy(frame.channel->from, model.packing.pack_seconds_per_byte * static_cast<double>(frame.bytes));
 }
 
 void SimulatedWire::say_goodbye(Channel& way) {
@@ -187,6 +206,7 @@ SimulatedFrame& SimulatedWire::take_first(Channel& way) {
 void SimulatedWire::give_back(SimulatedFrame& frame) {
   frame.data.clear();
   frame.goodbye = false;
+  frame.packed = false;
   unused_frames_.push_front(frame);
 }
 

@@ -26,9 +26,11 @@ struct SimulatedFrame : boost::intrusive::slist_base_hook<> {
   std::uint64_t message_bytes = 0;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
-  Bytes data;  ///< empty if the network carries none
+  bool packed = false;
+  std::uint64_t payload_bytes = 0;  ///< that travel: fewer than `bytes` if they are packed
+  Bytes data;                       ///< empty if the network carries none
 
-  std::uint64_t wire_bytes() const { return bytes + Communicator::frame_header_bytes; }
+  std::uint64_t wire_bytes() const { return payload_bytes + Communicator::frame_header_bytes; }
   bool last() const { return offset + bytes == message_bytes; }
 };
 
@@ -93,6 +95,8 @@ class SimulatedWire {
   void give_back(SimulatedFrame& frame);
   /// The time at which `rank` will have spent `seconds` on computing, after what it has to compute already.
   double occupy(std::uint32_t rank, double seconds);
+  /// What the receiver of a frame computes before it has taken it.
+  double seconds_to_take(const SimulatedFrame& frame, bool combines) const;
 
   const NetworkModel model;
   const std::uint32_t ranks;
@@ -134,6 +138,7 @@ class SimulatedWire {
   bool sendable(const Channel& way) const;
   void send_next(Port& port);
   void transmit(Port& port, Channel& way);
+  void pack(const Send& send, SimulatedFrame& frame);
   void send_off(Port& port, SimulatedFrame& frame);
   static void reach_first(SimulatedWire& wire, void* port);
   void reach(SimulatedFrame& frame);

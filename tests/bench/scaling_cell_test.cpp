@@ -16,8 +16,7 @@ using training::CodedLoad;
 /// Ten parameters of four megabytes, a few bytes each where they are encoded.
 Way sparse_way() {
   Way way{.compressor = "sparse", .parameters = {}, .gathers = true, .fits_owners = true};
-  const CodedLoad encoded{
-      .passes = {{.gathered = true, .bytes = 4000}}, .encode_seconds = 1e-3, .decode_seconds = 1e-5};
+  const CodedLoad encoded{.passes = {{.bytes = 4000}}, .encode_seconds = 1e-3, .decode_seconds = 1e-5};
   way.parameters.assign(10, BucketLoad{.dense_bytes = 4e6, .coded = true, .by_all = encoded, .by_owners = encoded});
   return way;
 }

@@ -38,8 +38,7 @@ Situation coded_situation(const CodedLoad& encoded) {
 // encoded from 2 to 2.5 s and its four payloads decoded until 2.9 s; the other is encoded from 3 to 3.5 s and decoded
 // until 3.9 s.
 TEST(SimulatedStep, TakesWhatCodingLeavesExposedWhereMessagesTakeNoTime) {
-  const Situation in =
-      coded_situation({.passes = {{.gathered = true, .bytes = 1000}}, .encode_seconds = 0.5, .decode_seconds = 0.1});
+  const Situation in = coded_situation({.passes = {{.bytes = 1000}}, .encode_seconds = 0.5, .decode_seconds = 0.1});
   const std::vector<Route> routes(3, route_over("butterfly", Form::coded));
   EXPECT_NEAR(seconds_of(in, routes), 3.9, 1e-9);
 }
@@ -47,8 +46,7 @@ TEST(SimulatedStep, TakesWhatCodingLeavesExposedWhereMessagesTakeNoTime) {
 // By owners a rank decodes one payload's worth of shares, encodes a quarter, and decodes one payload: the last bucket
 // from 3.5 s on 0.1 + 0.5 / 4 + 0.1 s.
 TEST(SimulatedStep, ByOwnersARankDecodesAndEncodesItsShare) {
-  const Situation in =
-      coded_situation({.passes = {{.gathered = true, .bytes = 1000}}, .encode_seconds = 0.5, .decode_seconds = 0.1});
+  const Situation in = coded_situation({.passes = {{.bytes = 1000}}, .encode_seconds = 0.5, .decode_seconds = 0.1});
   const std::vector<Route> routes(3, route_over("two_hop", Form::coded, /*by_owners=*/true));
   EXPECT_NEAR(seconds_of(in, routes), 3.825, 1e-9);
 }
@@ -56,8 +54,8 @@ TEST(SimulatedStep, ByOwnersARankDecodesAndEncodesItsShare) {
 // Encoding takes longer than the backward pass: the second bucket waits for the codec thread until 4 s, and is encoded
 // in two passes of a second each.
 TEST(SimulatedStep, OneBucketAfterTheOtherIsEncoded) {
-  const Situation in = coded_situation(
-      {.passes = {{.gathered = false, .bytes = 1000}, {.gathered = false, .bytes = 1000}}, .encode_seconds = 2});
+  const training::PassLoad pass{.summed = collectives::Element::float32, .bytes = 1000};
+  const Situation in = coded_situation({.passes = {pass, pass}, .encode_seconds = 2});
   const std::vector<Route> routes(3, route_over("ring", Form::coded));
   EXPECT_NEAR(seconds_of(in, routes), 6, 1e-9);
 }
@@ -81,6 +79,23 @@ TEST(SimulatedStep, HalfTheBytesTakeHalfTheTime) {
   const Route plain = route_over("ring", Form::float32);
   const double whole = seconds_of(in, {plain, plain});
   EXPECT_NEAR(seconds_of(in, {route_over("ring", Form::bfloat16), plain}), whole / 2, 0.01 * whole);
+}
+
+// A line of 0.1 GB/s: what packing takes is little beside what it saves.
+TEST(SimulatedStep, SlowLinesPackWhatIsSummed) {
+  const training::PassLoad sums{.summed = collectives::Element::bfloat16, .bytes = 32e6};
+  const CodedLoad encoded{.passes = {sums}};
+  Situation in{.ranks = 8,
+               .links = {.latency_seconds = 0, .seconds_per_byte = 1e-8, .combine_seconds_per_byte = 0},
+               .buckets = {BucketLoad{.dense_bytes = 64e6, .coded = true, .by_all = encoded}, BucketLoad{}}};
+  const Route plain = route_over("ring", Form::float32);
+  const double whole = seconds_of(in, {plain, plain});
+  in.links.packing = {.pack_seconds_per_byte = 1e-10, .unpack_seconds_per_byte = 1e-10};
+  const double float32 = collectives::usual_packed_share(collectives::Element::float32);
+  const double bfloat16 = collectives::usual_packed_share(collectives::Element::bfloat16) / 2;
+  EXPECT_NEAR(seconds_of(in, {plain, plain}), float32 * whole, 0.01 * whole);
+  EXPECT_NEAR(seconds_of(in, {route_over("ring", Form::bfloat16), plain}), bfloat16 * whole, 0.01 * whole);
+  EXPECT_NEAR(seconds_of(in, {route_over("ring", Form::coded), plain}), bfloat16 * whole, 0.01 * whole);
 }
 
 TEST(SimulatedStep, CountsItsFrames) {

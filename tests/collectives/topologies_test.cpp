@@ -46,12 +46,13 @@ std::unique_ptr<Ranks> interleaved(std::uint32_t size, Loss loss) {
   const NetworkModel model{.latency_seconds = 1e-3, .jitter_seconds = 5e-3, .seed = size, .hosts_in_turn = 2};
   return std::make_unique<InProcessRanks>(size, model, loss);
 }
-/// As delayed(), with other delays, and time that combining takes.
+/// As delayed(), with other delays, and time that packing and combining take.
 std::unique_ptr<Ranks> delayed_more(std::uint32_t size, Loss loss) {
   const NetworkModel model{.latency_seconds = 1e-4,
                            .jitter_seconds = 1e-2,
                            .bytes_per_second = 1e8,
                            .combine_seconds_per_byte = 1e-8,
+                           .packing = {.pack_seconds_per_byte = 2e-10, .unpack_seconds_per_byte = 1e-10},
                            .window_bytes = 300'000,
                            .seed = 11,
                            .ranks_per_host = 3};
@@ -353,6 +354,19 @@ TEST_P(Costs, OfAnAllReduceAreAsStated) {
     const double combining = time_of_all_reduce(type, size, bytes, {.combine_seconds_per_byte = 1e-9});
     EXPECT_LT(combining, 1.3 * cost.gamma / 1e9) << size << " ranks";
     EXPECT_GT(combining, 0.49 * cost.gamma / 1e9) << size << " ranks";
+  }
+}
+
+TEST_P(Costs, OfAnAllReduceAreThoseOfFewerBytesWhereASlowLinePacks) {
+  const TopologyType& type = *GetParam();
+  const std::uint32_t size = type.fits(5) ? 5 : 8;
+  constexpr double bytes = 64e6;
+  const PackingCosts packing{.pack_seconds_per_byte = 1e-10, .unpack_seconds_per_byte = 1e-10};
+  for (const double rate : {1e8, 1e10}) {
+    const double plain = time_of_all_reduce(type, size, bytes, {.bytes_per_second = rate});
+    const double packed = time_of_all_reduce(type, size, bytes, {.bytes_per_second = rate, .packing = packing});
+    const double share = rate == 1e8 ? usual_packed_share(Element::float32) : 1;
+    EXPECT_NEAR(packed / plain, share, 0.01) << rate;
   }
 }
 

@@ -94,7 +94,7 @@ class AutoPlanOf : public ::testing::TestWithParam<Case> {};
 
 TEST(CodingProbe, ATensorThatIsTooMuchForAllToGatherMayGoByOwners) {
   const auto qsgd = compression({.compressor = "qsgd", .params = {}});
-  const CodedLoad encoded{.passes = {{.gathered = true, .bytes = 20'000}}};
+  const CodedLoad encoded{.passes = {{.bytes = 20'000}}};
   const auto few = load_of(*qsgd.compressor, {300, 70}, {.epoch = 1e6, .world = 2}, encoded);
   EXPECT_EQ(few.by_all, encoded);
   const auto many = load_of(*qsgd.compressor, {300, 70}, {.epoch = 1e6, .world = 64}, encoded);

@@ -11,6 +11,8 @@
 namespace weir::training {
 namespace {
 
+using collectives::Element;
+
 /// Ten buckets of a megabyte and a small plain one. Encoding takes ten times as long as copying.
 Situation situation(std::uint32_t ranks, double latency_seconds, double bytes_per_second, double kept) {
   Situation in{.ranks = ranks,
@@ -21,8 +23,7 @@ Situation situation(std::uint32_t ranks, double latency_seconds, double bytes_pe
                .compute_seconds = 0.05,
                .dense_seconds_per_byte = 1e-10};
   for (int b = 0; b < 10; ++b) {
-    const CodedLoad encoded{
-        .passes = {{.gathered = true, .bytes = kept * 1e6}}, .encode_seconds = 1e-3, .decode_seconds = kept * 1e-3};
+    const CodedLoad encoded{.passes = {{.bytes = kept * 1e6}}, .encode_seconds = 1e-3, .decode_seconds = kept * 1e-3};
     in.buckets.push_back({.dense_bytes = 1e6, .coded = true, .by_all = encoded, .by_owners = encoded});
   }
   in.buckets.push_back({.dense_bytes = 4000});
@@ -46,6 +47,31 @@ TEST(Planner, SendsSixteenBitsOnAFastOneWhereTheCodecTakesTimeFromTheComputation
   Situation in = situation(4, 1e-6, 1e10, 0.001);
   in.own_cores = false;
   for (std::size_t b = 0; b < 10; ++b) EXPECT_EQ(plans(in).front().routes[b].form, Form::bfloat16) << b;
+}
+
+/// Of a step in which the large buckets go over a ring in this form, and nothing is hidden behind a computation.
+double ring_seconds(Situation in, Form form) {
+  in.buckets.pop_back();
+  in.compute_seconds = 0;
+  in.dense_seconds_per_byte = 0;
+  in.links.combine_seconds_per_byte = 0;
+  const auto ring = static_cast<std::size_t>(collectives::find_topology("ring") - collectives::topologies().data());
+  return predicted_seconds(in, std::vector<Route>(in.buckets.size(), {.form = form, .topology = ring}));
+}
+
+TEST(Planner, KnowsThatSlowLinksPackNumbers) {
+  for (const double bytes_per_second : {1e7, 1e10}) {
+    const Situation plain = situation(4, 0, bytes_per_second, 0.001);
+    Situation in = plain;
+    in.links.packing = {.pack_seconds_per_byte = 1e-10, .unpack_seconds_per_byte = 1e-10};
+    for (const auto& [form, element] :
+         {std::pair(Form::float32, Element::float32), std::pair(Form::bfloat16, Element::bfloat16)}) {
+      const double share = bytes_per_second == 1e7 ? collectives::usual_packed_share(element) : 1;
+      EXPECT_NEAR(ring_seconds(in, form) / ring_seconds(plain, form), share, 1e-3) << bytes_per_second;
+    }
+    EXPECT_NEAR(ring_seconds(in, Form::coded), ring_seconds(plain, Form::coded), 1e-3 * ring_seconds(in, Form::coded))
+        << "payloads are not packed";
+  }
 }
 
 TEST(Planner, KeepsToTheCompressorWhereOnlyThatHasTheScale) {
@@ -95,7 +121,7 @@ TEST(Planner, TriesTheBestOfEachFormAndFollowsTheFastestBeyondNoise) {
 /// Eight parameters of a megabyte, in one bucket or each in its own.
 std::size_t layout_of_eight(double encode_seconds) {
   const Situation in{.ranks = 4, .links = {.latency_seconds = 1e-5, .seconds_per_byte = 1e-9}, .buckets = {}};
-  const CodedLoad encoded{.passes = {{.gathered = false, .bytes = 1e6}}, .encode_seconds = encode_seconds};
+  const CodedLoad encoded{.passes = {{.summed = Element::float32, .bytes = 1e6}}, .encode_seconds = encode_seconds};
   const std::vector<BucketLoad> parameters(
       8, {.dense_bytes = 1e6, .coded = true, .by_all = encoded, .by_owners = encoded});
   std::vector<std::vector<Bucket>> layouts(2);

@@ -22,13 +22,13 @@ using compressors::Sent;
 constexpr std::size_t payload_growth_max = 2;
 constexpr std::size_t payload_slack_bytes = 64 * 1024;
 
+}  // namespace
+
 Element element_of(Reduction reduction) {
   if (reduction == Reduction::sum_fp16) return Element::float16;
   if (reduction == Reduction::sum_bf16) return Element::bfloat16;
   return Element::float32;
 }
-
-}  // namespace
 
 void append_entries(const compressors::Selection& entries, std::uint64_t first, compressors::Selection& to) {
   for (const auto position : entries.positions) to.positions.push_back(static_cast<std::uint32_t>(first + position));

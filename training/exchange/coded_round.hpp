@@ -24,6 +24,9 @@
 
 namespace weir::training {
 
+/// The numbers that a pass which is not gathered adds up, or takes the largest of.
+collectives::Element element_of(compressors::Reduction reduction);
+
 /// What the rounds of all buckets share.
 struct RoundSetting {
   std::span<const NamedTensor> parameters;

@@ -13,6 +13,7 @@
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
 #include "compressors/sent.hpp"
+#include "training/exchange/coded_round.hpp"
 #include "training/exchange/stopwatch.hpp"
 
 namespace weir::training {
@@ -63,10 +64,11 @@ Result<void> measure_round(Compression& compression, const at::Tensor& gradient,
     auto encoded = compressor->encode(*compensated, round, payload, last && traits.sparse ? &own : nullptr);
     if (!encoded) return encoded;
     PassLoad& pass = load.passes[round.pass];
-    pass.gathered = traits.passes[round.pass] == Reduction::gather;
+    const Reduction reduction = traits.passes[round.pass];
+    if (reduction != Reduction::gather) pass.summed = element_of(reduction);
     pass.bytes += weight * static_cast<double>(payload.size());
     const BytesView result = payload;
-    const std::vector<BytesView> results(pass.gathered ? round.world : 1, result);
+    const std::vector<BytesView> results(pass.summed ? 1 : round.world, result);
     if (auto absorbed = compressor->absorb(results, round); !absorbed) return absorbed;
   }
   --round.pass;

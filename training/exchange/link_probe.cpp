@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <random>
 #include <vector>
 
 #include "collectives/hosts.hpp"
@@ -82,6 +83,28 @@ double measure_combining() {
   return best / static_cast<double>(a.size() * sizeof(float));
 }
 
+/// Of packing a piece of numbers as gradients have them, and of unpacking it.
+collectives::PackingCosts measure_packing() {
+  std::vector<float> values(collectives::Communicator::piece_bytes_max / sizeof(float));
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal(0, 1e-3F);
+  std::ranges::generate(values, [&] { return normal(random); });
+  const auto numbers = std::as_writable_bytes(std::span(values));
+  Bytes packed(collectives::packed_bytes_max(numbers.size()));
+  collectives::PackingCosts least;
+  for (int i = 0; i < 8; ++i) {
+    const Stopwatch packing;
+    const std::size_t bytes = collectives::pack(collectives::Element::float32, numbers, packed);
+    const double pack_seconds = packing.seconds();
+    const Stopwatch unpacking;
+    (void)collectives::unpack(BytesView(packed).first(bytes), numbers);
+    const auto size = static_cast<double>(numbers.size());
+    least.pack_seconds_per_byte = std::min(least.pack_seconds_per_byte, pack_seconds / size);
+    least.unpack_seconds_per_byte = std::min(least.unpack_seconds_per_byte, unpacking.seconds() / size);
+  }
+  return least;
+}
+
 /// But for their links.
 SharedHosts shared_hosts(const collectives::Communicator& group, const collectives::Hosts& hosts) {
   SharedHosts shared;
@@ -124,11 +147,19 @@ Result<GroupLinks> measure_links(collectives::Fabric& fabric) {
     co_return co_await measuring;
   });
   if (!measured) return measured.error();
-  std::array numbers{static_cast<float>(found.links.latency_seconds), static_cast<float>(found.links.seconds_per_byte),
+  const auto packing = measure_packing();
+  std::array numbers{static_cast<float>(found.links.latency_seconds),
+                     static_cast<float>(found.links.seconds_per_byte),
                      static_cast<float>(found.hosts.links.latency_seconds),
-                     static_cast<float>(found.hosts.links.seconds_per_byte), static_cast<float>(measure_combining())};
+                     static_cast<float>(found.hosts.links.seconds_per_byte),
+                     static_cast<float>(measure_combining()),
+                     static_cast<float>(packing.pack_seconds_per_byte),
+                     static_cast<float>(packing.unpack_seconds_per_byte)};
   if (auto agreed = agree_on_largest(fabric, numbers); !agreed) return agreed.error();
-  found.links = {.latency_seconds = numbers[0], .seconds_per_byte = numbers[1], .combine_seconds_per_byte = numbers[4]};
+  found.links = {.latency_seconds = numbers[0],
+                 .seconds_per_byte = numbers[1],
+                 .combine_seconds_per_byte = numbers[4],
+                 .packing = {.pack_seconds_per_byte = numbers[5], .unpack_seconds_per_byte = numbers[6]}};
   found.hosts.links = {
       .latency_seconds = numbers[2], .seconds_per_byte = numbers[3], .combine_seconds_per_byte = numbers[4]};
   return found;

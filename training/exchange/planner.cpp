@@ -14,6 +14,7 @@ namespace weir::training {
 namespace {
 
 using collectives::Cost;
+using collectives::Element;
 using collectives::TopologyType;
 
 /// Plans are tried that the model finds at most so much slower than the best.
@@ -36,8 +37,9 @@ struct Effort {
 };
 
 double latency_of(const Cost& cost, const LinkCosts& links) { return cost.alpha * links.latency_seconds; }
-double port_of(const Cost& cost, const LinkCosts& links) {
-  return cost.beta * links.seconds_per_byte + cost.gamma * links.combine_seconds_per_byte;
+/// `summed`: as PassLoad.
+double port_of(const Cost& cost, const LinkCosts& links, const std::optional<Element>& summed) {
+  return cost.beta * links.seconds_per_byte_of(summed) + cost.gamma * links.combine_seconds_per_byte;
 }
 
 bool is_summed_within_hosts(const Situation& in, const BucketLoad& bucket) { return in.by_hosts && bucket.coded; }
@@ -65,20 +67,23 @@ Level level_of(const Situation& in, const BucketLoad& bucket, const TopologyType
 }
 
 /// Adds what it takes to sum `bytes` within each host, and to copy the result to its ranks.
-void add_within_hosts(const Situation& in, double bytes, Effort& effort) {
+void add_within_hosts(const Situation& in, double bytes, Element element, Effort& effort) {
   const Cost cost = collectives::find_topology(collectives::Tree::name)->all_reduce_cost(in.hosts.ranks_max, bytes);
   effort.latency += latency_of(cost, in.hosts.links);
-  effort.port += port_of(cost, in.hosts.links);
+  effort.port += port_of(cost, in.hosts.links, element);
 }
 
 /// Of floats that are sent as they are, or rounded to 16 bits.
 Effort dense_effort(const Situation& in, double dense_bytes, Form form, const TopologyType& type, const Level& level) {
   const double bytes = form == Form::bfloat16 ? dense_bytes / 2 : dense_bytes;
+  const Element element = form == Form::bfloat16 ? Element::bfloat16 : Element::float32;
   const Cost cost = type.all_reduce_cost(level.ranks, bytes);
   const double copied = dense_bytes * in.dense_seconds_per_byte;
-  Effort effort{
-      .encode = copied, .latency = latency_of(cost, level.links), .port = port_of(cost, level.links), .decode = copied};
-  if (type.by_hosts) add_within_hosts(in, bytes, effort);
+  Effort effort{.encode = copied,
+                .latency = latency_of(cost, level.links),
+                .port = port_of(cost, level.links, element),
+                .decode = copied};
+  if (type.by_hosts) add_within_hosts(in, bytes, element, effort);
   return effort;
 }
 
@@ -88,7 +93,7 @@ Effort coded_effort(const Situation& in, const CodedLoad& load, const TopologyTy
   effort.encode += load.encode_seconds;
   for (const PassLoad& pass : load.passes) {
     Cost cost;
-    if (!pass.gathered) {
+    if (pass.summed) {
       cost = type.all_reduce_cost(level.ranks, pass.bytes);
       effort.decode += load.decode_seconds;
     } else if (type.by_owners) {
@@ -100,7 +105,7 @@ Effort coded_effort(const Situation& in, const CodedLoad& load, const TopologyTy
       effort.decode += load.decode_seconds * level.ranks;
     }
     effort.latency += latency_of(cost, level.links);
-    effort.port += port_of(cost, level.links);
+    effort.port += port_of(cost, level.links, pass.summed);
   }
   return effort;
 }
@@ -112,7 +117,7 @@ Effort effort_of(const Situation& in, const BucketLoad& bucket, const Route& rou
   Effort effort = route.form == Form::coded
                       ? coded_effort(in, type.by_owners ? bucket.by_owners : bucket.by_all, type, level)
                       : dense_effort(in, bucket.dense_bytes, route.form, type, level);
-  if (is_summed_within_hosts(in, bucket)) add_within_hosts(in, bucket.dense_bytes, effort);
+  if (is_summed_within_hosts(in, bucket)) add_within_hosts(in, bucket.dense_bytes, Element::float32, effort);
   return effort;
 }
 
@@ -159,7 +164,7 @@ void add(const CodedLoad& load, CodedLoad& sum) {
   sum.decode_seconds += load.decode_seconds;
   sum.passes.resize(std::max(sum.passes.size(), load.passes.size()));
   for (std::size_t i = 0; i < load.passes.size(); ++i) {
-    sum.passes[i].gathered = load.passes[i].gathered;
+    sum.passes[i].summed = load.passes[i].summed;
     sum.passes[i].bytes += load.passes[i].bytes;
   }
 }

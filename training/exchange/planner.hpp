@@ -2,9 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "collectives/packing.hpp"
+#include "collectives/reduce.hpp"
 #include "training/exchange/buckets.hpp"
 #include "training/exchange/route.hpp"
 
@@ -16,6 +19,13 @@ struct LinkCosts {
   double latency_seconds = 0;           ///< alpha: of a message, beside its bytes
   double seconds_per_byte = 0;          ///< beta: of a rank's port
   double combine_seconds_per_byte = 0;  ///< gamma: of adding received bytes to own ones
+  collectives::PackingCosts packing = {};
+
+  /// Beta of sums of such numbers, which links carry packed where that saves time, or of what is gathered.
+  double seconds_per_byte_of(const std::optional<collectives::Element>& summed) const {
+    const double share = summed ? collectives::usual_packed_share(*summed) : 1;
+    return packing.are_worth(share, seconds_per_byte) ? share * seconds_per_byte : seconds_per_byte;
+  }
 
   friend bool operator==(const LinkCosts&, const LinkCosts&) = default;
 };
@@ -32,8 +42,8 @@ struct SharedHosts {
 
 /// What one pass of a compressor sends for a bucket.
 struct PassLoad {
-  bool gathered = true;  ///< or summed
-  double bytes = 0;      ///< of one rank
+  std::optional<collectives::Element> summed = {};  ///< the numbers of which sums are made; empty: all is gathered
+  double bytes = 0;                                 ///< of one rank
 
   friend bool operator==(const PassLoad&, const PassLoad&) = default;
 };
