@@ -244,7 +244,12 @@ def main() -> int:
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"scaling: {error}", file=sys.stderr)
         return 1
-    write_document(load(ROWS), options.frames_max)
+    try:
+        write_document(load(ROWS), options.frames_max)
+    except KeyError as missing:
+        print(f"scaling: {ROWS.relative_to(ROOT)} is of another version, without {missing}; run without "
+              "--document-only", file=sys.stderr)
+        return 1
     return 0
 
 

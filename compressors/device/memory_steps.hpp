@@ -26,7 +26,7 @@ struct ResidualOf {
   at::Tensor gradient;
   at::Tensor residual;
   at::Tensor* bins = nullptr;
-  at::Tensor before;  ///< what `beta` is the share of, if not the residual as it is
+  at::Tensor before = {};  ///< what `beta` is the share of, if not the residual as it is
 };
 Result<void> accumulate_residual(std::span<const ResidualOf> tensors);
 Result<void> accumulate_residual(float beta, float gamma, const at::Tensor& gradient, const at::Tensor& residual);

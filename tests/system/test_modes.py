@@ -141,8 +141,13 @@ class Conditions(SystemTest):
         self.cluster.start({"alpha": 2})
         api = self.cluster.api
         spec = job(workers=2, steps=4)
+        spec["training"]["params"] = {"slowdown": [1, 50]}
+        ended = api.wait_ended(api.submit(spec)["id"])
+        self.assertEqual((ended["state"], ended["step"]), ("SUCCEEDED", 4), ended["reason"])
+        fast, slow = (sum(point[-1] for point in api.series(ended["id"], "compute_seconds", rank)) for rank in (0, 1))
+        self.assertGreater(slow, 2 * fast)
         # 1.7 MB in each direction and step, at 5 MB/s: a third of a second, on any machine, or less if they are packed.
-        spec["training"]["params"] = {"slowdown": [2], "link_rate": ["none", "40mbit"]}
+        spec["training"]["params"] = {"link_rate": ["none", "40mbit"]}
         ended = api.wait_ended(api.submit(spec)["id"])
         self.assertEqual((ended["state"], ended["step"]), ("SUCCEEDED", 4), ended["reason"])
         for rank in (0, 1):

@@ -71,6 +71,7 @@ class SplitGroup {
         means.push_back({.tensor = at::zeros(shape), .sparse = false, .positions = {}});
       }
       setting_ = std::make_unique<RoundSetting>(RoundSetting{.parameters = parameters_,
+                                                             .values = {},
                                                              .means = means,
                                                              .compression = compression,
                                                              .gathered_mean = gathered_mean_,

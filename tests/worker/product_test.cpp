@@ -145,8 +145,15 @@ std::string run(const protocol::JobSpec& spec, bool equal_models) {
       threads.emplace_back([&, rank] {
         const auto work = [&]() -> Result<bool> {
           const auto of_rank = protocol::role_of_rank(spec.resources.groups, rank).role;
-          const protocol::Assignment place{
-              .rank = rank, .world = workers, .members = members, .role = of_rank, .resume_from = {}};
+          const protocol::Assignment place{.job_id = {},
+                                           .spec = {},
+                                           .rank = rank,
+                                           .world = workers,
+                                           .members = members,
+                                           .role = of_rank,
+                                           .group_secret = {},
+                                           .listen_host = {},
+                                           .resume_from = {}};
           auto role = maker_of(of_rank)(spec, place);
           if (!role) return role.error();
           if (auto joined = (*role)->join(*group[rank]); !joined) return joined.error();
