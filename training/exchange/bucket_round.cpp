@@ -94,6 +94,15 @@ void BucketRound::put_means_into(const at::Tensor& flat) {
   }
 }
 
+/// Has the means of these parameters lie in the host's memory, unless they lie somewhere already.
+void BucketRound::find_memory_for(std::span<const std::uint32_t> parameters) {
+  for (const auto p : parameters) {
+    at::Tensor& mean = setting_.means[p].tensor;
+    const at::Tensor& tensor = setting_.parameters[p].tensor;
+    if (!mean.defined()) mean = at::zeros(tensor.sizes(), host_memory_for(tensor.device()));
+  }
+}
+
 /// Who takes the bucket through a step of such a route.
 const CodedRound& BucketRound::round_for(const Route& route) const {
   return route.by_owners && by_owners_ ? *by_owners_ : *gathering_;
@@ -150,7 +159,11 @@ void BucketRound::begin(const Step& step, const Route& route) {
     entries += static_cast<std::size_t>(setting_.parameters[p].tensor.numel());
     dense_ends_.push_back(entries * element_bytes);
   }
-  coded_->begin(step, coded_parameters_, makes_means_there());
+  const bool there = makes_means_there();
+  const bool adds_up_by_regions = setting_.regions && coded_ == by_owners_.get();  // in the memory of means on the host
+  find_memory_for(dense_parameters_);
+  if (!there || adds_up_by_regions) find_memory_for(coded_parameters_);
+  coded_->begin(step, coded_parameters_, there);
   if (!bucket_.coded || device_sum_) return;
   if (rounded_) dense_rounded_.resize(entries);
   const auto length = static_cast<std::int64_t>(entries);

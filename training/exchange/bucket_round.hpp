@@ -89,6 +89,7 @@ class BucketRound {
   bool encodes(const Step& step, const Route& route, std::uint32_t parameter) const;
   at::Tensor value_of(std::uint32_t parameter) const;
   void put_means_into(const at::Tensor& flat);
+  void find_memory_for(std::span<const std::uint32_t> parameters);
   float share() const;
   float vote() const;
   Result<void> gather_in_place();

@@ -18,7 +18,6 @@
 #include "collectives/topologies/ring.hpp"
 #include "collectives/topologies/tree.hpp"
 #include "compressors/memories/misfit.hpp"
-#include "training/device.hpp"
 #include "training/exchange/agreement.hpp"
 #include "training/exchange/handover.hpp"
 
@@ -155,9 +154,11 @@ void Exchange::lay_out(std::vector<Bucket> buckets) {
   calls_.clear();
   buckets_ = std::move(buckets);
   for (std::size_t p = 0; p < tensors_.size(); ++p) {
+    // Those of tensors on a device are mostly made there: a bucket's round finds memory when it needs some on the host.
     const at::Tensor& tensor = tensors_[p].tensor;
-    means_[p] = {
-        .tensor = at::zeros(tensor.sizes(), host_memory_for(tensor.device())), .sparse = false, .positions = {}};
+    means_[p] = {.tensor = tensor.is_cpu() ? at::zeros(tensor.sizes(), at::kFloat) : at::Tensor(),
+                 .sparse = false,
+                 .positions = {}};
   }
   bucket_of_.resize(tensors_.size());
   missing_.assign(buckets_.size(), 0);

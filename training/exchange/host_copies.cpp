@@ -24,7 +24,7 @@ HostCopies::HostCopies(std::span<const NamedTensor> tensors, std::span<const Buc
     : device_(tensors.front().tensor.device()) {
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const auto sizes = tensors[t].tensor.sizes();
-    const bool made_there = !means.empty() && !means[t].tensor.is_cpu();
+    const bool made_there = !means.empty() && means[t].is_there();
     places_.push_back({.value = {}, .copy = {}, .positions = {}, .bucket = 0});
     means_.push_back(
         {.tensor = made_there ? means[t].tensor : at::zeros(sizes, at::TensorOptions(at::kFloat).device(device_)),

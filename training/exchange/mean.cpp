@@ -1,5 +1,6 @@
 #include "training/exchange/mean.hpp"
 
+#include <ATen/ops/_foreach_zero.h>
 #include <ATen/ops/cat.h>
 
 #include <algorithm>
@@ -28,14 +29,16 @@ Result<void> restart(Mean& mean, bool sparse) {
 
 Result<void> restart_there(std::span<Mean* const> means) {
   std::vector<compressors::device::PositionsIn> known;
+  std::vector<at::Tensor> dense;
   for (Mean* const mean : means) {
     at::Tensor positions = std::exchange(mean->positions_there, {});
     if (positions.defined()) {
       known.push_back({std::move(positions), mean->tensor});
     } else {
-      mean->tensor.zero_();
+      dense.push_back(mean->tensor);
     }
   }
+  if (!dense.empty()) at::_foreach_zero_(dense);
   return compressors::device::clear_entries(known);
 }
 

@@ -13,7 +13,7 @@ namespace weir::training {
 
 /// What the ranks agree on for one parameter.
 struct Mean {
-  at::Tensor tensor;  ///< of the parameter's shape; float32, contiguous
+  at::Tensor tensor;  ///< of the parameter's shape; float32, contiguous. Undefined before it is needed
 
   /// If true, all entries are zero but those at `positions`, among which a position may be more than once. Of a mean in
   /// the host's memory.
@@ -24,7 +24,7 @@ struct Mean {
   /// (compressors/device/memory_steps.hpp), among which a position may be more than once.
   at::Tensor positions_there = {};
 
-  bool is_there() const { return !tensor.is_cpu(); }
+  bool is_there() const { return tensor.defined() && !tensor.is_cpu(); }
 };
 
 /// Makes all entries zero, on a device in the calling thread's current stream. `sparse`: what is then added to it will

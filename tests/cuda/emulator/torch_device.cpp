@@ -269,6 +269,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(const at::Tensor& inpu
   return {std::get<0>(host).to(device), std::get<1>(host).to(device), std::get<2>(host).to(device)};
 }
 
+/// The fallback would change copies of the tensors in a list.
+void foreach_zero(at::TensorList tensors) {
+  for (const at::Tensor& tensor : tensors) tensor.zero_();
+}
+
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&compute_on_host>());
 }
@@ -284,6 +289,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("convolution_overrideable", convolution);
   library.impl("convolution_backward_overrideable", convolution_backward);
   library.impl("native_batch_norm", batch_norm);
+  library.impl("_foreach_zero_", foreach_zero);
 }
 
 }  // namespace
