@@ -3,8 +3,8 @@
 
     bench/scaling.py [--keep-costs] [--document-only] [--threads N] [OPTION OF weir-worker bench scaling ...]
 
-The rows are kept in docs/scaling.jsonl, each as soon as it is there. --keep-costs takes what coding takes from the rows
-of the last run instead of measuring it again."""
+The rows are in build/scaling.jsonl, each as soon as it is there, and in docs/scaling.jsonl once all are. --keep-costs
+takes what coding takes from the rows of the last run instead of measuring it again."""
 
 import argparse
 import json
@@ -76,8 +76,10 @@ def simulate(options: argparse.Namespace, more: list[str]) -> None:
         kept = [row for name, row in load(ROWS).items() if name.startswith("costs/")]
         costs.write_text("".join(json.dumps(row) + "\n" for row in kept))
         command += ["--costs", str(costs)]
-    with ROWS.open("w") as rows:
+    new = ROOT / "build" / ROWS.name
+    with new.open("w") as rows:
         subprocess.run(command, stdout=rows, check=True)
+    os.replace(new, ROWS)
 
 
 def seconds_text(step: dict) -> str:

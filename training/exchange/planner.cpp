@@ -66,11 +66,11 @@ Level level_of(const Situation& in, const BucketLoad& bucket, const TopologyType
   return {in.ranks, shared_port(in, type)};
 }
 
-/// Adds what it takes to sum `bytes` within each host, and to copy the result to its ranks.
-void add_within_hosts(const Situation& in, double bytes, Element element, Effort& effort) {
+/// Adds what it takes to sum `bytes` within each host, where nothing is packed, and to copy the result to its ranks.
+void add_within_hosts(const Situation& in, double bytes, Effort& effort) {
   const Cost cost = collectives::find_topology(collectives::Tree::name)->all_reduce_cost(in.hosts.ranks_max, bytes);
   effort.latency += latency_of(cost, in.hosts.links);
-  effort.port += port_of(cost, in.hosts.links, element);
+  effort.port += port_of(cost, in.hosts.links, {});
 }
 
 /// Of floats that are sent as they are, or rounded to 16 bits.
@@ -83,7 +83,7 @@ Effort dense_effort(const Situation& in, double dense_bytes, Form form, const To
                 .latency = latency_of(cost, level.links),
                 .port = port_of(cost, level.links, element),
                 .decode = copied};
-  if (type.by_hosts) add_within_hosts(in, bytes, element, effort);
+  if (type.by_hosts) add_within_hosts(in, bytes, effort);
   return effort;
 }
 
@@ -117,7 +117,7 @@ Effort effort_of(const Situation& in, const BucketLoad& bucket, const Route& rou
   Effort effort = route.form == Form::coded
                       ? coded_effort(in, type.by_owners ? bucket.by_owners : bucket.by_all, type, level)
                       : dense_effort(in, bucket.dense_bytes, route.form, type, level);
-  if (is_summed_within_hosts(in, bucket)) add_within_hosts(in, bucket.dense_bytes, Element::float32, effort);
+  if (is_summed_within_hosts(in, bucket)) add_within_hosts(in, bucket.dense_bytes, effort);
   return effort;
 }
 
