@@ -214,6 +214,30 @@ __device__ inline std::uint64_t transpose_bytes(std::uint64_t mine) {
   return upper ? std::uint64_t{high} << 32 | other : std::uint64_t{other} << 32 | low;
 }
 
+/// Calls visit(x, base) for the eight entries base + lane, base + 8 + lane, ... of the calling lane, for every base of
+/// the first `longest` entries at `values`, of which there are `size`: zeros stand for the others. The next ones are
+/// on their way meanwhile: few teams are at work at a time where each takes a whole block.
+template <class Visit>
+__device__ void for_entries_of_lane(const float* __restrict__ values, unsigned size, unsigned longest, Visit&& visit) {
+  constexpr unsigned count = 8;
+  const unsigned lane = lane_of_team();
+  float x[count];
+#pragma unroll
+  for (unsigned k = 0; k < count; ++k) x[k] = team_lanes * k + lane < size ? values[team_lanes * k + lane] : 0.0F;
+#pragma unroll 1
+  for (unsigned base = 0; base < longest; base += team_lanes * count) {
+    float next[count];
+#pragma unroll
+    for (unsigned k = 0; k < count; ++k) {
+      const unsigned i = base + team_lanes * (count + k) + lane;
+      next[k] = i < size ? values[i] : 0.0F;
+    }
+    visit(x, base);
+#pragma unroll
+    for (unsigned k = 0; k < count; ++k) x[k] = next[k];
+  }
+}
+
 /// The sum over the lanes of a team, in their order; every lane has it. All lanes of the warp take part.
 __device__ inline double sum_in_order(double mine) {
   double sum = 0;

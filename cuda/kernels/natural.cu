@@ -58,16 +58,20 @@ __device__ std::uint32_t codes_of(const std::uint32_t* carried) {
                      0x6420);
 }
 
-/// Codes a group for each team of a warp, whose lanes each take every eighth entry, from the entry `start` on, and
-/// returns the high bits. The four groups have all their entries if `whole`. All lanes of the warp take part.
+/// The eight entries of the calling lane, whose warp takes the four groups from the entry `start` on: every eighth of
+/// its team's group. Those behind the last are zero, and none are if `whole`.
 template <bool whole>
-__device__ std::uint32_t write_groups(const float* __restrict__ values, std::uint64_t n, const RandomKey& key,
-                                      std::uint64_t start, PowerOfTwo factor, std::byte* __restrict__ code,
-                                      std::uint32_t& largest) {
+__device__ void load_groups(const float* __restrict__ values, std::uint64_t n, std::uint64_t start, float* x) {
   const std::uint64_t first = start + random_group * team_of_warp() + lane_of_team();
-  float x[8];
 #pragma unroll
   for (unsigned k = 0; k < 8; ++k) x[k] = whole || first + 8 * k < n ? values[first + 8 * k] : 0.0F;
+}
+
+/// Codes these groups and returns the high bits. All lanes of the warp take part.
+template <bool whole>
+__device__ std::uint32_t write_groups(const float* x, std::uint64_t n, const RandomKey& key, std::uint64_t start,
+                                      PowerOfTwo factor, std::byte* __restrict__ code, std::uint32_t& largest) {
+  const std::uint64_t first = start + random_group * team_of_warp() + lane_of_team();
   const Philox::Block words = random_block(key, start / random_group * random_lanes + lane_of_thread());
   std::uint32_t high = 0;
   std::uint32_t carried[8];
@@ -100,11 +104,22 @@ __global__ void __launch_bounds__(shape_threads, write_blocks) write_natural_ker
   std::uint32_t high = 0;
   std::uint32_t largest = 0;
   constexpr unsigned entries_of_warp = teams_of_warp * random_group;
+  const std::uint64_t step = blocks.warps() * entries_of_warp;
   std::uint64_t start = blocks.warp() * entries_of_warp;
-  for (; start + entries_of_warp <= of.n; start += blocks.warps() * entries_of_warp) {
-    high |= write_groups<true>(of.values, of.n, of.key, start, factor, of.code, largest);
+  float x[8] = {};
+  if (start + entries_of_warp <= of.n) load_groups<true>(of.values, of.n, start, x);
+#pragma unroll 1
+  for (; start + entries_of_warp <= of.n; start += step) {
+    float next[8] = {};  // on their way while these are coded
+    if (start + step + entries_of_warp <= of.n) load_groups<true>(of.values, of.n, start + step, next);
+    high |= write_groups<true>(x, of.n, of.key, start, factor, of.code, largest);
+#pragma unroll
+    for (unsigned k = 0; k < 8; ++k) x[k] = next[k];
   }
-  if (start < of.n) high |= write_groups<false>(of.values, of.n, of.key, start, factor, of.code, largest);
+  if (start < of.n) {
+    load_groups<false>(of.values, of.n, start, x);
+    high |= write_groups<false>(x, of.n, of.key, start, factor, of.code, largest);
+  }
   if (blocks.thread() == 0) *of.code = static_cast<std::byte>(exponent);
   if (again) return;
   raise(&of.window->largest, largest);

@@ -15,7 +15,7 @@ constexpr unsigned unroll = 8;  // loads under way per lane
 
 /// How many blocks of a kernel that tosses coins, or that adds up, a multiprocessor has registers for.
 constexpr unsigned coin_blocks = 4;
-constexpr unsigned sum_blocks = 5;
+constexpr unsigned sum_blocks = 4;
 
 /// Writes the bits of a tile of `size` entries. `word` holds those of the entries 32 * lane, 32 * lane + 1, ... Goes
 /// byte by byte, because a payload starts anywhere; a warp's bytes are consecutive.
@@ -92,16 +92,10 @@ __global__ void __launch_bounds__(shape_threads, sum_blocks) write_signs_kernel(
     double positive = 0;
     double negative = 0;
     unsigned negatives = 0;
-    for (unsigned base = 0; base < longest; base += team_lanes * unroll) {
-      float x[unroll];
-#pragma unroll
-      for (unsigned k = 0; k < unroll; ++k) {
-        const unsigned i = base + team_lanes * k + lane;
-        x[k] = i < size ? of.values[start + i] : 0.0F;
-      }
+    for_entries_of_lane(of.values + start, size, longest, [&](const float* x, unsigned base) {
       unsigned votes = 0;  // of all teams for the lane's eight entries
 #pragma unroll
-      for (unsigned k = 0; k < unroll; ++k) {
+      for (unsigned k = 0; k < team_lanes; ++k) {
         const std::uint32_t here = magnitude(x[k]);
         largest = here > largest ? here : largest;
         const double value = x[k];
@@ -113,7 +107,7 @@ __global__ void __launch_bounds__(shape_threads, sum_blocks) write_signs_kernel(
       const unsigned mine = votes >> team_lanes * team & 0xFF;
       negatives += static_cast<unsigned>(__popc(mine));
       if (base + team_lanes * lane < size) of.bits[start / 8 + base / 8 + lane] = static_cast<std::byte>(mine);
-    }
+    });
     positive = sum_in_order(positive);
     negative = sum_in_order(negative);
     for (unsigned with = 1; with < team_lanes; with *= 2) {

@@ -10,7 +10,7 @@ namespace weir::cuda {
 namespace {
 
 constexpr unsigned size_block = 4096;
-constexpr unsigned size_blocks = 6;  // that a multiprocessor has registers for
+constexpr unsigned size_blocks = 4;  // that a multiprocessor has registers for
 
 constexpr unsigned trits_of_byte = 5;
 constexpr unsigned trit_block = trits_of_byte * random_group;
@@ -26,12 +26,13 @@ __global__ void __launch_bounds__(shape_threads, size_blocks) size_kernel(Batch<
     const unsigned size = start < of.n ? at_most(of.n - start, size_block) : 0;
     std::uint32_t largest = 0;
     double squares = 0;
-#pragma unroll 8
-    for (unsigned i = lane_of_team(); i < size; i += team_lanes) {
-      const float x = of.values[start + i];
-      largest = magnitude(x) > largest ? magnitude(x) : largest;
-      squares += static_cast<double>(x) * x;
-    }
+    for_entries_of_lane(of.values + start, size, size, [&](const float* x, unsigned) {
+#pragma unroll
+      for (unsigned k = 0; k < 8; ++k) {
+        largest = magnitude(x[k]) > largest ? magnitude(x[k]) : largest;
+        squares += static_cast<double>(x[k]) * x[k];
+      }
+    });
     squares = sum_in_order(squares);
     for (unsigned with = 1; with < team_lanes; with *= 2) {
       const std::uint32_t other = __shfl_xor_sync(all_lanes, largest, static_cast<int>(with));
