@@ -33,6 +33,24 @@ TEST(Buckets, FillInReverseOrderTheFirstOneSmall) {
   EXPECT_FALSE(buckets.back().coded);
 }
 
+TEST(Buckets, WhatIsCompleteLastIsInASmallOne) {
+  const std::vector<ParameterSize> sizes{{10}, {15}, {10}, {40}, {40}};
+  const auto buckets = plan_buckets(sizes, {.first_bytes = 30, .bytes = 1000});
+  EXPECT_EQ(parameters_of(buckets), (std::vector<std::vector<std::uint32_t>>{{4}, {3, 2}, {1, 0}}));
+}
+
+TEST(Buckets, OneThatIsSmallEnoughStaysWhole) {
+  const std::vector<ParameterSize> sizes{{10}, {15}, {5}, {40}};
+  const auto buckets = plan_buckets(sizes, {.first_bytes = 30, .bytes = 1000});
+  EXPECT_EQ(parameters_of(buckets), (std::vector<std::vector<std::uint32_t>>{{3}, {2, 1, 0}}));
+}
+
+TEST(Buckets, WhoseLastParameterIsLargeIsNotDivided) {
+  const std::vector<ParameterSize> sizes{{40}, {5}, {40}};
+  const auto buckets = plan_buckets(sizes, {.first_bytes = 30, .bytes = 1000});
+  EXPECT_EQ(parameters_of(buckets), (std::vector<std::vector<std::uint32_t>>{{2}, {1, 0}}));
+}
+
 TEST(Buckets, PlainParametersBesideCodedOnesShareTheLast) {
   const std::vector<ParameterSize> sizes{{100, true}, {4}, {100, true}, {4}};
   const auto buckets = plan_buckets(sizes, {.first_bytes = 50, .bytes = 1000});

@@ -42,6 +42,9 @@ class BucketRound {
   /// Finds out which tensors go dense in `step`.
   void begin(const Step& step, const Route& route);
 
+  /// Whether its values lie on a device.
+  bool is_of_device() const { return setting_.copies != nullptr; }
+
   /// Whether the value of a parameter of the bucket, which lies on a device, is encoded there in such a step, or its
   /// share taken: then it has to stay where it is. On any thread.
   bool works_in_place(const Step& step, const Route& route, std::uint32_t parameter) const;

@@ -137,6 +137,12 @@ Task<> BucketSchedule::exchange(std::size_t bucket) {
 
 bool BucketSchedule::urgent(std::size_t bucket) const { return places_[bucket].lane == 0; }
 
+/// Whether the encoder begins with the bucket before others that were ready sooner. Not on a device: it is still
+/// computing what is given to the exchange, in that order, and the encoder would wait for the last of it.
+bool BucketSchedule::begins_early(std::size_t bucket) const {
+  return urgent(bucket) && !rounds_[bucket].is_of_device();
+}
+
 /// Ends the exchange of all ranks, if it is not the group that has failed: the others would wait for this bucket.
 void BucketSchedule::end_others(std::size_t bucket, const Error& error) {
   const Subject about{.version = step_.number, .bucket = static_cast<std::uint32_t>(bucket), .part = 0};
@@ -152,7 +158,7 @@ Task<> BucketSchedule::turn_of(std::size_t bucket, Turns& turns) {
 
 Task<> BucketSchedule::pass_through(std::size_t bucket) {
   Lane& lane = *lanes_[places_[bucket].lane];
-  Computation encoding(codecs_.encoder, urgent(bucket), [&] {
+  Computation encoding(codecs_.encoder, begins_early(bucket), [&] {
     rounds_[bucket].begin(step_, routes_[bucket]);
     return encode(bucket);
   });
@@ -183,7 +189,7 @@ Task<> BucketSchedule::pass_by_hosts(std::size_t bucket) {
   BucketRound& round = rounds_[bucket];
   Lane& lane = *lanes_[places_[bucket].lane];
   const std::size_t place = places_[bucket].lane;
-  Computation gathering(codecs_.encoder, urgent(bucket), [&] {
+  Computation gathering(codecs_.encoder, begins_early(bucket), [&] {
     round.begin(step_, routes_[bucket]);
     const StepTrace::Span span(trace_, bucket, Activity::encode, BucketSpan::part_within_hosts);
     return round.gather_host();

@@ -56,6 +56,7 @@ class BucketSchedule {
   collectives::Task<> pass_through(std::size_t bucket);
   collectives::Task<> pass_by_hosts(std::size_t bucket);
   bool urgent(std::size_t bucket) const;
+  bool begins_early(std::size_t bucket) const;
   void end_others(std::size_t bucket, const Error& error);
   collectives::Task<> turn_of(std::size_t bucket, Turns& turns);
   Result<void> encode(std::size_t bucket);

@@ -4,6 +4,24 @@
 #include <utility>
 
 namespace weir::training {
+namespace {
+
+/// Gives the last parameters of the last bucket, up to so many bytes, a bucket of their own.
+void split_last(std::vector<Bucket>& buckets, std::span<const ParameterSize> parameters, std::uint64_t bytes) {
+  Bucket& last = buckets.back();
+  std::uint64_t filled = 0;
+  auto first = last.parameters.end();
+  for (; first != last.parameters.begin(); --first) {
+    filled += parameters[*(first - 1)].bytes;
+    if (filled > bytes) break;
+  }
+  if (first == last.parameters.begin() || first == last.parameters.end()) return;
+  Bucket end{{first, last.parameters.end()}, last.coded};
+  last.parameters.erase(first, last.parameters.end());
+  buckets.push_back(std::move(end));
+}
+
+}  // namespace
 
 std::vector<BucketSizes> sizes_up_to(const BucketSizes& largest) {
   constexpr std::uint64_t smallest_bytes = 256 * 1024;
@@ -34,6 +52,7 @@ std::vector<Bucket> plan_buckets(std::span<const ParameterSize> parameters, cons
     }
   }
   if (!filling.parameters.empty()) buckets.push_back(std::move(filling));
+  if (!buckets.empty()) split_last(buckets, parameters, sizes.first_bytes);
   if (any_coded || buckets.empty()) buckets.push_back(std::move(plain));
   return buckets;
 }

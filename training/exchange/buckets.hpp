@@ -20,7 +20,9 @@ struct ParameterSize {
 };
 
 struct BucketSizes {
-  std::uint64_t first_bytes = 1 << 20;  ///< small, so that the exchange starts early in the backward pass
+  /// Of the first bucket, so that the exchange starts early in the backward pass, and at most of the last one, with
+  /// which nothing computes any more.
+  std::uint64_t first_bytes = 1 << 20;
   std::uint64_t bytes = 25 << 20;
 };
 
@@ -29,9 +31,10 @@ struct BucketSizes {
 std::vector<BucketSizes> sizes_up_to(const BucketSizes& largest);
 
 /// Fills buckets in the reverse order of the parameters, the order in which the backward pass completes their gradients
-/// (as PyTorch's DDP does). A bucket is closed when it has reached its size. If a model has coded parameters, its plain
-/// ones are few and small, and share one bucket, the last. The last bucket is always a plain one, possibly without
-/// parameters: it carries the votes. Every parameter is in exactly one bucket.
+/// (as PyTorch's DDP does). A bucket is closed when it has reached its size; the last one is divided in two if it is
+/// larger than the first should be. If a model has coded parameters, its plain ones are few and small, and share one
+/// bucket, the last. The last bucket is always a plain one, possibly without parameters: it carries the votes. Every
+/// parameter is in exactly one bucket.
 std::vector<Bucket> plan_buckets(std::span<const ParameterSize> parameters, const BucketSizes& sizes);
 /// The same for each group of parameters, one group after the other. `groups`: by parameter, numbered from 0 without
 /// gaps; empty: all are in one.
