@@ -1,7 +1,6 @@
 #include "training/device.hpp"
 
 #include <ATen/detail/CUDAHooksInterface.h>
-#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/Exception.h>
 #include <unistd.h>
 
@@ -41,6 +40,10 @@ std::string cudnn_text(long version) {
 }
 
 }  // namespace
+
+const c10::impl::DeviceGuardImplInterface& streams_of(at::Device device) {
+  return *c10::impl::getDeviceGuardImpl(device.type());
+}
 
 CudaOfLibtorch cuda_of_libtorch() {
   const auto& hooks = at::detail::getCUDAHooks();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <optional>
 #include <string>
@@ -13,6 +14,9 @@ namespace weir::training {
 
 /// The devices beside the processor that this process's LibTorch finds.
 std::vector<at::Device> devices();
+
+/// What makes and knows the streams of a device that is not the processor.
+const c10::impl::DeviceGuardImplInterface& streams_of(at::Device device);
 
 /// What this process's LibTorch was built for, as "13.0" and "9.10.2"; empty where it is not.
 struct CudaOfLibtorch {

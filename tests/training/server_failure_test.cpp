@@ -208,12 +208,13 @@ class SlowExamples final : public Examples {
 
   SlowExamples(std::unique_ptr<Examples> examples, Gate& gate) : examples_(std::move(examples)), gate_(gate) {}
   std::span<const std::uint16_t> classes() const override { return examples_->classes(); }
-  Batch batch(std::span<const std::uint32_t> positions) const override {
+
+ private:
+  Batch make(std::span<const std::uint32_t> positions, const Pass* /*pass*/, const Batch& /*memory*/) const override {
     gate_.pass(10 * ++batches_);
     return examples_->batch(positions);
   }
 
- private:
   std::unique_ptr<Examples> examples_;
   Gate& gate_;
   mutable std::uint64_t batches_ = 0;

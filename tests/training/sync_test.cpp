@@ -67,12 +67,13 @@ class WatchedExamples final : public Examples {
   WatchedExamples(std::unique_ptr<Examples> examples, std::function<void(std::uint64_t batch)> taken)
       : examples_(std::move(examples)), taken_(std::move(taken)) {}
   std::span<const std::uint16_t> classes() const override { return examples_->classes(); }
-  Batch batch(std::span<const std::uint32_t> positions) const override {
+
+ private:
+  Batch make(std::span<const std::uint32_t> positions, const Pass* /*pass*/, const Batch& /*memory*/) const override {
     taken_(++batches_);
     return examples_->batch(positions);
   }
 
- private:
   std::unique_ptr<Examples> examples_;
   std::function<void(std::uint64_t)> taken_;
   mutable std::uint64_t batches_ = 0;

@@ -33,11 +33,22 @@ class Examples {
   virtual std::span<const std::uint16_t> classes() const = 0;
 
   /// The examples at these positions, in this order. Every position is below classes().size().
-  virtual Batch batch(std::span<const std::uint32_t> positions) const = 0;
+  Batch batch(std::span<const std::uint32_t> positions) const { return make(positions, nullptr, {}); }
 
-  /// The same as one pass of the training sees them: changed at random, if the dataset was asked to.
-  virtual Batch augmented(std::span<const std::uint32_t> positions, const Pass&) const { return batch(positions); }
+  /// The same as one pass of the training sees them: changed at random, if the dataset was asked to. `memory`: a batch
+  /// in the host's memory that nobody reads any more. If this one is as large, it lies there: fresh memory for images
+  /// may take longer than what is written to it.
+  Batch augmented(std::span<const std::uint32_t> positions, const Pass& pass, const Batch& memory = {}) const {
+    return make(positions, &pass, memory);
+  }
+
+ private:
+  /// `pass`: null for the examples as they are.
+  virtual Batch make(std::span<const std::uint32_t> positions, const Pass* pass, const Batch& memory) const = 0;
 };
+
+/// A tensor of these extents in the host's memory: `memory`, if that is one.
+at::Tensor room_in(const at::Tensor& memory, at::IntArrayRef extents, at::ScalarType type);
 
 /// A source of training and test examples. The catalog makes it without reading any files.
 class Dataset {

@@ -1,7 +1,6 @@
 #include "training/datasets/images.hpp"
 
-#include <ATen/ops/empty.h>
-
+#include <array>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -31,23 +30,18 @@ Images::Images(ExampleShape shape, std::vector<Scale> scales, Pixels pixels, std
          "an image without a class or the reverse");
 }
 
-Batch Images::batch(std::span<const std::uint32_t> positions) const { return make(positions, nullptr); }
-
-Batch Images::augmented(std::span<const std::uint32_t> positions, const Pass& pass) const {
-  return make(positions, augmentation_.changes() ? &pass : nullptr);
-}
-
-Batch Images::make(std::span<const std::uint32_t> positions, const Pass* pass) const {
+Batch Images::make(std::span<const std::uint32_t> positions, const Pass* pass, const Batch& memory) const {
   const auto count = static_cast<std::int64_t>(positions.size());
-  Batch batch{at::empty({count, shape_.channels, shape_.height, shape_.width}, at::kFloat),
-              at::empty({count}, at::kLong)};
+  const std::array extents{count, shape_.channels, shape_.height, shape_.width};
+  Batch batch{room_in(memory.input, extents, at::kFloat), room_in(memory.target, {count}, at::kLong)};
+  const bool changes = pass != nullptr && augmentation_.changes();
   auto* out = batch.input.data_ptr<float>();
   auto* target = batch.target.data_ptr<std::int64_t>();
   const auto size = numbers_of(shape_);
   const std::byte* const all = pixels_.bytes.bytes().data();
   for (const auto position : positions) {
     ensure(position < classes_.size(), "an example beyond the last one");
-    const auto draw = pass != nullptr ? augmentation_.draw(*pass, position) : Augmentation::Draw();
+    const auto draw = changes ? augmentation_.draw(*pass, position) : Augmentation::Draw();
     if (pixels_.floats) {
       const auto values = [&](std::size_t channel) {
         return [image = all + position * size * sizeof(float), line = lines_[channel]](std::size_t at) {

@@ -27,11 +27,9 @@ class Images final : public Examples {
          const Augmentation& augmentation = {});
 
   std::span<const std::uint16_t> classes() const override { return classes_; }
-  Batch batch(std::span<const std::uint32_t> positions) const override;
-  Batch augmented(std::span<const std::uint32_t> positions, const Pass& pass) const override;
 
  private:
-  Batch make(std::span<const std::uint32_t> positions, const Pass* pass) const;
+  Batch make(std::span<const std::uint32_t> positions, const Pass* pass, const Batch& memory) const override;
 
   /// x * factor + offset is the same as the scale.
   struct Line {

@@ -6,7 +6,10 @@
 
 namespace weir::training {
 
-Loader::Loader(const Examples& examples) : examples_(examples), thread_([this] { run(); }) {}
+Loader::Loader(const Examples& examples, at::Device device) : examples_(examples) {
+  if (!device.is_cpu()) copies_.emplace(device);
+  thread_ = std::thread([this] { run(); });
+}
 
 Loader::~Loader() {
   {
@@ -20,6 +23,7 @@ Loader::~Loader() {
 void Loader::ask(std::span<const std::uint32_t> positions, const Pass& pass) {
   ensure(!asked_, "one batch at a time");
   asked_ = true;
+  if (copies_) copies_->hold_back();
   {
     const std::lock_guard lock(mutex_);
     positions_.assign(positions.begin(), positions.end());
@@ -35,7 +39,18 @@ Batch Loader::take() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return batch_ || failure_; });
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+  if (copies_) copies_->join();
   return *std::exchange(batch_, std::nullopt);
+}
+
+Batch Loader::prepare() {
+  Batch& place = memory_[next_];
+  next_ = (next_ + 1) % memory_.size();
+  if (copies_) copies_->wait();
+  Batch batch = examples_.augmented(positions_, pass_, place);
+  if (!copies_) return place = std::move(batch);
+  place = copies_->in_their_memory(std::move(batch));
+  return copies_->begin(place);
 }
 
 void Loader::run() {
@@ -49,7 +64,7 @@ void Loader::run() {
     std::optional<Batch> batch;
     std::exception_ptr failure;
     try {
-      batch = examples_.augmented(positions_, pass_);
+      batch = prepare();
     } catch (...) {
       failure = std::current_exception();
     }

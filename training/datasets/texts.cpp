@@ -1,7 +1,5 @@
 #include "training/datasets/texts.hpp"
 
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -17,10 +15,10 @@ Texts::Texts(std::shared_ptr<const Text> text, const Stretch& stretch) : text_(s
   for (std::uint64_t i = 0; i < count; ++i) sections_.push_back(static_cast<std::uint16_t>(i * sections / count));
 }
 
-Batch Texts::batch(std::span<const std::uint32_t> positions) const {
+Batch Texts::make(std::span<const std::uint32_t> positions, const Pass* /*pass*/, const Batch& memory) const {
   const std::vector<std::int64_t> sizes{static_cast<std::int64_t>(positions.size()),
                                         static_cast<std::int64_t>(stretch_.tokens)};
-  Batch batch{at::empty(sizes, at::kLong), at::empty(sizes, at::kLong)};
+  Batch batch{room_in(memory.input, sizes, at::kLong), room_in(memory.target, sizes, at::kLong)};
   const auto tokens = static_cast<std::size_t>(stretch_.tokens);
   std::span<std::int64_t> input(batch.input.data_ptr<std::int64_t>(), positions.size() * tokens);
   std::span<std::int64_t> target(batch.target.data_ptr<std::int64_t>(), input.size());

@@ -28,9 +28,10 @@ class Texts final : public Examples {
   Texts(std::shared_ptr<const Text> text, const Stretch& stretch);
 
   std::span<const std::uint16_t> classes() const override { return sections_; }
-  Batch batch(std::span<const std::uint32_t> positions) const override;
 
  private:
+  Batch make(std::span<const std::uint32_t> positions, const Pass* pass, const Batch& memory) const override;
+
   std::shared_ptr<const Text> text_;
   Stretch stretch_;
   std::vector<std::uint16_t> sections_;

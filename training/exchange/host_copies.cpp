@@ -11,13 +11,6 @@
 #include "training/device.hpp"
 
 namespace weir::training {
-namespace {
-
-const c10::impl::DeviceGuardImplInterface& streams_of(at::Device device) {
-  return *c10::impl::getDeviceGuardImpl(device.type());
-}
-
-}  // namespace
 
 HostCopies::HostCopies(std::span<const NamedTensor> tensors, std::span<const Bucket> buckets,
                        std::span<const Mean> means)

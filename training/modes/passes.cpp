@@ -40,7 +40,7 @@ Passes::Passes(Replica& replica, const Plan& plan, Slowdown slowdown)
       share_(
           at::full({}, 1.0 / static_cast<double>(plan.batches), at::TensorOptions(at::kFloat).device(replica.device))),
       slowdown_(std::move(slowdown)),
-      loader_(*replica.examples) {
+      loader_(*replica.examples, replica.device) {
   replica.model->set_training(true);
 }
 
@@ -76,9 +76,7 @@ Result<double> Passes::run_all(double learning_rate, const std::function<void()>
 
 Batch Passes::take(std::uint64_t step, std::size_t number) {
   if (!loader_.asked()) ask(step, number);
-  Batch batch = loader_.take();
-  batch.input = batch.input.to(replica_.device);
-  batch.target = batch.target.to(replica_.device);
+  const Batch batch = loader_.take();
   if (number + 1 < batches_) {
     ask(step, number + 1);
   } else if (step + 1 < steps_end_) {

@@ -27,6 +27,8 @@ struct ParameterRule {
   double lr_scale = 1;
   double weight_decay = 0;
   bool spared = false;  ///< from weight decay: by `no_decay` and the model's declaration
+
+  bool operator==(const ParameterRule&) const = default;
 };
 
 /// The rule of each parameter of the setting.

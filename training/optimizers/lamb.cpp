@@ -1,5 +1,7 @@
 #include "training/optimizers/lamb.hpp"
 
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_div.h>
 #include <ATen/ops/empty_like.h>
 
 #include <cmath>
@@ -15,29 +17,36 @@ double norm_of(const at::Tensor& tensor) {
   return std::sqrt(sum_of_squares({values.data_ptr<float>(), static_cast<std::size_t>(values.numel())}));
 }
 
+/// |x| / |u|; 1 where one of them is zero.
+double ratio_of(const at::Tensor& parameter, const at::Tensor& update) {
+  const double length = norm_of(parameter);
+  const double update_length = norm_of(update);
+  return length > 0 && update_length > 0 ? length / update_length : 1;
+}
+
 }  // namespace
 
 void Lamb::step(std::span<Mean> means, double learning_rate) {
-  moments_.step(means, [&](const Moments::Turn& turn) {
-    const at::Tensor update = at::empty_like(turn.values, at::MemoryFormat::Contiguous);
-    const auto update_of = [&](const Moments::Slice& slice) {
-      return update.narrow(0, slice.begin, slice.values.numel());
-    };
-    turn.for_slices([&](const Moments::Slice& slice) {
-      const auto [numerator, denominator, divisor] = moments_.add(slice);
-      auto part = update_of(slice);
-      part.copy_(numerator).div_(denominator).div_(divisor);
-      if (!turn.rule.spared) part.add_(slice.values, turn.rule.weight_decay);
+  const auto parameters = moments_.parameters();
+  updates_.resize(parameters.size());
+  moments_.step(means, [&](const Turn& turn, const ParameterRule& rule) {
+    for (const auto i : turn) updates_[i] = at::empty_like(parameters[i], at::MemoryFormat::Contiguous);
+    for_slices(turn, parameters, [&](const Slice& slice) {
+      auto [numerators, denominators, divisor] = moments_.add(slice, slice.of(moments_.gradients()));
+      const auto updates = slice.of(updates_);
+      for (std::size_t i = 0; i < updates.size(); ++i) updates[i].copy_(numerators[i]);
+      at::_foreach_div_(updates, denominators);
+      at::_foreach_div_(updates, divisor);
+      if (!rule.spared) at::_foreach_add_(updates, slice.of(parameters), rule.weight_decay);
     });
-    double ratio = 1;
-    if (!turn.rule.spared) {
-      const double length = norm_of(turn.values);
-      const double update_length = norm_of(update);
-      if (length > 0 && update_length > 0) ratio = length / update_length;
+    for (const auto i : turn) {
+      const double ratio = rule.spared ? 1 : ratio_of(parameters[i], updates_[i]);
+      const Turn one{i};
+      for_slices(one, parameters, [&](const Slice& slice) {
+        at::_foreach_add_(slice.of(parameters), slice.of(updates_), -learning_rate * rule.lr_scale * ratio);
+      });
+      updates_[i].reset();
     }
-    turn.for_slices([&](Moments::Slice slice) {
-      slice.values.add_(update_of(slice), -learning_rate * turn.rule.lr_scale * ratio);
-    });
   });
 }
 

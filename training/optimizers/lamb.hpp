@@ -34,6 +34,7 @@ class Lamb final : public Optimizer {
 
  private:
   Moments moments_;
+  std::vector<at::Tensor> updates_;  ///< u, of the parameters of the turn
 };
 
 }  // namespace weir::training

@@ -1,5 +1,10 @@
 #include "training/optimizers/moments.hpp"
 
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_addcmul.h>
+#include <ATen/ops/_foreach_div.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_sqrt.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -32,35 +37,35 @@ Moments::Moments(const Options& options, OptimizerSetting setting)
     : options_(options),
       setting_(std::move(setting)),
       rules_(rules_of(setting_, options_.groups, options_.weight_decay, options_.no_decay)),
-      first_(setting_.parameters.size()),
-      second_(setting_.parameters.size()) {}
+      parameters_(tensors_of(setting_.parameters)),
+      turns_(turns_of(parameters_, rules_)),
+      first_(parameters_.size()),
+      second_(parameters_.size()) {}
 
 void Moments::begin_step(std::span<const Mean> means) {
-  ensure(means.size() == setting_.parameters.size(), "one mean per parameter");
+  ensure(means.size() == parameters_.size(), "one mean per parameter");
   ++steps_;
-}
-
-Moments::Turn Moments::turn_of(std::size_t parameter, const Mean& mean) const {
-  return {parameter, setting_.parameters[parameter].tensor.view({-1}), mean.tensor.view({-1}), rules_[parameter]};
-}
-
-Moments::Direction Moments::add(const Slice& slice) {
-  const at::Tensor& gradient = slice.gradient;
-  auto& all_first = first_[slice.parameter];
-  auto& all_second = second_[slice.parameter];
-  if (!all_first.defined()) {
-    const at::Tensor& like = setting_.parameters[slice.parameter].tensor;
-    all_first = at::zeros_like(like, at::MemoryFormat::Contiguous);
-    all_second = at::zeros_like(like, at::MemoryFormat::Contiguous);
+  gradients_.clear();
+  for (const Mean& mean : means) gradients_.push_back(mean.tensor);
+  if (steps_ > 1) return;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    first_[i] = at::zeros_like(parameters_[i], at::MemoryFormat::Contiguous);
+    second_[i] = at::zeros_like(parameters_[i], at::MemoryFormat::Contiguous);
   }
-  auto first = all_first.view({-1}).narrow(0, slice.begin, gradient.numel());
-  auto second = all_second.view({-1}).narrow(0, slice.begin, gradient.numel());
-  first.mul_(options_.beta1).add_(gradient, 1 - options_.beta1);
-  second.mul_(options_.beta2).addcmul_(gradient, gradient, 1 - options_.beta2);
+}
+
+Moments::Direction Moments::add(const Slice& slice, const std::vector<at::Tensor>& gradients) {
+  auto first = slice.of(first_);
+  const auto second = slice.of(second_);
+  at::_foreach_mul_(first, options_.beta1);
+  at::_foreach_add_(first, gradients, 1 - options_.beta1);
+  at::_foreach_mul_(second, options_.beta2);
+  at::_foreach_addcmul_(second, gradients, gradients, 1 - options_.beta2);
   const auto done = static_cast<double>(steps_);
-  const double second_divisor = 1 - std::pow(options_.beta2, done);
-  auto denominator = second.sqrt().div_(std::sqrt(second_divisor)).add_(options_.epsilon);
-  return {std::move(first), std::move(denominator), 1 - std::pow(options_.beta1, done)};
+  auto denominators = at::_foreach_sqrt(second);
+  at::_foreach_div_(denominators, std::sqrt(1 - std::pow(options_.beta2, done)));
+  at::_foreach_add_(denominators, options_.epsilon);
+  return {std::move(first), std::move(denominators), 1 - std::pow(options_.beta1, done)};
 }
 
 std::vector<NamedTensor> Moments::save() const {

@@ -12,7 +12,7 @@
 #include "protocol/params.hpp"
 #include "training/optimizers/groups.hpp"
 #include "training/optimizers/optimizer.hpp"
-#include "training/optimizers/slices.hpp"
+#include "training/optimizers/turns.hpp"
 
 namespace weir::training {
 
@@ -35,49 +35,31 @@ class Moments {
     std::vector<ParameterGroup> groups{};
   };
 
-  /// The direction of a step: numerator / denominator / divisor, entry by entry.
+  /// The direction of a step: numerators / denominators / divisor, entry by entry, of some entries of parameters.
   struct Direction {
-    at::Tensor numerator;    ///< m; the live one
-    at::Tensor denominator;  ///< sqrt(v / (1 - beta2^t)) + epsilon
-    double divisor = 1;      ///< 1 - beta1^t
-  };
-
-  /// Some entries of a parameter in a step.
-  struct Slice {
-    std::size_t parameter = 0;
-    std::int64_t begin = 0;
-    at::Tensor values;    ///< the live ones
-    at::Tensor gradient;  ///< the mean of the ranks
-  };
-
-  /// A parameter in a step.
-  struct Turn {
-    std::size_t parameter = 0;
-    at::Tensor values;    ///< all its entries in a row; the live ones
-    at::Tensor gradient;  ///< as values; the mean of the ranks
-    ParameterRule rule;
-
-    /// Calls visit(Slice) for one slice of entries after the other.
-    template <class Visit>
-    void for_slices(Visit&& visit) const {
-      training::for_slices(values, [&](std::int64_t begin, std::int64_t count) {
-        visit(Slice{parameter, begin, values.narrow(0, begin, count), gradient.narrow(0, begin, count)});
-      });
-    }
+    std::vector<at::Tensor> numerators;    ///< m; the live ones
+    std::vector<at::Tensor> denominators;  ///< sqrt(v / (1 - beta2^t)) + epsilon
+    double divisor = 1;                    ///< 1 - beta1^t
   };
 
   Moments(const Options& options, OptimizerSetting setting);
 
-  /// Begins a step and calls visit(Turn) for one parameter after the other. No gradients of what it does are recorded.
+  /// Begins a step and calls visit(turn, its rule) for one turn after the other. No gradients of what it does are
+  /// recorded.
   template <class Visit>
   void step(std::span<const Mean> means, Visit&& visit) {
     const at::NoGradGuard no_grad;
     begin_step(means);
-    for (std::size_t i = 0; i < means.size(); ++i) visit(turn_of(i, means[i]));
+    for (const Turn& turn : turns_) visit(turn, rules_[turn.front()]);
   }
 
-  /// Takes the gradient of a slice into its moments. Must be called once for each slice of a step.
-  Direction add(const Slice& slice);
+  /// In a step: the means of the ranks, by parameter.
+  std::span<const at::Tensor> gradients() const { return gradients_; }
+  /// The live ones.
+  std::span<const at::Tensor> parameters() const { return parameters_; }
+
+  /// Takes the gradients of a slice into its moments. Must be called once for each slice of a step.
+  Direction add(const Slice& slice, const std::vector<at::Tensor>& gradients);
 
   /// Nothing before the first step.
   std::vector<NamedTensor> save() const;
@@ -86,11 +68,13 @@ class Moments {
 
  private:
   void begin_step(std::span<const Mean> means);
-  Turn turn_of(std::size_t parameter, const Mean& mean) const;
 
   Options options_;
   OptimizerSetting setting_;
   std::vector<ParameterRule> rules_;
+  std::vector<at::Tensor> parameters_;
+  std::vector<Turn> turns_;
+  std::vector<at::Tensor> gradients_;  ///< of the step
   std::int64_t steps_ = 0;
   std::vector<at::Tensor> first_;   ///< undefined until a parameter's first step
   std::vector<at::Tensor> second_;  ///< as first_

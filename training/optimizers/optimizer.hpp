@@ -47,6 +47,13 @@ struct OptimizerSetting {
   }
 };
 
+/// Without their names.
+inline std::vector<at::Tensor> tensors_of(std::span<const NamedTensor> named) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& one : named) tensors.push_back(one.tensor);
+  return tensors;
+}
+
 /// Turns averaged gradients into new parameters: a deterministic function of both and of its own state. Owned and used
 /// by one thread.
 class Optimizer {

@@ -1,14 +1,15 @@
 #include "training/optimizers/sgd.hpp"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty_like.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "training/device.hpp"
-#include "training/optimizers/slices.hpp"
 
 namespace weir::training {
 namespace {
@@ -53,65 +54,66 @@ Sgd::Sgd(Options options, OptimizerSetting setting)
     : options_(std::move(options)),
       setting_(std::move(setting)),
       rules_(rules_of(setting_, options_.groups, options_.weight_decay, options_.no_decay)),
-      momenta_(setting_.parameters.size()) {}
+      parameters_(tensors_of(setting_.parameters)),
+      turns_(turns_of(parameters_, rules_)),
+      momenta_(parameters_.size()) {}
 
-/// Returns what is to be subtracted for `direction`, whose momentum is `momentum`.
-at::Tensor Sgd::with_momentum(at::Tensor direction, at::Tensor momentum, bool first) const {
-  if (!momentum.defined()) return direction;
-  if (first) {
-    momentum.copy_(direction);
-  } else {
-    momentum.mul_(options_.momentum).add_(direction);
-  }
-  return options_.nesterov ? direction.add(momentum, options_.momentum) : momentum;
+/// Returns what is to be subtracted for `directions`, whose momenta are `momenta`.
+Sgd::Tensors Sgd::with_momentum(Tensors directions, const Tensors& momenta) const {
+  if (momenta.empty()) return directions;
+  at::_foreach_mul_(momenta, options_.momentum);
+  at::_foreach_add_(momenta, directions);
+  return options_.nesterov ? at::_foreach_add(directions, momenta, options_.momentum) : momenta;
 }
 
 void Sgd::step(std::span<Mean> means, double rate_of_step) {
   const at::NoGradGuard no_grad;
-  ensure(means.size() == setting_.parameters.size(), "one mean per parameter");
-  const auto owner = setting_.momentum_owner;
-  for (std::size_t i = 0; i < means.size(); ++i) {
-    at::Tensor parameter = setting_.parameters[i].tensor;
-    const double learning_rate = rate_of_step * rules_[i].lr_scale;
-    const double decay = rules_[i].weight_decay;
-    const bool decays = decay != 0;
+  ensure(means.size() == parameters_.size(), "one mean per parameter");
+  Tensors mean_tensors;
+  for (const Mean& mean : means) mean_tensors.push_back(mean.tensor);
+  for (const Turn& turn : turns_) {
+    const ParameterRule& rule = rules_[turn.front()];
+    const double learning_rate = rate_of_step * rule.lr_scale;
+    const bool decays = rule.weight_decay != 0;
+    const auto owner = setting_.momentum_owner;
     const bool has_momentum =
         options_.momentum != 0 && (owner == MomentumOwner::optimizer || (owner == MomentumOwner::memory && decays));
-    if (means[i].sparse && !decays && !has_momentum) {
-      add_at(means[i], static_cast<float>(-learning_rate), parameter);
+    if (means[turn.front()].sparse && !decays && !has_momentum) {  // on the processor: the turn is of one parameter
+      add_at(means[turn.front()], static_cast<float>(-learning_rate), parameters_[turn.front()]);
       continue;
     }
-    const bool first = has_momentum && !momenta_[i].defined();
-    if (first) momenta_[i] = at::empty_like(parameter, at::MemoryFormat::Contiguous);
-    const at::Tensor all_parameters = parameter.view({-1});
-    const at::Tensor all_means = means[i].tensor.view({-1});
-    const at::Tensor all_momenta = has_momentum ? momenta_[i].view({-1}) : at::Tensor();
-    for_slices(all_parameters, [&](std::int64_t begin, std::int64_t count) {
-      change(all_parameters.narrow(0, begin, count), all_means.narrow(0, begin, count),
-             has_momentum ? all_momenta.narrow(0, begin, count) : at::Tensor(), first, decay, learning_rate);
+    for (const auto i : turn) {
+      if (has_momentum && !momenta_[i].defined()) {
+        momenta_[i] = at::zeros_like(parameters_[i], at::MemoryFormat::Contiguous);
+      }
+    }
+    for_slices(turn, parameters_, [&](const Slice& slice) {
+      change(slice.of(parameters_), slice.of(mean_tensors), has_momentum ? slice.of(momenta_) : Tensors(),
+             rule.weight_decay, learning_rate);
     });
   }
 }
 
-void Sgd::change(at::Tensor parameter, const at::Tensor& mean, const at::Tensor& momentum, bool first, double decay,
+void Sgd::change(const Tensors& parameters, const Tensors& means, const Tensors& momenta, double decay,
                  double learning_rate) const {
   const bool decays = decay != 0;
   switch (setting_.momentum_owner) {
     case MomentumOwner::optimizer: {
-      const auto direction = decays ? mean.add(parameter, decay) : mean;
-      parameter.add_(with_momentum(direction, momentum, first), -learning_rate);
+      auto directions = decays ? at::_foreach_add(means, parameters, decay) : means;
+      at::_foreach_add_(parameters, with_momentum(std::move(directions), momenta), -learning_rate);
       break;
     }
     case MomentumOwner::memory: {
       if (decays) {
-        parameter.add_(with_momentum(parameter.mul(decay), momentum, first), -learning_rate);
+        auto directions = at::_foreach_mul(parameters, decay);
+        at::_foreach_add_(parameters, with_momentum(std::move(directions), momenta), -learning_rate);
       }
-      parameter.add_(mean, -learning_rate);
+      at::_foreach_add_(parameters, means, -learning_rate);
       break;
     }
     case MomentumOwner::method: {
-      if (decays) parameter.mul_(1 - learning_rate * decay);
-      parameter.add_(mean, -learning_rate);
+      if (decays) at::_foreach_mul_(parameters, 1 - learning_rate * decay);
+      at::_foreach_add_(parameters, means, -learning_rate);
       break;
     }
   }

@@ -6,6 +6,7 @@
 
 #include "training/optimizers/groups.hpp"
 #include "training/optimizers/optimizer.hpp"
+#include "training/optimizers/turns.hpp"
 
 namespace weir::training {
 
@@ -44,15 +45,19 @@ class Sgd final : public Optimizer {
   Result<void> restore(std::span<const NamedTensor> state) override;
 
  private:
-  /// Makes the step for some entries of a parameter. `first`: it is their first, `momentum` is not set yet.
-  void change(at::Tensor parameter, const at::Tensor& mean, const at::Tensor& momentum, bool first, double decay,
+  using Tensors = std::vector<at::Tensor>;
+
+  /// Makes the step for some entries of parameters. `momenta`: empty without.
+  void change(const Tensors& parameters, const Tensors& means, const Tensors& momenta, double decay,
               double learning_rate) const;
-  at::Tensor with_momentum(at::Tensor direction, at::Tensor momentum, bool first) const;
+  Tensors with_momentum(Tensors directions, const Tensors& momenta) const;
 
   Options options_;
   OptimizerSetting setting_;
   std::vector<ParameterRule> rules_;
-  std::vector<at::Tensor> momenta_;  ///< undefined until a parameter's first step
+  Tensors parameters_;  ///< the live ones
+  std::vector<Turn> turns_;
+  Tensors momenta_;  ///< undefined until a parameter's first step
 };
 
 }  // namespace weir::training
