@@ -221,6 +221,32 @@ TEST(Models, LowerTheLossWithAStepDownTheGradient) {
   }
 }
 
+/// On a GPU the channels of a pixel lie side by side (GraphModel::forward). Gradients are to lie as the parameters do.
+TEST(Models, TakeImagesInAnyOrderOfTheirMemory) {
+  for (const auto& sample : samples()) {
+    if (sample.shape.tokens > 0) continue;
+    const auto model = make_model(sample.model, sample.params, sample.shape, 1).value();
+    model->set_training(false);
+    const auto [input, classes] = batch_of(sample.shape, 4);
+    const auto gradients_for = [&, classes = classes](const at::Tensor& images) {
+      at::cross_entropy_loss(model->forward(images), classes).backward();
+      std::vector<at::Tensor> gradients;
+      for (const auto& [name, tensor] : model->parameters()) {
+        gradients.push_back(tensor.grad());
+        EXPECT_TRUE(tensor.grad().is_contiguous()) << described(sample) << " " << name;
+        at::Tensor(tensor).mutable_grad().reset();
+      }
+      return gradients;
+    };
+    const auto usual = gradients_for(input);
+    const auto turned = gradients_for(input.contiguous(at::MemoryFormat::ChannelsLast));
+    for (std::size_t i = 0; i < usual.size(); ++i) {
+      const double scale = usual[i].abs().max().item<double>();
+      EXPECT_TRUE(usual[i].allclose(turned[i], 0, 1e-3 * scale)) << described(sample) << " " << i;
+    }
+  }
+}
+
 TEST(Models, TheSeedDecidesTheParameters) {
   for (const auto& sample : samples()) {
     const auto made = [&](std::uint64_t seed) {

@@ -20,6 +20,18 @@ void fill(const at::Tensor& tensor, const Fill& fill) {
   }
 }
 
+/// A GPU's convolutions work on the channels of a pixel side by side, and turn what comes in another order each time.
+/// Of small images that is no work, and beginning it takes longer.
+bool is_better_turned(const at::Tensor& input) {
+  constexpr std::int64_t least_pixels = 64 * 64;
+  return input.is_cuda() && input.dim() == 4 && input.size(2) * input.size(3) >= least_pixels;
+}
+
+/// Not contiguous(), which leaves images of one channel as they are: they lie in both orders.
+at::Tensor turned(const at::Tensor& input) {
+  return at::empty_like(input, at::MemoryFormat::ChannelsLast).copy_(input);
+}
+
 std::vector<NamedTensor> made(const std::vector<Parameter>& parameters) {
   std::vector<NamedTensor> tensors;
   for (const auto& [shape, fills, turn, decays] : parameters) {
@@ -84,7 +96,7 @@ std::vector<bool> GraphModel::decays() const {
 
 at::Tensor GraphModel::forward(const at::Tensor& input) {
   std::vector<at::Tensor> outputs(network_.layers.size());
-  outputs[0] = input;
+  outputs[0] = is_better_turned(input) ? turned(input) : input;
   for (std::size_t i = 1; i < outputs.size(); ++i) {
     const Layer& layer = network_.layers[i];
     Operands operands{{}, tensors_[i].trained, tensors_[i].kept, training_};
