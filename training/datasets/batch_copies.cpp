@@ -29,8 +29,8 @@ Batch BatchCopies::begin(const Batch& batch) {
 }
 
 void BatchCopies::copy(const at::Tensor& from, at::Tensor& to) {
-  if (!to.defined() || to.sizes() != from.sizes())
-    to = at::empty(from.sizes(), from.options().device(device_).pinned_memory(false));
+  const bool fits = to.defined() && to.sizes() == from.sizes();
+  if (!fits) to = at::empty(from.sizes(), from.options().device(device_).pinned_memory(false));
   to.copy_(from, /*non_blocking=*/true);
 }
 

@@ -51,6 +51,7 @@ class Moments {
     const at::NoGradGuard no_grad;
     begin_step(means);
     for (const Turn& turn : turns_) visit(turn, rules_[turn.front()]);
+    gradients_.clear();  // their memory serves the next step
   }
 
   /// In a step: the means of the ranks, by parameter.

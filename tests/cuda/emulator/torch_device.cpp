@@ -275,6 +275,7 @@ void foreach_zero(at::TensorList tensors) {
   for (const at::Tensor& tensor : tensors) tensor.zero_();
 }
 
+/// Copies of the tensors, to each of which one(copy, its number) is done.
 template <class One>
 std::vector<at::Tensor> changed_copies(at::TensorList tensors, const One& one) {
   std::vector<at::Tensor> results;
