@@ -51,7 +51,12 @@ struct Case {
   int rounds;
 
   bool is_step() const { return name.ends_with("_step"); }
-  std::string compressor() const { return name == "coded_step" ? "topk" : "none"; }
+  /// `topk` cannot be encoded anew at every hop, where a topology has those.
+  std::string compressor() const {
+    if (name != "coded_step") return "none";
+    const auto* type = collectives::find_topology(topology);
+    return type != nullptr && type->hops ? "qsgd" : "topk";
+  }
   const char* transport() const { return shared_memory ? "shared_memory" : "tcp"; }
   std::string title() const {
     return name + "/" + topology + "/" + transport() + "/" + std::to_string(ranks) + "/" + std::to_string(bytes);

@@ -47,6 +47,10 @@ class Bench(SystemTest):
                 self.assertLess(0, row["metrics"][what])
                 self.assertLessEqual(row["metrics"][what], row["metrics"][what + "_p99"])
 
+    def test_coded_step_over_hops(self):
+        rows = self.rows("exchange", "^coded_step/multi_hop/shared_memory/2")
+        self.assertIn("coded over multi_hop", rows["coded_step"]["metrics"]["routes"])
+
     def test_exchange(self):
         rows = self.rows(
             "exchange", "^(all_gather/ring/tcp/2/64000|dense_step/auto/tcp/2/256000|coded_step/two_hop/shared_memory/2)"
