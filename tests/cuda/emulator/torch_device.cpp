@@ -269,59 +269,6 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(const at::Tensor& inpu
   return {std::get<0>(host).to(device), std::get<1>(host).to(device), std::get<2>(host).to(device)};
 }
 
-// Of lists, the fallback would change copies of the tensors.
-
-void foreach_zero(at::TensorList tensors) {
-  for (const at::Tensor& tensor : tensors) tensor.zero_();
-}
-
-/// Copies of the tensors, to each of which one(copy, its number) is done.
-template <class One>
-std::vector<at::Tensor> changed_copies(at::TensorList tensors, const One& one) {
-  std::vector<at::Tensor> results;
-  for (const at::Tensor& tensor : tensors) {
-    results.push_back(tensor.clone());
-    one(results.back(), results.size() - 1);
-  }
-  return results;
-}
-
-template <class One>
-void change(at::TensorList tensors, const One& one) {
-  for (std::size_t i = 0; i < tensors.size(); ++i) one(tensors[i], i);
-}
-
-void foreach_add(at::TensorList tensors, at::TensorList others, const at::Scalar& alpha) {
-  change(tensors, [&](const at::Tensor& tensor, std::size_t i) { tensor.add_(others[i], alpha); });
-}
-void foreach_add_scalar(at::TensorList tensors, const at::Scalar& number) {
-  change(tensors, [&](const at::Tensor& tensor, std::size_t) { tensor.add_(number); });
-}
-void foreach_mul(at::TensorList tensors, const at::Scalar& number) {
-  change(tensors, [&](const at::Tensor& tensor, std::size_t) { tensor.mul_(number); });
-}
-void foreach_div(at::TensorList tensors, at::TensorList others) {
-  change(tensors, [&](const at::Tensor& tensor, std::size_t i) { tensor.div_(others[i]); });
-}
-void foreach_div_scalar(at::TensorList tensors, const at::Scalar& number) {
-  change(tensors, [&](const at::Tensor& tensor, std::size_t) { tensor.div_(number); });
-}
-void foreach_addcmul(at::TensorList tensors, at::TensorList first, at::TensorList second, const at::Scalar& value) {
-  change(tensors, [&](const at::Tensor& tensor, std::size_t i) { tensor.addcmul_(first[i], second[i], value); });
-}
-void foreach_addcdiv(at::TensorList tensors, at::TensorList first, at::TensorList second, const at::Scalar& value) {
-  change(tensors, [&](const at::Tensor& tensor, std::size_t i) { tensor.addcdiv_(first[i], second[i], value); });
-}
-std::vector<at::Tensor> foreach_added(at::TensorList tensors, at::TensorList others, const at::Scalar& alpha) {
-  return changed_copies(tensors, [&](const at::Tensor& copy, std::size_t i) { copy.add_(others[i], alpha); });
-}
-std::vector<at::Tensor> foreach_multiplied(at::TensorList tensors, const at::Scalar& number) {
-  return changed_copies(tensors, [&](const at::Tensor& copy, std::size_t) { copy.mul_(number); });
-}
-std::vector<at::Tensor> foreach_sqrt(at::TensorList tensors) {
-  return changed_copies(tensors, [](const at::Tensor& copy, std::size_t) { copy.sqrt_(); });
-}
-
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&compute_on_host>());
 }
@@ -337,17 +284,18 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("convolution_overrideable", convolution);
   library.impl("convolution_backward_overrideable", convolution_backward);
   library.impl("native_batch_norm", batch_norm);
-  library.impl("_foreach_zero_", foreach_zero);
-  library.impl("_foreach_add_.List", foreach_add);
-  library.impl("_foreach_add_.Scalar", foreach_add_scalar);
-  library.impl("_foreach_add.List", foreach_added);
-  library.impl("_foreach_mul_.Scalar", foreach_mul);
-  library.impl("_foreach_mul.Scalar", foreach_multiplied);
-  library.impl("_foreach_div_.List", foreach_div);
-  library.impl("_foreach_div_.Scalar", foreach_div_scalar);
-  library.impl("_foreach_addcmul_.Scalar", foreach_addcmul);
-  library.impl("_foreach_addcdiv_.Scalar", foreach_addcdiv);
-  library.impl("_foreach_sqrt", foreach_sqrt);
+  // Of lists, the fallback would change copies of the tensors.
+  library.impl("_foreach_zero_", at::native::foreach_tensor_zero_slow_);
+  library.impl("_foreach_add_.List", at::native::foreach_tensor_add_list_kernel_slow_);
+  library.impl("_foreach_add_.Scalar", at::native::foreach_tensor_add_scalar_kernel_slow_);
+  library.impl("_foreach_add.List", at::native::foreach_tensor_add_list_kernel_slow);
+  library.impl("_foreach_mul_.Scalar", at::native::foreach_tensor_mul_scalar_kernel_slow_);
+  library.impl("_foreach_mul.Scalar", at::native::foreach_tensor_mul_scalar_kernel_slow);
+  library.impl("_foreach_div_.List", at::native::foreach_tensor_div_list_kernel_slow_);
+  library.impl("_foreach_div_.Scalar", at::native::foreach_tensor_div_scalar_kernel_slow_);
+  library.impl("_foreach_addcmul_.Scalar", at::native::foreach_tensor_addcmul_scalar_slow_);
+  library.impl("_foreach_addcdiv_.Scalar", at::native::foreach_tensor_addcdiv_scalar_slow_);
+  library.impl("_foreach_sqrt", at::native::foreach_tensor_sqrt_slow);
 }
 
 }  // namespace
