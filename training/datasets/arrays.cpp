@@ -12,9 +12,9 @@
 namespace weir::training {
 namespace {
 
-class File final : public Dataset {
+class ArraysOfFile final : public Dataset {
  public:
-  File(const ArraysDataset::Options& options, std::string path) : options_(options), path_(std::move(path)) {}
+  ArraysOfFile(const ArraysDataset::Options& options, std::string path) : options_(options), path_(std::move(path)) {}
 
   ExampleShape shape() const override { return ArraysDataset::shape(options_, path_).example; }
   Result<std::unique_ptr<Examples>> train() const override { return read("train", options_.augmentation); }
@@ -27,7 +27,7 @@ class File final : public Dataset {
   std::string path_;
 };
 
-Result<std::unique_ptr<Examples>> File::read(std::string_view part, const Augmentation& augmentation) const {
+Result<std::unique_ptr<Examples>> ArraysOfFile::read(std::string_view part, const Augmentation& augmentation) const {
   const auto refuse = [](const Error& error) {
     return Error{error.code, "dataset arrays: " + error.context +
                                  "; dataset.path must be a safetensors file with the tensors train_inputs, "
@@ -51,7 +51,7 @@ Result<std::unique_ptr<Examples>> File::read(std::string_view part, const Augmen
 }  // namespace
 
 Result<std::unique_ptr<Dataset>> ArraysDataset::make(const Options& options, const std::string& path) {
-  return std::make_unique<File>(options, path);
+  return std::make_unique<ArraysOfFile>(options, path);
 }
 
 }  // namespace weir::training

@@ -8,23 +8,14 @@
 namespace weir::training {
 
 BatchCopies::BatchCopies(at::Device device)
-    : device_(device),
-      stream_(streams_of(device).getStreamFromGlobalPool(device)),
-      held_(device.type()),
-      copied_(device.type()) {}
-
-void BatchCopies::hold_back() {
-  held_.record(streams_of(device_).getStream(device_));
-  held_.block(stream_);
-}
+    : device_(device), beside_(streams_of(device).getStreamFromGlobalPool(device)) {}
 
 Batch BatchCopies::begin(const Batch& batch) {
-  const c10::StreamGuard copying(stream_);
+  const c10::StreamGuard copying(beside_.stream());
   Batch& place = places_[next_];
   next_ = (next_ + 1) % places_.size();
   copy(batch.input, place.input);
   copy(batch.target, place.target);
-  copied_.record(stream_);
   return place;
 }
 
@@ -42,9 +33,5 @@ at::Tensor BatchCopies::in_their_memory(const at::Tensor& tensor) const {
   if (!device_.is_cuda() || tensor.is_pinned()) return tensor;
   return at::empty(tensor.sizes(), host_memory_for(device_).dtype(tensor.scalar_type())).copy_(tensor);
 }
-
-void BatchCopies::join() { copied_.block(streams_of(device_).getStream(device_)); }
-
-void BatchCopies::wait() const { stream_.synchronize(); }
 
 }  // namespace weir::training

@@ -1,12 +1,10 @@
 #pragma once
 
-#include <c10/core/Event.h>
-#include <c10/core/Stream.h>
-
 #include <array>
 #include <cstddef>
 
 #include "training/datasets/dataset.hpp"
+#include "training/side_stream.hpp"
 
 namespace weir::training {
 
@@ -23,7 +21,7 @@ class BatchCopies {
   explicit BatchCopies(at::Device device);
 
   /// Has the next copy begin only after what is in the calling thread's current stream.
-  void hold_back();
+  void hold_back() { beside_.hold_back(); }
 
   /// The same batch in memory of the host that the device reads by itself: as it is, if it lies in such.
   Batch in_their_memory(Batch batch) const;
@@ -33,19 +31,17 @@ class BatchCopies {
   Batch begin(const Batch& batch);
 
   /// Has the calling thread's current stream go on only after the copy.
-  void join();
+  void join() { beside_.join(); }
 
   /// Blocks until what was begun has been copied.
-  void wait() const;
+  void wait() const { beside_.wait(); }
 
  private:
   at::Tensor in_their_memory(const at::Tensor& tensor) const;
   void copy(const at::Tensor& from, at::Tensor& to);
 
   const at::Device device_;
-  const c10::Stream stream_;
-  c10::Event held_;
-  c10::Event copied_;
+  SideStream beside_;
   std::array<Batch, 2> places_;  ///< on the device
   std::size_t next_ = 0;         ///< the place of the next one
 };

@@ -29,30 +29,18 @@ HostCopies::HostCopies(std::span<const NamedTensor> tensors, std::span<const Buc
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     const c10::Stream own =
         may_code ? compressors::device::coding_stream(device_) : streams_of(device_).getStreamFromGlobalPool(device_);
-    lanes_.push_back({own, c10::Event(device_.type()), c10::Event(device_.type())});
+    lanes_.emplace_back(own);
     for (const auto tensor : buckets[b].parameters) places_[tensor].bucket = b;
   }
-}
-
-void HostCopies::hold_back(std::size_t bucket) {
-  Lane& lane = lanes_[bucket];
-  lane.held.record(streams_of(device_).getStream(device_));
-  lane.held.block(lane.stream);
 }
 
 at::Tensor HostCopies::fetch(std::uint32_t tensor, const at::Tensor& value) {
   Place& place = places_[tensor];
   place.value = value;
   if (!place.copy.defined()) place.copy = at::empty(value.sizes(), host_memory_for(device_));
-  const c10::StreamGuard copying(lanes_[place.bucket].stream);
+  const c10::StreamGuard copying(lanes_[place.bucket].stream());
   place.copy.copy_(value, /*non_blocking=*/true);
   return place.copy;
-}
-
-void HostCopies::join(std::size_t bucket) {
-  Lane& lane = lanes_[bucket];
-  lane.joined.record(lane.stream);
-  lane.joined.block(streams_of(device_).getStream(device_));
 }
 
 void HostCopies::put(std::uint32_t tensor, const Mean& mean) {

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/Event.h>
-#include <c10/core/Stream.h>
 #include <c10/core/StreamGuard.h>
 
 #include <cstddef>
@@ -13,6 +11,7 @@
 #include "compressors/compressor.hpp"
 #include "training/exchange/buckets.hpp"
 #include "training/exchange/mean.hpp"
+#include "training/side_stream.hpp"
 
 namespace weir::training {
 
@@ -40,7 +39,7 @@ class HostCopies {
   HostCopies(std::span<const NamedTensor> tensors, std::span<const Bucket> buckets, std::span<const Mean> means = {});
 
   /// Has the stream of a bucket go on only after what is in the calling thread's current one.
-  void hold_back(std::size_t bucket);
+  void hold_back(std::size_t bucket) { lanes_[bucket].hold_back(); }
 
   /// Begins to copy a value in the stream of its bucket. The value must not change, and the copy not be read, until
   /// wait().
@@ -48,15 +47,15 @@ class HostCopies {
 
   /// As long as it exists, the stream of the tensor's bucket is the calling thread's current one.
   c10::OptionalStreamGuard in_stream_of(std::uint32_t tensor) const {
-    return c10::OptionalStreamGuard(lanes_[places_[tensor].bucket].stream);
+    return c10::OptionalStreamGuard(lanes_[places_[tensor].bucket].stream());
   }
 
   /// Has the calling thread's current stream go on only after what is in the stream of the bucket.
-  void join(std::size_t bucket);
+  void join(std::size_t bucket) { lanes_[bucket].join(); }
 
   /// Blocks until the values of this tensor's bucket that were fetched last are in the host's memory, and the means
   /// that were put before hold_back() on the device.
-  void wait(std::uint32_t tensor) const { lanes_[places_[tensor].bucket].stream.synchronize(); }
+  void wait(std::uint32_t tensor) const { lanes_[places_[tensor].bucket].wait(); }
 
   /// Copies a mean to the device, where it is dense: of a sparse one only the entries.
   void put(std::uint32_t tensor, const Mean& mean);
@@ -75,19 +74,12 @@ class HostCopies {
     std::size_t bucket = 0;
   };
 
-  /// Of a bucket. An event serves again as soon as a stream has been told to wait for it.
-  struct Lane {
-    c10::Stream stream;
-    c10::Event held;
-    c10::Event joined;
-  };
-
   void put_entries(Place& place, const Mean& mean, at::Tensor& to);
 
   const at::Device device_;
-  std::vector<Lane> lanes_;    ///< by bucket
-  std::vector<Place> places_;  ///< by tensor
-  std::vector<Mean> means_;    ///< by tensor
+  std::vector<SideStream> lanes_;  ///< by bucket
+  std::vector<Place> places_;      ///< by tensor
+  std::vector<Mean> means_;        ///< by tensor
 };
 
 }  // namespace weir::training

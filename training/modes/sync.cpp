@@ -19,12 +19,6 @@ using Time = std::chrono::steady_clock::time_point;
 
 double seconds_between(Time from, Time to) { return std::chrono::duration<double>(to - from).count(); }
 
-std::vector<at::Tensor> tensors_of(std::span<const Mean> means) {
-  std::vector<at::Tensor> tensors;
-  for (const auto& mean : means) tensors.push_back(mean.tensor);
-  return tensors;
-}
-
 }  // namespace
 
 protocol::Params<Sync::Options> Sync::params() {

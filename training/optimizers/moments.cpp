@@ -45,8 +45,7 @@ Moments::Moments(const Options& options, OptimizerSetting setting)
 void Moments::begin_step(std::span<const Mean> means) {
   ensure(means.size() == parameters_.size(), "one mean per parameter");
   ++steps_;
-  gradients_.clear();
-  for (const Mean& mean : means) gradients_.push_back(mean.tensor);
+  gradients_ = tensors_of(means);
   if (steps_ > 1) return;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     first_[i] = at::zeros_like(parameters_[i], at::MemoryFormat::Contiguous);

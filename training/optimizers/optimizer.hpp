@@ -54,6 +54,13 @@ inline std::vector<at::Tensor> tensors_of(std::span<const NamedTensor> named) {
   return tensors;
 }
 
+/// Of one mean per parameter, the tensors.
+inline std::vector<at::Tensor> tensors_of(std::span<const Mean> means) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& mean : means) tensors.push_back(mean.tensor);
+  return tensors;
+}
+
 /// Turns averaged gradients into new parameters: a deterministic function of both and of its own state. Owned and used
 /// by one thread.
 class Optimizer {

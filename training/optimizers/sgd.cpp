@@ -69,8 +69,7 @@ Sgd::Tensors Sgd::with_momentum(Tensors directions, const Tensors& momenta) cons
 void Sgd::step(std::span<Mean> means, double rate_of_step) {
   const at::NoGradGuard no_grad;
   ensure(means.size() == parameters_.size(), "one mean per parameter");
-  Tensors mean_tensors;
-  for (const Mean& mean : means) mean_tensors.push_back(mean.tensor);
+  const Tensors mean_tensors = tensors_of(means);
   for (const Turn& turn : turns_) {
     const ParameterRule& rule = rules_[turn.front()];
     const double learning_rate = rate_of_step * rule.lr_scale;
