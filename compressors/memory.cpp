@@ -47,6 +47,13 @@ Result<at::Tensor> Memory::compensate_dense(const at::Tensor& gradient, const Ro
 
 Result<void> Memory::average_dense(at::Tensor&, const Round&) { return {}; }
 
+Result<void> Memory::average_dense_all(std::span<at::Tensor> means, std::span<const Round> rounds) {
+  for (std::size_t i = 0; i < rounds.size(); ++i) {
+    if (auto turned = average_dense(means[i], rounds[i]); !turned) return turned;
+  }
+  return {};
+}
+
 Result<void> Memory::restore(std::span<const NamedTensor> state) {
   if (state.empty()) return {};
   return Error(Errc::malformed, "memory '" + std::string(name()) + "' keeps no state, but the checkpoint has some");

@@ -102,6 +102,8 @@ class Memory {
   /// Turns the average of a tensor that was sent dense into what the optimizer applies, in place, in the same way on
   /// every rank. After a compensate_dense(), nothing is left to be sent later.
   virtual Result<void> average_dense(at::Tensor& mean, const Round& round);
+  /// The same of several tensors, as compensate_all().
+  virtual Result<void> average_dense_all(std::span<at::Tensor> means, std::span<const Round> rounds);
 
   /// State for a checkpoint. The tensors alias the live ones and must be written out before the next round.
   virtual std::vector<NamedTensor> save() const { return {}; }

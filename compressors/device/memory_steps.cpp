@@ -59,9 +59,14 @@ Result<void> accumulate_momentum(std::span<const MomentumOf> tensors) {
   return cuda::accumulate_momentum(all, current_handle(tensors.front().gradient));
 }
 
-Result<void> apply_momentum(const MomentumStep& step, at::Tensor& gradient, at::Tensor& momentum) {
-  return cuda::apply_momentum({step.mu, step.scale, step.nesterov}, place<float>(gradient), place<float>(momentum),
-                              size_of(gradient), current_handle(gradient));
+Result<void> apply_momentum(std::span<const MomentumAppliedTo> tensors) {
+  if (tensors.empty()) return {};
+  std::vector<cuda::MomentumAppliedTo> all;
+  for (const auto& [step, gradient, momentum] : tensors) {
+    all.push_back(
+        {{step.mu, step.scale, step.nesterov}, place<float>(gradient), place<float>(momentum), size_of(gradient)});
+  }
+  return cuda::apply_momentum(all, current_handle(tensors.front().gradient));
 }
 
 Result<double> sum_of_squares(const at::Tensor& values) {

@@ -41,7 +41,13 @@ struct MomentumOf {
 };
 Result<void> accumulate_momentum(std::span<const MomentumOf> tensors);
 
-Result<void> apply_momentum(const MomentumStep& step, at::Tensor& gradient, at::Tensor& momentum);
+struct MomentumAppliedTo {
+  MomentumStep step;
+  at::Tensor gradient;
+  at::Tensor momentum;
+};
+Result<void> apply_momentum(std::span<const MomentumAppliedTo> tensors);
+
 Result<double> sum_of_squares(const at::Tensor& values);
 Result<void> subtract(const at::Tensor& a, const at::Tensor& b, at::Tensor& difference);
 

@@ -45,7 +45,7 @@ Result<NonFinite> DeviceValues::first_non_finite() const { return unsupported();
 Result<void> accumulate_residual(std::span<const ResidualOf>) { return unsupported(); }
 Result<void> accumulate_residual(float, float, const at::Tensor&, const at::Tensor&) { return unsupported(); }
 Result<void> accumulate_momentum(std::span<const MomentumOf>) { return unsupported(); }
-Result<void> apply_momentum(const MomentumStep&, at::Tensor&, at::Tensor&) { return unsupported(); }
+Result<void> apply_momentum(std::span<const MomentumAppliedTo>) { return unsupported(); }
 Result<double> sum_of_squares(const at::Tensor&) { return unsupported(); }
 Result<void> subtract(const at::Tensor&, const at::Tensor&, at::Tensor&) { return unsupported(); }
 Result<void> add_scaled(float, BytesView, at::Tensor&) { return unsupported(); }

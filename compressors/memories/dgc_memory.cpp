@@ -107,18 +107,28 @@ Result<at::Tensor> DgcMemory::compensate_dense(const at::Tensor& gradient, const
 }
 
 Result<void> DgcMemory::average_dense(at::Tensor& mean, const Round& round) {
-  if (velocities_.find(round)) {
-    velocities_.clear(round);
-    return {};
+  return average_dense_all(std::span(&mean, 1), std::span(&round, 1));
+}
+
+Result<void> DgcMemory::average_dense_all(std::span<at::Tensor> means, std::span<const Round> rounds) {
+  std::vector<device::MomentumAppliedTo> on_device;
+  for (std::size_t i = 0; i < rounds.size(); ++i) {
+    if (velocities_.find(rounds[i])) {
+      velocities_.clear(rounds[i]);
+      continue;
+    }
+    auto momentum = momenta_.of(rounds[i], means[i]);
+    if (!momentum) return momentum.error();
+    const auto scale = clip_scale(means[i], 1);
+    if (!scale) return scale.error();
+    const MomentumStep step{static_cast<float>(setting_.momentum), *scale, setting_.nesterov};
+    if (means[i].is_cpu()) {
+      apply_momentum(step, flat(means[i]), flat(*momentum));
+    } else {
+      on_device.push_back({step, means[i], *momentum});
+    }
   }
-  auto momentum = momenta_.of(round, mean);
-  if (!momentum) return momentum.error();
-  const auto scale = clip_scale(mean, 1);
-  if (!scale) return scale.error();
-  const MomentumStep step{static_cast<float>(setting_.momentum), *scale, setting_.nesterov};
-  if (!mean.is_cpu()) return device::apply_momentum(step, mean, *momentum);
-  apply_momentum(step, flat(mean), flat(*momentum));
-  return {};
+  return on_device.empty() ? Result<void>() : device::apply_momentum(on_device);
 }
 
 std::vector<NamedTensor> DgcMemory::save() const {

@@ -104,17 +104,13 @@ struct Momentum {
 
 struct ApplyMomentum {
   using Loaded = Two;
-  __device__ Two load(std::uint64_t i) const { return {gradient[i], momentum[i]}; }
-  __device__ float store(std::uint64_t i, const Two& x) const {
-    const float scaled = step.scale * x.a;
-    const float m = momentum_after(step, x.b, scaled);
-    momentum[i] = m;
-    return gradient[i] = step.nesterov ? m + scaled : m;
+  __device__ static Two load(const MomentumAppliedTo& to, std::uint64_t i) { return {to.gradient[i], to.momentum[i]}; }
+  __device__ static float store(const MomentumAppliedTo& to, std::uint64_t i, const Two& x) {
+    const float scaled = to.step.scale * x.a;
+    const float m = momentum_after(to.step, x.b, scaled);
+    to.momentum[i] = m;
+    return to.gradient[i] = to.step.nesterov ? m + scaled : m;
   }
-
-  MomentumStep step;
-  float* gradient;
-  float* momentum;
 };
 
 // The order of the CPU's sum: eight sums of every eighth entry of a block, these in their order, the blocks of a run,
@@ -195,9 +191,8 @@ Result<void> accumulate_momentum(std::span<const MomentumOf> tensors, StreamHand
   return launch_counting<Momentum>("accumulate_momentum", tensors, stream);
 }
 
-Result<void> apply_momentum(const MomentumStep& step, float* gradient, float* momentum, std::uint64_t n,
-                            StreamHandle stream) {
-  return launch_each("apply_momentum", ApplyMomentum{step, gradient, momentum}, NoteNothing{}, n, stream);
+Result<void> apply_momentum(std::span<const MomentumAppliedTo> tensors, StreamHandle stream) {
+  return launch_each<ApplyMomentum, NoteNothing>("apply_momentum", tensors, stream);
 }
 
 Result<void> sum_of_squares(const float* values, std::uint64_t n, double* parts, double* sum, StreamHandle stream) {

@@ -60,9 +60,16 @@ struct MomentumOf {
 /// counted in `bins`, if not null. Per entry: 12 bytes read, 8 written.
 Result<void> accumulate_momentum(std::span<const MomentumOf> tensors, StreamHandle stream);
 
-/// Twin of apply_momentum(). Per entry: 8 bytes read, 8 written.
-Result<void> apply_momentum(const MomentumStep& step, float* gradient, float* momentum, std::uint64_t n,
-                            StreamHandle stream);
+/// A tensor for apply_momentum().
+struct MomentumAppliedTo {
+  MomentumStep step;
+  float* gradient = nullptr;
+  float* momentum = nullptr;
+  std::uint64_t n = 0;
+};
+
+/// Twin of apply_momentum(), of several tensors in one launch. Per entry: 8 bytes read, 8 written.
+Result<void> apply_momentum(std::span<const MomentumAppliedTo> tensors, StreamHandle stream);
 
 /// How many numbers sum_of_squares() needs beside its result.
 constexpr std::uint64_t square_sum_parts(std::uint64_t n) { return (n + 4095) / 4096; }

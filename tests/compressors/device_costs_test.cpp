@@ -169,5 +169,22 @@ TEST(CostsOfABucket, AreAsManyLaunchesAsThoseOfOneTensor) {
   }
 }
 
+TEST(CostsOfABucket, OfTensorsThatGoDenseAreALaunch) {
+  const c10::StreamGuard in_stream(device::coding_stream(gpu));
+  const Compression compression = make({"dgc", {}}, "dgc", nlohmann::json::object());
+  for (const std::int64_t tensors : {1, 20}) {
+    std::vector<at::Tensor> means;
+    std::vector<Round> rounds;
+    for (std::int64_t i = 0; i < tensors; ++i) {
+      means.push_back(gaussian(100 * (i + 1), 3).to(gpu));
+      rounds.push_back(round_at(0, static_cast<std::uint32_t>(100 * tensors + i)));
+    }
+    compression.memory->average_dense_all(means, rounds).value();  // makes momenta
+    const auto before = emulator::launches();
+    compression.memory->average_dense_all(means, rounds).value();
+    EXPECT_EQ(emulator::launches() - before, 1U) << tensors << " tensors";
+  }
+}
+
 }  // namespace
 }  // namespace weir::compressors::test

@@ -5,10 +5,16 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/errc.hpp"
 #include "ranks.hpp"
 #include "tests/compressors/tensors.hpp"
 #include "tests/cuda/emulator/emulator.hpp"
@@ -157,6 +163,44 @@ INSTANTIATE_TEST_SUITE_P(All, CodedOnTheHost,
 TEST(CodedOnTheDevice, AfterADenseWarmUp) {
   const Case of{"dgc", "ring", {{"ratio", 0.01}, {"warmup_epochs", 102}}};
   expect_same(run(of, gpu), run(of, at::kCPU));
+}
+
+/// A coded tensor's round goes on once the mean of a plain one is there.
+class AfterPlain final : public compressors::Memory {
+ public:
+  explicit AfterPlain(std::uint32_t plain) : plain_(plain) {}
+  std::string_view name() const override { return "after_plain"; }
+  compressors::MemoryTraits traits() const override { return {}; }
+  bool codes_on(at::Device) const override { return true; }
+  Result<at::Tensor> compensate(const at::Tensor& gradient, const compressors::Round&) override {
+    if (mean_is_there_.get_future().wait_for(std::chrono::minutes(1)) == std::future_status::ready) return gradient;
+    return Error{Errc::deadline_exceeded, "no mean of the plain tensor"};
+  }
+  Result<void> update(const compressors::Round&, const compressors::Sent&, at::Tensor&) override { return {}; }
+  Result<void> average_dense(at::Tensor&, const compressors::Round& round) override {
+    if (round.tensor == plain_) mean_is_there_.set_value();
+    return {};
+  }
+
+ private:
+  const std::uint32_t plain_;
+  std::promise<void> mean_is_there_;
+};
+
+/// The encoder goes on while the gradients of a plain bucket, which are the last ones, are computed. Else whatever
+/// waits for one of the two buckets holds up the other.
+TEST(CodedOnTheDevice, APlainBucketIsGatheredBesideTheCoding) {
+  auto group = collectives::in_process_group(1);
+  const auto on_gpu = at::TensorOptions(at::kFloat).device(gpu);
+  const std::vector<NamedTensor> tensors{{"plain", at::ones({300}, on_gpu)}, {"coded", at::ones({150, 200}, on_gpu)}};
+  auto compressor = std::move(make_compression({"topk", "ring"}).compressor);
+  Exchange exchange(tensors, {std::move(compressor), std::make_unique<AfterPlain>(0)}, *group[0], {});
+  exchange.begin({.number = 0});
+  for (const std::uint32_t t : {1U, 0U}) exchange.give(t, tensors[t].tensor);
+  const auto done = exchange.finish();
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_TRUE(at::equal(exchange.means()[0].tensor.to(at::kCPU), at::ones({300})));
+  group[0]->close();
 }
 
 /// What the ranks plan with is measured where it will be done.

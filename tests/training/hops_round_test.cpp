@@ -316,7 +316,7 @@ Error said_of(const std::function<void(Bytes&)>& harm) {
 TEST(HopsRound, RefusesWhatNoPartnerWouldSend) {
   const std::map<std::string, std::function<void(Bytes&)>> harms = {
       {"nothing", [](Bytes& bytes) { bytes.clear(); }},
-      {"too little", [](Bytes& bytes) { bytes.resize(bytes.size() - 1); }},
+      {"too little", [](Bytes& bytes) { bytes.pop_back(); }},
       {"too much", [](Bytes& bytes) { bytes.push_back(std::byte{0}); }},
       {"a wrong length", [](Bytes& bytes) { bytes[0] = std::byte{0xff}; }},
       {"all ones", [](Bytes& bytes) { std::fill(bytes.begin(), bytes.end(), std::byte{0xff}); }},

@@ -284,11 +284,13 @@ Result<void> BucketRound::conclude_dense() {
 Result<void> BucketRound::conclude_in_place() {
   if (auto concluded = device_sum_->conclude(); !concluded) return concluded;
   if (with_votes_) votes_sum_ = std::abs(device_sum_->votes());
+  std::vector<at::Tensor> means;
+  std::vector<compressors::Round> rounds;
   for (const auto p : dense_parameters_) {
-    auto turned = setting_.compression.memory->average_dense(setting_.means[p].tensor, setting_.round(step_, p));
-    if (!turned) return turned.error();
+    means.push_back(setting_.means[p].tensor);
+    rounds.push_back(setting_.round(step_, p));
   }
-  return {};
+  return setting_.compression.memory->average_dense_all(means, rounds);
 }
 
 // Coded.

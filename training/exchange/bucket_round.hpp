@@ -44,6 +44,8 @@ class BucketRound {
 
   /// Whether its values lie on a device.
   bool is_of_device() const { return setting_.copies != nullptr; }
+  /// Whether some of its tensors may be encoded; else it does without compressor and memory until conclude_dense().
+  bool may_code() const { return bucket_.coded; }
 
   /// Whether the value of a parameter of the bucket, which lies on a device, is encoded there in such a step, or its
   /// share taken: then it has to stay where it is. On any thread.

@@ -143,6 +143,13 @@ bool BucketSchedule::begins_early(std::size_t bucket) const {
   return urgent(bucket) && !rounds_[bucket].is_of_device();
 }
 
+/// Where a bucket is encoded, or gathered if it is plain. A plain bucket of a device has the gradients of the first
+/// layer, which are computed last: on the encoder, coded buckets whose gradients are there would wait for them, too.
+CodecThread& BucketSchedule::thread_to_begin(std::size_t bucket) {
+  const BucketRound& round = rounds_[bucket];
+  return round.is_of_device() && !round.may_code() ? codecs_.gatherer : codecs_.encoder;
+}
+
 /// Ends the exchange of all ranks, if it is not the group that has failed: the others would wait for this bucket.
 void BucketSchedule::end_others(std::size_t bucket, const Error& error) {
   const Subject about{.version = step_.number, .bucket = static_cast<std::uint32_t>(bucket), .part = 0};
@@ -158,7 +165,7 @@ Task<> BucketSchedule::turn_of(std::size_t bucket, Turns& turns) {
 
 Task<> BucketSchedule::pass_through(std::size_t bucket) {
   Lane& lane = *lanes_[places_[bucket].lane];
-  Computation encoding(codecs_.encoder, begins_early(bucket), [&] {
+  Computation encoding(thread_to_begin(bucket), begins_early(bucket), [&] {
     rounds_[bucket].begin(step_, routes_[bucket]);
     return encode(bucket);
   });

@@ -23,9 +23,10 @@ namespace weir::training {
 /// The tasks that take the buckets of a step through their rounds: one for each bucket, from the moment when its
 /// tensors are complete. One thread encodes and another decodes, so that one bucket may be encoded while others are on
 /// the wire and another is decoded. The last bucket has the urgent lane for itself, and its work comes first on both
-/// threads. The others share the other lanes, on each of which all ranks let the buckets pass in the same order. Where
-/// devices exchange (DeviceLane), all buckets pass there, the last one at the end. Everything else happens on the
-/// fabric's loop. Of several groups of buckets one is under way at a time.
+/// threads; plain buckets of a device have a thread that waits for their gradients. The others share the other lanes,
+/// on each of which all ranks let the buckets pass in the same order. Where devices exchange (DeviceLane), all buckets
+/// pass there, the last one at the end. Everything else happens on the fabric's loop. Of several groups of buckets one
+/// is under way at a time.
 class BucketSchedule {
  public:
   /// Called when all buckets of a step are through, or one has failed: then the others stay where they are, and the
@@ -57,6 +58,7 @@ class BucketSchedule {
   collectives::Task<> pass_by_hosts(std::size_t bucket);
   bool urgent(std::size_t bucket) const;
   bool begins_early(std::size_t bucket) const;
+  CodecThread& thread_to_begin(std::size_t bucket);
   void end_others(std::size_t bucket, const Error& error);
   collectives::Task<> turn_of(std::size_t bucket, Turns& turns);
   Result<void> encode(std::size_t bucket);

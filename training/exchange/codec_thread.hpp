@@ -58,16 +58,19 @@ class CodecThread {
   std::jthread thread_;
 };
 
-/// The threads of an exchange: what is encoded does not wait for what is decoded.
+/// The threads of an exchange: what is encoded does not wait for what is decoded, nor either for what only waits for a
+/// device.
 struct CodecThreads {
-  explicit CodecThreads(collectives::Loop& loop) : encoder(loop), decoder(loop) {}
+  explicit CodecThreads(collectives::Loop& loop) : encoder(loop), decoder(loop), gatherer(loop) {}
   void stop() {
     encoder.stop();
     decoder.stop();
+    gatherer.stop();
   }
 
   CodecThread encoder;
   CodecThread decoder;
+  CodecThread gatherer;  ///< of plain buckets on a device
 };
 
 /// `co_await Computation(thread, urgent, work)`: work(), which returns a Result<void>, on the thread.

@@ -177,10 +177,42 @@ TEST(CudaArithmetic, AppliedMomentumIsThatOfTheTwin) {
       const Array<float> g(due_g, n % 4);
       const Array<float> m(due_m, n % 3);
       compressors::apply_momentum(due_step, due_g, due_m);
-      apply_momentum({.mu = 0.9F, .scale = 0.7F, .nesterov = nesterov}, g.data(), m.data(), n, nullptr).value();
+      const MomentumAppliedTo it{{.mu = 0.9F, .scale = 0.7F, .nesterov = nesterov}, g.data(), m.data(), n};
+      apply_momentum(std::span(&it, 1), nullptr).value();
       ASSERT_TRUE(same_numbers(g.read(), due_g));
       ASSERT_TRUE(same_numbers(m.read(), due_m));
     });
+  }
+}
+
+TEST(CudaArithmetic, EachOfManyTensorsGetsItsAppliedMomentum) {
+  struct Tensor {
+    explicit Tensor(std::size_t n)
+        : step{.mu = 0.9F, .scale = 1 / static_cast<float>(n + 1), .nesterov = n % 2 == 0},
+          due_g(some_values(n, Among::zeros)),
+          due_m(some_values(n, Among::extremes, 2)),
+          g(due_g, n % 4),
+          m(due_m, n % 3) {}
+    compressors::MomentumStep step;
+    std::vector<float> due_g;
+    std::vector<float> due_m;
+    Array<float> g;
+    Array<float> m;
+  };
+  const auto all = many_sizes();
+  std::vector<Tensor> tensors;
+  std::vector<MomentumAppliedTo> given;
+  tensors.reserve(all.size());
+  for (const std::size_t n : all) {
+    Tensor& it = tensors.emplace_back(n);
+    given.push_back({{it.step.mu, it.step.scale, it.step.nesterov}, it.g.data(), it.m.data(), n});
+  }
+  apply_momentum(given, nullptr).value();
+  for (Tensor& it : tensors) {
+    SCOPED_TRACE(it.due_g.size());
+    compressors::apply_momentum(it.step, it.due_g, it.due_m);
+    ASSERT_TRUE(same_numbers(it.g.read(), it.due_g));
+    ASSERT_TRUE(same_numbers(it.m.read(), it.due_m));
   }
 }
 
