@@ -143,8 +143,8 @@ bool BucketSchedule::begins_early(std::size_t bucket) const {
   return urgent(bucket) && !rounds_[bucket].is_of_device();
 }
 
-/// Where a bucket is encoded, or gathered if it is plain. A plain bucket of a device has the gradients of the first
-/// layer, which are computed last: on the encoder, coded buckets whose gradients are there would wait for them, too.
+/// Where a bucket is encoded, or gathered if it is plain. Of a device, a plain bucket beside coded ones has gradients
+/// of all layers, the last to be computed among them: on the encoder, coded gradients that are there would wait, too.
 CodecThread& BucketSchedule::thread_to_begin(std::size_t bucket) {
   const BucketRound& round = rounds_[bucket];
   return round.is_of_device() && !round.may_code() ? codecs_.gatherer : codecs_.encoder;

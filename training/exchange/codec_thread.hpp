@@ -58,8 +58,8 @@ class CodecThread {
   std::jthread thread_;
 };
 
-/// The threads of an exchange: what is encoded does not wait for what is decoded, nor either for what only waits for a
-/// device.
+/// The threads of an exchange: what is encoded waits neither for what is decoded nor for plain gradients that a device
+/// is still computing.
 struct CodecThreads {
   explicit CodecThreads(collectives::Loop& loop) : encoder(loop), decoder(loop), gatherer(loop) {}
   void stop() {
