@@ -36,6 +36,8 @@ CASES = {
                                "optimizer": {"lr": 0.1}},
     "lenet-slow": LENET | COSINE | {"optimizer": {"lr": 0.02}, "batch_size": 32, "epochs": 3},
     "example": LENET | CONSTANT | {"optimizer": {"lr": 0.02}, "batch_size": 16},  # that of `make run`
+    "resnet-constant": LENET | CONSTANT | {"model": {"name": "resnet20", "params": {"depth": 8}},
+                                          "optimizer": {"lr": 0.1}},
     "wide": LENET | CONSTANT | {"model": {"name": "mlp", "params": {"hidden": 13424}}, "optimizer": {"lr": 0.01},
                                "batch_size": 32, "epochs": 1},
     "wide-cosine": LENET | COSINE | {"model": {"name": "mlp", "params": {"hidden": 13424}}, "optimizer": {"lr": 0.01},
@@ -53,6 +55,7 @@ METHODS = {
     "authors": {"name": "dgc", "params": {"warmup_schedule": "authors", "warmup_dense": 0}},
     "half-dense": {"name": "dgc", "params": {"warmup_dense": 0.5}},
     # Dense for this share of the training, then 0.1 % at once.
+    "half": {"name": "dgc", "warmup_share": 0.5},
     "quarter": {"name": "dgc", "warmup_share": 0.25},
     "tenth": {"name": "dgc", "warmup_share": 0.1},
     "fiftieth": {"name": "dgc", "warmup_share": 0.02},

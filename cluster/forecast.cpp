@@ -72,14 +72,18 @@ std::optional<double> wire_bits(const protocol::JobSpec& spec, const json& entry
 }
 
 /// The length of the warm-up in steps, with a fraction. If its epochs are left open, it takes the share of the training
-/// that the catalog states.
-double warmup_steps(const protocol::JobSpec& spec, const json& entry, double steps_per_epoch) {
+/// that the catalog states for its kind of learning rate.
+double warmup_steps(const protocol::JobSpec& spec, const json& catalog, double steps_per_epoch) {
   const auto& params = spec.compression.compressor.params;
   const auto epochs = params.find("warmup_epochs");
   if (epochs == params.end()) return params.value("start_step", 0.0);
   if (epochs->is_number()) return epochs->get<double>() * steps_per_epoch;
-  const json usual = entry.value("traits", json::object()).value("usual_warmup", json::object());
-  return steps_per_epoch * std::min(usual.value("share", 0.0) * spec.training.epochs, usual.value("epochs_max", 0.0));
+  const json traits = compressor_entry(spec, catalog).value("traits", json::object());
+  const json usual = traits.value("usual_warmup", json::object());
+  const json* schedule = protocol::find_entry(catalog, "lr_schedules", spec.training.lr_schedule.name);
+  const bool falls = schedule != nullptr && schedule->value("falls", false);
+  const double share = usual.value(falls ? "share_where_rate_falls" : "share", 0.0);
+  return steps_per_epoch * std::min(share * spec.training.epochs, usual.value("epochs_max", 0.0));
 }
 
 std::string number_text(double value) {
@@ -124,7 +128,7 @@ std::optional<StepCount> count_steps(const protocol::JobSpec& spec, const protoc
   const std::uint64_t of_a_gradient = *shape.train_examples / gradients_per_step(spec);
   const auto per_epoch = static_cast<double>(of_a_gradient / spec.training.samples_per_step());
   const auto all = static_cast<std::uint64_t>(std::ceil(spec.training.epochs * per_epoch));
-  const auto warmup = std::ceil(warmup_steps(spec, compressor_entry(spec, catalog), per_epoch));
+  const auto warmup = std::ceil(warmup_steps(spec, catalog, per_epoch));
   const auto total = std::min(all, spec.training.max_steps.value_or(all));
   return StepCount{total, warmup < static_cast<double>(total) ? static_cast<std::uint64_t>(warmup) : total};
 }

@@ -167,7 +167,7 @@ nlohmann::json describe_traits(Compressor& compressor) {
   nlohmann::json passes = nlohmann::json::array();
   for (const Reduction pass : traits.passes) passes.push_back(name_of(pass));
   const double bound = compressor.error_bound(1'000'000, {.epoch = 1e9});
-  const WarmupLength usual = compressor.warmup_length(1);
+  const auto usual = [&](double epochs, bool rate_falls) { return compressor.warmup_length({epochs, rate_falls}); };
   return {
       {"passes", passes},
       {"linear", std::ranges::find(traits.passes, Reduction::gather) == traits.passes.end()},
@@ -184,8 +184,11 @@ nlohmann::json describe_traits(Compressor& compressor) {
       {"exact_on_devices", traits.exact_on_devices},
       {"device_misfit", traits.device_misfit.empty() ? nlohmann::json(nullptr) : nlohmann::json(traits.device_misfit)},
       {"vector_entries_min", vector_entries_min(compressor)},
-      {"warmup", usual.epochs > 0 || usual.steps > 0},
-      {"usual_warmup", {{"share", usual.epochs}, {"epochs_max", compressor.warmup_length(1e9).epochs}}},
+      {"warmup", usual(1, true).epochs > 0 || usual(1, true).steps > 0},
+      {"usual_warmup",
+       {{"share", usual(1, false).epochs},
+        {"share_where_rate_falls", usual(1, true).epochs},
+        {"epochs_max", usual(1e9, true).epochs}}},
       {"goes_dense", can_go_dense(compressor)},
       {"error_bound", std::isfinite(bound) ? nlohmann::json(bound) : nlohmann::json(nullptr)},
       {"wire_bits", wire_bits(compressor)}};

@@ -46,7 +46,7 @@ bool Compressor::decodes_on(at::Device device) const {
 
 bool Compressor::wants_dense(const Round&) const { return false; }
 
-WarmupLength Compressor::warmup_length(double) const { return {}; }
+WarmupLength Compressor::warmup_length(const TrainingCourse&) const { return {}; }
 
 bool Compressor::goes_dense(at::IntArrayRef shape, const Round& round) const {
   if (wants_dense(round)) return true;

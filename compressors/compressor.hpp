@@ -24,13 +24,19 @@ namespace device {
 struct ToAdd;
 }
 
+/// What a compressor may know about the whole training.
+struct TrainingCourse {
+  double epochs = 0;        ///< passes over the data; 0: not known
+  bool rate_falls = false;  ///< whether the learning rate comes down in it
+};
+
 /// What a compressor or memory may know about the tensor and the round. Random draws and schedules depend on nothing
 /// else, so a round can be repeated bit for bit, on any thread and any rank.
 struct Round {
   std::uint64_t seed = 0;
-  std::uint64_t step = 0;    ///< optimizer steps done before this one
-  double epoch = 0;          ///< passes over the data done so far, with fraction; for warm-up schedules
-  double epochs_total = 0;   ///< passes over the data in the whole training; 0: not known
+  std::uint64_t step = 0;  ///< optimizer steps done before this one
+  double epoch = 0;        ///< passes over the data done so far, with fraction; for warm-up schedules
+  TrainingCourse course = {};
   double learning_rate = 1;  ///< the factor by which the optimizer multiplies this step's mean
   std::uint32_t tensor = 0;  ///< position of the tensor in the model
   std::uint32_t rank = 0;
@@ -185,8 +191,8 @@ class Compressor {
   /// dense tensor. The second rule does not apply with traits().votes, where the result is not a mean.
   bool goes_dense(at::IntArrayRef shape, const Round& round) const;
 
-  /// The length of the warm-up, in which a training of `epochs_total` epochs is compressed less than later.
-  virtual WarmupLength warmup_length(double epochs_total) const;
+  /// The length of the warm-up, in which the training is compressed less than later.
+  virtual WarmupLength warmup_length(const TrainingCourse& course) const;
 
   /// Whether it encodes tensors that lie there where they are, with the payload that they would have on the processor,
   /// or nearly that one (Traits::exact_on_devices). By default those on the processor. On another device encode() and

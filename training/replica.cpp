@@ -185,7 +185,7 @@ std::vector<NamedTensor> Replica::exchanged_tensors() const {
 }
 
 std::uint64_t Replica::warmup_steps() const {
-  auto warmup = compression().compressor->warmup_length(epochs_total());
+  auto warmup = compression().compressor->warmup_length(course());
   warmup.steps = mode->steps_of_rounds(*this, warmup.steps);
   return warmup.in_steps(length.steps_per_epoch);
 }
@@ -213,7 +213,7 @@ Result<void> Replica::make_exchange() {
       .values = own_optimizers() ? "difference" : "gradient",
       .aggregation = *aggregation_named(spec.compression.aggregation),
       .seed = spec.training.seed,
-      .epochs_total = epochs_total(),
+      .course = course(),
       .bucket_sizes = {.first_bytes = std::min(BucketSizes().first_bytes, bucket_bytes), .bytes = bucket_bytes},
       .groups = mode->groups(exchanged_tensors()),
       .topology = {spec.exchange.topology, spec.exchange.servers},

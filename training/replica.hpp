@@ -76,8 +76,9 @@ class Replica {
   std::vector<NamedTensor> exchanged_tensors() const;
   /// Optimizer steps at the beginning in which less is compressed than later.
   std::uint64_t warmup_steps() const;
-  /// The value of epoch() at the end of the training.
-  double epochs_total() const { return length.epochs_total(); }
+  compressors::TrainingCourse course() const {
+    return {.epochs = length.epochs_total(), .rate_falls = schedule->falls()};
+  }
 
   const protocol::JobSpec spec;
   const std::uint32_t rank;

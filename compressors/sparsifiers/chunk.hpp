@@ -37,8 +37,8 @@ class Chunk final : public Compressor {
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.passes = {Reduction::sum, Reduction::sum}, .sparse = true}; }
   bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
-  WarmupLength warmup_length(double epochs_total) const override {
-    return {.epochs = options_.warmup.length(epochs_total)};
+  WarmupLength warmup_length(const TrainingCourse& course) const override {
+    return {.epochs = options_.warmup.length(course)};
   }
   std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override;

@@ -52,8 +52,8 @@ class Dgc final : public Sparsifier {
 
   std::string_view name() const override { return type_name; }
   Traits traits() const override { return {.sparse = true, .selects = true, .thins = true}; }
-  WarmupLength warmup_length(double epochs_total) const override {
-    return {.epochs = options_.warmup.length(epochs_total)};
+  WarmupLength warmup_length(const TrainingCourse& course) const override {
+    return {.epochs = options_.warmup.length(course)};
   }
   double error_bound(std::uint64_t entries, const Round& round) const override;
   /// More than those of the dense tensor, where all entries would be sent: then there is nothing to choose.

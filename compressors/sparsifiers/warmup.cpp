@@ -18,12 +18,12 @@ double authors(double base, double done) { return std::pow(base, (std::floor(5 *
 
 std::vector<std::string_view> Warmup::schedules() { return {"exponential", "paper", "authors"}; }
 
-double Warmup::length(double epochs_total) const {
-  return epochs.value_or(std::min(share_usual * epochs_total, epochs_usual));
+double Warmup::length(const TrainingCourse& course) const {
+  return epochs.value_or(std::min(share_usual(course.rate_falls) * course.epochs, epochs_usual));
 }
 
 double Warmup::ratio(double base, const Round& round) const {
-  const double whole = length(round.epochs_total);
+  const double whole = length(round.course);
   if (round.epoch >= whole) return base;
   const double start = dense * whole;
   if (round.epoch < start) return 1;

@@ -12,7 +12,8 @@ protocol::Params<Options> with_warmup(protocol::Params<Options> params) {
       .optional_number(
           "warmup_epochs", [](Options& options) -> std::optional<double>& { return options.warmup.epochs; },
           {.minimum = 0.0},
-          "Epochs, also fractional, until the ratio has come down to its value. Null: half of the training, 4 at most.")
+          "Epochs, also fractional, until the ratio has come down to its value. Null: half of the training, a tenth if "
+          "the learning rate does not fall, 4 at most.")
       .number(
           "warmup_dense", [](Options& options) -> double& { return options.warmup.dense; },
           {.minimum = 0.0, .maximum = 1.0},

@@ -51,7 +51,7 @@ class PowerSgd final : public Compressor {
   double error_bound(std::uint64_t, const Round&) const override { return 1; }
   bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   bool decodes_on(at::Device device) const override { return codes_on(device); }
-  WarmupLength warmup_length(double) const override { return {.steps = start_step()}; }
+  WarmupLength warmup_length(const TrainingCourse&) const override { return {.steps = start_step()}; }
   /// Fails with: malformed (wrong number of values, or not finite), invalid_argument (nothing was encoded).
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
   std::vector<NamedTensor> save() const override;

@@ -174,7 +174,11 @@ TEST(Warnings, AWarmUpOfOpenLengthIsTheCatalogsShareOfTheTraining) {
   spec.compression.compressor.params["warmup_epochs"] = nullptr;
   const auto shape = training::training_shape(spec).value();
   EXPECT_EQ(count_steps(spec, shape, catalog)->warmup, 0u);
-  catalog["compressors"][2]["traits"]["usual_warmup"] = {{"share", 0.5}, {"epochs_max", 4}};
+  catalog["compressors"][2]["traits"]["usual_warmup"] = {
+      {"share", 0.25}, {"share_where_rate_falls", 0.5}, {"epochs_max", 4}};
+  EXPECT_EQ(count_steps(spec, shape, catalog)->warmup, 117u);
+  catalog["lr_schedules"].push_back({{"name", "falling"}, {"falls", true}});
+  spec.training.lr_schedule.name = "falling";
   EXPECT_EQ(count_steps(spec, shape, catalog)->warmup, 234u);
   spec.training.epochs = 20;
   EXPECT_EQ(count_steps(spec, shape, catalog)->warmup, 4u * 234);

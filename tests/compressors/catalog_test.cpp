@@ -108,7 +108,8 @@ TEST(Catalog, DescribesEveryParameter) {
   const json dgc = named("compressors", "dgc");
   EXPECT_EQ(dgc.at("traits").at("passes"), json::array({"gather"}));
   EXPECT_EQ(dgc.at("traits").at("warmup"), true);
-  EXPECT_EQ(dgc.at("traits").at("usual_warmup"), (nlohmann::json{{"share", 0.5}, {"epochs_max", 4.0}}));
+  EXPECT_EQ(dgc.at("traits").at("usual_warmup"),
+            (nlohmann::json{{"share", 0.1}, {"share_where_rate_falls", 0.5}, {"epochs_max", 4.0}}));
   EXPECT_EQ(dgc.at("traits").at("vector_entries_min"), 4096);
   EXPECT_EQ(named("compressors", "powersgd").at("traits").at("vector_entries_min"), nullptr);
   EXPECT_EQ(dgc.at("traits").at("goes_dense"), true);

@@ -94,7 +94,7 @@ TEST(Chunk, OneTensorDoesNotDisturbAnother) {
 
 TEST(Chunk, WarmupSendsMoreAtFirst) {
   Chunk chunk({.chunk = 16, .ratio = 0.01, .warmup = {.epochs = 2, .dense = 0, .schedule = "paper"}});
-  EXPECT_EQ(chunk.warmup_length(10).epochs, 2);
+  EXPECT_EQ(chunk.warmup_length({.epochs = 10}).epochs, 2);
   Round round = round_at(0);
   for (const auto& [epoch, chunks] : {std::pair{0.25, 100}, {0.75, 25}, {2.0, 4}}) {
     round.epoch = epoch;

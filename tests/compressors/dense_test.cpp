@@ -82,8 +82,9 @@ TEST(Dense, BeforePowerSgdStarts) {
   for (round.step = 0; round.step < 6; ++round.step) {
     EXPECT_EQ(powersgd->goes_dense({256, 256}, round), round.step < 3) << round.step;
   }
-  EXPECT_EQ(powersgd->warmup_length(10).in_steps(100), 3u) << "what is reported as after the warm-up begins there";
-  EXPECT_EQ(Case({"powersgd", {}}).make()->warmup_length(10).steps, 10u);
+  EXPECT_EQ(powersgd->warmup_length({.epochs = 10}).in_steps(100), 3u)
+      << "what is reported as after the warm-up begins there";
+  EXPECT_EQ(Case({"powersgd", {}}).make()->warmup_length({.epochs = 10}).steps, 10u);
 }
 
 /// As long as the ratio of a warm-up makes positions and values of all ranks longer than the tensor, too.

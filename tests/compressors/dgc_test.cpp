@@ -159,8 +159,8 @@ TEST(Dgc, WarmupSendsMoreAtFirst) {
     EXPECT_LE(sent, most) << epoch;
     EXPECT_GE(sent, static_cast<std::size_t>(0.7 * static_cast<double>(most))) << epoch;
   }
-  EXPECT_EQ(Dgc(options).warmup_length(90).epochs, 4);
-  EXPECT_EQ(Dgc({.warmup = {.epochs = 0.25}}).warmup_length(90).epochs, 0.25);
+  EXPECT_EQ(Dgc(options).warmup_length({.epochs = 90}).epochs, 4);
+  EXPECT_EQ(Dgc({.warmup = {.epochs = 0.25}}).warmup_length({.epochs = 90}).epochs, 0.25);
 }
 
 }  // namespace

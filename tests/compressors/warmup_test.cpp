@@ -8,7 +8,7 @@ namespace weir::compressors::test {
 namespace {
 
 double ratio(const Warmup& warmup, double epoch, double epochs_total = 0, double base = 0.001) {
-  return warmup.ratio(base, {.epoch = epoch, .epochs_total = epochs_total});
+  return warmup.ratio(base, {.epoch = epoch, .course = {.epochs = epochs_total}});
 }
 
 TEST(Warmup, ComesDownWithoutStepsAfterItsDenseShare) {
@@ -51,15 +51,18 @@ TEST(Warmup, OfTheAuthorsCode) {
   }
 }
 
-TEST(Warmup, UsuallyTakesHalfOfTheTrainingAndFourEpochsAtMost) {
+TEST(Warmup, UsuallyTakesAShareOfTheTrainingAndFourEpochsAtMost) {
   const Warmup usual;
-  EXPECT_EQ(usual.length(2), 1);
-  EXPECT_EQ(usual.length(0.5), 0.25);
-  EXPECT_EQ(usual.length(90), 4);
-  EXPECT_EQ(ratio(usual, 0.99, 2), 1) << "all of it is dense";
-  EXPECT_EQ(ratio(usual, 1, 2), 0.001);
+  const auto falling = [](double epochs) { return TrainingCourse{.epochs = epochs, .rate_falls = true}; };
+  EXPECT_EQ(usual.length(falling(2)), 1);
+  EXPECT_EQ(usual.length(falling(0.5)), 0.25);
+  EXPECT_EQ(usual.length(falling(90)), 4);
+  EXPECT_EQ(usual.length({.epochs = 2}), 0.2) << "at a constant rate";
+  EXPECT_EQ(usual.length({.epochs = 90}), 4);
+  EXPECT_EQ(ratio(usual, 0.99, 10), 1) << "all of it is dense";
+  EXPECT_EQ(ratio(usual, 1, 10), 0.001);
   EXPECT_EQ(ratio(usual, 0), 0.001) << "how long the training takes is not known";
-  EXPECT_EQ(Warmup{.epochs = 0}.length(90), 0);
+  EXPECT_EQ(Warmup{.epochs = 0}.length(falling(90)), 0);
 }
 
 }  // namespace

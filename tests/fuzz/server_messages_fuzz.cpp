@@ -27,7 +27,7 @@ void read_tensors(const char* compressor, weir::BytesView body) {
   weir::protocol::JobSpec spec;
   spec.compression.compressor = {compressor, nlohmann::json::object()};
   auto compression = weir::training::make_compression(spec).value();
-  TensorCoder coder(compression, {.seed = 1, .epochs_total = 1, .steps_per_epoch = 10, .workers = 2});
+  TensorCoder coder(compression, {.seed = 1, .course = {.epochs = 1}, .steps_per_epoch = 10, .workers = 2});
   const Turn turn{.worker = 1, .clock = 3, .step = 20};
   Reader push(body);
   weir::training::Mean mean{.tensor = at::zeros({8, 4}), .sparse = false, .positions = {}};

@@ -51,7 +51,7 @@ struct Outcome {
 Outcome train(const Case& of, collectives::Fabric& fabric, std::uint64_t steps, const Outcome* before = nullptr) {
   Outcome outcome;
   auto parameters = leaves();
-  Exchange::Options options{.seed = 5, .epochs_total = 4, .bucket_sizes = {}, .topology = {.name = "auto"}};
+  Exchange::Options options{.seed = 5, .course = {.epochs = 4}, .bucket_sizes = {}, .topology = {.name = "auto"}};
   options.make_compression = [&of] { return compression(of); };
   if (of.links) options.measure_links = [&of](collectives::Fabric&) { return *of.links; };
   Exchange exchange(parameters, compression(of), fabric, options);

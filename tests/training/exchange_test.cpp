@@ -234,7 +234,7 @@ TEST(Exchange, GoesDenseAtTheBeginningOfAWarmup) {
     auto dgc = compressors::builtin().make(
         {.compressor = "dgc", .params = params, .memory = {}, .memory_params = none, .setting = {.momentum = 0.9}});
     Exchange exchange(net.parameters(), std::move(dgc.value()), *group[rank],
-                      {.epochs_total = 2, .bucket_sizes = {.first_bytes = 1, .bytes = 1}});
+                      {.course = {.epochs = 2}, .bucket_sizes = {.first_bytes = 1, .bytes = 1}});
     GradientTrigger gradients(exchange, net.parameters());
     for (std::uint64_t step = 0; step < 4; ++step) {
       gradients.begin({.number = step, .epoch = 0.1 * static_cast<double>(step)});

@@ -43,6 +43,11 @@ INSTANTIATE_TEST_SUITE_P(Schedules, EverySchedule,
                                            Case{"cosine", nlohmann::json::object()}),
                          [](const auto& info) { return std::string(info.param.name); });
 
+TEST_P(EverySchedule, SaysWhetherItFalls) {
+  const auto schedule = make(GetParam().name, GetParam().params);
+  EXPECT_EQ(schedule->falls(), schedule->factor(99) < schedule->factor(0));
+}
+
 TEST_P(EverySchedule, BeginsWithALinearRise) {
   auto params = GetParam().params;
   const auto plain = make(GetParam().name, params);

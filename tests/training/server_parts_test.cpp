@@ -71,7 +71,7 @@ compressors::Compression compression_of(const std::string& compressor, nlohmann:
   return make_compression(spec).value();
 }
 
-constexpr CodingSetting setting{.seed = 7, .epochs_total = 2, .steps_per_epoch = 10, .workers = 3};
+constexpr CodingSetting setting{.seed = 7, .course = {.epochs = 2}, .steps_per_epoch = 10, .workers = 3};
 
 class Differences : public ::testing::TestWithParam<std::pair<std::string, nlohmann::json>> {};
 INSTANTIATE_TEST_SUITE_P(Compressors, Differences,
@@ -144,7 +144,7 @@ TEST(DelayCompensation, IsThatOfThePaper) {
   constexpr std::uint32_t workers = 2;
   auto compression = compression_of("none", {});
   auto of_worker = compression_of("none", {});
-  const CodingSetting coding{.seed = 1, .epochs_total = 1, .steps_per_epoch = 100, .workers = workers};
+  const CodingSetting coding{.seed = 1, .course = {.epochs = 1}, .steps_per_epoch = 100, .workers = workers};
   const at::Tensor model = at::randn({6, 5});
   const std::vector<NamedTensor> parameters{{"weight", model}};
   const auto rule =

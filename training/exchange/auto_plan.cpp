@@ -60,7 +60,7 @@ AutoPlan::AutoPlan(collectives::Fabric& fabric, const RoundSetting& setting, Mak
 }
 
 bool AutoPlan::warms_up(const Step& step) const {
-  const auto length = setting_.compression.compressor->warmup_length(setting_.epochs_total);
+  const auto length = setting_.compression.compressor->warmup_length(setting_.course);
   return step.epoch <= length.epochs || step.number < length.steps;
 }
 

@@ -36,7 +36,7 @@ struct RoundSetting {
   compressors::Compression& compression;
   GatheredMean& gathered_mean;
   std::uint64_t seed = 0;
-  double epochs_total = 0;                      ///< passes over the data in the whole training; 0: not known
+  compressors::TrainingCourse course = {};
   Aggregation aggregation = Aggregation::mean;  ///< of what is not compressed
   std::uint32_t ranks = 1;
   /// Those who encode: all ranks or, in an exchange by hosts, the leader of each host, who encodes the sum of its
@@ -63,7 +63,7 @@ struct RoundSetting {
     return {.seed = seed,
             .step = step.number,
             .epoch = step.epoch,
-            .epochs_total = epochs_total,
+            .course = course,
             .learning_rate = step.learning_rate,
             .tensor = parameter,
             .rank = rank,

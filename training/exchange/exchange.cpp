@@ -92,7 +92,7 @@ RoundSetting Exchange::setting_of(bool some_coded) {
                        .compression = compression_,
                        .gathered_mean = gathered_mean_,
                        .seed = options_.seed,
-                       .epochs_total = options_.epochs_total,
+                       .course = options_.course,
                        .aggregation = options_.aggregation,
                        .ranks = fabric_.size(),
                        .rank = fabric_.rank(),

@@ -50,7 +50,7 @@ class Exchange {
     std::string_view values = "gradient";  ///< what the values are, in errors
     Aggregation aggregation = Aggregation::mean;
     std::uint64_t seed = 0;
-    double epochs_total = 0;                          ///< passes over the data in the whole training; 0: not known
+    compressors::TrainingCourse course = {};
     BucketSizes bucket_sizes;                         ///< the largest ones that AutoPlan may choose
     std::vector<std::uint32_t> groups = {};           ///< by tensor, from 0 without gaps; empty: all in one
     collectives::TopologyChoice topology = {};        ///< AutoPlan::name: left to the ranks

@@ -70,7 +70,7 @@ Round Choco::round_of(const Step& step, const Coded& coded, std::uint32_t rank) 
   return {.seed = options_.seed,
           .step = step.number,
           .epoch = step.epoch,
-          .epochs_total = options_.epochs_total,
+          .course = options_.course,
           .learning_rate = step.learning_rate,
           .tensor = coded.parameter,
           .rank = rank};

@@ -30,7 +30,7 @@ class Choco {
  public:
   struct Options {
     std::uint64_t seed = 0;
-    double epochs_total = 0;
+    compressors::TrainingCourse course = {};
     std::uint32_t rank = 0;
     std::vector<std::uint32_t> neighbours;
     std::vector<float> weights;  ///< of neighbours

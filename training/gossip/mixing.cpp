@@ -91,7 +91,7 @@ Result<void> Mixing::join(std::optional<double> consensus_step, collectives::Fab
   choco_ = std::make_unique<Choco>(parameters_, coded_, std::vector<double>(steps.begin(), steps.end()),
                                    *replica_.compression().compressor,
                                    Choco::Options{.seed = replica_.spec.training.seed,
-                                                  .epochs_total = replica_.epochs_total(),
+                                                  .course = replica_.course(),
                                                   .rank = replica_.rank,
                                                   .neighbours = {neighbours.begin(), neighbours.end()},
                                                   .weights = {weights.begin(), weights.end()}});

@@ -7,6 +7,12 @@
 
 namespace weir::training {
 
+nlohmann::json ScheduleEntry::describe() const {
+  auto described = CatalogEntry::describe();
+  described["falls"] = falls;
+  return described;
+}
+
 const ScheduleCatalog& schedules() {
   static const auto catalog = ScheduleCatalog({.kind = "lr_schedule"})
                                   .add<Constant>()

@@ -14,6 +14,7 @@ class Cosine final : public RampedSchedule {
  public:
   static constexpr std::string_view type_name = "cosine";
   static constexpr std::string_view summary = "down to 0 along half a cosine, after an optional linear warm-up";
+  static constexpr bool type_falls = true;
 
   struct Options {
     RampOptions ramp;
@@ -22,6 +23,7 @@ class Cosine final : public RampedSchedule {
   Cosine(const Options& options, const ScheduleSetting& setting)
       : RampedSchedule(options.ramp, setting),
         length_(std::max(1.0, static_cast<double>(setting.steps_total) - warmup_steps())) {}
+  bool falls() const override { return type_falls; }
 
  protected:
   double decay(double done) const override {

@@ -14,6 +14,7 @@ class MultiStep final : public RampedSchedule {
  public:
   static constexpr std::string_view type_name = "multistep";
   static constexpr std::string_view summary = "times gamma at each of the milestones, which are epochs";
+  static constexpr bool type_falls = true;
 
   struct Options {
     RampOptions ramp;
@@ -29,6 +30,7 @@ class MultiStep final : public RampedSchedule {
       : RampedSchedule(options.ramp, setting), gamma_(options.gamma) {
     for (const double epochs : options.milestones) milestones_.push_back(epochs * steps_per_epoch());
   }
+  bool falls() const override { return type_falls; }
 
  protected:
   double decay(double done) const override {

@@ -13,16 +13,34 @@ struct ScheduleSetting {
   std::uint32_t workers = 1;
 };
 
-/// The learning rate over time, as a factor of training.optimizer.lr. It depends only on the step.
+/// The learning rate over time, as a factor of training.optimizer.lr. It depends only on the step. A schedule states
+///
+///     static constexpr bool type_falls;
+///
+/// which is what falls() returns.
 class Schedule {
  public:
   virtual ~Schedule() = default;
   /// `step` counts from 0 for the first step of the job.
   virtual double factor(std::uint64_t step) const = 0;
+  /// Whether it comes down in the course of the training, apart from an initial rise.
+  virtual bool falls() const = 0;
 };
 
 /// The parameters are training.lr_schedule of the job spec without its name.
-using ScheduleCatalog = protocol::Catalog<protocol::CatalogEntry<Schedule, const ScheduleSetting&>>;
+struct ScheduleEntry : protocol::CatalogEntry<Schedule, const ScheduleSetting&> {
+  bool falls = false;
+
+  template <class S>
+  static ScheduleEntry of(const protocol::CatalogWords& words) {
+    return {CatalogEntry::of<S>(words), S::type_falls};
+  }
+
+  /// {"name", "summary", "params", "falls"}
+  nlohmann::json describe() const;
+};
+
+using ScheduleCatalog = protocol::Catalog<ScheduleEntry>;
 
 /// All schedules.
 const ScheduleCatalog& schedules();

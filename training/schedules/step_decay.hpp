@@ -12,6 +12,7 @@ class StepDecay final : public RampedSchedule {
  public:
   static constexpr std::string_view type_name = "step";
   static constexpr std::string_view summary = "times gamma after every so many epochs";
+  static constexpr bool type_falls = true;
 
   struct Options {
     RampOptions ramp;
@@ -27,6 +28,7 @@ class StepDecay final : public RampedSchedule {
       : RampedSchedule(options.ramp, setting),
         every_steps_(options.epochs * steps_per_epoch()),
         gamma_(options.gamma) {}
+  bool falls() const override { return type_falls; }
 
  protected:
   double decay(double done) const override { return std::pow(gamma_, std::floor(done / every_steps_)); }

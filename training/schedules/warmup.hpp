@@ -12,6 +12,7 @@ class Warmup final : public RampedSchedule {
  public:
   static constexpr std::string_view type_name = "warmup";
   static constexpr std::string_view summary = "a linear rise over the first epochs, then the same rate";
+  static constexpr bool type_falls = false;
 
   struct Options {
     double epochs = 1;
@@ -25,6 +26,7 @@ class Warmup final : public RampedSchedule {
   }
   Warmup(const Options& options, const ScheduleSetting& setting)
       : RampedSchedule({options.epochs, options.scale_with_workers}, setting) {}
+  bool falls() const override { return type_falls; }
 
  protected:
   double decay(double) const override { return 1; }

@@ -87,7 +87,7 @@ Result<void> ServedMode::join(Replica& replica, collectives::Fabric& fabric) {
   ensure(fabric.size() == replica.members(), "a group of the workers and the servers behind them");
   const Client::Setting setting{.servers = replica.others,
                                 .coding = {.seed = replica.spec.training.seed,
-                                           .epochs_total = replica.epochs_total(),
+                                           .course = replica.course(),
                                            .steps_per_epoch = replica.length.steps_per_epoch,
                                            .workers = replica.world}};
   client_ = std::make_unique<Client>(*replica.model, replica.compression(), fabric, setting, pushes_);

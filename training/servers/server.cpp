@@ -78,7 +78,7 @@ Result<std::unique_ptr<Server>> Server::make(const protocol::JobSpec& spec, cons
   if (!schedule) return schedule.error();
   server->schedule_ = std::move(*schedule);
   const CodingSetting coding{.seed = spec.training.seed,
-                             .epochs_total = length->epochs_total(),
+                             .course = {.epochs = length->epochs_total(), .rate_falls = server->schedule_->falls()},
                              .steps_per_epoch = length->steps_per_epoch,
                              .workers = place.workers};
   server->shard = std::make_unique<Shard>(parameters, own, std::move(*optimizer), server->compression_, coding);

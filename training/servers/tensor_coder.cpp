@@ -59,7 +59,7 @@ Round TensorCoder::round_of(const Turn& turn, std::uint32_t tensor) const {
   return {.seed = setting_.seed,
           .step = turn.clock,
           .epoch = static_cast<double>(turn.step) / static_cast<double>(setting_.steps_per_epoch),
-          .epochs_total = setting_.epochs_total,
+          .course = setting_.course,
           .learning_rate = turn.learning_rate,
           .tensor = tensor,
           .rank = turn.answers ? setting_.workers + turn.worker : turn.worker,

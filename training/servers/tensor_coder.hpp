@@ -22,7 +22,7 @@ std::optional<std::string> misfit(const compressors::Compression& compression);
 /// What the coding of a job's messages depends on; equal on all ranks.
 struct CodingSetting {
   std::uint64_t seed = 0;
-  double epochs_total = 0;
+  compressors::TrainingCourse course = {};
   std::uint64_t steps_per_epoch = 1;
   std::uint32_t workers = 1;
 };
