@@ -51,9 +51,9 @@ CASES = {
 METHODS = {
     "none": {"name": "none"},
     "dgc": {"name": "dgc"},
-    "paper": {"name": "dgc", "params": {"warmup_schedule": "paper", "warmup_dense": 0}},
-    "authors": {"name": "dgc", "params": {"warmup_schedule": "authors", "warmup_dense": 0}},
-    "half-dense": {"name": "dgc", "params": {"warmup_dense": 0.5}},
+    "paper": {"name": "dgc", "warmup_share": 0.5, "params": {"warmup_schedule": "paper", "warmup_dense": 0}},
+    "authors": {"name": "dgc", "warmup_share": 0.5, "params": {"warmup_schedule": "authors", "warmup_dense": 0}},
+    "half-dense": {"name": "dgc", "warmup_share": 0.5, "params": {"warmup_dense": 0.5}},
     # Dense for this share of the training, then 0.1 % at once.
     "half": {"name": "dgc", "warmup_share": 0.5},
     "quarter": {"name": "dgc", "warmup_share": 0.25},
@@ -66,7 +66,7 @@ METHODS = {
 def compression_of(method: str, epochs: int) -> dict:
     spec = dict(METHODS[method])
     share = spec.pop("warmup_share", None)
-    return spec if share is None else spec | {"params": {"warmup_epochs": share * epochs}}
+    return spec if share is None else spec | {"params": spec.get("params", {}) | {"warmup_epochs": share * epochs}}
 
 
 def spec_of(name: str, method: str, seed: int, cifar: Path | None) -> dict:

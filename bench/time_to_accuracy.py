@@ -163,9 +163,10 @@ training, on the same cores. An accuracy counts as reached when the mean of thre
 At {RATES[WHOLE]} each training goes on for {' or '.join(str(m.epochs) for m in MODELS.values())} epochs; the accuracy
 at the end is the mean of the last fifth of its evaluations. At the other rate, which changes nothing but the time,
 trainings are ended soon after they have come to the accuracy. What is sent is counted at the sockets of all workers.
-"dgc" has its defaults, with which the first half of a training is dense; without a warm-up it sends 0.1 % of the
-entries from the first step on. With the MLP at 100 Mbit/s `none`, `bf16`, `dgc`, `auto` and both DDP were measured
-while other programs ran beside them: the line takes 97 % of the time of their steps.
+`dgc`, also under `auto` and with `esync`, had the default warm-up of the time, in which the first half of a training is
+dense; at such a constant rate it is a tenth since ([dgc.md](dgc.md)). Without a warm-up it sends 0.1 % of the entries
+from the first step on. With the MLP at 100 Mbit/s `none`, `bf16`, `dgc`, `auto` and both DDP were measured while other
+programs ran beside them: the line takes 97 % of the time of their steps.
 
 ![accuracy over time](images/time_to_accuracy.svg)
 """
