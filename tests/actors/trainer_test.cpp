@@ -51,7 +51,7 @@ TEST(Trainer, TrainsReportsEvaluatesAndSaves) {
       EXPECT_EQ(all.at(name).size(), 32u) << name;
       EXPECT_EQ(all.at(name).back().step, 32u) << name;
     }
-    EXPECT_EQ(all.at("bytes_sent_after_warmup").front().step, 17u);  // one epoch of 16 steps
+    EXPECT_EQ(all.at("bytes_sent_after_warmup").front().step, 5u);  // a tenth of 32 steps
     const double parameters = 64 * 16 + 16 + 16 * 4 + 4;
     EXPECT_DOUBLE_EQ(all.at("bytes_dense").back().value, 32 * 4 * parameters);
     EXPECT_EQ(static_cast<double>(all.at("loss").back().wire_bytes), all.at("bytes_sent").back().value);
@@ -158,7 +158,7 @@ TEST(Trainer, CountsOptimizerStepsWhereBatchesAccumulate) {
     EXPECT_EQ(cluster.book.ends[rank].step, 10u);
     const auto all = series(cluster.book.reports[rank]);
     EXPECT_EQ(all.at("loss").size(), 10u);
-    EXPECT_EQ(all.at("bytes_sent_after_warmup").front().step, 6u);  // one epoch of 5 steps
+    EXPECT_EQ(all.at("bytes_sent_after_warmup").front().step, 2u);  // a tenth of 10 steps
     const double parameters = 64 * 16 + 16 + 16 * 4 + 4;
     EXPECT_DOUBLE_EQ(all.at("bytes_dense").back().value, 10 * 4 * parameters) << "one exchange in a step";
     for (std::size_t i = 0; i < 10; ++i) {
