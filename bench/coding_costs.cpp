@@ -24,7 +24,7 @@ constexpr int repetitions = 7;
 
 /// After any warm-up.
 compressors::Round late_round(std::uint32_t ranks) {
-  return {.seed = 1, .step = 1'000'000, .epoch = 1e6, .course = {.epochs = 2e6}, .learning_rate = 0.01, .world = ranks};
+  return {.seed = 1, .step = 1'000'000, .epoch = 1e6, .learning_rate = 0.01, .world = ranks};
 }
 
 /// What is summed without being changed needs no coding: a plain bucket does the same without copying.

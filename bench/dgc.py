@@ -36,8 +36,6 @@ CASES = {
                                "optimizer": {"lr": 0.1}},
     "lenet-slow": LENET | COSINE | {"optimizer": {"lr": 0.02}, "batch_size": 32, "epochs": 3},
     "example": LENET | CONSTANT | {"optimizer": {"lr": 0.02}, "batch_size": 16},  # that of `make run`
-    "resnet-constant": LENET | CONSTANT | {"model": {"name": "resnet20", "params": {"depth": 8}},
-                                          "optimizer": {"lr": 0.1}},
     "wide": LENET | CONSTANT | {"model": {"name": "mlp", "params": {"hidden": 13424}}, "optimizer": {"lr": 0.01},
                                "batch_size": 32, "epochs": 1},
     "wide-cosine": LENET | COSINE | {"model": {"name": "mlp", "params": {"hidden": 13424}}, "optimizer": {"lr": 0.01},

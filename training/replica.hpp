@@ -77,7 +77,7 @@ class Replica {
   /// Optimizer steps at the beginning in which less is compressed than later.
   std::uint64_t warmup_steps() const;
   compressors::TrainingCourse course() const {
-    return {.epochs = length.epochs_total(), .rate_falls = schedule->falls()};
+    return {.epochs = length.epochs_total(), .rate_falls = rate_falls(spec.training.lr_schedule.name)};
   }
 
   const protocol::JobSpec spec;

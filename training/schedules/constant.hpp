@@ -18,7 +18,6 @@ class Constant final : public RampedSchedule {
   };
   static protocol::Params<Options> params() { return ramp_params<Options>(); }
   Constant(const Options& options, const ScheduleSetting& setting) : RampedSchedule(options.ramp, setting) {}
-  bool falls() const override { return type_falls; }
 
  protected:
   double decay(double) const override { return 1; }

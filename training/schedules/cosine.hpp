@@ -23,7 +23,6 @@ class Cosine final : public RampedSchedule {
   Cosine(const Options& options, const ScheduleSetting& setting)
       : RampedSchedule(options.ramp, setting),
         length_(std::max(1.0, static_cast<double>(setting.steps_total) - warmup_steps())) {}
-  bool falls() const override { return type_falls; }
 
  protected:
   double decay(double done) const override {

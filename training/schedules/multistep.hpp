@@ -30,7 +30,6 @@ class MultiStep final : public RampedSchedule {
       : RampedSchedule(options.ramp, setting), gamma_(options.gamma) {
     for (const double epochs : options.milestones) milestones_.push_back(epochs * steps_per_epoch());
   }
-  bool falls() const override { return type_falls; }
 
  protected:
   double decay(double done) const override {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "protocol/catalog.hpp"
 
@@ -13,23 +14,18 @@ struct ScheduleSetting {
   std::uint32_t workers = 1;
 };
 
-/// The learning rate over time, as a factor of training.optimizer.lr. It depends only on the step. A schedule states
-///
-///     static constexpr bool type_falls;
-///
-/// which is what falls() returns.
+/// The learning rate over time, as a factor of training.optimizer.lr. It depends only on the step.
 class Schedule {
  public:
   virtual ~Schedule() = default;
   /// `step` counts from 0 for the first step of the job.
   virtual double factor(std::uint64_t step) const = 0;
-  /// Whether it comes down in the course of the training, apart from an initial rise.
-  virtual bool falls() const = 0;
 };
 
-/// The parameters are training.lr_schedule of the job spec without its name.
+/// A schedule has one member more than CatalogEntry asks for: static constexpr bool type_falls. The parameters are
+/// training.lr_schedule of the job spec without its name.
 struct ScheduleEntry : protocol::CatalogEntry<Schedule, const ScheduleSetting&> {
-  bool falls = false;
+  bool falls = false;  ///< the rate comes down in the course of the training, apart from an initial rise
 
   template <class S>
   static ScheduleEntry of(const protocol::CatalogWords& words) {
@@ -44,5 +40,8 @@ using ScheduleCatalog = protocol::Catalog<ScheduleEntry>;
 
 /// All schedules.
 const ScheduleCatalog& schedules();
+
+/// ScheduleEntry::falls of the schedule of that name, which must be one of them.
+bool rate_falls(std::string_view schedule);
 
 }  // namespace weir::training

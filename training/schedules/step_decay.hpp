@@ -28,7 +28,6 @@ class StepDecay final : public RampedSchedule {
       : RampedSchedule(options.ramp, setting),
         every_steps_(options.epochs * steps_per_epoch()),
         gamma_(options.gamma) {}
-  bool falls() const override { return type_falls; }
 
  protected:
   double decay(double done) const override { return std::pow(gamma_, std::floor(done / every_steps_)); }

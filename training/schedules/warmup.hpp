@@ -26,7 +26,6 @@ class Warmup final : public RampedSchedule {
   }
   Warmup(const Options& options, const ScheduleSetting& setting)
       : RampedSchedule({options.epochs, options.scale_with_workers}, setting) {}
-  bool falls() const override { return type_falls; }
 
  protected:
   double decay(double) const override { return 1; }
