@@ -8,7 +8,7 @@ from test_jobs import tensors
 from weir_api import poll
 
 STEPS = 120
-ACCURACY = 0.55  # with two seeds each, the worst came to 0.635; untrained: 0.1
+ACCURACY = 0.6  # of all modes the worst came to 0.69; with answers that leave out too much, to 0.54; untrained: 0.1
 
 MODES = {
     "async": {"mode": "async", "workers": 2, "params": {}},

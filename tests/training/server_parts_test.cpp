@@ -97,7 +97,8 @@ TEST_P(Differences, BringBothCopiesToTheModel) {
   for (std::uint64_t clock = 1; clock <= 300; ++clock) {
     const Turn turn{.worker = 1, .clock = clock, .step = clock / 3, .answers = true};
     Bytes body;
-    ASSERT_TRUE(server.write_difference(0, model, copy, turn, body));
+    constexpr std::uint64_t pushed = 60;
+    ASSERT_TRUE(server.write_difference(0, model, copy, turn, pushed, body));
     Reader reader(body);
     const auto read = worker.read_difference(reader, 0, turn, own);
     ASSERT_TRUE(read) << read.error().message();
@@ -135,6 +136,46 @@ TEST(Gradients, OfEveryCompressorThatFitsArriveAsTheyWereSent) {
     EXPECT_GT((mean.tensor * gradient).sum().item<double>(), 0) << entry.name;
   }
   EXPECT_GT(fit, 10u);
+}
+
+class SparsePushes : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Compressors, SparsePushes, ::testing::Values("topk", "dgc", "blockk"));
+
+/// The server's optimizer has no momentum, so what the pushes leave alone does not change. A worker that has waited for
+/// the pushes of all others gets all that they have changed, and no more is sent than came.
+TEST_P(SparsePushes, ComeBackWhole) {
+  constexpr double rate = 0.1;
+  constexpr std::uint32_t workers = 3;
+  constexpr std::int64_t rows = 100;
+  const nlohmann::json params = GetParam() == "dgc" ? nlohmann::json{{"warmup_epochs", 0}} : nlohmann::json::object();
+  auto compression = compression_of(GetParam(), params);
+  const CodingSetting coding{.seed = 1, .course = {.epochs = 1}, .steps_per_epoch = 100, .workers = workers};
+  const at::Tensor model = at::randn({rows, rows});
+  const std::vector<NamedTensor> parameters{{"weight", model}};
+  const auto rule = modes().make("async", {}).value()->rule({.clocks = std::vector<std::uint64_t>(workers)});
+  Shard shard(parameters, {0},
+              optimizers().make("sgd", {{"lr", rate}, {"momentum", 0}}, OptimizerSetting{parameters}).value(),
+              compression, coding);
+  std::size_t bytes_in = 0;
+  Turn turn;
+  for (std::uint32_t worker = 0; worker < workers; ++worker) {
+    auto of_worker = compression_of(GetParam(), params);
+    TensorCoder encoder(of_worker, coding);
+    turn = {.worker = worker, .clock = 1};
+    Bytes body;
+    ASSERT_TRUE(encoder.write_gradient(0, at::randn({rows, rows}), turn, body));
+    bytes_in += body.size();
+    std::vector<Shard::Pushed> pushes{{turn, Reader(body)}};
+    ASSERT_TRUE(shard.apply(pushes, rate, *rule));
+  }
+  const at::Tensor changed = model - shard.copies_of(2)[0].tensor;
+  ASSERT_GT(changed.count_nonzero().item<std::int64_t>(), 0);
+  Bytes answer;
+  ASSERT_TRUE(shard.answer(turn, answer));
+  EXPECT_LT(answer.size(), bytes_in);
+  const at::Tensor left = model - shard.copies_of(2)[0].tensor;
+  constexpr double rounded_by_codecs = 0.2;
+  EXPECT_LT(left.norm().item<double>(), rounded_by_codecs * changed.norm().item<double>());
 }
 
 /// DC-ASGD as the paper writes it, with a copy for each worker.

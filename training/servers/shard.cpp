@@ -13,7 +13,11 @@
 namespace weir::training::servers {
 Shard::Shard(std::vector<NamedTensor> parameters, std::vector<std::uint32_t> own, std::unique_ptr<Optimizer> optimizer,
              const compressors::Compression& compression, const CodingSetting& setting)
-    : own_(std::move(own)), optimizer_(std::move(optimizer)), coder_(compression, setting), copies_(setting.workers) {
+    : own_(std::move(own)),
+      optimizer_(std::move(optimizer)),
+      coder_(compression, setting),
+      copies_(setting.workers),
+      pushed_(setting.workers, std::vector<std::uint64_t>(own_.size())) {
   const at::NoGradGuard no_grad;
   for (const auto parameter : own_) {
     own_tensors_.push_back(parameters[parameter]);
@@ -33,6 +37,7 @@ Result<void> Shard::apply(std::span<Pushed> pushes, double learning_rate, const 
       const bool fresh = &push == &pushes.front();
       auto read = coder_.read_gradient(push.tensors, own_[i], push.turn, weight, fresh, mean);
       if (!read) return of(read.error(), i, push.turn.worker);
+      for (auto& pushed : pushed_) pushed[i] += *read;
       // At every one, so that it is known whose it was. (What is there before it was finite.)
       const auto values = compressors::flat(std::as_const(mean.tensor));
       if (compressors::find_non_finite(values) != values.size()) {
@@ -50,8 +55,9 @@ Result<void> Shard::apply(std::span<Pushed> pushes, double learning_rate, const 
 Result<void> Shard::answer(const Turn& turn, Bytes& out) {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < own_.size(); ++i) {
+    const std::uint64_t pushed = std::exchange(pushed_[turn.worker][i], 0);
     auto written =
-        coder_.write_difference(own_[i], own_tensors_[i].tensor.detach(), copies_[turn.worker][i], turn, out);
+        coder_.write_difference(own_[i], own_tensors_[i].tensor.detach(), copies_[turn.worker][i], turn, pushed, out);
     if (!written) return written.error().within("parameter " + own_tensors_[i].name);
   }
   return {};

@@ -51,6 +51,8 @@ class Shard {
   TensorCoder coder_;
   std::vector<Mean> means_;                      ///< by index
   std::vector<std::vector<at::Tensor>> copies_;  ///< by worker and index
+  /// By worker and index: entries that have come from all workers since this one's last answer.
+  std::vector<std::vector<std::uint64_t>> pushed_;
 };
 
 }  // namespace weir::training::servers

@@ -2,17 +2,21 @@
 
 #include <ATen/ops/sub.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/errc.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/memories/misfit.hpp"
+#include "compressors/non_finite.hpp"
+#include "compressors/values.hpp"
 #include "training/exchange/alone.hpp"
 
 namespace weir::training::servers {
 namespace {
 
 using compressors::flat;
+using compressors::HostValues;
 using compressors::Reduction;
 using compressors::Round;
 using compressors::Sent;
@@ -80,6 +84,11 @@ float TensorCoder::factor_of_difference(const at::Tensor& tensor, const Round& r
   return static_cast<float>(1 / (1 + bound));
 }
 
+/// Whether the server chooses the entries of a difference, and not the compressor.
+bool TensorCoder::chooses_difference(const at::Tensor& tensor) const {
+  return compressor().traits().selects && compressor().traits().biased && tensor.numel() > 0;
+}
+
 Result<void> TensorCoder::encode(const at::Tensor& tensor, const Round& round, Bytes& out) {
   payload_.clear();
   auto* const own = compressor().traits().sparse ? &entries_ : nullptr;
@@ -114,8 +123,8 @@ Result<void> TensorCoder::write_gradient(std::uint32_t tensor, const at::Tensor&
   return memory.update(round, sparse ? Sent(entries_) : Sent(compressor(), payload_, round), shape);
 }
 
-Result<void> TensorCoder::read_gradient(Reader& body, std::uint32_t tensor, const Turn& turn, float weight, bool fresh,
-                                        Mean& mean) {
+Result<std::uint64_t> TensorCoder::read_gradient(Reader& body, std::uint32_t tensor, const Turn& turn, float weight,
+                                                 bool fresh, Mean& mean) {
   Round round = round_of(turn, tensor);
   const auto sum = flat(mean.tensor);
   if (travels_as_is(mean.tensor, round)) {
@@ -127,7 +136,7 @@ Result<void> TensorCoder::read_gradient(Reader& body, std::uint32_t tensor, cons
       std::memcpy(&value, values->data() + i * sizeof(float), sizeof(float));
       sum[i] += weight * value;
     }
-    return {};
+    return sum.size();
   }
   const auto payload = take_payload(body);
   if (!payload) return payload.error();
@@ -136,17 +145,18 @@ Result<void> TensorCoder::read_gradient(Reader& body, std::uint32_t tensor, cons
   const bool listed = traits.sparse && traits.passes.back() == Reduction::gather;
   if (!listed) {
     mean.sparse = false;
-    return compressor().decode_add(*payload, round, weight, mean.tensor);
+    const auto added = compressor().decode_add(*payload, round, weight, mean.tensor);
+    return added ? Result<std::uint64_t>(sum.size()) : added.error();
   }
-  if (auto read = compressor().read_entries(*payload, round, sum.size(), entries_); !read) return read;
+  if (auto read = compressor().read_entries(*payload, round, sum.size(), entries_); !read) return read.error();
   add_selection(weight, entries_, sum);
   mean.sparse = fresh || mean.sparse;
   if (mean.sparse) mean.positions.insert(mean.positions.end(), entries_.positions.begin(), entries_.positions.end());
-  return {};
+  return entries_.size();
 }
 
 Result<void> TensorCoder::write_difference(std::uint32_t tensor, const at::Tensor& model, at::Tensor& copy,
-                                           const Turn& turn, Bytes& out) {
+                                           const Turn& turn, std::uint64_t pushed, Bytes& out) {
   Round round = round_of(turn, tensor);
   const float factor = factor_of_difference(model, round);
   if (factor == 0) {
@@ -154,7 +164,21 @@ Result<void> TensorCoder::write_difference(std::uint32_t tensor, const at::Tenso
     copy.copy_(model);
     return {};
   }
-  if (auto encoded = encode(at::sub(model, copy), round, out); !encoded) return encoded;
+  const at::Tensor difference = at::sub(model, copy);
+  if (chooses_difference(model)) {
+    const auto values = flat(difference);
+    const auto most = std::clamp<std::size_t>(pushed, 1, values.size());
+    if (auto chosen = HostValues(values, {}).select_largest(most, entries_); !chosen) return chosen;
+    // NaN and infinity compare larger than any number, so if there is one, it was chosen.
+    if (compressors::find_non_finite(entries_.values) != entries_.size()) return compressors::non_finite(round, values);
+    payload_.clear();
+    compressor().write_part(entries_, static_cast<std::uint32_t>(values.size()), payload_);
+    write(out, payload_.size());
+    append(out, payload_);
+    add_selection(factor, entries_, flat(copy));
+    return {};
+  }
+  if (auto encoded = encode(difference, round, out); !encoded) return encoded;
   round.pass = static_cast<std::uint32_t>(compressor().traits().passes.size() - 1);
   return compressor().decode_add(payload_, round, factor, copy);
 }
@@ -170,6 +194,12 @@ Result<void> TensorCoder::read_difference(Reader& body, std::uint32_t tensor, co
   }
   const auto payload = take_payload(body);
   if (!payload) return payload.error();
+  if (chooses_difference(copy)) {
+    const auto values = flat(copy);
+    const auto read = compressor().read_part(*payload, static_cast<std::uint32_t>(values.size()), entries_);
+    if (read) add_selection(factor, entries_, values);
+    return read;
+  }
   round.pass = static_cast<std::uint32_t>(compressor().traits().passes.size() - 1);
   return compressor().decode_add(*payload, round, factor, copy);
 }

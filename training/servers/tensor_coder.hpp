@@ -41,9 +41,11 @@ struct Turn {
 ///
 /// A server keeps what a worker's copy of its tensors is, to the bit: both add the same decoded differences to it. What
 /// a difference leaves out is in the next one (the error feedback of EF21, Richtarik et al. 2021, and CocktailSGD, Wang
-/// et al. 2023). An encoding that is unbiased, with a variance of b times the square of what it encodes, is added
-/// 1 / (1 + b) times, with which it brings the copy closer to the model on average; where b is unbounded, or a biased
-/// encoding may be off by as much as it encodes, the parameters travel as they are.
+/// et al. 2023). Where a compressor chooses entries, a difference has as many of the largest as have come in since the
+/// one before it: as many as all workers would gather, and with plain SGD all that have changed. With those of one
+/// payload the copies would fall behind. An encoding that is unbiased, with a variance of b times the square of what it
+/// encodes, is added 1 / (1 + b) times, with which it brings the copy closer to the model on average; where b is
+/// unbounded, or a biased encoding may be off by as much as it encodes, the parameters travel as they are.
 ///
 /// Used by one thread. Everything that reads fails with: malformed, unsupported.
 class TensorCoder {
@@ -57,13 +59,15 @@ class TensorCoder {
 
   /// Appends a worker's gradient, after what its memory makes of it. Fails as Memory and Compressor do.
   Result<void> write_gradient(std::uint32_t tensor, const at::Tensor& gradient, const Turn& turn, Bytes& out);
-  /// Adds `weight` times a gradient to `mean`, which may become sparse if it has no entries yet (`fresh`).
-  Result<void> read_gradient(Reader& body, std::uint32_t tensor, const Turn& turn, float weight, bool fresh,
-                             Mean& mean);
+  /// Adds `weight` times a gradient to `mean`, which may become sparse if it has no entries yet (`fresh`). Returns the
+  /// number of entries that have come.
+  Result<std::uint64_t> read_gradient(Reader& body, std::uint32_t tensor, const Turn& turn, float weight, bool fresh,
+                                      Mean& mean);
 
-  /// Appends how `model` differs from `copy`, and changes the copy as the worker will change its own.
+  /// Appends how `model` differs from `copy`, and changes the copy as the worker will change its own. `pushed`: how
+  /// many entries have come since this was last done for this copy.
   Result<void> write_difference(std::uint32_t tensor, const at::Tensor& model, at::Tensor& copy, const Turn& turn,
-                                Bytes& out);
+                                std::uint64_t pushed, Bytes& out);
   Result<void> read_difference(Reader& body, std::uint32_t tensor, const Turn& turn, at::Tensor& copy);
 
  private:
@@ -71,6 +75,7 @@ class TensorCoder {
   compressors::Round round_of(const Turn& turn, std::uint32_t tensor) const;
   bool travels_as_is(const at::Tensor& tensor, const compressors::Round& round) const;
   float factor_of_difference(const at::Tensor& tensor, const compressors::Round& round) const;
+  bool chooses_difference(const at::Tensor& tensor) const;
   Result<void> encode(const at::Tensor& tensor, const compressors::Round& round, Bytes& out);
 
   const compressors::Compression& compression_;
