@@ -185,6 +185,22 @@ TEST(AutoPlan, SendsPayloadsOfHostsByOwnersWhereThereAreMany) {
   EXPECT_EQ(outcomes[0].plans.front().buckets.back().topology, "hierarchical");
 }
 
+// The model knows only slow links, over which next to nothing is sent after the warm-up.
+TEST(AutoPlan, IsMadeAnewWhenTheWarmUpIsOver) {
+  constexpr std::uint64_t warmup_steps = 40;
+  const Case slow_links{.compressor = "dgc",
+                        .params = {{"warmup_epochs", 2}},
+                        .links = GroupLinks{.links = {.latency_seconds = 1e-3, .seconds_per_byte = 1e-3}}};
+  const auto outcomes = train_all(slow_links, warmup_steps + 2);
+  expect_same_means(outcomes, warmup_steps + 2);
+  for (const auto& plan : outcomes[0].plans) {
+    if (plan.step < warmup_steps) EXPECT_NE(plan.buckets.front().form, "coded") << plan.reason;
+  }
+  const auto& last = outcomes[0].plans.back();
+  EXPECT_EQ(last.step, warmup_steps);
+  EXPECT_EQ(last.buckets.front().form, "coded") << last.reason;
+}
+
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const char* compressor : {"none", "fp16", "topk", "qsgd", "terngrad", "signsgd", "powersgd"}) {

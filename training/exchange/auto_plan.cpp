@@ -61,7 +61,7 @@ AutoPlan::AutoPlan(collectives::Fabric& fabric, const RoundSetting& setting, Mak
 
 bool AutoPlan::warms_up(const Step& step) const {
   const auto length = setting_.compression.compressor->warmup_length(setting_.course);
-  return step.epoch <= length.epochs || step.number < length.steps;
+  return step.epoch < length.epochs || step.number < length.steps;
 }
 
 Result<std::size_t> AutoPlan::start(const Step& step, std::span<const std::vector<Bucket>> layouts) {
@@ -79,6 +79,11 @@ Result<void> AutoPlan::before(const Step& step, double waited_seconds) {
   const auto now = Clock::now();
   const double seconds = std::chrono::duration<double>(now - last_).count();
   last_ = now;
+  if (measured_in_warmup_ && !warms_up(step)) {
+    auto left = leave_warmup(step);
+    last_ = Clock::now();
+    return left;
+  }
   if (skipped_ < skipped_steps) {
     ++skipped_;
     return {};
@@ -143,8 +148,22 @@ Result<void> AutoPlan::judge(const Step& step) {
   return {};
 }
 
+/// What was measured in the warm-up says nothing about the steps after it.
+Result<void> AutoPlan::leave_warmup(const Step& step) {
+  steps_.clear();
+  computations_.clear();
+  trials_.clear();
+  settled_ = false;
+  if (auto measured = measure(step); !measured) return measured;
+  situation_.buckets = loads_of(parameters_, buckets_);
+  if (auto planned = plan_trials(); !planned) return planned;
+  follow(0, step.number, "the fastest by the model now that the warm-up is over");
+  return {};
+}
+
 /// What the plans depend on, the same numbers on all ranks.
 Result<void> AutoPlan::measure(const Step& step) {
+  measured_in_warmup_ = warms_up(step);
   auto links = measure_links_(fabric_);
   if (!links) return links.error();
   situation_.links = links->links;

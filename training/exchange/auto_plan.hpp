@@ -27,8 +27,8 @@ namespace weir::training {
 /// same plans (planner.hpp). The plans that the model finds good are then tried for some steps each, and the one whose
 /// steps were fastest on the slowest rank is followed. It is measured again from time to time: when its steps have
 /// become much slower, when the compressor is in its warm-up, whose payloads become smaller, and now and then anyway,
-/// all is measured and planned again. Which topologies a plan may use, plans() says; split_gather and multi_hop are not
-/// among them.
+/// all is measured and planned again. When the warm-up is over, all plans are tried anew. Which topologies a plan may
+/// use, plans() says; split_gather and multi_hop are not among them.
 ///
 /// All ranks must call start() once and before() before the same steps.
 class AutoPlan {
@@ -72,6 +72,7 @@ class AutoPlan {
   Result<void> measure(const Step& step);
   Result<void> plan_trials();
   Result<void> judge(const Step& step);
+  Result<void> leave_warmup(const Step& step);
   void follow(std::size_t trial, std::uint64_t step, std::string reason);
   bool warms_up(const Step& step) const;
 
@@ -87,6 +88,7 @@ class AutoPlan {
   bool settled_ = false;       ///< trying is over
   int slow_windows_ = 0;       ///< one after the other, in which the plan was slower than when it was chosen
   std::uint64_t windows_ = 0;  ///< since all was measured
+  bool measured_in_warmup_ = false;
 
   // The steps of the window.
   std::chrono::steady_clock::time_point last_;  ///< when it began
