@@ -16,6 +16,7 @@ from pathlib import Path
 
 from accuracy_runs import Runs, accuracy_of, curves, seconds_to, spread
 from four_hosts import ROOT, WORKERS, FourHosts
+from local_cluster import exit_on_signals
 from plots import Lines, write_plots
 from weir_api import ENDED, Api
 
@@ -163,10 +164,10 @@ training, on the same cores. An accuracy counts as reached when the mean of thre
 At {RATES[WHOLE]} each training goes on for {' or '.join(str(m.epochs) for m in MODELS.values())} epochs; the accuracy
 at the end is the mean of the last fifth of its evaluations. At the other rate, which changes nothing but the time,
 trainings are ended soon after they have come to the accuracy. What is sent is counted at the sockets of all workers.
-`dgc`, also under `auto` and with `esync`, had the default warm-up of the time, in which the first half of a training is
-dense; at such a constant rate it is a tenth since ([dgc.md](dgc.md)). Without a warm-up it sends 0.1 % of the entries
-from the first step on. With the MLP at 100 Mbit/s `none`, `bf16`, `dgc`, `auto` and both DDP were measured while other
-programs ran beside them: the line takes 97 % of the time of their steps.
+`dgc`, also under `auto` and with `esync`, has its default warm-up: at such a constant rate the first tenth of a
+training is dense ([dgc.md](dgc.md)). Without a warm-up it sends 0.1 % of the entries from the first step on. With the
+MLP at 100 Mbit/s `none`, `bf16` and both DDP were measured while other programs ran beside them: the line takes 97 %
+of the time of their steps.
 
 ![accuracy over time](images/time_to_accuracy.svg)
 """
@@ -199,6 +200,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=lambda words: [int(n) for n in names(words)], default=[1])
     parser.add_argument("--python", default="/usr/bin/python3", help="an interpreter that has PyTorch")
     options = parser.parse_args()
+    exit_on_signals()
     runs = Runs(ROOT / "docs" / "time_to_accuracy.jsonl", ("model", "rate", "method", "seed"))
     todo = [(model, rate, method, seed) for seed in options.seeds for model in options.models
             for rate in options.rates for method in options.methods
