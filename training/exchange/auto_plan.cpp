@@ -129,7 +129,7 @@ Result<void> AutoPlan::judge(const Step& step) {
   }
   ++windows_;
   slow_windows_ = seconds > much_slower * *trial.measured_seconds ? slow_windows_ + 1 : 0;
-  if (slow_windows_ < 2 && windows_ < windows_max && !warms_up(step)) return {};
+  if (slow_windows_ < 2 && windows_ < windows_max && !measured_in_warmup_) return {};
   const std::vector<Route> followed = trial.plan.routes;
   if (auto measured = measure(step); !measured) return measured;
   situation_.buckets = loads_of(parameters_, buckets_);

@@ -35,6 +35,11 @@ Result<BytesView> take_as_is(Reader& body, const at::Tensor& tensor) {
   return body.bytes(static_cast<std::uint64_t>(tensor.numel()) * sizeof(float));
 }
 
+void append_payload(Bytes& out, BytesView payload) {
+  write(out, payload.size());
+  append(out, payload);
+}
+
 Result<BytesView> take_payload(Reader& body) {
   const auto length = body.number();
   if (!length) return length.error();
@@ -86,15 +91,28 @@ float TensorCoder::factor_of_difference(const at::Tensor& tensor, const Round& r
 
 /// Whether the server chooses the entries of a difference, and not the compressor.
 bool TensorCoder::chooses_difference(const at::Tensor& tensor) const {
-  return compressor().traits().selects && compressor().traits().biased && tensor.numel() > 0;
+  return compressor().traits().selects && tensor.numel() > 0;
 }
 
 Result<void> TensorCoder::encode(const at::Tensor& tensor, const Round& round, Bytes& out) {
   payload_.clear();
   auto* const own = compressor().traits().sparse ? &entries_ : nullptr;
   if (auto encoded = encode_alone(compressor(), tensor, round, payload_, own, scratch_); !encoded) return encoded;
-  write(out, payload_.size());
-  append(out, payload_);
+  append_payload(out, payload_);
+  return {};
+}
+
+/// Leaves in entries_ what is read of it.
+Result<void> TensorCoder::encode_largest(const at::Tensor& tensor, const Round& round, std::uint64_t count,
+                                         Bytes& out) {
+  const auto values = flat(tensor);
+  auto chosen = HostValues(values, {}).select_largest(std::min<std::uint64_t>(count, values.size()), entries_);
+  if (!chosen) return chosen;
+  // NaN and infinity compare larger than any number, so if there is one, it was chosen.
+  if (compressors::find_non_finite(entries_.values) != entries_.size()) return compressors::non_finite(round, values);
+  payload_.clear();
+  compressor().write_part(entries_, static_cast<std::uint32_t>(values.size()), payload_);
+  append_payload(out, payload_);
   return {};
 }
 
@@ -166,17 +184,9 @@ Result<void> TensorCoder::write_difference(std::uint32_t tensor, const at::Tenso
   }
   const at::Tensor difference = at::sub(model, copy);
   if (chooses_difference(model)) {
-    const auto values = flat(difference);
-    const auto most = std::clamp<std::size_t>(pushed, 1, values.size());
-    if (auto chosen = HostValues(values, {}).select_largest(most, entries_); !chosen) return chosen;
-    // NaN and infinity compare larger than any number, so if there is one, it was chosen.
-    if (compressors::find_non_finite(entries_.values) != entries_.size()) return compressors::non_finite(round, values);
-    payload_.clear();
-    compressor().write_part(entries_, static_cast<std::uint32_t>(values.size()), payload_);
-    write(out, payload_.size());
-    append(out, payload_);
-    add_selection(factor, entries_, flat(copy));
-    return {};
+    auto encoded = encode_largest(difference, round, std::max<std::uint64_t>(pushed, 1), out);
+    if (encoded) add_selection(factor, entries_, flat(copy));
+    return encoded;
   }
   if (auto encoded = encode(difference, round, out); !encoded) return encoded;
   round.pass = static_cast<std::uint32_t>(compressor().traits().passes.size() - 1);

@@ -77,6 +77,8 @@ class TensorCoder {
   float factor_of_difference(const at::Tensor& tensor, const compressors::Round& round) const;
   bool chooses_difference(const at::Tensor& tensor) const;
   Result<void> encode(const at::Tensor& tensor, const compressors::Round& round, Bytes& out);
+  Result<void> encode_largest(const at::Tensor& tensor, const compressors::Round& round, std::uint64_t count,
+                              Bytes& out);
 
   const compressors::Compression& compression_;
   const CodingSetting setting_;
