@@ -8,6 +8,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/format.hpp"
 #include "cli/progress.hpp"
+#include "protocol/roles.hpp"
 
 namespace weir::cli {
 namespace {
@@ -18,23 +19,26 @@ nlohmann::json data_of(const ServerSentEvent& event) { return nlohmann::json::pa
 
 std::string job_path(const std::string& id) { return "/api/v1/jobs/" + percent_encoded(id); }
 
-/// Prints workers' output from where it stopped before.
+/// Prints the output of a job's processes from where it stopped before.
 class LogPrinter {
  public:
   LogPrinter(const Api& api, std::string id, int worker, bool json)
       : api_(api), id_(std::move(id)), only_(worker), json_(json) {}
 
-  /// Prints the new output of every worker.
+  /// Prints the new output of every process.
   Result<void> catch_up() {
     if (only_ >= 0) return catch_up(static_cast<std::uint64_t>(only_));
     auto job = api_.get(job_path(id_));
     if (!job) return job.error();
-    const auto workers = static_cast<std::uint64_t>(number(member(member(*job, "spec"), "resources"), "workers", 1));
-    prefixed_ = workers > 1;
-    for (std::uint64_t worker = 0; worker < workers; ++worker) {
-      auto done = catch_up(worker);
-      // A worker that has not started yet has no output; the job itself was found above.
-      if (!done && done.error().code != Errc::not_found) return done;
+    const auto groups = protocol::read_groups(member(*job, "spec"));
+    if (!groups) return groups.error();
+    prefixed_ = protocol::members_of(*groups) > 1;
+    auto sizes = api_.get(job_path(id_) + "/logs?limit=1");
+    if (!sizes) return sizes.error();
+    for (const auto& printed : member(*sizes, "workers")) {
+      const auto worker = static_cast<std::uint64_t>(number(printed, "worker"));
+      if (static_cast<std::uint64_t>(number(printed, "size")) <= offsets_[worker]) continue;
+      if (auto done = catch_up(worker); !done) return done;
     }
     return {};
   }

@@ -11,6 +11,7 @@
 #include "cluster/job_files.hpp"
 #include "cluster/run_on.hpp"
 #include "protocol/accounts.hpp"
+#include "protocol/roles.hpp"
 #include "runtime/on.hpp"
 
 namespace weir::cluster {
@@ -27,6 +28,8 @@ Result<void> check_limit(std::uint32_t limit, std::uint32_t most) {
   if (limit >= 1 && limit <= most) return {};
   return Error{Errc::invalid_argument, "limit must be between 1 and " + std::to_string(most)};
 }
+
+std::uint32_t ranks_of(const JobRecord& job) { return protocol::members_of(protocol::read_groups(job.spec).value()); }
 
 Error no_job(const std::string& id) { return {Errc::not_found, "there is no job " + id}; }
 Error no_node(const std::string& id) { return {Errc::not_found, "there is no node " + id}; }
@@ -482,15 +485,21 @@ net::awaitable<Result<LogSlice>> ClusterHead::logs(std::string id, std::uint32_t
                                                    std::uint64_t limit) {
   auto job = co_await existing_job(id);
   if (!job) co_return job.error();
-  const auto world = job->spec.at("resources").at("workers").get<std::uint32_t>();
-  if (worker >= world) {
-    co_return Error{Errc::not_found, "job " + id + " has the workers 0 to " + std::to_string(world - 1)};
+  if (const auto ranks = ranks_of(*job); worker >= ranks) {
+    co_return Error{Errc::not_found, "job " + id + " has the ranks 0 to " + std::to_string(ranks - 1)};
   }
   auto read = [file = job_files::log_file(services_.job_dir(job->id), worker), offset,
                limit = std::min(limit, log_bytes_max)] { return job_files::read_log(file, offset, limit); };
   auto slice = co_await run_on(services_.files, std::move(read));
   if (slice) slice->complete = terminal(job->state);
   co_return slice;
+}
+
+net::awaitable<Result<std::vector<LogSize>>> ClusterHead::log_sizes(std::string id) {
+  auto job = co_await existing_job(id);
+  if (!job) co_return job.error();
+  auto look = [dir = services_.job_dir(job->id), ranks = ranks_of(*job)] { return job_files::log_sizes(dir, ranks); };
+  co_return co_await run_on(services_.files, std::move(look));
 }
 
 net::awaitable<Result<EventPage>> ClusterHead::events(EventQuery query) {

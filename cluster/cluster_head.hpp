@@ -39,6 +39,7 @@ class ClusterHead final : public Head {
   net::awaitable<Result<std::vector<WorkerTraffic>>> traffic(std::string id) override;
   net::awaitable<Result<LogSlice>> logs(std::string id, std::uint32_t worker, std::uint64_t offset,
                                         std::uint64_t limit) override;
+  net::awaitable<Result<std::vector<LogSize>>> log_sizes(std::string id) override;
   net::awaitable<Result<EventPage>> events(EventQuery query) override;
   net::awaitable<Result<std::vector<CheckpointRecord>>> checkpoints(std::string id) override;
   net::awaitable<Result<std::filesystem::path>> checkpoint_path(std::string id, std::uint64_t step) override;

@@ -171,17 +171,6 @@ Figures::Past Figures::past() const {
 
 json Figures::figures_of(std::uint32_t rank) const { return object_of(ranks_.at(rank).last); }
 
-json Figures::summary() const {
-  json result = object_of(job_last_);
-  json workers = json::array();
-  for (std::uint32_t rank = 0; rank < world_; ++rank) {
-    if (ranks_[rank].last.empty()) continue;
-    json one = figures_of(rank);
-    one["rank"] = rank;
-    workers.push_back(std::move(one));
-  }
-  if (!workers.empty()) result["workers"] = std::move(workers);
-  return result;
-}
+json Figures::summary() const { return object_of(job_last_); }
 
 }  // namespace weir::cluster

@@ -132,10 +132,14 @@ class Head {
   /// missing. Fails with: not_found.
   virtual net::awaitable<Result<std::vector<WorkerTraffic>>> traffic(std::string id) = 0;
 
-  /// At most `limit` (<= 1 MiB) bytes of a worker's output from `offset`, cut at a UTF-8 boundary. For an offset beyond
-  /// the end, the slice is empty. Fails with: not_found (job or worker).
+  /// At most `limit` (<= 1 MiB) bytes of the output of the process with rank `worker` from `offset`, cut at a UTF-8
+  /// boundary. For an offset beyond the end, the slice is empty. Fails with: not_found (job or rank).
   virtual net::awaitable<Result<LogSlice>> logs(std::string id, std::uint32_t worker, std::uint64_t offset,
                                                 std::uint64_t limit) = 0;
+
+  /// How much each process of the job has printed, in rank order, without those that have printed nothing.
+  /// Fails with: not_found.
+  virtual net::awaitable<Result<std::vector<LogSize>>> log_sizes(std::string id) = 0;
 
   /// Events of a job or of the cluster.
   /// Fails with: not_found, invalid_argument (limit above 1000).

@@ -88,6 +88,14 @@ Result<LogSlice> read_log(const std::filesystem::path& file, std::uint64_t offse
   return slice;
 }
 
+std::vector<LogSize> log_sizes(const std::filesystem::path& job_dir, std::uint32_t ranks) {
+  std::vector<LogSize> sizes;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    if (const auto size = size_of(log_file(job_dir, rank)); size > 0) sizes.push_back({rank, size});
+  }
+  return sizes;
+}
+
 Result<std::uint64_t> write_checkpoint(const std::filesystem::path& file, std::span<const Segment> shares) {
   const auto joined = protocol::join_checkpoint(shares);
   if (!joined) return joined.error();

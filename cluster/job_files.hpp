@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
@@ -31,6 +32,9 @@ std::uint64_t size_of(const std::filesystem::path& file);
 /// Reads at most `limit` bytes; they do not end inside a UTF-8 character unless there is nothing else. An absent file
 /// reads as empty.
 Result<LogSlice> read_log(const std::filesystem::path& file, std::uint64_t offset, std::uint64_t limit);
+
+/// How much the ranks below `ranks` have printed, without those that have printed nothing.
+std::vector<LogSize> log_sizes(const std::filesystem::path& job_dir, std::uint32_t ranks);
 
 /// Joins the shares of all ranks into one checkpoint file, which appears whole or not at all. Returns its size in
 /// bytes. Fails with: malformed (shares that do not belong together).

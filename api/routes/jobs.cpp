@@ -113,16 +113,10 @@ std::optional<std::uint64_t> step_number(const std::string& text) {
   return value;
 }
 
-/// The size of each worker's output in bytes, without workers that have none.
-net::awaitable<Result<json>> log_sizes(cluster::Head& head, std::string id) {
-  const auto workers = co_await head.workers(id);
-  if (!workers) co_return workers.error();
-  json sizes = json::array();
-  for (const auto& worker : *workers) {
-    const auto end = co_await head.logs(id, worker.rank, INT64_MAX, 1);
-    if (end && end->size > 0) sizes.push_back({{"worker", worker.rank}, {"size", end->size}});
-  }
-  co_return sizes;
+json sizes_json(const std::vector<cluster::LogSize>& sizes) {
+  json list = json::array();
+  for (const auto& one : sizes) list.push_back({{"worker", one.worker}, {"size", one.size}});
+  return list;
 }
 
 /// A Content-Disposition value with a file name that is safe for shells and browsers.
@@ -275,15 +269,15 @@ net::awaitable<Reply> job_logs(Services& services, const Request& request) {
   }
   const auto slice = co_await services.head.logs(id, rank, offset, static_cast<std::uint64_t>(*limit));
   if (!slice) co_return problem(slice.error());
-  auto workers = co_await log_sizes(services.head, id);
-  if (!workers) co_return problem(workers.error());
+  const auto sizes = co_await services.head.log_sizes(id);
+  if (!sizes) co_return problem(sizes.error());
   co_return json_reply(200, {{"job", id},
                              {"worker", rank},
                              {"offset", slice->offset},
                              {"next_offset", slice->next},
                              {"size", slice->size},
                              {"complete", slice->complete},
-                             {"workers", std::move(*workers)},
+                             {"workers", sizes_json(*sizes)},
                              {"text", slice->text}});
 }
 

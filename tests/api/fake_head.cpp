@@ -250,6 +250,12 @@ net::awaitable<Result<cluster::LogSlice>> FakeHead::logs(std::string id, std::ui
   co_return slice;
 }
 
+net::awaitable<Result<std::vector<cluster::LogSize>>> FakeHead::log_sizes(std::string id) {
+  const auto found = logs_by_job.find(id);
+  if (found == logs_by_job.end()) co_return no_job;
+  co_return std::vector<cluster::LogSize>{{0, found->second.size()}};
+}
+
 net::awaitable<Result<cluster::EventPage>> FakeHead::events(cluster::EventQuery query) {
   cluster::EventPage page;
   auto list = event_list;

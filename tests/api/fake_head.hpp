@@ -50,6 +50,7 @@ class FakeHead final : public cluster::Head {
   net::awaitable<Result<std::vector<cluster::WorkerTraffic>>> traffic(std::string id) override;
   net::awaitable<Result<cluster::LogSlice>> logs(std::string id, std::uint32_t worker, std::uint64_t offset,
                                                  std::uint64_t limit) override;
+  net::awaitable<Result<std::vector<cluster::LogSize>>> log_sizes(std::string id) override;
   net::awaitable<Result<cluster::EventPage>> events(cluster::EventQuery query) override;
   net::awaitable<Result<std::vector<cluster::CheckpointRecord>>> checkpoints(std::string id) override;
   net::awaitable<Result<std::filesystem::path>> checkpoint_path(std::string id, std::uint64_t step) override;

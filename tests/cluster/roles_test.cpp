@@ -75,7 +75,6 @@ TEST(JobRoles, TheJobsFiguresAreThoseOfItsWorkers) {
   ASSERT_EQ(ended.state, JobState::succeeded) << ended.reason;
   EXPECT_EQ(ended.step, 10u);
   EXPECT_EQ(ended.summary["bytes_sent"], 2 * 1000) << "servers are not summed";
-  EXPECT_THAT(ended.summary["workers"], SizeIs(2));
   MetricQuery query;
   query.job_id = id;
   query.names = {"loss"};
@@ -83,6 +82,16 @@ TEST(JobRoles, TheJobsFiguresAreThoseOfItsWorkers) {
   ASSERT_THAT(series, SizeIs(1 + 4)) << "each rank has its own";
   EXPECT_FALSE(series[0].worker);
   EXPECT_DOUBLE_EQ(series[0].points[0].last, (1.0 + 0.5) / 2);
+}
+
+TEST(JobRoles, WhatAServerPrintsIsKeptAsThatOfAWorker) {
+  FakeCluster cluster;
+  cluster.add_node("a", 4);
+  const auto id = cluster.submit_job(2, served(1));
+  cluster.await_end(id);
+  EXPECT_EQ(cluster.simulation.run(cluster.head->logs(id, 2, 0, 1000)).value().text, "rank 2 is ready\n");
+  EXPECT_EQ(cluster.simulation.run(cluster.head->logs(id, 3, 0, 1000)).error().code, Errc::not_found);
+  EXPECT_THAT(cluster.simulation.run(cluster.head->log_sizes(id)).value(), SizeIs(3));
 }
 
 TEST(JobRoles, AServerThatReportsNothingHoldsUpNoFigures) {
