@@ -315,6 +315,7 @@ net::awaitable<Result<void>> Jobs::remove_job(std::string id) {
   }
   std::vector<Change> changes;
   changes.push_back(change::RemoveJob{id});
+  changes.push_back(change::Publish{StreamKind::job_removed, id, to_text({{"id", id}})});
   auto committed = co_await services_.store->commit(std::move(changes));
   if (!committed) co_return committed;
   auto remove = [dir = services_.job_dir(id)] {

@@ -234,6 +234,12 @@ struct LogSlice {
   bool complete = false;     ///< the job has ended: nothing will be appended
 };
 
+/// How much a process of a job has printed, in bytes.
+struct LogSize {
+  std::uint32_t worker = 0;  ///< rank
+  std::uint64_t size = 0;
+};
+
 struct CheckpointRecord {
   std::string job_id;
   std::uint64_t step = 0;
@@ -269,8 +275,9 @@ enum class StreamKind : std::uint8_t {
   /// {"job", "restarts", "points": [[name, worker|null, step, wall_seconds, wire_bytes, value], ...]}. Topic job:ID.
   /// After a restart a series goes back to an earlier step, and its older points of that step and later ones are void.
   metrics,
-  checkpoint,  ///< {"job", "step", "bytes", "created_at"}. Topic job:ID
-  log,         ///< {"job", "worker", "offset", "text"}. Topic logs:ID
+  checkpoint,   ///< {"job", "step", "bytes", "created_at"}. Topic job:ID
+  log,          ///< {"job", "worker", "offset", "text"}. Topic logs:ID
+  job_removed,  ///< {"id"}: the job and all that was kept of it are gone. Topics jobs, job:ID
 };
 std::string_view to_string(StreamKind kind);
 std::optional<StreamKind> stream_kind(std::string_view name);

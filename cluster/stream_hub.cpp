@@ -52,7 +52,8 @@ bool Topics::match(StreamKind kind, std::string_view job_id) const {
   switch (kind) {
     case StreamKind::node: return cluster_;
     case StreamKind::event: return job_id.empty() ? cluster_ : has(job_ids_);
-    case StreamKind::job: return jobs_ || has(job_ids_);
+    case StreamKind::job:
+    case StreamKind::job_removed: return jobs_ || has(job_ids_);
     case StreamKind::job_end: return jobs_ || has(job_ids_) || has(log_ids_);
     case StreamKind::metrics:
     case StreamKind::checkpoint: return has(job_ids_);
@@ -169,6 +170,8 @@ class StreamHub::Subscriber {
 
   void push_one(const StreamItem& item) {
     if (item.sequence != 0) newest_ = item.sequence;
+    // A reader that was behind may have read it from the store, where it is a little earlier.
+    if (item.sequence != 0 && item.sequence <= cursor_) return;
     if (behind_) return;
     if (!topics_.match(item.kind, item.job_id)) {
       if (queue_.empty() && item.sequence != 0) cursor_ = item.sequence;

@@ -85,6 +85,21 @@ TEST_F(StreamTest, ResumesWithoutGapOrRepeat) {
   EXPECT_THAT(drain(*second), ElementsAre("13"));
 }
 
+TEST_F(StreamTest, WhatAReaderHasReadFromTheStoreIsNotRepeatedWhenItIsPublished) {
+  std::vector<StreamItem> published;
+  store_->observe([&](const std::vector<StreamItem>& items) { published = items; });
+  publish("1");
+  hub_->publish(published);
+  auto behind = subscribe("job:a", 0);
+  publish("2");  // is in the store, and its observer is about to be told
+  EXPECT_THAT(drain(*behind), ElementsAre("1", "2"));
+  hub_->publish(published);
+  EXPECT_THAT(drain(*behind), IsEmpty());
+  store_->observe([hub = hub_](const std::vector<StreamItem>& items) { hub->publish(items); });
+  publish("3");
+  EXPECT_THAT(drain(*behind), ElementsAre("3"));
+}
+
 TEST_F(StreamTest, APlaceThatIsGoneIsAReset) {
   auto gone = subscribe("job:a", 3);
   auto future = subscribe("job:a", 5000);
