@@ -26,7 +26,7 @@ EventSource::EventSource(std::unique_ptr<cluster::Subscription> subscription, Op
 EventSource::~EventSource() { --open_streams_; }
 
 net::awaitable<Result<std::string>> EventSource::next() {
-  if (finished_) co_return std::string();
+  if (finished_ || !admitted()) co_return std::string();
   if (!begun_) {
     // So that the header and this line reach the client before the first event.
     begun_ = true;
@@ -38,6 +38,7 @@ net::awaitable<Result<std::string>> EventSource::next() {
   // The server stops: the body ends like a complete one, so that the client knows that nothing was cut off.
   if (!batch && batch.error().code == Errc::cancelled) co_return std::string();
   if (!batch) co_return batch.error();
+  if (!admitted()) co_return std::string();
   if (!batch->reset && batch->items.empty()) co_return ending ? terminal_record() : std::string(": still here\n\n");
   co_return write(std::move(*batch));
 }

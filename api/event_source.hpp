@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,8 @@ class EventSource final : public BodySource {
     /// The stream is about one job alone: after the job's end and the last lines of its log, the terminal record is
     /// sent and the stream ends.
     bool ends_with_job = false;
+    /// Whether the client may still read: the stream ends as soon as it may not. Empty: always.
+    std::function<bool()> admitted;
   };
 
   EventSource(std::unique_ptr<cluster::Subscription> subscription, Options options,
@@ -36,6 +39,7 @@ class EventSource final : public BodySource {
   void finish() override { subscription_->close(); }
 
  private:
+  bool admitted() const { return !options_.admitted || options_.admitted(); }
   std::string write(cluster::Subscription::Batch batch);
   std::string terminal_record();
 

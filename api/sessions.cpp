@@ -59,6 +59,12 @@ std::optional<std::string> Sessions::find(std::string_view secret) const {
   return found->first;
 }
 
+bool Sessions::holds(std::string_view id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(id);
+  return found != entries_.end() && options_.now() < found->second.session.expires_at;
+}
+
 std::vector<Session> Sessions::list() const {
   std::vector<Session> sessions;
   {

@@ -47,6 +47,9 @@ class Sessions {
   /// The id of the session with this secret, if it is valid.
   std::optional<std::string> find(std::string_view secret) const;
 
+  /// Whether the session with this id is valid.
+  bool holds(std::string_view id) const;
+
   /// The valid sessions, newest first.
   std::vector<Session> list() const;
 

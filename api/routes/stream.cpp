@@ -75,6 +75,11 @@ net::awaitable<Reply> stream(Services& services, const Request& request) {
     options.ends_with_job = true;
     if (cluster::terminal(job->state)) options.ended_job = std::move(job);
   }
+  if (request.proof == Proof::session) {
+    options.admitted = [&sessions = services.access.sessions(), id = services.access.session_of(request).value_or("")] {
+      return sessions.holds(id);
+    };
+  }
   Reply reply;
   if (request.method != "HEAD")
     reply.body = Reply::Streamed{

@@ -76,6 +76,21 @@ TEST_F(StreamTest, SilentStreamHasComments) {
   EXPECT_EQ(wire->until("\n\n"), ": still here\n\n");
 }
 
+TEST_F(StreamTest, EndsWithTheSessionThatAskedForIt) {
+  options.limits.heartbeat = 20ms;
+  const auto answer = request("POST", "/api/v1/session");
+  const std::string set_cookie(answer[http::field::set_cookie]);
+  const std::string cookie = "Cookie: " + set_cookie.substr(0, set_cookie.find(';')) + "\r\n";
+  Wire wire(port());
+  wire.send("GET /api/v1/stream?topics=jobs HTTP/1.0\r\nHost: " + host() + "\r\n" + cookie + "\r\n");
+  EXPECT_NE(wire.until("\n\n").find(" 200 "), std::string::npos);
+  publish_jobs(1, 1);
+  EXPECT_NE(wire.until("\"n\":1}\n\n").find("event: job"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(request("DELETE", "/api/v1/sessions").body())["revoked"], 1);
+  publish_jobs(2, 2);
+  EXPECT_EQ(wire.rest().find("event:"), std::string::npos) << "the stream outlived its session";
+}
+
 TEST_F(StreamTest, OneJobsStreamEndsWithItsTerminalRecord) {
   add_job("j1");
   const auto wire = open("topics=job:j1,logs:j1");
