@@ -64,6 +64,12 @@ net::awaitable<Moved> within(std::chrono::milliseconds limit,
   co_return Moved{error, size};
 }
 
+/// As the client writes it in Host: a listener on [::] takes IPv4 clients, too, as addresses like ::ffff:127.0.0.1.
+std::string name_of(const net::ip::address& address) {
+  const bool mapped = address.is_v6() && address.to_v6().is_v4_mapped();
+  return mapped ? net::ip::make_address_v4(net::ip::v4_mapped, address.to_v6()).to_string() : address.to_string();
+}
+
 /// One client's connection. Owned by the coroutine that serves it; all members but drop() and end_soon() run on its
 /// strand.
 class Connection final : public TableMember, public std::enable_shared_from_this<Connection> {
@@ -77,9 +83,9 @@ class Connection final : public TableMember, public std::enable_shared_from_this
     ++services_.traffic.connections;
     error_code ec;
     const auto remote = socket_.remote_endpoint(ec);
-    if (!ec) remote_ = remote.address().to_string();
+    if (!ec) remote_ = name_of(remote.address());
     const auto local = socket_.local_endpoint(ec);
-    if (!ec) local_ = local.address().to_string();
+    if (!ec) local_ = name_of(local.address());
     // Events and small answers are sent at once; what belongs together is written together.
     socket_.set_option(tcp::no_delay(true), ec);
   }

@@ -194,5 +194,15 @@ TEST_F(GuardTest, ListeningEverywhereItNamesAnAddressThatItAnswersTo) {
   EXPECT_EQ(ask("GET", "/api/v1/jobs", "Host: " + server->address() + "\r\n" + authorized_).result_int(), 200u);
 }
 
+TEST_F(GuardTest, AnIPv6ListenerKnowsItsIPv4Addresses) {
+  options.listen = "[::]:0";
+  options.insecure = true;
+  start();
+  Wire wire(port(), "127.0.0.2");
+  const std::string name = "127.0.0.2:" + std::to_string(port());
+  wire.send("GET /api/v1/jobs HTTP/1.1\r\nHost: " + name + "\r\n" + authorized_ + "\r\n");
+  EXPECT_EQ(wire.answer().result_int(), 200u);
+}
+
 }  // namespace
 }  // namespace weir::api
