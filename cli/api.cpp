@@ -1,8 +1,10 @@
 #include "cli/api.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 #include "base/errc.hpp"
+#include "cli/format.hpp"
 
 namespace weir::cli {
 
@@ -16,6 +18,22 @@ Result<nlohmann::json> Api::call(HttpCall call) const {
     return Error{Errc::unsupported, client_.address() + " answers, but not with JSON: is it a weir head?"};
   }
   return parsed;
+}
+
+Result<Api::Listing> Api::list(const std::string& path, const std::string& name, const std::string& query,
+                               std::size_t most) const {
+  constexpr std::size_t page_max = 1000;
+  Listing listing;
+  do {
+    const auto limit = std::min(most - listing.items.size(), page_max);
+    std::string target = path + "?" + query + "limit=" + std::to_string(limit);
+    if (listing.next.is_string()) target += "&cursor=" + percent_encoded(listing.next);
+    auto page = get(target);
+    if (!page) return page.error();
+    for (const nlohmann::json& item : member(*page, name.c_str())) listing.items.push_back(item);
+    listing.next = member(*page, "next");
+  } while (listing.next.is_string() && listing.items.size() < most);
+  return listing;
 }
 
 std::string percent_encoded(const std::string& text) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -23,6 +25,16 @@ class Api {
   Result<nlohmann::json> remove(const std::string& target) const {
     return call({.verb = Verb::delete_, .target = target});
   }
+
+  /// The first entries of a list that comes in pages.
+  struct Listing {
+    nlohmann::json items = nlohmann::json::array();
+    nlohmann::json next;  ///< null if there are no more
+  };
+  /// Reads pages until there are `most` entries of the member `name`. `query` is what the list is asked for, without
+  /// limit and cursor: "state=RUNNING&" or "".
+  Result<Listing> list(const std::string& path, const std::string& name, const std::string& query = "",
+                       std::size_t most = SIZE_MAX) const;
 
   /// Makes any request whose answer is JSON.
   Result<nlohmann::json> call(HttpCall call) const;

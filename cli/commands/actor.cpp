@@ -20,19 +20,20 @@ struct One {
 std::string actor_path(const std::string& name) { return "/api/v1/actors/" + percent_encoded(name); }
 
 int list(const Settings& settings, const All& options) {
-  auto answer = Api(settings).get("/api/v1/actors?limit=" + std::to_string(options.limit));
-  if (!answer) return complain(answer.error());
+  auto actors = Api(settings).list("/api/v1/actors", "actors", "", options.limit);
+  if (!actors) return complain(actors.error());
   if (settings.json) {
-    print(*answer);
+    print(nlohmann::json{{"actors", actors->items}, {"next", actors->next}});
     return ExitCode::ok;
   }
   Table table({"NAME", "TYPE", "STATE", "NODE", "JOB", "WAITING", "HANDLED"});
-  for (const nlohmann::json& actor : member(*answer, "actors")) {
+  for (const nlohmann::json& actor : actors->items) {
     table.add({text(actor, "name"), text(actor, "type"), text(actor, "state"), value_text(member(actor, "node")),
                value_text(member(actor, "job")), value_text(member(actor, "mailbox_depth")),
                value_text(member(actor, "messages_handled"))});
   }
   print(table.str());
+  if (actors->next.is_string()) say("There are more: --limit " + std::to_string(2 * options.limit));
   return ExitCode::ok;
 }
 
@@ -51,7 +52,7 @@ void add_actor(CLI::App& program, Choice& choice) {
   auto listed = std::make_shared<All>();
   add_command(actor, choice, "list", "The cluster's actors, by name", listed, list)
       ->add_option("--limit", listed->limit, "How many")
-      ->check(CLI::Range(1, 1000))
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
 
   auto shown = std::make_shared<One>();

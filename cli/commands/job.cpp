@@ -57,33 +57,24 @@ std::string steps(const nlohmann::json& job) {
 }
 
 int list(const Settings& settings, const List& options) {
-  const Api api(settings);
-  nlohmann::json jobs = nlohmann::json::array();
-  nlohmann::json next;
-  do {
-    const std::size_t limit = std::min<std::size_t>(options.limit - jobs.size(), 1000);
-    std::string target = "/api/v1/jobs?limit=" + std::to_string(limit);
-    if (!options.state.empty()) target += "&state=" + percent_encoded(options.state);
-    if (!options.search.empty()) target += "&q=" + percent_encoded(options.search);
-    if (next.is_string()) target += "&cursor=" + percent_encoded(next);
-    auto page = api.get(target);
-    if (!page) return complain(page.error());
-    for (const nlohmann::json& job : member(*page, "jobs")) jobs.push_back(job);
-    next = member(*page, "next");
-  } while (next.is_string() && jobs.size() < options.limit);
+  std::string query;
+  if (!options.state.empty()) query += "state=" + percent_encoded(options.state) + "&";
+  if (!options.search.empty()) query += "q=" + percent_encoded(options.search) + "&";
+  auto jobs = Api(settings).list("/api/v1/jobs", "jobs", query, options.limit);
+  if (!jobs) return complain(jobs.error());
   if (settings.json) {
-    print(nlohmann::json{{"jobs", jobs}, {"next", next}});
+    print(nlohmann::json{{"jobs", jobs->items}, {"next", jobs->next}});
     return ExitCode::ok;
   }
   Table table({"ID", "NAME", "STATE", "PHASE", "STEP", "ACCURACY", "SENT", "CREATED"});
-  for (const nlohmann::json& job : jobs) {
+  for (const nlohmann::json& job : jobs->items) {
     const nlohmann::json& summary = member(job, "summary");
     table.add({text(job, "id"), text(job, "name"), text(job, "state"), text(job, "phase"), steps(job),
                percent_or_dash(member(summary, "accuracy")), bytes_or_dash(member(summary, "bytes_sent")),
                text(job, "created_at")});
   }
   print(table.str());
-  if (next.is_string()) say("There are more: --limit " + std::to_string(2 * options.limit));
+  if (jobs->next.is_string()) say("There are more: --limit " + std::to_string(2 * options.limit));
   return ExitCode::ok;
 }
 
@@ -127,23 +118,14 @@ int logs(const Settings& settings, const Logs& options) {
 }
 
 int events(const Settings& settings, const One& options) {
-  const Api api(settings);
-  nlohmann::json events = nlohmann::json::array();
-  nlohmann::json next;
-  do {
-    std::string target = job_path(options.id) + "/events?limit=1000";
-    if (next.is_string()) target += "&cursor=" + percent_encoded(next);
-    auto page = api.get(target);
-    if (!page) return complain(page.error());
-    for (const nlohmann::json& event : member(*page, "events")) events.push_back(event);
-    next = member(*page, "next");
-  } while (next.is_string());
+  auto events = Api(settings).list(job_path(options.id) + "/events", "events");
+  if (!events) return complain(events.error());
   if (settings.json) {
-    print(nlohmann::json{{"events", events}, {"next", nullptr}});
+    print(nlohmann::json{{"events", events->items}, {"next", nullptr}});
     return ExitCode::ok;
   }
   Table table({"TIME", "SEVERITY", "KIND", "NODE", "WORKER", "MESSAGE"});
-  for (const nlohmann::json& event : events) {
+  for (const nlohmann::json& event : events->items) {
     table.add({text(event, "at"), text(event, "severity"), text(event, "kind"), value_text(member(event, "node")),
                value_text(member(event, "worker")), text(event, "message")});
   }

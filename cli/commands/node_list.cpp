@@ -45,14 +45,14 @@ std::string gpus(const nlohmann::json& node) {
 }
 
 int list(const Settings& settings, const All&) {
-  auto answer = Api(settings).get("/api/v1/nodes?limit=1000");
-  if (!answer) return complain(answer.error());
+  auto nodes = Api(settings).list("/api/v1/nodes", "nodes");
+  if (!nodes) return complain(nodes.error());
   if (settings.json) {
-    print(*answer);
+    print(nlohmann::json{{"nodes", nodes->items}, {"next", nullptr}});
     return ExitCode::ok;
   }
   Table table({"NAME", "ID", "STATE", "HOST", "USED/TOTAL", "LOAD", "GPUS", "WORKERS"});
-  for (const nlohmann::json& node : member(*answer, "nodes")) {
+  for (const nlohmann::json& node : nodes->items) {
     const nlohmann::json& workers = member(node, "workers");
     table.add({text(node, "name"), text(node, "id"), text(node, "state"), text(node, "host"), resources(node),
                value_text(member(node, "cpu_load")), gpus(node),

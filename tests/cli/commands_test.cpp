@@ -236,7 +236,7 @@ TEST_F(Commands, JobLogsAsJsonAreLines) {
     if (request.has("/logs?worker=0&offset=0")) return answer(200, R"({"next_offset": 4, "text": "one\n"})");
     if (request.has("/logs?worker=0&offset=4")) return answer(200, R"({"next_offset": 6, "text": "tw"})");
     if (request.has("/logs?worker=0")) return answer(200, R"({"next_offset": 6, "text": ""})");
-    if (request.has("/logs?worker=1")) return answer(404, R"({"title": "no output"})");
+    if (request.has("/logs?limit=1")) return answer(200, R"({"workers": [{"worker": 0, "size": 6}]})");
     return answer(200, job("SUCCEEDED", 10));
   });
   const Outcome outcome = weir({"--address", head.address(), "--json", "job", "logs", "J1"});

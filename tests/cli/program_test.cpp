@@ -281,12 +281,31 @@ TEST(Program, LogsAreReadPieceByPieceAndMarkedWithTheirWorker) {
     if (request.has("/logs?worker=0&offset=0")) return answer(200, R"({"next_offset": 4, "text": "one\n"})");
     if (request.has("/logs?worker=0&offset=4")) return answer(200, R"({"next_offset": 9, "text": "twoXY"})");
     if (request.has("/logs?worker=0&offset=9")) return answer(200, R"({"next_offset": 9, "text": ""})");
-    if (request.has("/logs?worker=1")) return answer(404, R"({"title": "no output"})");
+    if (request.has("/logs?worker=2&offset=0")) return answer(200, R"({"next_offset": 4, "text": "two\n"})");
+    if (request.has("/logs?worker=2")) return answer(200, R"({"next_offset": 4, "text": ""})");
+    // The job has two workers and a server, and one worker has printed nothing.
+    if (request.has("/logs?limit=1"))
+      return answer(200, R"({"workers": [{"worker": 0, "size": 9}, {"worker": 2, "size": 4}]})");
     return answer(200, job("SUCCEEDED", 10));
   });
   const Outcome outcome = weir({"--address", head.address(), "job", "logs", "J1"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, "[0] one\n[0] twoXY\n");
+  EXPECT_EQ(outcome.out, "[0] one\n[2] two\n[0] twoXY\n") << "a line without an end waits for one";
+}
+
+TEST(Program, ListsOfActorsAndNodesFollowTheCursor) {
+  FakeHttp head([](const FakeRequest& request) {
+    const std::string list = request.has("/actors?") ? "actors" : "nodes";
+    const std::string name = request.has("cursor=c%2F1") ? "B" : "A";
+    const std::string next = name == "A" ? "\"c/1\"" : "null";
+    return answer(200, "{\"" + list + "\": [{\"name\": \"" + name + "\"}], \"next\": " + next + "}");
+  });
+  for (const std::string list : {"actor", "node"}) {
+    const Outcome outcome = weir({"--address", head.address(), list, "list"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("\nA "), HasSubstr("\nB ")));
+  }
+  EXPECT_THAT(weir({"--address", head.address(), "actor", "list", "--limit", "1"}).err, HasSubstr("There are more"));
 }
 
 TEST(Program, ListsFollowTheCursor) {

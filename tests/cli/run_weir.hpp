@@ -54,7 +54,7 @@ inline std::string job(const std::string& state, int step = 0) {
                         {"reason", nullptr},
                         {"step", step},
                         {"steps_total", 10},
-                        {"spec", {{"resources", {{"workers", 2}}}}},
+                        {"spec", {{"resources", {{"workers", 2}, {"per_worker", {{"cpu", 1}}}}}}},
                         {"summary", {{"accuracy", 0.9}}}}
       .dump();
 }
