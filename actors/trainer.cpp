@@ -10,6 +10,7 @@
 #include "training/device.hpp"
 #include "training/modes/mode.hpp"
 #include "training/replica.hpp"
+#include "training/tensor_file.hpp"
 
 namespace weir::actors {
 namespace {
@@ -30,6 +31,7 @@ class Worker final : public Role {
     auto replica = training::Replica::make(spec, assignment.rank, assignment.world,
                                            assignment.members - assignment.world, *device);
     if (!replica) return replica.error();
+    training::seed_random_state(spec.training.seed, assignment.rank);
     return std::make_unique<Worker>(std::move(*replica));
   }
   explicit Worker(std::unique_ptr<training::Replica> replica) : replica_(std::move(replica)) {}

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/errc.hpp"
+#include "base/philox.hpp"
 #include "protocol/training_shape.hpp"
 #include "training/device.hpp"
 
@@ -21,14 +22,16 @@ namespace {
 using protocol::Dtype;
 using protocol::StoredTensor;
 
-constexpr std::array<std::pair<at::ScalarType, Dtype>, 8> types{{{at::kFloat, Dtype::f32},
-                                                                 {at::kDouble, Dtype::f64},
-                                                                 {at::kHalf, Dtype::f16},
-                                                                 {at::kBFloat16, Dtype::bf16},
-                                                                 {at::kLong, Dtype::i64},
-                                                                 {at::kInt, Dtype::i32},
-                                                                 {at::kByte, Dtype::u8},
-                                                                 {at::kBool, Dtype::boolean}}};
+constexpr std::array<std::pair<at::ScalarType, Dtype>, 10> types{{{at::kFloat, Dtype::f32},
+                                                                  {at::kDouble, Dtype::f64},
+                                                                  {at::kHalf, Dtype::f16},
+                                                                  {at::kBFloat16, Dtype::bf16},
+                                                                  {at::kLong, Dtype::i64},
+                                                                  {at::kInt, Dtype::i32},
+                                                                  {at::kShort, Dtype::i16},
+                                                                  {at::kByte, Dtype::u8},
+                                                                  {at::kChar, Dtype::i8},
+                                                                  {at::kBool, Dtype::boolean}}};
 
 std::optional<Dtype> stored_type(at::ScalarType type) {
   const auto found = std::ranges::find(types, type, [](const auto& pair) { return pair.first; });
@@ -54,6 +57,8 @@ at::Tensor tensor_of(const StoredTensor& stored) {
 }
 
 }  // namespace
+
+bool can_be_stored(const at::Tensor& tensor) { return stored_type(tensor.scalar_type()).has_value(); }
 
 void TensorFile::add(const std::string& prefix, const std::vector<NamedTensor>& tensors) {
   for (const auto& [name, tensor] : tensors) tensors_.push_back({prefix + name, on_host(tensor.detach()).contiguous()});
@@ -99,6 +104,11 @@ Result<void> load_into(const protocol::Safetensors& file, std::string_view prefi
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < targets.size(); ++i) at::Tensor(targets[i].tensor).copy_(tensor_of(*sources[i]));
   return {};
+}
+
+void seed_random_state(std::uint64_t seed, std::uint32_t rank) {
+  const auto words = Philox(seed).at(0, rank, 0);
+  at::manual_seed(std::uint64_t{words[1]} << 32 | words[0]);
 }
 
 at::Tensor random_state(at::Device device) {

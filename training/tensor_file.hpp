@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -13,6 +14,9 @@
 #include "training/models/model.hpp"
 
 namespace weir::training {
+
+/// Whether the file format has numbers of the tensor's type.
+bool can_be_stored(const at::Tensor& tensor);
 
 /// Collects tensors and writes them to a safetensors file.
 class TensorFile {
@@ -36,6 +40,9 @@ std::vector<NamedTensor> tensors_under(const protocol::Safetensors& file, std::s
 Result<void> load_into(const protocol::Safetensors& file, std::string_view prefix,
                        const std::vector<NamedTensor>& targets);
 
+/// Seeds LibTorch's generators, which are the process's: what a training draws from them (dropout) is a function of the
+/// seed, and another one on each rank.
+void seed_random_state(std::uint64_t seed, std::uint32_t rank);
 /// The state of LibTorch's generator for the processor or for a GPU, as bytes.
 at::Tensor random_state(at::Device device);
 /// Restores a state from random_state(). Fails with: malformed.

@@ -1,3 +1,4 @@
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/rnn.h>
@@ -15,6 +16,7 @@
 #include "training/models/list.hpp"
 #include "training/schedules/schedule.hpp"
 #include "training/shapes.hpp"
+#include "training/tensor_file.hpp"
 
 namespace weir::training {
 namespace {
@@ -189,7 +191,7 @@ TEST(Models, ComputeWhatTheirNetworksState) {
     const at::NoGradGuard no_grad;
     const auto input = batch_of(shape, 2).first;
     for (std::size_t i = 0; i < network.layers.size(); i += 1 + network.layers.size() / 8) {
-      const auto output = GraphModel(up_to(network, i)).forward(input);
+      const auto output = GraphModel(up_to(network, i), at::detail::createCPUGenerator(1)).forward(input);
       auto sizes = network.layers[i].extents;
       sizes.insert(sizes.begin(), 2);
       EXPECT_EQ(output.sizes(), sizes) << described(sample) << " layer " << i;
@@ -245,6 +247,23 @@ TEST(Models, TakeImagesInAnyOrderOfTheirMemory) {
       EXPECT_TRUE(usual[i].allclose(turned[i], 0, 1e-3 * scale)) << described(sample) << " " << i;
     }
   }
+}
+
+TEST(Models, AreMadeWithoutDrawingFromTheGeneratorOfATraining) {
+  const auto before = random_state(at::kCPU);
+  make_model("alexnet", {{"small_images", true}}, {3, 32, 32, 10}, 1).value();
+  EXPECT_TRUE(random_state(at::kCPU).equal(before));
+}
+
+TEST(Models, DropoutIsAnotherOnEachRankAndTheSameAgain) {
+  const auto drawn = [](std::uint64_t seed, std::uint32_t rank) {
+    seed_random_state(seed, rank);
+    return torch::dropout(torch::ones({1000}), 0.5, /*train=*/true);
+  };
+  const auto first = drawn(1, 0);
+  EXPECT_TRUE(first.equal(drawn(1, 0)));
+  EXPECT_FALSE(first.equal(drawn(1, 1)));
+  EXPECT_FALSE(first.equal(drawn(2, 0)));
 }
 
 TEST(Models, TheSeedDecidesTheParameters) {

@@ -203,6 +203,19 @@ TEST_F(TorchScriptModel, AFileThatLiesAboutItsShapesIsRefused) {
 }
 
 /// Says of the weight that it is 64 x 64, and of its data that it is as long: LibTorch believes both.
+TEST_F(TorchScriptModel, ABufferThatACheckpointCannotKeepIsNamed) {
+  auto kept = linear();
+  kept.register_buffer("table", torch::zeros({7}, torch::kShort));
+  folder_.write("kept.pt", bytes_of(kept));
+  EXPECT_TRUE(make("kept.pt"));
+  auto complex = linear();
+  complex.register_buffer("turns", torch::zeros({7}, torch::kComplexFloat));
+  folder_.write("complex.pt", bytes_of(complex));
+  const auto refused = make("complex.pt");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(), HasSubstr("its buffer turns"));
+}
+
 TEST_F(TorchScriptModel, DataThatIsShorterThanTheFileSaysIsRefused) {
   auto lie = bytes_of(linear());
   const auto replace = [&lie](const std::string& from, const std::string& to) {

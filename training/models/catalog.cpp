@@ -1,9 +1,7 @@
 #include "training/models/catalog.hpp"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <c10/util/Exception.h>
-#include <torch/utils.h>
-
-#include <mutex>
 
 #include "base/errc.hpp"
 #include "training/models/list.hpp"
@@ -18,10 +16,7 @@ const ModelCatalog& models() {
 
 Result<std::unique_ptr<Model>> make_model(std::string_view name, const nlohmann::json& params,
                                           const ExampleShape& shape, std::uint64_t seed, at::Device device) {
-  static std::mutex generator;
-  const std::lock_guard lock(generator);
-  torch::manual_seed(seed);
-  auto model = models().make(name, params, shape);
+  auto model = models().make(name, params, shape, at::detail::createCPUGenerator(seed));
   if (!model || device.is_cpu()) return model;
   try {
     (*model)->move_to(device);

@@ -12,11 +12,11 @@
 namespace weir::training {
 namespace {
 
-void fill(const at::Tensor& tensor, const Fill& fill) {
+void fill(const at::Tensor& tensor, const Fill& fill, const at::Generator& random) {
   switch (fill.kind) {
     case Fill::Kind::constant: tensor.fill_(fill.value); break;
-    case Fill::Kind::uniform: tensor.uniform_(-fill.value, fill.value); break;
-    case Fill::Kind::normal: tensor.normal_(0, fill.value); break;
+    case Fill::Kind::uniform: tensor.uniform_(-fill.value, fill.value, random); break;
+    case Fill::Kind::normal: tensor.normal_(0, fill.value, random); break;
   }
 }
 
@@ -32,7 +32,7 @@ at::Tensor turned(const at::Tensor& input) {
   return at::empty_like(input, at::MemoryFormat::ChannelsLast).copy_(input);
 }
 
-std::vector<NamedTensor> made(const std::vector<Parameter>& parameters) {
+std::vector<NamedTensor> made(const std::vector<Parameter>& parameters, const at::Generator& random) {
   std::vector<NamedTensor> tensors;
   for (const auto& [shape, fills, turn, decays] : parameters) {
     tensors.push_back({shape.name, at::empty(shape.extents, at::kFloat)});
@@ -42,7 +42,7 @@ std::vector<NamedTensor> made(const std::vector<Parameter>& parameters) {
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return parameters[a].turn < parameters[b].turn; });
   for (const auto i : order) {
-    for (const auto& values : parameters[i].fills) fill(tensors[i].tensor, values);
+    for (const auto& values : parameters[i].fills) fill(tensors[i].tensor, values, random);
   }
   for (const auto& tensor : tensors) tensor.tensor.set_requires_grad(true);
   return tensors;
@@ -50,8 +50,8 @@ std::vector<NamedTensor> made(const std::vector<Parameter>& parameters) {
 
 }  // namespace
 
-GraphModel::GraphModel(Network network)
-    : network_(std::move(network)), parameters_(made(network_.parameters)), tensors_(network_.layers.size()) {
+GraphModel::GraphModel(Network network, const at::Generator& random)
+    : network_(std::move(network)), parameters_(made(network_.parameters, random)), tensors_(network_.layers.size()) {
   std::vector<std::size_t> last_reader(network_.layers.size());
   for (std::size_t i = 0; i < network_.layers.size(); ++i) {
     const Layer& layer = network_.layers[i];

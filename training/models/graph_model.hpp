@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/Generator.h>
+
 #include <memory>
 #include <vector>
 
@@ -9,10 +11,10 @@
 namespace weir::training {
 
 /// Makes the tensors of a Network and runs it. Parameters and buffers have the names that LibTorch's own modules would
-/// give them; the parameters are drawn from LibTorch's global generator.
+/// give them; the parameters are drawn from a generator.
 class GraphModel final : public Model {
  public:
-  explicit GraphModel(Network network);
+  GraphModel(Network network, const at::Generator& random);
 
   at::Tensor forward(const at::Tensor& input) override;
   std::vector<NamedTensor> parameters() const override { return parameters_; }

@@ -21,6 +21,7 @@
 #include "training/datasets/data_file.hpp"
 #include "training/models/model.hpp"
 #include "training/models/module_file.hpp"
+#include "training/tensor_file.hpp"
 #include "training/thrown.hpp"
 
 namespace weir::training {
@@ -98,6 +99,17 @@ std::optional<std::string> refusal(const std::vector<NamedTensor>& parameters) {
   return std::nullopt;
 }
 
+/// Says which buffer of a module a checkpoint could not keep, if there is one.
+std::optional<std::string> buffer_refusal(const std::vector<NamedTensor>& buffers) {
+  for (const auto& [name, tensor] : buffers) {
+    if (!can_be_stored(tensor)) {
+      return "its buffer " + name + " is of " + c10::toString(tensor.scalar_type()) +
+             " numbers, which a checkpoint cannot keep";
+    }
+  }
+  return std::nullopt;
+}
+
 /// Says what is wrong with what a module makes of two examples, if something is.
 std::optional<std::string> refusal(Module& model, const ExampleShape& shape) {
   const bool text = shape.tokens > 0;
@@ -133,6 +145,7 @@ Result<std::unique_ptr<Model>> load(const std::string& path, const Segment& byte
   try {
     auto model = std::make_unique<Module>(path, std::move(*module));
     if (const auto why = refusal(model->parameters())) return refuse(Errc::malformed, *why);
+    if (const auto why = buffer_refusal(model->buffers())) return refuse(Errc::malformed, *why);
     if (const auto why = refusal(*model, shape)) return refuse(Errc::invalid_argument, *why);
     model->set_training(true);
     return model;
