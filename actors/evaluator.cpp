@@ -20,6 +20,7 @@ namespace weir::actors {
 struct Evaluator::Bench {
   at::Device device;
   protocol::Precision precision;
+  std::size_t batch_size;
   std::unique_ptr<training::Model> model;
   std::unique_ptr<training::Examples> examples;
 
@@ -29,8 +30,14 @@ struct Evaluator::Bench {
 
 namespace {
 
-/// Large enough to be fast, small enough to keep the activations small.
-constexpr std::size_t batch_size = 250;
+/// How many examples go through the model at once. Small images are the faster for being many. What larger ones and
+/// texts take, whose attention grows with the square of their length, is only known to fit for a batch of the training.
+std::size_t batch_size_for(const training::ExampleShape& shape, std::size_t of_training) {
+  constexpr std::size_t most = 250;
+  constexpr std::int64_t small_image = 3 * 32 * 32;
+  const bool small = shape.tokens == 0 && shape.channels * shape.height * shape.width <= small_image;
+  return small ? most : std::min(most, of_training);
+}
 
 }  // namespace
 
@@ -46,7 +53,9 @@ Result<std::unique_ptr<Evaluator::Bench>> Evaluator::Bench::make(const protocol:
       training::make_model(spec.model.name, spec.model.params, (*dataset)->shape(), spec.training.seed, *device);
   if (!model) return model.error();
   (*model)->set_training(false);
-  return std::make_unique<Bench>(Bench{*device, spec.training.precision, std::move(*model), std::move(*examples)});
+  const auto at_once = batch_size_for((*dataset)->shape(), spec.training.batch_size);
+  return std::make_unique<Bench>(
+      Bench{*device, spec.training.precision, at_once, std::move(*model), std::move(*examples)});
 }
 
 Measured Evaluator::Bench::run() const {

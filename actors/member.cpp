@@ -171,6 +171,7 @@ net::awaitable<void> Member::evaluate() {
     const auto measured = co_await evaluator_.within(evaluation_limit).call<&Evaluation::evaluate>(model.tensors);
     if (!measured) {
       fail_on(measured.error().within("evaluation"));
+      next_model_.reset();
       break;
     }
     session_->metrics().add("accuracy", model.at, measured->accuracy);
