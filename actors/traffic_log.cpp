@@ -34,7 +34,7 @@ void TrafficLog::add(std::uint64_t step, double seconds, const training::StepTra
   const double elapsed = std::chrono::duration<double>(now - *begin_).count();
   const double rate = elapsed > 0 ? std::min(rate_max, static_cast<double>(steps_) / elapsed) : rate_max;
   const auto stride = std::bit_ceil(static_cast<std::uint64_t>(std::ceil(rate)));
-  if (step % stride == 0) sample(trace);
+  if (steps_ % stride == 0) sample(trace);
 }
 
 void TrafficLog::planned(protocol::ExchangePlan plan) {
