@@ -37,7 +37,7 @@ std::vector<Result<bool>> run_with(ServedJob& job, std::uint32_t culprit, const 
   }
   run_ranks(job.ranks(), [&](std::uint32_t rank) {
     if (rank != culprit && rank != idle) return job.run_rank(rank);
-    Messenger messenger(*job.group[rank], 1 << 24);
+    Messenger messenger(*job.group[rank], {.bytes_max = 1 << 24});
     if (rank == culprit) acts(messenger);
     while (messenger.next()) {
     }

@@ -8,11 +8,14 @@
 #include <limits>
 #include <numeric>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/errc.hpp"
 #include "protocol/safetensors.hpp"
 #include "served_job.hpp"
+#include "training/servers/messages.hpp"
 #include "training/tensor_file.hpp"
 
 namespace weir::training {
@@ -280,6 +283,28 @@ TEST(ServedJobs, RunningStatisticsAreTheMeanOfTheWorkers) {
     ++averaged;
   }
   EXPECT_GT(averaged, 0u);
+}
+
+TEST(ServedJobs, AServerThatIsBusyMayBeToldOfManyWhoAreLate) {
+  constexpr std::uint32_t workers = 8;
+  constexpr std::uint32_t backups = 6;
+  ServedJob job(served_job("backup", {{"servers", 2}, {"backup_workers", backups}}), workers);
+  job.prepare();
+  const auto& second = *job.group[workers + 1];
+  const auto told = [&] { return second.traffic_with(workers).received_bytes; };
+  // How to begin, whose gradients make the first version, and the name of each of the others.
+  constexpr std::uint64_t header = collectives::Communicator::frame_header_bytes;
+  const std::uint64_t all = told() + header + sizeof(servers::Rest) + header + 3 * 8 + backups * (header + 2 * 8);
+  bool waited = false;
+  job.told[workers + 1]->on_served = [&](const ServedRecord&) {
+    if (std::exchange(waited, true)) return;
+    while (told() < all && !second.lost_rank() && !job.group[0]->ended_by_another()) std::this_thread::yield();
+  };
+  run_ranks(job.ranks(), [&](std::uint32_t rank) { job.run_rank(rank); });
+  for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) {
+    EXPECT_TRUE(job.results[rank]) << "rank " << rank << ": " << job.results[rank].error().message();
+  }
+  EXPECT_TRUE(waited);
 }
 
 }  // namespace

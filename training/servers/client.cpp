@@ -38,7 +38,7 @@ Client::Client(Model& model, const compressors::Compression& compression, collec
       rank_(fabric.rank()),
       first_server_(setting.coding.workers),
       coder_(compression, setting.coding),
-      messenger_(fabric, message_bytes_max(model)),
+      messenger_(fabric, {.bytes_max = message_bytes_max(model)}),
       clock_(clock),
       awaited_(setting.servers, false) {}
 

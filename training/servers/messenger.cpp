@@ -53,8 +53,8 @@ class Messenger::Sending final : public collectives::Loop::Request {
   Messenger& messenger_;
 };
 
-Messenger::Messenger(collectives::Fabric& fabric, std::uint64_t bytes_max)
-    : fabric_(fabric), group_(fabric.lane(fabric.lanes() - 1)), bytes_max_(bytes_max), waiting_of_(fabric.size(), 0) {
+Messenger::Messenger(collectives::Fabric& fabric, Limits limits)
+    : fabric_(fabric), group_(fabric.lane(fabric.lanes() - 1)), limits_(limits), waiting_of_(fabric.size(), 0) {
   ensure(fabric.lanes() > 1, "a lane without operations");
   fabric_.thread().call([this] {
     // As many as there are others: a long message of one does not keep back those of the rest.
@@ -118,13 +118,13 @@ Task<> Messenger::send_out(Sending& sending) {
 }
 
 Result<void> Messenger::make_room(std::uint32_t from, std::uint64_t bytes) {
-  if (bytes > bytes_max_) {
+  if (bytes > limits_.bytes_max) {
     return Error{Errc::malformed, "a message of " + std::to_string(bytes) + " bytes where at most " +
-                                      std::to_string(bytes_max_) + " can be"};
+                                      std::to_string(limits_.bytes_max) + " can be"};
   }
   const std::lock_guard lock(mutex_);
-  if (waiting_of_[from] == waiting_max) {
-    return Error{Errc::malformed, "more than " + std::to_string(waiting_max) + " messages without an answer"};
+  if (waiting_of_[from] == limits_.waiting_max) {
+    return Error{Errc::malformed, "more than " + std::to_string(limits_.waiting_max) + " messages without an answer"};
   }
   ++waiting_of_[from];
   return {};

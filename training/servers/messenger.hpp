@@ -27,11 +27,16 @@ class Messenger {
     collectives::Subject about;
     Bytes body;
   };
-  /// Messages of one rank that may wait: ranks send little before they are answered.
-  static constexpr std::size_t waiting_max = 4;
+  /// Messages that a rank sends to another one at most before it is answered.
+  static constexpr std::size_t unanswered_max = 4;
+  /// What may arrive: the longest message, and how many of one rank may wait until they are taken.
+  struct Limits {
+    std::uint64_t bytes_max = 0;
+    std::size_t waiting_max = unanswered_max;
+  };
 
-  /// `bytes_max`: the longest message that may arrive. `fabric` must outlive this object.
-  Messenger(collectives::Fabric& fabric, std::uint64_t bytes_max);
+  /// `fabric` must outlive this object.
+  Messenger(collectives::Fabric& fabric, Limits limits);
   /// What has not been sent yet stays unsent, and the group fails; see flush().
   ~Messenger();
   Messenger(const Messenger&) = delete;
@@ -57,7 +62,7 @@ class Messenger {
 
   collectives::Fabric& fabric_;
   collectives::Communicator& group_;
-  const std::uint64_t bytes_max_;
+  const Limits limits_;
 
   // Of the loop's thread.
   std::vector<collectives::Task<>> receiving_;

@@ -23,6 +23,12 @@ std::uint64_t message_bytes_max(const Server& server) {
   return bytes;
 }
 
+/// The first server tells the others of each worker that is late, which is not before they have answered it: once for
+/// each worker, beside what it awaits an answer to.
+Messenger::Limits limits_of(const Server& server) {
+  return {.bytes_max = message_bytes_max(server), .waiting_max = Messenger::unanswered_max + server.place.workers};
+}
+
 Error out_of_turn(const std::string& what) { return {Errc::malformed, what}; }
 
 std::uint64_t multiples(std::uint64_t step, std::uint64_t every) { return every == 0 ? 0 : step / every; }
@@ -32,7 +38,7 @@ std::uint64_t multiples(std::uint64_t step, std::uint64_t every) { return every 
 Serving::Serving(Server& server, collectives::Fabric& fabric, Progress& progress)
     : server_(server),
       progress_(progress),
-      messenger_(fabric, message_bytes_max(server)),
+      messenger_(fabric, limits_of(server)),
       rule_(server.mode->rule(
           {.clocks = server.counts.clocks, .version = server.counts.version, .first = server.place.first()})),
       clients_(server.place.workers),
