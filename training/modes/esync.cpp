@@ -206,7 +206,9 @@ Result<void> ESync::join(Replica& replica, collectives::Fabric& fabric) {
   if (!grants_) {
     ensure(replica.others == 1, "a state server behind the workers");
     auto client = std::make_unique<StateClient>(fabric, replica.world);
-    if (auto measured = client->measure_link(replica.parameter_count() * sizeof(float)); !measured) return measured;
+    if (options_.adapt_compression) {
+      if (auto measured = client->measure_link(replica.parameter_count() * sizeof(float)); !measured) return measured;
+    }
     grants_ = std::move(client);
   }
   return Mode::join(replica, fabric);

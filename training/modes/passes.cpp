@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/errc.hpp"
+#include "training/device.hpp"
 #include "training/precision.hpp"
 #include "training/thrown.hpp"
 
@@ -68,10 +69,17 @@ Result<double> Passes::run_all(double learning_rate, const std::function<void()>
     if (number + 1 == batches_ && before_last) before_last();
     slowdown_.begin();
     of_batch.backward(share_);
+    if (slowdown_.slows()) wait_for_device();
     slowdown_.end();
     loss += value / static_cast<double>(batches_);
   }
   return loss;
+}
+
+/// A backward pass on a GPU has only been begun when the call returns.
+void Passes::wait_for_device() {
+  if (replica_.device.is_cpu()) return;
+  streams_of(replica_.device).getStream(replica_.device).synchronize();
 }
 
 Batch Passes::take(std::uint64_t step, std::size_t number) {

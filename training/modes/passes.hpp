@@ -37,6 +37,7 @@ class Passes {
 
  private:
   Result<double> run_all(double learning_rate, const std::function<void()>& before_last);
+  void wait_for_device();
   Batch take(std::uint64_t step, std::size_t number);
   void ask(std::uint64_t step, std::size_t number);
 

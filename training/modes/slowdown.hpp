@@ -19,6 +19,8 @@ class Slowdown {
   explicit Slowdown(double factor) : Slowdown(factor, Clock()) {}
   Slowdown(double factor, Clock clock);
 
+  bool slows() const { return factor_ > 1; }
+
   void begin();
   /// Sleeps for the rest of the time since begin().
   void end();
