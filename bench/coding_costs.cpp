@@ -123,7 +123,7 @@ Way CodingCosts::way(std::uint32_t ranks) const {
           .gathers = std::ranges::count(traits.passes, Reduction::gather) > 0,
           .fits_owners = traits.fits_owners(),
           .fits_regions = traits.selects,
-          .must_be_coded = traits.votes};
+          .must_be_coded = traits.must_be_coded()};
   for (std::size_t i = 0; i < encoded_.size(); ++i) {
     way.parameters.push_back(
         training::load_of(*compression_.compressor, model_->parameters[i].extents, late_round(ranks), encoded_[i]));

@@ -101,6 +101,9 @@ struct Traits {
   /// Whether it fits an exchange in which the owner of a region gets the chosen entries that lie there: payloads are
   /// only summed, or the entries can go in parts.
   bool fits_split() const { return selects || std::ranges::count(passes, Reduction::gather) == 0; }
+  /// Whether only the compressor gives the means their scale, or what it has not sent is the momentum of the training:
+  /// plain means cannot take its place.
+  bool must_be_coded() const { return votes || owns_momentum; }
   /// Whether it fits an exchange by hops, in which sums of what some ranks have are encoded anew: payloads are only
   /// summed, or one pass sends every entry of whatever it is given. Another limit is how large its error may be
   /// (no_hops()).

@@ -30,7 +30,8 @@ struct MemoryTraits {
   bool owns_momentum = false;
   /// update() reads what was sent. If false, update() may get an empty payload (an all-reduce may have overwritten it).
   bool reads_sent = false;
-  /// update() turns the mean into something else. If false, what no rank has sent stays zero in it.
+  /// update() turns the mean into something else, which it keeps and to which it adds the next one. If false, what no
+  /// rank has sent stays zero in the mean.
   bool changes_mean = false;
   /// This memory has a momentum of its own, whatever the optimizer's: the optimizer must apply none.
   bool replaces_momentum = false;
@@ -91,9 +92,9 @@ class Memory {
   /// What this rank has not sent yet and will add to what it sends, to be read and changed between rounds; null if this
   /// memory has nothing of the kind.
   virtual TensorStore* unsent() { return nullptr; }
-  /// Adds `values` to unsent(), to the entries of round.tensor from `first` on. Returns false, and does nothing, if
-  /// there is none of that tensor.
-  bool add_unsent(const Round& round, std::uint64_t first, std::span<const float> values);
+  /// Has this rank send `values`, too: they belong to the entries of round.tensor from `first` on. By default they are
+  /// added to unsent(). Returns false, and does nothing, if this memory has no place for them.
+  virtual bool add_unsent(const Round& round, std::uint64_t first, std::span<const float> values);
 
   /// Returns the tensor to average in place of `gradient` in a round in which the tensor goes dense. Otherwise like
   /// compensate(), which it calls by default, so that the residual is sent, too.

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <numeric>
+#include <string>
 #include <utility>
 
+#include "base/errc.hpp"
 #include "compressors/device/download.hpp"
 #include "compressors/device/launching.hpp"
 #include "cuda/kernels/arithmetic.hpp"
@@ -338,6 +341,11 @@ Result<void> add_clusters(BytesView ids, std::span<const float> means, const Clu
 
 Result<bool> write_clusters(const at::Tensor& values, const Clusters& clusters, std::uint32_t salt,
                             std::span<std::byte> code) {
+  constexpr std::int64_t sorted_max = std::numeric_limits<std::int32_t>::max();
+  if (values.numel() > sorted_max) {
+    return Error{Errc::invalid_argument, "a tensor of " + std::to_string(values.numel()) + " entries: on a GPU " +
+                                             std::to_string(sorted_max) + " can be sorted into clusters"};
+  }
   const cuda::Clusters to = of_kernels(clusters, salt);
   const std::uint64_t entries = size_of(values);
   const at::Tensor ids = scratch(values, entries);

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "compressors/device/memory_steps.hpp"
 #include "compressors/flat.hpp"
@@ -72,6 +73,12 @@ Result<void> Ef21Memory::update(const Round& round, const Sent& sent, at::Tensor
   accumulate_residual(1, 1, flat(std::as_const(mean)), flat(*shared));
   std::ranges::copy(flat(std::as_const(*shared)), flat(mean).begin());
   return {};
+}
+
+bool Ef21Memory::add_unsent(const Round& round, std::uint64_t first, std::span<const float> values) {
+  std::vector<float> taken_back(values.size());
+  std::ranges::transform(values, taken_back.begin(), std::negate());
+  return own_.add(round, first, taken_back);
 }
 
 Result<at::Tensor> Ef21Memory::compensate_dense(const at::Tensor& gradient, const Round& round) {

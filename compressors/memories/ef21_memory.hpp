@@ -43,6 +43,8 @@ class Ef21Memory final : public Memory {
   MemoryTraits traits() const override;
   Result<at::Tensor> compensate(const at::Tensor& gradient, const Round& round) override;
   bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
+  /// The others have not got `values` of what h says that they have.
+  bool add_unsent(const Round& round, std::uint64_t first, std::span<const float> values) override;
   Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) override;
   Result<at::Tensor> compensate_dense(const at::Tensor& gradient, const Round& round) override;
   Result<void> average_dense(at::Tensor& mean, const Round& round) override;
@@ -55,7 +57,7 @@ class Ef21Memory final : public Memory {
 
   Options options_;
   TensorStore own_{"own"};          ///< h
-  TensorStore shared_{"shared"};    ///< H: always on the processor, like the means
+  TensorStore shared_{"shared"};    ///< H: beside the means
   TensorStore average_{"average"};  ///< v, with momentum only
   /// v - h from compensate() to update(). Kept only to reuse its memory, so it is not saved. One for each tensor,
   /// because all tensors of a bucket are compensated before the first of them is updated.

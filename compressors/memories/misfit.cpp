@@ -14,7 +14,8 @@ std::optional<std::string> no_residual(const Compressor& compressor) {
   if (traits.votes && std::isinf(bound)) {
     return "the ranks agree on signs, and what each has sent has no size that could be taken off";
   }
-  if (bound > 1) {
+  const bool grows = traits.biased ? bound > 1 : bound >= 1;  // at 1 by the square of each gradient, in expectation
+  if (grows) {
     return "its error can be larger than what it encodes, so that a residual would grow without limit";
   }
   return std::nullopt;

@@ -76,6 +76,9 @@ TEST(Catalog, MemoriesThatDoNotFitAreRefusedWithAReason) {
   EXPECT_FALSE(refusal("topk", {}, "dgc").code.failed());
   EXPECT_FALSE(refusal("dgc", {}, "none").code.failed());
   EXPECT_THAT(refusal("randomk", {{"unbiased", true}}, "dgc").context, HasSubstr("grow without limit"));
+  // Of two entries one is sent, doubled: what is left of the other is as large as before.
+  EXPECT_THAT(refusal("randomk", {{"unbiased", true}, {"ratio", 0.5}}, "residual").context,
+              HasSubstr("grow without limit"));
   EXPECT_FALSE(refusal("randomk", {}, "dgc").code.failed());
 }
 

@@ -472,7 +472,8 @@ void ExchangeModel::by_owners(const std::vector<std::uint32_t>& members,
   const std::size_t ranks = ranks_.size();
   const auto traits = ranks_[0].compressor->traits();
   const double bound = ranks_[0].compressor->error_bound(1 << 20, {.epoch = 1e9});
-  const bool keeps_residual = !traits.lossless && !traits.votes && bound <= 1;
+  const bool keeps_residual = !traits.lossless && (traits.biased ? bound <= 1 : bound < 1);
+  const bool counts_signs = traits.votes && std::isinf(bound);
   for (const auto tensor : members) {
     Tensors inputs;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -489,6 +490,7 @@ void ExchangeModel::by_owners(const std::vector<std::uint32_t>& members,
         ranks_[owner].compressor->decode_add(up.payload, up.round, 1 / static_cast<float>(ranks), sum).value();
         sent[rank].push_back(std::move(up));
       }
+      if (counts_signs) sum.masked_fill_(sum.abs() < 0.5 / static_cast<double>(ranks), 0);  // a tie
       // The way back is encoded by the owner as if it were alone.
       Round back = round_of(round, ranks + owner, id);
       Bytes down;

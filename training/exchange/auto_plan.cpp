@@ -51,7 +51,8 @@ AutoPlan::AutoPlan(collectives::Fabric& fabric, const RoundSetting& setting, Mak
       measure_links_(std::move(measure_links)) {
   const auto traits = setting.compression.compressor->traits();
   situation_.ranks = setting.ranks;
-  situation_.must_be_coded = traits.votes;
+  situation_.must_be_coded = traits.must_be_coded();
+  situation_.may_be_rounded = !setting.compression.memory->traits().changes_mean;
   // What is only summed goes over any topology.
   const bool gathers = std::ranges::count(traits.passes, compressors::Reduction::gather) > 0;
   situation_.fits_owners = setting.owners > 0 || !gathers;

@@ -142,7 +142,8 @@ void BucketRound::begin(const Step& step, const Route& route) {
   step_ = step;
   route_ = route;
   coded_ = &round_for(route) == by_owners_.get() ? by_owners_.get() : gathering_.get();
-  if (by_owners_ && coded_ != by_owners_.get()) by_owners_->leave(step);
+  // Also where plain numbers go over a topology with owners, who then encode nothing.
+  if (by_owners_ && (coded_ != by_owners_.get() || route.form != Form::coded)) by_owners_->leave(step);
   rounded_ = bucket_.coded && route.form == Form::bfloat16;
   dense_parameters_.clear();
   dense_ends_.clear();

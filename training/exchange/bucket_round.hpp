@@ -32,7 +32,8 @@ namespace weir::training {
 ///     for each pass of coded():  encode(pass)     as CodedRound says              coded().decode(pass)
 ///     if by_hosts():             copy host_means() from the leader to its host    take_host_means(), on the others
 ///
-/// It calls the compressor and the memory, which serve one round at a time.
+/// It calls the compressor and the memory, which serve the rounds of all buckets: on the encoder for one bucket while
+/// on the decoder for another, so that what they keep is of one tensor each.
 class BucketRound {
  public:
   /// `votes`: the bucket carries one float more, for the votes. `first_piece`: a number from which on the model's other

@@ -135,8 +135,8 @@ std::vector<Route> Exchange::fixed_routes() const {
   if (some_coded && type.name == collectives::Ring::name) plain.topology = position_of(collectives::Tree::name);
   if (setting_->by_hosts) {
     coded.topology = position_of(collectives::BinaryBlocks::name);
-    // Within a single host nothing needs to be compressed; unless only the compressor gives the means their scale.
-    if (setting_->world == 1 && !compression_.compressor->traits().votes) coded.form = Form::float32;
+    // Within a single host nothing needs to be compressed.
+    if (setting_->world == 1 && !compression_.compressor->traits().must_be_coded()) coded.form = Form::float32;
   }
   std::vector<Route> routes;
   for (const Bucket& bucket : buckets_) routes.push_back(bucket.coded ? coded : plain);

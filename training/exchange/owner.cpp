@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/errc.hpp"
 #include "compressors/flat.hpp"
@@ -22,11 +23,20 @@ namespace {
 std::string residual_of(const std::string& parameter) { return "owned." + parameter; }
 std::string first_entry_of(const std::string& parameter) { return "owned_from." + parameter; }
 
+/// As many votes for one sign as for the other add up to zero, but for rounding, and a rounding error is no vote.
+void clear_ties(std::span<float> mean, std::uint32_t world) {
+  const float least = 0.5F / static_cast<float>(world);  // a vote is 1 / world
+  for (float& value : mean) value = std::abs(value) < least ? 0 : value;
+}
+
 }  // namespace
 
 Owner::Owner(compressors::Compressor& compressor, std::span<const NamedTensor> parameters,
              std::span<const Piece> pieces, std::optional<std::uint32_t> rank)
-    : compressor_(compressor), keeps_residual_(!compressors::no_mean_residual(compressor)), works_(pieces.size()) {
+    : compressor_(compressor),
+      keeps_residual_(!compressors::no_residual(compressor)),
+      counts_signs_(compressor.traits().votes && !keeps_residual_),
+      works_(pieces.size()) {
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     if (rank && pieces[i].owner != *rank) continue;
     const auto& [name, tensor] = parameters[pieces[i].parameter];
@@ -42,6 +52,7 @@ Owner::Owner(compressors::Compressor& compressor, std::span<const NamedTensor> p
 
 Result<void> Owner::encode(std::size_t piece, const Round& round, Bytes& out) {
   Work& work = works_[piece];
+  if (counts_signs_) clear_ties(compressors::flat(work.mean.tensor), round.world);
   return encode_alone(compressor_, work.mean.tensor, round, out, work.entries ? &*work.entries : nullptr, alone_);
 }
 

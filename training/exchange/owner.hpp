@@ -76,6 +76,7 @@ class Owner {
 
   compressors::Compressor& compressor_;
   const bool keeps_residual_;
+  const bool counts_signs_;  ///< the mean is one of votes, each of the same size
   std::vector<Work> works_;  ///< by piece
   std::vector<OfParameter> parameters_;
   Bytes alone_;  ///< what is encoded in the passes before the last

@@ -155,6 +155,7 @@ std::vector<Route> best_routes(const Situation& in, const BucketLoad& bucket, Fo
 
 std::vector<Form> forms(const Situation& in) {
   if (in.must_be_coded) return {Form::coded};
+  if (!in.may_be_rounded) return {Form::coded, Form::float32};
   return {Form::coded, Form::bfloat16, Form::float32};
 }
 

@@ -83,7 +83,8 @@ struct Situation {
   double compute_seconds = 0;         ///< of a step without the exchange; 0: not known
   double dense_seconds_per_byte = 0;  ///< of putting a dense bucket together and taking it apart
   bool own_cores = true;              ///< the codec threads have cores of their own beside the compute threads
-  bool must_be_coded = false;         ///< only the compressor gives the means their scale
+  bool must_be_coded = false;         ///< plain means cannot take the place of coded ones (Traits::must_be_coded)
+  bool may_be_rounded = true;         ///< the memory does not add up the means, with what rounding has changed in them
   bool fits_owners = true;            ///< the compressor fits an exchange by owners
   bool by_hosts = false;    ///< tensors that may be coded are summed within hosts first, and one rank of each encodes
   std::uint32_t lanes = 2;  ///< beside the urgent one, which the last bucket has for itself

@@ -49,7 +49,8 @@ class StepTrace {
 
   /// Notes that a message of a bucket is on the wire, and what it costs: as part 0 what is dense, as part 1, 2, ... the
   /// payloads of the passes, as BucketSpan::part_within_hosts what stays within a host. To be used on the loop's
-  /// thread, by one bucket of a lane at a time.
+  /// thread. What a lane has carried since the last of its spans ended belongs to the next one that ends: one bucket of
+  /// a lane has a span at a time, but where hosts sum first, sums of the next bucket may overlap payloads of this one.
   class WireSpan {
    public:
     WireSpan(StepTrace& trace, std::size_t bucket, const BucketRound::Load& load, std::uint32_t part, std::size_t lane);
