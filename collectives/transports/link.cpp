@@ -273,6 +273,7 @@ bool Link::say_last_words() {
 // Receiving.
 
 void Link::look_around() {
+  if (!over_ && stream_->is_unanswered()) return owner_.link_failed(peer_, lost("does not answer any more"));
   const bool waits = is_waited_for();
   // Behind a frame that has no room the peer would not see it, and does not need to: the frame says as much.
   if (waits && side_ == Side::open && out_count_ == 0) {

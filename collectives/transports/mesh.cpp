@@ -68,8 +68,8 @@ bool within_one_host(int fd) {
 }
 
 /// Turns Nagle's algorithm off, since latency counts more than header bytes, and keep-alive on, since a host that
-/// vanishes silently must not be waited for forever. Between hosts buffer sizes are left to the kernel: setting one
-/// turns its auto-tuning off for good.
+/// vanishes silently must not be waited for forever (Stream::is_unanswered() is for when bytes are under way). Between
+/// hosts buffer sizes are left to the kernel: setting one turns its auto-tuning off for good.
 void tune(int fd) {
   const auto set = [fd](int level, int name, int value) { ::setsockopt(fd, level, name, &value, sizeof value); };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
@@ -230,6 +230,11 @@ class GradientPort final : public Mesh {
     while (true) {
       auto [code, socket] = co_await acceptor.async_accept(nothrow);
       if (code == net::error::operation_aborted) co_return;
+      if (code) {  // no descriptor is free, say
+        last_refusal_ = Error{Errc::exhausted, "taking a connection: " + code.message()};
+        net::steady_timer pause(io_, call_again_after);
+        co_await pause.async_wait(nothrow);
+      }
       if (code || unproved_ >= unproved_max) continue;
       ++unproved_;
       net::co_spawn(io_, (this->*admit)(std::move(socket)), rethrow);

@@ -29,6 +29,7 @@ class PacedStream final : public Stream {
   void end_writing() override { stream_->end_writing(); }
   int descriptor() const override { return *events_; }
   Readiness readiness(std::uint32_t events) override;
+  bool is_unanswered() const override { return stream_->is_unanswered(); }
   bool needs_checksums() const override { return stream_->needs_checksums(); }
   std::optional<LineUse> line_use() const override;
 

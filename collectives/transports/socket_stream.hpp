@@ -15,6 +15,7 @@ class SocketStream final : public Stream {
   void end_writing() override;
   int descriptor() const override { return *socket_; }
   Readiness readiness(std::uint32_t events) override;
+  bool is_unanswered() const override;
   bool needs_checksums() const override { return true; }
   std::optional<LineUse> line_use() const override;
 

@@ -48,6 +48,10 @@ class Stream {
   /// What the events of the descriptor (EPOLLIN, ...) mean. To be called for each.
   virtual Readiness readiness(std::uint32_t events) = 0;
 
+  /// Whether what was written was sent again and again for more than ten seconds, and nothing says that it arrived: the
+  /// host of the peer or the way there is gone. A peer that does not read is not meant, whose host answers.
+  virtual bool is_unanswered() const { return false; }
+
   /// Whether bytes may change on their way, so that their checksums are worth computing.
   virtual bool needs_checksums() const = 0;
 

@@ -141,5 +141,40 @@ TEST(LastWords, AreWaitedForByThoseWhoCloseAfterAFailure) {
   expect_lost(receiving.get(), 2);
 }
 
+/// A stream whose peer's host is gone without a word.
+class Unanswered final : public Stream {
+ public:
+  explicit Unanswered(std::unique_ptr<Stream> stream) : stream_(std::move(stream)) {}
+
+  Result<std::size_t> write(std::span<const iovec> parts) override { return stream_->write(parts); }
+  Result<std::size_t> read(std::span<const iovec> parts) override { return stream_->read(parts); }
+  void end_writing() override { stream_->end_writing(); }
+  int descriptor() const override { return stream_->descriptor(); }
+  Readiness readiness(std::uint32_t events) override { return stream_->readiness(events); }
+  bool is_unanswered() const override { return true; }
+  bool needs_checksums() const override { return true; }
+  std::optional<LineUse> line_use() const override { return std::nullopt; }
+
+ private:
+  std::unique_ptr<Stream> stream_;
+};
+
+TEST(LostHost, IsNamedToAllWhenItDoesNotAnswer) {
+  Connection between = over_sockets();
+  Connection to_lost = over_sockets();
+  Connection also_to_lost = over_sockets();
+  const auto zero = rank_with(0, {nullptr, std::move(between[0]), std::make_unique<Unanswered>(std::move(to_lost[0]))});
+  const auto one = rank_with(1, {std::move(between[1]), nullptr, std::move(also_to_lost[0])});
+  const auto receive = [](Communicator& group) -> Task<> {
+    Keep keep;
+    Receive arrival(group, 2, subject, keep);
+    co_return co_await arrival;
+  };
+  auto zero_waits = begin(*zero, receive);
+  auto one_waits = begin(*one, receive);
+  expect_lost(zero_waits.get(), 2);
+  expect_lost(one_waits.get(), 2);
+}
+
 }  // namespace
 }  // namespace weir::collectives
