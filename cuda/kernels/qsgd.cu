@@ -22,7 +22,7 @@ __device__ Places places_of(unsigned entries, unsigned bits) {
   return {sizeof(float), signs, signs + (entries + 7) / 8};
 }
 
-/// Twin of norm_of() (compressors/quantizers/qsgd.cpp).
+/// Twin of norm_of() (compressors/kernels/quantization/quantize.cpp).
 __device__ float norm_of(double squares) {
   const double root = sqrt(squares);
   const double most = largest_float;

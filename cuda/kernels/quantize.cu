@@ -133,7 +133,7 @@ struct Int8 {
 struct Uint8 {
   static constexpr unsigned head_bytes = sizeof(float) + 1;
 
-  /// Twin of grid_for() (compressors/quantizers/uint8.cpp).
+  /// Twin of grid_for() (compressors/quantizers/channels.hpp).
   static __device__ Uint8 of(const RowExtremes& extremes) {
     constexpr int steps = 255;
     const float below = -float_of(extremes.least);
