@@ -95,6 +95,19 @@ test('jobs: a search begins at its first page', async ({ page, address }) => {
   await expect(page).toHaveURL(`${address}/jobs?q=sweep`);
 });
 
+test('jobs: a search of two words can be corrected key by key', async ({ page, address }) => {
+  await page.goto(`${address}/jobs`);
+  const search = page.getByRole('searchbox', { name: 'Search jobs' });
+  await search.pressSequentially('my ran');
+  await search.press('Backspace');
+  await search.press('Backspace');
+  await search.press('Backspace');
+  await expect(page).toHaveURL(`${address}/jobs?q=my`);
+  await search.pressSequentially('run');
+  await expect(search).toHaveValue('my run');
+  await expect(page).toHaveURL(`${address}/jobs?q=my+run`);
+});
+
 test('jobs: a name is text, whatever is in it', async ({ page, address }) => {
   await page.goto(`${address}/jobs`);
   await expect(page.getByRole('link', { name: hostileName, exact: true })).toBeVisible();

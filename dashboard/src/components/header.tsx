@@ -1,3 +1,4 @@
+import { useRef } from 'preact/hooks';
 import { navigate, route } from '../router';
 import { live, logOut } from '../state/session';
 import { nextTheme, theme } from '../state/theme';
@@ -81,7 +82,10 @@ export function Header() {
 /** Searches jobs from anywhere; on the job list it is the list's own filter. */
 function Search() {
   const { path, query } = route.value;
-  const shown = path === '/jobs' ? (query.get('q') ?? '') : '';
+  const typed = useRef('');
+  const searched = path === '/jobs' ? (query.get('q') ?? '') : '';
+  // Spaces around what is searched for stay while more is typed.
+  const shown = typed.current.trim() === searched ? typed.current : searched;
   const go = (text: string) => {
     const next = new URLSearchParams(path === '/jobs' ? query : undefined);
     next.delete('cursor');
@@ -110,7 +114,8 @@ function Search() {
         maxLength={200}
         value={shown}
         onInput={(event) => {
-          if (path === '/jobs') go(event.currentTarget.value.trim());
+          typed.current = event.currentTarget.value;
+          if (path === '/jobs') go(typed.current.trim());
         }}
       />
       <kbd>/</kbd>
