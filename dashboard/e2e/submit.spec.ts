@@ -1,3 +1,4 @@
+import { getAt } from '../src/forms/pointer';
 import { expect, logIn, picture, test } from './fixtures';
 
 test.beforeEach(async ({ page, address }) => {
@@ -22,6 +23,26 @@ test('form and JSON are one spec', async ({ page }) => {
   await text.fill('{"model": ');
   await expect(page.getByRole('button', { name: 'Submit', exact: true })).toBeDisabled();
   await expect(page.getByLabel('Model')).toBeDisabled();
+});
+
+test('a number or a name typed key by key is the one that was typed', async ({ page }) => {
+  const spec = async () => JSON.parse(await page.getByLabel('Job spec as JSON').inputValue());
+  await page.getByLabel('Compressor').selectOption('dgc');
+  for (const [label, typed, at] of [
+    [/^Ratio/, '0.0005', '/compression/params/ratio'],
+    [/^Warmup epochs/, '0.25', '/compression/params/warmup_epochs'],
+    [/^Learning rate/, '2.50e-1', '/training/optimizer/lr'],
+  ] as const) {
+    const field = page.getByLabel(label).first();
+    await field.pressSequentially(typed);
+    await expect(field).toHaveValue(typed);
+    expect(getAt(await spec(), at)).toBe(Number(typed));
+  }
+  const name = page.getByRole('textbox', { name: 'Name' });
+  await name.fill('');
+  await name.pressSequentially('my run');
+  await expect(name).toHaveValue('my run');
+  expect((await spec()).name).toBe('my run');
 });
 
 test('what cannot be a value is told at once', async ({ page }) => {

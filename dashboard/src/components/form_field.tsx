@@ -7,11 +7,11 @@ export function FormFieldView({ field, form }: { field: FormField; form: SubmitF
   const id = `field${field.pointer.replace(/\//g, '-')}`;
   const { schema } = field;
   const faults = form.faults.value.get(field.pointer) ?? [];
-  const unfit = form.unfit.value.get(field.pointer)?.[1];
+  const unfit = form.faultOf(field.pointer);
   const range = rangeText(schema);
   const shown = form.shown(field);
   const misfit = field.misfits.find(({ choice }) => choice === shown);
-  const wrong = faults.length > 0 || unfit !== undefined || misfit !== undefined;
+  const wrong = faults.length > 0 || unfit !== null || misfit !== undefined;
   return (
     <div class={wrong ? 'field field-wrong' : 'field'}>
       <label for={id}>
@@ -24,7 +24,7 @@ export function FormFieldView({ field, form }: { field: FormField; form: SubmitF
       </p>
       {field.misfits.length > 0 && <Misfits of={field.misfits} />}
       <div id={`${id}-fault`} class="fault" role="status">
-        {unfit !== undefined && <p>{unfit}</p>}
+        {unfit !== null && <p>{unfit}</p>}
         {misfit !== undefined && (
           <p>
             {misfit.choice} does not fit: {misfit.reason}

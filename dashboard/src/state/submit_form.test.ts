@@ -14,6 +14,10 @@ const epochs: FormField = {
 };
 const compressor: FormField = { ...epochs, pointer: '/compression/name', kind: 'text', schema: { type: 'string' } };
 
+const memory: FormField = { ...compressor, pointer: '/compression/memory' };
+const ratio: FormField = { ...epochs, pointer: '/compression/params/ratio', kind: 'number', schema: { type: 'number' } };
+const lr: FormField = { ...ratio, pointer: '/training/optimizer/lr' };
+
 describe('SubmitForm', () => {
   afterEach(() => {
     vi.unstubAllGlobals();
@@ -34,13 +38,43 @@ describe('SubmitForm', () => {
     form.type(epochs, '3');
     form.type(epochs, '3x');
     expect(form.shown(epochs)).toBe('3x');
-    expect(form.unfit.value.get('/training/epochs')?.[1]).toBe('is not a number');
+    expect(form.faultOf('/training/epochs')).toBe('is not a number');
+    expect(form.unfit.value).toBe(true);
     expect(form.spec.value).toEqual({ training: { epochs: 3 } });
     form.edit('{"training": ');
     expect(form.textFault.value).not.toBeNull();
     expect(form.spec.value).toEqual({ training: { epochs: 3 } });
     form.edit('[]');
     expect(form.textFault.value).toBe('A job spec is a JSON object');
+  });
+
+  it('shows a value as it is being typed, and as the spec writes it once that comes from elsewhere', () => {
+    const form = new SubmitForm();
+    for (const text of ['0', '0.', '0.2', '0.25', '0.250']) {
+      form.type(lr, text);
+      expect(form.shown(lr)).toBe(text);
+      expect(form.unfit.value).toBe(false);
+    }
+    expect(form.spec.value).toEqual({ training: { optimizer: { lr: 0.25 } } });
+    form.type(compressor, 'top ');
+    expect(form.shown(compressor)).toBe('top ');
+    expect(form.spec.value).toMatchObject({ compression: { name: 'top' } });
+    form.edit('{"training": {"optimizer": {"lr": 1.5}}}');
+    expect([form.shown(lr), form.shown(compressor)]).toEqual(['1.5', '']);
+  });
+
+  it('another compressor takes the typed parameters and memory of the one before with it', () => {
+    const form = new SubmitForm();
+    form.type(compressor, 'dgc');
+    form.type(memory, 'dgc');
+    form.type(ratio, '0.10');
+    form.type(lr, '0.50');
+    form.type(compressor, 'topk');
+    expect([memory, ratio, lr].map((of) => form.shown(of))).toEqual(['', '', '0.50']);
+    form.type(ratio, 'much');
+    expect(form.unfit.value).toBe(true);
+    form.type(compressor, 'dgc');
+    expect(form.unfit.value).toBe(false);
   });
 
   it('another compressor takes the parameters of the one before with it', () => {

@@ -11,6 +11,13 @@ interface Shapes {
   schema: JsonSchema;
 }
 
+/** What was typed into a field. */
+interface Typed {
+  text: string;
+  /** Why it is no value of the field, or null: then it is the spec's value, in the user's own writing. */
+  fault: string | null;
+}
+
 /** One spec, in two views that agree: the form and the JSON text. What the head says of it stands beside its fields. */
 export class SubmitForm {
   readonly shapes = new Resource<Shapes>();
@@ -18,8 +25,7 @@ export class SubmitForm {
   readonly text = signal('{}');
   /** Why the text is not a spec; the form waits until it is one again. */
   readonly textFault = signal<string | null>(null);
-  /** What was typed into fields and is no value of theirs, by pointer: [text, what is wrong]. */
-  readonly unfit = signal<ReadonlyMap<string, [string, string]>>(new Map());
+  private readonly typed = signal<ReadonlyMap<string, Typed>>(new Map());
   readonly refused = signal<ApiError | null>(null);
   readonly checked = signal<ValidateResult | null>(null);
   readonly busy = signal(false);
@@ -49,26 +55,34 @@ export class SubmitForm {
     });
   }
 
-  /** What the field shows: what was typed, or the spec's value. */
+  /** Something was typed that is no value of its field. */
+  readonly unfit = computed(() => [...this.typed.value.values()].some(({ fault }) => fault !== null));
+
+  /** What the field shows: what was typed, else the spec's value. "0." is 0, and on its way to 0.25. */
   shown(of: FormField): string {
-    return this.unfit.value.get(of.pointer)?.[0] ?? inputText(getAt(this.spec.value, of.pointer));
+    return this.typed.value.get(of.pointer)?.text ?? inputText(getAt(this.spec.value, of.pointer));
+  }
+
+  /** Why what was typed into the field at `pointer` is no value of it, or null. */
+  faultOf(pointer: string): string | null {
+    return this.typed.value.get(pointer)?.fault ?? null;
   }
 
   type(of: FormField, text: string): void {
     const parsed = parseInput(of, text);
-    const unfit = new Map(this.unfit.value);
+    const typed = new Map(this.typed.value);
     if ('error' in parsed) {
-      unfit.set(of.pointer, [text, parsed.error]);
-      this.unfit.value = unfit;
+      this.typed.value = typed.set(of.pointer, { text, fault: parsed.error });
       return;
     }
-    unfit.delete(of.pointer);
     let spec = setAt(this.spec.value, of.pointer, parsed.value);
     for (const pointer of dependents(of.pointer)) {
       spec = setAt(spec, pointer, undefined);
-      for (const typed of unfit.keys()) if (typed.startsWith(`${pointer}/`)) unfit.delete(typed);
+      for (const other of typed.keys()) {
+        if (other === pointer || other.startsWith(`${pointer}/`)) typed.delete(other);
+      }
     }
-    this.unfit.value = unfit;
+    this.typed.value = typed.set(of.pointer, { text, fault: null });
     this.change(spec);
     this.text.value = JSON.stringify(spec, null, 2);
     this.textFault.value = null;
@@ -80,7 +94,7 @@ export class SubmitForm {
       const spec: unknown = JSON.parse(text);
       if (!isObject(spec)) throw new Error('A job spec is a JSON object');
       this.textFault.value = null;
-      this.unfit.value = new Map();
+      this.typed.value = new Map();
       this.change(spec);
     } catch (error) {
       this.textFault.value = error instanceof Error ? error.message : String(error);
@@ -112,6 +126,7 @@ export class SubmitForm {
   }
 
   private set(spec: Spec): void {
+    this.typed.value = new Map();
     this.change(spec);
     this.text.value = JSON.stringify(spec, null, 2);
   }

@@ -17,7 +17,7 @@ export function SubmitView() {
   useEffect(load, [form]);
   const failure = form.shapes.error.value;
   const ready = form.shapes.data.value !== null;
-  const blocked = form.textFault.value !== null || form.unfit.value.size > 0 || form.busy.value;
+  const blocked = form.textFault.value !== null || form.unfit.value || form.busy.value;
   const submit = async () => {
     const job = await form.submit();
     if (job !== null) navigate(`/jobs/${encodeURIComponent(job.id)}`);
@@ -95,7 +95,7 @@ function Group({ group, form }: { group: FormGroup; form: SubmitForm }) {
   const faults = form.faults.value;
   const hidden = group.fields.filter(({ basic }) => !basic);
   // What is wrong must be seen.
-  const wrong = hidden.some(({ pointer }) => faults.has(pointer) || form.unfit.value.has(pointer));
+  const wrong = hidden.some(({ pointer }) => faults.has(pointer) || form.faultOf(pointer) !== null);
   const open = useSignal(false);
   if (hidden.length === group.fields.length) {
     return (
