@@ -157,6 +157,41 @@ describe('LiveStream', () => {
     expect(page.freshened).toBe(1);
   });
 
+  it('a page that comes while the connection is lost reads once it is back', async () => {
+    const first = new Page(['cluster', 'jobs']);
+    const leave = stream.follow(first);
+    await settle();
+    wire().open();
+    wire().send('job', 3, {});
+    wire().fail(false);
+    leave();
+    const second = new Page(['cluster', 'jobs']);
+    stream.follow(second);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(wires).toHaveLength(1);
+    wire().open();
+    expect(second.freshened).toBe(1);
+    wire().fail(false);
+    wire().open();
+    expect(second.freshened, 'from then on the records are enough').toBe(1);
+  });
+
+  it('what was read while the head was away is read again when it is back', async () => {
+    stream.follow(new Page(['jobs']));
+    await settle();
+    wire().open();
+    wire().send('job', 3, {});
+    wire().fail(false);
+    const page = new Page(['jobs']);
+    stream.follow(page);
+    await settle();
+    wire().fail(false);
+    wire().fail(false);
+    expect(page.freshened).toBe(1);
+    wire().open();
+    expect(page.freshened).toBe(2);
+  });
+
   it('leaves out a record that is cut off and stops with the last page', async () => {
     const page = new Page(['jobs']);
     const leave = stream.follow(page);

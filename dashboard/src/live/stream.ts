@@ -37,6 +37,7 @@ export interface LiveOptions {
 }
 
 const recordKinds = ['node', 'event', 'job', 'job_end', 'metrics', 'checkpoint', 'log'];
+const opened = 1;
 const closed = 2;
 const retryMillisecondsMax = 10_000;
 /** A topic that nobody follows any more is carried this much longer: the next page often wants it again. */
@@ -49,8 +50,10 @@ const lingerMilliseconds = 200;
  */
 export class LiveStream {
   private readonly followers = new Set<Follower>();
-  /** Followers that have read the present state at least once. */
+  /** Followers that were told at least once to read the present state. */
   private readonly told = new Set<Follower>();
+  /** Those that were told while a connection was open: the records that the next one goes on with are all they miss. */
+  private readonly caughtUp = new Set<Follower>();
   private source: Source | null = null;
   /** Topics that the present connection carries, sorted. */
   private carried: string[] = [];
@@ -81,6 +84,7 @@ export class LiveStream {
     return () => {
       this.followers.delete(follower);
       this.told.delete(follower);
+      this.caughtUp.delete(follower);
       this.linger ??= setTimeout(() => this.plan(), lingerMilliseconds);
     };
   }
@@ -90,6 +94,7 @@ export class LiveStream {
     this.disconnect();
     this.followers.clear();
     this.told.clear();
+    this.caughtUp.clear();
     this.lastId = null;
     this.continuous.clear();
     this.set('idle');
@@ -157,7 +162,10 @@ export class LiveStream {
     // Without a place the stream began with what happens from now on: whatever was missed must be read.
     const all = this.lastId === null;
     this.continuous = new Set(this.carried);
-    this.refresh((follower) => all || follower.topics.some((topic) => begun.includes(topic)));
+    this.refresh(
+      (follower) =>
+        all || !this.caughtUp.has(follower) || follower.topics.some((topic) => begun.includes(topic)),
+    );
   }
 
   private failed(source: Source): void {
@@ -205,6 +213,7 @@ export class LiveStream {
     for (const follower of [...this.followers]) {
       if (!which(follower)) continue;
       this.told.add(follower);
+      if (this.source?.readyState === opened) this.caughtUp.add(follower);
       follower.fresh();
     }
   }
