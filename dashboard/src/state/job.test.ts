@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { stretches } from '../components/timeline';
 import type { Job, Worker } from '../api/types';
-import { JobPage, withFigures } from './job';
+import { eventsMax, JobPage, withFigures } from './job';
 
 const worker = (rank: number): Worker => ({
   rank,
@@ -76,6 +76,32 @@ describe('JobPage', () => {
     leave();
     measured(3);
     expect(xs()).toEqual([2]);
+  });
+
+  it('keeps the checkpoints that the head keeps, and no more events than it reads', async () => {
+    const checkpoint = (step: number) => ({ step, bytes: 1, created_at: '' });
+    const event = (id: number) => ({ id, job: 'a', worker: null });
+    const answers: Record<string, unknown> = {
+      '/api/v1/jobs/a': { id: 'a', state: 'RUNNING', phase: 'training', spec: { checkpoint: { keep: 3 } } },
+      '/api/v1/jobs/a/checkpoints': { checkpoints: [checkpoint(100), checkpoint(200)] },
+      '/api/v1/jobs/a/events': { events: [event(1)] },
+    };
+    vi.stubGlobal('fetch', (path: string) =>
+      Promise.resolve(new Response(JSON.stringify(answers[path.split('?')[0]!] ?? {}))),
+    );
+    const page = new JobPage('a', 500);
+    page.fresh();
+    await vi.waitFor(() => expect(page.checkpoints.data.value).toHaveLength(2));
+    await vi.waitFor(() => expect(page.events.data.value).toHaveLength(1));
+    await vi.waitFor(() => expect(page.job.data.value).not.toBeNull());
+    const steps = () => page.checkpoints.data.value?.map(({ step }) => step);
+    for (const step of [300, 300, 400, 500]) page.record('checkpoint', { job: 'a', ...checkpoint(step) });
+    expect(steps()).toEqual([300, 400, 500]);
+    page.record('checkpoint', { job: 'a', ...checkpoint(350) });
+    expect(steps(), 'the head removes the lowest step, not the oldest file').toEqual([350, 400, 500]);
+    for (let id = 2; id <= eventsMax + 5; ++id) page.record('event', event(id));
+    expect(page.events.data.value).toHaveLength(eventsMax);
+    expect(page.events.data.value?.at(-1)).toEqual(event(eventsMax + 5));
   });
 
   it('a job that is not there is not followed', async () => {

@@ -11,6 +11,7 @@ import {
   type MetricsRecord,
   type Worker,
 } from '../api/types';
+import { getAt } from '../forms/pointer';
 import { readEvents } from './events';
 import { Metrics, type ReadMetrics } from './metrics';
 import { Resource } from './resource';
@@ -27,7 +28,7 @@ const workerFigures = new Set([
   'wait_seconds',
 ]);
 
-/** The newest events of a job that its page reads. */
+/** The newest events of a job that its page reads and keeps. */
 export const eventsMax = 1000;
 
 /** One job, as its page shows it: read once, then kept up by the stream. */
@@ -129,14 +130,23 @@ export class JobPage implements Follower {
 
   private tookEvent(event: Event): void {
     if (event.job !== this.id) return;
-    this.events.update((known) => (known.some((other) => other.id === event.id) ? known : [...known, event]));
+    this.events.update((known) =>
+      known.some((other) => other.id === event.id) ? known : [...known, event].slice(-eventsMax),
+    );
     if (event.worker !== null && event.worker !== undefined) void this.loadJob();
   }
 
   private tookCheckpoint(news: Checkpoint & { job: string }): void {
     if (news.job !== this.id) return;
-    this.checkpoints.update((known) => [...known.filter((other) => other.step !== news.step), news]);
+    const keep = getAt(this.job.data.value?.spec, '/checkpoint/keep');
+    this.checkpoints.update((known) => withCheckpoint(known, news, typeof keep === 'number' ? keep : Infinity));
   }
+}
+
+/** Those that the head keeps once it has the new one, of which it tells nothing: the `keep` of the highest steps. */
+export function withCheckpoint(known: readonly Checkpoint[], news: Checkpoint, keep: number): Checkpoint[] {
+  const all = [...known.filter((other) => other.step !== news.step), news];
+  return all.sort((a, b) => a.step - b.step).slice(-keep);
 }
 
 /** The workers with the last values of a metrics record filled in. */
