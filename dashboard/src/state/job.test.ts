@@ -33,6 +33,7 @@ describe('withFigures', () => {
 
 describe('JobPage', () => {
   afterEach(() => {
+    vi.useRealTimers();
     vi.unstubAllGlobals();
   });
 
@@ -102,6 +103,23 @@ describe('JobPage', () => {
     for (let id = 2; id <= eventsMax + 5; ++id) page.record('event', event(id));
     expect(page.events.data.value).toHaveLength(eventsMax);
     expect(page.events.data.value?.at(-1)).toEqual(event(eventsMax + 5));
+  });
+
+  it('reads the job once for the events of many workers, and once more for the last of them', async () => {
+    vi.useFakeTimers();
+    let asked = 0;
+    vi.stubGlobal('fetch', () => {
+      ++asked;
+      return Promise.resolve(new Response('{"id": "a", "state": "RUNNING"}'));
+    });
+    const page = new JobPage('a', 500);
+    for (let worker = 0; worker < 1024; ++worker) page.record('event', { id: worker, job: 'a', worker });
+    await vi.advanceTimersByTimeAsync(0);
+    expect(asked).toBe(1);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(asked).toBe(2);
+    page.record('event', { id: 2000, job: 'a', worker: 1 });
+    expect(asked).toBe(3);
   });
 
   it('a job that is not there is not followed', async () => {

@@ -14,6 +14,7 @@ import {
 import { getAt } from '../forms/pointer';
 import { readEvents } from './events';
 import { Metrics, type ReadMetrics } from './metrics';
+import { Pace } from './pace';
 import { Resource } from './resource';
 
 /** Fields of a worker that its metrics carry by the same name. */
@@ -44,6 +45,8 @@ export class JobPage implements Follower {
   private readonly followed = new Set<Metrics>();
   /** The newest record that came while the job was being read: the answer may be older. */
   private meanwhile: Job | null = null;
+  /** A thousand workers that start are a thousand events: they are one read, or one a second. */
+  private readonly reread = new Pace(() => this.loadJob());
 
   constructor(
     readonly id: string,
@@ -133,7 +136,7 @@ export class JobPage implements Follower {
     this.events.update((known) =>
       known.some((other) => other.id === event.id) ? known : [...known, event].slice(-eventsMax),
     );
-    if (event.worker !== null && event.worker !== undefined) void this.loadJob();
+    if (event.worker !== null && event.worker !== undefined) this.reread.ask();
   }
 
   private tookCheckpoint(news: Checkpoint & { job: string }): void {
