@@ -1,7 +1,8 @@
+import { effect, signal } from '@preact/signals';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Page, Wire } from '../../tests/wire';
 import { aliveMilliseconds, Hub, silenceMillisecondsMax, type Port } from './hub';
-import { LiveLink } from './link';
+import { gatheredMax, gatherMilliseconds, LiveLink } from './link';
 
 /** The two ends of a channel; messages are copied and come later, as a MessageChannel's do. */
 function channel(): [Port, Port] {
@@ -67,7 +68,7 @@ describe('Hub', () => {
     );
     wire().open();
     for (let job = 0; job < 8; ++job) wire().send('metrics', 10 + job, { job: String(job), points: [] });
-    await settle();
+    await vi.advanceTimersByTimeAsync(gatherMilliseconds);
     for (const [job, { link, page }] of tabs.entries()) {
       expect(link.status.value.state).toBe('live');
       expect(page.freshened).toBe(1);
@@ -119,6 +120,69 @@ describe('Hub', () => {
     wire().open();
     await settle();
     expect([page.freshened, opened.freshened]).toEqual([2, 1]);
+  });
+
+  describe('many records', () => {
+    /** A page that draws what it was told last, and counts how often. */
+    async function drawn() {
+      const { link } = tab();
+      const told: unknown[] = [];
+      const last = signal<unknown>(null);
+      let drawings = -1; // the first one is of nothing
+      effect(() => {
+        last.value;
+        ++drawings;
+      });
+      const take = (what: unknown) => {
+        told.push(what);
+        last.value = what;
+      };
+      const topics = ['job:1'];
+      const leave = link.follow({
+        topics,
+        record: (_, data) => take((data as { step: number }).step),
+        fresh: () => take('fresh'),
+      });
+      await settle();
+      wire().open();
+      await settle();
+      return { told, leave, drawings: () => drawings };
+    }
+    const send = (step: number) => wire().send('metrics', 10 + step, { job: '1', step });
+    const steps = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
+
+    it('are one change of the page, soon', async () => {
+      const { told, drawings } = await drawn();
+      for (const step of steps(64)) send(step);
+      await settle();
+      expect(told).toEqual(['fresh']);
+      await vi.advanceTimersByTimeAsync(gatherMilliseconds);
+      expect(told).toEqual(['fresh', ...steps(64)]);
+      expect(drawings()).toBe(2);
+      send(65);
+      await vi.advanceTimersByTimeAsync(gatherMilliseconds);
+      expect(told.at(-1)).toBe(65);
+    });
+
+    it('are told before the page is told to read anew', async () => {
+      const { told } = await drawn();
+      for (const step of steps(3)) send(step);
+      wire().send('reset', 900, {});
+      await settle();
+      expect(told).toEqual(['fresh', 1, 2, 3, 'fresh']);
+      await vi.advanceTimersByTimeAsync(1000);
+      expect(told).toHaveLength(5);
+    });
+
+    it('do not wait in any number, and not for a page that has been left', async () => {
+      const { told, leave } = await drawn();
+      for (const step of steps(gatheredMax + 5)) send(step);
+      await settle();
+      expect(told).toHaveLength(1 + gatheredMax);
+      leave();
+      await vi.advanceTimersByTimeAsync(1000);
+      expect(told).toHaveLength(1 + gatheredMax);
+    });
   });
 
   it('forgets a tab that crashed; one that only slept follows again', async () => {

@@ -1,4 +1,4 @@
-import { computed, signal, type ReadonlySignal } from '@preact/signals';
+import { batch, computed, signal, type ReadonlySignal } from '@preact/signals';
 import type { News, Port, Wish } from './hub';
 import type { Follower, LiveStatus } from './stream';
 
@@ -8,6 +8,16 @@ export interface LinkOptions {
   /** The hub says that the browser's session has begun or ended. */
   session(open: boolean): void;
 }
+
+type Gathered = Extract<News, { news: 'record' }>;
+
+/**
+ * Records wait so long for each other: the ranks of a job report at about the same time, and each delivery renders the
+ * page. A timer, since a window that is covered by another one may be given no animation frames.
+ */
+export const gatherMilliseconds = 100;
+/** More than these are not kept waiting, however late the timer comes. */
+export const gatheredMax = 10_000;
 
 /**
  * One tab's way to the live records that all tabs share (see Hub). While the tab is hidden it follows nothing; its
@@ -21,6 +31,8 @@ export class LiveLink {
   private resting = false;
   private port: Port;
   private wishes: Wish[] = [];
+  private gathered: Gathered[] = [];
+  private gathering: ReturnType<typeof setTimeout> | null = null;
 
   /** Of the stream; `idle` where this tab follows nothing. */
   readonly status: ReadonlySignal<LiveStatus> = computed(() =>
@@ -94,9 +106,11 @@ export class LiveLink {
         this.stream.value = news.status;
         return;
       case 'record':
-        this.followers.get(news.id)?.record(news.kind, news.data);
+        this.gathering ??= setTimeout(() => this.deliver(), gatherMilliseconds);
+        if (this.gathered.push(news) >= gatheredMax) this.deliver();
         return;
       case 'fresh':
+        this.deliver(); // what is read now is newer than these
         this.followers.get(news.id)?.fresh();
         return;
       case 'forgotten':
@@ -106,6 +120,17 @@ export class LiveLink {
         this.options.session(news.open);
         return;
     }
+  }
+
+  /** Hands out what has been gathered, in the order in which it came, as one change of what is on screen. */
+  private deliver(): void {
+    if (this.gathering !== null) clearTimeout(this.gathering);
+    this.gathering = null;
+    const records = this.gathered;
+    this.gathered = [];
+    batch(() => {
+      for (const { id, kind, data } of records) this.followers.get(id)?.record(kind, data);
+    });
   }
 
   /** What is wished at once is said at once: leaving one page for another is one change of the stream. */

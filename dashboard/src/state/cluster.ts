@@ -1,4 +1,3 @@
-import { signal } from '@preact/signals';
 import { get } from '../api/client';
 import type { Follower } from '../live/stream';
 import type { ActorList, Event, Job, JobList, JobState, Node, NodeList } from '../api/types';
@@ -23,8 +22,8 @@ export class Cluster implements Follower {
   /** The newest jobs, and how many there are of each state. */
   readonly jobs = new Resource<JobList>();
   readonly events = new Resource<Event[]>();
-  /** Network bytes per second by node id, from the last two heartbeats. */
-  readonly rates = signal<ReadonlyMap<string, NodeRates>>(new Map());
+  /** By node id, from the last two heartbeats. No signal: it changes with the nodes only. */
+  private readonly rates = new Map<string, NodeRates>();
   private readonly states = new Map<string, JobState>();
   /** A job changed its state while they were counted. */
   private miscounted = false;
@@ -42,6 +41,11 @@ export class Cluster implements Follower {
     if (kind === 'job' || kind === 'job_end') this.jobChanged(data as Job);
   }
 
+  /** Network bytes per second of a node. */
+  ratesOf({ id }: Node): NodeRates | undefined {
+    return this.rates.get(id);
+  }
+
   private async loadJobs(): Promise<void> {
     this.miscounted = false;
     const taken = await this.jobs.load(async (signal) => {
@@ -55,7 +59,7 @@ export class Cluster implements Follower {
   private nodeChanged(node: Node): void {
     const before = this.nodes.data.value?.find((known) => known.id === node.id);
     const rates = before && ratesBetween(before, node);
-    if (rates) this.rates.value = new Map(this.rates.value).set(node.id, rates);
+    if (rates) this.rates.set(node.id, rates);
     this.nodes.update((known) => withNode(known, node));
   }
 

@@ -99,7 +99,7 @@ export function NodesView() {
 
 function NodeRow({ node, cluster, onDrain }: { node: Node; cluster: Cluster; onDrain: () => void }) {
   const cpu = node.resources['cpu'] ?? 0;
-  const rates = cluster.rates.value.get(node.id);
+  const rates = cluster.ratesOf(node);
   const others = Object.entries(node.resources).filter(([name]) => name !== 'cpu' && name !== 'memory');
   return (
     <tr data-row>

@@ -37,7 +37,7 @@ export function OverviewView() {
         ) : (
           <div class="nodes">
             {nodes.slice(0, 12).map((node) => (
-              <NodeCard key={node.id} node={node} rates={cluster.rates.value.get(node.id)} />
+              <NodeCard key={node.id} node={node} rates={cluster.ratesOf(node)} />
             ))}
           </div>
         )}
