@@ -25,16 +25,15 @@ export function axisValue(point: LivePoint, axis: MetricsAxis): number {
 export class Series implements Points {
   private buckets: Bucket[] = [];
 
-  /** `bound`: how many buckets are worth keeping, at least 2 (the chart's width in pixels). */
-  constructor(private bound = 1000) {}
+  /** `bound`: how many buckets are worth keeping, at least 2. It may become smaller as there are more series. */
+  constructor(private readonly bound: () => number) {}
 
   get points(): readonly Bucket[] {
     return this.buckets;
   }
 
   /** Takes the head's answer as the past. Live points beyond its end stay. */
-  setHistory(points: readonly (readonly (number | null)[])[], bound = this.bound): void {
-    this.bound = Math.max(2, bound);
+  setHistory(points: readonly (readonly (number | null)[])[]): void {
     const history: Bucket[] = [];
     for (const [x, min, max, last] of points) {
       if (x === null || x === undefined) continue;
@@ -42,13 +41,14 @@ export class Series implements Points {
     }
     const end = history.at(-1)?.x ?? -Infinity;
     this.buckets = [...history, ...this.buckets.filter((bucket) => bucket.x > end)];
+    this.shrink();
   }
 
   /** Adds a live value; one that the history or an earlier record already covers is left out. */
   append(x: number, value: number | null): boolean {
     if (x <= (this.buckets.at(-1)?.x ?? -Infinity)) return false;
     this.buckets.push({ x, min: value, max: value, last: value });
-    if (this.buckets.length > 2 * this.bound) this.buckets = halved(this.buckets);
+    this.shrink();
     return true;
   }
 
@@ -60,6 +60,11 @@ export class Series implements Points {
 
   clear(): void {
     this.buckets = [];
+  }
+
+  private shrink(): void {
+    const bound = this.bound();
+    while (this.buckets.length > 2 * bound) this.buckets = halved(this.buckets);
   }
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { LivePoint, Metrics as Answer } from '../api/types';
-import { Metrics, type MetricsQuery } from './metrics';
+import { Metrics, pointsMax, type MetricsQuery } from './metrics';
 
 /** A head whose answers the test gives when it likes. */
 function head(names: readonly string[] | null = null) {
@@ -152,5 +152,21 @@ describe('Metrics', () => {
     metrics.append([loss(2, 5, 10), loss(2, 6, 9)]);
     expect(metrics.workers('loss')).toEqual([9, 10]);
     expect(xs(metrics, 9)).toEqual([2]);
+  });
+
+  it('keeps coarser series where there are many, from the history and from the stream', async () => {
+    const { asked, metrics } = head(['loss']);
+    const ranks = Array.from({ length: 400 }, (_, rank) => rank);
+    const points = Array.from({ length: 500 }, (_, step) => [step, step, step, step]);
+    const all = () => ranks.reduce((sum, rank) => sum + metrics.line('loss', rank).points.length, 0);
+    const loading = metrics.load();
+    asked[0]!.answer(ranks.map((worker) => ({ name: 'loss', worker, points })));
+    await loading;
+    expect(all()).toBeLessThanOrEqual(2 * pointsMax);
+    for (let step = 500; step < 1200; ++step) metrics.append(ranks.map((rank) => loss(step, step, rank)));
+    expect(all()).toBeLessThanOrEqual(2 * pointsMax);
+    expect(all()).toBeGreaterThan(pointsMax / 2);
+    const line = metrics.line('loss', 7).points;
+    expect([line[0]?.min, line.at(-1)?.max]).toEqual([0, 1199]);
   });
 });

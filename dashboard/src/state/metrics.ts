@@ -23,6 +23,9 @@ export type ReadMetrics = (query: MetricsQuery, signal: AbortSignal) => Promise<
 type Key = string;
 const keyOf = (name: string, worker: number | null): Key => `${name}/${worker ?? 'job'}`;
 
+/** So many points are kept of all series together, and at most twice as many: where there are many ranks, coarser. */
+export const pointsMax = 100_000;
+
 /**
  * A job's time series on one axis: the whole history once, down-sampled by the head to the chart's width, then only
  * what the stream brings. A zoomed stretch is read once more at full detail and kept beside the whole.
@@ -55,7 +58,7 @@ export class Metrics {
 
   /** The line to draw, from the zoomed stretch if there is one. */
   line(name: string, worker: number | null): Series {
-    return series(this.zoom.value === null ? this.whole : this.part, keyOf(name, worker));
+    return this.series(this.zoom.value === null ? this.whole : this.part, keyOf(name, worker));
   }
 
   /** Ranks that have a series of this name, ascending. */
@@ -121,11 +124,11 @@ export class Metrics {
       // Time and bytes go on through a restart; steps go back to a checkpoint.
       if (restarts > 0 && axis === 'step' && !this.begunAgain.has(key)) {
         this.begunAgain.add(key);
-        series(this.whole, key).rewind(x);
+        this.series(this.whole, key).rewind(x);
         this.part.get(key)?.rewind(x);
       }
-      changed = series(this.whole, key).append(x, value) || changed;
-      if (zoom !== null && x >= zoom.from && x <= zoom.to) series(this.part, key).append(x, value);
+      changed = this.series(this.whole, key).append(x, value) || changed;
+      if (zoom !== null && x >= zoom.from && x <= zoom.to) this.series(this.part, key).append(x, value);
     }
     if (changed) ++this.version.value;
   }
@@ -141,7 +144,7 @@ export class Metrics {
     this.part.clear();
     for (const [key, line] of this.whole) {
       const inside = line.points.filter(({ x }) => x >= zoom.from && x <= zoom.to);
-      series(this.part, key).setHistory(inside.map(({ x, min, max, last }) => [x, min, max, last]));
+      this.series(this.part, key).setHistory(inside.map(({ x, min, max, last }) => [x, min, max, last]));
     }
     this.zoom.value = zoom;
     ++this.version.value;
@@ -153,18 +156,17 @@ export class Metrics {
 
   private take(into: Map<Key, Series>, answer: MetricsAnswer | null): void {
     if (answer === null || answer.x !== this.axis.value) return;
-    for (const { name, worker, points } of answer.series) {
-      series(into, keyOf(name, worker)).setHistory(points, this.points);
-    }
+    const lines = answer.series.map((of) => ({ ...of, line: this.series(into, keyOf(of.name, of.worker)) }));
+    for (const { line, points } of lines) line.setHistory(points);
     ++this.version.value;
   }
-}
 
-function series(map: Map<Key, Series>, key: Key): Series {
-  let found = map.get(key);
-  if (found === undefined) {
-    found = new Series();
-    map.set(key, found);
+  private series(map: Map<Key, Series>, key: Key): Series {
+    let found = map.get(key);
+    if (found === undefined) {
+      found = new Series(() => Math.max(2, Math.min(this.points, Math.floor(pointsMax / map.size))));
+      map.set(key, found);
+    }
+    return found;
   }
-  return found;
 }
