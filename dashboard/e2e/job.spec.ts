@@ -213,6 +213,22 @@ test('stop asks first; then the job can be deleted, and its page is left', async
   expect(head.jobs.some(({ id }) => id === 'job-run')).toBe(false);
 });
 
+test('a job that somebody removes says so, and leaves the lists', async ({ page, head, address }) => {
+  const list = await page.context().newPage();
+  await list.goto(`${address}/jobs`);
+  await expect(list.getByRole('link', { name: 'lenet-dgc', exact: true })).toBeVisible();
+  await expect(list.getByText('Live', { exact: true })).toBeVisible();
+  await expect(page.getByText('Live', { exact: true })).toBeVisible();
+  head.remove('job-run');
+  await expect(page.getByText('lenet-dgc was removed')).toBeVisible();
+  await expect(page).toHaveURL(`${address}/jobs/job-run`);
+  await picture(page, 'job-removed');
+  await expect(list.getByRole('link', { name: 'lenet-dgc', exact: true })).toHaveCount(0);
+  await expect(list.locator('tbody tr')).toHaveCount(50);
+  await page.getByRole('link', { name: 'Back to the jobs' }).click();
+  await expect(page.getByRole('link', { name: 'sweep-10000', exact: true })).toBeVisible();
+});
+
 test('a failed job says who, where and why', async ({ page, address }) => {
   await page.goto(`${address}/jobs/job-fail`);
   await expect(page.getByText('worker 2 on n2 was killed by signal 9')).toBeVisible();

@@ -82,6 +82,11 @@ export class MockHead {
     for (const stream of this.streams) deliver(stream, record);
   }
 
+  remove(id: string): void {
+    this.jobs.splice(this.jobs.indexOf(this.job(id)), 1);
+    this.publish('job', ['jobs', `job:${id}`], { id, removed: true });
+  }
+
   setState(id: string, state: JobState, change: Partial<Job> = {}): void {
     const job = Object.assign(this.job(id), { state }, change);
     const { workers: _, ...told } = job;
@@ -281,7 +286,7 @@ export class MockHead {
     switch (parts[2]) {
       case undefined:
         if (request.method !== 'DELETE') return json(response, 200, job);
-        this.jobs.splice(this.jobs.indexOf(job), 1);
+        this.remove(job.id);
         response.writeHead(204).end();
         return;
       case 'stop':

@@ -47,6 +47,17 @@ export interface MetricsRecord {
   restarts: number;
   points: LivePoint[];
 }
+/** What a `job` record of the stream carries: the job as it is now, or that it was removed. */
+export type JobRecord = Job | RemovedJob;
+export interface RemovedJob {
+  id: string;
+  removed: true;
+}
+
+export function isRemoved(record: JobRecord): record is RemovedJob {
+  return 'removed' in record;
+}
+
 export interface LogRecord {
   job: string;
   worker: number;

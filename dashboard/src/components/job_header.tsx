@@ -2,6 +2,7 @@ import { useSignal } from '@preact/signals';
 import { ApiError } from '../api/client';
 import { isTerminal, type Job } from '../api/types';
 import { bytes, count, elapsed, number, percent, ratio, span, time, timeLeft } from '../format';
+import { navigate } from '../router';
 import { now } from '../state/clock';
 import type { JobPage } from '../state/job';
 import { Icon, icons, StateBadge } from './icons';
@@ -86,7 +87,12 @@ export function JobHeader({ page, job }: { page: JobPage; job: Job }) {
           action="Delete for ever"
           danger
           onClose={close}
-          onConfirm={() => void run(() => page.remove())}
+          onConfirm={() =>
+            void run(async () => {
+              await page.remove();
+              navigate('/jobs', 'replace');
+            })
+          }
         >
           <p>Its metrics, logs and checkpoints are deleted with it. This cannot be undone.</p>
         </Confirm>

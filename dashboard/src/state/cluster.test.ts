@@ -95,6 +95,14 @@ describe('Cluster', () => {
     expect(cluster.jobs.data.value?.counts).toMatchObject({ PENDING: 0, RUNNING: 2, FAILED: 1 });
     expect(reads()).toBe(3);
   });
+
+  it('a job that was removed is shown and counted no more', async () => {
+    const cluster = await loaded();
+    jobs = [job('b', 'PENDING', 2)];
+    cluster.record('job', { id: 'a', removed: true });
+    expect(cluster.jobs.data.value?.jobs.map(({ id }) => id)).toEqual(['b']);
+    await vi.waitFor(() => expect(cluster.jobs.data.value?.counts).toMatchObject({ PENDING: 1, RUNNING: 0 }));
+  });
 });
 
 describe('lists that follow the stream', () => {

@@ -1,6 +1,15 @@
 import { get } from '../api/client';
 import type { Follower } from '../live/stream';
-import type { ActorList, Event, Job, JobList, JobState, Node, NodeList } from '../api/types';
+import {
+  isRemoved,
+  type ActorList,
+  type Event,
+  type JobList,
+  type JobRecord,
+  type JobState,
+  type Node,
+  type NodeList,
+} from '../api/types';
 import { bytes, cores } from '../format';
 import { readEvents } from './events';
 import { Resource } from './resource';
@@ -38,7 +47,7 @@ export class Cluster implements Follower {
   record(kind: string, data: unknown): void {
     if (kind === 'node') this.nodeChanged(data as Node);
     if (kind === 'event') this.events.update((known) => withEvent(known, data as Event));
-    if (kind === 'job' || kind === 'job_end') this.jobChanged(data as Job);
+    if (kind === 'job' || kind === 'job_end') this.jobChanged(data as JobRecord);
   }
 
   /** Network bytes per second of a node. */
@@ -63,14 +72,17 @@ export class Cluster implements Follower {
     this.nodes.update((known) => withNode(known, node));
   }
 
-  private jobChanged(job: Job): void {
+  private jobChanged(job: JobRecord): void {
+    const removed = isRemoved(job);
     this.jobs.update((page) => {
       const rest = page.jobs.filter(({ id }) => id !== job.id);
+      if (removed) return { ...page, jobs: rest };
       const jobs = [job, ...rest].sort((a, b) => Date.parse(b.created_at) - Date.parse(a.created_at));
       return { ...page, jobs: jobs.slice(0, recentJobs) };
     });
-    if (this.states.get(job.id) === job.state) return;
-    this.states.set(job.id, job.state);
+    if (removed) this.states.delete(job.id);
+    else if (this.states.get(job.id) === job.state) return;
+    else this.states.set(job.id, job.state);
     // What it was before is the head's to know. One count at a time, however many change.
     if (this.jobs.loading.value) this.miscounted = true;
     else void this.loadJobs();

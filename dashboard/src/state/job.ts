@@ -2,11 +2,13 @@ import { signal } from '@preact/signals';
 import { get, request } from '../api/client';
 import type { Follower } from '../live/stream';
 import {
+  isRemoved,
   isTerminal,
   type Checkpoint,
   type CheckpointList,
   type Event,
   type Job,
+  type JobRecord,
   type Metrics as Answer,
   type MetricsRecord,
   type Worker,
@@ -81,7 +83,7 @@ export class JobPage implements Follower {
     if (kind === 'metrics') this.tookMetrics(data as MetricsRecord);
     if (kind === 'event') this.tookEvent(data as Event);
     if (kind === 'checkpoint') this.tookCheckpoint(data as Checkpoint & { job: string });
-    if (kind === 'job' || kind === 'job_end') this.tookJob(data as Job);
+    if (kind === 'job' || kind === 'job_end') this.tookJobRecord(data as JobRecord);
   }
 
   async stop(): Promise<void> {
@@ -109,6 +111,11 @@ export class JobPage implements Follower {
     return this.checkpoints.load(
       async (signal) => (await get<CheckpointList>(`${this.path}/checkpoints`, {}, signal)).checkpoints,
     );
+  }
+
+  private tookJobRecord(record: JobRecord): void {
+    if (!isRemoved(record)) this.tookJob(record);
+    else if (record.id === this.id) this.gone.value = true;
   }
 
   private tookJob(news: Job): void {

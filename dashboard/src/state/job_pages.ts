@@ -1,6 +1,7 @@
 import { get } from '../api/client';
 import type { Follower } from '../live/stream';
-import type { Job, JobList } from '../api/types';
+import { isRemoved, type Job, type JobList, type JobRecord } from '../api/types';
+import { Pace } from './pace';
 import { Resource } from './resource';
 
 export interface JobFilter {
@@ -9,13 +10,20 @@ export interface JobFilter {
   cursor: string;
 }
 
-const limit = 50;
+/** Rows of a page. */
+export const limit = 50;
 
-/** One page of the job list. Its rows follow the stream; a new job joins the first page if it belongs there. */
+/**
+ * One page of the job list. Its rows follow the stream; a new job joins the first page if it belongs there. When a row
+ * has gone, another one belongs in its place or the next page begins elsewhere, so the page is read anew.
+ */
 export class JobPages implements Follower {
   readonly topics = ['jobs'];
   readonly page = new Resource<JobList>();
   private filter: JobFilter | null = null;
+  /** The newest record of each job that came while the page was being read: the answer may be older. */
+  private readonly meanwhile = new Map<string, JobRecord>();
+  private readonly reread = new Pace(() => this.load());
 
   show(filter: JobFilter): void {
     this.filter = filter;
@@ -23,15 +31,33 @@ export class JobPages implements Follower {
   }
 
   fresh(): void {
-    const filter = this.filter;
-    if (filter === null) return;
-    void this.page.load((signal) => get<JobList>('/api/v1/jobs', { ...filter, limit }, signal));
+    void this.load();
   }
 
   record(kind: string, data: unknown): void {
     if (kind !== 'job' && kind !== 'job_end') return;
+    const record = data as JobRecord;
+    if (this.page.loading.value) this.meanwhile.set(record.id, record);
+    this.took(record);
+  }
+
+  private async load(): Promise<void> {
     const filter = this.filter;
-    if (filter !== null) this.page.update((page) => ({ ...page, jobs: withJob(page.jobs, data as Job, filter) }));
+    if (filter === null) return;
+    this.meanwhile.clear();
+    const taken = await this.page.load((signal) => get<JobList>('/api/v1/jobs', { ...filter, limit }, signal));
+    if (taken) for (const record of this.meanwhile.values()) this.took(record);
+  }
+
+  private took(record: JobRecord): void {
+    const filter = this.filter;
+    const page = this.page.data.value;
+    if (filter === null || page === null) return;
+    const fitting = withJob(page.jobs, record, filter);
+    const jobs = fitting.slice(0, limit);
+    this.page.update(() => ({ ...page, jobs }));
+    const gone = page.jobs.some(({ id }) => !jobs.some((job) => job.id === id));
+    if (gone || (fitting.length > limit && page.next === null)) this.reread.ask();
   }
 }
 
@@ -44,11 +70,12 @@ export function matches(job: Job, { state, q }: JobFilter): boolean {
   );
 }
 
-export function withJob(jobs: readonly Job[], job: Job, filter: JobFilter): Job[] {
+/** The rows of a page after a record; there may be one too many for it. */
+export function withJob(jobs: readonly Job[], job: JobRecord, filter: JobFilter): Job[] {
   const rest = jobs.filter((other) => other.id !== job.id);
   const known = rest.length < jobs.length;
-  if (!matches(job, filter)) return rest;
+  if (isRemoved(job) || !matches(job, filter)) return rest;
   if (known) return jobs.map((other) => (other.id === job.id ? job : other));
   if (filter.cursor !== '') return [...jobs];
-  return [job, ...jobs].sort((a, b) => Date.parse(b.created_at) - Date.parse(a.created_at)).slice(0, limit);
+  return [job, ...jobs].sort((a, b) => Date.parse(b.created_at) - Date.parse(a.created_at));
 }

@@ -8,7 +8,7 @@ import { Card, CopyButton, Empty, ErrorPanel, Skeleton } from '../components/ui'
 import { WorkerTable } from '../components/worker_table';
 import { getAt } from '../forms/pointer';
 import { rankNames, type RankName } from '../ranks';
-import { navigate, route } from '../router';
+import { route } from '../router';
 import { eventsMax, JobPage } from '../state/job';
 import { useFollower, useTitle } from '../state/hooks';
 import { Resource } from '../state/resource';
@@ -38,10 +38,13 @@ export function JobView({ id }: { id: string }) {
   const job = page.job.data.value;
   const error = page.job.error.value;
   useTitle(job?.name || `Job ${id}`);
-  const gone = page.gone.value;
-  useEffect(() => {
-    if (gone && page.job.data.value !== null) navigate('/jobs', 'replace');
-  }, [gone]);
+  if (job !== null && page.gone.value) {
+    return (
+      <Empty title={`${job.name || id} was removed`}>
+        With its metrics, logs and checkpoints. <a href="/jobs">Back to the jobs</a>
+      </Empty>
+    );
+  }
   if (job === null) {
     if (error?.status === 404) {
       return (

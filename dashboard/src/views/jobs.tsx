@@ -50,7 +50,7 @@ export function JobsView() {
       </div>
       <Card>
         {error && <ErrorPanel error={error} retry={() => list.fresh()} />}
-        {page === null ? (
+        {page === null || (page.jobs.length === 0 && page.next !== null) ? (
           !error && <Skeleton rows={8} />
         ) : page.jobs.length === 0 && (q !== '' || state !== '' || cursor !== '') ? (
           <Empty title="No job matches">Try another state or search.</Empty>
