@@ -70,12 +70,15 @@ describe('format', () => {
   });
 
   it('says what is left only where it is known, and never that it is nothing', () => {
-    expect(timeLeft(100, 400, 60_000)).toBe('about 3 min 00 s left');
-    expect(timeLeft(468, 469, 60_000)).toBe('about 1 s left');
-    expect(timeLeft(469, 469, 60_000)).toBeNull();
-    expect(timeLeft(100, null, 60_000)).toBeNull();
-    expect(timeLeft(100, 400, null)).toBeNull();
-    expect(timeLeft(9, 400, 60_000)).toBeNull();
+    const since = { step: 1000, at: 500_000 };
+    const now = 560_000;
+    expect(timeLeft(1100, 1400, since, now)).toBe('about 3 min 00 s left');
+    expect(timeLeft(1468, 1469, since, now)).toBe('about 1 s left');
+    expect(timeLeft(1469, 1469, since, now)).toBeNull();
+    expect(timeLeft(1100, null, since, now)).toBeNull();
+    expect(timeLeft(1100, 1400, null, now)).toBeNull();
+    expect(timeLeft(1000, 1400, since, now)).toBeNull();
+    expect(timeLeft(1001, 1400, since, 500_020), 'one step just after the first look').toBeNull();
   });
 
   it('writes what was not measured as a dash', () => {

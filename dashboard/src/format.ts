@@ -1,6 +1,8 @@
 /** How numbers, sizes and times are written for people. Everything is a pure function; no locale is assumed. */
 
 const missing = '–';
+/** Milliseconds before which a pace is no more than chance. */
+const watchedMin = 3000;
 
 /** 12,345,678 */
 export function count(value: number | null | undefined): string {
@@ -102,10 +104,20 @@ export function elapsed(start: string | null, end: string | null, now: number): 
   return Number.isNaN(span) ? null : Math.max(0, span);
 }
 
-/** "about 2 min left", from the pace so far; null before there is one, and where nothing is left. */
-export function timeLeft(step: number, total: number | null, ran: number | null): string | null {
-  if (ran === null || step < 10 || total === null || total <= step) return null;
-  const left = (ran / step) * (total - step);
+/** From when a job is watched, and at which step it was then. */
+export interface Watched {
+  step: number;
+  /** In milliseconds since the epoch. */
+  at: number;
+}
+
+/** "about 2 min left", from the pace since it is watched; null before there is one, and where nothing is left. */
+export function timeLeft(step: number, total: number | null, since: Watched | null, now: number): string | null {
+  if (since === null || total === null || total <= step) return null;
+  const passed = now - since.at;
+  const steps = step - since.step;
+  if (passed < watchedMin || steps <= 0) return null;
+  const left = (passed / steps) * (total - step);
   return `about ${span(Math.ceil(left / 1000) * 1000)} left`; // never "0 s left"
 }
 

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { ApiError } from '../api/client';
 import { isTerminal, type Job } from '../api/types';
-import { bytes, count, elapsed, number, percent, ratio, span, time, timeLeft } from '../format';
+import { bytes, count, elapsed, number, percent, ratio, span, time, timeLeft, type Watched } from '../format';
 import { navigate } from '../router';
 import { now } from '../state/clock';
 import type { JobPage } from '../state/job';
@@ -68,7 +68,7 @@ export function JobHeader({ page, job }: { page: JobPage; job: Job }) {
           <b>{job.state === 'FAILED' ? 'Failed' : job.state === 'PENDING' ? 'Waiting' : 'Note'}:</b> {job.reason}
         </p>
       )}
-      <Figures job={job} />
+      <Figures job={job} watched={page.watched} />
       <Timeline job={job} events={page.events.data.value ?? []} />
       {asking.value === 'stop' && (
         <Confirm
@@ -101,10 +101,10 @@ export function JobHeader({ page, job }: { page: JobPage; job: Job }) {
   );
 }
 
-function Figures({ job }: { job: Job }) {
+function Figures({ job, watched }: { job: Job; watched: Watched | null }) {
   const { summary } = job;
   const ran = elapsed(job.started_at, job.ended_at, now.value);
-  const left = job.state === 'RUNNING' ? timeLeft(job.step, job.steps_total, ran) : null;
+  const left = job.state === 'RUNNING' ? timeLeft(job.step, job.steps_total, watched, now.value) : null;
   return (
     <div class="stats">
       <Stat

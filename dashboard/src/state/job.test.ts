@@ -122,6 +122,32 @@ describe('JobPage', () => {
     expect(asked).toBe(3);
   });
 
+  it('watches the pace from the first step that it sees, anew after a restart', async () => {
+    vi.useFakeTimers({ now: 1_000_000 });
+    const told = (step: number, phase = 'training') => ({ id: 'a', state: 'RUNNING', phase, step }) as Job;
+    let job = told(0, 'initialising');
+    vi.stubGlobal('fetch', () => Promise.resolve(new Response(JSON.stringify(job))));
+    const page = new JobPage('a', 500);
+    const tell = (news: Job) => {
+      job = news;
+      page.record('job', job);
+      return vi.advanceTimersByTimeAsync(0);
+    };
+    page.fresh();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(page.watched).toBeNull();
+    await tell(told(0));
+    await vi.advanceTimersByTimeAsync(30_000);
+    await tell(told(40_001)); // it goes on from a checkpoint at 40,000
+    await vi.advanceTimersByTimeAsync(10_000);
+    await tell(told(40_011));
+    expect(page.watched).toEqual({ step: 40_001, at: 1_030_000 });
+    await tell(told(40_011, 'recovering'));
+    expect(page.watched).toBeNull();
+    await tell(told(40_005));
+    expect(page.watched).toEqual({ step: 40_005, at: 1_040_000 });
+  });
+
   it('a job that is not there is not followed', async () => {
     vi.stubGlobal('fetch', () => Promise.resolve(new Response('{"status": 404}', { status: 404 })));
     const page = new JobPage('a', 500);

@@ -13,6 +13,7 @@ import {
   type MetricsRecord,
   type Worker,
 } from '../api/types';
+import type { Watched } from '../format';
 import { getAt } from '../forms/pointer';
 import { readEvents } from './events';
 import { Metrics, type ReadMetrics } from './metrics';
@@ -41,6 +42,8 @@ export class JobPage implements Follower {
   readonly events = new Resource<Event[]>();
   readonly checkpoints = new Resource<Checkpoint[]>();
   readonly metrics: Metrics;
+  /** Where the job was when it was first seen to train: what it did before, and elsewhere, says nothing of its pace. */
+  watched: Watched | null = null;
   /** There is no such job, or no longer: deleted here or elsewhere. */
   readonly gone = signal(false);
   private readonly path: string;
@@ -99,6 +102,7 @@ export class JobPage implements Follower {
   private async loadJob(): Promise<void> {
     this.meanwhile = null;
     const taken = await this.job.load((signal) => get<Job>(this.path, {}, signal));
+    if (taken && this.job.data.value !== null) this.watch(this.job.data.value);
     if (taken && this.meanwhile !== null) this.tookJob(this.meanwhile);
     if (this.job.error.value?.status === 404) this.gone.value = true;
   }
@@ -123,6 +127,7 @@ export class JobPage implements Follower {
     this.meanwhile = news;
     const known = this.job.data.value;
     if (known === null) return;
+    this.watch(news);
     this.job.update(() => ({
       ...news,
       ...(news.workers === undefined && known.workers && { workers: known.workers }),
@@ -130,6 +135,12 @@ export class JobPage implements Follower {
     // Ranks, nodes and exits are told with the job itself only: read them when it has moved on.
     if (news.phase !== known.phase || news.state !== known.state) void this.loadJob();
     if (isTerminal(news.state) && !isTerminal(known.state)) void this.loadCheckpoints();
+  }
+
+  private watch(job: Job): void {
+    // While it starts or recovers no step is done, and then it goes on from a checkpoint.
+    if (job.phase !== 'training' || job.step < (this.watched?.step ?? 0)) this.watched = null;
+    if (job.phase === 'training' && job.step > 0) this.watched ??= { step: job.step, at: Date.now() };
   }
 
   private tookMetrics(record: MetricsRecord): void {

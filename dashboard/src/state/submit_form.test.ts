@@ -15,8 +15,8 @@ const epochs: FormField = {
 const compressor: FormField = { ...epochs, pointer: '/compression/name', kind: 'text', schema: { type: 'string' } };
 
 const memory: FormField = { ...compressor, pointer: '/compression/memory' };
-const ratio: FormField = { ...epochs, pointer: '/compression/params/ratio', kind: 'number', schema: { type: 'number' } };
-const lr: FormField = { ...ratio, pointer: '/training/optimizer/lr' };
+const lr: FormField = { ...epochs, pointer: '/training/optimizer/lr', kind: 'number', schema: { type: 'number' } };
+const ratio: FormField = { ...lr, pointer: '/compression/params/ratio' };
 
 describe('SubmitForm', () => {
   afterEach(() => {
