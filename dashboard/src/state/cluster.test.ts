@@ -52,6 +52,7 @@ describe('Cluster', () => {
     });
   });
   afterEach(() => {
+    vi.useRealTimers();
     vi.unstubAllGlobals();
   });
 
@@ -94,6 +95,23 @@ describe('Cluster', () => {
     await vi.waitFor(() => expect(cluster.jobs.loading.value).toBe(false));
     expect(cluster.jobs.data.value?.counts).toMatchObject({ PENDING: 0, RUNNING: 2, FAILED: 1 });
     expect(reads()).toBe(3);
+  });
+
+  it('counts the actors again when jobs start and end, once for many', async () => {
+    const cluster = await loaded();
+    await vi.waitFor(() => expect(cluster.actors.loading.value).toBe(false));
+    const counted = () => asked.filter((path) => path.startsWith('/api/v1/actors')).length;
+    cluster.record('job', { ...job('a', 'RUNNING', 1), step: 7 });
+    expect(counted()).toBe(1);
+    vi.useFakeTimers();
+    for (const phase of ['spawning', 'initialising', 'training']) {
+      for (const id of ['a', 'b']) cluster.record('job', { ...job(id, 'RUNNING'), phase });
+    }
+    cluster.record('job_end', job('a', 'FAILED', 1));
+    await vi.advanceTimersByTimeAsync(0);
+    expect(counted()).toBe(2);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(counted()).toBe(3);
   });
 
   it('a job that was removed is shown and counted no more', async () => {

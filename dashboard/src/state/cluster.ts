@@ -4,14 +4,15 @@ import {
   isRemoved,
   type ActorList,
   type Event,
+  type Job,
   type JobList,
   type JobRecord,
-  type JobState,
   type Node,
   type NodeList,
 } from '../api/types';
 import { bytes, cores } from '../format';
 import { readEvents } from './events';
+import { Pace } from './pace';
 import { Resource } from './resource';
 
 const recentJobs = 8;
@@ -33,14 +34,16 @@ export class Cluster implements Follower {
   readonly events = new Resource<Event[]>();
   /** By node id, from the last two heartbeats. No signal: it changes with the nodes only. */
   private readonly rates = new Map<string, NodeRates>();
-  private readonly states = new Map<string, JobState>();
+  /** What jobs were last known to do, by id. */
+  private readonly known = new Map<string, Pick<Job, 'state' | 'phase'>>();
+  private readonly recountActors = new Pace(() => this.loadActors());
   /** A job changed its state while they were counted. */
   private miscounted = false;
 
   fresh(): void {
     void this.nodes.load(readNodes);
     void this.events.load((signal) => readEvents('/api/v1/events', eventsMax, signal));
-    void this.actors.load((signal) => get<ActorList>('/api/v1/actors', { limit: actorsMax }, signal));
+    void this.loadActors();
     void this.loadJobs();
   }
 
@@ -55,11 +58,15 @@ export class Cluster implements Follower {
     return this.rates.get(id);
   }
 
+  private loadActors(): Promise<boolean> {
+    return this.actors.load((signal) => get<ActorList>('/api/v1/actors', { limit: actorsMax }, signal));
+  }
+
   private async loadJobs(): Promise<void> {
     this.miscounted = false;
     const taken = await this.jobs.load(async (signal) => {
       const page = await get<JobList>('/api/v1/jobs', { limit: recentJobs }, signal);
-      for (const { id, state } of page.jobs) this.states.set(id, state);
+      for (const { id, state, phase } of page.jobs) this.known.set(id, { state, phase });
       return page;
     });
     if (taken && this.miscounted) await this.loadJobs();
@@ -73,16 +80,18 @@ export class Cluster implements Follower {
   }
 
   private jobChanged(job: JobRecord): void {
-    const removed = isRemoved(job);
+    const now = isRemoved(job) ? undefined : job;
     this.jobs.update((page) => {
       const rest = page.jobs.filter(({ id }) => id !== job.id);
-      if (removed) return { ...page, jobs: rest };
-      const jobs = [job, ...rest].sort((a, b) => Date.parse(b.created_at) - Date.parse(a.created_at));
+      if (now === undefined) return { ...page, jobs: rest };
+      const jobs = [now, ...rest].sort((a, b) => Date.parse(b.created_at) - Date.parse(a.created_at));
       return { ...page, jobs: jobs.slice(0, recentJobs) };
     });
-    if (removed) this.states.delete(job.id);
-    else if (this.states.get(job.id) === job.state) return;
-    else this.states.set(job.id, job.state);
+    const before = this.known.get(job.id);
+    if (now === undefined) this.known.delete(job.id);
+    else this.known.set(job.id, { state: now.state, phase: now.phase });
+    if (before?.phase !== now?.phase) this.recountActors.ask(); // they come and go with the phases
+    if (now !== undefined && before?.state === now.state) return;
     // What it was before is the head's to know. One count at a time, however many change.
     if (this.jobs.loading.value) this.miscounted = true;
     else void this.loadJobs();
