@@ -38,6 +38,32 @@ test('nodes: load, heartbeat, drain', async ({ page, address, head }) => {
   expect(head.nodes[0]!.state).toBe('draining');
 });
 
+test('nodes: none that matches is another thing than none', async ({ page, address, head }) => {
+  await page.goto(`${address}/nodes?q=n9`);
+  await expect(page.getByText('No node matches')).toBeVisible();
+  await page.getByRole('link', { name: 'show all' }).click();
+  await expect(page.getByRole('row', { name: /n1/ })).toBeVisible();
+  head.nodes.length = 0;
+  await page.reload();
+  await expect(page.getByText('No node', { exact: true })).toBeVisible();
+  await expect(page.getByText('with a copy of the file node_secret')).toBeVisible();
+  await picture(page, 'nodes-none');
+});
+
+test('nodes: a lost one sends nothing', async ({ page, address, head }) => {
+  await page.goto(`${address}/nodes`);
+  const row = page.getByRole('row', { name: /n1/ });
+  await expect(page.getByText('Live', { exact: true })).toBeVisible();
+  const [node] = head.nodes as [(typeof head.nodes)[0]];
+  const told = (change: Partial<typeof node>) => head.publish('node', ['cluster'], Object.assign(node, change));
+  const at = Date.parse(node.last_heartbeat_at!);
+  told({ last_heartbeat_at: new Date(at + 1000).toISOString(), network_sent_bytes: node.network_sent_bytes! + 5000 });
+  await expect(row).toContainText('↑ 5.0 kB/s');
+  told({ state: 'lost' });
+  await expect(row).toContainText('lost');
+  await expect(row).toContainText('↑ –');
+});
+
 test('nodes: GPUs, who has booked them, and what is not known of them', async ({ page, address }) => {
   await page.goto(`${address}/nodes?q=n2`);
   const first = page.getByRole('row', { name: /GPU-5f3c0001/ });

@@ -114,6 +114,16 @@ describe('Cluster', () => {
     expect(counted()).toBe(3);
   });
 
+  it('what a lost node last sent holds no more', async () => {
+    const cluster = await loaded();
+    await vi.waitFor(() => expect(cluster.nodes.data.value).not.toBeNull());
+    const counters = (sent: number) => ({ network_sent_bytes: sent, network_received_bytes: 0 });
+    cluster.record('node', node('n1', { ...counters(0), last_heartbeat_at: '2026-11-21T12:00:00Z' }));
+    cluster.record('node', node('n1', { ...counters(800), last_heartbeat_at: '2026-11-21T12:00:01Z' }));
+    expect(cluster.ratesOf(node('n1'))).toEqual({ sent: 800, received: 0 });
+    expect(cluster.ratesOf(node('n1', { state: 'lost' }))).toBeUndefined();
+  });
+
   it('a job that was removed is shown and counted no more', async () => {
     const cluster = await loaded();
     jobs = [job('b', 'PENDING', 2)];

@@ -53,9 +53,9 @@ export class Cluster implements Follower {
     if (kind === 'job' || kind === 'job_end') this.jobChanged(data as JobRecord);
   }
 
-  /** Network bytes per second of a node. */
-  ratesOf({ id }: Node): NodeRates | undefined {
-    return this.rates.get(id);
+  /** Network bytes per second of a node. What a lost one last sent holds no more. */
+  ratesOf({ id, state }: Node): NodeRates | undefined {
+    return state === 'lost' ? undefined : this.rates.get(id);
   }
 
   private loadActors(): Promise<boolean> {

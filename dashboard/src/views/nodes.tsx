@@ -41,9 +41,7 @@ export function NodesView() {
         {nodes === null ? (
           !error && <Skeleton rows={4} />
         ) : nodes.length === 0 ? (
-          <Empty title="No node" command="weir node --head 127.0.0.1:6380">
-            Start one on any machine that reaches the head's control port; it needs the head's token.
-          </Empty>
+          <NoNode filtered={q !== ''} />
         ) : (
           <div class="scroll" tabIndex={0} role="region" aria-label="Nodes">
             <table class="rows">
@@ -94,6 +92,16 @@ export function NodesView() {
         </Confirm>
       )}
     </>
+  );
+}
+
+function NoNode({ filtered }: { filtered: boolean }) {
+  if (filtered) return <Empty title="No node matches">Try another name.</Empty>;
+  return (
+    <Empty title="No node" command="weir node --head 127.0.0.1:6380">
+      Start one on any machine that reaches the head's control port. On another machine than the head's it needs{' '}
+      <code>--secret-file</code> with a copy of the file <code>node_secret</code> of the head's data directory.
+    </Empty>
   );
 }
 
