@@ -84,7 +84,7 @@ export class MockHead {
 
   remove(id: string): void {
     this.jobs.splice(this.jobs.indexOf(this.job(id)), 1);
-    this.publish('job', ['jobs', `job:${id}`], { id, removed: true });
+    this.publish('job_removed', ['jobs', `job:${id}`], { id });
   }
 
   setState(id: string, state: JobState, change: Partial<Job> = {}): void {

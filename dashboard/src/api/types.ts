@@ -47,15 +47,19 @@ export interface MetricsRecord {
   restarts: number;
   points: LivePoint[];
 }
-/** What a `job` record of the stream carries: the job as it is now, or that it was removed. */
+/** What the stream's records about a job carry: the job as it is now, or which one was removed. */
 export type JobRecord = Job | RemovedJob;
 export interface RemovedJob {
   id: string;
-  removed: true;
+  state?: never;
+}
+
+export function isJobRecord(kind: string): boolean {
+  return kind === 'job' || kind === 'job_end' || kind === 'job_removed';
 }
 
 export function isRemoved(record: JobRecord): record is RemovedJob {
-  return 'removed' in record;
+  return record.state === undefined;
 }
 
 export interface LogRecord {

@@ -8,6 +8,7 @@ it('gives each record to the topics that the head gives it to', () => {
   expect(who('event', { job: null })).toEqual(['cluster']);
   expect(who('event', { job: '7' })).toEqual(['job:7']);
   expect(who('job', { id: '7' })).toEqual(['jobs', 'job:7']);
+  expect(who('job_removed', { id: '7' })).toEqual(['jobs', 'job:7']);
   expect(who('job_end', { id: '7' })).toEqual(['jobs', 'job:7', 'logs:7']);
   expect(who('metrics', { job: '7' })).toEqual(['job:7']);
   expect(who('checkpoint', { job: '7' })).toEqual(['job:7']);

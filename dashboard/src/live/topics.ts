@@ -10,6 +10,7 @@ export function matches(topics: readonly string[], kind: string, data: unknown):
     case 'event':
       return topics.includes(job === null || job === undefined ? 'cluster' : `job:${String(job)}`);
     case 'job':
+    case 'job_removed':
       return topics.includes('jobs') || topics.includes(`job:${String(id)}`);
     case 'job_end':
       return topics.includes('jobs') || topics.includes(`job:${String(id)}`) || topics.includes(`logs:${String(id)}`);

@@ -127,7 +127,7 @@ describe('Cluster', () => {
   it('a job that was removed is shown and counted no more', async () => {
     const cluster = await loaded();
     jobs = [job('b', 'PENDING', 2)];
-    cluster.record('job', { id: 'a', removed: true });
+    cluster.record('job_removed', { id: 'a' });
     expect(cluster.jobs.data.value?.jobs.map(({ id }) => id)).toEqual(['b']);
     await vi.waitFor(() => expect(cluster.jobs.data.value?.counts).toMatchObject({ PENDING: 1, RUNNING: 0 }));
   });

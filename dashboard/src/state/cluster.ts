@@ -1,6 +1,7 @@
 import { get } from '../api/client';
 import type { Follower } from '../live/stream';
 import {
+  isJobRecord,
   isRemoved,
   type ActorList,
   type Event,
@@ -50,7 +51,7 @@ export class Cluster implements Follower {
   record(kind: string, data: unknown): void {
     if (kind === 'node') this.nodeChanged(data as Node);
     if (kind === 'event') this.events.update((known) => withEvent(known, data as Event));
-    if (kind === 'job' || kind === 'job_end') this.jobChanged(data as JobRecord);
+    if (isJobRecord(kind)) this.jobChanged(data as JobRecord);
   }
 
   /** Network bytes per second of a node. What a lost one last sent holds no more. */

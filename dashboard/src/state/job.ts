@@ -2,6 +2,7 @@ import { signal } from '@preact/signals';
 import { get, request } from '../api/client';
 import type { Follower } from '../live/stream';
 import {
+  isJobRecord,
   isRemoved,
   isTerminal,
   type Checkpoint,
@@ -86,7 +87,7 @@ export class JobPage implements Follower {
     if (kind === 'metrics') this.tookMetrics(data as MetricsRecord);
     if (kind === 'event') this.tookEvent(data as Event);
     if (kind === 'checkpoint') this.tookCheckpoint(data as Checkpoint & { job: string });
-    if (kind === 'job' || kind === 'job_end') this.tookJobRecord(data as JobRecord);
+    if (isJobRecord(kind)) this.tookJobRecord(data as JobRecord);
   }
 
   async stop(): Promise<void> {

@@ -85,7 +85,7 @@ describe('JobPages', () => {
   it('a job that was removed leaves, and the next one moves up', async () => {
     const pages = await shown(all, limit + 1);
     jobs = jobs.filter(({ id }) => id !== 'job-30');
-    pages.record('job', { id: 'job-30', removed: true });
+    pages.record('job_removed', { id: 'job-30' });
     expect(ids(pages)).toHaveLength(limit - 1);
     await vi.advanceTimersByTimeAsync(0);
     expect(ids(pages)?.at(-1)).toBe('job-1');

@@ -1,6 +1,6 @@
 import { get } from '../api/client';
 import type { Follower } from '../live/stream';
-import { isRemoved, type Job, type JobList, type JobRecord } from '../api/types';
+import { isJobRecord, isRemoved, type Job, type JobList, type JobRecord } from '../api/types';
 import { Pace } from './pace';
 import { Resource } from './resource';
 
@@ -35,7 +35,7 @@ export class JobPages implements Follower {
   }
 
   record(kind: string, data: unknown): void {
-    if (kind !== 'job' && kind !== 'job_end') return;
+    if (!isJobRecord(kind)) return;
     const record = data as JobRecord;
     if (this.page.loading.value) this.meanwhile.set(record.id, record);
     this.took(record);
