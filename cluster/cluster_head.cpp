@@ -155,6 +155,7 @@ net::awaitable<Result<protocol::NodeWelcome>> ClusterHead::join_here(protocol::N
   NodeTable::Node* known = nodes_.find(info.name);
   if (known != nullptr && known->record.state != NodeState::lost && known->incarnation == info.incarnation) {
     if (known->record.lease_id == info.lease_id) co_return co_await rejoin(*known, info);
+    known->process = 0;  // the caller's own: its link stays open for the answer
     lose(*known, "it joined again without what ran on it");
   }
   auto joined = nodes_.join(std::move(info), std::move(agent));

@@ -14,6 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -159,6 +160,27 @@ TEST(Survival, AHeadStoppedBeyondTheLeaseFindsItsWorkersEndedByTheirNodes) {
   EXPECT_THAT(ended.reason, HasSubstr("was lost"));
   cluster.script.steps = 3;
   EXPECT_EQ(cluster.await_end(cluster.submit_job(2)).state, JobState::succeeded);
+}
+
+TEST(Survival, ANodeThatAsksAnewBecauseItsJoinWasAnsweredTooLateIsAnsweredOnTheSameLink) {
+  FakeCluster cluster;
+  cluster.store_process->stop();  // the disk is slow: the join is not committed within the 5 s that the agent waits
+  cluster.add_node("a", 1);
+  cluster.simulation.pass(5500ms);
+  cluster.store_process->resume();
+  cluster.simulation.pass(10s);
+  EXPECT_THAT(kinds(cluster), ElementsAre("node.joined", "node.lost", "node.joined"));
+}
+
+TEST(Survival, NodesWhoseLeasesEndedWhileTheHeadWasStoppedJoinAnewInOneRound) {
+  Running running;
+  auto& cluster = running.cluster;
+  cluster.head_process->stop();
+  cluster.simulation.pass(12s);
+  cluster.head_process->resume();
+  cluster.simulation.pass(10s);
+  EXPECT_THAT(kinds(cluster), Contains("node.joined").Times(4));
+  EXPECT_THAT(kinds(cluster), Contains("node.lost").Times(2));
 }
 
 TEST(Survival, AWorkerWhoseStartWasLostWithALinkIsStartedOnce) {
