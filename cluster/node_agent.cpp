@@ -123,6 +123,7 @@ net::awaitable<Result<AgentActor::Lease>> AgentActor::ask_to_join(runtime::PeerI
     for (const auto& [id, worker] : workers_) info.workers.push_back(id);
   }
   const std::uint64_t asked_for = info.lease_id;
+  const auto announced = info.workers;
   const auto membership = lease.membership.within(call_limit);
   auto welcome = co_await membership.call<&protocol::Membership::join>(std::move(info), self<protocol::NodeAgent>());
   if (!welcome) co_return welcome.error();
@@ -134,8 +135,10 @@ net::awaitable<Result<AgentActor::Lease>> AgentActor::ask_to_join(runtime::PeerI
   }
   if (!lease_) co_return Error{Errc::conflict, "the lease was over before the head answered"};
   const auto& kept = lease.welcome.workers;
-  for (const auto& [id, worker] : workers_) {
-    if (std::find(kept.begin(), kept.end(), id) == kept.end()) worker->process->signal(SIGKILL);
+  for (const auto& id : announced) {  // not those started since: the head could not know of them
+    const auto worker = workers_.find(id);
+    const bool is_kept = std::ranges::find(kept, id) != kept.end();
+    if (worker != workers_.end() && !is_kept) worker->second->process->signal(SIGKILL);
   }
   co_return lease;
 }

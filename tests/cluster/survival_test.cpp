@@ -260,7 +260,8 @@ class ScriptedHead final : public runtime::Actor<protocol::Membership> {
     std::vector<protocol::NodeInfo> joins;
     std::optional<runtime::ActorRef<protocol::NodeAgent>> agent;
     std::uint64_t lease_id = 7;
-    std::uint64_t heartbeats = 0;  ///< answered well
+    std::uint64_t heartbeats = 0;                         ///< answered well
+    std::optional<protocol::WorkerLaunch> order_in_join;  ///< to be carried out before the next join is answered
   };
   explicit ScriptedHead(Script& script) : script_(script) {}
 
@@ -268,6 +269,10 @@ class ScriptedHead final : public runtime::Actor<protocol::Membership> {
                                                      runtime::ActorRef<protocol::NodeAgent> agent) override {
     script_.joins.push_back(info);
     script_.agent = std::move(agent);
+    if (const auto order = std::exchange(script_.order_in_join, std::nullopt)) {
+      const auto started = co_await script_.agent->call<&protocol::NodeAgent::start_worker>(*order);
+      EXPECT_TRUE(started);
+    }
     protocol::NodeWelcome welcome;
     welcome.node_id = "node";
     welcome.lease_id = script_.lease_id;
@@ -301,9 +306,7 @@ struct Agent {
                                   spawner);
     net::co_spawn(simulation.executor(), node->run(), [](const std::exception_ptr&, const Result<void>&) {});
     EXPECT_TRUE(simulation.run_until([this] { return script.heartbeats > 0; }));
-    protocol::WorkerLaunch launch;
-    launch.worker_id = "w";
-    launch.lease_id = script.lease_id;
+    const auto launch = order("w");
     const auto started = simulation.run(script.agent->call<&protocol::NodeAgent::start_worker>(launch));
     EXPECT_EQ(started.value().pid, worker().pid());
     const auto again = simulation.run(script.agent->call<&protocol::NodeAgent::start_worker>(launch));
@@ -315,6 +318,12 @@ struct Agent {
     simulation.run(system.stop());
   }
   const runtime::testing::FakeChild& worker() const { return spawner.children().at(0); }
+  protocol::WorkerLaunch order(const std::string& worker_id) const {
+    protocol::WorkerLaunch launch;
+    launch.worker_id = worker_id;
+    launch.lease_id = script.lease_id;
+    return launch;
+  }
 
   runtime::testing::Simulation simulation{1};
   ScriptedHead::Script script;
@@ -364,6 +373,18 @@ TEST(Lease, ABrokenLinkIsReplacedUnderTheSameLease) {
   EXPECT_EQ(agent.script.joins[1].workers, std::vector<std::string>{"w"});
   agent.simulation.pass(1min);
   EXPECT_TRUE(agent.worker().alive());
+}
+
+TEST(Lease, AWorkerThatIsStartedWhileTheNodeLinksItselfAnewGoesOn) {
+  Agent agent;
+  agent.script.order_in_join = agent.order("late");
+  agent.simulation.transport().cut();
+  ASSERT_TRUE(agent.simulation.run_until([&] { return agent.script.joins.size() == 2; }, 2s));
+  EXPECT_EQ(agent.script.joins[1].workers, std::vector<std::string>{"w"}) << "the other one has not been started yet";
+  agent.simulation.pass(1min);
+  ASSERT_THAT(agent.spawner.children(), SizeIs(2));
+  EXPECT_TRUE(agent.worker().alive());
+  EXPECT_TRUE(agent.spawner.children()[1].alive());
 }
 
 TEST(Lease, AnotherLeaseEndsWhatRan) {
