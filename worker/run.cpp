@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/errc.hpp"
 #include "protocol/accounts.hpp"
@@ -86,10 +87,9 @@ Result<Setting> read_setting() {
         "weir-worker run is started by a node agent: it needs WEIR_WORKER_ID, WEIR_JOB_ID and WEIR_HEAD in its "
         "environment, and the job's secret on standard input"};
   }
-  const auto colon = head.rfind(':');
-  const auto port = colon == std::string::npos ? std::nullopt : number<std::uint16_t>(head.substr(colon + 1));
-  if (!port) return Error{Errc::invalid_argument, "WEIR_HEAD is not HOST:PORT but " + head};
-  setting.head = {head.substr(0, colon), *port};
+  auto at = runtime::Endpoint::parse(head);
+  if (!at) return at.error().within("WEIR_HEAD");
+  setting.head = std::move(*at);
   if (const auto text = variable(environment::threads); !text.empty()) {
     const auto threads = number<int>(text);
     if (!threads || *threads < 1) return Error{Errc::invalid_argument, "WEIR_THREADS is not a whole number above 0"};

@@ -49,7 +49,7 @@ class Worker : public ::testing::Test {
     spec.environment = runtime::current_environment();
     spec.environment[std::string(environment::worker_id)] = id;
     spec.environment[std::string(environment::job_id)] = "job";
-    spec.environment[std::string(environment::head)] = "127.0.0.1:" + std::to_string(endpoint_.port);
+    spec.environment[std::string(environment::head)] = endpoint_.text();
     for (const auto& [name, value] : more) spec.environment[name] = value;
     spec.input = "secret\n";
     return spawner_->spawn(io_.get_executor(), spec).value();
@@ -126,6 +126,13 @@ TEST_F(Worker, KnowsWhichActorsItHas) {
   const auto none = await(wait_for("w").call<&protocol::Worker::create>("nothing", "name"));
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, Errc::not_found);
+}
+
+TEST_F(Worker, ReachesAHeadAtAnAddressInBrackets) {
+  const auto at = system_.listen({"::1", 0});
+  if (!at) GTEST_SKIP() << "no IPv6 here: " << at.error().message();
+  const auto process = start("w", {{std::string(environment::head), at->text()}});
+  EXPECT_TRUE(wait_for("w"));
 }
 
 TEST_F(Worker, LeavesWhenNobodyWaitsForIt) {
