@@ -232,17 +232,7 @@ net::awaitable<Result<void>> ClusterHead::worker_exited_here(protocol::WorkerExi
 }
 
 net::awaitable<Result<void>> ClusterHead::output(protocol::OutputBatch batch) {
-  return here(output_here(std::move(batch)));
-}
-
-net::awaitable<Result<void>> ClusterHead::output_here(protocol::OutputBatch batch) {
-  for (auto& chunk : batch.chunks) {
-    const auto run = jobs_.run_of_worker(chunk.worker_id);
-    if (!run) continue;  // its job has ended: nobody reads it any more
-    auto kept = co_await run->output(chunk.worker_id, chunk.offset, std::move(chunk.text));
-    if (!kept) co_return kept;
-  }
-  co_return Result<void>();
+  return here(jobs_.output(std::move(batch)));
 }
 
 // --- messages from workers ---

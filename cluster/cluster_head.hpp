@@ -77,7 +77,6 @@ class ClusterHead final : public Head {
   net::awaitable<Result<protocol::NodeWelcome>> rejoin(NodeTable::Node& node, const protocol::NodeInfo& info);
   net::awaitable<Result<void>> heartbeat_here(protocol::NodeHeartbeat beat);
   net::awaitable<Result<void>> worker_exited_here(protocol::WorkerExit exit);
-  net::awaitable<Result<void>> output_here(protocol::OutputBatch batch);
   net::awaitable<Result<void>> worker_up_here(std::string account, std::string worker_id,
                                               runtime::ActorRef<protocol::Worker> worker);
   net::awaitable<Result<void>> report_here(protocol::Report report);

@@ -50,12 +50,14 @@ std::uint64_t size_of(const std::filesystem::path& file) {
   return error ? 0 : size;
 }
 
-Result<Appended> append_log(const std::filesystem::path& file, std::uint64_t offset, std::string_view text) {
+Result<Appended> append_log(const std::filesystem::path& file, LogBegin& begin, std::uint64_t offset,
+                            std::string_view text) {
   const auto size = size_of(file);
-  if (offset > size)
-    return Error{Errc::malformed, "log output before offset " + std::to_string(offset) + " is missing"};
-  if (offset + text.size() <= size) return Appended{size, {}};
-  text.remove_prefix(size - offset);
+  const bool follows = begin && static_cast<std::int64_t>(size - *begin - offset) >= 0;
+  if (!follows) begin = size - offset;
+  const std::uint64_t present = size - *begin - offset;
+  if (text.size() <= present) return Appended{size, {}};
+  text.remove_prefix(present);
   if (auto made = make_parent(file); !made) return made.error();
   std::ofstream out(file, std::ios::binary | std::ios::app);
   out.write(text.data(), static_cast<std::streamsize>(text.size()));

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,13 +19,19 @@ namespace weir::cluster::job_files {
 std::filesystem::path log_file(const std::filesystem::path& job_dir, std::uint32_t rank);
 std::filesystem::path checkpoint_file(const std::filesystem::path& job_dir, std::uint64_t step);
 
-/// Writes `text` at `offset` of the log. Bytes that the file already has are not written again, so a repeated piece
-/// does no harm. Returns the new part and its offset. Fails with: malformed (the bytes before `offset` are missing).
+/// Where the output of a process begins in its log, modulo 2^64: before the file's first byte if somebody has shortened
+/// the file. Nothing until the first piece has come.
+using LogBegin = std::optional<std::uint64_t>;
+
+/// Appends `text`, which a process has printed from byte `offset` of its output on. Bytes that the file already has are
+/// not written again, so a repeated piece does no harm. If the file is shorter than what was written before, `begin` is
+/// moved, so that the output goes on at its end. Returns the new part and its offset in the file.
 struct Appended {
   std::uint64_t offset = 0;
   std::string text;
 };
-Result<Appended> append_log(const std::filesystem::path& file, std::uint64_t offset, std::string_view text);
+Result<Appended> append_log(const std::filesystem::path& file, LogBegin& begin, std::uint64_t offset,
+                            std::string_view text);
 
 /// The size of a file in bytes; 0 if there is no file.
 std::uint64_t size_of(const std::filesystem::path& file);

@@ -329,6 +329,22 @@ net::awaitable<Result<void>> Jobs::remove_job(std::string id) {
   co_return Result<void>();
 }
 
+net::awaitable<Result<void>> Jobs::output(protocol::OutputBatch batch) {
+  Result<void> taken;
+  for (auto& chunk : batch.chunks) {
+    const auto run = run_of_worker(chunk.worker_id);
+    if (!run) continue;  // its job has ended: nobody reads it any more
+    auto kept = co_await run->output(chunk.worker_id, chunk.offset, std::move(chunk.text));
+    if (kept) continue;
+    if (kept.error().code == Errc::io) {  // of this log alone: no worker waits until somebody has repaired it
+      spdlog::warn("jobs: output of worker {} is lost: {}", chunk.worker_id, kept.error().message());
+    } else {
+      taken = std::move(kept);
+    }
+  }
+  co_return taken;
+}
+
 void Jobs::enqueue(JobRun::Plan plan, std::uint64_t order) {
   queue_.add(plan.job.id, {plan.job.priority, order}, gang_of(plan.spec));
   const auto id = plan.job.id;

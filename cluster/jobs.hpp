@@ -10,6 +10,7 @@
 #include "cluster/job_run.hpp"
 #include "cluster/node_table.hpp"
 #include "cluster/services.hpp"
+#include "protocol/node.hpp"
 #include "protocol/training.hpp"
 #include "runtime/task_group.hpp"
 
@@ -31,6 +32,10 @@ class Jobs {
   net::awaitable<Result<Validation>> validate(nlohmann::json spec);
   net::awaitable<Result<JobRecord>> stop_job(std::string id);
   net::awaitable<Result<void>> remove_job(std::string id);
+
+  /// Keeps what workers have printed. What the log of one refuses holds up nobody and is dropped. Fails with: exhausted
+  /// (disk full), and the errors of the store; then the batch may be repeated.
+  net::awaitable<Result<void>> output(protocol::OutputBatch batch);
 
   /// Schedules a pass that places the jobs that fit. Calls in the same turn of the strand share one pass. To be called
   /// whenever room, nodes or jobs have changed.

@@ -134,7 +134,8 @@ struct Membership {
 
   virtual net::awaitable<Result<void>> worker_exited(WorkerExit exit) = 0;
 
-  /// Returns when the output is on disk.
+  /// Returns when the output is on disk. What cannot be written to the log of a worker, though the disk has room, is
+  /// dropped.
   virtual net::awaitable<Result<void>> output(OutputBatch batch) = 0;
 
   static constexpr auto methods() {

@@ -3,21 +3,18 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "cluster/job_files.hpp"
 #include "cluster/run_on.hpp"
 
 namespace weir::cluster {
 
 WorkerLogs::WorkerLogs(Services& services, std::string job_id, std::uint32_t world)
-    : services_(services), job_id_(std::move(job_id)) {
-  for (std::uint32_t rank = 0; rank < world; ++rank) {
-    begins_.push_back(job_files::size_of(job_files::log_file(services_.job_dir(job_id_), rank)));
-  }
-}
+    : services_(services),
+      job_id_(std::move(job_id)),
+      begins_(std::make_shared<std::vector<job_files::LogBegin>>(world)) {}
 
 net::awaitable<Result<void>> WorkerLogs::append(std::uint32_t rank, std::uint64_t offset, std::string text) {
-  auto append = [file = job_files::log_file(services_.job_dir(job_id_), rank), at = begins_[rank] + offset,
-                 text = std::move(text)] { return job_files::append_log(file, at, text); };
+  auto append = [file = job_files::log_file(services_.job_dir(job_id_), rank), begins = begins_, rank, offset,
+                 text = std::move(text)] { return job_files::append_log(file, begins->at(rank), offset, text); };
   auto appended = co_await run_on(services_.files, std::move(append));
   if (!appended) co_return appended.error();
   if (appended->text.empty()) co_return Result<void>();

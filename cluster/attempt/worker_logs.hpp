@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "cluster/job_files.hpp"
 #include "cluster/services.hpp"
 
 namespace weir::cluster {
@@ -14,14 +16,15 @@ class WorkerLogs {
   WorkerLogs(Services& services, std::string job_id, std::uint32_t world);
 
   /// Appends what a process has printed, from byte `offset` of its output on, and puts it on the stream. A repeated
-  /// piece does no harm. Fails with: malformed (what comes before is missing), io, exhausted, and the errors of the
-  /// store.
+  /// piece does no harm. Fails with: io, exhausted, and the errors of the store.
   net::awaitable<Result<void>> append(std::uint32_t rank, std::uint64_t offset, std::string text);
 
  private:
   Services& services_;
   const std::string job_id_;
-  std::vector<std::uint64_t> begins_;  ///< by rank: where the output of this attempt begins in the log
+  /// By rank: where the output of this attempt begins in the log. Used on Services::files only, where what the attempt
+  /// before has printed is written first.
+  std::shared_ptr<std::vector<job_files::LogBegin>> begins_;
 };
 
 }  // namespace weir::cluster

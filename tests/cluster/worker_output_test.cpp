@@ -1,0 +1,56 @@
+// What workers print, from their processes to the logs of the head, when somebody changes the logs meanwhile.
+
+#include <gtest/gtest.h>
+
+#include "tests/cluster/fake_cluster.hpp"
+
+namespace weir::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A job of two workers that have each printed one line, at the start.
+struct Printing {
+  Printing() {
+    cluster.add_node("a", 2);
+    cluster.script.steps = 100'000;
+    id = cluster.submit_job(2);
+    EXPECT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 3; }));
+  }
+  std::filesystem::path file(std::uint32_t rank) const {
+    return cluster.dir.path() / "now" / "jobs" / id / ("worker-" + std::to_string(rank) + ".log");
+  }
+  void print(const std::string& text) {
+    for (const auto& child : cluster.spawners["a"]->children()) child.print(text);
+    cluster.simulation.pass(2s);
+  }
+  std::string log(std::uint32_t rank) { return cluster.simulation.run(cluster.head->logs(id, rank, 0, 1000))->text; }
+
+  FakeCluster cluster;
+  std::string id;
+};
+
+TEST(WorkerOutput, ALogThatSomebodyHasShortenedGoesOn) {
+  Printing job;
+  std::filesystem::remove(job.file(0));
+  std::filesystem::resize_file(job.file(1), 4);
+  job.print("one\n");
+  job.print("two\n");
+  EXPECT_EQ(job.log(0), "one\ntwo\n");
+  EXPECT_EQ(job.log(1), "rankone\ntwo\n");
+}
+
+TEST(WorkerOutput, ALogThatCannotBeWrittenHoldsUpNoOtherWorker) {
+  Printing job;
+  std::filesystem::remove(job.file(0));
+  std::filesystem::create_directory(job.file(0));
+  job.print("one\n");
+  EXPECT_EQ(job.log(1), "rank 1 is ready\none\n");
+  std::filesystem::remove(job.file(0));
+  job.print("two\n");
+  EXPECT_EQ(job.log(0), "two\n") << "what came meanwhile is lost, what comes now is not";
+  EXPECT_EQ(job.log(1), "rank 1 is ready\none\ntwo\n");
+}
+
+}  // namespace
+}  // namespace weir::cluster
