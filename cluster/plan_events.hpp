@@ -11,8 +11,7 @@ namespace weir::cluster {
 
 /// Decides which plans of the exchange become events of their job. Workers that choose their topology try several plans
 /// for a few steps each, again and again; all that would bury the job's other events. What is told is the first plan of
-/// an attempt, and what is followed once all candidates have been tried, if it is not what was told last. A value:
-/// JobRun goes back to the copy from before a report if the report could not be committed.
+/// an attempt, and what is followed once all candidates have been tried, if it is not what was told last.
 class PlanEvents {
  public:
   /// After so many events of an attempt, changes of the plan are in the job's traffic only.

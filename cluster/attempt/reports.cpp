@@ -1,9 +1,9 @@
 #include "cluster/attempt/reports.hpp"
 
 #include <chrono>
-#include <optional>
 #include <utility>
 
+#include "base/errc.hpp"
 #include "cluster/traffic.hpp"
 #include "protocol/traffic.hpp"
 
@@ -18,31 +18,35 @@ constexpr auto publish_interval = 1s;  // progress of the job as a whole
 
 Reports::Reports(Services& services, JobRecord& job, std::uint64_t attempt, std::uint32_t world, std::uint32_t members,
                  Figures::Past past)
-    : services_(services),
-      job_(job),
-      attempt_(attempt),
-      figures_(world, members, std::move(past)),
-      accepted_(members) {}
+    : services_(services), job_(job), attempt_(attempt), figures_(world, members, std::move(past)), ranks_(members) {}
 
 net::awaitable<Result<void>> Reports::add(protocol::Report report) {
-  const auto members = static_cast<std::uint32_t>(accepted_.size());
+  const auto members = static_cast<std::uint32_t>(ranks_.size());
   if (auto good = protocol::check(report.traffic, report.rank, members); !good) co_return good.error();
-  std::uint64_t& accepted = accepted_[report.rank];
-  std::vector<Change> changes;
-  std::optional<PlanEvents> before;
-  if (report.sequence > accepted) {  // else a repeat: the empty commit below waits for that of the first
-    accepted = report.sequence;
-    if (report.traffic && !report.traffic->plans.empty()) before = plan_events_;
-    changes = changes_of(report);
+  Rank& rank = ranks_[report.rank];
+  while (rank.under_way) {  // a repeat, whose first answer was lost with a link
+    const runtime::Event ended = *rank.under_way;
+    const bool waited = co_await ended.wait();
+    if (!waited) co_return Error{Errc::cancelled, "waiting for an earlier try of the report"};
   }
+  if (report.sequence <= rank.committed) co_return Result<void>();
+  if (report.sequence > rank.counted) {
+    rank.counted = report.sequence;
+    rank.changes = changes_of(report);
+  }
+  std::vector<Change> changes = rank.changes;
+  append_job(changes);
+  rank.under_way.emplace();
   auto committed = co_await services_.store->commit(std::move(changes));
-  if (!committed && accepted == report.sequence) {  // so that it may be repeated
-    accepted = report.sequence - 1;
-    if (before) plan_events_ = std::move(*before);
+  if (committed) {
+    rank.committed = rank.counted;
+    rank.changes.clear();
   }
+  std::exchange(rank.under_way, std::nullopt)->set();
   co_return committed;
 }
 
+/// Counts the report and returns what it changes, apart from the record of the job.
 std::vector<Change> Reports::changes_of(protocol::Report& report) {
   std::vector<Change> changes;
   auto rows = figures_.add(report.rank, report.step, report.points);
@@ -58,12 +62,14 @@ std::vector<Change> Reports::changes_of(protocol::Report& report) {
     }
     changes.push_back(change::PutTraffic{kept_of(job_.id, attempt_, report.rank, std::move(*traffic))});
   }
-  changes.push_back(change::PutJob{job_});
-  if (services_.clock.now() - published_ >= publish_interval) {
-    note_published();
-    changes.push_back(job_item(job_));
-  }
   return changes;
+}
+
+void Reports::append_job(std::vector<Change>& changes) {
+  changes.push_back(change::PutJob{job_});
+  if (services_.clock.now() - published_ < publish_interval) return;
+  note_published();
+  changes.push_back(job_item(job_));
 }
 
 /// Values that this attempt has not reported yet remain those of the attempt before.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "cluster/figures.hpp"
@@ -8,6 +9,7 @@
 #include "cluster/services.hpp"
 #include "cluster/store.hpp"
 #include "protocol/training.hpp"
+#include "runtime/event.hpp"
 
 namespace weir::cluster {
 
@@ -19,8 +21,8 @@ class Reports {
   Reports(Services& services, JobRecord& job, std::uint64_t attempt, std::uint32_t world, std::uint32_t members,
           Figures::Past past);
 
-  /// Commits a report. A repeated one is committed once. Fails with: invalid_argument (numbers that cannot be), and the
-  /// errors of the store, after which the report may be repeated.
+  /// Commits a report. A repeated one is committed once, and answered once it is. Fails with: invalid_argument (numbers
+  /// that cannot be), and the errors of the store, after which the report may be repeated.
   net::awaitable<Result<void>> add(protocol::Report report);
 
   /// The job has just been published otherwise.
@@ -29,7 +31,16 @@ class Reports {
   const Figures& figures() const { return figures_; }
 
  private:
+  /// What has come of the reports of a rank, which sends the next one when the last one is acknowledged.
+  struct Rank {
+    std::uint64_t committed = 0;  ///< sequence number of the last report that is in the store
+    std::uint64_t counted = 0;    ///< of the last one that the figures contain
+    std::vector<Change> changes;  ///< what that one changes, until it is committed: a repeat changes the same
+    std::optional<runtime::Event> under_way;  ///< set when the commit under way has ended
+  };
+
   std::vector<Change> changes_of(protocol::Report& report);
+  void append_job(std::vector<Change>& changes);
   void summarize();
 
   Services& services_;
@@ -37,7 +48,7 @@ class Reports {
   const std::uint64_t attempt_;
   Figures figures_;
   PlanEvents plan_events_;
-  std::vector<std::uint64_t> accepted_;  ///< by rank: sequence number of the last report
+  std::vector<Rank> ranks_;
   runtime::Clock::time_point published_{};
 };
 

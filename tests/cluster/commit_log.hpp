@@ -5,12 +5,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/errc.hpp"
 #include "cluster/store.hpp"
 #include "runtime/event.hpp"
 
 namespace weir::cluster {
 
-/// A store that remembers what was committed together, and can hold commits back. All else goes to the store below.
+/// A store that remembers what was to be committed together, and can hold commits back or refuse them. All else goes to
+/// the store below.
 class CommitLog final : public Store {
  public:
   explicit CommitLog(std::shared_ptr<Store> below) : below_(std::move(below)) {}
@@ -21,11 +23,16 @@ class CommitLog final : public Store {
     held_ = nullptr;
     released_.set();
   }
+  /// Commits for which `which` holds fail, as on a full disk, until accept(). What was held back is asked when it is
+  /// released.
+  void refuse(std::function<bool(const std::vector<Change>&)> which) { refused_ = std::move(which); }
+  void accept() { refused_ = nullptr; }
   const std::vector<std::vector<Change>>& commits() const { return commits_; }
 
   net::awaitable<Result<void>> commit(std::vector<Change> changes) override {
     if (held_ && held_(changes)) co_await released_.wait();
     commits_.push_back(changes);
+    if (refused_ && refused_(changes)) co_return Error{Errc::exhausted, "the disk is full"};
     co_return co_await below_->commit(std::move(changes));
   }
 
@@ -71,6 +78,7 @@ class CommitLog final : public Store {
   std::shared_ptr<Store> below_;
   std::function<bool(const std::vector<Change>&)> held_;
   runtime::Event released_;
+  std::function<bool(const std::vector<Change>&)> refused_;
   std::vector<std::vector<Change>> commits_;
 };
 

@@ -1,0 +1,124 @@
+#include "cluster/attempt/reports.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/asio/strand.hpp>
+
+#include "base/errc.hpp"
+#include "cluster/sqlite_store.hpp"
+#include "runtime/testing/simulation.hpp"
+#include "tests/cluster/commit_log.hpp"
+#include "tests/cluster/temporary_dir.hpp"
+
+namespace weir::cluster {
+namespace {
+
+using testing::IsEmpty;
+
+using Answer = std::shared_ptr<std::optional<Result<void>>>;
+
+net::awaitable<void> keep(net::awaitable<Result<void>> task, Answer answer) { *answer = co_await std::move(task); }
+
+/// The reports of an attempt with two workers, before a store that may refuse them.
+class ReportsTest : public ::testing::Test {
+ protected:
+  ReportsTest() {
+    services_.store = store_;
+    services_.stream = std::make_shared<StreamHub>(store_, simulation_.clock(), 0);
+    job_.id = "job";
+    job_.spec = nlohmann::json::object();
+    std::vector<Change> changes;
+    changes.push_back(change::AddJob{job_, "", ""});
+    EXPECT_TRUE(simulation_.run(store_->commit(std::move(changes))));
+  }
+
+  static protocol::Report report(std::uint32_t rank, std::uint64_t step) {
+    protocol::Report report;
+    report.job_id = "job";
+    report.rank = rank;
+    report.sequence = report.step = step;
+    report.points.push_back({"loss", step, static_cast<double>(step), 100 * step, 2.0});
+    return report;
+  }
+  /// Adds a report; what comes of it is known later.
+  Answer add(std::uint32_t rank, std::uint64_t step) {
+    auto answer = std::make_shared<std::optional<Result<void>>>();
+    net::co_spawn(services_.strand, keep(reports_.add(report(rank, step)), answer), [](const std::exception_ptr&) {});
+    simulation_.settle();
+    return answer;
+  }
+  /// The rows of the job's own loss in the store.
+  std::vector<MetricRow> losses() {
+    MetricQuery query;
+    query.job_id = "job";
+    std::vector<MetricRow> rows;
+    for (const auto& series : simulation_.run(store_->series(query)).value()) {
+      if (!series.worker) rows = simulation_.run(store_->metric_rows(series, 0, 1000)).value();
+    }
+    return rows;
+  }
+
+  TemporaryDir dir_;
+  runtime::testing::Simulation simulation_{1};
+  std::shared_ptr<CommitLog> store_ =
+      std::make_shared<CommitLog>(open_sqlite_store({.file = dir_.path() / "weir.db"},
+                                                    net::make_strand(simulation_.executor()), simulation_.executor())
+                                      .value());
+  Services services_{.options = {},
+                     .strand = net::make_strand(simulation_.executor()),
+                     .files = {},
+                     .clock = simulation_.clock(),
+                     .store = nullptr,
+                     .stream = nullptr,
+                     .random = {},
+                     .fence = 0};
+  JobRecord job_;
+  Reports reports_{services_, job_, 1, 2, 2, {}};
+};
+
+const auto all = [](const std::vector<Change>&) { return true; };
+
+TEST_F(ReportsTest, AReportThatCouldNotBeCommittedCountsOnceWhenItIsRepeated) {
+  EXPECT_TRUE(**add(0, 1));
+  store_->refuse(all);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ((*add(1, 1))->error().code, Errc::exhausted);
+  EXPECT_THAT(losses(), IsEmpty());
+  store_->accept();
+  EXPECT_TRUE(**add(1, 1));
+  ASSERT_EQ(losses().size(), 1u) << "it was the last one that step 1 waited for";
+  EXPECT_EQ(losses()[0].wire_bytes, 200u);
+  EXPECT_TRUE(**add(1, 1)) << "a repeat of what is committed";
+  EXPECT_EQ(losses().size(), 1u);
+}
+
+TEST_F(ReportsTest, ARepeatIsNotAnsweredBeforeTheFirstIsAndNotBetter) {
+  EXPECT_TRUE(**add(0, 1));
+  bool is_first = true;
+  store_->hold([&](const std::vector<Change>&) { return std::exchange(is_first, false); });
+  const auto first = add(1, 1);
+  const auto repeat = add(1, 1);  // its link broke
+  EXPECT_FALSE(*first || *repeat);
+  store_->refuse(all);
+  store_->release();
+  simulation_.settle();
+  EXPECT_FALSE(**first || **repeat);
+  EXPECT_THAT(losses(), IsEmpty());
+}
+
+TEST_F(ReportsTest, ARepeatIsCommittedIfTheFirstWasNot) {
+  EXPECT_TRUE(**add(0, 1));
+  store_->hold(all);
+  const auto first = add(1, 1);
+  const auto repeat = add(1, 1);
+  bool is_first = true;
+  store_->refuse([&](const std::vector<Change>&) { return std::exchange(is_first, false); });
+  store_->release();
+  simulation_.settle();
+  EXPECT_FALSE(**first);
+  EXPECT_TRUE(**repeat);
+  EXPECT_EQ(losses().size(), 1u);
+}
+
+}  // namespace
+}  // namespace weir::cluster
