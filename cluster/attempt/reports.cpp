@@ -50,7 +50,8 @@ net::awaitable<Result<void>> Reports::add(protocol::Report report) {
 std::vector<Change> Reports::changes_of(protocol::Report& report) {
   std::vector<Change> changes;
   auto rows = figures_.add(report.rank, report.step, report.points);
-  job_.step = figures_.step();
+  // Before all workers of an attempt have reported, the job is where the attempt before has left it.
+  if (const auto step = figures_.step(); step > 0) job_.step = step;
   summarize();
   if (!rows.empty()) {
     changes.push_back(metrics_item(job_, rows));

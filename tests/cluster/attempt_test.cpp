@@ -79,6 +79,24 @@ TEST(Attempt, EachTransitionIsOneCommit) {
   expect_whole_transitions(*cluster.store, id);
 }
 
+TEST(Attempt, AJobThatIsRestartedKeepsItsStepUntilAllWorkersHaveReported) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.steps = 20;
+  const auto id = cluster.submit_job(2, {{"fault_tolerance", {{"max_restarts", 1}}}});
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 12; }));
+  cluster.spawners["a"]->kill(0);
+  cluster.await_end(id);
+  std::set<std::uint64_t> steps;
+  for (const auto& commit : cluster.store->commits()) {
+    for (const auto& put : all_of<change::PutJob>(commit)) {
+      if (put.job.restarts == 1) steps.insert(put.job.step);
+    }
+  }
+  EXPECT_THAT(steps, testing::Not(Contains(0u)));
+  EXPECT_THAT(steps, testing::IsSupersetOf({1u, 20u})) << "those of the second attempt";
+}
+
 TEST(Attempt, AWorkersEndIsCommittedWithItsFigures) {
   FakeCluster cluster;
   cluster.add_node("a", 2);
