@@ -370,16 +370,21 @@ net::awaitable<Result<NodeRecord>> ClusterHead::drain_here(std::string id, bool 
   if (drained && node->record.state == NodeState::lost) {
     co_return Error{Errc::conflict, "node " + node->record.name + " is lost"};
   }
-  if (node->record.drained == drained) co_return with_workers(node->record);
-  nodes_.set_drained(*node, drained);
+  const bool before = node->record.drained;
+  nodes_.set_drained(*node, drained);  // now, so that it is part of whatever else is committed of the node meanwhile
   const NodeRecord record = node->record;
   std::vector<Change> changes;
-  append_node_changes(
-      changes, record, Severity::info, drained ? "node.draining" : "node.undrained",
-      drained ? "nothing more is placed on node " + record.name : "node " + record.name + " takes work again");
+  if (drained == before) {
+    changes.push_back(change::PutNode{record});  // a repeat: what it repeats may not be committed yet
+  } else {
+    append_node_changes(
+        changes, record, Severity::info, drained ? "node.draining" : "node.undrained",
+        drained ? "nothing more is placed on node " + record.name : "node " + record.name + " takes work again");
+  }
   auto committed = co_await services_.store->commit(std::move(changes));
-  if (!committed) co_return committed.error();
+  if (auto* still = nodes_.find(record.id)) nodes_.set_drained(*still, committed ? drained : before);
   jobs_.dispatch();  // reasons to wait have changed
+  if (!committed) co_return committed.error();
   co_return with_workers(record);
 }
 

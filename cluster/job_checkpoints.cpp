@@ -54,28 +54,28 @@ net::awaitable<Result<void>> JobCheckpoints::write(std::uint64_t step, std::vect
   changes.push_back(change::Publish{StreamKind::checkpoint, job_id_, to_text(data)});
   changes.push_back(
       services_.event(job_id_, Severity::info, "checkpoint.saved", "checkpoint at step " + std::to_string(step)));
-  std::vector<std::filesystem::path> old;
-  for (const auto one : take_old()) {
-    changes.push_back(change::RemoveCheckpoint{job_id_, one});
-    old.push_back(job_files::checkpoint_file(dir_, one));
-  }
+  const auto old = old_steps();
+  for (const auto one : old) changes.push_back(change::RemoveCheckpoint{job_id_, one});
   auto committed = co_await services_.store->commit(std::move(changes));
   if (!committed) co_return committed;
-  auto prune = [old = std::move(old)] {
+  std::vector<std::filesystem::path> files;
+  for (const auto one : old) {
+    std::erase(kept_, one);
+    files.push_back(job_files::checkpoint_file(dir_, one));
+  }
+  auto prune = [files = std::move(files)] {
     std::error_code ignored;  // a file left over costs space, nothing else
-    for (const auto& file : old) std::filesystem::remove(file, ignored);
+    for (const auto& file : files) std::filesystem::remove(file, ignored);
     return true;
   };
   co_await run_on(services_.files, std::move(prune));
   co_return Result<void>();
 }
 
-/// Removes the oldest steps beyond `kept_max_` from `kept_` and returns them.
-std::vector<std::uint64_t> JobCheckpoints::take_old() {
+/// The oldest steps of `kept_` beyond `kept_max_`.
+std::vector<std::uint64_t> JobCheckpoints::old_steps() const {
   const auto count = static_cast<std::ptrdiff_t>(kept_.size() - std::min(kept_.size(), kept_max_));
-  std::vector<std::uint64_t> old(kept_.begin(), kept_.begin() + count);
-  kept_.erase(kept_.begin(), kept_.begin() + count);
-  return old;
+  return {kept_.begin(), kept_.begin() + count};
 }
 
 }  // namespace weir::cluster

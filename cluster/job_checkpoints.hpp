@@ -33,7 +33,7 @@ class JobCheckpoints {
   const std::vector<std::uint64_t>& kept() const { return kept_; }
 
  private:
-  std::vector<std::uint64_t> take_old();
+  std::vector<std::uint64_t> old_steps() const;
 
   Services& services_;
   const std::string job_id_;
