@@ -70,6 +70,7 @@ ClusterHead::ClusterHead(HeadOptions options, net::any_io_executor executor, run
                 .fence = 0},
       nodes_(services_),
       jobs_(services_, nodes_),
+      probe_(services_),
       tasks_(services_.strand, "head"),
       system_({.name = "head",
                .executor = executor,
@@ -579,10 +580,9 @@ net::awaitable<Result<Health>> ClusterHead::health() { return here(health_here()
 
 net::awaitable<Result<Health>> ClusterHead::health_here() {
   Health health;
-  std::vector<Change> nothing;
-  const auto committed = co_await services_.store->commit(std::move(nothing));
-  health.store_writable = committed.has_value();
-  if (!committed) health.detail = committed.error().message();
+  const auto writable = co_await probe_.ask();
+  health.store_writable = writable.has_value();
+  if (!writable) health.detail = writable.error().message();
   health.accepting = !stopping_ && !control_address_.empty();
   if (!health.accepting && health.detail.empty()) health.detail = "the head is starting or stopping";
   health.nodes_alive = nodes_.alive();

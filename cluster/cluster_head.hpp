@@ -9,6 +9,7 @@
 #include "cluster/jobs.hpp"
 #include "cluster/node_table.hpp"
 #include "cluster/services.hpp"
+#include "cluster/store_probe.hpp"
 #include "runtime/actor_system.hpp"
 #include "runtime/task_group.hpp"
 
@@ -106,6 +107,7 @@ class ClusterHead final : public Head {
   Services services_;
   NodeTable nodes_;
   Jobs jobs_;
+  StoreProbe probe_;
   std::map<std::string, runtime::Clock::time_point> shown_;  ///< when the load was last put on the stream, by node id
   bool stopping_ = false;
   std::string control_address_;

@@ -157,6 +157,7 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
     Effects effects;
     Result<void> committed =
         closed_ ? Result<void>(Error{Errc::cancelled, "the store is closed"}) : caught([&] { write(batch, effects); });
+    refuses_ = !committed;
     if (committed) {
       count(effects);
       if (observer_ && !effects.published.empty()) observer_(effects.published);
@@ -189,6 +190,7 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
       writer_->execute("RELEASE one");
     }
     if (!effects.published.empty()) trim_stream(*writer_, options_.stream_items_max, options_.stream_bytes_max);
+    if (refuses_) touch(*writer_);
     writer_->execute("COMMIT");
   }
 
@@ -243,6 +245,7 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
   Observer observer_;
   std::unique_ptr<Database> writer_;  ///< on the writer's executor only
   bool closed_ = false;               ///< likewise
+  bool refuses_ = false;              ///< likewise: the last transaction failed
 
   std::mutex writer_mutex_;
   std::deque<Waiting> waiting_;

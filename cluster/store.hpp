@@ -84,6 +84,7 @@ class Store {
   virtual ~Store() = default;
 
   /// Applies all changes or none, and returns once they would survive the death of this process and of the machine.
+  /// Without changes it tells whether the store can be written: after a failure it tries to.
   /// Fails with: conflict (a job id or idempotency key is taken; nothing is changed).
   virtual net::awaitable<Result<void>> commit(std::vector<Change> changes) = 0;
 

@@ -271,6 +271,11 @@ void apply(Database& database, const Change& change, Effects& effects) {
   std::visit(Applier{database, effects}, change);
 }
 
+void touch(Database& database) {
+  database.prepare("INSERT INTO facts (name, value) VALUES ('touched', 1) ON CONFLICT DO UPDATE SET value = value + 1")
+      .run();
+}
+
 void trim_stream(Database& database, std::uint64_t items_max, std::uint64_t bytes_max) {
   // Both numbers grow from row to row, so only rows to be deleted are visited.
   Statement& first_kept = database.prepare(

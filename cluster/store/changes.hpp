@@ -20,6 +20,9 @@ struct Effects {
 /// Applies one change inside the open transaction and adds to `effects`. Throws SqliteFailure.
 void apply(Database& database, const Change& change, Effects& effects);
 
+/// Changes a row that nobody reads, so that the transaction must write to the disk.
+void touch(Database& database);
+
 /// Drops the oldest items of the stream until it has at most `items_max`, with at most `bytes_max` bytes of data; the
 /// newest item always stays.
 void trim_stream(Database& database, std::uint64_t items_max, std::uint64_t bytes_max);

@@ -14,6 +14,7 @@ namespace weir::cluster {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::HasSubstr;
 using testing::SizeIs;
 
 const auto all = [](const std::vector<Change>&) { return true; };
@@ -52,6 +53,20 @@ TEST(FullDisk, CheckpointsThatCouldNotBePrunedArePrunedWithTheNextOne) {
   EXPECT_EQ(checkpoints[0].step, 8u);
   const auto dir = cluster.simulation.run(cluster.head->checkpoint_path(id, 10)).value().parent_path();
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir), {}), 2);
+}
+
+TEST(FullDisk, AStoreThatRefusesIsAskedAgainAfterASecond) {
+  FakeCluster cluster;
+  const auto health = [&] { return cluster.simulation.run(cluster.head->health()).value(); };
+  EXPECT_TRUE(health().store_writable);
+  cluster.store->refuse(all);
+  const auto before = cluster.store->commits().size();
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(health().store_writable);
+  EXPECT_THAT(health().detail, HasSubstr("the disk is full"));
+  EXPECT_EQ(cluster.store->commits().size(), before + 1);
+  cluster.store->accept();
+  cluster.simulation.pass(1s);
+  EXPECT_TRUE(health().store_writable);
 }
 
 }  // namespace

@@ -403,6 +403,23 @@ TEST_F(StoreTest, ADiskThatRefusesToWriteIsATypedErrorAndTheStoreGoesOn) {
   EXPECT_TRUE(*simulation_.run(store_->job("before")));
 }
 
+TEST_F(StoreTest, ACommitWithoutChangesFailsWhileTheDiskRefusesToWrite) {
+  rlimit usual{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &usual), 0);
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit none{1, usual.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  const auto refused = commit(add_job("a"));
+  const auto nothing = commit({});
+  const auto again = commit({});
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &usual), 0);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_FALSE(refused);
+  EXPECT_FALSE(nothing || again);
+  EXPECT_TRUE(commit({}));
+  EXPECT_TRUE(commit(add_job("a")));
+}
+
 TEST_F(StoreTest, AClosedStoreSaysSo) {
   simulation_.run(store_->close());
   EXPECT_EQ(commit(add_job("a")).error().code, Errc::cancelled);
