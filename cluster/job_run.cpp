@@ -94,6 +94,7 @@ net::awaitable<JobRun::Ending> JobRun::attempt() {
     for (Process& process : processes_) calls_.spawn("prepare", prepare(process));
     waited = co_await until(prepare_limit + protocol::time_for(resume_from_.size() * processes_.size()), is_prepared);
     if (waited == Waited::late) co_return late("were not ready", is_prepared);
+    if (waited == Waited::done) resume_from_ = {};  // all have it
   }
   if (waited == Waited::done) {
     co_await enter(Step::joining);

@@ -188,6 +188,8 @@ Result<bool> FrameDecoder::next(FrameView& frame) {
     fill_large();
     return finish_large(frame);
   }
+  body_ = {};  // of the frame before: its receiver has taken what it keeps
+  segments_.clear();
   const BytesView bytes(buffer_.get() + begin_, end_ - begin_);
   if (bytes.size() < frame_header_bytes) return false;
   auto header = parse_header(bytes);

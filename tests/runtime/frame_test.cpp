@@ -1,6 +1,7 @@
 #include "runtime/frame.hpp"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <array>
@@ -101,6 +102,25 @@ TEST(Frame, SegmentsAreNotCopiedOnTheWayOut) {
   std::array<BytesView, 4> spans;
   ASSERT_EQ(buffer.spans(spans), 2u);
   EXPECT_EQ(spans[1].data(), segment.bytes().data());
+}
+
+TEST(Frame, MemoryOfALargeFrameIsFreedWithTheNextCall) {
+  const Bytes stream = frame(FrameKind::tell, bytes_of(8 << 20), {Segment::own(bytes_of(33 << 20))});
+  FrameDecoder decoder;
+  std::size_t done = 0;
+  FrameView view;
+  const auto before = ::mallinfo2().hblkhd;  // bytes of large allocations
+  for (bool whole = false; !whole;) {
+    const auto space = decoder.prepare();
+    const std::size_t count = std::min(space.size(), stream.size() - done);
+    std::memcpy(space.data(), stream.data() + done, count);
+    decoder.commit(count);
+    done += count;
+    whole = decoder.next(view).value();
+  }
+  EXPECT_EQ(view.segments.size(), 1u);
+  EXPECT_FALSE(decoder.next(view).value());
+  EXPECT_EQ(::mallinfo2().hblkhd, before);
 }
 
 TEST(Frame, BufferIsConsumedInAnySteps) {
