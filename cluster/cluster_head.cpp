@@ -123,8 +123,7 @@ net::awaitable<Result<void>> ClusterHead::recover() {
   store.observe([stream = services_.stream](const std::vector<StreamItem>& items) { stream->publish(items); });
   auto nodes = co_await store.nodes();
   if (!nodes) co_return nodes.error();
-  auto forgotten = co_await store.commit(nodes_.recover(std::move(*nodes)));
-  if (!forgotten) co_return forgotten;
+  if (auto taken = co_await store.commit(nodes_.recover(std::move(*nodes))); !taken) co_return taken;
   if (auto recovered = co_await jobs_.recover(); !recovered) co_return recovered;
   tasks_.spawn("watch nodes", watch_nodes());
   co_return Result<void>();
@@ -217,9 +216,7 @@ void ClusterHead::note_gpus(const std::string& node_id, const NodeTable::Heard& 
   for (const auto& gpu : heard.gpus_lost) {
     add(gpu, Severity::error, "node.gpu_lost", " is not there any more; nothing is placed on it");
   }
-  for (const auto& gpu : heard.gpus_back) {
-    add(gpu, Severity::info, "node.gpu_back", " is there again");
-  }
+  for (const auto& gpu : heard.gpus_back) add(gpu, Severity::info, "node.gpu_back", " is there again");
   if (!changes.empty()) tasks_.spawn("record", record(std::move(changes)));
 }
 
@@ -305,10 +302,11 @@ void ClusterHead::peer_lost(std::uint64_t process, const std::string& why) {
 
 void ClusterHead::lose(NodeTable::Node& node, const std::string& reason) {
   const std::uint64_t process = node.process;
-  nodes_.mark_lost(node, reason);
+  const auto forgotten = nodes_.mark_lost(node, reason);
   const NodeRecord record = node.record;
   shown_.erase(record.id);
   std::vector<Change> changes;
+  if (forgotten) changes.push_back(change::RemoveNode{*forgotten});
   system_.disconnect({process}, "the node was given up: " + reason);
   const auto runs = jobs_.running();
   for (const auto& [id, run] : runs) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -56,8 +57,16 @@ GpuRoom free_gpus(const NodeTable::Node& node) {
 
 std::vector<Change> NodeTable::recover(std::vector<NodeRecord> nodes) {
   std::vector<Change> changes;
-  for (auto& record : nodes) {
-    if (record.state != NodeState::lost) {
+  std::set<std::string> names;
+  std::size_t lost = 0;  // that the earlier run had given up: the others are expected back
+  for (auto& record : nodes | std::views::reverse) {
+    const bool was_lost = record.state == NodeState::lost;
+    if ((was_lost && lost == lost_nodes_max) || !names.insert(record.name).second) {
+      changes.push_back(change::RemoveNode{record.id});
+      continue;
+    }
+    if (was_lost) ++lost;
+    if (!was_lost) {
       record.state = NodeState::lost;
       record.lost_at = services_.now();
       record.reason = "the head was restarted; the node has not joined since";
@@ -221,7 +230,7 @@ void NodeTable::set_drained(Node& node, bool drained) {
   refresh_offer(node);
 }
 
-void NodeTable::mark_lost(Node& node, const std::string& reason) {
+std::optional<std::string> NodeTable::mark_lost(Node& node, const std::string& reason) {
   node.record.state = NodeState::lost;
   node.record.lost_at = services_.now();
   node.record.reason = reason;
@@ -234,12 +243,15 @@ void NodeTable::mark_lost(Node& node, const std::string& reason) {
   refresh_offer(node);
   const auto lost = static_cast<std::size_t>(std::count_if(
       nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.record.state == NodeState::lost; }));
-  if (lost <= lost_nodes_max) return;
+  if (lost <= lost_nodes_max) return std::nullopt;
   // The ids sort by time: forget the oldest lost one, but never the one the caller holds.
   const auto oldest = std::find_if(nodes_.begin(), nodes_.end(), [&node](const auto& entry) {
     return &entry.second != &node && entry.second.record.state == NodeState::lost;
   });
-  if (oldest != nodes_.end()) nodes_.erase(oldest);
+  if (oldest == nodes_.end()) return std::nullopt;
+  const std::string id = oldest->first;
+  nodes_.erase(oldest);
+  return id;
 }
 
 std::vector<protocol::GpuShare> NodeTable::grant(const std::string& node_id, const std::string& worker_id,

@@ -51,8 +51,8 @@ class NodeTable {
 
   explicit NodeTable(Services& services) : services_(services) {}
 
-  /// Adds the nodes of an earlier run of the head, which count as lost until they join again. Returns the changes to
-  /// commit.
+  /// Adds the nodes of an earlier run of the head, given oldest first, which count as lost until they join again. Of
+  /// those with one name the newest is kept. Returns the changes to commit.
   std::vector<Change> recover(std::vector<NodeRecord> nodes);
 
   /// Adds a node that joins, or joins again, and gives it a new lease. Its workers under an earlier lease must have
@@ -77,7 +77,8 @@ class NodeTable {
   Node* by_process(std::uint64_t process);
 
   Node* find(const std::string& id_or_name);
-  void mark_lost(Node& node, const std::string& reason);
+  /// Returns the id of the node that is forgotten for that, if there are too many lost ones.
+  std::optional<std::string> mark_lost(Node& node, const std::string& reason);
   void set_drained(Node& node, bool drained);
 
   /// Returns the GPUs booked for the worker: none where gpu is no resource made of devices.

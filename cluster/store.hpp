@@ -36,6 +36,9 @@ struct PutWorker {
 struct PutNode {
   NodeRecord node;  ///< identity and state; load figures are not kept
 };
+struct RemoveNode {
+  std::string id;
+};
 struct AddEvent {
   EventRecord event;  ///< its sequence is assigned by the store; it is also published
 };
@@ -67,8 +70,8 @@ struct PutFence {  ///< the store keeps the greatest one
 }  // namespace change
 
 using Change = std::variant<change::AddJob, change::PutJob, change::RemoveJob, change::PutWorker, change::PutNode,
-                            change::AddEvent, change::AddMetrics, change::PutTraffic, change::AddCheckpoint,
-                            change::RemoveCheckpoint, change::Publish, change::PutFence>;
+                            change::RemoveNode, change::AddEvent, change::AddMetrics, change::PutTraffic,
+                            change::AddCheckpoint, change::RemoveCheckpoint, change::Publish, change::PutFence>;
 
 /// The job that was submitted with an idempotency key, and the hash of its body.
 struct KeyUse {

@@ -160,6 +160,10 @@ struct Applier {
         .run();
   }
 
+  void operator()(const change::RemoveNode& remove) {
+    database.prepare("DELETE FROM nodes WHERE id = ?").bind(remove.id).run();
+  }
+
   void operator()(const change::AddEvent& add) {
     EventRecord event = add.event;
     Statement& insert = database.prepare(

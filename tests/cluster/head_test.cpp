@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/errc.hpp"
 #include "tests/cluster/fake_cluster.hpp"
 
@@ -478,6 +480,29 @@ TEST(Head, AfterBeingKilledItServesHistoryAndGoesOn) {
   EXPECT_EQ(cluster.await_end(waits).state, JobState::succeeded) << "the node joined again by itself";
   EXPECT_EQ(cluster.processes(), 0u);
   EXPECT_EQ(cluster.node("a").state, NodeState::alive);
+}
+
+TEST(Head, ALostNodeThatIsForgottenIsRemovedFromTheStore) {
+  FakeCluster cluster;
+  std::vector<Change> changes;
+  for (int i = 0; i < 200; ++i) {
+    NodeRecord lost;
+    lost.id = std::to_string(1000 + i);
+    lost.name = "n" + std::to_string(i);
+    lost.state = NodeState::lost;
+    changes.push_back(change::PutNode{lost});
+  }
+  ASSERT_TRUE(cluster.simulation.run(cluster.store->commit(std::move(changes))));
+  cluster.kill_head();
+  cluster.start_head();
+  cluster.add_node("a", 1);
+  ASSERT_TRUE(cluster.await_node("a", NodeState::alive));
+  cluster.remove_node("a");
+  ASSERT_TRUE(cluster.await_node("a", NodeState::lost));
+  const auto kept = cluster.simulation.run(cluster.store->nodes()).value();
+  EXPECT_THAT(kept, SizeIs(200));
+  EXPECT_TRUE(std::ranges::none_of(kept, [](const NodeRecord& node) { return node.name == "n0"; }));
+  EXPECT_TRUE(std::ranges::any_of(kept, [](const NodeRecord& node) { return node.name == "a"; }));
 }
 
 TEST(Head, TheStreamTellsAJobsWholeLifeOnce) {

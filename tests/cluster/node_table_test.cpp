@@ -58,6 +58,54 @@ TEST_F(NodeTableTest, NothingIsPlacedOnANodeThatMissesHeartbeats) {
   EXPECT_THAT(table_.offers(), SizeIs(1));
 }
 
+NodeRecord lost_node(const std::string& id, const std::string& name) {
+  NodeRecord record;
+  record.id = id;
+  record.name = name;
+  record.state = NodeState::lost;
+  return record;
+}
+
+std::vector<std::string> removed(const std::vector<Change>& changes) {
+  std::vector<std::string> ids;
+  for (const auto& one : changes) {
+    if (const auto* remove = std::get_if<change::RemoveNode>(&one)) ids.push_back(remove->id);
+  }
+  return ids;
+}
+
+TEST(NodeTable, KeepsTheNewestOfEachName) {
+  BareTable bare;
+  std::vector<NodeRecord> before{lost_node("1", "a"), lost_node("2", "b"), lost_node("3", "a")};
+  EXPECT_THAT(removed(bare.nodes.recover(std::move(before))), ElementsAre("1"));
+  EXPECT_EQ(bare.nodes.find("a")->record.id, "3");
+  EXPECT_THAT(bare.nodes.records(), SizeIs(2));
+}
+
+TEST(NodeTable, ForgetsTheOldestOfTooManyLostNodes) {
+  BareTable bare;
+  std::vector<NodeRecord> before;
+  for (int i = 0; i < 203; ++i) before.push_back(lost_node(std::to_string(1000 + i), "n" + std::to_string(i)));
+  EXPECT_THAT(removed(bare.nodes.recover(std::move(before))), ElementsAre("1002", "1001", "1000"));
+  protocol::NodeInfo info;
+  info.name = "a";
+  auto* node = bare.nodes.join(std::move(info), {}).value();
+  EXPECT_EQ(bare.nodes.mark_lost(*node, "test"), "1003");
+  EXPECT_THAT(bare.nodes.records(), SizeIs(200));
+  EXPECT_EQ(bare.nodes.mark_lost(*node, "test"), std::nullopt);
+}
+
+TEST(NodeTable, ExpectsAllBackThatWereThereWhenTheHeadStopped) {
+  BareTable bare;
+  std::vector<NodeRecord> before;
+  for (int i = 0; i < 300; ++i) {
+    before.push_back(lost_node(std::to_string(1000 + i), "n" + std::to_string(i)));
+    before.back().state = NodeState::alive;
+  }
+  EXPECT_THAT(removed(bare.nodes.recover(std::move(before))), testing::IsEmpty());
+  EXPECT_THAT(bare.nodes.records(), SizeIs(300));
+}
+
 /// A node with two GPUs.
 class NodeTableGpuTest : public testing::Test {
  protected:
