@@ -162,7 +162,7 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
       count(effects);
       if (observer_ && !effects.published.empty()) observer_(effects.published);
     } else {
-      roll_back();
+      if (writer_) roll_back(*writer_);
     }
     for (auto& one : batch) one.done(committed ? std::move(one.result) : committed);
   }
@@ -194,9 +194,10 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
     writer_->execute("COMMIT");
   }
 
-  void roll_back() {
-    if (!writer_ || !writer_->in_transaction()) return;
-    const auto ignored = caught([&] { writer_->execute("ROLLBACK"); });  // the caller has the first error already
+  /// Ends a transaction that has changed nothing, or of which the caller has an error already.
+  static void roll_back(Database& database) {
+    if (!database.in_transaction()) return;
+    const auto ignored = caught([&] { database.execute("ROLLBACK"); });
     static_cast<void>(ignored);
   }
 
@@ -221,8 +222,12 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
       auto opened = caught([&] { reader = std::make_unique<Database>(options_.file, true); });
       if (!opened) return opened.error();
     }
-    auto result = caught([&] { return query(*reader); });
+    auto result = caught([&] {
+      reader->execute("BEGIN");  // all statements of a query read the same state of the store
+      return query(*reader);
+    });
     reader->reset_statements();
+    roll_back(*reader);
     const std::lock_guard lock(readers_mutex_);
     if (!readers_closed_ && idle_readers_.size() < options_.readers) idle_readers_.push_back(std::move(reader));
     return result;

@@ -2,11 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <boost/asio/strand.hpp>
+#include <functional>
+#include <string_view>
+#include <utility>
 
 #include "base/errc.hpp"
 #include "cluster/sqlite_store.hpp"
+#include "cluster/store/sqlite.hpp"
 #include "cluster/stream_hub.hpp"
 #include "runtime/testing/simulation.hpp"
 #include "tests/cluster/temporary_dir.hpp"
@@ -108,6 +113,38 @@ TEST_F(StreamTest, APlaceThatIsGoneIsAReset) {
   EXPECT_THAT(drain(*future), ElementsAre("reset"));
   publish("new");
   EXPECT_THAT(drain(*gone), ElementsAre("new"));
+}
+
+/// The work to do before a read of the stream's rows, on whatever connection of this program.
+std::function<void()> before_rows;
+
+int trace_statement(unsigned, void*, void*, void* text) {
+  const std::string_view sql = static_cast<const char*>(text);
+  if (before_rows && sql.starts_with("SELECT sequence, kind, job, data FROM stream")) std::exchange(before_rows, {})();
+  return 0;
+}
+
+int trace_connection(sqlite3* connection, const char**, const void*) {
+  return sqlite3_trace_v2(connection, SQLITE_TRACE_STMT, &trace_statement, nullptr);
+}
+
+TEST_F(StreamTest, ItemsThatAreTrimmedDuringAReadAreInItOrAReset) {
+  for (int i = 1; i <= 100; ++i) publish(std::to_string(i));
+  ASSERT_EQ(sqlite3_auto_extension(reinterpret_cast<void (*)()>(&trace_connection)), SQLITE_OK);
+  store_->observe(nullptr);
+  store_ = open_sqlite_store({.file = dir_.path() / "weir.db", .stream_items_max = 100},
+                             net::make_strand(simulation_.executor()), simulation_.executor())
+               .value();
+  sqlite3_cancel_auto_extension(reinterpret_cast<void (*)()>(&trace_connection));
+  before_rows = [this] {
+    Database(dir_.path() / "weir.db", false)
+        .execute(
+            "BEGIN; DELETE FROM stream WHERE sequence <= 50;"
+            "INSERT INTO facts (name, value) VALUES ('stream_trimmed', 50); COMMIT");
+  };
+  const auto page = simulation_.run(store_->stream(0, 1000, 1 << 20)).value();
+  EXPECT_FALSE(before_rows) << "it was called";
+  EXPECT_LE(page.items.front().sequence, page.oldest) << "items of which nothing is told are missing";
 }
 
 TEST_F(StreamTest, ASlowReaderLosesNothingThatIsStillKept) {
