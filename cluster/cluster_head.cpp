@@ -306,7 +306,7 @@ void ClusterHead::lose(NodeTable::Node& node, const std::string& reason) {
   const NodeRecord record = node.record;
   shown_.erase(record.id);
   std::vector<Change> changes;
-  if (forgotten) changes.push_back(change::RemoveNode{*forgotten});
+  for (const auto& id : forgotten) changes.push_back(change::RemoveNode{id});
   system_.disconnect({process}, "the node was given up: " + reason);
   const auto runs = jobs_.running();
   for (const auto& [id, run] : runs) {

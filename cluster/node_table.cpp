@@ -12,9 +12,10 @@ namespace weir::cluster {
 namespace {
 
 constexpr std::size_t name_length_max = 128;
-constexpr std::size_t lost_nodes_max = 200;  // remembered for people to see
-constexpr std::size_t gpus_max = 256;        // of a node
-constexpr std::size_t gpu_text_max = 128;    // characters of a UUID or a name
+constexpr std::ptrdiff_t lost_nodes_max = 200;   // remembered for people to see
+constexpr std::chrono::minutes back_within{10};  // a lost node is expected for so long
+constexpr std::size_t gpus_max = 256;            // of a node
+constexpr std::size_t gpu_text_max = 128;        // characters of a UUID or a name
 
 Result<void> check_gpus(const protocol::NodeInfo& info) {
   if (info.gpus.size() > gpus_max) {
@@ -53,12 +54,14 @@ GpuRoom free_gpus(const NodeTable::Node& node) {
   return room;
 }
 
+bool is_lost(const NodeTable::Node& node) { return node.record.state == NodeState::lost; }
+
 }  // namespace
 
 std::vector<Change> NodeTable::recover(std::vector<NodeRecord> nodes) {
   std::vector<Change> changes;
   std::set<std::string> names;
-  std::size_t lost = 0;  // that the earlier run had given up: the others are expected back
+  std::ptrdiff_t lost = 0;  // that the earlier run had given up: the others are expected back
   for (auto& record : nodes | std::views::reverse) {
     const bool was_lost = record.state == NodeState::lost;
     if ((was_lost && lost == lost_nodes_max) || !names.insert(record.name).second) {
@@ -230,7 +233,7 @@ void NodeTable::set_drained(Node& node, bool drained) {
   refresh_offer(node);
 }
 
-std::optional<std::string> NodeTable::mark_lost(Node& node, const std::string& reason) {
+std::vector<std::string> NodeTable::mark_lost(Node& node, const std::string& reason) {
   node.record.state = NodeState::lost;
   node.record.lost_at = services_.now();
   node.record.reason = reason;
@@ -241,17 +244,24 @@ std::optional<std::string> NodeTable::mark_lost(Node& node, const std::string& r
   node.process = 0;
   forget_samples(node);
   refresh_offer(node);
-  const auto lost = static_cast<std::size_t>(std::count_if(
-      nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.record.state == NodeState::lost; }));
-  if (lost <= lost_nodes_max) return std::nullopt;
-  // The ids sort by time: forget the oldest lost one, but never the one the caller holds.
-  const auto oldest = std::find_if(nodes_.begin(), nodes_.end(), [&node](const auto& entry) {
-    return &entry.second != &node && entry.second.record.state == NodeState::lost;
-  });
-  if (oldest == nodes_.end()) return std::nullopt;
-  const std::string id = oldest->first;
-  nodes_.erase(oldest);
-  return id;
+  return forget_nodes();
+}
+
+/// The ids sort by time: the oldest go. Those that have not been lost for long may be on their way back: all are, after
+/// a restart of the head.
+std::vector<std::string> NodeTable::forget_nodes() {
+  auto lost = std::ranges::count_if(nodes_, [](const auto& entry) { return is_lost(entry.second); });
+  std::vector<std::string> forgotten;
+  for (auto node = nodes_.begin(); node != nodes_.end() && lost > lost_nodes_max;) {
+    const auto lost_at = node->second.record.lost_at.value_or(Time::min());
+    const bool goes = is_lost(node->second) && lost_at < services_.now() - back_within;
+    if (goes) {
+      forgotten.push_back(node->first);
+      --lost;
+    }
+    node = goes ? nodes_.erase(node) : std::next(node);
+  }
+  return forgotten;
 }
 
 std::vector<protocol::GpuShare> NodeTable::grant(const std::string& node_id, const std::string& worker_id,

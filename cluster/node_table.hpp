@@ -77,8 +77,8 @@ class NodeTable {
   Node* by_process(std::uint64_t process);
 
   Node* find(const std::string& id_or_name);
-  /// Returns the id of the node that is forgotten for that, if there are too many lost ones.
-  std::optional<std::string> mark_lost(Node& node, const std::string& reason);
+  /// Returns the ids of nodes that are forgotten for that, because there are too many lost ones.
+  std::vector<std::string> mark_lost(Node& node, const std::string& reason);
   void set_drained(Node& node, bool drained);
 
   /// Returns the GPUs booked for the worker: none where gpu is no resource made of devices.
@@ -100,6 +100,7 @@ class NodeTable {
  private:
   /// Adds, updates or removes the node's offer after a change of the node.
   void refresh_offer(Node& node);
+  std::vector<std::string> forget_nodes();
   /// The node is silent: how its GPUs are now is not known.
   static void forget_samples(Node& node);
 
