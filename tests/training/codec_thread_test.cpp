@@ -25,6 +25,11 @@ class CodecThreadsTest : public ::testing::Test {
   }
 
   void run(const std::function<void()>& work) { group_[0]->thread().call(work); }
+  /// What the threads and the loop do may use what the test has on its stack until this returns.
+  void finish() {
+    codecs_.stop();
+    run([] {});
+  }
   /// Begins a task that does `work` on one of the threads.
   template <class Work>
   void begin(CodecThread& thread, bool urgent, Work work) {
@@ -70,6 +75,7 @@ TEST_F(CodecThreadsTest, UrgentWorkIsDoneBeforeWorkThatWasBegunEarlier) {
   auto all = done.get_future();
   ASSERT_EQ(all.wait_for(long_enough), std::future_status::ready);
   EXPECT_EQ(all.get(), "aDEbc");
+  finish();
 }
 
 // Each waits for the other: one after the other, neither would end.
@@ -88,6 +94,7 @@ TEST_F(CodecThreadsTest, EncodingAndDecodingGoOnSideBySide) {
     return beside ? Result<void>() : Error{Errc::internal, "nothing is encoded meanwhile"};
   });
   EXPECT_TRUE(done.get_future().get());
+  finish();
 }
 
 TEST_F(CodecThreadsTest, AnExceptionIsTheErrorOfTheTask) {
@@ -102,6 +109,7 @@ TEST_F(CodecThreadsTest, AnExceptionIsTheErrorOfTheTask) {
     tasks_.back().start();
   });
   const auto result = ended.get_future().get();
+  finish();
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, Errc::internal);
   EXPECT_NE(result.error().message().find("out of paper"), std::string::npos);
