@@ -11,10 +11,10 @@
 
 namespace weir::actors {
 
-/// Decides which steps' traffic a rank reports, and keeps it until it is sent. A step is sampled if
-/// the number of those added so far is a multiple of the power of two at which one or two seconds lie between samples:
-/// the ranks of a job exchange equally often and are equally fast, so they sample the same steps without agreeing on
-/// them. Filled by the compute thread; take() is for any thread.
+/// Decides which steps' traffic a rank reports, and keeps it until it is sent. A step is sampled if the number of those
+/// added so far is a multiple of the power of two at which one or two seconds lie between samples: the ranks of a job
+/// exchange equally often and are equally fast, so they sample the same steps without agreeing on them. Filled by the
+/// compute thread; take() is for any thread.
 class TrafficLog {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -9,8 +9,8 @@
 #include "base/errc.hpp"
 #include "training/device.hpp"
 #include "training/modes/mode.hpp"
+#include "training/random_state.hpp"
 #include "training/replica.hpp"
-#include "training/tensor_file.hpp"
 
 namespace weir::actors {
 namespace {

@@ -33,7 +33,7 @@ class LogPrinter {
     const auto groups = protocol::read_groups(member(*job, "spec"));
     if (!groups) return groups.error();
     prefixed_ = protocol::members_of(*groups) > 1;
-    auto sizes = api_.get(job_path(id_) + "/logs?limit=1");
+    auto sizes = api_.get(job_path(id_) + "/logs?limit=1");  // every answer has the sizes of all
     if (!sizes) return sizes.error();
     for (const auto& printed : member(*sizes, "workers")) {
       const auto worker = static_cast<std::uint64_t>(number(printed, "worker"));

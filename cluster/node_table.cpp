@@ -68,8 +68,9 @@ std::vector<Change> NodeTable::recover(std::vector<NodeRecord> nodes) {
       changes.push_back(change::RemoveNode{record.id});
       continue;
     }
-    if (was_lost) ++lost;
-    if (!was_lost) {
+    if (was_lost) {
+      ++lost;
+    } else {
       record.state = NodeState::lost;
       record.lost_at = services_.now();
       record.reason = "the head was restarted; the node has not joined since";
@@ -252,15 +253,15 @@ std::vector<std::string> NodeTable::mark_lost(Node& node, const std::string& rea
 std::vector<std::string> NodeTable::forget_nodes() {
   auto lost = std::ranges::count_if(nodes_, [](const auto& entry) { return is_lost(entry.second); });
   std::vector<std::string> forgotten;
-  for (auto node = nodes_.begin(); node != nodes_.end() && lost > lost_nodes_max;) {
-    const auto lost_at = node->second.record.lost_at.value_or(Time::min());
-    const bool goes = is_lost(node->second) && lost_at < services_.now() - back_within;
-    if (goes) {
-      forgotten.push_back(node->first);
-      --lost;
-    }
-    node = goes ? nodes_.erase(node) : std::next(node);
-  }
+  std::erase_if(nodes_, [&](const auto& entry) {
+    const NodeRecord& record = entry.second.record;
+    const bool goes = lost > lost_nodes_max && is_lost(entry.second) &&
+                      record.lost_at.value_or(Time::min()) < services_.now() - back_within;
+    if (!goes) return false;
+    forgotten.push_back(record.id);
+    --lost;
+    return true;
+  });
   return forgotten;
 }
 

@@ -169,9 +169,10 @@ class StreamHub::Subscriber {
   bool ready() const { return closed_ || behind_ || !queue_.empty(); }
 
   void push_one(const StreamItem& item) {
-    if (item.sequence != 0) newest_ = item.sequence;
-    // A reader that was behind may have read it from the store, where it is a little earlier.
-    if (item.sequence != 0 && item.sequence <= cursor_) return;
+    if (item.sequence != 0) {
+      newest_ = item.sequence;
+      if (newest_ <= cursor_) return;  // a reader that was behind has read it from the store, where it is earlier
+    }
     if (behind_) return;
     if (!topics_.match(item.kind, item.job_id)) {
       if (queue_.empty() && item.sequence != 0) cursor_ = item.sequence;

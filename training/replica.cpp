@@ -16,6 +16,7 @@
 #include "training/modes/mode.hpp"
 #include "training/optimizers/groups.hpp"
 #include "training/precision.hpp"
+#include "training/random_state.hpp"
 #include "training/tensor_file.hpp"
 
 namespace weir::training {

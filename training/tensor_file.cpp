@@ -1,18 +1,15 @@
 #include "training/tensor_file.hpp"
 
-#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "base/errc.hpp"
-#include "base/philox.hpp"
 #include "protocol/training_shape.hpp"
 #include "training/device.hpp"
 
@@ -103,28 +100,6 @@ Result<void> load_into(const protocol::Safetensors& file, std::string_view prefi
   }
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < targets.size(); ++i) at::Tensor(targets[i].tensor).copy_(tensor_of(*sources[i]));
-  return {};
-}
-
-void seed_random_state(std::uint64_t seed, std::uint32_t rank) {
-  const auto words = Philox(seed).at(0, rank, 0);
-  at::manual_seed(std::uint64_t{words[1]} << 32 | words[0]);
-}
-
-at::Tensor random_state(at::Device device) {
-  auto generator = at::globalContext().defaultGenerator(device);
-  const std::lock_guard lock(generator.mutex());
-  return generator.get_state();
-}
-
-Result<void> set_random_state(at::Device device, const at::Tensor& state) {
-  auto generator = at::globalContext().defaultGenerator(device);
-  const std::lock_guard lock(generator.mutex());
-  try {
-    generator.set_state(state);
-  } catch (const c10::Error& error) {
-    return Error{Errc::malformed, std::string("checkpoint: random generator: ") + error.what_without_backtrace()};
-  }
   return {};
 }
 

@@ -2,7 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -39,13 +38,5 @@ std::vector<NamedTensor> tensors_under(const protocol::Safetensors& file, std::s
 /// conflict (a tensor is missing or has another shape or type, or the file has further tensors under `prefix`).
 Result<void> load_into(const protocol::Safetensors& file, std::string_view prefix,
                        const std::vector<NamedTensor>& targets);
-
-/// Seeds LibTorch's generators, which are the process's: what a training draws from them (dropout) is a function of the
-/// seed, and another one on each rank.
-void seed_random_state(std::uint64_t seed, std::uint32_t rank);
-/// The state of LibTorch's generator for the processor or for a GPU, as bytes.
-at::Tensor random_state(at::Device device);
-/// Restores a state from random_state(). Fails with: malformed.
-Result<void> set_random_state(at::Device device, const at::Tensor& state);
 
 }  // namespace weir::training

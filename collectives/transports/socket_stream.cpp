@@ -67,7 +67,7 @@ Readiness SocketStream::readiness(std::uint32_t events) {
 /// Keep-alive does not help while bytes are under way, and TCP_USER_TIMEOUT ends connections to a peer, too, that has
 /// no room because it computes.
 bool SocketStream::is_unanswered() const {
-  constexpr unsigned sent_again_max = 5;  // after 0.2 s, 0.4 s, ...: the sixth comes 12.6 s after the first sending
+  constexpr unsigned sent_again_max = 5;  // after 0.2 s, 0.4 s more, ...: the sixth time after about 13 s
   tcp_info info{};
   socklen_t size = sizeof info;
   return ::getsockopt(*socket_, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_retransmits > sent_again_max;

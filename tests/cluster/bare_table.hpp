@@ -1,21 +1,14 @@
 #pragma once
 
 #include "cluster/node_table.hpp"
-#include "runtime/testing/simulation.hpp"
+#include "tests/cluster/bare_services.hpp"
 
 namespace weir::cluster {
 
 /// A table of nodes on virtual time, without a head, a store or a stream around it.
 struct BareTable {
   runtime::testing::Simulation simulation{1};
-  Services services{.options = {},
-                    .strand = simulation.executor(),
-                    .files = {},
-                    .clock = simulation.clock(),
-                    .store = nullptr,
-                    .stream = nullptr,
-                    .random = {},
-                    .fence = 0};
+  Services services = bare_services(simulation);
   NodeTable nodes{services};
 
   /// The first heartbeat, or a later one, of a node.

@@ -7,7 +7,7 @@
 
 #include "base/errc.hpp"
 #include "cluster/sqlite_store.hpp"
-#include "runtime/testing/simulation.hpp"
+#include "tests/cluster/bare_services.hpp"
 #include "tests/cluster/commit_log.hpp"
 #include "tests/cluster/temporary_dir.hpp"
 
@@ -15,10 +15,6 @@ namespace weir::cluster {
 namespace {
 
 using testing::IsEmpty;
-
-using Answer = std::shared_ptr<std::optional<Result<void>>>;
-
-net::awaitable<void> keep(net::awaitable<Result<void>> task, Answer answer) { *answer = co_await std::move(task); }
 
 /// The reports of an attempt with two workers, before a store that may refuse them.
 class ReportsTest : public ::testing::Test {
@@ -43,10 +39,7 @@ class ReportsTest : public ::testing::Test {
   }
   /// Adds a report; what comes of it is known later.
   Answer add(std::uint32_t rank, std::uint64_t step) {
-    auto answer = std::make_shared<std::optional<Result<void>>>();
-    net::co_spawn(services_.strand, keep(reports_.add(report(rank, step)), answer), [](const std::exception_ptr&) {});
-    simulation_.settle();
-    return answer;
+    return begin(services_, simulation_, reports_.add(report(rank, step)));
   }
   /// The rows of the job's own loss in the store.
   std::vector<MetricRow> losses() {
@@ -65,14 +58,7 @@ class ReportsTest : public ::testing::Test {
       std::make_shared<CommitLog>(open_sqlite_store({.file = dir_.path() / "weir.db"},
                                                     net::make_strand(simulation_.executor()), simulation_.executor())
                                       .value());
-  Services services_{.options = {},
-                     .strand = net::make_strand(simulation_.executor()),
-                     .files = {},
-                     .clock = simulation_.clock(),
-                     .store = nullptr,
-                     .stream = nullptr,
-                     .random = {},
-                     .fence = 0};
+  Services services_ = bare_services(simulation_);
   JobRecord job_;
   Reports reports_{services_, job_, 1, 2, 2, {}};
 };

@@ -6,21 +6,18 @@
 #include <optional>
 
 #include "cluster/sqlite_store.hpp"
-#include "runtime/testing/simulation.hpp"
+#include "tests/cluster/bare_services.hpp"
 #include "tests/cluster/temporary_dir.hpp"
 
 namespace weir::cluster {
 namespace {
-
-using Answer = std::shared_ptr<std::optional<Result<void>>>;
-
-net::awaitable<void> keep(net::awaitable<Result<void>> task, Answer answer) { *answer = co_await std::move(task); }
 
 /// Logs of a job whose files are on a disk that may be slow.
 class WorkerLogsTest : public ::testing::Test {
  protected:
   WorkerLogsTest() {
     services_.options.data_dir = dir_.path();
+    services_.files = net::make_strand(disk_->executor());
     services_.store = open_sqlite_store({.file = dir_.path() / "weir.db"}, net::make_strand(simulation_.executor()),
                                         simulation_.executor())
                           .value();
@@ -28,11 +25,7 @@ class WorkerLogsTest : public ::testing::Test {
 
   /// Appends a piece; what comes of it is known later.
   Answer append(WorkerLogs& logs, std::uint64_t offset, std::string text) {
-    auto answer = std::make_shared<std::optional<Result<void>>>();
-    net::co_spawn(services_.strand, keep(logs.append(0, offset, std::move(text)), answer),
-                  [](const std::exception_ptr&) {});
-    simulation_.settle();
-    return answer;
+    return begin(services_, simulation_, logs.append(0, offset, std::move(text)));
   }
   std::string text() const { return job_files::read_log(file(), 0, 1000)->text; }
   std::filesystem::path file() const { return job_files::log_file(services_.job_dir("job"), 0); }
@@ -40,14 +33,7 @@ class WorkerLogsTest : public ::testing::Test {
   TemporaryDir dir_;
   runtime::testing::Simulation simulation_{1};
   std::unique_ptr<runtime::testing::SimulatedProcess> disk_ = simulation_.process();
-  Services services_{.options = {},
-                     .strand = net::make_strand(simulation_.executor()),
-                     .files = net::make_strand(disk_->executor()),
-                     .clock = simulation_.clock(),
-                     .store = nullptr,
-                     .stream = nullptr,
-                     .random = {},
-                     .fence = 0};
+  Services services_ = bare_services(simulation_);
 };
 
 TEST_F(WorkerLogsTest, AnAttemptBeginsBehindWhatTheOneBeforeHasPrinted) {

@@ -14,9 +14,9 @@
 #include "base/errc.hpp"
 #include "training/models/catalog.hpp"
 #include "training/models/list.hpp"
+#include "training/random_state.hpp"
 #include "training/schedules/schedule.hpp"
 #include "training/shapes.hpp"
-#include "training/tensor_file.hpp"
 
 namespace weir::training {
 namespace {
