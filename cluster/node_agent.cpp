@@ -28,7 +28,8 @@ constexpr auto gpu_sample_age_max = 5s;   // then a reading says nothing of now
 constexpr auto forward_interval = 100ms;  // output is gathered for this long
 constexpr auto name_taken_limit = 10s;    // the head may not have noticed yet that an earlier process is gone
 constexpr std::size_t unsent_max = 1 << 20;
-constexpr std::size_t chunk_max = 64 << 10;
+constexpr std::size_t chunk_max = 64 << 10;  // of the output of one worker, in one message
+constexpr std::size_t batch_max = 4 << 20;   // of that of all
 constexpr std::size_t last_output_max = 4 << 10;
 
 bool fenced(const Error& error) { return error.code == Errc::conflict || error.code == Errc::not_found; }
@@ -238,6 +239,7 @@ net::awaitable<Result<void>> AgentActor::find_gpus(std::vector<protocol::GpuShar
   const std::string node = " of node " + options_.name;
   if (options_.gpus.probe) {
     if (const auto read = co_await read_gpus(); !read) {
+      for (auto& state : gpus_) state.lost = true;  // until they can be read again
       co_return Error{Errc::not_found, booked.front().uuid + node + " cannot be found: " + read.error().context};
     }
   }
@@ -381,7 +383,7 @@ net::awaitable<void> AgentActor::forward_output() {
     std::vector<std::pair<std::shared_ptr<Worker>, std::size_t>> sent;
     for (const auto& [id, worker] : workers_) {
       if (worker->unsent.empty()) continue;
-      std::string text = worker->unsent.substr(0, chunk_max);
+      std::string text = worker->unsent.substr(0, std::min(chunk_max, batch_max / workers_.size()));
       sent.emplace_back(worker, text.size());
       batch.chunks.push_back({id, worker->launch.job_id, worker->launch.rank, worker->acknowledged, std::move(text)});
     }

@@ -1,8 +1,11 @@
 #include "cluster/attempt/worker_logs.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/errc.hpp"
 #include "cluster/run_on.hpp"
 
 namespace weir::cluster {
@@ -16,6 +19,10 @@ net::awaitable<Result<void>> WorkerLogs::append(std::uint32_t rank, std::uint64_
   auto append = [file = job_files::log_file(services_.job_dir(job_id_), rank), begins = begins_, rank, offset,
                  text = std::move(text)] { return job_files::append_log(file, begins->at(rank), offset, text); };
   auto appended = co_await run_on(services_.files, std::move(append));
+  if (!appended && appended.error().code == Errc::io) {  // no worker waits until somebody has repaired its log
+    spdlog::warn("job {}: output of rank {} is lost: {}", job_id_, rank, appended.error().message());
+    co_return Result<void>();
+  }
   if (!appended) co_return appended.error();
   if (appended->text.empty()) co_return Result<void>();
   const nlohmann::json data = {

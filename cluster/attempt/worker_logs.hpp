@@ -16,7 +16,8 @@ class WorkerLogs {
   WorkerLogs(Services& services, std::string job_id, std::uint32_t world);
 
   /// Appends what a process has printed, from byte `offset` of its output on, and puts it on the stream. A repeated
-  /// piece does no harm. Fails with: io, exhausted, and the errors of the store.
+  /// piece does no harm. What the file refuses is lost, unless it is because the disk is full. Fails with: exhausted
+  /// (disk full), and the errors of the store.
   net::awaitable<Result<void>> append(std::uint32_t rank, std::uint64_t offset, std::string text);
 
  private:

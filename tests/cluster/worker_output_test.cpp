@@ -9,17 +9,19 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A job of two workers that have each printed one line, at the start.
+/// A job whose workers have each printed one line, at the start.
 struct Printing {
-  Printing() {
-    cluster.add_node("a", 2);
-    cluster.script.steps = 100'000;
-    id = cluster.submit_job(2);
-    EXPECT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 3; }));
+  explicit Printing(std::uint32_t workers = 2) {
+    cluster.add_node("a", workers);
+    cluster.script.step_time = 1h;  // nothing else happens
+    id = cluster.submit_job(workers);
+    EXPECT_EQ(cluster.await_phase(id, JobPhase::training).phase, JobPhase::training);
+    cluster.simulation.pass(1s);
   }
   std::filesystem::path file(std::uint32_t rank) const {
     return cluster.dir.path() / "now" / "jobs" / id / ("worker-" + std::to_string(rank) + ".log");
   }
+  static std::string first_line(std::uint32_t rank) { return "rank " + std::to_string(rank) + " is ready\n"; }
   void print(const std::string& text) {
     for (const auto& child : cluster.spawners["a"]->children()) child.print(text);
     cluster.simulation.pass(2s);
@@ -38,6 +40,16 @@ TEST(WorkerOutput, ALogThatSomebodyHasShortenedGoesOn) {
   job.print("two\n");
   EXPECT_EQ(job.log(0), "one\ntwo\n");
   EXPECT_EQ(job.log(1), "rankone\ntwo\n");
+}
+
+TEST(WorkerOutput, OfAnyNumberOfWorkersFitsAMessage) {
+  Printing job(260);
+  const std::string lines(70 << 10, 'x');  // 18 MB of all, and a message may have 16
+  job.print(lines);
+  job.cluster.simulation.pass(10s);
+  for (const std::uint32_t rank : {0u, 259u}) {
+    EXPECT_EQ(std::filesystem::file_size(job.file(rank)), lines.size() + job.first_line(rank).size());
+  }
 }
 
 TEST(WorkerOutput, ALogThatCannotBeWrittenHoldsUpNoOtherWorker) {
