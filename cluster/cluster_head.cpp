@@ -154,7 +154,7 @@ net::awaitable<Result<protocol::NodeWelcome>> ClusterHead::join_here(protocol::N
   if (stopping_) co_return Error{Errc::cancelled, "the head stops"};
   NodeTable::Node* known = nodes_.find(info.name);
   if (known != nullptr && known->record.state != NodeState::lost && known->incarnation == info.incarnation) {
-    if (known->record.lease_id == info.lease_id) co_return co_await rejoin(*known, info);
+    if (known->record.lease_id == info.lease_id) co_return rejoin(*known, info);
     known->process = 0;  // the caller's own: its link stays open for the answer
     lose(*known, "it joined again without what ran on it");
   }
@@ -171,17 +171,15 @@ net::awaitable<Result<protocol::NodeWelcome>> ClusterHead::join_here(protocol::N
 }
 
 /// For a node that has joined again within its lease after its link broke: its workers continue.
-net::awaitable<Result<protocol::NodeWelcome>> ClusterHead::rejoin(NodeTable::Node& node,
-                                                                  const protocol::NodeInfo& info) {
+protocol::NodeWelcome ClusterHead::rejoin(NodeTable::Node& node, const protocol::NodeInfo& info) {
   auto kept = nodes_.rejoin(node, info);
   const NodeRecord record = node.record;
   std::vector<Change> changes;
   append_node_changes(
       changes, record, Severity::warning, "node.relinked",
       "node " + record.name + " has linked itself anew; " + std::to_string(kept.size()) + " workers there go on");
-  auto committed = co_await services_.store->commit(std::move(changes));
-  if (!committed) co_return committed.error();
-  co_return welcome(record, std::move(kept));
+  tasks_.spawn("record", this->record(std::move(changes)));  // not awaited: nothing depends on it, and a lease runs
+  return welcome(record, std::move(kept));
 }
 
 net::awaitable<Result<void>> ClusterHead::heartbeat(protocol::NodeHeartbeat beat) {
@@ -218,6 +216,8 @@ void ClusterHead::note_gpus(const std::string& node_id, const NodeTable::Heard& 
   }
   for (const auto& gpu : heard.gpus_back) add(gpu, Severity::info, "node.gpu_back", " is there again");
   if (!changes.empty()) tasks_.spawn("record", record(std::move(changes)));
+  if (heard.gpus_lost.empty()) return;
+  for (const auto& [id, run] : jobs_.running()) run->gpus_lost(node_id, heard.gpus_lost);
 }
 
 net::awaitable<Result<void>> ClusterHead::worker_exited(protocol::WorkerExit exit) {
@@ -381,7 +381,10 @@ net::awaitable<Result<NodeRecord>> ClusterHead::drain_here(std::string id, bool 
         drained ? "nothing more is placed on node " + record.name : "node " + record.name + " takes work again");
   }
   auto committed = co_await services_.store->commit(std::move(changes));
-  if (auto* still = nodes_.find(record.id)) nodes_.set_drained(*still, committed ? drained : before);
+  if (auto* still = nodes_.find(record.id)) {
+    if (committed) still->drained_in_store = drained;
+    nodes_.set_drained(*still, still->drained_in_store);
+  }
   jobs_.dispatch();  // reasons to wait have changed
   if (!committed) co_return committed.error();
   co_return with_workers(record);

@@ -75,7 +75,7 @@ class ClusterHead final : public Head {
   net::awaitable<Result<void>> stop_here();
   net::awaitable<Result<protocol::NodeWelcome>> join_here(protocol::NodeInfo info,
                                                           runtime::ActorRef<protocol::NodeAgent> agent);
-  net::awaitable<Result<protocol::NodeWelcome>> rejoin(NodeTable::Node& node, const protocol::NodeInfo& info);
+  protocol::NodeWelcome rejoin(NodeTable::Node& node, const protocol::NodeInfo& info);
   net::awaitable<Result<void>> heartbeat_here(protocol::NodeHeartbeat beat);
   net::awaitable<Result<void>> worker_exited_here(protocol::WorkerExit exit);
   net::awaitable<Result<void>> worker_up_here(std::string account, std::string worker_id,

@@ -17,9 +17,6 @@ constexpr std::size_t samples_max = 64 * 1024;  // steps that some ranks have re
 
 bool of_whole_job(const std::string& name) { return name == "accuracy" || name == "test_loss"; }
 
-/// Whether a rank counts it from its own start: after a restart the count goes on.
-bool is_count(const std::string& name) { return name.starts_with("bytes_") || name.ends_with("_gradients"); }
-
 double join(const std::string& name, const std::vector<std::optional<double>>& values) {
   double sum = 0;
   double most = -std::numeric_limits<double>::infinity();
@@ -54,6 +51,8 @@ json object_of(const std::map<std::string, double>& values) {
 }
 
 }  // namespace
+
+bool Figures::is_count(const std::string& name) { return name.starts_with("bytes_") || name.ends_with("_gradients"); }
 
 Figures::Figures(std::uint32_t world, std::uint32_t members, Past past)
     : past_(std::move(past)), wall_seconds_(past_.wall_seconds), world_(world), ranks_(members) {

@@ -34,6 +34,9 @@ class Figures {
     std::vector<Rank> ranks;  ///< empty if there was no attempt
   };
 
+  /// Whether a rank counts the metric from its own start: after a restart the count goes on.
+  static bool is_count(const std::string& name);
+
   /// The first `world` of the `members` ranks are workers. `past`: empty for the first attempt.
   Figures(std::uint32_t world, std::uint32_t members, Past past);
 

@@ -47,35 +47,34 @@ net::awaitable<Result<void>> JobCheckpoints::write(std::uint64_t step, std::vect
   CheckpointRecord checkpoint{job_id_, step, *written, services_.now()};
   nlohmann::json data = to_json(checkpoint);
   data["job"] = job_id_;
-  if (std::find(kept_.begin(), kept_.end(), step) == kept_.end()) kept_.push_back(step);
-  std::sort(kept_.begin(), kept_.end());
+  std::set<std::uint64_t> kept(kept_.begin(), kept_.end());
+  kept.insert(step);
   std::vector<Change> changes;
   changes.push_back(change::AddCheckpoint{std::move(checkpoint)});
   changes.push_back(change::Publish{StreamKind::checkpoint, job_id_, to_text(data)});
   changes.push_back(
       services_.event(job_id_, Severity::info, "checkpoint.saved", "checkpoint at step " + std::to_string(step)));
-  const auto old = old_steps();
+  std::vector<std::uint64_t> old;
+  while (kept.size() > kept_max_) old.push_back(kept.extract(kept.begin()).value());
   for (const auto one : old) changes.push_back(change::RemoveCheckpoint{job_id_, one});
   auto committed = co_await services_.store->commit(std::move(changes));
-  if (!committed) co_return committed;
-  std::vector<std::filesystem::path> files;
-  for (const auto one : old) {
-    std::erase(kept_, one);
-    files.push_back(job_files::checkpoint_file(dir_, one));
+  if (committed) {
+    kept_.assign(kept.begin(), kept.end());
+    co_await remove(std::move(old));
+  } else if (std::ranges::find(kept_, step) == kept_.end()) {
+    old.assign(1, step);
+    co_await remove(std::move(old));
   }
-  auto prune = [files = std::move(files)] {
+  co_return committed;
+}
+
+net::awaitable<void> JobCheckpoints::remove(std::vector<std::uint64_t> steps) {
+  auto prune = [dir = dir_, steps = std::move(steps)] {
     std::error_code ignored;  // a file left over costs space, nothing else
-    for (const auto& file : files) std::filesystem::remove(file, ignored);
+    for (const auto step : steps) std::filesystem::remove(job_files::checkpoint_file(dir, step), ignored);
     return true;
   };
   co_await run_on(services_.files, std::move(prune));
-  co_return Result<void>();
-}
-
-/// The oldest steps of `kept_` beyond `kept_max_`.
-std::vector<std::uint64_t> JobCheckpoints::old_steps() const {
-  const auto count = static_cast<std::ptrdiff_t>(kept_.size() - std::min(kept_.size(), kept_max_));
-  return {kept_.begin(), kept_.begin() + count};
 }
 
 }  // namespace weir::cluster

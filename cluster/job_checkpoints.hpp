@@ -24,16 +24,19 @@ class JobCheckpoints {
 
   /// Adds one rank's share. Returns the shares of all ranks, in rank order, when this was the last one missing.
   std::optional<std::vector<Segment>> add(protocol::CheckpointShare share);
+  bool is_complete(std::uint64_t step) const { return complete_.contains(step); }
+  /// The newest step whose shares have all come.
+  std::uint64_t newest() const { return complete_.empty() ? 0 : *complete_.rbegin(); }
 
-  /// Writes the file, commits that it exists, and removes the files that it replaces. Fails with: malformed (shares
-  /// that do not fit together), io, and the errors of the store.
+  /// Writes the file, commits that it exists, and removes the files that it replaces. If it fails, there is no file.
+  /// Fails with: malformed (shares that do not fit together), io, exhausted (disk full), and the errors of the store.
   net::awaitable<Result<void>> write(std::uint64_t step, std::vector<Segment> shares);
 
-  /// The steps of the existing files, ascending.
+  /// The steps of the files that the store knows, ascending.
   const std::vector<std::uint64_t>& kept() const { return kept_; }
 
  private:
-  std::vector<std::uint64_t> old_steps() const;
+  net::awaitable<void> remove(std::vector<std::uint64_t> steps);
 
   Services& services_;
   const std::string job_id_;

@@ -13,7 +13,8 @@ namespace weir::cluster::job_files {
 namespace {
 
 Error failed(const std::string& what, int number) {
-  return {number == ENOSPC ? Errc::exhausted : Errc::io, what + ": " + std::generic_category().message(number)};
+  return {number == ENOSPC || number == EDQUOT ? Errc::exhausted : Errc::io,
+          what + ": " + std::generic_category().message(number)};
 }
 
 Result<void> make_parent(const std::filesystem::path& file) {
@@ -42,6 +43,21 @@ std::filesystem::path log_file(const std::filesystem::path& job_dir, std::uint32
 
 std::filesystem::path checkpoint_file(const std::filesystem::path& job_dir, std::uint64_t step) {
   return job_dir / "checkpoints" / ("step-" + std::to_string(step) + ".safetensors");
+}
+
+std::filesystem::path resume_file(const std::filesystem::path& job_dir) { return job_dir / "resume.safetensors"; }
+
+Result<void> keep_for_resume(const std::filesystem::path& checkpoint, const std::filesystem::path& job_dir) {
+  const auto file = resume_file(job_dir);
+  if (auto made = make_parent(file); !made) return made;
+  std::error_code error;
+  std::filesystem::create_hard_link(checkpoint, file, error);
+  if (error && error != std::errc::no_such_file_or_directory) {  // not every file system has hard links
+    std::filesystem::copy_file(checkpoint, file, error);
+  }
+  if (error == std::errc::no_such_file_or_directory) return Error{Errc::not_found, checkpoint.string() + " is gone"};
+  if (error) return failed("keeping " + checkpoint.string(), error.value());
+  return {};
 }
 
 std::uint64_t size_of(const std::filesystem::path& file) {

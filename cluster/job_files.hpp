@@ -12,12 +12,19 @@
 #include "base/result.hpp"
 #include "cluster/records.hpp"
 
-/// A job's files: `worker-<rank>.log` and `checkpoints/step-<n>.safetensors` in `<data-dir>/jobs/<id>`. These functions
-/// block: they run on Services::files. Each fails with: io, exhausted (disk full).
+/// A job's files: `worker-<rank>.log`, `checkpoints/step-<n>.safetensors` and, if it goes on from the checkpoint of
+/// another job, `resume.safetensors` in `<data-dir>/jobs/<id>`. These functions block: they run on Services::files.
+/// Each fails with: io, exhausted (disk full).
 namespace weir::cluster::job_files {
 
 std::filesystem::path log_file(const std::filesystem::path& job_dir, std::uint32_t rank);
 std::filesystem::path checkpoint_file(const std::filesystem::path& job_dir, std::uint64_t step);
+std::filesystem::path resume_file(const std::filesystem::path& job_dir);
+
+/// Keeps a checkpoint of another job as the resume_file() of this one, whatever happens to the other's files: one file
+/// on disk with two names, where the file system can do that. Fails with: not_found (there is no such checkpoint any
+/// more).
+Result<void> keep_for_resume(const std::filesystem::path& checkpoint, const std::filesystem::path& job_dir);
 
 /// Where the output of a process begins in its log, modulo 2^64: before the file's first byte if somebody has shortened
 /// the file. Nothing until the first piece has come.

@@ -21,10 +21,12 @@ bool JobQueue::remove(const std::string& job_id) {
   return true;
 }
 
-std::optional<JobQueue::Start> JobQueue::next(std::span<const NodeOffer> offers, std::uint64_t growth) {
+std::optional<JobQueue::Start> JobQueue::next(std::span<const NodeOffer> offers, std::uint64_t growth,
+                                              std::optional<Turn> first_back) {
   if (std::exchange(growth_, growth) != growth) line_.merge(set_aside_);
   while (!line_.empty()) {
     const auto first = line_.begin();
+    if (first_back && *first_back < first->first) break;
     ++attempts_;
     auto placement = place(first->second.gang, offers);
     if (placement.fits()) {

@@ -38,10 +38,12 @@ class JobQueue {
   /// Returns false if the job is not in the queue.
   bool remove(const std::string& job_id);
 
-  /// Removes and returns the next job that fits; nothing if the first one has to wait for room. Call it until it
-  /// returns nothing, each time with the present offers and `growth` = NodeTable::growth(). All these calls together
-  /// look at the jobs they start, those they set aside, and one more, however many wait.
-  std::optional<Start> next(std::span<const NodeOffer> offers, std::uint64_t growth);
+  /// Removes and returns the next job that fits; nothing if the first one has to wait for room, or if its turn is after
+  /// `first_back`, that of a job which has lost a worker and will want its room back. Call it until it returns nothing,
+  /// each time with the present offers and `growth` = NodeTable::growth(). All these calls together look at the jobs
+  /// they start, those they set aside, and one more, however many wait.
+  std::optional<Start> next(std::span<const NodeOffer> offers, std::uint64_t growth,
+                            std::optional<Turn> first_back = std::nullopt);
 
   /// Sets the reason to wait of those `jobs` that are in the queue; empty for a job whose turn is now. The texts are
   /// made anew in each call, once for equal gangs.

@@ -22,16 +22,19 @@ using protocol::NodeAgent;
 using protocol::Training;
 using protocol::Worker;
 
-constexpr auto spawn_limit = 120s;       // a process that loads LibTorch on a busy machine
-constexpr auto prepare_limit = 300s;     // reads the dataset
-constexpr auto start_limit = 60s;        // connects the group
-constexpr auto stop_limit = 120s;        // the ranks agree on a step and write a checkpoint
-constexpr auto explain_limit = 4s;       // a broken connection is noticed before the death that caused it
-constexpr auto repeat_pause = 500ms;     // before a call that found no link is repeated
-constexpr auto exit_grace = 3s;          // between SIGTERM and SIGKILL
-constexpr auto failed_exit_grace = 1s;   // the same after a failure
-constexpr auto exit_limit = 20s;         // after that a worker counts as gone, whatever its node says
-constexpr auto checkpoint_limit = 120s;  // writing the last one
+constexpr auto spawn_limit = 120s;          // a process that loads LibTorch on a busy machine
+constexpr auto prepare_limit = 300s;        // reads the dataset
+constexpr auto start_limit = 60s;           // connects the group
+constexpr auto stop_limit = 120s;           // the ranks agree on a step, and begin to send a checkpoint
+constexpr auto explain_limit = 4s;          // a broken connection is noticed before the death that caused it
+constexpr auto gpu_limit = 2s;              // a worker fails before its node says that a GPU is lost
+constexpr auto repeat_pause = 500ms;        // before a call that found no link is repeated
+constexpr auto exit_grace = 3s;             // between SIGTERM and SIGKILL
+constexpr auto failed_exit_grace = 1s;      // the same after a failure
+constexpr auto exit_limit = 20s;            // after that a worker counts as gone, whatever its node says
+constexpr auto checkpoint_limit = 120s;     // writing the last one
+constexpr auto checkpoint_pause = 1s;       // before one that did not fit the disk is written again
+constexpr std::size_t checkpoints_max = 2;  // complete ones that wait to be written; workers keep the others
 constexpr auto no_limit = runtime::Clock::duration::max();
 
 // What run() waits for, of each process.
@@ -39,6 +42,7 @@ bool is_up(const Process& process) { return bool(process.actor); }
 bool is_prepared(const Process& process) { return process.endpoint.has_value(); }
 bool has_started(const Process& process) { return process.started || process.end; }
 bool has_ended(const Process& process) { return process.end.has_value(); }
+bool has_finished(const Process& process) { return process.end->outcome == protocol::Outcome::finished; }
 bool is_gone(const Process& process) { return process.gone; }
 
 /// Whether an error of a call tells of itself why it failed, and not only that the process is gone or is ended.
@@ -52,6 +56,7 @@ JobRun::JobRun(Services& services, NodeTable& nodes, Plan plan, const std::vecto
       job_(std::move(plan.job)),
       spec_(std::move(plan.spec)),
       spec_text_(to_text(job_.spec)),
+      order_(plan.order),
       resume_file_(std::move(plan.resume_file)),
       attempt_(services.next_fence()),
       secret_(hex(random_digest())),
@@ -126,12 +131,19 @@ net::awaitable<Result<void>> JobRun::read_checkpoint() {
   co_return Result<void>();
 }
 
-/// Asks the training ranks to stop at a step that all agree on, and waits for their ends.
+/// Asks the training ranks to stop at a step that all agree on, and waits for their ends: for as long as they send
+/// something that is as large as a checkpoint.
 net::awaitable<JobRun::Ending> JobRun::stop_training() {
   co_await enter(Step::stopping);
   for (Process& process : processes_) calls_.spawn("stop", ask_to_stop(process));
-  const auto waited = co_await until(stop_limit, has_ended);
+  auto waited = Waited::late;
+  for (bool sending = true; sending && waited == Waited::late;) {
+    const auto before = bytes_received();
+    waited = co_await until(stop_limit, has_ended);
+    sending = bytes_received() - before >= protocol::slow_bytes_per_second * stop_limit.count();
+  }
   if (waited == Waited::failed) co_return co_await explain_failure();
+  if (waited == Waited::done && processes_.every(has_finished)) co_return Ending{JobState::succeeded, {}};
   if (waited != Waited::done) {
     co_return Ending{JobState::stopped,
                      "stopped on request; the workers did not agree on a step in time, so the "
@@ -154,12 +166,20 @@ net::awaitable<JobRun::Ending> JobRun::explain_failure() {
   while (!state_.knows_cause() && !state_.abandoned() && services_.clock.now() < deadline) {
     co_await changed_.wait_until(services_.clock, deadline);
   }
-  co_return Ending{JobState::failed, state_.reason(), state_.has_lost()};
+  const auto on_gpu = [](const Process& process) { return !process.record.gpus.empty(); };
+  const bool on_gpus = std::ranges::any_of(processes_, on_gpu);
+  const auto known = services_.clock.now() + gpu_limit;
+  while (on_gpus && !state_.has_lost() && !state_.abandoned() && services_.clock.now() < known) {
+    co_await changed_.wait_until(services_.clock, known);
+  }
+  co_return Ending{JobState::failed, state_.reason()};
 }
 
-JobRun::Ending JobRun::late(const std::string& what, bool (*done)(const Process&)) const {
+JobRun::Ending JobRun::late(const std::string& what, bool (*done)(const Process&)) {
   const std::string who = processes_.names_of([done](const Process& process) { return !done(process); });
-  return {JobState::failed, who + " " + what + " in time (phase " + std::string(to_string(job_.phase)) + ")", true};
+  state_.note_loss();
+  state_.blame(who + " " + what + " in time (phase " + std::string(to_string(job_.phase)) + ")");
+  return {JobState::failed, state_.reason()};
 }
 
 net::awaitable<JobRun::Waited> JobRun::until(runtime::Clock::duration limit, bool (*done)(const Process&)) {
@@ -338,6 +358,9 @@ net::awaitable<Result<void>> JobRun::report(protocol::Report report) {
 Result<void> JobRun::checkpoint(protocol::CheckpointShare share) {
   if (auto from = speaker(share.rank, share.attempt); !from) return from.error();
   const auto step = share.step;
+  if (checkpoints_under_way_ >= checkpoints_max && !checkpoints_.is_complete(step)) {
+    return Error{Errc::exhausted, "checkpoints wait to be written; send it again"};
+  }
   if (auto complete = checkpoints_.add(std::move(share))) {
     ++checkpoints_under_way_;
     records_.spawn("checkpoint", write_checkpoint(step, std::move(*complete)));
@@ -346,10 +369,19 @@ Result<void> JobRun::checkpoint(protocol::CheckpointShare share) {
 }
 
 net::awaitable<void> JobRun::write_checkpoint(std::uint64_t step, std::vector<Segment> shares) {
-  const auto written = co_await checkpoints_.write(step, std::move(shares));
-  if (!written) {
-    note(Severity::error, "checkpoint.failed",
-         "the checkpoint at step " + std::to_string(step) + " was not written: " + written.error().message(), nullptr);
+  bool told = false;
+  for (;;) {
+    const auto written = co_await checkpoints_.write(step, shares);
+    if (written) break;
+    if (!std::exchange(told, true)) {
+      note(Severity::error, "checkpoint.failed",
+           "the checkpoint at step " + std::to_string(step) + " was not written: " + written.error().message(),
+           nullptr);
+    }
+    if (written.error().code != Errc::exhausted) break;
+    // The disk is full. Until a newer one is there, this is what the job would go on from.
+    const bool slept = co_await services_.clock.sleep_for(checkpoint_pause);
+    if (!slept || state_.abandoned() || checkpoints_.newest() != step) break;
   }
   --checkpoints_under_way_;
   changed_.notify();
@@ -392,9 +424,10 @@ void JobRun::worker_exited(const protocol::WorkerExit& exit) {
   record.exit_code = exit.exit_code;
   record.signal = exit.signal;
   const std::string how = describe(*process) + " " + how_it_ended(exit);
-  const bool expected = state_.is_ending() || (process->ended_well() && exit.exit_code == 0);
+  const bool expected = state_.is_ending() || process->ended_well();
+  const bool clean = state_.is_ending() || (process->ended_well() && exit.exit_code == 0);
   let_go(*process);
-  note(expected ? Severity::info : Severity::error, "worker.exited", how, process);
+  note(clean ? Severity::info : expected ? Severity::warning : Severity::error, "worker.exited", how, process);
   if (!expected) {
     state_.note_loss();
     blame(how + last_words_of(exit));
@@ -405,7 +438,7 @@ JobRun::Lost JobRun::node_lost(const std::string& node_id, const std::string& re
   Lost lost;
   for (Process& process : processes_) {
     if (process.record.node_id != node_id || process.gone) continue;
-    if (!state_.is_ending()) {
+    if (!state_.is_ending() && !process.ended_well()) {
       state_.note_loss();
       blame("node " + process.record.node + " was lost (" + reason + ") and " + describe(process) + " with it");
     }
@@ -423,6 +456,21 @@ void JobRun::process_lost(std::uint64_t number) {
     if (process.gone || process.end || state_.is_ending()) continue;
     process.link_broken = services_.clock.now();
   }
+}
+
+void JobRun::gpus_lost(const std::string& node_id, const std::vector<protocol::Gpu>& gpus) {
+  for (const Process& process : processes_) {
+    if (process.record.node_id != node_id || process.ended_well()) continue;
+    for (const auto& share : process.record.gpus) {
+      if (std::ranges::find(gpus, share.uuid, &protocol::Gpu::uuid) != gpus.end()) state_.note_loss();
+    }
+  }
+  changed_.notify();
+}
+
+bool JobRun::comes_back() const {
+  return state_.has_failed() && state_.has_lost() && !state_.stop_requested() && !state_.abandoned() &&
+         job_.restarts < spec_.restarts_max;
 }
 
 void JobRun::watch_links(runtime::Clock::duration late) {
@@ -517,6 +565,15 @@ std::uint64_t JobRun::steps_done() const {
     least = std::min(least, std::max(reported, process.end ? process.end->step : 0));
   }
   return least;
+}
+
+/// From the processes of this attempt, since their links stand.
+std::uint64_t JobRun::bytes_received() const {
+  std::uint64_t bytes = 0;
+  for (const auto& peer : services_.system->peers()) {
+    if (peer.account == account()) bytes += peer.bytes_received;
+  }
+  return bytes;
 }
 
 WorkerRecord JobRun::record_of(const Process& process) const {

@@ -34,12 +34,12 @@ class JobRun {
   struct Ending {
     JobState state = JobState::failed;
     std::string reason;
-    bool worker_lost = false;  ///< failed because a process, node or connection died, which a new attempt may cure
   };
 
   struct Plan {
     JobRecord job;
     protocol::JobSpec spec;
+    std::uint64_t order = 0;                           ///< of submission
     std::optional<std::filesystem::path> resume_file;  ///< the checkpoint to continue from
     std::vector<std::uint64_t> checkpoints;            ///< steps of the checkpoints that exist already
     Figures::Past past;                                ///< totals of the attempts before this one
@@ -66,7 +66,7 @@ class JobRun {
   // the store.
   Result<void> worker_up(const std::string& worker_id, runtime::ActorRef<protocol::Worker> actor);
   net::awaitable<Result<void>> report(protocol::Report report);
-  Result<void> checkpoint(protocol::CheckpointShare share);
+  Result<void> checkpoint(protocol::CheckpointShare share);  ///< exhausted: too many wait to be written; ask again
   Result<void> ended(protocol::TrainingEnd end);
   void worker_exited(const protocol::WorkerExit& exit);
   struct Lost {
@@ -76,6 +76,8 @@ class JobRun {
   /// Gives up the workers of that node.
   Lost node_lost(const std::string& node_id, const std::string& reason);
   void process_lost(std::uint64_t process);  ///< the link to it broke
+  /// GPUs of a node are lost. What computes there fails by itself, which is then no fault of the job.
+  void gpus_lost(const std::string& node_id, const std::vector<protocol::Gpu>& gpus);
   /// To be called periodically: fails the job if a worker whose link broke has not opened a new one within the time of
   /// a lease. `late` is how long the head itself did not run since the last call; that time is not counted.
   void watch_links(runtime::Clock::duration late);
@@ -85,9 +87,12 @@ class JobRun {
   const JobRecord& job() const { return job_; }
   const protocol::JobSpec& spec() const { return spec_; }
   const std::vector<std::uint64_t>& checkpoints() const { return checkpoints_.kept(); }
+  std::uint64_t order() const { return order_; }
   Figures::Past past() const { return reports_.figures().past(); }
   bool stop_requested() const { return state_.stop_requested(); }
   bool abandoned() const { return state_.abandoned(); }
+  /// The attempt has failed for the loss of a worker, and another one may follow.
+  bool comes_back() const;
   std::vector<WorkerRecord> workers() const;
   /// Appends the workers that a node runs now, without their figures.
   void append_workers_on(const std::string& node_id, std::vector<WorkerRecord>& found) const {
@@ -122,7 +127,7 @@ class JobRun {
   /// Waits until `done` holds of every process (done), `limit` has passed (late), the job has failed or is abandoned
   /// (failed), or a stop is requested and the job was not stopping before (stopped).
   net::awaitable<Waited> until(runtime::Clock::duration limit, bool (*done)(const Process&));
-  Ending late(const std::string& what, bool (*done)(const Process&)) const;
+  Ending late(const std::string& what, bool (*done)(const Process&));
 
   /// Moves to a step and commits that. Whoever acts on the step waits for it.
   net::awaitable<void> enter(Step step);
@@ -134,6 +139,7 @@ class JobRun {
   void let_go(Process& process);
   void note(Severity severity, std::string kind, std::string message, const Process* process);
   std::uint64_t steps_done() const;
+  std::uint64_t bytes_received() const;
   WorkerRecord record_of(const Process& process) const;
   Result<Process*> speaker(std::uint32_t rank, std::uint64_t attempt);
 
@@ -141,6 +147,7 @@ class JobRun {
   JobRecord job_;
   const protocol::JobSpec spec_;
   const std::string spec_text_;
+  const std::uint64_t order_;
   const std::optional<std::filesystem::path> resume_file_;
   Segment resume_from_;
   const std::uint64_t attempt_;

@@ -92,44 +92,6 @@ json placement_json(const protocol::JobSpec& spec, const std::vector<NodeOffer>&
 
 }  // namespace
 
-net::awaitable<Result<void>> Jobs::recover() {
-  auto unfinished = co_await services_.store->unfinished_jobs();
-  if (!unfinished) co_return unfinished.error();
-  std::vector<Change> changes;
-  for (auto& job : *unfinished) {
-    if (job.state == JobState::running) {
-      job.state = JobState::failed;
-      job.phase = JobPhase::none;
-      job.reason = "the head restarted while the job ran";
-      job.ended_at = services_.now();
-      auto workers = co_await services_.store->workers(job.id);
-      if (!workers) co_return workers.error();
-      for (auto& worker : *workers) {
-        if (worker.state == WorkerState::exited) continue;
-        worker.state = WorkerState::exited;
-        worker.ended_at = services_.now();
-        changes.push_back(change::PutWorker{std::move(worker)});
-      }
-      changes.push_back(change::PutJob{job});
-      changes.push_back(services_.event(job.id, Severity::error, "job.state", "FAILED: " + job.reason));
-      changes.push_back(job_item(job));
-      changes.push_back(job_item(job, StreamKind::job_end));
-      continue;
-    }
-    auto checked = co_await check(job.spec);
-    if (!checked) co_return checked.error();
-    if (!checked->problems.empty()) {  // the catalog has changed since, or its checkpoint is gone
-      const auto& problem = checked->problems.front();
-      JobRun::Ending ending{JobState::failed, problem.pointer + " " + problem.message};
-      tasks_.spawn("end", end(std::move(job), std::move(ending), {}));
-      continue;
-    }
-    checked->plan.job = std::move(job);
-    enqueue(std::move(checked->plan), next_order_++);
-  }
-  co_return co_await services_.store->commit(std::move(changes));
-}
-
 net::awaitable<void> Jobs::stop() {
   stopping_ = true;
   for (const auto& [id, run] : runs_) run->abandon();
@@ -144,29 +106,32 @@ std::vector<Warning> Jobs::warnings_for(const protocol::JobSpec& spec) const {
 }
 
 net::awaitable<Result<Jobs::Checked>> Jobs::check(json spec) {
+  auto checked = check_alone(std::move(spec));
+  if (!checked || !checked->problems.empty() || !checked->plan.spec.resume_from) co_return checked;
+  auto problems = co_await find_checkpoint(*checked);
+  if (!problems) co_return problems.error();
+  checked->problems = std::move(*problems);
+  co_return checked;
+}
+
+Result<Jobs::Checked> Jobs::check_alone(json spec) const {
   Checked checked;
   checked.problems = protocol::normalize_job_spec(spec, services_.options.catalog);
   checked.spec = std::move(spec);
-  if (!checked.problems.empty()) co_return checked;
+  if (!checked.problems.empty()) return checked;
   auto typed = protocol::parse_job_spec(checked.spec);
-  if (!typed) co_return typed.error();
+  if (!typed) return typed.error();
   checked.plan.spec = std::move(*typed);
   if (services_.options.shape_of) {
     auto shape = services_.options.shape_of(checked.plan.spec);
     if (!shape) {
       checked.problems.push_back({"/model", shape.error().message()});
-      co_return checked;
+      return checked;
     }
     checked.problems = problems_of(checked.plan.spec, *shape);
-    if (!checked.problems.empty()) co_return checked;
-    checked.shape = std::move(*shape);
+    if (checked.problems.empty()) checked.shape = std::move(*shape);
   }
-  if (checked.plan.spec.resume_from) {
-    auto problems = co_await find_checkpoint(checked);
-    if (!problems) co_return problems.error();
-    checked.problems = std::move(*problems);
-  }
-  co_return checked;
+  return checked;
 }
 
 net::awaitable<Result<std::vector<protocol::Problem>>> Jobs::find_checkpoint(Checked& checked) {
@@ -207,7 +172,7 @@ net::awaitable<Result<std::vector<protocol::Problem>>> Jobs::find_checkpoint(Che
     const auto groups = protocol::read_groups((*job)->spec);
     if (!groups) co_return groups.error();
     if (const auto differ = protocol::groups_differ(*groups, checked.plan.spec.resources.groups)) refuse("", *differ);
-    checked.plan.resume_file = job_files::checkpoint_file(services_.job_dir(from.job_id), step);
+    checked.resume_from = job_files::checkpoint_file(services_.job_dir(from.job_id), step);
   }
   co_return problems;
 }
@@ -234,21 +199,35 @@ net::awaitable<Result<Submission>> Jobs::submit(json spec, std::string idempoten
   job.spec = std::move(checked->spec);
   job.priority = checked->plan.spec.resources.priority;
   job.created_at = services_.now();
-  const std::uint64_t order = next_order_++;
+  checked->plan.order = next_order_++;
+  if (checked->resume_from) {
+    auto keep = [from = *checked->resume_from, dir = services_.job_dir(job.id)] {
+      return job_files::keep_for_resume(from, dir);
+    };
+    const auto kept = co_await run_on(services_.files, std::move(keep));
+    if (!kept && kept.error().code == Errc::not_found) {  // it was removed after check() had seen it
+      submission.problems.push_back({"/checkpoint/resume_from", kept.error().message()});
+      co_return submission;
+    }
+    if (!kept) co_return kept.error();
+    checked->plan.resume_file = job_files::resume_file(services_.job_dir(job.id));
+  }
   std::vector<Change> changes;
   changes.push_back(change::AddJob{job, idempotency_key, body_hash});
   changes.push_back(services_.event(job.id, Severity::info, "job.submitted", "submitted as \"" + job.name + "\""));
   changes.push_back(job_item(job));
   auto committed = co_await services_.store->commit(std::move(changes));
-  if (!committed && committed.error().code == Errc::conflict && !idempotency_key.empty()) {
-    co_return co_await earlier_submission(idempotency_key, body_hash);  // somebody with the same key was faster
+  if (!committed) {
+    co_await remove_files(job.id);
+    const bool was_slower = committed.error().code == Errc::conflict && !idempotency_key.empty();
+    if (was_slower) co_return co_await earlier_submission(idempotency_key, body_hash);  // than one with the same key
+    co_return committed.error();
   }
-  if (!committed) co_return committed.error();
   submission.job = job;
   submission.created = true;
   submission.warnings = warnings_for(checked->plan.spec);
   checked->plan.job = std::move(job);
-  enqueue(std::move(checked->plan), order);
+  enqueue(std::move(checked->plan));
   explain_waiting({&*submission.job, 1});
   dispatch();
   co_return submission;
@@ -288,14 +267,18 @@ net::awaitable<Result<Validation>> Jobs::validate(json spec) {
 }
 
 net::awaitable<Result<JobRecord>> Jobs::stop_job(std::string id) {
-  if (const auto waiting = waiting_.find(id); waiting != waiting_.end()) {
-    JobRecord job = std::move(waiting->second.plan.job);
-    waiting_.erase(waiting);
+  if (auto waiting = waiting_.extract(id)) {
     queue_.remove(id);
+    auto plan = std::move(waiting.mapped().plan);
     JobRun::Ending ending{JobState::stopped, "stopped on request while it waited"};
-    std::vector<Change> no_more;
-    co_await end(std::move(job), std::move(ending), std::move(no_more));
+    auto committed = co_await services_.store->commit(changes_of_end(plan.job, std::move(ending)));
+    if (committed) {
+      co_await remove_resume_file(id);
+    } else {
+      enqueue(std::move(plan));
+    }
     dispatch();
+    if (!committed) co_return committed.error();
   } else if (const auto run = run_of_job(id)) {
     run->request_stop();
     co_return run->job();
@@ -303,6 +286,7 @@ net::awaitable<Result<JobRecord>> Jobs::stop_job(std::string id) {
   auto job = co_await services_.store->job(id);
   if (!job) co_return job.error();
   if (!*job) co_return Error{Errc::not_found, "there is no job " + id};
+  if (!terminal((*job)->state)) co_return Error{Errc::exhausted, "job " + id + " is being ended; ask again"};
   co_return std::move(**job);
 }
 
@@ -318,15 +302,28 @@ net::awaitable<Result<void>> Jobs::remove_job(std::string id) {
   changes.push_back(change::Publish{StreamKind::job_removed, id, to_text({{"id", id}})});
   auto committed = co_await services_.store->commit(std::move(changes));
   if (!committed) co_return committed;
+  co_await remove_files(std::move(id));
+  co_return Result<void>();
+}
+
+net::awaitable<void> Jobs::remove_files(std::string id) {
   auto remove = [dir = services_.job_dir(id)] {
     std::error_code error;
     std::filesystem::remove_all(dir, error);
     return error;
   };
   if (const auto error = co_await run_on(services_.files, std::move(remove))) {
-    spdlog::warn("files of job {} are left: {}", id, error.message());
+    spdlog::warn("files of job {} are left until the head starts again: {}", id, error.message());
   }
-  co_return Result<void>();
+}
+
+/// A job that has ended does not go on from it any more.
+net::awaitable<void> Jobs::remove_resume_file(std::string id) {
+  auto remove = [file = job_files::resume_file(services_.job_dir(id))] {
+    std::error_code ignored;  // it goes with the job
+    return std::filesystem::remove(file, ignored);
+  };
+  co_await run_on(services_.files, std::move(remove));
 }
 
 net::awaitable<Result<void>> Jobs::output(protocol::OutputBatch batch) {
@@ -335,18 +332,13 @@ net::awaitable<Result<void>> Jobs::output(protocol::OutputBatch batch) {
     const auto run = run_of_worker(chunk.worker_id);
     if (!run) continue;  // its job has ended: nobody reads it any more
     auto kept = co_await run->output(chunk.worker_id, chunk.offset, std::move(chunk.text));
-    if (kept) continue;
-    if (kept.error().code == Errc::io) {  // of this log alone: no worker waits until somebody has repaired it
-      spdlog::warn("jobs: output of worker {} is lost: {}", chunk.worker_id, kept.error().message());
-    } else {
-      taken = std::move(kept);
-    }
+    if (!kept) taken = std::move(kept);
   }
   co_return taken;
 }
 
-void Jobs::enqueue(JobRun::Plan plan, std::uint64_t order) {
-  queue_.add(plan.job.id, {plan.job.priority, order}, gang_of(plan.spec));
+void Jobs::enqueue(JobRun::Plan plan) {
+  queue_.add(plan.job.id, {plan.job.priority, plan.order}, gang_of(plan.spec));
   const auto id = plan.job.id;
   waiting_[id].plan = std::move(plan);
 }
@@ -359,12 +351,18 @@ net::awaitable<void> Jobs::dispatch_pass() {
   co_await net::post(services_.strand, net::use_awaitable);  // after everything else in this turn of the strand
   pass_is_due_ = false;
   if (stopping_) co_return;
-  while (auto start = queue_.next(nodes_.offers(), nodes_.growth())) {
+  std::optional<JobQueue::Turn> first_back;
+  for (const auto& [id, run] : runs_) {
+    if (!run->comes_back()) continue;
+    const JobQueue::Turn turn{run->job().priority, run->order()};
+    if (!first_back || turn < *first_back) first_back = turn;
+  }
+  while (auto start = queue_.next(nodes_.offers(), nodes_.growth(), first_back)) {
     auto waiting = waiting_.extract(start->job_id);
     auto run = std::make_shared<JobRun>(services_, nodes_, std::move(waiting.mapped().plan), start->nodes,
                                         [this] { dispatch(); });
     runs_[start->job_id] = run;
-    tasks_.spawn("job " + start->job_id, drive(std::move(run), start->turn));
+    tasks_.spawn("job " + start->job_id, drive(std::move(run)));
   }
   if (queue_.size() > 0 && !std::exchange(reasons_are_due_, true)) notices_.spawn("tell reasons", tell_reasons());
 }
@@ -395,7 +393,7 @@ net::awaitable<void> Jobs::tell_reasons() {
   services_.stream->publish(items);
 }
 
-net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run, JobQueue::Turn turn) {
+net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run) {
   JobRun::Ending ending = co_await run->run();
   if (run->abandoned()) {
     runs_.erase(run->job().id);
@@ -403,9 +401,7 @@ net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run, JobQueue::Turn tur
   }
   JobRecord job = run->job();
   std::vector<Change> workers = run->worker_changes();
-  const bool again =
-      ending.worker_lost && !run->stop_requested() && !stopping_ && job.restarts < run->spec().restarts_max;
-  if (!again) {
+  if (ending.state != JobState::failed || !run->comes_back() || stopping_) {
     co_await end(job, std::move(ending), std::move(workers));
     runs_.erase(job.id);
     dispatch();
@@ -416,13 +412,15 @@ net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run, JobQueue::Turn tur
   job.reason = ending.reason;
   JobRun::Plan plan;
   plan.spec = run->spec();
+  plan.order = run->order();
   plan.checkpoints = run->checkpoints();
   plan.past = run->past();
+  plan.resume_file = resume_file_of(job, plan.spec, plan.checkpoints);
   std::string from = "from its beginning";
   if (!plan.checkpoints.empty()) {
-    const auto step = plan.checkpoints.back();
-    plan.resume_file = job_files::checkpoint_file(services_.job_dir(job.id), step);
-    from = "from the checkpoint at step " + std::to_string(step);
+    from = "from the checkpoint at step " + std::to_string(plan.checkpoints.back());
+  } else if (plan.resume_file) {
+    from = "from the checkpoint of job " + plan.spec.resume_from->job_id + " that it began with";
   }
   workers.push_back(change::PutJob{job});
   workers.push_back(services_.event(job.id, Severity::warning, "job.restart",
@@ -437,27 +435,43 @@ net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run, JobQueue::Turn tur
     std::vector<Change> no_more;
     co_await end(std::move(plan.job), std::move(stopped), std::move(no_more));
   } else {
-    enqueue(std::move(plan), turn.order);
+    enqueue(std::move(plan));
   }
   dispatch();
 }
 
-/// Commits the end of a job, and repeats that as long as the disk is full.
-net::awaitable<void> Jobs::end(JobRecord job, JobRun::Ending ending, std::vector<Change> more) {
+/// From where the next attempt of a job goes on; nothing: from its beginning.
+std::optional<std::filesystem::path> Jobs::resume_file_of(const JobRecord& job, const protocol::JobSpec& spec,
+                                                          std::span<const std::uint64_t> checkpoints) const {
+  const auto dir = services_.job_dir(job.id);
+  if (!checkpoints.empty()) return job_files::checkpoint_file(dir, checkpoints.back());
+  return spec.resume_from ? std::optional(job_files::resume_file(dir)) : std::nullopt;
+}
+
+std::vector<Change> Jobs::changes_of_end(JobRecord job, JobRun::Ending ending) const {
   job.state = ending.state;
   job.phase = JobPhase::none;
   job.reason = std::move(ending.reason);
   job.ended_at = services_.now();
   const auto severity = job.state == JobState::failed ? Severity::error : Severity::info;
   const std::string message = std::string(to_string(job.state)) + (job.reason.empty() ? "" : ": " + job.reason);
-  more.push_back(change::PutJob{job});
-  more.push_back(services_.event(job.id, severity, "job.state", message));
-  more.push_back(job_item(job));
-  more.push_back(job_item(job, StreamKind::job_end));
+  std::vector<Change> changes;
+  changes.push_back(change::PutJob{job});
+  changes.push_back(services_.event(job.id, severity, "job.state", message));
+  changes.push_back(job_item(job));
+  changes.push_back(job_item(job, StreamKind::job_end));
+  return changes;
+}
+
+/// Commits the end of a job, and repeats that as long as the disk is full.
+net::awaitable<void> Jobs::end(JobRecord job, JobRun::Ending ending, std::vector<Change> more) {
+  const auto id = job.id;
+  for (auto& change : changes_of_end(std::move(job), std::move(ending))) more.push_back(std::move(change));
   for (;;) {
     const auto committed = co_await services_.store->commit(more);
-    if (committed || committed.error().code == Errc::cancelled || stopping_) break;
-    spdlog::error("job {} has ended, which cannot be recorded yet: {}", job.id, committed.error().message());
+    if (committed) co_return co_await remove_resume_file(id);
+    if (committed.error().code == Errc::cancelled || stopping_) co_return;
+    spdlog::error("job {} has ended, which cannot be recorded yet: {}", id, committed.error().message());
     co_await services_.clock.sleep_for(retry_interval);
   }
 }

@@ -23,7 +23,8 @@ class Jobs {
   Jobs(Services& services, NodeTable& nodes)
       : services_(services), nodes_(nodes), tasks_(services.strand, "jobs"), notices_(services.strand, "jobs") {}
 
-  /// Restores the jobs of an earlier run of the head: waiting jobs wait again, running ones have failed.
+  /// Restores the jobs of an earlier run of the head: jobs that waited, be it between two attempts, wait again; running
+  /// ones have failed. Removes the files of jobs that are not there any more.
   net::awaitable<Result<void>> recover();
   /// Starts no more jobs and abandons the running ones (JobRun::abandon).
   net::awaitable<void> stop();
@@ -60,20 +61,33 @@ class Jobs {
     std::vector<protocol::Problem> problems;
     nlohmann::json spec;
     JobRun::Plan plan;
-    std::optional<protocol::TrainingShape> shape;  ///< empty if unknown
+    std::optional<protocol::TrainingShape> shape;      ///< empty if unknown
+    std::optional<std::filesystem::path> resume_from;  ///< the checkpoint of another job that it goes on from
   };
 
   /// Normalizes and checks a spec, and finds the checkpoint it resumes from.
   net::awaitable<Result<Checked>> check(nlohmann::json spec);
+  Result<Checked> check_alone(nlohmann::json spec) const;
   net::awaitable<Result<std::vector<protocol::Problem>>> find_checkpoint(Checked& checked);
   std::vector<Warning> warnings_for(const protocol::JobSpec& spec) const;
   net::awaitable<Result<Submission>> earlier_submission(std::string key, std::string body_hash);
   net::awaitable<void> dispatch_pass();
   net::awaitable<void> tell_reasons();
-  net::awaitable<void> drive(std::shared_ptr<JobRun> run, JobQueue::Turn turn);
+  net::awaitable<void> drive(std::shared_ptr<JobRun> run);
+  std::optional<std::filesystem::path> resume_file_of(const JobRecord& job, const protocol::JobSpec& spec,
+                                                      std::span<const std::uint64_t> checkpoints) const;
+  std::vector<Change> changes_of_end(JobRecord job, JobRun::Ending ending) const;
   net::awaitable<void> end(JobRecord job, JobRun::Ending ending, std::vector<Change> more);
   net::awaitable<void> record(std::vector<Change> changes);
-  void enqueue(JobRun::Plan plan, std::uint64_t order);
+  net::awaitable<void> remove_files(std::string id);
+  net::awaitable<void> remove_resume_file(std::string id);
+  void enqueue(JobRun::Plan plan);
+
+  // Of recover().
+  net::awaitable<Result<void>> end_interrupted(JobRecord job, std::vector<Change>& changes);
+  net::awaitable<Result<void>> queue_again(JobRecord job);
+  net::awaitable<Result<Figures::Past>> past_of(const JobRecord& job) const;
+  net::awaitable<Result<void>> remove_leftovers();
 
   Services& services_;
   NodeTable& nodes_;

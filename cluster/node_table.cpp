@@ -61,16 +61,12 @@ bool is_lost(const NodeTable::Node& node) { return node.record.state == NodeStat
 std::vector<Change> NodeTable::recover(std::vector<NodeRecord> nodes) {
   std::vector<Change> changes;
   std::set<std::string> names;
-  std::ptrdiff_t lost = 0;  // that the earlier run had given up: the others are expected back
   for (auto& record : nodes | std::views::reverse) {
-    const bool was_lost = record.state == NodeState::lost;
-    if ((was_lost && lost == lost_nodes_max) || !names.insert(record.name).second) {
+    if (!names.insert(record.name).second) {
       changes.push_back(change::RemoveNode{record.id});
       continue;
     }
-    if (was_lost) {
-      ++lost;
-    } else {
+    if (record.state != NodeState::lost) {
       record.state = NodeState::lost;
       record.lost_at = services_.now();
       record.reason = "the head was restarted; the node has not joined since";
@@ -78,8 +74,10 @@ std::vector<Change> NodeTable::recover(std::vector<NodeRecord> nodes) {
     }
     Node node;
     node.record = std::move(record);
+    node.drained_in_store = node.record.drained;
     nodes_.emplace(node.record.id, std::move(node));
   }
+  for (const auto& id : forget_nodes()) changes.push_back(change::RemoveNode{id});
   return changes;
 }
 
@@ -283,12 +281,10 @@ std::vector<protocol::GpuShare> NodeTable::grant(const std::string& node_id, con
   return booked;
 }
 
-void NodeTable::doubt(const std::string& node_id, const std::vector<protocol::GpuShare>& gpus) {
+void NodeTable::doubt_gpus(const std::string& node_id) {
   const auto found = nodes_.find(node_id);
   if (found == nodes_.end()) return;
-  for (const auto& share : gpus) {
-    for (auto& gpu : found->second.record.gpus) gpu.lost = gpu.lost || gpu.gpu.uuid == share.uuid;
-  }
+  found->second.confirmed = false;
   refresh_offer(found->second);
 }
 

@@ -32,7 +32,8 @@ class NodeTable {
 
   struct Node {
     NodeRecord record;
-    bool confirmed = false;  ///< heartbeats under its lease arrive; nothing is placed on it while they do not
+    bool drained_in_store = false;  ///< what is committed of record.drained
+    bool confirmed = false;         ///< heartbeats under its lease arrive; nothing is placed on it while they do not
     std::uint64_t incarnation = 0;
     std::uint64_t process = 0;  ///< of its agent
     runtime::ActorRef<protocol::NodeAgent> agent;
@@ -86,9 +87,9 @@ class NodeTable {
                                         const protocol::Resources& resources);
   void release(const std::string& node_id, const std::string& worker_id);
 
-  /// Books nothing more on these GPUs of a node, which has just failed to find one of them, until its next heartbeat
-  /// says how they are.
-  void doubt(const std::string& node_id, const std::vector<protocol::GpuShare>& gpus);
+  /// Nothing is placed on a node which has just failed to find one of its GPUs, until its next heartbeat says how they
+  /// are.
+  void doubt_gpus(const std::string& node_id);
 
   /// The offers of the nodes whose heartbeats arrive, sorted by name. Updated with every change of a node.
   const std::vector<NodeOffer>& offers() const { return offers_; }

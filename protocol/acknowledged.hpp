@@ -15,11 +15,13 @@ inline bool may_be_repeated(const Error& error) {
          error.code == Errc::exhausted;
 }
 
+/// What the slowest line that is good enough carries.
+inline constexpr std::uint64_t slow_bytes_per_second = 16 << 10;
+
 /// The time limit of a call that carries this many bytes: the default deadline, and the time they need on a slow line.
 /// A link that breaks, or on which nothing moves, ends the call sooner.
 inline std::chrono::seconds time_for(std::uint64_t bytes) {
-  constexpr std::uint64_t bytes_per_second = 16 << 10;
-  return runtime::default_deadline + std::chrono::seconds(bytes / bytes_per_second);
+  return runtime::default_deadline + std::chrono::seconds(bytes / slow_bytes_per_second);
 }
 
 /// Calls a method of the head's Coordinator with `argument` until it is answered, for messages that must not get lost:

@@ -74,7 +74,7 @@ class ProcessTable {
   void let_go(Process& process);
 
   /// Its node has not found a GPU booked for it.
-  void doubt_gpus(const Process& process) { nodes_.doubt(process.record.node_id, process.record.gpus); }
+  void doubt_gpus(const Process& process) { nodes_.doubt_gpus(process.record.node_id); }
 
   /// Appends the records of those that a node runs now.
   void append_on(const std::string& node_id, std::vector<WorkerRecord>& found) const;

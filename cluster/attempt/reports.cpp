@@ -24,10 +24,13 @@ net::awaitable<Result<void>> Reports::add(protocol::Report report) {
   const auto members = static_cast<std::uint32_t>(ranks_.size());
   if (auto good = protocol::check(report.traffic, report.rank, members); !good) co_return good.error();
   Rank& rank = ranks_[report.rank];
-  while (rank.under_way) {  // a repeat, whose first answer was lost with a link
+  if (rank.under_way) {  // a repeat, whose first answer was lost with a link
     const runtime::Event ended = *rank.under_way;
     const bool waited = co_await ended.wait();
     if (!waited) co_return Error{Errc::cancelled, "waiting for an earlier try of the report"};
+    if (report.sequence <= rank.committed) co_return Result<void>();
+    // Whoever waited does not commit: the attempt may be over by now.
+    co_return Error{Errc::exhausted, "an earlier try of the report could not be committed"};
   }
   if (report.sequence <= rank.committed) co_return Result<void>();
   if (report.sequence > rank.counted) {

@@ -22,7 +22,8 @@ class Reports {
           Figures::Past past);
 
   /// Commits a report. A repeated one is committed once, and answered once it is. Fails with: invalid_argument (numbers
-  /// that cannot be), and the errors of the store, after which the report may be repeated.
+  /// that cannot be), exhausted (an earlier try of a repeated one has failed), and the errors of the store, after which
+  /// the report may be repeated.
   net::awaitable<Result<void>> add(protocol::Report report);
 
   /// The job has just been published otherwise.

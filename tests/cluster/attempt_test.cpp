@@ -189,5 +189,32 @@ TEST(Attempt, WorkersAreAskedToStopOnceThatIsCommitted) {
   EXPECT_EQ(cluster.await_end(id).state, JobState::stopped);
 }
 
+TEST(Attempt, AStopThatComesWhileTheFinalModelIsEvaluatedChangesNothing) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.evaluation = 30s;
+  const auto id = cluster.submit_job(2);
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 10; }));
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
+}
+
+TEST(Attempt, AWorkerThatIsLostAfterItsEndIsNotMissed) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  cluster.add_node("b", 1);
+  cluster.script.evaluation = 1min;
+  ASSERT_TRUE(cluster.await_node("a", NodeState::alive) && cluster.await_node("b", NodeState::alive));
+  const auto id = cluster.submit_job(2, {{"resources", {{"placement", "spread"}}}});
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 10; }));
+  cluster.simulation.pass(2s);
+  cluster.spawners["b"]->kill(0);
+  cluster.remove_node("b");
+  ASSERT_TRUE(cluster.await_node("b", NodeState::lost));
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
+}
+
 }  // namespace
 }  // namespace weir::cluster

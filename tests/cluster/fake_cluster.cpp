@@ -81,6 +81,7 @@ class FakeTrainer final : public runtime::Actor<protocol::Training> {
         break;
       }
     }
+    if (assignment_.rank == 0) co_await clock().sleep_for(script_.evaluation);
     if (!abort_.empty()) outcome = protocol::Outcome::failed;
     if (outcome == protocol::Outcome::stopped) co_await save(step);
     protocol::TrainingEnd end{

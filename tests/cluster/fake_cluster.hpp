@@ -34,6 +34,7 @@ struct TrainerScript {
   /// How the training of a rank fails after its first step, if it does: rank 0 first, the others each so much later.
   std::function<std::optional<protocol::TrainingEnd>(std::uint32_t rank)> fails;
   std::chrono::milliseconds failure_interval{100};
+  std::chrono::milliseconds evaluation{0};  ///< after the last step, by rank 0
   /// Gives the traffic that a rank adds to its report of a step.
   std::function<std::optional<protocol::TrafficReport>(std::uint32_t rank, std::uint64_t step)> traffic;
   std::vector<protocol::Assignment>

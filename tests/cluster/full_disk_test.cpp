@@ -55,6 +55,103 @@ TEST(FullDisk, CheckpointsThatCouldNotBePrunedArePrunedWithTheNextOne) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir), {}), 2);
 }
 
+/// Whether they say that a job has a new checkpoint.
+bool add_checkpoint(const std::vector<Change>& changes) {
+  return std::ranges::any_of(changes,
+                             [](const Change& one) { return std::holds_alternative<change::AddCheckpoint>(one); });
+}
+
+TEST(FullDisk, OfTwoDrainsUnderWayNoneIsLeft) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  ASSERT_TRUE(cluster.await_node("a", NodeState::alive));
+  cluster.store->hold(all);
+  std::vector<std::optional<Error>> answers(2);
+  for (auto& answer : answers) {
+    net::co_spawn(cluster.simulation.executor(), cluster.head->drain("a"),
+                  [&answer](const std::exception_ptr&, Result<NodeRecord> drained) { answer = drained.error(); });
+  }
+  cluster.simulation.settle();
+  cluster.store->refuse(all);
+  cluster.store->release();
+  ASSERT_TRUE(cluster.simulation.run_until([&] { return answers[0] && answers[1]; }));
+  EXPECT_EQ(cluster.node("a").state, NodeState::alive);
+}
+
+TEST(FullDisk, ACheckpointThatWasRefusedTakesNoOthersPlace) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.checkpoint_every = 2;
+  cluster.script.steps = 8;
+  cluster.store->refuse([](const std::vector<Change>& changes) {
+    return std::ranges::any_of(changes, [](const Change& one) {
+      const auto* added = std::get_if<change::AddCheckpoint>(&one);
+      return added != nullptr && added->checkpoint.step == 6;
+    });
+  });
+  const auto id = cluster.submit_job(2, {{"checkpoint", {{"keep", 2}}}});
+  cluster.await_end(id);
+  const auto checkpoints = cluster.simulation.run(cluster.head->checkpoints(id)).value();
+  ASSERT_THAT(checkpoints, SizeIs(2));
+  EXPECT_EQ(checkpoints[0].step, 4u);
+  EXPECT_EQ(checkpoints[1].step, 8u);
+}
+
+TEST(FullDisk, TheCheckpointOfAStopIsWrittenOnceThereIsRoom) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.steps = 100'000;
+  const auto id = cluster.submit_job(2);
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 4; }));
+  cluster.store->refuse(add_checkpoint);
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
+  cluster.simulation.pass(1min);
+  cluster.store->accept();
+  EXPECT_EQ(cluster.await_end(id).state, JobState::stopped);
+  EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), SizeIs(1));
+}
+
+TEST(FullDisk, WorkersKeepWhatADiskThatIsSlowerThanTheyCannotTake) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.checkpoint_every = 1;
+  cluster.script.steps = 20;
+  cluster.store->hold(add_checkpoint);
+  const auto id = cluster.submit_job(2, {{"checkpoint", {{"keep", 100}}}});
+  cluster.simulation.pass(1min);
+  EXPECT_EQ(cluster.job(id).step, 3u) << "two are on their way to the disk, the third one is kept by the workers";
+  cluster.store->release();
+  EXPECT_EQ(cluster.await_end(id).state, JobState::succeeded);
+  EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), SizeIs(20)) << "none is lost";
+}
+
+TEST(FullDisk, AWaitingJobIsStoppedOrGoesOnWaiting) {
+  FakeCluster cluster;
+  const auto id = cluster.submit_job(1);
+  cluster.store->refuse(all);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(cluster.simulation.run(cluster.head->stop_job(id)).error().code, Errc::exhausted);
+  }
+  cluster.store->accept();
+  cluster.add_node("a", 1);
+  EXPECT_EQ(cluster.await_end(id).state, JobState::succeeded);
+}
+
+TEST(FullDisk, ANodeLinksItselfAnewAndTheJobGoesOn) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.steps = 300;
+  const auto id = cluster.submit_job(2);
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 3; }));
+  cluster.store->refuse(all);
+  cluster.simulation.transport().cut();
+  cluster.simulation.pass(20s);
+  cluster.store->accept();
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
+  EXPECT_EQ(cluster.spawners["a"]->children().size(), 2u);
+}
+
 TEST(FullDisk, AStoreThatRefusesIsAskedAgainAfterASecond) {
   FakeCluster cluster;
   const auto health = [&] { return cluster.simulation.run(cluster.head->health()).value(); };

@@ -58,6 +58,7 @@ class GpuJobs : public testing::Test {
     return found;
   }
 
+  bool has_failed_ = false;
   FakeCluster cluster_;
 };
 
@@ -174,6 +175,33 @@ TEST_F(GpuJobs, AnOrderForAGpuThatHasJustVanishedFailsAndTheJobGoesOnElsewhere) 
   EXPECT_EQ(again.state, JobState::succeeded);
   EXPECT_EQ(again.restarts, 1u);
   EXPECT_EQ(visible(again.id, 0), "GPU-a1");
+}
+
+TEST_F(GpuJobs, GpusThatCannotBeReadAreNotTriedAgainAndAgain) {
+  cluster_.gpus["a"]->failure = Error{{}, "the driver does not answer"};
+  const auto id = submit(1, 1, {{"fault_tolerance", {{"max_restarts", 1}}}});
+  cluster_.simulation.pass(1min);
+  EXPECT_EQ(cluster_.job(id).phase, JobPhase::recovering) << cluster_.job(id).reason;
+  EXPECT_EQ(node_json("a")["gpus"][1]["state"], "lost");
+  cluster_.gpus["a"]->failure.reset();
+  const auto ended = cluster_.await_end(id);
+  EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
+  EXPECT_EQ(ended.restarts, 1u);
+}
+
+TEST_F(GpuJobs, AWorkerWhoseGpuIsLostWhileItComputesIsNoFaultOfTheJob) {
+  cluster_.script.fails = [this](std::uint32_t) -> std::optional<protocol::TrainingEnd> {
+    if (std::exchange(has_failed_, true)) return std::nullopt;
+    cluster_.gpus["a"]->vanished = {"GPU-a0"};
+    protocol::TrainingEnd end;
+    end.cause = "CUDA error: unspecified launch failure";
+    return end;
+  };
+  const auto id = submit(1, 1, {{"fault_tolerance", {{"max_restarts", 1}}}});
+  const auto ended = cluster_.await_end(id);
+  EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
+  EXPECT_EQ(ended.restarts, 1u);
+  EXPECT_EQ(visible(id, 0), "GPU-a1");
 }
 
 TEST_F(GpuJobs, SamplesThatStopBecomeUnknown) {

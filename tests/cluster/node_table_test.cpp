@@ -86,13 +86,23 @@ TEST(NodeTable, ForgetsTheOldestOfTooManyLostNodes) {
   BareTable bare;
   std::vector<NodeRecord> before;
   for (int i = 0; i < 203; ++i) before.push_back(lost_node(std::to_string(1000 + i), "n" + std::to_string(i)));
-  EXPECT_THAT(removed(bare.nodes.recover(std::move(before))), ElementsAre("1002", "1001", "1000"));
+  EXPECT_THAT(removed(bare.nodes.recover(std::move(before))), ElementsAre("1000", "1001", "1002"));
   protocol::NodeInfo info;
   info.name = "a";
   auto* node = bare.nodes.join(std::move(info), {}).value();
   EXPECT_THAT(bare.nodes.mark_lost(*node, "test"), ElementsAre("1003"));
   EXPECT_THAT(bare.nodes.records(), SizeIs(200));
   EXPECT_THAT(bare.nodes.mark_lost(*node, "test"), IsEmpty());
+}
+
+TEST(NodeTable, ExpectsAllBackThatWereLostShortlyBeforeTheHeadStopped) {
+  BareTable bare;
+  std::vector<NodeRecord> before;
+  for (int i = 0; i < 300; ++i) {
+    before.push_back(lost_node(std::to_string(1000 + i), "n" + std::to_string(i)));
+    before.back().lost_at = bare.services.now() - 1min;
+  }
+  EXPECT_THAT(removed(bare.nodes.recover(std::move(before))), IsEmpty());
 }
 
 TEST(NodeTable, ExpectsAllBackThatWereThereWhenTheHeadStopped) {
@@ -171,11 +181,11 @@ TEST_F(NodeTableGpuTest, ALostGpuIsOfferedAgainWhenItIsBack) {
   EXPECT_THAT(offer().gpus_total, ElementsAre(1, 1));
 }
 
-TEST_F(NodeTableGpuTest, AGpuInDoubtIsNotBookedUntilTheNextHeartbeat) {
-  table_.doubt(node_->record.id, {{"GPU-aa", 1}});
-  EXPECT_THAT(grant("w0", 1), ElementsAre(protocol::GpuShare{"GPU-bb", 1}));
-  EXPECT_TRUE(beat(false).offers_more);
-  EXPECT_THAT(grant("w1", 1), ElementsAre(protocol::GpuShare{"GPU-aa", 1}));
+TEST_F(NodeTableGpuTest, ANodeInDoubtIsNotOfferedUntilItsNextHeartbeat) {
+  table_.doubt_gpus(node_->record.id);
+  EXPECT_THAT(table_.offers(), IsEmpty());
+  EXPECT_TRUE(beat(true).offers_more);
+  EXPECT_THAT(grant("w0", 1), ElementsAre(protocol::GpuShare{"GPU-aa", 1}));
 }
 
 TEST_F(NodeTableGpuTest, SamplesOfASilentNodeAreUnknown) {

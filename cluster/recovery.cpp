@@ -1,0 +1,110 @@
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <set>
+
+#include "cluster/job_files.hpp"
+#include "cluster/jobs.hpp"
+#include "cluster/run_on.hpp"
+
+namespace weir::cluster {
+
+net::awaitable<Result<void>> Jobs::recover() {
+  auto unfinished = co_await services_.store->unfinished_jobs();
+  if (!unfinished) co_return unfinished.error();
+  std::vector<Change> changes;
+  for (auto& job : *unfinished) {
+    const bool ran = job.state == JobState::running && job.phase != JobPhase::recovering;
+    auto done = ran ? co_await end_interrupted(std::move(job), changes) : co_await queue_again(std::move(job));
+    if (!done) co_return done;
+  }
+  if (auto committed = co_await services_.store->commit(std::move(changes)); !committed) co_return committed;
+  co_return co_await remove_leftovers();
+}
+
+net::awaitable<Result<void>> Jobs::end_interrupted(JobRecord job, std::vector<Change>& changes) {
+  auto workers = co_await services_.store->workers(job.id);
+  if (!workers) co_return workers.error();
+  for (auto& worker : *workers) {
+    if (worker.state == WorkerState::exited) continue;
+    worker.state = WorkerState::exited;
+    worker.ended_at = services_.now();
+    changes.push_back(change::PutWorker{std::move(worker)});
+  }
+  JobRun::Ending ending{JobState::failed, "the head restarted while the job ran"};
+  for (auto& change : changes_of_end(std::move(job), std::move(ending))) changes.push_back(std::move(change));
+  co_return Result<void>();
+}
+
+/// A job that waited for room, for its first attempt or for another one.
+net::awaitable<Result<void>> Jobs::queue_again(JobRecord job) {
+  auto checked = check_alone(job.spec);
+  if (!checked) co_return checked.error();
+  if (!checked->problems.empty()) {  // the catalog has changed since
+    const auto& problem = checked->problems.front();
+    JobRun::Ending ending{JobState::failed, problem.pointer + " " + problem.message};
+    tasks_.spawn("end", end(std::move(job), std::move(ending), {}));
+    co_return Result<void>();
+  }
+  auto checkpoints = co_await services_.store->checkpoints(job.id);
+  if (!checkpoints) co_return checkpoints.error();
+  auto past = co_await past_of(job);
+  if (!past) co_return past.error();
+  JobRun::Plan& plan = checked->plan;
+  plan.order = next_order_++;
+  for (const auto& one : *checkpoints) plan.checkpoints.push_back(one.step);
+  plan.resume_file = resume_file_of(job, plan.spec, plan.checkpoints);
+  plan.past = std::move(*past);
+  plan.job = std::move(job);
+  enqueue(std::move(plan));
+  co_return Result<void>();
+}
+
+/// The totals of a job's earlier attempts, from its series: each has grown to its greatest value.
+net::awaitable<Result<Figures::Past>> Jobs::past_of(const JobRecord& job) const {
+  Figures::Past past;
+  if (job.restarts == 0) co_return past;
+  const auto groups = protocol::read_groups(job.spec);
+  if (!groups) co_return groups.error();
+  past.ranks.resize(protocol::members_of(*groups));
+  for (const auto axis : {MetricAxis::wall, MetricAxis::bytes}) {
+    MetricQuery query{.job_id = job.id, .names = {}, .x = axis, .from = {}, .to = {}, .points = 1, .worker = {}};
+    const auto series = co_await services_.store->metrics(std::move(query));
+    if (!series) co_return series.error();
+    for (const auto& one : *series) {
+      if (one.points.empty() || (one.worker && *one.worker >= past.ranks.size())) continue;
+      const auto& all = one.points.back();
+      if (axis == MetricAxis::wall) {
+        past.wall_seconds = std::max(past.wall_seconds, all.x);
+      } else if (one.worker) {
+        auto& rank = past.ranks[*one.worker];
+        rank.wire_bytes = std::max(rank.wire_bytes, static_cast<std::uint64_t>(all.x));
+        if (Figures::is_count(one.name)) rank.counts[one.name] = all.max;
+      }
+    }
+  }
+  co_return past;
+}
+
+/// Removes the directories of jobs that were removed, or never committed, when the head was killed.
+net::awaitable<Result<void>> Jobs::remove_leftovers() {
+  auto list = [dir = services_.job_dir("")] {
+    std::vector<std::string> names;
+    std::error_code ignored;  // there is no directory before the first job
+    for (const auto& entry : std::filesystem::directory_iterator(dir, ignored)) {
+      names.push_back(entry.path().filename().string());
+    }
+    return names;
+  };
+  auto names = co_await run_on(services_.files, std::move(list));
+  for (auto& name : names) {
+    const auto job = co_await services_.store->job(name);
+    if (!job) co_return job.error();
+    if (*job) continue;
+    spdlog::info("the files of job {}, which is not there any more, are removed", name);
+    co_await remove_files(std::move(name));
+  }
+  co_return Result<void>();
+}
+
+}  // namespace weir::cluster

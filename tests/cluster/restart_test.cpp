@@ -1,0 +1,125 @@
+// Attempts that follow another one: from where they go on, and that they get their room back.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/cluster/fake_cluster.hpp"
+
+namespace weir::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+const json one_restart = {{"fault_tolerance", {{"max_restarts", 1}}}};
+
+json resumed(const std::string& job) {
+  json spec = one_restart;
+  spec["checkpoint"] = {{"resume_from", {{"job", job}}}};
+  return spec;
+}
+
+bool has_begun(const JobRecord& job) { return job.step >= 3; }
+
+/// A job that has left a checkpoint when it was stopped.
+std::string stopped_job(FakeCluster& cluster) {
+  cluster.script.steps = 100'000;
+  const auto id = cluster.submit_job(1);
+  EXPECT_TRUE(cluster.await_job(id, has_begun));
+  EXPECT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
+  cluster.await_end(id);
+  return id;
+}
+
+TEST(Restart, OfAResumedJobGoesOnFromTheCheckpointThatItBeganWith) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  const auto first = stopped_job(cluster);
+  cluster.script.steps = 20;
+  const auto id = cluster.submit_job(1, resumed(first));
+  ASSERT_TRUE(cluster.await_job(id, has_begun));
+  cluster.spawners["a"]->kill(1);
+  EXPECT_EQ(cluster.await_end(id).state, JobState::succeeded);
+  const auto& sizes = cluster.script.resumed_bytes;
+  ASSERT_EQ(sizes.size(), 3u);
+  EXPECT_GT(sizes[1], 0u);
+  EXPECT_EQ(sizes[2], sizes[1]);
+}
+
+TEST(Restart, OfAResumedJobNeedsNoFileOfTheOtherJob) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  const auto first = stopped_job(cluster);
+  const auto busy = cluster.submit_job(1);
+  const auto id = cluster.submit_job(1, resumed(first));
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->remove_job(first)));
+  cluster.kill_head();
+  cluster.script.steps = 20;
+  cluster.start_head();
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
+  EXPECT_GT(cluster.script.resumed_bytes.back(), 0u);
+  const auto dir = cluster.dir.path() / "now" / "jobs" / id;
+  EXPECT_FALSE(std::filesystem::exists(dir / "resume.safetensors")) << "nobody needs it any more";
+  EXPECT_EQ(cluster.job(busy).state, JobState::failed) << "it ran";
+}
+
+TEST(Restart, ThatWaitsForRoomOutlivesTheHead) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.steps = 20;
+  cluster.script.checkpoint_every = 5;
+  const auto id = cluster.submit_job(2, one_restart);
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 12; }));
+  cluster.remove_node("a");
+  cluster.await_phase(id, JobPhase::recovering);
+  cluster.simulation.pass(10s);
+  cluster.kill_head();
+  cluster.start_head();
+  EXPECT_EQ(cluster.job(id).phase, JobPhase::recovering);
+  cluster.add_node("a", 2);
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
+  EXPECT_EQ(ended.restarts, 1u);
+  EXPECT_GT(cluster.script.resumed_bytes.back(), 0u);
+  EXPECT_GE(ended.summary["bytes_sent"], 2 * (1200 + 2000)) << "its counts go on";
+  for (const auto axis : {MetricAxis::wall, MetricAxis::bytes}) {
+    MetricQuery query{.job_id = id, .names = {"loss"}, .x = axis, .from = {}, .to = {}, .worker = {}};
+    for (const auto& series : cluster.simulation.run(cluster.head->metrics(query)).value()) {
+      for (std::size_t i = 1; i < series.points.size(); ++i) EXPECT_GT(series.points[i].x, series.points[i - 1].x);
+    }
+  }
+}
+
+TEST(Restart, GetsItsRoomBackBeforeThoseThatCameLater) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.steps = 20;
+  const auto first = cluster.submit_job(2, one_restart);
+  ASSERT_TRUE(cluster.await_job(first, has_begun));
+  const auto second = cluster.submit_job(1);
+  cluster.spawners["a"]->kill(0);
+  const auto ended = cluster.await_end(first);
+  EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
+  EXPECT_GE(cluster.await_end(second).started_at, ended.ended_at);
+}
+
+TEST(Restart, OfTheHeadRemovesFilesThatBelongToNoJob) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  const auto id = cluster.submit_job(1);
+  cluster.await_end(id);
+  const auto jobs = cluster.dir.path() / "now" / "jobs";
+  std::filesystem::create_directories(jobs / "removed");
+  std::ofstream(jobs / "removed" / "worker-0.log") << "it was";
+  cluster.kill_head();
+  cluster.start_head();
+  EXPECT_FALSE(std::filesystem::exists(jobs / "removed"));
+  EXPECT_TRUE(std::filesystem::exists(jobs / id / "worker-0.log"));
+}
+
+}  // namespace
+}  // namespace weir::cluster
