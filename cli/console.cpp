@@ -80,9 +80,10 @@ bool pass_on(std::string_view part) {
   return std::cout.good();
 }
 
-void end_passing_on() {
+bool end_passing_on() {
   std::cout << std::flush;
   passing_on = false;
+  return std::cout.good();
 }
 
 void say(const std::string& line) { std::cerr << printable(line) << std::endl; }

@@ -35,8 +35,8 @@ void print(const std::string& text);
 /// false if standard output is closed.
 bool pass_on(std::string_view part);
 
-/// Ends the text that pass_on() has printed.
-void end_passing_on();
+/// Ends the text that pass_on() has printed. Returns false if standard output has not taken all of it.
+bool end_passing_on();
 
 /// Prints a line for people on standard error.
 void say(const std::string& line);

@@ -19,6 +19,8 @@ namespace {
 
 Error io_error(const std::string& what) { return {Errc::io, what + ": " + std::generic_category().message(errno)}; }
 
+Error unwritable() { return {Errc::io, "standard output is closed or full"}; }
+
 }  // namespace
 
 NewFile::~NewFile() {
@@ -59,12 +61,22 @@ Result<void> check_free(const std::string& name, bool replace) {
   return Error{Errc::conflict, name + " is there already; --force replaces it"};
 }
 
-int pass_body_on(const Api& api, const std::string& target) {
-  auto done = api.client().download(target, [](std::string_view part) -> Result<void> {
+Result<std::uint64_t> print_body(const Api& api, const std::string& target) {
+  std::uint64_t bytes = 0;
+  auto done = api.client().download(target, [&](std::string_view part) -> Result<void> {
+    bytes += part.size();
     if (pass_on(part)) return {};
-    return Error{Errc::io, "standard output is closed"};
+    return unwritable();
   });
-  const int code = done ? int{ExitCode::ok} : complain(done.error());
+  if (!done) return done.error();
+  if (!end_passing_on()) return unwritable();
+  return bytes;
+}
+
+int pass_body_on(const Api& api, const std::string& target) {
+  auto printed = print_body(api, target);
+  if (printed) return ExitCode::ok;
+  const int code = complain(printed.error());
   end_passing_on();
   return code;
 }

@@ -35,7 +35,12 @@ class NewFile {
 /// Fails with: conflict (there is a file with this name already and `replace` is false).
 Result<void> check_free(const std::string& name, bool replace);
 
-/// Prints a body of any size on standard output as it arrives. Returns the exit code.
+/// Prints a body of any size on standard output as it arrives. Returns its bytes. After an error, which complain() may
+/// report, end_passing_on() is still to be called.
+/// Fails with: the errors of HttpClient::download(), io (standard output does not take it).
+Result<std::uint64_t> print_body(const Api& api, const std::string& target);
+
+/// The same, for a command that does nothing else: reports an error and returns the exit code.
 int pass_body_on(const Api& api, const std::string& target);
 
 }  // namespace weir::cli

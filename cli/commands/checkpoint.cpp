@@ -54,34 +54,59 @@ Result<nlohmann::json> find_checkpoint(const Api& api, const std::string& id, co
                                                   "; `weir job checkpoints " + id + "` lists them"};
 }
 
-Result<nlohmann::json> download(const Api& api, const Download& options) {
+std::string target_of(const Download& options, const nlohmann::json& checkpoint) {
+  return checkpoints_path(options.id) + "/" + value_text(member(checkpoint, "step"));
+}
+
+Result<void> check_size(const nlohmann::json& checkpoint, std::uint64_t came) {
+  if (static_cast<double>(came) == number(checkpoint, "bytes")) return {};
+  return Error{Errc::io, "the checkpoint should have " + value_text(member(checkpoint, "bytes")) + " bytes, but " +
+                             std::to_string(came) + " came"};
+}
+
+Result<nlohmann::json> save(const Api& api, const Download& options) {
   if (auto free = check_free(options.file, options.force); !free) return free.error();
   auto checkpoint = find_checkpoint(api, options.id, options.step);
   if (!checkpoint) return checkpoint;
   NewFile file(options.file);
   if (auto opened = file.open(); !opened) return opened.error();
-  const std::string target = checkpoints_path(options.id) + "/" + value_text(member(*checkpoint, "step"));
-  auto received = api.client().download(target, [&](std::string_view part) { return file.append(part); });
+  auto received =
+      api.client().download(target_of(options, *checkpoint), [&](std::string_view part) { return file.append(part); });
   if (!received) return received.error();
-  if (const auto expected = number(*checkpoint, "bytes"); static_cast<double>(file.size()) != expected) {
-    return Error{Errc::io, "the checkpoint should have " + value_text(member(*checkpoint, "bytes")) + " bytes, but " +
-                               std::to_string(file.size()) + " came; nothing is kept"};
-  }
+  if (auto whole = check_size(*checkpoint, file.size()); !whole) return whole.error();
   if (auto kept = file.keep(options.force); !kept) return kept.error();
   return checkpoint;
 }
 
+Result<nlohmann::json> print_checkpoint(const Api& api, const Download& options) {
+  auto checkpoint = find_checkpoint(api, options.id, options.step);
+  if (!checkpoint) return checkpoint;
+  auto bytes = print_body(api, target_of(options, *checkpoint));
+  if (!bytes) return bytes.error();
+  if (auto whole = check_size(*checkpoint, *bytes); !whole) return whole.error();
+  return checkpoint;
+}
+
 int fetch(const Settings& settings, const Download& options) {
+  const bool to_output = options.file == "-";
+  if (to_output && settings.json) {
+    return complain({Errc::invalid_argument,
+                     "-o - writes the checkpoint to standard output, where --json writes: they cannot be combined"});
+  }
   const Api api(settings);
-  auto checkpoint = download(api, options);
-  if (!checkpoint) return complain(checkpoint.error());
+  auto checkpoint = to_output ? print_checkpoint(api, options) : save(api, options);
+  if (!checkpoint) {
+    const int code = complain(checkpoint.error());
+    end_passing_on();
+    return code;
+  }
   if (settings.json) {
     (*checkpoint)["job"] = options.id;
     (*checkpoint)["file"] = options.file;
     print(*checkpoint);
   } else {
     say("step " + value_text(member(*checkpoint, "step")) + ", " + bytes_text(number(*checkpoint, "bytes")) + ": " +
-        options.file);
+        (to_output ? "standard output" : options.file));
   }
   return ExitCode::ok;
 }
@@ -104,7 +129,7 @@ void add_job_checkpoints(CLI::App& job, Choice& choice) {
       add_command(job, choice, "checkpoint", "Download a checkpoint, a safetensors file", fetched, fetch);
   command->add_option("id", fetched->id, "The job's id")->required();
   command->add_option("step", fetched->step, "The checkpoint's step, or latest")->required()->check(check_step);
-  command->add_option("--output,-o", fetched->file, "The file to write")->required();
+  command->add_option("--output,-o", fetched->file, "The file to write; - for standard output")->required();
   command->add_flag("--force", fetched->force, "Replace the file if there is one");
 }
 

@@ -17,7 +17,7 @@ struct Traffic {
 struct Trace {
   std::string id;
   std::string step = "sampled";
-  std::string file;  ///< "": standard output
+  std::string file;  ///< "" or "-": standard output
   bool force = false;
 };
 
@@ -92,7 +92,7 @@ Result<std::uint64_t> save(const Api& api, const std::string& target, const Trac
 int trace(const Settings& settings, const Trace& options) {
   const Api api(settings);
   const std::string target = job_path(options.id) + "/trace?step=" + options.step;
-  if (options.file.empty()) return pass_body_on(api, target);
+  if (options.file.empty() || options.file == "-") return pass_body_on(api, target);
   auto bytes = save(api, target, options);
   if (!bytes) return complain(bytes.error());
   if (settings.json) {
@@ -118,7 +118,7 @@ void add_job_traffic(CLI::App& job, Choice& choice) {
   command->add_option("--step", traced->step, "Which step: a recent one, or the slowest")
       ->check(CLI::IsMember({"sampled", "slowest"}))
       ->capture_default_str();
-  command->add_option("--output,-o", traced->file, "The file to write; without it, standard output");
+  command->add_option("--output,-o", traced->file, "The file to write; without it, or with -, standard output");
   command->add_flag("--force", traced->force, "Replace the file if there is one");
 }
 

@@ -1,5 +1,7 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -198,12 +200,14 @@ TEST_F(Commands, JobTraceGoesToAFileOrOn) {
     return weir(std::move(more));
   };
   EXPECT_EQ(run({}).out, trace);
+  EXPECT_EQ(run({"-o", "-", "--step", "sampled"}).out, trace);
   const auto saved = run({"-o", file("t.json"), "--step", "slowest"});
   EXPECT_EQ(saved.code, 0) << saved.err;
   EXPECT_EQ(saved.out, "");
   EXPECT_EQ(read("t.json"), trace);
   EXPECT_THAT(lines_of(head),
-              ElementsAre("GET /api/v1/jobs/J1/trace?step=sampled", "GET /api/v1/jobs/J1/trace?step=slowest"));
+              ElementsAre("GET /api/v1/jobs/J1/trace?step=sampled", "GET /api/v1/jobs/J1/trace?step=sampled",
+                          "GET /api/v1/jobs/J1/trace?step=slowest"));
 
   write("t.json", "mine");
   EXPECT_EQ(run({"-o", file("t.json")}).code, 1);
@@ -400,6 +404,41 @@ TEST_F(Commands, ACheckpointIsWrittenWholeOrNotAtAll) {
   EXPECT_EQ(too_small.code, 1);
   EXPECT_THAT(too_small.err, HasSubstr("should have 4 bytes, but 3 came"));
   EXPECT_THAT(files(), ElementsAre("a")) << "nothing is left of what failed";
+}
+
+TEST_F(Commands, ACheckpointGoesToStandardOutput) {
+  Checkpoints job;
+  job.body = std::string("w\0\x1bz", 4);
+  const auto fetch = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"--address", job.head.address(), "job", "checkpoint"});
+    return weir(words);
+  };
+  const Outcome printed = fetch({"J1", "latest", "-o", "-"});
+  EXPECT_EQ(printed.code, 0) << printed.err;
+  EXPECT_EQ(printed.out, job.body) << "byte for byte";
+  EXPECT_EQ(printed.err, "step 20, 4 B: standard output\n");
+  EXPECT_FALSE(fs::exists("-"));
+  EXPECT_EQ(fetch({"J1", "latest", "-o", "-", "--json"}).code, 2) << "there is one standard output";
+  EXPECT_EQ(fetch({"J1", "30", "-o", "-"}).code, 3);
+  job.body = "wxy";
+  const Outcome too_small = fetch({"J1", "20", "-o", "-"});
+  EXPECT_EQ(too_small.code, 1);
+  EXPECT_THAT(too_small.err, HasSubstr("should have 4 bytes, but 3 came"));
+}
+
+TEST_F(Commands, AFullDiskBehindStandardOutputIsAnError) {
+  Checkpoints job;
+  std::cout << std::flush;
+  const int usual = ::dup(STDOUT_FILENO);
+  const int full = ::open("/dev/full", O_WRONLY);
+  ::dup2(full, STDOUT_FILENO);
+  const std::string address = job.head.address();
+  const std::vector<const char*> words{"weir", "--address", address.c_str(), "job", "checkpoint", "J1", "10", "-o", "-"};
+  EXPECT_EQ(Program(catalog).run(static_cast<int>(words.size()), words.data()), 1);
+  ::dup2(usual, STDOUT_FILENO);
+  ::close(usual);
+  ::close(full);
+  std::cout.clear();
 }
 
 TEST_F(Commands, ATerminalIsSentNothingThatItObeys) {
