@@ -59,12 +59,15 @@ void print_plan(const nlohmann::json& plan) {
 }
 
 int traffic(const Settings& settings, const Traffic& options) {
-  auto answer = Api(settings).get(job_path(options.id) + "/traffic");
+  const Api api(settings);
+  auto answer = api.get(job_path(options.id) + "/traffic");
   if (!answer) return complain(answer.error());
   if (settings.json) {
     print(*answer);
     return ExitCode::ok;
   }
+  auto job = api.get(job_path(options.id));
+  if (!job) return complain(job.error());
   Table table({"OF", "NAME", "SENT", "RECEIVED"});
   for (const nlohmann::json& link : member(*answer, "links")) {
     add_row(table, "link", value_text(member(link, "from")) + " to " + value_text(member(link, "to")), link);
@@ -76,6 +79,7 @@ int traffic(const Settings& settings, const Traffic& options) {
   add_row(table, "all", "", *answer);
   print(table.str());
   if (const nlohmann::json& plan = member(*answer, "plan"); plan.is_object()) print_plan(plan);
+  if (number(*job, "restarts") > 0) say("The job was restarted: this is what was sent since the last restart.");
   return ExitCode::ok;
 }
 
@@ -107,7 +111,8 @@ int trace(const Settings& settings, const Trace& options) {
 
 void add_job_traffic(CLI::App& job, Choice& choice) {
   auto counted = std::make_shared<Traffic>();
-  add_command(job, choice, "traffic", "What a job's workers have sent each other, by link, phase and tensor, and how",
+  add_command(job, choice, "traffic",
+              "What a job's workers have sent each other since its last restart, by link, phase and tensor, and how",
               counted, traffic)
       ->add_option("id", counted->id, "The job's id")
       ->required();

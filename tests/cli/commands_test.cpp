@@ -147,6 +147,18 @@ TEST_F(Commands, JobTrafficIsATableAndJson) {
   EXPECT_EQ(weir_at(answer(404, "{}"), {"job", "traffic", "J9"}).code, 3);
 }
 
+TEST_F(Commands, JobTrafficSaysSinceWhen) {
+  int restarts = 0;
+  FakeHttp head([&](const FakeRequest& request) {
+    if (request.has("/traffic ")) return answer(200, R"({"bytes_sent": 2000, "bytes_received": 1000})");
+    return answer(200, json{{"id", "J1"}, {"restarts", restarts}}.dump());
+  });
+  const auto said = [&] { return weir({"--address", head.address(), "job", "traffic", "J1"}).err; };
+  EXPECT_EQ(said(), "");
+  restarts = 2;
+  EXPECT_EQ(said(), "The job was restarted: this is what was sent since the last restart.\n");
+}
+
 TEST_F(Commands, JobTrafficSaysHowGradientsTravel) {
   const json counts = {{"bytes_sent", 2000}, {"bytes_received", 1000}};
   json traffic = counts;
@@ -433,7 +445,8 @@ TEST_F(Commands, AFullDiskBehindStandardOutputIsAnError) {
   const int full = ::open("/dev/full", O_WRONLY);
   ::dup2(full, STDOUT_FILENO);
   const std::string address = job.head.address();
-  const std::vector<const char*> words{"weir", "--address", address.c_str(), "job", "checkpoint", "J1", "10", "-o", "-"};
+  const std::vector<const char*> words{"weir", "--address", address.c_str(), "job", "checkpoint", "J1", "10",
+                                       "-o",   "-"};
   EXPECT_EQ(Program(catalog).run(static_cast<int>(words.size()), words.data()), 1);
   ::dup2(usual, STDOUT_FILENO);
   ::close(usual);
