@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -9,7 +8,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 
 #include "base/errc.hpp"
 #include "cli/commands/commands.hpp"
@@ -17,8 +15,10 @@
 #include "cli/exit_code.hpp"
 #include "cli/format.hpp"
 #include "cli/run_loop.hpp"
+#include "cli/up_arguments.hpp"
 #include "cluster/data_dir.hpp"
 #include "cluster/gpus.hpp"
+#include "cluster/host.hpp"
 #include "runtime/asio.hpp"
 #include "runtime/process.hpp"
 #include "runtime/task_group.hpp"
@@ -33,14 +33,6 @@ using runtime::nothrow;
 /// The time for nodes and head to end by themselves; a node gives its workers half of that.
 constexpr std::chrono::seconds stop_grace{15};
 
-struct Options {
-  unsigned nodes = 2;
-  double cpus_per_node = 0;
-  std::string listen;
-  std::string http = "127.0.0.1:8265";
-  std::string modules;
-};
-
 /// The default control port, which nodes started in other terminals expect, if it is free.
 std::string control_address() {
   net::io_context io;
@@ -54,7 +46,7 @@ std::string control_address() {
 /// A head and its nodes as child processes. Runs on one thread.
 class Up {
  public:
-  Up(net::io_context& io, const Settings& settings, const Options& options)
+  Up(net::io_context& io, const Settings& settings, const UpOptions& options)
       : settings_(settings),
         options_(options),
         executor_(io.get_executor()),
@@ -63,11 +55,8 @@ class Up {
         spawner_(runtime::make_process_spawner()) {}
 
   net::awaitable<int> run() {
-    std::vector<std::string> arguments{"head",   "--data-dir", settings_.data_dir.string(), "--listen", options_.listen,
-                                       "--http", options_.http};
-    if (auto started = start("head", std::move(arguments), runtime::current_environment()); !started) {
-      co_return complain(started.error());
-    }
+    auto started = start("head", head_arguments(settings_.data_dir, options_), runtime::current_environment());
+    if (!started) co_return complain(started.error());
     const auto [failed, signal] = co_await signals_.async_wait(nothrow);
     stopping_ = true;
     if (!failed) say("stopping");
@@ -148,12 +137,8 @@ class Up {
     const auto gpus = options_.nodes > 1 ? divided_gpus() : std::vector<std::string>();
     for (unsigned i = 1; i <= options_.nodes; ++i) {
       if (!gpus.empty()) environment[cluster::visible_devices_variable] = gpus[i - 1];
-      const std::string name = "node-" + std::to_string(i);
-      const std::string cpus = "cpu=" + value_text(options_.cpus_per_node);
-      std::vector<std::string> arguments{"node",        "--head", text(endpoints, "control"), "--name", name,
-                                         "--resources", cpus};
-      if (!options_.modules.empty()) arguments.insert(arguments.end(), {"--modules", options_.modules});
-      auto started = start(name, std::move(arguments), environment);
+      auto arguments = node_arguments(i, text(endpoints, "control"), options_, cluster::host::resources());
+      auto started = start("node-" + std::to_string(i), std::move(arguments), environment);
       if (!started) say(started.error().message());
     }
   }
@@ -181,7 +166,7 @@ class Up {
   }
 
   const Settings& settings_;
-  const Options& options_;
+  const UpOptions& options_;
   net::any_io_executor executor_;
   net::signal_set signals_;
   bool stopping_ = false;
@@ -190,12 +175,9 @@ class Up {
   std::unique_ptr<runtime::ProcessSpawner> spawner_;
 };
 
-int up(const Settings& settings, const Options& given) {
-  Options options = given;
+int up(const Settings& settings, const UpOptions& given) {
+  UpOptions options = given;
   if (options.listen.empty()) options.listen = control_address();
-  if (options.cpus_per_node <= 0) {
-    options.cpus_per_node = std::max(2U, std::thread::hardware_concurrency() / std::max(1U, options.nodes));
-  }
   net::io_context io{1};
   Up all(io, settings, options);
   return run_loop(io, all.run());
@@ -204,14 +186,19 @@ int up(const Settings& settings, const Options& given) {
 }  // namespace
 
 void add_up(CLI::App& program, Choice& choice) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<UpOptions>();
   CLI::App* command =
       add_command(program, choice, "up", "A head and nodes on this machine, until Ctrl-C stops all of it", options, up);
   command->add_option("--nodes", options->nodes, "How many nodes")->capture_default_str();
   command->add_option("--cpus-per-node", options->cpus_per_node,
-                      "Cores each node offers; by default its share of the machine's, at least 2");
+                      "Cores each node offers; by default its share of the machine's, at least 2. Of the machine's "
+                      "memory and GPUs each node offers its share");
   command->add_option("--listen", options->listen, "HOST:PORT for nodes; by default 127.0.0.1:6380 if it is free");
   command->add_option("--http", options->http, "HOST:PORT of API and dashboard")->capture_default_str();
+  command->add_option("--allow-host", options->allow_hosts, "One more name the head is reached by (repeatable)");
+  command->add_option("--public-url", options->public_url,
+                      "Where browsers find the head behind a proxy; `weir head --help` says more");
+  command->add_flag("--insecure", options->insecure, "Allow addresses beyond loopback, without TLS");
   command->add_option("--modules", options->modules, "Directory of TorchScript modules, for the nodes");
 }
 

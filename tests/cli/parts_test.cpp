@@ -9,11 +9,13 @@
 #include "cli/resources.hpp"
 #include "cli/server_sent_events.hpp"
 #include "cli/set_option.hpp"
+#include "cli/up_arguments.hpp"
 
 namespace weir::cli {
 namespace {
 
 using nlohmann::json;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(SetOption, ValuesHaveTheTypeTheyReadAs) {
@@ -33,6 +35,37 @@ TEST(SetOption, RefusesWhatIsNoAssignment) {
     ASSERT_FALSE(set) << assignment;
     EXPECT_EQ(set.error().code, Errc::invalid_argument);
   }
+}
+
+TEST(UpArguments, TheHeadIsToldWhatUpWasTold) {
+  UpOptions options;
+  options.listen = "127.0.0.1:6380";
+  EXPECT_THAT(head_arguments("/data", options),
+              ElementsAre("head", "--data-dir", "/data", "--listen", "127.0.0.1:6380", "--http", "127.0.0.1:8265"));
+  options.http = "0.0.0.0:80";
+  options.insecure = true;
+  options.public_url = "https://weir.example";
+  options.allow_hosts = {"a", "b:80"};
+  EXPECT_THAT(
+      head_arguments("/data", options),
+      ElementsAre("head", "--data-dir", "/data", "--listen", "127.0.0.1:6380", "--http", "0.0.0.0:80", "--allow-host",
+                  "a", "--allow-host", "b:80", "--public-url", "https://weir.example", "--insecure"));
+}
+
+TEST(UpArguments, NodesDivideTheMachine) {
+  const protocol::Resources machine{{"cpu", 9}, {"memory", 10e9}};
+  UpOptions options;
+  EXPECT_THAT(
+      node_arguments(2, "127.0.0.1:6380", options, machine),
+      ElementsAre("node", "--head", "127.0.0.1:6380", "--name", "node-2", "--resources", "cpu=4,memory=5000000000"));
+  options.nodes = 8;
+  options.modules = "/modules";
+  EXPECT_THAT(node_arguments(1, "127.0.0.1:6380", options, machine),
+              ElementsAre("node", "--head", "127.0.0.1:6380", "--name", "node-1", "--resources",
+                          "cpu=2,memory=1250000000", "--modules", "/modules"))
+      << "never less than two cores";
+  options.cpus_per_node = 0.5;
+  EXPECT_THAT(node_arguments(1, "", options, machine), ::testing::Contains("cpu=0.5,memory=1250000000"));
 }
 
 TEST(ServerSentEvents, AreTakenApartHoweverTheyArrive) {

@@ -59,6 +59,11 @@ TEST(Program, BadCommandLinesAreUsageErrors) {
   EXPECT_EQ(weir({"--version"}).code, 0);
 }
 
+TEST(Program, UpTakesWhatTheHeadItStartsMayAskFor) {
+  const Outcome help = weir({"up", "--help"});
+  for (const char* option : {"--insecure", "--allow-host", "--public-url"}) EXPECT_THAT(help.out, HasSubstr(option));
+}
+
 TEST(Program, NoHeadIsCalledUnreachableAndToldWhatToDo) {
   boost::asio::io_context io;
   boost::asio::ip::tcp::acceptor port(io, {boost::asio::ip::address_v4::loopback(), 0});
