@@ -11,9 +11,13 @@ namespace weir::cli {
 Result<nlohmann::json> Api::call(HttpCall call) const {
   auto answer = client_.request(std::move(call));
   if (!answer) return answer.error();
-  if (answer->status < 200 || answer->status > 299) return answer_error(*answer, client_.address());
-  if (answer->body.empty()) return nlohmann::json();
-  auto parsed = nlohmann::json::parse(answer->body, nullptr, false);
+  return read(*answer);
+}
+
+Result<nlohmann::json> Api::read(const HttpAnswer& answer) const {
+  if (answer.status < 200 || answer.status > 299) return answer_error(answer, client_.address());
+  if (answer.body.empty()) return nlohmann::json();
+  auto parsed = nlohmann::json::parse(answer.body, nullptr, false);
   if (parsed.is_discarded()) {
     return Error{Errc::unsupported, client_.address() + " answers, but not with JSON: is it a weir head?"};
   }

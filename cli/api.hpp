@@ -39,6 +39,9 @@ class Api {
   /// Makes any request whose answer is JSON.
   Result<nlohmann::json> call(HttpCall call) const;
 
+  /// The JSON of an answer; null if it has no body.
+  Result<nlohmann::json> read(const HttpAnswer& answer) const;
+
   const HttpClient& client() const { return client_; }
 
  private:

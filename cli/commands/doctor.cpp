@@ -36,11 +36,10 @@ void check_descriptors(Findings& findings) {
 }
 
 void check_data_dir(const Settings& settings, Findings& findings) {
-  const fs::path& dir = settings.data_dir;
   std::error_code ignored;
+  const fs::path dir = fs::absolute(settings.data_dir, ignored);
   fs::path nearest = dir;
-  while (!nearest.empty() && !fs::exists(nearest, ignored) && nearest.has_parent_path())
-    nearest = nearest.parent_path();
+  while (!fs::exists(nearest, ignored) && nearest != nearest.root_path()) nearest = nearest.parent_path();
   if (::access(nearest.c_str(), W_OK | X_OK) != 0) {
     findings.bad("data directory", dir.string() + " cannot be written", "choose another with --data-dir");
     return;
@@ -60,13 +59,13 @@ void check_data_dir(const Settings& settings, Findings& findings) {
 void check_head(const Settings& settings, Findings& findings) {
   const Api api(settings);
   const std::string address = api.client().address();
-  if (auto version = api.get("/api/v1/version")) {
-    findings.good("head", "weir " + text(*version, "version") + " at " + address);
-    return;
-  } else if (exit_code(version.error()) != ExitCode::unreachable) {
-    findings.bad("head", "answers at " + address + ", but: " + version.error().context, "");
-    return;
+  auto answer = api.client().request({.target = "/api/v1/version"});
+  if (answer) {
+    auto version = api.read(*answer);
+    if (version) return findings.good("head", "weir " + text(*version, "version") + " at " + address);
+    return findings.bad("head", "answers at " + address + ", but: " + version.error().context, "");
   }
+  if (exit_code(answer.error()) != ExitCode::unreachable) return findings.bad("head", answer.error().context, "");
   findings.note("head", "none at " + address, "start one with `weir up`");
   for (const std::uint16_t port : {std::uint16_t{6380}, std::uint16_t{8265}}) {
     boost::asio::io_context io;

@@ -342,19 +342,21 @@ TEST_F(Commands, TheTokenOfADataDirectoryGoesToItsHeadOnly) {
   EXPECT_THAT(other.requests().back().head, Not(HasSubstr("Authorization"))) << "not where heads listen by default";
 }
 
+/// What the doctor has found out about one thing.
+json finding(const Outcome& outcome, const std::string& what) {
+  const auto checks = json::parse(outcome.out, nullptr, false)["checks"];
+  const auto found = std::find_if(checks.begin(), checks.end(), [&](const json& one) { return one["what"] == what; });
+  return found == checks.end() ? json::object() : *found;
+}
+
 TEST_F(Commands, DoctorSaysWhatIsFoundAndWhatToDo) {
   write("token", "abc\n");
   fs::permissions(file("token"), fs::perms::owner_read | fs::perms::others_read);
   FakeHttp head([](const FakeRequest&) { return answer(200, R"({"version": "9.9"})"); });
   const Outcome outcome = weir({"--data-dir", dir_, "--address", head.address(), "--json", "doctor"});
   EXPECT_EQ(outcome.code, 1) << "others may read the token";
-  const auto found = json::parse(outcome.out);
-  EXPECT_EQ(found["healthy"], false);
-  const auto check = [&](const std::string& what) {
-    for (const auto& one : found["checks"])
-      if (one["what"] == what) return one;
-    return json();
-  };
+  EXPECT_EQ(json::parse(outcome.out)["healthy"], false);
+  const auto check = [&](const std::string& what) { return finding(outcome, what); };
   EXPECT_EQ(check("data directory"),
             (json{{"level", "ok"}, {"what", "data directory"}, {"found", dir_.string()}, {"advice", ""}}));
   EXPECT_EQ(check("token")["level"], "bad");
@@ -362,13 +364,38 @@ TEST_F(Commands, DoctorSaysWhatIsFoundAndWhatToDo) {
   EXPECT_EQ(check("head")["level"], "ok");
   for (const char* optional : {"cuDNN", "NCCL"}) {
     const auto one = check(optional);
-    ASSERT_TRUE(one.is_object()) << optional;
+    ASSERT_FALSE(one.empty()) << optional;
     EXPECT_NE(one["level"], "bad") << "jobs run without it";
     EXPECT_EQ(one["level"] == "note", one["advice"].get<std::string>().find("install") != std::string::npos) << one;
   }
   EXPECT_EQ(check("head")["found"], "weir 9.9 at " + head.address());
   const Outcome text = weir({"--data-dir", dir_, "--address", head.address(), "doctor"});
   EXPECT_THAT(text.out, HasSubstr("bad  token: " + file("token") + " may be read by others\n     chmod 600 "));
+}
+
+TEST_F(Commands, DoctorTakesARelativeDataDirectory) {
+  const fs::path before = fs::current_path();
+  fs::current_path(dir_);
+  const Outcome outcome = weir({"--data-dir", "new/data", "--address", "127.0.0.1:1", "--json", "doctor"});
+  fs::current_path(before);
+  EXPECT_EQ(finding(outcome, "data directory"), (json{{"level", "ok"},
+                                                      {"what", "data directory"},
+                                                      {"found", file("new/data") + " (made when a head first starts)"},
+                                                      {"advice", ""}}));
+}
+
+TEST_F(Commands, DoctorSaysThatAHeadAnswersOnlyIfItDoes) {
+  const auto head_at = [&](const std::string& address) {
+    return finding(weir({"--data-dir", dir_, "--address", address, "--json", "doctor"}), "head");
+  };
+  FakeHttp refusing([](const FakeRequest&) { return answer(401, R"({"detail": "the token is wrong"})"); });
+  EXPECT_EQ(head_at(refusing.address())["level"], "bad");
+  EXPECT_THAT(head_at(refusing.address())["found"],
+              StartsWith("answers at " + refusing.address() + ", but: the token"));
+  FakeHttp other([](const FakeRequest&) { return answer(200, "<html>"); });
+  EXPECT_THAT(head_at(other.address())["found"], StartsWith("answers at " + other.address() + ", but: "));
+  EXPECT_EQ(head_at("nonsense")["level"], "bad");
+  EXPECT_THAT(head_at("nonsense")["found"], Not(HasSubstr("answers at")));
 }
 
 /// A head with checkpoints at steps 10 and 20, of three and four bytes.
