@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -10,6 +9,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/follow.hpp"
 #include "cli/format.hpp"
+#include "cli/metric_summary.hpp"
 
 namespace weir::cli {
 namespace {
@@ -34,7 +34,7 @@ struct Metrics {
   std::string id;
   std::string name;
   std::string x = "step";
-  std::string points;  ///< a number or "all"; "" = chosen by the output format
+  std::string points;  ///< a number or "all"; "": 500 as JSON, else all
   bool csv = false;
 };
 
@@ -133,41 +133,43 @@ int events(const Settings& settings, const One& options) {
   return ExitCode::ok;
 }
 
+/// Whole numbers, such as bytes, with all their digits.
+std::string number_cell(double value) {
+  constexpr double exact_max = 9007199254740992;  // 2^53
+  if (value == std::trunc(value) && std::abs(value) <= exact_max) return std::to_string(std::llround(value));
+  return value_text(value);
+}
+
+/// A table of all points: those of a bucket would hide the first ones, and how many there are.
+int metrics_table(const Api& api, const std::string& target) {
+  MetricSummary summary;
+  auto read = api.client().download(target, [&](std::string_view part) { return summary.add(part); });
+  if (!read) return complain(read.error());
+  Table table({"NAME", "WORKER", "POINTS", "FIRST", "LEAST", "GREATEST", "LAST"});
+  for (const auto& series : summary.series()) {
+    table.add({series.name, series.worker.empty() ? "all" : series.worker, std::to_string(series.points),
+               number_cell(series.first), number_cell(series.least), number_cell(series.greatest),
+               number_cell(series.last)});
+  }
+  print(table.str());
+  return ExitCode::ok;
+}
+
 int metrics(const Settings& settings, const Metrics& options) {
-  const std::string points = !options.points.empty() ? options.points : options.csv ? "all" : "500";
+  const bool table = !options.csv && !settings.json;
+  if (table && !options.points.empty()) {
+    return complain({Errc::invalid_argument, "--points is for --csv and --json; a table sums up all points"});
+  }
+  const std::string points = !options.points.empty() ? options.points : settings.json && !options.csv ? "500" : "all";
   std::string target = job_path(options.id) + "/metrics?x=" + percent_encoded(options.x) + "&points=" + points;
   if (!options.name.empty()) target += "&name=" + percent_encoded(options.name);
   const Api api(settings);
+  if (table) return metrics_table(api, target + "&format=csv");
   if (options.csv) return pass_body_on(api, target + "&format=csv");
-  if (points == "all" && settings.json) return pass_body_on(api, target);
-  if (points == "all") {
-    return complain({Errc::invalid_argument, "--points all is for --csv and --json; a table shows a summary"});
-  }
+  if (points == "all") return pass_body_on(api, target);
   auto answer = api.get(target);
   if (!answer) return complain(answer.error());
-  if (settings.json) {
-    print(*answer);
-    return ExitCode::ok;
-  }
-  Table table({"NAME", "WORKER", "POINTS", "FIRST", "LEAST", "GREATEST", "LAST"});
-  for (const nlohmann::json& series : member(*answer, "series")) {
-    const nlohmann::json& points = member(series, "points");
-    if (!points.is_array() || points.empty()) continue;
-    double least = 0;
-    double greatest = 0;
-    bool any = false;
-    for (const nlohmann::json& point : points) {
-      if (!point.is_array() || point.size() < 4 || !point[1].is_number() || !point[2].is_number()) continue;
-      least = any ? std::min(least, point[1].get<double>()) : point[1].get<double>();
-      greatest = any ? std::max(greatest, point[2].get<double>()) : point[2].get<double>();
-      any = true;
-    }
-    const nlohmann::json& worker = member(series, "worker");
-    table.add({text(series, "name"), worker.is_null() ? "all" : value_text(worker), std::to_string(points.size()),
-               value_text(points.front().at(3)), any ? value_text(least) : "-", any ? value_text(greatest) : "-",
-               value_text(points.back().at(3))});
-  }
-  print(table.str());
+  print(*answer);
   return ExitCode::ok;
 }
 
@@ -230,8 +232,8 @@ void add_job(CLI::App& program, Choice& choice) {
       ->capture_default_str();
   command
       ->add_option("--points", measured->points,
-                   "At most so many points per series, 1 to 5000, or all (with --csv or --json); 500 by default, all "
-                   "with --csv")
+                   "With --csv or --json: at most so many points per series, 1 to 5000, or all; by default 500 with "
+                   "--json, and all with --csv")
       ->check(CLI::IsMember({"all"}) | CLI::Range(1, 5000));
   command->add_flag("--csv", measured->csv, "Print points as CSV");
 

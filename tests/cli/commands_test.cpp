@@ -80,7 +80,10 @@ TEST_F(Commands, JobEventsReadsAllPages) {
 }
 
 TEST_F(Commands, JobMetricsAsTableJsonAndCsv) {
-  const std::string csv = "job,name,worker,x,min,max,last\r\nJ1,loss,,1,2,2,2\r\n";
+  const std::string csv =
+      "job,name,worker,x,min,max,last\r\n"
+      "J1,bytes_sent,0,1,30000000,30000000,30000000\r\nJ1,bytes_sent,1,1,5,5,5\r\n"
+      "J1,loss,,1,2.5,2.5,2.5\r\nJ1,loss,,2,3,3,3\r\nJ1,loss,,3,nan,nan,nan\r\nJ1,loss,,4,0.25,0.25,0.25\r\n";
   const json series = {
       {"job", "J1"},
       {"x", "wall"},
@@ -94,19 +97,30 @@ TEST_F(Commands, JobMetricsAsTableJsonAndCsv) {
   };
   const Outcome table = metrics({"--x", "wall", "--name", "loss"});
   EXPECT_EQ(table.out,
-            "NAME  WORKER  POINTS  FIRST  LEAST  GREATEST  LAST\nloss  all     2       2      0.5    4         1\n");
+            "NAME        WORKER  POINTS  FIRST     LEAST     GREATEST  LAST\n"
+            "bytes_sent  0       1       30000000  30000000  30000000  30000000\n"
+            "bytes_sent  1       1       5         5         5         5\n"
+            "loss        all     4       2.5       0.25      3         0.25\n");
   EXPECT_EQ(json::parse(metrics({"--json", "--points", "20"}).out), series);
   EXPECT_EQ(metrics({"--csv"}).out, csv);
   EXPECT_EQ(metrics({"--csv", "--points", "9"}).out, csv);
   EXPECT_EQ(metrics({"--json", "--points", "all"}).out, series.dump());
-  EXPECT_THAT(lines_of(head), ElementsAre("GET /api/v1/jobs/J1/metrics?x=wall&points=500&name=loss",
+  EXPECT_THAT(lines_of(head), ElementsAre("GET /api/v1/jobs/J1/metrics?x=wall&points=all&name=loss&format=csv",
                                           "GET /api/v1/jobs/J1/metrics?x=step&points=20",
                                           "GET /api/v1/jobs/J1/metrics?x=step&points=all&format=csv",
                                           "GET /api/v1/jobs/J1/metrics?x=step&points=9&format=csv",
                                           "GET /api/v1/jobs/J1/metrics?x=step&points=all"));
   EXPECT_EQ(metrics({"--points", "all"}).code, 2) << "a table is a summary";
+  EXPECT_EQ(metrics({"--points", "20"}).code, 2);
   EXPECT_EQ(metrics({"--points", "5001"}).code, 2);
   EXPECT_EQ(metrics({"--points", "0"}).code, 2);
+}
+
+TEST_F(Commands, JobMetricsThatAreNotUnderstoodAreAnError) {
+  const Outcome outcome =
+      weir_at(answer(200, "heading\r\nJ1,loss,,1,2,2,two\r\n", "text/csv"), {"job", "metrics", "J1"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("\"two\" is no number"));
 }
 
 TEST_F(Commands, CsvThatIsCutShortIsAnError) {

@@ -4,6 +4,7 @@
 #include "base/errc.hpp"
 #include "cli/api.hpp"
 #include "cli/format.hpp"
+#include "cli/metric_summary.hpp"
 #include "cli/printable.hpp"
 #include "cli/progress.hpp"
 #include "cli/resources.hpp"
@@ -34,6 +35,21 @@ TEST(SetOption, RefusesWhatIsNoAssignment) {
     const auto set = apply_set(spec, assignment);
     ASSERT_FALSE(set) << assignment;
     EXPECT_EQ(set.error().code, Errc::invalid_argument);
+  }
+}
+
+TEST(MetricSummary, IsTheSameHoweverTheDocumentArrives) {
+  const std::string document = "job,name,worker,x,min,max,last\r\nJ,a,,1,4,4,4\r\nJ,a,,2,-1,-1,-1\r\nJ,a,0,1,7,7,7\r\n";
+  for (std::size_t piece : {std::size_t{1}, std::size_t{7}, document.size()}) {
+    MetricSummary summary;
+    for (std::size_t at = 0; at < document.size(); at += piece) ASSERT_TRUE(summary.add(document.substr(at, piece)));
+    ASSERT_EQ(summary.series().size(), 2U);
+    const auto& whole = summary.series()[0];
+    EXPECT_EQ(whole.name, "a");
+    EXPECT_EQ(whole.worker, "");
+    EXPECT_EQ(whole.points, 2U);
+    EXPECT_EQ((std::vector{whole.first, whole.least, whole.greatest, whole.last}), (std::vector<double>{4, -1, 4, -1}));
+    EXPECT_EQ(summary.series()[1].worker, "0");
   }
 }
 
