@@ -9,7 +9,8 @@
 namespace weir::cli {
 namespace {
 
-struct All {
+struct List {
+  std::string search;
   std::size_t limit = 1000;
 };
 
@@ -19,8 +20,9 @@ struct One {
 
 std::string actor_path(const std::string& name) { return "/api/v1/actors/" + percent_encoded(name); }
 
-int list(const Settings& settings, const All& options) {
-  auto actors = Api(settings).list("/api/v1/actors", "actors", "", options.limit);
+int list(const Settings& settings, const List& options) {
+  const std::string query = options.search.empty() ? "" : "q=" + percent_encoded(options.search) + "&";
+  auto actors = Api(settings).list("/api/v1/actors", "actors", query, options.limit);
   if (!actors) return complain(actors.error());
   if (settings.json) {
     print(nlohmann::json{{"actors", actors->items}, {"next", actors->next}});
@@ -49,11 +51,10 @@ int show(const Settings& settings, const One& options) {
 void add_actor(CLI::App& program, Choice& choice) {
   CLI::App& actor = *program.add_subcommand("actor", "Look at actors");
   actor.require_subcommand(1);
-  auto listed = std::make_shared<All>();
-  add_command(actor, choice, "list", "The cluster's actors, by name", listed, list)
-      ->add_option("--limit", listed->limit, "How many")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  auto listed = std::make_shared<List>();
+  CLI::App* command = add_command(actor, choice, "list", "The cluster's actors, by name", listed, list);
+  command->add_option("--search", listed->search, "Only those whose name or type contains this");
+  command->add_option("--limit", listed->limit, "How many")->check(CLI::PositiveNumber)->capture_default_str();
 
   auto shown = std::make_shared<One>();
   add_command(actor, choice, "show", "One actor, as JSON", shown, show)

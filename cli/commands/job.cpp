@@ -239,7 +239,7 @@ void add_job(CLI::App& program, Choice& choice) {
 
   add_job_traffic(job, choice);
   add_job_checkpoints(job, choice);
-  add_one(job, choice, "stop", "Stop a job; a checkpoint is taken", stop);
+  add_one(job, choice, "stop", "Stop a job; if it trains, a checkpoint is taken first", stop);
   add_one(job, choice, "delete", "Delete an ended job with its metrics, logs and checkpoints", remove);
 }
 

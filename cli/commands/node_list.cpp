@@ -82,8 +82,9 @@ int drain(const Settings& settings, const Drain& options) {
   if (settings.json) {
     print(*node);
   } else {
-    say(text(*node, "name") + " is " + text(*node, "state") +
-        (options.undo ? ": it takes work again" : ": nothing new is placed there"));
+    const std::string state = text(*node, "state");
+    const char* undone = state == "lost" ? ": when it joins again, it takes work" : ": it takes work again";
+    say(text(*node, "name") + " is " + state + (options.undo ? undone : ": nothing new is placed there"));
   }
   return ExitCode::ok;
 }

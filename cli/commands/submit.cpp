@@ -170,7 +170,7 @@ void add_submit(CLI::App& program, Choice& choice) {
         return plain && !key.empty() && key.size() <= 200 ? "" : "1 to 200 visible ASCII characters";
       });
   command->add_flag("--follow,-f", options->follow, "Show progress; exit with 0 only if the job succeeds");
-  command->add_flag("--dry-run", options->dry_run, "Only check: the full spec, the placement, bytes per step");
+  command->add_flag("--dry-run", options->dry_run, "Only check: the full spec, the placement, bytes per exchange");
 }
 
 }  // namespace weir::cli

@@ -311,6 +311,21 @@ TEST_F(Commands, NodeDrain) {
   EXPECT_THAT(lines_of(head), ElementsAre("POST /api/v1/nodes/alpha/drain", "POST /api/v1/nodes/alpha/drain"));
 }
 
+TEST_F(Commands, NodeDrainUndoneSaysWhenTheNodeTakesWork) {
+  const auto undone = [](const std::string& state) {
+    const auto node = json{{"name", "alpha"}, {"state", state}}.dump();
+    return weir_at(answer(200, node), {"node", "drain", "alpha", "--undo"}).err;
+  };
+  EXPECT_EQ(undone("alive"), "alpha is alive: it takes work again\n");
+  EXPECT_EQ(undone("lost"), "alpha is lost: when it joins again, it takes work\n");
+}
+
+TEST_F(Commands, ActorsAreSearched) {
+  FakeHttp head([](const FakeRequest&) { return answer(200, R"({"actors": [], "next": null})"); });
+  EXPECT_EQ(weir({"--address", head.address(), "actor", "list", "--search", "job/J 1"}).code, 0);
+  EXPECT_THAT(lines_of(head), ElementsAre("GET /api/v1/actors?q=job%2FJ%201&limit=1000"));
+}
+
 TEST_F(Commands, CatalogNeedsNoHead) {
   const Outcome own = weir({"catalog"});
   EXPECT_EQ(own.code, 0) << own.err;

@@ -59,6 +59,11 @@ TEST(Program, BadCommandLinesAreUsageErrors) {
   EXPECT_EQ(weir({"--version"}).code, 0);
 }
 
+TEST(Program, HelpSaysWhatHappens) {
+  EXPECT_THAT(weir({"job", "stop", "--help"}).out, HasSubstr("if it trains, a checkpoint is taken"));
+  EXPECT_THAT(weir({"submit", "--help"}).out, HasSubstr("bytes per exchange"));
+}
+
 TEST(Program, UpTakesWhatTheHeadItStartsMayAskFor) {
   const Outcome help = weir({"up", "--help"});
   for (const char* option : {"--insecure", "--allow-host", "--public-url"}) EXPECT_THAT(help.out, HasSubstr(option));
