@@ -37,7 +37,7 @@ class LogPrinter {
     if (!sizes) return sizes.error();
     for (const auto& printed : member(*sizes, "workers")) {
       const auto worker = static_cast<std::uint64_t>(number(printed, "worker"));
-      if (static_cast<std::uint64_t>(number(printed, "size")) <= offsets_[worker]) continue;
+      if (static_cast<std::uint64_t>(number(printed, "size")) == offsets_[worker]) continue;
       if (auto done = catch_up(worker); !done) return done;
     }
     return {};
@@ -51,7 +51,11 @@ class LogPrinter {
                             "&offset=" + std::to_string(offset) + "&limit=" + std::to_string(log_piece_bytes));
       if (!piece) return piece.error();
       const auto next = static_cast<std::uint64_t>(number(*piece, "next_offset"));
-      if (next <= offset) return {};
+      if (next < offset) {  // the head's file was shortened: what is there now is new
+        offset = 0;
+        continue;
+      }
+      if (next == offset) return {};
       if (json_) {
         print_line({{"job", id_}, {"worker", worker}, {"offset", offset}, {"text", text(*piece, "text")}});
       } else {

@@ -277,6 +277,34 @@ TEST_F(Commands, JobLogsAsJsonAreLines) {
   EXPECT_EQ(weir({"--address", head.address(), "--json", "job", "logs", "J1", "--follow"}).out, outcome.out);
 }
 
+/// A head with a job that prints "one" and then "two" into a log that somebody empties in between.
+struct ShortenedLog {
+  bool emptied = false;
+  FakeHttp head{[this](const FakeRequest& request) {
+    if (request.has("GET /api/v1/stream")) {
+      emptied = true;
+      return event_stream("event: log\ndata: {\"worker\": 0}\n\nevent: job_end\ndata: " + job("SUCCEEDED", 10) +
+                          "\n\n");
+    }
+    const std::string now = emptied ? "two\n" : "one and more\n";
+    if (request.has("/logs?limit=1"))
+      return answer(200, json{{"workers", json::array({{{"worker", 0}, {"size", now.size()}}})}}.dump());
+    if (request.has("/logs?worker=0&offset=0&"))
+      return answer(200, json{{"next_offset", now.size()}, {"text", now}}.dump());
+    if (request.has("/logs?worker=0")) return answer(200, json{{"next_offset", now.size()}, {"text", ""}}.dump());
+    return answer(200, job(emptied ? "SUCCEEDED" : "RUNNING", 4));
+  }};
+};
+
+TEST_F(Commands, AShortenedLogIsFollowedFromItsBeginning) {
+  ShortenedLog one;
+  const Outcome of_one = weir({"--address", one.head.address(), "job", "logs", "J1", "--worker", "0", "-f"});
+  EXPECT_EQ(of_one.code, 0) << of_one.err;
+  EXPECT_EQ(of_one.out, "one and more\ntwo\n");
+  ShortenedLog all;
+  EXPECT_EQ(weir({"--address", all.head.address(), "job", "logs", "J1", "-f"}).out, "[0] one and more\n[0] two\n");
+}
+
 TEST_F(Commands, ErrorsUnderJsonAreJson) {
   const auto error = [](const Outcome& outcome) {
     const auto parsed = json::parse(outcome.out, nullptr, false);
