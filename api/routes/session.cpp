@@ -23,6 +23,24 @@ Reply to_dashboard() {
   return std::move(reply).with("Location", "/").with("Cache-Control", "no-store");
 }
 
+/// A page for somebody who has followed a link, in place of the problem's JSON. `text` is HTML.
+Reply page(Reply refusal, std::string_view text) {
+  refusal.problem.reset();
+  refusal.body =
+      "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+      "content=\"width=device-width, initial-scale=1\"><title>weir</title></head>\n<body><h1>weir</h1><p>" +
+      std::string(text) + "</p></body>\n</html>\n";
+  return std::move(refusal).with("Content-Type", "text/html; charset=utf-8").with("Cache-Control", "no-store");
+}
+
+Reply refused_login(Reply refusal, const Request& request) {
+  if (request.header("accept").value_or("").find("text/html") == std::string_view::npos) return refusal;
+  const bool of_the_link = refusal.status == 401;
+  return page(std::move(refusal), of_the_link
+                                      ? "This link was used or is too old: <code>weir token link</code> prints another."
+                                      : "Too many failed logins came from this address. Try again in a minute.");
+}
+
 nlohmann::json to_json(const Session& session, const std::optional<std::string>& current) {
   const auto iso8601 = [](Session::Time time) {
     return cluster::to_iso8601(std::chrono::floor<std::chrono::milliseconds>(time));
@@ -53,7 +71,7 @@ net::awaitable<Reply> login(Services& services, const Request& request) {
   // A link opened twice in the same browser leads to the dashboard again; HEAD does not use it up.
   if (request.method == "HEAD" || services.access.session_of(request)) co_return to_dashboard();
   auto redeemed = services.access.redeem_code(request.target.find("code").value_or(""), request);
-  if (auto* refusal = std::get_if<Reply>(&redeemed)) co_return std::move(*refusal);
+  if (auto* refusal = std::get_if<Reply>(&redeemed)) co_return refused_login(std::move(*refusal), request);
   co_await keep_new_session(services);
   co_return to_dashboard().with("Set-Cookie", std::get<std::string>(std::move(redeemed)));
 }

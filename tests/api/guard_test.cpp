@@ -115,6 +115,31 @@ TEST_F(GuardTest, LoginLinkSetsACookieOnceAndTheCookieLogsIn) {
   EXPECT_EQ(ask("GET", "/api/v1/jobs", cookie).result_int(), 401u) << "a copy of the cookie outlived the logout";
 }
 
+TEST_F(GuardTest, ALinkThatIsUsedUpTellsABrowserWhatToDo) {
+  const std::string browser = "Host: " + host() + "\r\nAccept: text/html,application/xhtml+xml,*/*;q=0.8\r\n";
+  const auto page = ask("GET", "/login?code=used", browser);
+  EXPECT_EQ(page.result_int(), 401u);
+  EXPECT_EQ(page[http::field::content_type], "text/html; charset=utf-8");
+  EXPECT_NE(page.body().find("This link was used or is too old: <code>weir token link</code> prints another."),
+            std::string::npos)
+      << page.body();
+  const auto problem = ask("GET", "/login?code=used", "Host: " + host() + "\r\nAccept: */*\r\n");
+  expect_problem(problem, 401);
+  for (const char* header : {"Content-Security-Policy", "X-Content-Type-Options", "X-Frame-Options", "Referrer-Policy",
+                             "Cross-Origin-Resource-Policy", "WWW-Authenticate"}) {
+    EXPECT_EQ(page[header], problem[header]) << header;
+    EXPECT_NE(page[header], "") << header;
+  }
+  EXPECT_EQ(page[http::field::cache_control], "no-store");
+
+  for (int i = 2; i < 10; ++i) EXPECT_EQ(ask("GET", "/login?code=used", browser).result_int(), 401u);
+  const auto later = ask("GET", "/login?code=used", browser);
+  EXPECT_EQ(later.result_int(), 429u);
+  EXPECT_EQ(later[http::field::retry_after], "60");
+  EXPECT_EQ(later[http::field::content_type], "text/html; charset=utf-8");
+  EXPECT_NE(later.body().find("Try again in a minute"), std::string::npos);
+}
+
 TEST_F(GuardTest, SessionCannotRenewItself) {
   const auto cookie = log_in();
   EXPECT_EQ(ask("GET", "/api/v1/sessions", cookie).result_int(), 200u);
