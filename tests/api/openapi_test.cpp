@@ -36,7 +36,7 @@ TEST(OpenApi, HasExactlyTheRoutesOfTheTable) {
   EXPECT_EQ(served, documented);
 }
 
-TEST(OpenApi, OpenRoutesSaySoAndOthersDoNot) {
+TEST(OpenApi, RoutesSayWhatTheyAskForUnlessItIsTokenOrSession) {
   for (const auto& route : routes()) {
     if (route.pattern == "*") continue;
     std::string pattern(route.pattern);
@@ -44,7 +44,10 @@ TEST(OpenApi, OpenRoutesSaySoAndOthersDoNot) {
     std::string method(route.method);
     for (char& c : method) c = static_cast<char>(c - 'A' + 'a');
     const auto& operation = document()["paths"][pattern][method];
-    EXPECT_EQ(operation.contains("security"), route.guard == Guard::open) << pattern;
+    const json asked = route.guard == Guard::open     ? json::array()
+                       : route.guard == Guard::bearer ? json::parse(R"([{"token": []}])")
+                                                      : document()["security"];
+    EXPECT_EQ(operation.value("security", document()["security"]), asked) << pattern;
     EXPECT_EQ(operation.contains("requestBody"), route.json_body) << pattern;
     EXPECT_TRUE(route.guard == Guard::open || operation["responses"].contains("401")) << pattern;
   }
@@ -68,6 +71,11 @@ TEST(OpenApi, SubmitDocumentsTheStatusOfAKeyThatWasUsedBefore) {
   EXPECT_TRUE(submit["responses"].contains("422"));
   EXPECT_FALSE(submit["responses"].contains("409"));
   EXPECT_EQ(submit["parameters"][0]["description"].get<std::string>().find("409"), std::string::npos);
+}
+
+TEST(OpenApi, AStreamOfAnUnknownJobIsNotFound) {
+  const auto& responses = document()["paths"]["/api/v1/stream"]["get"]["responses"];  // as StreamTest shows
+  EXPECT_TRUE(responses.contains("404"));
 }
 
 TEST(OpenApi, MetricsTakeANumberOfPointsOrAll) {
