@@ -27,7 +27,8 @@ class EventSource final : public BodySource {
     /// The stream is about one job alone: after the job's end and the last lines of its log, the terminal record is
     /// sent and the stream ends.
     bool ends_with_job = false;
-    /// Whether the client may still read: the stream ends as soon as it may not. Empty: always.
+    /// Whether the client may still read; empty: always. Asked before each piece is sent: a silent stream of a client
+    /// that may no longer ends at its next heartbeat.
     std::function<bool()> admitted;
   };
 
