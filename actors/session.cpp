@@ -8,6 +8,7 @@
 #include "collectives/topologies/catalog.hpp"
 #include "training/modes/mode.hpp"
 #include "training/replica.hpp"
+#include "training/thrown.hpp"
 
 namespace weir::actors {
 namespace {
@@ -162,7 +163,7 @@ protocol::TrainingEnd Session::train() {
     finished = role_->run(*this);
     if (const auto* trace = role_->trace(); finished && trace != nullptr) traffic_.finish(*trace);
   } catch (const std::exception& thrown) {
-    finished = Error{Errc::internal, thrown.what()};
+    finished = training::error_of(thrown);
   }
   if (finished) {
     close();

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/errc.hpp"
+
 namespace weir::training {
 
 std::string reason_of(const std::exception& thrown) {
@@ -21,6 +23,11 @@ std::string reason_of(const std::exception& thrown) {
   std::ranges::replace_if(
       reason, [](char c) { return c < ' ' || c > '~'; }, '?');
   return reason;
+}
+
+Error error_of(const std::exception& thrown) {
+  const bool of_memory = dynamic_cast<const c10::OutOfMemoryError*>(&thrown) != nullptr;
+  return {of_memory ? Errc::exhausted : Errc::internal, reason_of(thrown)};
 }
 
 }  // namespace weir::training

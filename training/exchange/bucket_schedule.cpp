@@ -257,6 +257,7 @@ Result<void> BucketSchedule::decode(std::size_t bucket) {
   const StepTrace::Span span(trace_, bucket, Activity::decode, passes);
   auto decoded = round.conclude_dense();
   if (decoded && passes > 0) decoded = round.coded().decode(passes - 1);
+  round.coded().let_gradients_go();
   return decoded;
 }
 

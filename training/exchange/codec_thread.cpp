@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <exception>
-#include <string>
 
-#include "base/errc.hpp"
+#include "training/thrown.hpp"
 
 namespace weir::training {
 
@@ -40,7 +39,7 @@ void CodecThread::work_through(const std::stop_token& stopping) {
     try {
       item.result_ = item.work();
     } catch (const std::exception& thrown) {
-      item.result_ = Error{Errc::internal, std::string("exchange: ") + thrown.what()};
+      item.result_ = error_of(thrown).within("exchange");
     }
     loop_.post(item);
     lock.lock();

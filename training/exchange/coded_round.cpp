@@ -45,9 +45,9 @@ CodedRound::CodedRound(const RoundSetting& setting, const Bucket& bucket, std::v
                        std::optional<std::uint32_t> first_piece)
     : setting_(setting),
       pieces_(std::move(pieces)),
+      views_(pieces_.size()),
       by_owners_(by_owners),
-      first_piece_(first_piece),
-      views_(pieces_.size()) {
+      first_piece_(first_piece) {
   std::uint64_t entries = 0;
   for (const auto p : bucket.parameters) entries += static_cast<std::uint64_t>(setting.parameters[p].tensor.numel());
   gathered_.bytes_max = payload_growth_max * entries * sizeof(float) + payload_slack_bytes;
@@ -79,8 +79,15 @@ Result<void> CodedRound::encode(std::uint32_t pass, std::span<const at::Tensor> 
       return done < parameters_.size() ? setting_.of_parameter(compensated.error(), parameters_[done])
                                        : compensated.error();
     }
+    shows_gradients_ = !gradients.empty() && compensated_.front().is_alias_of(gradients.front());
   }
   return encode_compensated(pass);
+}
+
+void CodedRound::let_gradients_go() {
+  compensated_.clear();
+  if (!shows_gradients_) return;
+  for (at::Tensor& view : views_) show_nothing(view);
 }
 
 Result<void> CodedRound::encode_compensated(std::uint32_t pass) {

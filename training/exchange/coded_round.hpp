@@ -108,6 +108,10 @@ class CodedRound {
   /// `gradients`: of the parameters, contiguous; used in pass 0.
   Result<void> encode(std::uint32_t pass, std::span<const at::Tensor> gradients);
 
+  /// At the end of a round: a memory that keeps nothing encodes the gradients themselves, whose memory the next backward
+  /// pass needs.
+  void let_gradients_go();
+
   /// What is reduced in a pass, and how.
   collectives::Buffer sums(std::uint32_t pass);
   collectives::ReduceOp operation(std::uint32_t pass) const;
@@ -201,6 +205,7 @@ class CodedRound {
   std::vector<std::uint32_t> parameters_;            ///< of this step
   bool there_ = false;                               ///< in this step
   std::vector<at::Tensor> compensated_;              ///< by index
+  std::vector<at::Tensor> views_;                    ///< by piece: of its compensated gradient
   std::vector<CodedPiece> coded_pieces_;             ///< of this step
   std::vector<compressors::Selection> own_entries_;  ///< by index: what a sparse compressor sent in the last pass
   compressors::Selection entries_;                   ///< of another rank or of one piece
@@ -220,7 +225,7 @@ class CodedRound {
   const bool by_owners_;
   const std::optional<std::uint32_t> first_piece_;
   compressors::Passes passes_;
-  std::vector<at::Tensor> views_;           ///< by piece: of its compensated gradient
+  bool shows_gradients_ = false;            ///< compensated_ and views_ are the gradients themselves
   std::vector<compressors::Round> rounds_;  ///< of the tensors or pieces of one call
   Bytes own_sums_;                          ///< payload_ from before the sum overwrote it
 };

@@ -20,13 +20,12 @@ HopsRound::HopsRound(const RoundSetting& setting, const Bucket& bucket, std::uin
     : CodedRound(setting, bucket, shares_of_owners(setting.parameters, bucket, setting.world), /*by_owners=*/true,
                  first_piece),
       sums_(compressor(), setting.parameters, pieces_, std::nullopt),
-      compensated_parts_(pieces_.size()),
       parts_(pieces_.size()) {}
 
 Result<void> HopsRound::encode_compensated(std::uint32_t /*pass*/) {
   const float share = 1 / static_cast<float>(setting_.world);
   for (const CodedPiece& coded : coded_pieces_) {
-    const at::Tensor own = pieces_[coded.piece].of(compensated_[coded.coded], compensated_parts_[coded.piece]);
+    const at::Tensor own = pieces_[coded.piece].of(compensated_[coded.coded], views_[coded.piece]);
     compressors::add_scaled(share, std::as_bytes(flat(own)), flat(sums_.mean(coded.piece).tensor));
   }
   payload_.clear();

@@ -46,10 +46,9 @@ class HopsRound final : public CodedRound {
   Result<void> take_from_owner(const CodedPiece& coded);
   compressors::Round round_by(std::uint32_t rank, const Piece& piece) const;
 
-  Owner sums_;                                 ///< of all pieces, divided by the number of ranks
-  std::vector<at::Tensor> compensated_parts_;  ///< by piece: of the compensated gradient
-  std::vector<at::Tensor> parts_;              ///< by piece: of the mean
-  std::size_t hop_begin_ = 0;                  ///< of the last hop's payloads in payload_, which has those of all hops
+  Owner sums_;                     ///< of all pieces, divided by the number of ranks
+  std::vector<at::Tensor> parts_;  ///< by piece: of the mean
+  std::size_t hop_begin_ = 0;      ///< of the last hop's payloads in payload_, which has those of all hops
   Bytes combined_;
 };
 

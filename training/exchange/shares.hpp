@@ -25,6 +25,9 @@ struct Piece {
   at::Tensor of(const at::Tensor& whole, at::Tensor& view) const;
 };
 
+/// Has a view that Piece::of() has returned keep no memory any more. It may be used again.
+void show_nothing(at::Tensor& view);
+
 /// One piece for each parameter of the bucket.
 std::vector<Piece> whole_parameters(std::span<const compressors::NamedTensor> parameters, const Bucket& bucket);
 

@@ -45,32 +45,43 @@ Passes::Passes(Replica& replica, const Plan& plan, Slowdown slowdown)
   replica.model->set_training(true);
 }
 
-Result<double> Passes::run(double learning_rate, const std::function<void()>& before_last) {
+/// Does what needs the more memory the more examples a batch has.
+template <class Work>
+Result<void> Passes::within_memory(Work work) const {
   try {
-    return run_all(learning_rate, before_last);
+    work();
   } catch (const c10::OutOfMemoryError& thrown) {
     return Error{Errc::exhausted, replica_.device.str() + " has too little memory for " +
                                       std::to_string(replica_.spec.training.batch_size) + " examples at a time: " +
                                       reason_of(thrown) + "; a smaller training.batch_size needs less"};
   }
+  return {};
 }
 
-Result<double> Passes::run_all(double learning_rate, const std::function<void()>& before_last) {
+Result<double> Passes::run(double learning_rate, const std::function<void()>& before_last) {
   const auto precision = replica_.spec.training.precision;
   const std::uint64_t step = step_++;
   double loss = 0;
   for (std::size_t number = 0; number < batches_; ++number) {
-    const Batch batch = take(step, number);
-    slowdown_.begin();
-    const auto of_batch = at::cross_entropy_loss(logits_of(*replica_.model, batch.input, precision), batch.target);
-    const auto value = of_batch.item<float>();
-    slowdown_.end();
+    at::Tensor of_batch;
+    float value = 0;
+    const auto forward = within_memory([&] {
+      const Batch batch = take(step, number);
+      slowdown_.begin();
+      of_batch = at::cross_entropy_loss(logits_of(*replica_.model, batch.input, precision), batch.target);
+      value = of_batch.item<float>();
+      slowdown_.end();
+    });
+    if (!forward) return forward.error();
     if (!std::isfinite(value)) return lost_the_loss(value, step + 1, learning_rate);
     if (number + 1 == batches_ && before_last) before_last();
-    slowdown_.begin();
-    of_batch.backward(share_);
-    if (slowdown_.slows()) wait_for_device();
-    slowdown_.end();
+    const auto backward = within_memory([&] {
+      slowdown_.begin();
+      of_batch.backward(share_);
+      if (slowdown_.slows()) wait_for_device();
+      slowdown_.end();
+    });
+    if (!backward) return backward.error();
     loss += value / static_cast<double>(batches_);
   }
   return loss;

@@ -36,7 +36,8 @@ class Passes {
   Result<double> run(double learning_rate, const std::function<void()>& before_last = {});
 
  private:
-  Result<double> run_all(double learning_rate, const std::function<void()>& before_last);
+  template <class Work>
+  Result<void> within_memory(Work work) const;
   void wait_for_device();
   Batch take(std::uint64_t step, std::size_t number);
   void ask(std::uint64_t step, std::size_t number);
