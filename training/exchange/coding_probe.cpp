@@ -114,8 +114,11 @@ Result<std::vector<BucketLoad>> measure_coding(Compression& compression,
   auto generator = at::detail::createCPUGenerator(round.seed);
   const at::Device device = parameters.empty() ? at::Device(at::kCPU) : parameters.front().tensor.device();
   const bool there = !device.is_cpu() && compressors::device::has_kernels(device) && compression.codes_on(device);
-  const auto in_stream =
-      there ? c10::OptionalStreamGuard(compressors::device::coding_stream(device)) : c10::OptionalStreamGuard();
+  c10::OptionalStreamGuard in_stream;
+  if (there) {  // always the same one: LibTorch keeps what was freed in a stream for that stream
+    static const c10::Stream stream = compressors::device::coding_stream(device);
+    in_stream.reset_stream(stream);
+  }
   std::vector<BucketLoad> loads;
   for (const auto& [name, tensor] : parameters) {
     Round own = round;
