@@ -36,7 +36,14 @@ net::awaitable<void> Member::on_stop() {
 }
 
 net::awaitable<Result<protocol::Prepared>> Member::prepare(protocol::Assignment assignment) {
-  if (phase_ != Phase::idle) co_return Error{Errc::conflict, "it has an assignment already"};
+  if (phase_ != Phase::idle) {
+    if (session_->assignment().attempt != assignment.attempt) {
+      co_return Error{Errc::conflict, "it has an assignment already"};
+    }
+    const bool answered = co_await answered_prepare_.wait();
+    if (!answered) co_return Error{Errc::cancelled, "its actor was stopped"};
+    co_return prepared_;
+  }
   phase_ = Phase::preparing;
   const auto hand_over = [this](auto what) { net::post(executor(), std::move(what)); };
   Session::Outlets outlets{
@@ -55,14 +62,28 @@ net::awaitable<Result<protocol::Prepared>> Member::prepare(protocol::Assignment 
           }};
   session_ = std::make_shared<Session>(std::move(assignment), make_role_, std::move(outlets));
   auto work = [session = session_] { return session->prepare(); };
-  auto prepared = co_await compute_.run(std::move(work));
-  phase_ = prepared ? Phase::prepared : Phase::ended;
-  co_return prepared;
+  prepared_ = co_await compute_.run(std::move(work));
+  phase_ = prepared_ ? Phase::prepared : Phase::ended;
+  answered_prepare_.set();
+  co_return prepared_;
 }
 
 net::awaitable<Result<void>> Member::start(std::vector<protocol::RankEndpoint> peers) {
-  if (phase_ != Phase::prepared) co_return Error{Errc::conflict, "it is not prepared"};
+  if (phase_ == Phase::idle || phase_ == Phase::preparing || !prepared_) {
+    co_return Error{Errc::conflict, "it is not prepared"};
+  }
+  if (phase_ != Phase::prepared) {  // a repeat
+    const bool answered = co_await answered_start_.wait();
+    if (!answered) co_return Error{Errc::cancelled, "its actor was stopped"};
+    co_return started_;
+  }
   phase_ = Phase::starting;
+  started_ = co_await join(std::move(peers));
+  answered_start_.set();
+  co_return started_;
+}
+
+net::awaitable<Result<void>> Member::join(std::vector<protocol::RankEndpoint> peers) {
   auto work = [session = session_, peers = std::move(peers)] { return session->join(peers); };
   auto joined = co_await compute_.run(std::move(work));
   if (!joined) {

@@ -43,6 +43,7 @@ class Member : public runtime::Actor<protocol::Training> {
     protocol::MetricPoint at;
   };
 
+  net::awaitable<Result<void>> join(std::vector<protocol::RankEndpoint> peers);
   net::awaitable<void> train();
   net::awaitable<void> leave();
   net::awaitable<void> report();
@@ -56,6 +57,10 @@ class Member : public runtime::Actor<protocol::Training> {
   runtime::ActorRef<Evaluation> evaluator_;
   Phase phase_ = Phase::idle;
   std::shared_ptr<Session> session_;
+  runtime::Event answered_prepare_;  ///< what prepare() answers is known
+  Result<protocol::Prepared> prepared_ = protocol::Prepared();
+  runtime::Event answered_start_;
+  Result<void> started_;
   std::optional<Model> next_model_;  ///< the newest model that waits for the evaluator
   bool evaluating_ = false;
   std::optional<Error> delivery_failure_;

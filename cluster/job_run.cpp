@@ -258,10 +258,20 @@ net::awaitable<void> JobRun::launch(Process& process) {
 net::awaitable<void> JobRun::prepare(Process& process) {
   const std::string type(protocol::actor_type(process.record.role));
   auto created = co_await process.actor.call<&Worker::create>(type, type);
+  while (!created) {
+    const bool again = co_await may_repeat(process, created.error());
+    if (!again) break;
+    created = co_await process.actor.call<&Worker::create>(type, type);
+  }
   if (!created) co_return call_failed(process, "cannot make the actor " + type, created.error());
   process.trainer = {process.actor.router(), {process.actor.address().process, *created}};
   const auto trainer = process.trainer.within(prepare_limit + protocol::time_for(resume_from_.size()));
   auto prepared = co_await trainer.call<&Training::prepare>(assignment_of(process));
+  while (!prepared) {
+    const bool again = co_await may_repeat(process, prepared.error());
+    if (!again) break;
+    prepared = co_await trainer.call<&Training::prepare>(assignment_of(process));
+  }
   if (!prepared) co_return call_failed(process, "cannot begin", prepared.error());
   process.endpoint = prepared->endpoint;
   process.endpoint->rank = process.record.rank;
@@ -287,10 +297,24 @@ protocol::Assignment JobRun::assignment_of(const Process& process) const {
 }
 
 net::awaitable<void> JobRun::start(Process& process, std::vector<protocol::RankEndpoint> peers) {
-  auto started = co_await process.trainer.within(start_limit).call<&Training::start>(std::move(peers));
+  const auto trainer = process.trainer.within(start_limit);
+  auto started = co_await trainer.call<&Training::start>(peers);
+  while (!started) {
+    const bool again = co_await may_repeat(process, started.error());
+    if (!again) break;
+    started = co_await trainer.call<&Training::start>(peers);
+  }
   if (!started) co_return call_failed(process, "cannot reach its peers", started.error());
   process.started = true;
   changed_.notify();
+}
+
+/// Whether a call that has failed is to be made again, since only its link broke. Returns after a pause, in which a new
+/// link may have come; watch_links() decides when none will.
+net::awaitable<bool> JobRun::may_repeat(const Process& process, const Error& error) {
+  if (error.code != Errc::peer_lost || process.gone || state_.has_failed()) co_return false;
+  const bool slept = co_await services_.clock.sleep_for(repeat_pause);
+  co_return slept && !process.gone && !state_.has_failed();
 }
 
 /// Repeats the call while the link is broken.
@@ -462,7 +486,7 @@ void JobRun::gpus_lost(const std::string& node_id, const std::vector<protocol::G
   for (const Process& process : processes_) {
     if (process.record.node_id != node_id || process.ended_well()) continue;
     for (const auto& share : process.record.gpus) {
-      if (std::ranges::find(gpus, share.uuid, &protocol::Gpu::uuid) != gpus.end()) state_.note_loss();
+      if (std::ranges::find(gpus, share.uuid, &protocol::Gpu::uuid) != gpus.end()) state_.note_lost_gpu();
     }
   }
   changed_.notify();

@@ -117,6 +117,7 @@ class JobRun {
   net::awaitable<void> start(Process& process, std::vector<protocol::RankEndpoint> peers);
   net::awaitable<void> ask_to_stop(Process& process);
   net::awaitable<void> end_process(Process& process, std::chrono::milliseconds grace);
+  net::awaitable<bool> may_repeat(const Process& process, const Error& error);
   protocol::Assignment assignment_of(const Process& process) const;
   /// The workers of the job, which are its first ranks.
   std::uint32_t world() const { return protocol::count_of(spec_.resources.groups, protocol::Role::worker); }

@@ -97,12 +97,13 @@ struct Training {
   static constexpr std::string_view type_name = "training";
   virtual ~Training() = default;
 
-  /// Builds model, shard and exchange and opens the gradient port.
+  /// Builds model, shard and exchange and opens the gradient port. A call that is repeated, because a link broke before
+  /// the answer, has the answer of the first.
   /// Fails with: invalid_argument, not_found (dataset), malformed (dataset, checkpoint), io.
   virtual net::awaitable<Result<Prepared>> prepare(Assignment assignment) = 0;
 
   /// Connects the gradient sockets of the group (`peers` holds every rank, in rank order) and starts training.
-  /// Returns as soon as the first step may begin. Fails with: peer_lost, unauthenticated, deadline_exceeded.
+  /// Returns as soon as the first step may begin. May be repeated as prepare(). Fails with: peer_lost, unauthenticated, deadline_exceeded.
   virtual net::awaitable<Result<void>> start(std::vector<RankEndpoint> peers) = 0;
 
   /// Asks for a stop at the next step that all ranks agree on; a checkpoint is taken there. The TrainingEnd follows.
@@ -122,7 +123,8 @@ struct Worker {
   static constexpr std::string_view type_name = "worker";
   virtual ~Worker() = default;
 
-  /// Creates an actor of a type from the worker's catalog ("trainer", ...) and returns its id.
+  /// Creates an actor of a type from the worker's catalog ("trainer", ...) and returns its id, or that of the one which
+  /// was created before: the call may be repeated.
   /// Fails with: not_found (no such type), invalid_argument.
   virtual net::awaitable<Result<std::uint64_t>> create(std::string type, std::string name) = 0;
 

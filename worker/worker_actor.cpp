@@ -22,7 +22,10 @@ Result<std::uint64_t> ActorTypes::create(const std::string& type, const ActorSet
 }
 
 net::awaitable<Result<std::uint64_t>> WorkerActor::create(std::string type, std::string name) {
-  co_return types_.create(type, {system(), coordinator_}, name);
+  if (const auto known = created_.find({type, name}); known != created_.end()) co_return known->second;
+  auto created = types_.create(type, {system(), coordinator_}, name);
+  if (created) created_[{std::move(type), std::move(name)}] = *created;
+  co_return created;
 }
 
 }  // namespace weir::worker

@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "protocol/training.hpp"
 #include "runtime/actor.hpp"
@@ -41,6 +42,7 @@ class WorkerActor final : public runtime::Actor<protocol::Worker> {
  private:
   ActorTypes types_;
   runtime::ActorRef<protocol::Coordinator> coordinator_;
+  std::map<std::pair<std::string, std::string>, std::uint64_t> created_;  ///< ids by type and name
 };
 
 }  // namespace weir::worker

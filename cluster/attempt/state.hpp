@@ -39,8 +39,11 @@ class AttemptState {
   /// yet; of causes the first one, too.
   void show_sign(std::string what);
   void blame(std::string cause);
-  /// A process, node or connection died, which another attempt may cure.
-  void note_loss() { lost_ = true; }
+  /// A process, node or connection died, which another attempt may cure. What dies once the cause of a failure is known
+  /// or the processes are taken down is not the cause.
+  void note_loss() { lost_ = lost_ || (!knows_cause() && !is_ending()); }
+  /// A GPU was lost, which is known later than the failure that it causes.
+  void note_lost_gpu() { lost_ = lost_ || !is_ending(); }
 
   bool has_failed() const { return !sign_.empty() || !cause_.empty(); }
   bool knows_cause() const { return !cause_.empty(); }

@@ -74,6 +74,25 @@ TEST(Trainer, TrainsReportsEvaluatesAndSaves) {
   for (const std::uint64_t step : {20u, 32u}) EXPECT_EQ(cluster.book.shares[step].size(), 2u) << step;
 }
 
+TEST(Trainer, CallsThatAreRepeatedHaveTheAnswersOfTheFirst) {
+  using Peers = std::vector<protocol::RankEndpoint>;
+  Cluster cluster(1);
+  const auto assignment = cluster.assignment(job("none"), 0);
+  auto& trainer = cluster.trainer(0);
+  EXPECT_EQ(cluster.await(trainer.call<&protocol::Training::start>(Peers())).error().code, Errc::conflict);
+  const auto prepared = cluster.await(trainer.call<&protocol::Training::prepare>(assignment)).value();
+  const auto again = cluster.await(trainer.call<&protocol::Training::prepare>(assignment)).value();
+  EXPECT_EQ(again.endpoint.port, prepared.endpoint.port);
+  auto of_another = assignment;
+  ++of_another.attempt;
+  EXPECT_EQ(cluster.await(trainer.call<&protocol::Training::prepare>(of_another)).error().code, Errc::conflict);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(cluster.await(trainer.call<&protocol::Training::start>(Peers{prepared.endpoint})));
+  }
+  ASSERT_TRUE(cluster.wait_for_ends());
+  EXPECT_EQ(cluster.book.ends[0].outcome, Outcome::finished) << cluster.book.ends[0].cause;
+}
+
 /// The loss of a model that has hardly moved from where it began, on the test examples.
 double first_test_loss(const char* precision) {
   auto spec = job("none");

@@ -62,6 +62,15 @@ TEST(AttemptState, KeepsTheFirstSignAndTheFirstCause) {
   EXPECT_EQ(state.reason(), "worker 0 was killed");
 }
 
+TEST(AttemptState, WhatDiesAfterTheCauseIsKnownIsNotTheCause) {
+  AttemptState state;
+  state.blame("the data is missing");
+  state.note_loss();
+  EXPECT_FALSE(state.has_lost());
+  state.note_lost_gpu();
+  EXPECT_TRUE(state.has_lost()) << "it was there before the cause";
+}
+
 TEST(AttemptState, WithoutASignNothingIsAnEcho) { EXPECT_FALSE(AttemptState().is_echo("")); }
 
 }  // namespace

@@ -35,6 +35,7 @@ class FakeTrainer final : public runtime::Actor<protocol::Training> {
     script_.resumed_bytes.push_back(assignment.resume_from.size());
     script_.assignments.push_back(assignment);
     assignment_ = std::move(assignment);
+    co_await clock().sleep_for(script_.prepare_time);
     if (script_.hang_in_prepare) co_await clock().sleep_for(1h);
     if (script_.prepare_fails) co_return *script_.prepare_fails;
     child_.print("rank " + std::to_string(assignment_.rank) + " is ready\n");

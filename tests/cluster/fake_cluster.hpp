@@ -28,6 +28,7 @@ struct TrainerScript {
   std::uint64_t checkpoint_every = 0;
   std::optional<Error> prepare_fails;
   bool hang_in_prepare = false;
+  std::chrono::milliseconds prepare_time{0};
   bool hang_in_boot = false;    ///< processes start but never call the coordinator
   bool repeat_reports = false;  ///< each report is sent twice
   bool ignore_stop = false;

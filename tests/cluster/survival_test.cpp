@@ -84,6 +84,18 @@ TEST(Survival, ABrokenLinkIsReplacedAndTheJobGoesOn) {
   EXPECT_THAT(kinds(running.cluster), Contains("node.relinked").Times(2));
 }
 
+TEST(Survival, ALinkThatBreaksWhileAWorkerPreparesIsReplacedToo) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.prepare_time = 5s;
+  const auto id = cluster.submit_job(2);
+  cluster.await_phase(id, JobPhase::initialising);
+  cluster.simulation.pass(1s);
+  cluster.simulation.transport().cut();
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
+}
+
 TEST(Survival, LinksThatBreakAgainAndAgainLoseNothing) {
   Running running;
   for (int i = 0; i < 50; ++i) {

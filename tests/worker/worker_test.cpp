@@ -95,6 +95,7 @@ TEST_F(Worker, TwoProcessesTrainTogether) {
     const auto actor = wait_for("w" + std::to_string(rank));
     const auto trainer = await(actor.call<&protocol::Worker::create>("trainer", "trainer"));
     ASSERT_TRUE(trainer) << trainer.error().message();
+    EXPECT_EQ(await(actor.call<&protocol::Worker::create>("trainer", "trainer")).value(), *trainer) << "a repeat";
     trainers.push_back(system_.ref<protocol::Training>({actor.address().process}, *trainer));
     const protocol::Assignment assignment{.job_id = "job",
                                           .spec = job("dgc").dump(),
