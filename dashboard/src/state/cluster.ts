@@ -50,7 +50,7 @@ export class Cluster implements Follower {
 
   record(kind: string, data: unknown): void {
     if (kind === 'node') this.nodeChanged(data as Node);
-    if (kind === 'event') this.events.update((known) => withEvent(known, data as Event));
+    if (kind === 'event') this.events.add((known) => withEvent(known, data as Event));
     if (isJobRecord(kind)) this.jobChanged(data as JobRecord);
   }
 

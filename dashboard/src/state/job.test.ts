@@ -105,6 +105,29 @@ describe('JobPage', () => {
     expect(page.events.data.value?.at(-1)).toEqual(event(eventsMax + 5));
   });
 
+  it('keeps events and checkpoints that come while their lists are read', async () => {
+    const checkpoint = (step: number) => ({ step, bytes: 1, created_at: '' });
+    const answers: ((body: unknown) => void)[] = [];
+    vi.stubGlobal('fetch', (path: string) => {
+      if (!/events|checkpoints/.test(path)) return Promise.resolve(new Response('{}'));
+      return new Promise((resolve) => answers.push((body) => resolve(new Response(JSON.stringify(body)))));
+    });
+    const page = new JobPage('a', 500);
+    const ids = () => page.events.data.value?.map(({ id }) => id);
+    const steps = () => page.checkpoints.data.value?.map(({ step }) => step);
+    page.fresh();
+    for (const id of [1, 2]) page.record('event', { id, job: 'a', worker: null });
+    for (const step of [100, 200]) page.record('checkpoint', { job: 'a', ...checkpoint(step) });
+    // The answers are from before the second of each.
+    answers[0]!({ events: [{ id: 1, job: 'a', worker: null }] });
+    answers[1]!({ checkpoints: [checkpoint(100)] });
+    await vi.waitFor(() => expect([ids(), steps()]).toEqual([[1, 2], [100, 200]]));
+    page.fresh(); // and what it takes away stays away
+    answers[2]!({ events: [{ id: 2, job: 'a', worker: null }] });
+    answers[3]!({ checkpoints: [checkpoint(200)] });
+    await vi.waitFor(() => expect([ids(), steps()]).toEqual([[2], [200]]));
+  });
+
   it('reads the job once for the events of many workers, and once more for the last of them', async () => {
     vi.useFakeTimers();
     let asked = 0;

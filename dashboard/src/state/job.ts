@@ -152,7 +152,7 @@ export class JobPage implements Follower {
 
   private tookEvent(event: Event): void {
     if (event.job !== this.id) return;
-    this.events.update((known) =>
+    this.events.add((known) =>
       known.some((other) => other.id === event.id) ? known : [...known, event].slice(-eventsMax),
     );
     if (event.worker !== null && event.worker !== undefined) this.reread.ask();
@@ -161,7 +161,7 @@ export class JobPage implements Follower {
   private tookCheckpoint(news: Checkpoint & { job: string }): void {
     if (news.job !== this.id) return;
     const keep = getAt(this.job.data.value?.spec, '/checkpoint/keep');
-    this.checkpoints.update((known) => withCheckpoint(known, news, typeof keep === 'number' ? keep : Infinity));
+    this.checkpoints.add((known) => withCheckpoint(known, news, typeof keep === 'number' ? keep : Infinity));
   }
 }
 

@@ -10,6 +10,8 @@ export class Resource<T> {
   private readonly fault = signal<ApiError | null>(null);
   private readonly busy = signal(false);
   private request: AbortController | null = null;
+  /** What was added while the present read is under way. */
+  private added: ((known: T) => T)[] = [];
 
   get data(): ReadonlySignal<T | null> {
     return this.value;
@@ -26,10 +28,12 @@ export class Resource<T> {
     this.request?.abort();
     const request = new AbortController();
     this.request = request;
+    this.added = []; // what came before is in the answer
     this.busy.value = true;
     try {
-      const answer = await read(request.signal);
+      let answer: T = await read(request.signal);
       if (this.request !== request) return false;
+      for (const change of this.added) answer = change(answer);
       this.value.value = answer;
       this.fault.value = null;
       return true;
@@ -45,6 +49,12 @@ export class Resource<T> {
   /** Changes what is known, if anything is: news from the stream. */
   update(change: (known: T) => T): void {
     if (this.value.value !== null) this.value.value = change(this.value.value);
+  }
+
+  /** As update(), and again once a read under way is answered, which may be older: a second time it changes nothing. */
+  add(change: (known: T) => T): void {
+    if (this.busy.value) this.added.push(change);
+    this.update(change);
   }
 
   cancel(): void {
