@@ -154,6 +154,23 @@ describe('Metrics', () => {
     expect(xs(metrics, 9)).toEqual([2]);
   });
 
+  it('keeps the job at full width beside many ranks, and nothing of these once they are not shown', async () => {
+    const { asked, metrics } = head();
+    const points = Array.from({ length: 1000 }, (_, step) => [step, step, step, step]);
+    const ranks = Array.from({ length: 400 }, (_, worker) => ({ name: 'loss', worker, points }));
+    const reading = metrics.setWorkers(true);
+    asked[0]!.answer([{ name: 'loss', worker: null, points }, ...ranks]);
+    await reading;
+    expect(xs(metrics)).toHaveLength(1000);
+    expect(xs(metrics, 7).length).toBeLessThan(1000);
+    const leaving = metrics.setWorkers(false);
+    expect(metrics.workers('loss')).toEqual([]);
+    expect(xs(metrics, 7)).toEqual([]);
+    asked[1]!.answer([{ name: 'loss', worker: null, points }]);
+    await leaving;
+    expect(xs(metrics)).toHaveLength(1000);
+  });
+
   it('keeps coarser series where there are many, from the history and from the stream', async () => {
     const { asked, metrics } = head(['loss']);
     const ranks = Array.from({ length: 400 }, (_, rank) => rank);

@@ -22,8 +22,9 @@ export type ReadMetrics = (query: MetricsQuery, signal: AbortSignal) => Promise<
 /** `null` is the whole job. */
 type Key = string;
 const keyOf = (name: string, worker: number | null): Key => `${name}/${worker ?? 'job'}`;
+const isOfJob = (key: Key) => key.endsWith('/job');
 
-/** So many points are kept of all series together, and at most twice as many: where there are many ranks, coarser. */
+/** So many points are kept of all ranks together, and at most twice as many: where there are many ranks, coarser. */
 export const pointsMax = 100_000;
 
 /**
@@ -93,6 +94,11 @@ export class Metrics {
     const worker = all ? 'all' : 'job';
     if (worker === this.worker) return;
     this.worker = worker;
+    if (!all) {
+      for (const known of [this.whole, this.part, this.begunAgain]) {
+        for (const key of known.keys()) if (!isOfJob(key)) known.delete(key);
+      }
+    }
     await this.load();
   }
 
@@ -164,7 +170,8 @@ export class Metrics {
   private series(map: Map<Key, Series>, key: Key): Series {
     let found = map.get(key);
     if (found === undefined) {
-      found = new Series(() => Math.max(2, Math.min(this.points, Math.floor(pointsMax / map.size))));
+      const share = () => Math.max(2, Math.min(this.points, Math.floor(pointsMax / map.size)));
+      found = new Series(isOfJob(key) ? () => this.points : share);
       map.set(key, found);
     }
     return found;
