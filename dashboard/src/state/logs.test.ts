@@ -184,6 +184,50 @@ describe('Logs', () => {
     expect(lines(0).at(-1)).toBe(line(0, 19_999));
   });
 
+  describe('a log that somebody shortens', () => {
+    const note = '… the log was shortened here …\n';
+    const live = (offset: number, text: string) => logs.record('log', { job: 'a', worker: 0, offset, text });
+
+    beforeEach(async () => {
+      printed = [Buffer.from('one\ntwo\n')];
+      logs.fresh();
+      await settle();
+    });
+
+    it('goes on live from where it was cut', () => {
+      live(8, 'three\n');
+      live(0, 'four\n');
+      live(5, 'five\n');
+      expect(lines(0)).toEqual(['one\n', 'two\n', 'three\n', note, 'four\n', 'five\n']);
+      expect(logs.hidden()).toEqual([]);
+    });
+
+    it('is told from live output that was read before it came', () => {
+      live(0, 'one\n');
+      live(4, 'two\n');
+      live(8, 'three\n');
+      expect(lines(0)).toEqual(['one\n', 'two\n', 'three\n']);
+    });
+
+    it('is read anew, and what comes live goes on from there', async () => {
+      live(8, 'three\n');
+      printed = [Buffer.from('four\n')];
+      logs.fresh();
+      live(0, 'four\n');
+      await settle();
+      live(5, 'five\n');
+      expect(lines(0)).toEqual(['one\n', 'two\n', 'three\n', note, 'four\n', 'five\n']);
+    });
+
+    it('may be empty when it is read', async () => {
+      printed = [Buffer.alloc(0)];
+      logs.fresh();
+      await settle();
+      live(0, 'four\n');
+      expect(lines(0)).toEqual(['one\n', 'two\n', note, 'four\n']);
+    });
+  });
+
   it('joins live output to the past of a worker that was not read', async () => {
     printed = Array.from({ length: 40 }, (_, worker) => output(worker, 10));
     logs.fresh();

@@ -75,6 +75,14 @@ export class LogBuffer {
     return true;
   }
 
+  /** A worker's log has become shorter in the head's files and goes on at `offset`. What was seen of it stays here. */
+  shorten(worker: number, offset: number): void {
+    this.mark(worker, '… the log was shortened here …');
+    this.offsets.set(worker, offset);
+    const begin = this.begins.get(worker);
+    if (begin !== null && begin !== undefined) this.begins.set(worker, Math.min(begin, offset));
+  }
+
   /** Forgets a worker's output. */
   drop(worker: number): void {
     const rest = this.kept.filter((line) => line.worker !== worker);
@@ -140,6 +148,8 @@ export class Logs implements Follower {
   private only: number | null = null;
   /** Live records that came while the tail was being read. */
   private waiting: LogRecord[] | null = null;
+  /** Where the last live record of each worker began: the stream tells nothing twice, and one piece after the other. */
+  private readonly told = new Map<number, number>();
   private planned = false;
 
   constructor(
@@ -218,9 +228,14 @@ export class Logs implements Follower {
     const chunks = this.tail.data.value ?? [];
     this.workers.value = chunks[0]?.workers ?? [];
     for (const chunk of chunks) {
-      if (chunk.size === 0) continue;
+      const expected = this.buffer.expected(chunk.worker);
+      if (chunk.size === 0 && expected === undefined) continue;
       // Where we stopped cannot be told: what is here might come twice.
-      if (this.buffer.expected(chunk.worker) === null) this.buffer.drop(chunk.worker);
+      if (expected === null) this.buffer.drop(chunk.worker);
+      else if (expected !== undefined && chunk.size < expected) {
+        this.buffer.shorten(chunk.worker, chunk.offset);
+        this.told.delete(chunk.worker);
+      }
       const { offset, text } = this.buffer.expected(chunk.worker) === chunk.offset ? chunk : wholeLines(chunk);
       this.buffer.append(chunk.worker, offset, text, chunk.next_offset);
     }
@@ -235,12 +250,15 @@ export class Logs implements Follower {
     const known = this.buffer.expected(worker);
     if (known !== null && known !== undefined) {
       const news = await this.read({ worker, offset: known, limit: bytes }, signal);
-      if (news.next_offset >= news.size) return news;
+      if (news.size >= known && news.next_offset >= news.size) return news;
     }
     return this.read({ worker, offset: -bytes, limit: bytes }, signal);
   }
 
   private take(record: LogRecord): void {
+    // One that was read before it came begins before what is expected, too, but not before the record before it.
+    if (record.offset <= (this.told.get(record.worker) ?? -1)) this.buffer.shorten(record.worker, record.offset);
+    this.told.set(record.worker, record.offset);
     if (!this.buffer.append(record.worker, record.offset, record.text)) return;
     const size = record.offset + encoder.encode(record.text).length;
     const known = this.workers.value;
