@@ -43,6 +43,11 @@ export function findLines(lines: readonly { text: string }[], text: string): num
   return found;
 }
 
+/** Which of `count` matches to go to from `at`. While the end of the log is followed, that one is still to be seen. */
+export function nextMatch(at: number, by: number, count: number, following: boolean): number {
+  return following ? Math.min(at, count - 1) : (at + by + count) % count;
+}
+
 /** A line in pieces, those at odd places match. */
 export function pieces(line: string, text: string): string[] {
   if (text === '') return [line];

@@ -6,7 +6,7 @@ import { route, setQuery } from '../router';
 import { linesMax, Logs, type LogLine } from '../state/logs';
 import { useFollower } from '../state/hooks';
 import { Icon, icons } from './icons';
-import { findLines, layout, pieces, visible } from './log_rows';
+import { findLines, layout, nextMatch, pieces, visible } from './log_rows';
 import { Empty, ErrorPanel, Skeleton } from './ui';
 
 /** As in pages.css: .log-line. */
@@ -39,8 +39,8 @@ export function LogView({ job, ended, nameOf }: { job: string; ended: boolean; n
   const workers = logs.workers.value;
   const step = (by: number) => {
     if (found.length === 0) return;
+    at.value = nextMatch(at.value, by, found.length, following.value);
     following.value = false;
-    at.value = (at.value + by + found.length) % found.length;
   };
   return (
     <section class="card card-log" aria-label="Logs">

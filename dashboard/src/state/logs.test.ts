@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { LogChunk } from '../api/types';
-import { findLines, layout, pieces, visible } from '../components/log_rows';
+import { findLines, layout, nextMatch, pieces, visible } from '../components/log_rows';
 import { LogBuffer, Logs } from './logs';
 
 const texts = (buffer: LogBuffer) => buffer.lines.map(({ worker, text }) => `${worker}:${text}`);
@@ -75,6 +75,12 @@ describe('log rows', () => {
     expect(findLines([{ text: 'Loss 1' }, { text: 'x' }, { text: 'a loss' }], 'loss')).toEqual([0, 2]);
     expect(pieces('a Loss, a loss', 'loss')).toEqual(['a ', 'Loss', ', a ', 'loss', '']);
     expect(pieces('<b>', '')).toEqual(['<b>']);
+  });
+
+  it('goes from match to match, and while the end is followed to the one that is counted', () => {
+    expect(nextMatch(0, 1, 12, true)).toBe(0);
+    expect([nextMatch(0, 1, 12, false), nextMatch(11, 1, 12, false), nextMatch(0, -1, 12, false)]).toEqual([1, 0, 11]);
+    expect(nextMatch(8, 1, 3, true), 'of fewer matches than before').toBe(2);
   });
 });
 
