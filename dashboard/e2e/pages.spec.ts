@@ -41,8 +41,14 @@ test('nodes: load, heartbeat, drain', async ({ page, address, head }) => {
 test('nodes: none that matches is another thing than none', async ({ page, address, head }) => {
   await page.goto(`${address}/nodes?q=n9`);
   await expect(page.getByText('No node matches')).toBeVisible();
-  await page.getByRole('link', { name: 'show all' }).click();
+  const search = page.getByRole('searchbox', { name: 'Find a node' });
+  await expect(search).toHaveValue('n9');
+  await search.fill('N1');
+  await expect(page).toHaveURL(`${address}/nodes?q=N1`);
   await expect(page.getByRole('row', { name: /n1/ })).toBeVisible();
+  await expect(page.getByRole('row', { name: /n2/ })).toHaveCount(0);
+  await search.fill('');
+  await expect(page.getByRole('row', { name: /n2/ }).first()).toBeVisible();
   head.nodes.length = 0;
   await page.reload();
   await expect(page.getByText('No node', { exact: true })).toBeVisible();
@@ -89,6 +95,12 @@ test('actors', async ({ page, address }) => {
   const figures = page.getByRole('row', { name: /w-3\/trainer/ }).locator('.num');
   await expect(figures).toHaveText(['–', '–']); // nobody counts them there: not zero
   await picture(page, 'actors');
+  await page.keyboard.press('/');
+  await page.keyboard.type('w-2/');
+  await expect(page).toHaveURL(`${address}/actors?q=w-2%2F`);
+  await expect(page.locator('tbody tr')).toHaveText([/^w-2\/trainer/]);
+  await page.getByRole('searchbox', { name: 'Find an actor' }).fill('w-7');
+  await expect(page.getByText('No actor matches')).toBeVisible();
 });
 
 test('jobs: ten thousand of them, paged, filtered and searched, all in the URL', async ({ page, address, head }) => {

@@ -1,5 +1,6 @@
 import { modeCurves } from './modes';
 import type {
+  ActorList,
   Catalog,
   Checkpoint,
   Event,
@@ -220,6 +221,31 @@ export function eventsOf(job: Job): Event[] {
     event(3, 1.4, 'info', 'job.state', 'RUNNING: training'),
     event(4, 51, 'warning', 'node.lost', 'node n3 sent no heartbeat for 2 s'),
     event(5, 62, 'info', 'checkpoint.taken', 'step 250, 724 kB'),
+  ];
+}
+
+export function actorsOf(job: Job): ActorList['actors'] {
+  return [
+    {
+      name: 'head/membership',
+      type: 'membership',
+      state: 'running',
+      node: null,
+      job: null,
+      process: 'head',
+      mailbox_depth: 0,
+      messages_handled: 5120,
+    },
+    ...[0, 1, 2, 3].map((rank) => ({
+      name: `w-${rank}/trainer`,
+      type: 'trainer',
+      state: 'running',
+      node: 'n1',
+      job: job.id,
+      process: `w-${rank}`,
+      mailbox_depth: null,
+      messages_handled: null,
+    })),
   ];
 }
 

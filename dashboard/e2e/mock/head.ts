@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { extname, join } from 'node:path';
 import { jobStates, type Event, type Job, type JobState, type Node } from '../../src/api/types';
-import { catalog, checkpointsOf, eventsOf, history, logText, manyJobs, nodes } from './data';
+import { actorsOf, catalog, checkpointsOf, eventsOf, history, logText, manyJobs, nodes } from './data';
 import { traceOf, trafficOf } from './traffic';
 
 const dist = new URL('../../dist/', import.meta.url).pathname;
@@ -162,32 +162,11 @@ export class MockHead {
         return json(response, 200, catalog);
       case 'events':
         return json(response, 200, { events: inOrder(this.events, searchParams), next: null });
-      case 'actors':
-        return json(response, 200, {
-          next: null,
-          actors: [
-            {
-              name: 'head/membership',
-              type: 'membership',
-              state: 'running',
-              node: null,
-              job: null,
-              process: 'head',
-              mailbox_depth: 0,
-              messages_handled: 5120,
-            },
-            ...[0, 1, 2, 3].map((rank) => ({
-              name: `w-${rank}/trainer`,
-              type: 'trainer',
-              state: 'running',
-              node: 'n1',
-              job: this.jobs[0]!.id,
-              process: `w-${rank}`,
-              mailbox_depth: null,
-              messages_handled: null,
-            })),
-          ],
-        });
+      case 'actors': {
+        const q = searchParams.get('q') ?? '';
+        const actors = actorsOf(this.jobs[0]!).filter(({ name, type }) => name.includes(q) || type.includes(q));
+        return json(response, 200, { actors, next: null });
+      }
       case 'nodes': {
         const node = this.nodes.find(({ id }) => id === parts[1]);
         if (node === undefined) return json(response, 200, { nodes: this.nodes, next: null });

@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ApiError } from '../api/client';
 import { ago, time } from '../format';
+import { route, setQuery } from '../router';
 import { now } from '../state/clock';
 import { Icon, icons } from './icons';
 
@@ -165,6 +166,21 @@ export function ErrorPanel({ error, retry }: { error: ApiError; retry?: () => vo
         </button>
       )}
     </div>
+  );
+}
+
+/** What the page's list is searched for. It is `q` in the URL; the list then begins at its first page. */
+export function Find({ label }: { label: string }) {
+  return (
+    <input
+      type="search"
+      data-search
+      placeholder={label}
+      aria-label={label}
+      maxLength={200}
+      value={route.value.query.get('q') ?? ''}
+      onInput={(event) => setQuery({ q: event.currentTarget.value, cursor: null })}
+    />
   );
 }
 

@@ -1,7 +1,7 @@
 import { useEffect, useMemo } from 'preact/hooks';
 import { get } from '../api/client';
 import type { ActorList } from '../api/types';
-import { Card, Empty, ErrorPanel, Skeleton } from '../components/ui';
+import { Card, Empty, ErrorPanel, Find, Skeleton } from '../components/ui';
 import { count } from '../format';
 import { route, setQuery } from '../router';
 import { useTitle } from '../state/hooks';
@@ -14,9 +14,10 @@ const refreshMilliseconds = 2000;
 export function ActorsView() {
   useTitle('Actors');
   const cursor = route.value.query.get('cursor') ?? '';
+  const q = (route.value.query.get('q') ?? '').trim();
   const actors = useMemo(() => new Resource<ActorList>(), []);
   useEffect(() => {
-    const load = () => void actors.load((signal) => get<ActorList>('/api/v1/actors', { limit, cursor }, signal));
+    const load = () => void actors.load((signal) => get<ActorList>('/api/v1/actors', { limit, cursor, q }, signal));
     load();
     const timer = setInterval(() => {
       if (document.visibilityState === 'visible' && !actors.loading.value) load();
@@ -25,18 +26,21 @@ export function ActorsView() {
       clearInterval(timer);
       actors.cancel();
     };
-  }, [cursor]);
+  }, [cursor, q]);
   const page = actors.data.value;
   const error = actors.error.value;
   return (
     <>
-      <h1>Actors</h1>
+      <div class="page-head">
+        <h1>Actors</h1>
+        <Find label="Find an actor" />
+      </div>
       <Card>
         {error && <ErrorPanel error={error} />}
         {page === null ? (
           !error && <Skeleton rows={6} />
         ) : page.actors.length === 0 ? (
-          <Empty title="No actor" />
+          <Empty title={q === '' ? 'No actor' : 'No actor matches'} />
         ) : (
           <div class="scroll" tabIndex={0} role="region" aria-label="Actors">
             <table class="rows">

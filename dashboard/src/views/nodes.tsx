@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals';
 import { request, ApiError } from '../api/client';
 import type { Node } from '../api/types';
 import { GpuTable } from '../components/gpu_table';
-import { Ago, Card, Confirm, Empty, ErrorPanel, Meter, Skeleton } from '../components/ui';
+import { Ago, Card, Confirm, Empty, ErrorPanel, Find, Meter, Skeleton } from '../components/ui';
 import { number, rate } from '../format';
 import { route } from '../router';
 import { Cluster, loadText, memoryText } from '../state/cluster';
@@ -13,7 +13,7 @@ export function NodesView() {
   const cluster = useFollower(() => new Cluster(), 'nodes');
   const draining = useSignal<Node | null>(null);
   const failure = useSignal<ApiError | null>(null);
-  const q = (route.value.query.get('q') ?? '').toLowerCase();
+  const q = (route.value.query.get('q') ?? '').trim().toLowerCase();
   const all = cluster.nodes.data.value;
   const nodes = all?.filter((node) => node.name.toLowerCase().includes(q) || node.id === q) ?? null;
   const error = failure.value ?? cluster.nodes.error.value;
@@ -29,12 +29,7 @@ export function NodesView() {
     <>
       <div class="page-head">
         <h1>Nodes</h1>
-        {q !== '' && (
-          <a class="chip" href="/nodes">
-            “{q}” <span aria-hidden="true">×</span>
-            <span class="hidden">show all</span>
-          </a>
-        )}
+        <Find label="Find a node" />
       </div>
       <Card>
         {error && <ErrorPanel error={error} retry={() => cluster.fresh()} />}
