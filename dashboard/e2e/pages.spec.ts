@@ -36,6 +36,13 @@ test('nodes: load, heartbeat, drain', async ({ page, address, head }) => {
   await page.getByRole('dialog').getByRole('button', { name: 'Drain' }).click();
   await expect(page.getByRole('row', { name: /n1/ })).toContainText('draining');
   expect(head.nodes[0]!.state).toBe('draining');
+  await page.goto(address);
+  await expect(page.getByRole('link', { name: /^Nodes 2/ })).toHaveText(/1 lost, 1 draining/);
+  await page.goto(`${address}/nodes`);
+  await page.getByRole('row', { name: /n1/ }).getByRole('button', { name: 'Undo drain' }).click();
+  await expect(page.getByRole('row', { name: /n1/ })).toContainText('alive');
+  await expect(page.getByRole('row', { name: /n1/ }).getByRole('button', { name: 'Drain' })).toBeEnabled();
+  expect(head.nodes[0]!.state).toBe('alive');
 });
 
 test('nodes: none that matches is another thing than none', async ({ page, address, head }) => {

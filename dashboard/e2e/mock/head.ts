@@ -170,7 +170,7 @@ export class MockHead {
       case 'nodes': {
         const node = this.nodes.find(({ id }) => id === parts[1]);
         if (node === undefined) return json(response, 200, { nodes: this.nodes, next: null });
-        node.state = 'draining';
+        node.state = request.method === 'DELETE' ? 'alive' : 'draining';
         this.publish('node', ['cluster'], node);
         return json(response, 200, node);
       }

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Event, Job, Node } from '../api/types';
 import { rate } from '../format';
-import { Cluster, loadText, memoryText, ratesBetween, sum, withEvent, withNode } from './cluster';
+import { Cluster, cpuSlots, loadText, memoryText, ratesBetween, sum, withEvent, withNode } from './cluster';
 import { matches, withJob } from './job_pages';
 
 const job = (id: string, state: Job['state'], minute = 0): Job => ({
@@ -172,6 +172,18 @@ describe('lists that follow the stream', () => {
     expect(sum([silent, nulls as unknown as Node], ({ cpu_load }) => cpu_load)).toBeNull();
     expect(sum([silent, node('b', { cpu_load: 0 })], ({ cpu_load }) => cpu_load)).toBe(0);
     expect(sum([node('a', { cpu_load: 1 }), silent, node('b', { cpu_load: 2 })], ({ cpu_load }) => cpu_load)).toBe(3);
+  });
+
+  it('the free slots of nodes that take no work are not counted', () => {
+    const cpu = { resources: { cpu: 8 } };
+    const nodes = [
+      node('a', { ...cpu, used: { cpu: 3 } }),
+      node('b', { ...cpu, state: 'draining', used: { cpu: 2 } }),
+      node('c', { ...cpu, state: 'draining' }),
+      node('d', { ...cpu, state: 'lost', used: { cpu: 1 } }),
+    ];
+    expect(cpuSlots(nodes)).toEqual({ used: 5, total: 10 });
+    expect(cpuSlots([])).toEqual({ used: null, total: null });
   });
 
   it('a job joins the page that would list it, and leaves one that would not', () => {

@@ -117,6 +117,14 @@ export function sum(nodes: readonly Node[], pick: (node: Node) => number | null 
   return known.length === 0 ? null : known.reduce((total, value) => total + value, 0);
 }
 
+/** CPU slots of the nodes that are there. One that is draining takes no work: it has those that are still used. */
+export function cpuSlots(nodes: readonly Node[]): { used: number | null; total: number | null } {
+  const there = nodes.filter(({ state }) => state !== 'lost');
+  const used = (node: Node) => node.used['cpu'] ?? 0; // nothing in use is not named
+  const total = sum(there, (node) => (node.state === 'draining' ? used(node) : node.resources['cpu']));
+  return { used: sum(there, used), total };
+}
+
 /** "1.86 cores". What a lost node last said holds no more. */
 export function loadText(node: Node): string {
   return node.state === 'lost' ? '–' : cores(node.cpu_load, 2);

@@ -17,9 +17,9 @@ export function NodesView() {
   const all = cluster.nodes.data.value;
   const nodes = all?.filter((node) => node.name.toLowerCase().includes(q) || node.id === q) ?? null;
   const error = failure.value ?? cluster.nodes.error.value;
-  const drain = async (node: Node) => {
+  const drain = async (method: 'POST' | 'DELETE', { id }: Node) => {
     try {
-      cluster.record('node', await request<Node>('POST', `/api/v1/nodes/${encodeURIComponent(node.id)}/drain`));
+      cluster.record('node', await request<Node>(method, `/api/v1/nodes/${encodeURIComponent(id)}/drain`));
       failure.value = null;
     } catch (fault) {
       failure.value = fault instanceof ApiError ? fault : new ApiError(String(fault), 0, null);
@@ -66,6 +66,7 @@ export function NodesView() {
                     onDrain={() => {
                       draining.value = node;
                     }}
+                    onUndrain={() => void drain('DELETE', node)}
                   />
                 ))}
               </tbody>
@@ -78,7 +79,7 @@ export function NodesView() {
         <Confirm
           title={`Drain ${draining.value.name}?`}
           action="Drain"
-          onConfirm={() => void drain(draining.value!)}
+          onConfirm={() => void drain('POST', draining.value!)}
           onClose={() => {
             draining.value = null;
           }}
@@ -100,7 +101,17 @@ function NoNode({ filtered }: { filtered: boolean }) {
   );
 }
 
-function NodeRow({ node, cluster, onDrain }: { node: Node; cluster: Cluster; onDrain: () => void }) {
+function NodeRow({
+  node,
+  cluster,
+  onDrain,
+  onUndrain,
+}: {
+  node: Node;
+  cluster: Cluster;
+  onDrain: () => void;
+  onUndrain: () => void;
+}) {
   const cpu = node.resources['cpu'] ?? 0;
   const rates = cluster.ratesOf(node);
   const others = Object.entries(node.resources).filter(([name]) => name !== 'cpu' && name !== 'memory');
@@ -159,14 +170,20 @@ function NodeRow({ node, cluster, onDrain }: { node: Node; cluster: Cluster; onD
         <Ago at={node.joined_at} />
       </td>
       <td>
-        <button
-          type="button"
-          disabled={node.state !== 'alive'}
-          onClick={onDrain}
-          title={node.state === 'alive' ? '' : `It is ${node.state}`}
-        >
-          Drain
-        </button>
+        {node.state === 'draining' ? (
+          <button type="button" onClick={onUndrain}>
+            Undo drain
+          </button>
+        ) : (
+          <button
+            type="button"
+            disabled={node.state !== 'alive'}
+            onClick={onDrain}
+            title={node.state === 'alive' ? '' : `It is ${node.state}`}
+          >
+            Drain
+          </button>
+        )}
       </td>
     </tr>
   );

@@ -4,7 +4,7 @@ import { EventTable } from '../components/events';
 import { JobTable } from '../components/job_table';
 import { Ago, Card, Empty, ErrorPanel, Meter, Skeleton, Stat } from '../components/ui';
 import { bytes, count, number, rate } from '../format';
-import { Cluster, loadText, memoryText, sum, type NodeRates } from '../state/cluster';
+import { Cluster, cpuSlots, loadText, memoryText, sum, type NodeRates } from '../state/cluster';
 import { useFollower, useTitle } from '../state/hooks';
 
 export function OverviewView() {
@@ -61,10 +61,10 @@ export function OverviewView() {
 function Figures({ cluster }: { cluster: Cluster }) {
   const nodes = cluster.nodes.data.value ?? [];
   const alive = nodes.filter(({ state }) => state !== 'lost');
-  const cpu = sum(alive, (node) => node.resources['cpu']);
-  const used = sum(alive, (node) => node.used['cpu'] ?? 0); // nothing in use is not named
+  const { used, total } = cpuSlots(nodes);
   const workers = sum(alive, (node) => node.workers?.length);
   const lost = nodes.length - alive.length;
+  const draining = nodes.filter(({ state }) => state === 'draining').length;
   const known = cluster.nodes.data.value !== null;
   // Nodes of one host report the same load and memory.
   const hosts = [...new Map(alive.map((node) => [node.host, node])).values()];
@@ -76,17 +76,24 @@ function Figures({ cluster }: { cluster: Cluster }) {
         name="Nodes"
         href="/nodes"
         value={known ? alive.length : '–'}
-        note={lost > 0 ? <span class="bad">{lost} lost</span> : known ? 'all alive' : null}
+        note={
+          <>
+            {lost > 0 && <span class="bad">{lost} lost</span>}
+            {lost > 0 && draining > 0 && ', '}
+            {draining > 0 && `${draining} draining`}
+            {known && lost + draining === 0 && 'all alive'}
+          </>
+        }
       />
       <Stat
         name="CPU slots used"
         href="/nodes"
         value={
           <>
-            {number(used)} <small>of {number(cpu)}</small>
+            {number(used)} <small>of {number(total)}</small>
           </>
         }
-        note={<Meter value={used} max={cpu} label="CPU slots used" />}
+        note={<Meter value={used} max={total} label="CPU slots used" />}
       />
       <Stat
         name="CPU load"
