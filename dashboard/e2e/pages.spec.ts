@@ -1,3 +1,4 @@
+import type { Route } from '@playwright/test';
 import { hostileName } from './mock/data';
 import { expect, logIn, picture, test } from './fixtures';
 
@@ -20,6 +21,34 @@ test('overview: follows the stream', async ({ page, head }) => {
   await expect(page.locator('.state-tile', { hasText: 'PENDING' })).toContainText('0');
   head.publish('event', ['cluster'], { ...head.events[0]!, id: 77, job: null, message: 'something new' });
   await expect(page.getByText('something new')).toBeVisible();
+});
+
+test('overview: each part says itself that it could not be read', async ({ page }) => {
+  const parts = ['jobs', 'nodes', 'events', 'actors'];
+  for (const part of parts) {
+    const body = JSON.stringify({ type: 'about:blank', title: `No ${part} today`, detail: `no ${part}`, status: 500 });
+    const fail = (route: Route) => route.fulfill({ status: 500, contentType: 'application/problem+json', body });
+    await page.route(`**/api/v1/${part}?*`, fail);
+  }
+  await page.reload();
+  const heading = (title: string) => page.getByRole('heading', { name: title, exact: true });
+  const card = (title: string) => page.locator('.card', { has: heading(title) });
+  for (const [title, part] of [
+    ['Jobs by state', 'jobs'],
+    ['Newest jobs', 'jobs'],
+    ['Nodes', 'nodes'],
+    ['What happened to nodes', 'events'],
+  ] as const) {
+    await expect(card(title).getByRole('alert')).toContainText(`No ${part} today`);
+    await expect(card(title).getByRole('status')).toHaveCount(0);
+  }
+  const actors = page.locator('.stat', { hasText: 'Actors' });
+  await expect(actors).toContainText('no actors');
+  await page.unrouteAll();
+  await card('What happened to nodes').getByRole('button', { name: 'Try again' }).click();
+  await expect(card('What happened to nodes')).toContainText('node n3 joined');
+  await expect(actors).toContainText('head and workers');
+  await expect(page.getByRole('alert')).toHaveCount(0);
 });
 
 test('overview: says when the head is open to the network', async ({ page, head }) => {

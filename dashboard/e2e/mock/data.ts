@@ -204,24 +204,25 @@ function gpus(): Gpu[] {
   ];
 }
 
+function event(id: number, seconds: number, severity: Event['severity'], kind: string, message: string): Event {
+  return { id, at: at(seconds), severity, kind, message, job: null, node: null, worker: null };
+}
+
+export function nodeEvents(): Event[] {
+  return [
+    { ...event(6, -40, 'info', 'node.joined', 'node n3 joined'), node: 'n3' },
+    { ...event(7, 51, 'warning', 'node.lost', 'node n3 sent no heartbeat for 2 s'), node: 'n3' },
+  ];
+}
+
 export function eventsOf(job: Job): Event[] {
-  const event = (id: number, seconds: number, severity: Event['severity'], kind: string, message: string): Event => ({
-    id,
-    at: at(seconds),
-    severity,
-    kind,
-    message,
-    job: job.id,
-    node: null,
-    worker: null,
-  });
   return [
     event(1, 0, 'info', 'job.submitted', 'lenet-dgc was submitted'),
     event(2, 0.4, 'info', 'job.placed', '4 workers on n1, n2'),
     event(3, 1.4, 'info', 'job.state', 'RUNNING: training'),
     event(4, 51, 'warning', 'node.lost', 'node n3 sent no heartbeat for 2 s'),
     event(5, 62, 'info', 'checkpoint.taken', 'step 250, 724 kB'),
-  ];
+  ].map((one) => ({ ...one, job: job.id }));
 }
 
 export function actorsOf(job: Job): ActorList['actors'] {

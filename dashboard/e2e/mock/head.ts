@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { extname, join } from 'node:path';
 import { jobStates, type Event, type Job, type JobState, type Node } from '../../src/api/types';
-import { actorsOf, catalog, checkpointsOf, eventsOf, history, logText, manyJobs, nodes } from './data';
+import { actorsOf, catalog, checkpointsOf, eventsOf, history, logText, manyJobs, nodeEvents, nodes } from './data';
 import { traceOf, trafficOf } from './traffic';
 
 const dist = new URL('../../dist/', import.meta.url).pathname;
@@ -161,7 +161,7 @@ export class MockHead {
       case 'catalog':
         return json(response, 200, catalog);
       case 'events':
-        return json(response, 200, { events: inOrder(this.events, searchParams), next: null });
+        return json(response, 200, { events: inOrder(nodeEvents(), searchParams), next: null });
       case 'actors': {
         const q = searchParams.get('q') ?? '';
         const actors = actorsOf(this.jobs[0]!).filter(({ name, type }) => name.includes(q) || type.includes(q));

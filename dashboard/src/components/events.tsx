@@ -2,7 +2,8 @@ import type { Event } from '../api/types';
 import { time } from '../format';
 import { Ago } from './ui';
 
-export function EventTable({ events, links }: { events: readonly Event[]; links?: boolean }) {
+/** The message of an event that is of no job names its node itself. */
+export function EventTable({ events }: { events: readonly Event[] }) {
   return (
     <ol class="events">
       {events.map((event) => (
@@ -12,13 +13,7 @@ export function EventTable({ events, links }: { events: readonly Event[]; links?
           </span>
           <span class="event-what">
             <b>{event.severity === 'info' ? event.kind : `${event.severity}: ${event.kind}`}</b> {event.message}
-            {links && event.job && (
-              <>
-                {' '}
-                <a href={`/jobs/${encodeURIComponent(event.job)}`}>job</a>
-              </>
-            )}
-            {!links && event.node && <span class="faint"> on {event.node}</span>}
+            {event.job && event.node && <span class="faint"> on {event.node}</span>}
           </span>
         </li>
       ))}

@@ -1,3 +1,4 @@
+import type { ApiError } from '../api/client';
 import { jobStates, type ActorList, type Event, type Node } from '../api/types';
 import { StateBadge } from '../components/icons';
 import { EventTable } from '../components/events';
@@ -11,25 +12,31 @@ export function OverviewView() {
   useTitle('Overview');
   const cluster = useFollower(() => new Cluster(), 'overview');
   const nodes = cluster.nodes.data.value;
-  const failure = cluster.nodes.error.value;
+  const jobs = cluster.jobs.data.value;
+  const events = cluster.events.data.value;
+  const failure = (error: ApiError | null) => error && <ErrorPanel error={error} retry={() => cluster.fresh()} />;
+  const nodesFailure = failure(cluster.nodes.error.value);
+  const jobsFailure = failure(cluster.jobs.error.value);
+  const eventsFailure = failure(cluster.events.error.value);
   return (
     <>
       <h1>Cluster</h1>
-      {failure && <ErrorPanel error={failure} retry={() => cluster.fresh()} />}
       <Figures cluster={cluster} />
       <Card title="Jobs by state" tools={<a href="/jobs">All jobs</a>}>
+        {jobsFailure}
         <div class="states">
           {jobStates.map((state) => (
             <a key={state} class="state-tile" href={`/jobs?state=${state}`}>
-              <span class="state-count">{count(cluster.jobs.data.value?.counts[state])}</span>
+              <span class="state-count">{count(jobs?.counts[state])}</span>
               <StateBadge state={state} />
             </a>
           ))}
         </div>
       </Card>
       <Card title="Nodes" tools={<a href="/nodes">All nodes</a>}>
+        {nodesFailure}
         {nodes === null ? (
-          !failure && <Skeleton />
+          !nodesFailure && <Skeleton />
         ) : nodes.length === 0 ? (
           <Empty title="No node has joined" command="weir node --head 127.0.0.1:6380">
             Jobs wait until a node offers what they ask for.
@@ -44,14 +51,12 @@ export function OverviewView() {
       </Card>
       <div class="columns">
         <Card title="Newest jobs" tools={<a href="/jobs">All jobs</a>}>
-          {cluster.jobs.data.value === null ? (
-            !failure && <Skeleton />
-          ) : (
-            <JobTable jobs={cluster.jobs.data.value.jobs} short />
-          )}
+          {jobsFailure}
+          {jobs === null ? !jobsFailure && <Skeleton /> : <JobTable jobs={jobs.jobs} short />}
         </Card>
-        <Card title="What happened">
-          <EventList events={cluster.events.data.value} failed={failure !== null} />
+        <Card title="What happened to nodes">
+          {eventsFailure}
+          {events === null ? !eventsFailure && <Skeleton /> : <EventList events={events} />}
         </Card>
       </div>
     </>
@@ -66,6 +71,7 @@ function Figures({ cluster }: { cluster: Cluster }) {
   const lost = nodes.length - alive.length;
   const draining = nodes.filter(({ state }) => state === 'draining').length;
   const known = cluster.nodes.data.value !== null;
+  const actorsError = cluster.actors.error.value;
   // Nodes of one host report the same load and memory.
   const hosts = [...new Map(alive.map((node) => [node.host, node])).values()];
   const load = sum(hosts, (node) => node.cpu_load);
@@ -111,7 +117,12 @@ function Figures({ cluster }: { cluster: Cluster }) {
         value={bytes(memory)}
         note={<Meter value={memory} max={sum(hosts, (node) => node.memory_total_bytes)} label="Memory used" />}
       />
-      <Stat name="Actors" href="/actors" value={actorsText(cluster.actors.data.value)} note="head and workers" />
+      <Stat
+        name="Actors"
+        href="/actors"
+        value={actorsText(cluster.actors.data.value)}
+        note={actorsError ? <span class="bad">{actorsError.message}</span> : 'head and workers'}
+      />
     </div>
   );
 }
@@ -164,10 +175,8 @@ function NodeCard({ node, rates }: { node: Node; rates: NodeRates | undefined })
   );
 }
 
-function EventList({ events, failed }: { events: Event[] | null; failed: boolean }) {
-  if (events === null) return failed ? null : <Skeleton />;
-  if (events.length === 0) return <Empty title="Nothing yet" />;
-  return <EventTable events={events.slice(0, 12)} links />;
+function EventList({ events }: { events: Event[] }) {
+  return events.length === 0 ? <Empty title="Nothing yet" /> : <EventTable events={events.slice(0, 12)} />;
 }
 
 function actorsText(page: ActorList | null): string {
