@@ -204,6 +204,7 @@ test('login: the token opens it, an expired session closes it', async ({ page, a
   await page.context().clearCookies();
   await page.goto(`${address}/jobs`);
   await expect(page.getByRole('textbox', { name: 'Token' })).toBeVisible();
+  await expect(page.locator('.command')).toHaveText(['weir token link', 'weir token show']);
   await picture(page, 'login');
   await page.getByRole('textbox', { name: 'Token' }).fill('wrong');
   await page.getByRole('button', { name: 'Log in' }).click();

@@ -43,8 +43,10 @@ export function LoginView() {
         <button type="submit" class="primary" disabled={busy.value}>
           Log in
         </button>
-        <p class="faint">The token is in the head's data directory:</p>
-        <Command text="cat ~/.local/share/weir/token" />
+        <p class="faint">On the head's machine, this prints a link that opens the dashboard once:</p>
+        <Command text="weir token link" />
+        <p class="faint">And this the token:</p>
+        <Command text="weir token show" />
       </form>
     </main>
   );
