@@ -213,6 +213,16 @@ test('stop asks first; then the job can be deleted, and its page is left', async
   expect(head.jobs.some(({ id }) => id === 'job-run')).toBe(false);
 });
 
+test('a part whose script an upgraded head no longer has asks for a reload', async ({ page, address }) => {
+  await page.goto(`${address}/jobs`);
+  await page.route('**/assets/job_parts-*.js', (route) => route.fulfill({ status: 404 }));
+  await page.getByRole('link', { name: 'lenet-dgc', exact: true }).click();
+  await expect(page.getByRole('alert')).toContainText('The head was upgraded: reload this page');
+  await page.unrouteAll();
+  await page.getByRole('button', { name: 'Reload' }).click();
+  await expect(page.locator('.chart canvas')).toHaveCount(6);
+});
+
 test('a job that somebody removes says so, and leaves the lists', async ({ page, head, address }) => {
   const list = await page.context().newPage();
   await list.goto(`${address}/jobs`);

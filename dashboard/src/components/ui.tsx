@@ -151,7 +151,15 @@ export function CopyButton({ text }: { text: string }) {
   );
 }
 
-export function ErrorPanel({ error, retry }: { error: ApiError; retry?: () => void }) {
+export function ErrorPanel({
+  error,
+  retry,
+  action = 'Try again',
+}: {
+  error: ApiError;
+  retry?: () => void;
+  action?: string;
+}) {
   return (
     <div class="error" role="alert">
       <Icon path={icons.warn} />
@@ -162,7 +170,7 @@ export function ErrorPanel({ error, retry }: { error: ApiError; retry?: () => vo
       </div>
       {retry && (
         <button type="button" onClick={retry}>
-          Try again
+          {action}
         </button>
       )}
     </div>

@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import type { Job } from '../api/types';
 import { EventTable } from '../components/events';
@@ -7,21 +8,14 @@ import { LogView } from '../components/log_view';
 import { Card, CopyButton, Empty, ErrorPanel, Skeleton } from '../components/ui';
 import { WorkerTable } from '../components/worker_table';
 import { getAt } from '../forms/pointer';
-import { rankNames, type RankName } from '../ranks';
+import { rankNames } from '../ranks';
 import { route } from '../router';
 import { eventsMax, JobPage } from '../state/job';
 import { useFollower, useTitle } from '../state/hooks';
-import { Resource } from '../state/resource';
+import { Outdated, Part } from '../state/part';
 
-/** The charts are the larger half of the dashboard: they are fetched when a job is first looked at. */
-const charts = new Resource<typeof import('../components/job_charts')>();
-const loadCharts = () => void charts.load(() => import('../components/job_charts'));
-
-const mode = new Resource<typeof import('../components/job_mode')>();
-const loadMode = () => void mode.load(() => import('../components/job_mode'));
-
-const traffic = new Resource<typeof import('../components/job_traffic')>();
-const loadTraffic = () => void traffic.load(() => import('../components/job_traffic'));
+/** The larger half of the dashboard: it is fetched when a job is first looked at. */
+const parts = new Part(() => import('../components/job_parts'));
 
 const tabs = [
   { id: '', label: 'Training' },
@@ -89,14 +83,16 @@ export function JobView({ id }: { id: string }) {
       </nav>
       {tab === '' && (
         <>
-          <Charts page={page} nameOf={nameOf} />
+          <Later part={parts}>{({ JobCharts }) => <JobCharts page={page} nameOf={nameOf} />}</Later>
           <Card title={ranks.some(({ role }) => role !== 'worker') ? 'Workers and servers' : 'Workers'}>
             <WorkerTable job={job} />
           </Card>
         </>
       )}
-      {tab === 'mode' && <ModePart page={page} job={job} />}
-      {tab === 'traffic' && <TrafficPart job={job} />}
+      {tab === 'mode' && <Later part={parts}>{({ JobMode }) => <JobMode key={id} page={page} job={job} />}</Later>}
+      {tab === 'traffic' && (
+        <Later part={parts}>{({ JobTrafficView }) => <JobTrafficView key={id} job={job} />}</Later>
+      )}
       {tab === 'logs' && <LogView job={id} ended={job.ended_at !== null} nameOf={nameOf} />}
       {tab === 'events' && (
         <Card title="Events">
@@ -119,34 +115,17 @@ export function JobView({ id }: { id: string }) {
   );
 }
 
-function Charts({ page, nameOf }: { page: JobPage; nameOf: RankName }) {
-  const part = charts.data.value;
-  const error = charts.error.value;
+/** What a script that is fetched only now shows. */
+function Later<T>({ part, children }: { part: Part<T>; children: (code: T) => ComponentChildren }) {
+  const code = part.data.value;
+  const error = part.error.value;
+  const fetch = () => void part.fetch();
   useEffect(() => {
-    if (charts.data.value === null) loadCharts();
-  }, []);
-  if (part !== null) return <part.JobCharts page={page} nameOf={nameOf} />;
-  return error ? <ErrorPanel error={error} retry={loadCharts} /> : <Skeleton rows={10} />;
-}
-
-function ModePart({ page, job }: { page: JobPage; job: Job }) {
-  const part = mode.data.value;
-  const error = mode.error.value;
-  useEffect(() => {
-    if (mode.data.value === null) loadMode();
-  }, []);
-  if (part !== null) return <part.JobMode key={job.id} page={page} job={job} />;
-  return error ? <ErrorPanel error={error} retry={loadMode} /> : <Skeleton rows={10} />;
-}
-
-function TrafficPart({ job }: { job: Job }) {
-  const part = traffic.data.value;
-  const error = traffic.error.value;
-  useEffect(() => {
-    if (traffic.data.value === null) loadTraffic();
-  }, []);
-  if (part !== null) return <part.JobTrafficView key={job.id} job={job} />;
-  return error ? <ErrorPanel error={error} retry={loadTraffic} /> : <Skeleton rows={10} />;
+    if (part.data.value === null) fetch();
+  }, [part]);
+  if (code !== null) return <>{children(code)}</>;
+  if (error instanceof Outdated) return <ErrorPanel error={error} retry={() => location.reload()} action="Reload" />;
+  return error ? <ErrorPanel error={error} retry={fetch} /> : <Skeleton rows={10} />;
 }
 
 /** One process by itself waits for nobody and keeps no model but its own: there is nothing to say of its mode. */
