@@ -213,6 +213,25 @@ test('stop asks first; then the job can be deleted, and its page is left', async
   expect(head.jobs.some(({ id }) => id === 'job-run')).toBe(false);
 });
 
+test('whoever leaves before a job is deleted stays where they went', async ({ page, address }) => {
+  await page.goto(`${address}/jobs/job-fail`);
+  let answer = () => {};
+  const held = new Promise<void>((resolve) => (answer = resolve));
+  await page.route('**/api/v1/jobs/job-fail', async (route) => {
+    if (route.request().method() === 'DELETE') await held;
+    await route.continue();
+  });
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete for ever' }).click();
+  await page.getByRole('link', { name: 'Nodes', exact: true }).click();
+  await expect(page).toHaveURL(`${address}/nodes`);
+  const answered = page.waitForResponse((response) => response.request().method() === 'DELETE');
+  answer();
+  await answered;
+  await page.evaluate(() => fetch('/api/v1/version').then(() => {})); // the page has seen the answer by then
+  await expect(page).toHaveURL(`${address}/nodes`);
+});
+
 test('a part whose script an upgraded head no longer has asks for a reload', async ({ page, address }) => {
   await page.goto(`${address}/jobs`);
   await page.route('**/assets/job_parts-*.js', (route) => route.fulfill({ status: 404 }));

@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals';
 import { ApiError } from '../api/client';
 import { isTerminal, type Job } from '../api/types';
 import { bytes, count, elapsed, number, percent, ratio, span, time, timeLeft, type Watched } from '../format';
-import { navigate } from '../router';
+import { navigate, route } from '../router';
 import { now } from '../state/clock';
 import type { JobPage } from '../state/job';
 import { Icon, icons, StateBadge } from './icons';
@@ -89,8 +89,9 @@ export function JobHeader({ page, job }: { page: JobPage; job: Job }) {
           onClose={close}
           onConfirm={() =>
             void run(async () => {
+              const here = route.value.path;
               await page.remove();
-              navigate('/jobs', 'replace');
+              if (route.value.path === here) navigate('/jobs', 'replace');
             })
           }
         >
