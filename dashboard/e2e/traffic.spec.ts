@@ -57,6 +57,14 @@ test('traffic: follows a running job, and is read no more once it has ended', as
   expect(reads()).toBe(last);
 });
 
+test('traffic: of a job that was restarted is that since the restart', async ({ page, head }) => {
+  const all = page.getByText(/sent by step/);
+  await expect(all).toHaveText('3.1 MB sent by step 312');
+  head.job('job-run').restarts = 1;
+  await page.reload();
+  await expect(all).toHaveText('3.1 MB sent by step 312, since the last restart');
+});
+
 test('traffic: the timeline of a step, by pointer and by keyboard', async ({ page }) => {
   const first = page.getByRole('group', { name: /^Bucket 0:/ });
   await expect(first).toHaveAttribute('aria-label', /encode 1 ms, wait 1 ms, wire 3 ms, decode 1 ms/);

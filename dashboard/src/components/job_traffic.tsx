@@ -50,6 +50,7 @@ export function JobTrafficView({ job }: { job: Job }) {
         tools={
           <span class="faint">
             {bytes(totals.bytes_sent)} sent by step {count(Math.min(...totals.workers.map((one) => one.step)))}
+            {(job.restarts ?? 0) > 0 && ', since the last restart'}
           </span>
         }
       >
