@@ -1,5 +1,5 @@
 import { getAt } from '../src/forms/pointer';
-import { expect, logIn, picture, test } from './fixtures';
+import { expect, expectAccessible, logIn, picture, test } from './fixtures';
 
 test.beforeEach(async ({ page, address }) => {
   await logIn(page, address);
@@ -123,6 +123,10 @@ test('a job is submitted once and its page opens', async ({ page, head, address 
   await page.getByRole('button', { name: 'Submit', exact: true }).click();
   await expect(page.getByRole('heading', { level: 1 })).toContainText('mine');
   await expect(page).toHaveURL(`${address}/jobs/${head.jobs[0]!.id}`);
+  await expect(page.getByRole('note')).toContainText('/compression/params/ratio: at a ratio of 0.001');
+  await expectAccessible(page);
+  await page.getByRole('button', { name: 'Dismiss' }).click();
+  await expect(page.getByRole('note')).toHaveCount(0);
   expect(head.requests.filter((request) => request === 'POST /api/v1/jobs')).toHaveLength(1);
 });
 

@@ -31,6 +31,13 @@ interface Record_ {
 
 export const token = 'mock-token';
 
+const warnings = [
+  {
+    pointer: '/compression/params/ratio',
+    detail: 'at a ratio of 0.001 each entry of the gradient is sent 0.23 times on average',
+  },
+];
+
 /**
  * A head in the test's hand, for what a real one cannot be asked to do on the spot: ten thousand jobs, a connection cut
  * at a given moment, a forgotten stream position, an expired session, hostile names. It serves the built dashboard with
@@ -222,12 +229,7 @@ export class MockHead {
           sent_per_worker: spec.exchange?.topology === 'auto' ? null : 1480,
           dense_per_worker: 370_236,
         },
-        warnings: [
-          {
-            pointer: '/compression/params/ratio',
-            detail: 'at a ratio of 0.001 each entry of the gradient is sent 0.23 times on average',
-          },
-        ],
+        warnings,
         placement: {
           feasible: true,
           reason: null,
@@ -256,7 +258,7 @@ export class MockHead {
     };
     this.jobs.unshift(job);
     this.publish('job', ['jobs', `job:${job.id}`], job);
-    return json(response, 201, job);
+    return json(response, 201, { ...job, warnings });
   }
 
   private oneJob(request: IncomingMessage, response: ServerResponse, { searchParams }: URL, parts: string[]): void {

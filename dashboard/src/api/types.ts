@@ -27,6 +27,7 @@ export type TraceEvent = Schemas['TraceEvent'];
 export type Traffic = Schemas['Traffic'];
 export type ValidateResult = Schemas['ValidateResult'];
 export type Version = Schemas['Version'];
+export type Warning = Schemas['Warning'];
 export type Worker = Schemas['Worker'];
 
 /** A job spec as the user writes it: any JSON object; the head says what is wrong with it. */

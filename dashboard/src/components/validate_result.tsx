@@ -1,4 +1,4 @@
-import type { ValidateResult } from '../api/types';
+import type { ValidateResult, Warning } from '../api/types';
 import { bytes, ratio } from '../format';
 import { byRole, rankNames, type RankName, type RankRole } from '../ranks';
 import { Card, Stat } from './ui';
@@ -31,11 +31,7 @@ export function ValidateView({ result }: { result: ValidateResult }) {
       ) : (
         <p class="fault">It would wait: {result.placement.reason}</p>
       )}
-      {result.warnings.map(({ pointer, detail }) => (
-        <p key={pointer} class="caution" role="note">
-          <b>{pointer}</b>: {detail}
-        </p>
-      ))}
+      <Warnings of={result.warnings} />
       <details>
         <summary>Normalized spec</summary>
         <pre class="code scroll" tabIndex={0} role="region" aria-label="Normalized spec">
@@ -43,6 +39,19 @@ export function ValidateView({ result }: { result: ValidateResult }) {
         </pre>
       </details>
     </Card>
+  );
+}
+
+/** What is valid and probably not meant. */
+export function Warnings({ of }: { of: readonly Warning[] }) {
+  return (
+    <>
+      {of.map(({ pointer, detail }) => (
+        <p key={pointer} class="caution" role="note">
+          <b>{pointer}</b>: {detail}
+        </p>
+      ))}
+    </>
   );
 }
 

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Job } from '../api/types';
 import type { FormField } from '../forms/job_form';
-import { startingFrom, SubmitForm } from './submit_form';
+import { startingFrom, SubmitForm, warned } from './submit_form';
 
 const epochs: FormField = {
   pointer: '/training/epochs',
@@ -110,6 +110,13 @@ describe('SubmitForm', () => {
     await form.submit();
     expect(keys[0]).toBe(keys[1]);
     expect(keys[2]).not.toBe(keys[0]);
+  });
+
+  it('keeps what the head warns of in the submitted job', async () => {
+    const warnings = [{ pointer: '/compression/params/ratio', detail: 'is small' }];
+    vi.stubGlobal('fetch', () => Promise.resolve(new Response(JSON.stringify({ id: 'a', warnings }), { status: 201 })));
+    expect((await new SubmitForm().submit())?.id).toBe('a');
+    expect(warned.value).toEqual({ job: 'a', warnings });
   });
 
   it('runs an earlier job again, or goes on from its checkpoint', () => {

@@ -1,6 +1,6 @@
 import { computed, signal } from '@preact/signals';
 import { ApiError, get, idempotencyKey, request } from '../api/client';
-import type { Catalog, Job, Spec, ValidateResult } from '../api/types';
+import type { Catalog, Job, Spec, ValidateResult, Warning } from '../api/types';
 import { dependents, formGroups, type FormField } from '../forms/job_form';
 import { faultsByPlace, getAt, isObject, setAt, type Fault } from '../forms/pointer';
 import { inputText, parseInput, type JsonSchema } from '../forms/schema';
@@ -10,6 +10,9 @@ interface Shapes {
   catalog: Catalog;
   schema: JsonSchema;
 }
+
+/** What the head has warned of in the job that was submitted last here. It says so in that answer only. */
+export const warned = signal<{ job: string; warnings: readonly Warning[] } | null>(null);
 
 /** What was typed into a field. */
 interface Typed {
@@ -106,8 +109,10 @@ export class SubmitForm {
   }
 
   /** Gives the new job, or null: `refused` says why. Pressing twice makes one job. */
-  submit(): Promise<Job | null> {
-    return this.send<Job>('/api/v1/jobs', { 'Idempotency-Key': this.key });
+  async submit(): Promise<Job | null> {
+    const job = await this.send<Job>('/api/v1/jobs', { 'Idempotency-Key': this.key });
+    if (job !== null) warned.value = { job: job.id, warnings: job.warnings ?? [] };
+    return job;
   }
 
   private async send<T>(path: string, headers: Record<string, string>): Promise<T | null> {

@@ -6,6 +6,7 @@ import { Checkpoints } from '../components/checkpoints';
 import { JobHeader } from '../components/job_header';
 import { LogView } from '../components/log_view';
 import { Card, CopyButton, Empty, ErrorPanel, Skeleton } from '../components/ui';
+import { Warnings } from '../components/validate_result';
 import { WorkerTable } from '../components/worker_table';
 import { getAt } from '../forms/pointer';
 import { rankNames } from '../ranks';
@@ -13,6 +14,7 @@ import { route } from '../router';
 import { eventsMax, JobPage } from '../state/job';
 import { useFollower, useTitle } from '../state/hooks';
 import { Outdated, Part } from '../state/part';
+import { warned } from '../state/submit_form';
 
 /** The larger half of the dashboard: it is fetched when a job is first looked at. */
 const parts = new Part(() => import('../components/job_parts'));
@@ -73,6 +75,7 @@ export function JobView({ id }: { id: string }) {
   return (
     <>
       <JobHeader page={page} job={job} />
+      <Warned job={id} />
       <nav class="tabs" aria-label="Parts of the job">
         {tabs.filter(({ id: tab }) => tab !== 'mode' || isShared(job)).map((entry) => (
           <a key={entry.id} href={href(entry.id)} aria-current={tab === entry.id ? 'page' : undefined}>
@@ -112,6 +115,27 @@ export function JobView({ id }: { id: string }) {
         </Card>
       )}
     </>
+  );
+}
+
+/** What the head warned of when the job was submitted here, until somebody has read it. */
+function Warned({ job }: { job: string }) {
+  const warnings = warned.value?.job === job ? warned.value.warnings : [];
+  if (warnings.length === 0) return null;
+  const dismiss = () => {
+    warned.value = null;
+  };
+  return (
+    <Card
+      title="The head warns"
+      tools={
+        <button type="button" onClick={dismiss}>
+          Dismiss
+        </button>
+      }
+    >
+      <Warnings of={warnings} />
+    </Card>
   );
 }
 
