@@ -102,8 +102,27 @@ test('charts: by worker, and as a table', async ({ page }) => {
   await page.getByLabel('each worker').check();
   await expect(page.locator('.chart').first().locator('.legend')).toContainText('rank 3');
   await picture(page, 'job-workers');
-  await page.locator('.chart').first().getByText('Table').click();
+  await page.locator('.chart').first().getByText('Table of newest 100 of 312 points').click();
   await expect(page.locator('.chart').first().getByRole('cell', { name: '312', exact: true })).toBeVisible();
+});
+
+test('charts: no two ticks of an axis are written alike', async ({ page, address }) => {
+  await page.addInitScript(() => {
+    const { fillText, clearRect } = CanvasRenderingContext2D.prototype;
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+      this.canvas.dataset['texts'] = `${this.canvas.dataset['texts'] ?? ''}${text}|`;
+      fillText.call(this, text, ...place);
+    };
+    CanvasRenderingContext2D.prototype.clearRect = function (...place) {
+      this.canvas.dataset['texts'] = '';
+      clearRect.call(this, ...place);
+    };
+  });
+  await page.goto(`${address}/jobs/job-run?x=wall&zoom=60~61`);
+  const drawn = chart(page, 'Throughput, samples/s').locator('canvas');
+  await expect(drawn).toHaveAttribute('data-texts', /1 min 00\.5 s/);
+  const texts = (await drawn.getAttribute('data-texts'))!.split('|').slice(0, -1);
+  expect(texts).toEqual([...new Set(texts)]);
 });
 
 test('charts: each line draws its own series, each value at its place', async ({ page }) => {

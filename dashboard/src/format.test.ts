@@ -56,6 +56,27 @@ describe('format', () => {
     expect(rate(undefined)).toBe('–');
   });
 
+  it.each([
+    [percent, 0.0005, [0.8925, 0.893, 0.8935], ['89.25 %', '89.30 %', '89.35 %']],
+    [percent, 0.2, [0.6, 0.8, 1], ['60 %', '80 %', '100 %']],
+    [bytes, 2e7, [0, 9.8e8, 1e9, 1.02e9, 1.24e9], ['0 B', '980 MB', '1.00 GB', '1.02 GB', '1.24 GB']],
+    [number, 2.5e-4, [0.41, 0.41025], ['0.41000', '0.41025']],
+    [number, 5e-7, [1.2e-5, 1.25e-5], ['1.20e-5', '1.25e-5']],
+    [number, 5e7, [1.2e9, 1.25e9], ['1.20e9', '1.25e9']],
+    [number, 2500, [5000, 7500], ['5,000', '7,500']],
+    [ratio, 0.5, [120, 120.5], ['120.0×', '120.5×']],
+    [seconds, 5e-4, [0.1, 0.1005], ['100.0 ms', '100.5 ms']],
+    [seconds, 5, [0, 55, 60, 65], ['0 s', '55 s', '1 min 00 s', '1 min 05 s']],
+    [seconds, 0.5, [59.5, 60, 65.5], ['59.5 s', '1 min 00.0 s', '1 min 05.5 s']],
+    [seconds, 300, [3300, 3600, 3900], ['55 min', '1 h 00 min', '1 h 05 min']],
+    [seconds, 600, [4000, 7200, 7800], ['1 h 06 min', '2 h 00 min', '2 h 10 min']],
+    [seconds, 3600, [7200, 82_800, 90_000], ['2 h', '23 h', '1 d 01 h']],
+    [seconds, 30, [7200, 7230], ['2 h 00 min 00 s', '2 h 00 min 30 s']],
+    [seconds, 86_400, [86_400, 172_800], ['1 d', '2 d']],
+  ] as const)('writes %o, %f apart, so that %o can be told apart', (write, step, values, texts) =>
+    expect(values.map((value) => write(value, step))).toEqual(texts),
+  );
+
   it('tells ages and durations', () => {
     const now = Date.parse('2026-11-21T12:00:00Z');
     expect(ago('2026-11-21T11:59:59Z', now)).toBe('just now');

@@ -1,4 +1,9 @@
-/** How numbers, sizes and times are written for people. Everything is a pure function; no locale is assumed. */
+/**
+ * How numbers, sizes and times are written for people. Everything is a pure function; no locale is assumed.
+ *
+ * `step`, where there is one: the value stands in a row of values that are so far apart, as on an axis. It is written
+ * with the digits that tell it from its neighbours, and no more.
+ */
 
 const missing = '–';
 /** Milliseconds before which a pace is no more than chance. */
@@ -11,11 +16,15 @@ export function count(value: number | null | undefined): string {
 }
 
 /** Four significant digits, without noise: 0.05, 1.234, 12,346, 3.2e-7. */
-export function number(value: number | null | undefined): string {
+export function number(value: number | null | undefined, step?: number): string {
   if (!isNumber(value)) return missing;
   const size = Math.abs(value);
   if (value === 0) return '0';
-  if (size >= 1e9 || size < 1e-4) return value.toExponential(1).replace('e+', 'e');
+  if (size >= 1e9 || size < 1e-4) {
+    const digits = step ? Math.max(0, Math.floor(Math.log10(size)) - lastPlace(step)) : 1;
+    return value.toExponential(digits).replace('e+', 'e');
+  }
+  if (step) return fixed(value, step);
   if (size >= 1000) return count(value);
   return String(Number(value.toPrecision(4)));
 }
@@ -23,7 +32,7 @@ export function number(value: number | null | undefined): string {
 const byteUnits = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'];
 
 /** Decimal units, as networks count: 1.5 kB, 12.3 MB. */
-export function bytes(value: number | null | undefined): string {
+export function bytes(value: number | null | undefined, step?: number): string {
   if (!isNumber(value)) return missing;
   let size = Math.abs(value);
   let unit = 0;
@@ -31,7 +40,7 @@ export function bytes(value: number | null | undefined): string {
     size /= 1000;
     ++unit;
   }
-  const digits = unit === 0 || size >= 99.95 ? 0 : 1;
+  const digits = step ? decimals(step / 1000 ** unit) : unit === 0 || size >= 99.95 ? 0 : 1;
   return `${value < 0 ? '-' : ''}${size.toFixed(digits)} ${byteUnits[unit] ?? ''}`;
 }
 
@@ -41,8 +50,8 @@ export function rate(value: number | null | undefined): string {
 }
 
 /** 0.8934 -> 89.3 % */
-export function percent(value: number | null | undefined): string {
-  return isNumber(value) ? `${(value * 100).toFixed(1)} %` : missing;
+export function percent(value: number | null | undefined, step?: number): string {
+  return isNumber(value) ? `${(value * 100).toFixed(step ? decimals(step * 100) : 1)} %` : missing;
 }
 
 /** 1.86 cores */
@@ -51,24 +60,46 @@ export function cores(value: number | null | undefined, digits: number): string 
 }
 
 /** 412 -> 412x; what the wire is spared. */
-export function ratio(value: number | null | undefined): string {
+export function ratio(value: number | null | undefined, step?: number): string {
   if (!isNumber(value)) return missing;
+  if (step) return `${fixed(value, step)}×`;
   return `${value >= 100 ? count(value) : value.toFixed(value >= 10 ? 1 : 2)}×`;
 }
 
 /** Short spans as measured, long ones as people count: 0.4 ms, 12.5 ms, 1.25 s, 3 min 05 s, 2 h 04 min, 3 d 04 h. */
-export function seconds(value: number | null | undefined): string {
+export function seconds(value: number | null | undefined, step?: number): string {
   if (!isNumber(value)) return missing;
-  if (value < 0) return `-${seconds(-value)}`;
+  if (value < 0) return `-${seconds(-value, step)}`;
   if (value === 0) return '0 s';
-  if (value < 1e-3) return `${(value * 1e6).toFixed(0)} µs`;
-  if (value < 0.9995) return `${Number((value * 1e3).toPrecision(3))} ms`;
-  if (value < 59.95) return `${Number(value.toPrecision(3))} s`;
-  const whole = Math.round(value);
-  const two = (part: number) => String(part).padStart(2, '0');
-  if (whole < 3600) return `${Math.floor(whole / 60)} min ${two(whole % 60)} s`;
-  if (whole < 86_400) return `${Math.floor(whole / 3600)} h ${two(Math.floor(whole / 60) % 60)} min`;
-  return `${Math.floor(whole / 86_400)} d ${two(Math.floor(whole / 3600) % 24)} h`;
+  const short = (of: number) => (step ? of.toFixed(decimals((step * of) / value)) : String(Number(of.toPrecision(3))));
+  if (value < 1e-3) return `${step ? short(value * 1e6) : (value * 1e6).toFixed(0)} µs`;
+  if (value < 0.9995) return `${short(value * 1e3)} ms`;
+  if (value < 59.95) return `${short(value)} s`;
+  return long(value, step);
+}
+
+const spanUnits: readonly [unit: string, seconds: number][] = [
+  ['d', 86_400],
+  ['h', 3600],
+  ['min', 60],
+  ['s', 1],
+];
+
+/** A minute and more, in two units, or in as many as tell values a step apart. */
+function long(value: number, step: number | undefined): string {
+  const digits = step ? decimals(step) : 0;
+  let rest = Number(value.toFixed(digits));
+  const first = spanUnits.findIndex(([, length]) => rest >= length);
+  const needed = step ? spanUnits.findIndex(([, length]) => step % length === 0) : first + 1;
+  const last = needed < 0 ? spanUnits.length - 1 : Math.max(first, needed);
+  const parts: string[] = [];
+  for (const [unit, length] of spanUnits.slice(first, last + 1)) {
+    const part = length === 1 ? rest.toFixed(digits) : String(Math.floor(rest / length));
+    const width = length === 1 && digits > 0 ? digits + 3 : 2;
+    parts.push(`${parts.length === 0 ? part : part.padStart(width, '0')} ${unit}`);
+    rest %= length;
+  }
+  return parts.join(' ');
 }
 
 /** Whole seconds and up, for ages and durations that tick. */
@@ -119,6 +150,21 @@ export function timeLeft(step: number, total: number | null, since: Watched | nu
   if (passed < watchedMin || steps <= 0) return null;
   const left = (passed / steps) * (total - step);
   return `about ${span(Math.ceil(left / 1000) * 1000)} left`; // never "0 s left"
+}
+
+/** The power of ten of the last digit of a step that is not 0: -2 of 0.25, 1 of 50. */
+function lastPlace(step: number): number {
+  const place = Math.floor(Math.log10(step) + 1e-9);
+  const digit = step / 10 ** place;
+  return Math.abs(digit - Math.round(digit)) < 1e-6 ? place : place - 1;
+}
+
+function decimals(step: number): number {
+  return Math.max(0, -lastPlace(step));
+}
+
+function fixed(value: number, step: number): string {
+  return decimals(step) === 0 ? count(value) : value.toFixed(decimals(step));
 }
 
 function isNumber(value: number | null | undefined): value is number {

@@ -6,6 +6,7 @@ import { shownTheme } from '../state/theme';
 import type { MetricsAxis } from '../api/types';
 import type { Zoom } from '../state/metrics';
 import { chartData, columnsPerLine, lastValue, newestRows } from './data';
+import { timeIncrements, wholeIncrements } from './increments';
 import { lineStyle, type LineStyle } from './palette';
 import type { Bucket, Points } from './series';
 
@@ -16,8 +17,10 @@ export interface ChartLine {
 
 export interface ChartProps {
   title: string;
-  /** How a value is written in legend and axis. */
-  format: (value: number | null) => string;
+  /** How a value is written; on the axis, one of values that are a step apart. */
+  format: (value: number | null, step?: number) => string;
+  /** How far apart ticks of the values may stand, if not as decimal numbers do. */
+  increments?: readonly number[];
   lines: ChartLine[];
   axis: MetricsAxis;
   smoothing: number;
@@ -39,7 +42,13 @@ const axisNames: Record<MetricsAxis, string> = {
 const height = 220;
 const tableRowsMax = 100;
 
-export function axisFormat(axis: MetricsAxis): (value: number | null) => string {
+const axisIncrements: Record<MetricsAxis, readonly number[] | undefined> = {
+  step: wholeIncrements,
+  wall: timeIncrements,
+  bytes: undefined,
+};
+
+export function axisFormat(axis: MetricsAxis): ChartProps['format'] {
   return axis === 'step' ? count : axis === 'wall' ? seconds : bytes;
 }
 
@@ -153,7 +162,8 @@ function Swatch({ style }: { style: LineStyle }) {
 
 function counted(lines: readonly ChartLine[]): string {
   const points = Math.max(0, ...lines.map(({ series }) => series.points.length));
-  return points === 1 ? '1 point' : `${count(points)} points`;
+  if (points > tableRowsMax) return `newest ${tableRowsMax} of ${count(points)} points`;
+  return points === 1 ? '1 point' : `${points} points`;
 }
 
 /** A number as the chart draws it: people see it rounded, programs that read the page find every digit. */
@@ -279,8 +289,11 @@ function options(
   const grid = { stroke: css.getPropertyValue('--line').trim(), width: 1 };
   const powers = (_: uPlot, splits: number[]) => splits.map((value) => (isPowerOfTen(value) ? value : null));
   const font = `11px ${css.fontFamily}`;
-  const write = (format: (value: number | null) => string) => (_: uPlot, splits: number[]) =>
-    splits.map((value) => format(value));
+  const write =
+    (format: ChartProps['format']): uPlot.Axis.DynamicValues =>
+    (_, splits, _axis, _space, step) =>
+      splits.map((value) => format(value, step));
+  const incrs = (increments: readonly number[] | undefined) => increments && { incrs: [...increments] };
   const axisStyle = { stroke: ink, grid, ticks: { ...grid, size: 4 }, font, labelFont: font };
   const series: uPlot.Series[] = [{}];
   const bands: uPlot.Band[] = [];
@@ -315,12 +328,23 @@ function options(
         : { range: (_, low, high) => (low === high ? around(low) : uPlot.rangeNum(low, high, 0.1, true)) },
     },
     axes: [
-      { ...axisStyle, size: 30, values: write(axisFormat(props.axis)), space: props.axis === 'step' ? 50 : 80 },
+      {
+        ...axisStyle,
+        ...incrs(axisIncrements[props.axis]),
+        size: 30,
+        values: write(axisFormat(props.axis)),
+        space: props.axis === 'step' ? 50 : 80,
+      },
       {
         ...axisStyle,
         size: 62,
-        ...(props.log && { grid: { ...grid, filter: powers }, ticks: { ...grid, size: 4, filter: powers } }),
-        values: (_, splits) => splits.map((value) => (value === null ? '' : props.format(value))),
+        ...(props.log
+          ? {
+              grid: { ...grid, filter: powers },
+              ticks: { ...grid, size: 4, filter: powers },
+              values: (_, splits) => splits.map((value) => (value === null ? '' : props.format(value))),
+            }
+          : { ...incrs(props.increments), values: write(props.format) }),
       },
     ],
     cursor: {

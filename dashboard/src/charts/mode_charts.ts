@@ -21,7 +21,7 @@ export interface NamedLine {
 export interface ModeChart {
   id: string;
   title: string;
-  format: (value: number | null) => string;
+  format: (value: number | null, step?: number) => string;
   log?: boolean;
   noisy?: boolean;
   /** Whether a mode is about it, by what the catalog says of the mode. */

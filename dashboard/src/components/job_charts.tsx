@@ -1,5 +1,6 @@
 import { useEffect } from 'preact/hooks';
-import { Chart, type ChartLine } from '../charts/chart';
+import { Chart, type ChartLine, type ChartProps } from '../charts/chart';
+import { timeIncrements } from '../charts/increments';
 import { bytes, number, percent, ratio, seconds } from '../format';
 import type { RankName } from '../ranks';
 import { route, setQuery } from '../router';
@@ -11,7 +12,8 @@ interface ChartSpec {
   id: string;
   title: string;
   metrics: { name: string; label: string }[];
-  format: (value: number | null) => string;
+  format: ChartProps['format'];
+  increments?: readonly number[];
   /** Shown on a log axis unless the URL says otherwise. */
   log?: boolean;
   /** Noise is smoothed; a rare or a cumulative figure would only be falsified. */
@@ -53,6 +55,7 @@ const charts: readonly ChartSpec[] = [
     title: 'Time per step, by phase',
     noisy: true,
     format: seconds,
+    increments: timeIncrements,
     metrics: phases.map((name) => ({ name: `${name}_seconds`, label: name })),
   },
   {
@@ -94,6 +97,7 @@ export function JobCharts({ page, nameOf }: { page: JobPage; nameOf: RankName })
             key={chart.id}
             title={chart.title}
             format={chart.format}
+            {...(chart.increments && { increments: chart.increments })}
             lines={linesOf(chart, page, byWorker, nameOf)}
             axis={metrics.axis.value}
             smoothing={chart.noisy ? view.smoothing : 0}
