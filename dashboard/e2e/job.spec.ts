@@ -106,6 +106,15 @@ test('charts: by worker, and as a table', async ({ page }) => {
   await expect(page.locator('.chart').first().getByRole('cell', { name: '312', exact: true })).toBeVisible();
 });
 
+test('charts: by worker, of more workers than there are lines', async ({ page, address, head }) => {
+  const job = head.job('job-run');
+  job.workers = Array.from({ length: 12 }, (_, rank) => ({ ...job.workers![0]!, rank }));
+  await page.goto(`${address}/jobs/job-run?by=worker`);
+  await expect(chart(page, 'Loss')).toContainText('the first 8 of 12');
+  await expect(chart(page, 'Loss').locator('.legend li')).toHaveCount(8);
+  await expect(chart(page, 'Time per step, by phase')).not.toContainText('the first');
+});
+
 test('charts: no two ticks of an axis are written alike', async ({ page, address }) => {
   await page.addInitScript(() => {
     const { fillText, clearRect } = CanvasRenderingContext2D.prototype;

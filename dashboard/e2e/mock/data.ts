@@ -289,7 +289,7 @@ export function history(job: Job, query: URLSearchParams): Metrics {
   const names = query.get('name')?.split(',');
   const all = query.get('worker') === 'all';
   const usual = Object.entries(curves).flatMap(([name, curve]) =>
-    (all ? [null, 0, 1, 2, 3] : [null]).map((rank) => ({
+    [null, ...(all ? (job.workers ?? []).map((one) => one.rank) : [])].map((rank) => ({
       name,
       worker: rank,
       points: steps

@@ -32,6 +32,8 @@ export interface ChartProps {
   onLog: (log: boolean) => void;
   /** What to say while there is no point yet. */
   empty: string;
+  /** Whom the lines are of, where that is not all; '' where it is. */
+  note: string;
 }
 
 const axisNames: Record<MetricsAxis, string> = {
@@ -109,6 +111,7 @@ export function Chart(props: ChartProps) {
     <figure class="chart">
       <figcaption>
         <h3>{title}</h3>
+        {props.note !== '' && <span class="faint">{props.note}</span>}
         <span class="chart-x">
           {shownX === null ? '' : (axis === 'step' ? 'step ' : '') + axisFormat(axis)(shownX)}
         </span>

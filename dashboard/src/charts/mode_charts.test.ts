@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { CatalogEntry } from '../api/types';
 import { rankNames } from '../ranks';
-import { linesMax, modeCharts, type ModeSeries } from './mode_charts';
+import { modeCharts, type ModeSeries } from './mode_charts';
+import { linesMax } from './palette';
 
 const mode = (exchanges: NonNullable<CatalogEntry['exchanges']>, roles?: CatalogEntry['roles']): CatalogEntry => ({
   name: 'a mode',
@@ -13,14 +14,13 @@ const mode = (exchanges: NonNullable<CatalogEntry['exchanges']>, roles?: Catalog
 const servers = mode('pushes', { server: { count: 'servers' } });
 
 /** Two workers and a server, each with points (1, v) and (2, v) of the metrics that are named, by rank. */
-function series(values: Record<string, number>, workers = [0, 1]): ModeSeries {
-  const server = workers.length;
-  const roles = [{ rank: server, role: 'server' as const }];
+function series(values: Record<string, number>, workers = [0, 1], servers = [workers.length]): ModeSeries {
+  const roles = servers.map((rank) => ({ rank, role: 'server' as const }));
   const line = (name: string, rank: number | null) => {
     const value = values[`${name}/${rank}`];
     return { points: value === undefined ? [] : [1, 2].map((x) => ({ x, min: value, max: value, last: value })) };
   };
-  return { line, workers, servers: [server], nameOf: rankNames(roles) };
+  return { line, workers, servers, nameOf: rankNames(roles) };
 }
 const ids = (...of: Parameters<typeof modeCharts>) => modeCharts(...of).map(({ id }) => id);
 const drawn = (id: string, ...of: Parameters<typeof modeCharts>) =>
@@ -55,6 +55,16 @@ describe('modeCharts', () => {
     const many = Array.from({ length: 20 }, (_, rank) => rank);
     const steps = Object.fromEntries(many.map((rank) => [`local_steps/${rank}`, rank]));
     expect(drawn('local_steps', mode('differences'), series(steps, many))).toHaveLength(linesMax);
+  });
+
+  it('say of how many they have a line, each for itself', () => {
+    const notes = (workers: number, of: number) => {
+      const ranks = Array.from({ length: workers + of }, (_, rank) => rank);
+      return modeCharts(servers, series({}, ranks.slice(0, workers), ranks.slice(workers))).map(({ note }) => note);
+    };
+    expect(notes(8, 4)).toEqual(['', '', '', '']);
+    expect(notes(64, 5)).toEqual(['the first 8 of 64', 'the first 4 of 5', '', '']);
+    expect(notes(2, 1200)[2]).toBe('the first 8 of 1,200');
   });
 
   it('name servers, and tell mean and max of their staleness', () => {

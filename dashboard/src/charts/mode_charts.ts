@@ -2,6 +2,7 @@ import type { CatalogEntry } from '../api/types';
 import { number, percent } from '../format';
 import type { RankName } from '../ranks';
 import { droppedShare, shareOf, type ModeMetric } from './mode';
+import { firstOf, linesMax } from './palette';
 import type { Points } from './series';
 
 /** The series of a job, and whom they are of. */
@@ -26,21 +27,27 @@ export interface ModeChart {
   noisy?: boolean;
   /** Whether a mode is about it, by what the catalog says of the mode. */
   expected: (mode: CatalogEntry) => boolean;
-  lines: (of: ModeSeries) => NamedLine[];
+  /** Whom its lines are of; null: the whole job. */
+  by: 'workers' | 'servers' | null;
+  /** So many of them are drawn. */
+  ranksMax: number;
+  lines: (of: ModeSeries, ranks: readonly number[]) => NamedLine[];
   /** A value that says nothing: where there is no other, the chart is left out of modes that are not about it. */
   trivial?: number;
   /** Why there is nothing to draw yet. */
   none: string;
 }
 
-/** More lines cannot be told apart. */
-export const linesMax = 8;
+/** A chart with its lines, and whom they are of where that is not all. */
+export interface DrawnChart extends ModeChart {
+  drawn: NamedLine[];
+  note: string;
+}
 
 const hasServers = ({ roles }: CatalogEntry) => roles?.['server'] !== undefined;
 
 function byRank(ranks: readonly number[], nameOf: RankName, of: (rank: number) => Points): NamedLine[] {
   return ranks
-    .slice(0, linesMax)
     .map((rank) => ({ label: nameOf(rank), series: of(rank) }))
     .filter(({ series }) => series.points.length > 0);
 }
@@ -52,8 +59,10 @@ const all: readonly ModeChart[] = [
     format: percent,
     noisy: true,
     expected: () => true,
-    lines: ({ line, workers, nameOf }) =>
-      byRank(workers, nameOf, (rank) => ({
+    by: 'workers',
+    ranksMax: linesMax,
+    lines: ({ line, nameOf }, ranks) =>
+      byRank(ranks, nameOf, (rank) => ({
         points: shareOf(line('wait_seconds', rank).points, line('step_seconds', rank).points),
       })),
     none: 'No step yet',
@@ -63,7 +72,9 @@ const all: readonly ModeChart[] = [
     title: 'Local steps between exchanges, by worker',
     format: number,
     expected: ({ exchanges }) => exchanges === 'differences',
-    lines: ({ line, workers, nameOf }) => byRank(workers, nameOf, (rank) => line('local_steps', rank)),
+    by: 'workers',
+    ranksMax: linesMax,
+    lines: ({ line, nameOf }, ranks) => byRank(ranks, nameOf, (rank) => line('local_steps', rank)),
     trivial: 1,
     none: 'The workers have not exchanged yet',
   },
@@ -72,7 +83,9 @@ const all: readonly ModeChart[] = [
     title: 'Share of the chosen entries that is sent, by worker',
     format: percent,
     expected: () => false, // only where a worker has been told to send less
-    lines: ({ line, workers, nameOf }) => byRank(workers, nameOf, (rank) => line('compression_share', rank)),
+    by: 'workers',
+    ranksMax: linesMax,
+    lines: ({ line, nameOf }, ranks) => byRank(ranks, nameOf, (rank) => line('compression_share', rank)),
     trivial: 1,
     none: 'The workers have not exchanged yet',
   },
@@ -82,9 +95,10 @@ const all: readonly ModeChart[] = [
     format: number,
     noisy: true,
     expected: hasServers,
-    lines: ({ line, servers, nameOf }) =>
-      servers
-        .slice(0, linesMax / 2)
+    by: 'servers',
+    ranksMax: linesMax / 2, // each has two lines
+    lines: ({ line, nameOf }, ranks) =>
+      ranks
         .flatMap((rank) => [
           { label: `${nameOf(rank)} mean`, series: line('staleness', rank) },
           { label: `${nameOf(rank)} max`, series: line('staleness_max', rank) },
@@ -97,7 +111,9 @@ const all: readonly ModeChart[] = [
     title: 'Dropped gradients, cumulative',
     format: number,
     expected: hasServers,
-    lines: ({ line, servers, nameOf }) => byRank(servers, nameOf, (rank) => line('dropped_gradients', rank)),
+    by: 'servers',
+    ranksMax: linesMax,
+    lines: ({ line, nameOf }, ranks) => byRank(ranks, nameOf, (rank) => line('dropped_gradients', rank)),
     none: 'No server has applied a gradient yet',
   },
   {
@@ -105,8 +121,10 @@ const all: readonly ModeChart[] = [
     title: 'Dropped gradients, share of all',
     format: percent,
     expected: hasServers,
-    lines: ({ line, servers, nameOf }) =>
-      byRank(servers, nameOf, (rank) => ({
+    by: 'servers',
+    ranksMax: linesMax,
+    lines: ({ line, nameOf }, ranks) =>
+      byRank(ranks, nameOf, (rank) => ({
         points: droppedShare(line('dropped_gradients', rank).points, line('applied_gradients', rank).points),
       })),
     none: 'No server has applied a gradient yet',
@@ -117,6 +135,8 @@ const all: readonly ModeChart[] = [
     format: number,
     log: true,
     expected: ({ exchanges }) => exchanges === 'models',
+    by: null,
+    ranksMax: 0,
     lines: ({ line }) =>
       [{ label: 'root mean square', series: line('consensus_distance', null) }].filter(
         ({ series }) => series.points.length > 0,
@@ -131,11 +151,15 @@ export const logCharts = all.filter(({ log }) => log).map(({ id }) => id);
  * The charts that tell about a mode, with their lines: those that it is about, drawn yet or not, and those for which
  * there are values that say something. `mode`: null if the catalog is not known.
  */
-export function modeCharts(mode: CatalogEntry | null, series: ModeSeries): (ModeChart & { drawn: NamedLine[] })[] {
+export function modeCharts(mode: CatalogEntry | null, series: ModeSeries): DrawnChart[] {
   const tells = ({ trivial }: ModeChart, { points }: Points) =>
     points.some(({ min, max }) => min !== trivial || max !== trivial);
   return all
-    .map((chart) => ({ ...chart, drawn: chart.lines(series) }))
+    .map((chart) => {
+      const ranks = chart.by === null ? [] : series[chart.by];
+      const drawn = chart.lines(series, ranks.slice(0, chart.ranksMax));
+      return { ...chart, drawn, note: firstOf(chart.ranksMax, ranks.length) };
+    })
     .filter(
       (chart) => (mode !== null && chart.expected(mode)) || chart.drawn.some((line) => tells(chart, line.series)),
     );

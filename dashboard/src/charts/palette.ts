@@ -1,3 +1,13 @@
+import { count } from '../format';
+
+/** More lines cannot be told apart. */
+export const linesMax = 8;
+
+/** What a chart says that draws at most `most` of some ranks: nothing where these are all. */
+export function firstOf(most: number, all: number): string {
+  return most < all ? `the first ${most} of ${count(all)}` : '';
+}
+
 /**
  * Line styles in the order they are given out: colours that people with any of the common colour deficiencies can tell
  * apart (after Okabe and Ito, darkened or lightened to at least 3:1 on each background), each with its own dashes.

@@ -1,6 +1,7 @@
 import { useEffect } from 'preact/hooks';
-import { Chart, type ChartLine, type ChartProps } from '../charts/chart';
+import { Chart, type ChartProps } from '../charts/chart';
 import { timeIncrements } from '../charts/increments';
+import { firstOf, linesMax } from '../charts/palette';
 import { bytes, number, percent, ratio, seconds } from '../format';
 import type { RankName } from '../ranks';
 import { route, setQuery } from '../router';
@@ -68,9 +69,6 @@ const charts: readonly ChartSpec[] = [
 
 const logCharts = charts.filter(({ log }) => log).map(({ id }) => id);
 
-/** Lines by worker are for comparing a few: more than this cannot be told apart. */
-const workersMax = 8;
-
 export function JobCharts({ page, nameOf }: { page: JobPage; nameOf: RankName }) {
   const { metrics } = page;
   const byWorker = route.value.query.get('by') === 'worker';
@@ -98,7 +96,7 @@ export function JobCharts({ page, nameOf }: { page: JobPage; nameOf: RankName })
             title={chart.title}
             format={chart.format}
             {...(chart.increments && { increments: chart.increments })}
-            lines={linesOf(chart, page, byWorker, nameOf)}
+            {...linesOf(chart, page, byWorker, nameOf)}
             axis={metrics.axis.value}
             smoothing={chart.noisy ? view.smoothing : 0}
             log={view.isLog(chart.id)}
@@ -115,13 +113,14 @@ export function JobCharts({ page, nameOf }: { page: JobPage; nameOf: RankName })
 }
 
 /** The whole job's lines; or, where one metric is shown and it is known by rank, one line per rank. */
-function linesOf(chart: ChartSpec, { metrics }: JobPage, byWorker: boolean, nameOf: RankName): ChartLine[] {
+function linesOf(chart: ChartSpec, { metrics }: JobPage, byWorker: boolean, nameOf: RankName) {
   const first = chart.metrics[0]!;
-  const ranks = byWorker && chart.id !== 'phases' ? metrics.workers(first.name).slice(0, workersMax) : [];
-  if (ranks.length > 0) {
-    return ranks.map((rank) => ({ label: nameOf(rank), series: metrics.line(first.name, rank) }));
-  }
-  return chart.metrics
+  const ranks = byWorker && chart.id !== 'phases' ? metrics.workers(first.name) : [];
+  const byRank = ranks
+    .slice(0, linesMax)
+    .map((rank) => ({ label: nameOf(rank), series: metrics.line(first.name, rank) }));
+  const ofJob = chart.metrics
     .map(({ name, label }) => ({ label, series: metrics.line(name, null) }))
     .filter(({ series }, index) => index === 0 || series.points.length > 0);
+  return { lines: ranks.length > 0 ? byRank : ofJob, note: firstOf(linesMax, ranks.length) };
 }

@@ -3,7 +3,7 @@ import { get } from '../api/client';
 import type { Catalog, CatalogEntry, Job } from '../api/types';
 import { Chart } from '../charts/chart';
 import { modeMetrics, mostIdle, shareOfTime, type TimeShares } from '../charts/mode';
-import { linesMax, logCharts, modeCharts, type ModeChart } from '../charts/mode_charts';
+import { logCharts, modeCharts, type ModeChart } from '../charts/mode_charts';
 import { getAt } from '../forms/pointer';
 import { inputText } from '../forms/schema';
 import { count, percent } from '../format';
@@ -58,12 +58,10 @@ export function JobMode({ page, job }: { page: JobPage; job: Job }) {
               onZoom={view.setZoom}
               onLog={(on) => view.setLog(chart.id, on)}
               empty={loading ? 'Loading' : whyEmpty(job, chart)}
+              note={chart.note}
             />
           ))}
         </div>
-        {Math.max(workers.length, servers.length) > linesMax && (
-          <p class="faint">Charts have a line for each of the first {linesMax}. The list below is of all workers.</p>
-        )}
       </section>
       <Card title="Time of the shown steps, by worker">
         <Shares shares={sharesOf(metrics, workers)} nameOf={nameOf} />
