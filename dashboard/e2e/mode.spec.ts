@@ -136,6 +136,16 @@ test('a worker by itself has no such page', async ({ page, address }) => {
   await expect(page.getByRole('link', { name: 'Mode', exact: true })).toHaveCount(0);
 });
 
+test('what workers push to servers is not compared with a ring', async ({ page, address }) => {
+  await page.goto(`${address}/jobs/served`);
+  await expect(page.locator('.stats')).toContainText(/Bytes sent by workers5\.0 MBuncompressed 462 MB/);
+  await expect.poll(async () => Object.keys(await legend(page, 'Traffic, cumulative'))).toEqual([
+    'sent by workers',
+    'uncompressed',
+  ]);
+  await expect(page.getByTitle("What the workers' pushes would have taken without compression")).toHaveCount(2);
+});
+
 test('servers are called so: in the table, the charts, the traffic and the logs', async ({ page, address }) => {
   await page.goto(`${address}/jobs/served`);
   await expect(page.getByRole('heading', { name: 'Workers and servers' })).toBeVisible();

@@ -8,10 +8,10 @@ import type { Zoom } from '../state/metrics';
 import { chartData, columnsPerLine, lastValue, newestRows } from './data';
 import { timeIncrements, wholeIncrements } from './increments';
 import { lineStyle, type LineStyle } from './palette';
+import type { Label } from './pushes';
 import type { Bucket, Points } from './series';
 
-export interface ChartLine {
-  label: string;
+export interface ChartLine extends Label {
   series: Points;
 }
 
@@ -129,10 +129,10 @@ export function Chart(props: ChartProps) {
         {bare && <p class="chart-empty">{props.empty}</p>}
       </div>
       <ul class="legend">
-        {lines.map(({ label, series }, index) => {
+        {lines.map(({ label, title, series }, index) => {
           const value = shownX === null ? lastValue(series.points) : valueAt(series, shownX);
           return (
-            <li key={label}>
+            <li key={label} title={title}>
               <Swatch style={styles[index]!} />
               {label}{' '}
               <b>

@@ -2,6 +2,7 @@ import { useEffect } from 'preact/hooks';
 import { Chart, type ChartProps } from '../charts/chart';
 import { timeIncrements } from '../charts/increments';
 import { firstOf, linesMax } from '../charts/palette';
+import { otherLabels } from '../charts/pushes';
 import { bytes, number, percent, ratio, seconds } from '../format';
 import type { RankName } from '../ranks';
 import { route, setQuery } from '../router';
@@ -113,14 +114,15 @@ export function JobCharts({ page, nameOf }: { page: JobPage; nameOf: RankName })
 }
 
 /** The whole job's lines; or, where one metric is shown and it is known by rank, one line per rank. */
-function linesOf(chart: ChartSpec, { metrics }: JobPage, byWorker: boolean, nameOf: RankName) {
+function linesOf(chart: ChartSpec, { metrics, job }: JobPage, byWorker: boolean, nameOf: RankName) {
+  const others = otherLabels(job.data.value);
   const first = chart.metrics[0]!;
   const ranks = byWorker && chart.id !== 'phases' ? metrics.workers(first.name) : [];
   const byRank = ranks
     .slice(0, linesMax)
     .map((rank) => ({ label: nameOf(rank), series: metrics.line(first.name, rank) }));
   const ofJob = chart.metrics
-    .map(({ name, label }) => ({ label, series: metrics.line(name, null) }))
+    .map(({ name, label }) => ({ label, ...others[name], series: metrics.line(name, null) }))
     .filter(({ series }, index) => index === 0 || series.points.length > 0);
   return { lines: ranks.length > 0 ? byRank : ofJob, note: firstOf(linesMax, ranks.length) };
 }

@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { ApiError } from '../api/client';
 import { isTerminal, type Job } from '../api/types';
+import { otherLabels } from '../charts/pushes';
 import { bytes, count, elapsed, number, percent, ratio, span, time, timeLeft, type Watched } from '../format';
 import { navigate, route } from '../router';
 import { now } from '../state/clock';
@@ -104,6 +105,7 @@ export function JobHeader({ page, job }: { page: JobPage; job: Job }) {
 
 function Figures({ job, watched }: { job: Job; watched: Watched | null }) {
   const { summary } = job;
+  const { bytes_sent: sent, bytes_dense: dense } = otherLabels(job);
   const ran = elapsed(job.started_at, job.ended_at, now.value);
   const left = job.state === 'RUNNING' ? timeLeft(job.step, job.steps_total, watched, now.value) : null;
   return (
@@ -130,8 +132,20 @@ function Figures({ job, watched }: { job: Job; watched: Watched | null }) {
           </>
         }
       />
-      <Stat name="Bytes sent" value={bytes(summary.bytes_sent)} note={`dense ring ${bytes(summary.bytes_dense)}`} />
-      <Stat name="Less than dense" value={ratio(summary.compression_ratio)} note={afterWarmup(job)} />
+      <Stat
+        name={`Bytes ${sent?.label ?? 'sent'}`}
+        value={bytes(summary.bytes_sent)}
+        note={
+          <span title={dense?.title}>
+            {dense?.label ?? 'dense ring'} {bytes(summary.bytes_dense)}
+          </span>
+        }
+      />
+      <Stat
+        name={`Less than ${dense?.label ?? 'dense'}`}
+        value={ratio(summary.compression_ratio)}
+        note={afterWarmup(job)}
+      />
       <Stat
         name="Ran for"
         value={ran === null ? '–' : span(ran)}
