@@ -14,7 +14,8 @@ std::optional<std::string> no_residual(const Compressor& compressor) {
   if (traits.votes && std::isinf(bound)) {
     return "the ranks agree on signs, and what each has sent has no size that could be taken off";
   }
-  const bool grows = traits.biased ? bound > 1 : bound >= 1;  // at 1 by the square of each gradient, in expectation
+  // An unbiased one with a bound of 1 adds the square of each gradient to that of the residual, in expectation.
+  const bool grows = traits.biased ? bound > 1 : bound >= 1;
   if (grows) {
     return "its error can be larger than what it encodes, so that a residual would grow without limit";
   }

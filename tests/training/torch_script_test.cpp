@@ -202,7 +202,6 @@ TEST_F(TorchScriptModel, AFileThatLiesAboutItsShapesIsRefused) {
   }
 }
 
-/// Says of the weight that it is 64 x 64, and of its data that it is as long: LibTorch believes both.
 TEST_F(TorchScriptModel, ABufferThatACheckpointCannotKeepIsNamed) {
   auto kept = linear();
   kept.register_buffer("table", torch::zeros({7}, torch::kShort));
@@ -216,6 +215,7 @@ TEST_F(TorchScriptModel, ABufferThatACheckpointCannotKeepIsNamed) {
   EXPECT_THAT(refused.error().message(), HasSubstr("its buffer turns"));
 }
 
+/// Says of the weight that it is 64 x 64, and of its data that it is as long: LibTorch believes both.
 TEST_F(TorchScriptModel, DataThatIsShorterThanTheFileSaysIsRefused) {
   auto lie = bytes_of(linear());
   const auto replace = [&lie](const std::string& from, const std::string& to) {
