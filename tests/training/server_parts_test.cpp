@@ -178,6 +178,46 @@ TEST_P(SparsePushes, ComeBackWhole) {
   EXPECT_LT(left.norm().item<double>(), rounded_by_codecs * changed.norm().item<double>());
 }
 
+/// What a worker is owed when its server stops it gets from the server that goes on.
+TEST(SavedPushes, AreAnsweredAfterAHalt) {
+  constexpr std::uint32_t workers = 3;
+  constexpr std::int64_t rows = 100;
+  auto compression = compression_of("topk", {{"ratio", 0.01}});
+  const CodingSetting coding{.seed = 1, .course = {.epochs = 1}, .steps_per_epoch = 100, .workers = workers};
+  const at::Tensor model = at::zeros({rows, rows});
+  const std::vector<NamedTensor> parameters{{"weight", model}};
+  const auto shard = [&] {
+    return Shard(parameters, {0},
+                 optimizers().make("sgd", {{"lr", 0.1}, {"momentum", 0}}, OptimizerSetting{parameters}).value(),
+                 compression, coding);
+  };
+  // The model is changed by those that push, and worker 2 only has what it began with.
+  auto stopped = shard();
+  auto restored = shard();
+  auto restored_without = shard();
+  const auto rule = modes().make("async", {}).value()->rule({.clocks = std::vector<std::uint64_t>(workers)});
+  Bytes body;
+  for (std::uint32_t worker = 0; worker < 2; ++worker) {
+    TensorCoder encoder(compression, coding);
+    const Turn turn{.worker = worker, .clock = 1};
+    body.clear();
+    ASSERT_TRUE(encoder.write_gradient(0, at::randn({rows, rows}), turn, body));
+    std::vector<Shard::Pushed> pushes{{turn, Reader(body)}};
+    ASSERT_TRUE(stopped.apply(pushes, 0.1, *rule));
+  }
+  ASSERT_TRUE(restored.restore_pushed(std::vector{stopped.save_pushed()}));
+  ASSERT_TRUE(restored_without.restore_pushed({}));
+  for (Shard* const one : {&stopped, &restored, &restored_without}) {
+    Bytes answer;
+    ASSERT_TRUE(one->answer({.worker = 2, .clock = 1}, answer));
+    EXPECT_TRUE(one->copies_of(2)[0].tensor.allclose(model, 0.01, 1e-6));
+  }
+  for (const at::Tensor& wrong :
+       {at::zeros({workers, 1}), at::zeros({workers, 2}, at::kLong), at::full({workers, 1}, -1, at::kLong)}) {
+    EXPECT_EQ(restored.restore_pushed(std::vector{NamedTensor{"pushed", wrong}}).error().code, Errc::malformed);
+  }
+}
+
 /// DC-ASGD as the paper writes it, with a copy for each worker.
 TEST(DelayCompensation, IsThatOfThePaper) {
   constexpr double lambda = 0.4;

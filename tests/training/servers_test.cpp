@@ -194,7 +194,13 @@ TEST(ServedJobs, ResumingLosesNoUpdate) {
     ServedJob resumed(spec, workers);
     resumed.prepare(checkpoint);
     std::vector<servers::Counts> before;
-    for (const auto& server : resumed.servers) before.push_back(server->counts);
+    for (const auto& server : resumed.servers) {
+      before.push_back(server->counts);
+      const auto own = protocol::rank_prefix(server->place.rank());
+      const auto saved = tensors_under(protocol::read_safetensors(checkpoint).value(), own + "pushed");
+      ASSERT_EQ(saved.size(), 1u);
+      EXPECT_TRUE(server->shard->save_pushed().tensor.equal(saved[0].tensor)) << mode;
+    }
     for (std::uint32_t rank = 0; rank < workers; ++rank) {
       // What a server has of a worker's copy comes from that worker's share.
       const auto parameters = resumed.replicas[rank]->model->parameters();

@@ -126,7 +126,7 @@ Result<Bytes> Server::save() const {
   std::vector<std::uint64_t> numbers{counts.applied, counts.version};
   numbers.insert(numbers.end(), counts.clocks.begin(), counts.clocks.end());
   numbers.insert(numbers.end(), counts.answered_at.begin(), counts.answered_at.end());
-  file.add(own, {saved_counts(numbers)});
+  file.add(own, {saved_counts(numbers), shard->save_pushed()});
   return file.write(protocol::to_metadata({step(), place.workers, place.rank(), place.servers}));
 }
 
@@ -152,6 +152,7 @@ Result<void> Server::restore(const Segment& checkpoint) {
     return Error{Errc::malformed, "checkpoint: " + std::to_string(counts.applied) + " applied pushes in step " +
                                       std::to_string(header->step)};
   }
+  if (auto done = shard->restore_pushed(tensors_under(*file, own)); !done) return done.error();
   // What a worker has is in its own share.
   for (std::uint32_t worker = 0; worker < place.workers; ++worker) {
     const auto prefix = protocol::rank_prefix(worker) + "model.";

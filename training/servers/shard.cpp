@@ -1,16 +1,25 @@
 #include "training/servers/shard.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/errc.hpp"
 #include "compressors/flat.hpp"
 
 namespace weir::training::servers {
+namespace {
+
+constexpr std::string_view pushed_name = "pushed";
+
+}  // namespace
+
 Shard::Shard(std::vector<NamedTensor> parameters, std::vector<std::uint32_t> own, std::unique_ptr<Optimizer> optimizer,
              const compressors::Compression& compression, const CodingSetting& setting)
     : own_(std::move(own)),
@@ -67,6 +76,36 @@ std::vector<NamedTensor> Shard::copies_of(std::uint32_t worker) const {
   std::vector<NamedTensor> copies;
   for (std::size_t i = 0; i < own_.size(); ++i) copies.push_back({own_tensors_[i].name, copies_[worker][i]});
   return copies;
+}
+
+NamedTensor Shard::save_pushed() const {
+  const auto workers = static_cast<std::int64_t>(pushed_.size());
+  const at::Tensor numbers = at::empty({workers, static_cast<std::int64_t>(own_.size())}, at::kLong);
+  auto* next = numbers.data_ptr<std::int64_t>();
+  for (const auto& of_worker : pushed_) {
+    for (const auto pushed : of_worker) *next++ = static_cast<std::int64_t>(pushed);
+  }
+  return {std::string(pushed_name), numbers};
+}
+
+Result<void> Shard::restore_pushed(std::span<const NamedTensor> state) {
+  const auto found = std::ranges::find(state, pushed_name, &NamedTensor::name);
+  const bool saved = found != state.end();
+  const std::array due{static_cast<std::int64_t>(pushed_.size()), static_cast<std::int64_t>(own_.size())};
+  const Error malformed{Errc::malformed, "checkpoint: the numbers of pushed entries are not those of this server"};
+  if (saved && (found->tensor.scalar_type() != at::kLong || found->tensor.sizes() != at::IntArrayRef(due))) {
+    return malformed;
+  }
+  const at::Tensor numbers = saved ? found->tensor.contiguous() : at::Tensor();
+  const auto* next = saved ? numbers.data_ptr<std::int64_t>() : nullptr;
+  for (auto& of_worker : pushed_) {
+    for (std::size_t i = 0; i < own_.size(); ++i) {
+      const std::int64_t pushed = saved ? *next++ : own_tensors_[i].tensor.numel();
+      if (pushed < 0) return malformed;
+      of_worker[i] = static_cast<std::uint64_t>(pushed);
+    }
+  }
+  return {};
 }
 
 Error Shard::of(const Error& error, std::size_t index, std::uint32_t rank) const {

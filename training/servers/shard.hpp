@@ -42,6 +42,12 @@ class Shard {
   /// A worker's copies of them.
   std::vector<NamedTensor> copies_of(std::uint32_t worker) const;
 
+  /// For a checkpoint: how many entries the next answer to each worker has, because so many have come.
+  NamedTensor save_pushed() const;
+  /// Finds them again. Where there are none, the next answer to each worker has all entries in which its copy differs.
+  /// Fails with: malformed.
+  Result<void> restore_pushed(std::span<const NamedTensor> state);
+
  private:
   Error of(const Error& error, std::size_t index, std::uint32_t rank) const;
 
