@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <functional>
+#include <latch>
 #include <limits>
 #include <mutex>
 #include <string>
@@ -128,6 +129,37 @@ TEST(HostileWorker, MayNotPushAfterAHalt) {
   const auto results = run_with(job, 1, acts, /*idle=*/0);
   ASSERT_FALSE(results[workers]);
   expect_named(results[workers].error(), "it has halted");
+}
+
+/// What a rank ends with that takes none of many messages of rank `from`, and of rank 0 may let eight more wait.
+Error error_after_many_of(std::uint32_t from) {
+  constexpr std::uint32_t to = 2;
+  constexpr std::uint32_t many = 20;
+  auto group = collectives::in_process_group(3, 2);
+  std::latch others_have_ended(2);
+  Error error;
+  run_ranks(3, [&](std::uint32_t rank) {
+    Messenger messenger(*group[rank], {.bytes_max = 64, .announcer = 0, .announcements_max = 8});
+    for (std::uint32_t i = 0; rank == from && i < many; ++i) messenger.send(to, servers::subject(Kind::late, i), {});
+    if (rank == to) others_have_ended.wait();
+    auto message = messenger.next();
+    while (message) message = messenger.next();
+    if (rank == to) {
+      error = message.error();
+    } else {
+      others_have_ended.count_down();
+    }
+  });
+  return error;
+}
+
+TEST(Messenger, LetsMoreMessagesWaitOfOneRankOnly) {
+  const auto of_first = error_after_many_of(0);
+  EXPECT_EQ(of_first.code, Errc::malformed);
+  EXPECT_NE(of_first.message().find("more than 12 messages"), std::string::npos) << of_first.message();
+  const auto of_other = error_after_many_of(1);
+  EXPECT_EQ(of_other.code, Errc::malformed);
+  EXPECT_NE(of_other.message().find("more than 4 messages"), std::string::npos) << of_other.message();
 }
 
 TEST(HostileServer, AnswersOfOtherTensorsAreRefused) {

@@ -117,14 +117,18 @@ Task<> Messenger::send_out(Sending& sending) {
   co_return sent;
 }
 
+std::size_t Messenger::waiting_max(std::uint32_t from) const {
+  return unanswered_max + (from == limits_.announcer ? limits_.announcements_max : 0);
+}
+
 Result<void> Messenger::make_room(std::uint32_t from, std::uint64_t bytes) {
   if (bytes > limits_.bytes_max) {
     return Error{Errc::malformed, "a message of " + std::to_string(bytes) + " bytes where at most " +
                                       std::to_string(limits_.bytes_max) + " can be"};
   }
   const std::lock_guard lock(mutex_);
-  if (waiting_of_[from] == limits_.waiting_max) {
-    return Error{Errc::malformed, "more than " + std::to_string(limits_.waiting_max) + " messages without an answer"};
+  if (waiting_of_[from] == waiting_max(from)) {
+    return Error{Errc::malformed, "more than " + std::to_string(waiting_max(from)) + " messages without an answer"};
   }
   ++waiting_of_[from];
   return {};

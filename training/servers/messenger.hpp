@@ -29,10 +29,12 @@ class Messenger {
   };
   /// Messages that a rank sends to another one at most before it is answered.
   static constexpr std::size_t unanswered_max = 4;
-  /// What may arrive: the longest message, and how many of one rank may wait until they are taken.
+  /// What may arrive: the longest message, and which rank may have more than unanswered_max of them wait until they are
+  /// taken, and how many more.
   struct Limits {
     std::uint64_t bytes_max = 0;
-    std::size_t waiting_max = unanswered_max;
+    std::uint32_t announcer = 0;
+    std::size_t announcements_max = 0;
   };
 
   /// `fabric` must outlive this object.
@@ -57,6 +59,7 @@ class Messenger {
 
   collectives::Task<> receive();
   collectives::Task<> send_out(Sending& sending);
+  std::size_t waiting_max(std::uint32_t from) const;
   Result<void> make_room(std::uint32_t from, std::uint64_t bytes);
   void fail(const Error& error);
 

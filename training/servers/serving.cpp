@@ -26,7 +26,9 @@ std::uint64_t message_bytes_max(const Server& server) {
 /// The first server tells the others of each worker that is late, which is not before they have answered it: once for
 /// each worker, beside what it awaits an answer to.
 Messenger::Limits limits_of(const Server& server) {
-  return {.bytes_max = message_bytes_max(server), .waiting_max = Messenger::unanswered_max + server.place.workers};
+  return {.bytes_max = message_bytes_max(server),
+          .announcer = server.place.workers,
+          .announcements_max = server.place.workers};
 }
 
 Error out_of_turn(const std::string& what) { return {Errc::malformed, what}; }
