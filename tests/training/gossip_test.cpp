@@ -252,6 +252,38 @@ TEST(Gossip, AStoppedJobGoesOnBitForBit) {
   }
 }
 
+TEST(Gossip, SumsOverOtherNeighboursAreRefused) {
+  const auto resumed = [](const std::string& compressor, const nlohmann::json& params, std::uint64_t seed) {
+    constexpr std::uint32_t ranks = 8;
+    auto spec = gossip_job(compressor, {{"graph", "random_regular"}, {"degree", 3}});
+    const auto checkpoint = train(spec, ranks, {.stop_after = 2}).checkpoint();
+    spec.training.mode.params = params;
+    spec.training.seed += seed;
+    auto group = collectives::in_process_group(ranks);
+    std::vector<Result<void>> joined(ranks);
+    run_ranks(ranks, [&](std::uint32_t rank) {
+      auto replica = Replica::make(spec, rank, ranks).value();
+      replica->restore(checkpoint).value();
+      joined[rank] = replica->join(*group[rank]);
+      replica.reset();
+      group[rank]->close();
+    });
+    return joined;
+  };
+  const nlohmann::json as_before{{"graph", "random_regular"}, {"degree", 3}};
+  const nlohmann::json ring{{"graph", "ring"}};
+  for (const auto& result : resumed("topk", as_before, 0)) EXPECT_TRUE(result) << result.error().message();
+  for (const auto& result : resumed("none", ring, 1)) EXPECT_TRUE(result) << result.error().message();
+  for (const auto& results : {resumed("topk", ring, 0), resumed("topk", as_before, 1)}) {
+    for (const auto& result : results) {
+      ASSERT_FALSE(result);
+      EXPECT_EQ(result.error().code, Errc::conflict);
+      EXPECT_NE(result.error().message().find("set training.params.graph"), std::string::npos)
+          << result.error().message();
+    }
+  }
+}
+
 TEST(Gossip, ALostNeighbourEndsTheTrainingOfAll) {
   constexpr std::uint32_t ranks = 6;
   for (const std::string compressor : {"none", "topk"}) {

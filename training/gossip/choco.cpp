@@ -2,12 +2,14 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/errc.hpp"
@@ -26,6 +28,9 @@ using compressors::Sent;
 /// As CodedRound has them: a payload may be larger than the tensor by this factor.
 constexpr std::size_t payload_growth_max = 2;
 constexpr std::size_t payload_slack_bytes = 64 * 1024;
+
+/// Of the fingerprint in a saved state.
+constexpr std::string_view graph_name = "graph";
 
 BytesView bytes_of(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()};
@@ -167,20 +172,39 @@ std::size_t Choco::bytes_max(std::size_t first, std::size_t last) const {
   return bytes;
 }
 
-std::vector<NamedTensor> Choco::save() const {
-  std::vector<NamedTensor> state;
+/// What is kept between steps, by name.
+std::vector<NamedTensor> Choco::sums() const {
+  std::vector<NamedTensor> all;
   for (const Coded& coded : coded_) {
-    state.push_back({"estimate." + coded.value.name, coded.estimate});
-    state.push_back({"pull." + coded.value.name, coded.pull});
+    all.push_back({"estimate." + coded.value.name, coded.estimate});
+    all.push_back({"pull." + coded.value.name, coded.pull});
   }
+  return all;
+}
+
+std::vector<NamedTensor> Choco::save() const {
+  auto state = sums();
+  if (state.empty()) return state;
+  const auto graph = static_cast<std::int64_t>(options_.graph);
+  state.push_back({std::string(graph_name), at::full({1}, graph, at::kLong)});
   return state;
 }
 
 Result<void> Choco::restore(std::span<const NamedTensor> state) {
-  const auto live = save();
+  const auto live = sums();
+  // Checkpoints of earlier builds do not say which graph they are of.
+  const auto graph = std::ranges::find(state, graph_name, &NamedTensor::name);
+  const bool names_graph = graph != state.end();
+  const bool known = names_graph && graph->tensor.scalar_type() == at::kLong && graph->tensor.numel() == 1;
+  if (names_graph && (!known || static_cast<std::uint64_t>(graph->tensor.item<std::int64_t>()) != options_.graph)) {
+    return Error{Errc::conflict,
+                 "in the checkpoint each worker has a sum over its neighbours, and here the graph is another: set "
+                 "training.params.graph and degree and, for random_regular, training.seed as in the job that wrote it"};
+  }
+  const std::size_t due = live.size() + (names_graph ? 1 : 0);
   for (const auto& one : live) {
     const auto saved = std::ranges::find(state, one.name, &NamedTensor::name);
-    if (saved == state.end() || state.size() != live.size() || saved->tensor.sizes() != one.tensor.sizes() ||
+    if (saved == state.end() || state.size() != due || saved->tensor.sizes() != one.tensor.sizes() ||
         saved->tensor.dtype() != one.tensor.dtype()) {
       return Error{Errc::malformed,
                    "the checkpoint has no '" + one.name + "' for these neighbours and this compressor"};

@@ -32,6 +32,7 @@ class Choco {
     std::uint64_t seed = 0;
     compressors::TrainingCourse course = {};
     std::uint32_t rank = 0;
+    std::uint64_t graph = 0;  ///< its fingerprint
     std::vector<std::uint32_t> neighbours;
     std::vector<float> weights;  ///< of neighbours
   };
@@ -56,13 +57,15 @@ class Choco {
   std::size_t bytes_max(std::size_t first, std::size_t last) const;
 
   std::vector<NamedTensor> save() const;
-  /// Fails with: malformed (not what save() returned).
+  /// Fails with: malformed (not what save() returned), conflict (it is of another graph).
   Result<void> restore(std::span<const NamedTensor> state);
 
   /// The factor for what the compressor yields.
   static double scale_of(const compressors::Compressor& compressor, std::uint64_t entries);
 
  private:
+  std::vector<NamedTensor> sums() const;
+
   struct Coded {
     std::uint32_t parameter = 0;
     NamedTensor value;

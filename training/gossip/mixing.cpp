@@ -55,7 +55,8 @@ Mixing::Mixing(std::optional<double> consensus_step, Replica& replica, collectiv
       parameters_(replica.model->parameters()),
       plain_step_(consensus_step.value_or(1)),
       overlaps_(replica.compression().compressor->traits().lossless),
-      stop_distance_(std::max(1U, graph.diameter())) {
+      stop_distance_(std::max(1U, graph.diameter())),
+      graph_(graph.fingerprint()) {
   const auto& compressor = *replica.compression().compressor;
   for (std::uint32_t p = 0; p < parameters_.size(); ++p) {
     auto& positions = is_coded(compressor, parameters_[p].tensor.sizes()) ? coded_ : plain_;
@@ -93,6 +94,7 @@ Result<void> Mixing::join(std::optional<double> consensus_step, collectives::Fab
                                    Choco::Options{.seed = replica_.spec.training.seed,
                                                   .course = replica_.course(),
                                                   .rank = replica_.rank,
+                                                  .graph = graph_,
                                                   .neighbours = {neighbours.begin(), neighbours.end()},
                                                   .weights = {weights.begin(), weights.end()}});
   return {};

@@ -89,6 +89,7 @@ class Mixing {
   const double plain_step_;
   const bool overlaps_;  ///< models are mixed as they were before the step
   const std::uint32_t stop_distance_;
+  const std::uint64_t graph_;  ///< its fingerprint
   std::int64_t entries_ = 0;
   std::vector<std::uint32_t> plain_;  ///< positions of the tensors that are mixed as they are
   std::vector<std::uint32_t> coded_;
