@@ -57,6 +57,7 @@ class DgcMemory final : public Memory {
                           std::span<at::Tensor> means) override;
   Result<at::Tensor> compensate_dense(const at::Tensor& gradient, const Round& round) override;
   TensorStore* unsent() override { return &velocities_; }
+  TensorStore* momenta() override { return &momenta_; }
   Result<void> average_dense(at::Tensor& mean, const Round& round) override;
   Result<void> average_dense_all(std::span<at::Tensor> means, std::span<const Round> rounds) override;
   std::vector<NamedTensor> save() const override;

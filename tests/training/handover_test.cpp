@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -34,6 +35,7 @@ struct Coding {
   const char* compressor;
   nlohmann::json params;
   const char* memory;
+  double momentum = 0;
 };
 
 /// How the ranks are connected.
@@ -42,11 +44,16 @@ struct Way {
   std::uint32_t ranks_per_host = 1;
   std::uint64_t bucket_bytes = 3000;
   std::uint32_t servers = 0;
+  std::uint32_t hosts_in_turn = 0;  ///< if not 0: one rank after the other is of the next of so many hosts
+
+  std::uint32_t hosts() const {
+    return hosts_in_turn > 0 ? hosts_in_turn : (ranks + ranks_per_host - 1) / ranks_per_host;
+  }
 };
 
 std::string name_of(const Way& way) {
   return std::string(way.topology) + "/" + std::to_string(way.ranks_per_host) + "/" + std::to_string(way.bucket_bytes) +
-         "/" + std::to_string(way.servers);
+         "/" + std::to_string(way.servers) + "/" + std::to_string(way.hosts_in_turn);
 }
 
 compressors::Compression make(const Coding& coding) {
@@ -56,7 +63,7 @@ compressors::Compression make(const Coding& coding) {
              .params = coding.params,
              .memory = coding.memory,
              .memory_params = none,
-             .setting = {}})
+             .setting = {.momentum = coding.momentum}})
       .value();
 }
 
@@ -71,9 +78,11 @@ struct Outcome {
   std::vector<NamedTensor> compressor;
   std::vector<NamedTensor> memory;
   std::vector<NamedTensor> exchange;
-  std::vector<at::Tensor> held_first = zeros();  ///< by parameter: its part of the mean that nobody has sent yet
-  std::vector<at::Tensor> held = zeros();        ///< after the last step
-  std::vector<at::Tensor> taken = zeros();       ///< the sum of the means
+  std::vector<at::Tensor> held_first = zeros();     ///< by parameter: its part of the mean that nobody has sent yet
+  std::vector<at::Tensor> held = zeros();           ///< after the last step
+  std::vector<at::Tensor> momenta_first = zeros();  ///< by parameter: its part of the mean of the momenta
+  std::vector<at::Tensor> momenta = zeros();
+  std::vector<at::Tensor> taken = zeros();  ///< the sum of the means
   std::string failure;
   boost::system::error_code code;
 };
@@ -84,14 +93,20 @@ std::vector<NamedTensor> cloned(const std::vector<NamedTensor>& state) {
   return copy;
 }
 
-std::vector<at::Tensor> held_by(const Exchange& exchange) {
+/// Of what the rank keeps in `store`, if there is one: its part of the mean, by parameter.
+std::vector<at::Tensor> part_in_mean(const Exchange& exchange, const compressors::TensorStore* store) {
   std::vector<at::Tensor> all = zeros();
+  const auto layout = layout_in(exchange.save()).value();
+  for (std::uint32_t p = 0; store != nullptr && layout->encodes && p < shapes.size(); ++p) {
+    if (const auto own = store->find({.tensor = p})) all[p] += *own / static_cast<double>(layout->world);
+  }
+  return all;
+}
+
+std::vector<at::Tensor> held_by(const Exchange& exchange) {
+  std::vector<at::Tensor> all = part_in_mean(exchange, exchange.compression().memory->unsent());
   const auto state = exchange.save();
-  const auto layout = layout_in(state).value();
   for (std::uint32_t p = 0; p < shapes.size(); ++p) {
-    auto* unsent = exchange.compression().memory->unsent();
-    const auto own = unsent == nullptr ? std::nullopt : unsent->find({.tensor = p});
-    if (own && layout->encodes) all[p] += *own / static_cast<double>(layout->world);
     const auto left_out = Owner::residual_in(state, std::to_string(p), all[p].numel()).value();
     if (!left_out) continue;
     const auto first = static_cast<std::int64_t>(left_out->first_entry);
@@ -121,7 +136,7 @@ void train(const Coding& coding, const Way& way, collectives::Fabric& fabric, st
                             .topology = {.name = way.topology, .servers = way.servers}};
   options.make_compression = [&coding] { return make(coding); };
   // With links this slow, only bytes matter.
-  const std::uint32_t hosts = way.ranks_per_host == 1 ? 0 : ranks / way.ranks_per_host;
+  const std::uint32_t hosts = way.hosts() == ranks ? 0 : way.hosts();
   options.measure_links = [hosts](collectives::Fabric&) {
     return GroupLinks{.links = {.latency_seconds = 1, .seconds_per_byte = 1},
                       .hosts = {.count = hosts, .ranks_max = 2, .ends_max = 1, .links = {}}};
@@ -134,6 +149,7 @@ void train(const Coding& coding, const Way& way, collectives::Fabric& fabric, st
       return;
     }
     outcome.held_first = held_by(exchange);
+    outcome.momenta_first = part_in_mean(exchange, exchange.compression().memory->momenta());
   }
   for (std::uint64_t step = first; step < last; ++step) {
     exchange.begin({.number = step, .epoch = 100.0 + static_cast<double>(step), .learning_rate = 0.1, .vote = 0});
@@ -144,6 +160,7 @@ void train(const Coding& coding, const Way& way, collectives::Fabric& fabric, st
     for (std::size_t p = 0; p < shapes.size(); ++p) outcome.taken[p] += exchange.means()[p].tensor;
   }
   outcome.held = held_by(exchange);
+  outcome.momenta = part_in_mean(exchange, exchange.compression().memory->momenta());
   outcome.compressor = cloned(exchange.compression().compressor->save());
   outcome.memory = cloned(exchange.compression().memory->save());
   outcome.exchange = cloned(exchange.save());
@@ -151,7 +168,8 @@ void train(const Coding& coding, const Way& way, collectives::Fabric& fabric, st
 
 std::vector<Outcome> train_all(const Coding& coding, const Way& way, std::uint64_t first, std::uint64_t last,
                                const std::vector<Outcome>& before = {}) {
-  auto group = collectives::in_process_group(ranks, 3, {.ranks_per_host = way.ranks_per_host});
+  auto group = collectives::in_process_group(
+      ranks, 3, {.ranks_per_host = way.ranks_per_host, .hosts_in_turn = way.hosts_in_turn});
   std::vector<Outcome> outcomes(ranks);
   run_ranks(ranks, [&](std::uint32_t rank) {
     train(coding, way, *group[rank], first, last, before.empty() ? nullptr : &before[rank], outcomes[rank]);
@@ -186,11 +204,14 @@ void expect_nothing_lost(const Coding& coding, const Way& from, const Way& to) {
   for (const Outcome& outcome : second) ASSERT_EQ(outcome.failure, "");
   for (std::size_t p = 0; p < shapes.size(); ++p) {
     const std::string parameter = "parameter " + std::to_string(p);
+    for (const Outcome& outcome : second) EXPECT_TRUE(outcome.taken[p].equal(second[0].taken[p])) << parameter;
     const at::Tensor held = sum_of(first, &Outcome::held, p);
     if (shapes[p].size() > 1) {
       EXPECT_GT(held.abs().max().item<float>(), 0) << parameter;
     }
     expect_close(sum_of(second, &Outcome::held_first, p), held, "what is not sent of " + parameter);
+    expect_close(sum_of(second, &Outcome::momenta_first, p), sum_of(first, &Outcome::momenta, p),
+                 "the momentum of " + parameter);
     expect_close(second[0].taken[p] + sum_of(second, &Outcome::held, p), given(half_way, steps, p) + held,
                  "what is sent of " + parameter);
   }
@@ -243,6 +264,63 @@ std::vector<Outcome> resumed(const Coding& coding, const Way& from, const Way& t
   return train_all(coding, to, half_way, steps, train_all(coding, from, 0, half_way));
 }
 
+/// That after dense rounds all ranks go on with the same means, which are those of ranks that go on as they were.
+void expect_same_means(const Coding& coding, const Way& from, const Way& to) {
+  SCOPED_TRACE(name_of(from) + " -> " + name_of(to));
+  const bool rounds = from.topology == std::string("auto") || to.topology == std::string("auto");  // to bfloat16
+  const float tolerance = rounds ? 0.1F : 1e-4F;
+  const auto first = train_all(coding, from, 0, half_way);
+  const auto undisturbed = train_all(coding, from, half_way, steps, first);
+  const auto second = train_all(coding, to, half_way, steps, first);
+  for (const Outcome& outcome : second) {
+    ASSERT_EQ(outcome.failure, "");
+    for (std::size_t p = 0; p < shapes.size(); ++p) {
+      const std::string parameter = "the mean of parameter " + std::to_string(p);
+      EXPECT_TRUE(outcome.taken[p].equal(second[0].taken[p])) << parameter;
+      EXPECT_LT((outcome.taken[p] - undisturbed[0].taken[p]).abs().max().item<float>(), tolerance) << parameter;
+    }
+  }
+}
+
+// As long as gradients go dense, the momentum is that of the mean, and whoever averages it must have the same.
+const Coding dense_dgc{"dgc", {{"ratio", 0.05}, {"warmup_epochs", 1000}, {"warmup_dense", 1}}, "dgc", 0.9};
+
+TEST(HandOver, GoesOnFromDenseRoundsOnOtherHosts) {
+  const std::vector<Way> ways{{.topology = "hierarchical", .ranks_per_host = 2},
+                              {.topology = "hierarchical", .ranks_per_host = 3},
+                              {.topology = "hierarchical", .hosts_in_turn = 2},
+                              {.topology = "hierarchical", .ranks_per_host = 4},
+                              {.topology = "hierarchical"},
+                              {.topology = "auto", .ranks_per_host = 2},
+                              {.topology = "ring", .ranks_per_host = 2}};
+  for (const Way& from : ways) {
+    for (const Way& to : ways) expect_same_means(dense_dgc, from, to);
+  }
+}
+
+TEST(HandOver, GoesOnFromDenseRoundsWithoutOwners) {
+  for (const char* topology : {"two_hop", "parameter_server", "auto"}) {
+    expect_same_means(dense_dgc, {.topology = topology}, {.topology = "ring"});
+    expect_same_means(dense_dgc, {.topology = topology}, {.topology = topology, .bucket_bytes = 100'000});
+    expect_same_means(dense_dgc, {.topology = topology}, {.topology = "hierarchical", .ranks_per_host = 2});
+  }
+}
+
+/// The mean of the ranks' estimates is then what all of them apply.
+TEST(HandOver, EstimatesOfEf21TakeBackWhatOwnersHaveLeftOut) {
+  const Coding ef21{"topk", {{"ratio", 0.05}}, "ef21"};
+  const auto all = resumed(ef21, {.topology = "two_hop"}, {.topology = "ring"});
+  for (const Outcome& outcome : all) ASSERT_EQ(outcome.failure, "");
+  for (const std::string parameter : {"0", "2", "3"}) {
+    const auto kept = [&](const Outcome& outcome, const std::string& name) {
+      return std::ranges::find(outcome.memory, name + "." + parameter, &NamedTensor::name)->tensor;
+    };
+    at::Tensor mean = at::zeros_like(kept(all[0], "own"));
+    for (const Outcome& outcome : all) mean += kept(outcome, "own") / static_cast<double>(ranks);
+    expect_close(mean, kept(all[0], "shared"), "the estimate of parameter " + parameter);
+  }
+}
+
 TEST(HandOver, SaysWhatWouldGetLost) {
   const Coding bare{"topk", {{"ratio", 0.05}}, "none"};
   for (const Outcome& outcome : resumed(bare, {.topology = "two_hop"}, {.topology = "ring"})) {
@@ -260,13 +338,13 @@ TEST(HandOver, SaysWhatWouldGetLost) {
 }
 
 TEST(HandOver, SaysWhoHasWhatOthersWouldNeed) {
-  const Coding powersgd{"powersgd", nlohmann::json::object(), "powersgd"};
+  const Coding ef21{"topk", {{"ratio", 0.05}}, "ef21"};
   for (const Outcome& outcome :
-       resumed(powersgd, {.topology = "ring"}, {.topology = "hierarchical", .ranks_per_host = 2})) {
+       resumed(ef21, {.topology = "ring"}, {.topology = "hierarchical", .ranks_per_host = 2})) {
     EXPECT_EQ(outcome.code, Errc::conflict);
     EXPECT_THAT(outcome.failure, HasSubstr("here 2 workers encode"));
   }
-  for (const Outcome& outcome : resumed(powersgd, {.topology = "ring"}, {.topology = "butterfly"})) {
+  for (const Outcome& outcome : resumed(ef21, {.topology = "ring"}, {.topology = "butterfly"})) {
     EXPECT_EQ(outcome.failure, "");
   }
 }

@@ -40,6 +40,12 @@ Result<void> sum_within_hosts(collectives::Fabric& fabric, std::span<float> valu
   });
 }
 
+/// Makes `values` those of rank 0 on all ranks.
+Result<void> copy_from_first(collectives::Fabric& fabric, at::Tensor& values) {
+  if (fabric.rank() != 0) values.zero_();
+  return add_up(fabric, flat(values));
+}
+
 class HandOver {
  public:
   HandOver(collectives::Fabric& fabric, const RoundSetting& setting, const Layout& before,
@@ -48,31 +54,43 @@ class HandOver {
         setting_(setting),
         before_(before),
         state_(state),
-        unsent_(setting.compression.memory->unsent()) {}
+        compressor_(*setting.compression.compressor),
+        memory_(*setting.compression.memory),
+        unsent_(memory_.unsent()) {}
 
   Result<void> run() {
     if (auto read = read_residuals(); !read) return read;
     const bool others = before_.world != setting_.world || before_.encodes != setting_.encodes;
-    const auto& [compressor, memory] = setting_.compression;
-    const bool bound = !compressor->save().empty() || (unsent_ == nullptr && !memory->save().empty());
-    const bool left_out = std::ranges::any_of(residuals_, [](const OwnersResidual& one) { return one.is_not_zero(); });
-    std::array flags{others ? 1.0F : 0.0F, bound ? 1.0F : 0.0F, left_out && unsent_ == nullptr ? 1.0F : 0.0F};
+    const bool bound = !compressor_.save().empty() || (unsent_ == nullptr && !memory_.save().empty());
+    const bool left_out = !residuals_.empty();
+    std::array flags{others ? 1.0F : 0.0F, bound ? 1.0F : 0.0F, left_out ? 1.0F : 0.0F};
     if (auto agreed = agree_on_largest(fabric_, flags); !agreed) return agreed;
-    const bool others_encode = flags[0] > 0;
-    if (others_encode && flags[1] > 0) return of_others();
-    if (flags[2] > 0) return no_place();
-    return unsent_ == nullptr ? Result<void>() : others_encode ? divide_anew() : keep_residuals();
+    if (flags[0] == 0) return keep_residuals();
+    if (flags[1] > 0) return of_others();
+    if (unsent_ != nullptr) return divide_anew();
+    return flags[2] > 0 ? no_place() : Result<void>();
   }
 
  private:
+  struct OwnersResidual {
+    std::uint32_t parameter = 0;
+    Owner::Residual residual;
+  };
+
   Result<void> read_residuals() {
     for (std::uint32_t p = 0; p < setting_.parameters.size(); ++p) {
       const auto& [name, tensor] = setting_.parameters[p];
       auto found = Owner::residual_in(state_, name, tensor.numel());
       if (!found) return found.error();
-      if (*found) residuals_.push_back({p, std::move(**found)});
+      if (*found && is_not_zero((*found)->values)) residuals_.push_back({p, std::move(**found)});
     }
     return {};
+  }
+
+  /// A residual of zeros, as owners have before the first coded round, must not count as one: that a memory has nothing
+  /// unsent of a tensor can mean that the tensor has only gone dense so far (Memory::momenta).
+  static bool is_not_zero(const at::Tensor& values) {
+    return std::ranges::any_of(flat(values), [](float value) { return value != 0; });
   }
 
   Error of_others() const {
@@ -96,59 +114,78 @@ class HandOver {
 
   /// The same ranks encode: each keeps what it has, and has left out as an owner.
   Result<void> keep_residuals() {
+    std::array refused{0.0F};
     for (const OwnersResidual& one : residuals_) {
-      if (auto added = add(one, static_cast<float>(setting_.world)); !added) return added;
+      if (!add(one, static_cast<float>(setting_.world))) refused[0] = 1;
     }
-    return {};
+    if (auto agreed = agree_on_largest(fabric_, refused); !agreed) return agreed;
+    return refused[0] > 0 ? no_place() : Result<void>();
   }
 
-  /// Other ranks encode: what all ranks have not sent is their part in the mean times the number of them.
+  /// Other ranks encode.
   Result<void> divide_anew() {
     std::vector<float> known(setting_.parameters.size());
     for (std::uint32_t p = 0; p < known.size(); ++p) known[p] = unsent_->find(round(p)) ? 1 : 0;
     for (const OwnersResidual& one : residuals_) known[one.parameter] = 1;
     if (auto agreed = agree_on_largest(fabric_, known); !agreed) return agreed;
+    compressors::TensorStore* const momenta = memory_.momenta();
     for (std::uint32_t p = 0; p < known.size(); ++p) {
       if (known[p] == 0) continue;
-      auto tensor = unsent_->of(round(p), setting_.parameters[p].tensor.sizes());
-      if (!tensor) return tensor.error();
-      tensor->mul_(before_.encodes ? 1.0 / before_.world : 0.0);
       const auto own = std::ranges::find(residuals_, p, &OwnersResidual::parameter);
-      if (own != residuals_.end()) {
-        if (auto added = add(*own, 1); !added) return added;
-      }
-      if (setting_.by_hosts) {
-        if (auto summed = sum_within_hosts(fabric_, flat(*tensor)); !summed) return summed;
-      }
-      tensor->mul_(setting_.encodes ? static_cast<double>(setting_.world) : 0.0);
-      if (!setting_.encodes) tensor->zero_();  // whatever the sum has left there
+      const OwnersResidual* const left_out = own == residuals_.end() ? nullptr : &*own;
+      if (auto divided = divide(*unsent_, p, left_out); !divided) return divided;
+      if (momenta == nullptr) continue;
+      if (auto divided = divide(*momenta, p, nullptr); !divided) return divided;
+    }
+    return momenta == nullptr ? Result<void>() : copy_momenta(*momenta, known);
+  }
+
+  /// What all ranks keep of a parameter in `store` is their part in the mean times the number of them. `left_out`: what
+  /// this rank has left out as an owner and adds to its part, null for nothing.
+  Result<void> divide(compressors::TensorStore& store, std::uint32_t parameter, const OwnersResidual* left_out) {
+    auto tensor = store.of(round(parameter), setting_.parameters[parameter].tensor.sizes());
+    if (!tensor) return tensor.error();
+    tensor->mul_(before_.encodes ? 1.0 / before_.world : 0.0);
+    if (left_out != nullptr) add(*left_out, 1);
+    if (setting_.by_hosts) {
+      if (auto summed = sum_within_hosts(fabric_, flat(*tensor)); !summed) return summed;
+    }
+    tensor->mul_(setting_.encodes ? static_cast<double>(setting_.world) : 0.0);
+    if (!setting_.encodes) tensor->zero_();  // whatever the sum has left there
+    return {};
+  }
+
+  /// Gives all ranks the momenta of the tensors that are not `known` to have anything unsent: they are the same on all
+  /// ranks that have encoded. Rank 0 is always one of them, because it leads its host.
+  Result<void> copy_momenta(compressors::TensorStore& momenta, std::span<const float> known) {
+    std::vector<float> copied(known.size());
+    for (std::uint32_t p = 0; p < known.size(); ++p) {
+      copied[p] = known[p] == 0 && fabric_.rank() == 0 && momenta.find(round(p)) ? 1 : 0;
+    }
+    if (auto agreed = agree_on_largest(fabric_, copied); !agreed) return agreed;
+    for (std::uint32_t p = 0; p < copied.size(); ++p) {
+      if (copied[p] == 0) continue;
+      auto momentum = momenta.of(round(p), setting_.parameters[p].tensor.sizes());
+      if (!momentum) return momentum.error();
+      if (auto done = copy_from_first(fabric_, *momentum); !done) return done;
     }
     return {};
   }
 
   compressors::Round round(std::uint32_t parameter) const { return setting_.round({}, parameter); }
 
-  struct OwnersResidual {
-    std::uint32_t parameter = 0;
-    Owner::Residual residual;
-
-    bool is_not_zero() const {
-      return std::ranges::any_of(flat(residual.values), [](float value) { return value != 0; });
-    }
-  };
-
-  Result<void> add(const OwnersResidual& one, float factor) {
-    auto tensor = unsent_->of(round(one.parameter), setting_.parameters[one.parameter].tensor.sizes());
-    if (!tensor) return tensor.error();
+  /// Returns false if the memory has no place for it.
+  bool add(const OwnersResidual& one, float factor) {
     const at::Tensor values = one.residual.values.mul(factor);
-    unsent_->add(round(one.parameter), one.residual.first_entry, flat(values));
-    return {};
+    return memory_.add_unsent(round(one.parameter), one.residual.first_entry, flat(values));
   }
 
   collectives::Fabric& fabric_;
   const RoundSetting& setting_;
   const Layout& before_;
   const std::span<const NamedTensor> state_;
+  compressors::Compressor& compressor_;
+  compressors::Memory& memory_;
   compressors::TensorStore* const unsent_;
   std::vector<OwnersResidual> residuals_;
 };
