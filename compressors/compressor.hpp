@@ -75,6 +75,8 @@ struct Traits {
   bool sparse = false;     ///< a payload carries only some positions and says which (Compressor::read_entries)
   bool stateful = false;   ///< keeps state between rounds (Compressor::save)
   bool selective = false;  ///< reads only the entries that it sends: a NaN elsewhere is neither sent nor noticed
+  /// Its state only makes the next rounds better: the training goes on without it if all ranks forget it together.
+  bool begins_anew = false;
   /// What it sends are entries that it chooses, each on its own: they can go in parts (Compressor::select_entries,
   /// write_part). It has one pass, gathered, and does not vote.
   bool selects = false;

@@ -37,6 +37,7 @@ class PowerSgdMemory final : public Memory {
   Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) override;
   Result<void> update_all(std::span<const Round> rounds, std::span<const Sent> sent,
                           std::span<at::Tensor> means) override;
+  TensorStore* unsent() override { return &residuals_; }
   Result<void> average_dense(at::Tensor& mean, const Round& round) override;
   std::vector<NamedTensor> save() const override;
   Result<void> restore(std::span<const NamedTensor> state) override { return restore_stores(state, {&residuals_}); }

@@ -59,7 +59,9 @@ class Casq final : public Compressor {
   std::string_view name() const override { return type_name; }
   bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   bool decodes_on(at::Device device) const override { return codes_on(device); }
-  Traits traits() const override { return {.passes = {Reduction::gather, Reduction::gather}, .stateful = true}; }
+  Traits traits() const override {
+    return {.passes = {Reduction::gather, Reduction::gather}, .stateful = true, .begins_anew = true};
+  }
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
   /// Replacing entries by the means of their buckets is an orthogonal projection, so |x - y|^2 = |x|^2 - |y|^2. The
   /// entries of a bucket have one sign: m of them with mean a have m a^2 = (sum |x|)^2 / m >= (sum x^2) / m, so that

@@ -45,7 +45,9 @@ class Sidco final : public Sparsifier {
   explicit Sidco(Options options) : Sparsifier(options.codecs), options_(std::move(options)) {}
 
   std::string_view name() const override { return type_name; }
-  Traits traits() const override { return {.sparse = true, .stateful = true, .selects = true, .thins = true}; }
+  Traits traits() const override {
+    return {.sparse = true, .stateful = true, .begins_anew = true, .selects = true, .thins = true};
+  }
   double error_bound(std::uint64_t entries, const Round& round) const override;
   std::vector<NamedTensor> save() const override;
   Result<void> restore(std::span<const NamedTensor> state) override;

@@ -77,7 +77,10 @@ protocol::Params<PowerSgd::Options> PowerSgd::params() {
 }
 
 Traits PowerSgd::traits() const {
-  return {.passes = {Reduction::sum, Reduction::sum}, .stateful = options_.warm_start, .mean_only = true};
+  return {.passes = {Reduction::sum, Reduction::sum},
+          .stateful = options_.warm_start,
+          .begins_anew = true,
+          .mean_only = true};
 }
 
 std::optional<MatrixShape> PowerSgd::shape_of(const at::Tensor& tensor) const {

@@ -61,12 +61,14 @@ class HandOver {
   Result<void> run() {
     if (auto read = read_residuals(); !read) return read;
     const bool others = before_.world != setting_.world || before_.encodes != setting_.encodes;
-    const bool bound = !compressor_.save().empty() || (unsent_ == nullptr && !memory_.save().empty());
+    const bool bound = (!compressor_.traits().begins_anew && !compressor_.save().empty()) ||
+                       (unsent_ == nullptr && !memory_.save().empty());
     const bool left_out = !residuals_.empty();
     std::array flags{others ? 1.0F : 0.0F, bound ? 1.0F : 0.0F, left_out ? 1.0F : 0.0F};
     if (auto agreed = agree_on_largest(fabric_, flags); !agreed) return agreed;
     if (flags[0] == 0) return keep_residuals();
     if (flags[1] > 0) return of_others();
+    if (auto forgotten = compressor_.restore({}); !forgotten) return forgotten;
     if (unsent_ != nullptr) return divide_anew();
     return flags[2] > 0 ? no_place() : Result<void>();
   }
