@@ -104,6 +104,8 @@ class JobRun {
  private:
   using Step = AttemptState::Step;
   enum class Waited { done, late, failed, stopped };
+  static constexpr std::chrono::seconds prepare_limit{300};  ///< reads the dataset
+  static constexpr std::chrono::seconds start_limit{60};     ///< connects the group
 
   net::awaitable<Ending> attempt();
   net::awaitable<Result<void>> read_checkpoint();

@@ -103,7 +103,8 @@ struct Training {
   virtual net::awaitable<Result<Prepared>> prepare(Assignment assignment) = 0;
 
   /// Connects the gradient sockets of the group (`peers` holds every rank, in rank order) and starts training.
-  /// Returns as soon as the first step may begin. May be repeated as prepare(). Fails with: peer_lost, unauthenticated, deadline_exceeded.
+  /// Returns as soon as the first step may begin. May be repeated as prepare(). Fails with: peer_lost, unauthenticated,
+  /// deadline_exceeded.
   virtual net::awaitable<Result<void>> start(std::vector<RankEndpoint> peers) = 0;
 
   /// Asks for a stop at the next step that all ranks agree on; a checkpoint is taken there. The TrainingEnd follows.

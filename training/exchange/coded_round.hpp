@@ -108,8 +108,8 @@ class CodedRound {
   /// `gradients`: of the parameters, contiguous; used in pass 0.
   Result<void> encode(std::uint32_t pass, std::span<const at::Tensor> gradients);
 
-  /// At the end of a round: a memory that keeps nothing encodes the gradients themselves, whose memory the next backward
-  /// pass needs.
+  /// At the end of a round: a memory that keeps nothing has the gradients themselves encoded, and what they take is
+  /// needed by the next forward pass.
   void let_gradients_go();
 
   /// What is reduced in a pass, and how.
