@@ -92,6 +92,20 @@ std::vector<Outcome> train_all(const Case& of, std::uint64_t steps, const std::v
 
 class AutoPlanOf : public ::testing::TestWithParam<Case> {};
 
+TEST(CodingProbe, MeasuresEveryCompressorOnAnyRank) {
+  const std::vector<NamedTensor> tensors{{"weight", at::zeros({64, 48})}, {"bias", at::zeros({48})}};
+  for (const auto& entry : compressors::builtin().compressors()) {
+    for (const std::uint32_t rank : {0u, 3u}) {
+      for (const std::uint64_t step : {0u, 7u}) {
+        const std::string name(entry.name);
+        auto made = compression({.compressor = name.c_str(), .params = {}});
+        const auto loads = measure_coding(made, tensors, {.step = step, .epoch = 100, .rank = rank, .world = 4});
+        EXPECT_TRUE(loads) << entry.name << ": " << loads.error().message();
+      }
+    }
+  }
+}
+
 TEST(CodingProbe, ATensorThatIsTooMuchForAllToGatherMayGoByOwners) {
   const auto qsgd = compression({.compressor = "qsgd", .params = {}});
   const CodedLoad encoded{.passes = {{.bytes = 20'000}}};

@@ -43,6 +43,8 @@ Result<void> measure_round(Compression& compression, const at::Tensor& gradient,
                            CodedLoad& load) {
   auto& [compressor, memory] = compression;
   const auto traits = compressor->traits();
+  round.rank = 0;  // as the only rank: there are no payloads of others
+  round.world = 1;
   const at::Device place = gradient.device();
   const auto wait = [place] {
     if (!place.is_cpu()) c10::impl::getDeviceGuardImpl(place.type())->getStream(place).synchronize();
@@ -68,8 +70,7 @@ Result<void> measure_round(Compression& compression, const at::Tensor& gradient,
     if (reduction != Reduction::gather) pass.summed = element_of(reduction);
     pass.bytes += weight * static_cast<double>(payload.size());
     const BytesView result = payload;
-    const std::vector<BytesView> results(pass.summed ? 1 : round.world, result);
-    if (auto absorbed = compressor->absorb(results, round); !absorbed) return absorbed;
+    if (auto absorbed = compressor->absorb(std::span(&result, 1), round); !absorbed) return absorbed;
   }
   --round.pass;
   const Stopwatch watch;
