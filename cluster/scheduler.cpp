@@ -16,6 +16,7 @@ using protocol::Resources;
 
 constexpr std::size_t nodes_named_max = 10;  // in an explanation
 constexpr std::size_t gpus_named_max = 8;    // of each
+constexpr int amounts_suggested_max = 4;     // of different resources, each of which would be enough
 
 double amount_of(const Resources& resources, const std::string& name) {
   const auto found = resources.find(name);
@@ -198,11 +199,14 @@ std::string smallest_change(const Gang::Group& group, std::span<const NodeOffer>
   const auto suggest = [&text](const std::string& change) { text += (text.empty() ? "" : ", or ") + change; };
   const auto fitting = sum(capacities(group, nodes, Room::total));
   if (fitting > 0) suggest("ask for " + protocol::counted(group.role, fitting));
+  int suggested = 0;
   for (const auto& [name, want] : group.each) {
+    if (suggested == amounts_suggested_max) break;
     double amount = greatest_fitting(group, nodes, name);
     if (name == "gpu" && amount > 1) amount = std::floor(amount);  // a process gets whole GPUs, or a part of one
     if (amount > 0 && !covers(amount, want)) {
       suggest("ask for " + name + "=" + amount_text(name, amount) + " per " + noun_of(group));
+      ++suggested;
     }
   }
   if (!group.labels.empty()) {
@@ -314,6 +318,10 @@ std::string explain(const Gang& gang, std::span<const NodeOffer> nodes) {
 /// total, total / 2, total / 3, ... of each node, as often as its other resources allow, and the answer is the
 /// `count`-th greatest of them all. They are taken one by one from a heap with one entry per node.
 double greatest_fitting(const Gang::Group& group, std::span<const NodeOffer> nodes, const std::string& resource) {
+  const auto offers = [&resource](const NodeOffer& node) {
+    return has_devices(node, resource) || amount_of(node.total, resource) > 0;
+  };
+  if (std::none_of(nodes.begin(), nodes.end(), offers)) return 0;
   Resources others = group.each;
   others.erase(resource);
   const auto amount_for = [&resource](const NodeOffer& node, std::uint32_t workers) {

@@ -95,6 +95,30 @@ TEST(Scheduler, AReasonDoesNotGrowWithTheCluster) {
   EXPECT_EQ(explain(wanted, nodes).size() + 1, reason.size()) << "one digit less";
 }
 
+/// A job from before the number of its resources was limited may wait in the store. To leave each of its resources out
+/// in turn, of a copy of all, takes minutes.
+TEST(Scheduler, ResourcesThatNoNodeOffersCostNothingToExplain) {
+  const std::vector<NodeOffer> nodes = {node("a", 4, 4), node("b", 4, 4)};
+  Gang wanted = gang(1, 8);
+  for (int i = 0; i < 60'000; ++i) wanted.groups[0].each["r" + std::to_string(i)] = 1;
+  EXPECT_EQ(greatest_fitting(wanted.groups[0], nodes, "r7"), 0);
+  EXPECT_THAT(explain(wanted, nodes), HasSubstr("to fit: add a node with cpu=8 r0=1"));
+}
+
+TEST(Scheduler, OnlyAFewAmountsAreSuggested) {
+  std::vector<NodeOffer> nodes;
+  Gang wanted{{{1, {}}}};
+  for (int i = 0; i < 30; ++i) {
+    NodeOffer offer = node("n" + std::to_string(i), 0, 0);
+    for (int j = 0; j < 30; ++j) offer.total["r" + std::to_string(j)] = i == j ? 1 : 8;  // each is short of one
+    wanted.groups[0].each["r" + std::to_string(i)] = 2;
+    nodes.push_back(offer);
+  }
+  EXPECT_THAT(explain(wanted, nodes),
+              HasSubstr("to fit: ask for r0=1 per worker, or ask for r1=1 per worker, or ask for r10=1 per worker, or "
+                        "ask for r11=1 per worker, or add a node"));
+}
+
 /// What greatest_fitting() finds, by trying every amount at which the number of fitting workers can change.
 double greatest_by_trying(Gang::Group group, const std::vector<NodeOffer>& nodes, const std::string& resource) {
   std::vector<double> amounts;
