@@ -407,13 +407,13 @@ const json& job_spec_schema() {
 std::vector<Problem> normalize_job_spec(json& spec, const json& catalog) {
   json given = spec;
   auto problems = check_and_complete(job_spec_schema(), spec);
-  if (problems.empty()) return CatalogCheck(spec, catalog).run();
+  if (problems.empty()) return first_of(CatalogCheck(spec, catalog).run());
   // Problems that the schema finds do not hide those that the catalog check finds in the rest.
   json rest = without(std::move(given), problems);
   if (check_and_complete(job_spec_schema(), rest).empty()) {
     for (auto& problem : CatalogCheck(rest, catalog).run()) problems.push_back(std::move(problem));
   }
-  return problems;
+  return first_of(std::move(problems));
 }
 
 Result<JobSpec> parse_job_spec(const json& spec) {

@@ -52,12 +52,15 @@ std::size_t length_of(const std::string& text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
+constexpr std::size_t suggestions_max = 20;  // for the first problems: each compares a name with all known ones
+
+/// Stops at the first problem that is too many.
 class Checker {
  public:
   std::vector<Problem> problems;
 
   void check(const json& schema, json& value, const std::string& at) {
-    if (!schema.is_object()) return;  // the schema `true` allows anything
+    if (!schema.is_object() || full()) return;  // the schema `true` allows anything
     if (!check_type(schema, value, at) || !check_enum(schema, value, at)) return;
     if (value.is_number()) check_number(schema, value.get<double>(), at);
     if (value.is_string()) check_length(schema, length_of(value.get_ref<const std::string&>()), "Length", at);
@@ -68,6 +71,12 @@ class Checker {
  private:
   void problem(const std::string& at, std::string message, std::string suggestion = {}) {
     problems.push_back({at, std::move(message), std::move(suggestion)});
+  }
+
+  bool full() const { return problems.size() > problems_max; }
+
+  std::string suggestion_for(const std::string& name, const std::vector<std::string>& known) const {
+    return problems.size() < suggestions_max ? nearest_name(name, known) : std::string();
   }
 
   bool check_type(const json& schema, json& value, const std::string& at) {
@@ -98,7 +107,7 @@ class Checker {
       message += (names.empty() ? " " : ", ") + one.dump();
       names.push_back(one.is_string() ? one.get<std::string>() : one.dump());
     }
-    problem(at, message, value.is_string() ? nearest_name(value.get_ref<const std::string&>(), names) : "");
+    problem(at, message, value.is_string() ? suggestion_for(value.get_ref<const std::string&>(), names) : "");
     return false;
   }
 
@@ -118,7 +127,7 @@ class Checker {
   }
 
   void check_length(const json& schema, std::size_t length, const std::string& what, const std::string& at) {
-    const std::string unit = what == "Length" ? " characters" : " items";
+    const std::string unit = what == "Length" ? " characters" : what == "Items" ? " items" : " names";
     if (const auto least = schema.find("min" + what); least != schema.end() && length < least->get<std::size_t>()) {
       problem(at, "must have at least " + least->dump() + unit);
     }
@@ -131,24 +140,20 @@ class Checker {
     check_length(schema, value.size(), "Items", at);
     const auto items = schema.find("items");
     if (items == schema.end()) return;
-    for (std::size_t i = 0; i < value.size(); ++i) check(*items, value[i], pointer_to(at, std::to_string(i)));
+    for (std::size_t i = 0; i < value.size() && !full(); ++i) {
+      check(*items, value[i], pointer_to(at, std::to_string(i)));
+    }
   }
 
   void check_object(const json& schema, json& value, const std::string& at) {
     static const json none = json::object();
     const auto before = problems.size();
+    check_length(schema, value.size(), "Properties", at);
+    check_names(schema, value, at);
+    if (problems.size() > before) return;  // what has too many names, or too long ones, is looked at no closer
     const auto found = schema.find("properties");
     const json& properties = found == schema.end() ? none : *found;
-    const auto others = schema.find("additionalProperties");
-    for (auto& [name, member] : value.items()) {
-      if (const auto known = properties.find(name); known != properties.end()) {
-        check(*known, member, pointer_to(at, name));
-      } else if (others != schema.end() && others->is_boolean() && !others->get<bool>()) {
-        refuse_unknown(properties, name, at);
-      } else if (others != schema.end()) {
-        check(*others, member, pointer_to(at, name));
-      }
-    }
+    check_members(schema, properties, value, at);
     for (const auto& name : schema.value("required", json::array())) {
       if (!value.contains(name)) problem(pointer_to(at, name.get_ref<const std::string&>()), "is required");
     }
@@ -162,6 +167,32 @@ class Checker {
       if (property.is_object() && value.contains(name)) check_beside_others(property, value, name, at);
     }
     for (const auto& limit : schema.value("productsAtMost", json::array())) check_product(limit, value, at);
+  }
+
+  void check_names(const json& schema, const json& object, const std::string& at) {
+    const auto names = schema.find("propertyNames");
+    if (names == schema.end()) return;
+    const auto longest = names->at("maxLength").get<std::size_t>();
+    for (const auto& [name, unused] : object.items()) {
+      if (length_of(name) <= longest) continue;
+      return problem(at, "has a name of more than " + std::to_string(longest) + " characters");
+    }
+  }
+
+  void check_members(const json& schema, const json& properties, json& object, const std::string& at) {
+    const auto others = schema.find("additionalProperties");
+    std::vector<std::string> names;
+    for (const auto& [name, unused] : properties.items()) names.push_back(name);
+    for (auto& [name, member] : object.items()) {
+      if (full()) return;
+      if (const auto known = properties.find(name); known != properties.end()) {
+        check(*known, member, pointer_to(at, name));
+      } else if (others != schema.end() && others->is_boolean() && !others->get<bool>()) {
+        refuse_unknown(names, name, at);
+      } else if (others != schema.end()) {
+        check(*others, member, pointer_to(at, name));
+      }
+    }
   }
 
   /// What a property is beside others of the object, all of which are right by themselves.
@@ -198,19 +229,16 @@ class Checker {
     problem(pointer_to(at, names.back().get_ref<const std::string&>()), text.str());
   }
 
-  void refuse_unknown(const json& properties, const std::string& name, const std::string& at) {
-    std::vector<std::string> names;
-    std::string list;
-    for (const auto& [known, unused] : properties.items()) {
-      list += (names.empty() ? " " : ", ") + known;
-      names.push_back(known);
-    }
-    const auto nearest = nearest_name(name, names);
+  void refuse_unknown(const std::vector<std::string>& known, const std::string& name, const std::string& at) {
+    const auto nearest = suggestion_for(name, known);
     std::string message = "is not a known field";
     if (!nearest.empty()) {
       message += "; did you mean \"" + nearest + "\"?";
+    } else if (known.empty()) {
+      message += "; none are taken here";
     } else {
-      message += names.empty() ? "; none are taken here" : "; known are:" + list;
+      message += "; known are: ";
+      for (const auto& one : known) message += (&one == &known.front() ? "" : ", ") + one;
     }
     problem(pointer_to(at, name), std::move(message), nearest);
   }
@@ -238,7 +266,14 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::vector<Problem> check_and_complete(const json& schema, json& document, std::string_view pointer) {
   Checker checker;
   checker.check(schema, document, std::string(pointer));
-  return std::move(checker.problems);
+  return first_of(std::move(checker.problems));
+}
+
+std::vector<Problem> first_of(std::vector<Problem> problems) {
+  if (problems.size() <= problems_max) return problems;
+  problems.resize(problems_max);
+  problems.push_back({"", "and more: the first " + std::to_string(problems_max) + " problems are listed"});
+  return problems;
 }
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {

@@ -446,6 +446,32 @@ TEST(JobSpec, LabelsAreTyped) {
   EXPECT_EQ(parse_job_spec(spec)->resources.labels, (std::map<std::string, std::string>{{"zone", "north"}}));
 }
 
+TEST(JobSpec, NamesOfResourcesAndLabelsAreLimited) {
+  for (const char* field : {"per_worker", "per_server", "per_state_server", "labels"}) {
+    const bool labels = std::string_view(field) == "labels";
+    const json value = labels ? json("x") : json(1);
+    const std::string pointer = std::string("/resources/") + field;
+    json spec = minimal();
+    json& given = spec["resources"][field];
+    given[std::string(labels ? 257 : 65, 'r')] = value;
+    EXPECT_THAT(problems_of(spec), at(pointer.c_str()));
+    given = json::object();
+    for (int i = 0; i < 65; ++i) given["r" + std::to_string(i)] = value;
+    EXPECT_THAT(problems_of(spec), ElementsAre(Problem{pointer, "must have at most 64 names"}));
+  }
+}
+
+TEST(JobSpec, TellsOfTheFirstHundredProblems) {
+  json spec = minimal();
+  for (int i = 0; i < 90; ++i) spec["field" + std::to_string(i)] = i;
+  for (int i = 0; i < 90; ++i) spec["model"]["params"]["p" + std::to_string(i)] = i;
+  const auto problems = problems_of(spec);
+  ASSERT_EQ(problems.size(), 101u);
+  EXPECT_THAT(problems.front().pointer, "/field0");
+  EXPECT_THAT(problems[99].pointer, HasSubstr("/model/params/p"));
+  EXPECT_THAT(problems.back().message, HasSubstr("and more"));
+}
+
 TEST(JobSpec, FieldsMustFitEachOther) {
   json spec = minimal();
   spec["resources"] = {{"workers", 2}, {"min_workers", 3}};

@@ -87,6 +87,31 @@ TEST(Schema, CountsCharactersNotBytes) {
   EXPECT_THAT(check_and_complete(schema, document), IsEmpty());
 }
 
+TEST(Schema, LimitsNames) {
+  const json names = json::parse(R"({"type": "object", "maxProperties": 2, "propertyNames": {"maxLength": 3},
+                                     "additionalProperties": {"type": "number"}})");
+  json fitting = {{"a", 1}, {"äöü", 2}};
+  EXPECT_THAT(check_and_complete(names, fitting), IsEmpty());
+  json many = {{"a", 1}, {"b", 2}, {"c", "x"}};
+  EXPECT_THAT(check_and_complete(names, many, "/each"), ElementsAre(Problem{"/each", "must have at most 2 names"}));
+  json longer = {{"a", 1}, {"abcd", "x"}};
+  EXPECT_THAT(check_and_complete(names, longer, "/each"),
+              ElementsAre(Problem{"/each", "has a name of more than 3 characters"}));
+}
+
+TEST(Schema, TellsOfTheFirstHundredProblems) {
+  json document = {{"ratio", 1}};
+  for (int i = 0; i < 100'000; ++i) document["ratio" + std::to_string(i)] = i;
+  const auto problems = check_and_complete(schema, document, "/params");
+  ASSERT_EQ(problems.size(), 101u);
+  EXPECT_EQ(problems[0], (Problem{"/params/ratio0", "is not a known field; did you mean \"ratio\"?", "ratio"}));
+  EXPECT_EQ(problems[50].suggestion, "") << "names are compared for the first problems only";
+  EXPECT_EQ(problems[100], (Problem{"", "and more: the first 100 problems are listed"}));
+  json list = {{"ratio", 1}, {"free", json::object()}};
+  for (int i = 0; i < 100; ++i) list["free"]["x" + std::to_string(i)] = "y";
+  EXPECT_EQ(check_and_complete(schema, list).size(), 100u) << "and no more";
+}
+
 TEST(NearestName, IsSilentWhenNothingIsNear) {
   EXPECT_EQ(nearest_name("lenett", {"lenet", "mlp"}), "lenet");
   EXPECT_EQ(nearest_name("resnet50", {"lenet", "mlp"}), "");
