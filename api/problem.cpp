@@ -1,36 +1,14 @@
 #include "api/problem.hpp"
 
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/errc.hpp"
+#include "base/json_text.hpp"
 
 namespace weir::api {
 namespace {
 
 using nlohmann::json;
-
-constexpr int depth_max = 64;
-
-/// Checks the depth before recursive code sees the text. Brackets in strings do not count.
-bool too_deep(std::string_view text) {
-  int depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > depth_max) return true;
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
-  }
-  return false;
-}
 
 unsigned status_of(const boost::system::error_code& code) {
   if (code.category() != weir_category()) return 500;
@@ -118,29 +96,9 @@ Reply json_reply(unsigned status, const json& document) {
 std::string to_text(const json& document) { return document.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 Result<json> parse_json(std::string_view text) {
-  if (too_deep(text))
-    return Error{Errc::malformed, "the body is nested deeper than " + std::to_string(depth_max) + " levels"};
-  // Parsers differ on which of two equal keys counts, so such a document is refused.
-  std::vector<std::set<std::string>> keys;
-  std::string repeated;
-  const auto watch = [&](int, json::parse_event_t event, json& parsed) {
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)
-      repeated = parsed.get<std::string>();
-    return true;
-  };
-  try {
-    auto document = json::parse(text, watch);
-    if (!repeated.empty()) return Error{Errc::malformed, "the key \"" + repeated + "\" occurs twice in one object"};
-    return document;
-  } catch (const json::exception& e) {
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: ...": the tag is of no use to the client.
-    const std::string_view what = e.what();
-    const auto tag = what.find("] ");
-    return Error{Errc::malformed,
-                 "the body is not JSON: " + std::string(tag == std::string_view::npos ? what : what.substr(tag + 2))};
-  }
+  auto parsed = parse_json_text(text);
+  if (!parsed) return Error{parsed.error().code, "the body " + parsed.error().context};
+  return parsed;
 }
 
 }  // namespace weir::api

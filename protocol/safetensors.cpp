@@ -6,9 +6,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 
 #include "base/errc.hpp"
+#include "base/json_text.hpp"
 
 namespace weir::protocol {
 namespace {
@@ -49,21 +49,10 @@ std::optional<std::uint64_t> bytes_of(Dtype dtype, const std::vector<std::uint64
   return bytes;
 }
 
-/// Parses the header; a key that appears twice in one object is refused, since readers would differ on which
-/// counts.
 Result<json> parse_header(BytesView text) {
-  std::vector<std::set<std::string>> keys;
-  bool repeated = false;
-  const auto watch = [&](int, json::parse_event_t event, json& value) {
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key) repeated |= !keys.back().insert(value.get<std::string>()).second;
-    return true;
-  };
-  const auto* begin = reinterpret_cast<const char*>(text.data());
-  auto header = json::parse(begin, begin + text.size(), watch, /*allow_exceptions=*/false);
-  if (header.is_discarded() || !header.is_object()) return malformed("the header is not a JSON object");
-  if (repeated) return malformed("the header has a name twice");
+  auto header = parse_json_text({reinterpret_cast<const char*>(text.data()), text.size()});
+  if (!header) return malformed("the header " + header.error().context);
+  if (!header->is_object()) return malformed("the header is not a JSON object");
   return header;
 }
 

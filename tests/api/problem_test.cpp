@@ -26,6 +26,12 @@ TEST(Json, RefusesWhatIsNotJson) {
   EXPECT_TRUE(parse_json("{\"a\":{\"b\":1},\"c\":{\"b\":1}}"));
 }
 
+TEST(Json, ABodyOfManyObjectsTakesTheTimeOfItsBytes) {
+  std::string text = "{\"model\":[{}";
+  for (int i = 1; i < 1'500'000; ++i) text += ",{}";
+  EXPECT_EQ(parse_json(text + "]}").value().at("model").size(), 1'500'000u);
+}
+
 TEST(Problem, StatusFollowsTheKindOfError) {
   EXPECT_EQ(problem(Error{Errc::not_found}).status, 404u);
   EXPECT_EQ(problem(Error{Errc::conflict}).status, 409u);

@@ -105,6 +105,12 @@ TEST(Safetensors, RefusesHostileFiles) {
   EXPECT_EQ(read_safetensors(file_of("{" + entry("a", "F7", "[1]", "[0,4]") + "}", 4)).error().code, Errc::unsupported);
 }
 
+TEST(Safetensors, AHeaderOfManyObjectsTakesTheTimeOfItsBytes) {
+  std::string header = "{\"a\":[{}";
+  for (int i = 1; i < 1'500'000; ++i) header += ",{}";
+  EXPECT_EQ(read_safetensors(file_of(header + "]}", 0)).error().code, Errc::malformed);
+}
+
 TEST(Safetensors, EveryTruncationIsRefused) {
   const std::vector<float> one{1};
   const StoredTensor a{"a", Dtype::f32, {1}, std::as_bytes(std::span(one))};
