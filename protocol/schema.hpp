@@ -25,9 +25,9 @@ inline constexpr std::size_t problems_max = 100;
 /// problems found, in document order, as first_of() lists them; none means the document is valid and complete.
 ///
 /// The subset of JSON Schema 2020-12 that is understood: type (a name or a list of names), properties, required,
-/// additionalProperties (false, or a schema for the others), propertyNames (maxLength), minProperties, maxProperties,
-/// enum, const, minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, minLength, maxLength, items, minItems,
-/// maxItems, default. The schema is ours and trusted; the document is not: it may be anything that parses.
+/// additionalProperties (false, or a schema for the others), propertyNames (maxLength), maxProperties, enum, const,
+/// minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, minLength, maxLength, items, minItems, maxItems,
+/// default. The schema is ours and trusted; the document is not: it may be anything that parses.
 ///
 /// And three keywords of our own, for what the properties of an object are to each other. Of a property, "atMost" names
 /// another that it must not be more than, and "onlyWhere", {other: schema, ...}, says what others must be like for it
