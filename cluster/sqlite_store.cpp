@@ -1,5 +1,7 @@
 #include "cluster/sqlite_store.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <boost/asio/post.hpp>
 #include <deque>
 #include <exception>
@@ -159,12 +161,21 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
         closed_ ? Result<void>(Error{Errc::cancelled, "the store is closed"}) : caught([&] { write(batch, effects); });
     refuses_ = !committed;
     if (committed) {
-      count(effects);
-      if (observer_ && !effects.published.empty()) observer_(effects.published);
+      tell_of(effects);
     } else {
       if (writer_) roll_back(*writer_);
     }
     for (auto& one : batch) one.done(committed ? std::move(one.result) : committed);
+  }
+
+  /// What is committed stays so, whatever happens to those who want to know of it.
+  void tell_of(const Effects& effects) {
+    try {
+      count(effects);
+      if (observer_ && !effects.published.empty()) observer_(effects.published);
+    } catch (const std::exception& e) {
+      spdlog::error("the store's observer has failed: {}", e.what());
+    }
   }
 
   void count(const Effects& effects) {

@@ -104,6 +104,16 @@ TEST_F(StoreTest, JobsAreCountedInMemoryAsTheRowsSay) {
   EXPECT_EQ(store_->job_counts(), before);
 }
 
+TEST_F(StoreTest, WhatAnObserverThrowsUndoesNoCommit) {
+  store_->observe([](const std::vector<StreamItem>&) { throw std::bad_alloc(); });
+  auto changes = add_job("a");
+  changes.push_back(change::Publish{StreamKind::job_removed, "a", "{}"});
+  EXPECT_TRUE(commit(std::move(changes)));
+  EXPECT_TRUE(simulation_.run(store_->job("a")).value());
+  EXPECT_EQ(store_->job_counts().at(JobState::pending), 1u);
+  store_->observe(nullptr);
+}
+
 TEST_F(StoreTest, AJobIsReadBackAsItWasWritten) {
   ASSERT_TRUE(commit(add_job("a")));
   JobRecord job = make_job("a");
