@@ -83,6 +83,9 @@ struct Traits {
   bool thins = false;          ///< of the entries that it chooses it sends a smaller share if it is to (Round::share)
   bool votes = false;          ///< what the ranks agree on is not a mean (Compressor::conclude)
   bool owns_momentum = false;  ///< applies a momentum of its own before encoding: the optimizer must apply none
+  /// Draws the same entries for whoever encodes in a round, and scales them by what it leaves out: of a mean of what it
+  /// has sent, this would be done twice.
+  bool scales_draw = false;
   /// What the ranks agree on is a function of the round and of the mean of what they encode, up to float32 rounding,
   /// however much single ranks differ from that mean.
   bool mean_only = false;
@@ -98,7 +101,8 @@ struct Traits {
     const auto gathers = std::ranges::count(passes, Reduction::gather);
     const auto largest = std::ranges::count(passes, Reduction::max);
     if (gathers == 0) return true;
-    return !stateful && gathers == 1 && passes.back() == Reduction::gather && gathers + largest == std::ssize(passes);
+    return !stateful && !scales_draw && gathers == 1 && passes.back() == Reduction::gather &&
+           gathers + largest == std::ssize(passes);
   }
   /// Whether it fits an exchange in which the owner of a region gets the chosen entries that lie there: payloads are
   /// only summed, or the entries can go in parts.

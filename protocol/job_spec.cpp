@@ -204,8 +204,8 @@ class CatalogCheck {
     std::string reason;
     if (gathers == "owners" && !fitting.value("fits_owners", true)) {
       reason =
-          "the mean of its payloads cannot be encoded like them, because they come of several passes or depend on what "
-          "was sent before";
+          "the mean of its payloads cannot be encoded like them, because they come of several passes, depend on what "
+          "was sent before, or are scaled by what they leave out";
     } else if (gathers == "regions" && !fitting.value("fits_split", true)) {
       reason = "it carries sums and entries that a compressor has chosen, and what this one sends is neither";
     } else if (gathers == "partners") {

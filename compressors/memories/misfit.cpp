@@ -69,7 +69,7 @@ std::optional<std::string> no_pushes(const Traits& compressor) {
   if (compressor.passes.size() > 1 && std::ranges::any_of(compressor.passes, is_summed)) {
     return "its rounds take several passes, in which all workers have to take part together";
   }
-  if (compressor.stateful || !compressor.fits_owners()) {
+  if (compressor.stateful || std::ranges::count(compressor.passes, Reduction::gather) > 1) {
     return "what it keeps between rounds would have to be that of all workers";
   }
   return std::nullopt;

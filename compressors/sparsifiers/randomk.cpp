@@ -73,6 +73,7 @@ Traits RandomK::traits() const {
           .selective = !options_.check_unsent,
           // Unbiased, the entries that are chosen must all arrive.
           .selects = reduction() == Reduction::gather && !options_.unbiased,
+          .scales_draw = options_.unbiased,
           .mean_only = reduction() == Reduction::sum};
 }
 

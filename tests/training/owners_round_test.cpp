@@ -4,6 +4,7 @@
 #include "training/exchange/owners_round.hpp"
 
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -12,6 +13,7 @@
 #include "collectives/topologies/two_hop.hpp"
 #include "collectives/transports/in_process.hpp"
 #include "tests/compressors/tensors.hpp"
+#include "tests/training/exchange_cases.hpp"
 #include "training/exchange/bucket_round.hpp"
 
 namespace weir::training::testing {
@@ -185,6 +187,38 @@ TEST(EstimateOfTheMean, IsThatOfTheGradientsWhateverTheRoutesWere) {
     for (int i = 0; i < 30; ++i) estimate = ranks.step(to_all, gradients);
     EXPECT_TRUE(estimate.allclose(mean_of(gradients), 1e-4, 1e-5)) << (estimate - mean_of(gradients)).abs().max();
   }
+}
+
+/// Of N steps with the same gradients of mean x, in which the ranks agree on y, N |mean(y) - x|^2 / sum(var(y)) has
+/// expectation 1 where the steps are independent, and less where owners send later what they have left out. Scaled
+/// twice, y would be several times x.
+TEST(Owners, AgreeOnTheMeanInExpectation) {
+  constexpr int steps = 300;
+  std::vector<std::string> tested;
+  for (const auto& [name, sets] : compressor_params()) {
+    for (const auto& params : sets) {
+      const auto traits = compressors::builtin().make_compressor(name, params).value()->traits();
+      // Coded values are rounded, which adds a bias of a small part of the deviation.
+      const bool unbiased = !traits.biased || params.value("unbiased", false);
+      const bool gathers = traits.passes.size() == 1 && traits.passes[0] == compressors::Reduction::gather;
+      if (!unbiased || traits.lossless || !gathers || !traits.fits_owners()) continue;
+      tested.push_back(name);
+      Ranks ranks({.compressor = name.c_str(), .params = params});
+      const auto gradients = gradients_of(7);
+      at::Tensor sum = at::zeros({40, 5}, at::kDouble);
+      at::Tensor squares = at::zeros({40, 5}, at::kDouble);
+      for (int i = 0; i < steps; ++i) {
+        const at::Tensor agreed = ranks.step(to_owners, gradients).to(at::kDouble);
+        sum += agreed;
+        squares += agreed * agreed;
+      }
+      const at::Tensor mean = sum / steps;
+      const double variance = (squares / steps - mean * mean).sum().item<double>();
+      const double deviation = (mean - mean_of(gradients)).square().sum().item<double>();
+      EXPECT_LE(steps * deviation / variance, 2) << name << params;
+    }
+  }
+  EXPECT_THAT(tested, ::testing::IsSupersetOf({"qsgd", "terngrad", "natural"}));
 }
 
 /// Six times a sixth, half of them negative, do not add up to zero.
