@@ -69,6 +69,29 @@ void check_degree(const json& params, std::int64_t workers, std::vector<Problem>
   if (!problem.empty()) problems.push_back({"/training/params/degree", problem});
 }
 
+/// Why what the workers agree on is no mean of gradients, whose norm and entries a limit is about; empty if it is one.
+std::string no_mean_of_gradients(const json& spec, const json& catalog) {
+  const std::string what = exchanged(spec, catalog);
+  if (what == "pushes") return "servers apply each worker's by itself";
+  if (what == "differences" || what == "models") return "workers make steps with their own, and exchange models";
+  if (what == "nothing") return {};
+  const json& part = spec.at("compression");
+  const json* compressor = find_entry(catalog, "compressors", part.at("name").get<std::string>());
+  if (compressor != nullptr) {
+    const std::string name = "compressor \"" + compressor->value("name", "") + "\"";
+    if (fits_of(*compressor, part.at("params")).value("votes", false)) {
+      return "with " + name + " they agree on signs, however large their gradients are";
+    }
+    if (compressor->value("traits", json::object()).value("owns_momentum", false)) {
+      return name + " adds up gradients in its momentum, and sends that";
+    }
+  }
+  if (part.at("memory").is_null()) return {};
+  const json* memory = find_entry(catalog, "memories", part.at("memory").get<std::string>());
+  if (memory == nullptr || !memory->value("owns_momentum", false)) return {};
+  return "memory \"" + memory->value("name", "") + "\" adds up gradients in the momentum, and sends that";
+}
+
 }  // namespace
 
 std::vector<Problem> check_neighbours(const json& spec, const json& catalog) {
@@ -212,16 +235,13 @@ std::vector<Problem> check_role_resources(const json& spec, const json& mode) {
 }
 
 std::vector<Problem> complete_clip(json& spec, const json& catalog) {
-  const std::string what = exchanged(spec, catalog);
-  const bool has_mean = what == "gradients" || what == "nothing";
+  const std::string reason = no_mean_of_gradients(spec, catalog);
   json& clip = spec.at("training").at("clip");
   json& where = clip.at("where");
-  if (where.is_null()) where = has_mean ? "global" : "local";
-  if (has_mean || where == "local" || (clip.at("norm").is_null() && clip.at("value").is_null())) return {};
+  if (where.is_null()) where = reason.empty() ? "global" : "local";
+  if (reason.empty() || where == "local" || (clip.at("norm").is_null() && clip.at("value").is_null())) return {};
   return {{"/training/clip/where", "\"global\" limits the mean of the workers' gradients, and this job has none: " +
-                                       (what == "pushes" ? std::string("servers apply each worker's by itself")
-                                                         : "workers make steps with their own, and exchange models") +
-                                       "; it takes \"local\""}};
+                                       reason + "; it takes \"local\""}};
 }
 
 std::vector<Problem> check_mode_params(const json& spec) {

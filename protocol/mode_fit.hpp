@@ -36,8 +36,9 @@ std::string owner_of_momentum(const nlohmann::json& spec, const nlohmann::json& 
 /// them: only workers have. `spec` follows the schema.
 std::vector<Problem> check_role_resources(const nlohmann::json& spec, const nlohmann::json& mode);
 
-/// Sets where gradients are limited, if the job does not say: in their mean, where workers exchange gradients; else in
-/// each worker's own, and then a job that asks for the mean has a problem. `spec` follows the schema.
+/// Sets where gradients are limited, if the job does not say: in their mean, where workers agree on one; else in each
+/// worker's own, and then a job that asks for the mean has a problem. Momentum is no mean of gradients, nor are signs.
+/// `spec` follows the schema, and its memory has been chosen.
 std::vector<Problem> complete_clip(nlohmann::json& spec, const nlohmann::json& catalog);
 
 /// What no schema says of a mode's parameters, which are complete: where one depends on another or on the number of

@@ -209,6 +209,38 @@ TEST(Clip, IsGlobalWhereThereIsAMeanOfGradients) {
   EXPECT_THAT(pointers_of(models), ElementsAre("/training/clip/where"));
 }
 
+/// With a norm of momentum, or of signs, a limit for gradients makes steps many times smaller, or ends the learning.
+TEST(Clip, IsLocalWhereTheWorkersAgreeOnMomentumOrSigns) {
+  json all = catalog();
+  for (json& memory : all["memories"]) {
+    if (memory["name"] == "dgc") memory["owns_momentum"] = true;
+  }
+  json signs = all["compressors"][0];
+  signs["name"] = "signs";
+  signs["traits"]["votes"] = true;
+  json momentum = all["compressors"][0];
+  momentum["name"] = "momentum";
+  momentum["traits"]["owns_momentum"] = true;
+  all["compressors"].push_back(signs);
+  all["compressors"].push_back(momentum);
+  for (const auto& [compressor, reason] :
+       {std::pair("dgc", "memory \"dgc\" adds up gradients"), std::pair("signs", "agree on signs"),
+        std::pair("momentum", "compressor \"momentum\" adds up gradients")}) {
+    json spec = job("sync", json::object(), {{"name", compressor}});
+    spec["training"]["clip"] = {{"norm", 1}};
+    EXPECT_THAT(normalize_job_spec(spec, all), IsEmpty()) << compressor;
+    EXPECT_EQ(spec["training"]["clip"]["where"], "local") << compressor;
+    spec["training"]["clip"]["where"] = "global";
+    const auto problems = normalize_job_spec(spec, all);
+    ASSERT_EQ(problems.size(), 1U) << compressor;
+    EXPECT_EQ(problems[0].pointer, "/training/clip/where");
+    EXPECT_THAT(problems[0].message, HasSubstr(reason));
+  }
+  json spec = job("sync", json::object(), {{"name", "topk"}});
+  ASSERT_THAT(normalize_job_spec(spec, all), IsEmpty());
+  EXPECT_EQ(spec["training"]["clip"]["where"], "global");
+}
+
 TEST(ModeParams, ThereIsAGraphOfThatDegree) {
   const auto with = [](int degree, int workers) {
     json spec = job("neighbours", {{"graph", "random_regular"}, {"degree", degree}});
