@@ -1,6 +1,8 @@
 #include "runtime/handshake.hpp"
 
+#include <algorithm>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "base/errc.hpp"
@@ -10,6 +12,7 @@ namespace weir::runtime {
 namespace {
 
 constexpr std::size_t name_bytes_max = 256;
+constexpr std::size_t refusal_bytes_max = 300;
 
 struct Hello {
   std::uint32_t version = 0;
@@ -32,6 +35,15 @@ template <class T>
 Result<T> value_of(BytesView body) {
   Reader in(body, {});
   return read_value<T>(in);
+}
+
+/// A stranger's words as they may go into a log or onto a terminal: one short line without control characters.
+std::string printable(std::string_view text) {
+  std::string line(text.substr(0, refusal_bytes_max));
+  std::ranges::replace_if(
+      line, [](char c) { return c < ' ' || c > '~'; }, '?');
+  if (text.size() > refusal_bytes_max) line += "...";
+  return line;
 }
 
 template <class T>
@@ -77,11 +89,13 @@ Digest Handshake::expected(Role prover) const {
 }
 
 Result<std::optional<Handshake::Reply>> Handshake::receive(const FrameView& frame) {
-  if (frame.kind == FrameKind::refuse) {
+  const bool may_refuse = role_ == Role::connect || state_ != State::hello;  // who calls says first who it is
+  if (frame.kind == FrameKind::refuse && may_refuse) {
     Error why;
     Reader in(frame.body, {});
     Codec<Error>::read(in, why);
     if (auto whole = in.finish(); !whole) return whole.error().within("handshake");
+    why.context = printable(why.context);
     return why.within("refused by the peer");
   }
   if (state_ == State::hello && frame.kind == FrameKind::hello) return receive_hello(frame.body);

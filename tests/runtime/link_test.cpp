@@ -446,5 +446,22 @@ TEST(HandshakeFrames, WrongOrderAndGarbageAreMalformed) {
   EXPECT_EQ(b.receive({FrameKind::hello, self.open()->body, {}}).error().code, Errc::conflict) << "linked with itself";
 }
 
+TEST(HandshakeFrames, WhatAStrangerSaysIsCleanedBeforeALogHasIt) {
+  const auto refusal = Handshake::refuse({Errc::conflict, "\x1b]0;title\a\xc2\x9b" + std::string(4000, 'x') + "\n"});
+  Handshake a(Handshake::Role::connect, secret("s"), {1, "a"});
+  Handshake b(Handshake::Role::listen, secret("s"), {2, "b"});
+  const Error first = b.receive({refusal.kind, refusal.body, {}}).error();
+  EXPECT_EQ(first, (Error{Errc::malformed, "a frame that does not belong into a handshake"}))
+      << "nobody has called yet";
+  ASSERT_TRUE(b.receive({a.open()->kind, a.open()->body, {}}));
+  for (Handshake* end : {&a, &b}) {
+    const Error why = end->receive({refusal.kind, refusal.body, {}}).error();
+    EXPECT_EQ(why.code, Errc::conflict);
+    EXPECT_TRUE(why.context.starts_with("refused by the peer: ?]0;title???xxx")) << why.context;
+    EXPECT_LE(why.context.size(), 330u);
+    EXPECT_TRUE(std::ranges::all_of(why.context, [](char c) { return c >= ' ' && c <= '~'; })) << why.context;
+  }
+}
+
 }  // namespace
 }  // namespace weir::runtime
