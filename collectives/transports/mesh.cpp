@@ -16,6 +16,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -41,7 +42,7 @@ inline constexpr auto nothrow = net::as_tuple(net::use_awaitable);
 constexpr milliseconds handshake_limit{5000};  ///< for one connection: a silent stranger holds its place no longer
 constexpr milliseconds call_again_after{50};
 constexpr std::uint32_t ranks_max = 1 << 16;
-constexpr std::size_t unproved_max = 256;  ///< callers in their handshake at once; more are turned away
+constexpr std::size_t unproved_max = 256;  ///< callers in their handshake at once; a further one displaces the oldest
 
 /// A rank's rings to all others of its host, in one lane and one direction, take about so much memory, ...
 constexpr std::size_t shared_bytes = 4 << 20;
@@ -225,8 +226,8 @@ class GradientPort final : public Mesh {
   }
 
   template <class Acceptor>
-  net::awaitable<void> accept_callers(
-      Acceptor& acceptor, net::awaitable<void> (GradientPort::*admit)(typename Acceptor::protocol_type::socket)) {
+  net::awaitable<void> accept_callers(Acceptor& acceptor,
+                                      net::awaitable<void> (GradientPort::*admit)(std::shared_ptr<Socket>)) {
     while (true) {
       auto [code, socket] = co_await acceptor.async_accept(nothrow);
       if (code == net::error::operation_aborted) co_return;
@@ -234,19 +235,26 @@ class GradientPort final : public Mesh {
         last_refusal_ = Error{Errc::exhausted, "taking a connection: " + code.message()};
         net::steady_timer pause(io_, call_again_after);
         co_await pause.async_wait(nothrow);
+        continue;
       }
-      if (code || unproved_ >= unproved_max) continue;
-      ++unproved_;
-      net::co_spawn(io_, (this->*admit)(std::move(socket)), rethrow);
+      if (unproved_.size() >= unproved_max) drop_oldest_caller();
+      unproved_.push_back(std::make_shared<Socket>(std::move(socket)));
+      net::co_spawn(io_, (this->*admit)(unproved_.back()), rethrow);
     }
   }
 
-  net::awaitable<void> admit_caller(tcp::socket accepted) {
-    const bool local_wanted = local_acceptor_.is_open() && within_one_host(accepted.native_handle());
-    auto socket = std::make_shared<Socket>(std::move(accepted));
+  /// A rank that calls must not wait behind strangers that say nothing.
+  void drop_oldest_caller() {
+    boost::system::error_code ignored;
+    unproved_.front()->close(ignored);
+    unproved_.pop_front();
+  }
+
+  net::awaitable<void> admit_caller(std::shared_ptr<Socket> socket) {
+    const bool local_wanted = local_acceptor_.is_open() && within_one_host(socket->native_handle());
     ClosingTimer limit(socket, handshake_limit);
     auto caller = co_await admit(*socket, group_, local_wanted);
-    --unproved_;
+    std::erase(unproved_, socket);
     if (!caller) {
       last_refusal_ = caller.error();
     } else if (caller->reception == Reception::welcome) {
@@ -254,12 +262,11 @@ class GradientPort final : public Mesh {
     }
   }
 
-  net::awaitable<void> admit_local_caller(local::socket accepted) {
-    auto socket = std::make_shared<Socket>(std::move(accepted));
+  net::awaitable<void> admit_local_caller(std::shared_ptr<Socket> socket) {
     ClosingTimer limit(socket, handshake_limit);
     auto caller = co_await admit(*socket, group_, false);
+    std::erase(unproved_, socket);
     if (caller) co_await socket->async_wait(Socket::wait_read, nothrow);
-    --unproved_;
     if (!caller) {
       last_refusal_ = caller.error();
       co_return;
@@ -375,7 +382,6 @@ class GradientPort final : public Mesh {
   std::vector<Peer> peers_;
   std::shared_ptr<Pace> pace_;  ///< if the rate is limited
   std::optional<Error> last_refusal_;
-  std::size_t unproved_ = 0;
   std::uint16_t port_ = 0;
   std::mutex mutex_;
   std::optional<Error> failure_;
@@ -384,6 +390,7 @@ class GradientPort final : public Mesh {
   tcp::acceptor acceptor_;
   local::acceptor local_acceptor_;
   net::steady_timer deadline_;
+  std::deque<std::shared_ptr<Socket>> unproved_;             ///< callers in their handshake, the oldest first
   std::vector<std::vector<std::unique_ptr<Stream>>> lanes_;  ///< by lane and rank; authenticated ones only
 };
 

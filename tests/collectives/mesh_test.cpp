@@ -1,6 +1,7 @@
 #include "collectives/transports/mesh.hpp"
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -52,6 +53,33 @@ TEST(Mesh, StrangersOnThePortAreTurnedAwayAndTheGroupGoesOn) {
     EXPECT_EQ(values[99], 3.0F);
     (*group)->close();
   });
+}
+
+/// Whether the other side has closed the connection by now.
+bool is_closed(tcp::socket& socket) {
+  socket.non_blocking(true);
+  std::array<char, 1> byte{};
+  boost::system::error_code code;
+  net::read(socket, net::buffer(byte), code);
+  return code != net::error::would_block;
+}
+
+TEST(Mesh, SilentStrangersDisplaceEachOtherAndNotARank) {
+  auto meshes = bind_all(2);
+  const auto peers = addresses(meshes);
+  net::io_context io;
+  std::vector<tcp::socket> strangers;
+  for (int i = 0; i < 300; ++i) strangers.push_back(dial(io, peers[0].port));
+  std::jthread zero([&] { EXPECT_TRUE(meshes[0]->join(group_of(0, 2), peers, guard)); });
+  // The port has taken all of them when it has dropped the 44th.
+  std::array<char, 1> byte{};
+  boost::system::error_code code;
+  net::read(strangers[43], net::buffer(byte), code);
+  EXPECT_TRUE(code);
+  for (std::size_t i = 0; i < 44; ++i) EXPECT_TRUE(is_closed(strangers[i])) << i;
+  EXPECT_FALSE(is_closed(strangers[44]));
+  EXPECT_FALSE(is_closed(strangers[299])) << "the newest has as much time as any other";
+  EXPECT_TRUE(meshes[1]->join(group_of(1, 2), peers, guard));
 }
 
 /// How often this process has memory mapped that connections share.
