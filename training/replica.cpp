@@ -217,6 +217,7 @@ Result<void> Replica::make_exchange() {
       .course = course(),
       .bucket_sizes = {.first_bytes = std::min(BucketSizes().first_bytes, bucket_bytes), .bytes = bucket_bytes},
       .groups = mode->groups(exchanged_tensors()),
+      .statistics = exchanged_buffers().size(),
       .topology = {spec.exchange.topology, spec.exchange.servers},
       .make_compression = [this] { return training::make_compression(spec); }};
   std::unique_ptr<DeviceLane> devices;

@@ -83,6 +83,26 @@ TEST(Models, AStepIsTheMeanOfTheRanksOwnSteps) {
   EXPECT_GT(averaged, 0U);
 }
 
+/// The first exchange finds what the ranks have made of the same model, so that the mean of their statistics does not
+/// depend on what is made of the parameters. Their sum would have negative variances, and the model no output.
+TEST(Models, HaveTheMeanOfStatisticsWhateverIsMadeOfParameters) {
+  for (const std::string mode : {"sync", "local_sgd", "diloco"}) {
+    auto spec = job_on_models("none", 1);
+    spec.training.mode = {mode, mode == "sync" ? nlohmann::json::object() : nlohmann::json{{"period", 2}}};
+    spec.training.max_steps = 2;
+    const auto mean = train(spec, 3).watchers[0];
+    const std::size_t first = mode == "sync" ? 0 : 1;
+    for (const std::string aggregation : {"sum", "min", "max", "weighted"}) {
+      spec.compression.aggregation = aggregation;
+      const auto found = train(spec, 3).watchers[0];
+      EXPECT_EQ(same(found.models[first], mean.models[first]), aggregation == "weighted") << mode;
+      for (std::size_t b = 0; b < mean.buffers[first].size(); ++b) {
+        EXPECT_TRUE(found.buffers[first][b].allclose(mean.buffers[first][b], 1e-4, 1e-6)) << mode << aggregation << b;
+      }
+    }
+  }
+}
+
 TEST_P(OnModels, AResumedJobEndsWithTheSameBytes) {
   const auto spec = job_on_models("topk", GetParam());
   const auto whole = train(spec, 2);

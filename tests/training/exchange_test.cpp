@@ -60,6 +60,20 @@ TEST(Buckets, PlainParametersBesideCodedOnesShareTheLast) {
   EXPECT_FALSE(buckets[2].coded);
 }
 
+TEST(Buckets, WhatIsAveragedBesideOthersHasABucketBeforeTheLast) {
+  const std::vector<ParameterSize> sizes = {{10}, {10, false, true}, {10}, {10, false, true}};
+  const auto buckets = plan_buckets(sizes, {.first_bytes = 30, .bytes = 1000});
+  ASSERT_EQ(buckets.size(), 2U);
+  EXPECT_TRUE(buckets[0].averaged);
+  EXPECT_EQ(buckets[0].parameters, (std::vector<std::uint32_t>{3, 1}));
+  EXPECT_FALSE(buckets[1].averaged);
+  EXPECT_EQ(buckets[1].parameters, (std::vector<std::uint32_t>{2, 0}));
+  const auto alone = plan_buckets(std::vector<ParameterSize>{{10, false, true}}, {.first_bytes = 30, .bytes = 1000});
+  ASSERT_EQ(alone.size(), 2U);
+  EXPECT_TRUE(alone[0].averaged);
+  EXPECT_TRUE(alone[1].parameters.empty()) << "it carries the votes";
+}
+
 TEST(Buckets, TheLastIsPlainEvenIfNothingIs) {
   const auto buckets = plan_buckets(std::vector<ParameterSize>{{100, true}}, {});
   EXPECT_EQ(parameters_of(buckets), (std::vector<std::vector<std::uint32_t>>{{0}, {}}));

@@ -256,6 +256,7 @@ Result<void> BucketRound::gather_in_place() {
 }
 
 collectives::ReduceOp BucketRound::reduction() const {
+  if (bucket_.averaged) return ReduceOp::sum;
   if (setting_.aggregation == Aggregation::min) return ReduceOp::min;
   return setting_.aggregation == Aggregation::max ? ReduceOp::max : ReduceOp::sum;
 }

@@ -16,7 +16,7 @@ void split_last(std::vector<Bucket>& buckets, std::span<const ParameterSize> par
     if (filled > bytes) break;
   }
   if (first == last.parameters.begin() || first == last.parameters.end()) return;
-  Bucket end{{first, last.parameters.end()}, last.coded};
+  Bucket end{.parameters = {first, last.parameters.end()}, .coded = last.coded};
   last.parameters.erase(first, last.parameters.end());
   buckets.push_back(std::move(end));
 }
@@ -35,11 +35,16 @@ std::vector<BucketSizes> sizes_up_to(const BucketSizes& largest) {
 std::vector<Bucket> plan_buckets(std::span<const ParameterSize> parameters, const BucketSizes& sizes) {
   const bool any_coded = std::ranges::any_of(parameters, &ParameterSize::coded);
   std::vector<Bucket> buckets;
-  Bucket filling{{}, any_coded};
+  Bucket filling{.coded = any_coded};
   Bucket plain;
+  Bucket averaged{.averaged = true};
   std::uint64_t filled = 0;
   for (std::size_t i = parameters.size(); i-- > 0;) {
     const auto position = static_cast<std::uint32_t>(i);
+    if (parameters[i].averaged) {
+      averaged.parameters.push_back(position);
+      continue;
+    }
     if (any_coded && !parameters[i].coded) {
       plain.parameters.push_back(position);
       continue;
@@ -47,13 +52,14 @@ std::vector<Bucket> plan_buckets(std::span<const ParameterSize> parameters, cons
     filling.parameters.push_back(position);
     filled += parameters[i].bytes;
     if (filled >= (buckets.empty() ? sizes.first_bytes : sizes.bytes)) {
-      buckets.push_back(std::exchange(filling, Bucket{{}, any_coded}));
+      buckets.push_back(std::exchange(filling, Bucket{.coded = any_coded}));
       filled = 0;
     }
   }
   if (!filling.parameters.empty()) buckets.push_back(std::move(filling));
   if (!buckets.empty()) split_last(buckets, parameters, sizes.first_bytes);
   if (any_coded || buckets.empty()) buckets.push_back(std::move(plain));
+  if (!averaged.parameters.empty()) buckets.insert(buckets.end() - 1, std::move(averaged));
   return buckets;
 }
 

@@ -11,12 +11,14 @@ struct Bucket {
   std::vector<std::uint32_t> parameters;  ///< positions in the model
   bool coded = false;                     ///< exchanged through the compressor; if not, as plain floats
   std::uint32_t group = 0;                ///< buckets of one group are exchanged in one step
+  bool averaged = false;                  ///< has the mean of its values, whatever the aggregation of others
 };
 
 /// The size of one parameter, for plan_buckets().
 struct ParameterSize {
   std::uint64_t bytes = 0;
   bool coded = false;
+  bool averaged = false;  ///< in a bucket of such; never coded
 };
 
 struct BucketSizes {
@@ -33,8 +35,8 @@ std::vector<BucketSizes> sizes_up_to(const BucketSizes& largest);
 /// Fills buckets in the reverse order of the parameters, the order in which the backward pass completes their gradients
 /// (as PyTorch's DDP does). A bucket is closed when it has reached its size; the last one is divided in two if it is
 /// larger than the first should be. If a model has coded parameters, its plain ones are few and small, and share one
-/// bucket, the last. The last bucket is always a plain one, possibly without parameters: it carries the votes. Every
-/// parameter is in exactly one bucket.
+/// bucket, the last. Those that are averaged beside others share one before that. The last bucket is always a plain
+/// one, possibly without parameters: it carries the votes. Every parameter is in exactly one bucket.
 std::vector<Bucket> plan_buckets(std::span<const ParameterSize> parameters, const BucketSizes& sizes);
 /// The same for each group of parameters, one group after the other. `groups`: by parameter, numbered from 0 without
 /// gaps; empty: all are in one.

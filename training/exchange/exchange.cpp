@@ -144,7 +144,11 @@ std::vector<Route> Exchange::fixed_routes() const {
 }
 
 std::vector<Bucket> Exchange::planned(const BucketSizes& sizes) const {
-  return plan_buckets(sizes_of(tensors_, compression_), sizes, options_.groups);
+  auto parameters = sizes_of(tensors_, compression_);
+  if (options_.aggregation == Aggregation::min || options_.aggregation == Aggregation::max) {
+    for (std::size_t p = 0; p < parameters.size(); ++p) parameters[p].averaged = is_statistic(p);
+  }
+  return plan_buckets(parameters, sizes, options_.groups);
 }
 
 /// Divides the gradients into buckets. Nothing may be under way.
@@ -225,7 +229,9 @@ Result<void> Exchange::weigh(const Step& step) {
 void Exchange::sum_up() {
   const auto ranks = static_cast<double>(fabric_.size());
   for (std::size_t b = first_; b < last_; ++b) {
-    for (const auto tensor : buckets_[b].parameters) means()[tensor].tensor.mul_(ranks);
+    for (const auto tensor : buckets_[b].parameters) {
+      if (!is_statistic(tensor)) means()[tensor].tensor.mul_(ranks);
+    }
   }
 }
 

@@ -42,6 +42,9 @@ namespace weir::training {
 ///
 /// The tensors may be in several groups. Then a step is that of one group: the others have no part in it.
 ///
+/// A sum, the smallest or the largest of running statistics, as of batch norm, would be those of nothing (a variance
+/// may come out negative). Of statistics there is always the mean, weighted where that of the others is.
+///
 /// Owned by the trainer; used by its compute thread. After the first failure every step fails. What fails on one rank
 /// ends the exchange of all: the others fail with an error that names the rank and the bucket.
 class Exchange {
@@ -53,6 +56,7 @@ class Exchange {
     compressors::TrainingCourse course = {};
     BucketSizes bucket_sizes;                         ///< the largest ones that AutoPlan may choose
     std::vector<std::uint32_t> groups = {};           ///< by tensor, from 0 without gaps; empty: all in one
+    std::size_t statistics = 0;                       ///< so many of the tensors, the last, are statistics
     collectives::TopologyChoice topology = {};        ///< AutoPlan::name: left to the ranks
     AutoPlan::MakeCompression make_compression = {};  ///< for AutoPlan, as the next one
     AutoPlan::MeasureLinks measure_links = training::measure_links;
@@ -122,6 +126,7 @@ class Exchange {
  private:
   class Call;
 
+  bool is_statistic(std::size_t tensor) const { return tensor + options_.statistics >= tensors_.size(); }
   RoundSetting setting_of(bool some_coded);
   std::vector<Route> fixed_routes() const;
   std::vector<Bucket> planned(const BucketSizes& sizes) const;
