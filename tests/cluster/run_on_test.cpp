@@ -5,9 +5,14 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <exception>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
+
+#include "base/errc.hpp"
+#include "base/result.hpp"
 
 namespace weir::cluster {
 namespace {
