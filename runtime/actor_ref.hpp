@@ -234,7 +234,8 @@ class ActorRef {
   }
 
   /// Sends a message without waiting for an answer. Fails with: mailbox_full and not_found (actors of this process
-  /// only), peer_lost, exhausted (the link's queue is full). Success says nothing about what the actor does with it.
+  /// only), peer_lost, exhausted (the link's queue is full), invalid_argument (too large). Success says nothing about
+  /// what the actor does with it.
   template <auto M, class... Args>
     requires detail::Implements<T, detail::InterfaceOf<M>>
   Result<void> tell(Args&&... args) const {

@@ -102,7 +102,8 @@ class Router {
   virtual std::uint64_t process() const = 0;
 
   /// Sends the message and keeps `waiting` until the answer, the deadline or the loss of the link. If call() itself
-  /// fails, `waiting` stays with the caller. Fails with: not_found, mailbox_full, peer_lost, exhausted.
+  /// fails, `waiting` stays with the caller. Fails with: not_found, mailbox_full, peer_lost, exhausted,
+  /// invalid_argument (the message is larger than a frame may be).
   virtual Result<CallKey> call(const Address& to, const MethodKey& method, Clock::duration limit, Message& message,
                                std::unique_ptr<PendingReply>& waiting) = 0;
 

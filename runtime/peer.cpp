@@ -18,7 +18,7 @@ class Scratch {
 
   Writer writer() { return {memory_.body, memory_.segments}; }
 
-  /// Fails with: exhausted (over the limits, for which the receiver would close the link), and the errors of
+  /// Fails with: invalid_argument (over the limits, for which the receiver would close the link), and the errors of
   /// Link::send.
   Result<void> send(Link& link, FrameKind kind) const {
     const FrameLimits limits;
@@ -26,8 +26,9 @@ class Scratch {
     for (const Segment& segment : memory_.segments) segment_bytes += segment.size();
     if (memory_.body.size() > limits.body_bytes_max || memory_.segments.size() > limits.segments_max ||
         segment_bytes > limits.segments_bytes_max) {
-      return Error{Errc::exhausted, "a message of " + std::to_string(memory_.body.size()) + " bytes and " +
-                                        std::to_string(memory_.segments.size()) + " segments is too large"};
+      return Error{Errc::invalid_argument, "a message of " + std::to_string(memory_.body.size() + segment_bytes) +
+                                               " bytes in " + std::to_string(memory_.segments.size()) +
+                                               " segments and a body is too large"};
     }
     return link.send(kind, memory_.body, memory_.segments);
   }
@@ -153,7 +154,7 @@ void Peer::refuse_call(const Reply& reply, const Error& why) {
 
 void Peer::answer(std::uint64_t call, Answer& answer) {
   const auto sent = send_answer(call, answer);
-  if (sent || sent.error().code != Errc::exhausted) return;
+  if (sent || (sent.error().code != Errc::exhausted && sent.error().code != Errc::invalid_argument)) return;
   Result<void> instead = sent.error();
   detail::ResultAnswer<void> refusal(instead);
   if (!send_answer(call, refusal)) close({Errc::exhausted, "the peer asks but does not read the answers"});

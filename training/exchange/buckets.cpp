@@ -35,9 +35,9 @@ std::vector<BucketSizes> sizes_up_to(const BucketSizes& largest) {
 std::vector<Bucket> plan_buckets(std::span<const ParameterSize> parameters, const BucketSizes& sizes) {
   const bool any_coded = std::ranges::any_of(parameters, &ParameterSize::coded);
   std::vector<Bucket> buckets;
-  Bucket filling{.coded = any_coded};
+  Bucket filling{.parameters = {}, .coded = any_coded};
   Bucket plain;
-  Bucket averaged{.averaged = true};
+  Bucket averaged{.parameters = {}, .averaged = true};
   std::uint64_t filled = 0;
   for (std::size_t i = parameters.size(); i-- > 0;) {
     const auto position = static_cast<std::uint32_t>(i);
@@ -52,7 +52,7 @@ std::vector<Bucket> plan_buckets(std::span<const ParameterSize> parameters, cons
     filling.parameters.push_back(position);
     filled += parameters[i].bytes;
     if (filled >= (buckets.empty() ? sizes.first_bytes : sizes.bytes)) {
-      buckets.push_back(std::exchange(filling, Bucket{.coded = any_coded}));
+      buckets.push_back(std::exchange(filling, Bucket{.parameters = {}, .coded = any_coded}));
       filled = 0;
     }
   }
