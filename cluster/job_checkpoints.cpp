@@ -47,24 +47,20 @@ net::awaitable<Result<void>> JobCheckpoints::write(std::uint64_t step, std::vect
   CheckpointRecord checkpoint{job_id_, step, *written, services_.now()};
   nlohmann::json data = to_json(checkpoint);
   data["job"] = job_id_;
-  std::set<std::uint64_t> kept(kept_.begin(), kept_.end());
-  kept.insert(step);
+  const bool is_new = std::ranges::find(kept_, step) == kept_.end();
+  if (is_new) kept_.insert(std::ranges::upper_bound(kept_, step), step);  // others may be written meanwhile
   std::vector<Change> changes;
   changes.push_back(change::AddCheckpoint{std::move(checkpoint)});
   changes.push_back(change::Publish{StreamKind::checkpoint, job_id_, to_text(data)});
   changes.push_back(
       services_.event(job_id_, Severity::info, "checkpoint.saved", "checkpoint at step " + std::to_string(step)));
-  std::vector<std::uint64_t> old;
-  while (kept.size() > kept_max_) old.push_back(kept.extract(kept.begin()).value());
-  for (const auto one : old) changes.push_back(change::RemoveCheckpoint{job_id_, one});
+  const auto count = static_cast<std::ptrdiff_t>(kept_.size() - std::min(kept_.size(), kept_max_));
+  std::vector<std::uint64_t> gone(kept_.begin(), kept_.begin() + count);
+  for (const auto one : gone) changes.push_back(change::RemoveCheckpoint{job_id_, one});
   auto committed = co_await services_.store->commit(std::move(changes));
-  if (committed) {
-    kept_.assign(kept.begin(), kept.end());
-    co_await remove(std::move(old));
-  } else if (std::ranges::find(kept_, step) == kept_.end()) {
-    old.assign(1, step);
-    co_await remove(std::move(old));
-  }
+  if (!committed) gone.assign(is_new ? 1 : 0, step);
+  for (const auto one : gone) std::erase(kept_, one);
+  co_await remove(std::move(gone));
   co_return committed;
 }
 

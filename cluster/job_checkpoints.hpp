@@ -32,7 +32,7 @@ class JobCheckpoints {
   /// Fails with: malformed (shares that do not fit together), io, exhausted (disk full), and the errors of the store.
   net::awaitable<Result<void>> write(std::uint64_t step, std::vector<Segment> shares);
 
-  /// The steps of the files that the store knows, ascending.
+  /// The steps of the existing files, ascending.
   const std::vector<std::uint64_t>& kept() const { return kept_; }
 
  private:

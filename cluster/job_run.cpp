@@ -134,7 +134,7 @@ net::awaitable<JobRun::Ending> JobRun::stop_training() {
   for (bool sending = true; sending && waited == Waited::late;) {
     const auto before = bytes_received();
     waited = co_await until(stop_limit, has_ended);
-    sending = bytes_received() - before >= protocol::slow_bytes_per_second * stop_limit.count();
+    sending = bytes_received() >= before + protocol::slow_bytes_per_second * stop_limit.count();
   }
   if (waited == Waited::failed) co_return co_await explain_failure();
   if (waited == Waited::done && processes_.every(has_finished)) co_return Ending{JobState::succeeded, {}};

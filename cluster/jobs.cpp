@@ -205,6 +205,7 @@ net::awaitable<Result<Submission>> Jobs::submit(json spec, std::string idempoten
       return job_files::keep_for_resume(from, dir);
     };
     const auto kept = co_await run_on(services_.files, std::move(keep));
+    if (!kept) co_await remove_files(services_.job_dir(job.id));
     if (!kept && kept.error().code == Errc::not_found) {  // it was removed after check() had seen it
       submission.problems.push_back({"/checkpoint/resume_from", kept.error().message()});
       co_return submission;
@@ -218,7 +219,7 @@ net::awaitable<Result<Submission>> Jobs::submit(json spec, std::string idempoten
   changes.push_back(job_item(job));
   auto committed = co_await services_.store->commit(std::move(changes));
   if (!committed) {
-    co_await remove_files(job.id);
+    co_await remove_files(services_.job_dir(job.id));
     const bool was_slower = committed.error().code == Errc::conflict && !idempotency_key.empty();
     if (was_slower) co_return co_await earlier_submission(idempotency_key, body_hash);  // than one with the same key
     co_return committed.error();
@@ -300,20 +301,38 @@ net::awaitable<Result<void>> Jobs::remove_job(std::string id) {
   std::vector<Change> changes;
   changes.push_back(change::RemoveJob{id});
   changes.push_back(change::Publish{StreamKind::job_removed, id, to_text({{"id", id}})});
+  // Under this name recover() knows them if the head ends before it has removed them.
+  const auto dir = services_.job_dir(id);
+  const auto set_aside = services_.job_dir(id + std::string(removed_suffix));
+  co_await move_files(dir, set_aside);
   auto committed = co_await services_.store->commit(std::move(changes));
-  if (!committed) co_return committed;
-  co_await remove_files(std::move(id));
-  co_return Result<void>();
+  if (committed) {
+    co_await remove_files(set_aside);
+  } else {
+    co_await move_files(set_aside, dir);
+  }
+  co_return committed;
 }
 
-net::awaitable<void> Jobs::remove_files(std::string id) {
-  auto remove = [dir = services_.job_dir(id)] {
+net::awaitable<void> Jobs::move_files(std::filesystem::path from, std::filesystem::path to) {
+  auto move = [from, to] {
+    std::error_code error;
+    std::filesystem::rename(from, to, error);
+    return error;
+  };
+  const auto error = co_await run_on(services_.files, std::move(move));
+  if (!error || error == std::errc::no_such_file_or_directory) co_return;  // a job may have no files
+  spdlog::warn("{} cannot be moved to {}: {}", from.string(), to.string(), error.message());
+}
+
+net::awaitable<void> Jobs::remove_files(std::filesystem::path dir) {
+  auto remove = [dir] {
     std::error_code error;
     std::filesystem::remove_all(dir, error);
     return error;
   };
   if (const auto error = co_await run_on(services_.files, std::move(remove))) {
-    spdlog::warn("files of job {} are left until the head starts again: {}", id, error.message());
+    spdlog::warn("{} is left until the head starts again: {}", dir.string(), error.message());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cluster/job_queue.hpp"
@@ -24,7 +25,7 @@ class Jobs {
       : services_(services), nodes_(nodes), tasks_(services.strand, "jobs"), notices_(services.strand, "jobs") {}
 
   /// Restores the jobs of an earlier run of the head: jobs that waited, be it between two attempts, wait again; running
-  /// ones have failed. Removes the files of jobs that are not there any more.
+  /// ones have failed. Ends the removal of jobs that it finds half done.
   net::awaitable<Result<void>> recover();
   /// Starts no more jobs and abandons the running ones (JobRun::abandon).
   net::awaitable<void> stop();
@@ -53,6 +54,9 @@ class Jobs {
   std::uint32_t active() const { return static_cast<std::uint32_t>(runs_.size() + waiting_.size()); }
 
  private:
+  /// Of the directory of a job that is being removed.
+  static constexpr std::string_view removed_suffix = ".removed";
+
   struct Waiting {
     JobRun::Plan plan;
     std::string told;  ///< the reason that was last put on the stream
@@ -79,7 +83,8 @@ class Jobs {
   std::vector<Change> changes_of_end(JobRecord job, JobRun::Ending ending) const;
   net::awaitable<void> end(JobRecord job, JobRun::Ending ending, std::vector<Change> more);
   net::awaitable<void> record(std::vector<Change> changes);
-  net::awaitable<void> remove_files(std::string id);
+  net::awaitable<void> move_files(std::filesystem::path from, std::filesystem::path to);
+  net::awaitable<void> remove_files(std::filesystem::path dir);
   net::awaitable<void> remove_resume_file(std::string id);
   void enqueue(JobRun::Plan plan);
 
@@ -87,7 +92,7 @@ class Jobs {
   net::awaitable<Result<void>> end_interrupted(JobRecord job, std::vector<Change>& changes);
   net::awaitable<Result<void>> queue_again(JobRecord job);
   net::awaitable<Result<Figures::Past>> past_of(const JobRecord& job) const;
-  net::awaitable<Result<void>> remove_leftovers();
+  net::awaitable<Result<void>> end_removals();
 
   Services& services_;
   NodeTable& nodes_;

@@ -1,7 +1,4 @@
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
-#include <set>
 
 #include "cluster/job_files.hpp"
 #include "cluster/jobs.hpp"
@@ -19,7 +16,7 @@ net::awaitable<Result<void>> Jobs::recover() {
     if (!done) co_return done;
   }
   if (auto committed = co_await services_.store->commit(std::move(changes)); !committed) co_return committed;
-  co_return co_await remove_leftovers();
+  co_return co_await end_removals();
 }
 
 net::awaitable<Result<void>> Jobs::end_interrupted(JobRecord job, std::vector<Change>& changes) {
@@ -86,8 +83,8 @@ net::awaitable<Result<Figures::Past>> Jobs::past_of(const JobRecord& job) const 
   co_return past;
 }
 
-/// Removes the directories of jobs that were removed, or never committed, when the head was killed.
-net::awaitable<Result<void>> Jobs::remove_leftovers() {
+/// Of jobs that were being removed when the head was killed: removes the files, or puts them back if the job is there.
+net::awaitable<Result<void>> Jobs::end_removals() {
   auto list = [dir = services_.job_dir("")] {
     std::vector<std::string> names;
     std::error_code ignored;  // there is no directory before the first job
@@ -96,13 +93,17 @@ net::awaitable<Result<void>> Jobs::remove_leftovers() {
     }
     return names;
   };
-  auto names = co_await run_on(services_.files, std::move(list));
-  for (auto& name : names) {
-    const auto job = co_await services_.store->job(name);
+  const auto names = co_await run_on(services_.files, std::move(list));
+  for (const auto& name : names) {
+    if (!name.ends_with(removed_suffix)) continue;
+    const auto id = name.substr(0, name.size() - removed_suffix.size());
+    const auto job = co_await services_.store->job(id);
     if (!job) co_return job.error();
-    if (*job) continue;
-    spdlog::info("the files of job {}, which is not there any more, are removed", name);
-    co_await remove_files(std::move(name));
+    if (*job) {
+      co_await move_files(services_.job_dir(name), services_.job_dir(id));
+    } else {
+      co_await remove_files(services_.job_dir(name));
+    }
   }
   co_return Result<void>();
 }

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "tests/cluster/fake_cluster.hpp"
 
@@ -107,18 +106,23 @@ TEST(Restart, GetsItsRoomBackBeforeThoseThatCameLater) {
   EXPECT_GE(cluster.await_end(second).started_at, ended.ended_at);
 }
 
-TEST(Restart, OfTheHeadRemovesFilesThatBelongToNoJob) {
+TEST(Restart, OfTheHeadEndsARemovalThatWasHalfDone) {
   FakeCluster cluster;
   cluster.add_node("a", 1);
   const auto id = cluster.submit_job(1);
   cluster.await_end(id);
   const auto jobs = cluster.dir.path() / "now" / "jobs";
-  std::filesystem::create_directories(jobs / "removed");
-  std::ofstream(jobs / "removed" / "worker-0.log") << "it was";
+  std::filesystem::rename(jobs / id, jobs / (id + ".removed"));  // before it was committed
+  std::filesystem::create_directories(jobs / "1.removed" / "checkpoints");
+  std::filesystem::create_directories(jobs / "2");
   cluster.kill_head();
   cluster.start_head();
-  EXPECT_FALSE(std::filesystem::exists(jobs / "removed"));
   EXPECT_TRUE(std::filesystem::exists(jobs / id / "worker-0.log"));
+  EXPECT_FALSE(std::filesystem::exists(jobs / "1.removed"));
+  EXPECT_TRUE(std::filesystem::exists(jobs / "2")) << "nobody wanted it removed: the store may be an older copy";
+  EXPECT_TRUE(cluster.simulation.run(cluster.head->remove_job(id)));
+  EXPECT_FALSE(std::filesystem::exists(jobs / id));
+  EXPECT_FALSE(std::filesystem::exists(jobs / (id + ".removed")));
 }
 
 }  // namespace
