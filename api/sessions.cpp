@@ -8,6 +8,7 @@
 
 #include "api/secret.hpp"
 #include "base/errc.hpp"
+#include "base/printable.hpp"
 #include "cluster/data_dir.hpp"
 
 namespace weir::api {
@@ -24,14 +25,6 @@ std::int64_t seconds_of(Session::Time time) {
 
 Session::Time time_of(std::int64_t seconds) { return Session::Time(std::chrono::seconds(seconds)); }
 
-/// A browser may send any User-Agent; lists get it without control characters and with a bounded length.
-std::string printable(std::string text) {
-  text.resize(std::min(text.size(), agent_bytes_max));
-  for (char& c : text)
-    if (c < 0x20 || c == 0x7f) c = '?';
-  return text;
-}
-
 }  // namespace
 
 std::string Sessions::begin(std::string address, std::string agent) {
@@ -45,7 +38,8 @@ std::string Sessions::begin(std::string address, std::string agent) {
     }));
   }
   const auto now = options_.now();
-  Session session{id, now, now + options_.lifetime, std::move(address), printable(std::move(agent))};
+  agent.resize(std::min(agent.size(), agent_bytes_max));  // a browser may send any User-Agent
+  Session session{id, now, now + options_.lifetime, std::move(address), printable_line(agent)};
   entries_.emplace(id, Entry{std::move(session), mac_of(secret)});
   return secret;
 }

@@ -7,9 +7,9 @@
 #include <cstdio>
 #include <iostream>
 
+#include "base/printable.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/format.hpp"
-#include "cli/printable.hpp"
 
 namespace weir::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "cli/printable.hpp"
+#include "base/printable.hpp"
 
 namespace weir::cli {
 namespace {

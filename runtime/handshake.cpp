@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <span>
-#include <string_view>
 #include <utility>
 
 #include "base/errc.hpp"
+#include "base/printable.hpp"
 #include "runtime/serialize.hpp"
 
 namespace weir::runtime {
@@ -35,15 +35,6 @@ template <class T>
 Result<T> value_of(BytesView body) {
   Reader in(body, {});
   return read_value<T>(in);
-}
-
-/// A stranger's words as they may go into a log or onto a terminal: one short line without control characters.
-std::string printable(std::string_view text) {
-  std::string line(text.substr(0, refusal_bytes_max));
-  std::ranges::replace_if(
-      line, [](char c) { return c < ' ' || c > '~'; }, '?');
-  if (text.size() > refusal_bytes_max) line += "...";
-  return line;
 }
 
 template <class T>
@@ -95,7 +86,8 @@ Result<std::optional<Handshake::Reply>> Handshake::receive(const FrameView& fram
     Reader in(frame.body, {});
     Codec<Error>::read(in, why);
     if (auto whole = in.finish(); !whole) return whole.error().within("handshake");
-    why.context = printable(why.context);
+    why.context.resize(std::min(why.context.size(), refusal_bytes_max));
+    why.context = printable_line(why.context);  // a stranger's words, which go into a log or onto a terminal
     return why.within("refused by the peer");
   }
   if (state_ == State::hello && frame.kind == FrameKind::hello) return receive_hello(frame.body);

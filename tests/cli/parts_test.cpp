@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "base/errc.hpp"
+#include "base/printable.hpp"
 #include "cli/api.hpp"
 #include "cli/format.hpp"
 #include "cli/metric_summary.hpp"
-#include "cli/printable.hpp"
 #include "cli/progress.hpp"
 #include "cli/resources.hpp"
 #include "cli/server_sent_events.hpp"

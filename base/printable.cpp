@@ -1,8 +1,8 @@
-#include "cli/printable.hpp"
+#include "base/printable.hpp"
 
 #include <cstdio>
 
-namespace weir::cli {
+namespace weir {
 namespace {
 
 /// The number of bytes of the UTF-8 character at the front, or 0 if there is none. Refuses overlong forms, surrogates,
@@ -77,4 +77,4 @@ std::string printable_json(std::string_view text) {
   return clean;
 }
 
-}  // namespace weir::cli
+}  // namespace weir

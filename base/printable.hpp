@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace weir::cli {
+namespace weir {
 
 /// The text without anything that a terminal interprets: control characters other than line ends and tabs (C0, DEL, C1)
 /// and bytes that are not UTF-8 become visible, as \x1b. Names, reasons and log lines come from others, and must not
@@ -17,4 +17,4 @@ std::string printable_line(std::string_view text);
 /// unescaped in strings (DEL, C1) become \u007f, \u0080, ...
 std::string printable_json(std::string_view text);
 
-}  // namespace weir::cli
+}  // namespace weir
