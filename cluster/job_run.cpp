@@ -324,9 +324,10 @@ void JobRun::worker_exited(const protocol::WorkerExit& exit) {
   record.signal = exit.signal;
   const std::string how = describe(*process) + " " + how_it_ended(exit);
   const bool expected = state_.is_ending() || process->ended_well();
-  const bool clean = state_.is_ending() || (process->ended_well() && exit.exit_code == 0);
+  const bool clean = state_.is_ending() || exit.exit_code == 0;
   let_go(*process);
-  note(clean ? Severity::info : expected ? Severity::warning : Severity::error, "worker.exited", how, process);
+  const Severity of_expected = clean ? Severity::info : Severity::warning;
+  note(expected ? of_expected : Severity::error, "worker.exited", how, process);
   if (!expected) {
     state_.note_loss();
     blame(how + last_words_of(exit));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "cluster/attempt/process_table.hpp"
@@ -119,7 +120,8 @@ class JobRun {
   net::awaitable<void> start(Process& process, std::vector<protocol::RankEndpoint> peers);
   net::awaitable<void> ask_to_stop(Process& process);
   net::awaitable<void> end_process(Process& process, std::chrono::milliseconds grace);
-  net::awaitable<bool> may_repeat(const Process& process, const Error& error);
+  template <class Call>
+  std::invoke_result_t<Call&> until_answered(const Process& process, Call call);
   protocol::Assignment assignment_of(const Process& process) const;
   /// The workers of the job, which are its first ranks.
   std::uint32_t world() const { return protocol::count_of(spec_.resources.groups, protocol::Role::worker); }

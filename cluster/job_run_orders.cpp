@@ -3,7 +3,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <cmath>
+#include <type_traits>
+#include <utility>
 
 #include "base/errc.hpp"
 #include "cluster/job_run.hpp"
@@ -25,6 +26,18 @@ constexpr auto repeat_pause = 500ms;  // before a call that found no link is rep
 bool explains_itself(const Error& error) { return error.code != Errc::peer_lost && error.code != Errc::cancelled; }
 
 }  // namespace
+
+/// Makes a call, and makes it again as long as only its link breaks: a new one may come, and watch_links() decides when
+/// none will.
+template <class Call>
+std::invoke_result_t<Call&> JobRun::until_answered(const Process& process, Call call) {
+  for (;;) {
+    auto answer = co_await call();
+    if (answer || answer.error().code != Errc::peer_lost || process.gone || state_.has_failed()) co_return answer;
+    const bool slept = co_await services_.clock.sleep_for(repeat_pause);
+    if (!slept || process.gone || state_.has_failed()) co_return answer;
+  }
+}
 
 net::awaitable<void> JobRun::launch(Process& process) {
   const NodeTable::Node* node = processes_.node_of(process);
@@ -61,21 +74,13 @@ net::awaitable<void> JobRun::launch(Process& process) {
 
 net::awaitable<void> JobRun::prepare(Process& process) {
   const std::string type(protocol::actor_type(process.record.role));
-  auto created = co_await process.actor.call<&Worker::create>(type, type);
-  while (!created) {
-    const bool again = co_await may_repeat(process, created.error());
-    if (!again) break;
-    created = co_await process.actor.call<&Worker::create>(type, type);
-  }
+  auto create = [&process, type] { return process.actor.call<&Worker::create>(type, type); };
+  const auto created = co_await until_answered(process, std::move(create));
   if (!created) co_return call_failed(process, "cannot make the actor " + type, created.error());
   process.trainer = {process.actor.router(), {process.actor.address().process, *created}};
   const auto trainer = process.trainer.within(prepare_limit + protocol::time_for(resume_from_.size()));
-  auto prepared = co_await trainer.call<&Training::prepare>(assignment_of(process));
-  while (!prepared) {
-    const bool again = co_await may_repeat(process, prepared.error());
-    if (!again) break;
-    prepared = co_await trainer.call<&Training::prepare>(assignment_of(process));
-  }
+  auto order = [this, &process, trainer] { return trainer.call<&Training::prepare>(assignment_of(process)); };
+  const auto prepared = co_await until_answered(process, std::move(order));
   if (!prepared) co_return call_failed(process, "cannot begin", prepared.error());
   process.endpoint = prepared->endpoint;
   process.endpoint->rank = process.record.rank;
@@ -102,23 +107,11 @@ protocol::Assignment JobRun::assignment_of(const Process& process) const {
 
 net::awaitable<void> JobRun::start(Process& process, std::vector<protocol::RankEndpoint> peers) {
   const auto trainer = process.trainer.within(start_limit);
-  auto started = co_await trainer.call<&Training::start>(peers);
-  while (!started) {
-    const bool again = co_await may_repeat(process, started.error());
-    if (!again) break;
-    started = co_await trainer.call<&Training::start>(peers);
-  }
+  auto order = [trainer, peers = std::move(peers)] { return trainer.call<&Training::start>(peers); };
+  const auto started = co_await until_answered(process, std::move(order));
   if (!started) co_return call_failed(process, "cannot reach its peers", started.error());
   process.started = true;
   changed_.notify();
-}
-
-/// Whether a call that has failed is to be made again, since only its link broke. Returns after a pause, in which a new
-/// link may have come; watch_links() decides when none will.
-net::awaitable<bool> JobRun::may_repeat(const Process& process, const Error& error) {
-  if (error.code != Errc::peer_lost || process.gone || state_.has_failed()) co_return false;
-  const bool slept = co_await services_.clock.sleep_for(repeat_pause);
-  co_return slept && !process.gone && !state_.has_failed();
 }
 
 /// Repeats the call while the link is broken.

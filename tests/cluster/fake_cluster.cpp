@@ -328,6 +328,15 @@ std::string FakeCluster::submit_job(std::uint32_t workers, const json& more) {
   return submit(spec(workers, more)).job.value().id;
 }
 
+std::string FakeCluster::stopped_job(std::uint32_t workers) {
+  script.steps = 100'000;
+  const auto id = submit_job(workers);
+  ensure(await_job(id, [](const JobRecord& job) { return job.step >= 4; }), "the job begins");
+  ensure(simulation.run(head->stop_job(id)).has_value(), "the job can be stopped");
+  await_end(id);
+  return id;
+}
+
 JobRecord FakeCluster::job(const std::string& id) { return simulation.run(head->job(id)).value(); }
 
 bool FakeCluster::await_job(const std::string& id, const std::function<bool(const JobRecord&)>& wanted,

@@ -89,6 +89,9 @@ class FakeCluster {
   /// Submits a job and returns its id.
   std::string submit_job(std::uint32_t workers, const nlohmann::json& more = nlohmann::json::object());
 
+  /// The id of a job that has made some steps, and left a checkpoint when it was stopped.
+  std::string stopped_job(std::uint32_t workers);
+
   JobRecord job(const std::string& id);
   /// Lets time pass until the job is in a wanted state. Returns false if `limit` passes before.
   bool await_job(const std::string& id, const std::function<bool(const JobRecord&)>& wanted,

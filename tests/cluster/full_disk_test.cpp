@@ -19,6 +19,18 @@ using testing::SizeIs;
 
 const auto all = [](const std::vector<Change>&) { return true; };
 
+/// Whether they say that a job has a new checkpoint, and that it is of step 6.
+bool add_checkpoint(const std::vector<Change>& changes) {
+  return std::ranges::any_of(changes,
+                             [](const Change& one) { return std::holds_alternative<change::AddCheckpoint>(one); });
+}
+bool add_step_6(const std::vector<Change>& changes) {
+  return std::ranges::any_of(changes, [](const Change& one) {
+    const auto* added = std::get_if<change::AddCheckpoint>(&one);
+    return added != nullptr && added->checkpoint.step == 6;
+  });
+}
+
 TEST(FullDisk, ADrainThatCouldNotBeCommittedIsNone) {
   FakeCluster cluster;
   cluster.add_node("a", 1);
@@ -40,12 +52,7 @@ TEST(FullDisk, CheckpointsThatCouldNotBePrunedArePrunedWithTheNextOne) {
   FakeCluster cluster;
   cluster.add_node("a", 2);
   cluster.script.checkpoint_every = 2;
-  cluster.store->refuse([](const std::vector<Change>& changes) {  // the disk is full at step 6, where step 2 is to go
-    return std::ranges::any_of(changes, [](const Change& one) {
-      const auto* added = std::get_if<change::AddCheckpoint>(&one);
-      return added != nullptr && added->checkpoint.step == 6;
-    });
-  });
+  cluster.store->refuse(add_step_6);  // where step 2 is to go
   const auto id = cluster.submit_job(2, {{"checkpoint", {{"keep", 2}}}});
   cluster.await_end(id);
   const auto checkpoints = cluster.simulation.run(cluster.head->checkpoints(id)).value();
@@ -53,12 +60,6 @@ TEST(FullDisk, CheckpointsThatCouldNotBePrunedArePrunedWithTheNextOne) {
   EXPECT_EQ(checkpoints[0].step, 8u);
   const auto dir = cluster.simulation.run(cluster.head->checkpoint_path(id, 10)).value().parent_path();
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir), {}), 2);
-}
-
-/// Whether they say that a job has a new checkpoint.
-bool add_checkpoint(const std::vector<Change>& changes) {
-  return std::ranges::any_of(changes,
-                             [](const Change& one) { return std::holds_alternative<change::AddCheckpoint>(one); });
 }
 
 TEST(FullDisk, OfTwoDrainsUnderWayNoneIsLeft) {
@@ -83,12 +84,7 @@ TEST(FullDisk, ACheckpointThatWasRefusedTakesNoOthersPlace) {
   cluster.add_node("a", 2);
   cluster.script.checkpoint_every = 2;
   cluster.script.steps = 8;
-  cluster.store->refuse([](const std::vector<Change>& changes) {
-    return std::ranges::any_of(changes, [](const Change& one) {
-      const auto* added = std::get_if<change::AddCheckpoint>(&one);
-      return added != nullptr && added->checkpoint.step == 6;
-    });
-  });
+  cluster.store->refuse(add_step_6);
   const auto id = cluster.submit_job(2, {{"checkpoint", {{"keep", 2}}}});
   cluster.await_end(id);
   const auto checkpoints = cluster.simulation.run(cluster.head->checkpoints(id)).value();

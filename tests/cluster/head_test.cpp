@@ -269,20 +269,10 @@ INSTANTIATE_TEST_SUITE_P(
                                JobPhase::training}),
     [](const auto& info) { return info.param.name; });
 
-/// A job that has made some steps, and left a checkpoint when it was stopped.
-std::string stopped_job(FakeCluster& cluster, std::uint32_t workers) {
-  cluster.script.steps = 100'000;
-  const auto id = cluster.submit_job(workers);
-  EXPECT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 4; }));
-  EXPECT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
-  cluster.await_end(id);
-  return id;
-}
-
 TEST(Head, AStoppedJobLeavesACheckpointToGoOnFrom) {
   FakeCluster cluster;
   cluster.add_node("a", 2);
-  const auto first = stopped_job(cluster, 2);
+  const auto first = cluster.stopped_job(2);
   const auto checkpoints = cluster.simulation.run(cluster.head->checkpoints(first)).value();
   ASSERT_THAT(checkpoints, SizeIs(1));
   const auto path = cluster.simulation.run(cluster.head->checkpoint_path(first, checkpoints[0].step)).value();
@@ -307,7 +297,7 @@ TEST(Head, AStoppedJobLeavesACheckpointToGoOnFrom) {
 TEST(Head, AJobGoesOnWithExamplesOfTheSameShape) {
   FakeCluster cluster;
   cluster.add_node("a", 1);
-  const auto first = stopped_job(cluster, 1);
+  const auto first = cluster.stopped_job(1);
   const auto with = [&](const json& dataset) {
     return cluster.submit(FakeCluster::spec(1, {{"dataset", dataset},
                                                 {"training", {{"max_steps", 200'000}}},

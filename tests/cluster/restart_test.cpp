@@ -23,20 +23,10 @@ json resumed(const std::string& job) {
 
 bool has_begun(const JobRecord& job) { return job.step >= 3; }
 
-/// A job that has left a checkpoint when it was stopped.
-std::string stopped_job(FakeCluster& cluster) {
-  cluster.script.steps = 100'000;
-  const auto id = cluster.submit_job(1);
-  EXPECT_TRUE(cluster.await_job(id, has_begun));
-  EXPECT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
-  cluster.await_end(id);
-  return id;
-}
-
 TEST(Restart, OfAResumedJobGoesOnFromTheCheckpointThatItBeganWith) {
   FakeCluster cluster;
   cluster.add_node("a", 1);
-  const auto first = stopped_job(cluster);
+  const auto first = cluster.stopped_job(1);
   cluster.script.steps = 20;
   const auto id = cluster.submit_job(1, resumed(first));
   ASSERT_TRUE(cluster.await_job(id, has_begun));
@@ -51,7 +41,7 @@ TEST(Restart, OfAResumedJobGoesOnFromTheCheckpointThatItBeganWith) {
 TEST(Restart, OfAResumedJobNeedsNoFileOfTheOtherJob) {
   FakeCluster cluster;
   cluster.add_node("a", 1);
-  const auto first = stopped_job(cluster);
+  const auto first = cluster.stopped_job(1);
   const auto busy = cluster.submit_job(1);
   const auto id = cluster.submit_job(1, resumed(first));
   ASSERT_TRUE(cluster.simulation.run(cluster.head->remove_job(first)));
