@@ -192,19 +192,18 @@ std::vector<NamedTensor> Choco::save() const {
 
 Result<void> Choco::restore(std::span<const NamedTensor> state) {
   const auto live = sums();
-  // Checkpoints of earlier builds do not say which graph they are of.
   const auto graph = std::ranges::find(state, graph_name, &NamedTensor::name);
-  const bool names_graph = graph != state.end();
-  const bool known = names_graph && graph->tensor.scalar_type() == at::kLong && graph->tensor.numel() == 1;
-  if (names_graph && (!known || static_cast<std::uint64_t>(graph->tensor.item<std::int64_t>()) != options_.graph)) {
+  const bool known = graph != state.end() && graph->tensor.scalar_type() == at::kLong && graph->tensor.numel() == 1;
+  if (known && static_cast<std::uint64_t>(graph->tensor.item<std::int64_t>()) != options_.graph) {
     return Error{Errc::conflict,
                  "in the checkpoint each worker has a sum over its neighbours, and here the graph is another: set "
                  "training.params.graph and degree and, for random_regular, training.seed as in the job that wrote it"};
   }
-  const std::size_t due = live.size() + (names_graph ? 1 : 0);
+  const bool complete = live.empty() ? state.empty() : known && state.size() == live.size() + 1;
+  if (!complete) return Error{Errc::malformed, "the checkpoint has other tensors than these neighbours would keep"};
   for (const auto& one : live) {
     const auto saved = std::ranges::find(state, one.name, &NamedTensor::name);
-    if (saved == state.end() || state.size() != due || saved->tensor.sizes() != one.tensor.sizes() ||
+    if (saved == state.end() || saved->tensor.sizes() != one.tensor.sizes() ||
         saved->tensor.dtype() != one.tensor.dtype()) {
       return Error{Errc::malformed,
                    "the checkpoint has no '" + one.name + "' for these neighbours and this compressor"};

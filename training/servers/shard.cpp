@@ -90,19 +90,18 @@ NamedTensor Shard::save_pushed() const {
 
 Result<void> Shard::restore_pushed(std::span<const NamedTensor> state) {
   const auto found = std::ranges::find(state, pushed_name, &NamedTensor::name);
-  const bool saved = found != state.end();
   const std::array due{static_cast<std::int64_t>(pushed_.size()), static_cast<std::int64_t>(own_.size())};
   const Error malformed{Errc::malformed, "checkpoint: the numbers of pushed entries are not those of this server"};
-  if (saved && (found->tensor.scalar_type() != at::kLong || found->tensor.sizes() != at::IntArrayRef(due))) {
+  if (found == state.end() || found->tensor.scalar_type() != at::kLong ||
+      found->tensor.sizes() != at::IntArrayRef(due)) {
     return malformed;
   }
-  const at::Tensor numbers = saved ? found->tensor.contiguous() : at::Tensor();
-  const auto* next = saved ? numbers.data_ptr<std::int64_t>() : nullptr;
+  const at::Tensor numbers = found->tensor.contiguous();
+  const auto* next = numbers.data_ptr<std::int64_t>();
   for (auto& of_worker : pushed_) {
-    for (std::size_t i = 0; i < own_.size(); ++i) {
-      const std::int64_t pushed = saved ? *next++ : own_tensors_[i].tensor.numel();
-      if (pushed < 0) return malformed;
-      of_worker[i] = static_cast<std::uint64_t>(pushed);
+    for (auto& pushed : of_worker) {
+      if (*next < 0) return malformed;
+      pushed = static_cast<std::uint64_t>(*next++);
     }
   }
   return {};

@@ -44,8 +44,7 @@ class Shard {
 
   /// For a checkpoint: how many entries the next answer to each worker has, because so many have come.
   NamedTensor save_pushed() const;
-  /// Finds them again. Where there are none, the next answer to each worker has all entries in which its copy differs.
-  /// Fails with: malformed.
+  /// Finds them again in what a checkpoint has of this server. Fails with: malformed.
   Result<void> restore_pushed(std::span<const NamedTensor> state);
 
  private:
