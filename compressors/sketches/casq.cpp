@@ -43,7 +43,7 @@ std::optional<std::uint32_t> tensor_in(std::string_view name) {
   return tensor;
 }
 
-Error malformed(const std::string& what) { return Error(Errc::malformed, "casq: " + what); }
+Error malformed_casq(const std::string& what) { return Error(Errc::malformed, "casq: " + what); }
 
 void seal(BytesView body, Bytes& out) {
   PayloadWriter payload(out, Format::clusters, body.size());
@@ -112,10 +112,11 @@ struct Opened {
 Result<Opened> open(BytesView payload) {
   const auto body = open_payload(payload, Format::clusters, parallel_for_pieces);
   if (!body) return body.error();
-  if (body->empty() || std::to_integer<std::uint8_t>((*body)[0]) > 2) return malformed("a payload of no known kind");
+  if (body->empty() || std::to_integer<std::uint8_t>((*body)[0]) > 2)
+    return malformed_casq("a payload of no known kind");
   Opened opened{static_cast<Kind>((*body)[0]), 0, body->subspan(1)};
   const auto entries = read_varint(opened.rest);
-  if (!entries || *entries > 0xFFFFFFFF) return malformed("the head is cut off");
+  if (!entries || *entries > 0xFFFFFFFF) return malformed_casq("the head is cut off");
   opened.entries = *entries;
   return opened;
 }
@@ -123,19 +124,19 @@ Result<Opened> open(BytesView payload) {
 /// Reads the clusters that a rank proposes; none if the proposal is empty. Fails with: malformed.
 Result<std::optional<Clusters>> read_proposal(const Opened& opened) {
   BytesView in = opened.rest;
-  if (opened.kind != Kind::clusters || in.empty()) return malformed("no clusters came in the first pass");
+  if (opened.kind != Kind::clusters || in.empty()) return malformed_casq("no clusters came in the first pass");
   const auto bits = std::to_integer<std::uint8_t>(in[0]);
   in = in.subspan(1);
   if (bits == 0 && in.empty()) return std::optional<Clusters>();
   auto clusters = read_sizes(in, bits, Segments(opened.entries), most_buckets(opened.entries));
-  if (!clusters) return malformed("clusters without tables, or with too large ones");
+  if (!clusters) return malformed_casq("clusters without tables, or with too large ones");
   const std::size_t each = clusters->thresholds_per_sign();
-  if (in.size() != 2 * each * sizeof(float)) return malformed("clusters with too many or too few thresholds");
+  if (in.size() != 2 * each * sizeof(float)) return malformed_casq("clusters with too many or too few thresholds");
   std::ranges::copy(in, std::as_writable_bytes(std::span(clusters->thresholds)).begin());
   for (std::size_t i = 0; i < 2 * each; ++i) {
     const auto bits_of = std::bit_cast<std::uint32_t>(clusters->thresholds[i]);
     const bool ascends = i % each == 0 || clusters->thresholds[i - 1] <= clusters->thresholds[i];
-    if (bits_of >= magnitude_infinite || !ascends) return malformed("thresholds that do not ascend");
+    if (bits_of >= magnitude_infinite || !ascends) return malformed_casq("thresholds that do not ascend");
   }
   return clusters;
 }
@@ -152,16 +153,16 @@ struct Tables {
 Result<Tables> read_tables(const Opened& opened, std::vector<float>& kept) {
   BytesView in = opened.rest;
   Tables tables;
-  if (in.size() < 5) return malformed("tables are cut off");
+  if (in.size() < 5) return malformed_casq("tables are cut off");
   const auto bits = std::to_integer<std::uint8_t>(in[0]);
   tables.salt = load_u32(in.data() + 1);
   in = in.subspan(5);
   const auto clusters = read_sizes(in, bits, Segments(opened.entries), std::min(in.size() / sizeof(float), tables_max));
-  if (!clusters) return malformed("tables are cut off");
+  if (!clusters) return malformed_casq("tables are cut off");
   tables.clusters = *clusters;
   const std::size_t buckets = clusters->buckets();
   if (in.size() != buckets * sizeof(float) + packed_bytes(opened.entries, bits)) {
-    return malformed("tables and ids of the wrong length");
+    return malformed_casq("tables and ids of the wrong length");
   }
   kept.resize(buckets);
   std::ranges::copy(in.first(buckets * sizeof(float)), std::as_writable_bytes(std::span(kept)).begin());
@@ -171,10 +172,10 @@ Result<Tables> read_tables(const Opened& opened, std::vector<float>& kept) {
   const std::span means = tables.means;
   if (!all_finite(means) || std::ranges::any_of(means.first(positives), [](float mean) { return mean < 0; }) ||
       std::ranges::any_of(means.subspan(positives), [](float mean) { return mean > 0; })) {
-    return malformed("means that no entries have");
+    return malformed_casq("means that no entries have");
   }
   tables.ids = in.subspan(buckets * sizeof(float));
-  if (!padding_is_zero(tables.ids, opened.entries, bits)) return malformed("bits behind the last id");
+  if (!padding_is_zero(tables.ids, opened.entries, bits)) return malformed_casq("bits behind the last id");
   return tables;
 }
 
@@ -244,17 +245,18 @@ Result<void> Casq::propose(const at::Tensor& gradient, const Round& round, Bytes
 Result<void> Casq::absorb(std::span<const BytesView> results, const Round& round) {
   if (round.pass > 0) return {};
   const std::uint32_t from = trainer(round);
-  if (results.size() != round.world) return malformed("as many proposals are due as there are ranks");
+  if (results.size() != round.world) return malformed_casq("as many proposals are due as there are ranks");
   Agreed agreed;
   for (std::uint32_t rank = 0; rank < results.size(); ++rank) {
     const auto opened = open(results[rank]);
     if (!opened) return opened.error();
     auto proposal = read_proposal(*opened);
     if (!proposal) return proposal.error();
-    if (rank > 0 && opened->entries != agreed.entries) return malformed("proposals for tensors of different sizes");
+    if (rank > 0 && opened->entries != agreed.entries)
+      return malformed_casq("proposals for tensors of different sizes");
     agreed.entries = opened->entries;
     if (!*proposal) continue;
-    if (rank != from) return malformed("clusters came from a rank whose turn it is not");
+    if (rank != from) return malformed_casq("clusters came from a rank whose turn it is not");
     agreed.clusters = **proposal;
   }
   Agreed& known = agreed_.of(round);
@@ -290,7 +292,7 @@ Result<void> Casq::restore(std::span<const NamedTensor> state) {
   for (const NamedTensor& saved : state) {
     const auto tensor = tensor_in(saved.name);
     if (!tensor || !saved.tensor.defined() || saved.tensor.scalar_type() != at::kByte) {
-      return malformed("saved state '" + saved.name + "' is not clusters");
+      return malformed_casq("saved state '" + saved.name + "' is not clusters");
     }
     const at::Tensor bytes = saved.tensor.contiguous();
     const auto opened = open({static_cast<const std::byte*>(bytes.data_ptr()), bytes.nbytes()});
@@ -326,7 +328,7 @@ Result<void> Casq::write_tables(const at::Tensor& gradient, const Round& round, 
   const auto entries = static_cast<std::uint64_t>(gradient.numel());
   const Agreed* agreed = agreed_.find(round);
   if (agreed == nullptr || agreed->entries != entries) {
-    return malformed("no clusters came for a tensor of " + std::to_string(entries) + " entries");
+    return malformed_casq("no clusters came for a tensor of " + std::to_string(entries) + " entries");
   }
   const Clusters clusters = clusters_of(*agreed);
   const std::uint32_t salt = random_word(key_of_all(round), 0);
@@ -375,19 +377,19 @@ Result<void> Casq::do_decode_add(BytesView payload, const Round&, float weight, 
   const auto opened = open(payload);
   if (!opened) return opened.error();
   if (opened->entries != entries) {
-    return malformed("a payload for " + std::to_string(opened->entries) + " entries came for a tensor of " +
-                     std::to_string(entries));
+    return malformed_casq("a payload for " + std::to_string(opened->entries) + " entries came for a tensor of " +
+                          std::to_string(entries));
   }
   if (opened->kind == Kind::raw) {
-    if (opened->rest.size() != entries * sizeof(float)) return malformed("entries are cut off");
+    if (opened->rest.size() != entries * sizeof(float)) return malformed_casq("entries are cut off");
     read_.resize(entries);
     std::ranges::copy(opened->rest, std::as_writable_bytes(std::span(read_)).begin());
-    if (!all_finite(read_)) return malformed("an entry that is not a number");
+    if (!all_finite(read_)) return malformed_casq("an entry that is not a number");
     if (!sum.is_cpu()) return device::add_scaled(weight, opened->rest, sum);
     add_scaled(weight, opened->rest, flat(sum));
     return {};
   }
-  if (opened->kind != Kind::tables) return malformed("clusters came where tables are due");
+  if (opened->kind != Kind::tables) return malformed_casq("clusters came where tables are due");
   const auto tables = read_tables(*opened, read_);
   if (!tables) return tables.error();
   if (!sum.is_cpu()) {

@@ -301,6 +301,7 @@ TEST(Casq, RefusesClustersFromARankWhoseTurnItIsNot) {
   const auto absorb = [&](const std::vector<BytesView>& results) {
     const auto done = casq()->absorb(results, round);
     EXPECT_TRUE(done || done.error().code == Errc::malformed);
+    EXPECT_TRUE(done || done.error().context.starts_with("casq: ")) << done.error().context;
     return done.has_value();
   };
   EXPECT_TRUE(absorb({payloads[0], payloads[1]}));
