@@ -122,7 +122,6 @@ Way CodingCosts::way(std::uint32_t ranks) const {
           .parameters = {},
           .gathers = std::ranges::count(traits.passes, Reduction::gather) > 0,
           .fits_owners = traits.fits_owners(),
-          .fits_regions = traits.selects,
           .must_be_coded = traits.must_be_coded()};
   for (std::size_t i = 0; i < encoded_.size(); ++i) {
     way.parameters.push_back(

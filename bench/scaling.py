@@ -46,10 +46,11 @@ measured, on one core of a machine with two, the least of seven or eight times (
 step is assumed: COMPUTE, round numbers of the order that one accelerator takes for a batch; the same coding with less
 computation, or the other way round, moves the limits between winners.
 
-A cell has the step's time in milliseconds, and over which topology: of those that a job can name, the best one. These
-are ring, butterfly, binary_blocks, tree, hierarchical (here each rank has a host of its own) and, where the compressor
-fits, two_hop, parameter_server with a server on each rank, and split_gather, which `auto` leaves to the job, because a
-step then applies other entries (multi_hop is left out, which has the bytes of two_hop in more steps). The compressors
+A cell has the step's time in milliseconds, and over which topology: the best one of ring, butterfly, tree and, where
+the compressor fits, two_hop. On these networks the others that a job can name take the time of one of them: a group of
+a power of two has no other binary blocks than a butterfly, hierarchical is that butterfly where each rank has a host of
+its own, and parameter_server with a server on each rank, and split_gather, exchange the messages of two_hop. multi_hop
+is left out, which has the bytes of two_hop in more steps. The compressors
 have their defaults, after their warm-up. A payload that would be longer than the dense tensor, because all ranks gather
 all, goes dense, as in a job.
 `~`: the step would take more than FRAMES million frames to simulate, so it is the prediction of the model that `auto`
@@ -236,7 +237,7 @@ def main() -> int:
     parser.add_argument("--keep-costs", action="store_true")
     parser.add_argument("--document-only", action="store_true")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--frames-max", type=float, default=1e6)
+    parser.add_argument("--frames-max", type=float, default=16e6)
     options, more = parser.parse_known_args()
     try:
         if not options.document_only:

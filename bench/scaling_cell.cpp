@@ -31,18 +31,24 @@ std::vector<training::ParameterSize> sizes_of(const Way& way) {
   return sizes;
 }
 
-/// What a job with this compressor could name. Gathered payloads go the same way in all topologies without owners, but
-/// for that which knows of hosts. By hops a bucket's bytes are those of two_hop in more steps, and dense ones are a
-/// butterfly's: on links like these it cannot be the best.
+/// Whether steps over this topology take the time of another's: binary_blocks' that of a butterfly where one fits,
+/// those of hierarchical between hosts of one rank that of the hosts' topology, and a server on each rank, or a region,
+/// does what an owner does in two_hop. By hops a bucket's bytes are those of two_hop in more steps, and dense ones are
+/// a butterfly's: on links like these it cannot be the best.
+bool is_like_another(const collectives::TopologyType& type, std::uint32_t ranks) {
+  return type.by_hosts || type.has_servers || type.splits || type.hops ||
+         (type.name == "binary_blocks" && collectives::find_topology("butterfly")->fits(ranks));
+}
+
+/// What a job with this compressor could name. Gathered payloads go the same way in all topologies without owners.
 std::vector<std::string_view> topologies_for(const Way& way, std::uint32_t ranks) {
   std::vector<std::string_view> names;
   const std::string_view gathering =
       collectives::find_topology("butterfly")->fits(ranks) ? "butterfly" : "binary_blocks";
   for (const auto& type : collectives::topologies()) {
-    const bool fits = type.splits ? way.fits_regions : type.by_owners ? way.fits_owners || !way.gathers : true;
-    if (!fits || type.hops || !type.fits(ranks)) continue;
-    const bool alike = way.gathers && !type.by_owners && !type.by_hosts;
-    if (!alike || type.name == gathering) names.push_back(type.name);
+    const bool fits = type.fits(ranks) && (!type.by_owners || way.fits_owners || !way.gathers);
+    if (!fits || is_like_another(type, ranks)) continue;
+    if (!way.gathers || type.by_owners || type.name == gathering) names.push_back(type.name);
   }
   return names;
 }

@@ -17,7 +17,6 @@ struct Way {
   std::vector<training::BucketLoad> parameters;  ///< in the model's order
   bool gathers = false;                          ///< payloads are gathered, in one pass at least
   bool fits_owners = false;                      ///< as Situation
-  bool fits_regions = false;                     ///< payloads are chosen entries, which split_gather takes
   bool must_be_coded = false;                    ///< as Situation
 };
 
@@ -42,7 +41,7 @@ struct StepTime {
 struct WayTimes {
   std::string compressor;
   StepTime fixed = {};                 ///< over the best of the topologies that a job can name
-  std::vector<StepTime> choices = {};  ///< over each of them that the model does not find hopeless
+  std::vector<StepTime> choices = {};  ///< over those that differ here and that the model does not find hopeless
   StepTime automatic = {};             ///< with auto: the plan that it follows in the end
   double predicted_first = 0;          ///< what the model says of the plan that it finds the best
   std::size_t plans_tried = 0;
