@@ -61,11 +61,17 @@ net::awaitable<Result<protocol::Prepared>> Member::prepare(protocol::Assignment 
             });
           }};
   session_ = std::make_shared<Session>(std::move(assignment), make_role_, std::move(outlets));
-  auto work = [session = session_] { return session->prepare(); };
-  prepared_ = co_await compute_.run(std::move(work));
+  prepared_ = co_await prepare_session();
   phase_ = prepared_ ? Phase::prepared : Phase::ended;
   answered_prepare_.set();
   co_return prepared_;
+}
+
+net::awaitable<Result<protocol::Prepared>> Member::prepare_session() {
+  auto checkpoint = co_await protocol::until_resumed(coordinator_, clock(), session_->assignment());
+  if (!checkpoint) co_return checkpoint.error().within("the checkpoint to go on from");
+  auto work = [session = session_, checkpoint = std::move(*checkpoint)] { return session->prepare(checkpoint); };
+  co_return co_await compute_.run(std::move(work));
 }
 
 net::awaitable<Result<void>> Member::start(std::vector<protocol::RankEndpoint> peers) {

@@ -43,6 +43,7 @@ class Member : public runtime::Actor<protocol::Training> {
     protocol::MetricPoint at;
   };
 
+  net::awaitable<Result<protocol::Prepared>> prepare_session();
   net::awaitable<Result<void>> join(std::vector<protocol::RankEndpoint> peers);
   net::awaitable<void> train();
   net::awaitable<void> leave();

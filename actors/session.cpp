@@ -75,7 +75,7 @@ Session::Session(protocol::Assignment assignment, MakeRole make_role, Outlets ou
 
 Session::~Session() = default;
 
-Result<protocol::Prepared> Session::prepare() {
+Result<protocol::Prepared> Session::prepare(const Segment& checkpoint) {
   const auto json = nlohmann::json::parse(assignment_.spec, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) return Error{Errc::malformed, "the job spec is not JSON"};
   auto spec = protocol::parse_job_spec(json);
@@ -94,8 +94,8 @@ Result<protocol::Prepared> Session::prepare() {
   const std::uint16_t port = mesh ? mesh->port() : 0;
   auto role = make_role_(spec_, assignment_);
   if (!role) return role.error();
-  if (!assignment_.resume_from.empty()) {
-    if (auto restored = (*role)->restore(assignment_.resume_from); !restored) return restored.error();
+  if (!checkpoint.empty()) {
+    if (auto restored = (*role)->restore(checkpoint); !restored) return restored.error();
     saved_step_ = (*role)->step();
   }
   metrics_ = std::make_unique<Metrics>(Metrics::Options{

@@ -39,8 +39,9 @@ class Session final : public training::Progress {
   Session(protocol::Assignment assignment, MakeRole make_role, Outlets outlets);
   ~Session() override;
 
-  /// Fails with: invalid_argument, not_found, malformed, conflict, unsupported, io.
-  Result<protocol::Prepared> prepare();
+  /// `checkpoint`: what this rank goes on from, or nothing. Fails with: invalid_argument, not_found, malformed,
+  /// conflict, unsupported, io.
+  Result<protocol::Prepared> prepare(const Segment& checkpoint);
 
   /// Fails with: unauthenticated, deadline_exceeded, conflict, peer_lost, the cause given to abort().
   Result<void> join(const std::vector<protocol::RankEndpoint>& peers);

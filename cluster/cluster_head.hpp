@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "cluster/head.hpp"
 #include "cluster/jobs.hpp"
@@ -11,6 +12,7 @@
 #include "cluster/services.hpp"
 #include "cluster/store_probe.hpp"
 #include "runtime/actor_system.hpp"
+#include "runtime/on.hpp"
 #include "runtime/task_group.hpp"
 
 namespace weir::cluster {
@@ -64,12 +66,15 @@ class ClusterHead final : public Head {
                                          runtime::ActorRef<protocol::Worker> worker);
   net::awaitable<Result<void>> report(protocol::Report report);
   net::awaitable<Result<void>> checkpoint(protocol::CheckpointShare share);
+  net::awaitable<Result<Segment>> resume(protocol::ResumeRequest request);
   net::awaitable<Result<void>> ended(protocol::TrainingEnd end);
 
  private:
   /// Runs a task on the head's strand and returns its result on the caller's executor.
   template <class T>
-  net::awaitable<Result<T>> here(net::awaitable<Result<T>> task);
+  net::awaitable<Result<T>> here(net::awaitable<Result<T>> task) {
+    return runtime::on(services_.strand, std::move(task));
+  }
 
   net::awaitable<Result<void>> recover();
   net::awaitable<Result<void>> stop_here();
@@ -82,6 +87,7 @@ class ClusterHead final : public Head {
                                               runtime::ActorRef<protocol::Worker> worker);
   net::awaitable<Result<void>> report_here(protocol::Report report);
   net::awaitable<Result<void>> checkpoint_here(protocol::CheckpointShare share);
+  net::awaitable<Result<Segment>> resume_here(protocol::ResumeRequest request);
   net::awaitable<Result<void>> ended_here(protocol::TrainingEnd end);
   net::awaitable<Result<JobPage>> explained(JobPage page);
   net::awaitable<Result<JobTotals>> job_totals_here();

@@ -40,12 +40,12 @@ Error failed(const std::string& what, int number = errno) {
   return {kind, what + ": " + std::generic_category().message(number)};
 }
 
-Result<void> write_all(int fd, std::string_view bytes, const std::string& what) {
+Result<void> write_all(int fd, BytesView bytes, const std::string& what) {
   while (!bytes.empty()) {
     const auto written = ::write(fd, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return failed("writing " + what);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
   return {};
 }
@@ -61,13 +61,21 @@ Result<std::string> read_some(int fd, std::size_t limit, const std::string& what
 
 }  // namespace
 
-Result<void> write_file_atomically(const std::filesystem::path& file, std::string_view bytes, unsigned mode) {
+Result<void> write_file_atomically(const std::filesystem::path& file, std::string_view text, unsigned mode) {
+  const BytesView bytes = std::as_bytes(std::span(text));
+  return write_file_atomically(file, std::span(&bytes, 1), mode);
+}
+
+Result<void> write_file_atomically(const std::filesystem::path& file, std::span<const BytesView> pieces,
+                                   unsigned mode) {
   const std::filesystem::path temporary = file.string() + ".new";
   Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
   if (fd.get() < 0) return failed("creating " + temporary.string());
-  if (auto written = write_all(fd.get(), bytes, temporary.string()); !written) {
-    ::unlink(temporary.c_str());
-    return written;
+  for (const BytesView piece : pieces) {
+    if (auto written = write_all(fd.get(), piece, temporary.string()); !written) {
+      ::unlink(temporary.c_str());
+      return written;
+    }
   }
   if (::fsync(fd.get()) != 0) return failed("writing " + temporary.string());
   fd.close();
@@ -95,7 +103,8 @@ Result<DataDir> DataDir::open(std::filesystem::path path) {
   }
   const std::string pid = std::to_string(::getpid());
   if (::ftruncate(fd.get(), 0) != 0) return failed("writing " + lock.string());
-  if (auto written = write_all(fd.get(), pid, lock.string()); !written) return written.error();
+  if (auto written = write_all(fd.get(), std::as_bytes(std::span(pid)), lock.string()); !written)
+    return written.error();
   return DataDir(std::move(path), fd.release());
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "base/bytes.hpp"
 #include "base/result.hpp"
 
 namespace weir::cluster {
@@ -51,7 +53,9 @@ class DataDir {
 Result<std::string> read_secret_file(const std::filesystem::path& file);
 
 /// Replaces a file so that a crash at any time leaves the old or the new one: temp file beside it, fsync, rename,
-/// fsync of the directory. Fails with: io, exhausted (disk full).
-Result<void> write_file_atomically(const std::filesystem::path& file, std::string_view bytes, unsigned mode = 0644);
+/// fsync of the directory. `pieces`: what it will hold, one after the other. Fails with: io, exhausted (disk full).
+Result<void> write_file_atomically(const std::filesystem::path& file, std::span<const BytesView> pieces,
+                                   unsigned mode = 0644);
+Result<void> write_file_atomically(const std::filesystem::path& file, std::string_view text, unsigned mode = 0644);
 
 }  // namespace weir::cluster

@@ -59,6 +59,10 @@ class CoordinatorActor final : public runtime::Actor<protocol::Coordinator> {
     if (!from_worker_of(share.job_id)) return refuse<void>(another_job());
     return head_.checkpoint(std::move(share));
   }
+  net::awaitable<Result<Segment>> resume(protocol::ResumeRequest request) override {
+    if (!from_worker_of(request.job_id)) return refuse<Segment>(another_job());
+    return head_.resume(std::move(request));
+  }
   net::awaitable<Result<void>> ended(protocol::TrainingEnd end) override {
     if (!from_worker_of(end.job_id)) return refuse<void>(another_job());
     return head_.ended(std::move(end));

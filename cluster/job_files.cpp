@@ -118,18 +118,12 @@ Result<std::uint64_t> write_checkpoint(const std::filesystem::path& file, std::s
   const auto joined = protocol::join_checkpoint(shares);
   if (!joined) return joined.error();
   if (auto made = make_parent(file); !made) return made.error();
-  const std::string_view bytes(reinterpret_cast<const char*>(joined->data()), joined->size());
-  if (auto written = write_file_atomically(file, bytes); !written) return written.error();
-  return std::uint64_t{joined->size()};
-}
-
-Result<Segment> read_checkpoint(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return failed("opening " + file.string(), errno);
-  Bytes bytes(size_of(file));
-  in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  if (static_cast<std::size_t>(in.gcount()) != bytes.size()) return failed("reading " + file.string(), EIO);
-  return Segment::own(std::move(bytes));
+  std::vector<BytesView> pieces{joined->header};
+  pieces.insert(pieces.end(), joined->data.begin(), joined->data.end());
+  if (auto written = write_file_atomically(file, pieces); !written) return written.error();
+  std::uint64_t bytes = 0;
+  for (const BytesView piece : pieces) bytes += piece.size();
+  return bytes;
 }
 
 }  // namespace weir::cluster::job_files

@@ -54,6 +54,4 @@ std::vector<LogSize> log_sizes(const std::filesystem::path& job_dir, std::uint32
 /// bytes. Fails with: malformed (shares that do not belong together).
 Result<std::uint64_t> write_checkpoint(const std::filesystem::path& file, std::span<const Segment> shares);
 
-Result<Segment> read_checkpoint(const std::filesystem::path& file);
-
 }  // namespace weir::cluster::job_files

@@ -80,9 +80,9 @@ net::awaitable<JobRun::Ending> JobRun::run() {
 
 /// Leads all processes through the steps. Each step is begun for every process and then awaited for all of them.
 net::awaitable<JobRun::Ending> JobRun::attempt() {
-  if (auto read = co_await read_checkpoint(); !read) {
+  if (auto opened = co_await open_checkpoint(); !opened) {
     for (Process& process : processes_) let_go(process);
-    co_return Ending{JobState::failed, "the checkpoint to go on from: " + read.error().message()};
+    co_return Ending{JobState::failed, "the checkpoint to go on from: " + opened.error().message()};
   }
   for (Process& process : processes_) calls_.spawn("launch", launch(process));
   auto waited = co_await until(spawn_limit, is_up);
@@ -91,9 +91,9 @@ net::awaitable<JobRun::Ending> JobRun::attempt() {
   if (waited == Waited::done) {
     co_await enter(Step::initialising);
     for (Process& process : processes_) calls_.spawn("prepare", prepare(process));
-    waited = co_await until(prepare_limit + protocol::time_for(resume_from_.size() * processes_.size()), is_prepared);
+    waited = co_await until(prepare_time(), is_prepared);
     if (waited == Waited::late) co_return late("were not ready", is_prepared);
-    if (waited == Waited::done) resume_from_ = {};  // all have it
+    if (waited == Waited::done) resume_from_.reset();  // all have theirs
   }
   if (waited == Waited::done) {
     co_await enter(Step::joining);
@@ -116,13 +116,20 @@ net::awaitable<JobRun::Ending> JobRun::attempt() {
   co_return co_await explain_failure();
 }
 
-net::awaitable<Result<void>> JobRun::read_checkpoint() {
+net::awaitable<Result<void>> JobRun::open_checkpoint() {
   if (!resume_file_) co_return Result<void>();
-  auto read = [file = *resume_file_] { return job_files::read_checkpoint(file); };
-  auto checkpoint = co_await run_on(services_.files, std::move(read));
-  if (!checkpoint) co_return checkpoint.error();
-  resume_from_ = std::move(*checkpoint);
+  std::vector<protocol::Role> roles;
+  for (const Process& process : processes_) roles.push_back(process.record.role);
+  auto open = [file = *resume_file_, roles = std::move(roles)] { return CheckpointReader::open(file, roles); };
+  auto reader = co_await run_on(services_.files, std::move(open));
+  if (!reader) co_return reader.error();
+  resume_from_ = std::move(*reader);
   co_return Result<void>();
+}
+
+/// In which a process reads its data, and all get what they go on from.
+runtime::Clock::duration JobRun::prepare_time() const {
+  return prepare_limit + protocol::time_for(resume_from_ ? resume_from_->bytes_of_all() : 0);
 }
 
 /// Asks the training ranks to stop at a step that all agree on, and waits for their ends: for as long as they send
@@ -284,6 +291,13 @@ net::awaitable<void> JobRun::write_checkpoint(std::uint64_t step, std::vector<Se
   }
   --checkpoints_under_way_;
   changed_.notify();
+}
+
+net::awaitable<Result<Segment>> JobRun::resume(protocol::ResumeRequest request) {
+  if (auto from = speaker(request.rank, request.attempt); !from) co_return from.error();
+  if (!resume_from_) co_return Error{Errc::conflict, "this attempt has no checkpoint to give"};
+  auto read = [reader = resume_from_, request] { return reader->read(request.rank, request.offset); };
+  co_return co_await run_on(services_.files, std::move(read));
 }
 
 Result<void> JobRun::ended(protocol::TrainingEnd end) {

@@ -12,6 +12,7 @@
 #include "cluster/attempt/reports.hpp"
 #include "cluster/attempt/state.hpp"
 #include "cluster/attempt/worker_logs.hpp"
+#include "cluster/checkpoint_reader.hpp"
 #include "cluster/figures.hpp"
 #include "cluster/job_checkpoints.hpp"
 #include "cluster/node_table.hpp"
@@ -68,6 +69,7 @@ class JobRun {
   Result<void> worker_up(const std::string& worker_id, runtime::ActorRef<protocol::Worker> actor);
   net::awaitable<Result<void>> report(protocol::Report report);
   Result<void> checkpoint(protocol::CheckpointShare share);  ///< exhausted: too many wait to be written; ask again
+  net::awaitable<Result<Segment>> resume(protocol::ResumeRequest request);
   Result<void> ended(protocol::TrainingEnd end);
   void worker_exited(const protocol::WorkerExit& exit);
   struct Lost {
@@ -109,7 +111,8 @@ class JobRun {
   static constexpr std::chrono::seconds start_limit{60};     ///< connects the group
 
   net::awaitable<Ending> attempt();
-  net::awaitable<Result<void>> read_checkpoint();
+  net::awaitable<Result<void>> open_checkpoint();
+  runtime::Clock::duration prepare_time() const;
   net::awaitable<Ending> stop_training();
   net::awaitable<Ending> explain_failure();
   net::awaitable<void> take_down(bool failed);
@@ -154,7 +157,7 @@ class JobRun {
   const std::string spec_text_;
   const std::uint64_t order_;
   const std::optional<std::filesystem::path> resume_file_;
-  Segment resume_from_;
+  std::shared_ptr<const CheckpointReader> resume_from_;  ///< until all processes have their parts
   const std::uint64_t attempt_;
   const std::string secret_;  ///< its workers prove that they know it, to the head and to each other
   AttemptState state_;

@@ -78,7 +78,7 @@ net::awaitable<void> JobRun::prepare(Process& process) {
   const auto created = co_await until_answered(process, std::move(create));
   if (!created) co_return call_failed(process, "cannot make the actor " + type, created.error());
   process.trainer = {process.actor.router(), {process.actor.address().process, *created}};
-  const auto trainer = process.trainer.within(prepare_limit + protocol::time_for(resume_from_.size()));
+  const auto trainer = process.trainer.within(prepare_time());
   auto order = [this, &process, trainer] { return trainer.call<&Training::prepare>(assignment_of(process)); };
   const auto prepared = co_await until_answered(process, std::move(order));
   if (!prepared) co_return call_failed(process, "cannot begin", prepared.error());
@@ -101,7 +101,7 @@ protocol::Assignment JobRun::assignment_of(const Process& process) const {
   assignment.attempt = attempt_;
   assignment.group_secret = secret_;
   assignment.listen_host = node == nullptr ? std::string() : node->record.host;
-  assignment.resume_from = resume_from_;
+  assignment.resume_bytes = resume_from_ ? resume_from_->bytes_of(process.record.rank) : 0;
   return assignment;
 }
 

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
+#include <exception>
+#include <string>
+#include <utility>
 
 #include "base/errc.hpp"
 #include "protocol/training.hpp"
@@ -22,6 +26,17 @@ inline constexpr std::uint64_t slow_bytes_per_second = 16 << 10;
 /// A link that breaks, or on which nothing moves, ends the call sooner.
 inline std::chrono::seconds time_for(std::uint64_t bytes) {
   return runtime::default_deadline + std::chrono::seconds(bytes / slow_bytes_per_second);
+}
+
+/// Memory whose bytes are not set yet. Fails with: exhausted.
+inline Result<Bytes> memory_for(std::uint64_t bytes) {
+  Bytes memory;
+  try {
+    memory.resize(bytes, boost::container::default_init);
+  } catch (const std::exception&) {  // too long, or no memory
+    return Error{Errc::exhausted, "no memory for a checkpoint of " + std::to_string(bytes) + " bytes"};
+  }
+  return memory;
 }
 
 /// Calls a method of the head's Coordinator with `argument` until it is answered, for messages that must not get lost:
@@ -51,6 +66,33 @@ inline net::awaitable<Result<void>> until_kept(runtime::ActorRef<Coordinator> co
     if (answer || answer.error().code == Errc::deadline_exceeded || !may_be_repeated(answer.error())) co_return answer;
     if (!co_await clock.sleep_for(pause)) co_return Error{Errc::cancelled, "the worker is stopping"};
   }
+}
+
+/// Asks for all that a rank goes on from, piece by piece; as until_acknowledged() while the link is broken. Fails with:
+/// exhausted (no memory for it), malformed (it is shorter or longer than the assignment says), the errors of
+/// Coordinator::resume(), cancelled.
+inline net::awaitable<Result<Segment>> until_resumed(runtime::ActorRef<Coordinator> coordinator, runtime::Clock& clock,
+                                                     const Assignment& assignment) {
+  auto memory = memory_for(assignment.resume_bytes);
+  if (!memory) co_return memory.error();
+  const auto patient = coordinator.within(time_for(resume_piece_bytes));
+  constexpr std::chrono::milliseconds pause{500};
+  ResumeRequest next{.job_id = assignment.job_id, .rank = assignment.rank, .attempt = assignment.attempt};
+  while (next.offset < memory->size()) {
+    const Result<Segment> piece = co_await patient.call<&Coordinator::resume>(next);
+    if (piece) {
+      if (piece->empty() || piece->size() > memory->size() - next.offset) {
+        co_return Error{Errc::malformed, "the checkpoint to go on from is not as long as the head has said"};
+      }
+      std::ranges::copy(piece->bytes(), memory->data() + next.offset);
+      next.offset += piece->size();
+    } else if (!may_be_repeated(piece.error())) {
+      co_return piece.error();
+    } else if (!co_await clock.sleep_for(pause)) {
+      co_return Error{Errc::cancelled, "the worker is stopping"};
+    }
+  }
+  co_return Segment::own(std::move(*memory));
 }
 
 }  // namespace weir::protocol

@@ -31,14 +31,13 @@ Result<std::uint64_t> number(const Safetensors& file, const char* key, std::uint
   return value;
 }
 
-/// Whether rank `rank` may hold a tensor of that name: tensors of the whole job are with one rank each.
-bool may_hold(std::uint32_t rank, std::string_view name) {
-  return !name.starts_with("rank.") || name.starts_with(rank_prefix(rank));
-}
-
 }  // namespace
 
 std::string rank_prefix(std::uint32_t rank) { return "rank." + std::to_string(rank) + "."; }
+
+bool may_hold(std::uint32_t rank, std::string_view name) {
+  return !name.starts_with("rank.") || name.starts_with(rank_prefix(rank));
+}
 
 std::map<std::string, std::string> to_metadata(const CheckpointHeader& header) {
   std::map<std::string, std::string> metadata{
@@ -89,7 +88,7 @@ Result<void> check_group(const CheckpointHeader& header, std::uint32_t world, st
                                    text(world, servers)};
 }
 
-Result<Bytes> join_checkpoint(std::span<const Segment> shares) {
+Result<SafetensorsPieces> join_checkpoint(std::span<const Segment> shares) {
   std::vector<StoredTensor> all;
   std::vector<bool> seen(shares.size(), false);
   std::optional<std::uint64_t> step;
@@ -120,7 +119,7 @@ Result<Bytes> join_checkpoint(std::span<const Segment> shares) {
   }
   if (!step) return malformed("no shares");
   const auto servers = static_cast<std::uint32_t>(shares.size()) - *world;
-  auto joined = write_safetensors(to_metadata({*step, *world, std::nullopt, servers}), all);
+  auto joined = lay_out_safetensors(to_metadata({*step, *world, std::nullopt, servers}), all);
   if (!joined) return malformed(joined.error().context);
   return joined;
 }

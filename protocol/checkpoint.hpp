@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
@@ -25,6 +26,9 @@ struct CheckpointHeader {
 /// "rank.<r>.", the prefix of a rank's own tensors.
 std::string rank_prefix(std::uint32_t rank);
 
+/// Whether rank `rank` may hold a tensor of that name: those of the job are with one rank each.
+bool may_hold(std::uint32_t rank, std::string_view name);
+
 /// The header as safetensors metadata.
 std::map<std::string, std::string> to_metadata(const CheckpointHeader& header);
 
@@ -36,8 +40,8 @@ Result<void> check_group(const CheckpointHeader& header, std::uint32_t world, st
 Result<CheckpointHeader> read_checkpoint_header(const Safetensors& file);
 
 /// Joins the shares of all ranks of one step, servers included, in any order, into one file. The same shares give the
-/// same bytes. Fails with: malformed (no safetensors file, a rank missing or twice, ranks of different steps, a
-/// tensor under another rank's prefix, a tensor of the whole job from two ranks).
-Result<Bytes> join_checkpoint(std::span<const Segment> shares);
+/// same bytes. The data are views of the shares'. Fails with: malformed (no safetensors file, a rank missing or twice,
+/// ranks of different steps, a tensor under another rank's prefix, a tensor of the whole job from two ranks).
+Result<SafetensorsPieces> join_checkpoint(std::span<const Segment> shares);
 
 }  // namespace weir::protocol

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "base/json_text.hpp"
 
@@ -69,7 +70,8 @@ Result<std::vector<std::uint64_t>> read_numbers(const json& entry, const char* k
   return numbers;
 }
 
-Result<StoredTensor> read_entry(const std::string& name, const json& entry, BytesView data) {
+Result<TensorEntry> read_entry(const std::string& name, const json& entry, std::uint64_t data_begin,
+                               std::uint64_t file_bytes) {
   if (!entry.is_object()) return malformed("the entry is not an object");
   const auto type = entry.find("dtype");
   if (type == entry.end() || !type->is_string()) return malformed("no dtype");
@@ -82,9 +84,9 @@ Result<StoredTensor> read_entry(const std::string& name, const json& entry, Byte
   if (!offsets) return offsets.error();
   if (offsets->size() != 2) return malformed("data_offsets needs two numbers");
   const auto [begin, end] = std::pair{(*offsets)[0], (*offsets)[1]};
-  if (begin > end || end > data.size()) return malformed("data_offsets lie outside the file");
+  if (begin > end || end > file_bytes - data_begin) return malformed("data_offsets lie outside the file");
   if (bytes_of(row->dtype, *shape) != end - begin) return malformed("data_offsets do not fit the shape");
-  return StoredTensor{name, row->dtype, std::move(*shape), data.subspan(begin, end - begin)};
+  return TensorEntry{name, row->dtype, std::move(*shape), data_begin + begin, end - begin};
 }
 
 Result<std::map<std::string, std::string>> read_metadata(const json& entry) {
@@ -97,13 +99,14 @@ Result<std::map<std::string, std::string>> read_metadata(const json& entry) {
   return metadata;
 }
 
-Result<void> check_covered(const std::vector<StoredTensor>& in_order, BytesView data) {
-  const std::byte* next = data.data();
+Result<void> check_covered(const std::vector<TensorEntry>& in_order, std::uint64_t data_begin,
+                           std::uint64_t file_bytes) {
+  std::uint64_t next = data_begin;
   for (const auto& tensor : in_order) {
-    if (tensor.bytes.data() != next) return malformed("tensors overlap or leave a hole before " + tensor.name);
-    next += tensor.bytes.size();
+    if (tensor.offset != next) return malformed("tensors overlap or leave a hole before " + tensor.name);
+    next += tensor.bytes;
   }
-  if (next != data.data() + data.size()) return malformed("bytes after the last tensor");
+  if (next != file_bytes) return malformed("bytes after the last tensor");
   return {};
 }
 
@@ -117,17 +120,24 @@ const StoredTensor* Safetensors::find(std::string_view name) const {
   return found == tensors.end() ? nullptr : &*found;
 }
 
-Result<Safetensors> read_safetensors(Segment file) {
-  const auto bytes = file.bytes();
-  if (bytes.size() < length_bytes) return malformed("shorter than its length field");
-  const auto header_bytes = load_u64(bytes);
+Result<std::uint64_t> safetensors_header_bytes(BytesView beginning, std::uint64_t file_bytes) {
+  if (beginning.size() < length_bytes) return malformed("shorter than its length field");
+  const auto header_bytes = load_u64(beginning);
   if (header_bytes > safetensors_header_bytes_max) return malformed("the header is longer than 16 MiB");
-  if (header_bytes > bytes.size() - length_bytes) return malformed("the file ends within the header");
-  auto header = parse_header(bytes.subspan(length_bytes, header_bytes));
+  if (file_bytes < length_bytes || header_bytes > file_bytes - length_bytes) {
+    return malformed("the file ends within the header");
+  }
+  return length_bytes + header_bytes;
+}
+
+Result<SafetensorsHeader> read_safetensors_header(BytesView beginning, std::uint64_t file_bytes) {
+  const auto data_begin = safetensors_header_bytes(beginning, file_bytes);
+  if (!data_begin) return data_begin.error();
+  ensure(beginning.size() >= *data_begin, "the whole header is there");
+  auto header = parse_header(beginning.subspan(length_bytes, *data_begin - length_bytes));
   if (!header) return header.error();
 
-  const auto data = bytes.subspan(length_bytes + header_bytes);
-  Safetensors result;
+  SafetensorsHeader result;
   for (const auto& [name, entry] : header->items()) {
     if (name == metadata_key) {
       auto metadata = read_metadata(entry);
@@ -135,53 +145,93 @@ Result<Safetensors> read_safetensors(Segment file) {
       result.metadata = std::move(*metadata);
       continue;
     }
-    auto tensor = read_entry(name, entry, data);
+    auto tensor = read_entry(name, entry, *data_begin, file_bytes);
     if (!tensor) return tensor.error().within("tensor '" + name + "'");
     result.tensors.push_back(std::move(*tensor));
   }
   // Empty tensors share their offset with the next one: they go first.
-  std::ranges::sort(result.tensors, {}, [](const StoredTensor& t) {
-    return std::pair{t.bytes.data(), t.bytes.size()};
+  std::ranges::sort(result.tensors, {}, [](const TensorEntry& tensor) {
+    return std::pair{tensor.offset, tensor.bytes};
   });
-  if (auto covered = check_covered(result.tensors, data); !covered) return covered.error();
-  result.file = std::move(file);
+  if (auto covered = check_covered(result.tensors, *data_begin, file_bytes); !covered) return covered.error();
   return result;
 }
 
-Result<Bytes> write_safetensors(const std::map<std::string, std::string>& metadata,
-                                std::span<const StoredTensor> tensors) {
-  std::vector<const StoredTensor*> order;
-  for (const auto& tensor : tensors) order.push_back(&tensor);
-  std::ranges::sort(order, [](const StoredTensor* a, const StoredTensor* b) {
-    return std::pair{size_of(b->dtype), std::string_view(a->name)} <
-           std::pair{size_of(a->dtype), std::string_view(b->name)};
-  });
+Result<Safetensors> read_safetensors(Segment file) {
+  auto header = read_safetensors_header(file.bytes(), file.size());
+  if (!header) return header.error();
+  Safetensors result{.metadata = std::move(header->metadata), .tensors = {}, .file = std::move(file)};
+  for (auto& entry : header->tensors) {
+    result.tensors.push_back({.name = std::move(entry.name),
+                              .dtype = entry.dtype,
+                              .shape = std::move(entry.shape),
+                              .bytes = result.file.bytes().subspan(entry.offset, entry.bytes)});
+  }
+  return result;
+}
 
+Result<Bytes> write_safetensors_header(const std::map<std::string, std::string>& metadata,
+                                       std::span<const TensorEntry> tensors) {
   json header = json::object();
   if (!metadata.empty()) header[std::string(metadata_key)] = metadata;
   std::uint64_t offset = 0;
-  for (const auto* tensor : order) {
-    if (tensor->name == metadata_key || header.contains(tensor->name)) {
-      return Error{Errc::invalid_argument, "safetensors: the name '" + tensor->name + "' is taken"};
+  for (const auto& tensor : tensors) {
+    if (tensor.name == metadata_key || header.contains(tensor.name)) {
+      return Error{Errc::invalid_argument, "safetensors: the name '" + tensor.name + "' is taken"};
     }
-    if (bytes_of(tensor->dtype, tensor->shape) != tensor->bytes.size()) {
-      return Error{Errc::invalid_argument, "safetensors: the bytes of '" + tensor->name + "' do not fit its shape"};
+    if (bytes_of(tensor.dtype, tensor.shape) != tensor.bytes) {
+      return Error{Errc::invalid_argument, "safetensors: the bytes of '" + tensor.name + "' do not fit its shape"};
     }
-    header[tensor->name] = {{"dtype", name_of(tensor->dtype)},
-                            {"shape", tensor->shape},
-                            {"data_offsets", {offset, offset + tensor->bytes.size()}}};
-    offset += tensor->bytes.size();
+    header[tensor.name] = {
+        {"dtype", name_of(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + tensor.bytes}}};
+    offset += tensor.bytes;
   }
   // Invalid UTF-8 in names is replaced instead of throwing; names come from our own code.
   std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
   while (text.size() % length_bytes != 0) text.push_back(' ');
 
   Bytes out;
-  out.reserve(length_bytes + text.size() + offset);
+  out.reserve(length_bytes + text.size());
   for (std::size_t i = 0; i < length_bytes; ++i) out.push_back(static_cast<std::byte>(text.size() >> (8 * i)));
   append(out, std::as_bytes(std::span(text)));
-  for (const auto* tensor : order) append(out, tensor->bytes);
   return out;
+}
+
+Result<SafetensorsPieces> lay_out_safetensors(const std::map<std::string, std::string>& metadata,
+                                              std::span<const StoredTensor> tensors) {
+  std::vector<const StoredTensor*> order;
+  for (const auto& tensor : tensors) order.push_back(&tensor);
+  std::ranges::sort(order, [](const StoredTensor* a, const StoredTensor* b) {
+    return std::pair{size_of(b->dtype), std::string_view(a->name)} <
+           std::pair{size_of(a->dtype), std::string_view(b->name)};
+  });
+  std::vector<TensorEntry> entries;
+  SafetensorsPieces pieces;
+  for (const auto* tensor : order) {
+    entries.push_back({tensor->name, tensor->dtype, tensor->shape, 0, tensor->bytes.size()});
+    pieces.data.push_back(tensor->bytes);
+  }
+  auto header = write_safetensors_header(metadata, entries);
+  if (!header) return header.error();
+  pieces.header = std::move(*header);
+  return pieces;
+}
+
+Bytes SafetensorsPieces::whole() const {
+  std::size_t bytes = header.size();
+  for (const BytesView piece : data) bytes += piece.size();
+  Bytes out;
+  out.reserve(bytes);
+  append(out, header);
+  for (const BytesView piece : data) append(out, piece);
+  return out;
+}
+
+Result<Bytes> write_safetensors(const std::map<std::string, std::string>& metadata,
+                                std::span<const StoredTensor> tensors) {
+  const auto pieces = lay_out_safetensors(metadata, tensors);
+  if (!pieces) return pieces.error();
+  return pieces->whole();
 }
 
 }  // namespace weir::protocol

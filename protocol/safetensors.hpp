@@ -27,6 +27,21 @@ struct StoredTensor {
   BytesView bytes;
 };
 
+/// What a file's header says of one of its tensors.
+struct TensorEntry {
+  std::string name;
+  Dtype dtype = Dtype::f32;
+  std::vector<std::uint64_t> shape;
+  std::uint64_t offset = 0;  ///< of its data in the file, in bytes
+  std::uint64_t bytes = 0;
+};
+
+/// A file's header: everything but the data.
+struct SafetensorsHeader {
+  std::map<std::string, std::string> metadata;
+  std::vector<TensorEntry> tensors;  ///< in the order of their data
+};
+
 /// A safetensors file in memory (https://huggingface.co/docs/safetensors):
 ///   u64 header bytes | JSON header | data of all tensors, one after another, without holes.
 struct Safetensors {
@@ -41,12 +56,37 @@ struct Safetensors {
 /// The longest JSON header that is accepted.
 inline constexpr std::uint64_t safetensors_header_bytes_max = 16 << 20;
 
+/// The bytes before the data, of an untrusted file with `file_bytes` that begins with `beginning`, of which the first 8
+/// count. Fails with: malformed.
+Result<std::uint64_t> safetensors_header_bytes(BytesView beginning, std::uint64_t file_bytes);
+
+/// Reads the header of an untrusted file of which `beginning`, its first safetensors_header_bytes(), is given: every
+/// length is checked, and the data must be exactly covered by the tensors. Fails with: as read_safetensors().
+Result<SafetensorsHeader> read_safetensors_header(BytesView beginning, std::uint64_t file_bytes);
+
 /// Reads an untrusted file: every length is checked before it is used, and the data must be exactly covered by the
 /// tensors. Nothing is copied. Fails with: malformed, unsupported (a dtype that this build does not know).
 Result<Safetensors> read_safetensors(Segment file);
 
-/// Writes the tensors, largest element type first so that each is aligned, then by name: equal contents give
-/// equal bytes. Fails with: invalid_argument (a name twice or reserved, or bytes that do not fit the shape).
+/// Writes the bytes before the data of a file with these tensors, whose data follow in the order given. Their offsets
+/// are not used. Fails with: invalid_argument (a name twice or reserved, or bytes that do not fit the shape).
+Result<Bytes> write_safetensors_header(const std::map<std::string, std::string>& metadata,
+                                       std::span<const TensorEntry> tensors);
+
+/// A file to be written: the bytes before the data, and the data, which are views of the tensors'.
+struct SafetensorsPieces {
+  Bytes header;
+  std::vector<BytesView> data;
+
+  Bytes whole() const;
+};
+
+/// Lays a file out: the largest element type first, so that each tensor is aligned, then by name. Equal contents give
+/// equal bytes. Fails with: as write_safetensors_header().
+Result<SafetensorsPieces> lay_out_safetensors(const std::map<std::string, std::string>& metadata,
+                                              std::span<const StoredTensor> tensors);
+
+/// The same in one piece.
 Result<Bytes> write_safetensors(const std::map<std::string, std::string>& metadata,
                                 std::span<const StoredTensor> tensors);
 

@@ -35,7 +35,9 @@ struct Assignment {
   std::uint64_t attempt = 0;  ///< fencing number of this attempt of the job; the gradient sockets refuse any other
   std::string group_secret;   ///< the ranks of this job prove to each other that they know it
   std::string listen_host;    ///< where to accept gradient connections
-  Segment resume_from;        ///< the checkpoint to continue from (safetensors, see protocol/checkpoint.hpp), or empty
+  /// How long what the rank goes on from is (protocol/checkpoint_part.hpp); Coordinator::resume() gives it. 0: the rank
+  /// begins anew.
+  std::uint64_t resume_bytes = 0;
 };
 
 struct Prepared {
@@ -74,6 +76,17 @@ struct CheckpointShare {
   std::uint64_t attempt = 0;
   std::uint64_t step = 0;
   Segment safetensors;
+};
+
+/// How much of what a rank goes on from one call of Coordinator::resume() gives at most: a small part of what a link
+/// carries in the time limit of a call, and long enough that the round trip does not count.
+inline constexpr std::uint64_t resume_piece_bytes = 8 << 20;
+
+struct ResumeRequest {
+  std::string job_id;
+  std::uint32_t rank = 0;
+  std::uint64_t attempt = 0;
+  std::uint64_t offset = 0;  ///< bytes that the rank has already
 };
 
 enum class Outcome : std::uint8_t { finished, stopped, failed };
@@ -146,12 +159,17 @@ struct Coordinator {
   /// Returns when the head has the share; it writes the checkpoint once it has the shares of all ranks.
   virtual net::awaitable<Result<void>> checkpoint(CheckpointShare share) = 0;
 
+  /// The next piece of what the rank goes on from, at most resume_piece_bytes; nothing at its end. Fails with: conflict
+  /// (an earlier attempt, or one that begins anew), io.
+  virtual net::awaitable<Result<Segment>> resume(ResumeRequest request) = 0;
+
   virtual net::awaitable<Result<void>> ended(TrainingEnd end) = 0;
 
   static constexpr auto methods() {
     return runtime::methods<
         runtime::Method<&Coordinator::worker_up, "worker_up">, runtime::Method<&Coordinator::report, "report">,
-        runtime::Method<&Coordinator::checkpoint, "checkpoint">, runtime::Method<&Coordinator::ended, "ended">>();
+        runtime::Method<&Coordinator::checkpoint, "checkpoint">, runtime::Method<&Coordinator::resume, "resume">,
+        runtime::Method<&Coordinator::ended, "ended">>();
   }
 };
 

@@ -20,6 +20,7 @@
 #include "protocol/checkpoint.hpp"
 #include "runtime/actor_system.hpp"
 #include "runtime/tcp_transport.hpp"
+#include "tests/protocol/part_of.hpp"
 
 namespace weir::actors::testing {
 
@@ -66,11 +67,18 @@ class Cluster {
             .rank = rank,
             .world = members() - servers_,
             .members = members(),
-            .role = rank + servers_ < members() ? protocol::Role::worker : behind_,
+            .role = role_of(rank),
             .attempt = 1,
             .group_secret = "group",
             .listen_host = "127.0.0.1",
-            .resume_from = resume_from};
+            .resume_bytes = book.resume_from.contains(rank) ? book.resume_from.at(rank).size() : 0};
+  }
+
+  /// Has every rank go on from its part of this checkpoint.
+  void resume_from(const Segment& checkpoint) {
+    for (std::uint32_t rank = 0; rank < members(); ++rank) {
+      book.resume_from[rank] = protocol::testing::part_of(checkpoint, rank, role_of(rank));
+    }
   }
 
   /// Prepares and starts every rank.
@@ -100,10 +108,12 @@ class Cluster {
   void kill(std::uint32_t rank) { system_.stop_actor(trainers_[rank].address().actor); }
 
   Office::Book book;
-  Segment resume_from;
   std::uint64_t steps_total = 0;
 
  private:
+  protocol::Role role_of(std::uint32_t rank) const {
+    return rank + servers_ < members() ? protocol::Role::worker : behind_;
+  }
   std::uint32_t members() const { return static_cast<std::uint32_t>(trainers_.size()); }
 
   const std::uint32_t servers_;
@@ -128,7 +138,7 @@ inline std::map<std::string, std::vector<protocol::MetricPoint>> series(const st
 inline Segment joined(const std::map<std::uint32_t, Segment>& shares) {
   std::vector<Segment> list;
   for (const auto& [rank, share] : shares) list.push_back(share);
-  return Segment::own(protocol::join_checkpoint(list).value());
+  return Segment::own(protocol::join_checkpoint(list).value().whole());
 }
 
 }  // namespace weir::actors::testing

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -30,6 +32,10 @@ class Office final : public runtime::Actor<protocol::Coordinator> {
     std::map<std::uint32_t, std::vector<protocol::Report>> reports;      ///< by rank
     std::map<std::uint64_t, std::map<std::uint32_t, Segment>> shares;    ///< by step and rank
     std::map<std::uint32_t, protocol::TrainingEnd> ends;
+    std::map<std::uint32_t, Segment> resume_from;  ///< by rank, if it does not begin anew
+    std::size_t piece_bytes = protocol::resume_piece_bytes;
+    int pieces = 0;         ///< that were asked for
+    int refuse_pieces = 0;  ///< so many times there is no answer
     int announcements = 0;  ///< announcements of workers, including repeated ones
     bool refuse_workers = false;
     std::optional<std::uint32_t> refuse_shares_of;  ///< a rank
@@ -65,6 +71,14 @@ class Office final : public runtime::Actor<protocol::Coordinator> {
     book_.shares[share.step][share.rank] = share.safetensors;
     book_.changed.notify_all();
     co_return Result<void>();
+  }
+  net::awaitable<Result<Segment>> resume(protocol::ResumeRequest request) override {
+    const std::lock_guard lock(book_.mutex);
+    ++book_.pieces;
+    if (book_.refuse_pieces > 0 && book_.refuse_pieces-- > 0) co_return Error{Errc::peer_lost, "as if the link broke"};
+    const Segment& all = book_.resume_from.at(request.rank);
+    const auto rest = all.bytes().subspan(request.offset);
+    co_return Segment(std::make_shared<Segment>(all), rest.first(std::min(rest.size(), book_.piece_bytes)));
   }
   net::awaitable<Result<void>> ended(protocol::TrainingEnd end) override {
     const std::lock_guard lock(book_.mutex);

@@ -76,7 +76,7 @@ TEST(StateServerActor, AStoppedJobGoesOnFromItsCheckpoint) {
 
   spec["training"]["max_steps"] = step + 100;
   Cluster resumed(workers + 1, 1, protocol::Role::state_server);
-  resumed.resume_from = testing::joined(stopped.book.shares[step]);
+  resumed.resume_from(testing::joined(stopped.book.shares[step]));
   resumed.start(spec);
   ASSERT_TRUE(resumed.wait_for_ends());
   for (std::uint32_t rank = 0; rank <= workers; ++rank) {

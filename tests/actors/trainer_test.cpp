@@ -272,7 +272,7 @@ TEST(ParameterServer, AStoppedJobGoesOnFromItsCheckpoint) {
 
   spec["training"]["max_steps"] = step + 10;
   Cluster resumed(4, 2);
-  resumed.resume_from = joined(stopped.book.shares[step]);
+  resumed.resume_from(joined(stopped.book.shares[step]));
   resumed.start(spec);
   ASSERT_TRUE(resumed.wait_for_ends());
   for (std::uint32_t rank = 0; rank < 4; ++rank) {
@@ -393,12 +393,35 @@ TEST(Trainer, AStoppedJobResumesBitForBit) {
   whole.start(spec);
   ASSERT_TRUE(whole.wait_for_ends());
   Cluster resumed(2);
-  resumed.resume_from = joined(stopped.book.shares[step]);
+  resumed.resume_from(joined(stopped.book.shares[step]));
+  resumed.book.piece_bytes = 1000;
+  resumed.book.refuse_pieces = 1;
   resumed.start(spec);
   ASSERT_TRUE(resumed.wait_for_ends());
+  EXPECT_GT(resumed.book.pieces, 10);
   const auto expected = tensors_of(joined(whole.book.shares[step + 10]));
   EXPECT_GT(expected.size(), 8U);  // the model's four, and a rank's memory of each
   EXPECT_EQ(tensors_of(joined(resumed.book.shares[step + 10])), expected);
+}
+
+TEST(Trainer, ACheckpointOfAnotherLengthIsRefused) {
+  Cluster cluster(1);
+  cluster.book.resume_from[0] = Segment::own(Bytes(100));
+  auto longer = cluster.assignment(job("none"), 0);
+  longer.resume_bytes = 101;
+  const auto refused = cluster.await(cluster.trainer(0).call<&protocol::Training::prepare>(longer));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::malformed) << refused.error().message();
+}
+
+TEST(Trainer, ACheckpointThatNoMemoryHoldsIsRefused) {
+  Cluster cluster(1);
+  auto endless = cluster.assignment(job("none"), 0);
+  endless.resume_bytes = std::uint64_t{1} << 60;
+  const auto refused = cluster.await(cluster.trainer(0).call<&protocol::Training::prepare>(endless));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::exhausted) << refused.error().message();
+  EXPECT_EQ(cluster.book.pieces, 0);
 }
 
 TEST(Trainer, AReportIsRepeatedUntilItIsAnswered) {

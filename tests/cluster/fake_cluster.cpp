@@ -32,9 +32,11 @@ class FakeTrainer final : public runtime::Actor<protocol::Training> {
       : script_(script), jobs_(std::move(jobs)), child_(std::move(child)) {}
 
   net::awaitable<Result<protocol::Prepared>> prepare(protocol::Assignment assignment) override {
-    script_.resumed_bytes.push_back(assignment.resume_from.size());
     script_.assignments.push_back(assignment);
     assignment_ = std::move(assignment);
+    auto resumed = co_await protocol::until_resumed(jobs_, clock(), assignment_);
+    if (!resumed) co_return resumed.error();
+    script_.resumed.push_back({assignment_.rank, std::move(*resumed)});
     co_await clock().sleep_for(script_.prepare_time);
     if (script_.hang_in_prepare) co_await clock().sleep_for(1h);
     if (script_.prepare_fails) co_return *script_.prepare_fails;

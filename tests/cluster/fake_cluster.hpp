@@ -45,7 +45,11 @@ struct TrainerScript {
   std::optional<Error> refusal;            ///< of the last report that was refused
   std::uint64_t share_values = 2;          ///< floats in each share of a checkpoint
   std::uint64_t acknowledged = 0;          ///< the last step of a report that the head has acknowledged
-  std::vector<std::size_t> resumed_bytes;  ///< the size of the checkpoint that each prepare was given
+  struct Resumed {
+    std::uint32_t rank = 0;
+    Segment part;  ///< empty: it began anew
+  };
+  std::vector<Resumed> resumed;  ///< what each prepare has got to go on from
 };
 
 /// A process spawner whose children are simulated workers, each with an actor system of its own in the simulation.

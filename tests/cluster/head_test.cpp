@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <span>
 
 #include "base/errc.hpp"
+#include "protocol/safetensors.hpp"
 #include "tests/cluster/fake_cluster.hpp"
 
 namespace weir::cluster {
@@ -184,9 +186,9 @@ TEST(Head, ALostWorkerIsReplacedFromTheNewestCheckpointIfRestartsAreLeft) {
   const auto ended = cluster.await_end(id);
   EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
   EXPECT_EQ(ended.restarts, 1u);
-  ASSERT_THAT(cluster.script.resumed_bytes, SizeIs(4));
-  EXPECT_EQ(cluster.script.resumed_bytes[1], 0u);
-  EXPECT_GT(cluster.script.resumed_bytes[3], 0u);
+  ASSERT_THAT(cluster.script.resumed, SizeIs(4));
+  EXPECT_TRUE(cluster.script.resumed[1].part.empty());
+  EXPECT_FALSE(cluster.script.resumed[3].part.empty());
   EXPECT_THAT(kinds(cluster, id), testing::Contains("job.restart"));
   EXPECT_EQ(cluster.processes(), 0u);
 }
@@ -281,7 +283,12 @@ TEST(Head, AStoppedJobLeavesACheckpointToGoOnFrom) {
   cluster.script.steps = 5;
   const auto second = cluster.submit_job(2, {{"checkpoint", {{"resume_from", {{"job", first}}}}}});
   EXPECT_EQ(cluster.await_end(second).state, JobState::succeeded);
-  EXPECT_EQ(cluster.script.resumed_bytes.back(), checkpoints[0].bytes);
+  ASSERT_THAT(cluster.script.resumed, SizeIs(4));
+  for (const auto& [rank, part] : std::span(cluster.script.resumed).subspan(2)) {
+    const auto file = protocol::read_safetensors(part).value();
+    EXPECT_NE(file.find("model.weight"), nullptr) << rank;
+    EXPECT_EQ(file.find("rank.1.memory") != nullptr, rank == 1) << rank;
+  }
 
   const auto other =
       cluster.submit(FakeCluster::spec(1, {{"checkpoint", {{"resume_from", {{"job", first}, {"step", 99'999}}}}}}));

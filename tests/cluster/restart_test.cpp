@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tests/cluster/fake_cluster.hpp"
@@ -32,10 +33,10 @@ TEST(Restart, OfAResumedJobGoesOnFromTheCheckpointThatItBeganWith) {
   ASSERT_TRUE(cluster.await_job(id, has_begun));
   cluster.spawners["a"]->kill(1);
   EXPECT_EQ(cluster.await_end(id).state, JobState::succeeded);
-  const auto& sizes = cluster.script.resumed_bytes;
-  ASSERT_EQ(sizes.size(), 3u);
-  EXPECT_GT(sizes[1], 0u);
-  EXPECT_EQ(sizes[2], sizes[1]);
+  const auto& resumed = cluster.script.resumed;
+  ASSERT_EQ(resumed.size(), 3u);
+  EXPECT_FALSE(resumed[1].part.empty());
+  EXPECT_TRUE(std::ranges::equal(resumed[2].part.bytes(), resumed[1].part.bytes()));
 }
 
 TEST(Restart, OfAResumedJobNeedsNoFileOfTheOtherJob) {
@@ -50,7 +51,7 @@ TEST(Restart, OfAResumedJobNeedsNoFileOfTheOtherJob) {
   cluster.start_head();
   const auto ended = cluster.await_end(id);
   EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
-  EXPECT_GT(cluster.script.resumed_bytes.back(), 0u);
+  EXPECT_FALSE(cluster.script.resumed.back().part.empty());
   const auto dir = cluster.dir.path() / "now" / "jobs" / id;
   EXPECT_FALSE(std::filesystem::exists(dir / "resume.safetensors")) << "nobody needs it any more";
   EXPECT_EQ(cluster.job(busy).state, JobState::failed) << "it ran";
@@ -73,7 +74,7 @@ TEST(Restart, ThatWaitsForRoomOutlivesTheHead) {
   const auto ended = cluster.await_end(id);
   EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
   EXPECT_EQ(ended.restarts, 1u);
-  EXPECT_GT(cluster.script.resumed_bytes.back(), 0u);
+  EXPECT_FALSE(cluster.script.resumed.back().part.empty());
   EXPECT_GE(ended.summary["bytes_sent"], 2 * (1200 + 2000)) << "its counts go on";
   for (const auto axis : {MetricAxis::wall, MetricAxis::bytes}) {
     MetricQuery query{.job_id = id, .names = {"loss"}, .x = axis, .from = {}, .to = {}, .worker = {}};

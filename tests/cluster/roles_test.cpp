@@ -133,8 +133,8 @@ TEST(JobRoles, AKilledServerIsReplacedFromTheNewestCheckpoint) {
   const auto ended = cluster.await_end(id);
   EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
   EXPECT_EQ(ended.restarts, 1u);
-  ASSERT_THAT(cluster.script.resumed_bytes, SizeIs(6));
-  EXPECT_GT(cluster.script.resumed_bytes[5], 0u);
+  ASSERT_THAT(cluster.script.resumed, SizeIs(6));
+  EXPECT_FALSE(cluster.script.resumed[5].part.empty());
 }
 
 TEST(JobRoles, AStoppedJobGoesOnInItsModeAndWithAsManyServersOnly) {
@@ -156,7 +156,7 @@ TEST(JobRoles, AStoppedJobGoesOnInItsModeAndWithAsManyServersOnly) {
   ASSERT_THAT(other_mode.problems, SizeIs(2));
   EXPECT_EQ(other_mode.problems[0].message, "/training/mode must be as in job " + first);
   EXPECT_EQ(cluster.await_end(cluster.submit_job(2, served(1, resume))).state, JobState::succeeded);
-  EXPECT_GT(cluster.script.resumed_bytes.back(), 0u);
+  EXPECT_FALSE(cluster.script.resumed.back().part.empty());
 }
 
 TEST(JobRoles, AWorkerBinaryWithoutServersFailsTheJobWithASentence) {

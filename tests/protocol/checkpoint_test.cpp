@@ -18,8 +18,8 @@ Segment share(std::uint32_t rank, std::uint32_t world, std::uint64_t step, const
 TEST(Checkpoint, SharesJoinIntoOneFileInAnyOrder) {
   const auto zero = share(0, 2, 9, {"model.weight", "rank.0.memory"});
   const auto one = share(1, 2, 9, {"rank.1.memory"});
-  const auto joined = join_checkpoint(std::vector{zero, one}).value();
-  EXPECT_EQ(joined, join_checkpoint(std::vector{one, zero}).value());
+  const auto joined = join_checkpoint(std::vector{zero, one}).value().whole();
+  EXPECT_EQ(joined, join_checkpoint(std::vector{one, zero}).value().whole());
 
   const auto file = read_safetensors(Segment::own(joined)).value();
   const auto header = read_checkpoint_header(file).value();
@@ -55,7 +55,7 @@ TEST(Checkpoint, ServersHaveSharesToo) {
   const auto of = [](std::uint32_t rank, std::uint32_t world = 2, std::uint32_t servers = 2) {
     return share(rank, world, 9, {"model." + std::to_string(rank), rank_prefix(rank) + "own"}, servers);
   };
-  const auto joined = join_checkpoint(std::vector{of(0), of(1), of(2), of(3)}).value();
+  const auto joined = join_checkpoint(std::vector{of(0), of(1), of(2), of(3)}).value().whole();
   const auto file = read_safetensors(Segment::own(joined)).value();
   const auto header = read_checkpoint_header(file).value();
   EXPECT_EQ(header.world, 2u);

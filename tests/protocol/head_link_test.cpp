@@ -42,6 +42,7 @@ class Office final : public runtime::Actor<Coordinator> {
     book_.shares.push_back(share.safetensors.size());
     co_return next();
   }
+  net::awaitable<Result<Segment>> resume(ResumeRequest) override { co_return Segment(); }
   net::awaitable<Result<void>> ended(TrainingEnd) override { co_return next(); }
 
  private:

@@ -162,7 +162,7 @@ TEST(Local, StopsAndGoesOnWithTheSameBytes) {
   Segment resumed;
   train_alone(spec, &whole);
   EXPECT_EQ(train_alone(spec, &half, {}, 7).records.size(), 7U);
-  const auto joined = Segment::own(protocol::join_checkpoint(std::span(&half, 1)).value());
+  const auto joined = Segment::own(protocol::join_checkpoint(std::span(&half, 1)).value().whole());
   train_alone(spec, &resumed, joined);
   EXPECT_TRUE(std::ranges::equal(whole.bytes(), resumed.bytes()));
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "mode_runs.hpp"
+#include "tests/protocol/part_of.hpp"
 #include "training/job_parts.hpp"
 #include "training/modes/esync.hpp"
 #include "training/state_server/state_server.hpp"
@@ -79,7 +80,7 @@ inline Outcome train_scripted(const protocol::JobSpec& spec, const std::vector<s
         options_of(spec),
         ESync::Instruments{.now = {},
                            .grants = std::make_unique<Script>(rank, wished, shares.empty() ? 1 : shares[rank])});
-    if (!run.checkpoint.empty()) replica->restore(run.checkpoint).value();
+    if (!run.checkpoint.empty()) replica->restore(protocol::testing::part_of(run.checkpoint, rank)).value();
     auto& watcher = outcome.watchers[rank];
     if (rank == run.stopper) watcher.stop_after = run.stop_after;
     replica->join(*group[rank]).value();

@@ -13,6 +13,7 @@
 #include "collectives/gossip/graph.hpp"
 #include "compressors/catalog.hpp"
 #include "mode_runs.hpp"
+#include "tests/protocol/part_of.hpp"
 
 namespace weir::training {
 namespace {
@@ -263,7 +264,7 @@ TEST(Gossip, SumsOverOtherNeighboursAreRefused) {
     std::vector<Result<void>> joined(ranks);
     run_ranks(ranks, [&](std::uint32_t rank) {
       auto replica = Replica::make(spec, rank, ranks).value();
-      replica->restore(checkpoint).value();
+      replica->restore(protocol::testing::part_of(checkpoint, rank)).value();
       joined[rank] = replica->join(*group[rank]);
       replica.reset();
       group[rank]->close();

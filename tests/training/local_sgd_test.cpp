@@ -12,6 +12,7 @@
 #include "base/errc.hpp"
 #include "protocol/checkpoint.hpp"
 #include "ranks.hpp"
+#include "tests/protocol/part_of.hpp"
 #include "training/modes/mode.hpp"
 
 namespace weir::training {
@@ -75,7 +76,7 @@ Outcome train(const protocol::JobSpec& spec, std::uint32_t ranks, const Segment&
   Outcome outcome{std::vector<Watcher>(ranks), std::vector<Segment>(ranks), std::vector<Result<bool>>(ranks, false)};
   run_ranks(ranks, [&](std::uint32_t rank) {
     auto replica = Replica::make(spec, rank, ranks).value();
-    if (!checkpoint.empty()) replica->restore(checkpoint).value();
+    if (!checkpoint.empty()) replica->restore(protocol::testing::part_of(checkpoint, rank)).value();
     if (rank == 1) outcome.watchers[rank].stop_after = stop_rank_1_after;
     replica->join(*group[rank]).value();
     outcome.results[rank] = replica->mode->train(*replica, outcome.watchers[rank]);
@@ -197,7 +198,7 @@ TEST(LocalSgd, AResumedJobEndsWithTheSameBytes) {
     const auto whole = train(spec, 3);
     const auto half = train(spec, 3, {}, 10);  // which stops at the next exchange
     ASSERT_EQ(half.watchers[0].models.size(), 12U);
-    const auto checkpoint = Segment::own(protocol::join_checkpoint(half.shares).value());
+    const auto checkpoint = Segment::own(protocol::join_checkpoint(half.shares).value().whole());
     const auto resumed = train(spec, 3, checkpoint);
     for (const std::uint32_t rank : {0, 1, 2}) {
       EXPECT_EQ(resumed.watchers[rank].models.size() + 12, whole.watchers[rank].models.size());

@@ -14,6 +14,7 @@
 #include "protocol/checkpoint.hpp"
 #include "protocol/safetensors.hpp"
 #include "ranks.hpp"
+#include "tests/protocol/part_of.hpp"
 #include "training/modes/mode.hpp"
 
 namespace weir::training::testing {
@@ -69,7 +70,7 @@ struct Outcome {
   std::vector<Segment> shares;
   std::vector<Result<bool>> results;
 
-  Segment checkpoint() const { return Segment::own(protocol::join_checkpoint(shares).value()); }
+  Segment checkpoint() const { return Segment::own(protocol::join_checkpoint(shares).value().whole()); }
 };
 
 struct Run {
@@ -103,7 +104,7 @@ inline Outcome train(const protocol::JobSpec& spec, std::uint32_t ranks, const R
   run_ranks(ranks, [&](std::uint32_t rank) {
     const at::Device device = run.devices.empty() ? at::Device(at::kCPU) : run.devices[rank];
     auto replica = Replica::make(spec, rank, ranks, 0, device).value();
-    if (!run.checkpoint.empty()) replica->restore(run.checkpoint).value();
+    if (!run.checkpoint.empty()) replica->restore(protocol::testing::part_of(run.checkpoint, rank)).value();
     auto& watcher = outcome.watchers[rank];
     if (rank == run.stopper) watcher.stop_after = run.stop_after;
     watcher.average_every = run.average_every;

@@ -13,6 +13,7 @@
 
 #include "protocol/checkpoint.hpp"
 #include "ranks.hpp"
+#include "tests/protocol/part_of.hpp"
 #include "training/modes/mode.hpp"
 #include "training/servers/server.hpp"
 
@@ -81,12 +82,13 @@ class ServedJob {
       Result<void> done;
       if (rank < workers_) {
         auto& replica = replicas[rank] = Replica::make(spec_, rank, workers_, servers_, device).value();
-        if (!checkpoint.empty()) done = replica->restore(checkpoint);
+        if (!checkpoint.empty()) done = replica->restore(protocol::testing::part_of(checkpoint, rank));
         ASSERT_TRUE(done) << done.error().message();
         done = replica->join(*group[rank]);
       } else {
         auto& server = servers[rank - workers_] = servers::Server::make(spec_, place(rank)).value();
-        if (!checkpoint.empty()) done = server->restore(checkpoint);
+        if (!checkpoint.empty())
+          done = server->restore(protocol::testing::part_of(checkpoint, rank, protocol::Role::server));
         ASSERT_TRUE(done) << done.error().message();
         done = server->join(*group[rank]);
       }
@@ -119,7 +121,7 @@ class ServedJob {
   Segment checkpoint(std::uint64_t step) const {
     std::vector<Segment> shares;
     for (const auto& one : told) shares.push_back(one->shares.at(step));
-    return Segment::own(protocol::join_checkpoint(shares).value());
+    return Segment::own(protocol::join_checkpoint(shares).value().whole());
   }
 
   servers::Place place(std::uint32_t rank) const { return {rank - workers_, workers_, servers_}; }

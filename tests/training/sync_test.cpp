@@ -14,6 +14,7 @@
 #include "protocol/checkpoint.hpp"
 #include "protocol/safetensors.hpp"
 #include "ranks.hpp"
+#include "tests/protocol/part_of.hpp"
 #include "training/modes/mode.hpp"
 #include "training/tensor_file.hpp"
 
@@ -93,7 +94,7 @@ Outcome train(const protocol::JobSpec& spec, Group group, const Segment& checkpo
   run_ranks(ranks, [&](std::uint32_t rank) {
     auto replica = Replica::make(spec, rank, ranks).value();
     if (!checkpoint.empty()) {
-      ASSERT_TRUE(replica->restore(checkpoint));
+      ASSERT_TRUE(replica->restore(protocol::testing::part_of(checkpoint, rank)));
     }
     auto& watcher = outcome.watchers[rank];
     watcher.first = replica->step;
@@ -173,7 +174,7 @@ void expect_the_same_bytes_if_resumed(protocol::JobSpec spec, std::uint64_t inte
   const auto whole = train(spec, collectives::in_process_group(ranks));
   spec.training.max_steps = interrupted;
   const auto half = train(spec, collectives::in_process_group(ranks));
-  const auto checkpoint = Segment::own(protocol::join_checkpoint(half.shares).value());
+  const auto checkpoint = Segment::own(protocol::join_checkpoint(half.shares).value().whole());
   spec.training.max_steps.reset();
   const auto resumed = train(spec, collectives::in_process_group(ranks), checkpoint);
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -446,7 +447,7 @@ TEST(Sync, RanksThatStartDifferentlyAreToldSo) {
 TEST(Replica, RefusesCheckpointsOfOtherJobs) {
   const auto spec = small_job("dgc");
   const auto outcome = train(spec, collectives::in_process_group(2));
-  const auto checkpoint = Segment::own(protocol::join_checkpoint(outcome.shares).value());
+  const auto checkpoint = Segment::own(protocol::join_checkpoint(outcome.shares).value().whole());
   const auto refusal = [&](const protocol::JobSpec& other, std::uint32_t world, const Segment& file) {
     return Replica::make(other, 0, world).value()->restore(file).error().code;
   };

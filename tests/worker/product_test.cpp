@@ -152,8 +152,7 @@ std::string run(const protocol::JobSpec& spec, bool equal_models) {
                                            .members = members,
                                            .role = of_rank,
                                            .group_secret = {},
-                                           .listen_host = {},
-                                           .resume_from = {}};
+                                           .listen_host = {}};
           auto role = maker_of(of_rank)(spec, place);
           if (!role) return role.error();
           if (auto joined = (*role)->join(*group[rank]); !joined) return joined.error();

@@ -104,8 +104,7 @@ TEST_F(Worker, TwoProcessesTrainTogether) {
                                           .members = 2,
                                           .attempt = 1,
                                           .group_secret = "group",
-                                          .listen_host = "127.0.0.1",
-                                          .resume_from = {}};
+                                          .listen_host = "127.0.0.1"};
     const auto prepared = await(trainers[rank].call<&protocol::Training::prepare>(assignment));
     ASSERT_TRUE(prepared) << prepared.error().message();
     peers.push_back(prepared->endpoint);
