@@ -88,13 +88,13 @@ std::vector<Tensors> textbook(const protocol::JobSpec& spec, const std::vector<s
       for (std::uint32_t rank = 0; rank < ranks; ++rank) {
         const double weight = rule.weighted ? static_cast<double>(round[rank]) / all : 1.0 / ranks;
         const at::Tensor difference = (replicas[rank]->model->parameters()[p].tensor - common[p]) / weight_of(rank);
-        const at::Tensor scaled = difference * (weight * ranks);
+        const at::Tensor scaled = difference * (weight * ranks * rule.global_lr * weights / ranks);
         const at::Tensor wanted = scaled + residuals[rank][p];
         const at::Tensor sent = largest(wanted, rule.ratio, rule.shares.empty() ? 1 : rule.shares[rank]);
         residuals[rank][p] = wanted - sent;
         sum += sent / static_cast<double>(ranks);
       }
-      common[p] = common[p] + rule.global_lr * (weights / ranks) * sum;
+      common[p] = common[p] + sum;
       for (const auto& one : replicas) at::Tensor(one->model->parameters()[p].tensor).copy_(common[p]);
     }
     models.push_back(testing::cloned(replicas[0]->model->parameters()));

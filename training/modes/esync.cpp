@@ -116,15 +116,7 @@ class ESync::Training {
 
   Result<Exchange::Agreed> exchange(StepRecord& record, const Step& step) {
     Exchange& exchange = *replica_.exchange;
-    const auto sent_before = replica_.workers().traffic().sent_bytes;
-    exchange.begin(step);
     const double weight = std::pow(static_cast<double>(record.local_steps), mode_.options_.normalization);
-    common_.give(exchange, common_.all().subspan(parameters_));
-    common_.give(exchange, common_.all().first(parameters_), 1 / weight);
-    const auto agreed = exchange.finish();
-    if (!agreed) return agreed.error();
-    measure_exchange(agreed->times, replica_.workers().traffic().sent_bytes - sent_before);
-
     const double finished = mode_.now_();
     const auto sums = sums_over(replica_.workers(), record.local_steps, weight);
     if (!sums) return sums.error();
@@ -133,9 +125,17 @@ class ESync::Training {
       return Error{Errc::malformed, "the workers have made " + std::to_string(sums->steps) + " local steps where " +
                                         std::to_string(left()) + " were left"};
     }
+    // What the compressor leaves for a later round, where other numbers of steps are made, is in the model's unit then.
     const double rate = mode_.options_.global_lr * sums->weights / replica_.world;
+    const auto sent_before = replica_.workers().traffic().sent_bytes;
+    exchange.begin(step);
+    common_.give(exchange, common_.all().subspan(parameters_));
+    common_.give(exchange, common_.all().first(parameters_), rate / weight);
+    const auto agreed = exchange.finish();
+    if (!agreed) return agreed.error();
+    measure_exchange(agreed->times, replica_.workers().traffic().sent_bytes - sent_before);
     for (const auto i : common_.all()) {
-      common_.add(i, exchange.means()[i].tensor, i < parameters_ ? rate : 1);
+      common_.add(i, exchange.means()[i].tensor);
       common_.adopt(i);
     }
     counts_.steps_of_all += sums->steps;
