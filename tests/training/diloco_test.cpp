@@ -35,6 +35,7 @@ struct Textbook {
   std::uint64_t fragments = 1;
   std::uint64_t delay = 0;
   double merge = 0.5;
+  std::optional<std::uint64_t> steps = {};  ///< of the training, if not the job's
 };
 
 struct Models {
@@ -56,11 +57,16 @@ Models textbook(const protocol::JobSpec& spec, std::uint32_t ranks, const Textbo
   for (const auto& tensor : common) momenta.push_back(at::zeros_like(tensor));
   Models models;
   std::vector<at::Tensor> outer_gradients(common.size());
+  std::vector<bool> whole_period(is.fragments);  // lies behind the exchange
   const auto apply = [&](std::uint32_t fragment, double kept) {
     for (std::size_t p = 0; p < common.size(); ++p) {
       if (fragment_of[p] != fragment) continue;
-      momenta[p] = is.momentum * momenta[p] + outer_gradients[p];
-      common[p] = common[p] - is.lr * (outer_gradients[p] + is.momentum * momenta[p]);
+      at::Tensor step = outer_gradients[p];
+      if (whole_period[fragment]) {
+        momenta[p] = is.momentum * momenta[p] + outer_gradients[p];
+        step = outer_gradients[p] + is.momentum * momenta[p];
+      }
+      common[p] = common[p] - is.lr * step;
       for (std::uint32_t rank = 0; rank < ranks; ++rank) {
         parameter(rank, p).copy_(kept * parameter(rank, p) + (1 - kept) * common[p]);
       }
@@ -100,6 +106,7 @@ Models textbook(const protocol::JobSpec& spec, std::uint32_t ranks, const Textbo
       const bool due = (done > offset || (f > 0 && done == offset)) && (done - offset) % is.period == 0;
       if (!due && done != total) continue;
       gather(f);
+      whole_period[f] = due;
       begun[f] = done;
       if (is.delay == 0 || done == total) {
         apply(f, 0);
@@ -121,13 +128,16 @@ TEST(DiLoCo, IsThatOfTheTextbook) {
   constexpr std::uint32_t ranks = 3;
   for (const Textbook& is : {Textbook{}, Textbook{.period = 4, .fragments = 2},
                              Textbook{.period = 6, .lr = 0.4, .momentum = 0.5, .fragments = 2, .delay = 2},
-                             Textbook{.period = 5, .delay = 3, .merge = 0.25}}) {
-    const auto spec = diloco_job("none", {{"period", is.period},
-                                          {"outer_lr", is.lr},
-                                          {"outer_momentum", is.momentum},
-                                          {"fragments", is.fragments},
-                                          {"delay", is.delay},
-                                          {"merge", is.merge}});
+                             Textbook{.period = 5, .delay = 3, .merge = 0.25},
+                             // The exchange that began after 8 steps has just ended when the last one begins.
+                             Textbook{.period = 4, .delay = 2, .merge = 0, .steps = 10}}) {
+    auto spec = diloco_job("none", {{"period", is.period},
+                                    {"outer_lr", is.lr},
+                                    {"outer_momentum", is.momentum},
+                                    {"fragments", is.fragments},
+                                    {"delay", is.delay},
+                                    {"merge", is.merge}});
+    if (is.steps) spec.training.max_steps = is.steps;
     // The first matrix has most of the entries.
     const std::vector<std::uint32_t> fragment_of =
         is.fragments == 1 ? std::vector<std::uint32_t>{0, 0, 0, 0} : std::vector<std::uint32_t>{0, 1, 1, 1};

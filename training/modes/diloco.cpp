@@ -29,10 +29,11 @@ struct DiLoCo::Outer {
   }
 
   /// Applies the mean of what the ranks' tensors differ from the common one by. For a parameter that is a step that
-  /// leads downhill; statistics, which come behind the parameters, have nowhere to go but to their mean.
-  void step(std::uint32_t tensor, const at::Tensor& difference, const Options& options) {
+  /// leads downhill; statistics, which come behind the parameters, have nowhere to go but to their mean. Momentum is
+  /// what a whole period has: after a part of one, or of no step at all, it would lead far beyond what was learned.
+  void step(std::uint32_t tensor, const at::Tensor& difference, const Options& options, bool whole_period) {
     if (tensor >= momenta.size()) return common.add(tensor, difference);
-    if (options.outer_momentum == 0) return common.add(tensor, difference, options.outer_lr);
+    if (options.outer_momentum == 0 || !whole_period) return common.add(tensor, difference, options.outer_lr);
     const at::NoGradGuard no_grad;
     at::Tensor& momentum = momenta[tensor];
     momentum.mul_(options.outer_momentum).add_(difference);
@@ -73,8 +74,8 @@ class DiLoCo::Training {
     ++local_steps_;
   }
 
-  void begin(std::uint32_t fragment, Step step, std::uint64_t steps_done) {
-    under_way_ = {fragment, steps_done};
+  void begin(std::uint32_t fragment, Step step, std::uint64_t steps_done, bool whole_period) {
+    under_way_ = {fragment, steps_done, whole_period};
     step.samples = std::exchange(samples_[fragment], 0);
     exchange_.begin(step, fragment);
     outer_.common.give(exchange_, fragments_[fragment]);
@@ -92,7 +93,7 @@ class DiLoCo::Training {
     if (!agreed) return agreed.error();
     const double kept = under_way_->begun < steps ? options_.merge : 0;
     for (const auto i : fragments_[under_way_->fragment]) {
-      outer_.step(i, exchange_.means()[i].tensor, options_);
+      outer_.step(i, exchange_.means()[i].tensor, options_, under_way_->whole_period);
       outer_.common.adopt(i, kept);
     }
     under_way_.reset();
@@ -113,6 +114,7 @@ class DiLoCo::Training {
   struct UnderWay {
     std::uint32_t fragment = 0;
     std::uint64_t begun = 0;  ///< when so many steps were done
+    bool whole_period = true;
   };
 
   const Options& options_;
@@ -229,6 +231,8 @@ Result<bool> DiLoCo::train(Replica& replica, Progress& progress) {
                       .settled = false,
                       .dense_bytes = replica.exchange->dense_bytes_per_step()};
     exchanges.count(record.samples);
+    const bool last = done == replica.length.steps_total;
+    const auto due = due_after(done);
     const auto begin = [&](std::uint32_t fragment) {
       exchanges.begin(fragment,
                       {.number = exchanges_before(fragment, done),
@@ -236,9 +240,8 @@ Result<bool> DiLoCo::train(Replica& replica, Progress& progress) {
                        .learning_rate = options_.outer_lr,
                        .vote = progress.stop_wanted() ? 1.0F : 0.0F,
                        .begin = start},
-                      done);
+                      done, due == fragment);
     };
-    const bool last = done == replica.length.steps_total;
     if (exchanges.ends_after(done) || (last && exchanges.under_way())) {
       if (auto ended = exchanges.end(done, record); !ended) return ended.error();
     }
@@ -247,7 +250,7 @@ Result<bool> DiLoCo::train(Replica& replica, Progress& progress) {
         begin(fragment);
         if (auto ended = exchanges.end(done, record); !ended) return ended.error();
       }
-    } else if (const auto due = due_after(done); due && *due < exchanges.fragments()) {
+    } else if (due && *due < exchanges.fragments()) {
       begin(*due);
       if (options_.delay == 0) {
         if (auto ended = exchanges.end(done, record); !ended) return ended.error();
