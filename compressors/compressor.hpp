@@ -45,6 +45,8 @@ struct Round {
   /// Gathered payloads do not go to all ranks: the owner of a share of the tensor gets those for it and encodes their
   /// mean again. A rank then sends and receives two payloads, not world - 1.
   bool by_owners = false;
+  /// What takes the place of the mean is the part of this rank alone, as where workers push to servers.
+  bool alone = false;
   /// What is encoded of the entries that the compressor chooses: that share, of largest magnitude; for traits().thins.
   double share = 1;
   /// Of the tensor that is encoded, if its memory has noted them (Memory::peaks): they change nothing but how long it

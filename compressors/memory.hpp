@@ -33,6 +33,11 @@ struct MemoryTraits {
   /// update() turns the mean into something else, which it keeps and to which it adds the next one. If false, what no
   /// rank has sent stays zero in the mean.
   bool changes_mean = false;
+  /// What it keeps is what the mean of all ranks leaves of the rank's gradient, and not what was sent leaves of it.
+  bool reckons_with_mean = false;
+  /// What it keeps is owed to the weights: of another learning rate it is multiplied by the last one and divided by the
+  /// new one, so that it moves them as far.
+  bool follows_learning_rate = false;
   /// This memory has a momentum of its own, whatever the optimizer's: the optimizer must apply none.
   bool replaces_momentum = false;
 };

@@ -10,6 +10,13 @@
 #include "compressors/parallel_loops.hpp"
 
 namespace weir::compressors {
+namespace {
+
+/// How many times the limit of a mean's norm one rank's own gradient may have: as much as the mean of independent ones
+/// is shorter.
+double limit_alone(const Round& round) { return std::sqrt(static_cast<double>(round.world)); }
+
+}  // namespace
 
 protocol::Params<DgcMemory::Options> DgcMemory::params() {
   return protocol::Params<Options>()
@@ -33,7 +40,7 @@ Result<DgcMemory::Step> DgcMemory::step_of(const at::Tensor& gradient, const Rou
   if (!momentum) return momentum.error();
   auto velocity = velocities_.of(round, gradient);
   if (!velocity) return velocity.error();
-  const auto scale = clip_scale(gradient, std::sqrt(static_cast<double>(round.world)));
+  const auto scale = clip_scale(gradient, limit_alone(round));
   if (!scale) return scale.error();
   return Step{
       std::move(*momentum), std::move(*velocity), {static_cast<float>(setting_.momentum), *scale, setting_.nesterov}};
@@ -119,7 +126,7 @@ Result<void> DgcMemory::average_dense_all(std::span<at::Tensor> means, std::span
     }
     auto momentum = momenta_.of(rounds[i], means[i]);
     if (!momentum) return momentum.error();
-    const auto scale = clip_scale(means[i], 1);
+    const auto scale = clip_scale(means[i], rounds[i].alone ? limit_alone(rounds[i]) : 1);
     if (!scale) return scale.error();
     const MomentumStep step{static_cast<float>(setting_.momentum), *scale, setting_.nesterov};
     if (means[i].is_cpu()) {

@@ -26,7 +26,7 @@ class EfSignSgdMemory final : public Memory {
  public:
   static constexpr std::string_view type_name = "efsignsgd";
   static constexpr std::string_view summary = "Error feedback of the weights' steps: the learning rate may change.";
-  static constexpr MemoryTraits type_traits = {.reads_sent = true};
+  static constexpr MemoryTraits type_traits = {.reads_sent = true, .follows_learning_rate = true};
   static std::optional<std::string> misfit(const Compressor& compressor);
 
   struct Options {

@@ -76,7 +76,7 @@ std::optional<std::string> no_pushes(const Traits& compressor) {
 }
 
 std::optional<std::string> no_pushes(const MemoryTraits& memory) {
-  if (memory.changes_mean) return "it reckons with the mean of all workers";
+  if (memory.changes_mean || memory.reckons_with_mean) return "it reckons with the mean of all workers";
   return std::nullopt;
 }
 

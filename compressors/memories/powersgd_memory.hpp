@@ -25,7 +25,7 @@ class PowerSgdMemory final : public Memory {
  public:
   static constexpr std::string_view type_name = "powersgd";
   static constexpr std::string_view summary = "Error feedback against the mean that the ranks agreed on.";
-  static constexpr MemoryTraits type_traits = {};
+  static constexpr MemoryTraits type_traits = {.reckons_with_mean = true};
   static std::optional<std::string> misfit(const Compressor& compressor);
 
   std::string_view name() const override { return type_name; }

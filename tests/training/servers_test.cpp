@@ -178,6 +178,8 @@ TEST(ServedJobs, GradientsThatNobodyCouldDecodeAloneAreRefused) {
   EXPECT_NE(refusal("powersgd", "").find("several passes"), std::string::npos) << refusal("powersgd", "");
   EXPECT_NE(refusal("signsgd", "none").find("no majority"), std::string::npos) << refusal("signsgd", "none");
   EXPECT_NE(refusal("topk", "ef21").find("mean of all workers"), std::string::npos) << refusal("topk", "ef21");
+  EXPECT_NE(refusal("randomk", "powersgd").find("mean of all workers"), std::string::npos)
+      << refusal("randomk", "powersgd");
   EXPECT_EQ(refusal("topk", "residual"), "accepted");
   auto spec = served_job("backup", {{"backup_workers", 2}});
   EXPECT_EQ(Replica::make(spec, 0, 2, 1).error().code, Errc::invalid_argument);

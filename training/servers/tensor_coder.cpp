@@ -73,7 +73,8 @@ Round TensorCoder::round_of(const Turn& turn, std::uint32_t tensor) const {
           .tensor = tensor,
           .rank = turn.answers ? setting_.workers + turn.worker : turn.worker,
           .world = setting_.workers,
-          .by_owners = true};
+          .by_owners = true,
+          .alone = true};
 }
 
 bool TensorCoder::travels_as_is(const at::Tensor& tensor, const Round& round) const {
