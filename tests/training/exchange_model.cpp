@@ -266,7 +266,10 @@ std::unique_ptr<MemoryModel> memory_model(const ExchangeCase& of) {
 
 ExchangeModel::ExchangeModel(const ExchangeCase& of, std::uint32_t ranks, std::span<const Bucket> buckets,
                              collectives::TopologyChoice topology, std::uint32_t ranks_per_host)
-    : buckets_(buckets.begin(), buckets.end()), topology_(std::move(topology)), ranks_per_host_(ranks_per_host) {
+    : buckets_(buckets.begin(), buckets.end()),
+      topology_(std::move(topology)),
+      follows_learning_rate_(of.memory == "efsignsgd"),
+      ranks_per_host_(ranks_per_host) {
   const bool gathered = of.make().compressor->traits().passes.back() == Reduction::gather;
   if (topology_.name == "hierarchical" && ranks_per_host > 1) {
     const std::uint32_t hosts = (ranks + ranks_per_host - 1) / ranks_per_host;
@@ -465,6 +468,13 @@ std::map<std::uint32_t, std::vector<ExchangeModel::Share>> ExchangeModel::shares
   return shares;
 }
 
+/// What is left out with the memory efsignsgd is owed to the weights. 1 in rounds that do not move them.
+float ExchangeModel::change_of_unit(std::uint32_t share, const Round& round) {
+  const auto now = static_cast<float>(round.learning_rate);
+  if (!follows_learning_rate_ || now == 0) return 1;
+  return std::exchange(rates_.try_emplace(share, now).first->second, now) / now;
+}
+
 /// Each owner averages its rows over all ranks and encodes them again, with what it has left out so far.
 void ExchangeModel::by_owners(const std::vector<std::uint32_t>& members,
                               const std::map<std::uint32_t, std::vector<Share>>& shares, const Round& round,
@@ -484,6 +494,7 @@ void ExchangeModel::by_owners(const std::vector<std::uint32_t>& members,
     for (const Share& share : shares.at(tensor)) {
       const auto& [owner, first, count, id] = share;
       at::Tensor& sum = residuals_.try_emplace(id, at::zeros_like(agreed.narrow(0, first, count))).first->second;
+      sum.mul_(change_of_unit(id, round));
       auto payloads = encoded(share, inputs, round);
       for (std::size_t rank = 0; rank < ranks; ++rank) {
         SentRows& up = payloads[rank];

@@ -103,6 +103,7 @@ class ExchangeModel {
 
   void by_hops(const std::vector<std::uint32_t>& members, const std::map<std::uint32_t, std::vector<Share>>& shares,
                const compressors::Round& round, const std::vector<Tensors>& gradients, std::vector<Tensors>& means);
+  float change_of_unit(std::uint32_t share, const compressors::Round& round);
   at::Tensor mean_by_hops(const Share& share, const Tensors& inputs, const compressors::Round& round);
 
   void by_regions(SplitModel& split, const std::vector<std::uint32_t>& members, const compressors::Round& round,
@@ -123,9 +124,11 @@ class ExchangeModel {
   std::size_t owners_ = 0;                         ///< of shares; 0: payloads are gathered by all ranks
   bool splits_ = false;                            ///< chosen entries go to the owners of regions
   bool hops_ = false;                              ///< shares come to their owners by hops
+  const bool follows_learning_rate_;               ///< what is left out
   std::map<std::uint32_t, Tensors> left_out_;      ///< by hops, by the number of the share: by each rank
   std::map<std::size_t, SplitModel> split_;        ///< by bucket
   std::map<std::uint32_t, at::Tensor> residuals_;  ///< of owners, by the number of their share
+  std::map<std::uint32_t, float> rates_;           ///< at which what owners have left out was, by the same number
   const std::uint32_t ranks_per_host_;
   std::unique_ptr<ExchangeModel> hosts_;  ///< in an exchange by hosts, with a rank for each host
 };

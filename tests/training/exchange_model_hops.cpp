@@ -35,9 +35,10 @@ at::Tensor ExchangeModel::mean_by_hops(const Share& share, const Tensors& inputs
   const std::size_t ranks = ranks_.size();
   Tensors& sums = left_out_[share.id];
   sums.resize(ranks);
+  const float change = change_of_unit(share.id, round);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const at::Tensor part = inputs[rank].narrow(0, share.first, share.count) / static_cast<double>(ranks);
-    sums[rank] = sums[rank].defined() ? sums[rank] + part : part;
+    sums[rank] = sums[rank].defined() ? sums[rank] * change + part : part;
   }
   const auto encode = [&](std::size_t rank) {
     Bytes payload;

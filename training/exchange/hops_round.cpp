@@ -19,12 +19,13 @@ using compressors::Sent;
 HopsRound::HopsRound(const RoundSetting& setting, const Bucket& bucket, std::uint32_t first_piece)
     : CodedRound(setting, bucket, shares_of_owners(setting.parameters, bucket, setting.world), /*by_owners=*/true,
                  first_piece),
-      sums_(compressor(), setting.parameters, pieces_, std::nullopt),
+      sums_(setting.compression, setting.parameters, pieces_, std::nullopt),
       parts_(pieces_.size()) {}
 
 Result<void> HopsRound::encode_compensated(std::uint32_t /*pass*/) {
   const float share = 1 / static_cast<float>(setting_.world);
   for (const CodedPiece& coded : coded_pieces_) {
+    sums_.begin(coded.piece, round_by(setting_.rank, pieces_[coded.piece]));
     const at::Tensor own = pieces_[coded.piece].of(compensated_[coded.coded], views_[coded.piece]);
     compressors::add_scaled(share, std::as_bytes(flat(own)), flat(sums_.mean(coded.piece).tensor));
   }

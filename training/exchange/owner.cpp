@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/errc.hpp"
 #include "compressors/flat.hpp"
@@ -22,6 +23,7 @@ namespace {
 // Of the names in a state.
 std::string residual_of(const std::string& parameter) { return "owned." + parameter; }
 std::string first_entry_of(const std::string& parameter) { return "owned_from." + parameter; }
+std::string learning_rate_of(const std::string& parameter) { return "owned_at." + parameter; }
 
 /// As many votes for one sign as for the other add up to zero, but for rounding, and a rounding error is no vote.
 void clear_ties(std::span<float> mean, std::uint32_t world) {
@@ -31,11 +33,12 @@ void clear_ties(std::span<float> mean, std::uint32_t world) {
 
 }  // namespace
 
-Owner::Owner(compressors::Compressor& compressor, std::span<const NamedTensor> parameters,
+Owner::Owner(const compressors::Compression& compression, std::span<const NamedTensor> parameters,
              std::span<const Piece> pieces, std::optional<std::uint32_t> rank)
-    : compressor_(compressor),
-      keeps_residual_(!compressors::no_residual(compressor)),
-      counts_signs_(compressor.traits().votes && !keeps_residual_),
+    : compressor_(*compression.compressor),
+      keeps_residual_(!compressors::no_residual(compressor_)),
+      follows_learning_rate_(keeps_residual_ && compression.memory->traits().follows_learning_rate),
+      counts_signs_(compressor_.traits().votes && !keeps_residual_),
       works_(pieces.size()) {
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     if (rank && pieces[i].owner != *rank) continue;
@@ -46,8 +49,16 @@ Owner::Owner(compressors::Compressor& compressor, std::span<const NamedTensor> p
     if (pieces[i].rows > 0) shape[0] = pieces[i].rows;
     works_[i].piece = &pieces[i];
     works_[i].mean.tensor = at::zeros(shape, at::kFloat);
-    if (compressor.traits().sparse) works_[i].entries.emplace();
+    if (compressor_.traits().sparse) works_[i].entries.emplace();
   }
+}
+
+void Owner::begin(std::size_t piece, const Round& round) {
+  const auto now = static_cast<float>(round.learning_rate);
+  if (!follows_learning_rate_ || !(now > 0)) return;
+  Work& work = works_[piece];
+  const float last = std::exchange(work.learning_rate, now);
+  if (work.owes && last > 0 && last != now) work.mean.tensor.mul_(last / now);
 }
 
 Result<void> Owner::encode(std::size_t piece, const Round& round, Bytes& out) {
@@ -92,6 +103,9 @@ void Owner::save(std::vector<NamedTensor>& state) const {
     state.push_back({residual_of(*of.name), std::move(residual)});
     const auto first_entry = static_cast<std::int64_t>(pieces.front().piece->first_entry);
     state.push_back({first_entry_of(*of.name), at::full({1}, first_entry, at::kLong)});
+    if (follows_learning_rate_) {
+      state.push_back({learning_rate_of(*of.name), at::full({1}, pieces.front().learning_rate, at::kFloat)});
+    }
   }
 }
 
@@ -106,12 +120,21 @@ Result<void> Owner::restore(std::span<const NamedTensor> state) {
     if (!*found || (*found)->first_entry != first_entry || (*found)->values.numel() != entries) {
       return Error{Errc::malformed, "no residual of this rank's share of " + *of.name};
     }
+    float learning_rate = 0;
+    if (follows_learning_rate_) {
+      const auto saved = std::ranges::find(state, learning_rate_of(*of.name), &NamedTensor::name);
+      if (saved == state.end() || saved->tensor.scalar_type() != at::kFloat || saved->tensor.numel() != 1) {
+        return Error{Errc::malformed, "no learning rate of this rank's share of " + *of.name};
+      }
+      learning_rate = saved->tensor.item<float>();
+    }
     const at::Tensor values = (*found)->values.view(-1);
     std::int64_t begin = 0;
     for (std::size_t i = of.first; i < of.first + of.count; ++i) {
       at::Tensor& residual = works_[i].mean.tensor;
       residual.copy_(values.narrow(0, begin, residual.numel()).view(residual.sizes()));
       works_[i].owes = true;
+      works_[i].learning_rate = learning_rate;
       begin += residual.numel();
     }
   }

@@ -23,8 +23,12 @@ namespace weir::training {
 class Owner {
  public:
   /// `pieces`: of the bucket, and must outlive this object; those that rank `rank` owns count, or all if there is none.
-  Owner(compressors::Compressor& compressor, std::span<const compressors::NamedTensor> parameters,
+  Owner(const compressors::Compression& compression, std::span<const compressors::NamedTensor> parameters,
         std::span<const Piece> pieces, std::optional<std::uint32_t> rank);
+
+  /// Before anything is added to the mean of a piece in a round: what was left out of the last one is in this round's
+  /// unit then, if the memory has one that follows the learning rate.
+  void begin(std::size_t piece, const compressors::Round& round);
 
   /// The mean of a piece, to which the caller adds what ranks have encoded of it. Not sparse.
   Mean& mean(std::size_t piece) { return works_[piece].mean; }
@@ -43,7 +47,7 @@ class Owner {
   /// of the round's ranks, because it is of their mean. A memory that has nothing of the kind leaves it to the owner.
   void hand_over(std::size_t piece, compressors::Memory& memory, const compressors::Round& round);
 
-  /// The residuals, for a checkpoint: two tensors with the name of the parameter for each that pieces are of, which
+  /// The residuals, for a checkpoint: some tensors with the name of the parameter for each that pieces are of, which
   /// follow one another in it. They alias the live ones or are made for this.
   void save(std::vector<compressors::NamedTensor>& state) const;
   /// Takes those of this bucket. Fails with: malformed (some are missing or of another piece).
@@ -64,7 +68,8 @@ class Owner {
     const Piece* piece = nullptr;  ///< null: it does not count
     Mean mean;                     ///< between rounds the residual
     std::optional<compressors::Selection> entries;
-    bool owes = false;  ///< the residual may be other than zero
+    bool owes = false;        ///< the residual may be other than zero
+    float learning_rate = 0;  ///< of the last round, where the residual follows it
   };
   /// The pieces of one parameter that count, which follow one another.
   struct OfParameter {
@@ -76,6 +81,7 @@ class Owner {
 
   compressors::Compressor& compressor_;
   const bool keeps_residual_;
+  const bool follows_learning_rate_;
   const bool counts_signs_;  ///< the mean is one of votes, each of the same size
   std::vector<Work> works_;  ///< by piece
   std::vector<OfParameter> parameters_;

@@ -18,7 +18,7 @@ OwnersRound::OwnersRound(const RoundSetting& setting, const Bucket& bucket, std:
     : CodedRound(setting, bucket, shares_of_owners(setting.parameters, bucket, owners), /*by_owners=*/true,
                  first_piece),
       owners_(owners),
-      owner_(compressor(), setting.parameters, pieces_, setting.rank),
+      owner_(setting.compression, setting.parameters, pieces_, setting.rank),
       parts_(pieces_.size()) {}
 
 std::span<const BytesView> OwnersRound::outgoing() {
@@ -61,6 +61,7 @@ Result<void> OwnersRound::encode_combined() {
 /// Averages a piece over all ranks.
 Result<void> OwnersRound::combine(const CodedPiece& coded) {
   const Round round = round_of(pieces_[coded.piece], last_pass());
+  owner_.begin(coded.piece, round);
   results_.resize(setting_.world);
   for (std::uint32_t rank = 0; rank < setting_.world; ++rank) {
     auto payload = rank == round.rank ? own_payload(coded) : compressors::take_payload(streams_[rank]);
