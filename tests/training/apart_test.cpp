@@ -103,6 +103,20 @@ TEST(Models, HaveTheMeanOfStatisticsWhateverIsMadeOfParameters) {
   }
 }
 
+/// With efsignsgd, which takes vectors, too: signs of the mean size of all channels would make small variances
+/// negative.
+TEST(Models, HaveTheMeanOfStatisticsWhateverTheCompressor) {
+  const auto exact = train(job_on_models("none", 1), 3).watchers[0];
+  auto spec = job_on_models("none", 1);
+  spec.compression.compressor = {"efsignsgd", {}};
+  spec.compression.memory = {"efsignsgd", {}};
+  const auto coded = train(spec, 3).watchers[0];
+  EXPECT_FALSE(same(coded.models[0], exact.models[0]));
+  for (std::size_t b = 0; b < exact.buffers[0].size(); ++b) {
+    EXPECT_TRUE(coded.buffers[0][b].allclose(exact.buffers[0][b], 1e-4, 1e-6)) << b;
+  }
+}
+
 TEST_P(OnModels, AResumedJobEndsWithTheSameBytes) {
   const auto spec = job_on_models("topk", GetParam());
   const auto whole = train(spec, 2);

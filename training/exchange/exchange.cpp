@@ -145,8 +145,11 @@ std::vector<Route> Exchange::fixed_routes() const {
 
 std::vector<Bucket> Exchange::planned(const BucketSizes& sizes) const {
   auto parameters = sizes_of(tensors_, compression_);
-  if (options_.aggregation == Aggregation::min || options_.aggregation == Aggregation::max) {
-    for (std::size_t p = 0; p < parameters.size(); ++p) parameters[p].averaged = is_statistic(p);
+  const bool beside = options_.aggregation == Aggregation::min || options_.aggregation == Aggregation::max;
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    if (!is_statistic(p)) continue;
+    parameters[p].coded = false;  // a variance that was encoded with an error may be negative
+    parameters[p].averaged = beside;
   }
   return plan_buckets(parameters, sizes, options_.groups);
 }
@@ -184,9 +187,12 @@ void Exchange::lay_out(std::vector<Bucket> buckets) {
   trace_ = std::make_unique<StepTrace>(fabric_, tensors_, buckets_.size());
   const auto ended = [this](const Result<void>& result, const PhaseTimes& times) {
     const std::lock_guard lock(mutex_);
-    if (!result) failure_ = result.error();
-    agreed_.votes = rounds_[last_ - 1].votes();
-    agreed_.times = {.encode = times.encode, .exchange = times.wire, .decode = times.decode, .wait = 0};
+    if (result) {
+      agreed_.votes = rounds_[last_ - 1].votes();
+      agreed_.times = {.encode = times.encode, .exchange = times.wire, .decode = times.decode, .wait = 0};
+    } else {  // other buckets may still be decoded
+      failure_ = result.error();
+    }
     under_way_ = false;
     changed_.notify_all();
   };
