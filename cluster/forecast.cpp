@@ -73,7 +73,7 @@ std::optional<double> wire_bits(const protocol::JobSpec& spec, const json& entry
 
 /// The length of the warm-up in steps, with a fraction. If its epochs are left open, it takes the share of the training
 /// that the catalog states for its kind of learning rate.
-double warmup_steps(const protocol::JobSpec& spec, const json& catalog, double steps_per_epoch) {
+double warmup_steps(const protocol::JobSpec& spec, const json& catalog, double steps_per_epoch, double steps_total) {
   const auto& params = spec.compression.compressor.params;
   const auto epochs = params.find("warmup_epochs");
   if (epochs == params.end()) return params.value("start_step", 0.0);
@@ -83,7 +83,20 @@ double warmup_steps(const protocol::JobSpec& spec, const json& catalog, double s
   const json* schedule = protocol::find_entry(catalog, "lr_schedules", spec.training.lr_schedule.name);
   const bool falls = schedule != nullptr && schedule->value("falls", false);
   const double share = usual.value(falls ? "share_where_rate_falls" : "share", 0.0);
-  return steps_per_epoch * std::min(share * spec.training.epochs, usual.value("epochs_max", 0.0));
+  return std::min(share * steps_total, steps_per_epoch * usual.value("epochs_max", 0.0));
+}
+
+/// Whether another parameter of the compressor makes `ratio` one that is not used.
+bool ratio_is_unused(const protocol::JobSpec& spec, const json& catalog) {
+  const json entry = compressor_entry(spec, catalog);
+  const json& properties = entry.at("params").at("properties");
+  const json conditions = properties.at("ratio").value("onlyWhere", json::object());
+  for (const auto& [name, condition] : conditions.items()) {
+    const json value = spec.compression.compressor.params.value(name, properties.at(name).at("default"));
+    const json allowed = condition.contains("const") ? json{condition.at("const")} : condition.value("enum", json());
+    if (allowed.is_array() && std::ranges::find(allowed, value) == allowed.end()) return true;
+  }
+  return false;
 }
 
 std::string number_text(double value) {
@@ -126,10 +139,10 @@ std::optional<StepCount> count_steps(const protocol::JobSpec& spec, const protoc
                                      const json& catalog) {
   if (!shape.train_examples) return std::nullopt;
   const std::uint64_t of_a_gradient = *shape.train_examples / gradients_per_step(spec);
-  const auto per_epoch = static_cast<double>(of_a_gradient / spec.training.samples_per_step());
-  const auto all = static_cast<std::uint64_t>(std::ceil(spec.training.epochs * per_epoch));
-  const auto warmup = std::ceil(warmup_steps(spec, catalog, per_epoch));
-  const auto total = std::min(all, spec.training.max_steps.value_or(all));
+  const std::uint64_t per_epoch = of_a_gradient / spec.training.samples_per_step();
+  const std::uint64_t total = spec.training.steps_total(per_epoch);
+  const auto warmup =
+      std::ceil(warmup_steps(spec, catalog, static_cast<double>(per_epoch), static_cast<double>(total)));
   return StepCount{total, warmup < static_cast<double>(total) ? static_cast<std::uint64_t>(warmup) : total};
 }
 
@@ -140,11 +153,15 @@ std::vector<Warning> warnings_of(const protocol::JobSpec& spec, const protocol::
   const auto ratio = params.find("ratio");
   const auto steps = count_steps(spec, shape, catalog);
   if (!steps || ratio == params.end() || !ratio->is_number()) return warnings;
-  const auto compressed = static_cast<double>(steps->total - steps->warmup);
+  if (ratio_is_unused(spec, catalog)) return warnings;
+  // Where workers make steps of their own, an entry is sent in one of so many.
+  const double period = spec.training.mode.params.value("period", 1.0);
+  const auto compressed = static_cast<double>(steps->total - steps->warmup) / period;
   const double sends = ratio->get<double>() * compressed;
   if (sends >= sends_per_entry_min) return warnings;
-  const std::string which = std::to_string(steps->total - steps->warmup) +
-                            (steps->warmup > 0 ? " steps after the warm-up" : " steps of the training");
+  const std::string which = std::to_string(static_cast<std::uint64_t>(compressed)) +
+                            (period > 1 ? " exchanges" : " steps") +
+                            (steps->warmup > 0 ? " after the warm-up" : " of the training");
   std::string detail = "at a ratio of " + number_text(ratio->get<double>()) + " each entry of the gradient is sent " +
                        number_text(sends) + " times on average in the " + which +
                        "; below about 5 much of what is learned is never sent: train longer, with smaller batches";

@@ -399,6 +399,14 @@ json without(json spec, const std::vector<Problem>& problems) {
 
 }  // namespace
 
+std::uint64_t JobSpec::Training::steps_total(std::uint64_t steps_per_epoch) const {
+  // 1.1 times 100 is more than 110 in binary: such an error is no part of a step.
+  constexpr double rounding = 1e-12;
+  const auto steps =
+      static_cast<std::uint64_t>(std::ceil(epochs * static_cast<double>(steps_per_epoch) * (1 - rounding)));
+  return std::min(steps, max_steps.value_or(steps));
+}
+
 const json& job_spec_schema() {
   static const json schema = json::parse(job_spec_schema_text);
   return schema;

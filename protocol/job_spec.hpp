@@ -55,6 +55,8 @@ struct JobSpec {
 
     /// Samples of a worker in one optimizer step.
     std::uint64_t samples_per_step() const { return batch_size * accumulate; }
+    /// The optimizer steps of the training if an epoch has so many: a part of one counts as one.
+    std::uint64_t steps_total(std::uint64_t steps_per_epoch) const;
   };
   struct Compression {
     Choice compressor;

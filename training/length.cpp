@@ -16,9 +16,7 @@ Result<TrainingLength> length_of(const protocol::JobSpec& spec, std::uint64_t ex
                                              std::to_string(gradients_per_step) + " workers with " +
                                              std::to_string(spec.training.samples_per_step()) + " each"};
   }
-  const auto steps =
-      static_cast<std::uint64_t>(std::ceil(spec.training.epochs * static_cast<double>(length.steps_per_epoch)));
-  length.steps_total = std::min(steps, spec.training.max_steps.value_or(steps));
+  length.steps_total = spec.training.steps_total(length.steps_per_epoch);
   return length;
 }
 

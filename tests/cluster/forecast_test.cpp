@@ -122,6 +122,40 @@ TEST(Warnings, ARatioThatSendsAnEntryLessThanFiveTimesAfterTheWarmUp) {
   EXPECT_THAT(warnings(lenet(4, more)), IsEmpty()) << "5.01 times";
 }
 
+TEST(Warnings, TheSameLengthGivenInStepsGivesTheSame) {
+  json epochs = dgc({{"ratio", 0.02}});
+  json steps = epochs;
+  epochs["training"] = {{"epochs", 2}};
+  steps["training"] = {{"epochs", 100}, {"max_steps", 468}};
+  ASSERT_EQ(warnings(lenet(4, epochs)).size(), 1u);
+  ASSERT_EQ(warnings(lenet(4, steps)).size(), 1u);
+  EXPECT_EQ(warnings(lenet(4, steps))[0].detail, warnings(lenet(4, epochs))[0].detail);
+}
+
+TEST(Warnings, AnEntryIsSentInExchangesAndNotInEveryStep) {
+  json fields = dgc({{"ratio", 0.03}, {"warmup_epochs", 0}});
+  fields["training"] = {{"epochs", 2}};
+  auto spec = lenet(4, fields);
+  EXPECT_THAT(warnings(spec), IsEmpty()) << "14 times";
+  spec.training.mode.params["period"] = 100;
+  const auto found = warnings(spec);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_THAT(found[0].detail, HasSubstr("is sent 0.14 times on average in the 4 exchanges of the training"));
+}
+
+TEST(Warnings, ARatioThatIsNotUsedGivesNone) {
+  const auto spec = lenet(4, dgc({{"ratio", 0.001}}));
+  EXPECT_EQ(warnings(spec).size(), 1u);
+  json catalog = protocol::test_catalog();
+  for (json& compressor : catalog["compressors"]) {
+    if (compressor["name"] != "dgc") continue;
+    json& properties = compressor["params"]["properties"];
+    properties["chosen"] = {{"default", "rows"}};
+    properties["ratio"]["onlyWhere"] = {{"chosen", {{"enum", {"entries", "blocks"}}}}};
+  }
+  EXPECT_THAT(warnings(spec, catalog), IsEmpty());
+}
+
 TEST(Warnings, StepsFollowEveryFieldThatDecidesThem) {
   const auto steps = [](std::uint32_t workers, const json& more) {
     const auto spec = lenet(workers, more);
@@ -129,6 +163,7 @@ TEST(Warnings, StepsFollowEveryFieldThatDecidesThem) {
   };
   EXPECT_EQ(steps(1, json::object()).total, 937u);
   EXPECT_EQ(steps(4, {{"training", {{"epochs", 2.5}}}}).total, 585u);
+  EXPECT_EQ(steps(6, {{"training", {{"epochs", 1.1}, {"batch_size", 100}}}}).total, 110u) << "and no part of one more";
   EXPECT_EQ(steps(4, {{"training", {{"epochs", 2}, {"batch_size", 100}}}}).total, 300u);
   EXPECT_EQ(steps(4, {{"training", {{"epochs", 2}, {"max_steps", 50}}}}).total, 50u);
   const json accumulate = {{"accumulate", 4}};
