@@ -104,7 +104,8 @@ Result<protocol::Prepared> Session::prepare(const Segment& checkpoint) {
   holds_model_ = (*role)->holds_model();
   const protocol::Prepared prepared{.endpoint = {assignment_.rank, assignment_.listen_host, port},
                                     .steps_total = (*role)->steps_total(),
-                                    .parameters = (*role)->parameters()};
+                                    .parameters = (*role)->parameters(),
+                                    .step = (*role)->step()};
   const std::lock_guard lock(mutex_);
   if (abort_cause_) return *abort_cause_;
   mesh_ = std::move(mesh);

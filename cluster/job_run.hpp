@@ -125,6 +125,7 @@ class JobRun {
   net::awaitable<void> end_process(Process& process, std::chrono::milliseconds grace);
   template <class Call>
   std::invoke_result_t<Call&> until_answered(const Process& process, Call call);
+  bool resumed_without_steps(const protocol::Prepared& prepared) const;
   protocol::Assignment assignment_of(const Process& process) const;
   /// The workers of the job, which are its first ranks.
   std::uint32_t world() const { return protocol::count_of(spec_.resources.groups, protocol::Role::worker); }

@@ -82,11 +82,22 @@ net::awaitable<void> JobRun::prepare(Process& process) {
   auto order = [this, &process, trainer] { return trainer.call<&Training::prepare>(assignment_of(process)); };
   const auto prepared = co_await until_answered(process, std::move(order));
   if (!prepared) co_return call_failed(process, "cannot begin", prepared.error());
+  if (resumed_without_steps(*prepared)) {
+    co_return blame("the checkpoint to go on from is of step " + std::to_string(prepared->step) +
+                    ", and this job ends after " + std::to_string(prepared->steps_total) +
+                    ": ask for more epochs, or more steps, or an earlier checkpoint");
+  }
   process.endpoint = prepared->endpoint;
   process.endpoint->rank = process.record.rank;
   process.record.state = WorkerState::running;
   job_.steps_total = std::max(job_.steps_total, prepared->steps_total);
   changed_.notify();
+}
+
+/// Whether all steps were made by the job whose checkpoint this one begins with. After its own last one only the end is
+/// left to be told.
+bool JobRun::resumed_without_steps(const protocol::Prepared& prepared) const {
+  return resume_from_ && checkpoints_.kept().empty() && prepared.step >= prepared.steps_total;
 }
 
 protocol::Assignment JobRun::assignment_of(const Process& process) const {

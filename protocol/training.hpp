@@ -44,6 +44,7 @@ struct Prepared {
   RankEndpoint endpoint;
   std::uint64_t steps_total = 0;
   std::uint64_t parameters = 0;  ///< trained scalars
+  std::uint64_t step = 0;        ///< of the checkpoint that it goes on from
 };
 
 /// One value of a worker's time series. The names are those of the API: loss, samples_per_second, bytes_sent, ...

@@ -41,7 +41,8 @@ class FakeTrainer final : public runtime::Actor<protocol::Training> {
     if (script_.hang_in_prepare) co_await clock().sleep_for(1h);
     if (script_.prepare_fails) co_return *script_.prepare_fails;
     child_.print("rank " + std::to_string(assignment_.rank) + " is ready\n");
-    co_return protocol::Prepared{{assignment_.rank, assignment_.listen_host, 1}, script_.steps, 100};
+    co_return protocol::Prepared{
+        {assignment_.rank, assignment_.listen_host, 1}, script_.steps, 100, script_.step_resumed};
   }
   net::awaitable<Result<void>> start(std::vector<protocol::RankEndpoint> peers) override {
     if (peers.size() != assignment_.members) co_return Error{Errc::invalid_argument, "a peer is missing"};

@@ -39,6 +39,21 @@ TEST(Restart, OfAResumedJobGoesOnFromTheCheckpointThatItBeganWith) {
   EXPECT_TRUE(std::ranges::equal(resumed[2].part.bytes(), resumed[1].part.bytes()));
 }
 
+/// Only a worker that has read its data knows how many steps some jobs have.
+TEST(Restart, AResumedJobWithoutStepsLeftFailsWithASentence) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  const auto first = cluster.stopped_job(1);
+  cluster.script.steps = 20;
+  cluster.script.step_resumed = 20;
+  const auto ended = cluster.await_end(cluster.submit_job(1, resumed(first)));
+  EXPECT_EQ(ended.state, JobState::failed);
+  EXPECT_EQ(
+      ended.reason,
+      "the checkpoint to go on from is of step 20, and this job ends after 20: ask for more epochs, or more steps, "
+      "or an earlier checkpoint");
+}
+
 TEST(Restart, OfAResumedJobNeedsNoFileOfTheOtherJob) {
   FakeCluster cluster;
   cluster.add_node("a", 1);
