@@ -19,8 +19,6 @@ using namespace std::chrono_literals;
 using net::experimental::awaitable_operators::operator||;
 
 constexpr auto report_interval = 250ms;
-/// An evaluation shares its cores with the training; this limit only guards against an evaluation that never ends.
-constexpr auto evaluation_limit = 30min;
 
 }  // namespace
 
@@ -195,7 +193,8 @@ void Member::take_model(Model model) {
 net::awaitable<void> Member::evaluate() {
   while (next_model_) {
     const auto model = *std::exchange(next_model_, std::nullopt);
-    const auto measured = co_await evaluator_.within(evaluation_limit).call<&Evaluation::evaluate>(model.tensors);
+    const auto patient = evaluator_.within(protocol::evaluation_limit);
+    const auto measured = co_await patient.call<&Evaluation::evaluate>(model.tensors);
     if (!measured) {
       fail_on(measured.error().within("evaluation"));
       next_model_.reset();

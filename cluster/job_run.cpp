@@ -22,6 +22,8 @@ using protocol::NodeAgent;
 using protocol::Training;
 using protocol::Worker;
 
+/// The evaluation of the final model may wait for the one before.
+constexpr auto final_evaluation_limit = 2 * protocol::evaluation_limit;
 constexpr auto spawn_limit = 120s;          // a process that loads LibTorch on a busy machine
 constexpr auto stop_limit = 120s;           // the ranks agree on a step, and begin to send a checkpoint
 constexpr auto explain_limit = 4s;          // a broken connection is noticed before the death that caused it
@@ -133,24 +135,31 @@ runtime::Clock::duration JobRun::prepare_time() const {
 }
 
 /// Asks the training ranks to stop at a step that all agree on, and waits for their ends: for as long as they send
-/// something that is as large as a checkpoint.
+/// something that is as large as a checkpoint, or evaluate the model of the last step.
 net::awaitable<JobRun::Ending> JobRun::stop_training() {
   co_await enter(Step::stopping);
   for (Process& process : processes_) calls_.spawn("stop", ask_to_stop(process));
+  const auto evaluated = services_.clock.now() + final_evaluation_limit;
   auto waited = Waited::late;
-  for (bool sending = true; sending && waited == Waited::late;) {
+  for (bool busy = true; busy && waited == Waited::late;) {
     const auto before = bytes_received();
     waited = co_await until(stop_limit, has_ended);
-    sending = bytes_received() >= before + protocol::slow_bytes_per_second * stop_limit.count();
+    const auto now = bytes_received();  // less than before if a link broke: the new one counts from 0
+    const bool sending = now < before || now - before >= protocol::slow_bytes_per_second * stop_limit.count();
+    busy = sending || (all_steps_done() && services_.clock.now() < evaluated);
   }
   if (waited == Waited::failed) co_return co_await explain_failure();
   if (waited == Waited::done && processes_.every(has_finished)) co_return Ending{JobState::succeeded, {}};
-  if (waited != Waited::done) {
+  const std::uint64_t step = std::max(steps_done(), checkpoints_.newest());
+  if (waited != Waited::done && all_steps_done()) {
+    co_return Ending{JobState::stopped, "stopped on request; the final evaluation did not end in time"};
+  }
+  if (waited != Waited::done && !checkpoints_.is_complete(step)) {
     co_return Ending{JobState::stopped,
                      "stopped on request; the workers did not agree on a step in time, so the "
                      "newest checkpoint is an older one"};
   }
-  co_return Ending{JobState::stopped, "stopped on request at step " + std::to_string(steps_done())};
+  co_return Ending{JobState::stopped, "stopped on request at step " + std::to_string(step)};
 }
 
 /// Called after the first sign of a failure; waits a moment for the cause behind it.
@@ -470,6 +479,8 @@ std::uint64_t JobRun::steps_done() const {
   }
   return least;
 }
+
+bool JobRun::all_steps_done() const { return job_.steps_total > 0 && steps_done() >= job_.steps_total; }
 
 /// From the processes of this attempt, since their links stand.
 std::uint64_t JobRun::bytes_received() const {

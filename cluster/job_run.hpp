@@ -148,6 +148,8 @@ class JobRun {
   void let_go(Process& process);
   void note(Severity severity, std::string kind, std::string message, const Process* process);
   std::uint64_t steps_done() const;
+  /// Nothing is left but to evaluate the model.
+  bool all_steps_done() const;
   std::uint64_t bytes_received() const;
   WorkerRecord record_of(const Process& process) const;
   Result<Process*> speaker(std::uint32_t rank, std::uint64_t attempt);

@@ -19,6 +19,10 @@ inline bool may_be_repeated(const Error& error) {
          error.code == Errc::exhausted;
 }
 
+/// How long the evaluation of a model may take. It shares its cores with the training; this limit only guards against
+/// one that never ends.
+inline constexpr std::chrono::minutes evaluation_limit{30};
+
 /// What the slowest line that is good enough carries.
 inline constexpr std::uint64_t slow_bytes_per_second = 16 << 10;
 

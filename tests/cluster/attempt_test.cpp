@@ -190,14 +190,60 @@ TEST(Attempt, WorkersAreAskedToStopOnceThatIsCommitted) {
 }
 
 TEST(Attempt, AStopThatComesWhileTheFinalModelIsEvaluatedChangesNothing) {
+  for (const auto evaluation : {30s, 300s}) {
+    FakeCluster cluster;
+    cluster.add_node("a", 2);
+    cluster.script.evaluation = evaluation;
+    const auto id = cluster.submit_job(2);
+    ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 10; }));
+    ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
+    const auto ended = cluster.await_end(id);
+    EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
+  }
+}
+
+TEST(Attempt, AnEvaluationOfTheFinalModelThatNeverEndsIsGivenUp) {
   FakeCluster cluster;
   cluster.add_node("a", 2);
-  cluster.script.evaluation = 30s;
+  cluster.script.evaluation = 24h;
   const auto id = cluster.submit_job(2);
   ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 10; }));
   ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
+  ASSERT_TRUE(cluster.await_job(
+      id, [](const JobRecord& job) { return terminal(job.state); }, 2h));
+  EXPECT_EQ(cluster.job(id).state, JobState::stopped);
+}
+
+TEST(Attempt, AStoppedJobThatHasItsCheckpointDoesNotSpeakOfAnOlderOne) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.steps = 100'000;
+  cluster.script.checkpoint_every = 1;
+  cluster.script.evaluation = 5min;
+  const auto id = cluster.submit_job(2);
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 3; }));
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
   const auto ended = cluster.await_end(id);
-  EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
+  EXPECT_EQ(ended.state, JobState::stopped);
+  const auto newest = cluster.simulation.run(cluster.head->checkpoints(id)).value().back().step;
+  EXPECT_EQ(ended.reason, "stopped on request at step " + std::to_string(newest));
+}
+
+TEST(Attempt, ALargeCheckpointOfAStopOutlivesALinkThatBreaksOnTheWay) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  cluster.script.steps = 100'000;
+  cluster.script.share_values = 2'000'000;
+  const auto id = cluster.submit_job(1);
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 3; }));
+  cluster.simulation.transport().limit_rate(30'000);  // 270 s for the share
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
+  cluster.simulation.pass(200s);
+  cluster.simulation.transport().cut();
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::stopped) << ended.reason;
+  EXPECT_THAT(ended.reason, HasSubstr("stopped on request at step"));
+  EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), testing::SizeIs(1));
 }
 
 TEST(Attempt, AWorkerThatIsLostAfterItsEndIsNotMissed) {
