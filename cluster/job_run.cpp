@@ -73,6 +73,7 @@ net::awaitable<JobRun::Ending> JobRun::run() {
   co_await commit_step(true);
   Ending ending = co_await attempt();
   if (!state_.abandoned()) co_await take_down(ending.state == JobState::failed);
+  failed_ = ending.state == JobState::failed;
   state_.enter(Step::over);
   services_.system->forbid(account(), "the attempt of job " + job_.id + " is over");
   co_await calls_.stop(services_.clock, 1s);
@@ -294,9 +295,10 @@ net::awaitable<void> JobRun::write_checkpoint(std::uint64_t step, std::vector<Se
            nullptr);
     }
     if (written.error().code != Errc::exhausted) break;
-    // The disk is full. Until a newer one is there, this is what the job would go on from.
+    // The disk is full. Until a newer one is there, this is what the job would go on from. An attempt that has failed
+    // does not wait for it longer than checkpoint_limit: another one may follow.
     const bool slept = co_await services_.clock.sleep_for(checkpoint_pause);
-    if (!slept || state_.abandoned() || checkpoints_.newest() != step) break;
+    if (!slept || failed_ || state_.abandoned() || checkpoints_.newest() != step) break;
   }
   --checkpoints_under_way_;
   changed_.notify();

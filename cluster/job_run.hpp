@@ -169,6 +169,7 @@ class JobRun {
   WorkerLogs logs_;
   JobCheckpoints checkpoints_;
   std::size_t checkpoints_under_way_ = 0;
+  bool failed_ = false;  ///< it is over, and no checkpoint is waited for any more
   Signal changed_;
   runtime::TaskGroup calls_;    ///< to nodes and workers; cancelled once the attempt is over
   runtime::TaskGroup records_;  ///< commits that must reach the store in any case

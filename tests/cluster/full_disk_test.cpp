@@ -121,6 +121,25 @@ TEST(FullDisk, WorkersKeepWhatADiskThatIsSlowerThanTheyCannotTake) {
   EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), SizeIs(20)) << "none is lost";
 }
 
+TEST(FullDisk, AFailedAttemptDoesNotWaitForItsCheckpoint) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.checkpoint_every = 2;
+  cluster.script.steps = 20;
+  cluster.store->refuse(add_checkpoint);
+  const auto id = cluster.submit_job(2, {{"fault_tolerance", {{"max_restarts", 1}}}});
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 6; }));
+  cluster.spawners["a"]->kill(1);
+  const auto second = cluster.submit_job(1);
+  cluster.simulation.pass(5min);
+  EXPECT_EQ(cluster.job(id).restarts, 1u);
+  EXPECT_EQ(cluster.job(second).step, 20u) << "it has had its turn";
+  EXPECT_EQ(cluster.job(id).state, JobState::running) << "what its second attempt has made is kept for the disk";
+  cluster.store->accept();
+  EXPECT_EQ(cluster.await_end(id).state, JobState::succeeded);
+  EXPECT_EQ(cluster.await_end(second).state, JobState::succeeded);
+}
+
 TEST(FullDisk, AWaitingJobIsStoppedOrGoesOnWaiting) {
   FakeCluster cluster;
   const auto id = cluster.submit_job(1);
