@@ -277,9 +277,14 @@ net::awaitable<Result<JobRecord>> Jobs::stop_job(std::string id) {
     queue_.remove(id);
     auto plan = std::move(waiting.mapped().plan);
     JobRun::Ending ending{JobState::stopped, "stopped on request while it waited"};
-    auto committed = co_await services_.store->commit(changes_of_end(plan.job, std::move(ending)));
+    std::vector<Change> changes = changes_of_end(plan.job, std::move(ending));
+    if (const auto owed = owed_.find(id); owed != owed_.end()) {
+      changes.insert(changes.begin(), owed->second.begin(), owed->second.end());
+    }
+    auto committed = co_await services_.store->commit(std::move(changes));
     if (committed) {
-      co_await remove_resume_file(id);
+      owed_.erase(id);
+      if (plan.spec.resume_from) co_await remove_resume_file(id);
     } else {
       enqueue(std::move(plan));
     }
@@ -383,6 +388,7 @@ net::awaitable<void> Jobs::dispatch_pass() {
   }
   while (auto start = queue_.next(nodes_.offers(), nodes_.growth(), first_back)) {
     auto waiting = waiting_.extract(start->job_id);
+    owed_.erase(start->job_id);
     auto run = std::make_shared<JobRun>(services_, nodes_, std::move(waiting.mapped().plan), start->nodes,
                                         [this] { dispatch(); });
     runs_[start->job_id] = run;
@@ -451,17 +457,38 @@ net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run) {
                                     "restart " + std::to_string(job.restarts) + " of " +
                                         std::to_string(run->spec().restarts_max) + " " + from + ": " + ending.reason));
   workers.push_back(job_item(job));
-  co_await record(std::move(workers));
+  const auto committed = co_await services_.store->commit(workers);
+  if (committed) workers.clear();
   runs_.erase(job.id);
-  plan.job = std::move(job);
+  dispatch();
+  plan.job = job;
   if (run->stop_requested()) {  // requested meanwhile
     JobRun::Ending stopped{JobState::stopped, "stopped on request while it recovered"};
-    std::vector<Change> no_more;
-    co_await end(std::move(plan.job), std::move(stopped), std::move(no_more));
+    co_await end(std::move(job), std::move(stopped), std::move(workers));
+    if (plan.spec.resume_from) co_await remove_resume_file(plan.job.id);
   } else {
     enqueue(std::move(plan));
+    if (!committed) {
+      spdlog::error("job {} recovers, which cannot be recorded yet: {}", job.id, committed.error().message());
+      owed_[job.id] = std::move(workers);
+      tasks_.spawn("record recovery", record_owed(job.id));
+    }
   }
-  dispatch();
+}
+
+/// Repeats the commit of what owed_ has of a job, as long as the job waits: if the head died, the job would have failed
+/// for it. What follows makes up for it.
+net::awaitable<void> Jobs::record_owed(std::string id) {
+  for (;;) {
+    co_await services_.clock.sleep_for(retry_interval);
+    const auto owed = owed_.find(id);
+    if (owed == owed_.end() || stopping_) co_return;
+    if (!waiting_.contains(id)) continue;  // it is being stopped, which may fail
+    const auto committed = co_await services_.store->commit(owed->second);
+    if (!committed && committed.error().code != Errc::cancelled) continue;
+    owed_.erase(id);
+    co_return;
+  }
 }
 
 /// From where the next attempt of a job goes on; nothing: from its beginning.
@@ -498,11 +525,6 @@ net::awaitable<void> Jobs::end(JobRecord job, JobRun::Ending ending, std::vector
     spdlog::error("job {} has ended, which cannot be recorded yet: {}", id, committed.error().message());
     co_await services_.clock.sleep_for(retry_interval);
   }
-}
-
-net::awaitable<void> Jobs::record(std::vector<Change> changes) {
-  auto committed = co_await services_.store->commit(std::move(changes));
-  if (!committed) spdlog::error("jobs: {}", committed.error().message());
 }
 
 std::shared_ptr<JobRun> Jobs::run_of_worker(const std::string& worker_id) const {

@@ -82,7 +82,7 @@ class Jobs {
                                                       std::span<const std::uint64_t> checkpoints) const;
   std::vector<Change> changes_of_end(JobRecord job, JobRun::Ending ending) const;
   net::awaitable<void> end(JobRecord job, JobRun::Ending ending, std::vector<Change> more);
-  net::awaitable<void> record(std::vector<Change> changes);
+  net::awaitable<void> record_owed(std::string id);
   net::awaitable<void> move_files(std::filesystem::path from, std::filesystem::path to);
   net::awaitable<void> remove_files(std::filesystem::path dir);
   net::awaitable<void> remove_resume_file(std::string id);
@@ -99,6 +99,7 @@ class Jobs {
   JobQueue queue_;
   std::map<std::string, Waiting> waiting_;  ///< the jobs in the queue, by job id
   std::map<std::string, std::shared_ptr<JobRun>> runs_;
+  std::map<std::string, std::vector<Change>> owed_;  ///< what the store has refused, of jobs that wait for a restart
   std::uint64_t next_order_ = 1;
   bool stopping_ = false;
   bool pass_is_due_ = false;      ///< dispatch_pass() is spawned and has not begun

@@ -99,6 +99,47 @@ TEST(Restart, ThatWaitsForRoomOutlivesTheHead) {
   }
 }
 
+TEST(Restart, ThatCouldNotBeRecordedOutlivesTheHead) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.steps = 20;
+  cluster.script.checkpoint_every = 5;
+  const auto id = cluster.submit_job(2, one_restart);
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 12; }));
+  cluster.store->refuse([](const std::vector<Change>&) { return true; });
+  cluster.remove_node("a");
+  cluster.simulation.pass(20s);
+  cluster.store->accept();
+  cluster.simulation.pass(2s);
+  EXPECT_EQ(cluster.job(id).phase, JobPhase::recovering);
+  cluster.kill_head();
+  cluster.start_head();
+  EXPECT_EQ(cluster.job(id).phase, JobPhase::recovering) << cluster.job(id).reason;
+  cluster.add_node("a", 2);
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
+  EXPECT_EQ(ended.restarts, 1u);
+  const auto events = cluster.simulation.run(cluster.head->events({.job_id = id, .limit = 1000}))->events;
+  EXPECT_EQ(std::ranges::count(events, "job.restart", &EventRecord::kind), 1);
+}
+
+TEST(Restart, ThatCouldNotBeRecordedIsStoppedLikeAnyOther) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  const auto id = cluster.submit_job(2, one_restart);
+  ASSERT_TRUE(cluster.await_job(id, has_begun));
+  cluster.store->refuse([](const std::vector<Change>&) { return true; });
+  cluster.remove_node("a");
+  cluster.simulation.pass(20s);
+  EXPECT_FALSE(cluster.simulation.run(cluster.head->stop_job(id)));
+  cluster.store->accept();
+  cluster.simulation.pass(2s);
+  EXPECT_EQ(cluster.job(id).phase, JobPhase::recovering);
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
+  cluster.simulation.pass(5s);
+  EXPECT_EQ(cluster.job(id).state, JobState::stopped);
+}
+
 TEST(Restart, GetsItsRoomBackBeforeThoseThatCameLater) {
   FakeCluster cluster;
   cluster.add_node("a", 2);
