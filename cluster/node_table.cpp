@@ -247,17 +247,18 @@ std::vector<std::string> NodeTable::mark_lost(Node& node, const std::string& rea
 }
 
 /// The ids sort by time: the oldest go. Those that have not been lost for long may be on their way back: all are, after
-/// a restart of the head.
+/// a restart of the head. Those that are drained stay drained until somebody takes that back.
 std::vector<std::string> NodeTable::forget_nodes() {
-  auto lost = std::ranges::count_if(nodes_, [](const auto& entry) { return is_lost(entry.second); });
+  const auto is_given_up = [since = services_.now() - back_within](const auto& entry) {
+    const NodeRecord& record = entry.second.record;
+    return is_lost(entry.second) && !record.drained && record.lost_at.value_or(Time::min()) < since;
+  };
+  auto given_up = std::ranges::count_if(nodes_, is_given_up);
   std::vector<std::string> forgotten;
   std::erase_if(nodes_, [&](const auto& entry) {
-    const NodeRecord& record = entry.second.record;
-    const bool goes = lost > lost_nodes_max && is_lost(entry.second) &&
-                      record.lost_at.value_or(Time::min()) < services_.now() - back_within;
-    if (!goes) return false;
-    forgotten.push_back(record.id);
-    --lost;
+    if (given_up <= lost_nodes_max || !is_given_up(entry)) return false;
+    forgotten.push_back(entry.second.record.id);
+    --given_up;
     return true;
   });
   return forgotten;

@@ -90,8 +90,13 @@ TEST(NodeTable, ForgetsTheOldestOfTooManyLostNodes) {
   protocol::NodeInfo info;
   info.name = "a";
   auto* node = bare.nodes.join(std::move(info), {}).value();
-  EXPECT_THAT(bare.nodes.mark_lost(*node, "test"), ElementsAre("1003"));
-  EXPECT_THAT(bare.nodes.records(), SizeIs(200));
+  EXPECT_THAT(bare.nodes.mark_lost(*node, "test"), IsEmpty()) << "it may come back";
+  bare.simulation.pass(11min);
+  protocol::NodeInfo next;
+  next.name = "b";
+  const auto id = node->record.id;
+  node = bare.nodes.join(std::move(next), {}).value();
+  EXPECT_THAT(bare.nodes.mark_lost(*node, "test"), ElementsAre(id)) << "201 are lost for long";
   EXPECT_THAT(bare.nodes.mark_lost(*node, "test"), IsEmpty());
 }
 
@@ -119,8 +124,31 @@ TEST(NodeTable, ExpectsAllBackThatWereThereWhenTheHeadStopped) {
   EXPECT_THAT(bare.nodes.mark_lost(*node, "test"), IsEmpty());
   EXPECT_THAT(bare.nodes.records(), SizeIs(301));
   bare.simulation.pass(11min);
-  EXPECT_THAT(bare.nodes.mark_lost(*node, "test"), SizeIs(101));
-  EXPECT_THAT(bare.nodes.records(), SizeIs(200)) << "ten minutes are enough";
+  EXPECT_THAT(bare.nodes.mark_lost(*node, "test"), SizeIs(100));
+  EXPECT_THAT(bare.nodes.records(), SizeIs(201)) << "ten minutes are enough, and one has just been lost";
+}
+
+TEST(NodeTable, NeverForgetsADrainedNode) {
+  BareTable bare;
+  std::vector<NodeRecord> before;
+  for (int i = 0; i < 300; ++i) {
+    before.push_back(lost_node(std::to_string(1000 + i), "n" + std::to_string(i)));
+    before.back().drained = i < 10;
+  }
+  EXPECT_THAT(removed(bare.nodes.recover(std::move(before))), SizeIs(90)) << "200 others stay";
+  protocol::NodeInfo info;
+  info.name = "n3";
+  EXPECT_EQ(bare.nodes.join(std::move(info), {}).value()->record.state, NodeState::draining);
+}
+
+TEST(NodeTable, DoesNotForgetLostNodesForThoseThatWereThereWhenTheHeadStopped) {
+  BareTable bare;
+  std::vector<NodeRecord> before;
+  for (int i = 0; i < 300; ++i) {
+    before.push_back(lost_node(std::to_string(1000 + i), "n" + std::to_string(i)));
+    if (i >= 20) before.back().state = NodeState::alive;
+  }
+  EXPECT_THAT(removed(bare.nodes.recover(std::move(before))), IsEmpty());
 }
 
 /// A node with two GPUs.
