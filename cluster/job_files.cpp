@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <fstream>
+#include <optional>
 #include <system_error>
 
 #include "base/errc.hpp"
@@ -11,6 +13,19 @@
 
 namespace weir::cluster::job_files {
 namespace {
+
+const std::string step_prefix = "step-";
+const std::string step_suffix = ".safetensors";
+
+/// The step in the name of a checkpoint_file().
+std::optional<std::uint64_t> step_of(std::string_view name) {
+  if (!name.starts_with(step_prefix) || !name.ends_with(step_suffix)) return std::nullopt;
+  name.remove_prefix(step_prefix.size());
+  name.remove_suffix(step_suffix.size());
+  std::uint64_t step = 0;
+  const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), step);
+  return failure == std::errc() && end == name.data() + name.size() ? std::optional(step) : std::nullopt;
+}
 
 Error failed(const std::string& what, int number) {
   return {number == ENOSPC || number == EDQUOT ? Errc::exhausted : Errc::io,
@@ -42,7 +57,7 @@ std::filesystem::path log_file(const std::filesystem::path& job_dir, std::uint32
 }
 
 std::filesystem::path checkpoint_file(const std::filesystem::path& job_dir, std::uint64_t step) {
-  return job_dir / "checkpoints" / ("step-" + std::to_string(step) + ".safetensors");
+  return job_dir / "checkpoints" / (step_prefix + std::to_string(step) + step_suffix);
 }
 
 std::filesystem::path resume_file(const std::filesystem::path& job_dir) { return job_dir / "resume.safetensors"; }
@@ -124,6 +139,21 @@ Result<std::uint64_t> write_checkpoint(const std::filesystem::path& file, std::s
   std::uint64_t bytes = 0;
   for (const BytesView piece : pieces) bytes += piece.size();
   return bytes;
+}
+
+void remove_leftovers(const std::filesystem::path& job_dir, std::span<const std::uint64_t> kept) {
+  std::error_code ignored;
+  std::vector<std::filesystem::path> found;
+  for (const auto& entry : std::filesystem::directory_iterator(checkpoint_file(job_dir, 0).parent_path(), ignored)) {
+    found.push_back(entry.path());
+  }
+  for (const auto& file : found) {
+    const std::string name = file.filename().string();
+    const auto step = step_of(name);
+    const bool is_begun = name.ends_with(".new");
+    const bool is_old = step && !kept.empty() && *step < kept.back() && std::ranges::count(kept, *step) == 0;
+    if (is_begun || is_old) std::filesystem::remove(file, ignored);
+  }
 }
 
 }  // namespace weir::cluster::job_files

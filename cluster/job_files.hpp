@@ -54,4 +54,8 @@ std::vector<LogSize> log_sizes(const std::filesystem::path& job_dir, std::uint32
 /// bytes. Fails with: malformed (shares that do not belong together).
 Result<std::uint64_t> write_checkpoint(const std::filesystem::path& file, std::span<const Segment> shares);
 
+/// Removes what an interrupted write_checkpoint() has left, and files of steps before the last of `kept` that are not
+/// among them. Files of later steps stay. What cannot be removed costs space, nothing else.
+void remove_leftovers(const std::filesystem::path& job_dir, std::span<const std::uint64_t> kept);
+
 }  // namespace weir::cluster::job_files

@@ -290,13 +290,13 @@ net::awaitable<Result<JobRecord>> Jobs::stop_job(std::string id) {
     }
     dispatch();
     if (!committed) co_return committed.error();
-  } else if (const auto run = run_of_job(id)) {
-    run->request_stop();
-    co_return run->job();
   }
+  const auto run = run_of_job(id);
+  if (run) run->request_stop();
   auto job = co_await services_.store->job(id);
   if (!job) co_return job.error();
   if (!*job) co_return Error{Errc::not_found, "there is no job " + id};
+  if (run && !terminal((*job)->state)) co_return run->job();
   if (!terminal((*job)->state)) co_return Error{Errc::exhausted, "job " + id + " is being ended; ask again"};
   co_return std::move(**job);
 }
@@ -305,7 +305,7 @@ net::awaitable<Result<void>> Jobs::remove_job(std::string id) {
   auto job = co_await services_.store->job(id);
   if (!job) co_return job.error();
   if (!*job) co_return Error{Errc::not_found, "there is no job " + id};
-  if (!terminal((*job)->state) || run_of_job(id)) {
+  if (!terminal((*job)->state)) {
     co_return Error{Errc::conflict, "job " + id + " is " + std::string(to_string((*job)->state)) + "; stop it first"};
   }
   std::vector<Change> changes;
@@ -346,7 +346,7 @@ net::awaitable<void> Jobs::remove_files(std::filesystem::path dir) {
   }
 }
 
-/// A job that has ended does not go on from it any more.
+/// A job that has ended does not go on from it any more. The disk may be slow, so this comes last.
 net::awaitable<void> Jobs::remove_resume_file(std::string id) {
   auto remove = [file = job_files::resume_file(services_.job_dir(id))] {
     std::error_code ignored;  // it goes with the job
@@ -435,6 +435,7 @@ net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run) {
     co_await end(job, std::move(ending), std::move(workers));
     runs_.erase(job.id);
     dispatch();
+    if (run->spec().resume_from) co_await remove_resume_file(job.id);
     co_return;
   }
   ++job.restarts;
@@ -520,8 +521,7 @@ net::awaitable<void> Jobs::end(JobRecord job, JobRun::Ending ending, std::vector
   for (auto& change : changes_of_end(std::move(job), std::move(ending))) more.push_back(std::move(change));
   for (;;) {
     const auto committed = co_await services_.store->commit(more);
-    if (committed) co_return co_await remove_resume_file(id);
-    if (committed.error().code == Errc::cancelled || stopping_) co_return;
+    if (committed || committed.error().code == Errc::cancelled || stopping_) co_return;
     spdlog::error("job {} has ended, which cannot be recorded yet: {}", id, committed.error().message());
     co_await services_.clock.sleep_for(retry_interval);
   }

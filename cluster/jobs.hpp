@@ -92,6 +92,8 @@ class Jobs {
   net::awaitable<Result<void>> end_interrupted(JobRecord job, std::vector<Change>& changes);
   net::awaitable<Result<void>> queue_again(JobRecord job);
   net::awaitable<Result<Figures::Past>> past_of(const JobRecord& job) const;
+  net::awaitable<void> end_waiting(JobRecord job, JobRun::Ending ending);
+  net::awaitable<Result<void>> remove_leftovers(std::string id);
   net::awaitable<Result<void>> end_removals();
 
   Services& services_;

@@ -11,6 +11,7 @@ net::awaitable<Result<void>> Jobs::recover() {
   if (!unfinished) co_return unfinished.error();
   std::vector<Change> changes;
   for (auto& job : *unfinished) {
+    if (auto removed = co_await remove_leftovers(job.id); !removed) co_return removed;
     const bool ran = job.state == JobState::running && job.phase != JobPhase::recovering;
     auto done = ran ? co_await end_interrupted(std::move(job), changes) : co_await queue_again(std::move(job));
     if (!done) co_return done;
@@ -40,7 +41,7 @@ net::awaitable<Result<void>> Jobs::queue_again(JobRecord job) {
   if (!checked->problems.empty()) {  // the catalog has changed since
     const auto& problem = checked->problems.front();
     JobRun::Ending ending{JobState::failed, problem.pointer + " " + problem.message};
-    tasks_.spawn("end", end(std::move(job), std::move(ending), {}));
+    tasks_.spawn("end", end_waiting(std::move(job), std::move(ending)));
     co_return Result<void>();
   }
   auto checkpoints = co_await services_.store->checkpoints(job.id);
@@ -54,6 +55,27 @@ net::awaitable<Result<void>> Jobs::queue_again(JobRecord job) {
   plan.past = std::move(*past);
   plan.job = std::move(job);
   enqueue(std::move(plan));
+  co_return Result<void>();
+}
+
+net::awaitable<void> Jobs::end_waiting(JobRecord job, JobRun::Ending ending) {
+  const auto id = job.id;
+  std::vector<Change> no_more;
+  co_await end(std::move(job), std::move(ending), std::move(no_more));
+  co_await remove_resume_file(id);
+}
+
+/// Of a job that had not ended: checkpoints that were being written or removed when the head was killed.
+net::awaitable<Result<void>> Jobs::remove_leftovers(std::string id) {
+  const auto checkpoints = co_await services_.store->checkpoints(id);
+  if (!checkpoints) co_return checkpoints.error();
+  std::vector<std::uint64_t> steps;
+  for (const auto& one : *checkpoints) steps.push_back(one.step);
+  auto remove = [dir = services_.job_dir(id), steps = std::move(steps)] {
+    job_files::remove_leftovers(dir, steps);
+    return true;
+  };
+  co_await run_on(services_.files, std::move(remove));
   co_return Result<void>();
 }
 
@@ -83,26 +105,41 @@ net::awaitable<Result<Figures::Past>> Jobs::past_of(const JobRecord& job) const 
   co_return past;
 }
 
-/// Of jobs that were being removed when the head was killed: removes the files, or puts them back if the job is there.
+/// Of jobs that were being removed, submitted or ended when the head was killed. Files of a removed one are removed, or
+/// put back if the job is there; a job that was never submitted or that has ended needs no resume_file(). Whatever else
+/// the store knows nothing of stays: it may be an older copy.
 net::awaitable<Result<void>> Jobs::end_removals() {
+  struct Dir {
+    std::string name;
+    bool resumes = false;   ///< it has a resume_file()
+    bool has_more = false;  ///< and something else
+  };
   auto list = [dir = services_.job_dir("")] {
-    std::vector<std::string> names;
+    std::vector<Dir> found;
     std::error_code ignored;  // there is no directory before the first job
     for (const auto& entry : std::filesystem::directory_iterator(dir, ignored)) {
-      names.push_back(entry.path().filename().string());
+      Dir one{.name = entry.path().filename().string()};
+      const auto resume_file = job_files::resume_file(entry.path());
+      for (const auto& file : std::filesystem::directory_iterator(entry.path(), ignored)) {
+        (file.path() == resume_file ? one.resumes : one.has_more) = true;
+      }
+      found.push_back(std::move(one));
     }
-    return names;
+    return found;
   };
-  const auto names = co_await run_on(services_.files, std::move(list));
-  for (const auto& name : names) {
-    if (!name.ends_with(removed_suffix)) continue;
-    const auto id = name.substr(0, name.size() - removed_suffix.size());
+  const auto found = co_await run_on(services_.files, std::move(list));
+  for (const auto& [name, resumes, has_more] : found) {
+    const bool set_aside = name.ends_with(removed_suffix);
+    if (!set_aside && !resumes) continue;
+    const auto id = set_aside ? name.substr(0, name.size() - removed_suffix.size()) : name;
     const auto job = co_await services_.store->job(id);
     if (!job) co_return job.error();
-    if (*job) {
+    if (set_aside && *job) {
       co_await move_files(services_.job_dir(name), services_.job_dir(id));
-    } else {
+    } else if (set_aside || (!*job && !has_more)) {
       co_await remove_files(services_.job_dir(name));
+    } else if (*job && terminal((*job)->state)) {
+      co_await remove_resume_file(id);
     }
   }
   co_return Result<void>();

@@ -242,6 +242,7 @@ void WorkerSpawner::kill(std::size_t child, int signal) {
 FakeCluster::~FakeCluster() {
   head_process->resume();
   store_process->resume();
+  files_process->resume();
   for (auto& [name, process] : node_processes) process->resume();
   for (auto& [name, spawner] : spawners) {
     for (std::size_t child = 0; child < spawner->children().size(); ++child) spawner->kill(child);
@@ -263,7 +264,7 @@ void FakeCluster::start_head() {
   options.catalog = protocol::test_catalog();
   options.shape_of = &training::training_shape;
   options.version = "test";
-  options.files = net::make_strand(head_process->executor());
+  options.files = net::make_strand(files_process->executor());
   options.id_seed = 1 + simulation.clock().now().time_since_epoch().count();
   auto started = simulation.run(
       Head::start(std::move(options), head_process->executor(), simulation.clock(), head_process->transport(), store));

@@ -172,5 +172,57 @@ TEST(Restart, OfTheHeadEndsARemovalThatWasHalfDone) {
   EXPECT_FALSE(std::filesystem::exists(jobs / (id + ".removed")));
 }
 
+TEST(Restart, OfTheHeadRemovesTheFilesThatNobodyNeeds) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  const auto first = cluster.stopped_job(1);
+  cluster.script.checkpoint_every = 5;
+  const auto id = cluster.submit_job(1, resumed(first));
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 12; }));
+  const auto jobs = cluster.dir.path() / "now" / "jobs";
+  const auto checkpoints = jobs / id / "checkpoints";
+  const auto plant = [&](const std::filesystem::path& file) {
+    std::filesystem::create_directories(file.parent_path());
+    std::filesystem::copy_file(checkpoints / "step-5.safetensors", file);
+  };
+  plant(checkpoints / "step-8.safetensors");       // it was replaced, and its row removed
+  plant(checkpoints / "step-15.safetensors.new");  // it was being written
+  plant(jobs / "1" / "resume.safetensors");        // of a job that was being submitted
+  plant(jobs / "2" / "checkpoints" / "step-5.safetensors");
+  cluster.kill_head();
+  cluster.start_head();
+  cluster.simulation.pass(1s);
+  EXPECT_EQ(cluster.job(id).state, JobState::failed) << "it ran";
+  EXPECT_FALSE(std::filesystem::exists(jobs / id / "resume.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(checkpoints / "step-5.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(checkpoints / "step-10.safetensors"));
+  EXPECT_FALSE(std::filesystem::exists(checkpoints / "step-8.safetensors"));
+  EXPECT_FALSE(std::filesystem::exists(checkpoints / "step-15.safetensors.new"));
+  EXPECT_FALSE(std::filesystem::exists(jobs / "1"));
+  EXPECT_TRUE(std::filesystem::exists(jobs / "2")) << "the store may be an older copy";
+}
+
+TEST(Restart, AResumedJobThatHasEndedIsRemovedWhateverTheDiskDoes) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  const auto first = cluster.stopped_job(1);
+  cluster.script.steps = 10;
+  const auto id = cluster.submit_job(1, resumed(first));
+  ASSERT_TRUE(cluster.await_job(id, has_begun));
+  cluster.files_process->stop();
+  ASSERT_EQ(cluster.await_end(id).state, JobState::succeeded);
+  const auto stopped = cluster.simulation.run(cluster.head->stop_job(id));
+  ASSERT_TRUE(stopped);
+  EXPECT_EQ(stopped->state, JobState::succeeded);
+  std::optional<Result<void>> removed;
+  net::co_spawn(cluster.simulation.executor(), cluster.head->remove_job(id),
+                [&removed](const std::exception_ptr&, Result<void> answer) { removed = std::move(answer); });
+  cluster.simulation.settle();
+  cluster.files_process->resume();
+  ASSERT_TRUE(cluster.simulation.run_until([&] { return removed.has_value(); }));
+  EXPECT_TRUE(*removed) << removed->error().message();
+  EXPECT_FALSE(std::filesystem::exists(cluster.dir.path() / "now" / "jobs" / id));
+}
+
 }  // namespace
 }  // namespace weir::cluster
