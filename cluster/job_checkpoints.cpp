@@ -11,6 +11,14 @@ namespace {
 
 constexpr std::size_t open_max = 4;  // checkpoints that may wait for shares at a time
 
+/// Inserts a step into ascending ones. Returns false if it is there already.
+bool insert(std::vector<std::uint64_t>& steps, std::uint64_t step) {
+  const auto at = std::ranges::lower_bound(steps, step);
+  if (at != steps.end() && *at == step) return false;
+  steps.insert(at, step);
+  return true;
+}
+
 }  // namespace
 
 JobCheckpoints::JobCheckpoints(Services& services, std::string job_id, std::size_t world, std::size_t kept_max,
@@ -47,21 +55,46 @@ net::awaitable<Result<void>> JobCheckpoints::write(std::uint64_t step, std::vect
   CheckpointRecord checkpoint{job_id_, step, *written, services_.now()};
   nlohmann::json data = to_json(checkpoint);
   data["job"] = job_id_;
-  const bool is_new = std::ranges::find(kept_, step) == kept_.end();
-  if (is_new) kept_.insert(std::ranges::upper_bound(kept_, step), step);  // others may be written meanwhile
+  // Others may be written meanwhile. They replace none before they are committed, which may fail.
+  auto with_this = kept_;
+  const bool is_new = insert(with_this, step);
+  auto gone = surplus_of(with_this);
   std::vector<Change> changes;
   changes.push_back(change::AddCheckpoint{std::move(checkpoint)});
   changes.push_back(change::Publish{StreamKind::checkpoint, job_id_, to_text(data)});
   changes.push_back(
       services_.event(job_id_, Severity::info, "checkpoint.saved", "checkpoint at step " + std::to_string(step)));
-  const auto count = static_cast<std::ptrdiff_t>(kept_.size() - std::min(kept_.size(), kept_max_));
-  std::vector<std::uint64_t> gone(kept_.begin(), kept_.begin() + count);
   for (const auto one : gone) changes.push_back(change::RemoveCheckpoint{job_id_, one});
   auto committed = co_await services_.store->commit(std::move(changes));
-  if (!committed) gone.assign(is_new ? 1 : 0, step);
+  if (!committed) {
+    gone.assign(is_new ? 1 : 0, step);
+    co_await remove(std::move(gone));
+    co_return committed;
+  }
+  insert(kept_, step);
   for (const auto one : gone) std::erase(kept_, one);
   co_await remove(std::move(gone));
+  co_await prune();
   co_return committed;
+}
+
+/// Removes what two that were written at a time have both not replaced. If that cannot be committed, it goes with the
+/// next one.
+net::awaitable<void> JobCheckpoints::prune() {
+  auto gone = surplus_of(kept_);
+  if (gone.empty()) co_return;
+  std::vector<Change> changes;
+  for (const auto one : gone) changes.push_back(change::RemoveCheckpoint{job_id_, one});
+  const auto committed = co_await services_.store->commit(std::move(changes));
+  if (!committed) co_return;
+  for (const auto one : gone) std::erase(kept_, one);
+  co_await remove(std::move(gone));
+}
+
+/// Those of ascending steps that are too many.
+std::vector<std::uint64_t> JobCheckpoints::surplus_of(const std::vector<std::uint64_t>& steps) const {
+  const auto count = static_cast<std::ptrdiff_t>(steps.size() - std::min(steps.size(), kept_max_));
+  return {steps.begin(), steps.begin() + count};
 }
 
 net::awaitable<void> JobCheckpoints::remove(std::vector<std::uint64_t> steps) {

@@ -32,10 +32,12 @@ class JobCheckpoints {
   /// Fails with: malformed (shares that do not fit together), io, exhausted (disk full), and the errors of the store.
   net::awaitable<Result<void>> write(std::uint64_t step, std::vector<Segment> shares);
 
-  /// The steps of the existing files, ascending.
+  /// The steps of the files that are committed, ascending.
   const std::vector<std::uint64_t>& kept() const { return kept_; }
 
  private:
+  net::awaitable<void> prune();
+  std::vector<std::uint64_t> surplus_of(const std::vector<std::uint64_t>& steps) const;
   net::awaitable<void> remove(std::vector<std::uint64_t> steps);
 
   Services& services_;
@@ -43,7 +45,7 @@ class JobCheckpoints {
   const std::filesystem::path dir_;
   const std::size_t world_;
   const std::size_t kept_max_;
-  std::vector<std::uint64_t> kept_;
+  std::vector<std::uint64_t> kept_;                                      ///< committed ones, ascending
   std::map<std::uint64_t, std::vector<std::optional<Segment>>> shares_;  ///< by step and rank
   std::set<std::uint64_t> complete_;                                     ///< steps whose shares have all come
 };

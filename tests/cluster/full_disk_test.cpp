@@ -140,6 +140,43 @@ TEST(FullDisk, AFailedAttemptDoesNotWaitForItsCheckpoint) {
   EXPECT_EQ(cluster.await_end(second).state, JobState::succeeded);
 }
 
+TEST(FullDisk, OfTwoCheckpointsWrittenAtATimeTheRefusedOneReplacesNone) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.checkpoint_every = 2;
+  cluster.script.steps = 8;
+  cluster.store->hold(add_step_6);
+  const auto id = cluster.submit_job(2, {{"checkpoint", {{"keep", 2}}}});
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 8; }));
+  cluster.simulation.pass(1s);
+  cluster.store->refuse(add_step_6);
+  cluster.store->release();
+  cluster.await_end(id);
+  const auto checkpoints = cluster.simulation.run(cluster.head->checkpoints(id)).value();
+  ASSERT_THAT(checkpoints, SizeIs(2));
+  EXPECT_EQ(checkpoints[0].step, 4u);
+  EXPECT_EQ(checkpoints[1].step, 8u);
+}
+
+TEST(FullDisk, OfTwoCheckpointsWrittenAtATimeBothReplaceOne) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.checkpoint_every = 2;
+  cluster.script.steps = 8;
+  cluster.store->hold(add_step_6);
+  const auto id = cluster.submit_job(2, {{"checkpoint", {{"keep", 2}}}});
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 8; }));
+  cluster.simulation.pass(1s);
+  cluster.store->release();
+  cluster.await_end(id);
+  const auto checkpoints = cluster.simulation.run(cluster.head->checkpoints(id)).value();
+  ASSERT_THAT(checkpoints, SizeIs(2));
+  EXPECT_EQ(checkpoints[0].step, 6u);
+  EXPECT_EQ(checkpoints[1].step, 8u);
+  const auto dir = cluster.simulation.run(cluster.head->checkpoint_path(id, 8)).value().parent_path();
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir), {}), 2);
+}
+
 TEST(FullDisk, AWaitingJobIsStoppedOrGoesOnWaiting) {
   FakeCluster cluster;
   const auto id = cluster.submit_job(1);
