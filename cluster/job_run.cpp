@@ -378,6 +378,7 @@ JobRun::Lost JobRun::node_lost(const std::string& node_id, const std::string& re
 void JobRun::process_lost(std::uint64_t number) {
   for (Process& process : processes_) {
     if (!process.actor || process.actor.address().process != number) continue;
+    ++process.links_lost;
     if (process.gone || process.end || state_.is_ending()) continue;
     process.link_broken = services_.clock.now();
   }

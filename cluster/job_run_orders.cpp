@@ -28,14 +28,17 @@ bool explains_itself(const Error& error) { return error.code != Errc::peer_lost 
 }  // namespace
 
 /// Makes a call, and makes it again as long as only its link breaks: a new one may come, and watch_links() decides when
-/// none will.
+/// none will. That a link broke is told soon after the call has failed; if it is not, the process itself has answered
+/// that it has lost somebody.
 template <class Call>
 std::invoke_result_t<Call&> JobRun::until_answered(const Process& process, Call call) {
   for (;;) {
+    const auto links_lost = process.links_lost;
     auto answer = co_await call();
     if (answer || answer.error().code != Errc::peer_lost || process.gone || state_.has_failed()) co_return answer;
     const bool slept = co_await services_.clock.sleep_for(repeat_pause);
-    if (!slept || process.gone || state_.has_failed()) co_return answer;
+    const bool broke = process.link_broken || process.links_lost != links_lost;
+    if (!slept || !broke || process.gone || state_.has_failed()) co_return answer;
   }
 }
 

@@ -28,6 +28,7 @@ struct Process {
   std::optional<protocol::RankEndpoint> endpoint;
   std::optional<protocol::TrainingEnd> end;
   std::optional<runtime::Clock::time_point> link_broken;  ///< since when
+  std::uint32_t links_lost = 0;                           ///< how many links to it have broken
   bool started = false;                                   ///< training.start answered
   bool gone = false;                                      ///< no process, its resources are released
 

@@ -262,5 +262,17 @@ TEST(Attempt, AWorkerThatIsLostAfterItsEndIsNotMissed) {
   EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
 }
 
+TEST(Attempt, AWorkerThatCannotReachItsPeersSaysSoAtOnce) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  ASSERT_TRUE(cluster.await_node("a", NodeState::alive));
+  cluster.script.start_fails[0] = {Errc::peer_lost, "rank 1 at 10.0.0.2:7000 does not answer"};
+  const auto id = cluster.submit_job(2);
+  ASSERT_TRUE(cluster.await_job(
+      id, [](const JobRecord& job) { return terminal(job.state); }, 6s));
+  EXPECT_THAT(cluster.job(id).reason, HasSubstr("cannot reach its peers: "));
+  EXPECT_THAT(cluster.job(id).reason, HasSubstr("rank 1 at 10.0.0.2:7000 does not answer"));
+}
+
 }  // namespace
 }  // namespace weir::cluster

@@ -46,6 +46,8 @@ class FakeTrainer final : public runtime::Actor<protocol::Training> {
   }
   net::awaitable<Result<void>> start(std::vector<protocol::RankEndpoint> peers) override {
     if (peers.size() != assignment_.members) co_return Error{Errc::invalid_argument, "a peer is missing"};
+    const auto failure = script_.start_fails.find(assignment_.rank);
+    if (failure != script_.start_fails.end()) co_return failure->second;
     tasks().spawn("train", train());
     co_return Result<void>();
   }
