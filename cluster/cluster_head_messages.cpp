@@ -97,9 +97,12 @@ void ClusterHead::note_gpus(const std::string& node_id, const NodeTable::Heard& 
     add(gpu, Severity::error, "node.gpu_lost", " is not there any more; nothing is placed on it");
   }
   for (const auto& gpu : heard.gpus_back) add(gpu, Severity::info, "node.gpu_back", " is there again");
-  if (!changes.empty()) tasks_.spawn("record", record(std::move(changes)));
-  if (heard.gpus_lost.empty()) return;
-  for (const auto& [id, run] : jobs_.running()) run->gpus_lost(node_id, heard.gpus_lost);
+  if (changes.empty()) return;
+  tasks_.spawn("record", record(std::move(changes)));
+  for (const auto& [id, run] : jobs_.running()) {
+    run->gpus_lost(node_id, heard.gpus_lost);
+    run->gpus_back(heard.gpus_back);
+  }
 }
 
 net::awaitable<Result<void>> ClusterHead::worker_exited(protocol::WorkerExit exit) {

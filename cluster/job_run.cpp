@@ -388,7 +388,7 @@ void JobRun::gpus_lost(const std::string& node_id, const std::vector<protocol::G
   for (const Process& process : processes_) {
     if (process.record.node_id != node_id || process.ended_well()) continue;
     for (const auto& share : process.record.gpus) {
-      if (std::ranges::find(gpus, share.uuid, &protocol::Gpu::uuid) != gpus.end()) state_.note_lost_gpu();
+      if (std::ranges::find(gpus, share.uuid, &protocol::Gpu::uuid) != gpus.end()) state_.note_lost_gpu(share.uuid);
     }
   }
   changed_.notify();

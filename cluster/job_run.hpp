@@ -81,6 +81,10 @@ class JobRun {
   void process_lost(std::uint64_t process);  ///< the link to it broke
   /// GPUs of a node are lost. What computes there fails by itself, which is then no fault of the job.
   void gpus_lost(const std::string& node_id, const std::vector<protocol::Gpu>& gpus);
+  /// They are there again.
+  void gpus_back(const std::vector<protocol::Gpu>& gpus) {
+    for (const auto& gpu : gpus) state_.note_gpu_back(gpu.uuid);
+  }
   /// To be called periodically: fails the job if a worker whose link broke has not opened a new one within the time of
   /// a lease. `late` is how long the head itself did not run since the last call; that time is not counted.
   void watch_links(runtime::Clock::duration late);

@@ -37,6 +37,14 @@ bool AttemptState::enter(Step next) {
   return phase_ != before;
 }
 
+void AttemptState::note_lost_gpu(const std::string& uuid) {
+  if (!is_ending()) lost_gpus_.insert(uuid);
+}
+
+void AttemptState::note_gpu_back(const std::string& uuid) {
+  if (!has_failed()) lost_gpus_.erase(uuid);
+}
+
 void AttemptState::show_sign(std::string what) {
   if (sign_.empty()) sign_ = std::move(what);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -43,13 +44,15 @@ class AttemptState {
   /// or the processes are taken down is not the cause.
   void note_loss() { lost_ = lost_ || (!knows_cause() && !is_ending()); }
   /// A GPU was lost, which is known later than the failure that it causes.
-  void note_lost_gpu() { lost_ = lost_ || !is_ending(); }
+  void note_lost_gpu(const std::string& uuid);
+  /// It is there again. What fails from now on does not fail for it.
+  void note_gpu_back(const std::string& uuid);
 
   bool has_failed() const { return !sign_.empty() || !cause_.empty(); }
   bool knows_cause() const { return !cause_.empty(); }
   /// The cause, or else the first sign.
   const std::string& reason() const { return cause_.empty() ? sign_ : cause_; }
-  bool has_lost() const { return lost_; }
+  bool has_lost() const { return lost_ || !lost_gpus_.empty(); }
   /// Whether a worker's cause only repeats the first sign, which it was told when it was ended.
   bool is_echo(std::string_view cause) const { return !sign_.empty() && cause.find(sign_) != std::string_view::npos; }
 
@@ -59,6 +62,7 @@ class AttemptState {
   bool stop_requested_ = false;
   bool abandoned_ = false;
   bool lost_ = false;
+  std::set<std::string> lost_gpus_;  ///< UUIDs
   std::string sign_;
   std::string cause_;
 };

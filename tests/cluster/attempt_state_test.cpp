@@ -67,8 +67,23 @@ TEST(AttemptState, WhatDiesAfterTheCauseIsKnownIsNotTheCause) {
   state.blame("the data is missing");
   state.note_loss();
   EXPECT_FALSE(state.has_lost());
-  state.note_lost_gpu();
+  state.note_lost_gpu("GPU-a0");
   EXPECT_TRUE(state.has_lost()) << "it was there before the cause";
+  state.note_gpu_back("GPU-a0");
+  EXPECT_TRUE(state.has_lost()) << "it has failed for it";
+}
+
+TEST(AttemptState, AGpuThatIsThereAgainIsNotLost) {
+  AttemptState state;
+  state.note_lost_gpu("GPU-a0");
+  state.note_lost_gpu("GPU-a1");
+  state.note_gpu_back("GPU-a0");
+  EXPECT_TRUE(state.has_lost()) << "the other one";
+  state.note_gpu_back("GPU-a1");
+  EXPECT_FALSE(state.has_lost());
+  state.note_loss();
+  state.note_gpu_back("GPU-a1");
+  EXPECT_TRUE(state.has_lost()) << "a worker";
 }
 
 TEST(AttemptState, WithoutASignNothingIsAnEcho) { EXPECT_FALSE(AttemptState().is_echo("")); }

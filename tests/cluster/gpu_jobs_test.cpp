@@ -59,6 +59,7 @@ class GpuJobs : public testing::Test {
   }
 
   bool has_failed_ = false;
+  bool fails_now_ = false;
   FakeCluster cluster_;
 };
 
@@ -202,6 +203,27 @@ TEST_F(GpuJobs, AWorkerWhoseGpuIsLostWhileItComputesIsNoFaultOfTheJob) {
   EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
   EXPECT_EQ(ended.restarts, 1u);
   EXPECT_EQ(visible(id, 0), "GPU-a1");
+}
+
+TEST_F(GpuJobs, AGpuThatIsThereAgainExcusesNothing) {
+  cluster_.script.steps = 100'000;
+  cluster_.script.fails = [this](std::uint32_t) -> std::optional<protocol::TrainingEnd> {
+    if (!fails_now_) return std::nullopt;
+    protocol::TrainingEnd end;
+    end.cause = "the loss is not a number";
+    return end;
+  };
+  const auto id = submit(1, 1, {{"fault_tolerance", {{"max_restarts", 1}}}});
+  ASSERT_TRUE(cluster_.await_job(id, [](const JobRecord& job) { return job.step >= 3; }));
+  cluster_.gpus["a"]->vanished = {"GPU-a0"};
+  cluster_.simulation.pass(3s);
+  cluster_.gpus["a"]->vanished.clear();
+  cluster_.simulation.pass(3s);
+  ASSERT_THAT(messages("node.gpu_back"), testing::SizeIs(1));
+  fails_now_ = true;
+  const auto ended = cluster_.await_end(id);
+  EXPECT_EQ(ended.state, JobState::failed);
+  EXPECT_EQ(ended.restarts, 0u);
 }
 
 TEST_F(GpuJobs, SamplesThatStopBecomeUnknown) {
