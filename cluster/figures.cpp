@@ -79,10 +79,12 @@ std::vector<MetricRow> Figures::add(std::uint32_t rank, std::uint64_t step,
       continue;
     }
     worker.last[row.name] = row.value;
+    worker.point_step = std::max(worker.point_step, row.step);
     rows.push_back(row);
     if (rank >= world_) continue;
     if (auto whole = add_to_sample(row)) complete(*whole, rows);
   }
+  if (rank < world_) drop_passed_samples();
   return rows;
 }
 
@@ -132,6 +134,14 @@ std::optional<MetricRow> Figures::add_to_sample(const MetricRow& row) {
     samples_.erase(samples_.begin());  // some rank does not report this step
   }
   return whole;
+}
+
+/// Those that no rank adds to any more: workers that count their own steps do not all report the same ones.
+void Figures::drop_passed_samples() {
+  const auto all = workers();
+  const auto least = std::ranges::min_element(all, {}, &Rank::point_step);
+  if (least == all.end()) return;
+  samples_.erase(samples_.begin(), samples_.lower_bound({least->point_step, std::string()}));
 }
 
 void Figures::complete(const MetricRow& row, std::vector<MetricRow>& rows) {

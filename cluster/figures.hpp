@@ -58,6 +58,7 @@ class Figures {
  private:
   struct Rank {
     std::uint64_t step = 0;
+    std::uint64_t point_step = 0;  ///< of its newest point; none of an earlier step follows
     std::uint64_t wire_bytes = 0;
     std::map<std::string, double> last;
   };
@@ -72,6 +73,7 @@ class Figures {
   MetricRow row_of(std::uint32_t rank, const protocol::MetricPoint& point) const;
   std::uint64_t bytes_of_job(const MetricRow& row) const;
   std::optional<MetricRow> add_to_sample(const MetricRow& row);
+  void drop_passed_samples();
   void complete(const MetricRow& row, std::vector<MetricRow>& rows);
 
   const Past past_;

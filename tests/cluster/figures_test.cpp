@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -40,6 +41,19 @@ TEST(Figures, CountsGoOnAfterARestartAndOtherValuesDoNot) {
   EXPECT_EQ(value_of(of_server, "dropped_gradients"), 4);
   EXPECT_EQ(value_of(of_server, "applied_gradients"), 21);
   EXPECT_EQ(value_of(of_server, "staleness_max"), 2);
+}
+
+std::ptrdiff_t values_of_job(const std::vector<MetricRow>& rows) {
+  return std::ranges::count_if(rows, [](const MetricRow& row) { return !row.worker; });
+}
+
+TEST(Figures, AStepBelowWhatAllRanksHaveReportedIsNotKept) {
+  Figures figures(2, 2, {});
+  figures.add(0, 1, std::vector{point("loss", 1, 2)});
+  figures.add(0, 3, std::vector{point("loss", 3, 2)});
+  figures.add(1, 2, std::vector{point("loss", 2, 2)});
+  EXPECT_EQ(values_of_job(figures.add(1, 3, std::vector{point("loss", 1, 2)})), 0) << "rank 1 has passed step 1";
+  EXPECT_EQ(values_of_job(figures.add(1, 3, std::vector{point("loss", 3, 2)})), 1) << "both have reported step 3";
 }
 
 }  // namespace
