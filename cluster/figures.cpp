@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "base/ensure.hpp"
@@ -78,8 +79,11 @@ std::vector<MetricRow> Figures::add(std::uint32_t rank, std::uint64_t step,
       complete(row, rows);
       continue;
     }
-    worker.last[row.name] = row.value;
     worker.point_step = std::max(worker.point_step, row.step);
+    if (rank < world_) {
+      if (const auto passed = passed_sample(row.name)) complete(*passed, rows);
+    }
+    worker.last[row.name] = row.value;
     rows.push_back(row);
     if (rank >= world_) continue;
     if (auto whole = add_to_sample(row)) complete(*whole, rows);
@@ -136,12 +140,32 @@ std::optional<MetricRow> Figures::add_to_sample(const MetricRow& row) {
   return whole;
 }
 
-/// Those that no rank adds to any more: workers that count their own steps do not all report the same ones.
-void Figures::drop_passed_samples() {
+/// The samples below this step are those that no rank adds to any more.
+std::uint64_t Figures::step_of_all() const {
   const auto all = workers();
   const auto least = std::ranges::min_element(all, {}, &Rank::point_step);
-  if (least == all.end()) return;
-  samples_.erase(samples_.begin(), samples_.lower_bound({least->point_step, std::string()}));
+  return least == all.end() ? 0 : least->point_step;
+}
+
+/// The job's value at the newest step that all ranks have passed and some have not reported: workers that count their
+/// own steps do not all report the same ones. Those have what they reported last.
+std::optional<MetricRow> Figures::passed_sample(const std::string& name) const {
+  auto at = samples_.lower_bound({step_of_all(), std::string()});
+  while (at != samples_.begin() && std::prev(at)->first.second != name) --at;
+  if (at == samples_.begin()) return std::nullopt;
+  auto [values, count, wall_seconds, wire_bytes] = std::prev(at)->second;
+  for (std::uint32_t rank = 0; rank < world_; ++rank) {
+    if (values[rank]) continue;
+    const auto last = ranks_[rank].last.find(name);
+    if (last == ranks_[rank].last.end()) return std::nullopt;
+    values[rank] = last->second;
+    wire_bytes += ranks_[rank].wire_bytes;
+  }
+  return MetricRow{name, std::nullopt, std::prev(at)->first.first, wall_seconds, wire_bytes, join(name, values)};
+}
+
+void Figures::drop_passed_samples() {
+  samples_.erase(samples_.begin(), samples_.lower_bound({step_of_all(), std::string()}));
 }
 
 void Figures::complete(const MetricRow& row, std::vector<MetricRow>& rows) {

@@ -73,6 +73,8 @@ class Figures {
   MetricRow row_of(std::uint32_t rank, const protocol::MetricPoint& point) const;
   std::uint64_t bytes_of_job(const MetricRow& row) const;
   std::optional<MetricRow> add_to_sample(const MetricRow& row);
+  std::uint64_t step_of_all() const;
+  std::optional<MetricRow> passed_sample(const std::string& name) const;
   void drop_passed_samples();
   void complete(const MetricRow& row, std::vector<MetricRow>& rows);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,7 +54,26 @@ TEST(Figures, AStepBelowWhatAllRanksHaveReportedIsNotKept) {
   figures.add(0, 3, std::vector{point("loss", 3, 2)});
   figures.add(1, 2, std::vector{point("loss", 2, 2)});
   EXPECT_EQ(values_of_job(figures.add(1, 3, std::vector{point("loss", 1, 2)})), 0) << "rank 1 has passed step 1";
-  EXPECT_EQ(values_of_job(figures.add(1, 3, std::vector{point("loss", 3, 2)})), 1) << "both have reported step 3";
+  EXPECT_EQ(values_of_job(figures.add(1, 3, std::vector{point("loss", 3, 2)})), 2) << "of steps 2 and 3";
+}
+
+/// A fast worker and one that sees every third step, as with servers: they hardly ever report the same one.
+TEST(Figures, WorkersThatSeeOtherStepsHaveValuesOfTheJobToo) {
+  Figures figures(2, 2, {});
+  std::vector<MetricRow> of_job;
+  const auto add = [&](std::uint32_t rank, std::uint64_t step, double value) {
+    for (auto& row : figures.add(rank, step, std::vector{point("samples_per_second", step, value)})) {
+      if (!row.worker) of_job.push_back(std::move(row));
+    }
+  };
+  for (std::uint64_t step = 1; step <= 300; ++step) {
+    add(0, step, 10);
+    if (step % 3 == 1) add(1, step + 1, 4);  // before the other sees it
+  }
+  EXPECT_GT(of_job.size(), 90u) << "as often as the slower one reports";
+  EXPECT_LE(of_job.size(), 300u);
+  EXPECT_TRUE(std::ranges::is_sorted(of_job, std::ranges::less_equal{}, &MetricRow::step));
+  for (const auto& row : of_job) EXPECT_EQ(row.value, 14) << row.step;
 }
 
 }  // namespace
