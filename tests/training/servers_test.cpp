@@ -272,13 +272,18 @@ TEST(ServedJobs, ModelsAreEvaluatedWithThePartsOfAllServers) {
   }
 }
 
-TEST(ServedJobs, RunningStatisticsAreTheMeanOfTheWorkers) {
-  auto spec = served_job("async", {{"servers", 2}});
-  spec.model = {"resnet20", {}};
+/// A job whose model has batch norm.
+protocol::JobSpec with_statistics(protocol::JobSpec spec) {
+  spec.model = {"resnet20", {{"depth", 8}, {"width", 4}}};
   spec.dataset.choice = {
       "synthetic",
-      {{"height", 8}, {"width", 8}, {"channels", 3}, {"classes", 4}, {"train_examples", 64}, {"test_examples", 8}}};
+      {{"height", 8}, {"width", 8}, {"channels", 3}, {"classes", 4}, {"train_examples", 96}, {"test_examples", 8}}};
   spec.training.batch_size = 8;
+  return spec;
+}
+
+TEST(ServedJobs, RunningStatisticsAreTheMeanOfTheWorkers) {
+  auto spec = with_statistics(served_job("async", {{"servers", 2}}));
   spec.training.max_steps = 2;
   ServedJob job(spec, 2);
   job.run();
@@ -291,6 +296,38 @@ TEST(ServedJobs, RunningStatisticsAreTheMeanOfTheWorkers) {
     ++averaged;
   }
   EXPECT_GT(averaged, 0u);
+}
+
+/// Nobody begins a batch before all have pushed, so that it is known whose statistics are there at a step.
+TEST(ServedJobs, EvaluationsHaveTheStatisticsOfTheNewestPushes) {
+  auto spec = with_statistics(served_job("ssp", {{"servers", 1}, {"staleness", 0}}));
+  spec.training.max_steps = 3;
+  spec.evaluate_every_steps = 1;
+  constexpr std::uint32_t workers = 3;
+  ServedJob job(spec, workers);
+  std::vector<std::vector<std::vector<at::Tensor>>> statistics(workers);  // by worker, by push
+  for (std::uint32_t rank = 0; rank < workers; ++rank) {
+    job.told[rank]->on_step = [&of_worker = statistics[rank]](const Replica& replica, const StepRecord&) {
+      std::vector<at::Tensor> buffers;
+      for (const auto& buffer : replica.model->buffers()) buffers.push_back(buffer.tensor.clone());
+      of_worker.push_back(std::move(buffers));
+      return Result<void>();
+    };
+  }
+  job.run();
+  const auto buffers = job.servers[0]->model->buffers();
+  std::size_t compared = 0;
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    const auto file = protocol::read_safetensors(job.first_server().models.at(step)).value();
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      if (buffers[i].tensor.scalar_type() != at::kFloat) continue;
+      const auto of = [&, i](std::uint32_t rank) { return statistics[rank].at(step - 1)[i]; };
+      const at::Tensor evaluated = tensors_under(file, "model." + buffers[i].name).at(0).tensor;
+      EXPECT_TRUE(evaluated.allclose((of(0) + of(1) + of(2)) / 3, 1e-4, 1e-6)) << step << " " << buffers[i].name;
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 0u);
 }
 
 TEST(ServedJobs, AServerThatIsBusyMayBeToldOfManyWhoAreLate) {

@@ -37,6 +37,7 @@ Client::Client(Model& model, const compressors::Compression& compression, collec
       fabric_(fabric),
       rank_(fabric.rank()),
       first_server_(setting.coding.workers),
+      sends_buffers_(setting.evaluates),
       coder_(compression, setting.coding),
       messenger_(fabric, {.bytes_max = message_bytes_max(model)}),
       clock_(clock),
@@ -106,7 +107,6 @@ Result<void> Client::take_answer(const Messenger::Message& message, double learn
   version_ = answer->version;
   step_ = answer->step;
   halts_ = (answer->wishes & Answer::halt) != 0;
-  sends_buffers_ = (answer->wishes & Answer::buffers) != 0;
   return {};
 }
 

@@ -22,6 +22,7 @@ class Client {
   /// What belongs to a worker's ranks.
   struct Setting {
     std::uint32_t servers = 1;
+    bool evaluates = false;  ///< the model is evaluated in between: the buffers go with every push
     CodingSetting coding;
   };
   /// Times of a push, in seconds.
@@ -62,6 +63,7 @@ class Client {
   collectives::Fabric& fabric_;
   const std::uint32_t rank_;
   const std::uint32_t first_server_;
+  const bool sends_buffers_;
   TensorCoder coder_;
   Messenger messenger_;
   std::uint64_t clock_;
@@ -70,7 +72,6 @@ class Client {
   std::uint64_t pushed_step_ = 0;  ///< in the push under way
   bool halts_ = true;
   bool begun_ = false;
-  bool sends_buffers_ = false;
   std::vector<bool> awaited_;  ///< by server
 };
 

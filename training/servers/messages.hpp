@@ -11,7 +11,7 @@ namespace weir::training::servers {
 
 /// What a message is; the `bucket` of its Subject. Numbers in bodies are little endian.
 enum class Kind : std::uint32_t {
-  push = 1,    ///< worker to every server: Push, the tensors of the server; to the first one buffers, if asked for
+  push = 1,    ///< worker to every server: Push, the tensors of the server; to the first one buffers, if it evaluates
   answer,      ///< server to worker: Answer, the tensors of the server
   decided,     ///< first server to the others: which workers' pushes make the next version
   late,        ///< first server to the others: a worker's push has come too late
@@ -40,8 +40,7 @@ struct Answer {
   std::uint64_t wishes = 0;   ///< a set of those below
 
   static constexpr std::uint64_t halt = 1;
-  static constexpr std::uint64_t buffers = 2;  ///< with the next push
-  static constexpr std::uint64_t wishes_end = 4;
+  static constexpr std::uint64_t wishes_end = 2;
 };
 
 /// What happens when nothing is on its way.

@@ -86,6 +86,7 @@ Result<void> ServedMode::check(const protocol::JobSpec& spec, std::uint32_t /*wo
 Result<void> ServedMode::join(Replica& replica, collectives::Fabric& fabric) {
   ensure(fabric.size() == replica.members(), "a group of the workers and the servers behind them");
   const Client::Setting setting{.servers = replica.others,
+                                .evaluates = replica.spec.evaluate_every_steps > 0,
                                 .coding = {.seed = replica.spec.training.seed,
                                            .course = replica.course(),
                                            .steps_per_epoch = replica.length.steps_per_epoch,

@@ -263,14 +263,11 @@ Result<void> Serving::record(const std::vector<std::uint32_t>& workers) {
 
 Result<void> Serving::answer(std::uint32_t worker) {
   Client& client = clients_[worker];
-  const std::uint64_t step = server_.step();
-  const std::uint64_t every = server_.spec.evaluate_every_steps;
-  const bool evaluates_soon = every > 0 && (step + 1) % every == 0;
   Bytes body;
   write(body, Answer{.clock = client.push.clock,
                      .version = server_.counts.version,
-                     .step = std::min(step, server_.length.steps_total),
-                     .wishes = (halting_ ? Answer::halt : 0) | (evaluates_soon ? Answer::buffers : 0)});
+                     .step = std::min(server_.step(), server_.length.steps_total),
+                     .wishes = halting_ ? Answer::halt : 0});
   if (auto written = server_.shard->answer(turn_of(worker, true), body); !written) {
     return written.error().within("the answer to rank " + std::to_string(worker));
   }
