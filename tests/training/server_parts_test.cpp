@@ -95,15 +95,15 @@ TEST(Gradients, AreClippedAsOneRanksOwnHoweverTheyTravel) {
 }
 
 class Differences : public ::testing::TestWithParam<std::pair<std::string, nlohmann::json>> {};
-INSTANTIATE_TEST_SUITE_P(Compressors, Differences,
-                         ::testing::Values(std::pair("none", nlohmann::json::object()),
-                                           std::pair("fp16", nlohmann::json::object()),
-                                           std::pair("int8", nlohmann::json::object()),
-                                           std::pair("qsgd", nlohmann::json::object()),
-                                           std::pair("terngrad", nlohmann::json::object()),
-                                           std::pair("topk", nlohmann::json{{"ratio", 0.05}}),
-                                           std::pair("randomk", nlohmann::json{{"ratio", 0.05}}),
-                                           std::pair("dgc", nlohmann::json{{"ratio", 0.05}, {"warmup_epochs", 0}})));
+INSTANTIATE_TEST_SUITE_P(
+    Compressors, Differences,
+    ::testing::Values(std::pair("none", nlohmann::json::object()), std::pair("fp16", nlohmann::json::object()),
+                      std::pair("bf16", nlohmann::json::object()), std::pair("int8", nlohmann::json::object()),
+                      std::pair("qsgd", nlohmann::json::object()), std::pair("terngrad", nlohmann::json::object()),
+                      std::pair("topk", nlohmann::json{{"ratio", 0.05}}),
+                      std::pair("randomk", nlohmann::json{{"ratio", 0.05}}),
+                      std::pair("randomk", nlohmann::json{{"ratio", 0.05}, {"value_codec", "fp16"}}),
+                      std::pair("dgc", nlohmann::json{{"ratio", 0.05}, {"warmup_epochs", 0}})));
 
 /// The error feedback of the way down: the copy comes to a model that stands still, and is the same on both ends.
 TEST_P(Differences, BringBothCopiesToTheModel) {
@@ -127,6 +127,22 @@ TEST_P(Differences, BringBothCopiesToTheModel) {
     ASSERT_TRUE(own.equal(copy)) << clock;
   }
   EXPECT_LT((model - copy).norm().item<double>(), 1e-3 * at_first);
+}
+
+TEST(RoundedDifferences, TakeTwoBytesANumber) {
+  const auto bytes_of = [](const std::string& compressor, const nlohmann::json& params) {
+    auto compression = compression_of(compressor, params);
+    TensorCoder server(compression, setting);
+    at::Tensor copy = at::zeros({40, 30});
+    Bytes body;
+    EXPECT_TRUE(server.write_difference(0, at::randn({40, 30}), copy, {.clock = 1, .answers = true}, 60, body));
+    EXPECT_GT(copy.count_nonzero().item<std::int64_t>(), 0) << compressor;
+    return body.size();
+  };
+  constexpr std::size_t length_bytes = 8;
+  EXPECT_EQ(bytes_of("fp16", nlohmann::json::object()), length_bytes + 2 * 1200);
+  EXPECT_EQ(bytes_of("bf16", nlohmann::json::object()), length_bytes + 2 * 1200);
+  EXPECT_EQ(bytes_of("randomk", {{"ratio", 0.05}, {"value_codec", "fp16"}}), length_bytes + 2 * 60);
 }
 
 TEST(Gradients, OfEveryCompressorThatFitsArriveAsTheyWereSent) {

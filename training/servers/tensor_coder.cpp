@@ -46,6 +46,13 @@ Result<BytesView> take_payload(Reader& body) {
   return body.bytes(*length);
 }
 
+/// Whether it sends numbers, all or those that it draws, rounded to 16 bits and not scaled up. Each comes closer to
+/// what it stands for; only those that are too small or too large for the format make the bound 1.
+bool rounds_only(const compressors::Traits& traits) {
+  const Reduction reduction = traits.passes.back();
+  return !traits.scales_draw && (reduction == Reduction::sum_fp16 || reduction == Reduction::sum_bf16);
+}
+
 }  // namespace
 
 std::optional<std::string> misfit(const compressors::Compression& compression) {
@@ -85,6 +92,7 @@ bool TensorCoder::travels_as_is(const at::Tensor& tensor, const Round& round) co
 /// 0: the parameters travel as they are.
 float TensorCoder::factor_of_difference(const at::Tensor& tensor, const Round& round) const {
   if (travels_as_is(tensor, round)) return 0;
+  if (rounds_only(compressor().traits())) return 1;
   const double bound = compressor().error_bound(static_cast<std::uint64_t>(tensor.numel()), round);
   if (compressor().traits().biased) return bound < 1 ? 1 : 0;
   return static_cast<float>(1 / (1 + bound));
