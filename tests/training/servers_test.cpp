@@ -330,6 +330,22 @@ TEST(ServedJobs, EvaluationsHaveTheStatisticsOfTheNewestPushes) {
   EXPECT_GT(compared, 0u);
 }
 
+TEST(ServedJobs, SamplesOfGradientsThatComeTooLateDoNotCount) {
+  constexpr std::uint32_t workers = 4;
+  auto spec = served_job("backup", {{"servers", 2}, {"backup_workers", 2}});
+  ServedJob job(spec, workers);
+  job.run();
+  std::uint64_t samples = 0;
+  std::uint64_t pushes = 0;
+  for (std::uint32_t rank = 0; rank < workers; ++rank) {
+    for (const auto& record : job.told[rank]->records) samples += record.samples;
+    pushes += job.told[rank]->records.size();
+  }
+  const auto applied = job.servers[0]->counts.applied;
+  EXPECT_GT(pushes, applied) << "of the first four, two come too late";
+  EXPECT_EQ(samples, applied * spec.training.samples_per_step());
+}
+
 TEST(ServedJobs, AServerThatIsBusyMayBeToldOfManyWhoAreLate) {
   constexpr std::uint32_t workers = 8;
   constexpr std::uint32_t backups = 6;

@@ -107,6 +107,7 @@ Result<void> Client::take_answer(const Messenger::Message& message, double learn
   version_ = answer->version;
   step_ = answer->step;
   halts_ = (answer->wishes & Answer::halt) != 0;
+  dropped_ = (answer->wishes & Answer::dropped) != 0;
   return {};
 }
 

@@ -41,6 +41,8 @@ class Client {
 
   /// The first server wants this worker to halt; also before the first push.
   bool halts() const { return halts_; }
+  /// The last push has come too late.
+  bool dropped() const { return dropped_; }
   /// Tells all servers, and waits until it may go on. Also before the first push, without telling anybody.
   Result<Rest> halt();
   /// Waits for another leave, after one with Rest::stay.
@@ -72,6 +74,7 @@ class Client {
   std::uint64_t pushed_step_ = 0;  ///< in the push under way
   bool halts_ = true;
   bool begun_ = false;
+  bool dropped_ = false;
   std::vector<bool> awaited_;  ///< by server
 };
 

@@ -40,7 +40,8 @@ struct Answer {
   std::uint64_t wishes = 0;   ///< a set of those below
 
   static constexpr std::uint64_t halt = 1;
-  static constexpr std::uint64_t wishes_end = 2;
+  static constexpr std::uint64_t dropped = 2;  ///< no wish: the push has come too late
+  static constexpr std::uint64_t wishes_end = 4;
 };
 
 /// What happens when nothing is on its way.

@@ -56,7 +56,7 @@ Result<StepRecord> step(Client& client, Replica& replica, Passes& passes) {
   replica.step = client.step();
   StepRecord record{.step = replica.step,
                     .loss = *loss,
-                    .samples = replica.spec.training.samples_per_step(),
+                    .samples = client.dropped() ? 0 : replica.spec.training.samples_per_step(),
                     .exchanged = false,
                     .settled = false,
                     .seconds = seconds_since(start),

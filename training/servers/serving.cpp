@@ -210,7 +210,8 @@ Result<void> Serving::carry_out(const std::vector<Decision>& decisions) {
     record_.dropped += decision.dropped.size();
     for (const auto worker : decision.answered) {
       if (clients_[worker].held) {
-        if (auto answered = answer(worker); !answered) return answered;
+        const bool dropped = std::ranges::count(decision.dropped, worker) > 0;
+        if (auto answered = answer(worker, dropped); !answered) return answered;
       } else if (first()) {
         send_leave(worker, halting_ ? Rest::halt : 0);
       }
@@ -261,13 +262,13 @@ Result<void> Serving::record(const std::vector<std::uint32_t>& workers) {
   return progress_.served(std::exchange(record_, {}));
 }
 
-Result<void> Serving::answer(std::uint32_t worker) {
+Result<void> Serving::answer(std::uint32_t worker, bool dropped) {
   Client& client = clients_[worker];
   Bytes body;
   write(body, Answer{.clock = client.push.clock,
                      .version = server_.counts.version,
                      .step = std::min(server_.step(), server_.length.steps_total),
-                     .wishes = halting_ ? Answer::halt : 0});
+                     .wishes = (halting_ ? Answer::halt : 0) | (dropped ? Answer::dropped : 0)});
   if (auto written = server_.shard->answer(turn_of(worker, true), body); !written) {
     return written.error().within("the answer to rank " + std::to_string(worker));
   }

@@ -44,7 +44,7 @@ class Serving {
 
   Result<void> carry_out(const std::vector<Decision>& decisions);
   Result<void> apply(const std::vector<std::uint32_t>& workers);
-  Result<void> answer(std::uint32_t worker);
+  Result<void> answer(std::uint32_t worker, bool dropped);
   void tell(const Decision& decision);
   void tell(Kind kind, std::span<const std::uint32_t> workers);
   Result<void> record(const std::vector<std::uint32_t>& workers);
