@@ -16,6 +16,7 @@
 #include "protocol/safetensors.hpp"
 #include "served_job.hpp"
 #include "training/servers/messages.hpp"
+#include "training/servers/messenger.hpp"
 #include "training/tensor_file.hpp"
 
 namespace weir::training {
@@ -328,6 +329,57 @@ TEST(ServedJobs, EvaluationsHaveTheStatisticsOfTheNewestPushes) {
     }
   }
   EXPECT_GT(compared, 0u);
+}
+
+/// A server without tensors that sends its part of the first evaluation only when the second one is due, of which it is
+/// to hear too. The third would be after the end.
+TEST(ServedJobs, AnEvaluationThatFallsDueDuringAnotherIsNotForgotten) {
+  using servers::Kind;
+  constexpr std::uint32_t workers = 2;
+  constexpr std::uint64_t every = 10;
+  auto spec = served_job("async", {{"servers", 6}});
+  spec.evaluate_every_steps = every;
+  spec.training.max_steps = 3 * every - 1;
+  ServedJob job(spec, workers);
+  job.prepare();
+  const std::uint32_t last = job.ranks() - 1;
+  ASSERT_TRUE(job.servers.back()->shard->indices().empty());
+  std::size_t evaluations = 0;
+  const auto serve_late = [&] {
+    servers::Messenger messenger(*job.group[last], {.bytes_max = 1 << 20});
+    bool owes_part = false;
+    for (bool ends = false; !ends;) {
+      const auto message = messenger.next();
+      ASSERT_TRUE(message) << message.error().message();
+      const auto kind = servers::kind_of(message->about).value();
+      servers::Reader body(message->body);
+      if (kind == Kind::wants_part) {
+        ++evaluations;
+        owes_part = evaluations == 1;
+        if (!owes_part) messenger.send(workers, servers::subject(Kind::part, 0), {});
+      } else if (kind == Kind::push) {
+        const auto push = body.push().value();
+        if (owes_part && push.step >= 2 * every) {
+          messenger.send(workers, servers::subject(Kind::part, 0), {});
+          owes_part = false;
+        }
+        Bytes answer;
+        servers::write(answer, servers::Answer{.clock = push.clock});
+        messenger.send(message->from, servers::subject(Kind::answer, 0), std::move(answer));
+      } else if (kind == Kind::rest) {
+        ends = (body.rest().value().orders & servers::Rest::end) != 0;
+        messenger.send(workers, servers::subject(Kind::rested, 0), {});
+      }
+    }
+    ASSERT_TRUE(messenger.flush());
+  };
+  run_ranks(job.ranks(), [&](std::uint32_t rank) {
+    if (rank != last) return job.run_rank(rank);
+    serve_late();
+    job.group[rank]->close();
+  });
+  for (std::uint32_t rank = 0; rank < last; ++rank) EXPECT_TRUE(job.results[rank]) << rank;
+  EXPECT_EQ(evaluations, 2u);
 }
 
 TEST(ServedJobs, SamplesOfGradientsThatComeTooLateDoNotCount) {

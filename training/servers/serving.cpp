@@ -191,7 +191,8 @@ Result<void> Serving::take_word(Kind kind, const Messenger::Message& message) {
     if (auto taken = take_part(body, *server_.model, server_.parts[index]); !taken) return taken;
     if (std::ranges::count(parts_awaited_, true) > 0) return {};
     parts_awaited_.clear();
-    return give_model();
+    if (auto given = give_model(); !given) return given;
+    return begin_evaluation();
   }
   if (kind != Kind::rested || !resting_ || !awaited_[index]) return out_of_turn("nobody has asked for it");
   awaited_[index] = false;
@@ -301,8 +302,16 @@ Result<void> Serving::look_for_what_is_due() {
   saves_ = saves;
   halting_ = halting_ || ends || save_due_;
   const auto evaluations = multiples(step, server_.spec.evaluate_every_steps);
-  const bool evaluates = std::exchange(evaluations_, evaluations) < evaluations;
-  if (!evaluates || ends || !parts_awaited_.empty()) return {};
+  evaluation_due_ = evaluation_due_ || evaluations > evaluations_;
+  evaluations_ = evaluations;
+  return begin_evaluation();
+}
+
+/// If one is due. While parts of the last one are awaited it stays due; at the end there is one anyway.
+Result<void> Serving::begin_evaluation() {
+  const bool ends = stopping_ || server_.step() >= server_.length.steps_total;
+  if (!evaluation_due_ || ends || !parts_awaited_.empty()) return {};
+  evaluation_due_ = false;
   if (server_.place.servers == 1) return give_model();
   parts_awaited_.assign(server_.place.servers, true);
   parts_awaited_[0] = false;

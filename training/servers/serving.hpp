@@ -55,6 +55,7 @@ class Serving {
   Result<void> rest();
   Result<void> end_rest();
   void send_leave(std::uint32_t worker, std::uint64_t orders);
+  Result<void> begin_evaluation();
   Result<void> give_model();
 
   Result<void> rest_as_told();
@@ -76,6 +77,7 @@ class Serving {
   std::vector<bool> parts_awaited_;   ///< on the first, by server: its parameters, for an evaluation
   std::uint64_t evaluations_ = 0;     ///< that were due so far
   std::uint64_t saves_ = 0;
+  bool evaluation_due_ = false;  ///< and not begun
   bool stopping_ = false;
   bool save_due_ = false;
   bool ended_ = false;
