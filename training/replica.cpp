@@ -174,9 +174,7 @@ bool Replica::own_optimizers() const {
 
 std::vector<NamedTensor> Replica::exchanged_buffers() const {
   if (exchanges() != Exchanged::differences || spec.compression.apply_to != "models") return {};
-  auto buffers = model->buffers();
-  std::erase_if(buffers, [](const NamedTensor& buffer) { return buffer.tensor.scalar_type() != at::kFloat; });
-  return buffers;
+  return model->statistics();
 }
 
 std::vector<NamedTensor> Replica::exchanged_tensors() const {

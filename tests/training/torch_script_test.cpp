@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "training/models/catalog.hpp"
 #include "training/modes/mode.hpp"
 #include "training/precision.hpp"
+#include "training/servers/buffers.hpp"
 #include "training/shapes.hpp"
 
 namespace weir::training {
@@ -200,6 +202,33 @@ TEST_F(TorchScriptModel, AFileThatLiesAboutItsShapesIsRefused) {
     }
     EXPECT_GT(found, 0);
   }
+}
+
+/// A frozen embedding and a causal mask are kept, and nobody takes the mean of theirs. Servers do that in the order of
+/// the numbers, whatever the order in memory is.
+TEST_F(TorchScriptModel, OnlyWhatFollowsExamplesIsAveraged) {
+  auto module = linear();
+  module.register_parameter("frozen", torch::ones({3}), false);
+  module.register_buffer("mask", torch::full({2, 2}, -std::numeric_limits<float>::infinity()).triu(1));
+  module.register_buffer("turned", torch::zeros({2, 3}).t());
+  folder_.write("masked.pt", bytes_of(module));
+  const auto model = make("masked.pt").value();
+  EXPECT_EQ(model->buffers().size(), 4u);
+  const auto statistics = model->statistics();
+  ASSERT_EQ(statistics.size(), 2u);
+  EXPECT_EQ(statistics[0].name, "calls");
+  ASSERT_EQ(statistics[1].name, "turned");
+  const at::Tensor values = torch::arange(6, torch::kFloat).view({3, 2});
+  servers::MeanBuffers mean(2);
+  for (const float factor : {1.0F, 3.0F}) {
+    const torch::NoGradGuard no_grad;
+    at::Tensor(statistics[1].tensor).copy_(values * factor);
+    Bytes bytes;
+    servers::append_buffers(*model, bytes);
+    ASSERT_TRUE(mean.take(factor == 1 ? 0 : 1, bytes, *model));
+  }
+  mean.put_into(*model);
+  EXPECT_TRUE(model->statistics()[1].tensor.equal(values * 2)) << model->statistics()[1].tensor;
 }
 
 TEST_F(TorchScriptModel, ABufferThatACheckpointCannotKeepIsNamed) {

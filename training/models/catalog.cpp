@@ -30,6 +30,12 @@ Result<std::unique_ptr<Model>> make_model(std::string_view name, const nlohmann:
   return model;
 }
 
+std::vector<NamedTensor> Model::statistics() const {
+  auto list = buffers();
+  std::erase_if(list, [](const NamedTensor& buffer) { return buffer.tensor.scalar_type() != at::kFloat; });
+  return list;
+}
+
 std::vector<NamedTensor> state_of(const Model& model) {
   auto state = model.parameters();
   for (auto& buffer : model.buffers()) state.push_back(std::move(buffer));

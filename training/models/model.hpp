@@ -28,6 +28,9 @@ class Model {
 
   /// Tensors that are kept but not trained (running statistics). They alias the live ones. Each rank has its own.
   virtual std::vector<NamedTensor> buffers() const = 0;
+  /// Those of them that follow the examples a rank has seen, so that the mean of all ranks' can stand for each: by
+  /// default all of 32-bit floats.
+  virtual std::vector<NamedTensor> statistics() const;
 
   /// Moves parameters and buffers, with which forward() computes, to a device. To be called before anything refers to
   /// them.

@@ -31,6 +31,9 @@ class Module final : public Model {
  public:
   Module(std::string file, torch::jit::Module module) : file_(std::move(file)), module_(std::move(module)) {
     find_parameters();
+    for (const auto& [name, tensor] : module_.named_buffers()) {
+      if (tensor.scalar_type() == at::kFloat && tensor.isfinite().all().item<bool>()) statistics_.insert(name);
+    }
   }
 
   at::Tensor forward(const at::Tensor& input) override {
@@ -63,6 +66,15 @@ class Module final : public Model {
     return list;
   }
 
+  /// Neither parameters that are not to be trained nor masks, which have infinities, follow any examples.
+  std::vector<NamedTensor> statistics() const override {
+    std::vector<NamedTensor> list;
+    for (const auto& [name, tensor] : module_.named_buffers()) {
+      if (statistics_.contains(name)) list.push_back({name, tensor});
+    }
+    return list;
+  }
+
   void move_to(at::Device device) override {
     module_.to(device);
     find_parameters();
@@ -81,6 +93,7 @@ class Module final : public Model {
   std::string file_;
   torch::jit::Module module_;
   std::vector<NamedTensor> parameters_;
+  std::set<std::string> statistics_;  ///< names
 };
 
 /// Says what is wrong with the parameters of a module, if something is.

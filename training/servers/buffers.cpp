@@ -1,6 +1,7 @@
 #include "training/servers/buffers.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
 
 #include <cstring>
 #include <string>
@@ -11,26 +12,15 @@
 #include "training/device.hpp"
 
 namespace weir::training::servers {
-namespace {
-
-std::vector<at::Tensor> averaged(const Model& model) {
-  std::vector<at::Tensor> tensors;
-  for (const auto& buffer : model.buffers()) {
-    if (buffer.tensor.scalar_type() == at::kFloat) tensors.push_back(buffer.tensor);
-  }
-  return tensors;
-}
-
-}  // namespace
 
 std::uint64_t buffer_bytes(const Model& model) {
   std::uint64_t bytes = 0;
-  for (const auto& tensor : averaged(model)) bytes += tensor.nbytes();
+  for (const auto& [name, tensor] : model.statistics()) bytes += tensor.nbytes();
   return bytes;
 }
 
 void append_buffers(const Model& model, Bytes& out) {
-  for (const auto& tensor : averaged(model)) {
+  for (const auto& [name, tensor] : model.statistics()) {
     const at::Tensor values = on_host(tensor).contiguous();
     append(out, std::as_bytes(compressors::flat(values)));
   }
@@ -55,12 +45,13 @@ void MeanBuffers::put_into(const Model& model) const {
   for (const auto& one : of_) senders += one ? 1 : 0;
   if (senders == 0) return;
   std::size_t first = 0;
-  for (at::Tensor tensor : averaged(model)) {
-    tensor.zero_();
-    const auto sum = compressors::flat(tensor);
+  for (const auto& [name, tensor] : model.statistics()) {
+    at::Tensor mean = at::zeros(tensor.sizes(), at::kFloat);  // in the order of the bytes, whatever its own is
+    const auto sum = compressors::flat(mean);
     for (const auto& one : of_) {
       for (std::size_t i = 0; one && i < sum.size(); ++i) sum[i] += (*one)[first + i] / static_cast<float>(senders);
     }
+    at::Tensor(tensor).copy_(mean);
     first += sum.size();
   }
 }
