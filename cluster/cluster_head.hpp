@@ -3,6 +3,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -83,6 +84,7 @@ class ClusterHead final : public Head {
   protocol::NodeWelcome rejoin(NodeTable::Node& node, const protocol::NodeInfo& info);
   net::awaitable<Result<void>> heartbeat_here(protocol::NodeHeartbeat beat);
   net::awaitable<Result<void>> worker_exited_here(protocol::WorkerExit exit);
+  net::awaitable<Result<void>> output_here(protocol::OutputBatch batch);
   net::awaitable<Result<void>> worker_up_here(std::string account, std::string worker_id,
                                               runtime::ActorRef<protocol::Worker> worker);
   net::awaitable<Result<void>> report_here(protocol::Report report);
@@ -115,6 +117,9 @@ class ClusterHead final : public Head {
   Jobs jobs_;
   StoreProbe probe_;
   std::map<std::string, runtime::Clock::time_point> shown_;  ///< when the load was last put on the stream, by node id
+  /// Nodes whose output is being written, by id: one message of each at a time. A disk that is held up must not fill
+  /// the mailbox with what nodes repeat meanwhile, since their heartbeats go through it, too.
+  std::set<std::string> output_under_way_;
   bool stopping_ = false;
   std::string control_address_;
   runtime::TaskGroup tasks_;

@@ -115,7 +115,22 @@ net::awaitable<Result<void>> ClusterHead::worker_exited_here(protocol::WorkerExi
 }
 
 net::awaitable<Result<void>> ClusterHead::output(protocol::OutputBatch batch) {
-  return here(jobs_.output(std::move(batch)));
+  return here(output_here(std::move(batch)));
+}
+
+net::awaitable<Result<void>> ClusterHead::output_here(protocol::OutputBatch batch) {
+  const std::string node = batch.node_id;
+  if (!output_under_way_.insert(node).second) {
+    co_return Error{Errc::exhausted, "earlier output of this node is being written"};
+  }
+  try {
+    auto taken = co_await jobs_.output(std::move(batch));
+    output_under_way_.erase(node);
+    co_return taken;
+  } catch (...) {
+    output_under_way_.erase(node);
+    throw;
+  }
 }
 
 // --- messages from workers ---

@@ -375,7 +375,7 @@ net::awaitable<void> AgentActor::tell_exit(std::shared_ptr<Worker> worker, runti
 }
 
 net::awaitable<void> AgentActor::forward_output() {
-  for (;;) {
+  for (bool good = true;;) {
     co_await news_.wait_until(clock(), clock().now() + 1s);
     if (!lease_) continue;
     protocol::OutputBatch batch;
@@ -392,8 +392,9 @@ net::awaitable<void> AgentActor::forward_output() {
     auto taken = co_await membership.call<&protocol::Membership::output>(std::move(batch));
     if (!taken) {
       if (taken.error().code == Errc::cancelled) co_return;
-      spdlog::warn("node {}: output waits: {}", options_.name, taken.error().message());
+      if (good) spdlog::warn("node {}: output waits: {}", options_.name, taken.error().message());
     }
+    good = taken.has_value();
     bool more = false;
     for (auto& [worker, size] : sent) {
       if (taken) {

@@ -135,7 +135,8 @@ struct Membership {
   virtual net::awaitable<Result<void>> worker_exited(WorkerExit exit) = 0;
 
   /// Returns when the output is on disk. What cannot be written to the log of a worker, though the disk has room, is
-  /// dropped.
+  /// dropped. Fails with: exhausted (the disk is full, or an earlier message of this node is being written; the node
+  /// repeats the output later), and the errors of the store.
   virtual net::awaitable<Result<void>> output(OutputBatch batch) = 0;
 
   static constexpr auto methods() {

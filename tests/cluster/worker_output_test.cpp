@@ -64,5 +64,36 @@ TEST(WorkerOutput, ALogThatCannotBeWrittenHoldsUpNoOtherWorker) {
   EXPECT_EQ(job.log(1), "rank 1 is ready\none\ntwo\n");
 }
 
+TEST(WorkerOutput, ADiskThatIsHeldUpCostsNoNodeItsLease) {
+  constexpr std::uint32_t nodes = 20;
+  FakeCluster cluster;
+  cluster.script.step_time = 24h;
+  for (std::uint32_t i = 0; i < nodes; ++i) cluster.add_node("n" + std::to_string(i), 1);
+  const auto id = cluster.submit_job(nodes);
+  ASSERT_EQ(cluster.await_phase(id, JobPhase::training).phase, JobPhase::training);
+  cluster.simulation.pass(2s);
+  cluster.store_process->stop();
+  const auto print = [&cluster](const std::string& text) {
+    for (const auto& [name, spawner] : cluster.spawners) spawner->children().front().print(text);
+  };
+  print("one\n");
+  cluster.simulation.pass(1min);
+  print("two\n");
+  cluster.simulation.pass(3min);
+  // Nothing piles up in the mailbox through which heartbeats come: with more nodes, it would be full.
+  const auto page = cluster.simulation.run(cluster.head->actors("head/membership", 1, "")).value();
+  EXPECT_LE(page.actors.at(0).mailbox_depth.value(), 2 * nodes);
+  cluster.store_process->resume();
+  cluster.simulation.pass(10s);
+  for (const auto& node : cluster.simulation.run(cluster.head->nodes()).value()) {
+    EXPECT_EQ(node.state, NodeState::alive) << node.name << ": " << node.reason;
+  }
+  EXPECT_EQ(cluster.processes(), nodes);
+  for (const std::uint32_t rank : {0u, nodes - 1}) {
+    const auto log = cluster.simulation.run(cluster.head->logs(id, rank, 0, 1000)).value();
+    EXPECT_EQ(log.text, "rank " + std::to_string(rank) + " is ready\none\ntwo\n");
+  }
+}
+
 }  // namespace
 }  // namespace weir::cluster
