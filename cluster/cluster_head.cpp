@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/asio/strand.hpp>
 #include <random>
+#include <tuple>
 
 #include "base/errc.hpp"
 #include "cluster/head_actors.hpp"
@@ -32,6 +33,42 @@ std::uint32_t ranks_of(const JobRecord& job) { return protocol::members_of(proto
 
 Error no_job(const std::string& id) { return {Errc::not_found, "there is no job " + id}; }
 Error no_node(const std::string& id) { return {Errc::not_found, "there is no node " + id}; }
+
+/// Chooses a page of the actors that are added to it, in any order. Keeps no more of them than two pages.
+class ActorsFound {
+ public:
+  ActorsFound(std::string filter, std::size_t limit, std::string cursor)
+      : filter_(std::move(filter)), limit_(limit), cursor_(std::move(cursor)) {}
+
+  void add(ActorRecord actor) {
+    const bool wanted = actor.name.find(filter_) != std::string::npos || actor.type.find(filter_) != std::string::npos;
+    if (!wanted || (!cursor_.empty() && actor.name <= cursor_)) return;
+    found_.push_back(std::move(actor));
+    if (found_.size() > 2 * limit_ + 1) keep_first();
+  }
+
+  ActorPage page() {
+    keep_first();
+    ActorPage page;
+    const bool more = found_.size() > limit_;
+    if (more) found_.pop_back();
+    if (more) page.next = found_.back().name;
+    page.actors = std::move(found_);
+    return page;
+  }
+
+ private:
+  /// Those of the page, and one more if there are more.
+  void keep_first() {
+    std::ranges::sort(found_, {}, &ActorRecord::name);
+    if (found_.size() > limit_ + 1) found_.resize(limit_ + 1);
+  }
+
+  const std::string filter_;
+  const std::size_t limit_;
+  const std::string cursor_;
+  std::vector<ActorRecord> found_;
+};
 
 }  // namespace
 
@@ -187,8 +224,14 @@ net::awaitable<void> ClusterHead::record(std::vector<Change> changes) {
   if (!committed) spdlog::error("head: {}", committed.error().message());
 }
 
+/// Looks only at what runs on the node: heartbeats and pages of nodes ask for it.
 NodeRecord ClusterHead::with_workers(NodeRecord node) const {
-  for (const auto& [id, run] : jobs_.running()) run->append_workers_on(node.id, node.workers);
+  for (const auto& [worker_id, grant] : nodes_.grants_on(node.id)) {
+    const auto run = jobs_.run_of_job(grant.job_id);
+    const Process* process = run ? run->processes().find(worker_id) : nullptr;
+    if (process != nullptr) node.workers.push_back(process->record);
+  }
+  std::ranges::sort(node.workers, {}, [](const auto& one) { return std::tie(one.job_id, one.rank); });
   return node;
 }
 
@@ -376,50 +419,33 @@ net::awaitable<Result<std::filesystem::path>> ClusterHead::checkpoint_path(std::
 
 net::awaitable<Result<ActorPage>> ClusterHead::actors(std::string filter, std::uint32_t limit, std::string cursor) {
   if (auto good = check_limit(limit, page_max); !good) co_return good.error();
-  auto all = co_await here(actors_here());
-  if (!all) co_return all.error();
-  std::sort(all->begin(), all->end(), [](const ActorRecord& a, const ActorRecord& b) { return a.name < b.name; });
-  ActorPage page;
-  for (auto& actor : *all) {
-    const bool wanted = actor.name.find(filter) != std::string::npos || actor.type.find(filter) != std::string::npos;
-    if (!wanted || (!cursor.empty() && actor.name <= cursor)) continue;
-    if (page.actors.size() == limit) {
-      page.next = page.actors.back().name;
-      break;
-    }
-    page.actors.push_back(std::move(actor));
-  }
-  co_return page;
+  co_return co_await here(actors_here(std::move(filter), limit, std::move(cursor)));
 }
 
-net::awaitable<Result<std::vector<ActorRecord>>> ClusterHead::actors_here() {
-  std::vector<ActorRecord> found;
+net::awaitable<Result<ActorPage>> ClusterHead::actors_here(std::string filter, std::uint32_t limit,
+                                                           std::string cursor) {
+  ActorsFound found(std::move(filter), limit, std::move(cursor));
   for (const auto& info : system_.actors()) {
     if (info.name.empty()) continue;
-    found.push_back({"head/" + info.name, info.type,
-                     info.state == runtime::ActorState::running ? "running" : "stopping", "", "", info.mailbox_depth,
-                     info.messages_handled});
+    const char* state = info.state == runtime::ActorState::running ? "running" : "stopping";
+    found.add({"head/" + info.name, info.type, state, "", "", info.mailbox_depth, info.messages_handled});
   }
+  const auto add = [&found](std::string name, std::string_view type, const std::string& node, const std::string& job) {
+    found.add({std::move(name), std::string(type), "running", node, job, {}, {}});
+  };
   for (const auto& node : nodes_.records()) {
-    if (node.state == NodeState::lost) continue;
-    found.push_back(
-        {node.name + "/agent", std::string(protocol::NodeAgent::type_name), "running", node.name, "", {}, {}});
+    if (node.state != NodeState::lost) add(node.name + "/agent", protocol::NodeAgent::type_name, node.name, "");
   }
   for (const auto& [id, run] : jobs_.running()) {
-    for (const auto& worker : run->workers()) {
+    for (const Process& process : run->processes()) {
+      const WorkerRecord& worker = process.record;
       if (worker.state != WorkerState::running) continue;
-      found.push_back({worker.id + "/" + std::string(protocol::actor_type(worker.role)),
-                       std::string(protocol::Training::type_name),
-                       "running",
-                       worker.node,
-                       id,
-                       {},
-                       {}});
-      found.push_back(
-          {worker.id + "/worker", std::string(protocol::Worker::type_name), "running", worker.node, id, {}, {}});
+      const std::string type(protocol::actor_type(worker.role));
+      add(worker.id + "/" + type, protocol::Training::type_name, worker.node, id);
+      add(worker.id + "/worker", protocol::Worker::type_name, worker.node, id);
     }
   }
-  co_return found;
+  co_return found.page();
 }
 
 net::awaitable<Result<std::unique_ptr<Subscription>>> ClusterHead::subscribe(Topics topics,

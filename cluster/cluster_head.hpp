@@ -97,7 +97,7 @@ class ClusterHead final : public Head {
   net::awaitable<Result<std::vector<NodeRecord>>> nodes_here();
   net::awaitable<Result<NodeRecord>> node_here(std::string id);
   net::awaitable<Result<NodeRecord>> drain_here(std::string id, bool drained);
-  net::awaitable<Result<std::vector<ActorRecord>>> actors_here();
+  net::awaitable<Result<ActorPage>> actors_here(std::string filter, std::uint32_t limit, std::string cursor);
   net::awaitable<Result<Health>> health_here();
 
   net::awaitable<void> watch_nodes();

@@ -74,6 +74,7 @@ net::awaitable<Result<void>> ClusterHead::heartbeat_here(protocol::NodeHeartbeat
   if (heard->offers_more) jobs_.dispatch();
   const bool at_once = heard->offers_more || !heard->gpus_lost.empty();
   note_gpus(beat.node_id, *heard);
+  if (!services_.stream->followed(StreamKind::node, "")) co_return Result<void>();
   auto& shown = shown_[beat.node_id];
   if (const auto now = services_.clock.now(); at_once || now - shown >= load_interval) {
     shown = now;
@@ -110,7 +111,7 @@ net::awaitable<Result<void>> ClusterHead::worker_exited(protocol::WorkerExit exi
 }
 
 net::awaitable<Result<void>> ClusterHead::worker_exited_here(protocol::WorkerExit exit) {
-  if (const auto run = jobs_.run_of_worker(exit.worker_id)) run->worker_exited(exit);
+  if (const auto run = jobs_.run_of_worker(exit.job_id, exit.worker_id)) run->worker_exited(exit);
   co_return Result<void>();
 }
 

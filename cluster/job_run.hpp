@@ -91,6 +91,8 @@ class JobRun {
   net::awaitable<Result<void>> output(std::string worker_id, std::uint64_t offset, std::string text);
 
   bool has_worker(const std::string& worker_id) const { return processes_.find(worker_id) != nullptr; }
+  /// Its processes. Their records are without steps and figures, which workers() adds.
+  const ProcessTable& processes() const { return processes_; }
   const JobRecord& job() const { return job_; }
   const protocol::JobSpec& spec() const { return spec_; }
   const std::vector<std::uint64_t>& checkpoints() const { return checkpoints_.kept(); }
@@ -101,10 +103,6 @@ class JobRun {
   /// The attempt has failed for the loss of a worker, and another one may follow.
   bool comes_back() const;
   std::vector<WorkerRecord> workers() const;
-  /// Appends the workers that a node runs now, without their figures.
-  void append_workers_on(const std::string& node_id, std::vector<WorkerRecord>& found) const {
-    processes_.append_on(node_id, found);
-  }
   /// The changes that store the present records of the workers.
   std::vector<Change> worker_changes() const;
 

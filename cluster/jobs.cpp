@@ -358,7 +358,7 @@ net::awaitable<void> Jobs::remove_resume_file(std::string id) {
 net::awaitable<Result<void>> Jobs::output(protocol::OutputBatch batch) {
   Result<void> taken;
   for (auto& chunk : batch.chunks) {
-    const auto run = run_of_worker(chunk.worker_id);
+    const auto run = run_of_worker(chunk.job_id, chunk.worker_id);
     if (!run) continue;  // its job has ended: nobody reads it any more
     auto kept = co_await run->output(chunk.worker_id, chunk.offset, std::move(chunk.text));
     if (!kept) taken = std::move(kept);
@@ -532,6 +532,11 @@ std::shared_ptr<JobRun> Jobs::run_of_worker(const std::string& worker_id) const 
     if (run->has_worker(worker_id)) return run;
   }
   return nullptr;
+}
+
+std::shared_ptr<JobRun> Jobs::run_of_worker(const std::string& job_id, const std::string& worker_id) const {
+  auto run = run_of_job(job_id);
+  return run && run->has_worker(worker_id) ? run : nullptr;
 }
 
 std::shared_ptr<JobRun> Jobs::run_of_job(const std::string& job_id) const {

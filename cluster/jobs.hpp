@@ -47,8 +47,10 @@ class Jobs {
   /// other job.
   void explain_waiting(std::span<JobRecord> jobs) const { queue_.fill_reasons(jobs, nodes_.offers()); }
 
-  /// The job that a worker belongs to; null if the worker is not wanted any more.
+  /// The job that a worker belongs to; null if the worker is not wanted any more. Looks at all jobs that run, unless
+  /// the job is given.
   std::shared_ptr<JobRun> run_of_worker(const std::string& worker_id) const;
+  std::shared_ptr<JobRun> run_of_worker(const std::string& job_id, const std::string& worker_id) const;
   std::shared_ptr<JobRun> run_of_job(const std::string& job_id) const;
   const std::map<std::string, std::shared_ptr<JobRun>>& running() const { return runs_; }
   std::uint32_t active() const { return static_cast<std::uint32_t>(runs_.size() + waiting_.size()); }

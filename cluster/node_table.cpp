@@ -265,11 +265,11 @@ std::vector<std::string> NodeTable::forget_nodes() {
 }
 
 std::vector<protocol::GpuShare> NodeTable::grant(const std::string& node_id, const std::string& worker_id,
-                                                 const protocol::Resources& resources) {
+                                                 const std::string& job_id, const protocol::Resources& resources) {
   const auto found = nodes_.find(node_id);
   if (found == nodes_.end()) return {};
   Node& node = found->second;
-  Grant grant{resources, {}};
+  Grant grant{job_id, resources, {}};
   if (const auto amount = resources.find("gpu"); amount != resources.end() && !node.record.gpus.empty()) {
     GpuRoom room = free_gpus(node);
     for (const auto position : book_gpus(room, amount->second).value_or(std::vector<std::size_t>())) {
@@ -344,6 +344,12 @@ std::vector<NodeRecord> NodeTable::records() const {
     return a_lost != b_lost ? b_lost : a.name < b.name;
   });
   return result;
+}
+
+const std::map<std::string, NodeTable::Grant>& NodeTable::grants_on(const std::string& node_id) const {
+  static const std::map<std::string, Grant> none;
+  const auto found = nodes_.find(node_id);
+  return found == nodes_.end() ? none : found->second.grants;
 }
 
 std::uint32_t NodeTable::alive() const {

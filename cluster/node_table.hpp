@@ -26,6 +26,7 @@ class NodeTable {
 
   /// What a worker has on its node.
   struct Grant {
+    std::string job_id;
     protocol::Resources resources;
     std::vector<protocol::GpuShare> gpus;
   };
@@ -84,7 +85,7 @@ class NodeTable {
 
   /// Returns the GPUs booked for the worker: none where gpu is no resource made of devices.
   std::vector<protocol::GpuShare> grant(const std::string& node_id, const std::string& worker_id,
-                                        const protocol::Resources& resources);
+                                        const std::string& job_id, const protocol::Resources& resources);
   void release(const std::string& node_id, const std::string& worker_id);
 
   /// Nothing is placed on a node which has just failed to find one of its GPUs, until its next heartbeat says how they
@@ -97,6 +98,8 @@ class NodeTable {
   std::uint64_t growth() const { return growth_; }
   std::vector<NodeRecord> records() const;  ///< living ones by name, then lost ones
   std::uint32_t alive() const;
+  /// What runs on a node, by worker id; nothing if the node is not known.
+  const std::map<std::string, Grant>& grants_on(const std::string& node_id) const;
 
  private:
   /// Adds, updates or removes the node's offer after a change of the node.

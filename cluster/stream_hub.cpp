@@ -271,6 +271,14 @@ StreamHub::Watched StreamHub::watched_jobs() {
   return watched;
 }
 
+bool StreamHub::followed(StreamKind kind, std::string_view job_id) {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(subscribers_, [&](const auto& weak) {
+    const auto subscriber = weak.lock();
+    return subscriber != nullptr && subscriber->topics().match(kind, job_id);
+  });
+}
+
 std::unique_ptr<Subscription> StreamHub::subscribe(Topics topics, std::optional<std::uint64_t> after) {
   const std::lock_guard lock(mutex_);
   auto subscriber = std::make_shared<Subscriber>(std::move(topics), after.value_or(newest_), newest_);

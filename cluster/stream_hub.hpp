@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cluster/store.hpp"
@@ -33,6 +34,8 @@ class StreamHub {
     std::set<std::string> ids;  ///< jobs with subscribers of their own
   };
   Watched watched_jobs();
+  /// Whether a subscriber would get an item of this kind now, about this job or (without an id) about the cluster.
+  bool followed(StreamKind kind, std::string_view job_id);
 
   std::unique_ptr<Subscription> subscribe(Topics topics, std::optional<std::uint64_t> after);
 

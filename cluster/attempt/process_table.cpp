@@ -41,7 +41,8 @@ void ProcessTable::place(std::uint32_t rank, std::uint32_t number, const protoco
   process.record.node_id = node->record.id;
   process.record.node = node->record.name;
   process.agent = node->agent;
-  process.record.gpus = nodes_.grant(process.record.node_id, process.record.id, group.each);
+  process.record.gpus = nodes_.grant(process.record.node_id, process.record.id, job_id, group.each);
+  ranks_.emplace(process.record.id, rank);
 }
 
 std::string ProcessTable::names_of(const std::function<bool(const Process&)>& predicate) const {
@@ -53,8 +54,8 @@ std::string ProcessTable::names_of(const std::function<bool(const Process&)>& pr
 }
 
 const Process* ProcessTable::find(const std::string& worker_id) const {
-  const auto found = std::ranges::find(processes_, worker_id, [](const Process& one) { return one.record.id; });
-  return found == processes_.end() ? nullptr : &*found;
+  const auto found = ranks_.find(worker_id);
+  return found == ranks_.end() ? nullptr : &processes_[found->second];
 }
 
 Process* ProcessTable::find(const std::string& worker_id) {
@@ -76,14 +77,6 @@ void ProcessTable::let_go(Process& process) {
   process.record.ended_at = services_.now();
   nodes_.release(process.record.node_id, process.record.id);
   on_room_();
-}
-
-void ProcessTable::append_on(const std::string& node_id, std::vector<WorkerRecord>& found) const {
-  for (const Process& process : processes_) {
-    if (process.record.node_id == node_id && process.record.state != WorkerState::exited) {
-      found.push_back(process.record);
-    }
-  }
 }
 
 }  // namespace weir::cluster

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "cluster/node_table.hpp"
@@ -77,9 +78,6 @@ class ProcessTable {
   /// Its node has not found a GPU booked for it.
   void doubt_gpus(const Process& process) { nodes_.doubt_gpus(process.record.node_id); }
 
-  /// Appends the records of those that a node runs now.
-  void append_on(const std::string& node_id, std::vector<WorkerRecord>& found) const;
-
  private:
   void place(std::uint32_t rank, std::uint32_t number, const protocol::RoleGroup& group, const std::string& job_id,
              const NodeTable::Node* node);
@@ -87,7 +85,8 @@ class ProcessTable {
   Services& services_;
   NodeTable& nodes_;
   const std::function<void()> on_room_;
-  std::vector<Process> processes_;  ///< by rank
+  std::vector<Process> processes_;                        ///< by rank
+  std::unordered_map<std::string, std::uint32_t> ranks_;  ///< by worker id
 };
 
 }  // namespace weir::cluster

@@ -182,7 +182,7 @@ class Comparison {
     std::vector<std::pair<std::string, std::vector<std::string>>> starts;
     while (auto start = queue_.next(table_.offers(), table_.growth())) {
       for (std::size_t rank = 0; rank < start->nodes.size(); ++rank) {
-        table_.grant(start->nodes[rank], start->job_id + "." + std::to_string(rank),
+        table_.grant(start->nodes[rank], start->job_id + "." + std::to_string(rank), start->job_id,
                      PlainCluster::asked(gangs_.at(start->job_id), rank));
       }
       starts.emplace_back(start->job_id, start->nodes);

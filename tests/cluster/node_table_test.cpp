@@ -168,7 +168,7 @@ class NodeTableGpuTest : public testing::Test {
     return bare_.beat(node_->record, {{"GPU-aa", false, {.utilization = 0.5}}, {"GPU-bb", second_is_lost, {}}}).value();
   }
   std::vector<protocol::GpuShare> grant(const std::string& worker, double amount) {
-    return table_.grant(node_->record.id, worker, {{"gpu", amount}});
+    return table_.grant(node_->record.id, worker, "job", {{"gpu", amount}});
   }
   const NodeOffer& offer() const { return table_.offers().at(0); }
 

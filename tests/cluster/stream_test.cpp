@@ -230,5 +230,17 @@ TEST(Topics, RefusesWhatItDoesNotKnow) {
   }
 }
 
+TEST_F(StreamTest, TheHubKnowsWhatIsFollowed) {
+  EXPECT_FALSE(hub_->followed(StreamKind::node, ""));
+  const auto job = subscribe("job:a");
+  EXPECT_FALSE(hub_->followed(StreamKind::node, ""));
+  EXPECT_TRUE(hub_->followed(StreamKind::metrics, "a"));
+  EXPECT_FALSE(hub_->followed(StreamKind::metrics, "b"));
+  auto cluster = subscribe("cluster");
+  EXPECT_TRUE(hub_->followed(StreamKind::node, ""));
+  cluster.reset();
+  EXPECT_FALSE(hub_->followed(StreamKind::node, "")) << "the last one has gone";
+}
+
 }  // namespace
 }  // namespace weir::cluster
