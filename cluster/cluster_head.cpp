@@ -89,6 +89,7 @@ ClusterHead::ClusterHead(HeadOptions options, net::any_io_executor executor, run
     : services_{.options = std::move(options),
                 .strand = net::make_strand(executor),
                 .files = {},
+                .logs = {},
                 .clock = clock,
                 .store = store,
                 .stream = nullptr,
@@ -105,11 +106,11 @@ ClusterHead::ClusterHead(HeadOptions options, net::any_io_executor executor, run
                .secret = services_.options.node_secret,
                .account = std::string(protocol::accounts::node)}) {
   services_.system = &system_;
-  services_.files = services_.options.files;
-  if (!services_.files) {
-    file_thread_.emplace(1);
-    services_.files = file_thread_->get_executor();
-  }
+  const auto given_or_own = [](const net::any_io_executor& given, std::optional<net::thread_pool>& own) {
+    return given ? given : net::any_io_executor(own.emplace(1).get_executor());
+  };
+  services_.files = given_or_own(services_.options.files, file_thread_);
+  services_.logs = given_or_own(services_.options.logs, log_thread_);
   std::random_device entropy;
   std::seed_seq seed{entropy(), entropy(), entropy(), entropy()};
   services_.random.seed(seed);
@@ -381,7 +382,7 @@ net::awaitable<Result<LogSlice>> ClusterHead::logs(std::string id, std::uint32_t
   }
   auto read = [file = job_files::log_file(services_.job_dir(job->id), worker), offset,
                limit = std::min(limit, log_bytes_max)] { return job_files::read_log(file, offset, limit); };
-  auto slice = co_await run_on(services_.files, std::move(read));
+  auto slice = co_await run_on(services_.logs, std::move(read));
   if (slice) slice->complete = terminal(job->state);
   co_return slice;
 }
@@ -390,7 +391,7 @@ net::awaitable<Result<std::vector<LogSize>>> ClusterHead::log_sizes(std::string 
   auto job = co_await existing_job(id);
   if (!job) co_return job.error();
   auto look = [dir = services_.job_dir(job->id), ranks = ranks_of(*job)] { return job_files::log_sizes(dir, ranks); };
-  co_return co_await run_on(services_.files, std::move(look));
+  co_return co_await run_on(services_.logs, std::move(look));
 }
 
 net::awaitable<Result<EventPage>> ClusterHead::events(EventQuery query) {

@@ -112,6 +112,7 @@ class ClusterHead final : public Head {
   net::awaitable<Result<JobRecord>> existing_job(std::string id);
 
   std::optional<net::thread_pool> file_thread_;
+  std::optional<net::thread_pool> log_thread_;
   Services services_;
   NodeTable nodes_;
   Jobs jobs_;

@@ -35,7 +35,9 @@ struct HeadOptions {
   nlohmann::json catalog;                 ///< models, datasets, compressors, ...: what `weir-worker catalog` prints
   protocol::ShapeOf shape_of;             ///< finds the sizes of model and data set; may be empty
   std::string version;
-  net::any_io_executor files;            ///< for blocking file work; empty: the head makes a thread for it
+  net::any_io_executor
+      files;                  ///< for blocking work with checkpoints and folders; empty: the head makes a thread for it
+  net::any_io_executor logs;  ///< the same for what workers print, which must not wait behind a large checkpoint
   std::optional<std::uint64_t> id_seed;  ///< seeds the ids, for tests; otherwise the system's entropy does
 };
 

@@ -13,7 +13,8 @@
 #include "cluster/records.hpp"
 
 /// A job's files: `worker-<rank>.log`, `checkpoints/step-<n>.safetensors` and, if it goes on from the checkpoint of
-/// another job, `resume.safetensors` in `<data-dir>/jobs/<id>`. These functions block: they run on Services::files.
+/// another job, `resume.safetensors` in `<data-dir>/jobs/<id>`. These functions block: those about logs run on
+/// Services::logs, the others on Services::files.
 /// Each fails with: io, exhausted (disk full).
 namespace weir::cluster::job_files {
 

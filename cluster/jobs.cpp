@@ -314,6 +314,8 @@ net::awaitable<Result<void>> Jobs::remove_job(std::string id) {
   // Under this name recover() knows them if the head ends before it has removed them.
   const auto dir = services_.job_dir(id);
   const auto set_aside = services_.job_dir(id + std::string(removed_suffix));
+  auto nothing = [] { return true; };
+  co_await run_on(services_.logs, std::move(nothing));  // what it printed last is written before, not behind it
   co_await move_files(dir, set_aside);
   auto committed = co_await services_.store->commit(std::move(changes));
   if (committed) {

@@ -19,7 +19,8 @@ namespace weir::cluster {
 struct Services {
   HeadOptions options;                ///< any thread: never changes
   net::any_io_executor strand;        ///< all of the head's state lives here
-  net::any_io_executor files;         ///< blocking file work, in order
+  net::any_io_executor files;         ///< blocking work with checkpoints and folders, in order
+  net::any_io_executor logs;          ///< blocking work with what workers print, in order
   runtime::Clock& clock;              ///< any thread
   std::shared_ptr<Store> store;       ///< any thread
   std::shared_ptr<StreamHub> stream;  ///< any thread

@@ -18,7 +18,7 @@ WorkerLogs::WorkerLogs(Services& services, std::string job_id, std::uint32_t wor
 net::awaitable<Result<void>> WorkerLogs::append(std::uint32_t rank, std::uint64_t offset, std::string text) {
   auto append = [file = job_files::log_file(services_.job_dir(job_id_), rank), begins = begins_, rank, offset,
                  text = std::move(text)] { return job_files::append_log(file, begins->at(rank), offset, text); };
-  auto appended = co_await run_on(services_.files, std::move(append));
+  auto appended = co_await run_on(services_.logs, std::move(append));
   if (!appended && appended.error().code == Errc::io) {  // no worker waits until somebody has repaired its log
     spdlog::warn("job {}: output of rank {} is lost: {}", job_id_, rank, appended.error().message());
     co_return Result<void>();

@@ -23,7 +23,7 @@ class WorkerLogs {
  private:
   Services& services_;
   const std::string job_id_;
-  /// By rank: where the output of this attempt begins in the log. Used on Services::files only, where what the attempt
+  /// By rank: where the output of this attempt begins in the log. Used on Services::logs only, where what the attempt
   /// before has printed is written first.
   std::shared_ptr<std::vector<job_files::LogBegin>> begins_;
 };

@@ -16,6 +16,7 @@ inline Services bare_services(runtime::testing::Simulation& simulation) {
   return {.options = {},
           .strand = net::make_strand(simulation.executor()),
           .files = {},
+          .logs = {},
           .clock = simulation.clock(),
           .store = nullptr,
           .stream = nullptr,

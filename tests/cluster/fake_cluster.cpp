@@ -267,6 +267,7 @@ void FakeCluster::start_head() {
   options.shape_of = &training::training_shape;
   options.version = "test";
   options.files = net::make_strand(files_process->executor());
+  options.logs = net::make_strand(head_process->executor());
   options.id_seed = 1 + simulation.clock().now().time_since_epoch().count();
   auto started = simulation.run(
       Head::start(std::move(options), head_process->executor(), simulation.clock(), head_process->transport(), store));

@@ -110,9 +110,8 @@ class FakeCluster {
 
   runtime::testing::Simulation simulation;
   std::unique_ptr<runtime::testing::SimulatedProcess> head_process = simulation.process();
-  /// A test stops it to simulate a slow disk.
+  /// A test stops one of these to simulate a slow disk: that of the store, or that of checkpoints.
   std::unique_ptr<runtime::testing::SimulatedProcess> store_process = simulation.process();
-  /// The same for the files of jobs.
   std::unique_ptr<runtime::testing::SimulatedProcess> files_process = simulation.process();
   std::map<std::string, std::unique_ptr<runtime::testing::SimulatedProcess>> node_processes;
   TrainerScript script;

@@ -17,7 +17,7 @@ class WorkerLogsTest : public ::testing::Test {
  protected:
   WorkerLogsTest() {
     services_.options.data_dir = dir_.path();
-    services_.files = net::make_strand(disk_->executor());
+    services_.logs = net::make_strand(disk_->executor());
     services_.store = open_sqlite_store({.file = dir_.path() / "weir.db"}, net::make_strand(simulation_.executor()),
                                         simulation_.executor())
                           .value();

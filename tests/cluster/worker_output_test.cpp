@@ -1,5 +1,6 @@
 // What workers print, from their processes to the logs of the head, when somebody changes the logs meanwhile.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/cluster/fake_cluster.hpp"
@@ -93,6 +94,25 @@ TEST(WorkerOutput, ADiskThatIsHeldUpCostsNoNodeItsLease) {
     const auto log = cluster.simulation.run(cluster.head->logs(id, rank, 0, 1000)).value();
     EXPECT_EQ(log.text, "rank " + std::to_string(rank) + " is ready\none\ntwo\n");
   }
+}
+
+TEST(WorkerOutput, DoesNotWaitBehindALargeCheckpoint) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  cluster.script.steps = 100'000;
+  cluster.script.checkpoint_every = 5;
+  const auto id = cluster.submit_job(1);
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 2; }));
+  cluster.files_process->stop();  // the checkpoint is being written
+  cluster.simulation.pass(2s);
+  cluster.spawners["a"]->children().front().print("one\n");
+  cluster.simulation.pass(2s);
+  EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), testing::IsEmpty());
+  EXPECT_EQ(cluster.simulation.run(cluster.head->logs(id, 0, 0, 1000))->text, "rank 0 is ready\none\n");
+  EXPECT_EQ(cluster.simulation.run(cluster.head->log_sizes(id))->at(0).size, 20u);
+  cluster.files_process->resume();
+  cluster.simulation.pass(2s);
+  EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), testing::Not(testing::IsEmpty()));
 }
 
 }  // namespace
