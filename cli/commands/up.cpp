@@ -95,8 +95,8 @@ class Up {
         say(child.name + " | " + rest.substr(begin, end - begin));
       }
       rest.erase(0, begin);
-      // The head publishes its addresses before it prints them.
-      if (child.name == "head" && children_.size() == 1) start_nodes(child.process->pid());
+      // The head publishes its addresses before it prints them. It may print its first line when all is being stopped.
+      if (child.name == "head" && children_.size() == 1 && !stopping_) start_nodes(child.process->pid());
     }
     auto exit = co_await child.process->wait();
     child.ended = true;
@@ -153,8 +153,9 @@ class Up {
       for (const auto& child : children_) {
         if ((child->name == "head") == head) child->process->signal(SIGTERM);
       }
-      for (const auto& child : children_) {
-        if ((child->name == "head") == head) co_await child->process->wait();
+      for (std::size_t i = 0; i < children_.size(); ++i) {  // no iterator is kept while others run
+        Child& child = *children_[i];
+        if ((child.name == "head") == head) co_await child.process->wait();
       }
     }
     patience.cancel();
